@@ -1,0 +1,32 @@
+//! Version `v1beta1`, deprecated: served for what still says so, converted to [`v1beta2`](super::v1beta2) for storage.
+//!
+//! Only what has another shape than in v1beta2 is declared here.
+
+mod cluster;
+mod data;
+mod data_template;
+mod machine;
+mod remediation;
+mod status;
+
+pub use super::shared::*;
+pub use cluster::{
+    ApiEndpoint, FailureDomain, Metal3Cluster, Metal3ClusterSpec, Metal3ClusterStatus, Metal3ClusterTemplate,
+    Metal3ClusterTemplateResource, Metal3ClusterTemplateSpec,
+};
+pub use data::{
+    Metal3Data, Metal3DataClaim, Metal3DataClaimSpec, Metal3DataClaimStatus, Metal3DataSpec, Metal3DataStatus,
+};
+pub use data_template::{
+    BondLink, MetaData, Metal3DataTemplate, Metal3DataTemplateSpec, Metal3DataTemplateStatus, NetworkData, NetworkLinks,
+};
+pub use machine::{
+    Image, Metal3Machine, Metal3MachineSpec, Metal3MachineStatus, Metal3MachineTemplate, Metal3MachineTemplateResource,
+    Metal3MachineTemplateSpec,
+};
+pub use remediation::{
+    Metal3Remediation, Metal3RemediationSpec, Metal3RemediationStatus, Metal3RemediationTemplate,
+    Metal3RemediationTemplateResource, Metal3RemediationTemplateSpec, Metal3RemediationTemplateStatus,
+    RemediationStrategy,
+};
+pub use status::NewConditions;

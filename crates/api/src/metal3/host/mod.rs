@@ -1,0 +1,13 @@
+//! BareMetalHost: one physical machine.
+
+mod spec;
+mod status;
+
+pub use spec::{
+    BareMetalHost, BareMetalHostSpec, BmcDetails, BootMode, CleaningMode, FirmwareConfig, HostNetworkAttachmentRef,
+    InspectionMode, NetworkInterface, SwitchPort, Taint,
+};
+pub use status::{
+    BareMetalHostStatus, CredentialsStatus, ErrorType, OperationHistory, OperationMetric, OperationalStatus,
+    ProvisionStatus, ProvisioningState,
+};

@@ -1,0 +1,97 @@
+//! Conditions and their reasons, by kind. Those of BareMetalHost are beside what computes them.
+
+/// Of BareMetalSwitch.
+pub mod switch {
+    /// The switch is part of Ironic's configuration.
+    pub const VALID: &str = "Valid";
+
+    /// [`VALID`] holds.
+    pub const RECONCILED: &str = "Reconciled";
+
+    /// [`VALID`] does not hold: the Secret is missing or lacks a key.
+    pub const CREDENTIAL_ERROR: &str = "CredentialError";
+}
+
+/// Of HostFirmwareSettings and HostFirmwareComponents. Hosts wait until both conditions carry the object's generation.
+pub mod firmware {
+    /// What is wanted differs from what the host has.
+    pub const CHANGE_DETECTED: &str = "ChangeDetected";
+
+    /// What is wanted can be applied.
+    pub const VALID: &str = "Valid";
+
+    /// HostFirmwareSettings: looked at without trouble, whether or not there is a change.
+    pub const SUCCESS: &str = "Success";
+
+    /// HostFirmwareSettings: a wanted setting does not exist, cannot be changed, or has a value that it cannot have.
+    pub const CONFIGURATION_ERROR: &str = "ConfigurationError";
+
+    /// HostFirmwareComponents: looked at without trouble, whether or not there is a change.
+    pub const OK: &str = "OK";
+
+    /// HostFirmwareComponents: an update is for a component that cannot be updated.
+    pub const INVALID_COMPONENT: &str = "InvalidComponent";
+}
+
+/// Of PreprovisioningImage.
+pub mod preprovisioning_image {
+    /// The image can be used.
+    pub const READY: &str = "Ready";
+
+    /// The image cannot be built.
+    pub const ERROR: &str = "Error";
+
+    /// The image was built.
+    pub const IMAGE_SUCCESS: &str = "ImageSuccess";
+
+    /// No image can be had for this architecture or in one of these formats.
+    pub const CONFIGURATION_ERROR: &str = "ConfigurationError";
+
+    /// The Secret with network configuration is missing.
+    pub const MISSING_NETWORK_DATA: &str = "MissingNetworkData";
+
+    /// Who builds images refuses this one.
+    pub const IMAGE_BUILD_INVALID: &str = "ImageBuildInvalid";
+}
+
+/// Of HostClaim.
+pub mod host_claim {
+    /// Sums up the others: false if one of them is, unknown if one is unknown or missing.
+    pub const READY: &str = "Ready";
+
+    /// A host belongs to the claim.
+    pub const ASSOCIATED: &str = "Associated";
+
+    /// The host has what the claim says. Reserved: nobody writes it yet.
+    pub const SYNCHRONIZED: &str = "Synchronized";
+
+    /// The host runs what the claim says. Reserved: nobody writes it yet.
+    pub const PROVISIONED: &str = "Provisioned";
+
+    /// The host waits for an image. Reserved: nobody writes it yet.
+    pub const AVAILABLE_FOR_PROVISIONING: &str = "AvailableForProvisioning";
+
+    /// [`ASSOCIATED`] holds.
+    pub const HOST_ASSOCIATED: &str = "BareMetalHostAssociated";
+
+    /// [`ASSOCIATED`]: no host will do, or none is free.
+    pub const NO_HOST: &str = "NoBareMetalHost";
+
+    /// [`ASSOCIATED`]: the host was found but could not be taken.
+    pub const HOST_NOT_SYNCHRONIZED: &str = "BareMetalHostNotSynchronized";
+
+    /// [`ASSOCIATED`]: the claim is being deleted.
+    pub const DELETING: &str = "HostClaimDeleting";
+
+    /// [`ASSOCIATED`]: the host could not be released.
+    pub const DELETION_FAILED: &str = "HostClaimDeletionFailed";
+
+    /// [`READY`]: a condition is false.
+    pub const ISSUES_REPORTED: &str = "IssuesReported";
+
+    /// [`READY`]: a condition is unknown or missing.
+    pub const UNKNOWN_REPORTED: &str = "UnknownReported";
+
+    /// [`READY`] holds.
+    pub const INFO_REPORTED: &str = "InfoReported";
+}

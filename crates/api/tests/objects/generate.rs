@@ -1,0 +1,131 @@
+//! Objects that a kind's own schema admits, for property tests: a field that the schema has and a type loses is found
+//! without anybody naming it.
+
+use super::Kind;
+use proptest::prelude::*;
+use proptest::string::string_regex;
+use serde_json::{Map, Value, json};
+
+/// Values that a schema admits.
+fn values(schema: &Value, fullness: f64) -> BoxedStrategy<Value> {
+    if let Some(texts) = schema["enum"].as_array() {
+        return prop::sample::select(texts.clone()).boxed();
+    }
+    if schema["x-kubernetes-int-or-string"] == true {
+        let number = any::<i64>().prop_map(Value::from);
+        return prop_oneof![number, "[ -~é]{0,12}".prop_map(Value::String)].boxed();
+    }
+    if schema["x-kubernetes-preserve-unknown-fields"] == true {
+        // Any structure serves for any value.
+        return "[a-z]{1,3}".prop_map(|text| json!({ "any": [text, 1] })).boxed();
+    }
+    let bound = |keyword: &str, otherwise: i64| schema[keyword].as_i64().unwrap_or(otherwise);
+    let filled = match schema["type"].as_str().unwrap() {
+        "object" => objects(schema, fullness),
+        "array" => {
+            let sizes =
+                usize::try_from(bound("minItems", 0)).unwrap()..=usize::try_from(bound("maxItems", 3)).unwrap().min(3);
+            prop::collection::vec(values(&schema["items"], fullness), sizes)
+                .prop_map(Value::Array)
+                .boxed()
+        }
+        "string" => texts(schema),
+        "integer" => (bound("minimum", -9)..=bound("maximum", 1 << 20))
+            .prop_map(Value::from)
+            .boxed(),
+        "number" => (0..5000_i32).prop_map(|n| json!(f64::from(n) / 4.0)).boxed(),
+        "boolean" => any::<bool>().prop_map(Value::Bool).boxed(),
+        other => panic!("no values of type {other}"),
+    };
+    let nullable = schema["nullable"] == true;
+    if nullable {
+        prop_oneof![1 => Just(Value::Null), 3 => filled].boxed()
+    } else {
+        filled
+    }
+}
+
+fn texts(schema: &Value) -> BoxedStrategy<Value> {
+    if schema["format"] == "date-time" {
+        let seconds = (0..60_u8, 2020..2040_u16);
+        return seconds
+            .prop_map(|(s, year)| json!(format!("{year}-02-03T04:05:{s:02}Z")))
+            .boxed();
+    }
+    if schema["format"] == "uri" {
+        return "http://[a-z]{1,8}/[a-z]{0,3}".prop_map(Value::String).boxed();
+    }
+    let length = |keyword: &str, otherwise: u64| schema[keyword].as_u64().unwrap_or(otherwise);
+    let free = format!(
+        r"[ -~é]{{{},{}}}",
+        length("minLength", 0),
+        length("maxLength", 12).min(12)
+    );
+    let pattern = schema["pattern"].as_str().unwrap_or(&free);
+    // Generators know no anchors. Where they stand within a pattern, they are at the ends of its branches.
+    let pattern = pattern.replace("(^", "(").replace("$)", ")");
+    let pattern = pattern.trim_start_matches('^').trim_end_matches('$');
+    // To the API server only the ten ASCII digits are digits.
+    let pattern = pattern.replace(r"\d", "[0-9]");
+    let longest = usize::try_from(length("maxLength", u64::from(u32::MAX))).unwrap();
+    let texts = string_regex(&pattern).unwrap();
+    let texts = texts.prop_filter("too long", move |text| text.len() <= longest);
+    texts.prop_map(Value::String).boxed()
+}
+
+fn objects(schema: &Value, fullness: f64) -> BoxedStrategy<Value> {
+    if schema["additionalProperties"].is_object() {
+        let entries = prop::collection::vec(
+            ("[A-Za-z0-9.-]{0,12}", values(&schema["additionalProperties"], fullness)),
+            0..4,
+        );
+        return entries
+            .prop_map(|entries| Value::Object(entries.into_iter().collect::<Map<_, _>>()))
+            .boxed();
+    }
+    let required = schema["required"].as_array().cloned().unwrap_or_default();
+    let fields: Vec<_> = schema["properties"]
+        .as_object()
+        .into_iter()
+        .flatten()
+        .map(|(name, schema)| {
+            let (name, value) = (name.clone(), values(schema, fullness));
+            let value = if required.contains(&json!(name)) {
+                value.prop_map(Some).boxed()
+            } else {
+                prop::option::weighted(fullness.clamp(0.001, 0.999), value).boxed()
+            };
+            value.prop_map(move |value| value.map(|value| (name.clone(), value)))
+        })
+        .collect();
+    fields
+        .prop_map(|fields| Value::Object(fields.into_iter().flatten().collect()))
+        .boxed()
+}
+
+/// Whole objects of a kind. `fullness` is how likely each optional field is there, from 0 to 1.
+pub fn of(kind: &Kind, fullness: f64) -> impl Strategy<Value = Value> + use<'_> {
+    whole(kind, fullness, &json!([]))
+}
+
+/// The same, of which none lacks the spec.
+pub fn with_spec(kind: &Kind, fullness: f64) -> impl Strategy<Value = Value> + use<'_> {
+    whole(kind, fullness, &json!(["spec"]))
+}
+
+fn whole<'a>(kind: &'a Kind, fullness: f64, required: &Value) -> impl Strategy<Value = Value> + use<'a> {
+    let mut schema = kind.schema().clone();
+    schema["required"] = required.clone();
+    for property in ["apiVersion", "kind", "metadata"] {
+        schema["properties"].as_object_mut().unwrap().remove(property);
+    }
+    let whole = objects(&schema, fullness).prop_map(move |mut object| {
+        object["apiVersion"] = json!(kind.api_version());
+        object["kind"] = json!(kind.name());
+        object["metadata"] = json!({ "name": "h", "namespace": "n" });
+        object
+    });
+    whole.prop_filter("breaks a rule that the schema does not express", |object| {
+        kind.is_valid(object)
+    })
+}
