@@ -1,0 +1,390 @@
+//! How a call is made: one place for addresses, headers, limits, repeats and errors.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use backon::{ExponentialBuilder, Retryable};
+use reqwest::{Method, StatusCode, header};
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+use tokio::sync::{RwLock, Semaphore};
+use tokio::time::Instant;
+use tracing::debug;
+use url::Url;
+
+use crate::cause::Cause;
+use crate::config::{Auth, ClientConfig, ConfigError};
+use crate::error::{Error, Reason};
+use crate::fault::{self, Refusal};
+use crate::fields::secrets_in;
+use crate::flight::Flight;
+use crate::observe::{Exchange, Operation, Outcome};
+use crate::transport::Transport;
+use crate::version::Versions;
+
+/// The longest wait between two attempts of one call. Longer ones are the caller's to plan.
+const LONGEST_PAUSE: Duration = Duration::from_secs(2);
+
+/// A client of one Ironic. Clones share connections, limits and the negotiated version.
+#[derive(Clone)]
+pub struct Client {
+    pub(crate) shared: Arc<Shared>,
+}
+
+/// What all clones of a client have in common.
+pub(crate) struct Shared {
+    pub config: ClientConfig,
+    /// The endpoint as given, for version discovery.
+    discovery: Url,
+    /// The endpoint up to and including `/v1`, without a slash at the end.
+    base: Url,
+    transport: Transport,
+    slots: Semaphore,
+    /// Further bounds calls that wait for a BMC, so that slow BMCs leave room for everything else.
+    bmc_slots: Semaphore,
+    /// The negotiated version, until the server says that it does not know it.
+    pub versions: RwLock<Option<Versions>>,
+    pub negotiation: Flight<Versions>,
+    pub readiness: Flight<Versions>,
+}
+
+/// How long a call may take.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Pace {
+    /// Answered out of Ironic's database.
+    Usual,
+    /// Answered after a round trip to the BMC.
+    Bmc,
+}
+
+/// One call, before it is made.
+pub(crate) struct Call<'a> {
+    pub operation: Operation,
+    /// For error messages.
+    pub node: Option<&'a str>,
+    pub method: Method,
+    /// Path below `/v1`, one item per segment; escaped on the way.
+    pub path: &'a [&'a str],
+    pub body: Option<Value>,
+    pub pace: Pace,
+}
+
+impl<'a> Call<'a> {
+    pub fn get(operation: Operation, path: &'a [&'a str]) -> Self {
+        Self {
+            operation,
+            node: None,
+            method: Method::GET,
+            path,
+            body: None,
+            pace: Pace::Usual,
+        }
+    }
+
+    pub fn node(self, node: &'a str) -> Self {
+        Self {
+            node: Some(node),
+            ..self
+        }
+    }
+
+    pub fn method(self, method: Method) -> Self {
+        Self { method, ..self }
+    }
+
+    pub fn body(self, body: Value) -> Self {
+        Self {
+            body: Some(body),
+            ..self
+        }
+    }
+}
+
+/// What is sent, complete but for the version header.
+struct Request<'a> {
+    operation: Operation,
+    node: Option<&'a str>,
+    method: Method,
+    url: Url,
+    body: Option<Vec<u8>>,
+    secrets: Vec<String>,
+    pace: Pace,
+    /// Version to speak; none for discovery, which also goes without credentials.
+    version: Option<Versions>,
+}
+
+impl<'a> Request<'a> {
+    fn new(url: Url, call: Call<'a>, version: Versions) -> Self {
+        Self {
+            operation: call.operation,
+            node: call.node,
+            method: call.method,
+            url,
+            secrets: call.body.as_ref().map(secrets_in).unwrap_or_default(),
+            body: call.body.map(|body| body.to_string().into_bytes()),
+            pace: call.pace,
+            version: Some(version),
+        }
+    }
+}
+
+/// A successful answer.
+pub(crate) struct Answer {
+    pub status: u16,
+    pub body: Vec<u8>,
+}
+
+impl fmt::Debug for Client {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Client")
+            .field("config", &self.shared.config)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Client {
+    /// Builds a client. Reads the TLS files that are named, contacts nobody.
+    pub fn new(config: ClientConfig) -> Result<Self, ConfigError> {
+        config.check()?;
+        let transport = Transport::new(&config)?;
+        let mut discovery = config.endpoint.clone();
+        let path = discovery.path().trim_end_matches('/').to_owned();
+        discovery.set_path(&path);
+        let mut base = discovery.clone();
+        if !path.ends_with("/v1") {
+            base.set_path(&format!("{path}/v1"));
+        }
+        Ok(Self {
+            shared: Arc::new(Shared {
+                discovery,
+                base,
+                transport,
+                slots: Semaphore::new(config.max_concurrent),
+                bmc_slots: Semaphore::new((config.max_concurrent / 2).max(1)),
+                versions: RwLock::new(None),
+                negotiation: Flight::new(),
+                readiness: Flight::new(),
+                config,
+            }),
+        })
+    }
+
+    /// Makes a call below `/v1` and reads the answer as `T`.
+    pub(crate) async fn read<T: DeserializeOwned>(&self, call: Call<'_>) -> Result<T, Error> {
+        let (operation, node) = (call.operation, call.node);
+        let answer = self.call(call).await?;
+        parse(operation, node, &answer)
+    }
+
+    /// Makes a call below `/v1`.
+    pub(crate) async fn call(&self, call: Call<'_>) -> Result<Answer, Error> {
+        let url = self.address(call.operation, call.node, call.path, &[])?;
+        self.call_at(url, call).await
+    }
+
+    /// Makes a call at an address, which must be one of this server's.
+    pub(crate) async fn call_at(&self, url: Url, call: Call<'_>) -> Result<Answer, Error> {
+        let version = self.versions().await?;
+        let answer = self.send_repeatedly(Request::new(url, call, version)).await;
+        if let Err(error) = &answer
+            && error.status() == Some(406)
+        {
+            self.forget_versions().await;
+        }
+        answer
+    }
+
+    /// Makes a call below `/v1` in a version just negotiated.
+    pub(crate) async fn exchange_as(&self, version: Versions, call: Call<'_>) -> Result<Answer, Error> {
+        let url = self.address(call.operation, call.node, call.path, &[])?;
+        self.send_repeatedly(Request::new(url, call, version)).await
+    }
+
+    /// Reads the discovery document.
+    pub(crate) async fn discover(&self) -> Result<Value, Error> {
+        let operation = Operation::Discover;
+        let url = self.shared.discovery.clone();
+        let answer = self
+            .send_repeatedly(Request {
+                operation,
+                node: None,
+                method: Method::GET,
+                url,
+                body: None,
+                secrets: Vec::new(),
+                pace: Pace::Usual,
+                version: None,
+            })
+            .await?;
+        parse(operation, None, &answer)
+    }
+
+    /// The address of something below `/v1`.
+    pub(crate) fn address(
+        &self,
+        operation: Operation,
+        node: Option<&str>,
+        path: &[&str],
+        query: &[(&str, &str)],
+    ) -> Result<Url, Error> {
+        // An empty identifier would turn "delete this node" into a request about all nodes; the other two would be
+        // resolved away and have the same effect.
+        if path.iter().any(|segment| matches!(*segment, "" | "." | "..")) {
+            return Err(Error::new(
+                operation,
+                node,
+                Reason::Senseless("the identifier is empty or not a name"),
+            ));
+        }
+        let mut url = self.shared.base.clone();
+        if let Ok(mut segments) = url.path_segments_mut() {
+            segments.extend(path);
+        }
+        if !query.is_empty() {
+            url.query_pairs_mut().extend_pairs(query);
+        }
+        Ok(url)
+    }
+
+    async fn send_repeatedly(&self, request: Request<'_>) -> Result<Answer, Error> {
+        let pauses = ExponentialBuilder::new()
+            .with_min_delay(Duration::from_millis(200))
+            .with_max_delay(LONGEST_PAUSE)
+            .with_max_times(self.shared.config.retries)
+            .with_jitter();
+        (|| self.send_once(&request))
+            .retry(pauses)
+            .when(|error| is_repeatable(error, &request.method))
+            .adjust(|error, pause| match error.retry_after() {
+                Some(asked) if asked > LONGEST_PAUSE => None,
+                Some(asked) => pause.map(|pause| pause.max(asked)),
+                None => pause,
+            })
+            .notify(|error, pause| debug!(%error, ?pause, "repeating a call"))
+            .await
+    }
+
+    async fn send_once(&self, request: &Request<'_>) -> Result<Answer, Error> {
+        // The semaphores are never closed, so that these cannot fail; without a permit the call goes on all the same.
+        let bmc_permit = match request.pace {
+            Pace::Usual => None,
+            Pace::Bmc => self.shared.bmc_slots.acquire().await.ok(),
+        };
+        let permit = self.shared.slots.acquire().await.ok();
+        let started = Instant::now();
+        let result = self.exchange(request).await;
+        let duration = started.elapsed();
+        drop((permit, bmc_permit));
+        let outcome = match &result {
+            Ok(answer) => Outcome::Status(answer.status),
+            Err(reason) => reason.outcome(),
+        };
+        let operation = request.operation;
+        debug!(operation = operation.label(), node = request.node, %outcome, ?duration, "Ironic");
+        if let Some(observer) = &self.shared.config.observer {
+            observer.observe(&Exchange {
+                operation,
+                outcome,
+                duration,
+            });
+        }
+        result.map_err(|reason| Error::new(operation, request.node, reason))
+    }
+
+    async fn exchange(&self, request: &Request<'_>) -> Result<Answer, Reason> {
+        let config = &self.shared.config;
+        let timeout = match request.pace {
+            Pace::Usual => config.timeout,
+            Pace::Bmc => config.bmc_timeout,
+        };
+        let lost = |error: reqwest::Error| Reason::NoAnswer(Cause::of(&error, timeout, config.connect_timeout));
+        let mut builder = self
+            .shared
+            .transport
+            .pool()
+            .await
+            .request(request.method.clone(), request.url.clone())
+            .timeout(timeout)
+            .header(header::ACCEPT, "application/json");
+        if let Some(version) = request.version {
+            builder = builder
+                .header("X-OpenStack-Ironic-API-Version", version.sent.to_string())
+                .header("OpenStack-API-Version", format!("baremetal {}", version.sent));
+            if let Auth::Basic { username, password } = &config.auth {
+                builder = builder.basic_auth(username, Some(password));
+            }
+        }
+        if let Some(body) = &request.body {
+            builder = builder
+                .header(header::CONTENT_TYPE, "application/json")
+                .body(body.clone());
+        }
+        let response = builder.send().await.map_err(lost)?;
+        let status = response.status();
+        // Discovery may answer "300 Multiple Choices" and mean it well.
+        if status.is_success() || (status == StatusCode::MULTIPLE_CHOICES && request.operation == Operation::Discover) {
+            let body = response
+                .bytes()
+                .await
+                .map_err(|error| Reason::from_half_answer(status.as_u16(), lost(error)))?;
+            return Ok(Answer {
+                status: status.as_u16(),
+                body: body.into(),
+            });
+        }
+        let text_header = |name| response.headers().get(name).and_then(|value| value.to_str().ok());
+        let retry_after = fault::retry_after(text_header(header::RETRY_AFTER));
+        let location = text_header(header::LOCATION).map(str::to_owned);
+        // A refusal is one even if the text that should explain it is lost on the way.
+        let body = response.bytes().await.unwrap_or_default();
+        let message = match location.filter(|_| status.is_redirection()) {
+            Some(to) => format!("redirected to {to}; should the configured endpoint be there?"),
+            None => fault::message(&body, &request.secrets),
+        };
+        let status = status.as_u16();
+        Err(Reason::Refused {
+            status,
+            refusal: Refusal::sort(status, &message),
+            message,
+            retry_after,
+        })
+    }
+}
+
+/// Whether repeating a call within itself can do no harm and may help.
+fn is_repeatable(error: &Error, method: &Method) -> bool {
+    match error.reason() {
+        Reason::NoAnswer(cause) => cause.passing && (cause.unsent || matches!(*method, Method::GET | Method::DELETE)),
+        // Refused without having been looked at.
+        Reason::Refused { refusal, .. } => matches!(refusal, Refusal::Locked | Refusal::Busy),
+        Reason::HalfAnswer { .. }
+        | Reason::Unreadable { .. }
+        | Reason::Version(_)
+        | Reason::NoDrivers
+        | Reason::Senseless(_) => false,
+    }
+}
+
+/// Reads an answer as `T`.
+pub(crate) fn parse<T: DeserializeOwned>(
+    operation: Operation,
+    node: Option<&str>,
+    answer: &Answer,
+) -> Result<T, Error> {
+    serde_json::from_slice(&answer.body).map_err(|error| {
+        // The text of a data error may quote the data, and a configuration drive is data too: say where, not what.
+        let why = match error.classify() {
+            serde_json::error::Category::Data => format!("not what was asked for, at line {}", error.line()),
+            _ => format!("not JSON: {error}"),
+        };
+        Error::new(
+            operation,
+            node,
+            Reason::Unreadable {
+                status: answer.status,
+                why,
+            },
+        )
+    })
+}

@@ -1,0 +1,239 @@
+//! Why a call did not succeed.
+
+use std::fmt;
+use std::time::Duration;
+
+use crate::cause::Cause;
+use crate::fault::Refusal;
+use crate::observe::{Operation, Outcome};
+
+/// What a failure means for the one who called. It owns no secrets and is cheap to keep and to compare.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum ErrorClass {
+    /// No answer: no connection, a broken one, a TLS problem. Ask later.
+    Unreachable,
+    /// No complete answer in time. A change may have happened all the same.
+    Timeout,
+    /// Credentials missing or wrong.
+    Unauthorized,
+    /// Credentials right, but not for this.
+    Forbidden,
+    /// Not there.
+    NotFound,
+    /// Another action holds the node. Ask again in seconds.
+    Locked,
+    /// The name, MAC address or instance is taken. Repeating is of no use.
+    Duplicate,
+    /// Not possible while the node is in this state. Look at the node again.
+    InvalidState,
+    /// Another 409.
+    Conflict,
+    /// Refused for what it says. Repeating is of no use.
+    BadRequest,
+    /// The server is too old, or too new, for this.
+    VersionUnsupported,
+    /// Out of workers or asking for patience. Ask later.
+    Busy,
+    /// The server failed.
+    Server,
+    /// An answer that makes no sense for Ironic: unreadable, redirected, unexpected.
+    Protocol,
+}
+
+impl ErrorClass {
+    /// Label for metrics.
+    pub const fn label(self) -> &'static str {
+        match self {
+            Self::Unreachable => "unreachable",
+            Self::Timeout => "timeout",
+            Self::Unauthorized => "unauthorized",
+            Self::Forbidden => "forbidden",
+            Self::NotFound => "not_found",
+            Self::Locked => "locked",
+            Self::Duplicate => "duplicate",
+            Self::InvalidState => "invalid_state",
+            Self::Conflict => "conflict",
+            Self::BadRequest => "bad_request",
+            Self::VersionUnsupported => "version_unsupported",
+            Self::Busy => "busy",
+            Self::Server => "server",
+            Self::Protocol => "protocol",
+        }
+    }
+}
+
+/// A failed call: what was asked, of which node, and why it failed. `Display` is one line that can be shown to users:
+/// it names the real cause, and never holds credentials.
+#[derive(Clone, PartialEq, Eq, thiserror::Error)]
+#[error(transparent)]
+pub struct Error(Box<Failure>);
+
+/// The parts of an [`Error`].
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Failure {
+    operation: Operation,
+    node: Option<String>,
+    reason: Reason,
+}
+
+/// What went wrong.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Reason {
+    /// Nothing, or nothing complete, came back.
+    NoAnswer(Cause),
+    /// A status other than the expected one.
+    Refused {
+        status: u16,
+        refusal: Refusal,
+        message: String,
+        retry_after: Option<Duration>,
+    },
+    /// A success status, and then the connection broke: whatever was asked has been done.
+    HalfAnswer { status: u16, cause: Cause },
+    /// Success, but the body is not what it should be.
+    Unreadable { status: u16, why: String },
+    /// The server speaks no version that we speak.
+    Version(String),
+    /// No conductor offers a driver, so that nothing can be done yet.
+    NoDrivers,
+    /// The call makes no sense, and was not made.
+    Senseless(&'static str),
+}
+
+impl Reason {
+    /// Puts the status beside the reason why nothing more came.
+    pub fn from_half_answer(status: u16, reason: Self) -> Self {
+        match reason {
+            Self::NoAnswer(cause) => Self::HalfAnswer { status, cause },
+            other => other,
+        }
+    }
+
+    /// The code label of an exchange that ended so.
+    pub fn outcome(&self) -> Outcome {
+        match self {
+            Self::NoAnswer(cause) | Self::HalfAnswer { cause, .. } => Outcome::NoAnswer(cause.label),
+            Self::Refused { status, .. } | Self::Unreadable { status, .. } => Outcome::Status(*status),
+            Self::Version(_) => Outcome::NoAnswer("version"),
+            Self::NoDrivers => Outcome::NoAnswer("no_drivers"),
+            Self::Senseless(_) => Outcome::NoAnswer("not_sent"),
+        }
+    }
+}
+
+impl Error {
+    pub(crate) fn new(operation: Operation, node: Option<&str>, reason: Reason) -> Self {
+        Self(Box::new(Failure {
+            operation,
+            node: node.map(str::to_owned),
+            reason,
+        }))
+    }
+
+    pub(crate) fn reason(&self) -> &Reason {
+        &self.0.reason
+    }
+
+    /// What the failure means.
+    pub fn class(&self) -> ErrorClass {
+        match &self.0.reason {
+            Reason::NoAnswer(cause) | Reason::HalfAnswer { cause, .. } if cause.label == "timeout" => {
+                ErrorClass::Timeout
+            }
+            Reason::NoAnswer(_) | Reason::HalfAnswer { .. } => ErrorClass::Unreachable,
+            Reason::Refused { refusal, .. } => match refusal {
+                Refusal::Unauthorized => ErrorClass::Unauthorized,
+                Refusal::Forbidden => ErrorClass::Forbidden,
+                Refusal::NotFound => ErrorClass::NotFound,
+                Refusal::Locked => ErrorClass::Locked,
+                Refusal::Duplicate => ErrorClass::Duplicate,
+                Refusal::InvalidState => ErrorClass::InvalidState,
+                Refusal::Conflict => ErrorClass::Conflict,
+                Refusal::BadRequest => ErrorClass::BadRequest,
+                Refusal::VersionUnsupported => ErrorClass::VersionUnsupported,
+                Refusal::Busy => ErrorClass::Busy,
+                Refusal::Server => ErrorClass::Server,
+                Refusal::Unexpected => ErrorClass::Protocol,
+            },
+            Reason::Unreadable { .. } => ErrorClass::Protocol,
+            Reason::Version(_) => ErrorClass::VersionUnsupported,
+            Reason::NoDrivers => ErrorClass::Busy,
+            Reason::Senseless(_) => ErrorClass::BadRequest,
+        }
+    }
+
+    /// Bounded label for metrics.
+    pub fn label(&self) -> &'static str {
+        match &self.0.reason {
+            Reason::NoAnswer(cause) | Reason::HalfAnswer { cause, .. } => cause.label,
+            Reason::NoDrivers => "no_drivers",
+            _ => self.class().label(),
+        }
+    }
+
+    /// The HTTP status, if there was one.
+    pub fn status(&self) -> Option<u16> {
+        match &self.0.reason {
+            Reason::Refused { status, .. } | Reason::Unreadable { status, .. } | Reason::HalfAnswer { status, .. } => {
+                Some(*status)
+            }
+            _ => None,
+        }
+    }
+
+    /// What failed, without saying in which call: Ironic's own words where it spoke.
+    pub fn message(&self) -> String {
+        self.0.reason.to_string()
+    }
+
+    /// What was asked.
+    pub fn operation(&self) -> Operation {
+        self.0.operation
+    }
+
+    /// The node it was about, by the identifier used in the call.
+    pub fn node(&self) -> Option<&str> {
+        self.0.node.as_deref()
+    }
+
+    /// How long the server asked us to wait.
+    pub fn retry_after(&self) -> Option<Duration> {
+        match &self.0.reason {
+            Reason::Refused { retry_after, .. } => *retry_after,
+            _ => None,
+        }
+    }
+}
+
+impl fmt::Debug for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(&self.0, f)
+    }
+}
+
+impl std::error::Error for Failure {}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Ironic: {}", self.operation.phrase())?;
+        if let Some(node) = &self.node {
+            write!(f, " {node}")?;
+        }
+        write!(f, " failed: {}", self.reason)
+    }
+}
+
+impl fmt::Display for Reason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NoAnswer(cause) => f.write_str(&cause.text),
+            Self::HalfAnswer { status, cause } => write!(f, "{} (after HTTP status {status})", cause.text),
+            Self::Refused { status, message, .. } if message.is_empty() => write!(f, "HTTP status {status}"),
+            Self::Refused { status, message, .. } => write!(f, "{message} (HTTP status {status})"),
+            Self::Unreadable { status, why } => write!(f, "unreadable answer with HTTP status {status}: {why}"),
+            Self::Version(why) => f.write_str(why),
+            Self::NoDrivers => f.write_str("no driver is offered; is a conductor running?"),
+            Self::Senseless(why) => f.write_str(why),
+        }
+    }
+}

@@ -1,0 +1,51 @@
+//! Typed client for the parts of OpenStack Ironic's API that Metal3 uses.
+//!
+//! ```text
+//! Client ── call ──▶ slots (how many at once) ──▶ exchange (headers, time-outs) ──▶ Ironic
+//!            ▲                                        │
+//!            └── repeat: refused, locked, busy ◀── Error: class, Ironic's own words
+//! ```
+//!
+//! It translates and reports; it decides nothing. What a locked node or a failed deployment means for a host is for the
+//! controller to say, so repeats within a call are few and short, and nothing is remembered of a node.
+//!
+//! Three things hold everywhere:
+//! - every call ends: connecting, the whole exchange and the repeats are bounded, and slots are handed out in order;
+//! - an unknown field, state or null never makes an answer unreadable;
+//! - no password, token or configuration drive appears in `Debug`, `Display` or the log.
+
+mod cause;
+mod client;
+mod config;
+mod error;
+mod fault;
+mod fields;
+mod firmware;
+mod flight;
+mod inventory;
+mod node;
+mod nodes;
+mod observe;
+pub mod patch;
+mod ports;
+mod ready;
+mod request;
+mod state;
+mod transport;
+mod verify;
+mod version;
+mod view;
+
+pub use client::Client;
+pub use config::{Auth, ClientConfig, ConfigError, Tls};
+pub use error::{Error, ErrorClass};
+pub use fields::{Fields, MASK};
+pub use firmware::FirmwareComponent;
+pub use inventory::{Cpu, Disk, Interface, Inventory, ParsedLldp, PluginData, SystemVendor, Vlan};
+pub use node::{Node, NodeDetail, Port, Validation};
+pub use observe::{Exchange, Observer, Operation, Outcome};
+pub use patch::{Diff, MaskedValues, Op, PatchOp};
+pub use request::{CreateNode, CreatePort, DeployStep, ProvisionRequest, Step};
+pub use state::{PowerState, PowerTarget, ProvisionState, Verb};
+pub use url::Url;
+pub use version::{ApiVersion, Feature, MINIMUM, Versions};

@@ -1,0 +1,218 @@
+//! The HTTP connection pool, and its TLS material out of files that may be rotated.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use rustls::crypto::{CryptoProvider, ring};
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use tokio::sync::Mutex;
+use tokio::time::Instant;
+use tracing::{info, warn};
+
+use crate::config::{ClientConfig, ConfigError, Tls};
+use crate::verify::GivenAuthorities;
+
+/// How long the content of certificate files is trusted without looking.
+const FILE_CHECK: Duration = Duration::from_secs(5);
+
+const CA: &str = "CA file";
+const CERTIFICATE: &str = "client certificate file";
+const KEY: &str = "client key file";
+
+/// One shared connection pool, rebuilt when certificate files change.
+pub(crate) struct Transport {
+    tls: Tls,
+    settings: Settings,
+    current: Mutex<Current>,
+}
+
+struct Settings {
+    connect_timeout: Duration,
+    user_agent: String,
+}
+
+struct Current {
+    pool: reqwest::Client,
+    files: Files,
+    looked: Instant,
+}
+
+/// The content of the files, as last used. Never printed: one is a private key.
+#[derive(PartialEq, Eq)]
+struct Files {
+    ca: Option<(PathBuf, Vec<u8>)>,
+    certificate: Option<(PathBuf, Vec<u8>)>,
+    key: Option<(PathBuf, Vec<u8>)>,
+}
+
+impl Transport {
+    pub fn new(config: &ClientConfig) -> Result<Self, ConfigError> {
+        let settings = Settings {
+            connect_timeout: config.connect_timeout,
+            user_agent: config.user_agent.clone(),
+        };
+        if reqwest::header::HeaderValue::from_str(&settings.user_agent).is_err() {
+            return Err(ConfigError::UserAgent(settings.user_agent));
+        }
+        let files = Files::read(&config.tls)?;
+        let pool = build(&settings, &files, config.tls.insecure)?;
+        let current = Mutex::new(Current {
+            pool,
+            files,
+            looked: Instant::now(),
+        });
+        Ok(Self {
+            tls: config.tls.clone(),
+            settings,
+            current,
+        })
+    }
+
+    /// The pool to use now. Cloning it is cheap and shares its connections.
+    pub async fn pool(&self) -> reqwest::Client {
+        let mut current = self.current.lock().await;
+        let has_files = self.tls.ca_file.is_some() || self.tls.client_cert_file.is_some();
+        if has_files && current.looked.elapsed() >= FILE_CHECK {
+            current.looked = Instant::now();
+            // A few kilobytes, a few times a minute: not worth a trip to a blocking thread.
+            match Files::read(&self.tls) {
+                Ok(files) if files != current.files => match build(&self.settings, &files, self.tls.insecure) {
+                    Ok(pool) => {
+                        info!("the TLS files for Ironic have changed, new connections use them");
+                        current.pool = pool;
+                        current.files = files;
+                    }
+                    Err(error) => warn!(%error, "changed TLS files for Ironic are not usable, keeping the former"),
+                },
+                Ok(_) => {}
+                Err(error) => warn!(%error, "the TLS files for Ironic cannot be read, keeping the former"),
+            }
+        }
+        current.pool.clone()
+    }
+}
+
+impl Files {
+    fn read(tls: &Tls) -> Result<Self, ConfigError> {
+        let read = |what: &'static str, path: &Option<PathBuf>| match path {
+            None => Ok(None),
+            Some(path) => match std::fs::read(path) {
+                Ok(content) => Ok(Some((path.clone(), content))),
+                Err(source) => Err(ConfigError::Read {
+                    what,
+                    path: path.clone(),
+                    source,
+                }),
+            },
+        };
+        Ok(Self {
+            ca: read(CA, &tls.ca_file)?,
+            certificate: read(CERTIFICATE, &tls.client_cert_file)?,
+            key: read(KEY, &tls.client_key_file)?,
+        })
+    }
+
+    fn identity(&self) -> Result<Option<Identity>, ConfigError> {
+        let (Some((cert_path, cert)), Some((key_path, key))) = (&self.certificate, &self.key) else {
+            return Ok(None);
+        };
+        let chain = certificates(CERTIFICATE, cert_path, cert)?;
+        let key = PrivateKeyDer::from_pem_slice(key)
+            .map_err(|_| pem(KEY, key_path, "it holds no private key in PEM form that can be read"))?;
+        Ok(Some(Identity { chain, key }))
+    }
+}
+
+struct Identity {
+    chain: Vec<CertificateDer<'static>>,
+    key: PrivateKeyDer<'static>,
+}
+
+fn pem(what: &'static str, path: &Path, reason: impl Into<String>) -> ConfigError {
+    ConfigError::Pem {
+        what,
+        path: path.to_owned(),
+        reason: reason.into(),
+    }
+}
+
+fn certificates(what: &'static str, path: &Path, content: &[u8]) -> Result<Vec<CertificateDer<'static>>, ConfigError> {
+    let found: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(content).collect();
+    match found {
+        Ok(found) if found.is_empty() => Err(pem(what, path, "it holds no certificate in PEM form")),
+        Ok(found) => Ok(found),
+        Err(error) => Err(pem(what, path, error.to_string())),
+    }
+}
+
+fn build(settings: &Settings, files: &Files, insecure: bool) -> Result<reqwest::Client, ConfigError> {
+    if CryptoProvider::get_default().is_none() {
+        // The HTTP client panics without one. A process that cares has installed its own before.
+        ring::default_provider().install_default().ok();
+    }
+    let mut builder = reqwest::Client::builder()
+        .user_agent(&settings.user_agent)
+        .connect_timeout(settings.connect_timeout)
+        // Following a redirect would turn a PUT into a GET and report success. Ironic has no reason to redirect.
+        .redirect(reqwest::redirect::Policy::none())
+        // Repeats are decided in one place, ours.
+        .retry(reqwest::retry::never())
+        // Shorter than the five seconds after which Apache, in front of Ironic, drops an idle connection: a change sent
+        // into a connection that is being dropped cannot be repeated, because nobody knows whether it arrived.
+        .pool_idle_timeout(Duration::from_secs(4))
+        .tcp_keepalive(Duration::from_secs(30));
+    let identity = files.identity()?;
+    // Parsed in any case: a broken file is an error even where it is not needed.
+    let authorities = files
+        .ca
+        .as_ref()
+        .map(|(path, content)| certificates(CA, path, content))
+        .transpose()?;
+    builder = match (authorities, &files.ca) {
+        (Some(authorities), Some((path, _))) if !insecure => {
+            builder.tls_backend_preconfigured(with_authorities(authorities, path, identity, files)?)
+        }
+        _ => {
+            if let Some((_, certificate)) = files.certificate.as_ref().filter(|_| identity.is_some()) {
+                let mut both = certificate.clone();
+                both.push(b'\n');
+                both.extend(files.key.iter().flat_map(|(_, key)| key));
+                let identity = reqwest::Identity::from_pem(&both);
+                builder = builder.identity(identity.map_err(|error| ConfigError::Client(error.to_string()))?);
+            }
+            builder.tls_danger_accept_invalid_certs(insecure)
+        }
+    };
+    builder.build().map_err(|error| {
+        let cause = std::error::Error::source(&error).map(ToString::to_string);
+        ConfigError::Client(cause.unwrap_or_else(|| error.to_string()))
+    })
+}
+
+fn with_authorities(
+    authorities: Vec<CertificateDer<'static>>,
+    path: &Path,
+    identity: Option<Identity>,
+    files: &Files,
+) -> Result<rustls::ClientConfig, ConfigError> {
+    let provider = Arc::new(ring::default_provider());
+    let verifier = GivenAuthorities::new(authorities, &provider).map_err(|error| pem(CA, path, error.to_string()))?;
+    let tls = rustls::ClientConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .map_err(|error| ConfigError::Client(error.to_string()))?
+        .dangerous()
+        .with_custom_certificate_verifier(Arc::new(verifier));
+    let Some(Identity { chain, key }) = identity else {
+        return Ok(tls.with_no_client_auth());
+    };
+    tls.with_client_auth_cert(chain, key).map_err(|error| {
+        let path = files
+            .certificate
+            .as_ref()
+            .map(|(path, _)| path.clone())
+            .unwrap_or_default();
+        pem(CERTIFICATE, &path, error.to_string())
+    })
+}
