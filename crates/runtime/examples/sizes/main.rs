@@ -1,0 +1,77 @@
+//! How many bytes a watched object takes in a store: `cargo xtask bench sizes`.
+//!
+//! Objects are read from JSON as a watch reads them and put into kube's store. What is counted is what the program has
+//! asked of the allocator and not given back, so the map of the store, its keys and the reference counters are in it;
+//! what the allocator loses by rounding is not.
+
+#![expect(clippy::unwrap_used, reason = "a measurement that cannot be made has no other use")]
+
+mod managed;
+mod objects;
+
+use std::alloc::System;
+use std::fmt::Debug;
+
+use cap::Cap;
+use kube::Resource;
+use kube::runtime::{reflector, watcher::Event};
+use metal3_api::infra::v1beta2::{Metal3Data, Metal3Machine};
+use metal3_api::ipam::IPAddress;
+use metal3_api::metal3::{BareMetalHost, HardwareData};
+use metal3_runtime::cache;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+#[global_allocator]
+static ALLOCATOR: Cap<System> = Cap::new(System, usize::MAX);
+
+/// So many of each, for the store's map to weigh what it weighs in earnest.
+const OBJECTS: usize = 500;
+
+/// Bytes for each object in a store of this many, or 0 where none is kept.
+fn stored<K>(texts: &[Vec<u8>], keep: impl Fn(&mut K)) -> usize
+where
+    K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Send + Sync + 'static,
+{
+    let before = ALLOCATOR.allocated();
+    let (store, mut writer) = reflector::store::<K>();
+    writer.apply_watcher_event(&Event::Init);
+    for text in texts {
+        let mut object: K = serde_json::from_slice(text).unwrap();
+        keep(&mut object);
+        writer.apply_watcher_event(&Event::InitApply(object));
+    }
+    writer.apply_watcher_event(&Event::InitDone);
+    let bytes = ALLOCATOR.allocated() - before;
+    assert_eq!(store.len(), texts.len());
+    bytes / texts.len()
+}
+
+/// Prints one line: an object as JSON, as it would be kept whole, and as it is kept.
+fn line<K>(what: &str, make: impl Fn(usize) -> Value)
+where
+    K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Send + Sync + 'static,
+{
+    let texts: Vec<_> = (0..OBJECTS).map(|n| serde_json::to_vec(&make(n)).unwrap()).collect();
+    let json = texts.iter().map(Vec::len).sum::<usize>() / texts.len();
+    let whole = stored::<K>(&texts, |_| {});
+    let kept = stored::<K>(&texts, cache::trim);
+    println!("{what:<44}{json:>9}{whole:>9}{kept:>9}{:>8} %", kept * 100 / whole);
+}
+
+fn main() {
+    println!(
+        "{:<44}{:>9}{:>9}{:>9}{:>10}",
+        "bytes per object", "JSON", "whole", "kept", "kept"
+    );
+    line::<BareMetalHost>("BareMetalHost, registered only", objects::new_host);
+    line::<BareMetalHost>("BareMetalHost, 4 NICs, 2 disks", |n| objects::host(n, 4, 2));
+    line::<BareMetalHost>("BareMetalHost, 200 NICs, 200 disks", |n| objects::host(n, 200, 200));
+    line::<HardwareData>("HardwareData, 4 NICs, 2 disks", |n| objects::hardware_data(n, 4, 2));
+    line::<HardwareData>("HardwareData, 200 NICs, 200 disks", |n| {
+        objects::hardware_data(n, 200, 200)
+    });
+    line::<Metal3Machine>("Metal3Machine", objects::metal3_machine);
+    line::<Metal3Data>("Metal3Data", objects::metal3_data);
+    line::<IPAddress>("IPAddress", objects::ip_address);
+}

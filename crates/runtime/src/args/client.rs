@@ -1,0 +1,233 @@
+//! How to reach the API server, and which namespaces to look at.
+
+use std::{convert::Infallible, str::FromStr, time::Duration};
+
+use clap::Args;
+use kube::{
+    Api, Client, Config, Resource,
+    client::ClientBuilder,
+    config::{KubeConfigOptions, Kubeconfig},
+    core::NamespaceResourceScope,
+};
+use tower::limit::RateLimitLayer;
+
+/// How to reach the API server.
+#[derive(Args, Clone, Debug)]
+#[command(next_help_heading = "Kubernetes client")]
+pub struct ClientArgs {
+    /// Path of a kubeconfig file; without it the pod's service account or the user's default is taken
+    #[arg(long, env = "KUBECONFIG")]
+    pub kubeconfig: Option<String>,
+
+    /// Requests per second to the API server on average; 0 is 20, negative means no limit. Without it there is none: the
+    /// server shares itself out among its clients by priority and fairness
+    #[arg(long, env = "KUBE_API_QPS", default_value_t = -1.0, allow_negative_numbers = true)]
+    pub kube_api_qps: f32,
+
+    /// Requests to the API server that may be sent at once before --kube-api-qps holds them back
+    #[arg(long, env = "KUBE_API_BURST", default_value_t = ClientArgs::BURST)]
+    pub kube_api_burst: u32,
+}
+
+/// Why there is no client.
+#[derive(Debug, thiserror::Error)]
+pub enum ClientError {
+    /// The kubeconfig cannot be read or used.
+    #[error("cannot use kubeconfig {path}")]
+    Kubeconfig {
+        /// The file.
+        path: String,
+        /// What is wrong with it.
+        #[source]
+        source: kube::config::KubeconfigError,
+    },
+    /// Neither a kubeconfig nor a service account was found.
+    #[error("found no way to reach an API server")]
+    Infer(#[source] kube::config::InferConfigError),
+    /// The configuration does not make a client, for example because of unusable certificates.
+    #[error("cannot build an API client")]
+    Build(#[source] kube::Error),
+}
+
+impl ClientArgs {
+    const QPS: f32 = 20.0;
+    const BURST: u32 = 30;
+
+    /// Reads the configuration. No request is made.
+    ///
+    /// The KUBECONFIG variable may hold a list of paths; a list is left to kube's own rules (the files are merged).
+    pub async fn config(&self) -> Result<Config, ClientError> {
+        match self.kubeconfig.as_deref() {
+            None | Some("") => Config::infer().await.map_err(ClientError::Infer),
+            Some(path) if path.contains(':') => Config::infer().await.map_err(ClientError::Infer),
+            Some(path) => {
+                let failed = |source| ClientError::Kubeconfig {
+                    path: path.to_owned(),
+                    source,
+                };
+                let file = Kubeconfig::read_from(path).map_err(failed)?;
+                Config::from_custom_kubeconfig(file, &KubeConfigOptions::default())
+                    .await
+                    .map_err(failed)
+            }
+        }
+    }
+
+    /// A client for the controllers, limited as asked. No request is made.
+    ///
+    /// Up to `burst` requests pass in every `burst / qps` seconds, watches being one request each. Leader election must
+    /// not queue behind the controllers: give it [`ClientArgs::unlimited`].
+    pub fn limited(&self, config: Config) -> Result<Client, ClientError> {
+        let builder = ClientBuilder::try_from(config).map_err(ClientError::Build)?;
+        Ok(match self.window() {
+            Some((requests, per)) => builder.with_layer(&RateLimitLayer::new(requests, per)).build(),
+            None => builder.build(),
+        })
+    }
+
+    /// A client without a limit, for leader election. No request is made.
+    pub fn unlimited(config: Config) -> Result<Client, ClientError> {
+        Client::try_from(config).map_err(ClientError::Build)
+    }
+
+    fn window(&self) -> Option<(u64, Duration)> {
+        if self.kube_api_qps < 0.0 {
+            return None;
+        }
+        let qps = if self.kube_api_qps > 0.0 {
+            self.kube_api_qps
+        } else {
+            Self::QPS
+        };
+        let burst = if self.kube_api_burst > 0 {
+            self.kube_api_burst
+        } else {
+            Self::BURST
+        };
+        let seconds = f64::from(burst) / f64::from(qps);
+        Some((
+            burst.into(),
+            Duration::try_from_secs_f64(seconds).unwrap_or(Duration::from_secs(60)),
+        ))
+    }
+}
+
+/// Which namespaces the controllers look at.
+#[derive(Args, Clone, Debug)]
+#[command(next_help_heading = "Controllers")]
+pub struct NamespaceArgs {
+    /// Namespaces to watch, separated by commas; empty watches all of them
+    #[arg(long, env = "WATCH_NAMESPACE", default_value = "")]
+    pub namespace: Namespaces,
+}
+
+/// The namespaces that are watched.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Namespaces {
+    /// The whole cluster.
+    All,
+    /// These only; at least one.
+    Only(Vec<String>),
+}
+
+impl FromStr for Namespaces {
+    type Err = Infallible;
+
+    /// Splits at commas. Blanks are kept, as upstream does: a name with a blank is wrong and shall be seen to be wrong.
+    fn from_str(list: &str) -> Result<Self, Infallible> {
+        Ok(if list.is_empty() {
+            Self::All
+        } else {
+            Self::Only(list.split(',').map(str::to_owned).collect())
+        })
+    }
+}
+
+impl Namespaces {
+    /// One [`Api`] for each watch that is needed: one for the cluster, or one for each namespace.
+    pub fn apis<K>(&self, client: &Client) -> Vec<Api<K>>
+    where
+        K: Resource<Scope = NamespaceResourceScope, DynamicType: Default>,
+    {
+        match self {
+            Self::All => vec![Api::all(client.clone())],
+            Self::Only(names) => names.iter().map(|name| Api::namespaced(client.clone(), name)).collect(),
+        }
+    }
+
+    /// The namespace for things that a process has once, such as its lease, when nothing else names one: the watched
+    /// namespace if there is exactly one.
+    pub fn single(&self) -> Option<&str> {
+        match self {
+            Self::Only(names) if names.len() == 1 => names.first().map(String::as_str),
+            _ => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rstest::rstest;
+    use tower::{Service, ServiceExt};
+
+    #[rstest]
+    #[case("", Namespaces::All, None)]
+    #[case("a", Namespaces::Only(vec!["a".into()]), Some("a"))]
+    #[case("a, b", Namespaces::Only(vec!["a".into(), " b".into()]), None)]
+    fn namespaces_are_split_but_not_trimmed(
+        #[case] text: &str,
+        #[case] expected: Namespaces,
+        #[case] single: Option<&str>,
+    ) {
+        let parsed: Namespaces = text.parse().unwrap();
+        assert_eq!(parsed.single(), single);
+        assert_eq!(parsed, expected);
+    }
+
+    #[rstest]
+    #[case(20.0, 30, Some((30, 1500)))]
+    #[case(0.0, 0, Some((30, 1500)))]
+    #[case(0.5, 1, Some((1, 2000)))]
+    #[case(-1.0, 30, None)]
+    fn the_limit_is_a_window(#[case] qps: f32, #[case] burst: u32, #[case] window: Option<(u64, u64)>) {
+        let args = ClientArgs {
+            kubeconfig: None,
+            kube_api_qps: qps,
+            kube_api_burst: burst,
+        };
+        assert_eq!(
+            args.window(),
+            window.map(|(requests, millis)| (requests, Duration::from_millis(millis)))
+        );
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn requests_beyond_the_burst_wait() {
+        let args = ClientArgs {
+            kubeconfig: None,
+            kube_api_qps: 2.0,
+            kube_api_burst: 4,
+        };
+        let (requests, per) = args.window().unwrap();
+        let service = tower::service_fn(|()| async { Ok::<_, std::convert::Infallible>(()) });
+        let mut limited = tower::limit::RateLimit::new(service, tower::limit::rate::Rate::new(requests, per));
+        let start = tokio::time::Instant::now();
+        for _ in 0..12 {
+            limited.ready().await.unwrap().call(()).await.unwrap();
+        }
+        // 4 at once, and 2 a second after that.
+        assert_eq!(start.elapsed().as_secs(), 4);
+    }
+
+    #[tokio::test]
+    async fn a_missing_kubeconfig_is_named() {
+        let args = ClientArgs {
+            kubeconfig: Some("/does/not/exist".into()),
+            kube_api_qps: 1.0,
+            kube_api_burst: 1,
+        };
+        let error = args.config().await.unwrap_err();
+        assert!(error.to_string().contains("/does/not/exist"));
+    }
+}

@@ -1,0 +1,273 @@
+//! Events for users, in the form and with the permissions that Metal3's operators have always used: core/v1, `create`
+//! and `patch`. (kube's own recorder writes events.k8s.io/v1, which the role that is deployed today does not allow, and
+//! merges events that differ only in their message, so that a second, different error would never be seen.)
+
+use std::{
+    collections::HashMap,
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+
+use k8s_openapi::{
+    api::core::v1::{Event, EventSource, ObjectReference},
+    apimachinery::pkg::apis::meta::v1::Time,
+};
+use kube::{
+    Api, Client,
+    api::{Patch, PatchParams, PostParams},
+    core::ObjectMeta,
+};
+use serde_json::json;
+use tracing::warn;
+
+use crate::{
+    Clock,
+    conditions::whole_seconds,
+    error::{chain, is_not_found},
+};
+
+/// The same event for the same object within this time of the last one is counted instead of written anew.
+const SAME: Duration = Duration::from_secs(10 * 60);
+
+/// The API server refuses longer messages.
+const MAX_MESSAGE: usize = 1024;
+
+/// An event is worth a request, but not more waiting than this.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// How an event is meant.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Severity {
+    /// Something happened as it should.
+    Normal,
+    /// Somebody should look.
+    Warning,
+}
+
+impl Severity {
+    /// As it stands in the event.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Normal => "Normal",
+            Self::Warning => "Warning",
+        }
+    }
+}
+
+/// Something to tell the user about an object.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Note {
+    /// One CamelCase word for programs; a fixed text, so that there are only so many.
+    pub reason: &'static str,
+    /// What happened and what to do, in words.
+    pub message: String,
+    /// How it is meant.
+    pub severity: Severity,
+}
+
+/// Who tells it.
+#[derive(Clone, Copy, Debug)]
+pub struct Reporter {
+    /// `source.component`, the name in `kubectl describe`.
+    pub component: &'static str,
+    /// `reportingComponent`, the qualified name.
+    pub controller: &'static str,
+}
+
+/// Publishes events. One for each controller; clones share what they know of earlier events.
+#[derive(Clone)]
+pub struct Recorder {
+    client: Client,
+    reporter: Reporter,
+    clock: Clock,
+    recent: Arc<Recent>,
+}
+
+impl Recorder {
+    /// A recorder that has published nothing yet.
+    pub fn new(client: Client, reporter: Reporter, clock: Clock) -> Self {
+        Self {
+            client,
+            reporter,
+            clock,
+            recent: Arc::default(),
+        }
+    }
+
+    /// Tells `note` about an object. One request; repeating the same note costs a small one and adds to its count.
+    ///
+    /// An event is never worth failing for: if it cannot be written, that is logged, and the caller goes on.
+    pub async fn publish(&self, regarding: &ObjectReference, related: Option<&ObjectReference>, note: &Note) {
+        match tokio::time::timeout(PATIENCE, self.write(regarding, related, note)).await {
+            Ok(Ok(())) => {}
+            Ok(Err(error)) => warn!(reason = note.reason, error = %chain(&error), "cannot write an event"),
+            Err(_) => warn!(reason = note.reason, "cannot write an event: no answer in time"),
+        }
+    }
+
+    async fn write(
+        &self,
+        regarding: &ObjectReference,
+        related: Option<&ObjectReference>,
+        note: &Note,
+    ) -> Result<(), kube::Error> {
+        let namespace = regarding
+            .namespace
+            .as_deref()
+            .filter(|name| !name.is_empty())
+            .unwrap_or("default");
+        let api: Api<Event> = Api::namespaced(self.client.clone(), namespace);
+        let key = Key::new(regarding, note);
+        let now = Time(whole_seconds(self.clock.now()));
+        if let Some((name, count)) = self.recent.again(&key, self.clock.elapsed()) {
+            let patch = Patch::Merge(json!({ "count": count, "lastTimestamp": now }));
+            match api.patch(&name, &PatchParams::default(), &patch).await {
+                Ok(_) => return Ok(()),
+                // Expired on the server, or removed with its namespace: begin a new one.
+                Err(error) if is_not_found(&error) => self.recent.forget(&key),
+                Err(error) => return Err(error),
+            }
+        }
+        let event = Event {
+            metadata: ObjectMeta {
+                name: Some(self.recent.name(regarding, &self.clock)),
+                namespace: Some(namespace.to_owned()),
+                ..ObjectMeta::default()
+            },
+            involved_object: regarding.clone(),
+            related: related.cloned(),
+            reason: Some(note.reason.to_owned()),
+            message: Some(shortened(&note.message).into_owned()),
+            type_: Some(note.severity.as_str().to_owned()),
+            count: Some(1),
+            first_timestamp: Some(now.clone()),
+            last_timestamp: Some(now),
+            source: Some(EventSource {
+                component: Some(self.reporter.component.to_owned()),
+                host: None,
+            }),
+            reporting_component: Some(self.reporter.controller.to_owned()),
+            ..Event::default()
+        };
+        let created = api.create(&PostParams::default(), &event).await?;
+        self.recent
+            .remember(key, created.metadata.name.unwrap_or_default(), self.clock.elapsed());
+        Ok(())
+    }
+}
+
+/// Events that are alike: same object, reason, severity and message.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct Key {
+    object: (Option<String>, Option<String>, Option<String>, Option<String>),
+    reason: &'static str,
+    severity: Severity,
+    message: String,
+}
+
+impl Key {
+    fn new(regarding: &ObjectReference, note: &Note) -> Self {
+        let ObjectReference {
+            kind,
+            namespace,
+            name,
+            uid,
+            ..
+        } = regarding.clone();
+        let message = shortened(&note.message).into_owned();
+        Self {
+            object: (kind, namespace, name, uid),
+            reason: note.reason,
+            severity: note.severity,
+            message,
+        }
+    }
+}
+
+/// What was published lately.
+#[derive(Debug, Default)]
+struct Recent {
+    events: Mutex<HashMap<Key, Published>>,
+    sequence: AtomicU64,
+}
+
+#[derive(Debug)]
+struct Published {
+    name: String,
+    count: i32,
+    last: Duration,
+}
+
+/// The memory for repetitions ends here; beyond it an event is simply written anew.
+const MAX_RECENT: usize = 10_000;
+
+impl Recent {
+    /// Counts a repetition: the event's name and how often it has now happened.
+    fn again(&self, key: &Key, now: Duration) -> Option<(String, i32)> {
+        let mut events = self.lock();
+        let event = events
+            .get_mut(key)
+            .filter(|event| now.saturating_sub(event.last) < SAME)?;
+        event.count = event.count.saturating_add(1);
+        event.last = now;
+        Some((event.name.clone(), event.count))
+    }
+
+    fn remember(&self, key: Key, name: String, now: Duration) {
+        let mut events = self.lock();
+        // Sweeping in powers of two keeps the cost of each event constant on average.
+        if events.len().is_power_of_two() || events.len() >= MAX_RECENT {
+            events.retain(|_, event| now.saturating_sub(event.last) < SAME);
+        }
+        if events.len() < MAX_RECENT {
+            events.insert(
+                key,
+                Published {
+                    name,
+                    count: 1,
+                    last: now,
+                },
+            );
+        }
+    }
+
+    fn forget(&self, key: &Key) {
+        self.lock().remove(key);
+    }
+
+    /// A name that no other event has, as long as the clock or the sequence moves.
+    fn name(&self, regarding: &ObjectReference, clock: &Clock) -> String {
+        let object: String = regarding
+            .name
+            .as_deref()
+            .unwrap_or("cluster")
+            .chars()
+            .take(200)
+            .collect();
+        let sequence = self.sequence.fetch_add(1, Ordering::Relaxed);
+        format!("{object}.{:x}{:04x}", clock.now().as_nanosecond(), sequence & 0xffff)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<Key, Published>> {
+        self.events.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The message within the limit, cut between characters, with a mark where something is missing.
+fn shortened(message: &str) -> std::borrow::Cow<'_, str> {
+    const MARK: &str = "…";
+    if message.len() <= MAX_MESSAGE {
+        return message.into();
+    }
+    let end = (0..=MAX_MESSAGE - MARK.len())
+        .rev()
+        .find(|end| message.is_char_boundary(*end))
+        .unwrap_or(0);
+    format!("{}{MARK}", message.get(..end).unwrap_or_default()).into()
+}
+
+#[cfg(test)]
+mod tests;

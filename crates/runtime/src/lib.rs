@@ -1,0 +1,39 @@
+//! What every Metal3 controller shares: reading flags, logging, time, leader election, shutdown, metrics, probes,
+//! events, conditions, secondary indexes, error classes and back-off.
+//!
+//! The crate knows Kubernetes but no Metal3 kind: nothing in here decides what happens to a host, a claim or a pool.
+//! Everything that can be pure is pure (time and randomness come in as arguments), so that the parts that must not be
+//! wrong, leader election first of all, are tested by simulation instead of by waiting.
+//!
+//! ```text
+//!  args ─▶ telemetry ─▶ client ─▶ shutdown::Tasks ─┬─ probes, metrics          (every replica)
+//!                                                  ├─ controllers             (the leader, or every replica without election)
+//!                                                  └─ leader (ends last: the lease is released after the controllers)
+//! ```
+
+pub mod args;
+pub mod backoff;
+pub mod cache;
+pub mod clock;
+pub mod conditions;
+pub mod error;
+pub mod events;
+pub mod index;
+pub mod leader;
+pub mod listen;
+pub mod metrics;
+#[cfg(test)]
+mod mock;
+pub mod patch;
+pub mod probes;
+pub mod secrets;
+pub mod shutdown;
+pub mod telemetry;
+pub mod tls;
+pub mod work;
+pub mod written;
+
+pub use clock::Clock;
+
+/// What a task or a server may fail with; the process prints it with its causes and ends.
+pub type BoxError = Box<dyn std::error::Error + Send + Sync>;

@@ -1,0 +1,195 @@
+//! `/healthz` and `/readyz`, as the kubelet and people with curl ask for them.
+
+use std::{
+    collections::BTreeMap,
+    fmt::{self, Write},
+    net::TcpListener,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+};
+
+use axum::{
+    Router,
+    extract::{Path, RawQuery, State},
+    http::StatusCode,
+    routing::get,
+};
+use tokio_util::sync::CancellationToken;
+
+/// Something that may or may not be in order. Cheap to clone; starts as not in order.
+#[derive(Clone, Debug, Default)]
+pub struct Check(Arc<AtomicBool>);
+
+impl Check {
+    /// Says how it is now.
+    pub fn set(&self, in_order: bool) {
+        self.0.store(in_order, Ordering::Relaxed);
+    }
+
+    fn passes(&self) -> bool {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+/// The checks behind both probes. `ping`, which always passes, is part of each.
+#[derive(Clone, Debug, Default)]
+pub struct Probes {
+    health: BTreeMap<&'static str, Check>,
+    ready: BTreeMap<&'static str, Check>,
+}
+
+impl Probes {
+    /// Nothing but `ping`.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Adds a check to `/healthz`; while it fails, the kubelet restarts the container.
+    pub fn health(&mut self, name: &'static str) -> Check {
+        self.health.entry(name).or_default().clone()
+    }
+
+    /// Adds a check to `/readyz`; while it fails, Services send nothing to this replica.
+    pub fn ready(&mut self, name: &'static str) -> Check {
+        self.ready.entry(name).or_default().clone()
+    }
+
+    fn router(self) -> Router {
+        let health = Arc::new(Probe {
+            title: "healthz",
+            checks: self.health,
+        });
+        let ready = Arc::new(Probe {
+            title: "readyz",
+            checks: self.ready,
+        });
+        Router::new()
+            .merge(routes("/healthz", health))
+            .merge(routes("/readyz", ready))
+    }
+}
+
+/// Serves the probes until `stop` is cancelled.
+pub async fn serve(listener: TcpListener, probes: Probes, stop: CancellationToken) -> std::io::Result<()> {
+    let listener = tokio::net::TcpListener::from_std(listener)?;
+    axum::serve(listener, probes.router())
+        .with_graceful_shutdown(stop.cancelled_owned())
+        .await
+}
+
+#[derive(Debug)]
+struct Probe {
+    title: &'static str,
+    checks: BTreeMap<&'static str, Check>,
+}
+
+type Answer = (StatusCode, String);
+
+fn routes(path: &str, probe: Arc<Probe>) -> Router {
+    let all = |State(probe): State<Arc<Probe>>, RawQuery(query): RawQuery| async move { probe.all(query.as_deref()) };
+    let one = |State(probe): State<Arc<Probe>>, Path(name): Path<String>| async move { probe.one(&name) };
+    Router::new()
+        .route(path, get(all))
+        .route(&format!("{path}/{{check}}"), get(one))
+        .with_state(probe)
+}
+
+impl Probe {
+    /// `ok` in short; every check on a line of its own when one fails, or with `?verbose`. `?exclude=x` leaves x out.
+    fn all(&self, query: Option<&str>) -> Answer {
+        let options: Vec<_> = query.unwrap_or_default().split('&').collect();
+        let excluded = |name: &str| {
+            options
+                .iter()
+                .any(|option| option.strip_prefix("exclude=") == Some(name))
+        };
+        let verbose = options
+            .iter()
+            .any(|option| *option == "verbose" || option.starts_with("verbose="));
+        let mut lines = String::new();
+        let mut failed = false;
+        for (name, passes) in self.results() {
+            if excluded(name) {
+                line(&mut lines, format_args!("[+]{name} excluded: ok"));
+            } else if passes {
+                line(&mut lines, format_args!("[+]{name} ok"));
+            } else {
+                failed = true;
+                line(&mut lines, format_args!("[-]{name} failed"));
+            }
+        }
+        match (failed, verbose) {
+            (false, false) => (StatusCode::OK, "ok".into()),
+            (false, true) => {
+                line(&mut lines, format_args!("{} check passed", self.title));
+                (StatusCode::OK, lines)
+            }
+            (true, _) => {
+                line(&mut lines, format_args!("{} check failed", self.title));
+                (StatusCode::INTERNAL_SERVER_ERROR, lines)
+            }
+        }
+    }
+
+    fn one(&self, name: &str) -> Answer {
+        match self.results().find(|(known, _)| *known == name) {
+            Some((_, true)) => (StatusCode::OK, "ok".into()),
+            Some((_, false)) => (StatusCode::INTERNAL_SERVER_ERROR, format!("{name} failed\n")),
+            None => (StatusCode::NOT_FOUND, format!("no check named {name}\n")),
+        }
+    }
+
+    fn results(&self) -> impl Iterator<Item = (&'static str, bool)> {
+        std::iter::once(("ping", true)).chain(self.checks.iter().map(|(name, check)| (*name, check.passes())))
+    }
+}
+
+fn line(lines: &mut String, text: fmt::Arguments<'_>) {
+    writeln!(lines, "{text}").ok(); // writing to a String does not fail
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
+    async fn fetch(addr: std::net::SocketAddr, path: &str) -> String {
+        let mut stream = tokio::net::TcpStream::connect(addr).await.unwrap();
+        let request = format!("GET {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
+        stream.write_all(request.as_bytes()).await.unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).await.unwrap();
+        let status = answer.split(' ').nth(1).unwrap();
+        format!("{status} {}", answer.split("\r\n\r\n").nth(1).unwrap())
+    }
+
+    #[tokio::test]
+    async fn probes_answer_like_upstreams() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        listener.set_nonblocking(true).unwrap();
+        let addr = listener.local_addr().unwrap();
+        let mut probes = Probes::new();
+        let webhook = probes.ready("webhook");
+        let stop = CancellationToken::new();
+        let mut tasks = tokio::task::JoinSet::new();
+        tasks.spawn(serve(listener, probes, stop.clone()));
+
+        assert_eq!(fetch(addr, "/healthz").await, "200 ok");
+        assert_eq!(
+            fetch(addr, "/readyz").await,
+            "500 [+]ping ok\n[-]webhook failed\nreadyz check failed\n"
+        );
+        assert_eq!(fetch(addr, "/readyz?exclude=webhook").await, "200 ok");
+        assert_eq!(fetch(addr, "/readyz/ping").await, "200 ok");
+        assert_eq!(fetch(addr, "/readyz/webhook").await, "500 webhook failed\n");
+        webhook.set(true);
+        assert_eq!(fetch(addr, "/readyz").await, "200 ok");
+        let verbose = fetch(addr, "/readyz?verbose").await;
+        assert_eq!(verbose, "200 [+]ping ok\n[+]webhook ok\nreadyz check passed\n");
+        assert_eq!(fetch(addr, "/readyz/nothing").await, "404 no check named nothing\n");
+        stop.cancel();
+        tasks.join_next().await.unwrap().unwrap().unwrap();
+    }
+}

@@ -1,0 +1,253 @@
+//! Knowing when a referenced Secret changed, without holding the Secrets of the cluster in memory.
+//!
+//! One metadata-only watch shows every Secret's name and version; what is kept is bounded by what is referenced. The
+//! content is read from the API server when a pass needs it and the version is another than the one it knows.
+
+use std::{
+    collections::{HashMap, HashSet},
+    fmt,
+    hash::Hash,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+
+use futures::{Stream, StreamExt, stream};
+use k8s_openapi::api::core::v1::Secret;
+use kube::{
+    Api, Client,
+    core::{ObjectMeta, PartialObjectMeta},
+    runtime::{WatchStreamExt, watcher},
+};
+
+use crate::index::Index;
+
+/// The name of a Secret.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct SecretKey {
+    /// Its namespace.
+    pub namespace: String,
+    /// Its name.
+    pub name: String,
+}
+
+impl fmt::Display for SecretKey {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(out, "{}/{}", self.namespace, self.name)
+    }
+}
+
+impl SecretKey {
+    fn of(metadata: &ObjectMeta) -> Self {
+        Self {
+            namespace: metadata.namespace.clone().unwrap_or_default(),
+            name: metadata.name.clone().unwrap_or_default(),
+        }
+    }
+}
+
+/// What is known of a Secret without reading it.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Known {
+    /// Nothing yet: it became referenced after the watch passed it by. Read it, and say what you found with
+    /// [`SecretVersions::learn`].
+    Unknown,
+    /// It does not exist.
+    Absent,
+    /// It exists. Only uid, resourceVersion, deletionTimestamp, labels, finalizers and ownerReferences are filled in.
+    Present(Arc<ObjectMeta>),
+}
+
+impl Known {
+    /// The uid and version, which together identify one content.
+    pub fn version(&self) -> Option<(&str, &str)> {
+        match self {
+            Self::Present(metadata) => metadata.uid.as_deref().zip(metadata.resource_version.as_deref()),
+            Self::Unknown | Self::Absent => None,
+        }
+    }
+}
+
+/// The versions of all Secrets that an `Owner` (a host, for example) references. Cheap to clone.
+#[derive(Debug)]
+pub struct SecretVersions<Owner>(Arc<Mutex<State<Owner>>>);
+
+impl<Owner> Clone for SecretVersions<Owner> {
+    fn clone(&self) -> Self {
+        Self(self.0.clone())
+    }
+}
+
+impl<Owner> Default for SecretVersions<Owner> {
+    fn default() -> Self {
+        Self(Arc::new(Mutex::new(State {
+            references: Index::default(),
+            known: HashMap::new(),
+            missing: HashMap::new(),
+        })))
+    }
+}
+
+#[derive(Debug)]
+struct State<Owner> {
+    references: Index<Owner, SecretKey>,
+    /// Only referenced keys; one that is not in here is `Unknown`.
+    known: HashMap<SecretKey, Known>,
+    /// For each list that is under way, by its namespace: the keys that were referenced when it began and that it has
+    /// not shown. A key that is still in here at its end does not exist. One that became referenced meanwhile may have
+    /// been passed by.
+    missing: HashMap<Option<String>, HashSet<SecretKey>>,
+}
+
+impl<Owner: Eq + Hash + Clone> SecretVersions<Owner> {
+    /// Says which Secrets an owner references from now on. To be called in every pass; repeating costs little.
+    pub fn set_references(&self, owner: Owner, keys: impl IntoIterator<Item = SecretKey>) {
+        let mut state = self.lock();
+        let before: Vec<SecretKey> = state.references.keys(&owner).cloned().collect();
+        state.references.set(owner, keys);
+        state.drop_unreferenced(before);
+    }
+
+    /// Forgets an owner that is gone.
+    pub fn remove_owner(&self, owner: &Owner) {
+        let mut state = self.lock();
+        let before: Vec<SecretKey> = state.references.keys(owner).cloned().collect();
+        state.references.remove(owner);
+        state.drop_unreferenced(before);
+    }
+
+    /// What is known of a Secret. `Unknown` for one that nobody references.
+    pub fn get(&self, key: &SecretKey) -> Known {
+        self.lock().known.get(key).cloned().unwrap_or(Known::Unknown)
+    }
+
+    /// Takes over what a live read found, if the watch has not said anything in the meantime. The Secret must have been
+    /// referenced before it was read; of one that is not referenced nothing is kept.
+    pub fn learn(&self, key: &SecretKey, found: Option<&ObjectMeta>) {
+        let mut state = self.lock();
+        if state.references.contains_key(key) && !state.known.contains_key(key) {
+            state.known.insert(key.clone(), found.map_or(Known::Absent, reduced));
+        }
+    }
+
+    /// The number of Secrets that are kept; bounded by the number of references.
+    pub fn len(&self) -> usize {
+        self.lock().known.len()
+    }
+
+    /// Whether nothing is kept.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Takes in one event of the watch and returns the owners to wake: those of Secrets that appeared, changed or
+    /// vanished. A Secret shown again in the same version wakes nobody. `namespace` is what the watch is restricted to.
+    pub fn apply(&self, namespace: Option<&str>, event: &watcher::Event<PartialObjectMeta<Secret>>) -> Vec<Owner> {
+        let mut state = self.lock();
+        match event {
+            watcher::Event::Init => {
+                let covered = |key: &&SecretKey| namespace.is_none_or(|namespace| namespace == key.namespace);
+                let missing = state.references.all_keys().filter(covered).cloned().collect();
+                state.missing.insert(namespace.map(str::to_owned), missing);
+                Vec::new()
+            }
+            watcher::Event::InitApply(secret) | watcher::Event::Apply(secret) => {
+                let key = SecretKey::of(&secret.metadata);
+                if !state.references.contains_key(&key) {
+                    return Vec::new();
+                }
+                for missing in state.missing.values_mut() {
+                    missing.remove(&key);
+                }
+                state.now_known(key, reduced(&secret.metadata))
+            }
+            watcher::Event::Delete(secret) => {
+                let key = SecretKey::of(&secret.metadata);
+                if !state.references.contains_key(&key) {
+                    return Vec::new();
+                }
+                state.now_known(key, Known::Absent)
+            }
+            watcher::Event::InitDone => {
+                let missing = state.missing.remove(&namespace.map(str::to_owned)).unwrap_or_default();
+                let referenced = missing.into_iter().filter(|key| state.references.contains_key(key));
+                let referenced: Vec<_> = referenced.collect();
+                referenced
+                    .into_iter()
+                    .flat_map(|key| state.now_known(key, Known::Absent))
+                    .collect()
+            }
+        }
+    }
+
+    /// Watches the Secrets of a namespace, or of the cluster, and yields the owners to wake.
+    ///
+    /// Only metadata is asked for: the server sends no content, not even to be thrown away. Interruptions are logged and
+    /// the watch begins again, at growing intervals. Several namespaces may be watched by calling this for each.
+    pub fn watch(
+        &self,
+        client: &Client,
+        namespace: Option<&str>,
+        config: watcher::Config,
+    ) -> impl Stream<Item = Owner> + Send + use<Owner>
+    where
+        Owner: Send,
+    {
+        let versions = self.clone();
+        let namespace = namespace.map(str::to_owned);
+        let api: Api<PartialObjectMeta<Secret>> = namespace.as_deref().map_or_else(
+            || Api::all(client.clone()),
+            |name| Api::namespaced(client.clone(), name),
+        );
+        watcher::watcher(api, config).default_backoff().flat_map(move |event| {
+            let owners = event.map_or_else(
+                |error| {
+                    tracing::warn!(error = %crate::error::chain(&error), "the watch of Secrets was interrupted");
+                    Vec::new()
+                },
+                |event| versions.apply(namespace.as_deref(), &event),
+            );
+            stream::iter(owners)
+        })
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State<Owner>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl<Owner: Eq + Hash + Clone> State<Owner> {
+    fn now_known(&mut self, key: SecretKey, now: Known) -> Vec<Owner> {
+        if self.known.get(&key) == Some(&now) {
+            return Vec::new();
+        }
+        let owners = self.references.ids(&key).cloned().collect();
+        self.known.insert(key, now);
+        owners
+    }
+
+    fn drop_unreferenced(&mut self, keys: Vec<SecretKey>) {
+        for key in keys {
+            if !self.references.contains_key(&key) {
+                self.known.remove(&key);
+                // Referenced again before the list ends, it may have been passed by in the meantime.
+                for missing in self.missing.values_mut() {
+                    missing.remove(&key);
+                }
+            }
+        }
+    }
+}
+
+fn reduced(metadata: &ObjectMeta) -> Known {
+    Known::Present(Arc::new(ObjectMeta {
+        uid: metadata.uid.clone(),
+        resource_version: metadata.resource_version.clone(),
+        deletion_timestamp: metadata.deletion_timestamp.clone(),
+        labels: metadata.labels.clone(),
+        finalizers: metadata.finalizers.clone(),
+        owner_references: metadata.owner_references.clone(),
+        ..ObjectMeta::default()
+    }))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,81 @@
+//! Logging.
+
+use std::io::IsTerminal;
+
+use tracing_subscriber::{EnvFilter, filter::ParseError, fmt, layer::SubscriberExt, util::SubscriberInitExt};
+
+use crate::args::LogArgs;
+
+/// Why logging could not be started.
+#[derive(Debug, thiserror::Error)]
+pub enum TelemetryError {
+    /// The filter is not understood.
+    #[error("cannot read the log filter {filter:?}")]
+    Filter {
+        /// The text that was given.
+        filter: String,
+        /// Where it is wrong.
+        #[source]
+        source: ParseError,
+    },
+    /// Something else in this process has started logging.
+    #[error("logging is started already")]
+    Started(#[source] tracing_subscriber::util::TryInitError),
+}
+
+/// Sends log lines to standard error: JSON, one object a line, or text for people with `--dev`.
+///
+/// Errors belong in a field named `error`, written once with all causes: `error = %chain(&err)`
+/// (see [`crate::error::chain`]).
+pub fn init(args: &LogArgs) -> Result<(), TelemetryError> {
+    let filter = filter(&args.log_filter)?;
+    // Colours are for people who watch, not for files.
+    let output = fmt::layer()
+        .with_writer(std::io::stderr)
+        .with_ansi(std::io::stderr().is_terminal());
+    let started = if args.dev {
+        tracing_subscriber::registry().with(filter).with(output).try_init()
+    } else {
+        let json = output
+            .json()
+            .flatten_event(true)
+            .with_current_span(true)
+            .with_span_list(false);
+        tracing_subscriber::registry().with(filter).with(json).try_init()
+    };
+    started.map_err(TelemetryError::Started)
+}
+
+fn filter(text: &str) -> Result<EnvFilter, TelemetryError> {
+    let text = if text.trim().is_empty() { "info" } else { text };
+    EnvFilter::try_new(text).map_err(|source| TelemetryError::Filter {
+        filter: text.to_owned(),
+        source,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_wrong_filter_is_named() {
+        assert_eq!(filter("").unwrap().to_string(), "info");
+        assert!(filter("info,metal3_ironic=debug").is_ok());
+        let error = filter("kube=loud").unwrap_err();
+        assert!(error.to_string().contains("kube=loud"));
+    }
+
+    #[test]
+    fn logging_starts_once() {
+        let args = LogArgs {
+            dev: true,
+            log_filter: "warn".into(),
+        };
+        init(&args).unwrap();
+        assert!(matches!(
+            init(&LogArgs { dev: false, ..args }),
+            Err(TelemetryError::Started(_))
+        ));
+    }
+}
