@@ -1,0 +1,253 @@
+//! Reads the API server's audit log: who asked for what, how often, and with what result.
+//!
+//! Give every program under test an identity of its own (a service account), and its requests can be told apart. The
+//! API server writes an entry when it has the answer. For a long answer that can be a moment after the client has it,
+//! so a test that counts waits for the count it expects.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{ErrorKind, Read, Seek, SeekFrom};
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result};
+use serde::Deserialize;
+
+/// The audit log of one API server.
+#[derive(Debug, Clone)]
+pub struct AuditLog {
+    path: PathBuf,
+}
+
+/// A place in an audit log, to count from there.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Position(u64);
+
+/// One request, as far as counting needs it.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Request {
+    /// Who asked, such as `system:serviceaccount:baremetal:operator`; the impersonated user if there is one.
+    pub user: String,
+    /// `get`, `list`, `watch`, `create`, `update`, `patch`, `delete`, `deletecollection`, or an HTTP method in lower
+    /// case for what is no resource.
+    pub verb: String,
+    /// `RESOURCE[.GROUP][/SUBRESOURCE]`, such as `baremetalhosts.metal3.io/status`; the path for what is no resource.
+    pub resource: String,
+    /// The object's namespace, if any.
+    pub namespace: String,
+    /// The object's name; empty for lists, watches and most creations.
+    pub name: String,
+    /// The HTTP status of the answer.
+    pub status: u16,
+}
+
+/// Requests that are the same but for the object.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Kind {
+    /// See [`Request::user`].
+    pub user: String,
+    /// See [`Request::verb`].
+    pub verb: String,
+    /// See [`Request::resource`].
+    pub resource: String,
+    /// See [`Request::status`].
+    pub status: u16,
+}
+
+impl AuditLog {
+    /// The log in this file, which need not exist yet.
+    pub fn at(path: PathBuf) -> Self {
+        Self { path }
+    }
+
+    /// The file.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The end of the log as it is now.
+    pub fn end(&self) -> Result<Position> {
+        Ok(self.read(Position::default())?.1)
+    }
+
+    /// The requests answered since `from`, in the order of their answers, and the place to go on from. A watch counts
+    /// when it begins.
+    pub fn since(&self, from: Position) -> Result<(Vec<Request>, Position)> {
+        let (text, end) = self.read(from)?;
+        let mut requests = Vec::new();
+        for line in text.lines() {
+            let entry: Entry = serde_json::from_str(line)
+                .with_context(|| format!("an odd line in {}: {line}", self.path.display()))?;
+            requests.extend(entry.request());
+        }
+        Ok((requests, end))
+    }
+
+    /// Whole lines from a position on.
+    fn read(&self, from: Position) -> Result<(String, Position)> {
+        let mut bytes = Vec::new();
+        match File::open(&self.path) {
+            Err(err) if err.kind() == ErrorKind::NotFound => return Ok((String::new(), from)),
+            opened => opened.and_then(|mut file| {
+                file.seek(SeekFrom::Start(from.0))?;
+                file.read_to_end(&mut bytes)
+            }),
+        }
+        .with_context(|| format!("cannot read {}", self.path.display()))?;
+        // The last line may be in the middle of being written.
+        let whole = bytes.iter().rposition(|byte| *byte == b'\n').map_or(0, |last| last + 1);
+        bytes.truncate(whole);
+        let text = String::from_utf8(bytes).with_context(|| format!("{} is not text", self.path.display()))?;
+        let end = Position(from.0 + text.len() as u64);
+        Ok((text, end))
+    }
+}
+
+/// How many requests there are of each kind.
+pub fn count<'a>(requests: impl IntoIterator<Item = &'a Request>) -> BTreeMap<Kind, usize> {
+    let mut counts = BTreeMap::new();
+    for Request {
+        user,
+        verb,
+        resource,
+        status,
+        ..
+    } in requests
+    {
+        let kind = Kind {
+            user: user.clone(),
+            verb: verb.clone(),
+            resource: resource.clone(),
+            status: *status,
+        };
+        *counts.entry(kind).or_default() += 1;
+    }
+    counts
+}
+
+/// What we read of an entry of `audit.k8s.io/v1`.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Entry {
+    stage: String,
+    verb: String,
+    #[serde(rename = "requestURI")]
+    uri: String,
+    user: User,
+    impersonated_user: Option<User>,
+    object_ref: Option<ObjectRef>,
+    response_status: Option<ResponseStatus>,
+}
+
+#[derive(Deserialize)]
+struct User {
+    #[serde(default)]
+    username: String,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(rename_all = "camelCase", default)]
+struct ObjectRef {
+    resource: String,
+    subresource: String,
+    api_group: String,
+    namespace: String,
+    name: String,
+}
+
+#[derive(Deserialize)]
+struct ResponseStatus {
+    #[serde(default)]
+    code: u16,
+}
+
+impl Entry {
+    /// The request, if this entry is the one of its entries that counts: a watch is logged when it begins and when it
+    /// ends, everything else once.
+    fn request(self) -> Option<Request> {
+        let begins = self.stage == "ResponseStarted";
+        let watches = self.verb == "watch";
+        if begins != watches && !(watches && self.failed()) {
+            return None;
+        }
+        let status = self.response_status.map_or(0, |status| status.code);
+        let (resource, object) = match self.object_ref {
+            Some(object) => {
+                let dot = if object.api_group.is_empty() { "" } else { "." };
+                let slash = if object.subresource.is_empty() { "" } else { "/" };
+                let (kind, group, sub) = (&object.resource, &object.api_group, &object.subresource);
+                (format!("{kind}{dot}{group}{slash}{sub}"), object)
+            }
+            None => (
+                self.uri.split('?').next().unwrap_or_default().to_owned(),
+                ObjectRef::default(),
+            ),
+        };
+        Some(Request {
+            user: self.impersonated_user.unwrap_or(self.user).username,
+            verb: self.verb,
+            resource,
+            namespace: object.namespace,
+            name: object.name,
+            status,
+        })
+    }
+
+    /// A watch that is refused never begins.
+    fn failed(&self) -> bool {
+        self.response_status.as_ref().is_some_and(|status| status.code >= 400)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LINES: &str = r#"{"stage":"ResponseComplete","verb":"patch","requestURI":"/apis/metal3.io/v1alpha1/namespaces/a/baremetalhosts/h/status?x=y","user":{"username":"op"},"objectRef":{"resource":"baremetalhosts","namespace":"a","name":"h","apiGroup":"metal3.io","apiVersion":"v1alpha1","subresource":"status"},"responseStatus":{"metadata":{},"code":409}}
+{"stage":"ResponseStarted","verb":"watch","requestURI":"/api/v1/pods?watch=1","user":{"username":"op"},"objectRef":{"resource":"pods","apiVersion":"v1"},"responseStatus":{"metadata":{},"code":200}}
+{"stage":"ResponseComplete","verb":"watch","requestURI":"/api/v1/pods?watch=1","user":{"username":"op"},"objectRef":{"resource":"pods","apiVersion":"v1"},"responseStatus":{"metadata":{},"code":200}}
+{"stage":"ResponseComplete","verb":"watch","requestURI":"/api/v1/pods?watch=1","user":{"username":"op"},"objectRef":{"resource":"pods","apiVersion":"v1"},"responseStatus":{"metadata":{},"code":403}}
+{"stage":"ResponseComplete","verb":"get","requestURI":"/readyz?verbose","user":{"username":"admin"},"impersonatedUser":{"username":"jo"},"responseStatus":{"metadata":{},"code":200}}
+"#;
+
+    #[test]
+    fn every_request_counts_once() {
+        let folder = tempfile::tempdir().unwrap();
+        let log = AuditLog::at(folder.path().join("audit.log"));
+        assert_eq!(
+            log.since(Position::default()).unwrap(),
+            (vec![], Position(0)),
+            "no file yet"
+        );
+        std::fs::write(log.path(), format!("{LINES}{{\"half\":")).unwrap();
+        let (requests, end) = log.since(Position::default()).unwrap();
+        let seen: Vec<String> = count(&requests)
+            .into_iter()
+            .map(
+                |(
+                    Kind {
+                        user,
+                        verb,
+                        resource,
+                        status,
+                    },
+                    n,
+                )| format!("{user} {verb} {resource} {status} {n}"),
+            )
+            .collect();
+        assert_eq!(
+            seen,
+            [
+                "jo get /readyz 200 1",
+                "op patch baremetalhosts.metal3.io/status 409 1",
+                "op watch pods 200 1",
+                "op watch pods 403 1"
+            ]
+        );
+        assert_eq!(
+            end,
+            Position(LINES.len() as u64),
+            "half a line is left for the next time"
+        );
+        assert_eq!(log.end().unwrap(), end);
+    }
+}

@@ -1,0 +1,217 @@
+//! What lies in an instance's folder before its programs start.
+
+use std::fs;
+use std::io::Write as _;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result};
+use serde_json::json;
+
+use super::environment::Environment;
+use super::{Credentials, Host, IronicConfig, Ports};
+use crate::pki::Authority;
+
+/// Folders that Ironic and our programs expect.
+const FOLDERS: [&str; 11] = [
+    "boot",
+    "http/images",
+    "http/master_iso_images",
+    "http/tmp",
+    "log",
+    "master_images",
+    "state",
+    "tftpboot/master_images",
+    "tls",
+    "tls/agents",
+    "tmp",
+];
+
+/// The files of an instance.
+#[derive(Debug, Clone)]
+pub(super) struct Files {
+    pub folder: PathBuf,
+}
+
+impl Files {
+    pub fn instance(&self) -> PathBuf {
+        self.folder.join("instance.json")
+    }
+
+    pub fn database(&self) -> PathBuf {
+        self.folder.join("ironic.sqlite")
+    }
+
+    pub fn ca(&self) -> PathBuf {
+        self.folder.join("tls/ca.crt")
+    }
+
+    pub fn log(&self, name: &str) -> PathBuf {
+        self.folder.join("log").join(name)
+    }
+
+    pub fn requests(&self) -> PathBuf {
+        self.log("requests.jsonl")
+    }
+
+    /// Writes everything but what `ironic_lab.prepare` makes.
+    pub fn write(
+        &self,
+        config: &IronicConfig,
+        environment: &Environment,
+        ports: &Ports,
+        hosts: &[Host],
+        user: Option<&Credentials>,
+    ) -> Result<()> {
+        for name in FOLDERS {
+            let folder = self.folder.join(name);
+            fs::create_dir_all(&folder).with_context(|| format!("cannot make the folder {}", folder.display()))?;
+        }
+        if config.tls {
+            let tls = self.folder.join("tls");
+            let authority = Authority::open_or_generate(&tls, "metal3-lab-ironic")?;
+            authority.server("127.0.0.1", &[])?.write(&tls, "server")?;
+        }
+        // A database of an earlier run in this folder is lost, as the servers are.
+        for suffix in ["-wal", "-shm", "-journal"] {
+            let mut path = self.database().into_os_string();
+            path.push(suffix);
+            fs::remove_file(path).ok(); // mostly there is none
+        }
+        fs::copy(environment.empty_database(), self.database()).context("cannot copy the empty database")?;
+        let template = environment.sources().join("ironic.conf.in");
+        let template = fs::read_to_string(&template).with_context(|| format!("cannot read {}", template.display()))?;
+        self.write_private("ironic.conf", &render(&template, config, ports, &self.folder))?;
+        let instance = serde_json::to_string_pretty(&self.instance_json(config, ports, hosts, user))
+            .context("cannot write JSON")?;
+        self.write_private("instance.json", &instance)
+    }
+
+    fn instance_json(
+        &self,
+        config: &IronicConfig,
+        ports: &Ports,
+        hosts: &[Host],
+        user: Option<&Credentials>,
+    ) -> serde_json::Value {
+        let hosts: Vec<_> = hosts
+            .iter()
+            .map(|host| {
+                json!({
+                    "uuid": host.uuid,
+                    "name": host.name,
+                    "protocol": host.protocol,
+                    "port": host.port,
+                    "username": host.credentials.username,
+                    "password": host.credentials.password,
+                    "macs": host.macs,
+                })
+            })
+            .collect();
+        let tls = self.folder.join("tls");
+        json!({
+            "ironic_url": ports.ironic_url(config.tls),
+            "agent_port": ports.agent.number(),
+            "control_port": ports.control.number(),
+            "image_port": ports.image.number(),
+            "tls": config.tls.then(|| json!({
+                "ca": tls.join("ca.crt"),
+                "certificate": tls.join("server.crt"),
+                "key": tls.join("server.key"),
+            })),
+            "hosts": hosts,
+            "power_delay": config.power_delay.as_secs_f64(),
+            "boot_delay": config.boot_delay.as_secs_f64(),
+            "step_delay": config.step_delay.as_secs_f64(),
+            "heartbeat_limit": config.heartbeat_limit.as_secs_f64(),
+            "extra_deploy_steps": config.extra_deploy_steps,
+            "image_size": config.image_size,
+            "api_user": user,
+            "bcrypt_rounds": config.bcrypt_rounds,
+            "api_threads": config.api_threads,
+            "keep_last_error": config.keep_last_error,
+            "plain": config.plain,
+        })
+    }
+
+    /// Writes a file that only its owner can read, because passwords are in it.
+    fn write_private(&self, name: &str, text: &str) -> Result<()> {
+        let path = self.folder.join(name);
+        fs::OpenOptions::new()
+            .write(true)
+            .create(true)
+            .truncate(true)
+            .mode(0o600)
+            .open(&path)
+            .and_then(|mut file| file.write_all(text.as_bytes()))
+            .with_context(|| format!("cannot write {}", path.display()))
+    }
+}
+
+/// Ironic's configuration file.
+fn render(template: &str, config: &IronicConfig, ports: &Ports, folder: &Path) -> String {
+    let timeouts = &config.timeouts;
+    let values = [
+        (
+            "AUTH_STRATEGY",
+            if config.auth { "http_basic" } else { "noauth" }.to_owned(),
+        ),
+        ("FOLDER", folder.display().to_string()),
+        ("API_PORT", ports.ironic.number().to_string()),
+        ("API_URL", ports.ironic_url(config.tls)),
+        ("IMAGE_URL", ports.image_url()),
+        ("TLS", config.tls.to_string()),
+        ("FAST_TRACK", config.fast_track.to_string()),
+        ("POWER_OFF_AFTER_INSPECTION", (!config.fast_track).to_string()),
+        ("CALLBACK_TIMEOUT", timeouts.callback.as_secs().to_string()),
+        ("INSPECTION_TIMEOUT", timeouts.inspection.as_secs().to_string()),
+        ("CLEAN_TIMEOUT", timeouts.clean.as_secs().to_string()),
+        ("CHECK_INTERVAL", timeouts.check_interval.as_secs().to_string()),
+        (
+            "POWER_SYNC_INTERVAL",
+            timeouts.power_sync_interval.as_secs().to_string(),
+        ),
+        (
+            "POWER_RECOVERY_INTERVAL",
+            timeouts.power_recovery_interval.as_secs().to_string(),
+        ),
+    ];
+    let mut text = template.to_owned();
+    for (name, value) in values {
+        text = text.replace(&format!("@{name}@"), &value);
+    }
+    // A group may appear again, and the last value of an option wins.
+    for (option, value) in &config.overrides {
+        let (group, option) = option.rsplit_once('.').unwrap_or(("DEFAULT", option));
+        text.extend(["\n[", group, "]\n", option, " = ", value, "\n"]);
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ironic::environment;
+
+    #[test]
+    fn the_template_is_filled_in_completely_and_overrides_come_last() {
+        let template = fs::read_to_string(environment::sources().unwrap().join("ironic.conf.in")).unwrap();
+        let ports = Ports::take(1).unwrap();
+        let overrides = vec![("conductor.automated_clean".to_owned(), "false".to_owned())];
+        let text = render(
+            &template,
+            &IronicConfig {
+                overrides,
+                ..IronicConfig::default()
+            },
+            &ports,
+            Path::new("/x"),
+        );
+        let settings = text.lines().filter(|line| !line.starts_with('#'));
+        assert_eq!(
+            settings.filter(|line| line.contains('@')).collect::<Vec<_>>(),
+            Vec::<&str>::new()
+        );
+        assert!(text.ends_with("[conductor]\nautomated_clean = false\n"));
+    }
+}

@@ -1,0 +1,30 @@
+//! The lab: a real control plane and a real Ironic with simulated servers, as plain processes on 127.0.0.1.
+//!
+//! Tests (`metal3-testkit`) and `cargo xtask lab` start it. There are no containers and nothing needs root. Several labs
+//! run side by side, one folder each, and nothing outlives the process that started it, however that one dies.
+//!
+//! ```text
+//!   binaries (found, cached, built) ─┐
+//!   process, ports, pki, instance ───┴─▶ control_plane ──▶ provider ──▶ cluster_api
+//!                                    └─▶ ironic
+//! ```
+//!
+//! It is a tool for tests and demonstrations, so errors are `anyhow`'s: they are read, not matched. `lab/README.md` says
+//! what is started, and what it costs.
+
+pub mod apply;
+pub mod audit;
+pub mod binaries;
+pub mod cargo;
+pub mod cluster_api;
+pub mod control_plane;
+pub mod instance;
+pub mod ironic;
+pub mod operator;
+pub mod pki;
+pub mod ports;
+pub mod process;
+pub mod provider;
+pub mod site;
+
+pub use control_plane::{ControlPlane, ControlPlaneConfig};

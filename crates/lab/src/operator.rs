@@ -1,0 +1,165 @@
+//! The baremetal-operator as a plain process against the lab's API server and the lab's Ironic.
+
+use std::ffi::OsString;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+
+use crate::ironic::{Credentials, IronicLab};
+use crate::ports::Port;
+use crate::process::{Child, Program};
+
+/// How long the operator may take to serve its probes.
+const READY: Duration = Duration::from_secs(30);
+
+/// What to start.
+#[derive(Debug, Clone)]
+pub struct OperatorConfig {
+    /// The program.
+    pub binary: PathBuf,
+    /// Where its log and the files it reads go; the name of the folder becomes the program's.
+    pub folder: PathBuf,
+    /// How it reaches the API server, and as whom.
+    pub kubeconfig: PathBuf,
+    /// Flags beyond ours.
+    pub args: Vec<String>,
+    /// Credentials for Ironic instead of the right ones.
+    pub ironic_password: Option<String>,
+    /// Whether to wait until it is ready; off where the point is that it is not.
+    pub wait: bool,
+}
+
+impl OperatorConfig {
+    /// The usual: wait until it is ready.
+    pub fn new(binary: impl Into<PathBuf>, folder: impl Into<PathBuf>, kubeconfig: impl Into<PathBuf>) -> Self {
+        Self {
+            binary: binary.into(),
+            folder: folder.into(),
+            kubeconfig: kubeconfig.into(),
+            args: Vec::new(),
+            ironic_password: None,
+            wait: true,
+        }
+    }
+}
+
+/// The Ironic that an operator is to use.
+#[derive(Debug, Clone)]
+pub struct IronicAccess {
+    /// The API's address, without `/v1`.
+    pub endpoint: String,
+    /// What the API wants; none if it takes anybody.
+    pub credentials: Option<Credentials>,
+    /// The certificate to trust; none without TLS.
+    pub ca_file: Option<PathBuf>,
+    /// A ramdisk as an ISO.
+    pub ramdisk_iso_url: String,
+}
+
+impl From<&IronicLab> for IronicAccess {
+    fn from(ironic: &IronicLab) -> Self {
+        Self {
+            endpoint: ironic.endpoint(),
+            credentials: ironic.credentials().cloned(),
+            ca_file: ironic.ca_file(),
+            ramdisk_iso_url: ironic.ramdisk_iso_url(),
+        }
+    }
+}
+
+/// A running operator. Dropping it kills it.
+#[derive(Debug)]
+pub struct Operator {
+    child: Child,
+    metrics: Port,
+    _health: Port,
+}
+
+impl Operator {
+    /// Starts the operator and, unless told otherwise, returns when it is ready.
+    pub async fn start(config: &OperatorConfig, ironic: &IronicLab) -> Result<Self> {
+        Self::start_with(config, &IronicAccess::from(ironic)).await
+    }
+
+    /// The same with any Ironic.
+    pub async fn start_with(config: &OperatorConfig, ironic: &IronicAccess) -> Result<Self> {
+        let (health, metrics) = (Port::free()?, Port::free()?);
+        let folder = &config.folder;
+        fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
+        let mut env: Vec<(OsString, OsString)> = vec![
+            ("IRONIC_ENDPOINT".into(), format!("{}/v1/", ironic.endpoint).into()),
+            ("DEPLOY_ISO_URL".into(), ironic.ramdisk_iso_url.clone().into()),
+            (
+                "METAL3_AUTH_ROOT_DIR".into(),
+                credentials(folder, config, ironic)?.into(),
+            ),
+            ("POD_NAMESPACE".into(), "baremetal-operator-system".into()),
+            ("LOG_DEV".into(), "true".into()),
+            ("METRICS_PLAIN_HTTP".into(), "true".into()),
+        ];
+        if let Some(ca) = &ironic.ca_file {
+            env.push(("IRONIC_CACERT_FILE".into(), ca.into()));
+        }
+        let mut args: Vec<OsString> = vec![
+            "--kubeconfig".into(),
+            config.kubeconfig.clone().into(),
+            format!("--health-addr=127.0.0.1:{}", health.number()).into(),
+            format!("--metrics-addr=127.0.0.1:{}", metrics.number()).into(),
+        ];
+        args.extend(config.args.iter().map(OsString::from));
+        let child = Child::spawn(&Program {
+            name: "baremetal-operator".to_owned(),
+            executable: config.binary.clone(),
+            args,
+            env,
+            cwd: None,
+            log: folder.join("operator.log"),
+        })?;
+        if config.wait {
+            let probe = format!("http://127.0.0.1:{}/readyz", health.number());
+            child.wait_until("ready", READY, || is_ok(&probe)).await?;
+        }
+        Ok(Self {
+            child,
+            metrics,
+            _health: health,
+        })
+    }
+
+    /// The process.
+    pub fn process(&self) -> &Child {
+        &self.child
+    }
+
+    /// Where its metrics are, in plain HTTP.
+    pub fn metrics_url(&self) -> String {
+        format!("http://127.0.0.1:{}/metrics", self.metrics.number())
+    }
+
+    /// Asks it to end, and gives it the time it takes at most.
+    pub async fn stop(self) {
+        self.child.stop(Duration::from_secs(25)).await;
+    }
+}
+
+/// The folder in which the operator looks for its credentials; without authentication, one that does not exist.
+fn credentials(folder: &Path, config: &OperatorConfig, ironic: &IronicAccess) -> Result<PathBuf> {
+    let root = folder.join("auth");
+    if let Some(user) = &ironic.credentials {
+        let ironic = root.join("ironic");
+        fs::create_dir_all(&ironic).with_context(|| format!("cannot make {}", ironic.display()))?;
+        fs::write(ironic.join("username"), &user.username)?;
+        fs::write(
+            ironic.join("password"),
+            config.ironic_password.as_ref().unwrap_or(&user.password),
+        )?;
+    }
+    Ok(root)
+}
+
+async fn is_ok(url: &str) -> Result<()> {
+    reqwest::get(url).await?.error_for_status()?;
+    Ok(())
+}

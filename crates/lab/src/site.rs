@@ -1,0 +1,220 @@
+//! A whole site: a control plane, an Ironic with simulated servers, and the operator under its own service account
+//! with the rights that it is shipped with.
+//!
+//! ```text
+//!   .lab/NAME/            the site's folder, held by whoever started it (crate::instance)
+//!     site.json           how to reach everything, passwords included; written when all of it runs
+//!     kubectl             for the administrator, with admin.kubeconfig
+//!     ironic.curl         for `curl -K`: credentials and trust for Ironic's API
+//!     control-plane/ ironic/ operator/   each with its logs
+//! ```
+//!
+//! Everything begins anew at every start: Ironic's database and the servers' disks do not outlive their programs, so a
+//! cluster that did would speak of servers that nobody knows.
+
+mod access;
+mod programs;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result};
+
+pub use access::{Access, Server};
+pub use programs::Programs;
+
+use crate::apply;
+use crate::control_plane::{ControlPlane, ControlPlaneConfig};
+use crate::instance::Claim;
+use crate::ironic::{IronicConfig, IronicLab};
+use crate::operator::{Operator, OperatorConfig};
+
+/// The operator's namespace and service account, as `config/rbac` has them.
+const OPERATOR: (&str, &str) = ("baremetal-operator-system", "baremetal-operator");
+/// What a site makes in its folder, and removes before it starts.
+const CONTENTS: [&str; 7] = [
+    access::FILE,
+    access::KUBECONFIG,
+    access::CURL,
+    access::KUBECTL,
+    "control-plane",
+    "ironic",
+    "operator",
+];
+
+/// What to start.
+#[derive(Debug, Clone)]
+pub struct SiteConfig {
+    /// Where everything goes. What an earlier site left there is removed.
+    pub folder: PathBuf,
+    /// How many simulated servers there are.
+    pub servers: u16,
+    /// The programs, see [`Programs::ensure`].
+    pub programs: Programs,
+}
+
+/// A running site. Dropping it kills all of it; [`Site::stop`] is gentler.
+#[derive(Debug)]
+pub struct Site {
+    // Fields are dropped in this order: clients of a program go before it, the folder last.
+    operator: Operator,
+    operator_config: OperatorConfig,
+    ironic: IronicLab,
+    control_plane: ControlPlane,
+    claim: Claim,
+}
+
+impl Site {
+    /// Starts everything and returns when the operator is ready. `say` is told of every step that is done.
+    pub async fn start(config: SiteConfig, say: &(dyn Fn(&str) + Sync)) -> Result<Self> {
+        let claim = Claim::take(&config.folder)?;
+        clear(claim.folder())?;
+        let folder = claim.folder().to_owned();
+        let SiteConfig { servers, programs, .. } = config;
+
+        let control_plane = async {
+            let start = Instant::now();
+            let config = ControlPlaneConfig {
+                folder: Some(folder.join("control-plane")),
+                controller_manager: true,
+                binaries: Some(programs.binaries.clone()),
+                ..ControlPlaneConfig::default()
+            };
+            let control_plane = ControlPlane::start(config)
+                .await
+                .context("the control plane did not start")?;
+            say(&format!("Kubernetes serves at {} {}", control_plane.url(), took(start)));
+            anyhow::Ok(control_plane)
+        };
+        let ironic = async {
+            let start = Instant::now();
+            let config = IronicConfig {
+                folder: Some(folder.join("ironic")),
+                hosts: servers,
+                ..IronicConfig::default()
+            };
+            let ironic = IronicLab::start(config).await.context("Ironic did not start")?;
+            say(&format!(
+                "Ironic serves at {} with {servers} simulated servers {}",
+                ironic.endpoint(),
+                took(start)
+            ));
+            anyhow::Ok(ironic)
+        };
+        let (control_plane, ironic) = tokio::try_join!(control_plane, ironic)?;
+
+        let start = Instant::now();
+        install(&control_plane).await?;
+        say(&format!(
+            "custom resource definitions and the operator's rights are applied {}",
+            took(start)
+        ));
+
+        let start = Instant::now();
+        let kubeconfig = control_plane.service_account_kubeconfig(OPERATOR.0, OPERATOR.1).await?;
+        let mut operator_config = OperatorConfig::new(programs.operator, folder.join("operator"), kubeconfig);
+        // One replica has nobody to compete with, but the election's rights are shipped too, so they are used.
+        operator_config.args = vec![
+            "--enable-leader-election".to_owned(),
+            "--retry-base-seconds=5".to_owned(),
+        ];
+        let operator = Operator::start(&operator_config, &ironic)
+            .await
+            .context("the operator did not start")?;
+        say(&format!(
+            "the operator runs as service account {}/{} {}",
+            OPERATOR.0,
+            OPERATOR.1,
+            took(start)
+        ));
+        let site = Self {
+            operator,
+            operator_config,
+            ironic,
+            control_plane,
+            claim,
+        };
+        site.write_access()?;
+        Ok(site)
+    }
+
+    /// The site's folder, as an absolute path.
+    pub fn folder(&self) -> &Path {
+        self.claim.folder()
+    }
+
+    /// The control plane.
+    pub fn control_plane(&self) -> &ControlPlane {
+        &self.control_plane
+    }
+
+    /// Ironic and its servers.
+    pub fn ironic(&self) -> &IronicLab {
+        &self.ironic
+    }
+
+    /// The operator.
+    pub fn operator(&self) -> &Operator {
+        &self.operator
+    }
+
+    /// How to reach it all.
+    pub fn access(&self) -> Result<Access> {
+        Access::of(self)
+    }
+
+    /// Starts the operator again, as its Deployment would do if it ended.
+    pub async fn restart_operator(&mut self) -> Result<()> {
+        self.operator = Operator::start(&self.operator_config, &self.ironic).await?;
+        self.write_access()
+    }
+
+    fn write_access(&self) -> Result<()> {
+        let kubectl = self.control_plane.binaries().kubectl.as_deref();
+        let kubectl = kubectl.context("a site needs a kubectl")?;
+        Access::of(self)?.write(self.folder(), kubectl)
+    }
+
+    /// Stops all of it in good order.
+    pub async fn stop(self) {
+        // Whoever looks for the site from now on finds none.
+        fs::remove_file(self.folder().join(access::FILE)).ok();
+        self.operator.stop().await;
+        tokio::join!(self.ironic.stop(), self.control_plane.stop());
+    }
+}
+
+/// Removes what sites make in their folder, and nothing else. The caller must hold the folder.
+pub fn clear(folder: &Path) -> Result<()> {
+    for name in CONTENTS {
+        let path = folder.join(name);
+        let removed = if path.is_dir() {
+            fs::remove_dir_all(&path)
+        } else {
+            fs::remove_file(&path)
+        };
+        match removed {
+            Err(err) if err.kind() != std::io::ErrorKind::NotFound => {
+                return Err(err).with_context(|| format!("cannot remove {}", path.display()));
+            }
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+async fn install(control_plane: &ControlPlane) -> Result<()> {
+    let client = control_plane.client().await?;
+    let config = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../config");
+    apply::apply_crds(&client, &config.join("crd")).await?;
+    let rights = config.join("rbac/baremetal-operator.yaml");
+    let text = fs::read_to_string(&rights).with_context(|| format!("cannot read {}", rights.display()))?;
+    apply::apply(&client, &apply::parse(&text)?, None).await?;
+    Ok(())
+}
+
+fn took(start: Instant) -> String {
+    let elapsed: Duration = start.elapsed();
+    format!("({:.1} s)", elapsed.as_secs_f64())
+}

@@ -1,0 +1,189 @@
+//! How to reach a running site, for the process that owns it and for others.
+
+use std::fs;
+use std::io::Write as _;
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result};
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+
+use super::Site;
+use crate::ironic::{Machine, Moment, Request};
+
+pub(super) const FILE: &str = "site.json";
+pub(super) const KUBECONFIG: &str = "admin.kubeconfig";
+pub(super) const CURL: &str = "ironic.curl";
+pub(super) const KUBECTL: &str = "kubectl";
+
+/// Addresses and credentials of a site. It holds passwords, so it has no `Debug`.
+#[derive(Clone, Serialize, Deserialize)]
+pub struct Access {
+    /// The process that owns the site.
+    pub process: u32,
+    /// The administrator's kubeconfig.
+    pub kubeconfig: PathBuf,
+    /// A kubectl of the server's version that needs no kubeconfig.
+    pub kubectl: PathBuf,
+    /// The API server.
+    pub kubernetes_url: String,
+    /// Ironic, without `/v1`.
+    pub ironic_url: String,
+    /// Whom to trust for Ironic's certificate.
+    pub ironic_ca: PathBuf,
+    /// Ironic's user.
+    pub ironic_username: String,
+    /// Their password.
+    pub ironic_password: String,
+    /// A file for `curl -K` with credentials and trust for Ironic's API.
+    pub curl_config: PathBuf,
+    /// What the operator writes.
+    pub operator_log: PathBuf,
+    /// The operator's metrics, in plain HTTP.
+    pub metrics_url: String,
+    /// An image that servers can be given.
+    pub image_url: String,
+    /// Its checksum.
+    pub image_sha256: String,
+    /// The simulated servers.
+    pub servers: Vec<Server>,
+    /// The folder of Ironic's logs.
+    pub ironic_logs: PathBuf,
+    /// Where the simulated servers tell what they went through.
+    control_url: String,
+}
+
+/// A simulated server as its administrator knows it.
+#[derive(Clone, Serialize, Deserialize)]
+pub struct Server {
+    /// Its UUID in Redfish.
+    pub uuid: String,
+    /// Its name.
+    pub name: String,
+    /// The BMC, as a BareMetalHost's `spec.bmc.address`.
+    pub bmc_address: String,
+    /// The BMC's user.
+    pub username: String,
+    /// Their password.
+    pub password: String,
+    /// The MAC that it boots from.
+    pub boot_mac: String,
+}
+
+impl Access {
+    pub(super) fn of(site: &Site) -> Result<Self> {
+        let (ironic, folder) = (site.ironic(), site.folder());
+        let image = ironic.image()?;
+        let user = ironic.credentials().context("a site's Ironic wants credentials")?;
+        let servers = ironic.hosts().iter().map(|host| Server {
+            uuid: host.uuid.clone(),
+            name: host.name.clone(),
+            bmc_address: host.bmc_address(),
+            username: host.credentials.username.clone(),
+            password: host.credentials.password.clone(),
+            boot_mac: host.boot_mac().to_owned(),
+        });
+        Ok(Self {
+            process: std::process::id(),
+            kubeconfig: folder.join(KUBECONFIG),
+            kubectl: folder.join(KUBECTL),
+            kubernetes_url: site.control_plane().url(),
+            ironic_url: ironic.endpoint(),
+            ironic_ca: ironic.ca_file().context("a site's Ironic speaks TLS")?,
+            ironic_username: user.username.clone(),
+            ironic_password: user.password.clone(),
+            curl_config: folder.join(CURL),
+            operator_log: site.operator().process().log().to_owned(),
+            metrics_url: site.operator().metrics_url(),
+            image_url: image.url,
+            image_sha256: image.sha256,
+            servers: servers.collect(),
+            ironic_logs: ironic.folder().join("log"),
+            control_url: ironic.control_url(),
+        })
+    }
+
+    /// Writes the files of a site that others read; `site.json` last, so that whoever finds it finds a whole site.
+    pub(super) fn write(&self, folder: &Path, kubectl: &Path) -> Result<()> {
+        let kubeconfig = folder.join("control-plane/admin.kubeconfig");
+        let text = fs::read_to_string(&kubeconfig).with_context(|| format!("cannot read {}", kubeconfig.display()))?;
+        private(&self.kubeconfig, &text)?;
+        let script = format!(
+            "#!/bin/sh\nexec \"{}\" --kubeconfig \"{}\" \"$@\"\n",
+            kubectl.display(),
+            self.kubeconfig.display()
+        );
+        private(&self.kubectl, &script)?;
+        fs::set_permissions(&self.kubectl, fs::Permissions::from_mode(0o700))
+            .context("cannot make kubectl runnable")?;
+        let curl = format!(
+            "user = \"{}:{}\"\ncacert = \"{}\"\nheader = \"X-OpenStack-Ironic-API-Version: 1.95\"\nsilent\nshow-error\n",
+            self.ironic_username,
+            self.ironic_password,
+            self.ironic_ca.display()
+        );
+        private(&self.curl_config, &curl)?;
+        let unfinished = folder.join("site.json.unfinished");
+        private(
+            &unfinished,
+            &serde_json::to_string_pretty(self).context("cannot write JSON")?,
+        )?;
+        fs::rename(&unfinished, folder.join(FILE)).context("cannot move site.json to its place")
+    }
+
+    /// Of the site in this folder, if one is complete there. It may have ended without removing the file: only
+    /// believe it while [`crate::instance::owner`] is [`Access::process`].
+    pub fn read(folder: &Path) -> Result<Option<Self>> {
+        let path = folder.join(FILE);
+        match fs::read(&path) {
+            Ok(text) => serde_json::from_slice(&text)
+                .map(Some)
+                .with_context(|| format!("cannot read {}", path.display())),
+            Err(err) if err.kind() == std::io::ErrorKind::NotFound => Ok(None),
+            Err(err) => Err(err).with_context(|| format!("cannot read {}", path.display())),
+        }
+    }
+
+    /// What a server is doing and went through, with its deployments.
+    pub async fn machine(&self, server: &Server) -> Result<Machine> {
+        let url = format!("{}/machines/{}", self.control_url, server.uuid);
+        let answer = reqwest::get(url).await.and_then(reqwest::Response::error_for_status);
+        let answer = answer.context("cannot ask the simulated servers")?;
+        answer
+            .json()
+            .await
+            .context("cannot read an answer of the simulated servers")
+    }
+
+    /// What nodes went through since the site was started, see [`crate::ironic::IronicLab::moments`].
+    pub fn moments(&self) -> Result<Vec<Moment>> {
+        lines(&self.ironic_logs.join("states.jsonl"))
+    }
+
+    /// The requests that Ironic answered since the site was started, see [`crate::ironic::IronicLab::requests`].
+    pub fn requests(&self) -> Result<Vec<Request>> {
+        lines(&self.ironic_logs.join("requests.jsonl"))
+    }
+}
+
+/// The complete lines of a log, each a JSON value.
+fn lines<T: DeserializeOwned>(log: &Path) -> Result<Vec<T>> {
+    let text = fs::read_to_string(log).with_context(|| format!("cannot read {}", log.display()))?;
+    // What follows the last line's end is being written.
+    let complete = text.rfind('\n').map_or("", |end| &text[..end]);
+    complete
+        .lines()
+        .map(|line| serde_json::from_str(line).with_context(|| format!("odd line in {}: {line}", log.display())))
+        .collect()
+}
+
+/// Writes a file that only its owner can read.
+fn private(path: &Path, text: &str) -> Result<()> {
+    let mut options = fs::OpenOptions::new();
+    options.write(true).create(true).truncate(true).mode(0o600);
+    options
+        .open(path)
+        .and_then(|mut file| file.write_all(text.as_bytes()))
+        .with_context(|| format!("cannot write {}", path.display()))
+}

@@ -1,0 +1,131 @@
+//! The programs of a site, built if this machine has not got them yet.
+
+use std::ffi::OsString;
+use std::fs;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+
+use crate::binaries::{self, Binaries};
+use crate::ironic::environment;
+use crate::process::{Child, Program};
+
+/// How often something is said while the operator is built.
+const REPORT: Duration = Duration::from_secs(5);
+
+/// What a site is made of. Ironic's Python environment has no path here: [`crate::ironic`] finds it by itself.
+#[derive(Debug, Clone)]
+pub struct Programs {
+    /// The control plane's.
+    pub binaries: Binaries,
+    /// The operator's.
+    pub operator: PathBuf,
+}
+
+impl Programs {
+    /// Builds what is missing: the operator from these sources (always brought up to date), the control plane (minutes
+    /// when nothing is cached), the Python environment (a minute). Blocks meanwhile, and says to standard error how it
+    /// goes, every ten seconds at least. `log` gets what cargo writes.
+    pub fn ensure(log: &Path) -> Result<Self> {
+        let operator = operator(log)?;
+        Self::with_operator(operator)
+    }
+
+    /// The same with an operator that is built already.
+    pub fn with_operator(operator: PathBuf) -> Result<Self> {
+        let binaries = binaries::ensure_complete()?;
+        environment::ensure()?;
+        Ok(Self { binaries, operator })
+    }
+}
+
+/// The operator's program, built as its sources stand.
+fn operator(log: &Path) -> Result<PathBuf> {
+    fs::remove_file(log).ok(); // of an earlier build; mostly there is none
+    // Cargo turns on the features that the named packages want of their dependencies. With xtask, which needs them all
+    // and was built a moment ago, every dependency is there already; without, half of them would be built once more.
+    let mut args: Vec<OsString> = Vec::new();
+    for name in crate::cargo::variables_of_this_package() {
+        args.extend(["-u".into(), name]);
+    }
+    args.push(crate::cargo::program());
+    // Cargo turns on the features that the named packages want of their dependencies. With xtask, which needs them all
+    // and was built a moment ago, every dependency is there already; without, half of them would be built once more.
+    let build = [
+        "build",
+        "--package",
+        "baremetal-operator",
+        "--package",
+        "xtask",
+        "--bin",
+        "baremetal-operator",
+    ];
+    args.extend(build.map(OsString::from));
+    args.push("--message-format=json-render-diagnostics".into());
+    let child = Child::spawn(&Program {
+        name: "cargo build".to_owned(),
+        executable: "env".into(),
+        args,
+        env: Vec::new(),
+        cwd: Some(Path::new(env!("CARGO_MANIFEST_DIR")).into()),
+        log: log.to_owned(),
+    })?;
+    let start = Instant::now();
+    let mut last = start;
+    let status = loop {
+        if let Some(status) = child.exit_status() {
+            break status;
+        }
+        std::thread::sleep(Duration::from_millis(50));
+        if last.elapsed() >= REPORT {
+            last = Instant::now();
+            say(&format!(
+                "building the operator: {} s{}",
+                start.elapsed().as_secs(),
+                progress(log)
+            ));
+        }
+    };
+    if !status.success() {
+        // The log's last lines are JSON; what a person wants to read is the rest.
+        bail!(
+            "building the operator failed ({status}); see {}\n{}",
+            log.display(),
+            words(log).join("\n")
+        );
+    }
+    executable(log)?.with_context(|| format!("cargo named no executable in {}", log.display()))
+}
+
+/// What cargo said to people.
+fn words(log: &Path) -> Vec<String> {
+    let text = fs::read_to_string(log).unwrap_or_default();
+    text.lines()
+        .filter(|line| !line.starts_with('{'))
+        .map(str::to_owned)
+        .collect()
+}
+
+fn progress(log: &Path) -> String {
+    match words(log).iter().rev().find(|line| !line.trim().is_empty()) {
+        Some(line) => format!(", {}", line.trim()),
+        None => String::new(),
+    }
+}
+
+/// The path in cargo's last message of an executable: cargo alone knows where its target folder is.
+fn executable(log: &Path) -> Result<Option<PathBuf>> {
+    let text = fs::read_to_string(log).with_context(|| format!("cannot read {}", log.display()))?;
+    let paths = text.lines().rev().filter_map(|line| {
+        let message: serde_json::Value = serde_json::from_str(line).ok()?;
+        Some(PathBuf::from(message["executable"].as_str()?))
+    });
+    Ok(paths.into_iter().next())
+}
+
+/// Writes past the capture of the test harness: a minute of silence looks like a test that hangs.
+fn say(text: &str) {
+    writeln!(std::io::stderr(), "metal3-lab: {text}").ok();
+}

@@ -1,0 +1,258 @@
+//! A namespace of a test's own.
+
+use std::fmt::Debug;
+use std::panic::Location;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use anyhow::{Context, Result};
+use futures::future::BoxFuture;
+use k8s_openapi::NamespaceResourceScope;
+use k8s_openapi::api::core::v1::{Event, Namespace};
+use kube::api::{DynamicObject, ListParams, ObjectMeta, PostParams};
+use kube::{Api, Client, Config, Resource, ResourceExt};
+use metal3_lab::ControlPlane;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use crate::eventually::at;
+use crate::{DEADLINE, fail, server};
+
+/// A namespace that only one test uses, on the API server that the tests of this binary share. It is not deleted: the
+/// server ends with the binary, and until then what a failed test has left can be looked at.
+#[derive(Clone)]
+pub struct TestNamespace {
+    /// The administrator's client.
+    pub client: Client,
+    /// The namespace's name: the test's, and some letters.
+    pub name: String,
+    server: &'static ControlPlane,
+}
+
+impl Debug for TestNamespace {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("TestNamespace")
+            .field("name", &self.name)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Makes a [`TestNamespace`] that is named after the calling test: `namespace!().await`.
+#[macro_export]
+macro_rules! namespace {
+    () => {{
+        fn here() {}
+        $crate::TestNamespace::new($crate::test_name(::std::any::type_name_of_val(&here)))
+    }};
+}
+
+/// The name of the function in which [`namespace!`] stands, from the path of the function that the macro declares there.
+pub fn test_name(path: &str) -> &str {
+    path.rsplit("::")
+        .skip(1)
+        .find(|part| !part.starts_with('{'))
+        .unwrap_or("test")
+}
+
+impl TestNamespace {
+    /// Makes a namespace with a name like `name`. See [`namespace!`].
+    pub async fn new(name: &str) -> Self {
+        let server = server().await;
+        let client = server.client().await.unwrap_or_else(|err| fail("no client", &err));
+        // A label of 63 characters, of which the API server takes five.
+        let mut prefix: String = name
+            .chars()
+            .map(|c| {
+                if c.is_ascii_alphanumeric() {
+                    c.to_ascii_lowercase()
+                } else {
+                    '-'
+                }
+            })
+            .take(50)
+            .collect();
+        prefix.insert_str(
+            0,
+            if prefix.starts_with(|c: char| c.is_ascii_lowercase()) {
+                ""
+            } else {
+                "t"
+            },
+        );
+        let namespace = Namespace {
+            metadata: ObjectMeta {
+                generate_name: Some(format!("{prefix}-")),
+                ..ObjectMeta::default()
+            },
+            ..Namespace::default()
+        };
+        let made = Api::all(client.clone())
+            .create(&PostParams::default(), &namespace)
+            .await
+            .context("cannot create it")
+            .unwrap_or_else(|err| fail("no namespace", &err));
+        Self {
+            client,
+            name: made.name_any(),
+            server,
+        }
+    }
+
+    /// The control plane: its audit log, other identities, its address.
+    pub fn server(&self) -> &'static ControlPlane {
+        self.server
+    }
+
+    /// The administrator's access to a kind in this namespace.
+    pub fn api<K>(&self) -> Api<K>
+    where
+        K: Resource<Scope = NamespaceResourceScope, DynamicType = ()>,
+    {
+        Api::namespaced(self.client.clone(), &self.name)
+    }
+
+    /// Applies the objects in a YAML text; those of namespaced kinds that name no namespace go here. Returns them as
+    /// the API server has them, namespaces and definitions first.
+    pub async fn apply(&self, yaml: &str) -> Vec<DynamicObject> {
+        self.try_apply(yaml)
+            .await
+            .unwrap_or_else(|err| fail("cannot apply", &err))
+    }
+
+    /// The same for what may be refused.
+    pub async fn try_apply(&self, yaml: &str) -> Result<Vec<DynamicObject>> {
+        let objects = metal3_lab::apply::parse(yaml)?;
+        metal3_lab::apply::apply(&self.client, &objects, Some(&self.name)).await
+    }
+
+    /// Expects that the API server refuses a YAML text, with a message that contains `because`.
+    pub async fn expect_refused(&self, yaml: &str, because: &str) {
+        let answer = self.try_apply(yaml).await;
+        let message = answer.map_or_else(|err| format!("{err:#}"), |_| "it was accepted".to_owned());
+        assert!(
+            message.contains(because),
+            "should be refused because of {because:?}, but: {message}"
+        );
+    }
+
+    /// Waits until the object of this name is there and satisfies `holds`, and returns it. `what` completes the
+    /// sentence "the object …".
+    #[track_caller]
+    pub fn expect<K>(&self, name: &str, what: &str, holds: impl Fn(&K) -> bool) -> impl Future<Output = K>
+    where
+        K: Resource<Scope = NamespaceResourceScope, DynamicType = ()>
+            + Clone
+            + DeserializeOwned
+            + Serialize
+            + Debug
+            + Send
+            + 'static,
+    {
+        let what = format!("{} {}/{name} {what}", K::kind(&()), self.name);
+        let holds = Arc::new(holds);
+        let probe = self.probe::<K>(name);
+        at(Location::caller(), DEADLINE, what, move || {
+            let (found, holds) = (probe(), Arc::clone(&holds));
+            async move {
+                match found.await? {
+                    Some(object) if holds(&object) => Ok(object),
+                    Some(object) => Err(shown(&object)),
+                    None => Err("no such object".to_owned()),
+                }
+            }
+        })
+    }
+
+    /// Waits until there is no object of this name.
+    #[track_caller]
+    pub fn expect_gone<K>(&self, name: &str) -> impl Future<Output = ()>
+    where
+        K: Resource<Scope = NamespaceResourceScope, DynamicType = ()>
+            + Clone
+            + DeserializeOwned
+            + Serialize
+            + Debug
+            + Send
+            + 'static,
+    {
+        let what = format!("{} {}/{name} is gone", K::kind(&()), self.name);
+        let probe = self.probe::<K>(name);
+        at(Location::caller(), DEADLINE, what, move || {
+            let found = probe();
+            async move { found.await?.map_or(Ok(()), |object| Err(shown(&object))) }
+        })
+    }
+
+    /// Asks for an object again and again.
+    fn probe<K>(&self, name: &str) -> impl Fn() -> BoxFuture<'static, Result<Option<K>, String>> + use<K>
+    where
+        K: Resource<Scope = NamespaceResourceScope, DynamicType = ()>
+            + Clone
+            + DeserializeOwned
+            + Serialize
+            + Debug
+            + Send
+            + 'static,
+    {
+        let (api, name) = (self.api::<K>(), name.to_owned());
+        move || {
+            let (api, name) = (api.clone(), name.clone());
+            Box::pin(async move { api.get_opt(&name).await.map_err(|err| format!("error: {err}")) })
+        }
+    }
+
+    /// Waits for an event about the object of this name, of whatever kind, with this reason.
+    #[track_caller]
+    pub fn expect_event(&self, about: &str, reason: &str) -> impl Future<Output = Event> {
+        let api = self.api::<Event>();
+        let what = format!("an event {reason} about {}/{about}", self.name);
+        let selector = ListParams::default().fields(&format!("involvedObject.name={about}"));
+        let reason = reason.to_owned();
+        at(Location::caller(), DEADLINE, what, move || {
+            let (api, selector, reason) = (api.clone(), selector.clone(), reason.clone());
+            async move {
+                let events = api.list(&selector).await.map_err(|err| format!("error: {err}"))?.items;
+                let reasons: Vec<String> = events.iter().filter_map(|event| event.reason.clone()).collect();
+                let wanted = events.into_iter().find(|event| event.reason.as_ref() == Some(&reason));
+                wanted.ok_or_else(|| format!("events with the reasons {reasons:?}"))
+            }
+        })
+    }
+
+    /// A client configuration of a service account of this namespace, which is made if it is missing. It can do nothing
+    /// but what roles allow it.
+    pub async fn service_account_config(&self, name: &str) -> Config {
+        self.server
+            .service_account(&self.name, name)
+            .await
+            .unwrap_or_else(|err| fail("no service account", &err))
+    }
+
+    /// The same as a client.
+    pub async fn service_account(&self, name: &str) -> Client {
+        let config = self.service_account_config(name).await;
+        Client::try_from(config)
+            .context(name.to_owned())
+            .unwrap_or_else(|err| fail("no client", &err))
+    }
+
+    /// The same as a kubeconfig file, for programs.
+    pub async fn service_account_kubeconfig(&self, name: &str) -> PathBuf {
+        self.server
+            .service_account_kubeconfig(&self.name, name)
+            .await
+            .unwrap_or_else(|err| fail("no service account", &err))
+    }
+
+    /// The user name of a service account of this namespace, as audit logs and role bindings have it.
+    pub fn service_account_user(&self, name: &str) -> String {
+        format!("system:serviceaccount:{}:{name}", self.name)
+    }
+}
+
+/// An object for a person to read: YAML, without the bookkeeping of field managers.
+fn shown<K: Resource + Clone + Serialize>(object: &K) -> String {
+    let mut object = object.clone();
+    object.meta_mut().managed_fields = None;
+    serde_saphyr::to_string(&object).map_or_else(|err| err.to_string(), |text| format!("\n{text}"))
+}

@@ -1,0 +1,74 @@
+//! The API server that the tests of one binary share.
+
+use std::path::Path;
+use std::sync::{Once, OnceLock};
+
+use anyhow::{Context, Result};
+use metal3_lab::{ControlPlane, ControlPlaneConfig};
+use tracing_subscriber::EnvFilter;
+
+use crate::conversion::Webhook;
+use crate::fail;
+
+/// The control plane that all tests of this binary share, with the definitions of `config/crd` applied, conversion
+/// between their versions, and an audit log. The first call starts it.
+///
+/// It belongs to no tokio runtime; clients do. Each test has a runtime of its own, so each makes its own client.
+pub async fn server() -> &'static ControlPlane {
+    // Never dropped: the kernel ends its programs with this process, and the next run removes its folder.
+    static SERVER: OnceLock<Result<ControlPlane, String>> = OnceLock::new();
+    init();
+    let started =
+        tokio::task::spawn_blocking(|| SERVER.get_or_init(|| start().map_err(|err| format!("{err:#}")))).await;
+    match started {
+        Ok(Ok(server)) => {
+            server
+                .ensure_alive()
+                .unwrap_or_else(|err| fail("the shared API server is gone", &err));
+            server
+        }
+        Ok(Err(err)) => panic!("no API server for the tests of this binary: {err}"),
+        Err(err) => panic!("the start of the API server was cut off: {err}"),
+    }
+}
+
+/// On a runtime of its own: that of the test which happens to come first ends with that test.
+fn start() -> Result<ControlPlane> {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .context("no runtime")?;
+    runtime.block_on(async {
+        let server = ControlPlane::start(ControlPlaneConfig {
+            audit: true,
+            ..ControlPlaneConfig::default()
+        })
+        .await?;
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../config/crd");
+        let mut definitions = metal3_lab::apply::crds_in(&folder)?;
+        let webhook = Webhook::start(server.authority())?;
+        for definition in &mut definitions {
+            webhook.put_into(definition);
+        }
+        metal3_lab::apply::apply(&server.client().await?, &definitions, None)
+            .await
+            .context("the project's own definitions (cargo xtask generate writes them)")?;
+        Ok(server)
+    })
+}
+
+/// What every test process needs once: the provider of cryptography, without which HTTP clients panic, and logs, which
+/// the test harness shows for failed tests (`RUST_LOG` selects; warnings by default).
+pub fn init() {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        // Both fail only if somebody else has done it already.
+        rustls::crypto::ring::default_provider().install_default().ok();
+        let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("warn"));
+        tracing_subscriber::fmt()
+            .with_env_filter(filter)
+            .with_test_writer()
+            .try_init()
+            .ok();
+    });
+}

@@ -1,0 +1,214 @@
+"""Tests of the parts that need no Ironic: `python -m unittest discover -s tests` in lab/ironic, with its packages."""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import pathlib
+import socket
+import sqlite3
+import tempfile
+import threading
+import time
+import unittest
+import urllib.error
+import urllib.request
+from typing import Any
+
+from ironic_lab import config_drive, ipmi, iso, wipe
+from ironic_lab.faults import ALL, Faults
+from ironic_lab.inventory import merge, ramdisk_report
+from ironic_lab.ipmitool import parse
+from ironic_lab.machine import Machine
+from ironic_lab.request_log import path_class, user
+from ironic_lab.settings import HostSettings
+from ironic_lab.timers import Timers
+from ironic_lab.web import Handler, Listener, Server
+
+
+def machine(power_delay: float = 0) -> Machine:
+    """A machine that is off."""
+    host = HostSettings("uuid-1", "host-1", "ipmi", 10001, "admin", "secret", ["52:54:00:00:01:01"])
+    return Machine(host, Faults(), Timers(2), power_delay)
+
+
+class Power(unittest.TestCase):
+    """Power requests."""
+
+    def test_requests_count_even_when_they_change_nothing(self) -> None:
+        server = machine()
+        for request in ("On", "On", "ForceRestart", "ForceOff"):
+            self.assertTrue(server.request_power(request))
+        self.assertFalse(server.request_power("Explode"))
+        counters = server.counters.view()
+        self.assertEqual(counters["power_requests"], {"On": 2, "ForceRestart": 1, "ForceOff": 1})
+        self.assertEqual(counters["power"], {"switched_on": 2, "switched_off": 2})
+
+    def test_an_ignored_request_changes_nothing(self) -> None:
+        server = machine()
+        server.faults.set(ALL, "bmc", {"power_ignored": True})
+        self.assertTrue(server.request_power("On"))
+        self.assertFalse(server.is_on)
+
+    def test_the_last_of_two_delayed_requests_wins(self) -> None:
+        server = machine(power_delay=0.05)
+        server.request_power("On")
+        server.request_power("ForceOff")
+        time.sleep(0.2)
+        self.assertNotIn("power", server.counters.view())
+
+    def test_bios_settings_wait_for_the_next_boot(self) -> None:
+        server = machine()
+        server.update(pending_bios={"NumCores": "4"})
+        self.assertEqual(server.bios()["NumCores"], "10")
+        server.request_power("On")
+        self.assertEqual(server.bios()["NumCores"], "4")
+
+
+class Knobs(unittest.TestCase):
+    """Faults."""
+
+    def test_a_hosts_own_knob_wins_and_clearing_clears_all(self) -> None:
+        faults = Faults()
+        calls: list[int] = []
+        faults.on_change(lambda: calls.append(1))
+        faults.set(ALL, "bmc", {"status": 500, "delay": 1})
+        faults.set("one", "bmc", {"status": 503})
+        self.assertEqual(faults.get("one", "bmc", "status"), 503)
+        self.assertEqual(faults.get("one", "bmc", "delay"), 1)
+        self.assertEqual(faults.get("two", "bmc", "status"), 500)
+        self.assertIsNone(faults.get("one", "agent", "status"))
+        faults.clear()
+        self.assertIsNone(faults.get("one", "bmc", "status"))
+        self.assertEqual(len(calls), 3)
+        with self.assertRaises(ValueError):
+            faults.set(ALL, "bcm", {})
+
+
+class Inventories(unittest.TestCase):
+    """What a ramdisk reports."""
+
+    def test_variations_and_what_is_merged_on_top(self) -> None:
+        server = machine()
+        self.assertEqual(len(ramdisk_report(server)["inventory"]["disks"]), 2)
+        variation = {"nics": 3, "disks": [], "merge": {"cpu": {"count": 2}}}
+        server.faults.set("uuid-1", "agent", {"inventory": variation})
+        inventory = ramdisk_report(server)["inventory"]
+        macs = [card["mac_address"] for card in inventory["interfaces"]]
+        self.assertEqual(macs, ["52:54:00:00:01:01", "52:54:00:00:01:02", "52:54:00:00:01:03"])
+        self.assertEqual(inventory["disks"], [])
+        self.assertEqual((inventory["cpu"]["count"], inventory["cpu"]["architecture"]), (2, "x86_64"))
+
+    def test_merging_replaces_lists(self) -> None:
+        target: dict[str, Any] = {"a": {"b": 1, "c": [1]}, "d": 1}
+        merge(target, {"a": {"c": []}, "d": {"e": 2}})
+        self.assertEqual(target, {"a": {"b": 1, "c": []}, "d": {"e": 2}})
+
+
+class Ipmi(unittest.TestCase):
+    """The IPMI stand-in."""
+
+    def test_command_lines(self) -> None:
+        line = "-I lanplus -H 127.0.0.1 -L ADMINISTRATOR -p 10001 -U admin -v -R 7 -f /x power status"
+        options, command = parse(line.split())
+        self.assertEqual((options["-p"], options["-f"], command), ("10001", "/x", ["power", "status"]))
+
+    def test_power_boot_device_and_credentials(self) -> None:
+        server = machine()
+        self.assertEqual(ipmi.run(server, "admin", "secret", ["power", "status"])[1], "Chassis Power is off")
+        ipmi.run(server, "admin", "secret", ["raw", "0x00", "0x08", "0x05", "0xe0", "0x04", "0x00"])
+        self.assertTrue(server.boots_ramdisk())
+        ipmi.run(server, "admin", "secret", ["power", "on"])
+        self.assertTrue(server.is_on)
+        status, _, error = ipmi.run(server, "admin", "wrong", ["power", "off"])
+        self.assertEqual((status, server.is_on), (1, True))
+        self.assertIn("RAKP 2 HMAC is invalid", error)
+
+
+class Files(unittest.TestCase):
+    """Config drives and databases."""
+
+    def test_a_config_drive_is_read_back(self) -> None:
+        with tempfile.TemporaryDirectory() as folder:
+            latest = pathlib.Path(folder, "tree/openstack/latest")
+            latest.mkdir(parents=True)
+            (latest / "meta_data.json").write_text('{"a": 1}')
+            (latest / "user_data").write_text("#cloud-config\n")
+            image = pathlib.Path(folder, "drive.iso")
+            iso.build(f"{folder}/tree", str(image), "config-2")
+            encoded = base64.b64encode(gzip.compress(image.read_bytes())).decode()
+        drive = config_drive.decode(encoded)
+        self.assertEqual(drive, {"meta_data": {"a": 1}, "user_data": "#cloud-config\n", "network_data": None})
+        self.assertIsNone(config_drive.decode(None))
+
+    def test_a_wipe_keeps_the_conductor(self) -> None:
+        with tempfile.TemporaryDirectory() as folder:
+            path = f"{folder}/db"
+            database = sqlite3.connect(path)
+            for table in ("nodes", "ports", "conductors"):
+                database.execute(f"CREATE TABLE {table} (id)")
+                database.execute(f"INSERT INTO {table} VALUES (1), (2)")
+            database.commit()
+            self.assertEqual(wipe.wipe(path), 4)
+            self.assertEqual(database.execute("SELECT count(*) FROM conductors").fetchone(), (2,))
+            self.assertEqual(database.execute("SELECT count(*) FROM nodes").fetchone(), (0,))
+            database.close()
+
+
+class Requests(unittest.TestCase):
+    """The log of requests."""
+
+    def test_paths_are_classed(self) -> None:
+        for path, wanted in {
+            "/": "/",
+            "/v1/nodes": "/v1/nodes",
+            "/v1/nodes/": "/v1/nodes",
+            "/v1/nodes/metal3~host-1/states/provision": "/v1/nodes/{id}/states/provision",
+            "/v1/nodes/x/ports": "/v1/nodes/{id}/ports",
+            "/v1/ports/detail": "/v1/ports/detail",
+            "/v1/heartbeat/x": "/v1/heartbeat/{id}",
+            "/v1/continue_inspection": "/v1/continue_inspection",
+        }.items():
+            self.assertEqual(path_class(path), wanted)
+
+    def test_users(self) -> None:
+        self.assertEqual(user("Basic " + base64.b64encode(b"ironic:a:b").decode()), "ironic")
+        self.assertEqual((user(""), user("Bearer x"), user("Basic !")), ("", "", ""))
+
+
+class Hello(Handler):
+    """Says hello."""
+
+    def do_GET(self) -> None:
+        """Anything."""
+        self.reply(200, {"hello": True})
+
+
+class Listeners(unittest.TestCase):
+    """The HTTP server."""
+
+    def test_a_closed_listener_refuses_and_comes_back_on_its_port(self) -> None:
+        server = Server()
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            port = probe.getsockname()[1]
+        # With a number of its own: the kernel keeps a port that was asked for by number, and no other.
+        listener = server.add(Listener(port, Hello, None))
+        threading.Thread(target=server.run, daemon=True).start()
+        url = f"http://127.0.0.1:{port}/"
+        opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+        with opener.open(url, timeout=5) as answer:
+            # urllib closes after each answer, and must be told that the server does too.
+            self.assertEqual(answer.headers["Connection"], "close")
+        server.set_open(listener, False)
+        with self.assertRaises(urllib.error.URLError) as error:
+            opener.open(url, timeout=5)
+        self.assertIsInstance(error.exception.reason, ConnectionRefusedError)
+        self.assertEqual(listener.socket.getsockname()[1], port)
+        server.set_open(listener, True)
+        with opener.open(url, timeout=5) as answer:
+            self.assertEqual(answer.status, 200)
+
+
+if __name__ == "__main__":
+    unittest.main()
