@@ -1,0 +1,138 @@
+//! The API: what a request means, without how it came in.
+
+mod bmc;
+mod change;
+mod create;
+mod lists;
+mod ports;
+mod record;
+mod states;
+mod steps;
+mod updates;
+mod version;
+
+use serde_json::{Map, Value, json};
+
+use crate::refusal::{Answer, Refusal, Reply};
+use crate::world::World;
+
+pub(crate) use version::{negotiate, requested, root};
+
+/// A request whose version and credentials are in order.
+#[derive(Debug, Clone)]
+pub(crate) struct Request {
+    pub method: String,
+    /// The path below the root, without `v1`.
+    pub path: Vec<String>,
+    pub query: Vec<(String, String)>,
+    pub body: Value,
+    /// The minor version.
+    pub version: u16,
+    /// What the client calls us, for links: `http://host:port`.
+    pub base: String,
+}
+
+impl Request {
+    /// A parameter of the query.
+    pub fn asks(&self, name: &str) -> Option<&str> {
+        self.query
+            .iter()
+            .find(|(key, _)| key == name)
+            .map(|(_, value)| value.as_str())
+    }
+
+    pub fn flag(&self, name: &str) -> Option<bool> {
+        self.asks(name)
+            .map(|word| matches!(word.to_ascii_lowercase().as_str(), "true" | "1" | "yes" | "on"))
+    }
+
+    /// The body as an object; nothing is an empty one.
+    pub fn object(&self) -> Result<Map<String, Value>, Refusal> {
+        match &self.body {
+            Value::Null => Ok(Map::new()),
+            Value::Object(map) => Ok(map.clone()),
+            _ => Err(Refusal::bad_request("The body is not an object.")),
+        }
+    }
+}
+
+/// Does what a request asks.
+pub(crate) fn answer(world: &mut World, request: &Request) -> Answer {
+    let changed = match request.path.as_slice() {
+        [kind, node, ..] if kind == "nodes" && request.method != "GET" => world.find(node).ok(),
+        _ => None,
+    };
+    let rested = changed.and_then(|number| world.nodes.get(&number)?.rested);
+    let answer = route(world, request);
+    if let (Ok(_), Some(number), Some(_)) = (&answer, changed, rested) {
+        world.reacted(number);
+    }
+    answer
+}
+
+fn route(world: &mut World, request: &Request) -> Answer {
+    let path: Vec<&str> = request.path.iter().map(String::as_str).collect();
+    match (request.method.as_str(), path.as_slice()) {
+        ("GET", []) => Ok(Reply::ok(version::v1(world, &request.base))),
+        ("GET", ["drivers"]) => Ok(Reply::ok(drivers(world))),
+        ("GET", ["drivers", name]) => driver(world, name),
+        ("GET", ["conductors"]) => Ok(Reply::ok(
+            json!({"conductors": [{"hostname": world.config.conductor, "conductor_group": "", "alive": true, "links": []}]}),
+        )),
+        ("GET", ["nodes"]) => lists::nodes(world, request),
+        ("GET", ["nodes", "detail"]) => lists::nodes_in_detail(world, request),
+        ("POST", ["nodes"]) => create::create(world, request),
+        ("GET", ["nodes", node]) => lists::node(world, request, node),
+        ("PATCH", ["nodes", node]) => updates::patch(world, request, node),
+        ("DELETE", ["nodes", node]) => updates::delete(world, node),
+        ("GET", ["nodes", node, "states"]) => states::show(world, node),
+        ("PUT", ["nodes", node, "states", "provision"]) => states::provision(world, request, node),
+        ("PUT", ["nodes", node, "states", "power"]) => states::power(world, request, node),
+        ("PUT", ["nodes", node, "states", "raid"]) => states::raid(world, request, node),
+        ("PUT", ["nodes", node, "maintenance"]) => updates::maintenance(world, request, node, true),
+        ("DELETE", ["nodes", node, "maintenance"]) => updates::maintenance(world, request, node, false),
+        ("GET", ["nodes", node, "ports"]) => ports::of_node(world, request, node),
+        ("GET", ["nodes", node, "history"]) => world.find(node).map(|_| Reply::ok(json!({"history": []}))),
+        ("GET", ["nodes", node, "traits"]) => world.find(node).map(|_| Reply::ok(json!({"traits": []}))),
+        (method, ["nodes", node, rest @ ..]) => bmc::answer(world, request, method, node, rest),
+        ("GET", ["ports"]) => ports::list(world, request),
+        ("POST", ["ports"]) => ports::create(world, request),
+        ("GET", ["ports", port]) => ports::show(world, request, port),
+        ("PATCH", ["ports", port]) => ports::patch(world, request, port),
+        ("DELETE", ["ports", port]) => ports::delete(world, port),
+        _ => Err(Refusal::no_such_path()),
+    }
+}
+
+/// Refuses while another action holds the node.
+fn exclusive(world: &World, number: u32) -> Result<(), Refusal> {
+    match world.nodes.get(&number) {
+        Some(node) if node.is_locked => Err(Refusal::locked(&node.uuid, &world.config.conductor)),
+        _ => Ok(()),
+    }
+}
+
+fn drivers(world: &World) -> Value {
+    let of = |name| json!({"name": name, "hosts": [world.config.conductor], "type": "dynamic", "links": []});
+    json!({"drivers": crate::drivers::names().map(of).collect::<Vec<_>>()})
+}
+
+fn driver(world: &World, name: &str) -> Answer {
+    match crate::drivers::names().find(|known| *known == name) {
+        Some(name) => Ok(Reply::ok(
+            json!({"name": name, "hosts": [world.config.conductor], "type": "dynamic"}),
+        )),
+        None => Err(Refusal::new(
+            404,
+            format!("Driver, hardware type or interface {name} could not be found."),
+        )),
+    }
+}
+
+/// Links to a resource.
+fn links(base: &str, kind: &str, uuid: &str) -> Value {
+    json!([
+        {"href": format!("{base}/v1/{kind}/{uuid}"), "rel": "self"},
+        {"href": format!("{base}/{kind}/{uuid}"), "rel": "bookmark"},
+    ])
+}

@@ -1,0 +1,177 @@
+//! A server from enrolment to an instance and back.
+
+use serde_json::{Value, json};
+
+use super::Site;
+
+const INSTANCE: &str = "77777777-2222-4333-8444-555555555555";
+
+pub async fn all(site: &Site, server: usize) {
+    let node = site.enroll(server, "check~life", None).await;
+    let path = format!("/v1/nodes/{node}");
+    verification(site, &node).await;
+    inspection(site, server, &node).await;
+
+    site.go(&node, "provide").await;
+    let record = site.rest(&node, "available").await;
+    assert_eq!(
+        (&record["target_provision_state"], &record["power_state"]),
+        (&Value::Null, &json!("power off"))
+    );
+    assert!(record["provision_updated_at"].is_string());
+    deployment(site, server, &node).await;
+
+    // With an instance.
+    site.no_go(400, "can not be performed on node", &node, "active").await;
+    site.no_go(400, "can not be performed on node", &node, "manage").await;
+    site.no_delete("is associated with instance", &node).await;
+    let interface = json!([{"op": "add", "path": "/boot_interface", "value": "ipxe"}]);
+    site.no_patch(409, "unless it is in one of allowed", &node, interface)
+        .await;
+    site.patch(
+        &node,
+        json!([{"op": "add", "path": "/instance_info/extra_note", "value": "x"}]),
+    )
+    .await;
+    site.patch(&node, json!([{"op": "remove", "path": "/instance_uuid"}]))
+        .await;
+    site.no_delete("Can not delete node", &node).await;
+
+    site.patch(
+        &node,
+        json!([{"op": "add", "path": "/automated_clean", "value": false}]),
+    )
+    .await;
+    site.go(&node, "deleted").await;
+    let record = site.rest(&node, "available").await;
+    assert_eq!(
+        (&record["instance_info"], &record["instance_uuid"]),
+        (&json!({}), &Value::Null),
+        "{record}"
+    );
+    assert_eq!(record["power_state"], "power off");
+    site.go(&node, "manage").await;
+    site.rest(&node, "manageable").await;
+    site.delete(&path["/v1/nodes/".len()..]).await;
+    let ports = site
+        .get(&format!("/v1/ports?address={}", site.servers[server].mac))
+        .await;
+    assert_eq!(ports["ports"], json!([]), "ports go with their node");
+}
+
+async fn verification(site: &Site, node: &str) {
+    for verb in [
+        "provide",
+        "inspect",
+        "active",
+        "deleted",
+        "adopt",
+        "abort",
+        "rebuild",
+        "telepathy",
+    ] {
+        site.no_go(400, "can not be performed on node", node, verb).await;
+    }
+    site.go(node, "manage").await;
+    let record = site.rest(node, "manageable").await;
+    assert_eq!(
+        (&record["target_provision_state"], &record["last_error"]),
+        (&Value::Null, &Value::Null)
+    );
+    assert_eq!(record["power_state"], "power off", "{record}");
+    let settings = site.get(&format!("/v1/nodes/{node}/bios?detail=true")).await;
+    let settings = settings["bios"].as_array().unwrap();
+    let cores = settings.iter().find(|setting| setting["name"] == "NumCores").unwrap();
+    assert!(cores["value"].is_string(), "{cores}");
+    assert!(
+        ["attribute_type", "lower_bound", "read_only"]
+            .iter()
+            .all(|key| cores.get(*key).is_some()),
+        "{cores}"
+    );
+    let one = site.get(&format!("/v1/nodes/{node}/bios/NumCores")).await;
+    assert_eq!(one["NumCores"]["value"], cores["value"]);
+    let firmware = site.get(&format!("/v1/nodes/{node}/firmware")).await;
+    let names: Vec<&Value> = firmware["firmware"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|c| &c["component"])
+        .collect();
+    assert!(
+        names.contains(&&json!("bios")) && names.contains(&&json!("bmc")),
+        "{firmware}"
+    );
+    assert_eq!(
+        site.get(&format!("/v1/nodes/{node}/states")).await["power_state"],
+        "power off"
+    );
+}
+
+async fn inspection(site: &Site, server: usize, node: &str) {
+    let path = format!("/v1/nodes/{node}/inventory");
+    site.refused(404, "could not be found", "GET", &path, Value::Null).await;
+    site.go(node, "inspect").await;
+    let record = site.rest(node, "manageable").await;
+    assert_eq!(
+        (&record["power_state"], &record["last_error"]),
+        (&json!("power off"), &Value::Null),
+        "{record}"
+    );
+    assert_eq!(record["properties"]["cpu_arch"], "x86_64");
+    assert!(record["inspection_finished_at"].is_string());
+    let found = site.get(&path).await;
+    let inventory = &found["inventory"];
+    assert_eq!(inventory["interfaces"][0]["mac_address"], site.servers[server].mac);
+    assert!(inventory["cpu"]["frequency"].is_string(), "a text from a ramdisk");
+    assert!(inventory["disks"][0]["size"].is_u64() && inventory["memory"]["physical_mb"].is_u64());
+    assert!(found["plugin_data"]["all_interfaces"].is_object(), "{found}");
+    let ports = site
+        .get(&format!(
+            "/v1/ports?address={}&fields=node_uuid,uuid,address",
+            site.servers[server].mac
+        ))
+        .await;
+    assert_eq!(ports["ports"][0]["node_uuid"], node, "inspection makes ports");
+}
+
+async fn deployment(site: &Site, server: usize, node: &str) {
+    // Without an image nothing begins.
+    let validation = site.get(&format!("/v1/nodes/{node}/validate")).await;
+    assert_eq!(validation["deploy"]["result"], false, "{validation}");
+    assert!(validation["deploy"]["reason"].is_string(), "{validation}");
+    assert_eq!(validation["power"]["result"], true, "{validation}");
+    site.no_go(400, "Failed to validate deploy or power info", node, "active")
+        .await;
+    assert_eq!(
+        site.rest(node, "available").await["target_provision_state"],
+        Value::Null
+    );
+
+    site.set_image(node).await;
+    site.patch(
+        node,
+        json!([{"op": "add", "path": "/instance_uuid", "value": INSTANCE}]),
+    )
+    .await;
+    let validation = site.get(&format!("/v1/nodes/{node}/validate")).await;
+    assert_eq!(
+        (&validation["deploy"]["result"], &validation["boot"]["result"]),
+        (&json!(true), &json!(true)),
+        "{validation}"
+    );
+    let drive = json!({"meta_data": {"name": "one"}, "user_data": "#cloud-config\n", "network_data": {"links": []}});
+    site.go_with(node, json!({"target": "active", "configdrive": drive}))
+        .await;
+    let record = site.rest(node, "active").await;
+    assert_eq!(record["power_state"], "power on");
+    assert_eq!(
+        (&record["target_provision_state"], &record["last_error"]),
+        (&Value::Null, &Value::Null)
+    );
+    assert_eq!(record["instance_uuid"], INSTANCE);
+    assert_eq!((site.user_data)(server).await.as_deref(), Some("#cloud-config\n"));
+    if let Some(drive) = record["instance_info"].get("configdrive") {
+        assert_eq!(drive, "******");
+    }
+}
