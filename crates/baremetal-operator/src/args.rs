@@ -1,0 +1,105 @@
+//! The command line. Flags and variables are upstream's where one exists, so that an existing Deployment works unchanged.
+
+mod compat;
+
+use std::time::Duration;
+
+use clap::Parser;
+use metal3_runtime::args::{
+    ClientArgs, ConcurrencyArgs, LeaderArgs, LogArgs, MetricsArgs, NamespaceArgs, ProbeArgs, TlsArgs, go_bool,
+};
+
+pub use self::compat::CompatArgs;
+pub(crate) use self::compat::any_case_bool;
+use crate::host::budget::Budgets;
+use crate::ironic_config::IronicArgs;
+
+/// Registers, inspects, provisions and powers bare-metal hosts by driving OpenStack Ironic.
+#[derive(Clone, Debug, Parser)]
+#[command(name = "baremetal-operator", version)]
+pub struct Args {
+    /// The Kubernetes API.
+    #[command(flatten)]
+    pub client: ClientArgs,
+    /// Which namespaces.
+    #[command(flatten)]
+    pub namespaces: NamespaceArgs,
+    /// One at a time.
+    #[command(flatten)]
+    pub leader: LeaderArgs,
+    /// Probes.
+    #[command(flatten)]
+    pub probes: ProbeArgs,
+    /// Metrics.
+    #[command(flatten)]
+    pub metrics: MetricsArgs,
+    /// TLS of what is served.
+    #[command(flatten)]
+    pub tls: TlsArgs,
+    /// Logging.
+    #[command(flatten)]
+    pub log: LogArgs,
+    /// Concurrency.
+    #[command(flatten)]
+    pub concurrency: ConcurrencyArgs,
+    /// Ironic.
+    #[command(flatten)]
+    pub ironic: IronicArgs,
+    /// What is accepted only.
+    #[command(flatten)]
+    pub compat: CompatArgs,
+
+    /// The namespace of the pod: the lease lives there
+    #[arg(long, env = "POD_NAMESPACE", default_value = "")]
+    pub pod_namespace: String,
+
+    /// How often the same image is tried on a host; 0 is without limit
+    #[arg(long, env = "MAX_PROVISIONING_RETRIES", default_value = "5", value_parser = clap::value_parser!(i32).range(0..))]
+    pub max_provisioning_retries: i32,
+
+    /// Accepted so that existing Deployments start; this version serves no webhooks
+    #[arg(long, env = "WEBHOOK_PORT", default_value = "0")]
+    pub webhook_port: u16,
+
+    /// Have a ramdisk built for each host: PreprovisioningImages are created and waited for; another program builds them
+    #[arg(long, num_args = 0..=1, require_equals = true, default_value = "false", default_missing_value = "true", value_parser = go_bool())]
+    pub build_preprov_image: bool,
+
+    /// Accepted so that existing Deployments start; this version knows no HostClaim
+    #[arg(long, num_args = 0..=1, require_equals = true, default_value = "false", default_missing_value = "true", value_parser = go_bool())]
+    pub hostclaims: bool,
+
+    /// The unit of the back-off after failures, in seconds: the n-th failure in a row waits up to 2^n of it
+    #[arg(long, env = "RETRY_BASE_SECONDS", default_value = "60", value_parser = clap::value_parser!(u64).range(1..=3600))]
+    pub retry_base_seconds: u64,
+
+    /// How long hosts may stay in a state before they count as overdue, where that is not the default: such as
+    /// inspecting=30m,deprovisioning=12h
+    #[arg(long, env = "STATE_BUDGETS", default_value = "")]
+    pub state_budgets: Budgets,
+
+    /// Give upstream's metrics the labels of single hosts; with many hosts that is a lot
+    #[arg(long, env = "PER_HOST_METRICS", num_args = 0..=1, require_equals = true, default_value = "false", default_missing_value = "true", value_parser = go_bool())]
+    pub per_host_metrics: bool,
+}
+
+impl Args {
+    /// The unit of the failure back-off.
+    pub fn retry_base(&self) -> Duration {
+        Duration::from_secs(self.retry_base_seconds)
+    }
+}
+
+/// Concurrent reconciliations when nobody says how many.
+///
+/// Upstream's default is the number of CPUs, and its workers block while Ironic holds a call back for a lock, so that one
+/// slow host delays the others. Ours wait without holding a thread; what must be bounded are calls to Ironic, and the
+/// client does that.
+pub const DEFAULT_CONCURRENCY: u16 = 64;
+
+impl Args {
+    /// Concurrent reconciliations.
+    pub fn workers(&self) -> u16 {
+        self.concurrency.workers(DEFAULT_CONCURRENCY)
+    }
+}

@@ -1,0 +1,182 @@
+//! One shared look at Ironic for all hosts.
+//!
+//! Ironic does not push its changes over REST. Asking for each host would cost Ironic thirty times as much as one
+//! narrow list of all nodes, and would grow with the fleet also when nothing moves. So one task lists, compares with
+//! the last list, and wakes exactly the hosts whose node changed:
+//!
+//! ```text
+//!   GET /v1/nodes?fields=… ──▶ View::replace ──▶ changed nodes ──▶ reconcile(host)
+//!        ▲  fast while a host waits, slow at rest      │
+//!        └──────────── pause ◀── View::pause ◀─────────┘
+//! ```
+
+mod poller;
+mod slots;
+mod view;
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use jiff::Timestamp;
+use metal3_ironic::{Error, ErrorClass, Node};
+use tokio::sync::{Notify, mpsc, watch};
+
+pub use self::poller::run;
+pub use self::slots::{Place, Slot, Slots};
+pub use self::view::{HostKey, Pace, View};
+use crate::host::observed::{NodeView, Outage, OutageKind};
+
+/// The shared view and the bell of the poller.
+#[derive(Clone, Debug)]
+pub struct Fleet(Arc<Shared>);
+
+#[derive(Debug)]
+struct Shared {
+    view: Mutex<View>,
+    /// Locked after the view, never before it.
+    slots: Mutex<Slots>,
+    /// Rung when the fleet starts to move.
+    bell: Notify,
+    /// True when the first answer, good or bad, is there.
+    first: watch::Sender<bool>,
+    woken: mpsc::UnboundedSender<HostKey>,
+}
+
+impl Fleet {
+    /// An empty view with so many slots, and the hosts that it will want woken.
+    pub fn new(slots: usize) -> (Self, mpsc::UnboundedReceiver<HostKey>) {
+        let (woken, receiver) = mpsc::unbounded_channel();
+        let shared = Shared {
+            view: Mutex::default(),
+            slots: Mutex::new(Slots::new(slots)),
+            bell: Notify::new(),
+            first: watch::Sender::new(false),
+            woken,
+        };
+        (Self(Arc::new(shared)), receiver)
+    }
+
+    /// What is known of a host's node.
+    pub fn of(&self, id: &str, host: &HostKey) -> NodeView {
+        let full = format!("{}~{}", host.namespace, host.name);
+        let mut view = self.view();
+        view.own(id, host);
+        view.of(id, [&full, &host.name])
+    }
+
+    /// The trouble with Ironic, if any.
+    pub fn outage(&self) -> Option<Outage> {
+        self.view().outage().cloned()
+    }
+
+    /// A reconciliation read this node.
+    pub fn learn(&self, node: &Node, host: &HostKey) {
+        let mut view = self.view();
+        view.own(&node.uuid, host);
+        view.learn(node);
+    }
+
+    /// Whether a host waits for its node or for Ironic.
+    pub fn set_waiting(&self, host: &HostKey, waits: bool) {
+        if self.view().set_waiting(host, waits) {
+            self.0.bell.notify_one();
+        }
+    }
+
+    /// A call failed in a way that may concern everybody: look now.
+    pub fn doubt(&self) {
+        self.0.bell.notify_one();
+    }
+
+    /// The host is gone.
+    pub fn forget(&self, host: &HostKey) {
+        let mut view = self.view();
+        view.forget(host);
+        self.slots().forget(host);
+        self.call(&view, Duration::ZERO);
+    }
+
+    /// A host wants a slot for its node; `since` is when it first wanted one.
+    pub fn ask_for_slot(&self, host: &HostKey, node: &str, since: Timestamp) -> Slot {
+        let view = self.view();
+        self.slots().ask(host, node, since, view.busy())
+    }
+
+    /// A host that was told to wait for a slot before this process began.
+    pub fn remember_in_queue(&self, host: &HostKey, since: Timestamp) {
+        self.slots().remember(host, since);
+    }
+
+    /// Ironic answered the act that the slot was for, whatever it said.
+    pub fn acted(&self, host: &HostKey, now: Duration) {
+        self.slots().acted(host, now);
+    }
+
+    /// A reconciliation has ended: a slot that it did not use goes to the next.
+    pub fn reconciled(&self, host: &HostKey, now: Duration) {
+        let view = self.view();
+        if self.slots().done(host) {
+            self.call(&view, now);
+        }
+    }
+
+    /// Whether the host waits for a slot.
+    pub fn is_in_queue(&self, host: &HostKey) -> bool {
+        self.slots().is_waiting(host)
+    }
+
+    /// How many slots there are, how many are taken, and how many hosts wait for one.
+    pub fn occupancy(&self) -> [usize; 3] {
+        let view = self.view();
+        let slots = self.slots();
+        [
+            slots.limit(),
+            view.busy().map_or(0, |busy| slots.used(busy)),
+            slots.waiting(),
+        ]
+    }
+
+    /// Wakes those whose turn it is.
+    fn call(&self, view: &View, now: Duration) {
+        let Some(busy) = view.busy() else { return };
+        for host in self.slots().calls(busy, now) {
+            // The receiver lives as long as the controller; without it nobody is left to be woken.
+            self.0.woken.send(host).ok();
+        }
+    }
+
+    fn slots(&self) -> MutexGuard<'_, Slots> {
+        self.0.slots.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Returns when the first list was answered or refused.
+    pub async fn first_answer(&self) {
+        let mut answered = self.0.first.subscribe();
+        // The sender lives in `self`.
+        answered.wait_for(|answered| *answered).await.ok();
+    }
+
+    fn view(&self) -> MutexGuard<'_, View> {
+        self.0.view.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// What an error says about Ironic as a whole; `None` where it speaks of one node or one request.
+pub fn outage_of(error: &Error) -> Option<Outage> {
+    let kind = match error.class() {
+        ErrorClass::Unreachable | ErrorClass::Timeout => OutageKind::Unreachable,
+        ErrorClass::Unauthorized | ErrorClass::Forbidden => OutageKind::Unauthorized,
+        ErrorClass::VersionUnsupported | ErrorClass::Server | ErrorClass::Protocol => OutageKind::Failing,
+        ErrorClass::NotFound
+        | ErrorClass::Locked
+        | ErrorClass::Duplicate
+        | ErrorClass::InvalidState
+        | ErrorClass::Conflict
+        | ErrorClass::BadRequest
+        | ErrorClass::Busy => return None,
+    };
+    Some(Outage {
+        kind,
+        cause: crate::host::text::for_people(&error.message()),
+    })
+}

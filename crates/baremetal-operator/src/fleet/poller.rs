@@ -1,0 +1,80 @@
+//! The task that lists.
+
+use std::time::Duration;
+
+use metal3_ironic::{Client, Error, Node};
+use metal3_runtime::Clock;
+use tokio_util::sync::CancellationToken;
+
+use super::{Fleet, Pace, outage_of};
+use crate::host::observed::{Outage, OutageKind};
+
+/// Between attempts while Ironic does not answer: hosts should go on within seconds of its return.
+const WHILE_DOWN: Duration = Duration::from_secs(1);
+
+/// Lists until stopped.
+pub async fn run(fleet: Fleet, client: Client, pace: Pace, clock: Clock, stop: CancellationToken) {
+    let mut is_ready = false;
+    loop {
+        let start = clock.elapsed();
+        let answer = tokio::select! {
+            answer = list(&client, is_ready) => answer,
+            () = stop.cancelled() => return,
+        };
+        let cost = clock.elapsed().saturating_sub(start);
+        is_ready = answer.is_ok();
+        let pause = take(&fleet, answer, &pace, start, cost);
+        fleet.call(&fleet.view(), clock.elapsed());
+        fleet.0.first.send_replace(true);
+        tokio::select! {
+            () = tokio::time::sleep(pause) => {}
+            () = stop.cancelled() => return,
+            // Even then not more often than the fast pace, and never two lists back to back on a slow Ironic.
+            () = rung(&fleet, pace.fast.max(cost)) => {}
+        }
+    }
+}
+
+async fn rung(fleet: &Fleet, least: Duration) {
+    fleet.0.bell.notified().await;
+    tokio::time::sleep(least).await;
+}
+
+async fn list(client: &Client, is_ready: bool) -> Result<Vec<Node>, Error> {
+    if !is_ready {
+        // After a time without answers it may be another Ironic: negotiate again, and wait for a conductor.
+        client.ready().await?;
+    }
+    client.nodes().await
+}
+
+fn take(fleet: &Fleet, answer: Result<Vec<Node>, Error>, pace: &Pace, asked: Duration, cost: Duration) -> Duration {
+    let (woken, pause) = {
+        let mut view = fleet.view();
+        match answer {
+            Ok(nodes) => {
+                if view.outage().is_some() {
+                    tracing::info!(nodes = nodes.len(), "Ironic answers again");
+                }
+                let woken = view.replace(nodes);
+                fleet.slots().listed(asked);
+                (woken, view.pause(pace, cost))
+            }
+            Err(error) => {
+                let outage = outage_of(&error).unwrap_or_else(|| Outage {
+                    kind: OutageKind::Failing,
+                    cause: error.message(),
+                });
+                if view.outage() != Some(&outage) {
+                    tracing::warn!(cause = %outage.cause, kind = ?outage.kind, "Ironic cannot be used");
+                }
+                (view.fail(outage), WHILE_DOWN)
+            }
+        }
+    };
+    for host in woken {
+        // The receiver lives as long as the controller; without it nobody is left to be woken.
+        fleet.0.woken.send(host).ok();
+    }
+    pause
+}

@@ -1,0 +1,311 @@
+//! The slots against a small Ironic: any order of wishes, acts, lists, deaths and strangers.
+
+use std::collections::BTreeMap;
+
+use proptest::prelude::*;
+use serde_json::json;
+
+use super::*;
+
+fn key(n: usize) -> HostKey {
+    HostKey {
+        namespace: "ns".into(),
+        name: format!("h{n}"),
+    }
+}
+
+fn at(second: i64) -> Timestamp {
+    Timestamp::from_second(1_700_000_000 + second).unwrap()
+}
+
+fn none() -> HashSet<String> {
+    HashSet::new()
+}
+
+fn place(slot: Slot) -> usize {
+    match slot {
+        Slot::Granted => 0,
+        Slot::Queued(place) => place.number,
+    }
+}
+
+#[test]
+fn busy_nodes_count_unless_their_ramdisk_comes_by_virtual_media() {
+    let node = |state: &str, boot: Option<&str>| {
+        let record = json!({"uuid": "u", "provision_state": state, "boot_interface": boot});
+        is_counted(&serde_json::from_value(record).unwrap())
+    };
+    for state in [
+        "cleaning",
+        "clean wait",
+        "inspecting",
+        "inspect wait",
+        "deploying",
+        "wait call-back",
+        "deleting",
+    ] {
+        assert!(node(state, Some("ipxe")), "{state}");
+        assert!(node(state, None), "{state}");
+        for boot in ["redfish-virtual-media", "idrac-redfish-virtual-media", "redfish-https"] {
+            assert!(!node(state, Some(boot)), "{state} {boot}");
+        }
+    }
+    for state in [
+        "available",
+        "manageable",
+        "active",
+        "servicing",
+        "clean failed",
+        "adopting",
+        "verifying",
+    ] {
+        assert!(!node(state, Some("ipxe")), "{state}");
+    }
+}
+
+#[test]
+fn a_slot_is_taken_until_a_list_that_is_newer_than_the_act() {
+    let mut slots = Slots::new(1);
+    assert_eq!(slots.ask(&key(1), "u1", at(0), Some(&none())), Slot::Granted);
+    slots.acted(&key(1), Duration::from_secs(5));
+    assert!(!slots.done(&key(1)));
+    // A list that was on its way when the act was made shows the node as it was before.
+    slots.listed(Duration::from_secs(4));
+    assert_eq!(place(slots.ask(&key(2), "u2", at(1), Some(&none()))), 1);
+    assert_eq!(slots.calls(&none(), Duration::ZERO), []);
+    slots.done(&key(2));
+    slots.listed(Duration::from_secs(6));
+    assert_eq!(slots.calls(&HashSet::from(["u1".to_owned()]), Duration::ZERO), []);
+    assert_eq!(slots.calls(&none(), Duration::ZERO), [key(2)]);
+    assert_eq!(slots.calls(&none(), Duration::ZERO), [], "called once");
+    assert_eq!(slots.ask(&key(2), "u2", at(1), Some(&none())), Slot::Granted);
+}
+
+#[test]
+fn whoever_gives_its_slot_back_or_goes_lets_the_next_come() {
+    let mut slots = Slots::new(1);
+    slots.ask(&key(1), "u1", at(0), Some(&none()));
+    for n in 2..=4 {
+        assert_eq!(place(slots.ask(&key(n), "", at(1), Some(&none()))), n - 1);
+        slots.done(&key(n));
+    }
+    assert!(slots.done(&key(1)), "nothing was done with it");
+    assert_eq!(slots.calls(&none(), Duration::ZERO), [key(2)]);
+    // The host has changed its mind: its reconciliation does not ask.
+    assert!(slots.done(&key(2)));
+    assert_eq!(slots.calls(&none(), Duration::ZERO), [key(3)]);
+    slots.forget(&key(3));
+    assert_eq!(slots.calls(&none(), Duration::ZERO), [key(4)]);
+    assert_eq!(slots.waiting(), 1);
+}
+
+#[test]
+fn a_restart_keeps_the_order_whoever_asks_first() {
+    let mut slots = Slots::new(1);
+    for (n, second) in [(1, 30), (2, 10), (3, 20)] {
+        slots.remember(&key(n), at(second));
+    }
+    assert_eq!(slots.ask(&key(3), "u3", at(20), None), queued(2, 1), "not listed yet");
+    assert_eq!(place(slots.ask(&key(1), "u1", at(30), Some(&none()))), 3);
+    assert_eq!(place(slots.ask(&key(3), "u3", at(20), Some(&none()))), 2);
+    assert_eq!(slots.ask(&key(2), "u2", at(10), Some(&none())), Slot::Granted);
+}
+
+fn queued(number: usize, limit: usize) -> Slot {
+    Slot::Queued(Place { number, limit })
+}
+
+#[test]
+fn a_long_queue_is_told_rarely() {
+    let mut slots = Slots::new(0);
+    for n in 1..=100 {
+        slots.ask(&key(n), "", at(0), Some(&none()));
+        slots.done(&key(n));
+    }
+    let mut told = Vec::new();
+    for n in 1..100 {
+        slots.forget(&key(n));
+        if let Slot::Queued(place) = slots.ask(&key(100), "", at(0), Some(&none()))
+            && told.last() != Some(&place.number)
+        {
+            told.push(place.number);
+        }
+        slots.done(&key(100));
+    }
+    assert_eq!(told, [100, 50, 25, 12, 6, 3, 2, 1]);
+}
+
+#[test]
+fn those_who_come_nearer_are_woken_now_and_then() {
+    let mut slots = Slots::new(1);
+    let busy = HashSet::from(["stranger".to_owned()]);
+    for n in 1..=4 {
+        slots.ask(&key(n), "", at(0), Some(&busy));
+        slots.done(&key(n));
+    }
+    slots.forget(&key(1));
+    assert_eq!(slots.calls(&busy, Duration::from_secs(29)), []);
+    let woken = slots.calls(&busy, Duration::from_secs(31));
+    assert_eq!(woken, [key(2), key(3), key(4)]);
+    for host in &woken {
+        slots.ask(host, "", at(0), Some(&busy));
+        slots.done(host);
+    }
+    assert_eq!(slots.calls(&busy, Duration::from_secs(120)), []);
+}
+
+/// One thing that happens.
+#[derive(Clone, Copy, Debug)]
+enum Event {
+    /// A host is reconciled; whether it then acts.
+    Reconcile(usize, bool),
+    /// What a host's node does is over.
+    Finish(usize),
+    /// Ironic is listed.
+    List,
+    /// A list is asked for now and taken later.
+    AskForList,
+    /// Somebody else sets a node to work.
+    Stranger(usize),
+    /// A host is deleted.
+    Forget(usize),
+    /// The process ends and begins anew.
+    Restart,
+}
+
+fn event() -> impl Strategy<Value = Event> {
+    let host = 0..12_usize;
+    prop_oneof![
+        6 => (host.clone(), any::<bool>()).prop_map(|(n, acts)| Event::Reconcile(n, acts)),
+        3 => host.clone().prop_map(Event::Finish),
+        3 => Just(Event::List),
+        2 => Just(Event::AskForList),
+        1 => (12..15_usize).prop_map(Event::Stranger),
+        1 => host.prop_map(Event::Forget),
+        1 => Just(Event::Restart),
+    ]
+}
+
+/// Hosts, the real Ironic behind the lists, and one process.
+struct Site {
+    slots: Slots,
+    limit: usize,
+    /// Nodes at work, truly.
+    busy: HashSet<String>,
+    /// As the last list had them.
+    listed: Option<HashSet<String>>,
+    /// A list that is on its way: when it was asked for, and what it says.
+    pending: Option<(Duration, HashSet<String>)>,
+    /// When each host that waits was first told so, as its condition would have it.
+    arrivals: BTreeMap<usize, Timestamp>,
+    now: i64,
+}
+
+impl Site {
+    fn clock(&self) -> Duration {
+        Duration::from_secs(self.now.unsigned_abs())
+    }
+
+    fn reconcile(&mut self, n: usize, acts: bool) {
+        let node = format!("u{n}");
+        if self.busy.contains(&node) {
+            self.slots.done(&key(n)); // waits for its node
+            return;
+        }
+        let since = self.arrivals.get(&n).copied().unwrap_or_else(|| at(self.now));
+        match self.slots.ask(&key(n), &node, since, self.listed.as_ref()) {
+            Slot::Granted => {
+                self.arrivals.remove(&n);
+                if acts {
+                    let ours = self.busy.iter().filter(|b| !b.starts_with('s')).count();
+                    // What is free is what a list, however old, left over: strangers may come at any time, we may not.
+                    assert!(ours < self.limit, "{n} is one too many: {:?}", self.busy);
+                    self.busy.insert(node);
+                    self.slots.acted(&key(n), self.clock());
+                }
+            }
+            Slot::Queued(_) => {
+                self.arrivals.entry(n).or_insert(since);
+            }
+        }
+        self.slots.done(&key(n));
+    }
+
+    fn take(&mut self, asked: Duration, list: HashSet<String>) {
+        self.slots.listed(asked);
+        self.slots.calls(&list, self.clock());
+        self.listed = Some(list);
+    }
+
+    fn live(&mut self, event: Event) {
+        self.now += 1;
+        match event {
+            Event::Reconcile(n, acts) => self.reconcile(n, acts),
+            Event::Finish(n) => {
+                self.busy.remove(&format!("u{n}"));
+            }
+            Event::List => match self.pending.take() {
+                Some((asked, list)) => self.take(asked, list),
+                None => self.take(self.clock(), self.busy.clone()),
+            },
+            Event::AskForList => {
+                self.pending = Some((self.clock(), self.busy.clone()));
+            }
+            Event::Stranger(n) => {
+                let node = format!("s{n}");
+                if !self.busy.remove(&node) {
+                    self.busy.insert(node);
+                }
+            }
+            Event::Forget(n) => {
+                self.slots.forget(&key(n));
+                self.arrivals.remove(&n);
+            }
+            Event::Restart => {
+                self.slots = Slots::new(self.limit);
+                self.listed = None;
+                self.pending = None;
+                for (n, since) in &self.arrivals {
+                    self.slots.remember(&key(*n), *since);
+                }
+            }
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 2000, ..ProptestConfig::default() })]
+
+    /// We never set more nodes to work than there are slots, and in the end everybody gets one, first come first served.
+    #[test]
+    fn never_one_too_many_and_nobody_forgotten(limit in 1..5_usize, events in prop::collection::vec(event(), 1..120)) {
+        let mut site = Site { slots: Slots::new(limit), limit, busy: none(), listed: None, pending: None,
+            arrivals: BTreeMap::new(), now: 0 };
+        for event in events {
+            site.live(event);
+        }
+        site.busy.clear();
+        // Two lists: one may have been on its way.
+        site.live(Event::List);
+        site.live(Event::List);
+        let mut waiting: Vec<_> = site.arrivals.iter().map(|(n, since)| (*since, *n)).collect();
+        waiting.sort_unstable();
+        let mut rounds = 0;
+        while !site.arrivals.is_empty() {
+            rounds += 1;
+            prop_assert!(rounds < 50, "forgotten: {:?} {:?}", site.arrivals, site.slots);
+            // Whoever asks out of turn is not served.
+            let before = site.arrivals.clone();
+            for (_, n) in waiting.iter().rev() {
+                site.live(Event::Reconcile(*n, true));
+            }
+            let served: Vec<_> = before.keys().filter(|n| !site.arrivals.contains_key(n)).collect();
+            let latest = served.iter().filter_map(|n| before.get(n)).max();
+            let passed_over = site.arrivals.values().min();
+            prop_assert!(latest.is_none() || passed_over.is_none() || latest <= passed_over, "{before:?} {served:?}");
+            waiting.retain(|(_, n)| site.arrivals.contains_key(n));
+            site.busy.clear();
+            site.live(Event::List);
+        }
+    }
+}

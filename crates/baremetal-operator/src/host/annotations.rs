@@ -1,0 +1,252 @@
+//! Annotations that carry text of a user's own making: reading them, and telling what is wrong with them.
+//!
+//! A value that cannot be read is never dropped in silence: the condition [`ANNOTATIONS_VALID`] names the key and the
+//! mistake until it is mended, and an event tells of it once.
+
+use std::collections::BTreeMap;
+
+use jiff::Timestamp;
+use metal3_api::condition::ConditionStatus;
+use metal3_api::metal3::names::annotation;
+use metal3_api::metal3::{
+    BareMetalHost, BareMetalHostStatus, BootMode, DetachedArguments, ErrorType, HardwareDetails, InspectionMode,
+    OperationalStatus, reboot_requests,
+};
+use metal3_runtime::conditions::{self, Claim};
+use serde_json::Value;
+
+use super::text::for_people;
+
+/// Our own condition, there only while something is wrong: `False` with a message that names each annotation whose value
+/// cannot be used, and why.
+pub const ANNOTATIONS_VALID: &str = "AnnotationsValid";
+
+/// The value of an annotation.
+pub fn value<'h>(host: &'h BareMetalHost, key: &str) -> Option<&'h str> {
+    host.metadata.annotations.as_ref()?.get(key).map(String::as_str)
+}
+
+/// What the detached annotation asks for; the defaults where its value cannot be read.
+pub fn detached(host: &BareMetalHost) -> Option<DetachedArguments> {
+    value(host, annotation::DETACHED).map(|text| DetachedArguments::parse(text).unwrap_or_default())
+}
+
+/// Whether the host may be inspected as far as its specification and annotations go.
+pub fn is_inspection_disabled(host: &BareMetalHost) -> bool {
+    host.spec.inspection_mode == Some(InspectionMode::Disabled)
+        || value(host, annotation::INSPECT) == Some(annotation::INSPECT_DISABLED)
+}
+
+/// The value of an annotation that asks for a new inspection. One that contradicts the specification asks for nothing: it
+/// would send the host in a circle.
+pub fn wanted_inspection(host: &BareMetalHost) -> Option<&str> {
+    value(host, annotation::INSPECT).filter(|_| !is_inspection_disabled(host))
+}
+
+/// The status of an annotation. An empty value is none.
+///
+/// # Errors
+///
+/// It is no JSON of a status, or has a word that the API server would refuse.
+pub fn status(text: &str) -> Result<Option<BareMetalHostStatus>, String> {
+    if text.trim().is_empty() {
+        return Ok(None);
+    }
+    let status: BareMetalHostStatus = serde_json::from_value(object(text)?).map_err(|e| e.to_string())?;
+    let unknown = [
+        matches!(status.operational_status, OperationalStatus::Other(_)).then_some("operationalStatus"),
+        matches!(&status.error_type, Some(ErrorType::Other(_))).then_some("errorType"),
+        matches!(status.provisioning.boot_mode, Some(BootMode::Other(_))).then_some("provisioning.bootMode"),
+    ];
+    match unknown.into_iter().flatten().next() {
+        Some(field) => Err(format!("{field} has a value that does not exist")),
+        None => Ok(Some(status)),
+    }
+}
+
+/// The hardware of an annotation.
+///
+/// # Errors
+///
+/// It is no JSON of hardware details, or names a field that they do not have: a misspelt field would be lost.
+pub fn hardware_details(text: &str) -> Result<HardwareDetails, String> {
+    let given = object(text)?;
+    let details: HardwareDetails = serde_json::from_value(given.clone()).map_err(|e| e.to_string())?;
+    let kept = serde_json::to_value(&details).map_err(|e| e.to_string())?;
+    match lost(&given, &kept) {
+        Some(path) => Err(format!("unknown field {path:?}")),
+        None => Ok(details),
+    }
+}
+
+/// A list would be taken for the fields in their order.
+fn object(text: &str) -> Result<Value, String> {
+    let value: Value = serde_json::from_str(text).map_err(|e| e.to_string())?;
+    if value.is_object() {
+        Ok(value)
+    } else {
+        Err("it is no JSON object".to_owned())
+    }
+}
+
+/// The path of something that was given and not kept. Empty values are left out when details are written.
+fn lost(given: &Value, kept: &Value) -> Option<String> {
+    let is_empty = |value: &Value| match value {
+        Value::Null | Value::Bool(false) => true,
+        Value::Bool(true) => false,
+        Value::Number(number) => number.as_f64() == Some(0.0),
+        Value::String(text) => text.is_empty(),
+        Value::Array(items) => items.is_empty(),
+        Value::Object(fields) => fields.is_empty(),
+    };
+    let inside = |name: String, given: &Value, kept: &Value| {
+        lost(given, kept).map(|path| {
+            if path.is_empty() {
+                name.clone()
+            } else {
+                format!("{name}.{path}")
+            }
+        })
+    };
+    match (given, kept) {
+        (Value::Object(given), Value::Object(kept)) => given.iter().find_map(|(name, value)| match kept.get(name) {
+            Some(kept) => inside(name.clone(), value, kept),
+            None if is_empty(value) => None,
+            None => match value {
+                // An object of nothing but empty fields is left out as well.
+                Value::Object(_) => inside(name.clone(), value, &Value::Object(serde_json::Map::new())),
+                _ => Some(name.clone()),
+            },
+        }),
+        (Value::Array(given), Value::Array(kept)) => given
+            .iter()
+            .zip(kept)
+            .enumerate()
+            .find_map(|(i, (given, kept))| inside(i.to_string(), given, kept)),
+        _ => None,
+    }
+}
+
+/// What is wrong with a host's annotations, one sentence for each.
+pub fn complaints(host: &BareMetalHost) -> Vec<String> {
+    let none = BTreeMap::new();
+    let annotations = host.metadata.annotations.as_ref().unwrap_or(&none);
+    let mut found = Vec::new();
+    if let Some(text) = annotations.get(annotation::DETACHED)
+        && let Err(error) = DetachedArguments::parse(text)
+    {
+        found.push(format!(
+            "{}: {error}; it counts as given without arguments (neither deleteAction nor force)",
+            annotation::DETACHED
+        ));
+    }
+    for request in reboot_requests(annotations) {
+        if let Err(error) = &request.arguments {
+            found.push(format!(
+                "{}: {error}; it counts as a request for a soft reboot",
+                request.key
+            ));
+        }
+    }
+    if let Some(text) = annotations.get(annotation::STATUS)
+        && let Err(error) = status(text)
+    {
+        found.push(format!("{}: {error}", annotation::STATUS));
+    }
+    if let Some(text) = annotations.get(annotation::HARDWARE_DETAILS)
+        && let Err(error) = hardware_details(text)
+    {
+        found.push(format!(
+            "{}: {error}; it is not used until it is mended",
+            annotation::HARDWARE_DETAILS
+        ));
+    }
+    if value(host, annotation::INSPECT).is_some_and(|v| v != annotation::INSPECT_DISABLED)
+        && host.spec.inspection_mode == Some(InspectionMode::Disabled)
+    {
+        found.push(format!(
+            "{}: it asks for an inspection, which spec.inspectionMode forbids",
+            annotation::INSPECT
+        ));
+    }
+    found
+}
+
+/// Puts the complaints into the conditions; the message for an event where they are new.
+pub fn tell(status: &mut BareMetalHostStatus, host: &BareMetalHost, now: Timestamp) -> Option<String> {
+    let complaints = complaints(host);
+    if complaints.is_empty() {
+        conditions::remove(&mut status.conditions, ANNOTATIONS_VALID);
+        return None;
+    }
+    let message = for_people(&complaints.join("; "));
+    let is_new = conditions::get(&status.conditions, ANNOTATIONS_VALID).is_none_or(|c| c.message != message);
+    let claim = Claim {
+        type_: ANNOTATIONS_VALID,
+        status: ConditionStatus::False,
+        reason: "InvalidValue",
+        message: &message,
+    };
+    conditions::set(&mut status.conditions, &claim, host.metadata.generation, now);
+    is_new.then_some(message)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rstest::rstest;
+    use serde_json::json;
+
+    #[rstest]
+    #[case::empty("{}", None)]
+    #[case::full(
+        r#"{"hostname":"a","cpu":{"arch":"x86_64","count":0},"nics":[{"name":"eth0","mac":"52:54:00:12:34:56"}]}"#,
+        None
+    )]
+    #[case::empty_unknown(r#"{"colour":""}"#, None)]
+    #[case::empty_object(r#"{"cpu":{"arch":""},"firmware":{"bios":{}}}"#, None)]
+    #[case::misspelt(r#"{"hostnam":"a"}"#, Some("hostnam"))]
+    #[case::misspelt_inside(r#"{"nics":[{"name":"eth0","macc":"x"}]}"#, Some("nics.0.macc"))]
+    #[case::misspelt_in_empty(r#"{"systemVendor":{"serial":"x"}}"#, Some("systemVendor.serial"))]
+    #[case::text("eth0", Some("expected"))]
+    #[case::wrong_type(r#"{"ramMebibytes":"many"}"#, Some("invalid type"))]
+    fn hardware_is_read_strictly(#[case] text: &str, #[case] problem: Option<&str>) {
+        match (hardware_details(text), problem) {
+            (Ok(_), None) => {}
+            (Err(error), Some(words)) => assert!(error.contains(words), "{error}"),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[rstest]
+    #[case::empty("", Ok(false))]
+    #[case::partial(r#"{"provisioning":{"state":"provisioned"}}"#, Ok(true))]
+    #[case::unknown_field(r#"{"provisioning":{"state":"provisioned"},"colour":"red"}"#, Ok(true))]
+    #[case::half(r#"{"provisioning":{"state":"provi"#, Err(()))]
+    #[case::text("provisioned", Err(()))]
+    #[case::list("[]", Err(()))]
+    #[case::unknown_word(r#"{"operationalStatus":"splendid"}"#, Err(()))]
+    fn statuses_are_read_as_far_as_they_go(#[case] text: &str, #[case] expected: Result<bool, ()>) {
+        assert_eq!(status(text).map(|s| s.is_some()).map_err(drop), expected);
+    }
+
+    #[test]
+    fn what_is_wrong_is_told_once_and_forgotten_when_mended() {
+        let mut host = BareMetalHost::default();
+        host.metadata.annotations = Some(BTreeMap::from([
+            (annotation::REBOOT.to_owned(), "please".to_owned()),
+            (annotation::DETACHED.to_owned(), "{\"force\":1}".to_owned()),
+        ]));
+        let mut status: BareMetalHostStatus = serde_json::from_value(json!({})).unwrap();
+        let now = "2026-01-02T12:00:00Z".parse().unwrap();
+        let message = tell(&mut status, &host, now).unwrap();
+        assert!(
+            message.contains("reboot.metal3.io: ") && message.contains("metal3.io/detached: "),
+            "{message}"
+        );
+        assert_eq!(tell(&mut status, &host, now), None);
+        host.metadata.annotations = None;
+        assert_eq!(tell(&mut status, &host, now), None);
+        assert!(status.conditions.is_empty());
+    }
+}

@@ -1,0 +1,492 @@
+//! Acting: the effects of a plan in their order, up to the first that fails. No choices are made here.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use json_patch::{PatchOperation, RemoveOperation, TestOperation, jsonptr};
+use k8s_openapi::api::core::v1::Secret;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
+use kube::api::{Patch, PatchParams, PostParams};
+use kube::core::Status;
+use kube::{Api, Resource, ResourceExt};
+use metal3_api::metal3::names::{finalizer, label};
+use metal3_api::metal3::{
+    BareMetalHost, FirmwareUpdate, HardwareData, HardwareDataSpec, HardwareDetails, HostFirmwareComponents,
+    PreprovisioningImage, PreprovisioningImageSpec,
+};
+use metal3_ironic::{CreatePort, ErrorClass, PatchOp, Port, PowerTarget, Verb};
+use metal3_runtime::error::is_not_found;
+use metal3_runtime::patch::{self, Removal};
+
+use super::context::Context;
+use super::error::ApplyError;
+use super::firmware;
+use super::instance;
+use super::observe::{key_of, read_credentials, read_network_data};
+use super::observed::{
+    Lookup, Memory, NetworkDataView, NodeView, Observed, PowerRequest, PullSecretView, SecretFound, SecretView,
+};
+use super::plan::Effect;
+
+/// How long a host may take to shut down before Ironic switches it off.
+const SOFT_POWER_OFF_TIMEOUT: Duration = Duration::from_secs(180);
+
+/// Who owns the fields of HardwareData that we write.
+const HARDWARE_DATA_MANAGER: &str = "baremetal-operator-hardware-data";
+
+/// Who owns the fields of a PreprovisioningImage that we write.
+const RAMDISK_MANAGER: &str = "baremetal-operator-preprovisioning-image";
+
+const MAINTENANCE_REASON: &str = "set by the baremetal-operator to allow the removal of this node";
+
+/// Applies one effect; what it taught goes into `seen`.
+pub async fn apply(ctx: &Context, seen: &mut Observed, effect: &Effect) -> Result<(), ApplyError> {
+    let label = effect.label();
+    let kube = |source| ApplyError::Kube { effect: label, source };
+    let ironic = |source| ApplyError::Ironic { effect: label, source };
+    match effect {
+        Effect::AddFinalizer => add_finalizer(ctx, seen).await.map_err(kube),
+        Effect::RemoveFinalizer => remove_finalizer(ctx, seen).await.map_err(kube),
+        Effect::RemoveAnnotation { key, value } => remove_annotation(ctx, seen, key, value).await.map_err(kube),
+        Effect::ConfirmHost => confirm_host(ctx, seen).await.map_err(kube),
+        Effect::ClaimSecret => claim_secret(ctx, seen).await.map_err(kube),
+        Effect::WriteRamdisk(spec) => write_ramdisk(ctx, seen, spec).await.map_err(kube),
+        Effect::ReleaseRamdisk => release_ramdisk(ctx, seen).await.map_err(kube),
+        Effect::ClaimNetworkData => claim_network_data(ctx, seen).await.map_err(kube),
+        Effect::ReleaseSecret => release_secrets(ctx, seen).await.map_err(kube),
+        Effect::ReleaseFormerSecret(name) => release_secret(ctx, &seen.host, name).await.map_err(kube),
+        Effect::WriteHardwareData(details) => write_hardware_data(ctx, seen, details).await.map_err(kube),
+        Effect::RecordFirmware(updates) => record_firmware(ctx, seen, updates).await,
+        Effect::ReleaseHardwareData => release_hardware_data(ctx, seen).await.map_err(kube),
+        Effect::CreateNode(body) => {
+            let node = ctx.ironic.create_node(body).await.map_err(ironic)?;
+            learn_credentials(seen);
+            ctx.fleet.learn(&node, &key_of(&seen.host));
+            seen.node = NodeView::Live(Arc::new(node));
+            // A node that was not there a moment ago has no ports and no inventory.
+            seen.ports = Lookup::NotFound;
+            seen.memory.ports.clear();
+            seen.memory.foreign_ports.clear();
+            seen.memory.is_uninspected = true;
+            untried(seen);
+            Ok(())
+        }
+        Effect::CreatePort {
+            node,
+            mac,
+            pxe_enabled,
+            is_needed,
+        } => {
+            let body = CreatePort {
+                node_uuid: node.clone(),
+                address: mac.clone(),
+                pxe_enabled: *pxe_enabled,
+            };
+            match ctx.ironic.create_port(&body).await {
+                Ok(port) => now_there(seen, port),
+                Err(error) if !is_needed && error.class() == ErrorClass::Duplicate => {
+                    tracing::warn!(
+                        node,
+                        mac,
+                        "another node has a port with the MAC address of this one's NIC"
+                    );
+                    seen.memory.foreign_ports.push(mac.clone());
+                }
+                Err(error) => return Err(ironic(error)),
+            }
+            Ok(())
+        }
+        Effect::EnablePort { node, port } => {
+            let ops = [PatchOp::add("/pxe_enabled", true)];
+            let port = ctx.ironic.patch_port(port, node, &ops).await.map_err(ironic)?;
+            now_there(seen, port);
+            Ok(())
+        }
+        Effect::PatchNode { node, ops } => {
+            let mut node = ctx.ironic.patch_node(node, ops).await.map_err(ironic)?;
+            // The answer shows the lock of this very call, which ended with it: the next step need not wait for it.
+            node.reservation = None;
+            if ops.iter().any(|op| op.path == "/driver_info") {
+                learn_credentials(seen);
+                untried(seen);
+            }
+            if ops.iter().any(|op| op.path == "/network_data") {
+                seen.memory.network_data = seen.network_data.version().map(str::to_owned);
+            }
+            if instance::sends_pull_secret(ops)
+                && let PullSecretView::Ready(secret) = &seen.pull_secret
+            {
+                seen.memory.sent_pull_secret = Some(secret.digest);
+            }
+            ctx.fleet.learn(&node, &key_of(&seen.host));
+            seen.node = NodeView::Live(Arc::new(node));
+            Ok(())
+        }
+        Effect::SetTargetRaid { node, logical_disks } => {
+            ctx.ironic.set_target_raid(node, logical_disks).await.map_err(ironic)?;
+            look_again(seen);
+            Ok(())
+        }
+        Effect::Provision { node, request } => {
+            let answer = ctx.ironic.provision(node, request).await;
+            // Also after a failure: an answer that was lost on its way does not undo what was asked for.
+            ctx.fleet.acted(&key_of(&seen.host), ctx.clock.elapsed());
+            answer.map_err(ironic)?;
+            seen.memory.is_untried = false;
+            seen.memory.is_uninspected &= request.target != Verb::Inspect;
+            Ok(())
+        }
+        Effect::Power { node, target } => {
+            let is_soft = matches!(target, PowerTarget::SoftOff | PowerTarget::SoftReboot);
+            let timeout = is_soft.then_some(SOFT_POWER_OFF_TIMEOUT);
+            let answer = ctx.ironic.power(node, *target, timeout).await;
+            if is_soft && answer.as_ref().is_err_and(|e| e.class() == ErrorClass::BadRequest) {
+                seen.memory.no_soft_power_off = true; // the next pass switches it off the hard way
+            }
+            answer.map_err(ironic)?;
+            ctx.metrics
+                .upstream
+                .power(&key_of(&seen.host), *target == PowerTarget::On);
+            seen.memory.power_request = Some(PowerRequest {
+                on: *target == PowerTarget::On,
+            });
+            Ok(())
+        }
+        Effect::SetMaintenance { node } => {
+            ctx.ironic
+                .set_maintenance(node, MAINTENANCE_REASON)
+                .await
+                .map_err(ironic)?;
+            look_again(seen);
+            Ok(())
+        }
+        Effect::ClearMaintenance { node } => {
+            ctx.ironic.clear_maintenance(node).await.map_err(ironic)?;
+            look_again(seen);
+            Ok(())
+        }
+        Effect::DeleteNode { node } => {
+            ctx.ironic.delete_node(node).await.map_err(ironic)?;
+            seen.node = NodeView::Gone;
+            // What was remembered of it says nothing of another node under this name.
+            seen.memory = Memory::default();
+            Ok(())
+        }
+    }
+}
+
+/// A port as Ironic returned it.
+fn now_there(seen: &mut Observed, port: Port) {
+    if !seen.memory.ports.contains(&port.address) {
+        seen.memory.ports.push(port.address.clone());
+    }
+    if let Lookup::Found(ports) = &mut seen.ports {
+        ports.retain(|known| known.uuid != port.uuid);
+        ports.push(port);
+    } else {
+        seen.ports = Lookup::Found(vec![port]);
+    }
+}
+
+/// Remembered until Ironic tries the BMC, also over a lock or an outage that comes between.
+fn untried(seen: &mut Observed) {
+    seen.reconfigured = true;
+    seen.memory.is_untried = true;
+}
+
+/// The answer did not say what the node looks like now.
+fn look_again(seen: &mut Observed) {
+    if let NodeView::Live(node) = &seen.node {
+        seen.node = NodeView::Listed(node.clone());
+    }
+}
+
+fn learn_credentials(seen: &mut Observed) {
+    if let SecretView::Found(found) = &seen.secret {
+        seen.memory.accepted_digest = Some(found.digest);
+    }
+}
+
+async fn add_finalizer(ctx: &Context, seen: &mut Observed) -> Result<(), kube::Error> {
+    let api: Api<BareMetalHost> = hosts(ctx, &seen.host);
+    if let Some(host) = patch::add_finalizer(&api, &*seen.host, finalizer::HOST).await? {
+        took(ctx, seen, host);
+    }
+    Ok(())
+}
+
+async fn remove_finalizer(ctx: &Context, seen: &mut Observed) -> Result<(), kube::Error> {
+    let api: Api<BareMetalHost> = hosts(ctx, &seen.host);
+    if let Some(mut host) = patch::remove_finalizer(&api, &*seen.host, finalizer::HOST).await? {
+        // With the last finalizer the object goes, and the server returns it as it was stored: with the finalizer.
+        host.finalizers_mut().retain(|f| f != finalizer::HOST);
+        took(ctx, seen, host);
+    }
+    Ok(())
+}
+
+async fn remove_annotation(ctx: &Context, seen: &mut Observed, key: &str, value: &str) -> Result<(), kube::Error> {
+    let api = hosts(ctx, &seen.host);
+    match patch::remove_annotation(&api, &seen.host.name_any(), key, value).await? {
+        Removal::Removed(host) => {
+            took(ctx, seen, host);
+            Ok(())
+        }
+        Removal::Changed | Removal::Gone => Err(changed_meanwhile()),
+    }
+}
+
+/// Read from the API server and not from the cache; another version counts as a conflict, so that the host is looked at
+/// again.
+async fn confirm_host(ctx: &Context, seen: &Observed) -> Result<(), kube::Error> {
+    let host = &seen.host;
+    let now = hosts(ctx, host).get_metadata(&host.name_any()).await?.metadata;
+    if (&now.uid, &now.resource_version) == (&host.metadata.uid, &host.metadata.resource_version) {
+        return Ok(());
+    }
+    Err(changed_meanwhile())
+}
+
+fn changed_meanwhile() -> kube::Error {
+    kube::Error::Api(Box::new(
+        Status::failure("the host was changed meanwhile", "Conflict").with_code(409),
+    ))
+}
+
+/// A write to the host returned it; the status in the making stays as it is.
+fn took(ctx: &Context, seen: &mut Observed, mut host: BareMetalHost) {
+    ctx.written
+        .record(&seen.host.resource_version().unwrap_or_default(), host.clone());
+    host.status.clone_from(&seen.host.status);
+    seen.host = Arc::new(host);
+}
+
+fn hosts(ctx: &Context, host: &BareMetalHost) -> Api<BareMetalHost> {
+    Api::namespaced(ctx.kube.clone(), &host.namespace().unwrap_or_default())
+}
+
+/// Label, owner reference and finalizer in one write of the Secret that was read. A replacement and not a patch: the
+/// role that upstream ships does not allow patches of Secrets, and this operator should run under it.
+async fn claim_secret(ctx: &Context, seen: &mut Observed) -> Result<(), kube::Error> {
+    let SecretView::Found(SecretFound {
+        object: Some(secret), ..
+    }) = &seen.secret
+    else {
+        return Ok(());
+    };
+    let host = seen.host.clone();
+    let mut secret = (**secret).clone();
+    let metadata = &mut secret.metadata;
+    metadata
+        .labels
+        .get_or_insert_default()
+        .insert(label::ENVIRONMENT.to_owned(), label::ENVIRONMENT_BAREMETAL.to_owned());
+    let owners = metadata.owner_references.get_or_insert_default();
+    if let Some(owner) = host.owner_ref(&())
+        && !owners.iter().any(|o| o.uid == owner.uid)
+    {
+        owners.push(owner);
+    }
+    let finalizers = metadata.finalizers.get_or_insert_default();
+    if !finalizers.iter().any(|f| f == finalizer::SECRET) {
+        finalizers.push(finalizer::SECRET.to_owned());
+    }
+    let secret = secrets(ctx, &host)
+        .replace(&host.spec.bmc.credentials_name, &PostParams::default(), &secret)
+        .await?;
+    seen.secret = read_credentials(secret, &host);
+    Ok(())
+}
+
+/// As for the credentials, but without an owner: the Secret may be there for several hosts, and outlives them.
+async fn claim_network_data(ctx: &Context, seen: &mut Observed) -> Result<(), kube::Error> {
+    let NetworkDataView::Found {
+        object: Some(secret), ..
+    } = &seen.network_data
+    else {
+        return Ok(());
+    };
+    let mut secret = (**secret).clone();
+    let metadata = &mut secret.metadata;
+    metadata
+        .labels
+        .get_or_insert_default()
+        .insert(label::ENVIRONMENT.to_owned(), label::ENVIRONMENT_BAREMETAL.to_owned());
+    let finalizers = metadata.finalizers.get_or_insert_default();
+    if !finalizers.iter().any(|f| f == finalizer::SECRET) {
+        finalizers.push(finalizer::SECRET.to_owned());
+    }
+    let name = secret.name_any();
+    let secret = secrets(ctx, &seen.host)
+        .replace(&name, &PostParams::default(), &secret)
+        .await?;
+    seen.network_data = read_network_data(secret);
+    Ok(())
+}
+
+fn secrets(ctx: &Context, host: &BareMetalHost) -> Api<Secret> {
+    Api::namespaced(ctx.kube.clone(), &host.namespace().unwrap_or_default())
+}
+
+/// Every Secret that the host marked: the present one, and those that it named before.
+async fn release_secrets(ctx: &Context, seen: &Observed) -> Result<(), kube::Error> {
+    let status = seen.host.status.as_ref();
+    let former = status
+        .into_iter()
+        .flat_map(|s| [&s.good_credentials, &s.tried_credentials]);
+    let mut names: Vec<String> = former
+        .filter_map(|c| Some(c.credentials.as_ref()?.name.clone()))
+        .collect();
+    names.push(seen.host.spec.bmc.credentials_name.clone());
+    names.push(seen.host.spec.preprovisioning_network_data_name.clone());
+    names.sort_unstable();
+    names.dedup();
+    for name in names.iter().filter(|name| !name.is_empty()) {
+        release_secret(ctx, &seen.host, name).await?;
+    }
+    Ok(())
+}
+
+/// Off with our finalizer. While another host uses the Secret as well, the finalizer is that one's: only the owner reference
+/// goes, so that the last of them finds itself alone. The last one's reference stays where the host itself goes: with it
+/// goes the Secret, as it does with upstream.
+async fn release_secret(ctx: &Context, host: &BareMetalHost, name: &str) -> Result<(), kube::Error> {
+    let api = secrets(ctx, host);
+    let Some(mut secret) = api.get_opt(name).await? else {
+        return Ok(());
+    };
+    let metadata = &mut secret.metadata;
+    let is_host = |o: &OwnerReference| o.kind == BareMetalHost::kind(&());
+    let owners = metadata.owner_references.get_or_insert_default();
+    let finalizers = metadata.finalizers.get_or_insert_default();
+    let before = (owners.len(), finalizers.len());
+    let is_mine = |o: &OwnerReference| Some(&o.uid) == host.metadata.uid.as_ref();
+    let is_shared = owners.iter().any(|o| is_host(o) && !is_mine(o));
+    if is_shared || name != host.spec.bmc.credentials_name {
+        owners.retain(|o| !is_mine(o));
+    }
+    if !is_shared {
+        finalizers.retain(|f| f != finalizer::SECRET);
+    }
+    if before == (owners.len(), finalizers.len()) {
+        return Ok(());
+    }
+    match api.replace(name, &PostParams::default(), &secret).await {
+        Err(error) if !is_not_found(&error) => Err(error),
+        _ => Ok(()),
+    }
+}
+
+async fn write_ramdisk(ctx: &Context, seen: &mut Observed, spec: &PreprovisioningImageSpec) -> Result<(), kube::Error> {
+    let host = &seen.host;
+    let name = host.name_any();
+    let api: Api<PreprovisioningImage> = Api::namespaced(ctx.kube.clone(), &host.namespace().unwrap_or_default());
+    let mut image = PreprovisioningImage::new(&name, spec.clone());
+    image.metadata.labels.clone_from(&host.metadata.labels);
+    image.metadata.owner_references = host.controller_owner_ref(&()).map(|owner| vec![owner]);
+    image.metadata.finalizers = Some(vec![finalizer::PREPROVISIONING_IMAGE_OF_HOST.to_owned()]);
+    let written = api
+        .patch(
+            &name,
+            &PatchParams::apply(RAMDISK_MANAGER).force(),
+            &Patch::Apply(&image),
+        )
+        .await?;
+    seen.ramdisk = Lookup::Found(Arc::new(written));
+    Ok(())
+}
+
+async fn release_ramdisk(ctx: &Context, seen: &Observed) -> Result<(), kube::Error> {
+    let host = &seen.host;
+    let api: Api<PreprovisioningImage> = Api::namespaced(ctx.kube.clone(), &host.namespace().unwrap_or_default());
+    match api.get_opt(&host.name_any()).await? {
+        Some(image) => patch::remove_finalizer(&api, &image, finalizer::PREPROVISIONING_IMAGE_OF_HOST)
+            .await
+            .map(|_| ()),
+        None => Ok(()),
+    }
+}
+
+/// What was applied, and what is there now. Against the version that is read: a conflict is looked at again.
+async fn record_firmware(ctx: &Context, seen: &Observed, updates: &[FirmwareUpdate]) -> Result<(), ApplyError> {
+    let effect = Effect::RecordFirmware(Vec::new()).label();
+    let kube = |source| ApplyError::Kube { effect, source };
+    let host = &seen.host;
+    let api: Api<HostFirmwareComponents> = Api::namespaced(ctx.kube.clone(), &host.namespace().unwrap_or_default());
+    let Some(mut object) = api.get_opt(&host.name_any()).await.map_err(kube)? else {
+        return Ok(());
+    };
+    let mut status = object.status.take().unwrap_or_default();
+    if let NodeView::Live(node) | NodeView::Listed(node) = &seen.node {
+        let found = ctx.ironic.firmware(&node.uuid).await;
+        let found = found.map_err(|source| ApplyError::Ironic { effect, source })?;
+        status.components = found.into_iter().filter_map(firmware::component).collect();
+    }
+    status.updates = updates.to_vec();
+    object.status = Some(status);
+    let written = api
+        .replace_status(&host.name_any(), &PostParams::default(), &object)
+        .await;
+    written.map_err(kube).map(|_| ())
+}
+
+async fn write_hardware_data(ctx: &Context, seen: &Observed, details: &HardwareDetails) -> Result<(), kube::Error> {
+    let host = &seen.host;
+    let name = host.name_any();
+    let api: Api<HardwareData> = Api::namespaced(ctx.kube.clone(), &host.namespace().unwrap_or_default());
+    let mut data = HardwareData::new(
+        &name,
+        HardwareDataSpec {
+            hardware: Some(Box::new(details.clone())),
+        },
+    );
+    data.metadata.owner_references = host.controller_owner_ref(&()).map(|owner| vec![owner]);
+    data.metadata.finalizers = Some(vec![finalizer::HARDWARE_DATA.to_owned()]);
+    api.patch(
+        &name,
+        &PatchParams::apply(HARDWARE_DATA_MANAGER).force(),
+        &Patch::Apply(&data),
+    )
+    .await
+    .map(|_| ())
+}
+
+async fn release_hardware_data(ctx: &Context, seen: &Observed) -> Result<(), kube::Error> {
+    // Asked whatever the status says: it may not have been stored when the inventory was.
+    let host = &seen.host;
+    let name = host.name_any();
+    let api: Api<HardwareData> = Api::namespaced(ctx.kube.clone(), &host.namespace().unwrap_or_default());
+    // One call where the finalizers are as we wrote them; only otherwise they are read.
+    let path = jsonptr::PointerBuf::from_tokens(["metadata", "finalizers", "0"]);
+    let first = json_patch::Patch(vec![
+        PatchOperation::Test(TestOperation {
+            path: path.clone(),
+            value: finalizer::HARDWARE_DATA.into(),
+        }),
+        PatchOperation::Remove(RemoveOperation { path }),
+    ]);
+    match api
+        .patch_metadata(&name, &PatchParams::default(), &Patch::<()>::Json(first))
+        .await
+    {
+        Ok(_) => return Ok(()),
+        Err(error) if is_not_found(&error) => return Ok(()),
+        Err(kube::Error::Api(status)) if status.is_invalid() => {}
+        Err(error) => return Err(error),
+    }
+    let metadata = match api.get_metadata(&name).await {
+        Ok(data) => data.metadata,
+        Err(error) if is_not_found(&error) => return Ok(()),
+        Err(error) => return Err(error),
+    };
+    if let Some(body) = patch::finalizer_removed(&metadata, finalizer::HARDWARE_DATA) {
+        match api
+            .patch_metadata(&name, &PatchParams::default(), &Patch::Merge(body))
+            .await
+        {
+            Err(error) if !is_not_found(&error) => return Err(error),
+            _ => {}
+        }
+    }
+    Ok(())
+}

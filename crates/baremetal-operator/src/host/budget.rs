@@ -1,0 +1,178 @@
+//! Time budgets: how long a host may take to leave a state that is only on the way to another.
+//!
+//! Pure, and without a timer of its own: the condition says when the state was entered, a look at the host after the
+//! budget finds it overdue, and the controller's one queue of times brings that look about.
+
+use std::collections::BTreeMap;
+use std::str::FromStr;
+use std::time::Duration;
+
+use jiff::{SignedDuration, Timestamp};
+use metal3_api::condition::{Condition, ConditionStatus};
+use metal3_api::metal3::{BareMetalHostStatus, ProvisioningState};
+use metal3_runtime::conditions::{self, Claim};
+
+use super::plan::{EventReason, Note};
+
+/// Our own condition, on hosts in a state with a budget: `False` with the name of the state and the time until which it
+/// should be over, `True` with [`EXCEEDED`] after that. The transition time is that of the entry, or of the excess.
+pub const OVERDUE: &str = "Overdue";
+
+/// The reason of an [`OVERDUE`] condition that holds.
+pub const EXCEEDED: &str = "BudgetExceeded";
+
+/// The states with a budget, the reason that stands for each, and what it is by default. Generous: whatever a healthy
+/// machine does in the state is over long before.
+pub const BUDGETS: [(ProvisioningState, &str, Duration); 8] = [
+    (ProvisioningState::Registering, "Registering", minutes(15)),
+    (ProvisioningState::MatchProfile, "MatchProfile", minutes(15)),
+    (ProvisioningState::Inspecting, "Inspecting", minutes(60)),
+    (ProvisioningState::Preparing, "Preparing", minutes(120)),
+    (ProvisioningState::Provisioning, "Provisioning", minutes(120)),
+    (ProvisioningState::Deprovisioning, "Deprovisioning", minutes(240)),
+    (
+        ProvisioningState::PoweringOffBeforeDelete,
+        "PoweringOffBeforeDelete",
+        minutes(30),
+    ),
+    (ProvisioningState::Deleting, "Deleting", minutes(30)),
+];
+
+const fn minutes(number: u64) -> Duration {
+    Duration::from_secs(60 * number)
+}
+
+/// Budgets that differ from the [defaults](BUDGETS), by state.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Budgets(BTreeMap<String, Duration>);
+
+impl Budgets {
+    /// How long a host may stay in the state; `None` where it may stay for ever.
+    pub fn of(&self, state: &ProvisioningState) -> Option<Duration> {
+        let (_, _, usual) = BUDGETS.iter().find(|(known, ..)| known == state)?;
+        Some(self.0.get(state.as_str()).copied().unwrap_or(*usual))
+    }
+}
+
+impl FromStr for Budgets {
+    type Err = String;
+
+    /// `inspecting=30m,deprovisioning=12h`, with Go's durations; empty changes nothing.
+    fn from_str(text: &str) -> Result<Self, String> {
+        let mut budgets = BTreeMap::new();
+        for entry in text.split(',').map(str::trim).filter(|entry| !entry.is_empty()) {
+            let (state, budget) = entry
+                .split_once('=')
+                .ok_or_else(|| format!("{entry:?} is not of the form state=duration"))?;
+            if !BUDGETS.iter().any(|(known, ..)| known.as_str() == state) {
+                let known: Vec<_> = BUDGETS.iter().map(|(state, ..)| state.as_str()).collect();
+                return Err(format!(
+                    "{state:?} is no state with a budget; those are {}",
+                    known.join(", ")
+                ));
+            }
+            budgets.insert(state.to_owned(), crate::ironic_config::go_duration(budget)?);
+        }
+        Ok(Self(budgets))
+    }
+}
+
+/// Brings the condition up to date, and tells once when the budget is spent. `was` is the state to which the stored
+/// conditions belong. A host that waits for a slot spends nothing: others decide when its turn comes.
+pub(super) fn judge(
+    status: &mut BareMetalHostStatus,
+    was: Option<&ProvisioningState>,
+    budgets: &Budgets,
+    is_queued: bool,
+    generation: Option<i64>,
+    now: Timestamp,
+) -> Option<Note> {
+    let state = status.provisioning.state.clone();
+    let Some(budget) = budgets.of(&state).filter(|_| !is_queued) else {
+        conditions::remove(&mut status.conditions, OVERDUE);
+        return None;
+    };
+    if was != Some(&state) {
+        conditions::remove(&mut status.conditions, OVERDUE);
+    }
+    let reason = BUDGETS
+        .iter()
+        .find(|(known, ..)| *known == state)
+        .map_or(EXCEEDED, |(_, reason, _)| reason);
+    let stored = conditions::get(&status.conditions, OVERDUE);
+    if stored.is_some_and(|c| c.status == ConditionStatus::True) {
+        let message = stored.map(|c| c.message.clone()).unwrap_or_default();
+        claim(status, ConditionStatus::True, EXCEEDED, &message, generation, now);
+        return None;
+    }
+    let since = stored.map_or_else(|| conditions::whole_seconds(now), |c| c.last_transition_time.0);
+    let until = deadline(since, budget);
+    if now < until {
+        let message = format!("should be over by {until}");
+        claim(status, ConditionStatus::False, reason, &message, generation, now);
+        return None;
+    }
+    let message = format!(
+        "in state {:?} since {since}, longer than the {} it should take",
+        state.as_str(),
+        words(budget)
+    );
+    claim(status, ConditionStatus::True, EXCEEDED, &message, generation, now);
+    let waits = conditions::get(&status.conditions, super::conditions::WAITING).filter(|c| !c.message.is_empty());
+    let what = waits.map(|c| format!("; it waits: {}", c.message)).unwrap_or_default();
+    Some(Note {
+        reason: EventReason::Overdue,
+        message: super::text::for_people(&format!("{message}{what}")),
+    })
+}
+
+/// How long until the host is overdue; `None` where it is, or never will be.
+pub fn left(status: &BareMetalHostStatus, budgets: &Budgets, now: Timestamp) -> Option<Duration> {
+    let stored = conditions::get(&status.conditions, OVERDUE).filter(|c| c.status == ConditionStatus::False)?;
+    let until = deadline(stored.last_transition_time.0, budgets.of(&status.provisioning.state)?);
+    Some(until.duration_since(now).try_into().unwrap_or(Duration::ZERO))
+}
+
+/// Whether the stored conditions say that the host is overdue.
+pub fn is_overdue(conditions: &[Condition]) -> bool {
+    conditions::is_true(conditions, OVERDUE)
+}
+
+fn deadline(since: Timestamp, budget: Duration) -> Timestamp {
+    SignedDuration::try_from(budget)
+        .ok()
+        .and_then(|budget| since.checked_add(budget).ok())
+        .unwrap_or(Timestamp::MAX)
+}
+
+fn claim(
+    status: &mut BareMetalHostStatus,
+    value: ConditionStatus,
+    reason: &str,
+    message: &str,
+    generation: Option<i64>,
+    now: Timestamp,
+) {
+    let claim = Claim {
+        type_: OVERDUE,
+        status: value,
+        reason,
+        message,
+    };
+    conditions::set(&mut status.conditions, &claim, generation, now);
+}
+
+/// A duration as people say it.
+pub fn words(duration: Duration) -> String {
+    let seconds = duration.as_secs();
+    match (seconds / 3600, seconds % 3600 / 60, seconds % 60) {
+        (0, 0, s) => format!("{s} s"),
+        (0, m, 0) => format!("{m} min"),
+        (h, 0, 0) => format!("{h} h"),
+        (h, m, s) => format!("{h} h {m} min {s} s"),
+    }
+}
+
+#[cfg(test)]
+#[path = "budget/tests.rs"]
+mod tests;

@@ -1,0 +1,190 @@
+//! The firmware objects beside the hosts, as far as a decision has to know them at any time.
+//!
+//! The objects are watched and not kept: a host's BIOS alone has hundreds of settings. What is kept is whether they ask for
+//! something, and a change of that wakes the host.
+
+use std::collections::{HashMap, HashSet};
+use std::fmt::Debug;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use futures::stream::BoxStream;
+use futures::{Stream, StreamExt, stream};
+use kube::runtime::{WatchStreamExt, watcher};
+use kube::{Api, Client, Resource, ResourceExt};
+use metal3_api::metal3::{HostFirmwareComponents, HostFirmwareSettings, HostUpdatePolicy};
+use metal3_runtime::error::chain;
+use serde::de::DeserializeOwned;
+
+use super::firmware::{AtHand, Kinds, Seen, Wish, settings_wish, updates_wish};
+use crate::fleet::HostKey;
+
+/// What is known of the firmware objects of all hosts. Cheap to clone.
+#[derive(Clone, Debug, Default)]
+pub struct Companions(Arc<Mutex<State>>);
+
+#[derive(Debug, Default)]
+struct State {
+    settings: Column<Seen>,
+    updates: Column<Seen>,
+    policies: Column<Kinds>,
+}
+
+/// One kind.
+#[derive(Debug)]
+struct Column<T> {
+    /// What is not in here asks for nothing.
+    rows: HashMap<HostKey, T>,
+    /// How many watches have shown everything once.
+    lists: usize,
+}
+
+impl<T> Default for Column<T> {
+    fn default() -> Self {
+        Self {
+            rows: HashMap::new(),
+            lists: 0,
+        }
+    }
+}
+
+impl<T: PartialEq> Column<T> {
+    /// Whether this is news.
+    fn set(&mut self, key: HostKey, row: Option<T>) -> bool {
+        match row {
+            Some(row) if self.rows.get(&key) == Some(&row) => false,
+            Some(row) => {
+                self.rows.insert(key, row);
+                true
+            }
+            None => self.rows.remove(&key).is_some(),
+        }
+    }
+}
+
+impl Companions {
+    /// What is known for one host.
+    pub fn of(&self, host: &HostKey) -> AtHand {
+        let state = self.lock();
+        let seen = |column: &Column<Seen>| match column.rows.get(host) {
+            Some(seen) => *seen,
+            None if column.lists == 0 => Seen::default(),
+            None => Seen {
+                wish: Wish::Nothing,
+                generation: None,
+            },
+        };
+        AtHand {
+            settings: seen(&state.settings),
+            updates: seen(&state.updates),
+            on_reboot: state.policies.rows.get(host).copied().unwrap_or_default(),
+        }
+    }
+
+    /// Watches the three kinds in a namespace, or in the cluster, and yields the hosts to wake.
+    pub fn watch(&self, client: &Client, namespace: Option<&str>) -> impl Stream<Item = HostKey> + Send + use<> {
+        let settings = self.column(
+            client,
+            namespace,
+            |state| &mut state.settings,
+            |object: &HostFirmwareSettings| {
+                let wish = settings_wish(object);
+                seen(wish, object.metadata.generation)
+            },
+        );
+        let updates = self.column(
+            client,
+            namespace,
+            |state| &mut state.updates,
+            |object: &HostFirmwareComponents| {
+                let wish = updates_wish(object);
+                seen(wish, object.metadata.generation)
+            },
+        );
+        let policies = self.column(
+            client,
+            namespace,
+            |state| &mut state.policies,
+            |object: &HostUpdatePolicy| Some(Kinds::on_reboot(object)).filter(|kinds| *kinds != Kinds::default()),
+        );
+        stream::select(settings, stream::select(updates, policies))
+    }
+
+    fn column<K, T>(
+        &self,
+        client: &Client,
+        namespace: Option<&str>,
+        column: impl Fn(&mut State) -> &mut Column<T> + Copy + Send + 'static,
+        row: impl Fn(&K) -> Option<T> + Send + 'static,
+    ) -> BoxStream<'static, HostKey>
+    where
+        K: Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug + Send + 'static,
+        K: Resource<Scope = kube::core::NamespaceResourceScope>,
+        T: PartialEq + Send + 'static,
+    {
+        let companions = self.clone();
+        let api: Api<K> = namespace.map_or_else(
+            || Api::all(client.clone()),
+            |name| Api::namespaced(client.clone(), name),
+        );
+        // Those of this watch that a new list has not shown yet.
+        let mut known: HashSet<HostKey> = HashSet::new();
+        let mut missing: HashSet<HostKey> = HashSet::new();
+        watcher::watcher(api, watcher::Config::default())
+            .default_backoff()
+            .flat_map(move |event| {
+                let mut state = companions.lock();
+                let column = column(&mut state);
+                let woken: Vec<HostKey> = match event {
+                    // Where the kinds are not installed there is nothing to be seen, and nothing to be told at every try.
+                    Err(error) => {
+                        tracing::debug!(kind = %K::kind(&()), error = %chain(&error), "the watch was interrupted");
+                        Vec::new()
+                    }
+                    Ok(watcher::Event::Init) => {
+                        missing.clone_from(&known);
+                        Vec::new()
+                    }
+                    Ok(watcher::Event::InitApply(object) | watcher::Event::Apply(object)) => {
+                        let key = key_of(&object);
+                        missing.remove(&key);
+                        known.insert(key.clone());
+                        column
+                            .set(key.clone(), row(&object))
+                            .then_some(key)
+                            .into_iter()
+                            .collect()
+                    }
+                    Ok(watcher::Event::Delete(object)) => {
+                        let key = key_of(&object);
+                        known.remove(&key);
+                        column.set(key.clone(), None).then_some(key).into_iter().collect()
+                    }
+                    Ok(watcher::Event::InitDone) => {
+                        column.lists += 1;
+                        let gone: Vec<HostKey> = missing.drain().collect();
+                        known.retain(|key| !gone.contains(key));
+                        gone.into_iter().filter(|key| column.set(key.clone(), None)).collect()
+                    }
+                };
+                drop(state);
+                stream::iter(woken)
+            })
+            .boxed()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// What asks for nothing need not be kept.
+fn seen(wish: Wish, generation: Option<i64>) -> Option<Seen> {
+    (wish != Wish::Nothing).then_some(Seen { wish, generation })
+}
+
+fn key_of<K: Resource>(object: &K) -> HostKey {
+    HostKey {
+        namespace: object.namespace().unwrap_or_default(),
+        name: object.name_any(),
+    }
+}

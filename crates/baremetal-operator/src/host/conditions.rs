@@ -1,0 +1,202 @@
+//! The conditions of a host: upstream's six, with upstream's meaning, and `Waiting`, which is ours.
+
+use jiff::Timestamp;
+use metal3_api::condition::{Condition, ConditionStatus};
+use metal3_api::metal3::{BareMetalHost, BareMetalHostStatus, OperationalStatus, ProvisioningState};
+use metal3_ironic::Node;
+use metal3_runtime::conditions::{self, Claim};
+
+use super::plan::{Wait, WaitReason};
+
+/// Our own condition: `True` while the host waits for something, with the reason, the object waited for and what
+/// unblocks it. Its transition time follows the *reason*, so that it tells since when the host waits for this.
+pub const WAITING: &str = "Waiting";
+
+const NOTHING: &str = "NotWaiting";
+
+type Row = (ConditionStatus, &'static str);
+const TRUE: ConditionStatus = ConditionStatus::True;
+const FALSE: ConditionStatus = ConditionStatus::False;
+
+const MANAGEABLE: &str = "Manageable";
+
+/// Recomputes every condition. The node may be unknown: then what it would say stays as it was. `Manageable` keeps the
+/// generation that it was last [confirmed](confirm) for.
+pub fn compute(
+    status: &mut BareMetalHostStatus,
+    host: &BareMetalHost,
+    node: Option<&Node>,
+    wait: Option<&Wait>,
+    now: Timestamp,
+) {
+    let generation = host.metadata.generation;
+    let confirmed = confirmed(&status.conditions);
+    for (type_, (value, reason)) in [
+        ("AvailableForProvisioning", available(&status.provisioning.state)),
+        ("Progressing", progressing(status)),
+        ("Provisioned", provisioned(&status.provisioning.state)),
+        ("Ready", ready(status)),
+    ] {
+        set(status, type_, value, reason, "", generation, now);
+    }
+    let (value, reason) = manageable(status, node);
+    set(status, MANAGEABLE, value, reason, "", confirmed, now);
+    let (value, reason) = healthy(status, node);
+    set(status, "Healthy", value, reason, "", generation, now);
+    waiting(status, wait, generation, now);
+}
+
+/// The generation whose specification the node is known to carry. An edit that comes while the node is locked or busy,
+/// or while Ironic is away, stays open by it, over a restart as well.
+pub fn confirmed(conditions: &[Condition]) -> Option<i64> {
+    conditions::get(conditions, MANAGEABLE)?.observed_generation
+}
+
+/// The node carries the specification of this generation.
+pub fn confirm(status: &mut BareMetalHostStatus, generation: Option<i64>) {
+    for condition in status.conditions.iter_mut().filter(|c| c.type_ == MANAGEABLE) {
+        condition.observed_generation = generation;
+    }
+}
+
+fn set(
+    status: &mut BareMetalHostStatus,
+    type_: &str,
+    value: ConditionStatus,
+    reason: &str,
+    message: &str,
+    generation: Option<i64>,
+    now: Timestamp,
+) {
+    conditions::set(
+        &mut status.conditions,
+        &Claim {
+            type_,
+            status: value,
+            reason,
+            message,
+        },
+        generation,
+        now,
+    );
+}
+
+fn waiting(status: &mut BareMetalHostStatus, wait: Option<&Wait>, generation: Option<i64>, now: Timestamp) {
+    let (value, reason, message) = match wait {
+        Some(wait) => (TRUE, wait.reason.as_str(), wait.message.as_str()),
+        None => (FALSE, NOTHING, ""),
+    };
+    // Every failure begins a back-off of its own, from which the time of the next attempt is counted. Which failure it is
+    // stands before the semicolon; the rest may be put in other words without beginning anew.
+    let failure = |message: &str| message.split(';').next().map(str::to_owned);
+    let is_new_back_off =
+        |c: &Condition| reason == WaitReason::BackOff.as_str() && failure(&c.message) != failure(message);
+    let is_other = status
+        .conditions
+        .iter()
+        .any(|c| c.type_ == WAITING && (c.reason != reason || is_new_back_off(c)));
+    if is_other {
+        status.conditions.retain(|c| c.type_ != WAITING);
+    }
+    set(status, WAITING, value, reason, message, generation, now);
+}
+
+fn available(state: &ProvisioningState) -> Row {
+    if matches!(state, ProvisioningState::Ready | ProvisioningState::Available) {
+        (TRUE, "Available")
+    } else {
+        (FALSE, "NotAvailable")
+    }
+}
+
+fn provisioned(state: &ProvisioningState) -> Row {
+    if is_provisioned(state) {
+        (TRUE, "Provisioned")
+    } else {
+        (FALSE, "NotProvisioned")
+    }
+}
+
+fn is_provisioned(state: &ProvisioningState) -> bool {
+    matches!(
+        state,
+        ProvisioningState::Provisioned | ProvisioningState::ExternallyProvisioned
+    )
+}
+
+fn ready(status: &BareMetalHostStatus) -> Row {
+    match &status.operational_status {
+        OperationalStatus::Error => (FALSE, "Error"),
+        OperationalStatus::Servicing => (FALSE, "Servicing"),
+        OperationalStatus::Detached => (FALSE, "Detached"),
+        OperationalStatus::None
+        | OperationalStatus::Ok
+        | OperationalStatus::Discovered
+        | OperationalStatus::Delayed
+        | OperationalStatus::Other(_) => match &status.provisioning.state {
+            ProvisioningState::Ready | ProvisioningState::Available => (TRUE, "Available"),
+            state if is_provisioned(state) => (TRUE, "Provisioned"),
+            _ => (FALSE, "NotProvisioned"),
+        },
+    }
+}
+
+fn progressing(status: &BareMetalHostStatus) -> Row {
+    if status.operational_status == OperationalStatus::Detached {
+        return (FALSE, "Detached");
+    }
+    match &status.provisioning.state {
+        ProvisioningState::Registering => (TRUE, "Registering"),
+        ProvisioningState::Inspecting | ProvisioningState::MatchProfile => (TRUE, "Inspecting"),
+        ProvisioningState::Preparing => (TRUE, "Preparing"),
+        ProvisioningState::Provisioning => (TRUE, "Provisioning"),
+        ProvisioningState::Deprovisioning => (TRUE, "Deprovisioning"),
+        ProvisioningState::PoweringOffBeforeDelete => (TRUE, "PoweringOffBeforeDelete"),
+        ProvisioningState::Deleting => (TRUE, "Deleting"),
+        ProvisioningState::None
+        | ProvisioningState::Unmanaged
+        | ProvisioningState::Ready
+        | ProvisioningState::Available
+        | ProvisioningState::Provisioned
+        | ProvisioningState::ExternallyProvisioned
+        | ProvisioningState::Other(_) => (FALSE, "NotProgressing"),
+    }
+}
+
+fn manageable(status: &BareMetalHostStatus, node: Option<&Node>) -> Row {
+    match &status.provisioning.state {
+        ProvisioningState::None | ProvisioningState::Unmanaged => (FALSE, "NotManaged"),
+        ProvisioningState::Registering if status.operational_status == OperationalStatus::Error => {
+            (FALSE, "RegistrationFailed")
+        }
+        ProvisioningState::Registering => (FALSE, "Registering"),
+        ProvisioningState::Deleting => (TRUE, "Manageable"),
+        _ => match node {
+            Some(node) if node.fault.as_deref() == Some("power failure") => (FALSE, "PowerFailure"),
+            Some(_) => (TRUE, "Manageable"),
+            None => match conditions::get(&status.conditions, MANAGEABLE) {
+                Some(stored) if stored.reason == "PowerFailure" => (FALSE, "PowerFailure"),
+                _ => (TRUE, "Manageable"),
+            },
+        },
+    }
+}
+
+fn healthy(status: &BareMetalHostStatus, node: Option<&Node>) -> Row {
+    match node.and_then(|n| n.health.as_deref()) {
+        Some("OK") => (TRUE, "Healthy"),
+        Some("Warning") => (FALSE, "Warning"),
+        Some("Critical") => (FALSE, "CriticalError"),
+        Some(other) if !other.is_empty() => (ConditionStatus::Unknown, "Unknown"),
+        // What was known stays; a host of which nothing was ever known says so.
+        _ => match conditions::get(&status.conditions, "Healthy") {
+            Some(stored) => {
+                let reason = ["Healthy", "Warning", "CriticalError"]
+                    .into_iter()
+                    .find(|r| *r == stored.reason);
+                (stored.status.clone(), reason.unwrap_or("Unknown"))
+            }
+            None => (ConditionStatus::Unknown, "Unknown"),
+        },
+    }
+}

@@ -1,0 +1,79 @@
+//! What reconciliations share.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use kube::Client;
+use kube::runtime::reflector::ObjectRef;
+use metal3_api::metal3::BareMetalHost;
+use metal3_runtime::Clock;
+use metal3_runtime::backoff::Attempts;
+use metal3_runtime::events::Recorder;
+use metal3_runtime::secrets::SecretVersions;
+use metal3_runtime::written::Written;
+
+use super::companions::Companions;
+use super::observed::Memory;
+use super::quiet::Quiet;
+use crate::fleet::{Fleet, HostKey};
+use crate::metrics::HostMetrics;
+use crate::settings::HostSettings;
+
+/// The hands and eyes of the host controller.
+pub struct Context {
+    /// The Kubernetes API.
+    pub kube: Client,
+    /// Ironic.
+    pub ironic: metal3_ironic::Client,
+    /// What Ironic last listed.
+    pub fleet: Fleet,
+    /// Which versions of referenced Secrets exist.
+    pub secrets: SecretVersions<ObjectRef<BareMetalHost>>,
+    /// What the firmware objects beside the hosts ask for.
+    pub companions: Companions,
+    /// Our writes that the cache may not have seen.
+    pub written: Written<BareMetalHost>,
+    /// Events.
+    pub recorder: Recorder,
+    /// Time.
+    pub clock: Clock,
+    /// Settings that decisions depend on.
+    pub settings: Arc<HostSettings>,
+    /// Figures.
+    pub metrics: HostMetrics,
+    /// Failures in a row, per host.
+    pub attempts: Attempts<HostKey>,
+    /// How each host's last reconciliation left the world.
+    pub quiet: Quiet,
+    /// Hints that may be lost.
+    pub memory: Memories,
+}
+
+/// What is remembered of hosts between reconciliations.
+#[derive(Debug, Default)]
+pub struct Memories(Mutex<HashMap<HostKey, Memory>>);
+
+impl Memories {
+    /// What is remembered of one host.
+    pub fn get(&self, host: &HostKey) -> Memory {
+        self.lock().get(host).cloned().unwrap_or_default()
+    }
+
+    /// Remembers.
+    pub fn set(&self, host: &HostKey, memory: Memory) {
+        if memory == Memory::default() {
+            self.lock().remove(host);
+        } else {
+            self.lock().insert(host.clone(), memory);
+        }
+    }
+
+    /// The host is gone.
+    pub fn forget(&self, host: &HostKey) {
+        self.lock().remove(host);
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<HostKey, Memory>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -1,0 +1,94 @@
+//! Available: the host waits for somebody who wants an image on it.
+
+use metal3_api::metal3::{ErrorType, OperationalStatus, ProvisioningState};
+
+use super::{inspect, power, prepare};
+use crate::host::draft::{Draft, Step};
+use crate::host::instance::Deployment;
+use crate::host::plan::{EventReason, WaitReason};
+
+pub(super) fn available(draft: &mut Draft<'_>) -> Step {
+    if draft.spec().externally_provisioned {
+        forget_settings(draft);
+        return Step::Move(ProvisioningState::ExternallyProvisioned);
+    }
+    if inspect::is_asked_for(draft) {
+        return Step::Move(ProvisioningState::Inspecting);
+    }
+    let is_wanted = draft.spec().online && Deployment::wanted(draft.spec()).is_some();
+    match prepare::is_outdated(draft) {
+        Ok(false) => {}
+        Ok(true) => return Step::Move(ProvisioningState::Preparing),
+        // A host that nobody wants need not know yet, and has power to follow.
+        Err(Step::Wait(_)) if !is_wanted => {}
+        Err(Step::Look(_)) if !is_wanted && !draft.seen.firmware.is_known() => {}
+        Err(step) => return step,
+    }
+    let Some(wanted) = Deployment::wanted(draft.spec()) else {
+        draft.status.provisioning_fail_count = 0;
+        draft.status.last_attempted_image = None;
+        clear_provisioning_error(draft);
+        return power::follow(draft);
+    };
+    if !draft.spec().online {
+        return power::follow(draft);
+    }
+    // What cannot be deployed is told before the disks are cleaned for it.
+    if let Some(problem) = wanted.problem() {
+        return draft.refuse(
+            ErrorType::Provisioning,
+            WaitReason::InvalidImage,
+            EventReason::ProvisioningError,
+            problem,
+        );
+    }
+    if is_another(draft, wanted) {
+        draft.status.provisioning_fail_count = 0;
+    }
+    let limit = draft.seen.settings.max_provisioning_retries;
+    if limit > 0 && draft.status.provisioning_fail_count >= limit {
+        return draft.refuse(
+            ErrorType::Provisioning,
+            WaitReason::RetryLimitReached,
+            EventReason::ProvisioningError,
+            format!("{}{limit} times; {AGAIN}", failed(wanted)),
+        );
+    }
+    draft.clear_error(OperationalStatus::Ok);
+    Step::Move(ProvisioningState::Provisioning)
+}
+
+const AGAIN: &str = "it is tried again when spec.image or spec.customDeploy changes";
+
+fn failed(wanted: Deployment<'_>) -> String {
+    format!("{} failed ", wanted.name())
+}
+
+/// The failures that are counted were those of something else.
+fn is_another(draft: &Draft<'_>, wanted: Deployment<'_>) -> bool {
+    // The status has no field for the method that was attempted, but the refusal names it.
+    let refused = draft
+        .status
+        .error_message
+        .ends_with(AGAIN)
+        .then_some(&draft.status.error_message);
+    draft.status.last_attempted_image.as_ref() != draft.spec().wanted_image()
+        || refused.is_some_and(|text| !text.starts_with(&failed(wanted)))
+}
+
+/// What was set up for images. Volumes of controllers outlive them.
+pub(super) fn forget_settings(draft: &mut Draft<'_>) {
+    let provisioning = &mut draft.status.provisioning;
+    provisioning.root_device_hints = None;
+    provisioning.firmware = None;
+    if let Some(raid) = &mut provisioning.raid {
+        raid.software_raid_volumes = None;
+    }
+}
+
+/// The error of an image that nobody asks for any more.
+fn clear_provisioning_error(draft: &mut Draft<'_>) {
+    if draft.status.error_type == Some(ErrorType::Provisioning) {
+        draft.clear_error(OperationalStatus::Ok);
+    }
+}

@@ -1,0 +1,296 @@
+//! The end of a host's life: which way it takes, power off, removal from Ironic, release of what we hold.
+
+use metal3_api::metal3::{CleaningMode, ErrorType, OperationalStatus, ProvisioningState};
+use metal3_ironic::{Diff, Node, PowerTarget, ProvisionRequest, ProvisionState, Verb};
+
+use super::deprovision::unexpected;
+use super::detach::{self, Deletion};
+use super::outage::outage;
+use super::power::is_powered_on;
+use crate::host::draft::{Draft, Step, Verdict, detach_error, locked};
+use crate::host::observed::NodeView;
+use crate::host::plan::{Effect, EventReason, Need, Wait, WaitReason};
+
+/// After this many failures in a row a deletion goes on without what failed.
+const GIVE_UP_AFTER: i32 = 3;
+
+/// The state that a deletion leads to from here; `None` where the present state goes on.
+pub(super) fn start(draft: &Draft<'_>) -> Option<ProvisioningState> {
+    if *draft.state() != ProvisioningState::Deleting {
+        match detach::deletion(draft) {
+            Deletion::Usual => {}
+            Deletion::AtOnce => return Some(ProvisioningState::Deleting),
+            Deletion::Delayed => return None,
+        }
+    }
+    let gives_up = draft.status.error_type == Some(ErrorType::Registration) && draft.status.error_count > GIVE_UP_AFTER;
+    match draft.state() {
+        ProvisioningState::None | ProvisioningState::Unmanaged | ProvisioningState::Registering => {
+            Some(ProvisioningState::Deleting)
+        }
+        ProvisioningState::Provisioning | ProvisioningState::Provisioned => Some(ProvisioningState::Deprovisioning),
+        ProvisioningState::Deprovisioning | ProvisioningState::PoweringOffBeforeDelete if gives_up => {
+            Some(ProvisioningState::Deleting)
+        }
+        ProvisioningState::Deprovisioning
+        | ProvisioningState::PoweringOffBeforeDelete
+        | ProvisioningState::Deleting => None,
+        ProvisioningState::MatchProfile
+        | ProvisioningState::Inspecting
+        | ProvisioningState::Preparing
+        | ProvisioningState::Ready
+        | ProvisioningState::Available
+        | ProvisioningState::ExternallyProvisioned
+        | ProvisioningState::Other(_) => Some(ProvisioningState::PoweringOffBeforeDelete),
+    }
+}
+
+pub(super) fn powering_off(draft: &mut Draft<'_>) -> Step {
+    if draft.spec().disable_power_off {
+        return powered_off(draft);
+    }
+    if let NodeView::Unknown { cause } = &draft.seen.node {
+        return Step::Wait(outage(cause.as_ref()));
+    }
+    if matches!(draft.seen.node, NodeView::Gone) {
+        // Reached only without credentials: there is no way to the BMC.
+        return Step::Move(ProvisioningState::Deleting);
+    }
+    if let NodeView::Listed(node) = &draft.seen.node
+        && node.target_power_state.is_some()
+    {
+        return Step::Wait(removing(node, "is being switched off"));
+    }
+    let (node, _) = match draft.live() {
+        Ok(node) => node,
+        Err(step) => return step,
+    };
+    if let Some(holder) = &node.reservation {
+        return Step::Wait(locked(node, holder));
+    }
+    let state = &node.provision_state;
+    // Manual cleaning aims at manageable. Automated cleaning is waited for, unless it was switched off meanwhile.
+    let is_idle_cleaning = node.target_provision_state.as_deref() == Some("manageable")
+        || draft.spec().automated_cleaning_mode == CleaningMode::Disabled;
+    if *state == ProvisionState::InspectWait || (*state == ProvisionState::CleanWait && is_idle_cleaning) {
+        return abort(draft, node);
+    }
+    if *state == ProvisionState::Enroll {
+        // Never verified, and without credentials to do it now: there is no way to the BMC.
+        return Step::Move(ProvisioningState::Deleting);
+    }
+    if matches!(
+        state,
+        ProvisionState::Verifying
+            | ProvisionState::Inspecting
+            | ProvisionState::Cleaning
+            | ProvisionState::CleanWait
+            | ProvisionState::Deploying
+            | ProvisionState::Deleting
+            | ProvisionState::Adopting
+            | ProvisionState::Servicing
+            | ProvisionState::Rescuing
+            | ProvisionState::Unrescuing
+    ) {
+        return Step::Wait(removing(node, "finishes what it is doing"));
+    }
+    // One whose power is not known may be on.
+    if is_powered_on(node) == Some(false) {
+        return powered_off(draft);
+    }
+    if node.target_power_state.is_some() {
+        return Step::Wait(removing(node, "is being switched off"));
+    }
+    if draft.seen.memory.power_request.is_some_and(|r| !r.on)
+        && let Some(error) = &node.last_error
+    {
+        let message = format!("Power off before deletion failed: {error}");
+        match draft.failure(&ErrorType::PowerManagement, message) {
+            Verdict::Hold(_) if draft.status.error_count > GIVE_UP_AFTER => {
+                return Step::Move(ProvisioningState::Deleting);
+            }
+            Verdict::Hold(step) => return step,
+            Verdict::Retry => {}
+        }
+    } else if draft.status.error_type == Some(ErrorType::PowerManagement) && draft.status.error_count > GIVE_UP_AFTER {
+        return Step::Move(ProvisioningState::Deleting);
+    } else if let Some(step) = draft.held_back(&ErrorType::PowerManagement) {
+        return step;
+    }
+    draft.note(EventReason::PowerOff, "Host hard powered off before deletion");
+    let wait = removing(node, "is being switched off");
+    draft.mutate(
+        Effect::Power {
+            node: node.uuid.clone(),
+            target: PowerTarget::Off,
+        },
+        wait,
+    )
+}
+
+fn powered_off(draft: &mut Draft<'_>) -> Step {
+    draft.status.error_count = 0;
+    draft.status.powered_on = false;
+    Step::Move(ProvisioningState::Deleting)
+}
+
+pub(super) fn deleting(draft: &mut Draft<'_>) -> Step {
+    let node = match &draft.seen.node {
+        NodeView::Unknown { .. } if was_never_managed(draft) => return release(draft),
+        NodeView::Unknown { cause } => return Step::Wait(outage(cause.as_ref())),
+        NodeView::Listed(node) if node.reservation.is_some() => {
+            return Step::Wait(locked(node, node.reservation.as_deref().unwrap_or_default()));
+        }
+        NodeView::Unlisted | NodeView::Listed(_) => return Step::Look(Need::LiveNode),
+        NodeView::Gone => return release(draft),
+        // Out of Ironic already: another node under its name belongs to wherever the host has moved.
+        NodeView::Live(node)
+            if draft.status.operational_status == OperationalStatus::Detached
+                && node.uuid != draft.status.provisioning.id =>
+        {
+            return release(draft);
+        }
+        NodeView::Live(node) => node,
+    };
+    if let Some(holder) = &node.reservation {
+        return Step::Wait(locked(node, holder));
+    }
+    if !draft.is_entered() {
+        let message = format!("node {} is about to be deleted from Ironic", node.uuid);
+        return Step::Wait(Wait::for_node(WaitReason::Removing, message).at_once());
+    }
+    let removal = Removal {
+        force: false,
+        reason: WaitReason::Removing,
+    };
+    remove_node(draft, node, removal)
+}
+
+/// Nothing was ever asked of Ironic for this host, so that its deletion need not wait for it.
+fn was_never_managed(draft: &Draft<'_>) -> bool {
+    let status = &draft.status;
+    !draft.spec().has_bmc_details()
+        && status.provisioning.id.is_empty()
+        && status.tried_credentials.credentials.is_none()
+        && status.good_credentials.credentials.is_none()
+}
+
+fn release(draft: &mut Draft<'_>) -> Step {
+    if draft.seen.settings.builds_ramdisks {
+        draft.effects.push(Effect::ReleaseRamdisk);
+    }
+    draft.effects.extend([
+        Effect::ReleaseHardwareData,
+        Effect::ReleaseSecret,
+        Effect::RemoveFinalizer,
+    ]);
+    Step::Gone
+}
+
+/// How the node of a host is taken out of Ironic.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Removal {
+    /// What waits for a ramdisk is stopped instead of waited for.
+    pub force: bool,
+    /// Why the host waits meanwhile.
+    pub reason: WaitReason,
+}
+
+/// The next step towards a node that is gone. The server stays as it is, whatever state the node is in.
+pub(super) fn remove_node(draft: &mut Draft<'_>, node: &Node, removal: Removal) -> Step {
+    let id = node.uuid.clone();
+    let wait = |what: &str| Wait {
+        reason: removal.reason,
+        ..removing(node, what)
+    };
+    match &node.provision_state {
+        ProvisionState::Available | ProvisionState::Manageable if node.instance_uuid.is_some() => {
+            let mut diff = Diff::default();
+            diff.set(
+                "",
+                "instance_uuid",
+                None,
+                node.instance_uuid.clone().map(Into::into).as_ref(),
+            );
+            draft.mutate_and_go_on(Effect::PatchNode {
+                node: id,
+                ops: diff.into_ops(),
+            })
+        }
+        ProvisionState::Enroll | ProvisionState::Available | ProvisionState::Manageable => {
+            if *draft.state() == ProvisioningState::Deleting {
+                draft.clear_error(OperationalStatus::Ok);
+            }
+            draft.mutate_and_go_on(Effect::DeleteNode { node: id })
+        }
+        ProvisionState::DeployWait
+        | ProvisionState::CleanWait
+        | ProvisionState::InspectWait
+        | ProvisionState::ServiceWait
+            if removal.force =>
+        {
+            // An Ironic before API 1.110 cannot stop a deployment otherwise, and has said so by now.
+            let is_refused = draft.status.error_type == Some(detach_error());
+            let verb = if node.provision_state == ProvisionState::DeployWait && is_refused {
+                Verb::Deleted
+            } else {
+                Verb::Abort
+            };
+            let request = Box::new(ProvisionRequest::from(verb));
+            draft.mutate(Effect::Provision { node: id, request }, wait("stops what it is doing"))
+        }
+        ProvisionState::Verifying
+        | ProvisionState::Deploying
+        | ProvisionState::DeployWait
+        | ProvisionState::Cleaning
+        | ProvisionState::CleanWait
+        | ProvisionState::Inspecting
+        | ProvisionState::InspectWait
+        | ProvisionState::Servicing
+        | ProvisionState::ServiceWait
+        | ProvisionState::Deleting => Step::Wait(wait("finishes what it is doing")),
+        ProvisionState::Other(text) => unexpected(node, &ProvisionState::Other(text.clone()), "in a known state"),
+        ProvisionState::Active
+        | ProvisionState::DeployFailed
+        | ProvisionState::DeployHold
+        | ProvisionState::CleanFailed
+        | ProvisionState::CleanHold
+        | ProvisionState::Error
+        | ProvisionState::InspectFailed
+        | ProvisionState::Adopting
+        | ProvisionState::AdoptFailed
+        | ProvisionState::Rescue
+        | ProvisionState::Rescuing
+        | ProvisionState::RescueWait
+        | ProvisionState::RescueFailed
+        | ProvisionState::Unrescuing
+        | ProvisionState::UnrescueFailed
+        | ProvisionState::ServiceFailed
+        | ProvisionState::ServiceHold => {
+            // Ironic lets such a node go in maintenance only; the server itself is left as it is.
+            if node.maintenance {
+                draft.mutate_and_go_on(Effect::DeleteNode { node: id })
+            } else {
+                draft.mutate_and_go_on(Effect::SetMaintenance { node: id })
+            }
+        }
+    }
+}
+
+fn abort(draft: &mut Draft<'_>, node: &Node) -> Step {
+    let wait = removing(node, "stops what it is doing");
+    draft.mutate(
+        Effect::Provision {
+            node: node.uuid.clone(),
+            request: Box::new(ProvisionRequest::from(Verb::Abort)),
+        },
+        wait,
+    )
+}
+
+fn removing(node: &Node, what: &str) -> Wait {
+    Wait::for_node(
+        WaitReason::Removing,
+        format!("node {} {what} in Ironic before it is removed", node.uuid),
+    )
+}

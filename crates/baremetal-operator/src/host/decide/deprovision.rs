@@ -1,0 +1,210 @@
+//! Deprovisioning: the instance is torn down and the disks are cleaned.
+
+use metal3_api::metal3::{CleaningMode, ErrorType, OperationalStatus, ProvisioningState};
+use metal3_ironic::{Diff, Node, ProvisionRequest, ProvisionState, Verb};
+
+use super::available::forget_settings;
+use super::outage::outage;
+use super::reboot;
+use crate::host::draft::{Draft, Step, Verdict, locked};
+use crate::host::observed::NodeView;
+use crate::host::plan::{Effect, EventReason, Wait, WaitReason};
+
+/// After this many failures in a row a deletion goes on without what failed.
+const GIVE_UP_AFTER: i32 = 3;
+
+pub(super) fn deprovisioning(draft: &mut Draft<'_>) -> Step {
+    if let Some(node) = draft.known()
+        && let Some(wait) = running(draft, node)
+    {
+        return Step::Wait(wait);
+    }
+    // Whatever was changed on a host in use: it is in use no longer.
+    if draft.status.operational_status == OperationalStatus::Servicing {
+        draft.clear_error(OperationalStatus::Ok);
+    }
+    if let NodeView::Unknown { cause } = &draft.seen.node {
+        return Step::Wait(outage(cause.as_ref()));
+    }
+    if draft.is_deleting() && matches!(draft.seen.node, NodeView::Gone) {
+        // Reached only without credentials: nothing is there to be torn down, and nothing can be enrolled.
+        return Step::Move(ProvisioningState::Deleting);
+    }
+    let (node, detail) = match draft.live() {
+        Ok(node) => node,
+        Err(step) => return step,
+    };
+    if let Some(wait) = running(draft, node) {
+        return Step::Wait(wait);
+    }
+    if let Some(holder) = &node.reservation {
+        return Step::Wait(locked(node, holder));
+    }
+    match &node.provision_state {
+        ProvisionState::Available => complete(draft),
+        ProvisionState::Manageable => ask(draft, node, Verb::Provide),
+        // It was lost and could not be taken over: what is on its disks is cleaned away all the same.
+        ProvisionState::AdoptFailed => ask(draft, node, Verb::Manage),
+        ProvisionState::Active
+        | ProvisionState::DeployFailed
+        | ProvisionState::DeployWait
+        | ProvisionState::ServiceFailed => {
+            let automated = draft.spec().automated_cleaning_mode != CleaningMode::Disabled;
+            // While the ramdisk is waited for, Ironic lets nobody change the node.
+            let is_open = node.provision_state != ProvisionState::DeployWait;
+            if is_open && detail.automated_clean != Some(automated) {
+                let mut diff = Diff::default();
+                diff.set(
+                    "",
+                    "automated_clean",
+                    Some(automated.into()),
+                    detail.automated_clean.map(Into::into).as_ref(),
+                );
+                return draft.mutate_and_go_on(Effect::PatchNode {
+                    node: node.uuid.clone(),
+                    ops: diff.into_ops(),
+                });
+            }
+            tear_down(draft, node)
+        }
+        ProvisionState::CleanWait => ask(draft, node, Verb::Abort),
+        ProvisionState::CleanFailed if is_unwanted(draft) => Step::Move(ProvisioningState::PoweringOffBeforeDelete),
+        ProvisionState::CleanFailed => match failed(draft, node, "Cleaning failed") {
+            Verdict::Hold(step) => step,
+            Verdict::Retry => ask(draft, node, Verb::Manage),
+        },
+        ProvisionState::Error => match failed(draft, node, "Tearing the instance down failed") {
+            Verdict::Hold(step) => step,
+            Verdict::Retry => tear_down(draft, node),
+        },
+        other => unexpected(node, other, "active, to be torn down"),
+    }
+}
+
+/// What Ironic does at the moment and has to end first.
+fn running(draft: &Draft<'_>, node: &Node) -> Option<Wait> {
+    match &node.provision_state {
+        ProvisionState::Deleting | ProvisionState::Cleaning | ProvisionState::Deploying => Some(tearing_down(node)),
+        ProvisionState::CleanWait => (!is_unwanted(draft)).then(|| tearing_down(node)),
+        ProvisionState::Adopting => Some(Wait::for_node(
+            WaitReason::Adopting,
+            format!("Ironic adopts node {}, which is torn down then", node.uuid),
+        )),
+        // A firmware that is half written would be the end of the server.
+        ProvisionState::Servicing | ProvisionState::ServiceWait => Some(Wait::for_node(
+            WaitReason::Servicing,
+            format!("Ironic services node {}, which is torn down then", node.uuid),
+        )),
+        _ => None,
+    }
+}
+
+/// Cleaning was switched off, and the host is to go: there is nothing to wait for.
+fn is_unwanted(draft: &Draft<'_>) -> bool {
+    draft.is_deleting() && draft.spec().automated_cleaning_mode == CleaningMode::Disabled
+}
+
+fn tear_down(draft: &mut Draft<'_>, node: &Node) -> Step {
+    if !draft.is_entered() {
+        return Step::Wait(tearing_down(node).at_once());
+    }
+    let step = ask(draft, node, Verb::Deleted);
+    if draft.effects.iter().any(|e| matches!(e, Effect::Provision { .. })) {
+        draft.note(EventReason::DeprovisioningStarted, "Image deprovisioning started");
+    }
+    step
+}
+
+fn ask(draft: &mut Draft<'_>, node: &Node, verb: Verb) -> Step {
+    // Refused again and again, where the node itself shows no failure: a deletion does not wait for ever.
+    let is_refused = draft.status.error_type == Some(ErrorType::Provisioning);
+    if draft.is_deleting() && is_refused && draft.status.error_count > GIVE_UP_AFTER {
+        return Step::Move(ProvisioningState::PoweringOffBeforeDelete);
+    }
+    if let Some(step) = draft.held_back(&ErrorType::Provisioning) {
+        return step;
+    }
+    if node.maintenance {
+        return draft.mutate_and_go_on(Effect::ClearMaintenance {
+            node: node.uuid.clone(),
+        });
+    }
+    draft.mutate(
+        Effect::Provision {
+            node: node.uuid.clone(),
+            request: Box::new(ProvisionRequest::from(verb)),
+        },
+        tearing_down(node),
+    )
+}
+
+fn tearing_down(node: &Node) -> Wait {
+    Wait::for_node(
+        WaitReason::TearingDown,
+        format!(
+            "Ironic tears down the instance on node {} and cleans its disks",
+            node.uuid
+        ),
+    )
+}
+
+fn failed(draft: &mut Draft<'_>, node: &Node, what: &str) -> Verdict {
+    let words = node.last_error.as_deref().unwrap_or("Ironic gives no reason");
+    let verdict = draft.failure(&ErrorType::Provisioning, format!("{what}: {words}"));
+    if draft.is_deleting() && draft.status.error_count > GIVE_UP_AFTER {
+        draft.notes.clear();
+        draft.note(
+            EventReason::ProvisioningError,
+            format!(
+                "{what} {} times; the host is deleted without it: {words}",
+                draft.status.error_count
+            ),
+        );
+        return Verdict::Hold(Step::Move(ProvisioningState::PoweringOffBeforeDelete));
+    }
+    verdict
+}
+
+fn complete(draft: &mut Draft<'_>) -> Step {
+    if reboot::is_served(draft) {
+        return Step::Again;
+    }
+    draft.note(EventReason::DeprovisioningComplete, "Image deprovisioning completed");
+    draft.clear_error(OperationalStatus::Ok);
+    let provisioning = &mut draft.status.provisioning;
+    provisioning.image = None;
+    provisioning.custom_deploy = None;
+    forget_settings(draft);
+    draft.status.error_count = 0;
+    Step::Move(if draft.is_deleting() {
+        ProvisioningState::PoweringOffBeforeDelete
+    } else {
+        ProvisioningState::Available
+    })
+}
+
+/// A node state that this host's state cannot go on from: said aloud, looked at again when the node changes.
+pub(super) fn unexpected(node: &Node, state: &ProvisionState, wanted: &str) -> Step {
+    let way_out = match state {
+        ProvisionState::CleanHold | ProvisionState::DeployHold | ProvisionState::ServiceHold => {
+            "a hold step stopped it: `baremetal node unhold` lets it go on, `baremetal node abort` ends it"
+        }
+        ProvisionState::Rescue
+        | ProvisionState::Rescuing
+        | ProvisionState::RescueWait
+        | ProvisionState::RescueFailed
+        | ProvisionState::Unrescuing
+        | ProvisionState::UnrescueFailed => {
+            "somebody put it into rescue: the host goes on after `baremetal node unrescue`"
+        }
+        _ => "it was probably changed by hand: bring it back with `baremetal node`",
+    };
+    Step::Wait(Wait::for_node(
+        WaitReason::UnexpectedNodeState,
+        format!(
+            "node {} is in state {:?} in Ironic, where it should be {wanted}; {way_out}",
+            node.uuid,
+            state.as_str()
+        ),
+    ))
+}

@@ -1,0 +1,143 @@
+//! Detached: the annotation takes a host out of Ironic without touching the server, and gives it back by going away.
+//!
+//! The annotation itself is the stored intent, so that nothing else has to be remembered: an operator that dies on the way
+//! finds it again, and whatever is left of the node.
+
+use metal3_api::metal3::names::annotation::DETACHED;
+use metal3_api::metal3::{DeleteAction, OperationalStatus, ProvisioningState};
+
+use super::delete::{self, Removal};
+use super::outage::outage;
+use crate::host::annotations;
+use crate::host::draft::{Draft, Step, detach_error, locked};
+use crate::host::observed::NodeView;
+use crate::host::plan::{Need, Wait, WaitReason};
+
+/// What a detachment does to the deletion of its host.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Deletion {
+    /// There is no detachment.
+    Usual,
+    /// The host is forgotten as it runs.
+    AtOnce,
+    /// The annotation asks for the deletion to wait, or it was removed and the host has to come back first.
+    Delayed,
+}
+
+/// How a deletion goes on as far as detachment decides it.
+pub(super) fn deletion(draft: &Draft<'_>) -> Deletion {
+    match annotations::detached(&draft.seen.host) {
+        Some(arguments) if arguments.delete_action == DeleteAction::Delay => Deletion::Delayed,
+        Some(_) => Deletion::AtOnce,
+        None if draft.status.operational_status == OperationalStatus::Detached => Deletion::Delayed,
+        None => Deletion::Usual,
+    }
+}
+
+/// `Continue` where the host is not to be detached.
+pub(super) fn detach(draft: &mut Draft<'_>) -> Step {
+    if *draft.state() == ProvisioningState::Deleting {
+        return Step::Continue;
+    }
+    let Some(arguments) = annotations::detached(&draft.seen.host) else {
+        return attach(draft);
+    };
+    if !(arguments.force || is_at_rest(draft.state())) {
+        // A deletion that is to wait begins nothing new, and what runs ends by itself.
+        return match attach(draft) {
+            Step::Continue if draft.is_deleting() => Step::Wait(detached(draft)),
+            step => step,
+        };
+    }
+    if draft.status.operational_status == OperationalStatus::Detached {
+        // A node that stands under the host's name by now is not ours: the host may have moved to another cluster.
+        return Step::Wait(detached(draft));
+    }
+    draft.refusal = Some(detach_error());
+    let node = match &draft.seen.node {
+        NodeView::Unknown { cause } => return Step::Wait(outage(cause.as_ref())),
+        NodeView::Listed(node) if node.reservation.is_some() => {
+            return Step::Wait(locked(node, node.reservation.as_deref().unwrap_or_default()));
+        }
+        NodeView::Unlisted | NodeView::Listed(_) => return Step::Look(Need::LiveNode),
+        NodeView::Gone => return gone(draft),
+        NodeView::Live(node) => node,
+    };
+    if let Some(holder) = &node.reservation {
+        return Step::Wait(locked(node, holder));
+    }
+    if let Some(step) = draft.held_back(&detach_error()) {
+        return step;
+    }
+    let removal = Removal {
+        force: arguments.force,
+        reason: WaitReason::Detaching,
+    };
+    delete::remove_node(draft, node, removal)
+}
+
+/// Where a host rests, so that nothing is interrupted.
+fn is_at_rest(state: &ProvisioningState) -> bool {
+    match state {
+        ProvisioningState::Provisioned
+        | ProvisioningState::ExternallyProvisioned
+        | ProvisioningState::Ready
+        | ProvisioningState::Available => true,
+        ProvisioningState::None
+        | ProvisioningState::Unmanaged
+        | ProvisioningState::Registering
+        | ProvisioningState::MatchProfile
+        | ProvisioningState::Inspecting
+        | ProvisioningState::Preparing
+        | ProvisioningState::Provisioning
+        | ProvisioningState::Deprovisioning
+        | ProvisioningState::PoweringOffBeforeDelete
+        | ProvisioningState::Deleting
+        | ProvisioningState::Other(_) => false,
+    }
+}
+
+fn gone(draft: &mut Draft<'_>) -> Step {
+    forget_failure(draft);
+    draft.status.operational_status = OperationalStatus::Detached;
+    Step::Wait(detached(draft))
+}
+
+fn detached(draft: &Draft<'_>) -> Wait {
+    let message = if draft.is_deleting() {
+        format!(
+            "the deletion waits, as deleteAction of annotation {DETACHED} asks for: remove the annotation to have the host \
+             deprovisioned and deleted, or its deleteAction to have it forgotten as it runs"
+        )
+    } else {
+        format!(
+            "annotation {DETACHED} keeps the host out of Ironic and its server untouched; \
+             remove the annotation to have it managed again"
+        )
+    };
+    Wait::for_change(WaitReason::Detached, message)
+}
+
+fn attach(draft: &mut Draft<'_>) -> Step {
+    forget_failure(draft);
+    if draft.status.operational_status != OperationalStatus::Detached {
+        return Step::Continue;
+    }
+    if let NodeView::Unknown { cause } = &draft.seen.node {
+        return Step::Wait(outage(cause.as_ref()));
+    }
+    draft.status.operational_status = if draft.status.error_type.is_some() {
+        OperationalStatus::Error
+    } else {
+        OperationalStatus::Ok
+    };
+    // From the top: what a deletion does depends on it.
+    Step::Again
+}
+
+fn forget_failure(draft: &mut Draft<'_>) {
+    if draft.status.error_type == Some(detach_error()) {
+        draft.clear_error(OperationalStatus::Ok);
+        draft.status.error_count = 0;
+    }
+}

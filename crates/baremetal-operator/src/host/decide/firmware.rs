@@ -1,0 +1,56 @@
+//! What has to be done about a host's firmware, looked up only where something may have to be.
+
+use super::outage::outage;
+use crate::host::draft::{Draft, Step};
+use crate::host::firmware::{Changes, Kinds, Objects, Wish, settings_wish, updates_wish};
+use crate::host::observed::{Lookup, NodeView};
+use crate::host::plan::{Need, Wait, WaitReason};
+
+/// The changes that objects of these kinds ask for. `must_look` looks also where they are known to ask for none.
+pub(super) fn changes(draft: &Draft<'_>, kinds: Kinds, must_look: bool) -> Result<Changes, Step> {
+    let seen = draft.seen;
+    let mut changes = Changes::default();
+    if kinds == Kinds::default() || !must_look && !seen.firmware.may_ask(kinds) {
+        return Ok(changes);
+    }
+    let objects = match &seen.firmware_objects {
+        Lookup::NotLooked => return Err(Step::Look(Need::Firmware)),
+        Lookup::NotFound => return Ok(changes),
+        Lookup::Found(objects) => objects,
+    };
+    let Objects { settings, updates } = &**objects;
+    let settings = settings.as_ref().filter(|_| kinds.settings);
+    let updates = updates.as_ref().filter(|_| kinds.updates);
+    changes.is_wanted =
+        settings.is_some_and(|s| !s.spec.settings.is_empty()) || updates.is_some_and(|u| !u.spec.updates.is_empty());
+    if let Some(object) = updates {
+        match updates_wish(object) {
+            Wish::Unobserved => return Err(unobserved("HostFirmwareComponents", &object.metadata)),
+            Wish::Changes => changes.add_updates(object),
+            Wish::Nothing | Wish::Unknown => {}
+        }
+    }
+    if let Some(object) = settings {
+        match settings_wish(object) {
+            Wish::Unobserved => return Err(unobserved("HostFirmwareSettings", &object.metadata)),
+            // Their controller looks every few minutes; Ironic knows what is there since the last change.
+            Wish::Changes => match (&seen.bios, &seen.node) {
+                (Lookup::Found(bios), _) => changes.add_settings(object, bios),
+                (Lookup::NotFound, _) => {}
+                (Lookup::NotLooked, NodeView::Unknown { cause }) => return Err(Step::Wait(outage(cause.as_ref()))),
+                (Lookup::NotLooked, _) => return Err(Step::Look(Need::Bios)),
+            },
+            Wish::Nothing | Wish::Unknown => {}
+        }
+    }
+    Ok(changes)
+}
+
+fn unobserved(kind: &str, metadata: &kube::api::ObjectMeta) -> Step {
+    let name = metadata.name.as_deref().unwrap_or_default();
+    let namespace = metadata.namespace.as_deref().unwrap_or_default();
+    Step::Wait(Wait::for_change(
+        WaitReason::FirmwareUnobserved,
+        format!("{kind} {namespace}/{name} was edited, and its controller has not compared it with the host yet"),
+    ))
+}

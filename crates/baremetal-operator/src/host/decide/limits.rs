@@ -1,0 +1,114 @@
+//! Limits: who may load the provisioning network, and when. The slots themselves are handed out by the fleet.
+
+use metal3_api::metal3::{BareMetalHost, OperationalStatus, ProvisioningState};
+use metal3_bmc::BmcAddress;
+use metal3_ironic::Verb;
+
+use crate::fleet::{Place, Slot};
+use crate::host::draft::{Draft, Mark, Step};
+use crate::host::observed::Lookup;
+use crate::host::plan::{Effect, EventReason, Need, Wait, WaitReason};
+
+/// Whether the effect sets the node to work that takes a slot.
+pub fn takes_slot(effect: &Effect) -> bool {
+    match effect {
+        Effect::Provision { request, .. } => match request.target {
+            Verb::Inspect | Verb::Clean | Verb::Provide | Verb::Active | Verb::Deleted => true,
+            Verb::Manage | Verb::Adopt | Verb::Abort | Verb::Service => false,
+        },
+        _ => false,
+    }
+}
+
+/// Whether the host needs no slot: its ramdisk comes by virtual media or HTTP, or it is on its way out, which nothing
+/// may hold up.
+pub fn is_exempt(host: &BareMetalHost) -> bool {
+    host.metadata.deletion_timestamp.is_some()
+        || BmcAddress::parse(&host.spec.bmc.address).is_ok_and(|address| address.access().supports_iso())
+}
+
+impl Draft<'_> {
+    /// What keeps the host from entering a state in which it would take a slot.
+    pub(super) fn before_entry(&mut self, next: &ProvisioningState) -> Option<Step> {
+        let is_limited = matches!(
+            next,
+            ProvisioningState::Inspecting | ProvisioningState::Provisioning | ProvisioningState::Deprovisioning
+        );
+        // While Ironic is away nothing can start; the state itself says what the host will do when it is back.
+        if !is_limited || self.seen.outage.is_some() {
+            return None;
+        }
+        let step = self.slot()?;
+        // The state is not left: what was counted or told on the way out would be so at every look.
+        if let (Step::Wait(_), Some(mark)) = (&step, self.mark.take()) {
+            self.status = mark.status;
+            self.effects.truncate(mark.effects);
+            self.notes.truncate(mark.notes);
+            self.delay();
+        }
+        Some(step)
+    }
+
+    /// Remembers how things stand before the state has its say.
+    pub(super) fn remember(&mut self) {
+        self.mark = (!is_exempt(&self.seen.host)).then(|| Mark {
+            status: self.status.clone(),
+            effects: self.effects.len(),
+            notes: self.notes.len(),
+        });
+    }
+
+    fn delay(&mut self) {
+        // Whoever starts the count afresh has succeeded, as when a state is entered.
+        if self.status.error_count == 0 {
+            self.clear_error(OperationalStatus::Delayed);
+        }
+        // An error stays to be seen until the next attempt.
+        if self.status.error_type.is_none() {
+            self.status.operational_status = OperationalStatus::Delayed;
+        }
+    }
+
+    /// What keeps the effect from being asked for.
+    pub(in crate::host) fn before_effect(&mut self, effect: &Effect) -> Option<Step> {
+        if !takes_slot(effect) {
+            return None;
+        }
+        let step = self.slot()?;
+        // What was to begin has not begun.
+        self.notes.retain(|note| {
+            !matches!(
+                note.reason,
+                EventReason::InspectionStarted | EventReason::ProvisioningStarted
+            )
+        });
+        Some(step)
+    }
+
+    fn slot(&mut self) -> Option<Step> {
+        if is_exempt(&self.seen.host) {
+            return None;
+        }
+        match self.seen.slot {
+            Lookup::Found(Slot::Granted) => None,
+            Lookup::Found(Slot::Queued(place)) => {
+                self.delay();
+                Some(Step::Wait(queued(place)))
+            }
+            Lookup::NotLooked | Lookup::NotFound => Some(Step::Look(Need::Slot)),
+        }
+    }
+}
+
+fn queued(place: Place) -> Wait {
+    let Place { number, limit } = place;
+    let what = match limit {
+        0 => "nothing may be inspected, cleaned or provisioned: PROVISIONING_LIMIT is 0".to_owned(),
+        1 => "the only slot for inspection, cleaning and provisioning is taken".to_owned(),
+        _ => format!("all {limit} slots for inspection, cleaning and provisioning are taken"),
+    };
+    Wait::for_node(
+        WaitReason::Queued,
+        format!("{what}; this host has place {number} in the queue and goes on by itself"),
+    )
+}

@@ -1,0 +1,66 @@
+//! The network data that the ramdisk comes up with. Ironic hands it to the ramdisk; it says nothing of a deployed system.
+
+use metal3_api::metal3::{ErrorType, ProvisioningState};
+use metal3_ironic::{Diff, NodeDetail, PatchOp};
+use serde_json::Value;
+
+use crate::host::draft::{Draft, Step};
+use crate::host::observed::NetworkDataView;
+use crate::host::plan::{Effect, EventReason, Need, WaitReason};
+
+/// No ramdisk is started for the host, or none that its network data would matter to.
+fn is_out_of_use(draft: &Draft<'_>) -> bool {
+    // One that is built has it built in.
+    draft.is_deleting()
+        || draft.seen.settings.builds_ramdisks
+        || matches!(
+            draft.state(),
+            ProvisioningState::Provisioned | ProvisioningState::ExternallyProvisioned
+        )
+}
+
+/// The node carries what the Secret says, as far as is known without reading either.
+pub(super) fn is_settled(draft: &Draft<'_>) -> bool {
+    if draft.spec().preprovisioning_network_data_name.is_empty() || is_out_of_use(draft) {
+        return true;
+    }
+    let version = draft.seen.network_data.version();
+    version.is_some() && version == draft.seen.memory.network_data.as_deref()
+}
+
+/// What must be changed of the node.
+pub(super) fn configure(draft: &mut Draft<'_>, detail: &NodeDetail) -> Result<Option<PatchOp>, Step> {
+    let name = draft.spec().preprovisioning_network_data_name.as_str();
+    if is_out_of_use(draft) || is_settled(draft) && !name.is_empty() {
+        return Ok(None);
+    }
+    let namespace = draft.seen.host.metadata.namespace.as_deref().unwrap_or_default();
+    let about = format!("Secret {namespace}/{name}, named by spec.preprovisioningNetworkDataName,");
+    let wanted = match &draft.seen.network_data {
+        _ if name.is_empty() => Value::Object(serde_json::Map::new()),
+        NetworkDataView::NotLooked { .. } => return Err(Step::Look(Need::NetworkData)),
+        NetworkDataView::Missing => return Err(refuse(draft, format!("{about} does not exist: create it to go on"))),
+        NetworkDataView::Unusable(why) => {
+            let message = format!("{about} cannot be used: {why}");
+            return Err(refuse(draft, message));
+        }
+        NetworkDataView::Found { claimed: false, .. } => {
+            draft.effects.push(Effect::ClaimNetworkData);
+            return Err(Step::Again);
+        }
+        NetworkDataView::Found { description, .. } => Value::clone(description),
+    };
+    let mut diff = Diff::default();
+    let current = Value::Object(detail.network_data.0.clone());
+    diff.set("", "network_data", Some(wanted), Some(&current));
+    Ok(diff.into_ops().pop())
+}
+
+fn refuse(draft: &mut Draft<'_>, message: String) -> Step {
+    draft.refuse(
+        ErrorType::Registration,
+        WaitReason::NetworkDataIncomplete,
+        EventReason::RegistrationError,
+        message,
+    )
+}

@@ -1,0 +1,23 @@
+//! The wait while Ironic as a whole cannot be used.
+
+use crate::host::observed::{Outage, OutageKind};
+use crate::host::plan::{Wait, WaitReason};
+
+/// Says what is wrong, and that nothing has to be done on the host.
+pub(in crate::host) fn outage(cause: Option<&Outage>) -> Wait {
+    let Some(outage) = cause else {
+        return Wait::for_ironic(WaitReason::IronicUnreachable, "Ironic has not answered yet");
+    };
+    let (reason, what) = match outage.kind {
+        OutageKind::Unreachable => (WaitReason::IronicUnreachable, "Ironic cannot be reached"),
+        OutageKind::Unauthorized => (
+            WaitReason::IronicUnauthorized,
+            "Ironic refuses the operator's credentials",
+        ),
+        OutageKind::Failing => (WaitReason::IronicFailing, "Ironic cannot be used"),
+    };
+    Wait::for_ironic(
+        reason,
+        format!("{what}: {}; the host goes on by itself when this ends", outage.cause),
+    )
+}

@@ -1,0 +1,122 @@
+//! Ports: by the MAC addresses of a node's ports Ironic recognises the ramdisk that calls in.
+
+use metal3_api::metal3::ErrorType;
+use metal3_ironic::{Node, Port};
+
+use crate::host::draft::{Draft, Step, Verdict, locked};
+use crate::host::observed::{Lookup, MacOwner};
+use crate::host::plan::{Effect, Need};
+
+/// A NIC that should have a port.
+struct Wanted {
+    /// In lower case, as Ironic keeps it.
+    mac: String,
+    /// Whether the host boots from it.
+    pxe_enabled: bool,
+    /// The one of the specification.
+    is_boot: bool,
+}
+
+/// `Continue` when every NIC that is known has its port. What Ironic has besides is left as it is.
+pub(super) fn ensure(draft: &mut Draft<'_>, node: &Node) -> Step {
+    let wanted = wanted(draft);
+    let memory = &draft.seen.memory;
+    let is_settled = |nic: &Wanted| memory.ports.contains(&nic.mac) || memory.foreign_ports.contains(&nic.mac);
+    let no_port = Vec::new();
+    let ports = match &draft.seen.ports {
+        Lookup::NotLooked if wanted.iter().all(is_settled) => return Step::Continue,
+        Lookup::NotLooked => return Step::Look(Need::Ports),
+        Lookup::NotFound => &no_port,
+        Lookup::Found(ports) => ports,
+    };
+    for nic in wanted {
+        let port = ports.iter().find(|port| port.address.eq_ignore_ascii_case(&nic.mac));
+        let step = match port {
+            Some(port) if nic.is_boot && port.pxe_enabled == Some(false) => enable(draft, node, port),
+            Some(_) => continue,
+            None if !nic.is_boot && memory.foreign_ports.contains(&nic.mac) => continue,
+            None => create(draft, node, &nic),
+        };
+        return step;
+    }
+    Step::Continue
+}
+
+/// The boot NIC, and what inspection found.
+fn wanted(draft: &Draft<'_>) -> Vec<Wanted> {
+    let boot = draft.spec().boot_mac_address.to_ascii_lowercase();
+    let mut wanted: Vec<Wanted> = Vec::new();
+    if !boot.is_empty() {
+        wanted.push(Wanted {
+            mac: boot,
+            pxe_enabled: true,
+            is_boot: true,
+        });
+    }
+    let nics = draft.status.hardware.iter().flat_map(|hardware| &hardware.nics);
+    for nic in nics.filter(|nic| is_mac(&nic.mac)) {
+        let mac = nic.mac.to_ascii_lowercase();
+        match wanted.iter_mut().find(|known| known.mac == mac) {
+            // One NIC is listed once for each kind of address that it has.
+            Some(known) => known.pxe_enabled |= nic.pxe,
+            None => wanted.push(Wanted {
+                mac,
+                pxe_enabled: nic.pxe,
+                is_boot: false,
+            }),
+        }
+    }
+    wanted
+}
+
+fn is_mac(text: &str) -> bool {
+    let mut octets = 0;
+    text.split(':').all(|octet| {
+        octets += 1;
+        octet.len() == 2 && octet.chars().all(|c| c.is_ascii_hexdigit())
+    }) && octets == 6
+}
+
+fn enable(draft: &mut Draft<'_>, node: &Node, port: &Port) -> Step {
+    if let Some(holder) = &node.reservation {
+        return Step::Wait(locked(node, holder));
+    }
+    draft.mutate_and_go_on(Effect::EnablePort {
+        node: node.uuid.clone(),
+        port: port.uuid.clone(),
+    })
+}
+
+fn create(draft: &mut Draft<'_>, node: &Node, nic: &Wanted) -> Step {
+    if let Some(holder) = &node.reservation {
+        return Step::Wait(locked(node, holder));
+    }
+    if nic.is_boot {
+        match &draft.seen.boot_mac_owner {
+            Lookup::NotLooked => return Step::Look(Need::BootMacOwner),
+            Lookup::Found(owner) if owner.node != node.uuid => return taken(draft, owner),
+            Lookup::Found(_) | Lookup::NotFound => {}
+        }
+    }
+    draft.mutate_and_go_on(Effect::CreatePort {
+        node: node.uuid.clone(),
+        mac: nic.mac.clone(),
+        pxe_enabled: nic.pxe_enabled,
+        is_needed: nic.is_boot,
+    })
+}
+
+/// Another node boots from the same address: a mistake of the user, who is told and tried again.
+pub(super) fn taken(draft: &mut Draft<'_>, owner: &MacOwner) -> Step {
+    let message = format!(
+        "spec.bootMACAddress: a port with MAC address {} belongs to node {} in Ironic already; \
+         two hosts cannot have the same one",
+        draft.spec().boot_mac_address,
+        owner.name.as_ref().unwrap_or(&owner.node)
+    );
+    match draft.failure(&ErrorType::Registration, message.clone()) {
+        Verdict::Hold(step) => step,
+        // It was looked up just now and is still taken.
+        Verdict::Retry => draft.fail(&ErrorType::Registration, message),
+    }
+}

@@ -1,0 +1,321 @@
+//! Power: the host is on when `spec.online` says so and no reboot annotation keeps it off.
+
+use metal3_api::metal3::names::annotation;
+use metal3_api::metal3::{ErrorType, OperationalStatus, ProvisioningState};
+use metal3_ironic::{Node, PowerState, PowerTarget, ProvisionState};
+
+use super::outage::outage;
+use super::reboot::{self, Record, Requests};
+use super::service;
+use crate::host::draft::{Draft, Step, Verdict, locked};
+use crate::host::observed::NodeView;
+use crate::host::plan::{Effect, EventReason, Wait, WaitReason};
+
+/// Brings power to the wanted state; a host that has it costs no call.
+pub(super) fn follow(draft: &mut Draft<'_>) -> Step {
+    let requests = Requests::of(draft, !is_provisioned(draft));
+    if requests.is_empty() {
+        reboot::forget(draft);
+    }
+    let is_never_off = draft.spec().disable_power_off;
+    let wanted = draft.spec().online && requests.is_empty();
+    if let NodeView::Unknown { cause } = &draft.seen.node {
+        // A host at rest does not need Ironic. One whose power is wanted otherwise is looked at again when Ironic answers.
+        let is_at_rest = requests.is_empty() && (draft.status.powered_on == wanted || is_never_off);
+        return if is_at_rest {
+            Step::Rest
+        } else {
+            Step::Wait(outage(cause.as_ref()))
+        };
+    }
+    let Some(node) = draft.known() else { return Step::Rest };
+    let Some(on) = is_powered_on(node) else {
+        // Unknown power says nothing about the host.
+        return if requests.is_empty() && draft.status.powered_on == wanted {
+            Step::Rest
+        } else {
+            Step::Wait(unknown(node))
+        };
+    };
+    if is_never_off && on && !requests.is_empty() {
+        return restart(draft, &requests);
+    }
+    if !on && requests.has_own {
+        return seen_off(draft);
+    }
+    if on == wanted && node.target_power_state.is_none() {
+        reached(draft, on);
+        return if on == draft.spec().online {
+            rest(draft, node)
+        } else {
+            Step::Wait(held_off(&requests))
+        };
+    }
+    draft.status.powered_on = on;
+    if node.target_power_state.is_some() {
+        return Step::Wait(changing(node, wanted));
+    }
+    change(draft, wanted, requests.is_hard)
+}
+
+/// Rests, or tells of a node that somebody else has brought into a state that this host's state does not account for.
+fn rest(draft: &Draft<'_>, node: &Node) -> Step {
+    let is_provisioned = is_provisioned(draft);
+    let is_expected = match &node.provision_state {
+        ProvisionState::Active => is_provisioned,
+        ProvisionState::Available => !is_provisioned || *draft.state() == ProvisioningState::ExternallyProvisioned,
+        ProvisionState::Enroll
+        | ProvisionState::Verifying
+        | ProvisionState::Manageable
+        | ProvisionState::Adopting
+        | ProvisionState::Servicing
+        | ProvisionState::ServiceWait => true,
+        // What runs by itself ends by itself; where nothing was deployed it does no harm.
+        ProvisionState::Inspecting
+        | ProvisionState::InspectWait
+        | ProvisionState::Cleaning
+        | ProvisionState::CleanWait
+        | ProvisionState::Deploying
+        | ProvisionState::DeployWait
+        | ProvisionState::Deleting => !is_provisioned,
+        ProvisionState::DeployFailed
+        | ProvisionState::DeployHold
+        | ProvisionState::CleanFailed
+        | ProvisionState::CleanHold
+        | ProvisionState::Error
+        | ProvisionState::InspectFailed
+        | ProvisionState::AdoptFailed
+        | ProvisionState::Rescue
+        | ProvisionState::Rescuing
+        | ProvisionState::RescueWait
+        | ProvisionState::RescueFailed
+        | ProvisionState::Unrescuing
+        | ProvisionState::UnrescueFailed
+        | ProvisionState::ServiceFailed
+        | ProvisionState::ServiceHold
+        | ProvisionState::Other(_) => false,
+    };
+    if is_expected {
+        return Step::Rest;
+    }
+    let wanted = if is_provisioned { "active" } else { "available" };
+    // Its change wakes the host anyway; to wait for the node would have Ironic asked all the time.
+    Step::Wait(Wait::for_change(
+        WaitReason::UnexpectedNodeState,
+        format!(
+            "node {} is in state {:?} in Ironic, where it should be {wanted}; it was probably changed by hand. The server is \
+             left as it is: bring the node back with `baremetal node`, or detach the host by annotation and let it come back",
+            node.uuid,
+            node.provision_state.as_str()
+        ),
+    ))
+}
+
+fn is_provisioned(draft: &Draft<'_>) -> bool {
+    matches!(
+        draft.state(),
+        ProvisioningState::Provisioned | ProvisioningState::ExternallyProvisioned
+    )
+}
+
+fn reached(draft: &mut Draft<'_>, on: bool) {
+    draft.status.powered_on = on;
+    if draft.status.error_type == Some(ErrorType::PowerManagement) {
+        draft.clear_error(OperationalStatus::Ok);
+    }
+    if draft.status.error_type.is_none() {
+        // Left standing, every later power-off of this host would be a hard one.
+        draft.status.error_count = 0;
+    }
+}
+
+/// The one reboot that was asked for by our own annotation has its first half.
+fn seen_off(draft: &mut Draft<'_>) -> Step {
+    let (node, _) = match draft.live() {
+        Ok(node) => node,
+        Err(step) => return step,
+    };
+    if is_powered_on(node) != Some(false) || node.target_power_state.is_some() {
+        return Step::Wait(changing(node, false));
+    }
+    reached(draft, false);
+    draft.remove_annotation(annotation::REBOOT);
+    Step::Again
+}
+
+/// A server that is never switched off restarts in one go, once for all the annotations that are there.
+fn restart(draft: &mut Draft<'_>, requests: &Requests) -> Step {
+    draft.status.powered_on = true;
+    let record = reboot::record(&draft.status, requests);
+    if record == Record::Done {
+        if requests.has_own {
+            draft.remove_annotation(annotation::REBOOT);
+            return Step::Again;
+        }
+        return Step::Wait(Wait::for_change(
+            WaitReason::RebootAnnotation,
+            format!(
+                "the server was restarted for annotation {}, and cannot be kept off because of spec.disablePowerOff; \
+                 whoever set the annotation removes it",
+                requests.holders()
+            ),
+        ));
+    }
+    let (node, detail) = match draft.live() {
+        Ok(node) => node,
+        Err(step) => return step,
+    };
+    if node.target_power_state.is_some() || node.target_provision_state.is_some() {
+        return Step::Wait(restarting(node));
+    }
+    if let Some(holder) = &node.reservation {
+        return Step::Wait(locked(node, holder));
+    }
+    if let Record::Begun(before) = &record
+        && !reboot::was_not_asked(node, detail, before)
+    {
+        let asked = draft.seen.memory.power_request.is_some();
+        if let Some(error) = node.last_error.as_ref().filter(|_| asked) {
+            match draft.failure(&ErrorType::PowerManagement, format!("Reboot failed: {error}")) {
+                Verdict::Hold(step) => return step,
+                Verdict::Retry => {}
+            }
+        } else {
+            reached(draft, true);
+            reboot::complete(draft, requests);
+            return Step::Again;
+        }
+    } else if let Some(step) = draft.held_back(&ErrorType::PowerManagement) {
+        return step;
+    }
+    let is_soft = !requests.is_hard && may_ask_softly(draft);
+    let (target, message) = if is_soft {
+        (PowerTarget::SoftReboot, "Host soft rebooted")
+    } else {
+        (PowerTarget::Reboot, "Host rebooted")
+    };
+    reboot::begin(draft, requests, detail);
+    draft.note(EventReason::PowerOff, message);
+    let wait = restarting(node);
+    draft.mutate(
+        Effect::Power {
+            node: node.uuid.clone(),
+            target,
+        },
+        wait,
+    )
+}
+
+/// A workload gets the chance to shut down; a second attempt does not ask again.
+fn may_ask_softly(draft: &Draft<'_>) -> bool {
+    draft.status.error_count == 0 && !draft.seen.memory.no_soft_power_off
+}
+
+fn change(draft: &mut Draft<'_>, wanted: bool, is_hard: bool) -> Step {
+    if let NodeView::Unknown { cause } = &draft.seen.node {
+        return Step::Wait(outage(cause.as_ref()));
+    }
+    let (node, _) = match draft.live() {
+        Ok(node) => node,
+        Err(step) => return step,
+    };
+    if let Some(holder) = &node.reservation {
+        return Step::Wait(locked(node, holder));
+    }
+    if node.target_provision_state.is_some() || node.target_power_state.is_some() {
+        return Step::Wait(changing(node, wanted));
+    }
+    if is_powered_on(node) == Some(wanted) {
+        reached(draft, wanted);
+        // What follows from it is judged from the top.
+        return Step::Again;
+    }
+    if wanted && is_provisioned(draft) {
+        match service::before_power_on(draft) {
+            Step::Continue => {}
+            step => return step,
+        }
+    }
+    let is_soft = !is_hard && is_provisioned(draft) && may_ask_softly(draft);
+    // The last error may be older than our request: only one that follows a request speaks of power.
+    let asked = draft.seen.memory.power_request.is_some_and(|r| r.on == wanted);
+    if asked && let Some(error) = &node.last_error {
+        let what = match (wanted, is_soft) {
+            (true, _) => "Power on failed",
+            (false, true) => "Soft power off failed, a hard power off follows",
+            (false, false) => "Power off failed",
+        };
+        match draft.failure(&ErrorType::PowerManagement, format!("{what}: {error}")) {
+            Verdict::Hold(step) => return step,
+            Verdict::Retry => {}
+        }
+    } else if let Some(step) = draft.held_back(&ErrorType::PowerManagement) {
+        return step;
+    }
+    let target = match (wanted, draft.spec().disable_power_off) {
+        (true, _) => PowerTarget::On,
+        (false, true) => {
+            // Admission refuses this pair; an object that was stored before the rule stays as it is.
+            return Step::Rest;
+        }
+        (false, false) if is_soft => PowerTarget::SoftOff,
+        (false, false) => PowerTarget::Off,
+    };
+    let (reason, message) = if wanted {
+        (EventReason::PowerOn, "Host powered on")
+    } else if target == PowerTarget::SoftOff {
+        (EventReason::PowerOff, "Host soft powered off")
+    } else {
+        (EventReason::PowerOff, "Host powered off")
+    };
+    draft.note(reason, message);
+    let wait = changing(node, wanted);
+    draft.mutate(
+        Effect::Power {
+            node: node.uuid.clone(),
+            target,
+        },
+        wait,
+    )
+}
+
+/// `None` while Ironic does not know.
+pub(super) fn is_powered_on(node: &Node) -> Option<bool> {
+    match &node.power_state {
+        Some(PowerState::On) => Some(true),
+        Some(PowerState::Off) => Some(false),
+        Some(PowerState::Other(_)) | None => None,
+    }
+}
+
+fn changing(node: &Node, wanted: bool) -> Wait {
+    let what = if wanted { "on" } else { "off" };
+    Wait::for_node(
+        WaitReason::PowerChanging,
+        format!("Ironic switches node {} {what}", node.uuid),
+    )
+}
+
+fn restarting(node: &Node) -> Wait {
+    Wait::for_node(WaitReason::Rebooting, format!("Ironic restarts node {}", node.uuid))
+}
+
+fn unknown(node: &Node) -> Wait {
+    Wait::for_node(
+        WaitReason::PowerUnknown,
+        format!(
+            "Ironic does not know whether node {} is on: it cannot ask the BMC; power is changed when it can",
+            node.uuid
+        ),
+    )
+}
+
+fn held_off(requests: &Requests) -> Wait {
+    Wait::for_change(
+        WaitReason::RebootAnnotation,
+        format!(
+            "annotation {} keeps the host off; it is switched on when whoever set the annotation has removed it",
+            requests.holders()
+        ),
+    )
+}

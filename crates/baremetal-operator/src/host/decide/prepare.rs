@@ -1,0 +1,264 @@
+//! Preparing: RAID, BIOS settings and firmware are set up before the host is offered, by manual cleaning and only where something differs.
+
+use metal3_api::metal3::{ErrorType, OperationalStatus, ProvisioningState, RaidConfig};
+use metal3_bmc::BmcAddress;
+use metal3_ironic::{Diff, Node, NodeDetail, ProvisionRequest, ProvisionState, Verb};
+use serde_json::{Value, json};
+
+use super::deprovision::unexpected;
+use super::firmware::changes;
+use super::outage::outage;
+use crate::host::draft::{Draft, Step, Verdict, locked};
+use crate::host::firmware::{Changes, Kinds};
+use crate::host::mark::{self, Progress};
+use crate::host::observed::NodeView;
+use crate::host::plan::{Effect, EventReason, Wait, WaitReason};
+use crate::host::{hints, raid};
+
+/// What one manual cleaning is asked to do.
+struct Work {
+    raid: raid::Work,
+    firmware: Changes,
+    /// Names for its parts.
+    parts: Vec<(&'static str, String)>,
+}
+
+/// The parts of a node's mark that are ours.
+const RAID: &str = "raid";
+const FIRMWARE: &str = "firmware";
+
+impl Work {
+    fn request(&self) -> ProvisionRequest {
+        ProvisionRequest {
+            clean_steps: self.raid.steps.iter().cloned().chain(self.firmware.steps()).collect(),
+            ..ProvisionRequest::from(Verb::Clean)
+        }
+    }
+}
+
+pub(super) fn preparing(draft: &mut Draft<'_>) -> Step {
+    if let Some(node) = draft.known() {
+        match &node.provision_state {
+            ProvisionState::Cleaning | ProvisionState::CleanWait => return Step::Wait(cleaning(node)),
+            // Whatever is wanted now, the node has to come out of there.
+            ProvisionState::CleanFailed => return clean_failed(draft),
+            _ => {}
+        }
+    }
+    let wanted = raid::wanted(draft.spec(), &draft.status);
+    let firmware = match changes(draft, Kinds::ALL, false) {
+        Ok(firmware) => firmware,
+        Err(step) => return step,
+    };
+    match work(draft, wanted.as_ref(), firmware) {
+        Ok(None) => prepared(draft, wanted),
+        Ok(Some(work)) => with_node(draft, &work, wanted),
+        Err(problem) => draft.refuse(
+            ErrorType::Preparation,
+            WaitReason::Unsupported,
+            EventReason::PreparationError,
+            problem,
+        ),
+    }
+}
+
+/// Whether the host should be prepared again.
+pub(super) fn is_outdated(draft: &Draft<'_>) -> Result<bool, Step> {
+    let provisioning = &draft.status.provisioning;
+    if provisioning.root_device_hints != hints::wanted(draft.spec(), &draft.status) || has_other_raid(draft) {
+        return Ok(true);
+    }
+    let firmware = changes(draft, Kinds::ALL, false)?;
+    if firmware.is_empty() {
+        return Ok(false);
+    }
+    // What was sent and did not come true is not sent again for ever; the object's controller sees it later.
+    if let NodeView::Unknown { cause } = &draft.seen.node {
+        return Err(Step::Wait(outage(cause.as_ref())));
+    }
+    let (node, detail) = draft.live()?;
+    Ok(mark::progress(node, detail, &[(FIRMWARE, firmware.name())]) != Progress::Done)
+}
+
+fn has_other_raid(draft: &Draft<'_>) -> bool {
+    draft.status.provisioning.raid != raid::wanted(draft.spec(), &draft.status)
+}
+
+/// What has to be done; `None` where nothing is.
+fn work(draft: &Draft<'_>, wanted: Option<&RaidConfig>, firmware: Changes) -> Result<Option<Work>, String> {
+    let mut parts = Vec::new();
+    let raid = raid_work(draft, wanted)?;
+    let raid = raid.map_or_else(raid::Work::default, |(work, name)| {
+        parts.push((RAID, name));
+        work
+    });
+    if !firmware.is_empty() {
+        parts.push((FIRMWARE, firmware.name()));
+    }
+    Ok((!parts.is_empty()).then_some(Work { raid, firmware, parts }))
+}
+
+fn raid_work(draft: &Draft<'_>, wanted: Option<&RaidConfig>) -> Result<Option<(raid::Work, String)>, String> {
+    let actual = draft.status.provisioning.raid.as_ref();
+    let Some(target) = wanted.filter(|wanted| Some(*wanted) != actual) else {
+        return Ok(None);
+    };
+    let hints = hints::wanted(draft.spec(), &draft.status);
+    let interface = BmcAddress::parse(&draft.spec().bmc.address).map_or(None, |a| a.access().raid_interface);
+    let raid = raid::work(target, actual, hints.as_ref(), interface)?;
+    if raid.steps.is_empty() {
+        return Ok(None);
+    }
+    // The same volumes are created again for every new user of the host.
+    let history = &draft.status.operation_history;
+    let name = mark::name(&json!([
+        target,
+        actual,
+        history.provision.start,
+        history.deprovision.end
+    ]));
+    Ok(Some((raid, name)))
+}
+
+fn prepared(draft: &mut Draft<'_>, raid: Option<RaidConfig>) -> Step {
+    draft.status.provisioning.root_device_hints = hints::wanted(draft.spec(), &draft.status);
+    draft.status.provisioning.raid = raid;
+    if draft.status.error_type == Some(ErrorType::Preparation) {
+        draft.clear_error(OperationalStatus::Ok);
+    }
+    draft.status.error_count = 0;
+    Step::Move(ProvisioningState::Available)
+}
+
+fn with_node(draft: &mut Draft<'_>, work: &Work, wanted: Option<RaidConfig>) -> Step {
+    if let NodeView::Unknown { cause } = &draft.seen.node {
+        return Step::Wait(outage(cause.as_ref()));
+    }
+    let (node, detail) = match draft.live() {
+        Ok(node) => node,
+        Err(step) => return step,
+    };
+    if let Some(holder) = &node.reservation {
+        return Step::Wait(locked(node, holder));
+    }
+    match &node.provision_state {
+        ProvisionState::Cleaning | ProvisionState::CleanWait => Step::Wait(cleaning(node)),
+        ProvisionState::CleanFailed => clean_failed(draft),
+        // Found manageable in the state before, the node would be cleaned once more.
+        ProvisionState::Available if !draft.is_entered() => Step::Wait(cleaning(node).at_once()),
+        ProvisionState::Available => ask(draft, node, ProvisionRequest::from(Verb::Manage)),
+        ProvisionState::Manageable => match mark::progress(node, detail, &work.parts) {
+            Progress::Done => {
+                if work.firmware.has_updates() {
+                    draft
+                        .effects
+                        .push(Effect::RecordFirmware(work.firmware.applied.clone()));
+                }
+                prepared(draft, wanted)
+            }
+            Progress::Failed => failed(draft, node, detail),
+            Progress::NotBegun => begin(draft, node, detail, work),
+        },
+        other => unexpected(node, other, "manageable, to be prepared"),
+    }
+}
+
+/// Tells the node what is coming, then Ironic what to create, and asks for it.
+fn begin(draft: &mut Draft<'_>, node: &Node, detail: &NodeDetail, work: &Work) -> Step {
+    if let Some(step) = draft.held_back(&ErrorType::Preparation) {
+        return step;
+    }
+    if node.maintenance {
+        return draft.mutate_and_go_on(Effect::ClearMaintenance {
+            node: node.uuid.clone(),
+        });
+    }
+    let mut diff = Diff::default();
+    mark::set(&mut diff, node, detail, &work.parts);
+    if !work.raid.steps.is_empty() {
+        diff.set(
+            "",
+            "raid_interface",
+            Some(work.raid.interface.into()),
+            detail.raid_interface.clone().map(Value::from).as_ref(),
+        );
+    }
+    if !diff.is_empty() {
+        return draft.mutate_and_go_on(Effect::PatchNode {
+            node: node.uuid.clone(),
+            ops: diff.into_ops(),
+        });
+    }
+    let disks = &work.raid.logical_disks;
+    if !disks.is_empty() && detail.target_raid_config.get("logical_disks") != Some(&json!(disks)) {
+        return draft.mutate_and_go_on(Effect::SetTargetRaid {
+            node: node.uuid.clone(),
+            logical_disks: disks.clone(),
+        });
+    }
+    if !draft.is_entered() {
+        return Step::Wait(cleaning(node).at_once());
+    }
+    ask(draft, node, work.request())
+}
+
+fn ask(draft: &mut Draft<'_>, node: &Node, request: ProvisionRequest) -> Step {
+    draft.mutate(
+        Effect::Provision {
+            node: node.uuid.clone(),
+            request: Box::new(request),
+        },
+        cleaning(node),
+    )
+}
+
+fn clean_failed(draft: &mut Draft<'_>) -> Step {
+    let (node, detail) = match draft.live() {
+        Ok(node) => node,
+        Err(step) => return step,
+    };
+    if let Some(holder) = &node.reservation {
+        return Step::Wait(locked(node, holder));
+    }
+    failed(draft, node, detail)
+}
+
+/// Ironic may have come any far with it, so it is begun anew in a while.
+fn failed(draft: &mut Draft<'_>, node: &Node, detail: &NodeDetail) -> Step {
+    let words = node.last_error.as_deref().unwrap_or("Ironic gives no reason");
+    match draft.failure(&ErrorType::Preparation, format!("Preparing the host failed: {words}")) {
+        Verdict::Hold(step) => {
+            // Volumes that are wanted may be there or not. What is to be deleted is still to be deleted.
+            let has_volumes = draft.spec().raid.as_ref().is_some_and(|raid| {
+                let hardware = raid.hardware_raid_volumes.as_ref().is_some_and(|v| !v.is_empty());
+                hardware || raid.software_raid_volumes.as_ref().is_some_and(|v| !v.is_empty())
+            });
+            if has_volumes && has_other_raid(draft) {
+                draft.status.provisioning.raid = None;
+            }
+            step
+        }
+        Verdict::Retry => {
+            let ops = mark::removal(detail);
+            if !ops.is_empty() {
+                return draft.mutate_and_go_on(Effect::PatchNode {
+                    node: node.uuid.clone(),
+                    ops,
+                });
+            }
+            if node.maintenance {
+                return draft.mutate_and_go_on(Effect::ClearMaintenance {
+                    node: node.uuid.clone(),
+                });
+            }
+            ask(draft, node, ProvisionRequest::from(Verb::Manage))
+        }
+    }
+}
+
+fn cleaning(node: &Node) -> Wait {
+    Wait::for_node(
+        WaitReason::Preparing,
+        format!("Ironic sets up node {} by manual cleaning", node.uuid),
+    )
+}

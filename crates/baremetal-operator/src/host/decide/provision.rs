@@ -1,0 +1,251 @@
+//! Provisioning: cleaning (Ironic's `provide`), then the deployment.
+
+use metal3_api::metal3::{ErrorType, OperationalStatus, ProvisioningState};
+use metal3_ironic::{DeployStep, Node, NodeDetail, ProvisionRequest, ProvisionState, Verb};
+
+use super::deprovision::unexpected;
+use super::outage::outage;
+use super::reboot;
+use crate::host::draft::{Draft, Step, locked};
+use crate::host::instance::{self, Deployment};
+use crate::host::observed::{ConfigDriveView, Lookup, NodeView, PullSecretView};
+use crate::host::plan::{Effect, EventReason, Need, Wait, WaitReason};
+
+pub(super) fn provisioning(draft: &mut Draft<'_>) -> Step {
+    let wanted = match Deployment::wanted(draft.spec()) {
+        Some(wanted) if !instance::is_cancelled(draft.spec(), &draft.status) => wanted,
+        Some(_) | None => return Step::Move(ProvisioningState::Deprovisioning),
+    };
+    // Errors of other operations, such as one of the power before, are no reason to tear anything down.
+    if draft.status.error_type == Some(ErrorType::Provisioning) {
+        return after_failure(draft);
+    }
+    draft.status.last_attempted_image = draft.spec().wanted_image().cloned();
+    let restarts = reboot::is_forced(draft);
+    if let Some(node) = draft.known()
+        && let Some(wait) = running(node, restarts)
+    {
+        return Step::Wait(wait);
+    }
+    if let NodeView::Unknown { cause } = &draft.seen.node {
+        return Step::Wait(outage(cause.as_ref()));
+    }
+    let (node, detail) = match draft.live() {
+        Ok(node) => node,
+        Err(step) => return step,
+    };
+    if let Some(wait) = running(node, restarts) {
+        return Step::Wait(wait);
+    }
+    if let Some(holder) = &node.reservation {
+        return Step::Wait(locked(node, holder));
+    }
+    match &node.provision_state {
+        ProvisionState::Manageable => {
+            if node.maintenance {
+                return draft.mutate_and_go_on(Effect::ClearMaintenance {
+                    node: node.uuid.clone(),
+                });
+            }
+            draft.mutate(
+                Effect::Provision {
+                    node: node.uuid.clone(),
+                    request: Box::new(ProvisionRequest::from(Verb::Provide)),
+                },
+                cleaning(node),
+            )
+        }
+        ProvisionState::Active if wanted.runs_on(detail) => complete(draft, wanted),
+        // It runs something else, which nobody asked for: the way to the wanted image starts with tearing it down.
+        ProvisionState::Active => Step::Move(ProvisioningState::Deprovisioning),
+        // Asked to restart what hangs there: it begins anew.
+        ProvisionState::DeployWait => draft.mutate(
+            Effect::Provision {
+                node: node.uuid.clone(),
+                request: Box::new(ProvisionRequest::from(Verb::Deleted)),
+            },
+            restarting(node),
+        ),
+        ProvisionState::CleanFailed => fail(draft, node, "Cleaning before provisioning failed"),
+        ProvisionState::DeployFailed if wanted.is_described(detail) => {
+            let what = match wanted {
+                Deployment::Disk(_) | Deployment::LiveIso(_) => "Image provisioning failed",
+                Deployment::Custom { .. } => "Custom deploy failed",
+            };
+            fail(draft, node, what)
+        }
+        ProvisionState::Available | ProvisionState::DeployFailed => deploy(draft, wanted, node, detail),
+        other => unexpected(node, other, "available, to be deployed"),
+    }
+}
+
+/// What Ironic does at the moment for this state.
+fn running(node: &Node, restarts: bool) -> Option<Wait> {
+    match &node.provision_state {
+        ProvisionState::Cleaning | ProvisionState::CleanWait => Some(cleaning(node)),
+        ProvisionState::Deploying => Some(deploying(node)),
+        ProvisionState::DeployWait if !restarts => Some(deploying(node)),
+        ProvisionState::Deleting => Some(restarting(node)),
+        _ => None,
+    }
+}
+
+fn restarting(node: &Node) -> Wait {
+    Wait::for_node(
+        WaitReason::TearingDown,
+        format!(
+            "Ironic takes back the deployment on node {}, which is then begun anew",
+            node.uuid
+        ),
+    )
+}
+
+fn cleaning(node: &Node) -> Wait {
+    Wait::for_node(
+        WaitReason::Cleaning,
+        format!(
+            "Ironic cleans the disks of node {} before the image is written",
+            node.uuid
+        ),
+    )
+}
+
+fn deploying(node: &Node) -> Wait {
+    Wait::for_node(
+        WaitReason::Deploying,
+        format!("Ironic writes the image to node {}", node.uuid),
+    )
+}
+
+fn deploy(draft: &mut Draft<'_>, wanted: Deployment<'_>, node: &Node, detail: &NodeDetail) -> Step {
+    let secret = match (&draft.seen.pull_secret, wanted.pull_secret_name()) {
+        (_, None) => None,
+        (PullSecretView::NotLooked, Some(_)) => return Step::Look(Need::PullSecret),
+        (PullSecretView::Unusable(event, why), Some(_)) => {
+            if !draft.is_told(WaitReason::ImageAuthIncomplete) {
+                draft.note(*event, why.clone());
+            }
+            return Step::Wait(Wait::for_change(WaitReason::ImageAuthIncomplete, why.clone()));
+        }
+        (PullSecretView::Ready(secret), Some(_)) => Some(secret),
+    };
+    let ops = match instance::patch(draft.seen, &draft.status, wanted, secret, node, detail) {
+        Ok(ops) => ops,
+        Err(problem) => return draft.fail(&ErrorType::Provisioning, problem),
+    };
+    if ops.iter().any(|op| op.path == "/deploy_interface") && node.provision_state == ProvisionState::DeployFailed {
+        // Ironic changes interfaces of a node at rest only.
+        return Step::Move(ProvisioningState::Deprovisioning);
+    }
+    if !ops.is_empty() {
+        return draft.mutate_and_go_on(Effect::PatchNode {
+            node: node.uuid.clone(),
+            ops,
+        });
+    }
+    let drive = match (&draft.seen.config_drive, wanted) {
+        // Nothing is written to a disk, so that nobody would read it.
+        (_, Deployment::LiveIso(_)) => None,
+        (ConfigDriveView::NotLooked, _) => return Step::Look(Need::ConfigDrive),
+        // Not an error of the host: nothing was tried yet, and the Secret's change ends the wait.
+        (ConfigDriveView::Unusable(problem), _) => {
+            return Step::Wait(Wait::for_change(WaitReason::ConfigDriveIncomplete, problem.clone()));
+        }
+        (ConfigDriveView::Ready(drive), _) => Some((**drive).clone()),
+    };
+    match &draft.seen.validation {
+        Lookup::NotLooked => return Step::Look(Need::Validation),
+        Lookup::NotFound => {}
+        Lookup::Found(problems) if problems.is_empty() => {}
+        Lookup::Found(problems) => {
+            let message = format!("Ironic refuses the deployment: {}", problems.join("; "));
+            return draft.fail(&ErrorType::Provisioning, message);
+        }
+    }
+    // Ironic refuses to deploy a node in maintenance.
+    if node.maintenance {
+        return draft.mutate_and_go_on(Effect::ClearMaintenance {
+            node: node.uuid.clone(),
+        });
+    }
+    if !draft.is_entered() {
+        return Step::Wait(deploying(node).at_once());
+    }
+    // Served by what comes now. Removed first, or it would restart this deployment too.
+    if reboot::is_forced(draft) && reboot::is_served(draft) {
+        return Step::Again;
+    }
+    draft.note(
+        EventReason::ProvisioningStarted,
+        format!("Image provisioning started for {}", target(wanted)),
+    );
+    let steps = match wanted {
+        Deployment::Custom { method, .. } => vec![DeployStep {
+            interface: "deploy".to_owned(),
+            step: method.to_owned(),
+            args: serde_json::Map::new(),
+            // In place of the step that writes the image.
+            priority: 80,
+        }],
+        Deployment::Disk(_) | Deployment::LiveIso(_) => Vec::new(),
+    };
+    let request = ProvisionRequest {
+        configdrive: drive,
+        deploy_steps: steps,
+        ..ProvisionRequest::from(Verb::Active)
+    };
+    draft.mutate(
+        Effect::Provision {
+            node: node.uuid.clone(),
+            request: Box::new(request),
+        },
+        deploying(node),
+    )
+}
+
+fn complete(draft: &mut Draft<'_>, deployed: Deployment<'_>) -> Step {
+    if reboot::is_served(draft) {
+        return Step::Again; // or the host would be rebooted next
+    }
+    draft.clear_error(OperationalStatus::Ok);
+    draft.status.provisioning.image.clone_from(&draft.spec().image);
+    draft
+        .status
+        .provisioning
+        .custom_deploy
+        .clone_from(&draft.spec().custom_deploy);
+    draft.status.error_count = 0;
+    draft.status.provisioning_fail_count = 0;
+    draft.note(
+        EventReason::ProvisioningComplete,
+        format!("Image provisioning completed for {}", target(deployed)),
+    );
+    Step::Move(ProvisioningState::Provisioned)
+}
+
+/// A failure costs its back-off, then the way back through cleaning.
+fn fail(draft: &mut Draft<'_>, node: &Node, what: &str) -> Step {
+    // Some releases of Ironic lose the reason when they power the server off after a failed step.
+    let words = node
+        .last_error
+        .as_deref()
+        .unwrap_or("Ironic gives no reason; its log and the ramdisk's may know more");
+    draft.fail(&ErrorType::Provisioning, format!("{what}: {words}"))
+}
+
+fn after_failure(draft: &mut Draft<'_>) -> Step {
+    if let Some(step) = draft.held_back(&ErrorType::Provisioning) {
+        return step;
+    }
+    draft.status.provisioning_fail_count = draft.status.provisioning_fail_count.saturating_add(1);
+    // The error stays until Ironic accepts the tear-down: that is the first progress.
+    Step::Move(ProvisioningState::Deprovisioning)
+}
+
+/// The image's URL alone where there is one: people search events for it.
+fn target(deployment: Deployment<'_>) -> String {
+    match deployment {
+        Deployment::Disk(image) | Deployment::LiveIso(image) => image.url.clone(),
+        Deployment::Custom { .. } => deployment.name(),
+    }
+}

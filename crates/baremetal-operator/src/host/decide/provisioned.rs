@@ -1,0 +1,122 @@
+//! Provisioned and externally provisioned: somebody's workload runs here. Nothing is done that nobody asked for.
+
+use metal3_api::metal3::{ErrorType, OperationalStatus, ProvisioningState};
+use metal3_ironic::{Node, ProvisionRequest, ProvisionState, Verb};
+
+use super::{power, service};
+use crate::host::draft::{Draft, Step, Verdict, locked};
+use crate::host::instance;
+use crate::host::plan::{Effect, Wait, WaitReason};
+
+pub(super) fn provisioned(draft: &mut Draft<'_>) -> Step {
+    if *draft.state() == ProvisioningState::ExternallyProvisioned && !draft.spec().externally_provisioned {
+        if let Some(image) = draft.spec().wanted_image() {
+            draft.status.provisioning.image = Some(image.clone());
+        }
+        if draft.spec().custom_deploy.is_some() {
+            draft
+                .status
+                .provisioning
+                .custom_deploy
+                .clone_from(&draft.spec().custom_deploy);
+        }
+        return Step::Move(ProvisioningState::Provisioned);
+    }
+    if *draft.state() == ProvisioningState::Provisioned && instance::is_cancelled(draft.spec(), &draft.status) {
+        return Step::Move(ProvisioningState::Deprovisioning);
+    }
+    match adopt(draft) {
+        Step::Continue => {}
+        step => return step,
+    }
+    match service::under_way(draft) {
+        Step::Continue => power::follow(draft),
+        step => step,
+    }
+}
+
+/// A node that Ironic lost and that was enrolled again is taken over as it runs: no image is written, no power changed.
+pub(super) fn adopt(draft: &mut Draft<'_>) -> Step {
+    let Some(node) = draft.known() else {
+        return Step::Continue;
+    };
+    let state = &node.provision_state;
+    if *state == ProvisionState::Adopting {
+        return Step::Wait(adopting(node));
+    }
+    if is_taken_over(node) {
+        if draft.status.error_type == Some(ErrorType::ProvisionedRegistration) {
+            draft.clear_error(OperationalStatus::Ok);
+            draft.status.error_count = 0;
+        }
+        return Step::Continue;
+    }
+    // The flag may be set on a host that was used before; one that we deployed has no business there.
+    let is_free = *state == ProvisionState::Available && *draft.state() == ProvisioningState::ExternallyProvisioned;
+    if is_free
+        || matches!(
+            state,
+            ProvisionState::Manageable | ProvisionState::AdoptFailed | ProvisionState::Active
+        )
+    {
+        return take_over(draft);
+    }
+    // Whatever else Ironic does with the node: the host runs, and power is all there is to follow.
+    Step::Continue
+}
+
+/// Maintenance that somebody set by hand would keep Ironic from following the power state.
+fn is_taken_over(node: &Node) -> bool {
+    node.provision_state == ProvisionState::Active && (!node.maintenance || node.fault.is_some())
+}
+
+fn take_over(draft: &mut Draft<'_>) -> Step {
+    let (node, _) = match draft.live() {
+        Ok(node) => node,
+        Err(step) => return step,
+    };
+    if let Some(holder) = &node.reservation {
+        return Step::Wait(locked(node, holder));
+    }
+    let state = &node.provision_state;
+    if *state == ProvisionState::Manageable {
+        return start(draft, node, Verb::Adopt);
+    }
+    if *state == ProvisionState::Available {
+        return start(draft, node, Verb::Manage);
+    }
+    if *state == ProvisionState::AdoptFailed {
+        let words = node.last_error.as_deref().unwrap_or("Ironic gives no reason");
+        let message = format!("Host adoption failed: {words}");
+        return match draft.failure(&ErrorType::ProvisionedRegistration, message) {
+            Verdict::Hold(step) => step,
+            Verdict::Retry => start(draft, node, Verb::Adopt),
+        };
+    }
+    if *state == ProvisionState::Active && !is_taken_over(node) {
+        return draft.mutate_and_go_on(Effect::ClearMaintenance {
+            node: node.uuid.clone(),
+        });
+    }
+    Step::Continue
+}
+
+fn start(draft: &mut Draft<'_>, node: &Node, verb: Verb) -> Step {
+    if let Some(step) = draft.held_back(&ErrorType::ProvisionedRegistration) {
+        return step;
+    }
+    draft.mutate(
+        Effect::Provision {
+            node: node.uuid.clone(),
+            request: Box::new(ProvisionRequest::from(verb)),
+        },
+        adopting(node),
+    )
+}
+
+fn adopting(node: &Node) -> Wait {
+    Wait::for_node(
+        WaitReason::Adopting,
+        format!("Ironic adopts node {} as it runs", node.uuid),
+    )
+}

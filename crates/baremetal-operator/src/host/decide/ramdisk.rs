@@ -1,0 +1,222 @@
+//! The ramdisk that is built for one host, where somebody builds them: asked for by a PreprovisioningImage of the host's
+//! name, waited for where the next thing to happen starts it, and told to Ironic.
+
+use std::time::Duration;
+
+use metal3_api::condition::ConditionStatus;
+use metal3_api::metal3::names::finalizer;
+use metal3_api::metal3::{
+    BareMetalHost, CleaningMode, ErrorType, InspectionMode, OperationalStatus, PreprovisioningImage,
+    PreprovisioningImageSpec, PreprovisioningImageStatus, ProvisioningState, RamdiskFormat,
+};
+use metal3_bmc::BmcAddress;
+use metal3_ironic::ProvisionState;
+use metal3_runtime::conditions;
+
+use crate::host::draft::{Draft, Step, Verdict};
+use crate::host::node_spec;
+use crate::host::observed::{Lookup, NetworkDataView};
+use crate::host::plan::{Effect, Need, Wait, WaitReason};
+
+/// Every change of the image wakes the host; this is the net.
+const RECHECK: Duration = Duration::from_secs(300);
+
+/// What the node is to start its ramdisk from.
+#[derive(Clone, Debug, PartialEq)]
+pub(in crate::host) enum Ramdisk {
+    /// The operator's own settings.
+    Configured,
+    /// Whatever it has: none is needed now, or none is there yet.
+    AsItIs,
+    /// One that was built.
+    Built(Box<PreprovisioningImageStatus>),
+}
+
+/// Whether the node agrees with the image, as far as is known without a look.
+pub(super) fn is_settled(draft: &Draft<'_>, address: Option<&BmcAddress>) -> bool {
+    let is_used = address.is_none_or(|address| formats(draft, address).is_some());
+    !draft.seen.settings.builds_ramdisks || !is_used || draft.seen.memory.ramdisk.is_some()
+}
+
+/// The ramdisk for what the host does now.
+pub(super) fn wanted(draft: &mut Draft<'_>, address: &BmcAddress) -> Result<Ramdisk, Step> {
+    if !draft.seen.settings.builds_ramdisks {
+        return Ok(Ramdisk::Configured);
+    }
+    let Some(accept_formats) = formats(draft, address) else {
+        return Ok(Ramdisk::AsItIs);
+    };
+    let spec = PreprovisioningImageSpec {
+        network_data_name: draft.spec().preprovisioning_network_data_name.clone(),
+        architecture: node_spec::architecture(draft.spec(), &draft.status, &draft.seen.settings).to_owned(),
+        accept_formats,
+    };
+    let image = match &draft.seen.ramdisk {
+        Lookup::NotLooked => return Err(Step::Look(Need::Ramdisk)),
+        Lookup::NotFound => return Err(write(draft, spec)),
+        Lookup::Found(image) => image,
+    };
+    let is_going = image.metadata.deletion_timestamp.is_some();
+    let is_held = image
+        .metadata
+        .finalizers
+        .iter()
+        .flatten()
+        .any(|f| f == finalizer::PREPROVISIONING_IMAGE_OF_HOST);
+    if !is_going && !is_current(&draft.seen.host, image, &spec) {
+        return Err(write(draft, spec));
+    }
+    let version = if spec.network_data_name.is_empty() {
+        None
+    } else {
+        match &draft.seen.network_data {
+            NetworkDataView::NotLooked { version: None } => return Err(Step::Look(Need::NetworkData)),
+            known => known.version(),
+        }
+    };
+    let problem = if is_going && !is_held {
+        "it is being deleted".to_owned()
+    } else {
+        match unavailable(image, &spec, version) {
+            None => {
+                let status = image.status.clone().unwrap_or_default();
+                return Ok(Ramdisk::Built(Box::new(status)));
+            }
+            Some(problem) => problem,
+        }
+    };
+    if !is_needed(draft) {
+        return Ok(Ramdisk::AsItIs);
+    }
+    if let Some(error) = failed(image) {
+        let message = format!("The ramdisk for this host cannot be built: {error}");
+        return Err(match draft.failure(&ErrorType::Registration, message.clone()) {
+            Verdict::Hold(step) => step,
+            Verdict::Retry => draft.fail(&ErrorType::Registration, message),
+        });
+    }
+    let metadata = &draft.seen.host.metadata;
+    Err(Step::Wait(Wait::for_time(
+        WaitReason::RamdiskBuilding,
+        RECHECK,
+        format!(
+            "PreprovisioningImage {}/{} is not ready: {problem}; the host goes on when it is",
+            metadata.namespace.as_deref().unwrap_or_default(),
+            metadata.name.as_deref().unwrap_or_default()
+        ),
+    )))
+}
+
+/// What the host can boot, the preferred one first; `None` where it starts no ramdisk, so that none is asked for.
+fn formats(draft: &Draft<'_>, address: &BmcAddress) -> Option<Vec<RamdiskFormat>> {
+    let spec = draft.spec();
+    let is_out_of_use = match draft.state() {
+        ProvisioningState::None
+        | ProvisioningState::Unmanaged
+        | ProvisioningState::Registering
+        | ProvisioningState::PoweringOffBeforeDelete
+        | ProvisioningState::Deleting => true,
+        ProvisioningState::Provisioned | ProvisioningState::ExternallyProvisioned => {
+            draft.status.operational_status != OperationalStatus::Servicing
+        }
+        ProvisioningState::Deprovisioning => spec.automated_cleaning_mode == CleaningMode::Disabled,
+        ProvisioningState::Inspecting => spec.inspection_mode == Some(InspectionMode::Fast),
+        ProvisioningState::MatchProfile
+        | ProvisioningState::Preparing
+        | ProvisioningState::Ready
+        | ProvisioningState::Available
+        | ProvisioningState::Provisioning
+        | ProvisioningState::Other(_) => false,
+    };
+    if is_out_of_use {
+        return None;
+    }
+    Some(if address.access().supports_iso() {
+        vec![RamdiskFormat::Iso, RamdiskFormat::Initrd]
+    } else {
+        vec![RamdiskFormat::Initrd]
+    })
+}
+
+/// What comes next starts the ramdisk.
+fn is_needed(draft: &Draft<'_>) -> bool {
+    // What runs was started from something, and its end is not missed for an image.
+    let is_running = draft.known().is_some_and(|node| {
+        matches!(
+            node.provision_state,
+            ProvisionState::Inspecting
+                | ProvisionState::InspectWait
+                | ProvisionState::Cleaning
+                | ProvisionState::CleanWait
+                | ProvisionState::Deleting
+                | ProvisionState::Servicing
+                | ProvisionState::ServiceWait
+        )
+    });
+    !is_running
+        && matches!(
+            draft.state(),
+            ProvisioningState::Inspecting
+                | ProvisioningState::Preparing
+                | ProvisioningState::Deprovisioning
+                | ProvisioningState::Provisioned
+                | ProvisioningState::ExternallyProvisioned
+        )
+}
+
+fn write(draft: &mut Draft<'_>, spec: PreprovisioningImageSpec) -> Step {
+    draft.effects.push(Effect::WriteRamdisk(Box::new(spec)));
+    Step::Again
+}
+
+/// The image asks for what the host needs now, and carries our marks and the host's labels.
+fn is_current(host: &BareMetalHost, image: &PreprovisioningImage, spec: &PreprovisioningImageSpec) -> bool {
+    let labels = host.metadata.labels.iter().flatten();
+    let has_labels = labels
+        .into_iter()
+        .all(|(key, value)| image.metadata.labels.as_ref().and_then(|l| l.get(key)) == Some(value));
+    let finalizers = image.metadata.finalizers.iter().flatten();
+    let has_finalizer = finalizers
+        .into_iter()
+        .any(|f| f == finalizer::PREPROVISIONING_IMAGE_OF_HOST);
+    image.spec == *spec && has_labels && has_finalizer
+}
+
+fn failed(image: &PreprovisioningImage) -> Option<&str> {
+    let conditions = &image.status.as_ref()?.conditions;
+    conditions::get(conditions, "Error")
+        .filter(|c| c.status == ConditionStatus::True)
+        .map(|c| c.message.as_str())
+}
+
+/// Why the image cannot be used yet.
+fn unavailable(
+    image: &PreprovisioningImage,
+    spec: &PreprovisioningImageSpec,
+    network_data_version: Option<&str>,
+) -> Option<String> {
+    let Some(status) = &image.status else {
+        return Some("nobody has taken it up; is there an image builder?".to_owned());
+    };
+    if let Some(error) = failed(image) {
+        return Some(error.to_owned());
+    }
+    if status.architecture != spec.architecture {
+        return Some(format!("it is for architecture {:?}", status.architecture));
+    }
+    if status
+        .format
+        .as_ref()
+        .is_none_or(|format| !spec.accept_formats.contains(format))
+    {
+        return Some("it has no format that this host can boot".to_owned());
+    }
+    let network = &status.network_data;
+    let is_current = spec.network_data_name.is_empty() || Some(network.version.as_str()) == network_data_version;
+    if network.name != spec.network_data_name || !is_current {
+        return Some("it was built with other network data".to_owned());
+    }
+    let is_ready = conditions::get(&status.conditions, "Ready")
+        .is_some_and(|c| c.status == ConditionStatus::True && c.observed_generation == image.metadata.generation);
+    (!is_ready).then(|| "it is being built".to_owned())
+}

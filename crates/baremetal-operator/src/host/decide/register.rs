@@ -1,0 +1,353 @@
+//! Every managed host passes here before its state is asked: is there a node, does it know the right BMC, is it configured?
+//!
+//! A host at rest whose node is listed, whose Secret has the known version and whose specification was not edited
+//! passes without a single call.
+
+mod credentials;
+mod support;
+
+use metal3_api::metal3::{ErrorType, ProvisioningState};
+use metal3_bmc::BmcAddress;
+use metal3_ironic::{CreateNode, Node, PatchOp, ProvisionRequest, ProvisionState, Verb};
+
+use self::credentials::{Secret, accepted, credentials, is_new, is_tried_only, try_credentials};
+use self::support::unsupported;
+use super::network_data;
+use super::outage::outage;
+use super::ports;
+use super::ramdisk::{self, Ramdisk};
+use crate::host::conditions;
+use crate::host::draft::{Draft, Step, Verdict, locked, node_name};
+use crate::host::node_spec::{self, Target};
+use crate::host::observed::{Lookup, NodeView, SecretView};
+use crate::host::plan::{Effect, EventReason, Need, Wait, WaitReason};
+
+/// `Continue` when the state may be asked.
+pub(super) fn ensure_registered(draft: &mut Draft<'_>) -> Step {
+    draft.is_configured = false;
+    match draft.state() {
+        ProvisioningState::None | ProvisioningState::Unmanaged | ProvisioningState::Deleting => {
+            draft.is_configured = true; // there is nothing to configure
+            return Step::Continue;
+        }
+        ProvisioningState::MatchProfile | ProvisioningState::Other(_) => return Step::Continue,
+        ProvisioningState::Registering
+        | ProvisioningState::Inspecting
+        | ProvisioningState::Preparing
+        | ProvisioningState::Ready
+        | ProvisioningState::Available
+        | ProvisioningState::Provisioning
+        | ProvisioningState::Provisioned
+        | ProvisioningState::ExternallyProvisioned
+        | ProvisioningState::Deprovisioning
+        | ProvisioningState::PoweringOffBeforeDelete => {}
+    }
+    if is_settled(draft) {
+        draft.is_configured = true;
+        return Step::Continue;
+    }
+    let address = match BmcAddress::parse(&draft.spec().bmc.address) {
+        Ok(address) => address,
+        Err(error) if draft.is_deleting() => {
+            // Nothing of such a host can be reached; its deletion must not depend on it.
+            tracing::debug!(%error, "deleting a host with an unusable BMC address");
+            return Step::Continue;
+        }
+        Err(error) => {
+            return draft.refuse(
+                ErrorType::Registration,
+                WaitReason::InvalidBMCDetails,
+                EventReason::BMCCredentialError,
+                format!("spec.bmc.address: {error}"),
+            );
+        }
+    };
+    let secret = match credentials(draft) {
+        Ok(Some(secret)) => secret,
+        Ok(None) => return Step::Continue,
+        Err(step) => return step,
+    };
+    if let Some(problem) = unsupported(draft, &address) {
+        if draft.is_deleting() {
+            return Step::Continue; // what is left to do needs none of it
+        }
+        return draft.refuse(
+            ErrorType::Registration,
+            WaitReason::Unsupported,
+            EventReason::RegistrationError,
+            problem,
+        );
+    }
+    with_node(draft, &address, secret)
+}
+
+/// Nothing about the registration can have changed since the status was stored.
+fn is_settled(draft: &Draft<'_>) -> bool {
+    if draft.is_edited()
+        || conditions::confirmed(&draft.status.conditions) != draft.seen.host.metadata.generation
+        || draft.has_new_credentials()
+        || !network_data::is_settled(draft)
+        || !ramdisk::is_settled(draft, BmcAddress::parse(&draft.spec().bmc.address).ok().as_ref())
+        || *draft.state() == ProvisioningState::Registering
+        || draft.status.error_type == Some(ErrorType::Registration)
+        || draft.status.good_credentials != draft.status.tried_credentials
+    {
+        return false;
+    }
+    let version_is_known = match &draft.seen.secret {
+        SecretView::NotLooked { version } => {
+            version.as_ref() == Some(&draft.status.good_credentials.credentials_version)
+        }
+        SecretView::Found(found) => found.version == draft.status.good_credentials.credentials_version,
+        SecretView::Missing | SecretView::Invalid(_) => false,
+    };
+    version_is_known
+        && match &draft.seen.node {
+            // A host at rest does not need Ironic; the others say themselves that they wait for it.
+            NodeView::Unknown { .. } => !draft.status.provisioning.id.is_empty(),
+            NodeView::Listed(node) | NodeView::Live(node) => {
+                node.uuid == draft.status.provisioning.id
+                    && !matches!(node.provision_state, ProvisionState::Enroll | ProvisionState::Verifying)
+            }
+            NodeView::Unlisted | NodeView::Gone => false,
+        }
+}
+
+fn with_node(draft: &mut Draft<'_>, address: &BmcAddress, secret: Secret<'_>) -> Step {
+    match &draft.seen.node {
+        NodeView::Unknown { cause } => Step::Wait(outage(cause.as_ref())),
+        // Nothing about it can be changed now, and what it is tried with is known.
+        NodeView::Listed(node)
+            if node.provision_state == ProvisionState::Verifying && node.uuid == draft.status.provisioning.id =>
+        {
+            Step::Wait(verifying(draft, node))
+        }
+        NodeView::Listed(node) if node.reservation.is_some() => {
+            Step::Wait(locked(node, node.reservation.as_deref().unwrap_or_default()))
+        }
+        NodeView::Unlisted | NodeView::Listed(_) => Step::Look(Need::LiveNode),
+        NodeView::Gone => {
+            let Some(found) = secret.found else {
+                return Step::Look(Need::Credentials);
+            };
+            // One that is built is given to the node when it is there.
+            let ramdisk = if draft.seen.settings.builds_ramdisks {
+                Ramdisk::AsItIs
+            } else {
+                Ramdisk::Configured
+            };
+            let body = node_spec::create(&target(draft, address, &ramdisk), &found.credentials());
+            enrol(draft, body, &secret)
+        }
+        NodeView::Live(node) => {
+            let Some(detail) = &node.detail else {
+                return Step::Look(Need::LiveNode);
+            };
+            let ramdisk = match ramdisk::wanted(draft, address) {
+                Ok(ramdisk) => ramdisk,
+                Err(step) => return step,
+            };
+            let target = target(draft, address, &ramdisk);
+            // Masked passwords cannot be compared: BMC access is sent whole when the Secret or a visible key changed.
+            let access = match secret.found {
+                Some(found) if is_new(draft, &secret) || node_spec::access_differs(&target, detail) => {
+                    Some(found.credentials())
+                }
+                None if node_spec::access_differs(&target, detail) => return Step::Look(Need::Credentials),
+                Some(_) | None => None,
+            };
+            let mut ops = node_spec::configure(&target, access.as_ref(), detail);
+            match network_data::configure(draft, detail) {
+                Ok(op) => ops.extend(op),
+                Err(step) => return step,
+            }
+            // Found by its identity, or by a name of older times.
+            let name = node_name(&draft.seen.host);
+            if node.name.as_ref() != Some(&name) {
+                ops.push(PatchOp::add("/name", name));
+            }
+            registered(draft, node, ops, &secret)
+        }
+    }
+}
+
+fn target<'t>(draft: &'t Draft<'_>, address: &'t BmcAddress, ramdisk: &'t Ramdisk) -> Target<'t> {
+    Target {
+        host: &draft.seen.host,
+        status: &draft.status,
+        settings: &draft.seen.settings,
+        address,
+        ramdisk,
+    }
+}
+
+fn enrol(draft: &mut Draft<'_>, body: CreateNode, secret: &Secret<'_>) -> Step {
+    // A node may stand under the boot MAC address already: with another host's name it is a mistake of the user.
+    if !draft.spec().boot_mac_address.is_empty() {
+        match &draft.seen.boot_mac_owner {
+            Lookup::NotLooked => return Step::Look(Need::BootMacOwner),
+            Lookup::NotFound => {}
+            // Nobody's: enrolled by hand or by a discovery. It becomes the host's node by its name.
+            Lookup::Found(owner) if owner.name.is_none() => {
+                let name = PatchOp::add("/name", body.name.clone());
+                return draft.mutate_and_go_on(Effect::PatchNode {
+                    node: owner.node.clone(),
+                    ops: vec![name],
+                });
+            }
+            Lookup::Found(owner) => {
+                // Else they would count as new at every look, and end the back-off each time.
+                try_credentials(draft, secret);
+                return ports::taken(draft, owner);
+            }
+        }
+    }
+    if let Some(step) = draft.held_back(&ErrorType::Registration) {
+        return step;
+    }
+    if *draft.state() != ProvisioningState::Registering {
+        draft.begin_registration();
+    }
+    try_credentials(draft, secret);
+    draft.note(EventReason::Registered, "Registered new host");
+    draft.mutate_and_go_on(Effect::CreateNode(Box::new(body)))
+}
+
+fn registered(draft: &mut Draft<'_>, node: &Node, ops: Vec<PatchOp>, secret: &Secret<'_>) -> Step {
+    draft.status.provisioning.id.clone_from(&node.uuid);
+    if let Some(holder) = &node.reservation
+        && (!ops.is_empty() || node.provision_state == ProvisionState::Enroll)
+    {
+        return Step::Wait(locked(node, holder));
+    }
+    match &node.provision_state {
+        ProvisionState::Enroll => enrolled(draft, node, ops, secret),
+        ProvisionState::Verifying => Step::Wait(verifying(draft, node)),
+        // The node cannot be patched now, and what it is doing was started with the right data.
+        ProvisionState::Cleaning
+        | ProvisionState::CleanWait
+        | ProvisionState::Deploying
+        | ProvisionState::DeployWait
+        | ProvisionState::Inspecting
+        | ProvisionState::InspectWait
+        | ProvisionState::Deleting
+        | ProvisionState::Adopting
+        | ProvisionState::Servicing
+        | ProvisionState::ServiceWait
+        | ProvisionState::Rescuing
+        | ProvisionState::RescueWait
+        | ProvisionState::Unrescuing => {
+            // Edits and new credentials stay open until it can.
+            if !is_new(draft, secret) {
+                accepted(draft, secret);
+            }
+            Step::Continue
+        }
+        ProvisionState::Manageable
+        | ProvisionState::Available
+        | ProvisionState::Active
+        | ProvisionState::DeployFailed
+        | ProvisionState::DeployHold
+        | ProvisionState::CleanFailed
+        | ProvisionState::CleanHold
+        | ProvisionState::Error
+        | ProvisionState::InspectFailed
+        | ProvisionState::AdoptFailed
+        | ProvisionState::Rescue
+        | ProvisionState::RescueFailed
+        | ProvisionState::UnrescueFailed
+        | ProvisionState::ServiceFailed
+        | ProvisionState::ServiceHold
+        | ProvisionState::Other(_) => {
+            if !ops.is_empty() {
+                try_credentials(draft, secret);
+                return draft.mutate_and_go_on(Effect::PatchNode {
+                    node: node.uuid.clone(),
+                    ops,
+                });
+            }
+            match ports::ensure(draft, node) {
+                Step::Continue => {}
+                step => return step,
+            }
+            if let Some(step) = unproven(draft, secret) {
+                return step;
+            }
+            accepted(draft, secret);
+            draft.is_configured = true;
+            Step::Continue
+        }
+    }
+}
+
+/// Ironic takes another way to the BMC on trust. Before it counts as good, the BMC is asked by it.
+fn unproven(draft: &mut Draft<'_>, secret: &Secret<'_>) -> Option<Step> {
+    if !(draft.seen.reconfigured || is_tried_only(draft, secret)) {
+        return None;
+    }
+    if let Some(step) = draft.held_back(&ErrorType::Registration) {
+        return Some(step);
+    }
+    match &draft.seen.bmc_access {
+        Lookup::NotLooked => Some(Step::Look(Need::BmcAccess)),
+        Lookup::NotFound | Lookup::Found(Ok(())) => None,
+        Lookup::Found(Err(why)) => {
+            let message = format!(
+                "The BMC at {} does not answer Ironic with the present address and credentials: {why}",
+                draft.spec().bmc.address
+            );
+            Some(match draft.failure(&ErrorType::Registration, message.clone()) {
+                Verdict::Hold(step) => step,
+                // It was asked just now.
+                Verdict::Retry => draft.fail(&ErrorType::Registration, message),
+            })
+        }
+    }
+}
+
+/// A node that Ironic has not verified: the port first (the ramdisk is found by it), then `manage`.
+fn enrolled(draft: &mut Draft<'_>, node: &Node, ops: Vec<PatchOp>, secret: &Secret<'_>) -> Step {
+    if !ops.is_empty() {
+        try_credentials(draft, secret);
+        return draft.mutate_and_go_on(Effect::PatchNode {
+            node: node.uuid.clone(),
+            ops,
+        });
+    }
+    match ports::ensure(draft, node) {
+        Step::Continue => {}
+        step => return step,
+    }
+    let fresh = is_new(draft, secret) || draft.is_edited() || draft.seen.reconfigured;
+    if let Some(error) = &node.last_error
+        && !fresh
+    {
+        let message = format!("Failed to verify the BMC at {}: {error}", draft.spec().bmc.address);
+        match draft.failure(&ErrorType::Registration, message) {
+            Verdict::Hold(step) => return step,
+            Verdict::Retry => {}
+        }
+    } else if !fresh && let Some(step) = draft.held_back(&ErrorType::Registration) {
+        return step;
+    }
+    try_credentials(draft, secret);
+    let wait = verifying(draft, node);
+    draft.mutate(
+        Effect::Provision {
+            node: node.uuid.clone(),
+            request: Box::new(ProvisionRequest::from(Verb::Manage)),
+        },
+        wait,
+    )
+}
+
+fn verifying(draft: &Draft<'_>, node: &Node) -> Wait {
+    Wait::for_node(
+        WaitReason::Verifying,
+        format!(
+            "Ironic verifies node {} with the BMC at {}",
+            node.uuid,
+            draft.spec().bmc.address
+        ),
+    )
+}

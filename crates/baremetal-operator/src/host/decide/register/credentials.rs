@@ -1,0 +1,141 @@
+//! The BMC credentials: whether they must be read, and whether Ironic has them.
+
+use metal3_api::metal3::{CredentialsStatus, ErrorType, OperationalStatus, ProvisioningState};
+use metal3_api::reference::SecretReference;
+
+use crate::host::draft::{Draft, Step};
+use crate::host::observed::{SecretFound, SecretView};
+use crate::host::plan::{Effect, EventReason, Need, WaitReason};
+
+/// What a pass knows of the credentials.
+#[derive(Clone, Copy)]
+pub struct Secret<'a> {
+    /// The Secret's version, published in the status.
+    pub version: &'a str,
+    /// User name and password; `None` while the version is the one that Ironic was given: then nobody needs to read them.
+    pub found: Option<&'a SecretFound>,
+}
+
+/// The credentials; `None` when a host that is being deleted has none.
+pub(super) fn credentials<'a>(draft: &mut Draft<'a>) -> Result<Option<Secret<'a>>, Step> {
+    let name = draft.spec().bmc.credentials_name.as_str();
+    let namespace = draft.seen.host.metadata.namespace.as_deref().unwrap_or_default();
+    if name.is_empty() {
+        if draft.is_deleting() {
+            return Ok(None);
+        }
+        return Err(draft.refuse(
+            ErrorType::Registration,
+            WaitReason::InvalidBMCDetails,
+            EventReason::BMCCredentialError,
+            "spec.bmc.credentialsName is empty: name a Secret with the keys username and password",
+        ));
+    }
+    match &draft.seen.secret {
+        SecretView::NotLooked { version: Some(version) }
+            if *version == draft.status.tried_credentials.credentials_version =>
+        {
+            Ok(Some(Secret { version, found: None }))
+        }
+        SecretView::NotLooked { .. } => Err(Step::Look(Need::Credentials)),
+        SecretView::Missing | SecretView::Invalid(_) if draft.is_deleting() => Ok(None),
+        SecretView::Missing => Err(draft.refuse(
+            ErrorType::Registration,
+            WaitReason::SecretMissing,
+            EventReason::BMCCredentialError,
+            format!(
+                "Secret {namespace}/{name}, named by spec.bmc.credentialsName, does not exist: \
+                 create it with the keys username and password"
+            ),
+        )),
+        SecretView::Invalid(problem) => {
+            let message = format!("Secret {namespace}/{name}: {problem}");
+            Err(draft.refuse(
+                ErrorType::Registration,
+                WaitReason::InvalidBMCDetails,
+                EventReason::BMCCredentialError,
+                message,
+            ))
+        }
+        SecretView::Found(found) => {
+            if !found.claimed && !draft.is_deleting() {
+                draft.effects.push(Effect::ClaimSecret);
+                return Err(Step::Again);
+            }
+            Ok(Some(Secret {
+                version: &found.version,
+                found: Some(found),
+            }))
+        }
+    }
+}
+
+/// Whether Ironic was given other credentials, or none yet.
+pub(super) fn is_new(draft: &Draft<'_>, secret: &Secret<'_>) -> bool {
+    match (secret.found, draft.seen.memory.accepted_digest) {
+        (Some(found), Some(digest)) => digest != found.digest,
+        (Some(found), None) => draft.status.tried_credentials.credentials_version != found.version,
+        (None, _) => false,
+    }
+}
+
+/// Ironic has the present credentials, and has not been seen to reach the BMC by them. A registration proves them itself.
+pub(super) fn is_tried_only(draft: &Draft<'_>, secret: &Secret<'_>) -> bool {
+    let current = reference(draft, secret);
+    *draft.state() != ProvisioningState::Registering
+        && draft.status.tried_credentials == current
+        && draft.status.good_credentials != current
+}
+
+/// Remembers which credentials Ironic was given.
+pub(super) fn try_credentials(draft: &mut Draft<'_>, secret: &Secret<'_>) {
+    let current = reference(draft, secret);
+    if draft.status.tried_credentials != current {
+        draft.status.tried_credentials = current;
+        if *draft.state() != ProvisioningState::Registering {
+            draft.begin_registration();
+        }
+    }
+}
+
+/// The credentials were proven, or belong to a node that was proven before.
+pub(super) fn accepted(draft: &mut Draft<'_>, secret: &Secret<'_>) {
+    let current = reference(draft, secret);
+    // A Secret whose metadata alone changed has another version but the same content: nothing to tell.
+    let was_tried = draft.status.tried_credentials == current;
+    draft.status.tried_credentials = current.clone();
+    if draft.status.good_credentials != current {
+        let former = std::mem::replace(&mut draft.status.good_credentials, current);
+        if let Some(former) = former
+            .credentials
+            .filter(|f| f.name != draft.spec().bmc.credentials_name)
+        {
+            draft.effects.push(Effect::ReleaseFormerSecret(former.name));
+        }
+        if was_tried {
+            draft.note(EventReason::BMCAccessValidated, "Verified access to BMC");
+        }
+    }
+    if draft.status.error_type == Some(ErrorType::Registration) {
+        draft.clear_error(OperationalStatus::Ok);
+        draft.status.error_count = 0;
+    }
+    if draft.status.operational_status == OperationalStatus::None
+        || draft.status.operational_status == OperationalStatus::Discovered
+    {
+        draft.status.operational_status = OperationalStatus::Ok;
+    }
+    if *draft.state() != ProvisioningState::Registering {
+        draft.end_registration();
+    }
+}
+
+fn reference(draft: &Draft<'_>, secret: &Secret<'_>) -> CredentialsStatus {
+    CredentialsStatus {
+        credentials: Some(SecretReference {
+            name: draft.spec().bmc.credentials_name.clone(),
+            namespace: draft.seen.host.metadata.namespace.clone().unwrap_or_default(),
+        }),
+        credentials_version: secret.version.to_owned(),
+    }
+}

@@ -1,0 +1,71 @@
+//! The status of a host that came from another cluster: it is in an annotation there, because the object was created
+//! without one here. Taken over as it is, so that a server at work is adopted and not set up anew.
+
+use metal3_api::metal3::names::annotation;
+use metal3_api::metal3::{ErrorType, HardwareDetails};
+
+use crate::host::annotations;
+use crate::host::conditions::WAITING;
+use crate::host::draft::{Draft, Step, seconds};
+use crate::host::observed::Lookup;
+use crate::host::plan::{EventReason, Need, Wait, WaitReason};
+
+/// `Continue` where nothing is to be restored.
+pub(super) fn restore(draft: &mut Draft<'_>) -> Step {
+    let Some(text) = annotations::value(&draft.seen.host, annotation::STATUS) else {
+        return Step::Continue;
+    };
+    if draft.status.last_updated.is_some() {
+        // Restored by now, or of no use: there is a status.
+        draft.remove_annotation(annotation::STATUS);
+        return Step::Again;
+    }
+    match annotations::status(text) {
+        Ok(Some(restored)) => {
+            let hardware = match &draft.seen.hardware_data {
+                Lookup::NotLooked => return Step::Look(Need::HardwareData),
+                Lookup::NotFound => None,
+                Lookup::Found(details) => Some(Box::new(HardwareDetails::clone(details))),
+            };
+            draft.status = restored;
+            if hardware.is_some() {
+                draft.status.hardware = hardware;
+            }
+            draft.status.last_updated.get_or_insert_with(|| seconds(draft.now));
+            // They speak of another object's generations and of what kept the host there.
+            draft.status.conditions.retain(|condition| condition.type_ != WAITING);
+            for condition in &mut draft.status.conditions {
+                condition.observed_generation = None;
+            }
+            // Stored before the annotation goes: it is all there is until then.
+            let wait = Wait::for_change(WaitReason::InvalidAnnotation, "the status is taken over").at_once();
+            Step::Wait(Wait {
+                is_shown: false,
+                ..wait
+            })
+        }
+        Ok(None) => {
+            draft.remove_annotation(annotation::STATUS);
+            Step::Again
+        }
+        // What such a host runs is not known: a deletion only takes it out of Ironic.
+        Err(_) if draft.is_deleting() => Step::Continue,
+        Err(error) => draft.refuse(
+            ErrorType::Registration,
+            WaitReason::InvalidAnnotation,
+            EventReason::RegistrationError,
+            format!(
+                "annotation {}: {error}; nothing is done with this host, because it may be at work: mend the annotation, \
+                 or remove it to have the host set up as a new one",
+                annotation::STATUS
+            ),
+        ),
+    }
+}
+
+/// The host still waits for a status that can be read. Its `lastUpdated` stays empty until then, because that is what
+/// says that nothing was restored yet.
+pub(in crate::host) fn is_pending(host: &metal3_api::metal3::BareMetalHost) -> bool {
+    host.status.as_ref().is_none_or(|status| status.last_updated.is_none())
+        && annotations::value(host, annotation::STATUS).is_some_and(|text| annotations::status(text).is_err())
+}

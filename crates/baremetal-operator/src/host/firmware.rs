@@ -1,0 +1,325 @@
+//! What the objects beside a host ask of its firmware: HostFirmwareSettings, HostFirmwareComponents and HostUpdatePolicy, all
+//! of the host's name.
+//!
+//! Their own controllers compare and judge. Here it is only read what they found; what has to be done is compared once more
+//! with what Ironic knows, because those judgements are minutes old.
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use metal3_api::condition::{Condition, ConditionStatus};
+use metal3_api::int_or_string::IntOrString;
+use metal3_api::metal3::{
+    FirmwareComponentStatus, FirmwareUpdate, HostFirmwareComponents, HostFirmwareSettings, HostUpdatePolicy,
+    UpdatePolicy,
+};
+use metal3_ironic::Step;
+use metal3_runtime::conditions;
+use serde_json::{Map, Value, json};
+
+use super::mark;
+
+/// What one of the objects asks for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Wish {
+    /// The watch has not shown all objects yet.
+    #[default]
+    Unknown,
+    /// There is no such object, or it asks for nothing that can be done.
+    Nothing,
+    /// It was edited, and its controller has not looked at it since.
+    Unobserved,
+    /// It asks for something else than what is there.
+    Changes,
+}
+
+/// One of the objects, as far as it is kept.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Seen {
+    /// What it asks for.
+    pub wish: Wish,
+    /// `metadata.generation`, so that an edit is noticed that asks for something else again.
+    pub generation: Option<i64>,
+}
+
+/// For which of the two kinds something holds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Kinds {
+    /// HostFirmwareSettings.
+    pub settings: bool,
+    /// HostFirmwareComponents.
+    pub updates: bool,
+}
+
+impl Kinds {
+    /// Both.
+    pub const ALL: Self = Self {
+        settings: true,
+        updates: true,
+    };
+
+    /// What may change under a running operating system, at its next start.
+    pub fn on_reboot(policy: &HostUpdatePolicy) -> Self {
+        let is_on_reboot = |policy: &Option<UpdatePolicy>| *policy == Some(UpdatePolicy::OnReboot);
+        Self {
+            settings: is_on_reboot(&policy.spec.firmware_settings),
+            updates: is_on_reboot(&policy.spec.firmware_updates),
+        }
+    }
+}
+
+/// What is known without a call.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct AtHand {
+    /// HostFirmwareSettings.
+    pub settings: Seen,
+    /// HostFirmwareComponents.
+    pub updates: Seen,
+    /// Which of them the HostUpdatePolicy allows for a host that is in use.
+    pub on_reboot: Kinds,
+}
+
+impl AtHand {
+    /// Whether one of these kinds may ask for something.
+    pub fn may_ask(&self, kinds: Kinds) -> bool {
+        kinds.settings && self.settings.wish != Wish::Nothing || kinds.updates && self.updates.wish != Wish::Nothing
+    }
+
+    /// Whether the watch has shown everything.
+    pub fn is_known(&self) -> bool {
+        self.settings.wish != Wish::Unknown && self.updates.wish != Wish::Unknown
+    }
+}
+
+/// The objects themselves, read for a decision.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Objects {
+    /// BIOS settings.
+    pub settings: Option<HostFirmwareSettings>,
+    /// Firmware versions.
+    pub updates: Option<HostFirmwareComponents>,
+}
+
+/// What HostFirmwareSettings ask for.
+pub fn settings_wish(object: &HostFirmwareSettings) -> Wish {
+    let status = object.status.clone().unwrap_or_default();
+    match wish(&status.conditions, object.metadata.generation) {
+        // Its controller has not read what is there.
+        Wish::Changes if status.settings.is_empty() => Wish::Unobserved,
+        wish => wish,
+    }
+}
+
+/// What HostFirmwareComponents ask for.
+pub fn updates_wish(object: &HostFirmwareComponents) -> Wish {
+    let conditions = object.status.as_ref().map_or(&[][..], |s| &s.conditions);
+    wish(conditions, object.metadata.generation)
+}
+
+fn wish(found: &[Condition], generation: Option<i64>) -> Wish {
+    let Some(change) = conditions::get(found, "ChangeDetected") else {
+        return Wish::Nothing;
+    };
+    if change.observed_generation != generation {
+        return Wish::Unobserved;
+    }
+    let is_true = |c: &Condition| c.status == ConditionStatus::True;
+    if is_true(change) && conditions::get(found, "Valid").is_some_and(is_true) {
+        Wish::Changes
+    } else {
+        Wish::Nothing
+    }
+}
+
+/// What has to be done.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Changes {
+    /// BIOS settings with their new values.
+    settings: Vec<(String, IntOrString)>,
+    /// Components to update.
+    updates: Vec<FirmwareUpdate>,
+    /// Everything that is then applied, for the status of HostFirmwareComponents.
+    pub applied: Vec<FirmwareUpdate>,
+    generations: [Option<i64>; 2],
+    /// Something is asked for at all, done or not.
+    pub is_wanted: bool,
+}
+
+impl Changes {
+    /// Nothing has to be done.
+    pub fn is_empty(&self) -> bool {
+        self.settings.is_empty() && self.updates.is_empty()
+    }
+
+    /// Whether firmware is written, which is recorded when it is done.
+    pub fn has_updates(&self) -> bool {
+        !self.updates.is_empty()
+    }
+
+    /// A name for these changes. An edit of the objects makes other ones of them, also if it asks for the same: settings that
+    /// the BMC took without following them are not sent again for ever, but can be sent again.
+    pub fn name(&self) -> String {
+        mark::name(&json!([self.settings, self.updates, self.generations]))
+    }
+
+    /// The steps of a cleaning, or of a service.
+    pub fn steps(&self) -> Vec<Step> {
+        let step = |interface: &str, name: &str, settings: Vec<Value>| Step {
+            interface: interface.to_owned(),
+            step: name.to_owned(),
+            args: Map::from_iter([("settings".to_owned(), Value::from(settings))]),
+        };
+        let mut steps = Vec::new();
+        if !self.settings.is_empty() {
+            let settings = self
+                .settings
+                .iter()
+                .map(|(name, value)| json!({"name": name, "value": value}));
+            steps.push(step("bios", "apply_configuration", settings.collect()));
+        }
+        if !self.updates.is_empty() {
+            let updates = self
+                .updates
+                .iter()
+                .map(|u| json!({"component": u.component, "url": u.url}));
+            steps.push(step("firmware", "update", updates.collect()));
+        }
+        steps
+    }
+
+    /// Takes in BIOS settings that differ from what Ironic knows. A BMC that tells of none has none that could be set.
+    pub fn add_settings(&mut self, object: &HostFirmwareSettings, bios: &BTreeMap<String, String>) {
+        if bios.is_empty() {
+            return;
+        }
+        let wanted = object.spec.settings.iter();
+        let differs = |(name, value): &(&String, &IntOrString)| bios.get(*name) != Some(&value.to_string());
+        self.settings = wanted.filter(differs).map(|(n, v)| (n.clone(), v.clone())).collect();
+        self.generations[0] = object.metadata.generation;
+    }
+
+    /// Takes in updates that were not applied yet. They are told apart by URL.
+    pub fn add_updates(&mut self, object: &HostFirmwareComponents) {
+        let applied = object.status.as_ref().map_or(&[][..], |s| &s.updates);
+        let wanted = &object.spec.updates;
+        self.updates = wanted.iter().filter(|u| !applied.contains(u)).cloned().collect();
+        self.applied.clone_from(wanted);
+        self.generations[1] = object.metadata.generation;
+    }
+}
+
+/// A component as it is reported. Others than these have no meaning to the users of the kind.
+pub fn component(found: metal3_ironic::FirmwareComponent) -> Option<FirmwareComponentStatus> {
+    let is_known = matches!(found.component.as_str(), "bios" | "bmc") || found.component.starts_with("nic:");
+    is_known.then(|| FirmwareComponentStatus {
+        component: found.component,
+        initial_version: found.initial_version,
+        current_version: found.current_version.unwrap_or_default(),
+        last_version_flashed: found.last_version_flashed.unwrap_or_default(),
+        updated_at: found.updated_at.and_then(|at| at.parse().ok()).map(Time),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rstest::rstest;
+
+    fn settings(generation: i64, conditions: &Value, known: &Value) -> HostFirmwareSettings {
+        serde_json::from_value(
+            json!({"apiVersion": "metal3.io/v1alpha1", "kind": "HostFirmwareSettings",
+            "metadata": {"name": "h", "generation": generation}, "spec": {"settings": {"A": "On", "N": 7}},
+            "status": {"settings": known, "conditions": conditions}}),
+        )
+        .unwrap()
+    }
+
+    fn condition(kind: &str, status: &str, generation: i64) -> Value {
+        json!({"type": kind, "status": status, "reason": "Success", "message": "", "observedGeneration": generation,
+            "lastTransitionTime": "2026-01-01T00:00:00Z"})
+    }
+
+    #[rstest]
+    #[case::no_condition(json!([]), Wish::Nothing)]
+    #[case::not_compared(json!([condition("Valid", "True", 3)]), Wish::Nothing)]
+    #[case::stale(json!([condition("ChangeDetected", "True", 2), condition("Valid", "True", 2)]), Wish::Unobserved)]
+    #[case::stale_and_invalid(json!([condition("ChangeDetected", "True", 2), condition("Valid", "False", 2)]), Wish::Unobserved)]
+    #[case::invalid(json!([condition("ChangeDetected", "True", 3), condition("Valid", "False", 3)]), Wish::Nothing)]
+    #[case::unjudged(json!([condition("ChangeDetected", "True", 3)]), Wish::Nothing)]
+    #[case::same(json!([condition("ChangeDetected", "False", 3), condition("Valid", "True", 3)]), Wish::Nothing)]
+    #[case::changed(json!([condition("ChangeDetected", "True", 3), condition("Valid", "True", 3)]), Wish::Changes)]
+    fn wishes(#[case] conditions: Value, #[case] expected: Wish) {
+        assert_eq!(settings_wish(&settings(3, &conditions, &json!({"A": "Off"}))), expected);
+        let components = json!({"apiVersion": "metal3.io/v1alpha1", "kind": "HostFirmwareComponents",
+            "metadata": {"name": "h", "generation": 3}, "spec": {"updates": []}, "status": {"conditions": conditions}});
+        assert_eq!(updates_wish(&serde_json::from_value(components).unwrap()), expected);
+    }
+
+    #[test]
+    fn changes_without_known_settings_were_not_observed() {
+        let conditions = json!([condition("ChangeDetected", "True", 3), condition("Valid", "True", 3)]);
+        assert_eq!(settings_wish(&settings(3, &conditions, &json!({}))), Wish::Unobserved);
+    }
+
+    #[rstest]
+    #[case::both_differ(json!({"A": "Off", "N": "6"}), json!([{"name": "A", "value": "On"}, {"name": "N", "value": 7}]))]
+    #[case::numbers_are_compared_as_text(json!({"A": "Off", "N": "7"}), json!([{"name": "A", "value": "On"}]))]
+    #[case::one_is_not_known(json!({"A": "On"}), json!([{"name": "N", "value": 7}]))]
+    fn settings_that_differ_are_sent(#[case] bios: Value, #[case] expected: Value) {
+        let mut changes = Changes::default();
+        changes.add_settings(
+            &settings(1, &json!([]), &json!({})),
+            &serde_json::from_value(bios).unwrap(),
+        );
+        let [step] = &changes.steps()[..] else {
+            panic!("one step")
+        };
+        assert_eq!(
+            (step.interface.as_str(), step.step.as_str()),
+            ("bios", "apply_configuration")
+        );
+        assert_eq!(step.args["settings"], expected);
+    }
+
+    #[rstest]
+    #[case::same(json!({"A": "On", "N": "7"}))]
+    #[case::none_known(json!({}))]
+    fn nothing_to_set(#[case] bios: Value) {
+        let mut changes = Changes::default();
+        changes.add_settings(
+            &settings(1, &json!([]), &json!({})),
+            &serde_json::from_value(bios).unwrap(),
+        );
+        assert!(changes.is_empty() && changes.steps().is_empty());
+    }
+
+    #[test]
+    fn updates_are_told_apart_by_url() {
+        let object = json!({"apiVersion": "metal3.io/v1alpha1", "kind": "HostFirmwareComponents", "metadata": {"name": "h"},
+            "spec": {"updates": [{"component": "bios", "url": "http://f/1"}, {"component": "bmc", "url": "http://f/2"}]},
+            "status": {"updates": [{"component": "bios", "url": "http://f/1"}, {"component": "bmc", "url": "http://f/1"}]}});
+        let mut changes = Changes::default();
+        changes.add_updates(&serde_json::from_value(object).unwrap());
+        assert!(changes.has_updates() && changes.applied.len() == 2);
+        let [step] = &changes.steps()[..] else {
+            panic!("one step")
+        };
+        assert_eq!((step.interface.as_str(), step.step.as_str()), ("firmware", "update"));
+        assert_eq!(
+            step.args["settings"],
+            json!([{"component": "bmc", "url": "http://f/2"}])
+        );
+    }
+
+    #[test]
+    fn an_edit_makes_other_changes_of_the_same() {
+        let changes = |generation| {
+            let mut changes = Changes::default();
+            let bios = BTreeMap::from([("A".to_owned(), "Off".to_owned())]);
+            changes.add_settings(&settings(generation, &json!([]), &json!({})), &bios);
+            changes.name()
+        };
+        assert_eq!(changes(1), changes(1));
+        assert_ne!(changes(1), changes(2));
+    }
+}

@@ -1,0 +1,283 @@
+//! The instance on a host: what is to be deployed, when it counts as another one, and how it is described to Ironic.
+
+use metal3_api::metal3::{BareMetalHostSpec, BareMetalHostStatus, BootMode, Image};
+use metal3_ironic::{Diff, MASK, Node, NodeDetail, PatchOp};
+use serde_json::{Map, Value, json};
+
+use super::hints;
+use super::observed::{Observed, PullSecret};
+
+/// What the specification asks to be deployed.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Deployment<'a> {
+    /// An image is written to a disk.
+    Disk(&'a Image),
+    /// An ISO is booted and nothing is written.
+    LiveIso(&'a Image),
+    /// A step of the site's own ramdisk does it, with or without an image.
+    Custom {
+        /// The deploy step's name.
+        method: &'a str,
+        /// The image that is handed to the step.
+        image: Option<&'a Image>,
+    },
+}
+
+impl<'a> Deployment<'a> {
+    /// What is wanted; `None` where nothing is.
+    pub fn wanted(spec: &'a BareMetalHostSpec) -> Option<Self> {
+        let image = spec.wanted_image();
+        let method = method(spec.custom_deploy.as_ref());
+        match (method, image) {
+            (Some(method), image) => Some(Self::Custom { method, image }),
+            (None, Some(image)) if image.is_live_iso() => Some(Self::LiveIso(image)),
+            (None, Some(image)) => Some(Self::Disk(image)),
+            (None, None) => None,
+        }
+    }
+
+    /// What runs, or is taken to run, on a host that was provisioned.
+    pub fn current(spec: &'a BareMetalHostSpec, status: &'a BareMetalHostStatus) -> Option<Self> {
+        let provisioning = &status.provisioning;
+        let image = provisioning.image.as_ref().filter(|i| !i.url.is_empty());
+        match (method(provisioning.custom_deploy.as_ref()), image) {
+            (Some(method), image) => Some(Self::Custom { method, image }),
+            (None, Some(image)) if image.is_live_iso() => Some(Self::LiveIso(image)),
+            (None, Some(image)) => Some(Self::Disk(image)),
+            (None, None) => Self::wanted(spec),
+        }
+    }
+
+    /// The image, where there is one.
+    pub fn image(self) -> Option<&'a Image> {
+        match self {
+            Self::Disk(image) | Self::LiveIso(image) => Some(image),
+            Self::Custom { image, .. } => image,
+        }
+    }
+
+    /// The deploy interface that it needs; `None`: whichever Ironic has by default.
+    pub fn interface(self) -> Option<&'static str> {
+        match self {
+            Self::Disk(_) => None,
+            Self::LiveIso(_) => Some("ramdisk"),
+            Self::Custom { .. } => Some("custom-agent"),
+        }
+    }
+
+    /// The Secret with the credentials for the image's registry.
+    pub fn pull_secret_name(self) -> Option<&'a str> {
+        let image = self.image().filter(|image| image.is_oci())?;
+        Some(image.oci_auth_secret_name.as_str()).filter(|name| !name.is_empty())
+    }
+
+    /// For people: what is deployed.
+    pub fn name(self) -> String {
+        match self {
+            Self::Disk(image) | Self::LiveIso(image) => format!("image {}", image.url),
+            Self::Custom { method, image: None } => format!("custom deploy {method}"),
+            Self::Custom {
+                method,
+                image: Some(image),
+            } => format!("custom deploy {method} with image {}", image.url),
+        }
+    }
+
+    /// Why this cannot be deployed, with the field's name.
+    pub fn problem(self) -> Option<String> {
+        let image = self.image()?;
+        check_url(&image.url).and_then(|()| checksum(image).map(|_| ())).err()
+    }
+
+    /// The description in `instance_info`: every key that describes an instance, with its value or `None` where it must
+    /// not be there.
+    fn info(self, pull_secret: Option<Value>) -> Result<[(&'static str, Option<Value>); 8], String> {
+        let image = self.image();
+        let boot_iso = matches!(self, Self::LiveIso(_));
+        let image_source = image.filter(|_| !boot_iso);
+        let checksum = image_source.map(checksum).transpose()?.flatten();
+        let method = match self {
+            Self::Custom { method, .. } => Some(Value::from(method)),
+            Self::Disk(_) | Self::LiveIso(_) => None,
+        };
+        let (untyped, algorithm, digest) = match checksum {
+            None => (None, None, None),
+            // Ironic detects the algorithm of a checksum in the old field; a custom step is told all there is in the new one.
+            Some((None, value)) if method.is_none() => (Some(value.into()), None, None),
+            Some((kind, value)) => (None, kind.map(Value::from), Some(value.into())),
+        };
+        let format = image_source.and_then(|i| i.format.as_ref());
+        let url = |image: Option<&Image>| image.map(|i| Value::from(i.url.clone()));
+        Ok([
+            ("boot_iso", url(image.filter(|_| boot_iso))),
+            ("image_source", url(image_source)),
+            ("image_checksum", untyped),
+            ("image_os_hash_algo", algorithm),
+            ("image_os_hash_value", digest),
+            ("image_disk_format", format.map(|f| f.as_str().into())),
+            (PULL_SECRET, pull_secret),
+            (METHOD, method),
+        ])
+    }
+
+    /// The node was described for exactly this: a failure that it shows is one of this deployment. Any edit of the image,
+    /// also of its checksum alone, makes another one.
+    pub fn is_described(self, detail: &NodeDetail) -> bool {
+        // Ironic hides the secret, so that all there is to compare is whether there is one.
+        let secret = self.pull_secret_name().map(|_| MASK.into());
+        self.info(secret).is_ok_and(|info| {
+            info.iter().all(|(key, wanted)| {
+                let stored = detail.instance_info.get(*key).filter(|v| !v.is_null());
+                match (wanted, stored) {
+                    (Some(_), Some(_)) if *key == PULL_SECRET => true,
+                    // A step that was asked for by an operator without our mark.
+                    (Some(_), None) if *key == METHOD => detail.deploy_interface.as_deref() == self.interface(),
+                    (wanted, stored) => wanted.as_ref() == stored,
+                }
+            })
+        })
+    }
+
+    /// The node runs this. Only the URL and the deploy method count, as they do for [`is_cancelled`]: other edits of the
+    /// image do not cost a user the data on the disk.
+    pub fn runs_on(self, detail: &NodeDetail) -> bool {
+        let text = |key: &str| detail.instance_info.get(key).and_then(Value::as_str);
+        let is_custom = text(METHOD).is_some() || detail.deploy_interface.as_deref() == Some("custom-agent");
+        match self {
+            Self::Disk(image) => !is_custom && text("image_source") == Some(&image.url),
+            Self::LiveIso(image) => !is_custom && text("boot_iso") == Some(&image.url),
+            Self::Custom { method, image } => {
+                is_custom
+                    && text(METHOD).is_none_or(|stored| stored == method)
+                    && text("image_source").is_none_or(|stored| image.is_some_and(|i| i.url == stored))
+            }
+        }
+    }
+}
+
+const PULL_SECRET: &str = "image_pull_secret";
+/// Our own mark: Ironic does not tell which step a node was deployed by.
+const METHOD: &str = "metal3_deploy_method";
+
+/// The deploy method, if one is named.
+pub fn method(custom: Option<&metal3_api::metal3::CustomDeploy>) -> Option<&str> {
+    custom.map(|c| c.method.as_str()).filter(|m| !m.is_empty())
+}
+
+/// The specification no longer asks for what is, or is being, deployed. Only the URL and the deploy method count: other
+/// edits of the image do not cost a user the data on the disk.
+pub fn is_cancelled(spec: &BareMetalHostSpec, status: &BareMetalHostStatus) -> bool {
+    let wanted_url = spec.wanted_image().map(|i| i.url.as_str());
+    let deployed_url = status
+        .provisioning
+        .image
+        .as_ref()
+        .map(|i| i.url.as_str())
+        .filter(|u| !u.is_empty());
+    let deployed_method = method(status.provisioning.custom_deploy.as_ref());
+    match method(spec.custom_deploy.as_ref()) {
+        Some(method) => {
+            deployed_method.is_some_and(|d| d != method) || deployed_url.is_some_and(|d| wanted_url != Some(d))
+        }
+        None => {
+            deployed_method.is_some() || wanted_url.is_none() || deployed_url.is_some_and(|d| wanted_url != Some(d))
+        }
+    }
+}
+
+/// Algorithm and value of the checksum. Without an algorithm Ironic detects it.
+fn checksum(image: &Image) -> Result<Option<(Option<String>, String)>, String> {
+    let found = image
+        .resolve_checksum()
+        .map_err(|error| format!("spec.image: {error}"))?;
+    Ok(found.map(|c| (c.algorithm.map(|a| a.as_str().to_owned()), c.value.to_owned())))
+}
+
+/// The differences that make the node ready for the wanted deployment.
+pub fn patch(
+    seen: &Observed,
+    status: &BareMetalHostStatus,
+    deployment: Deployment<'_>,
+    secret: Option<&PullSecret>,
+    node: &Node,
+    detail: &NodeDetail,
+) -> Result<Vec<PatchOp>, String> {
+    if let Some(problem) = deployment.problem() {
+        return Err(problem);
+    }
+    let info = "/instance_info";
+    let mut diff = Diff::default();
+    let uid = seen.host.metadata.uid.clone().map(Value::from);
+    let stored = node.instance_uuid.clone().map(Value::from);
+    diff.set("", "instance_uuid", uid, stored.as_ref());
+    let capabilities = match status.provisioning.boot_mode {
+        Some(BootMode::UefiSecureBoot) => json!({"secure_boot": "true"}),
+        _ => json!({}),
+    };
+    let root_device = hints::root_device(status.provisioning.root_device_hints.as_ref());
+    let facts = [("capabilities", Some(capabilities)), ("root_device", Some(root_device))];
+    let wanted = deployment.info(secret.map(|s| s.credentials.clone().into()))?;
+    let stored = without_unknown_secret(&detail.instance_info, seen, secret);
+    diff.set_all(info, facts.into_iter().chain(wanted), &stored);
+    let interface = detail.deploy_interface.as_deref();
+    if deployment.interface().is_some() || matches!(interface, Some("ramdisk" | "custom-agent")) {
+        diff.set(
+            "",
+            "deploy_interface",
+            deployment.interface().map(Value::from),
+            interface.map(Value::from).as_ref(),
+        );
+    }
+    let settings = &seen.settings;
+    let persistent = match deployment {
+        Deployment::Disk(_) => settings.force_persistent_boot_device.as_deref(),
+        Deployment::LiveIso(_) => settings.live_iso_force_persistent_boot_device.as_deref(),
+        Deployment::Custom { .. } => return Ok(diff.into_ops()),
+    };
+    let key = "force_persistent_boot_device";
+    let persistent = persistent.unwrap_or("Default");
+    diff.set(
+        "/driver_info",
+        key,
+        Some(persistent.into()),
+        detail.driver_info.get(key),
+    );
+    Ok(diff.into_ops())
+}
+
+/// Ironic hides the secret that it has. Whether it is the present one is known only of what this process sent itself;
+/// any other is taken for absent, and sent.
+fn without_unknown_secret(
+    info: &Map<String, Value>,
+    seen: &Observed,
+    secret: Option<&PullSecret>,
+) -> Map<String, Value> {
+    let mut info = info.clone();
+    if let Some(secret) = secret
+        && seen.memory.sent_pull_secret != Some(secret.digest)
+        && info.get(PULL_SECRET).is_some_and(|v| v == MASK)
+    {
+        info.remove(PULL_SECRET);
+    }
+    info
+}
+
+/// Whether a patch hands over the registry's credentials.
+pub fn sends_pull_secret(ops: &[PatchOp]) -> bool {
+    ops.iter()
+        .any(|op| op.value.is_some() && op.path.strip_prefix("/instance_info/") == Some(PULL_SECRET))
+}
+
+/// Image locations are foreign data: what Ironic cannot fetch is refused here, with the field's name.
+fn check_url(text: &str) -> Result<(), String> {
+    const SCHEMES: [&str; 5] = ["http", "https", "ftp", "gopher", "oci"];
+    let url = url::Url::parse(text).map_err(|error| format!("spec.image.url {text:?} is not a URL: {error}"))?;
+    if SCHEMES.contains(&url.scheme()) {
+        return Ok(());
+    }
+    Err(format!(
+        "spec.image.url has scheme {:?}; it must be one of {}",
+        url.scheme(),
+        SCHEMES.join(", ")
+    ))
+}

@@ -1,0 +1,330 @@
+//! The BareMetalHost controller: observe, decide, apply, report.
+
+mod annotations;
+mod apply;
+pub mod budget;
+pub mod companions;
+mod conditions;
+mod config_drive;
+pub mod context;
+mod decide;
+mod draft;
+mod error;
+pub mod firmware;
+mod hardware;
+mod hints;
+mod instance;
+mod mark;
+mod node_spec;
+mod observe;
+pub mod observed;
+pub mod plan;
+mod pull_secret;
+pub mod queue;
+pub mod quiet;
+mod raid;
+mod report;
+pub(crate) mod text;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use kube::ResourceExt;
+use kube::runtime::controller::Action;
+use metal3_api::metal3::{BareMetalHost, BareMetalHostStatus};
+use metal3_runtime::backoff::{Backoff, random_seed};
+use metal3_runtime::error::{Class, Classified, chain};
+
+pub use self::conditions::WAITING;
+use self::context::Context;
+pub use self::decide::{decide, is_exempt, takes_slot};
+use self::error::ApplyError;
+pub use self::error::ReconcileError;
+pub use self::observe::key_of;
+use self::observed::{Lookup, NetworkDataView, Observed};
+use self::plan::{Decision, Effect, Next, Note, Plan, Wait, WaitReason, Wake};
+use crate::fleet::HostKey;
+
+/// More looks than there are things to look at, for one decision.
+const MAX_LOOKS: usize = 24;
+/// More passes than any chain of changes in Ironic needs without a wait.
+const MAX_PASSES: usize = 64;
+/// Everything is looked at again after this time, in case a change was missed. It costs no call where nothing changed.
+const NET: Duration = Duration::from_secs(30 * 60);
+/// The same for a wait on a node: the fleet view should end it long before.
+const NODE_NET: Duration = Duration::from_secs(60);
+
+/// One reconciliation: passes follow each other at once as long as nothing has to be waited for; the status is stored
+/// once, at the end.
+pub async fn reconcile(cached: Arc<BareMetalHost>, ctx: Arc<Context>) -> Result<Action, ReconcileError> {
+    let seen = observe::begin(&ctx, &cached);
+    let key = observe::key_of(&seen.host);
+    ctx.metrics.see(&key, seen.host.status.as_ref());
+    if let Some(left) = ctx.quiet.remaining(&key, &seen, ctx.clock.elapsed()) {
+        return Ok(Action::requeue(left));
+    }
+    ctx.quiet.forget(&key);
+    let answer = passes(&ctx, &key, seen).await;
+    ctx.fleet.reconciled(&key, ctx.clock.elapsed());
+    ctx.metrics.slots(ctx.fleet.occupancy());
+    ctx.metrics.upstream.reconciled(&key, answer.is_ok());
+    if let Err(ReconcileError::Observe(error::ObserveError::Kube(_))) = &answer {
+        ctx.metrics.upstream.unreadable();
+    }
+    answer
+}
+
+async fn passes(ctx: &Context, key: &HostKey, mut seen: Observed) -> Result<Action, ReconcileError> {
+    let mut stored = seen.host.status.clone();
+    let mut notes = Vec::new();
+    for _ in 0..MAX_PASSES {
+        let plan = match decide_with_looks(ctx, &mut seen).await {
+            Ok(plan) => plan,
+            Err(error) => {
+                // What the passes before did has happened.
+                report::publish(ctx, &seen.host, &notes).await;
+                return Err(error);
+            }
+        };
+        tracing::debug!(host = %seen.host_name(), state = plan.status.provisioning.state.as_str(),
+            effects = ?plan.effects, next = ?plan.next, "decided");
+        if let Err(failed) = apply_all(ctx, &mut seen, &mut stored, &plan).await {
+            ctx.memory.set(key, seen.memory.clone());
+            if failed.next == Next::Again {
+                report::publish(ctx, &seen.host, &notes).await;
+                return Ok(Action::requeue(Duration::from_millis(100)));
+            }
+            notes.extend(failed.notes);
+            return finish(ctx, key, seen, stored, &failed.status, &notes, &failed.next).await;
+        }
+        notes.extend(plan.notes);
+        seen.memory.locked_since = match &plan.next {
+            Next::Wait(wait) if wait.reason == WaitReason::NodeLocked => {
+                seen.memory.locked_since.or_else(|| Some(ctx.clock.now()))
+            }
+            Next::Wait(_) | Next::Settled | Next::Gone | Next::Again => None,
+        };
+        if plan.is_configured {
+            if let NetworkDataView::Found { version, .. } = &seen.network_data {
+                seen.memory.network_data = Some(version.clone());
+            }
+            if let Lookup::Found(image) = &seen.ramdisk {
+                seen.memory.ramdisk = image.resource_version();
+            }
+        }
+        ctx.memory.set(key, seen.memory.clone());
+        match &plan.next {
+            Next::Again => seen.carry(plan.status),
+            // The state had to be stored before what comes now.
+            Next::Wait(wait) if wait.wake == Wake::After(Duration::ZERO) => {
+                save(ctx, &mut seen, &mut stored, &plan.status)
+                    .await
+                    .map_err(ReconcileError::Report)?;
+            }
+            next => return finish(ctx, key, seen, stored, &plan.status, &notes, next).await,
+        }
+    }
+    Err(ReconcileError::Endless(MAX_PASSES))
+}
+
+async fn decide_with_looks(ctx: &Context, seen: &mut Observed) -> Result<Plan, ReconcileError> {
+    for _ in 0..MAX_LOOKS {
+        match decide(seen, ctx.clock.now()) {
+            Decision::Act(plan) => return Ok(*plan),
+            Decision::Look(need) => observe::fetch(ctx, seen, need).await?,
+        }
+    }
+    Err(ReconcileError::Endless(MAX_LOOKS))
+}
+
+/// Stops at the first effect that fails.
+async fn apply_all(
+    ctx: &Context,
+    seen: &mut Observed,
+    stored: &mut Option<BareMetalHostStatus>,
+    plan: &Plan,
+) -> Result<(), Box<report::Aftermath>> {
+    for effect in &plan.effects {
+        let applied = match effect {
+            Effect::ConfirmHost => confirm(ctx, seen, stored, plan).await,
+            effect => apply::apply(ctx, seen, effect).await,
+        };
+        if let Err(error) = applied {
+            if error.class() != Class::Stale {
+                tracing::warn!(host = %seen.host_name(), error = %chain(&error), "an effect failed");
+            }
+            ctx.fleet.doubt();
+            return Err(Box::new(report::after_failure(seen, plan, &error, ctx.clock.now())));
+        }
+        tracing::info!(host = %seen.host_name(), effect = effect.label(), "applied");
+    }
+    Ok(())
+}
+
+/// Makes sure that the host is as it was judged. Where the status changes anyway it is stored now instead of afterwards:
+/// that succeeds on the judged version only, and states the intent before the effect.
+async fn confirm(
+    ctx: &Context,
+    seen: &mut Observed,
+    stored: &mut Option<BareMetalHostStatus>,
+    plan: &Plan,
+) -> Result<(), ApplyError> {
+    let failed = |source| ApplyError::Kube {
+        effect: Effect::ConfirmHost.label(),
+        source,
+    };
+    if plan.next != Next::Again {
+        let mut intent = plan.status.clone();
+        // An error is over when Ironic accepts the next attempt, not before: cleared too early, a lock or a kill at this
+        // point would have the same failure recorded a second time, and its back-off waited out again.
+        if let Some(before) = stored.as_ref().filter(|s| s.error_type.is_some()) {
+            intent.operational_status.clone_from(&before.operational_status);
+            intent.error_type.clone_from(&before.error_type);
+            intent.error_message.clone_from(&before.error_message);
+        }
+        save(ctx, seen, stored, &intent).await.map_err(failed)?;
+    }
+    if seen.is_confirmed {
+        return Ok(());
+    }
+    apply::apply(ctx, seen, &Effect::ConfirmHost).await
+}
+
+/// Stores a status if it differs; the host is then at hand as it was stored.
+async fn save(
+    ctx: &Context,
+    seen: &mut Observed,
+    stored: &mut Option<BareMetalHostStatus>,
+    status: &BareMetalHostStatus,
+) -> Result<(), kube::Error> {
+    if let Some(host) = report::store(ctx, &seen.host, stored.as_ref(), status).await? {
+        ctx.metrics.status(&observe::key_of(&host), stored.as_ref(), status);
+        stored.clone_from(&host.status);
+        seen.host = Arc::new(host);
+        seen.stored_state = None;
+        seen.is_confirmed = true;
+    }
+    Ok(())
+}
+
+async fn finish(
+    ctx: &Context,
+    key: &HostKey,
+    mut seen: Observed,
+    mut stored: Option<BareMetalHostStatus>,
+    status: &BareMetalHostStatus,
+    notes: &[Note],
+    next: &Next,
+) -> Result<Action, ReconcileError> {
+    if *next == Next::Gone {
+        report::publish(ctx, &seen.host, notes).await;
+        forget(ctx, key, &seen.host);
+        return Ok(Action::await_change());
+    }
+    // Before the status, so that a change of the node that comes meanwhile is not missed.
+    let waits = matches!(next, Next::Wait(wait) if matches!(wait.wake, Wake::Node | Wake::NodeOr(_) | Wake::Ironic));
+    ctx.fleet.set_waiting(key, waits);
+    save(ctx, &mut seen, &mut stored, status)
+        .await
+        .map_err(ReconcileError::Report)?;
+    report::publish(ctx, &seen.host, notes).await;
+    let is_deleting = seen.host.metadata.deletion_timestamp.is_some();
+    let reason = match next {
+        Next::Wait(wait) => Some(wait.reason),
+        Next::Settled | Next::Gone | Next::Again => None,
+    };
+    ctx.metrics.upstream.waits(status, reason, is_deleting);
+    let mut again = until_next_look(ctx, key, next);
+    if let Some(left) = budget::left(status, &ctx.settings.budgets, ctx.clock.now()) {
+        // The condition has whole seconds: a moment later it is past for certain.
+        again = again.min(left + Duration::from_secs(1));
+    }
+    // A clash with somebody else's write and a failing Ironic are looked at again whatever the world looks like.
+    // What is at hand says nothing of the Secrets for the config drive and the image: their change must be looked at.
+    let is_judged_by_what_is_at_hand = |wait: &Wait| {
+        wait.wake != Wake::Ironic
+            && !matches!(
+                wait.reason,
+                WaitReason::ConfigDriveIncomplete | WaitReason::ImageAuthIncomplete
+            )
+    };
+    if matches!(next, Next::Settled) || matches!(next, Next::Wait(wait) if is_judged_by_what_is_at_hand(wait)) {
+        ctx.quiet.left(key, &seen, ctx.clock.elapsed() + again);
+    }
+    Ok(Action::requeue(again))
+}
+
+fn until_next_look(ctx: &Context, key: &HostKey, next: &Next) -> Duration {
+    let Next::Wait(wait) = next else {
+        ctx.attempts.reset(key);
+        return NET;
+    };
+    if wait.wake == Wake::Ironic {
+        return Backoff::TRANSIENT.delay(ctx.attempts.failed(key), random_seed());
+    }
+    ctx.attempts.reset(key);
+    match &wait.wake {
+        Wake::After(after) | Wake::NodeOr(after) => *after,
+        // It is called when its turn comes.
+        Wake::Node if wait.reason == WaitReason::Queued => NET,
+        Wake::Node => NODE_NET,
+        Wake::Change | Wake::Ironic => NET,
+    }
+}
+
+/// The host is gone from our side: so is everything remembered of it, but that our finalizer is off. A cache that lags
+/// behind would have the host enrolled again otherwise; [`vanished`] forgets that as well.
+pub fn forget(ctx: &Context, key: &HostKey, host: &BareMetalHost) {
+    ctx.fleet.forget(key);
+    ctx.memory.forget(key);
+    ctx.quiet.forget(key);
+    ctx.attempts.reset(key);
+    ctx.secrets
+        .remove_owner(&kube::runtime::reflector::ObjectRef::from_obj(host));
+    ctx.metrics.forget(key);
+}
+
+/// The ramdisk that is built for a host has changed: the host looks at it again.
+pub fn ramdisk_changed(ctx: &Context, key: &HostKey) {
+    let mut memory = ctx.memory.get(key);
+    memory.ramdisk = None;
+    ctx.memory.set(key, memory);
+    ctx.quiet.forget(key);
+}
+
+/// The cache does not show the host any more.
+pub fn vanished(ctx: &Context, namespace: &str, name: &str) {
+    ctx.written.forget(namespace, name);
+}
+
+/// What to do when a reconciliation failed as a whole.
+pub fn on_error(host: &BareMetalHost, error: &ReconcileError, ctx: &Context) -> Action {
+    let key = observe::key_of(host);
+    let class = error.class();
+    if class == Class::Stale {
+        tracing::debug!(host = %format_args!("{}/{}", key.namespace, key.name), "the host changed meanwhile; looking again");
+        return Action::requeue(Duration::from_millis(50));
+    }
+    let attempt = ctx.attempts.failed(&key);
+    tracing::warn!(host = %format_args!("{}/{}", key.namespace, key.name), error = %chain(error), "reconciliation failed");
+    Action::requeue(Backoff::TRANSIENT.delay(attempt, random_seed()))
+}
+
+impl Observed {
+    fn host_name(&self) -> String {
+        let metadata = &self.host.metadata;
+        format!(
+            "{}/{}",
+            metadata.namespace.as_deref().unwrap_or_default(),
+            metadata.name.as_deref().unwrap_or_default()
+        )
+    }
+
+    /// Goes into the next pass with the status that the last one arrived at.
+    fn carry(&mut self, status: BareMetalHostStatus) {
+        let mut host = (*self.host).clone();
+        let stored = host.status.replace(status).unwrap_or_default();
+        self.stored_state.get_or_insert(stored.provisioning.state);
+        self.host = Arc::new(host);
+    }
+}

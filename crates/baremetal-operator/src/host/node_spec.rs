@@ -1,0 +1,272 @@
+//! What the host's node in Ironic should look like: the request that creates it and the differences of one that exists.
+
+use metal3_api::metal3::{
+    BareMetalHost, BareMetalHostSpec, BareMetalHostStatus, BootMode, CleaningMode, InspectionMode, ProvisioningState,
+    RamdiskFormat,
+};
+use metal3_bmc::{BmcAddress, Credentials};
+use metal3_ironic::{CreateNode, Diff, Fields, MASK, NodeDetail, PatchOp};
+use serde_json::Value;
+
+use super::decide::Ramdisk;
+use super::draft::node_name;
+use super::instance::Deployment;
+use crate::settings::HostSettings;
+
+/// Everything that the node's description follows from.
+pub struct Target<'a> {
+    /// The host.
+    pub host: &'a BareMetalHost,
+    /// Its status in the making: boot mode and architecture come from there.
+    pub status: &'a BareMetalHostStatus,
+    /// The operator's settings.
+    pub settings: &'a HostSettings,
+    /// The parsed BMC address.
+    pub address: &'a BmcAddress,
+    /// What its ramdisk is started from.
+    pub ramdisk: &'a Ramdisk,
+}
+
+const ARCHITECTURE: &str = "cpu_arch";
+const CAPABILITIES: &str = "capabilities";
+const DEPLOY_KEYS: [&str; 4] = ["deploy_kernel", "deploy_ramdisk", "deploy_iso", "kernel_append_params"];
+
+impl Target<'_> {
+    fn architecture(&self) -> &str {
+        architecture(&self.host.spec, self.status, self.settings)
+    }
+
+    fn capability(&self) -> &'static str {
+        match self.status.provisioning.boot_mode.as_ref() {
+            Some(BootMode::UefiSecureBoot) => "boot_mode:uefi,secure_boot:true",
+            Some(BootMode::Legacy) => "boot_mode:bios",
+            Some(BootMode::Uefi | BootMode::Other(_)) | None => "boot_mode:uefi",
+        }
+    }
+
+    fn cleans(&self) -> bool {
+        self.host.spec.automated_cleaning_mode != CleaningMode::Disabled
+    }
+
+    /// Where the ramdisk is started from; nothing where that stays as it is: then Ironic's own configuration may count.
+    fn deploy_images(&self) -> Option<[(&'static str, Option<Value>); 4]> {
+        let [kernel, ramdisk, iso, params] = DEPLOY_KEYS;
+        let from_iso = |url: &str| [(kernel, None), (ramdisk, None), (iso, Some(url.into())), (params, None)];
+        let from_ramdisk = |k: &str, r: &str, extra: &str| {
+            let extra = (!extra.is_empty()).then(|| Value::from(format!("%default% {extra}")));
+            [
+                (kernel, Some(k.into())),
+                (ramdisk, Some(r.into())),
+                (iso, None),
+                (params, extra),
+            ]
+        };
+        let images = &self.settings.deploy_images;
+        let supports_iso = self.address.access().supports_iso();
+        match self.ramdisk {
+            Ramdisk::AsItIs => None,
+            Ramdisk::Configured => match (&images.iso, &images.kernel, &images.ramdisk) {
+                (Some(url), _, _) if supports_iso => Some(from_iso(url)),
+                (_, Some(k), Some(r)) => Some(from_ramdisk(k, r, "")),
+                _ => None,
+            },
+            Ramdisk::Built(built) if built.format == Some(RamdiskFormat::Iso) => {
+                supports_iso.then(|| from_iso(&built.image_url))
+            }
+            Ramdisk::Built(built) => {
+                let own = Some(&built.kernel_url).filter(|url| !url.is_empty());
+                let kernel = own.or(images.kernel.as_ref())?;
+                Some(from_ramdisk(kernel, &built.image_url, &built.extra_kernel_params))
+            }
+        }
+    }
+
+    fn access_info(&self, credentials: &Credentials) -> Fields {
+        let mut info: Fields = self
+            .address
+            .driver_info(credentials, self.host.spec.bmc.disable_certificate_verification)
+            .into();
+        // By the address as it is written: what a name stands for may change with every look.
+        if let Some(url) = self.settings.external_url_v6.as_ref()
+            && self.address.ip().is_some_and(|ip| ip.is_ipv6())
+        {
+            info.insert("external_http_url".to_owned(), url.clone().into());
+        }
+        info
+    }
+
+    /// What a host that runs already is taken over with.
+    fn deploy_interface(&self) -> Option<&'static str> {
+        match self.status.provisioning.state {
+            ProvisioningState::Provisioned | ProvisioningState::ExternallyProvisioned => {
+                Deployment::current(&self.host.spec, self.status)?.interface()
+            }
+            _ => None,
+        }
+    }
+}
+
+/// The host's architecture: as it says, as was found, or the operator's own.
+pub fn architecture<'a>(
+    spec: &'a BareMetalHostSpec,
+    status: &'a BareMetalHostStatus,
+    settings: &'a HostSettings,
+) -> &'a str {
+    let inspected = status.hardware.as_ref().map_or("", |h| h.cpu.arch.as_str());
+    [spec.architecture.as_str(), inspected]
+        .into_iter()
+        .find(|a| !a.is_empty())
+        .unwrap_or(settings.default_architecture)
+}
+
+/// Who inspects: the ramdisk, or the BMC itself.
+pub fn inspect_interface(spec: &BareMetalHostSpec, address: &BmcAddress) -> &'static str {
+    match spec.inspection_mode {
+        Some(InspectionMode::Fast) => address.access().fast_inspect_interface().unwrap_or("agent"),
+        _ => "agent",
+    }
+}
+
+/// The request that enrols the host. It carries the whole first configuration, so that no patch has to follow.
+pub fn create(target: &Target<'_>, credentials: &Credentials) -> CreateNode {
+    let access = target.address.access();
+    let own = |word: Option<&'static str>| word.map(str::to_owned);
+    let mut driver_info = target.access_info(credentials);
+    for (key, value) in target.deploy_images().into_iter().flatten() {
+        if let Some(value) = value {
+            driver_info.insert(key.to_owned(), value);
+        }
+    }
+    CreateNode {
+        driver: access.driver().to_owned(),
+        name: node_name(target.host),
+        driver_info,
+        properties: [
+            (CAPABILITIES, target.capability().into()),
+            (ARCHITECTURE, target.architecture().into()),
+        ]
+        .into_iter()
+        .collect(),
+        bios_interface: own(access.bios_interface),
+        boot_interface: own(access.boot_interface),
+        deploy_interface: own(target.deploy_interface()),
+        firmware_interface: own(access.firmware_interface),
+        inspect_interface: Some(inspect_interface(&target.host.spec, target.address).to_owned()),
+        management_interface: own(access.management_interface),
+        power_interface: own(access.power_interface),
+        raid_interface: own(access.raid_interface),
+        vendor_interface: own(access.vendor_interface),
+        // Older servers refuse the field; false is their default.
+        disable_power_off: target.host.spec.disable_power_off.then_some(true),
+        automated_clean: Some(target.cleans()),
+        ..CreateNode::default()
+    }
+}
+
+/// Whether a visible part of the BMC access differs: passwords come back masked and cannot be compared.
+pub fn access_differs(target: &Target<'_>, detail: &NodeDetail) -> bool {
+    let nobody = Credentials {
+        username: String::new(),
+        password: String::new(),
+    };
+    let wanted = target.access_info(&nobody);
+    let is_secret = |key: &str| key.ends_with("_username") || key.ends_with("_password");
+    let verify = wanted
+        .keys()
+        .chain(detail.driver_info.keys())
+        .filter(|k| k.ends_with("_verify_ca"));
+    wanted
+        .iter()
+        .filter(|(key, _)| !is_secret(key))
+        .any(|(key, value)| detail.driver_info.get(key).is_none_or(|v| v != value && v != MASK))
+        || verify
+            .into_iter()
+            .any(|key| wanted.get(key) != detail.driver_info.get(key))
+}
+
+/// The differences of an existing node. With `access` the whole BMC access is sent again.
+pub fn configure(target: &Target<'_>, access: Option<&Credentials>, detail: &NodeDetail) -> Vec<PatchOp> {
+    let mut diff = Diff::default();
+    if let Some(credentials) = access {
+        // Replacing the whole map also removes keys of another BMC type. What is not access is kept.
+        let mut info = target.access_info(credentials);
+        for (key, value) in detail.driver_info.iter() {
+            let is_access = key.starts_with("ipmi_") || key.starts_with("redfish_");
+            if !is_access && value != MASK {
+                info.entry(key.clone()).or_insert_with(|| value.clone());
+            }
+        }
+        for (key, value) in target.deploy_images().into_iter().flatten() {
+            match value {
+                Some(value) => info.insert(key.to_owned(), value),
+                None => info.remove(key),
+            };
+        }
+        return std::iter::once(PatchOp::add("/driver_info", info))
+            .chain(rest(target, detail, diff))
+            .collect();
+    }
+    for (key, value) in target.deploy_images().into_iter().flatten() {
+        diff.set("/driver_info", key, value, detail.driver_info.get(key));
+    }
+    rest(target, detail, diff)
+}
+
+fn rest(target: &Target<'_>, detail: &NodeDetail, mut diff: Diff) -> Vec<PatchOp> {
+    let stored = detail.properties.get(CAPABILITIES);
+    let merged = merged_capabilities(stored.and_then(Value::as_str), target.capability());
+    diff.set("/properties", CAPABILITIES, Some(merged.into()), stored);
+    diff.set(
+        "/properties",
+        ARCHITECTURE,
+        Some(target.architecture().into()),
+        detail.properties.get(ARCHITECTURE),
+    );
+    diff.set(
+        "",
+        "automated_clean",
+        Some(target.cleans().into()),
+        detail.automated_clean.map(Value::from).as_ref(),
+    );
+    if target.settings.can_disable_power_off
+        && target.host.spec.disable_power_off != detail.disable_power_off.unwrap_or(false)
+    {
+        let stored = detail.disable_power_off.map(Value::from);
+        diff.set(
+            "",
+            "disable_power_off",
+            Some(target.host.spec.disable_power_off.into()),
+            stored.as_ref(),
+        );
+    }
+    diff.into_ops()
+}
+
+/// Ours replace what there is of boot mode and secure boot; other capabilities stay.
+fn merged_capabilities(stored: Option<&str>, ours: &str) -> String {
+    stored
+        .into_iter()
+        .flat_map(|s| s.split(','))
+        .filter(|c| !c.is_empty() && !c.starts_with("boot_mode:") && !c.starts_with("secure_boot:"))
+        .chain([ours])
+        .collect::<Vec<_>>()
+        .join(",")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rstest::rstest;
+
+    #[rstest]
+    #[case(None, "boot_mode:uefi")]
+    #[case(Some(""), "boot_mode:uefi")]
+    #[case(Some("boot_mode:bios"), "boot_mode:uefi")]
+    #[case(
+        Some("cpu_vt:true,boot_mode:bios,secure_boot:true,x:y"),
+        "cpu_vt:true,x:y,boot_mode:uefi"
+    )]
+    fn other_capabilities_stay(#[case] stored: Option<&str>, #[case] expected: &str) {
+        assert_eq!(merged_capabilities(stored, "boot_mode:uefi"), expected);
+    }
+}

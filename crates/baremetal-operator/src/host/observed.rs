@@ -1,0 +1,313 @@
+//! Everything a decision may look at, as one value. Missing things are data, not errors.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::Secret;
+use metal3_api::metal3::{BareMetalHost, HardwareDetails, PreprovisioningImage, ProvisioningState};
+use metal3_ironic::{Node, Port};
+use serde_json::Value;
+
+use super::firmware;
+use super::plan::EventReason;
+use crate::fleet::Slot;
+use crate::settings::HostSettings;
+
+/// What was seen of one host and its surroundings.
+#[derive(Clone, Debug)]
+pub struct Observed {
+    /// The host; after a write of our own, as the write returned it.
+    pub host: Arc<BareMetalHost>,
+    /// The BMC credentials.
+    pub secret: SecretView,
+    /// The host's node in Ironic.
+    pub node: NodeView,
+    /// The ports of the node.
+    pub ports: Lookup<Vec<Port>>,
+    /// Whose port has the boot MAC address.
+    pub boot_mac_owner: Lookup<MacOwner>,
+    /// The result of the last inspection.
+    pub inventory: Lookup<Arc<HardwareDetails>>,
+    /// Whether the BMC answers Ironic, or what Ironic said instead.
+    pub bmc_access: Lookup<Result<(), String>>,
+    /// The hardware of the HardwareData of the host's name.
+    pub hardware_data: Lookup<Arc<HardwareDetails>>,
+    /// The ramdisk that is built for the host.
+    pub ramdisk: Lookup<Arc<PreprovisioningImage>>,
+    /// The network data of the ramdisk.
+    pub network_data: NetworkDataView,
+    /// User data, metadata and network data.
+    pub config_drive: ConfigDriveView,
+    /// The credentials for the registry of the image.
+    pub pull_secret: PullSecretView,
+    /// What the firmware objects beside the host ask for, as far as it is kept.
+    pub firmware: firmware::AtHand,
+    /// The firmware objects themselves.
+    pub firmware_objects: Lookup<Arc<firmware::Objects>>,
+    /// The BIOS settings that Ironic knows.
+    pub bios: Lookup<Arc<BTreeMap<String, String>>>,
+    /// Ironic's check before a deployment: an empty list of problems means that it may go on.
+    pub validation: Lookup<Vec<String>>,
+    /// A slot to act on the node.
+    pub slot: Lookup<Slot>,
+    /// Ironic does not answer at the moment, although the node may be known from before.
+    pub outage: Option<Outage>,
+    /// How Ironic reaches the BMC was changed and not tried since: what Ironic said of the old way no longer counts.
+    pub reconfigured: bool,
+    /// This reconciliation wrote the host: the API server has it as it is here.
+    pub is_confirmed: bool,
+    /// The state as it is stored, where an earlier pass of this reconciliation has left it behind.
+    pub stored_state: Option<ProvisioningState>,
+    /// What this process remembers of the host; all of it may be lost without harm.
+    pub memory: Memory,
+    /// What the operator was started with.
+    pub settings: Arc<HostSettings>,
+}
+
+/// Something read on demand.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Lookup<T> {
+    /// Nobody asked yet.
+    NotLooked,
+    /// It does not exist.
+    NotFound,
+    /// Here it is.
+    Found(T),
+}
+
+/// The host's node as far as it is known.
+#[derive(Clone, Debug, PartialEq)]
+pub enum NodeView {
+    /// Ironic was never listed, or does not answer: the cause.
+    Unknown {
+        /// Why, for the user; `None` before the first list.
+        cause: Option<Outage>,
+    },
+    /// Not in the fleet's last list.
+    Unlisted,
+    /// As in the fleet's last list: good for waiting and resting, not for acting.
+    Listed(Arc<Node>),
+    /// Read by this very pass, or returned by its own change.
+    Live(Arc<Node>),
+    /// Read by this very pass: there is none.
+    Gone,
+}
+
+/// Why Ironic cannot be used.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Outage {
+    /// What kind of trouble.
+    pub kind: OutageKind,
+    /// The real cause in one line.
+    pub cause: String,
+}
+
+/// Kinds of trouble with Ironic as a whole.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OutageKind {
+    /// No connection, or no answer in time.
+    Unreachable,
+    /// The operator's own credentials or certificate are refused.
+    Unauthorized,
+    /// It answers with errors, is too old, or has no drivers yet.
+    Failing,
+}
+
+/// The node that has a port with the host's boot MAC address.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MacOwner {
+    /// Its UUID.
+    pub node: String,
+    /// Its name, if it has one.
+    pub name: Option<String>,
+}
+
+/// The credentials Secret as far as it is known.
+#[derive(Clone, Debug, PartialEq)]
+pub enum SecretView {
+    /// Not read in this pass. The version is the one that the metadata watch last saw, if it has.
+    NotLooked {
+        /// `metadata.resourceVersion`.
+        version: Option<String>,
+    },
+    /// There is no such Secret.
+    Missing,
+    /// It exists but cannot be used: which key is wrong.
+    Invalid(String),
+    /// Both keys are there.
+    Found(SecretFound),
+}
+
+/// Usable credentials and what must be known of their Secret.
+#[derive(Clone, PartialEq)]
+pub struct SecretFound {
+    /// User name at the BMC.
+    pub username: String,
+    /// Password at the BMC.
+    pub password: String,
+    /// `metadata.resourceVersion`, published in the host's status.
+    pub version: String,
+    /// A digest of user name and password: what "the same credentials" means.
+    pub digest: u64,
+    /// Whether label, owner reference and finalizer are in place.
+    pub claimed: bool,
+    /// The Secret itself, to be written back with our marks; kept no longer than the reconciliation.
+    pub object: Option<Arc<Secret>>,
+}
+
+impl SecretFound {
+    /// In the form that BMC drivers take.
+    pub fn credentials(&self) -> metal3_bmc::Credentials {
+        metal3_bmc::Credentials {
+            username: self.username.clone(),
+            password: self.password.clone(),
+        }
+    }
+}
+
+impl fmt::Debug for SecretFound {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SecretFound")
+            .field("username", &self.username)
+            .field("password", &"******")
+            .field("version", &self.version)
+            .field("claimed", &self.claimed)
+            .finish_non_exhaustive()
+    }
+}
+
+/// The network data of the ramdisk (`spec.preprovisioningNetworkDataName`) as far as it is known.
+#[derive(Clone, PartialEq)]
+pub enum NetworkDataView {
+    /// Not read in this pass. The version is the one that the metadata watch last saw, if it has.
+    NotLooked {
+        /// `metadata.resourceVersion`.
+        version: Option<String>,
+    },
+    /// There is no such Secret.
+    Missing,
+    /// It cannot be used: why.
+    Unusable(String),
+    /// Here it is.
+    Found {
+        /// The description, in Ironic's own form; empty where the Secret has none.
+        description: Arc<Value>,
+        /// `metadata.resourceVersion`.
+        version: String,
+        /// Whether label and finalizer are in place.
+        claimed: bool,
+        /// The Secret itself, to be written back with our marks.
+        object: Option<Arc<Secret>>,
+    },
+}
+
+impl NetworkDataView {
+    /// The version of the Secret, if one is known.
+    pub fn version(&self) -> Option<&str> {
+        match self {
+            Self::NotLooked { version } => version.as_deref(),
+            Self::Found { version, .. } => Some(version),
+            Self::Missing | Self::Unusable(_) => None,
+        }
+    }
+}
+
+impl fmt::Debug for NetworkDataView {
+    /// Without the data: the Secret may hold more than addresses.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NotLooked { version } => f.debug_struct("NotLooked").field("version", version).finish(),
+            Self::Missing => f.write_str("Missing"),
+            Self::Unusable(why) => f.debug_tuple("Unusable").field(why).finish(),
+            Self::Found { version, claimed, .. } => f
+                .debug_struct("Found")
+                .field("version", version)
+                .field("claimed", claimed)
+                .finish_non_exhaustive(),
+        }
+    }
+}
+
+/// The config drive as far as it is known.
+#[derive(Clone, PartialEq)]
+pub enum ConfigDriveView {
+    /// Nobody asked yet.
+    NotLooked,
+    /// A Secret or a key is missing, or its text cannot be parsed: which.
+    Unusable(String),
+    /// The value for Ironic.
+    Ready(Arc<Value>),
+}
+
+impl fmt::Debug for ConfigDriveView {
+    /// Without the drive: user data is full of secrets.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NotLooked => f.write_str("NotLooked"),
+            Self::Unusable(why) => f.debug_tuple("Unusable").field(why).finish(),
+            Self::Ready(_) => f.write_str("Ready(******)"),
+        }
+    }
+}
+
+/// The credentials for the registry of the image, as far as they are known.
+#[derive(Clone, Debug, PartialEq)]
+pub enum PullSecretView {
+    /// Nobody asked yet.
+    NotLooked,
+    /// The Secret is missing or cannot be used: the event that tells of it, and why.
+    Unusable(EventReason, String),
+    /// Here they are.
+    Ready(PullSecret),
+}
+
+/// Credentials for a registry.
+#[derive(Clone, PartialEq)]
+pub struct PullSecret {
+    /// `user:password`.
+    pub credentials: String,
+    /// A digest of them: Ironic shows what it has as asterisks.
+    pub digest: u64,
+}
+
+impl fmt::Debug for PullSecret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("PullSecret(******)")
+    }
+}
+
+/// Hints that spare calls or sharpen error messages. Losing them on a restart costs a call, never a repetition.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Memory {
+    /// The digest of the credentials that Ironic was given last.
+    pub accepted_digest: Option<u64>,
+    /// The power change asked for and not yet seen.
+    pub power_request: Option<PowerRequest>,
+    /// Since when the host finds its node locked.
+    pub locked_since: Option<Timestamp>,
+    /// The MAC addresses that the node is known to have a port for.
+    pub ports: Vec<String>,
+    /// Those that it cannot have one for, because another node has it.
+    pub foreign_ports: Vec<String>,
+    /// This process enrolled the node, and nobody inspected it since: there is no inventory to ask for.
+    pub is_uninspected: bool,
+    /// Ironic was given another way to the BMC and has not tried it yet: see [`Observed::reconfigured`].
+    pub is_untried: bool,
+    /// The digest of the registry credentials that Ironic was given last.
+    pub sent_pull_secret: Option<u64>,
+    /// The version of the PreprovisioningImage that the node is known to agree with.
+    pub ramdisk: Option<String>,
+    /// The version of the ramdisk's network data that the node is known to carry.
+    pub network_data: Option<String>,
+    /// The BMC refused a soft power-off.
+    pub no_soft_power_off: bool,
+}
+
+/// A power change that Ironic accepted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PowerRequest {
+    /// Wanted: on or off.
+    pub on: bool,
+}

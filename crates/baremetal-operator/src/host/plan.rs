@@ -1,0 +1,607 @@
+//! What a decision consists of: data, so that it can be printed, compared and tested by the thousand.
+
+use std::panic::Location;
+use std::time::Duration;
+
+use metal3_api::metal3::{BareMetalHostStatus, ErrorType, FirmwareUpdate, HardwareDetails, PreprovisioningImageSpec};
+use metal3_ironic::{CreateNode, PatchOp, PowerTarget, ProvisionRequest, Verb};
+
+/// The outcome of one look at a host.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Decision {
+    /// Something must be read before anything can be decided.
+    Look(Need),
+    /// Everything needed was seen.
+    Act(Box<Plan>),
+}
+
+/// What `observe` can read on demand. Nothing here is read unless a decision asks for it: a host at rest costs no call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Need {
+    /// The Ironic node itself, not the fleet's last list: every mutation and every completion is judged on it.
+    LiveNode,
+    /// The BMC credentials.
+    Credentials,
+    /// The ports of the host's node.
+    Ports,
+    /// Which node, if any, has a port with the boot MAC address.
+    BootMacOwner,
+    /// The result of the last inspection.
+    Inventory,
+    /// User data, metadata and network data.
+    ConfigDrive,
+    /// The credentials for the registry of the image.
+    PullSecret,
+    /// The firmware objects beside the host.
+    Firmware,
+    /// The BIOS settings that Ironic knows.
+    Bios,
+    /// Ironic's own check of the node before a deployment; it reaches the BMC.
+    Validation,
+    /// A slot for inspection, cleaning or provisioning: handed out, or a place in the queue.
+    Slot,
+    /// The HardwareData of the host's name.
+    HardwareData,
+    /// The ramdisk that is built for the host.
+    Ramdisk,
+    /// The network data of the ramdisk.
+    NetworkData,
+    /// Whether the BMC answers Ironic with the access that the node has now.
+    BmcAccess,
+}
+
+/// What one pass does.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Plan {
+    /// The complete next status, if every effect succeeds.
+    pub status: BareMetalHostStatus,
+    /// In order; at most one of them changes anything in Ironic.
+    pub effects: Vec<Effect>,
+    /// Events for the user, published after the status is stored.
+    pub notes: Vec<Note>,
+    /// What happens after this pass.
+    pub next: Next,
+    /// The node agrees with everything that was seen of the specification and its Secrets.
+    pub is_configured: bool,
+    /// The error type under which a refusal of this pass's Ironic call is recorded.
+    pub refusal: ErrorType,
+}
+
+/// One external effect.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Effect {
+    /// Our finalizer on the host, before anything exists that needs cleaning up.
+    AddFinalizer,
+    /// Label, owner reference and finalizer on the credentials Secret.
+    ClaimSecret,
+    /// Asks for a ramdisk of this description, with the host's labels.
+    WriteRamdisk(Box<PreprovisioningImageSpec>),
+    /// Our finalizer off the PreprovisioningImage.
+    ReleaseRamdisk,
+    /// Label and finalizer on the Secret with the ramdisk's network data.
+    ClaimNetworkData,
+    /// The inventory as a HardwareData object of the host's name.
+    WriteHardwareData(Box<HardwareDetails>),
+    /// The firmware updates that were applied, as the status of HostFirmwareComponents.
+    RecordFirmware(Vec<FirmwareUpdate>),
+    /// Our finalizer off the HardwareData.
+    ReleaseHardwareData,
+    /// Our finalizer off the credentials Secret.
+    ReleaseSecret,
+    /// Our marks off a Secret that the host no longer names.
+    ReleaseFormerSecret(String),
+    /// Our finalizer off the host: the last effect of its life.
+    RemoveFinalizer,
+    /// An annotation off the host that was acted upon, if it still has this value.
+    RemoveAnnotation {
+        /// Its key.
+        key: String,
+        /// Its value.
+        value: String,
+    },
+    /// Makes sure that the decision was made on the host as it is now: caches lag, and leaders lose their lease without
+    /// knowing. Stands before everything that [erases or interrupts](Effect::is_destructive).
+    ConfirmHost,
+    /// Enrols the host.
+    CreateNode(Box<CreateNode>),
+    /// A NIC that the host boots from.
+    CreatePort {
+        /// Its node.
+        node: String,
+        /// Its MAC address, in lower case.
+        mac: String,
+        /// Whether the host may boot from it.
+        pxe_enabled: bool,
+        /// Whether the host cannot do without it. Another node may have the address of a port that it can do without.
+        is_needed: bool,
+    },
+    /// Lets the host boot from a port that exists.
+    EnablePort {
+        /// Its node.
+        node: String,
+        /// Its UUID.
+        port: String,
+    },
+    /// Changes fields of the node.
+    PatchNode {
+        /// Which node.
+        node: String,
+        /// Only differences.
+        ops: Vec<PatchOp>,
+    },
+    /// Says which RAID volumes the next cleaning is to create.
+    SetTargetRaid {
+        /// Which node.
+        node: String,
+        /// The volumes, as Ironic takes them.
+        logical_disks: Vec<serde_json::Value>,
+    },
+    /// Asks for a provision state.
+    Provision {
+        /// Which node.
+        node: String,
+        /// The verb and its data.
+        request: Box<ProvisionRequest>,
+    },
+    /// Asks for a power state.
+    Power {
+        /// Which node.
+        node: String,
+        /// The wanted state.
+        target: PowerTarget,
+    },
+    /// Allows the removal of a node in a state that forbids it.
+    SetMaintenance {
+        /// Which node.
+        node: String,
+    },
+    /// Lets Ironic work on the node again.
+    ClearMaintenance {
+        /// Which node.
+        node: String,
+    },
+    /// Removes the node.
+    DeleteNode {
+        /// Which node.
+        node: String,
+    },
+}
+
+impl Effect {
+    /// Whether the effect changes something in Ironic.
+    pub fn is_ironic_mutation(&self) -> bool {
+        match self {
+            Self::CreateNode(_)
+            | Self::CreatePort { .. }
+            | Self::EnablePort { .. }
+            | Self::PatchNode { .. }
+            | Self::SetTargetRaid { .. }
+            | Self::Provision { .. }
+            | Self::Power { .. }
+            | Self::SetMaintenance { .. }
+            | Self::ClearMaintenance { .. }
+            | Self::DeleteNode { .. } => true,
+            Self::AddFinalizer
+            | Self::ClaimSecret
+            | Self::ClaimNetworkData
+            | Self::WriteRamdisk(_)
+            | Self::ReleaseRamdisk
+            | Self::WriteHardwareData(_)
+            | Self::RecordFirmware(_)
+            | Self::ReleaseHardwareData
+            | Self::ReleaseSecret
+            | Self::ReleaseFormerSecret(_)
+            | Self::RemoveFinalizer
+            | Self::RemoveAnnotation { .. }
+            | Self::ConfirmHost => false,
+        }
+    }
+
+    /// Whether the effect erases data, interrupts what runs, takes the node away, or says what is to be erased.
+    pub fn is_destructive(&self) -> bool {
+        match self {
+            // An adoption erases nothing, but a node that was taken over by mistake is not easily given back.
+            Self::Provision { request, .. } => request.target != Verb::Manage,
+            Self::Power { target, .. } => *target != PowerTarget::On,
+            Self::PatchNode { ops, .. } => super::mark::is_in(ops),
+            Self::SetMaintenance { .. } | Self::DeleteNode { .. } | Self::SetTargetRaid { .. } => true,
+            Self::AddFinalizer
+            | Self::ClaimSecret
+            | Self::ClaimNetworkData
+            | Self::WriteRamdisk(_)
+            | Self::ReleaseRamdisk
+            | Self::WriteHardwareData(_)
+            | Self::RecordFirmware(_)
+            | Self::ReleaseHardwareData
+            | Self::ReleaseSecret
+            | Self::ReleaseFormerSecret(_)
+            | Self::RemoveFinalizer
+            | Self::RemoveAnnotation { .. }
+            | Self::ConfirmHost
+            | Self::CreateNode(_)
+            | Self::CreatePort { .. }
+            | Self::EnablePort { .. }
+            | Self::ClearMaintenance { .. } => false,
+        }
+    }
+
+    /// A name for logs and metrics.
+    pub fn label(&self) -> &'static str {
+        match self {
+            Self::AddFinalizer => "add finalizer",
+            Self::ClaimSecret => "claim secret",
+            Self::WriteRamdisk(_) => "write preprovisioning image",
+            Self::ReleaseRamdisk => "release preprovisioning image",
+            Self::ClaimNetworkData => "claim network data",
+            Self::WriteHardwareData(_) => "write hardware data",
+            Self::RecordFirmware(_) => "record firmware",
+            Self::ReleaseHardwareData => "release hardware data",
+            Self::ReleaseSecret => "release secret",
+            Self::ReleaseFormerSecret(_) => "release former secret",
+            Self::RemoveFinalizer => "remove finalizer",
+            Self::RemoveAnnotation { .. } => "remove annotation",
+            Self::ConfirmHost => "confirm host",
+            Self::CreateNode(_) => "create node",
+            Self::CreatePort { .. } => "create port",
+            Self::EnablePort { .. } => "enable port",
+            Self::PatchNode { .. } => "patch node",
+            Self::SetTargetRaid { .. } => "set target RAID",
+            Self::Provision { .. } => "set provision state",
+            Self::Power { .. } => "set power state",
+            Self::SetMaintenance { .. } => "set maintenance",
+            Self::ClearMaintenance { .. } => "clear maintenance",
+            Self::DeleteNode { .. } => "delete node",
+        }
+    }
+}
+
+/// An event for the user.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Note {
+    /// What it is about.
+    pub reason: EventReason,
+    /// What happened and, where something is wrong, what to do.
+    pub message: String,
+}
+
+/// Reasons of events on a host; the names are those that upstream's users filter by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[expect(missing_docs, reason = "the names say it, and docs/ describes each")]
+pub enum EventReason {
+    Discovered,
+    Registered,
+    BMCAccessValidated,
+    BMCCredentialError,
+    ProfileSet,
+    InspectionStarted,
+    InspectionSkipped,
+    InspectionComplete,
+    ProvisioningStarted,
+    ProvisioningComplete,
+    DeprovisioningStarted,
+    DeprovisioningComplete,
+    PowerOn,
+    PowerOff,
+    RegistrationError,
+    ProvisionedRegistrationError,
+    InspectionError,
+    PreparationError,
+    ProvisioningError,
+    PowerManagementError,
+    ServicingError,
+    ImageAuthFormatUnsupported,
+    ImageAuthParseError,
+    Overdue,
+    DetachError,
+    UpdateHardwareDetails,
+    RemoveAnnotation,
+    InvalidAnnotationValue,
+}
+
+impl EventReason {
+    /// The reason as it stands in the Event.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Discovered => "Discovered",
+            Self::Registered => "Registered",
+            Self::BMCAccessValidated => "BMCAccessValidated",
+            Self::BMCCredentialError => "BMCCredentialError",
+            Self::ProfileSet => "ProfileSet",
+            Self::InspectionStarted => "InspectionStarted",
+            Self::InspectionSkipped => "InspectionSkipped",
+            Self::InspectionComplete => "InspectionComplete",
+            Self::ProvisioningStarted => "ProvisioningStarted",
+            Self::ProvisioningComplete => "ProvisioningComplete",
+            Self::DeprovisioningStarted => "DeprovisioningStarted",
+            Self::DeprovisioningComplete => "DeprovisioningComplete",
+            Self::PowerOn => "PowerOn",
+            Self::PowerOff => "PowerOff",
+            Self::RegistrationError => "RegistrationError",
+            Self::ProvisionedRegistrationError => "ProvisionedRegistrationError",
+            Self::InspectionError => "InspectionError",
+            Self::PreparationError => "PreparationError",
+            Self::ProvisioningError => "ProvisioningError",
+            Self::PowerManagementError => "PowerManagementError",
+            Self::ServicingError => "ServicingError",
+            Self::Overdue => "Overdue",
+            Self::ImageAuthFormatUnsupported => "ImageAuthFormatUnsupported",
+            Self::ImageAuthParseError => "ImageAuthParseError",
+            Self::DetachError => "DetachError",
+            Self::UpdateHardwareDetails => "UpdateHardwareDetails",
+            Self::RemoveAnnotation => "RemoveAnnotation",
+            Self::InvalidAnnotationValue => "InvalidAnnotationValue",
+        }
+    }
+
+    /// Whether it tells of something wrong. Upstream publishes errors as `Normal`, which hides them from `--types=Warning`.
+    pub fn is_warning(self) -> bool {
+        match self {
+            Self::BMCCredentialError
+            | Self::Overdue
+            | Self::RegistrationError
+            | Self::ProvisionedRegistrationError
+            | Self::InspectionError
+            | Self::PreparationError
+            | Self::ProvisioningError
+            | Self::PowerManagementError
+            | Self::ServicingError
+            | Self::ImageAuthFormatUnsupported
+            | Self::ImageAuthParseError
+            | Self::DetachError
+            | Self::InvalidAnnotationValue => true,
+            Self::Discovered
+            | Self::Registered
+            | Self::BMCAccessValidated
+            | Self::ProfileSet
+            | Self::InspectionStarted
+            | Self::InspectionSkipped
+            | Self::InspectionComplete
+            | Self::ProvisioningStarted
+            | Self::ProvisioningComplete
+            | Self::DeprovisioningStarted
+            | Self::DeprovisioningComplete
+            | Self::PowerOn
+            | Self::PowerOff
+            | Self::UpdateHardwareDetails
+            | Self::RemoveAnnotation => false,
+        }
+    }
+}
+
+/// The event reason that goes with an error type.
+pub fn reason_of(error: &ErrorType) -> EventReason {
+    match error {
+        ErrorType::ProvisionedRegistration => EventReason::ProvisionedRegistrationError,
+        ErrorType::Registration => EventReason::RegistrationError,
+        ErrorType::Inspection => EventReason::InspectionError,
+        ErrorType::Preparation => EventReason::PreparationError,
+        ErrorType::Provisioning => EventReason::ProvisioningError,
+        ErrorType::PowerManagement => EventReason::PowerManagementError,
+        ErrorType::Other(text) if text == "detach error" => EventReason::DetachError,
+        // An unknown text comes from another version.
+        ErrorType::Servicing | ErrorType::Other(_) => EventReason::ServicingError,
+    }
+}
+
+/// What follows a pass.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Next {
+    /// Nothing to do until the host, its Secret or its node changes.
+    Settled,
+    /// The host is gone from our side.
+    Gone,
+    /// Another pass at once; the status is stored with a later one.
+    Again,
+    /// Something must happen first.
+    Wait(Wait),
+}
+
+/// A wait that explains itself.
+#[derive(Clone, Debug)]
+pub struct Wait {
+    /// Why, as the reason of the `Waiting` condition.
+    pub reason: WaitReason,
+    /// For a person: which object is waited for and what unblocks it.
+    pub message: String,
+    /// What ends it.
+    pub wake: Wake,
+    /// Whether the condition tells of it.
+    pub is_shown: bool,
+    /// The line that decided, for logs.
+    pub decided_at: &'static Location<'static>,
+}
+
+impl PartialEq for Wait {
+    fn eq(&self, other: &Self) -> bool {
+        (self.reason, &self.message, &self.wake) == (other.reason, &other.message, &other.wake)
+    }
+}
+
+impl Wait {
+    /// A wait that ends when the host's node in Ironic changes.
+    #[track_caller]
+    pub fn for_node(reason: WaitReason, message: impl Into<String>) -> Self {
+        Self {
+            reason,
+            message: message.into(),
+            wake: Wake::Node,
+            is_shown: true,
+            decided_at: Location::caller(),
+        }
+    }
+
+    /// A wait that ends when the user (or another controller) changes the host or its Secret.
+    #[track_caller]
+    pub fn for_change(reason: WaitReason, message: impl Into<String>) -> Self {
+        Self {
+            reason,
+            message: message.into(),
+            wake: Wake::Change,
+            is_shown: true,
+            decided_at: Location::caller(),
+        }
+    }
+
+    /// A wait that ends when Ironic can be used again.
+    #[track_caller]
+    pub fn for_ironic(reason: WaitReason, message: impl Into<String>) -> Self {
+        Self {
+            reason,
+            message: message.into(),
+            wake: Wake::Ironic,
+            is_shown: true,
+            decided_at: Location::caller(),
+        }
+    }
+
+    /// The same without the wait: the status is stored, and the next look follows.
+    #[must_use]
+    pub fn at_once(self) -> Self {
+        Self {
+            wake: Wake::After(Duration::ZERO),
+            ..self
+        }
+    }
+
+    /// A wait of a known length.
+    #[track_caller]
+    pub fn for_time(reason: WaitReason, after: Duration, message: impl Into<String>) -> Self {
+        Self {
+            reason,
+            message: message.into(),
+            wake: Wake::After(after),
+            is_shown: true,
+            decided_at: Location::caller(),
+        }
+    }
+}
+
+/// What ends a wait. Every wait is also looked at again after a long time, as a net.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Wake {
+    /// The node changes: the fleet view polls fast while anybody waits for this.
+    Node,
+    /// The node changes, or time passes.
+    NodeOr(Duration),
+    /// The host or its Secret changes.
+    Change,
+    /// Ironic answers again.
+    Ironic,
+    /// Time passes.
+    After(Duration),
+}
+
+/// Reasons of the `Waiting` condition.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum WaitReason {
+    /// The credentials Secret does not exist.
+    SecretMissing,
+    /// The credentials or the BMC address cannot be used as they are.
+    InvalidBMCDetails,
+    /// The host's own ramdisk is being built.
+    RamdiskBuilding,
+    /// The Secret with the ramdisk's network data is missing or cannot be used.
+    NetworkDataIncomplete,
+    /// A Secret for the config drive is missing or cannot be used.
+    ConfigDriveIncomplete,
+    /// The Secret with the credentials for the image's registry is missing or cannot be used.
+    ImageAuthIncomplete,
+    /// The image cannot be deployed as it is described.
+    InvalidImage,
+    /// Ironic does not answer.
+    IronicUnreachable,
+    /// Ironic refuses the operator's own credentials.
+    IronicUnauthorized,
+    /// Ironic answers, but with an error of its own.
+    IronicFailing,
+    /// The node is locked by another operation.
+    NodeLocked,
+    /// Others are inspected, cleaned or provisioned first.
+    Queued,
+    /// Ironic tries the BMC.
+    Verifying,
+    /// The ramdisk or the BMC collects the inventory.
+    Inspecting,
+    /// Manual cleaning sets up RAID, BIOS settings and firmware.
+    Preparing,
+    /// Settings or firmware of a host in use are being changed.
+    Servicing,
+    /// A firmware object was edited, and its controller has not looked at it since.
+    FirmwareUnobserved,
+    /// Disks are being cleaned.
+    Cleaning,
+    /// The image is being written.
+    Deploying,
+    /// A host that runs already is being taken over.
+    Adopting,
+    /// The instance is being torn down.
+    TearingDown,
+    /// Power is changing.
+    PowerChanging,
+    /// The node is being removed.
+    Removing,
+    /// A failed operation is tried again later.
+    BackOff,
+    /// The node is in a state that this host's state does not account for.
+    UnexpectedNodeState,
+    /// The image cannot be tried again until the user changes it.
+    RetryLimitReached,
+    /// The node is being taken out of Ironic, as an annotation asks for.
+    Detaching,
+    /// The annotation that keeps the host out of Ironic to be removed.
+    Detached,
+    /// The annotation with the status of a moved host cannot be read.
+    InvalidAnnotation,
+    /// An annotation keeps the host switched off, or asks for something that it then only has to be removed for.
+    RebootAnnotation,
+    /// The server restarts without being seen off.
+    Rebooting,
+    /// Ironic cannot tell whether the server is on.
+    PowerUnknown,
+    /// The specification asks for something that is not supported.
+    Unsupported,
+    /// The Kubernetes API refused or failed a write.
+    KubernetesFailing,
+}
+
+impl WaitReason {
+    /// The reason as it stands in the condition.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::SecretMissing => "SecretMissing",
+            Self::InvalidBMCDetails => "InvalidBMCDetails",
+            Self::RamdiskBuilding => "RamdiskBuilding",
+            Self::NetworkDataIncomplete => "NetworkDataIncomplete",
+            Self::ConfigDriveIncomplete => "ConfigDriveIncomplete",
+            Self::ImageAuthIncomplete => "ImageAuthIncomplete",
+            Self::InvalidImage => "InvalidImage",
+            Self::IronicUnreachable => "IronicUnreachable",
+            Self::IronicUnauthorized => "IronicUnauthorized",
+            Self::IronicFailing => "IronicFailing",
+            Self::NodeLocked => "NodeLocked",
+            Self::Queued => "Queued",
+            Self::Verifying => "Verifying",
+            Self::Inspecting => "Inspecting",
+            Self::Preparing => "Preparing",
+            Self::Servicing => "Servicing",
+            Self::FirmwareUnobserved => "FirmwareUnobserved",
+            Self::Cleaning => "Cleaning",
+            Self::Deploying => "Deploying",
+            Self::Adopting => "Adopting",
+            Self::TearingDown => "TearingDown",
+            Self::PowerChanging => "PowerChanging",
+            Self::Removing => "Removing",
+            Self::BackOff => "BackOff",
+            Self::UnexpectedNodeState => "UnexpectedNodeState",
+            Self::RetryLimitReached => "RetryLimitReached",
+            Self::Detaching => "Detaching",
+            Self::Detached => "Detached",
+            Self::InvalidAnnotation => "InvalidAnnotation",
+            Self::RebootAnnotation => "RebootAnnotation",
+            Self::Rebooting => "Rebooting",
+            Self::PowerUnknown => "PowerUnknown",
+            Self::Unsupported => "Unsupported",
+            Self::KubernetesFailing => "KubernetesFailing",
+        }
+    }
+}

@@ -1,0 +1,294 @@
+//! How Ironic is reached and what hosts are started from: environment variables with upstream's names and defaults.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use clap::Args;
+use metal3_ironic::{Auth, ClientConfig, Tls, Url};
+
+use crate::args::any_case_bool;
+use crate::settings::{DeployImages, HostSettings};
+
+/// Settings of the Ironic provisioner.
+#[derive(Args, Clone, Debug)]
+#[command(next_help_heading = "Ironic")]
+pub struct IronicArgs {
+    /// Base URL of Ironic, such as https://ironic.example:6385/v1/
+    #[arg(long, env = "IRONIC_ENDPOINT")]
+    pub ironic_endpoint: Option<Url>,
+
+    /// An Ironic object to take the address from, which this version does not read: its address is then said in the error
+    #[arg(long, env = "IRONIC_NAME", default_value = "")]
+    pub ironic_name: String,
+
+    /// The namespace of that object; empty is that of the pod
+    #[arg(long, env = "IRONIC_NAMESPACE", default_value = "")]
+    pub ironic_namespace: String,
+
+    /// Where BMCs with an IPv6 address fetch virtual media from, instead of Ironic's usual address
+    #[arg(long, env = "IRONIC_EXTERNAL_URL_V6")]
+    pub ironic_external_url_v6: Option<Url>,
+
+    /// CA certificates that Ironic's is checked against, instead of the system's; ignored if the file does not exist
+    #[arg(long, env = "IRONIC_CACERT_FILE", default_value = "/opt/metal3/certs/ca/tls.crt")]
+    pub ironic_cacert_file: PathBuf,
+
+    /// Client certificate; used if it and its key exist
+    #[arg(
+        long,
+        env = "IRONIC_CLIENT_CERT_FILE",
+        default_value = "/opt/metal3/certs/client/tls.crt"
+    )]
+    pub ironic_client_cert_file: PathBuf,
+
+    /// Its key
+    #[arg(
+        long,
+        env = "IRONIC_CLIENT_PRIVATE_KEY_FILE",
+        default_value = "/opt/metal3/certs/client/tls.key"
+    )]
+    pub ironic_client_private_key_file: PathBuf,
+
+    /// Accept any certificate of Ironic
+    #[arg(long, env = "IRONIC_INSECURE", num_args = 0..=1, require_equals = true, default_value = "false", default_missing_value = "true", value_parser = any_case_bool())]
+    pub ironic_insecure: bool,
+
+    /// The longest that one call may take: seconds, or a Go duration such as 30s or 1m30s
+    #[arg(long, env = "IRONIC_CLIENT_TIMEOUT", default_value = "30s", value_parser = go_duration)]
+    pub ironic_client_timeout: Duration,
+
+    /// Calls to Ironic at once
+    #[arg(long, env = "IRONIC_MAX_CONCURRENT_CALLS", default_value = "16", value_parser = clap::value_parser!(u16).range(1..))]
+    pub ironic_max_concurrent_calls: u16,
+
+    /// Folder with ironic/username and ironic/password; without the folder no credentials are sent
+    #[arg(long, env = "METAL3_AUTH_ROOT_DIR", default_value = "/opt/metal3/auth")]
+    pub metal3_auth_root_dir: PathBuf,
+
+    /// Kernel of the ramdisk; together with the ramdisk
+    #[arg(long, env = "DEPLOY_KERNEL_URL")]
+    pub deploy_kernel_url: Option<String>,
+
+    /// The ramdisk that inspects and deploys hosts
+    #[arg(long, env = "DEPLOY_RAMDISK_URL")]
+    pub deploy_ramdisk_url: Option<String>,
+
+    /// The same as an ISO image, for BMCs with virtual media
+    #[arg(long, env = "DEPLOY_ISO_URL")]
+    pub deploy_iso_url: Option<String>,
+
+    /// How many hosts may be inspected, cleaned, deployed or torn down at once over a provisioning network; those with
+    /// virtual media do not count. With 0 or less nothing of that starts
+    #[arg(
+        long,
+        env = "PROVISIONING_LIMIT",
+        default_value = "20",
+        allow_negative_numbers = true
+    )]
+    pub provisioning_limit: i64,
+
+    /// Refuse BMC types that boot over a provisioning network
+    #[arg(long, env = "PROVISIONING_NETWORK_DISABLED", num_args = 0..=1, require_equals = true, default_value = "false", default_missing_value = "true", value_parser = any_case_bool())]
+    pub provisioning_network_disabled: bool,
+
+    /// Whether the boot device of deployed hosts is set for good: Default, Always or Never
+    #[arg(long, env = "DIRECT_DEPLOY_FORCE_PERSISTENT_BOOT_DEVICE", value_parser = ["Default", "Always", "Never"])]
+    pub direct_deploy_force_persistent_boot_device: Option<String>,
+
+    /// The same for hosts that run a live ISO: Default, Always or Never
+    #[arg(long, env = "LIVE_ISO_FORCE_PERSISTENT_BOOT_DEVICE", value_parser = ["Default", "Always", "Never"])]
+    pub live_iso_force_persistent_boot_device: Option<String>,
+}
+
+/// The settings contradict each other or point at something unusable.
+#[derive(Debug, thiserror::Error)]
+pub enum SettingsError {
+    /// Half a pair.
+    #[error("DEPLOY_KERNEL_URL and DEPLOY_RAMDISK_URL must be set together; only {0} is set")]
+    HalfRamdisk(&'static str),
+    /// Nobody says where Ironic is.
+    #[error("IRONIC_ENDPOINT is not set: it is the base URL of Ironic, such as https://ironic.example:6385/v1/")]
+    NoEndpoint,
+    /// Upstream would look it up.
+    #[error(
+        "IRONIC_NAME is set, but this version does not read Ironic objects: set IRONIC_ENDPOINT \
+         (https://{name}.{namespace}.svc/v1/, or http without TLS) and mount the Secrets of spec.apiCredentialsName at \
+         METAL3_AUTH_ROOT_DIR/ironic and of spec.tls.certificateName at IRONIC_CACERT_FILE"
+    )]
+    IronicObject {
+        /// The object's name.
+        name: String,
+        /// Its namespace.
+        namespace: String,
+    },
+    /// Upstream refuses half a pair as well.
+    #[error(
+        "a client certificate needs its key: of IRONIC_CLIENT_CERT_FILE and IRONIC_CLIENT_PRIVATE_KEY_FILE only {0} exists"
+    )]
+    HalfClientCertificate(PathBuf),
+    /// A credentials file that cannot be read.
+    #[error("cannot read {path}")]
+    Credentials {
+        /// Which.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        source: std::io::Error,
+    },
+    /// A credentials file with nothing in it.
+    #[error("{0} is empty")]
+    EmptyCredentials(PathBuf),
+}
+
+impl IronicArgs {
+    /// The client's configuration; reads the credential files.
+    pub fn client(&self) -> Result<ClientConfig, SettingsError> {
+        let exists = |path: &Path| (!path.as_os_str().is_empty() && path.exists()).then(|| path.to_owned());
+        let pair = [&self.ironic_client_cert_file, &self.ironic_client_private_key_file].map(|path| exists(path));
+        if let [Some(path), None] | [None, Some(path)] = pair {
+            return Err(SettingsError::HalfClientCertificate(path));
+        }
+        Ok(ClientConfig {
+            auth: self.auth()?,
+            tls: Tls {
+                ca_file: exists(&self.ironic_cacert_file),
+                client_cert_file: exists(&self.ironic_client_cert_file),
+                client_key_file: exists(&self.ironic_client_private_key_file),
+                insecure: self.ironic_insecure,
+            },
+            timeout: self.ironic_client_timeout,
+            max_concurrent: self.ironic_max_concurrent_calls.into(),
+            ..ClientConfig::new(self.endpoint()?)
+        })
+    }
+
+    fn endpoint(&self) -> Result<Url, SettingsError> {
+        if let Some(url) = &self.ironic_endpoint {
+            return Ok(url.clone());
+        }
+        if self.ironic_name.is_empty() {
+            return Err(SettingsError::NoEndpoint);
+        }
+        let namespace = Some(&self.ironic_namespace).filter(|n| !n.is_empty());
+        Err(SettingsError::IronicObject {
+            name: self.ironic_name.clone(),
+            namespace: namespace.cloned().unwrap_or_else(|| "NAMESPACE".to_owned()),
+        })
+    }
+
+    /// How many slots there are for work on the provisioning network.
+    pub fn slots(&self) -> usize {
+        usize::try_from(self.provisioning_limit).unwrap_or(0)
+    }
+
+    fn auth(&self) -> Result<Auth, SettingsError> {
+        let folder = self.metal3_auth_root_dir.join("ironic");
+        if !folder.exists() {
+            return Ok(Auth::None);
+        }
+        let read = |name: &str| {
+            let path = folder.join(name);
+            let text = std::fs::read_to_string(&path).map_err(|source| SettingsError::Credentials {
+                path: path.clone(),
+                source,
+            })?;
+            let text = text.trim().to_owned();
+            if text.is_empty() {
+                Err(SettingsError::EmptyCredentials(path))
+            } else {
+                Ok(text)
+            }
+        };
+        Ok(Auth::Basic {
+            username: read("username")?,
+            password: read("password")?,
+        })
+    }
+
+    /// What decisions about hosts depend on.
+    pub fn hosts(&self, max_provisioning_retries: i32, retry_base: Duration) -> Result<HostSettings, SettingsError> {
+        let some = |text: &Option<String>| text.clone().filter(|t| !t.is_empty());
+        let (kernel, ramdisk) = (some(&self.deploy_kernel_url), some(&self.deploy_ramdisk_url));
+        match (&kernel, &ramdisk) {
+            (Some(_), None) => return Err(SettingsError::HalfRamdisk("DEPLOY_KERNEL_URL")),
+            (None, Some(_)) => return Err(SettingsError::HalfRamdisk("DEPLOY_RAMDISK_URL")),
+            _ => {}
+        }
+        Ok(HostSettings {
+            deploy_images: DeployImages {
+                kernel,
+                ramdisk,
+                iso: some(&self.deploy_iso_url),
+            },
+            provisioning_network_disabled: self.provisioning_network_disabled,
+            force_persistent_boot_device: self.direct_deploy_force_persistent_boot_device.clone(),
+            live_iso_force_persistent_boot_device: self.live_iso_force_persistent_boot_device.clone(),
+            max_provisioning_retries,
+            retry_base,
+            default_architecture: std::env::consts::ARCH,
+            builds_ramdisks: false,
+            can_disable_power_off: true,
+            external_url_v6: self.ironic_external_url_v6.as_ref().map(ToString::to_string),
+            budgets: crate::host::budget::Budgets::default(),
+        })
+    }
+}
+
+/// Durations as Go writes them (`1m30s`, `250ms`), or plain seconds. Zero is refused: a call without an end is a fault.
+pub(crate) fn go_duration(text: &str) -> Result<Duration, String> {
+    let wrong = || format!("{text:?} is not a duration such as 30s or 1m30s");
+    let mut total = 0.0_f64;
+    let mut rest = text.trim();
+    if let Ok(seconds) = rest.parse::<f64>() {
+        rest = "";
+        total = seconds;
+    }
+    while !rest.is_empty() {
+        let digits = rest.find(|c: char| !c.is_ascii_digit() && c != '.').ok_or_else(wrong)?;
+        let number: f64 = rest.get(..digits).and_then(|n| n.parse().ok()).ok_or_else(wrong)?;
+        let tail = rest.get(digits..).ok_or_else(wrong)?;
+        let end = tail
+            .find(|c: char| c.is_ascii_digit() || c == '.')
+            .unwrap_or(tail.len());
+        let (unit, next) = tail.split_at(end);
+        total += number
+            * match unit {
+                "h" => 3600.0,
+                "m" => 60.0,
+                "s" => 1.0,
+                "ms" => 1e-3,
+                "us" | "µs" => 1e-6,
+                "ns" => 1e-9,
+                _ => return Err(wrong()),
+            };
+        rest = next;
+    }
+    let duration = Duration::try_from_secs_f64(total).map_err(|_| wrong())?;
+    if duration.is_zero() {
+        Err(format!("{text:?} must be more than nothing"))
+    } else {
+        Ok(duration)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rstest::rstest;
+
+    #[rstest]
+    #[case("30s", Some(30.0))]
+    #[case("1m30s", Some(90.0))]
+    #[case("1.5h", Some(5400.0))]
+    #[case("250ms", Some(0.25))]
+    #[case("45", Some(45.0))]
+    #[case("0", None)]
+    #[case("", None)]
+    #[case("5 s", None)]
+    #[case("-3s", None)]
+    #[case("s", None)]
+    #[case("1d", None)]
+    fn durations_as_go_writes_them(#[case] text: &str, #[case] seconds: Option<f64>) {
+        assert_eq!(go_duration(text).ok().map(|d| d.as_secs_f64()), seconds);
+    }
+}

@@ -1,0 +1,21 @@
+//! The baremetal-operator: it brings physical hosts from `kubectl apply` to a running image by driving OpenStack Ironic.
+//!
+//! ```text
+//!  watch event ─┐
+//!  Secret ──────┼─▶ observe ─▶ decide (pure) ─▶ apply ─▶ report
+//!  fleet view ──┘   reads on     a plan         one       one status write,
+//!                   demand                      mutation  events, figures
+//! ```
+//!
+//! It keeps nothing that may not be lost: after a kill at any moment the next process finds in Kubernetes and in Ironic
+//! all it needs. `host::decide` is where the behaviour is; nothing else chooses.
+
+pub mod args;
+pub mod fleet;
+pub mod host;
+pub mod ironic_config;
+pub mod metrics;
+pub mod rbac;
+pub mod reference;
+pub mod run;
+pub mod settings;

@@ -1,0 +1,31 @@
+//! Figures about hosts and about Ironic's answers. Labels are bounded: states, reasons, operations, codes. Names of hosts
+//! are labels only where that is asked for.
+
+mod catalogue;
+mod hosts;
+mod ironic;
+mod upstream;
+
+pub use self::catalogue::{Catalogue, Kind, Row};
+pub use self::hosts::HostMetrics;
+pub use self::ironic::IronicMetrics;
+pub use self::upstream::Upstream;
+
+use metal3_runtime::Clock;
+use metal3_runtime::metrics::{Build, Registry};
+
+/// Every metric of this crate, for the reference.
+pub fn rows() -> Vec<Row> {
+    let registry = Registry::new(Build {
+        component: "baremetal-operator",
+        version: env!("CARGO_PKG_VERSION"),
+    });
+    let mut catalogue = Catalogue::new(&registry);
+    HostMetrics::new(&mut catalogue, Clock::system(), false);
+    IronicMetrics::new(&mut catalogue);
+    catalogue.into_rows()
+}
+
+#[cfg(test)]
+#[path = "metrics/tests.rs"]
+mod tests;

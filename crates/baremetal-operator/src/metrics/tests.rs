@@ -1,0 +1,204 @@
+//! What is counted when, and that the reference says what is exposed.
+
+use metal3_api::metal3::BareMetalHostStatus;
+use serde_json::{Value, json};
+
+use super::*;
+use crate::fleet::HostKey;
+use crate::host::plan::WaitReason;
+
+struct Site {
+    registry: Registry,
+    metrics: HostMetrics,
+    rows: Vec<Row>,
+}
+
+fn site(is_per_host: bool) -> Site {
+    let registry = Registry::new(Build {
+        component: "test",
+        version: "1",
+    });
+    let mut catalogue = Catalogue::new(&registry);
+    let metrics = HostMetrics::new(&mut catalogue, Clock::system(), is_per_host);
+    let rows = catalogue.into_rows();
+    Site {
+        registry,
+        metrics,
+        rows,
+    }
+}
+
+impl Site {
+    fn has(&self, line: &str) {
+        let text = self.registry.text().unwrap();
+        assert!(text.lines().any(|found| found == line), "{line} is not in\n{text}");
+    }
+}
+
+fn key() -> HostKey {
+    HostKey {
+        namespace: "n".into(),
+        name: "h".into(),
+    }
+}
+
+fn status(state: &str, waits: &str, more: Value) -> BareMetalHostStatus {
+    let mut value = json!({"operationalStatus": "OK", "errorMessage": "", "poweredOn": true, "hardwareProfile": "",
+        "provisioning": {"state": state, "ID": "u"}, "conditions": [{"type": "Waiting",
+            "status": if waits.is_empty() { "False" } else { "True" },
+            "reason": if waits.is_empty() { "NotWaiting" } else { waits },
+            "message": "Secret n/x named by spec.networkData", "lastTransitionTime": "2026-01-02T11:00:00Z"}]});
+    if let (Some(all), Value::Object(more)) = (value.as_object_mut(), more) {
+        all.extend(more);
+    }
+    serde_json::from_value(value).unwrap()
+}
+
+#[test]
+fn a_life_is_counted() {
+    let site = site(true);
+    let metrics = &site.metrics;
+    let registering = status("registering", "Verifying", json!({}));
+    metrics.see(&key(), None);
+    metrics.status(&key(), None, &registering);
+    metrics.see(&key(), Some(&registering));
+    let history =
+        json!({"operationHistory": {"register": {"start": "2026-01-02T10:00:00Z", "end": "2026-01-02T10:00:07Z"}}});
+    let queued = status("registering", "Queued", history.clone());
+    metrics.status(&key(), Some(&registering), &queued);
+    let failed = status(
+        "inspecting",
+        "BackOff",
+        json!({"errorType": "inspection error", "errorCount": 1,
+        "operationHistory": history["operationHistory"]}),
+    );
+    metrics.status(&key(), Some(&queued), &failed);
+    metrics.upstream.reconciled(&key(), false);
+    metrics.upstream.power(&key(), true);
+    metrics.upstream.waits(&registering, Some(WaitReason::Verifying), false);
+    metrics.slots([20, 3, 1]);
+    for line in [
+        "metal3_hosts{state=\"inspecting\"} 1",
+        "metal3_hosts{state=\"registering\"} 0",
+        "metal3_hosts_waiting{reason=\"BackOff\"} 1",
+        "metal3_transitions_total{from=\"registering\",to=\"inspecting\"} 1",
+        "metal3_provisioning_state_change_total{prev_state=\"registering\",new_state=\"inspecting\"} 1",
+        "metal3_host_error_total{error_type=\"InspectionError\"} 1",
+        "metal3_state_seconds_count{state=\"registering\"} 1",
+        "metal3_delayed__provisioning_total{namespace=\"n\",host=\"h\"} 1",
+        "metal3_operation_register_duration_seconds_sum{namespace=\"n\",host=\"h\"} 7.0",
+        "metal3_operation_register_duration_seconds_count{namespace=\"n\",host=\"h\"} 1",
+        "metal3_reconcile_total{namespace=\"n\",host=\"h\"} 1",
+        "metal3_reconcile_error_total 1",
+        "metal3_operation_power_change_total{namespace=\"n\",host=\"h\",on_off=\"on\"} 1",
+        "metal3_host_registration_required_total 1",
+        "metal3_slots{kind=\"taken\"} 3",
+    ] {
+        site.has(line);
+    }
+    metrics.forget(&key());
+    site.has("metal3_hosts{state=\"inspecting\"} 0");
+    assert!(
+        !site.registry.text().unwrap().contains("host=\"h\""),
+        "the series go with the host"
+    );
+}
+
+#[test]
+fn without_the_flag_no_series_has_a_hosts_name() {
+    let site = site(false);
+    let queued = status("provisioned", "Queued", json!({}));
+    site.metrics.status(&key(), None, &queued);
+    site.metrics.upstream.reconciled(&key(), true);
+    site.metrics.upstream.power(&key(), false);
+    site.has("metal3_delayed__deprovisioning_total{namespace=\"\",host=\"\"} 1");
+    assert!(!site.registry.text().unwrap().contains("\"h\""));
+}
+
+#[test]
+fn overdue_hosts_and_those_that_were_given_up_are_counted() {
+    let site = site(false);
+    let overdue = json!({"conditions": [{"type": "Overdue", "status": "True", "reason": "BudgetExceeded",
+        "message": "", "lastTransitionTime": "2026-01-02T11:00:00Z"}]});
+    let mut leaving = status("deprovisioning", "", overdue);
+    leaving.provisioning.image = Some(metal3_api::metal3::Image::default());
+    site.metrics.status(&key(), None, &leaving);
+    site.has("metal3_hosts_overdue{state=\"deprovisioning\"} 1");
+    let mut off = leaving.clone();
+    off.provisioning.state = metal3_api::metal3::ProvisioningState::PoweringOffBeforeDelete;
+    off.conditions.clear();
+    site.metrics.status(&key(), Some(&leaving), &off);
+    site.has("metal3_hosts_overdue{state=\"deprovisioning\"} 0");
+    site.has("metal3_delete_without_deprovisioning_total 1");
+    let mut deleting = off.clone();
+    deleting.provisioning.state = metal3_api::metal3::ProvisioningState::Deleting;
+    site.metrics.status(&key(), Some(&off), &deleting);
+    site.has("metal3_delete_without_powering_off_total 1");
+}
+
+#[test]
+fn waits_are_counted_by_upstreams_names_when_they_begin() {
+    let site = site(false);
+    let before = status("registering", "Verifying", json!({}));
+    for reason in [
+        "SecretMissing",
+        "InvalidBMCDetails",
+        "IronicUnreachable",
+        "ConfigDriveIncomplete",
+    ] {
+        let after = status("registering", reason, json!({}));
+        site.metrics.status(&key(), Some(&before), &after);
+        site.metrics.status(&key(), Some(&after), &after);
+    }
+    for line in [
+        "metal3_credentials_missing_total 1",
+        "metal3_credentials_invalid_total 1",
+        "metal3_provisioner_not_ready_total 1",
+        "metal3_host_config_data_error_total{host_data_type=\"networkData\"} 1",
+    ] {
+        site.has(line);
+    }
+}
+
+/// The list that the reference is made from has the kinds and labels that are exposed.
+#[test]
+fn the_catalogue_says_what_is_exposed() {
+    let site = site(false);
+    let registering = status(
+        "registering",
+        "Queued",
+        json!({"operationHistory":
+        {"register": {"start": "2026-01-02T10:00:00Z", "end": "2026-01-02T10:00:07Z"}}}),
+    );
+    site.metrics.status(&key(), None, &registering);
+    site.metrics.slots([1, 1, 1]);
+    site.metrics.upstream.power(&key(), true);
+    site.metrics.upstream.reconciled(&key(), true);
+    let text = site.registry.text().unwrap();
+    let mut checked = 0;
+    for row in &site.rows {
+        let family = row.name.trim_end_matches("_total");
+        let type_ = format!("# TYPE {family} {}", row.kind.as_str());
+        let Some(at) = text.lines().position(|line| line == type_) else {
+            continue; // a family without series is not exposed
+        };
+        let Some(sample) = text
+            .lines()
+            .skip(at + 1)
+            .find(|l| !l.starts_with('#'))
+            .filter(|l| l.starts_with(family))
+        else {
+            continue;
+        };
+        let labels: Vec<_> = sample
+            .split_once('{')
+            .map_or("", |(_, rest)| rest.split('}').next().unwrap_or_default())
+            .split(',')
+            .filter_map(|pair| pair.split_once('=').map(|(name, _)| name))
+            .filter(|name| *name != "le")
+            .collect();
+        assert_eq!(labels, row.labels, "{}", row.name);
+        checked += 1;
+    }
+    assert!(checked >= 20, "{checked} of {}:\n{text}", site.rows.len());
+}

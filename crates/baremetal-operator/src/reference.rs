@@ -1,0 +1,76 @@
+//! The reference for users, as data beside the code: `cargo xtask generate` makes `docs/` from it. The lists are made by
+//! the same macro as an exhaustive `match`, so that a reason without a section does not compile.
+
+mod errors;
+mod moves;
+mod states;
+mod waits;
+
+pub use self::errors::{ERRORS, EVENTS, ErrorHelp, EventHelp, error_help, event_help};
+pub use self::moves::{MOVES, Move};
+pub use self::states::{STATES, StateHelp};
+pub use self::waits::{Next, WAITS, WaitHelp, wait_help};
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+
+    use metal3_api::metal3::{ErrorType, ProvisioningState};
+
+    use super::*;
+    use crate::host::budget::BUDGETS;
+
+    #[test]
+    fn every_state_of_a_move_or_a_budget_has_a_section() {
+        let known: HashSet<_> = STATES.iter().map(|s| s.state.as_str()).collect();
+        assert_eq!(known.len(), STATES.len(), "a state twice");
+        for row in MOVES {
+            assert!(known.contains(row.from), "{row:?}");
+            assert!(known.contains(row.to), "{row:?}");
+        }
+        for (state, ..) in BUDGETS {
+            assert!(known.contains(state.as_str()), "{state}");
+        }
+        for state in [ProvisioningState::None, ProvisioningState::Deleting] {
+            assert!(known.contains(state.as_str()));
+        }
+    }
+
+    #[test]
+    fn every_state_but_the_last_has_an_exit_and_every_state_but_the_first_an_entry() {
+        for row in STATES {
+            let name = row.state.as_str();
+            let is_last = row.state == ProvisioningState::Deleting;
+            assert_eq!(MOVES.iter().any(|m| m.from == name), !is_last, "{name:?} has no exit");
+            // These two are only found on hosts of older operators.
+            let is_first = matches!(
+                row.state,
+                ProvisioningState::None | ProvisioningState::Ready | ProvisioningState::MatchProfile
+            );
+            assert_eq!(MOVES.iter().any(|m| m.to == name), !is_first, "{name:?} has no entry");
+        }
+    }
+
+    #[test]
+    fn every_error_type_has_the_section_of_its_name() {
+        for help in ERRORS {
+            let kind = ErrorType::from(help.name);
+            assert_eq!(kind.as_str(), help.name);
+            assert_eq!(error_help(&kind).map(|h| h.name), Some(help.name));
+        }
+        assert_eq!(ERRORS.len(), 8);
+    }
+
+    #[test]
+    fn no_section_is_empty() {
+        for help in WAITS.iter().map(|r| wait_help(*r)) {
+            assert!(help.waits_for.len() > 5 && help.to_do.len() > 5, "{help:?}");
+        }
+        for help in ERRORS {
+            assert!(help.means.len() > 5 && help.to_do.len() > 5, "{help:?}");
+        }
+        for reason in EVENTS {
+            assert!(event_help(*reason).when.len() > 5, "{reason:?}");
+        }
+    }
+}

@@ -1,0 +1,114 @@
+//! Error types and events.
+
+use metal3_api::metal3::ErrorType;
+
+use crate::host::plan::EventReason;
+
+/// One error type.
+#[derive(Clone, Debug)]
+pub struct ErrorHelp {
+    /// As it stands in `status.errorType`.
+    pub name: &'static str,
+    /// What it means.
+    pub means: &'static str,
+    /// What to do.
+    pub to_do: &'static str,
+}
+
+/// One event.
+#[derive(Clone, Copy, Debug)]
+pub struct EventHelp {
+    /// When it is published.
+    pub when: &'static str,
+}
+
+macro_rules! errors {
+    ($($variant:ident $name:literal: $means:literal, $to_do:literal;)*) => {
+        /// Every error type that this operator records.
+        pub const ERRORS: &[ErrorHelp] = &[
+            $(ErrorHelp { name: $name, means: $means, to_do: $to_do },)*
+        ];
+
+        /// The section of an error type; `None` for the words of other versions.
+        pub fn error_help(kind: &ErrorType) -> Option<&'static ErrorHelp> {
+            let name = match kind {
+                $(ErrorType::$variant => $name,)*
+                ErrorType::Other(text) => text.as_str(),
+            };
+            ERRORS.iter().find(|help| help.name == name)
+        }
+    };
+}
+
+errors! {
+    Registration "registration error":
+        "The BMC cannot be reached or refuses the credentials, or Ironic refuses the description of the host. Also: Ironic does not \
+         let the node of a detached host go; then the message begins with `detaching failed`, and it is tried again by itself.",
+        "`errorMessage` has Ironic's words. Check `spec.bmc.address`, the Secret, and whether Ironic's machine reaches the BMC \
+         (`curl -k https://BMC/redfish/v1`, `ipmitool`). Editing the host or its Secret tries again at once.";
+    ProvisionedRegistration "provisioned registration error":
+        "A host that runs could not be taken over by an Ironic that had lost it. The host itself is left as it is.",
+        "`baremetal node show` names the reason. It is tried again by itself; nothing on the host has to be done.";
+    Inspection "inspection error":
+        "The ramdisk or the BMC delivered no inventory.",
+        "Look at the host's console: does it boot `DEPLOY_ISO_URL`, has it an address, can it reach Ironic? \
+         `spec.inspectionMode: disabled` does without an inventory.";
+    Preparation "preparation error":
+        "A setting could not be applied before the host is offered.",
+        "`errorMessage` names the setting. Correct or remove it in the specification; it is then tried at once.";
+    Provisioning "provisioning error":
+        "The image could not be written, or the host could not be torn down or cleaned.",
+        "Check `spec.image`: can the ramdisk download the URL, is the checksum of that file and of the right type, is the disk \
+         large enough? The host is cleaned before each attempt; `status.provisioningFailCount` counts them.";
+    PowerManagement "power management error":
+        "The BMC did not change the power as it was asked to.",
+        "Switch the host by hand at its BMC. A BMC that hangs usually needs a reset of its own.";
+    Servicing "servicing error":
+        "A change of settings on a host that runs failed.",
+        "`errorMessage` has Ironic's words. Undo or correct the change in the specification.";
+}
+
+macro_rules! events {
+    ($($variant:ident: $when:literal;)*) => {
+        /// Every reason of events.
+        pub const EVENTS: &[EventReason] = &[$(EventReason::$variant),*];
+
+        /// When an event is published.
+        pub fn event_help(reason: EventReason) -> EventHelp {
+            match reason {
+                $(EventReason::$variant => EventHelp { when: $when },)*
+            }
+        }
+    };
+}
+
+events! {
+    Discovered: "A host without `spec.bmc` was created.";
+    Registered: "The host was enrolled in Ironic.";
+    BMCAccessValidated: "Ironic reached the BMC with these credentials for the first time.";
+    BMCCredentialError: "The Secret, the address or a key cannot be used as it is.";
+    ProfileSet: "A hardware profile was recorded.";
+    InspectionStarted: "An inspection began.";
+    InspectionSkipped: "Inspection is disabled.";
+    InspectionComplete: "The inventory is there.";
+    ProvisioningStarted: "A deployment began.";
+    ProvisioningComplete: "The image runs.";
+    DeprovisioningStarted: "The tear-down began.";
+    DeprovisioningComplete: "The host is torn down and clean.";
+    PowerOn: "Ironic was asked to switch the host on.";
+    PowerOff: "Ironic was asked to switch the host off.";
+    RegistrationError: "A `registration error` was recorded.";
+    ProvisionedRegistrationError: "A `provisioned registration error` was recorded.";
+    InspectionError: "An `inspection error` was recorded.";
+    PreparationError: "A `preparation error` was recorded.";
+    ProvisioningError: "A `provisioning error` was recorded.";
+    PowerManagementError: "A `power management error` was recorded.";
+    ServicingError: "A `servicing error` was recorded.";
+    ImageAuthFormatUnsupported: "The Secret of `spec.image.ociAuthSecretName` has a type that cannot be used.";
+    ImageAuthParseError: "The Secret of `spec.image.ociAuthSecretName` cannot be understood, or does not name the registry.";
+    DetachError: "Ironic refused to let the node of a detached host go.";
+    UpdateHardwareDetails: "The inventory was taken from a HardwareData or from the annotation.";
+    RemoveAnnotation: "An annotation that could not be used, or is used up, was removed.";
+    InvalidAnnotationValue: "An annotation has a value that cannot be used; the message names it.";
+    Overdue: "The host has been in its state for longer than the budget; told once.";
+}

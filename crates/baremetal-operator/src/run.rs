@@ -1,0 +1,393 @@
+//! The process: which tasks there are, what they share, and in which order they start and end.
+
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::Context as _;
+use futures::stream::BoxStream;
+use futures::{StreamExt, TryStreamExt, stream};
+use kube::api::ListParams;
+use kube::core::PartialObjectMeta;
+use kube::runtime::controller::{self, Controller};
+use kube::runtime::reflector::{self, ObjectRef};
+use kube::runtime::{WatchStreamExt, watcher};
+use kube::{Api, Client, ResourceExt};
+use metal3_api::metal3::{BareMetalHost, HardwareData, PreprovisioningImage};
+use metal3_runtime::args::{ClientArgs, Namespaces};
+use metal3_runtime::error::{Classified, chain};
+use metal3_runtime::events::{Recorder, Reporter};
+use metal3_runtime::leader::{self, Candidate, KubeLease};
+use metal3_runtime::metrics::{Build, ControllerMetrics, Endpoint, KubeAccess, Registry};
+use metal3_runtime::probes::{self, Probes};
+use metal3_runtime::secrets::SecretVersions;
+use metal3_runtime::shutdown::Tasks;
+use metal3_runtime::{BoxError, Clock, backoff, cache, telemetry, tls};
+use tokio::sync::{mpsc, watch};
+use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
+
+use crate::args::Args;
+use crate::fleet::{self, Fleet, HostKey, Pace};
+use crate::host::{
+    self,
+    context::{Context, Memories},
+};
+use crate::metrics::{Catalogue, HostMetrics, IronicMetrics};
+use crate::settings::HostSettings;
+
+const LEASE: &str = "baremetal-operator";
+const REPORTER: Reporter = Reporter {
+    component: "metal3-baremetal-controller",
+    controller: "metal3.io/baremetal-controller",
+};
+/// Bursts of events of one host become one reconciliation. Short, because every step of a host's life pays for it, and
+/// because a reconciliation that finds nothing changed makes no call.
+const DEBOUNCE: Duration = Duration::from_millis(20);
+/// How long the controllers wait for Ironic's first answer, so that a healthy start does not tell every host of an outage.
+const FIRST_ANSWER: Duration = Duration::from_secs(3);
+
+/// Runs the operator until it is told to stop.
+pub async fn run(args: Args) -> anyhow::Result<()> {
+    telemetry::init(&args.log)?;
+    tell_of_what_is_missing(&args)?;
+    let clock = Clock::system();
+    let registry = Registry::new(Build {
+        component: "baremetal-operator",
+        version: env!("CARGO_PKG_VERSION"),
+    });
+    let controller_metrics = ControllerMetrics::new(&registry);
+    // What is wrong with the settings is said before anything is waited for.
+    let mut ironic_config = args.ironic.client()?;
+    let settings = HostSettings {
+        builds_ramdisks: args.build_preprov_image,
+        budgets: args.state_budgets.clone(),
+        ..args.ironic.hosts(args.max_provisioning_retries, args.retry_base())?
+    };
+    let config = args.client.config().await?;
+    let election_client = ClientArgs::unlimited(config.clone())?;
+    let client = args.client.limited(config)?;
+    let mut catalogue = Catalogue::new(&registry);
+    let host_metrics = HostMetrics::new(&mut catalogue, clock.clone(), args.per_host_metrics);
+    ironic_config.observer = Some(Arc::new(IronicMetrics::new(&mut catalogue)));
+    let ironic = metal3_ironic::Client::new(ironic_config).context("the settings for Ironic cannot be used")?;
+
+    let mut tasks = Tasks::new();
+    let mut probes = Probes::new();
+    let kinds_ready = probes.ready("kinds");
+    if let Some(listener) = args.probes.health_addr.bind()? {
+        tasks.spawn_final("probes", probes::serve(listener, probes, tasks.drained()));
+    }
+    let policy = tls::Policy::from_args(&args.tls)?;
+    let access = KubeAccess::new(client.clone());
+    if let Some(endpoint) = Endpoint::open(&args.metrics, policy, access, registry.clone(), clock.clone())? {
+        tasks.spawn_final("metrics", endpoint.serve(tasks.drained()));
+    }
+
+    let (leading, leads) = watch::channel(!args.leader.enable_leader_election);
+    if args.leader.enable_leader_election {
+        let candidate = Candidate::new(leader::identity(), args.leader.timing()?, backoff::random_seed());
+        let lease = KubeLease::new(election_client, &lease_namespace(&args)?, LEASE);
+        let signals = leader::Signals {
+            stop: tasks.stop(),
+            drained: tasks.drained(),
+            leading,
+        };
+        let election_clock = clock.clone();
+        tasks.spawn_final("leader election", async move {
+            leader::run(&lease, candidate, election_clock, signals).await
+        });
+    }
+    let (fleet, woken) = Fleet::new(args.ironic.slots());
+    let ctx = Arc::new(Context {
+        kube: client.clone(),
+        ironic,
+        fleet,
+        secrets: SecretVersions::default(),
+        companions: host::companions::Companions::default(),
+        written: metal3_runtime::written::Written::default(),
+        recorder: Recorder::new(client.clone(), REPORTER, clock.clone()),
+        clock,
+        settings: Arc::new(settings),
+        metrics: host_metrics,
+        attempts: backoff::Attempts::default(),
+        quiet: host::quiet::Quiet::default(),
+        memory: Memories::default(),
+    });
+    let stop = tasks.stop();
+    let workers = args.workers();
+    tasks.spawn("hosts", async move {
+        tokio::select! {
+            () = stop.cancelled() => return Ok::<(), BoxError>(()),
+            ready = wait_for_kinds(&client, &args.namespaces.namespace) => ready?,
+        }
+        kinds_ready.set(true);
+        hosts(ctx, &args, workers, leads, controller_metrics, woken, stop).await
+    });
+    tasks.run().await?;
+    Ok(())
+}
+
+/// Flags of upstream that ask for something this version does not have.
+fn tell_of_what_is_missing(args: &Args) -> anyhow::Result<()> {
+    if args.webhook_port != 0 {
+        tracing::warn!(
+            port = args.webhook_port,
+            "no webhooks are served: remove their configuration from the cluster"
+        );
+    }
+    if let Some(refusal) = args.compat.refusal() {
+        anyhow::bail!(refusal);
+    }
+    for complaint in args.compat.complaints() {
+        tracing::warn!("{complaint}");
+    }
+    if !args.ironic.ironic_name.is_empty() && args.ironic.ironic_endpoint.is_some() {
+        tracing::warn!("IRONIC_NAME is set, but this version does not read Ironic objects: IRONIC_ENDPOINT counts");
+    }
+    if args.hostclaims {
+        tracing::warn!("HostClaims are not reconciled by this version");
+    }
+    Ok(())
+}
+
+fn lease_namespace(args: &Args) -> anyhow::Result<String> {
+    let candidates = [
+        args.leader.leader_election_namespace.as_str(),
+        args.pod_namespace.as_str(),
+    ];
+    candidates
+        .into_iter()
+        .chain(args.namespaces.namespace.single())
+        .find(|n| !n.is_empty())
+        .map(str::to_owned)
+        .context("leader election needs a namespace for its lease: set POD_NAMESPACE")
+}
+
+/// Between looks for kinds that are not served yet.
+const KINDS_RECHECK: Duration = Duration::from_secs(2);
+
+/// Waits until the kinds are served, so that the order of installation does not matter. Asked by a list of one object,
+/// for which the rights are there anyway.
+async fn wait_for_kinds(client: &Client, namespaces: &Namespaces) -> Result<(), BoxError> {
+    loop {
+        let answer = match (
+            first(namespaces.apis::<BareMetalHost>(client)).await,
+            first(namespaces.apis::<HardwareData>(client)).await,
+        ) {
+            (Ok(()), Ok(())) => return Ok(()),
+            (Err(error), _) | (_, Err(error)) => error,
+        };
+        tracing::warn!(error = %chain(&answer), "waiting until the kinds of metal3.io can be listed");
+        tokio::time::sleep(KINDS_RECHECK).await;
+    }
+}
+
+async fn first<K>(apis: Vec<Api<K>>) -> Result<(), kube::Error>
+where
+    K: kube::Resource + Clone + serde::de::DeserializeOwned + std::fmt::Debug,
+{
+    for api in apis {
+        api.list_metadata(&ListParams::default().limit(1)).await?;
+    }
+    Ok(())
+}
+
+/// Lists the fleet and runs a controller per watched namespace (or one for the cluster) while leading.
+async fn hosts(
+    ctx: Arc<Context>,
+    args: &Args,
+    workers: u16,
+    leads: watch::Receiver<bool>,
+    metrics: ControllerMetrics,
+    mut woken: mpsc::UnboundedReceiver<HostKey>,
+    stop: CancellationToken,
+) -> Result<(), BoxError> {
+    let mut bells = Vec::new();
+    let mut controllers = JoinSet::new();
+    for (namespace, api) in namespaces(&args.namespaces.namespace)
+        .into_iter()
+        .zip(args.namespaces.namespace.apis(&ctx.kube))
+    {
+        let (bell, by_node) = mpsc::unbounded_channel();
+        bells.push((namespace.clone(), bell));
+        let watched = Watched {
+            namespace,
+            api,
+            by_node,
+            workers,
+            leads: leads.clone(),
+            metrics: metrics.clone(),
+        };
+        controllers.spawn(watched.run(ctx.clone(), stop.clone()));
+    }
+    let ring = async {
+        while let Some(host) = woken.recv().await {
+            // Nothing of what it sees has changed, only whose turn it is.
+            if ctx.fleet.is_in_queue(&host) {
+                ctx.quiet.forget(&host);
+            }
+            for (_, bell) in bells
+                .iter()
+                .filter(|(n, _)| n.as_ref().is_none_or(|n| *n == host.namespace))
+            {
+                // A controller that has ended is noticed below.
+                bell.send(host.clone()).ok();
+            }
+        }
+    };
+    let mut may_poll = leads.clone();
+    let poll = async {
+        tokio::select! {
+            () = stop.cancelled() => return,
+            led = may_poll.wait_for(|leads| *leads) => if led.is_err() { return },
+        }
+        metrics.set_leading(true);
+        fleet::run(
+            ctx.fleet.clone(),
+            ctx.ironic.clone(),
+            Pace::default(),
+            ctx.clock.clone(),
+            stop.clone(),
+        )
+        .await;
+    };
+    let work = async {
+        while let Some(ended) = controllers.join_next().await {
+            ended??;
+        }
+        Ok(())
+    };
+    tokio::select! {
+        ended = work => ended,
+        ((), ()) = async { tokio::join!(poll, ring) } => Ok(()),
+    }
+}
+
+/// The names that [`Namespaces::apis`] makes an interface for, in its order.
+fn namespaces(namespaces: &Namespaces) -> Vec<Option<String>> {
+    match namespaces {
+        Namespaces::All => vec![None],
+        Namespaces::Only(names) => names.iter().cloned().map(Some).collect(),
+    }
+}
+
+/// Hosts whose own ramdisk changed, where ramdisks are built.
+fn by_ramdisk(ctx: &Arc<Context>, namespace: Option<&str>) -> BoxStream<'static, ObjectRef<BareMetalHost>> {
+    if !ctx.settings.builds_ramdisks {
+        return stream::pending().boxed();
+    }
+    let api: Api<PartialObjectMeta<PreprovisioningImage>> = namespace.map_or_else(
+        || Api::all(ctx.kube.clone()),
+        |name| Api::namespaced(ctx.kube.clone(), name),
+    );
+    let ctx = ctx.clone();
+    watcher(api, watcher::Config::default())
+        .default_backoff()
+        .touched_objects()
+        .filter_map(move |image| {
+            let host = match image {
+                Ok(image) => {
+                    let key = HostKey {
+                        namespace: image.namespace().unwrap_or_default(),
+                        name: image.name_any(),
+                    };
+                    host::ramdisk_changed(&ctx, &key);
+                    Some(ObjectRef::new(&key.name).within(&key.namespace))
+                }
+                Err(error) => {
+                    tracing::warn!(error = %chain(&error), "the watch of PreprovisioningImages was interrupted");
+                    None
+                }
+            };
+            std::future::ready(host)
+        })
+        .boxed()
+}
+
+/// One watch with what belongs to it. Two watches cannot share a store: the list of one would empty it of the other's.
+struct Watched {
+    namespace: Option<String>,
+    api: Api<BareMetalHost>,
+    by_node: mpsc::UnboundedReceiver<HostKey>,
+    workers: u16,
+    leads: watch::Receiver<bool>,
+    metrics: ControllerMetrics,
+}
+
+impl Watched {
+    async fn run(mut self, ctx: Arc<Context>, stop: CancellationToken) -> Result<(), BoxError> {
+        let (store, writer) = reflector::store::<BareMetalHost>();
+        let hosts = watcher(self.api, watcher::Config::default())
+            .default_backoff()
+            .modify(cache::trim)
+            .inspect_ok({
+                let fleet = ctx.fleet.clone();
+                let mut is_first_list = true;
+                move |event| match event {
+                    watcher::Event::InitApply(host) if is_first_list => {
+                        if let Some(since) = host::queue::queued_since(host) {
+                            fleet.remember_in_queue(&host::key_of(host), since);
+                        }
+                    }
+                    watcher::Event::InitDone => is_first_list = false,
+                    watcher::Event::Init
+                    | watcher::Event::InitApply(_)
+                    | watcher::Event::Apply(_)
+                    | watcher::Event::Delete(_) => {}
+                }
+            })
+            .reflect(writer)
+            .touched_objects()
+            .inspect_err(|error| tracing::warn!(error = %chain(error), "the watch of hosts was interrupted"));
+        let by_secret = ctx
+            .secrets
+            .watch(&ctx.kube, self.namespace.as_deref(), watcher::Config::default());
+        let by_ramdisk = by_ramdisk(&ctx, self.namespace.as_deref());
+        let by_firmware = ctx
+            .companions
+            .watch(&ctx.kube, self.namespace.as_deref())
+            .map(|host| ObjectRef::new(&host.name).within(&host.namespace));
+        let by_node = stream::unfold(self.by_node, async |mut woken| {
+            let host = woken.recv().await?;
+            Some((ObjectRef::new(&host.name).within(&host.namespace), woken))
+        });
+        tokio::select! {
+            () = stop.cancelled() => return Ok(()),
+            led = self.leads.wait_for(|leads| *leads) => { led?; }
+        }
+        tokio::time::timeout(FIRST_ANSWER, ctx.fleet.first_answer()).await.ok();
+        let metrics = self.metrics;
+        let timed = move |host: Arc<BareMetalHost>, ctx: Arc<Context>| {
+            let metrics = metrics.clone();
+            async move {
+                let start = ctx.clock.elapsed();
+                let answer = host::reconcile(host, ctx.clone()).await;
+                let outcome = answer.as_ref().map_or_else(|error| error.class().as_str(), |_| "ok");
+                metrics.observe("baremetalhost", outcome, ctx.clock.elapsed().saturating_sub(start));
+                answer
+            }
+        };
+        let config = controller::Config::default()
+            .debounce(DEBOUNCE)
+            .concurrency(self.workers);
+        let seen_gone = ctx.clone();
+        let results = Controller::for_stream(hosts, store)
+            .with_config(config)
+            .reconcile_on(by_secret)
+            .reconcile_on(by_firmware)
+            .reconcile_on(by_node)
+            .reconcile_on(by_ramdisk)
+            .graceful_shutdown_on(stop.cancelled_owned())
+            .run(timed, |host, error, ctx| host::on_error(&host, error, &ctx), ctx);
+        pin!(results)
+            .for_each(|result| {
+                if let Err(controller::Error::ObjectNotFound(host)) = result {
+                    host::vanished(&seen_gone, host.namespace.as_deref().unwrap_or_default(), &host.name);
+                }
+                std::future::ready(())
+            })
+            .await;
+        Ok(())
+    }
+}

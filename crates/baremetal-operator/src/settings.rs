@@ -1,0 +1,61 @@
+//! What the operator is started with, after parsing: plain values that decisions may look at.
+
+use std::time::Duration;
+
+use crate::host::budget::Budgets;
+
+/// Settings that decisions about hosts depend on.
+#[derive(Clone, Debug, PartialEq)]
+pub struct HostSettings {
+    /// What the ramdisk is started from.
+    pub deploy_images: DeployImages,
+    /// Whether drivers that need a provisioning network are refused (`PROVISIONING_NETWORK_DISABLED`).
+    pub provisioning_network_disabled: bool,
+    /// `driver_info.force_persistent_boot_device` for deployed images; `None` means `Default`.
+    pub force_persistent_boot_device: Option<String>,
+    /// The same for live ISO images.
+    pub live_iso_force_persistent_boot_device: Option<String>,
+    /// How often the same image is tried; 0 means without limit.
+    pub max_provisioning_retries: i32,
+    /// The unit of the failure back-off: upstream's is one minute.
+    pub retry_base: Duration,
+    /// The architecture of a host that says nothing of its own: the operator's.
+    pub default_architecture: &'static str,
+    /// Whether somebody builds a ramdisk for each host (`--build-preprov-image`).
+    pub builds_ramdisks: bool,
+    /// Whether Ironic knows `disable_power_off` (API 1.95).
+    pub can_disable_power_off: bool,
+    /// Where BMCs with an IPv6 address fetch virtual media from (`IRONIC_EXTERNAL_URL_V6`).
+    pub external_url_v6: Option<String>,
+    /// How long a host may stay in a state before it counts as overdue.
+    pub budgets: Budgets,
+}
+
+/// The ramdisk's images, by URL (`DEPLOY_*_URL`).
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct DeployImages {
+    /// Kernel, used together with the ramdisk.
+    pub kernel: Option<String>,
+    /// Initial ramdisk.
+    pub ramdisk: Option<String>,
+    /// ISO image for drivers with virtual media.
+    pub iso: Option<String>,
+}
+
+impl Default for HostSettings {
+    fn default() -> Self {
+        Self {
+            deploy_images: DeployImages::default(),
+            provisioning_network_disabled: false,
+            force_persistent_boot_device: None,
+            live_iso_force_persistent_boot_device: None,
+            max_provisioning_retries: 5,
+            retry_base: Duration::from_secs(60),
+            default_architecture: "x86_64",
+            builds_ramdisks: false,
+            can_disable_power_off: true,
+            external_url_v6: None,
+            budgets: Budgets::default(),
+        }
+    }
+}

@@ -1,0 +1,14 @@
+//! The decision about a host, from outside: tables of what is planned when, properties that hold for any host and any
+//! node, and a small model of Ironic on which hosts must settle, also when the operator dies at the worst moment.
+#![expect(clippy::unwrap_used, clippy::panic, reason = "a test, helpers included")]
+
+mod arbitrary;
+mod matrix;
+mod model;
+mod oracle;
+mod properties;
+mod settle;
+mod show;
+mod survive;
+mod table;
+mod world;

@@ -1,0 +1,427 @@
+//! What may be done at all, worked out from the host and its node alone and not from the code that decides.
+
+use baremetal_operator::fleet::Slot;
+use baremetal_operator::host::observed::{Lookup, NodeView, Observed};
+use baremetal_operator::host::plan::{Effect, Plan};
+use baremetal_operator::reference;
+use metal3_api::metal3::{BareMetalHost, OperationalStatus};
+use metal3_ironic::{Node, PowerState, PowerTarget, Verb};
+
+/// The judge of one plan.
+pub struct Oracle<'a> {
+    host: &'a BareMetalHost,
+    state: String,
+    is_deleting: bool,
+    /// The URL that the specification asks for.
+    wanted: Option<String>,
+    deployed: Option<String>,
+}
+
+fn method(deploy: Option<&metal3_api::metal3::CustomDeploy>) -> Option<&str> {
+    deploy.map(|c| c.method.as_str()).filter(|m| !m.is_empty())
+}
+
+impl<'a> Oracle<'a> {
+    pub fn new(host: &'a BareMetalHost) -> Self {
+        let status = host.status.clone().unwrap_or_default();
+        Self {
+            host,
+            state: status.provisioning.state.as_str().to_owned(),
+            is_deleting: host.metadata.deletion_timestamp.is_some(),
+            wanted: host
+                .spec
+                .image
+                .as_ref()
+                .map(|i| i.url.clone())
+                .filter(|u| !u.is_empty()),
+            deployed: status
+                .provisioning
+                .image
+                .as_ref()
+                .map(|i| i.url.clone())
+                .filter(|u| !u.is_empty()),
+        }
+    }
+
+    fn annotation(&self, key: &str) -> Option<&str> {
+        let annotations = self.host.metadata.annotations.as_ref()?;
+        annotations.get(key).map(String::as_str)
+    }
+
+    /// What an annotation's JSON says of one thing, `null` where it is no JSON.
+    fn argument(text: &str, name: &str) -> serde_json::Value {
+        serde_json::from_str::<serde_json::Value>(text).unwrap_or_default()[name].clone()
+    }
+
+    /// The user wants the host out of Ironic.
+    fn is_detached(&self, ends: &str) -> bool {
+        // One pass may lead through several states to the one where it rests.
+        let rests = ["provisioned", "externally provisioned", "ready", "available"].contains(&ends);
+        self.annotation("baremetalhost.metal3.io/detached")
+            .is_some_and(|text| !self.state_is(&["deleting"]) && (rests || Self::argument(text, "force") == true))
+    }
+
+    /// Whether a reboot is asked for that counts in this state.
+    fn wants_reboot(&self, ends: &str) -> bool {
+        let is_deployed = ["provisioned", "externally provisioned"].contains(&ends);
+        let annotations = self.host.metadata.annotations.iter().flatten();
+        annotations
+            .filter(|(key, _)| *key == "reboot.metal3.io" || key.starts_with("reboot.metal3.io/"))
+            .any(|(_, text)| is_deployed || Self::argument(text, "force") == true)
+    }
+
+    fn state_is(&self, states: &[&str]) -> bool {
+        states.contains(&self.state.as_str())
+    }
+
+    /// Something is wanted on the host.
+    fn wants_deployment(&self) -> bool {
+        self.wanted.is_some() || method(self.host.spec.custom_deploy.as_ref()).is_some()
+    }
+
+    /// Nothing runs on the host, and it is to be kept.
+    fn may_prepare(&self) -> bool {
+        let states = [
+            "registering",
+            "inspecting",
+            "match profile",
+            "preparing",
+            "ready",
+            "available",
+            "deprovisioning",
+        ];
+        !self.is_deleting && (self.state_is(&states) || self.state.is_empty())
+    }
+
+    fn wants_other_raid(&self) -> bool {
+        let recorded = self.host.status.as_ref().and_then(|s| s.provisioning.raid.as_ref());
+        self.host.spec.raid.as_ref() != recorded
+    }
+
+    /// Somebody asked for the end of what is deployed, or is being deployed.
+    fn wants_tear_down(&self) -> bool {
+        let status = self.host.status.clone().unwrap_or_default();
+        let deployed_method = method(status.provisioning.custom_deploy.as_ref());
+        let wanted_method = method(self.host.spec.custom_deploy.as_ref());
+        self.is_deleting
+            || self.state == "deprovisioning"
+            || deployed_method.is_some() && deployed_method != wanted_method
+            || self.deployed.is_some() && self.deployed != self.wanted
+            || !self.wants_deployment()
+    }
+
+    /// Whether this pass may lead into the tear-down of what stands there.
+    fn may_tear_down(&self, node: Option<&Node>) -> bool {
+        let status = self.host.status.clone().unwrap_or_default();
+        // What nobody deployed here is torn down only when it is given up to us.
+        let is_foreign = self.state == "externally provisioned" && self.host.spec.externally_provisioned;
+        let failed = self.state == "provisioning" && status.error_type.is_some();
+        // A failed deployment of another kind is in the way as well.
+        let runs_another = !self.state_is(&["provisioned", "externally provisioned"])
+            && node.is_some_and(|n| ["active", "deploy failed"].contains(&n.provision_state.as_str()));
+        (self.wants_tear_down() || failed || runs_another) && !is_foreign
+    }
+
+    /// Why this plan must not be carried out.
+    pub fn objections(&self, seen: &Observed, plan: &Plan) -> Vec<String> {
+        let mutations: Vec<_> = plan.effects.iter().filter(|e| e.is_ironic_mutation()).collect();
+        let mut found = Vec::new();
+        if mutations.len() > 1 {
+            found.push(format!("{} mutations in one pass", mutations.len()));
+        }
+        let node = match &seen.node {
+            NodeView::Live(node) => Some(&**node),
+            _ => None,
+        };
+        let ends = plan.status.provisioning.state.as_str();
+        if ends == "deprovisioning" && self.state != ends && !self.may_tear_down(node) {
+            found.push("nobody asked for deprovisioning".to_owned());
+        }
+        if ends == "provisioning" && self.state != ends && !(self.host.spec.online && self.wants_deployment()) {
+            found.push("nobody asked for provisioning".to_owned());
+        }
+        for effect in &plan.effects {
+            let hurts = !matches!(
+                effect,
+                Effect::CreateNode(_)
+                    | Effect::CreatePort { .. }
+                    | Effect::EnablePort { .. }
+                    | Effect::PatchNode { .. }
+                    | Effect::SetTargetRaid { .. }
+                    | Effect::ClearMaintenance { .. }
+            ) && !matches!(effect, Effect::Provision { request, .. } if matches!(request.target, Verb::Manage | Verb::Adopt))
+                && !matches!(
+                    effect,
+                    Effect::Power {
+                        target: PowerTarget::On,
+                        ..
+                    }
+                );
+            if effect.is_ironic_mutation() && hurts && !plan.effects.contains(&Effect::ConfirmHost) {
+                found.push(format!("{effect:?} for a copy of the host that may be old"));
+            }
+            if self.takes_slot(effect) && seen.slot != Lookup::Found(Slot::Granted) {
+                found.push(format!("{effect:?} without a slot"));
+            }
+            if effect.is_ironic_mutation() {
+                found.extend(Self::footing(seen, node, effect));
+            }
+            if !self.allows(effect, node, ends) {
+                found.push(format!("nobody asked for {effect:?}"));
+            }
+        }
+        found
+    }
+
+    /// Virtual media load no network, and a deletion waits for nobody.
+    fn takes_slot(&self, effect: &Effect) -> bool {
+        let scheme = self.host.spec.bmc.address.split(':').next().unwrap_or_default();
+        let is_exempt = scheme.contains("virtualmedia") || scheme.contains("uefihttp");
+        let Effect::Provision { request, .. } = effect else {
+            return false;
+        };
+        let works = matches!(
+            request.target,
+            Verb::Inspect | Verb::Provide | Verb::Clean | Verb::Active | Verb::Deleted
+        );
+        works && !is_exempt && !self.is_deleting
+    }
+
+    /// A mutation stands on a node that this pass read, that is the right one, and that nobody else works on.
+    fn footing(seen: &Observed, node: Option<&Node>, effect: &Effect) -> Option<String> {
+        let id = match effect {
+            Effect::CreateNode(_) => {
+                return (seen.node != NodeView::Gone).then(|| "created without knowing that there is none".to_owned());
+            }
+            Effect::PatchNode { node, ops } if seen.node == NodeView::Gone => {
+                // A node without a name that has a port with the boot MAC address becomes the host's.
+                let is_nobodys =
+                    matches!(&seen.boot_mac_owner, Lookup::Found(o) if o.node == *node && o.name.is_none());
+                let is_named = ops.len() == 1 && ops[0].path == "/name";
+                return (!is_nobodys || !is_named).then(|| format!("{effect:?} on somebody's node"));
+            }
+            Effect::CreatePort { node, .. }
+            | Effect::EnablePort { node, .. }
+            | Effect::PatchNode { node, .. }
+            | Effect::SetTargetRaid { node, .. }
+            | Effect::Provision { node, .. }
+            | Effect::Power { node, .. }
+            | Effect::SetMaintenance { node }
+            | Effect::ClearMaintenance { node }
+            | Effect::DeleteNode { node } => node,
+            _ => return None,
+        };
+        let Some(node) = node else {
+            return Some(format!("{effect:?} on a node that was not read"));
+        };
+        if *id != node.uuid {
+            return Some(format!("{effect:?} on another node than {}", node.uuid));
+        }
+        node.reservation
+            .is_some()
+            .then(|| format!("{effect:?} on a locked node"))
+    }
+
+    fn allows(&self, effect: &Effect, node: Option<&Node>, ends: &str) -> bool {
+        let in_state = |states: &[&str]| node.is_some_and(|n| states.contains(&n.provision_state.as_str()));
+        let is_managed = !self.state_is(&["unmanaged", "levitating"]) || self.host.spec.has_bmc_details();
+        match effect {
+            Effect::AddFinalizer => !self.is_deleting,
+            Effect::ClaimSecret | Effect::ClaimNetworkData | Effect::WriteHardwareData(_) => {
+                !self.is_deleting && is_managed
+            }
+            Effect::WriteRamdisk(_) => is_managed,
+            // Of what was written: never while it is still to be written.
+            Effect::RecordFirmware(_) => node.is_some() && !self.is_deleting,
+            Effect::ReleaseFormerSecret(name) => *name != self.host.spec.bmc.credentials_name,
+            Effect::ReleaseHardwareData | Effect::ReleaseRamdisk | Effect::ReleaseSecret | Effect::RemoveFinalizer => {
+                let status = self.host.status.clone().unwrap_or_default();
+                let is_foreign = node.is_some_and(|n| n.uuid != status.provisioning.id)
+                    && status.operational_status == OperationalStatus::Detached;
+                self.is_deleting && (node.is_none() || is_foreign)
+            }
+            Effect::SetMaintenance { .. } | Effect::DeleteNode { .. } => {
+                self.is_deleting && self.state == "deleting" || self.is_detached(ends)
+            }
+            // The last one has no meaning for any program but us, and each is told of, or served, when it goes.
+            Effect::RemoveAnnotation { key, value } => {
+                self.annotation(key) == Some(value)
+                    && [
+                        "reboot.metal3.io",
+                        "inspect.metal3.io",
+                        "inspect.metal3.io/hardwaredetails",
+                        "baremetalhost.metal3.io/status",
+                    ]
+                    .contains(&key.as_str())
+            }
+            Effect::CreateNode(_) => is_managed && !self.state_is(&["deleting"]),
+            Effect::ConfirmHost
+            | Effect::CreatePort { .. }
+            | Effect::EnablePort { .. }
+            | Effect::PatchNode { .. }
+            | Effect::ClearMaintenance { .. } => true,
+            Effect::SetTargetRaid { .. } => self.may_prepare() && in_state(&["manageable"]),
+            Effect::Power { target, .. } => {
+                let is_on = node.map(|n| n.power_state.clone()) == Some(Some(PowerState::On));
+                match target {
+                    PowerTarget::On => self.host.spec.online && !self.is_deleting && !is_on,
+                    PowerTarget::Off | PowerTarget::SoftOff => {
+                        !self.host.spec.disable_power_off
+                            && (self.is_deleting || !self.host.spec.online || self.wants_reboot(ends))
+                    }
+                    PowerTarget::Reboot | PowerTarget::SoftReboot => {
+                        self.host.spec.disable_power_off && self.wants_reboot(ends) && is_on && !self.is_deleting
+                    }
+                }
+            }
+            Effect::Provision { request, .. } => match request.target {
+                Verb::Manage => in_state(&["enroll", "available", "clean failed", "inspect failed", "adopt failed"]),
+                Verb::Inspect => {
+                    // One pass may lead through `available`.
+                    let may_be_asked = ["available", "ready", "preparing", "match profile", "deprovisioning"];
+                    let is_asked = self.state_is(&may_be_asked)
+                        && self.annotation("inspect.metal3.io").is_some_and(|v| v != "disabled");
+                    (self.state_is(&["", "unmanaged", "registering", "inspecting"]) || is_asked)
+                        && !self.is_deleting
+                        && in_state(&["manageable", "inspect failed"])
+                }
+                Verb::Provide => {
+                    in_state(&["manageable"])
+                        && (!self.state_is(&["externally provisioned"]) || !self.host.spec.externally_provisioned)
+                        && (self.wants_deployment() && !self.is_deleting || self.wants_tear_down())
+                }
+                Verb::Active => {
+                    self.wants_deployment()
+                        && request
+                            .deploy_steps
+                            .iter()
+                            .map(|s| s.step.as_str())
+                            .eq(method(self.host.spec.custom_deploy.as_ref()))
+                        && !self.is_deleting
+                        && self.state == "provisioning"
+                        && in_state(&["available", "deploy failed"])
+                }
+                Verb::Deleted if self.is_detached(ends) => in_state(&["wait call-back"]),
+                Verb::Deleted => {
+                    let states = ["active", "deploy failed", "wait call-back", "error", "service failed"];
+                    let restarts = ends == "provisioning" && self.wants_reboot(ends) && in_state(&["wait call-back"]);
+                    self.state == "deprovisioning" && in_state(&states) || restarts
+                }
+                Verb::Adopt => {
+                    self.state_is(&["provisioned", "externally provisioned"]) | self.host.spec.externally_provisioned
+                        && !self.is_deleting
+                        && in_state(&["manageable", "adopt failed"])
+                }
+                Verb::Abort => {
+                    let restarts = ends == "inspecting" && self.wants_reboot(ends) && in_state(&["inspect wait"]);
+                    let given_up = self.state_is(&["provisioned", "externally provisioned"])
+                        && in_state(&["service wait", "service failed"]);
+                    self.is_deleting || self.is_detached(ends) || restarts || given_up
+                }
+                Verb::Clean => {
+                    let raid = request.clean_steps.iter().any(|s| s.interface == "raid");
+                    self.may_prepare()
+                        && self.state == "preparing"
+                        && in_state(&["manageable"])
+                        && (!raid || self.wants_other_raid())
+                }
+                // At a start, or after an attempt, of what is in use.
+                Verb::Service => {
+                    let is_off = node.is_some_and(|n| n.power_state == Some(PowerState::Off));
+                    self.state_is(&["provisioned", "externally provisioned"])
+                        && !self.is_deleting
+                        && !request.service_steps.is_empty()
+                        && (in_state(&["service failed"]) || is_off && in_state(&["active"]))
+                }
+            },
+        }
+    }
+}
+
+/// The table of legal moves, deletion aside.
+const MOVES: [(&str, &[&str]); 12] = [
+    ("", &["unmanaged", "registering"]),
+    ("unmanaged", &["registering"]),
+    ("registering", &["inspecting", "preparing", "externally provisioned"]),
+    ("match profile", &["preparing"]),
+    ("inspecting", &["preparing"]),
+    ("preparing", &["available"]),
+    (
+        "ready",
+        &["inspecting", "preparing", "provisioning", "externally provisioned"],
+    ),
+    (
+        "available",
+        &["inspecting", "preparing", "provisioning", "externally provisioned"],
+    ),
+    ("provisioning", &["provisioned", "deprovisioning"]),
+    ("provisioned", &["deprovisioning"]),
+    ("externally provisioned", &["provisioned"]),
+    ("deprovisioning", &["available"]),
+];
+
+/// The moves that a deletion adds, or forces.
+const LAST_MOVES: [(&str, &[&str]); 15] = [
+    ("", &["deleting"]),
+    ("unmanaged", &["deleting"]),
+    ("registering", &["deleting"]),
+    ("match profile", &["powering off before delete"]),
+    ("inspecting", &["powering off before delete"]),
+    ("preparing", &["powering off before delete"]),
+    ("ready", &["powering off before delete"]),
+    ("available", &["powering off before delete"]),
+    ("externally provisioned", &["powering off before delete"]),
+    ("levitating", &["powering off before delete"]),
+    ("provisioning", &["deprovisioning"]),
+    ("provisioned", &["deprovisioning"]),
+    ("deprovisioning", &["powering off before delete", "deleting"]),
+    ("powering off before delete", &["deleting"]),
+    ("deleting", &[]),
+];
+
+/// Whether one pass may lead from one state to another, by way of others.
+pub fn can_reach(from: &str, to: &str, is_deleting: bool, is_detached: bool) -> bool {
+    if is_deleting && is_detached && to == "deleting" {
+        return true;
+    }
+    let table: &[(&str, &[&str])] = if is_deleting { &LAST_MOVES } else { &MOVES };
+    let mut reached = vec![from];
+    let mut next = 0;
+    while let Some(state) = reached.get(next) {
+        let targets = table
+            .iter()
+            .find(|(name, _)| name == state)
+            .map_or(&[][..], |(_, targets)| targets);
+        for target in targets {
+            if !reached.contains(target) {
+                reached.push(target);
+            }
+        }
+        next += 1;
+    }
+    reached.contains(&to)
+}
+
+/// What users read of moves is what decisions are held against.
+#[test]
+fn the_declared_moves_are_the_legal_ones() {
+    let of = |table: &[(&'static str, &[&'static str])], is_deletion: bool| {
+        let mut rows = Vec::new();
+        for (from, targets) in table {
+            // A state that only a newer operator knows.
+            rows.extend(
+                targets
+                    .iter()
+                    .filter(|_| *from != "levitating")
+                    .map(|to| (*from, *to, is_deletion)),
+            );
+        }
+        rows
+    };
+    let mut legal = of(&MOVES, false);
+    legal.extend(of(&LAST_MOVES, true));
+    legal.sort_unstable();
+    let mut declared: Vec<_> = reference::MOVES.iter().map(|m| (m.from, m.to, m.is_deletion)).collect();
+    declared.sort_unstable();
+    assert_eq!(declared, legal);
+}

@@ -1,0 +1,155 @@
+//! What holds for any host in any surroundings.
+
+use std::time::Duration;
+
+use baremetal_operator::host::WAITING;
+use baremetal_operator::host::observed::NodeView;
+use baremetal_operator::host::plan::{Next, Plan, Wake};
+use metal3_api::condition::ConditionStatus;
+use metal3_api::metal3::{BareMetalHostStatus, OperationalStatus};
+use proptest::prelude::*;
+use serde_json::json;
+
+use crate::arbitrary::world;
+use crate::oracle::{Oracle, can_reach};
+use crate::show;
+use crate::world::{Outcome, World};
+
+/// What the API server would refuse, or a reader would not understand.
+fn flaws(plan: &Plan, generation: Option<i64>) -> Vec<String> {
+    let status = &plan.status;
+    let mut found = Vec::new();
+    let mut expect = |holds: bool, what: &str| {
+        if !holds {
+            found.push(what.to_owned());
+        }
+    };
+    let is_error = status.operational_status == OperationalStatus::Error;
+    // A detached host keeps what was wrong with it for when it comes back.
+    let keeps_error = status.operational_status == OperationalStatus::Detached && status.error_type.is_some();
+    expect(
+        (is_error || keeps_error) == status.error_type.is_some(),
+        "operationalStatus and errorType disagree",
+    );
+    expect(
+        (is_error || keeps_error) != status.error_message.is_empty(),
+        "an error without a message, or the other way round",
+    );
+    expect(!is_error || status.error_count > 0, "an error that was not counted");
+    expect(status.error_message.len() <= 1100, "an unbounded errorMessage");
+    expect(!status.error_message.contains('\n'), "an errorMessage of several lines");
+    let stored = serde_json::to_value(status).unwrap();
+    let read: BareMetalHostStatus = serde_json::from_value(stored).unwrap();
+    expect(read == *status, "the status changes when it is stored");
+    for (i, condition) in status.conditions.iter().enumerate() {
+        expect(!condition.reason.is_empty(), "a condition without a reason");
+        expect(condition.message.len() <= 4096, "an unbounded message");
+        let is_first = i == 0;
+        let order = is_first
+            || status.conditions[i - 1].type_ == "Ready"
+            || status.conditions[i - 1].type_ < condition.type_ && condition.type_ != "Ready";
+        expect(order, "conditions out of order, or twice");
+    }
+    if matches!(plan.next, Next::Wait(_) | Next::Settled) {
+        let waiting = status.conditions.iter().find(|c| c.type_ == WAITING);
+        let says = waiting.map(|c| (c.status.clone(), c.reason.as_str()));
+        let expected = match &plan.next {
+            Next::Wait(wait) if !wait.is_shown => return found,
+            Next::Wait(wait) => (ConditionStatus::True, wait.reason.as_str()),
+            _ => (ConditionStatus::False, "NotWaiting"),
+        };
+        expect(
+            says == Some(expected),
+            "the Waiting condition does not say what is waited for",
+        );
+        expect(
+            waiting.is_some_and(|c| c.observed_generation == generation),
+            "the Waiting condition is of another generation",
+        );
+    }
+    for note in &plan.notes {
+        expect(note.message.len() <= 1200, "an unbounded event");
+    }
+    found
+}
+
+fn is_annotated(world: &World, key: &str) -> bool {
+    let annotations = world.host.metadata.annotations.as_ref();
+    annotations.is_some_and(|a| a.contains_key(key))
+}
+
+fn is_paused(world: &World) -> bool {
+    is_annotated(world, "baremetalhost.metal3.io/paused")
+}
+
+/// The host as it would be stored after the plan.
+fn stored(world: &World, outcome: &Outcome) -> World {
+    let mut next = world.clone();
+    next.host.status = Some(outcome.plan.status.clone());
+    next.memory = outcome.seen.memory.clone();
+    next
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 6000, ..ProptestConfig::default() })]
+
+    /// It ends (`World::decide` refuses to answer twice), and what it plans is allowed, legal and storable.
+    #[test]
+    fn any_plan_is_allowed(world in world()) {
+        let outcome = world.decide();
+        let objections = Oracle::new(&world.host).objections(&outcome.seen, &outcome.plan);
+        prop_assert!(objections.is_empty(), "{:?}\n{}", objections, show::full(&outcome));
+        if is_paused(&world) {
+            prop_assert!(outcome.plan.effects.is_empty());
+            prop_assert_eq!(Some(&outcome.plan.status), world.host.status.as_ref());
+            return Ok(());
+        }
+        let before = world.host.status.as_ref().unwrap().provisioning.state.as_str();
+        let after = outcome.plan.status.provisioning.state.as_str();
+        let is_deleting = world.host.metadata.deletion_timestamp.is_some();
+        prop_assert!(can_reach(before, after, is_deleting, is_annotated(&world, "baremetalhost.metal3.io/detached")), "{:?} → {:?}", before, after);
+        let is_released = is_deleting && world.host.metadata.finalizers.is_none();
+        if !is_released {
+            let flaws = flaws(&outcome.plan, world.host.metadata.generation);
+            prop_assert!(flaws.is_empty(), "{:?}\n{}", flaws, show::full(&outcome));
+        }
+    }
+
+    /// Nothing moves, so nothing is written or told a second time: otherwise the operator would wake itself for ever.
+    #[test]
+    fn a_host_that_waits_is_left_alone(world in world()) {
+        let mut world = world;
+        let mut outcome = world.decide();
+        let moves = |outcome: &Outcome| {
+            let at_once = matches!(&outcome.plan.next, Next::Wait(wait) if wait.wake == Wake::After(Duration::ZERO));
+            at_once || !outcome.plan.effects.is_empty() || matches!(outcome.plan.next, Next::Gone | Next::Again)
+        };
+        // The first pass may end an edit; the second sees what was stored.
+        for _ in 0..2 {
+            if moves(&outcome) {
+                return Ok(());
+            }
+            world = stored(&world, &outcome);
+            world.now += jiff::SignedDuration::from_millis(3400);
+            outcome = world.decide();
+        }
+        if moves(&outcome) {
+            return Ok(());
+        }
+        prop_assert_eq!(&outcome.plan.notes, &vec![]);
+        let status = world.host.status.as_ref().unwrap();
+        let (again, before) = (json!(outcome.plan.status), json!(status));
+        prop_assert!(outcome.plan.status == *status, "{}\nwas\n{}\n{}", again, before, show::full(&outcome));
+    }
+
+    /// Ironic is away: nothing is asked of it, no failure is recorded, and a host at rest is not even written to.
+    #[test]
+    fn an_outage_is_nobodys_failure(world in world()) {
+        let mut world = world;
+        world.sight = crate::world::Sight::Unknown;
+        let outcome = world.decide();
+        prop_assert!(outcome.plan.effects.iter().all(|e| !e.is_ironic_mutation()));
+        let is_unknown = matches!(outcome.seen.node, NodeView::Unknown { .. });
+        prop_assert!(is_unknown);
+    }
+}

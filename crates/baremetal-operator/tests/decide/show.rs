@@ -1,0 +1,105 @@
+//! Plans as text for snapshots: what a reviewer wants to see, in as few words as possible.
+
+use baremetal_operator::host::plan::{Effect, Next, Plan, Wake};
+use metal3_api::metal3::BareMetalHostStatus;
+use metal3_ironic::Op;
+
+use crate::world::Outcome;
+
+pub fn effect(effect: &Effect) -> String {
+    match effect {
+        Effect::CreateNode(body) => {
+            let interface = body.deploy_interface.as_ref();
+            let interface = interface.map_or_else(String::new, |i| format!(", {i}"));
+            format!("create node {} ({}{interface})", body.name, body.driver)
+        }
+        Effect::CreatePort { mac, .. } => format!("create port {mac}"),
+        Effect::PatchNode { ops, .. } => {
+            let op = |op: &metal3_ironic::PatchOp| match op.op {
+                Op::Add => op.path.clone(),
+                Op::Remove => format!("-{}", op.path),
+            };
+            format!("patch {}", ops.iter().map(op).collect::<Vec<_>>().join(" "))
+        }
+        Effect::Provision { request, .. } => {
+            let steps = request.clean_steps.iter().chain(&request.service_steps);
+            let steps = steps.map(|s| format!(" {}.{}", s.interface, s.step));
+            let own = request
+                .deploy_steps
+                .iter()
+                .map(|s| format!(" {}.{}", s.interface, s.step));
+            format!("ask for {}{}", request.target, steps.chain(own).collect::<String>())
+        }
+        Effect::Power { target, .. } => format!("ask for {target}"),
+        Effect::EnablePort { port, .. } => format!("enable {port}"),
+        Effect::RemoveAnnotation { key, .. } => format!("remove annotation {key}"),
+        Effect::ConfirmHost => "confirm host".to_owned(),
+        other => other.label().to_owned(),
+    }
+}
+
+pub fn next(next: &Next) -> String {
+    match next {
+        Next::Settled => "settled".into(),
+        Next::Gone => "gone".into(),
+        Next::Again => "again".into(),
+        Next::Wait(wait) => {
+            let wake = match &wait.wake {
+                Wake::Node => "node".to_owned(),
+                Wake::NodeOr(after) => format!("node or {}s", after.as_secs()),
+                Wake::Change => "change".to_owned(),
+                Wake::Ironic => "Ironic".to_owned(),
+                Wake::After(after) => format!("{}s", after.as_secs()),
+            };
+            format!("wait {} until {wake}", wait.reason.as_str())
+        }
+    }
+}
+
+fn error(status: &BareMetalHostStatus) -> String {
+    status.error_type.as_ref().map_or_else(
+        || format!("{} count {}", status.operational_status, status.error_count),
+        |kind| format!("{} ×{}: {}", kind, status.error_count, status.error_message),
+    )
+}
+
+/// One line: looks in brackets, effects, the state if it changes, the error if it changes, what follows.
+pub fn line(outcome: &Outcome) -> String {
+    let before = outcome.seen.host.status.clone().unwrap_or_default();
+    let Plan {
+        status,
+        effects,
+        next: n,
+        ..
+    } = &outcome.plan;
+    let mut parts = Vec::new();
+    if !outcome.looks.is_empty() {
+        let looks: Vec<_> = outcome.looks.iter().map(|need| format!("{need:?}")).collect();
+        parts.push(format!("[{}]", looks.join(" ")));
+    }
+    parts.extend(effects.iter().map(|e| format!("{};", effect(e))));
+    if status.provisioning.state != before.provisioning.state {
+        parts.push(format!("→ {};", status.provisioning.state));
+    }
+    if error(&before) != error(status) {
+        parts.push(format!("{};", error(status)));
+    }
+    parts.push(next(n));
+    parts.join(" ")
+}
+
+fn cut(text: &str) -> String {
+    text.chars().take(600).collect()
+}
+
+/// The whole: the line, then the words that a user reads.
+pub fn full(outcome: &Outcome) -> String {
+    let mut lines = vec![cut(&line(outcome))];
+    if let Next::Wait(wait) = &outcome.plan.next {
+        lines.push(format!("  says: {}", cut(&wait.message)));
+    }
+    for note in &outcome.plan.notes {
+        lines.push(format!("  event {}: {}", note.reason.as_str(), cut(&note.message)));
+    }
+    lines.join("\n")
+}

@@ -1,0 +1,832 @@
+//! What is planned when, one row for each branch that the matrix does not reach. The words that a user reads are part of
+//! the snapshots.
+
+use baremetal_operator::fleet::{Place, Slot};
+use baremetal_operator::host::observed::{MacOwner, Memory, NetworkDataView, PowerRequest, SecretView};
+use metal3_api::metal3::HardwareDetails;
+use serde_json::json;
+
+use crate::show;
+use crate::world::{
+    IMAGE, MAC, NODE, OCI, Sight, World, custom, host, image, instance, live, network_data, node, oci, ramdisk, secret,
+};
+
+const LONG_AGO: &str = "2026-01-02T08:00:00Z";
+const JUST_NOW: &str = "2026-01-02T11:59:55Z";
+
+macro_rules! table {
+    ($($name:ident => $world:expr;)*) => {$(
+        #[test]
+        fn $name() {
+            let outcome = show::full(&$world.decide());
+            insta::with_settings!({
+                prepend_module_to_snapshot => false, omit_expression => true, snapshot_path => "table"
+            }, { insta::assert_snapshot!(stringify!($name), outcome) });
+        }
+    )*};
+}
+
+fn fresh(spec: &serde_json::Value) -> World {
+    let fresh = host("", &json!({"status": null, "metadata": {"finalizers": null}}));
+    let mut world = World::new(fresh, None, Sight::Unlisted).with_spec(spec);
+    world.memory = Memory::default();
+    world
+}
+
+fn with_secret(mut world: World, secret: SecretView, version: &str) -> World {
+    world.secret = secret;
+    world.watched_version = Some(version.into());
+    world
+}
+
+fn taken(mut world: World) -> World {
+    world.mac_owner = Some(MacOwner {
+        node: "node-9".into(),
+        name: Some("n~other".into()),
+    });
+    world
+}
+
+fn asked(mut world: World, on: bool) -> World {
+    world.memory.power_request = Some(PowerRequest { on });
+    world
+}
+
+fn wanting(state: &str, node_state: &str) -> World {
+    World::at(state, node_state).with_spec(&json!({"image": image(IMAGE)}))
+}
+
+const ISO: &str = "http://images/l.iso";
+
+/// A custom deployment whose node is told everything.
+fn described(method: &str, url: Option<&str>, node_state: &str) -> World {
+    let world = World::at("provisioning", node_state).with_node(&custom(method, url));
+    let world = world.with_spec(&json!({"customDeploy": {"method": method}}));
+    if url.is_some() {
+        world.with_spec(&json!({"image": image(IMAGE)}))
+    } else {
+        world
+    }
+}
+
+fn iso(node_state: &str) -> World {
+    World::at("provisioning", node_state)
+        .with_spec(&json!({"image": {"url": ISO, "format": "live-iso"}}))
+        .with_node(&live(ISO))
+}
+
+/// An image of a registry with credentials.
+fn registry(node_state: &str) -> World {
+    World::at("provisioning", node_state)
+        .with_spec(&json!({"image": {"url": OCI, "ociAuthSecretName": "registry"}}))
+        .with_node(&oci(OCI))
+}
+
+fn raid(node_state: &str) -> World {
+    World::at("preparing", node_state).with_spec(&json!({"raid": {"softwareRAIDVolumes": [{"level": "1"}]}}))
+}
+
+fn forced(world: World) -> World {
+    world.with_host(&json!({"metadata": {"annotations": {"reboot.metal3.io": r#"{"force": true}"#}}}))
+}
+
+/// A host in use whose BIOS settings are being changed.
+fn serving(node_state: &str) -> World {
+    let mut world = provisioned().with_turbo("On", 3).on_reboot().switched_off().announced();
+    world.node.as_mut().unwrap().provision_state = metal3_ironic::ProvisionState::from(node_state);
+    world
+}
+
+fn provisioned() -> World {
+    wanting("provisioned", "active")
+        .with_status(&json!({"provisioning": {"image": image(IMAGE)}}))
+        .with_node(&instance(IMAGE))
+}
+
+fn with_custom(method: &str) -> World {
+    World::at("provisioned", "active")
+        .with_spec(&json!({"customDeploy": {"method": method}}))
+        .with_status(&json!({"provisioning": {"customDeploy": {"method": method}}}))
+        .with_node(&custom(method, None))
+}
+
+fn unverified() -> World {
+    World::at("registering", "enroll").with_node(&json!({"last_error": "wrong password"}))
+}
+
+fn unclaimed() -> SecretView {
+    let mut found = secret("8", 2);
+    found.claimed = false;
+    SecretView::Found(found)
+}
+
+fn with_power_off_refused(count: i32) -> World {
+    let world = World::at("powering off before delete", "manageable").deleting();
+    world.failed("power management error", count, LONG_AGO)
+}
+
+/// A host whose ramdisk comes over the provisioning network, behind others.
+fn queued(mut world: World) -> World {
+    world = world.with_spec(&json!({"bmc": {"address": "redfish://192.0.2.1/redfish/v1/Systems/1"}}));
+    world.slot = Slot::Queued(Place { number: 3, limit: 2 });
+    world
+}
+
+table! {
+    new_without_bmc_becomes_unmanaged => fresh(&json!({"bmc": null}));
+    new_with_bmc_is_enrolled => fresh(&json!({}));
+    new_with_boot_mac_taken_fails => taken(fresh(&json!({})));
+    new_with_node_of_its_name_takes_it => { let mut w = fresh(&json!({})); w.node = Some(node("manageable", &json!({}))); w };
+    unmanaged_with_bmc_registers => World::at("unmanaged", "enroll").with_status(&json!({"provisioning": {"ID": ""}}));
+    paused_does_nothing => provisioned().deleting().with_host(&json!({"metadata": {"annotations": {"baremetalhost.metal3.io/paused": ""}}}));
+
+    registering_unverified_is_recorded => unverified();
+    registering_unverified_early_is_held_back => unverified().failed("registration error", 1, JUST_NOW);
+    registering_unverified_due_is_tried_again => unverified().failed("registration error", 1, LONG_AGO);
+    registering_unverified_edited_is_tried_at_once => unverified().failed("registration error", 1, JUST_NOW).edited();
+    registering_unverified_new_secret_is_sent_at_once =>
+        with_secret(unverified().failed("registration error", 1, JUST_NOW), SecretView::Found(secret("8", 2)), "8");
+    registering_unverified_touched_secret_is_held_back =>
+        with_secret(unverified().failed("registration error", 1, JUST_NOW), SecretView::Found(secret("8", 1)), "8");
+    registering_with_foreign_port_adds_its_own => { let mut w = World::at("registering", "enroll"); w.ports = vec!["52:54:00:00:00:01".into()]; w };
+    registering_with_foreign_port_locked_waits =>
+        { let mut w = World::at("registering", "manageable").with_node(&json!({"reservation": "c"})); w.ports = vec![]; w.sight = Sight::Live; w };
+    registering_with_unknown_profile_is_refused =>
+        World::at("registering", "manageable").with_spec(&json!({"hardwareProfile": "acme"})).with_status(&json!({"hardwareProfile": null}));
+
+    available_secret_missing_is_told => with_secret(World::at("available", "manageable"), SecretView::Missing, "7");
+    available_secret_invalid_is_told => with_secret(World::at("available", "manageable"), SecretView::Invalid("key password is empty".into()), "8");
+    available_secret_unclaimed_is_claimed => with_secret(World::at("available", "manageable"), unclaimed(), "8");
+    available_secret_touched_is_only_noted => with_secret(World::at("available", "manageable"), SecretView::Found(secret("8", 1)), "8");
+    available_secret_changed_is_sent => with_secret(World::at("available", "manageable"), SecretView::Found(secret("8", 2)), "8");
+    provisioning_secret_changed_waits_for_the_cleaning => with_secret(wanting("provisioning", "cleaning"), SecretView::Found(secret("8", 2)), "8");
+    available_address_malformed_is_told => World::at("available", "manageable").edited().with_spec(&json!({"bmc": {"address": "redfish://"}}));
+    available_address_of_unknown_type_is_told => World::at("available", "manageable").edited().with_spec(&json!({"bmc": {"address": "pigeon://192.0.2.1"}}));
+    available_without_credentials_name_is_told => World::at("available", "manageable").edited().with_spec(&json!({"bmc": {"credentialsName": ""}}));
+    available_fast_inspection_of_ipmi_is_refused => World::at("available", "manageable").edited()
+        .with_spec(&json!({"bmc": {"address": "ipmi://192.0.2.1"}, "inspectionMode": "fast"}));
+    available_secure_boot_of_ipmi_is_refused => World::at("available", "manageable").edited()
+        .with_spec(&json!({"bmc": {"address": "ipmi://192.0.2.1"}, "bootMode": "UEFISecureBoot"}));
+    available_libvirt_without_mac_is_refused => World::at("available", "manageable").edited()
+        .with_spec(&json!({"bmc": {"address": "libvirt://192.0.2.1"}, "bootMACAddress": ""}));
+    available_network_driver_without_network_is_refused =>
+        { let mut w = World::at("available", "manageable").edited().with_spec(&json!({"bmc": {"address": "ipmi://192.0.2.1"}})); w.settings.provisioning_network_disabled = true; w };
+    available_disable_power_off_on_old_ironic_is_refused =>
+        { let mut w = World::at("available", "manageable").edited().with_spec(&json!({"disablePowerOff": true})); w.settings.can_disable_power_off = false; w };
+    available_other_address_is_sent => World::at("available", "manageable").edited()
+        .with_spec(&json!({"bmc": {"address": "redfish-virtualmedia://192.0.2.7/redfish/v1/Systems/1"}}));
+    available_lost_node_is_enrolled_again => { let mut w = World::at("available", "manageable"); w.node = None; w };
+
+    inspecting_disabled_is_skipped => World::at("inspecting", "manageable").with_spec(&json!({"inspectionMode": "disabled"}));
+    inspecting_disabled_after_a_failure_forgets_it =>
+        World::at("inspecting", "inspect failed").failed("inspection error", 3, JUST_NOW).with_spec(&json!({"inspectionMode": "disabled"}));
+    inspecting_inventory_there_goes_on => { let mut w = World::at("inspecting", "manageable"); w.inventory = Some(HardwareDetails::default()); w };
+    inspecting_failed_early_is_held_back => World::at("inspecting", "inspect failed").failed("inspection error", 1, JUST_NOW);
+    inspecting_failed_early_and_locked_is_held_back =>
+        World::at("inspecting", "inspect failed").failed("inspection error", 1, JUST_NOW).with_node(&json!({"reservation": "conductor-1"}));
+    inspecting_failed_due_is_tried_again => World::at("inspecting", "inspect failed").failed("inspection error", 1, LONG_AGO);
+    preparing_settings_tell_the_node_first => World::at("preparing", "manageable").with_turbo("On", 3);
+    preparing_settings_told_are_asked_for => World::at("preparing", "manageable").with_turbo("On", 3).marked();
+    preparing_settings_done_go_on => World::at("preparing", "manageable").with_turbo("On", 3).marked().over(None);
+    // Upstream cleans again until the object's controller has looked, minutes later.
+    preparing_settings_that_ironic_has_already_go_on => World::at("preparing", "manageable").with_turbo("Off", 3);
+    preparing_settings_edited_wait_for_their_controller => World::at("preparing", "manageable").with_turbo("On", 2);
+    preparing_settings_of_a_bmc_without_any_go_on => { let mut w = World::at("preparing", "manageable").with_turbo("On", 3); w.bios.clear(); w };
+    preparing_settings_without_ironic_wait => { let mut w = World::at("preparing", "manageable").with_turbo("On", 3); w.sight = Sight::Unknown; w };
+    preparing_firmware_told_is_asked_for => World::at("preparing", "manageable").with_bios_update(Some("http://firmware/1")).marked();
+    preparing_firmware_done_is_recorded => World::at("preparing", "manageable").with_bios_update(None).marked().over(None);
+    preparing_firmware_recorded_goes_on => World::at("preparing", "manageable").with_bios_update(Some("http://firmware/2"));
+    preparing_all_at_once_is_one_cleaning => raid("manageable").with_turbo("On", 3).with_bios_update(None).marked().told();
+    preparing_clean_hold_is_explained => raid("clean hold");
+    available_settings_are_prepared => World::at("available", "manageable").with_turbo("On", 3);
+    available_settings_done_but_not_seen_rest => { let mut w = World::at("preparing", "manageable").with_turbo("On", 3).marked().over(None).with_status(&json!({"provisioning": {"state": "available"}})); w.sight = Sight::Live; w };
+    available_settings_edited_keep_from_provisioning => wanting("available", "manageable").with_turbo("On", 2);
+    available_settings_edited_keep_nothing_else => World::at("available", "manageable").with_turbo("On", 2).with_node(&json!({"power_state": "power off"}));
+
+    provisioned_settings_wait_for_a_start => provisioned().with_turbo("On", 3).on_reboot();
+    provisioned_settings_without_policy_wait_for_preparing => provisioned().with_turbo("On", 3).switched_off();
+    provisioned_settings_at_a_start_are_announced => provisioned().with_turbo("On", 3).on_reboot().switched_off();
+    provisioned_settings_announced_tell_the_node_first => serving("active");
+    provisioned_settings_told_are_asked_for => serving("active").obeyed("active");
+    provisioned_service_runs => serving("service wait");
+    provisioned_service_done_is_over => serving("active").obeyed("active").over(None);
+    provisioned_service_of_firmware_done_is_recorded => provisioned().with_bios_update(None).on_reboot().switched_off().announced().obeyed("active").over(None);
+    provisioned_service_not_wanted_any_more_is_given_up => { let mut w = serving("service wait"); w.firmware.settings = None; w };
+    provisioned_service_without_policy_is_given_up => { let mut w = serving("service wait"); w.on_reboot = baremetal_operator::host::firmware::Kinds::default(); w };
+    provisioned_service_failed_is_recorded => serving("service failed").in_maintenance().with_error("no space");
+    provisioned_service_failed_due_clears_maintenance => serving("service failed").in_maintenance().failed("servicing error", 1, LONG_AGO);
+    provisioned_service_failed_due_is_begun_anew => serving("service failed").failed("servicing error", 1, LONG_AGO);
+    // Upstream never clears the fault, and Ironic refuses to abort in maintenance.
+    provisioned_service_failed_and_not_wanted_clears_maintenance => { let mut w = serving("service failed").in_maintenance(); w.firmware.settings = None; w };
+    provisioned_service_failed_and_not_wanted_is_given_up => { let mut w = serving("service failed"); w.firmware.settings = None; w };
+    provisioned_service_hold_is_explained => serving("service hold");
+    deprovisioning_service_is_waited_for => serving("servicing").with_status(&json!({"provisioning": {"state": "deprovisioning"}}));
+    deprovisioning_service_failed_is_torn_down => serving("service failed").with_status(&json!({"provisioning": {"state": "deprovisioning"}}));
+    deprovisioning_adopting_is_waited_for => World::at("deprovisioning", "adopting");
+    deprovisioning_rescued_is_explained => World::at("deprovisioning", "rescue");
+    deprovisioning_deploy_hold_is_explained => World::at("deprovisioning", "deploy hold");
+    deprovisioning_cleaning_edited_at_the_last_second_is_told => World::at("deprovisioning", "active").with_node(&json!({"automated_clean": false}));
+    deleting_deprovision_cleaning_unwanted_is_aborted => World::at("deprovisioning", "clean wait").deleting()
+        .with_spec(&json!({"automatedCleaningMode": "disabled"})).with_node(&json!({"target_provision_state": "available"}));
+    deleting_deprovision_cleaning_aborted_goes_on => World::at("deprovisioning", "clean failed").deleting().with_spec(&json!({"automatedCleaningMode": "disabled"}));
+    deleting_deprovision_cleaning_wanted_is_waited_for => World::at("deprovisioning", "clean wait").deleting();
+    provisioning_forced_reboot_begins_anew => forced(wanting("provisioning", "wait call-back").with_node(&instance(IMAGE)));
+    provisioning_forced_reboot_is_waited_for => forced(wanting("provisioning", "deleting").with_node(&instance(IMAGE)));
+    provisioning_forced_reboot_is_served_before_the_next => forced(wanting("provisioning", "available").with_node(&instance(IMAGE)));
+    preparing_nothing_goes_on_without_ironic => { let mut w = World::at("preparing", "manageable"); w.sight = Sight::Unknown; w };
+    preparing_empty_raid_is_only_recorded => World::at("preparing", "manageable").with_spec(&json!({"raid": {"softwareRAIDVolumes": []}}));
+    preparing_raid_tells_the_node_first => raid("manageable");
+    preparing_raid_tells_ironic_the_volumes => raid("manageable").marked();
+    preparing_raid_told_is_asked_for => raid("manageable").marked().told();
+    preparing_raid_from_available_is_managed_first => raid("available");
+    preparing_raid_under_way_waits => raid("clean wait");
+    preparing_raid_done_is_recorded => raid("manageable").marked().told().over(None);
+    // The node was moved by hand after the failure: what it stopped at is not known.
+    preparing_raid_failed_and_managed_by_hand_is_recorded => raid("manageable").marked().told().over(Some("it broke"));
+    preparing_raid_edited_meanwhile_is_begun_anew => raid("manageable").marked().told().over(None)
+        .with_spec(&json!({"raid": {"softwareRAIDVolumes": [{"level": "1", "sizeGibibytes": 10}]}}));
+    preparing_raid_of_the_next_user_is_begun_anew => raid("manageable").marked().told().over(None)
+        .with_status(&json!({"operationHistory": {"deprovision": {"end": "2026-01-02T00:00:00Z"}}}));
+    preparing_raid_refused_early_is_held_back => raid("manageable").failed("preparation error", 1, JUST_NOW);
+    preparing_hardware_raid_is_described => World::at("preparing", "manageable").with_spec(&json!({"raid": {"hardwareRAIDVolumes": [{"level": "5"}]}}));
+    preparing_hardware_raid_without_controller_is_told => World::at("preparing", "manageable")
+        .with_spec(&json!({"bmc": {"address": "ipmi://192.0.2.1"}, "raid": {"hardwareRAIDVolumes": [{"level": "5"}]}}));
+    preparing_both_kinds_of_raid_is_told => World::at("preparing", "manageable")
+        .with_spec(&json!({"raid": {"hardwareRAIDVolumes": [{"level": "5"}], "softwareRAIDVolumes": [{"level": "1"}]}}));
+    preparing_root_volume_needs_no_hints => World::at("preparing", "manageable")
+        .with_spec(&json!({"raid": {"softwareRAIDVolumes": [{"level": "1", "rootVolume": true}]}}))
+        .with_status(&json!({"provisioning": {"raid": {"softwareRAIDVolumes": [{"level": "1", "rootVolume": true}]}}}));
+    preparing_failed_is_recorded => raid("clean failed").marked().with_error("no disks");
+    preparing_failed_early_is_held_back => raid("clean failed").marked().with_error("no disks").failed("preparation error", 1, JUST_NOW);
+    preparing_failed_due_forgets_the_mark => raid("clean failed").marked().failed("preparation error", 1, LONG_AGO);
+    preparing_failed_due_clears_maintenance => raid("clean failed").in_maintenance().failed("preparation error", 1, LONG_AGO);
+    preparing_failed_due_is_managed => raid("clean failed").failed("preparation error", 1, LONG_AGO);
+    preparing_failed_and_given_up_comes_back => World::at("preparing", "clean failed").edited().failed("preparation error", 1, JUST_NOW);
+    available_other_raid_is_prepared => World::at("available", "manageable").edited().with_spec(&json!({"raid": {"softwareRAIDVolumes": [{"level": "1"}]}}));
+    available_raid_given_up_is_prepared => World::at("available", "manageable").edited()
+        .with_status(&json!({"provisioning": {"raid": {"softwareRAIDVolumes": [{"level": "1"}]}}}));
+    available_given_up_to_others_keeps_hardware_raid => World::at("available", "manageable").edited().with_spec(&json!({"externallyProvisioned": true}))
+        .with_status(&json!({"provisioning": {"raid": {"hardwareRAIDVolumes": [{"level": "1"}], "softwareRAIDVolumes": [{"level": "1"}]}}}));
+
+    available_image_offline_waits_for_online => wanting("available", "manageable").with_spec(&json!({"online": false}));
+    available_custom_deploy_is_provisioned => World::at("available", "manageable").with_spec(&json!({"customDeploy": {"method": "install"}}));
+    available_empty_custom_deploy_is_none => World::at("available", "manageable").with_spec(&json!({"customDeploy": {"method": ""}}));
+    available_live_iso_is_provisioned => World::at("available", "manageable").with_spec(&json!({"image": {"url": "http://images/l.iso", "format": "live-iso"}}));
+    available_image_without_checksum_is_told_before_cleaning => wanting("available", "manageable").with_spec(&json!({"image": {"checksum": null}}));
+    available_image_with_unknown_checksum_type_is_told => wanting("available", "manageable").with_spec(&json!({"image": {"checksumType": "crc"}}));
+    available_oci_image_with_checksum_is_told => wanting("available", "manageable").with_spec(&json!({"image": {"url": OCI}}));
+    available_image_corrected_goes_on => wanting("available", "manageable").failed("provisioning error", 1, LONG_AGO);
+    // Upstream forgets the failures of hosts without an image at every look, so that the limit never applied.
+    available_custom_deploy_limit_reached_is_told => World::at("available", "available")
+        .with_spec(&json!({"customDeploy": {"method": "install"}})).with_status(&json!({"provisioningFailCount": 5}));
+    available_other_custom_deploy_starts_anew => World::at("available", "available")
+        .with_spec(&json!({"customDeploy": {"method": "install"}})).with_status(&json!({"provisioningFailCount": 5})).then()
+        .edited().with_spec(&json!({"customDeploy": {"method": "replace"}}));
+    available_limit_reached_is_told => wanting("available", "available").with_status(&json!({"provisioningFailCount": 5, "lastAttemptedImage": image(IMAGE)}));
+    available_other_checksum_starts_anew => wanting("available", "available").with_spec(&json!({"image": {"checksum": "bbbb"}}))
+        .with_status(&json!({"provisioningFailCount": 5, "lastAttemptedImage": image(IMAGE)}));
+    available_other_hints_are_prepared => World::at("available", "manageable").edited().with_spec(&json!({"rootDeviceHints": {"deviceName": "/dev/vdb"}}));
+
+    provisioning_described_node_is_deployed => wanting("provisioning", "available").with_node(&instance(IMAGE));
+    provisioning_maintenance_is_cleared_first =>
+        { let mut mark = instance(IMAGE); mark["maintenance"] = json!(true); wanting("provisioning", "available").with_node(&mark) };
+    provisioning_config_drive_missing_waits =>
+        { let mut w = wanting("provisioning", "available").with_node(&instance(IMAGE)); w.config_drive = Err("Secret n/user does not exist".into()); w };
+    provisioning_refused_by_validation_fails =>
+        { let mut w = wanting("provisioning", "available").with_node(&instance(IMAGE)); w.problems = vec!["deploy: no kernel".into()]; w };
+    provisioning_without_checksum_fails => wanting("provisioning", "available").with_spec(&json!({"image": {"checksum": null}}));
+    provisioning_from_a_file_fails => wanting("provisioning", "available").with_spec(&json!({"image": {"url": "file:///etc/passwd"}}));
+    provisioning_made_custom_is_described_anew => wanting("provisioning", "available").with_spec(&json!({"customDeploy": {"method": "install"}}));
+    provisioning_custom_deploy_is_described => World::at("provisioning", "available").with_spec(&json!({"customDeploy": {"method": "install"}}));
+    provisioning_custom_deploy_is_asked_for => described("install", None, "available");
+    provisioning_custom_deploy_with_image_is_asked_for => described("install", Some(IMAGE), "available");
+    provisioning_custom_deploy_done_is_provisioned => described("install", None, "active");
+    provisioning_custom_deploy_by_another_operator_is_provisioned => described("install", None, "active").with_node(&json!({"deploy_interface": "custom-agent"}));
+    // Upstream takes the failed attempt for another one, and repeats it for ever without a word.
+    provisioning_custom_deploy_failed_is_recorded => described("install", None, "deploy failed");
+    provisioning_custom_deploy_with_untyped_checksum_failed_is_recorded => described("install", Some(IMAGE), "deploy failed");
+    provisioning_custom_deploy_by_other_method_is_torn_down => described("replace", None, "active").with_spec(&json!({"customDeploy": {"method": "install"}}));
+    provisioning_live_iso_is_described => World::at("provisioning", "available").with_spec(&json!({"image": {"url": ISO, "format": "live-iso"}}));
+    provisioning_live_iso_is_asked_for => iso("available");
+    provisioning_live_iso_done_is_provisioned => iso("active");
+    provisioning_live_iso_failed_is_recorded => iso("deploy failed");
+    provisioning_image_after_live_iso_changes_the_interface => wanting("provisioning", "available").with_node(&live(ISO));
+    provisioning_image_after_failed_live_iso_is_torn_down_first => wanting("provisioning", "deploy failed").with_node(&live(ISO));
+    provisioning_oci_image_is_described => World::at("provisioning", "available").with_spec(&json!({"image": {"url": OCI}}));
+    provisioning_oci_image_with_secret_is_described => registry("available").with_node(&json!({}));
+    provisioning_oci_image_with_unknown_secret_is_sent_anew => registry("available");
+    provisioning_oci_image_with_known_secret_is_asked_for => { let mut w = registry("available"); w.memory.sent_pull_secret = Some(5); w };
+    provisioning_oci_secret_missing_waits => { let mut w = registry("available"); w.pull_secret = Err("Secret n/registry does not exist".into()); w };
+    provisioning_oci_secret_still_missing_is_told_once =>
+        { let mut w = registry("available"); w.pull_secret = Err("Secret n/registry does not exist".into()); w.then() };
+    provisioning_oci_image_done_is_provisioned => registry("active");
+    provisioning_typed_checksum_is_described => wanting("provisioning", "available").with_spec(&json!({"image": {"checksumType": "sha256", "format": "qcow2"}}));
+    provisioning_failed_without_reason_is_recorded => wanting("provisioning", "deploy failed").with_node(&instance(IMAGE));
+    // Another checksum, format or registry account is another attempt; upstream sees the format and the account not at all.
+    provisioning_failed_with_other_checksum_is_described_anew => wanting("provisioning", "deploy failed").with_node(&instance(IMAGE)).with_spec(&json!({"image": {"checksum": "bbbb"}}));
+    provisioning_failed_with_other_format_is_described_anew => wanting("provisioning", "deploy failed").with_node(&instance(IMAGE)).with_spec(&json!({"image": {"format": "raw"}}));
+    provisioning_checksum_edited_on_the_way_is_provisioned => wanting("provisioning", "active").with_node(&instance(IMAGE)).with_spec(&json!({"image": {"checksum": "bbbb"}}));
+    // An old error of another operation is no reason to tear anything down; upstream takes it for one.
+    provisioning_with_an_error_of_power_goes_on =>
+        wanting("provisioning", "available").with_node(&instance(IMAGE)).failed("power management error", 2, LONG_AGO);
+    provisioning_clean_failed_is_recorded => wanting("provisioning", "clean failed").with_node(&json!({"last_error": "a disk is broken"}));
+    provisioning_image_removed_is_torn_down => World::at("provisioning", "deploying");
+    provisioning_failed_early_is_held_back => wanting("provisioning", "deploy failed").with_node(&instance(IMAGE)).failed("provisioning error", 1, JUST_NOW);
+    provisioning_failed_due_goes_back => wanting("provisioning", "deploy failed").with_node(&instance(IMAGE)).failed("provisioning error", 1, LONG_AGO);
+    provisioning_another_image_runs_is_torn_down => wanting("provisioning", "active").with_node(&instance("http://images/b.qcow2"));
+
+    provisioned_custom_deploy_stays => with_custom("install");
+    provisioned_other_custom_deploy_is_torn_down => with_custom("install").edited().with_spec(&json!({"customDeploy": {"method": "replace"}}));
+    provisioned_custom_deploy_removed_is_torn_down => with_custom("install").edited().with_spec(&json!({"customDeploy": null}));
+    provisioned_custom_deploy_given_an_image_stays => with_custom("install").edited().with_spec(&json!({"image": image(IMAGE)}));
+    provisioned_image_made_custom_is_torn_down_only_by_its_url => provisioned().edited().with_spec(&json!({"customDeploy": {"method": "install"}}));
+    provisioned_lost_live_iso_is_enrolled_with_its_interface => { let mut w = World::at("provisioned", "active").with_spec(&json!({"image": {"url": ISO, "format": "live-iso"}}))
+        .with_status(&json!({"provisioning": {"image": {"url": ISO, "format": "live-iso"}}})); w.node = None; w };
+    provisioned_checksum_edited_stays => provisioned().edited().with_spec(&json!({"image": {"checksum": "bbbb"}}));
+    provisioned_other_image_is_torn_down => provisioned().edited().with_spec(&json!({"image": {"url": "http://images/b.qcow2"}}));
+    provisioned_offline_is_asked_softly => provisioned().edited().with_spec(&json!({"online": false}));
+    provisioned_offline_without_soft_is_cut =>
+        { let mut w = provisioned().edited().with_spec(&json!({"online": false})); w.memory.no_soft_power_off = true; w };
+    provisioned_offline_failed_is_recorded => asked(provisioned().with_spec(&json!({"online": false})).with_node(&json!({"last_error": "timeout"})), false);
+    provisioned_offline_old_error_is_not_ours => provisioned().with_spec(&json!({"online": false})).with_node(&json!({"last_error": "timeout"}));
+    provisioned_offline_failed_due_is_cut =>
+        asked(provisioned().with_spec(&json!({"online": false})).with_node(&json!({"last_error": "timeout"})).failed("power management error", 1, LONG_AGO), false);
+    provisioned_offline_never_off_stays => provisioned().with_spec(&json!({"online": false, "disablePowerOff": true}));
+    provisioned_power_reached_forgets_failures => provisioned().with_status(&json!({"errorCount": 2}));
+    provisioned_down_and_unwanted_power_waits => { let mut w = provisioned().with_spec(&json!({"online": false})); w.sight = Sight::ListedThenDown; w };
+    provisioned_adoption_failed_due_is_tried_again =>
+        provisioned().with_node(&json!({})).failed("provisioned registration error", 2, LONG_AGO).with_host(&json!({})).adopt_failed();
+
+    externally_provisioned_given_up_is_torn_down => World::at("externally provisioned", "active").edited();
+    externally_provisioned_with_image_is_provisioned => wanting("externally provisioned", "active").edited();
+
+    deprovisioning_clean_failed_due_clears_maintenance => World::at("deprovisioning", "clean failed")
+        .with_node(&json!({"maintenance": true, "fault": "clean failure"})).failed("provisioning error", 1, LONG_AGO);
+    deprovisioning_clean_failed_cleared_is_managed => World::at("deprovisioning", "clean failed").failed("provisioning error", 1, LONG_AGO);
+    deprovisioning_lost_node_not_adopted_is_cleaned => World::at("deprovisioning", "adopt failed");
+
+    deleting_deprovision_gives_up => World::at("deprovisioning", "clean failed").deleting().failed("provisioning error", 4, LONG_AGO);
+    deleting_deprovision_refused_gives_up => World::at("deprovisioning", "active").deleting().failed("provisioning error", 4, LONG_AGO);
+    deleting_after_failed_deployments_tears_down => wanting("provisioning", "deploy failed").deleting().failed("provisioning error", 4, LONG_AGO);
+    deleting_registration_gives_up => World::at("powering off before delete", "enroll").deleting().failed("registration error", 4, LONG_AGO);
+    deleting_power_off_failed_is_recorded => asked(World::at("powering off before delete", "manageable").deleting().with_node(&json!({"last_error": "timeout"})), false);
+    deleting_power_off_refused_is_tried_again => with_power_off_refused(3);
+    deleting_power_off_refused_gives_up => with_power_off_refused(4);
+    deleting_manual_cleaning_is_aborted => World::at("powering off before delete", "clean wait").deleting().with_node(&json!({"target_provision_state": "manageable"}));
+    deleting_unwanted_cleaning_is_aborted => World::at("powering off before delete", "clean wait").deleting()
+        .with_spec(&json!({"automatedCleaningMode": "disabled"})).with_node(&json!({"target_provision_state": "available"}));
+    deleting_never_off_is_removed => World::at("powering off before delete", "manageable").deleting().with_spec(&json!({"disablePowerOff": true}));
+    deleting_unsupported_does_not_keep_it => World::at("available", "manageable").deleting()
+        .with_spec(&json!({"bmc": {"address": "ipmi://192.0.2.1"}, "bootMode": "UEFISecureBoot"}));
+    deleting_bad_address_does_not_keep_it => { let mut w = World::at("available", "manageable").deleting().with_spec(&json!({"bmc": {"address": "?"}})); w.node = None; w };
+    deleting_missing_secret_does_not_keep_it => { let mut w = with_secret(provisioned().deleting(), SecretView::Missing, "7"); w.node = None; w };
+    deleting_claimed_node_is_freed_first => World::at("deleting", "available").deleting().with_node(&json!({"instance_uuid": "uid-1"}));
+    deleting_active_node_needs_maintenance => World::at("deleting", "active").deleting();
+    deleting_active_node_in_maintenance_is_removed => World::at("deleting", "active").deleting().with_node(&json!({"maintenance": true}));
+    deleting_without_node_releases_all => { let mut w = World::at("deleting", "active").deleting(); w.node = None; w };
+    deleting_without_finalizer_is_over => provisioned().deleting().with_host(&json!({"metadata": {"finalizers": null}}));
+}
+
+const DETACHED: &str = "baremetalhost.metal3.io/detached";
+const REBOOT: &str = "reboot.metal3.io";
+const DELAY: &str = r#"{"deleteAction":"delay"}"#;
+const FORCE: &str = r#"{"force":true}"#;
+const STATUS: &str = "baremetalhost.metal3.io/status";
+const DETAILS: &str = "inspect.metal3.io/hardwaredetails";
+const INSPECT: &str = "inspect.metal3.io";
+
+fn is_detached(world: World) -> World {
+    let mut world = world.with_status(&json!({"operationalStatus": "detached"}));
+    world.node = None;
+    world.sight = Sight::Unlisted;
+    world
+}
+
+fn moved(status: &str) -> World {
+    let fresh = host(
+        "",
+        &json!({"status": null, "metadata": {"annotations": {STATUS: status}}}),
+    );
+    let mut world = World::new(fresh, Some(node("active", &instance(IMAGE))), Sight::Listed);
+    world.memory = Memory::default();
+    world
+}
+
+fn hardware(name: &str) -> HardwareDetails {
+    HardwareDetails {
+        hostname: name.into(),
+        ..HardwareDetails::default()
+    }
+}
+
+/// Ironic was given the Secret's new content, and has not been seen to use it.
+fn tried_only() -> World {
+    let tried = json!({"credentials": {"name": "bmc", "namespace": "n"}, "credentialsVersion": "8"});
+    let mut world = World::at("available", "manageable").with_status(&json!({"triedCredentials": tried}));
+    world.memory.accepted_digest = Some(2);
+    with_secret(world, SecretView::Found(secret("8", 2)), "8")
+}
+
+fn bmc_refuses(mut world: World) -> World {
+    world.bmc_refuses = Some("401 Unauthorized".into());
+    world
+}
+
+fn with_network(world: World, seen: NetworkDataView) -> World {
+    let mut world = world.with_spec(&json!({"preprovisioningNetworkDataName": "net"}));
+    world.network_data = seen;
+    world
+}
+
+/// Somebody builds ramdisks, and has built this one.
+fn built(mut world: World, image: Option<serde_json::Value>) -> World {
+    world.settings.builds_ramdisks = true;
+    world.ramdisk = image.map(|change| ramdisk(&change));
+    world
+}
+
+fn nics() -> serde_json::Value {
+    json!({"nics": [{"name": "eth0", "mac": MAC.to_uppercase(), "ip": "192.0.2.1"}, {"name": "eth0", "mac": MAC, "ip": "2001:db8::1"},
+        {"name": "eth1", "mac": "52:54:00:00:00:09"}, {"name": "lo", "mac": ""}]})
+}
+
+fn provisioned_in(node_state: &str) -> World {
+    let mut world = provisioned();
+    world.node = Some(node(node_state, &instance(IMAGE)));
+    world
+}
+
+fn unmanaged_deleted() -> World {
+    let mut world = World::at("unmanaged", "enroll")
+        .deleting()
+        .with_spec(&json!({"bmc": null}))
+        .with_status(&json!({"provisioning": {"ID": ""}, "goodCredentials": null, "triedCredentials": null}));
+    world.node = None;
+    world.sight = Sight::Unknown;
+    world
+}
+
+fn never_off() -> World {
+    provisioned().with_spec(&json!({"disablePowerOff": true})).with_node(&{
+        let mut node = instance(IMAGE);
+        node["disable_power_off"] = json!(true);
+        node
+    })
+}
+
+/// A restart for `reboot.metal3.io/a` that was about to be asked for when the node's record was of this time.
+fn rebooting(done: bool, at: &str) -> World {
+    let message = format!("asked for by reboot.metal3.io/a#{:08x} at {at}", 0x811c_9dc5_u32);
+    let kept = serde_json::to_value(never_off().host.status.unwrap().conditions).unwrap();
+    let mut conditions = kept.as_array().unwrap().clone();
+    conditions.push(
+        json!({"type": "Rebooted", "status": if done { "True" } else { "False" }, "reason": "Rebooting",
+        "message": message, "lastTransitionTime": "2026-01-01T00:00:00Z"}),
+    );
+    never_off()
+        .annotated("reboot.metal3.io/a", "")
+        .with_status(&json!({"conditions": conditions}))
+}
+
+table! {
+    detached_provisioned_needs_maintenance => provisioned().annotated(DETACHED, "");
+    detached_provisioned_in_maintenance_is_removed => { let mut n = instance(IMAGE); n["maintenance"] = json!(true); provisioned().annotated(DETACHED, "{}").with_node(&n) };
+    detached_available_is_removed => World::at("available", "manageable").annotated(DETACHED, "{}");
+    detached_external_claimed_is_freed => World::at("externally provisioned", "available").with_spec(&json!({"externallyProvisioned": true}))
+        .annotated(DETACHED, "").with_node(&json!({"instance_uuid": "uid-1"}));
+    detached_locked_waits => provisioned().annotated(DETACHED, "").with_node(&json!({"reservation": "conductor-1"}));
+    detached_node_gone_is_done => { let mut w = provisioned().annotated(DETACHED, ""); w.node = None; w };
+    detached_after_a_failure_forgets_it => { let mut w = provisioned().annotated(DETACHED, "").failed("detach error", 2, LONG_AGO); w.node = None; w };
+    detached_with_another_error_keeps_it => { let mut w = provisioned().annotated(DETACHED, "").failed("power management error", 2, LONG_AGO); w.node = None; w };
+    detached_failed_before_is_held_back => provisioned().annotated(DETACHED, "").failed("registration error", 1, JUST_NOW)
+        .with_status(&json!({"errorMessage": "detaching failed: node is busy"}));
+    detached_with_a_registration_error_does_not_wait_for_it =>
+        provisioned().annotated(DETACHED, "").failed("registration error", 1, JUST_NOW);
+    detached_failed_early_is_held_back => provisioned().annotated(DETACHED, "").failed("detach error", 1, JUST_NOW);
+    detached_is_left_alone => is_detached(provisioned().annotated(DETACHED, ""));
+    detached_then_moved_node_is_not_ours => { let mut w = is_detached(provisioned().annotated(DETACHED, "")); w.node = Some(node("active", &json!({"uuid": "node-2"}))); w.sight = Sight::Listed; w };
+    detached_ironic_down_is_left_alone => { let mut w = is_detached(provisioned().annotated(DETACHED, "")); w.sight = Sight::Unknown; w };
+    detached_ironic_down_not_yet_waits => { let mut w = provisioned().annotated(DETACHED, ""); w.sight = Sight::Unknown; w };
+    detached_address_edited_waits => is_detached(provisioned().annotated(DETACHED, "").edited().with_spec(&json!({"bmc": {"address": "redfish://"}})));
+    detached_inspecting_goes_on => World::at("inspecting", "inspect wait").annotated(DETACHED, "");
+    detached_inspecting_forced_is_stopped => World::at("inspecting", "inspect wait").annotated(DETACHED, FORCE);
+    detached_provisioning_forced_is_stopped => wanting("provisioning", "wait call-back").annotated(DETACHED, FORCE);
+    detached_provisioning_forced_on_old_ironic_is_torn_down => wanting("provisioning", "wait call-back").annotated(DETACHED, FORCE).failed("detach error", 1, LONG_AGO);
+    detached_provisioning_forced_busy_waits => wanting("provisioning", "deploying").annotated(DETACHED, FORCE);
+    detached_provisioning_invalid_is_not_forced => wanting("provisioning", "wait call-back").annotated(DETACHED, "{force}");
+    detached_provisioned_invalid_is_detached_and_told => provisioned().annotated(DETACHED, "yes please");
+    attached_provisioned_is_enrolled => is_detached(provisioned());
+    attached_with_error_has_it_back => is_detached(provisioned().failed("power management error", 2, LONG_AGO));
+    attached_ironic_down_waits => { let mut w = is_detached(provisioned()); w.sight = Sight::Unknown; w };
+    attached_elsewhere_is_enrolled_there => is_detached(provisioned().edited().with_spec(&json!({"bmc": {"address": OTHER_ADDRESS}})));
+    attached_detach_failed_is_forgotten => provisioned().failed("detach error", 3, JUST_NOW);
+
+    deleting_detached_is_forgotten_as_it_runs => is_detached(provisioned().deleting().annotated(DETACHED, ""));
+    deleting_detached_leaves_a_node_that_is_not_its_own => { let mut w = is_detached(World::at("deleting", "active").deleting().annotated(DETACHED, ""));
+        w.node = Some(node("active", &json!({"uuid": "node-2"}))); w.sight = Sight::Listed; w };
+    deleting_annotated_goes_at_once => provisioned().deleting().annotated(DETACHED, r#"{"deleteAction":"delete"}"#);
+    deleting_annotated_text_goes_at_once => provisioned().deleting().annotated(DETACHED, "delay");
+    deleting_annotated_without_credentials_goes_at_once => with_secret(provisioned().deleting().annotated(DETACHED, ""), SecretView::Missing, "7");
+    deleting_delayed_waits => is_detached(provisioned().deleting().annotated(DETACHED, DELAY));
+    deleting_delayed_is_detached_first => provisioned().deleting().annotated(DETACHED, DELAY);
+    deleting_delayed_inspecting_waits => World::at("inspecting", "inspect wait").deleting().annotated(DETACHED, DELAY);
+    deleting_delayed_deprovisioning_waits => World::at("deprovisioning", "active").deleting().annotated(DETACHED, DELAY);
+    deleting_reattached_comes_back_first => is_detached(provisioned().deleting());
+    deleting_in_the_end_ignores_the_annotation => World::at("deleting", "manageable").deleting().annotated(DETACHED, DELAY);
+
+    restored_full_is_taken_over => moved(r#"{"operationalStatus":"OK","lastUpdated":"2026-01-01T00:00:00Z","errorMessage":"","poweredOn":true,
+        "provisioning":{"state":"provisioned","ID":"node-1","image":{"url":"http://images/a.qcow2","checksum":"aaaa"}}}"#);
+    restored_partial_is_taken_over => moved(r#"{"provisioning":{"state":"provisioned"}}"#);
+    restored_broken_is_refused => moved(r#"{"provisioning":{"state":"provi"#);
+    restored_unknown_word_is_refused => moved(r#"{"operationalStatus":"splendid"}"#);
+    restored_broken_does_not_keep_a_deletion => moved("{").deleting();
+    restored_empty_is_none => moved("");
+    restored_before_is_removed => provisioned().annotated(STATUS, r#"{"provisioning":{"state":"inspecting"}}"#);
+
+    details_are_taken => World::at("available", "manageable").with_spec(&json!({"inspectionMode": "disabled"})).annotated(DETAILS, r#"{"hostname":"h"}"#);
+    details_stored_are_done => World::at("available", "manageable").with_status(&json!({"hardware": hardware("h")})).annotated(DETAILS, r#"{"hostname":"h"}"#);
+    details_of_data_win => { let mut w = World::at("available", "manageable").annotated(DETAILS, r#"{"hostname":"h"}"#); w.hardware_data = Some(hardware("data")); w };
+    details_after_data_are_dropped => { let mut w = World::at("available", "manageable").with_spec(&json!({"inspectionMode": "disabled"}))
+        .with_status(&json!({"hardware": hardware("data")})).annotated(DETAILS, r#"{"hostname":"h"}"#); w.hardware_data = Some(hardware("data")); w };
+    details_of_an_inspected_host_are_dropped => World::at("available", "manageable").with_status(&json!({"hardware": hardware("found")})).annotated(DETAILS, r#"{"hostname":"h"}"#);
+    details_misspelt_are_told => World::at("available", "manageable").with_spec(&json!({"inspectionMode": "disabled"})).annotated(DETAILS, r#"{"hostnam":"h"}"#);
+    registering_with_misspelt_details_waits => World::at("registering", "manageable").with_spec(&json!({"inspectionMode": "disabled"})).annotated(DETAILS, r#"{"hostnam":"h"}"#);
+    registering_without_inspection_takes_data => { let mut w = World::at("registering", "manageable").with_spec(&json!({"inspectionMode": "disabled"})); w.hardware_data = Some(hardware("data")); w };
+
+    available_is_inspected_again => World::at("available", "manageable").with_status(&json!({"hardware": hardware("h")})).annotated(INSPECT, "");
+    available_after_use_is_managed_first => World::at("available", "available").with_status(&json!({"hardware": hardware("h")})).annotated(INSPECT, "");
+    available_contradiction_is_told => World::at("available", "manageable").with_spec(&json!({"inspectionMode": "disabled"})).annotated(INSPECT, "");
+    provisioned_is_not_inspected => provisioned().annotated(INSPECT, "");
+    inspecting_again_does_not_take_the_old_inventory =>
+        { let mut w = World::at("inspecting", "manageable").annotated(INSPECT, "now"); w.inventory = Some(hardware("old")); w };
+    inspecting_already_serves_the_annotation => World::at("inspecting", "inspecting").annotated(INSPECT, "");
+    inspecting_forced_reboot_begins_anew => World::at("inspecting", "inspect wait").annotated(REBOOT, FORCE);
+    inspecting_unforced_reboot_waits => World::at("inspecting", "inspect wait").annotated(REBOOT, "");
+    inspecting_held_reboot_does_not_begin_anew => World::at("inspecting", "inspect wait").annotated("reboot.metal3.io/a", FORCE);
+    inspecting_aborted_begins_anew => World::at("inspecting", "inspect failed").annotated(REBOOT, FORCE).with_node(&json!({"last_error": "Inspection was aborted by request."}));
+    inspecting_other_mode_changes_the_interface => World::at("inspecting", "manageable").with_spec(&json!({"inspectionMode": "fast"}));
+    inspecting_other_mode_after_failure_manages_first =>
+        World::at("inspecting", "inspect failed").with_spec(&json!({"inspectionMode": "fast"})).failed("inspection error", 1, LONG_AGO);
+
+    available_new_secret_refused_by_the_bmc_is_told => bmc_refuses(tried_only());
+    available_new_secret_refused_early_is_held_back => bmc_refuses(tried_only().failed("registration error", 1, JUST_NOW));
+    available_new_secret_refused_again_is_counted => bmc_refuses(tried_only().failed("registration error", 1, LONG_AGO));
+    available_new_secret_taken_by_the_bmc_is_good => tried_only();
+    available_other_address_is_tried_before_it_counts => { let mut w = World::at("available", "manageable").edited(); w.reconfigured = true; bmc_refuses(w) };
+    provisioned_touched_secret_asks_no_bmc => bmc_refuses(with_secret(provisioned(), SecretView::Found(secret("8", 1)), "8"));
+    new_with_unnamed_node_of_its_mac_takes_it => { let mut w = fresh(&json!({})); w.mac_owner = Some(MacOwner { node: "node-9".into(), name: None }); w };
+    available_with_a_node_of_the_old_name_renames_it => World::at("available", "manageable").edited().with_node(&json!({"name": "h"}));
+    available_boot_mac_changed_gets_its_port => World::at("available", "manageable").edited().with_spec(&json!({"bootMACAddress": "52:54:00:AA:BB:CC"}));
+    available_boot_mac_changed_to_anothers_is_told => taken(World::at("available", "manageable").edited().with_spec(&json!({"bootMACAddress": "52:54:00:aa:bb:cc"})));
+    available_boot_mac_in_capitals_is_the_same => World::at("available", "manageable").edited().with_spec(&json!({"bootMACAddress": MAC.to_uppercase()}));
+    available_boot_port_disabled_is_enabled => { let mut w = World::at("available", "manageable").edited(); w.disabled_ports = true; w };
+    available_nics_get_their_ports => World::at("available", "manageable").edited().with_status(&json!({"hardware": nics()}));
+    available_nic_of_another_node_is_done_without =>
+        { let mut w = World::at("available", "manageable").edited().with_status(&json!({"hardware": nics()})); w.memory.foreign_ports = vec!["52:54:00:00:00:09".into()]; w };
+    inspecting_found_nics_get_their_ports => { let mut w = World::at("inspecting", "manageable"); w.inventory = Some(serde_json::from_value(nics()).unwrap()); w };
+    available_network_data_is_given_to_the_ramdisk => with_network(World::at("available", "manageable"), network_data("3", true));
+    available_network_data_unclaimed_is_claimed => with_network(World::at("available", "manageable"), network_data("3", false));
+    available_network_data_known_costs_nothing => { let mut w = with_network(World::at("available", "manageable"), network_data("3", true)); w.memory.network_data = Some("3".into()); w };
+    available_network_data_changed_is_given => { let mut w = with_network(World::at("available", "manageable"), network_data("4", true)); w.memory.network_data = Some("3".into()); w };
+    available_network_data_missing_is_told => with_network(World::at("available", "manageable"), NetworkDataView::Missing);
+    available_network_data_unusable_is_told => with_network(World::at("available", "manageable"), NetworkDataView::Unusable("its network data is no mapping".into()));
+    available_network_data_no_longer_wanted_is_taken_back => World::at("available", "manageable").edited().with_node(&json!({"network_data": {"links": []}}));
+    provisioned_network_data_missing_does_not_matter => with_network(provisioned(), NetworkDataView::Missing);
+    deleting_network_data_missing_does_not_keep_it => with_network(World::at("available", "manageable").deleting(), NetworkDataView::Missing);
+    inspecting_ramdisk_is_asked_for => built(World::at("inspecting", "manageable"), None);
+    inspecting_ramdisk_not_taken_up_waits => built(World::at("inspecting", "manageable"), Some(json!({"status": null})));
+    inspecting_ramdisk_being_built_waits => built(World::at("inspecting", "manageable"), Some(json!({"metadata": {"generation": 3}})));
+    inspecting_ramdisk_of_another_architecture_waits => built(World::at("inspecting", "manageable"), Some(json!({"status": {"architecture": "aarch64"}})));
+    inspecting_ramdisk_in_no_format_waits => built(World::at("inspecting", "manageable"), Some(json!({"status": {"format": null}})));
+    inspecting_ramdisk_with_old_network_data_waits => with_network(built(World::at("inspecting", "manageable"),
+        Some(json!({"spec": {"networkDataName": "net"}, "status": {"networkData": {"name": "net", "version": "2"}}}))), network_data("3", true));
+    inspecting_ramdisk_failed_is_told => built(World::at("inspecting", "manageable"), Some(json!({"status": {"conditions": [
+        {"type": "Error", "status": "True", "reason": "ImageBuildInvalid", "message": "no such base image", "lastTransitionTime": "2026-01-01T00:00:00Z"}]}})));
+    inspecting_ramdisk_there_is_given_to_the_node => built(World::at("inspecting", "manageable"), Some(json!({})));
+    inspecting_ramdisk_as_files_is_given_with_its_parameters => built(World::at("inspecting", "manageable"),
+        Some(json!({"status": {"format": "initrd", "kernelUrl": "http://images/kernel", "extraKernelParams": "ip=dhcp"}})));
+    inspecting_ramdisk_with_other_labels_is_asked_for_again => built(World::at("inspecting", "manageable"), Some(json!({}))).with_host(&json!({"metadata": {"labels": {"rack": "b"}}}));
+    inspecting_fast_needs_no_ramdisk => built(World::at("inspecting", "manageable").with_spec(&json!({"inspectionMode": "fast"})), None);
+    available_ramdisk_being_built_does_not_matter => built(World::at("available", "manageable"), Some(json!({"metadata": {"generation": 3}})));
+    available_ramdisk_known_costs_nothing => { let mut w = built(World::at("available", "manageable"), Some(json!({}))); w.memory.ramdisk = Some("5".into()); w };
+    provisioned_needs_no_ramdisk => built(provisioned(), None);
+    deprovisioning_uncleaned_needs_no_ramdisk => built(World::at("deprovisioning", "active").with_spec(&json!({"automatedCleaningMode": "disabled"})), None);
+    deleting_ramdisk_is_released => { let mut w = built(World::at("deleting", "active").deleting(), None); w.node = None; w };
+    external_free_node_is_managed => World::at("externally provisioned", "available").with_spec(&json!({"externallyProvisioned": true}));
+    provisioned_in_rescue_is_told => provisioned_in("rescue");
+    provisioned_cleaned_by_hand_is_told => provisioned_in("cleaning");
+    provisioned_free_node_is_told => provisioned_in("available");
+    available_deployed_by_hand_is_told => World::at("available", "active");
+    deleting_power_unknown_is_switched_off => World::at("powering off before delete", "manageable").deleting().with_node(&json!({"power_state": null}));
+    deleting_unverified_without_credentials_is_removed => with_secret(World::at("powering off before delete", "enroll").deleting(), SecretView::Missing, "7");
+    deleting_held_by_hand_is_switched_off => World::at("powering off before delete", "clean hold").deleting();
+    deleting_in_rescue_is_removed => World::at("deleting", "rescue").deleting();
+    deleting_unmanaged_needs_no_ironic => unmanaged_deleted();
+    deleting_unmanaged_looks_where_it_can => { let mut w = unmanaged_deleted(); w.sight = Sight::Unlisted; w };
+
+    reboot_soft_is_asked => provisioned().annotated(REBOOT, "");
+    reboot_of_empty_object_is_soft => provisioned().annotated(REBOOT, "{}");
+    reboot_hard_is_cut => provisioned().annotated(REBOOT, r#"{"mode":"hard"}"#);
+    reboot_invalid_is_soft_and_told => provisioned().annotated(REBOOT, "please");
+    reboot_soft_after_a_failure_is_cut => provisioned().annotated(REBOOT, "").failed("power management error", 1, LONG_AGO);
+    reboot_soft_failed_is_recorded => asked(provisioned().annotated(REBOOT, "").with_node(&json!({"last_error": "timeout"})), false);
+    reboot_one_hard_makes_all_hard => provisioned().annotated("reboot.metal3.io/a", "").annotated("reboot.metal3.io/b", r#"{"mode":"hard"}"#);
+    reboot_seen_off_removes_our_annotation => provisioned().annotated(REBOOT, "").with_node(&json!({"power_state": "power off"}));
+    reboot_half_seen_off_waits => provisioned().annotated(REBOOT, "").with_node(&json!({"power_state": "power off", "target_power_state": "power on"}));
+    reboot_held_off_stays => provisioned().annotated("reboot.metal3.io/a", "").with_node(&json!({"power_state": "power off"}));
+    reboot_held_and_ours_removes_ours_only => provisioned().annotated("reboot.metal3.io/a", "").annotated(REBOOT, "").with_node(&json!({"power_state": "power off"}));
+    reboot_of_an_offline_host_is_over => provisioned().with_spec(&json!({"online": false})).annotated(REBOOT, "").with_node(&json!({"power_state": "power off"}));
+    reboot_power_unknown_waits => provisioned().annotated(REBOOT, "").with_node(&json!({"power_state": null}));
+    reboot_ironic_down_waits => { let mut w = provisioned().annotated(REBOOT, ""); w.sight = Sight::Unknown; w };
+    reboot_of_available_needs_force => World::at("available", "manageable").annotated(REBOOT, "");
+    reboot_of_available_forced_is_cut => World::at("available", "manageable").annotated(REBOOT, FORCE);
+    reboot_of_external_is_asked => World::at("externally provisioned", "active").with_spec(&json!({"externallyProvisioned": true})).annotated(REBOOT, "");
+    reboot_provisioning_done_serves_it => wanting("provisioning", "active").with_node(&instance(IMAGE)).annotated(REBOOT, "");
+    reboot_deprovisioning_done_serves_it => World::at("deprovisioning", "available").annotated(REBOOT, "");
+    reboot_never_off_restarts_softly => never_off().annotated(REBOOT, "");
+    reboot_never_off_restarts_hard => never_off().annotated("reboot.metal3.io/a", r#"{"mode":"hard"}"#);
+    reboot_never_off_not_asked_yet_is_asked => rebooting(false, "2026-01-01T00:00:00+00:00");
+    reboot_never_off_asked_before_is_done => rebooting(false, "2025-12-31T00:00:00+00:00");
+    reboot_never_off_another_request_is_another_restart => rebooting(true, "").annotated("reboot.metal3.io/b", "");
+    reboot_never_off_same_request_waits_for_its_owner => rebooting(true, "");
+    reboot_never_off_failed_is_recorded => asked(rebooting(false, "2025-12-31T00:00:00+00:00").with_node(&json!({"last_error": "no power", "disable_power_off": true})), false);
+    reboot_never_off_owner_gone_is_forgotten => rebooting(true, "").with_host(&json!({"metadata": {"annotations": null}}));
+
+    rest_ends_what_another_operator_called_delayed => provisioned().with_status(&json!({"operationalStatus": "delayed"}));
+    rest_ends_what_another_operator_called_servicing => provisioned().with_status(&json!({"operationalStatus": "servicing"}));
+    provisioning_in_another_boot_mode_configures_the_node => wanting("available", "manageable").with_spec(&json!({"bootMode": "legacy"}));
+}
+
+impl World {
+    fn adopt_failed(mut self) -> Self {
+        self.node = Some(node("adopt failed", &json!({"last_error": "no power"})));
+        self
+    }
+
+    fn with_error(mut self, error: &str) -> Self {
+        self.node.as_mut().unwrap().last_error = Some(error.into());
+        self
+    }
+
+    fn switched_off(mut self) -> Self {
+        self.node.as_mut().unwrap().power_state = Some(metal3_ironic::PowerState::Off);
+        self
+    }
+
+    fn announced(self) -> Self {
+        self.with_status(&json!({"operationalStatus": "servicing", "poweredOn": false}))
+    }
+
+    fn in_maintenance(mut self) -> Self {
+        self.node.as_mut().unwrap().maintenance = true;
+        self
+    }
+
+    /// Changes the node by the plan for a node at rest.
+    fn obeyed(mut self, rest: &str) -> Self {
+        let state = self.node.as_ref().unwrap().provision_state.clone();
+        let mut resting = self.clone();
+        resting.node.as_mut().unwrap().provision_state = metal3_ironic::ProvisionState::from(rest);
+        let mut ironic = crate::model::Ironic::new(0);
+        ironic.node.clone_from(&resting.node);
+        for effect in resting.decide().plan.effects {
+            ironic.apply(&effect);
+        }
+        self.node = ironic.node;
+        self.node.as_mut().unwrap().provision_state = state;
+        self
+    }
+
+    /// The node was told what is to be done.
+    fn marked(self) -> Self {
+        self.obeyed("manageable")
+    }
+
+    /// Ironic was told which volumes to create.
+    fn told(self) -> Self {
+        self.obeyed("manageable")
+    }
+
+    /// The node's state has changed and come back.
+    fn over(mut self, error: Option<&str>) -> Self {
+        let node = self.node.as_mut().unwrap();
+        node.provision_updated_at = Some("99".into());
+        node.last_error = error.map(str::to_owned);
+        self
+    }
+
+    /// The status of a decision, stored.
+    fn then(mut self) -> Self {
+        let outcome = self.decide();
+        assert!(outcome.plan.effects.is_empty(), "{}", show::full(&outcome));
+        self.host.status = Some(outcome.plan.status);
+        self
+    }
+}
+
+const OTHER_ADDRESS: &str = "redfish-virtualmedia://192.0.2.7/redfish/v1/Systems/1";
+
+/// However long the node could not be changed, the edit reaches it in the end.
+#[test]
+fn an_edit_outlives_locks_outages_and_work_in_progress() {
+    let edited = || {
+        provisioned()
+            .edited()
+            .with_spec(&json!({"bmc": {"address": OTHER_ADDRESS}}))
+    };
+    let is_sent = |world: &World| show::line(&world.decide()).contains("patch /driver_info");
+    assert!(is_sent(&edited()));
+
+    let mut locked = edited();
+    locked.node.as_mut().unwrap().reservation = Some("conductor-1".into());
+    locked.memory.locked_since = Some("2026-01-01T00:00:00Z".parse().unwrap());
+    let mut unlocked = locked.then();
+    unlocked.node.as_mut().unwrap().reservation = None;
+    assert!(is_sent(&unlocked), "after a lock");
+
+    let mut down = edited();
+    down.sight = Sight::Unknown;
+    let mut up = down.then();
+    up.sight = Sight::Listed;
+    assert!(is_sent(&up), "after an outage");
+
+    let mut busy = edited();
+    busy.node.as_mut().unwrap().provision_state = metal3_ironic::ProvisionState::Adopting;
+    let mut done = busy.then();
+    done.node.as_mut().unwrap().provision_state = metal3_ironic::ProvisionState::Active;
+    assert!(is_sent(&done), "after work in progress");
+}
+
+/// A failure is recorded once; its back-off ends at one point in time, whatever is seen meanwhile.
+#[test]
+fn a_back_off_is_not_prolonged_by_looks() {
+    let mut world = World::at("inspecting", "inspect failed").with_node(&json!({"last_error": "no ramdisk"}));
+    let first = world.decide();
+    assert_eq!(first.plan.status.error_count, 1);
+    world = world.then();
+    let recorded = world.now;
+    let due = recorded + jiff::SignedDuration::from_secs(121);
+    let mut flip = false;
+    while world.now < due - jiff::SignedDuration::from_secs(70) {
+        world.now += jiff::SignedDuration::from_millis(3700);
+        flip = !flip;
+        world.node.as_mut().unwrap().reservation = flip.then(|| "conductor-1".to_owned());
+        world.sight = if flip { Sight::Listed } else { Sight::Unknown };
+        world = world.then();
+        assert_eq!(world.host.status.as_ref().unwrap().error_count, 1);
+    }
+    world.node.as_mut().unwrap().reservation = None;
+    world.sight = Sight::Listed;
+    world.now = due;
+    assert!(
+        show::line(&world.decide()).contains("ask for inspect"),
+        "{}",
+        show::full(&world.decide())
+    );
+    assert_eq!(world.node.unwrap().uuid, NODE);
+}
+
+/// A host at rest asks for nothing, whether Ironic is there or not.
+#[test]
+fn a_settled_host_needs_no_look() {
+    let worlds: [fn() -> World; 3] = [
+        provisioned,
+        || World::at("available", "manageable"),
+        || World::at("available", "available"),
+    ];
+    for world in worlds {
+        let mut world = world();
+        for sight in [Sight::Listed, Sight::ListedThenDown, Sight::Unknown] {
+            world.sight = sight;
+            world = world.then();
+            let outcome = world.decide();
+            assert_eq!(
+                (show::line(&outcome).as_str(), &outcome.plan.notes),
+                ("settled", &vec![]),
+                "{sight:?}"
+            );
+            assert_eq!(Some(&outcome.plan.status), world.host.status.as_ref());
+        }
+    }
+}
+
+table! {
+    queued_available_stays_available => queued(wanting("available", "manageable"));
+    queued_before_inspection_stays_registering => queued(World::at("registering", "manageable"));
+    queued_inspection_begins_nothing => queued(World::at("inspecting", "manageable"));
+    queued_cleaned_waits_with_the_deployment => queued(wanting("provisioning", "available").with_node(&instance(IMAGE)));
+    queued_retry_keeps_its_error =>
+        queued(World::at("inspecting", "inspect failed").failed("inspection error", 2, LONG_AGO));
+    queued_error_is_recorded_at_once =>
+        queued(World::at("inspecting", "inspect failed").with_node(&json!({"last_error": "no ramdisk"})));
+    queued_deletion_does_not_wait =>
+        queued(provisioned().with_status(&json!({"provisioning": {"state": "deprovisioning"}})).deleting());
+    queued_no_more_is_not_delayed =>
+        queued(World::at("available", "manageable")).with_status(&json!({"operationalStatus": "delayed"}));
+    queued_working_node_is_waited_for => queued(wanting("provisioning", "cleaning"));
+    queued_virtual_media_needs_no_slot => {
+        let mut world = wanting("available", "manageable");
+        world.slot = Slot::Queued(Place { number: 3, limit: 2 });
+        world
+    };
+}

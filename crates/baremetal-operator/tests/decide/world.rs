@@ -1,0 +1,574 @@
+//! One host and what is true around it, built from short JSON, and answers to whatever a decision asks for.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
+
+use baremetal_operator::fleet::Slot;
+use baremetal_operator::host::decide;
+use baremetal_operator::host::firmware::{AtHand, Kinds, Objects, Seen, Wish, settings_wish, updates_wish};
+use baremetal_operator::host::observed::{
+    ConfigDriveView, Lookup, MacOwner, Memory, NetworkDataView, NodeView, Observed, Outage, OutageKind, PullSecret,
+    PullSecretView, SecretFound, SecretView,
+};
+use baremetal_operator::host::plan::{Decision, EventReason, Need, Plan};
+use baremetal_operator::settings::HostSettings;
+use jiff::Timestamp;
+use metal3_api::metal3::{BareMetalHost, HardwareDetails, HostFirmwareSettings, PreprovisioningImage};
+use metal3_ironic::{Node, Port};
+use serde_json::{Value, json};
+
+pub const NODE: &str = "node-1";
+pub const MAC: &str = "52:54:00:12:34:56";
+pub const IMAGE: &str = "http://images/a.qcow2";
+pub const OCI: &str = "oci://registry.example/os:1";
+pub const SUM: &str = "aaaa";
+
+pub fn now() -> Timestamp {
+    "2026-01-02T12:00:00.7Z".parse().unwrap()
+}
+
+/// RFC 7396: null removes, objects are merged, everything else replaces.
+pub fn merge(into: &mut Value, change: &Value) {
+    let Value::Object(change) = change else {
+        *into = change.clone();
+        return;
+    };
+    if !into.is_object() {
+        *into = json!({});
+    }
+    for (key, value) in change {
+        if value.is_null() {
+            into.as_object_mut().unwrap().remove(key);
+        } else {
+            merge(&mut into[key], value);
+        }
+    }
+}
+
+fn merged(mut base: Value, change: &Value) -> Value {
+    merge(&mut base, change);
+    base
+}
+
+/// A host that was registered, has seen its specification, and stands in `state`.
+pub fn host(state: &str, change: &Value) -> BareMetalHost {
+    let credentials = json!({"credentials": {"name": "bmc", "namespace": "n"}, "credentialsVersion": "7"});
+    let condition = |type_: &str| {
+        json!({"type": type_, "status": "False", "reason": "NotWaiting", "message": "",
+            "observedGeneration": 3, "lastTransitionTime": "2026-01-01T00:00:00Z"})
+    };
+    let base = json!({
+        "apiVersion": "metal3.io/v1alpha1",
+        "kind": "BareMetalHost",
+        "metadata": {"name": "h", "namespace": "n", "uid": "uid-1", "generation": 3, "resourceVersion": "1",
+            "finalizers": ["baremetalhost.metal3.io"]},
+        "spec": {"online": true, "bootMACAddress": MAC,
+            "bmc": {"address": "redfish-virtualmedia://192.0.2.1/redfish/v1/Systems/1", "credentialsName": "bmc"}},
+        "status": {"operationalStatus": "OK", "hardwareProfile": "unknown", "poweredOn": true, "errorMessage": "",
+            "lastUpdated": "2026-01-01T00:00:00Z",
+            "provisioning": {"state": state, "ID": NODE, "bootMode": "UEFI",
+                "rootDeviceHints": {"deviceName": "/dev/sda"}},
+            "goodCredentials": credentials, "triedCredentials": credentials,
+            "conditions": [condition("Manageable"), condition("Waiting")]},
+    });
+    serde_json::from_value(merged(base, change)).unwrap()
+}
+
+/// The host's node, configured as the operator wants it.
+pub fn node(state: &str, change: &Value) -> Node {
+    let base = json!({
+        "uuid": NODE, "name": "n~h", "provision_state": state, "power_state": "power on", "driver": "redfish",
+        "driver_info": {"redfish_address": "https://192.0.2.1", "redfish_system_id": "/redfish/v1/Systems/1",
+            "redfish_username": "admin", "redfish_password": "******"},
+        "properties": {"capabilities": "boot_mode:uefi", "cpu_arch": "x86_64"},
+        "automated_clean": true, "disable_power_off": false, "instance_info": {},
+        "inspect_interface": "agent", "updated_at": "2026-01-01T00:00:00+00:00",
+    });
+    serde_json::from_value(merged(base, change)).unwrap()
+}
+
+/// What a node carries that was given the image.
+pub fn instance(url: &str) -> Value {
+    json!({"instance_uuid": "uid-1", "driver_info": {"force_persistent_boot_device": "Default"},
+        "instance_info": {"image_source": url, "image_checksum": SUM, "capabilities": {},
+            "root_device": {"name": "s== /dev/sda"}}})
+}
+
+/// What a node carries that was given this by custom deploy.
+pub fn custom(method: &str, url: Option<&str>) -> Value {
+    let mut mark = instance(IMAGE);
+    mark["driver_info"] = json!({});
+    mark["deploy_interface"] = json!("custom-agent");
+    mark["instance_info"] = json!({"metal3_deploy_method": method, "capabilities": {},
+        "root_device": {"name": "s== /dev/sda"}});
+    if let Some(url) = url {
+        merge(
+            &mut mark["instance_info"],
+            &json!({"image_source": url, "image_os_hash_value": SUM}),
+        );
+    }
+    mark
+}
+
+/// What a node carries that was given the ISO.
+pub fn live(url: &str) -> Value {
+    let mut mark = instance(url);
+    mark["deploy_interface"] = json!("ramdisk");
+    mark["instance_info"] = json!({"boot_iso": url, "capabilities": {}, "root_device": {"name": "s== /dev/sda"}});
+    mark
+}
+
+/// What a node carries that was given the image of a registry with credentials.
+pub fn oci(url: &str) -> Value {
+    let mut mark = instance(url);
+    mark["instance_info"] = json!({"image_source": url, "image_pull_secret": "******", "capabilities": {},
+        "root_device": {"name": "s== /dev/sda"}});
+    mark
+}
+
+fn found(kind: &str, observed: i64) -> Value {
+    json!({"type": kind, "status": "True", "reason": "Success", "message": "", "observedGeneration": observed,
+        "lastTransitionTime": "2026-01-01T00:00:00Z"})
+}
+
+/// The wish for a BIOS setting.
+pub fn turbo(value: &str, generation: i64, observed: i64) -> HostFirmwareSettings {
+    serde_json::from_value(json!({"apiVersion": "metal3.io/v1alpha1", "kind": "HostFirmwareSettings",
+        "metadata": {"name": "h", "namespace": "n", "generation": generation}, "spec": {"settings": {"Turbo": value}},
+        "status": {"settings": {"Turbo": "Off"}, "conditions": [found("ChangeDetected", observed), found("Valid", observed)]}}))
+    .unwrap()
+}
+
+pub fn image(url: &str) -> Value {
+    json!({"url": url, "checksum": SUM})
+}
+
+pub fn secret(version: &str, digest: u64) -> SecretFound {
+    SecretFound {
+        username: "admin".into(),
+        password: "secret".into(),
+        version: version.into(),
+        digest,
+        claimed: true,
+        object: None,
+    }
+}
+
+pub fn network_data(version: &str, claimed: bool) -> NetworkDataView {
+    NetworkDataView::Found {
+        description: Arc::new(json!({"links": [{"id": "eth0"}], "networks": [], "services": []})),
+        version: version.into(),
+        claimed,
+        object: None,
+    }
+}
+
+/// The ramdisk of a host, built as it was asked for.
+pub fn ramdisk(change: &Value) -> PreprovisioningImage {
+    let base = json!({"apiVersion": "metal3.io/v1alpha1", "kind": "PreprovisioningImage",
+        "metadata": {"name": "h", "namespace": "n", "generation": 2, "resourceVersion": "5",
+            "finalizers": ["baremetalhost.metal3.io/preprovisioningImage"]},
+        "spec": {"architecture": "x86_64", "acceptFormats": ["iso", "initrd"]},
+        "status": {"imageUrl": "http://images/ramdisk.iso", "format": "iso", "architecture": "x86_64",
+            "conditions": [{"type": "Ready", "status": "True", "reason": "ImageSuccess", "message": "",
+                "observedGeneration": 2, "lastTransitionTime": "2026-01-01T00:00:00Z"}]}});
+    serde_json::from_value(merged(base, change)).unwrap()
+}
+
+pub fn down() -> Outage {
+    Outage {
+        kind: OutageKind::Unreachable,
+        cause: "connection refused".into(),
+    }
+}
+
+/// How much of the node is at hand before anything is read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sight {
+    Live,
+    Listed,
+    /// The list does not have the node, although it may exist.
+    Unlisted,
+    /// Ironic is down; the node is known from before.
+    ListedThenDown,
+    /// Ironic is down, and nothing is known from before.
+    Unknown,
+}
+
+/// Everything that is true; a look reveals it.
+#[derive(Clone)]
+pub struct World {
+    pub host: BareMetalHost,
+    pub node: Option<Node>,
+    pub sight: Sight,
+    /// What a read of the Secret answers.
+    pub secret: SecretView,
+    /// The version that the metadata watch has seen; `None`: it has seen none.
+    pub watched_version: Option<String>,
+    pub ports: Vec<String>,
+    /// The host may boot from none of them.
+    pub disabled_ports: bool,
+    pub mac_owner: Option<MacOwner>,
+    pub inventory: Option<HardwareDetails>,
+    pub hardware_data: Option<HardwareDetails>,
+    pub ramdisk: Option<PreprovisioningImage>,
+    /// What a read of the ramdisk's network data answers.
+    pub network_data: NetworkDataView,
+    /// What the BMC answers to Ironic instead of letting it in.
+    pub bmc_refuses: Option<String>,
+    pub config_drive: Result<Value, String>,
+    /// The firmware objects beside the host, and what they may do while it is in use.
+    pub firmware: Objects,
+    pub on_reboot: Kinds,
+    /// What Ironic knows of the BIOS.
+    pub bios: BTreeMap<String, String>,
+    /// The registry's credentials.
+    pub pull_secret: Result<String, String>,
+    pub problems: Vec<String>,
+    /// What a wish for a slot is answered with.
+    pub slot: Slot,
+    pub memory: Memory,
+    pub settings: HostSettings,
+    pub reconfigured: bool,
+    pub now: Timestamp,
+}
+
+impl fmt::Debug for World {
+    /// In few lines: a counterexample is read by people.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "metadata {}", json!(self.host.metadata))?;
+        writeln!(f, "spec {}", json!(self.host.spec))?;
+        writeln!(f, "status {}", json!(self.host.status))?;
+        let node = self.node.as_ref().map(|n| {
+            let detail = n.detail.as_ref();
+            json!({"uuid": n.uuid, "state": n.provision_state.as_str(), "target": n.target_provision_state,
+                "power": format!("{:?}", n.power_state), "power to": n.target_power_state, "error": n.last_error.as_ref().map(|e| e.chars().take(40).collect::<String>()),
+                "maintenance": n.maintenance, "fault": n.fault, "reservation": n.reservation,
+                "instance": n.instance_uuid, "image": detail.map(|d| d.instance_info.get("image_source").cloned()),
+                "automated clean": detail.map(|d| d.automated_clean)})
+            .to_string()
+        });
+        writeln!(f, "node {}, seen {:?}", node.unwrap_or_default(), self.sight)?;
+        writeln!(
+            f,
+            "secret {:?} {:?}, ports {:?}",
+            self.watched_version, self.secret, self.ports
+        )?;
+        write!(f, "owner {:?}, {:?}, {:?}", self.mac_owner, self.memory, self.problems)
+    }
+}
+
+/// What came of one decision.
+#[derive(Clone, Debug)]
+pub struct Outcome {
+    pub looks: Vec<Need>,
+    /// As it was when the plan was made.
+    pub seen: Observed,
+    pub plan: Plan,
+}
+
+impl World {
+    pub fn new(host: BareMetalHost, node: Option<Node>, sight: Sight) -> Self {
+        Self {
+            host,
+            node,
+            sight,
+            secret: SecretView::Found(secret("7", 1)),
+            watched_version: Some("7".into()),
+            ports: vec![MAC.into()],
+            disabled_ports: false,
+            mac_owner: None,
+            inventory: None,
+            hardware_data: None,
+            ramdisk: None,
+            network_data: NetworkDataView::NotLooked { version: None },
+            bmc_refuses: None,
+            config_drive: Ok(json!({"meta_data": {"name": "h"}})),
+            firmware: Objects::default(),
+            on_reboot: Kinds::default(),
+            bios: BTreeMap::from([("Turbo".to_owned(), "Off".to_owned())]),
+            pull_secret: Ok("user:password".into()),
+            problems: Vec::new(),
+            slot: Slot::Granted,
+            memory: Memory {
+                accepted_digest: Some(1),
+                ..Memory::default()
+            },
+            settings: HostSettings::default(),
+            reconfigured: false,
+            now: now(),
+        }
+    }
+
+    /// A host in `state`, its node in `node_state`, seen as the last list had it.
+    pub fn at(state: &str, node_state: &str) -> Self {
+        Self::new(
+            host(state, &json!({})),
+            Some(node(node_state, &json!({}))),
+            Sight::Listed,
+        )
+    }
+
+    pub fn with_host(mut self, change: &Value) -> Self {
+        let mut value = serde_json::to_value(&self.host).unwrap();
+        merge(&mut value, change);
+        self.host = serde_json::from_value(value).unwrap();
+        self
+    }
+
+    pub fn annotated(self, key: &str, value: &str) -> Self {
+        self.with_host(&json!({"metadata": {"annotations": {key: value}}}))
+    }
+
+    pub fn with_spec(self, change: &Value) -> Self {
+        self.with_host(&json!({"spec": change}))
+    }
+
+    pub fn with_status(self, change: &Value) -> Self {
+        self.with_host(&json!({"status": change}))
+    }
+
+    /// The specification was edited since the status was stored.
+    pub fn edited(self) -> Self {
+        self.with_host(&json!({"metadata": {"generation": 4}}))
+    }
+
+    pub fn deleting(self) -> Self {
+        self.with_host(&json!({"metadata": {"generation": 4, "deletionTimestamp": "2026-01-02T00:00:00Z"}}))
+    }
+
+    pub fn with_node(mut self, change: &Value) -> Self {
+        let state = self.node.as_ref().unwrap().provision_state.as_str().to_owned();
+        self.node = Some(node(&state, change));
+        self
+    }
+
+    /// An error that was recorded earlier, held back by a back-off that began at `since`.
+    pub fn failed(self, error: &str, count: i32, since: &str) -> Self {
+        let condition = |type_: &str, status: &str, reason: &str| {
+            json!({"type": type_, "status": status, "reason": reason, "message": "waits",
+                "observedGeneration": 3, "lastTransitionTime": since})
+        };
+        self.with_status(
+            &json!({"operationalStatus": "error", "errorType": error, "errorMessage": "it broke",
+            "errorCount": count, "conditions": [condition("Manageable", "True", "Manageable"),
+                condition("Waiting", "True", "BackOff")]}),
+        )
+    }
+
+    /// Asks for a BIOS setting, as seen by a controller that looked at the object's third generation.
+    pub fn with_turbo(mut self, value: &str, observed: i64) -> Self {
+        self.firmware.settings = Some(turbo(value, 3, observed));
+        self
+    }
+
+    /// Asks for another BIOS, of which an operator recorded this URL before.
+    pub fn with_bios_update(mut self, applied: Option<&str>) -> Self {
+        let updates: Vec<_> = applied
+            .map(|url| json!({"component": "bios", "url": url}))
+            .into_iter()
+            .collect();
+        let object = json!({"apiVersion": "metal3.io/v1alpha1", "kind": "HostFirmwareComponents",
+            "metadata": {"name": "h", "namespace": "n", "generation": 3},
+            "spec": {"updates": [{"component": "bios", "url": "http://firmware/2"}]},
+            "status": {"updates": updates, "conditions": [found("ChangeDetected", 3), found("Valid", 3)]}});
+        self.firmware.updates = Some(serde_json::from_value(object).unwrap());
+        self
+    }
+
+    /// Changes may be made at the next start of a host that is in use.
+    pub fn on_reboot(mut self) -> Self {
+        self.on_reboot = Kinds::ALL;
+        self
+    }
+
+    fn firmware_at_hand(&self) -> AtHand {
+        let nothing = Seen {
+            wish: Wish::Nothing,
+            generation: None,
+        };
+        let settings = self
+            .firmware
+            .settings
+            .as_ref()
+            .map(|o| (settings_wish(o), o.metadata.generation));
+        let updates = self
+            .firmware
+            .updates
+            .as_ref()
+            .map(|o| (updates_wish(o), o.metadata.generation));
+        let seen =
+            |found: Option<(Wish, Option<i64>)>| found.map_or(nothing, |(wish, generation)| Seen { wish, generation });
+        AtHand {
+            settings: seen(settings),
+            updates: seen(updates),
+            on_reboot: self.on_reboot,
+        }
+    }
+
+    pub fn seen(&self) -> Observed {
+        let cause = Some(down());
+        let listed = || {
+            self.node.as_ref().map(|node| {
+                Arc::new(Node {
+                    detail: None,
+                    ..node.clone()
+                })
+            })
+        };
+        Observed {
+            host: Arc::new(self.host.clone()),
+            secret: match (&self.secret, &self.watched_version) {
+                (SecretView::Missing, Some(_)) => SecretView::Missing,
+                (_, version) => SecretView::NotLooked {
+                    version: version.clone(),
+                },
+            },
+            node: match (self.sight, &self.node) {
+                (Sight::Live, Some(node)) => NodeView::Live(Arc::new(node.clone())),
+                (Sight::Live, None) => NodeView::Gone,
+                (Sight::Listed, _) => listed().map_or(NodeView::Unlisted, NodeView::Listed),
+                (Sight::Unlisted, _) => NodeView::Unlisted,
+                (Sight::ListedThenDown, _) => {
+                    listed().map_or(NodeView::Unknown { cause: cause.clone() }, NodeView::Listed)
+                }
+                (Sight::Unknown, _) => NodeView::Unknown { cause: cause.clone() },
+            },
+            ports: Lookup::NotLooked,
+            boot_mac_owner: Lookup::NotLooked,
+            inventory: Lookup::NotLooked,
+            hardware_data: Lookup::NotLooked,
+            bmc_access: Lookup::NotLooked,
+            ramdisk: Lookup::NotLooked,
+            network_data: match &self.network_data {
+                NetworkDataView::Found { version, .. } => NetworkDataView::NotLooked {
+                    version: Some(version.clone()),
+                },
+                other => other.clone(),
+            },
+            config_drive: ConfigDriveView::NotLooked,
+            pull_secret: PullSecretView::NotLooked,
+            firmware: self.firmware_at_hand(),
+            firmware_objects: Lookup::NotLooked,
+            bios: Lookup::NotLooked,
+            validation: Lookup::NotLooked,
+            slot: Lookup::NotLooked,
+            outage: matches!(self.sight, Sight::ListedThenDown | Sight::Unknown).then(down),
+            reconfigured: self.reconfigured,
+            is_confirmed: false,
+            stored_state: None,
+            memory: self.memory.clone(),
+            settings: Arc::new(self.settings.clone()),
+        }
+    }
+
+    /// What the operator's reading would have put into `seen`.
+    pub fn answer(&self, seen: &mut Observed, need: Need) {
+        let is_down = matches!(self.sight, Sight::ListedThenDown | Sight::Unknown);
+        match need {
+            Need::Credentials => seen.secret = self.secret.clone(),
+            Need::ConfigDrive => {
+                seen.config_drive = match &self.config_drive {
+                    Ok(drive) => ConfigDriveView::Ready(Arc::new(drive.clone())),
+                    Err(why) => ConfigDriveView::Unusable(why.clone()),
+                }
+            }
+            Need::Firmware => seen.firmware_objects = Lookup::Found(Arc::new(self.firmware.clone())),
+            Need::PullSecret => {
+                seen.pull_secret = match &self.pull_secret {
+                    Ok(credentials) => PullSecretView::Ready(PullSecret {
+                        credentials: credentials.clone(),
+                        digest: 5,
+                    }),
+                    Err(why) => PullSecretView::Unusable(EventReason::ImageAuthParseError, why.clone()),
+                }
+            }
+            Need::LiveNode
+            | Need::Ports
+            | Need::BootMacOwner
+            | Need::Inventory
+            | Need::BmcAccess
+            | Need::Bios
+            | Need::Validation
+                if is_down =>
+            {
+                seen.node = NodeView::Unknown { cause: Some(down()) };
+                seen.outage = Some(down());
+            }
+            Need::Bios => seen.bios = Lookup::Found(Arc::new(self.bios.clone())),
+            Need::LiveNode => {
+                seen.node = self
+                    .node
+                    .clone()
+                    .map_or(NodeView::Gone, |node| NodeView::Live(Arc::new(node)));
+            }
+            Need::Ports => {
+                let port = |mac: &String| Port {
+                    uuid: format!("port-{mac}"),
+                    address: mac.clone(),
+                    node_uuid: NODE.into(),
+                    pxe_enabled: Some(!self.disabled_ports),
+                };
+                seen.ports = Lookup::Found(self.ports.iter().map(port).collect());
+            }
+            Need::BootMacOwner => {
+                seen.boot_mac_owner = self.mac_owner.clone().map_or(Lookup::NotFound, Lookup::Found);
+            }
+            Need::Inventory => {
+                seen.inventory = self
+                    .inventory
+                    .clone()
+                    .map_or(Lookup::NotFound, |details| Lookup::Found(Arc::new(details)));
+            }
+            Need::Ramdisk => {
+                seen.ramdisk = self
+                    .ramdisk
+                    .clone()
+                    .map_or(Lookup::NotFound, |image| Lookup::Found(Arc::new(image)));
+            }
+            Need::NetworkData => {
+                seen.network_data = match &self.network_data {
+                    NetworkDataView::NotLooked { .. } => NetworkDataView::Missing,
+                    other => other.clone(),
+                }
+            }
+            Need::BmcAccess => {
+                seen.bmc_access = Lookup::Found(self.bmc_refuses.clone().map_or(Ok(()), Err));
+                if self.bmc_refuses.is_none() {
+                    seen.reconfigured = false;
+                }
+            }
+            Need::HardwareData => {
+                seen.hardware_data = self
+                    .hardware_data
+                    .clone()
+                    .map_or(Lookup::NotFound, |details| Lookup::Found(Arc::new(details)));
+            }
+            Need::Validation => seen.validation = Lookup::Found(self.problems.clone()),
+            Need::Slot => seen.slot = Lookup::Found(self.slot),
+        }
+    }
+
+    /// One decision with all the looks that it asks for. Asking twice for the same is a circle.
+    pub fn decide(&self) -> Outcome {
+        let mut seen = self.seen();
+        let mut looks = Vec::new();
+        loop {
+            match decide(&seen, self.now) {
+                Decision::Act(plan) => {
+                    return Outcome {
+                        looks,
+                        seen,
+                        plan: *plan,
+                    };
+                }
+                Decision::Look(need) => {
+                    assert!(!looks.contains(&need), "{need:?} was answered already: {looks:?}");
+                    looks.push(need);
+                    self.answer(&mut seen, need);
+                }
+            }
+        }
+    }
+}
