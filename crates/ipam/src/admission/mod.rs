@@ -1,0 +1,64 @@
+//! What may be written: defaults and rules for the three kinds, as pure functions of the old and the new object.
+//!
+//! All errors come at once, each with its field. Texts are upstream's in what programs may look for.
+
+mod address;
+mod claim;
+mod pool;
+
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeMap;
+
+use metal3_api::ipam::names::annotation;
+use metal3_api::reference::ObjectReference;
+
+use crate::alloc::parse;
+
+pub use self::address::{create as create_address, update as update_address};
+pub use self::claim::{create as create_claim, update as update_claim};
+pub use self::pool::{create as create_pool, defaults as default_pool, update as update_pool};
+
+/// What is wrong with a field.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FieldError {
+    /// Its path, such as `spec.pools[0]`.
+    pub field: String,
+    /// What is wrong with it.
+    pub message: String,
+}
+
+impl FieldError {
+    fn new(field: impl Into<String>, message: impl Into<String>) -> Self {
+        Self {
+            field: field.into(),
+            message: message.into(),
+        }
+    }
+}
+
+/// The address that an annotation asks for must be one, if there is any.
+fn requested(annotations: Option<&BTreeMap<String, String>>) -> Option<FieldError> {
+    let text = annotations?.get(annotation::REQUESTED_ADDRESS)?;
+    let field = format!("metadata.annotations.{}", annotation::REQUESTED_ADDRESS);
+    if text.is_empty() {
+        return None;
+    }
+    parse(text).err().map(|error| FieldError::new(field, error.to_string()))
+}
+
+/// The first difference between two references, on the field as a whole.
+fn same_reference(field: &str, old: &ObjectReference, new: &ObjectReference) -> Option<FieldError> {
+    let parts = [
+        ("name", &old.name, &new.name),
+        ("namespace", &old.namespace, &new.namespace),
+        ("kind", &old.kind, &new.kind),
+    ];
+    let (part, ..) = parts.into_iter().find(|(_, old, new)| old != new)?;
+    Some(FieldError::new(field, format!("{part} cannot be modified")))
+}
+
+fn filled(field: &str, text: &str) -> Option<FieldError> {
+    text.is_empty().then(|| FieldError::new(field, "cannot be empty"))
+}

@@ -1,0 +1,147 @@
+//! IPPool.
+
+use std::net::IpAddr;
+
+use metal3_api::ipam::{AllocationStrategy, IPPool, IPPoolSpec, PoolEntry};
+
+use super::FieldError;
+use crate::alloc::{Entry, Size, parse, parse_as_held};
+use crate::pool::pool_text;
+
+/// Fills in what is missing. Returns whether anything was.
+pub fn defaults(pool: &mut IPPool) -> bool {
+    let is_empty = pool.spec.allocation_strategy.as_str().is_empty();
+    if is_empty {
+        pool.spec.allocation_strategy = AllocationStrategy::Sequential;
+    }
+    is_empty
+}
+
+/// A new pool.
+pub fn create(pool: &IPPool) -> Vec<FieldError> {
+    let mut errors = shape(&pool.spec);
+    errors.extend(reservations_in_bounds(&pool.spec));
+    errors
+}
+
+/// A changed pool.
+pub fn update(old: &IPPool, new: &IPPool) -> Vec<FieldError> {
+    let mut errors = Vec::new();
+    if old.spec.name_prefix != new.spec.name_prefix {
+        errors.push(FieldError::new("spec.namePrefix", "cannot be modified"));
+    }
+    if strategy(&old.spec) != strategy(&new.spec) {
+        errors.push(FieldError::new(
+            "spec.allocationStrategy",
+            "cannot be modified after creation",
+        ));
+    }
+    errors.extend(create(new));
+    let entries = entries(&new.spec);
+    for (claim, text) in old.status.iter().flat_map(|status| &status.allocations) {
+        let is_out = parse_as_held(text).is_none_or(|address| !in_bounds(&entries, address));
+        if is_out {
+            let message = format!("{text} of the claim {claim} is in use but out of bounds of the pools given");
+            errors.push(FieldError::new("spec.pools", message));
+        }
+    }
+    errors
+}
+
+/// Empty is sequential, as the default will make it.
+fn strategy(spec: &IPPoolSpec) -> &str {
+    let text = spec.allocation_strategy.as_str();
+    if text.is_empty() { "sequential" } else { text }
+}
+
+fn shape(spec: &IPPoolSpec) -> Vec<FieldError> {
+    let mut errors = Vec::new();
+    addresses("spec", &spec.gateway, &spec.dns_servers, &mut errors);
+    let mut held: Vec<(&str, IpAddr)> = Vec::new();
+    for (claim, text) in &spec.pre_allocations {
+        let field = format!("spec.preAllocations.{claim}");
+        match parse(text) {
+            Err(error) => errors.push(FieldError::new(field, error.to_string())),
+            Ok(address) => {
+                // Compared as addresses: 2001:db8::1 and 2001:DB8:0::1 are one.
+                if let Some((other, _)) = held.iter().find(|(_, other)| *other == address) {
+                    let message = format!("{address} is already pre-allocated to the claim {other}");
+                    errors.push(FieldError::new(field, message));
+                }
+                held.push((claim, address));
+            }
+        }
+    }
+    for (index, entry) in spec.pools.iter().enumerate() {
+        entry_shape(
+            &format!("spec.pools[{index}]"),
+            entry,
+            strategy(spec) == "random",
+            &mut errors,
+        );
+    }
+    errors
+}
+
+fn entry_shape(field: &str, entry: &PoolEntry, is_random: bool, errors: &mut Vec<FieldError>) {
+    let before = errors.len();
+    let (read, wrong) = Entry::read(&text_of(entry));
+    errors.extend(wrong.into_iter().map(|(_, message)| FieldError::new(field, message)));
+    addresses(field, &entry.gateway, &entry.dns_servers, errors);
+    if is_random && errors.len() == before && !matches!(read.size(), Size::Finite(_) | Size::Empty) {
+        let message =
+            "cannot be used with allocationStrategy \"random\": it needs a number of addresses of at most 63 bits";
+        errors.push(FieldError::new(field, message));
+    }
+}
+
+fn addresses(field: &str, gateway: &str, dns_servers: &[String], errors: &mut Vec<FieldError>) {
+    if !gateway.is_empty()
+        && let Err(error) = parse(gateway)
+    {
+        errors.push(FieldError::new(format!("{field}.gateway"), error.to_string()));
+    }
+    for (index, server) in dns_servers.iter().enumerate() {
+        if let Err(error) = parse(server) {
+            errors.push(FieldError::new(
+                format!("{field}.dnsServers[{index}]"),
+                error.to_string(),
+            ));
+        }
+    }
+}
+
+fn reservations_in_bounds(spec: &IPPoolSpec) -> Vec<FieldError> {
+    let entries = entries(spec);
+    let out = |text: &&String| parse(text).is_ok_and(|address| !in_bounds(&entries, address));
+    let texts = spec.pre_allocations.values().filter(out);
+    texts
+        .map(|text| {
+            FieldError::new(
+                "spec.preAllocations",
+                format!("{text} is out of bounds of the pools given"),
+            )
+        })
+        .collect()
+}
+
+/// The entries that can be read; the others bound nothing.
+fn entries(spec: &IPPoolSpec) -> Vec<Entry> {
+    let read = spec.pools.iter().map(|entry| Entry::read(&text_of(entry)));
+    let is_readable = |wrong: &[(&str, String)]| !wrong.iter().any(|(field, _)| !field.is_empty());
+    read.filter(|(_, wrong)| is_readable(wrong))
+        .map(|(entry, _)| entry)
+        .collect()
+}
+
+fn in_bounds(entries: &[Entry], address: IpAddr) -> bool {
+    entries.iter().any(|entry| entry.bounds(address))
+}
+
+fn text_of(entry: &PoolEntry) -> crate::alloc::EntryText {
+    let spec = IPPoolSpec {
+        pools: vec![entry.clone()],
+        ..IPPoolSpec::default()
+    };
+    pool_text(&spec).entries.remove(0)
+}

@@ -1,0 +1,229 @@
+//! One entry of a pool: what it says, and the addresses that it stands for.
+
+use std::net::IpAddr;
+
+use super::address::{Line, Subnet, Version, parse};
+
+/// The texts of an entry as they stand in the object; empty means absent.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct EntryText {
+    /// First address.
+    pub start: String,
+    /// Last address.
+    pub end: String,
+    /// Network with its prefix length.
+    pub subnet: String,
+    /// Prefix length of the addresses; 0 takes the pool's.
+    pub prefix: i64,
+    /// Gateway; empty takes the pool's.
+    pub gateway: String,
+    /// DNS servers; none takes the pool's.
+    pub dns_servers: Vec<String>,
+}
+
+/// Addresses of one version without gaps, both ends included.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Range {
+    /// IPv4 or IPv6.
+    pub version: Version,
+    /// The lowest as a number.
+    pub first: u128,
+    /// The highest as a number.
+    pub last: u128,
+}
+
+impl Range {
+    /// Whether an address is one of them.
+    pub fn contains(&self, address: IpAddr) -> bool {
+        Version::of(address) == self.version && (self.first..=self.last).contains(&address.number())
+    }
+}
+
+/// How many indexes the random strategy draws from, counted from [`Entry::base`]. Some of them may lie outside of the
+/// range: a subnet with host bits counts as many indexes as without, and an `end` beyond the subnet counts too.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Size {
+    /// So many; at least one.
+    Finite(u64),
+    /// None at all.
+    Empty,
+    /// No end is given, or more than fit 63 bits: nothing can be drawn.
+    Unbounded,
+}
+
+/// What the range fields of an entry mean.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Entry {
+    start: Option<IpAddr>,
+    end: Option<IpAddr>,
+    subnet: Option<Subnet>,
+}
+
+impl Entry {
+    /// Reads the range fields. Errors come as the field (`start`, `end`, `subnet`, or empty for the entry as a whole) and
+    /// what is wrong with it. The result is as much as could be read.
+    pub fn read(text: &EntryText) -> (Self, Vec<(&'static str, String)>) {
+        let mut errors = Vec::new();
+        let mut address = |field: &'static str, text: &str| {
+            if text.is_empty() {
+                return None;
+            }
+            parse(text)
+                .map_err(|error| errors.push((field, format!("invalid {}: {error}", capital(field)))))
+                .ok()
+        };
+        let (start, end) = (address("start", &text.start), address("end", &text.end));
+        let subnet = if text.subnet.is_empty() {
+            None
+        } else {
+            text.subnet
+                .parse()
+                .map_err(|error: super::SubnetError| {
+                    errors.push((
+                        "subnet",
+                        format!("invalid Subnet: {}", metal3_runtime::error::chain(&error)),
+                    ));
+                })
+                .ok()
+        };
+        if text.start.is_empty() && text.end.is_empty() && text.subnet.is_empty() {
+            errors.push(("", "must specify at least one of start, end, subnet".to_owned()));
+        }
+        if let (Some(start), Some(end)) = (start, end)
+            && end < start
+        {
+            errors.push(("", format!("end {end} is before start {start}")));
+        }
+        (Self { start, end, subnet }, errors)
+    }
+
+    /// What makes the entry useless although each field can be read: no address can ever come from it. As in
+    /// [`Entry::read`], by field.
+    pub fn useless(&self) -> Option<(&'static str, String)> {
+        let version = self.version()?;
+        if self.start.is_none() && self.subnet.is_none() {
+            return Some(("end", "gives no address without start or subnet".to_owned()));
+        }
+        if let Some(end) = self.end
+            && self.start.is_some()
+            && Version::of(end) != version
+        {
+            return Some(("end", format!("{end} is {}, but start is {version}", Version::of(end))));
+        }
+        if let (Some(start), Some(subnet)) = (self.start, self.subnet)
+            && !subnet.contains(start)
+        {
+            let subnet = shown(&subnet);
+            return Some(("start", format!("{start} is not in the subnet {subnet}")));
+        }
+        if self.range().is_none() {
+            return Some((
+                "subnet",
+                "has no address behind the one that it is written with".to_owned(),
+            ));
+        }
+        None
+    }
+
+    /// What has no effect or a smaller one than it seems, by field.
+    pub fn odd(&self) -> Option<(&'static str, String)> {
+        let end = self.end?;
+        if self.start.is_none() {
+            return Some(("end", "has no effect without start".to_owned()));
+        }
+        let subnet = self.subnet?;
+        (!subnet.contains(end)).then(|| {
+            let subnet = shown(&subnet);
+            (
+                "end",
+                format!("{end} is not in the subnet {subnet}; the subnet ends before it"),
+            )
+        })
+    }
+
+    fn version(&self) -> Option<Version> {
+        let start = self.start.map(Version::of);
+        start.or(self.subnet.map(|s| s.version())).or(self.end.map(Version::of))
+    }
+
+    /// The address with index 0 as a number, and its version.
+    fn base(&self) -> Option<(Version, u128)> {
+        match (self.start, self.subnet) {
+            (Some(start), _) => Some((Version::of(start), start.number())),
+            // The address part keeps its host bits; the address itself is not handed out.
+            (None, Some(subnet)) => Some((subnet.version(), subnet.address.number().checked_add(1)?)),
+            (None, None) => None,
+        }
+    }
+
+    /// The address with an index, counted from 0.
+    pub fn at(&self, index: u128) -> Option<IpAddr> {
+        let range = self.range()?;
+        let (version, base) = self.base()?;
+        let number = base.checked_add(index).filter(|n| *n <= range.last)?;
+        version.address(number)
+    }
+
+    /// The addresses that can be had from it. They begin at index 0 and end where the arithmetic first fails.
+    pub fn range(&self) -> Option<Range> {
+        let (version, first) = self.base()?;
+        let mut last = version.max();
+        if let Some(end) = self.end
+            && self.start.is_some()
+        {
+            if Version::of(end) != version {
+                return None;
+            }
+            last = last.min(end.number());
+        }
+        if let Some(subnet) = self.subnet {
+            if subnet.version() != version || first < subnet.first() {
+                return None;
+            }
+            last = last.min(subnet.last());
+        }
+        (first <= last).then_some(Range { version, first, last })
+    }
+
+    /// How many indexes there are to draw from.
+    pub fn size(&self) -> Size {
+        let (first, last, extra) = match (self.start, self.end, self.subnet) {
+            (Some(start), Some(end), _) if Version::of(start) == Version::of(end) => (start.number(), end.number(), 1),
+            (Some(start), None, Some(subnet)) => (start.number(), subnet.last(), 1),
+            (None, _, Some(subnet)) => (subnet.first(), subnet.last(), 0),
+            _ => return Size::Unbounded,
+        };
+        let Some(size) = last.checked_sub(first).and_then(|n| n.checked_add(extra)) else {
+            return Size::Unbounded;
+        };
+        match u64::try_from(size) {
+            Ok(0) => Size::Empty,
+            Ok(size) if i64::try_from(size).is_ok() => Size::Finite(size),
+            _ => Size::Unbounded,
+        }
+    }
+
+    /// Whether an address is within the bounds, as admission understands them: whatever is given must hold, an `end`
+    /// without `start` too, and every IPv6 address is above every IPv4 one.
+    pub fn bounds(&self, address: IpAddr) -> bool {
+        let given = self.start.is_some() || self.end.is_some() || self.subnet.is_some();
+        given
+            && self.start.is_none_or(|start| start <= address)
+            && self.end.is_none_or(|end| address <= end)
+            && self.subnet.is_none_or(|subnet| subnet.contains(address))
+    }
+
+    /// The subnet, if one is given.
+    pub fn subnet(&self) -> Option<Subnet> {
+        self.subnet
+    }
+}
+
+fn shown(subnet: &Subnet) -> String {
+    format!("{}/{}", subnet.address, subnet.prefix)
+}
+
+fn capital(field: &str) -> String {
+    let (head, tail) = field.split_at(field.len().min(1));
+    format!("{}{tail}", head.to_uppercase())
+}

@@ -1,0 +1,128 @@
+//! Figures of pools and of what is done for claims.
+
+use std::time::Duration;
+
+use metal3_api::ipam::PoolUsage;
+use metal3_runtime::metrics::Registry;
+use prometheus_client::encoding::EncodeLabelSet;
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::metrics::histogram::Histogram;
+
+use crate::feed::PoolKey;
+use crate::pool::effect::{Effect, Outcome};
+
+/// An operator has few pools, so each has its own series.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Pool {
+    namespace: String,
+    pool: String,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Addresses {
+    namespace: String,
+    pool: String,
+    state: &'static str,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Request {
+    effect: &'static str,
+    outcome: &'static str,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Event {
+    reason: &'static str,
+}
+
+/// Figures of pools.
+#[derive(Clone, Debug)]
+pub struct PoolMetrics {
+    addresses: Family<Addresses, Gauge>,
+    waiting: Family<Pool, Gauge>,
+    requests: Family<Request, Histogram, fn() -> Histogram>,
+    events: Family<Event, Counter>,
+}
+
+impl PoolMetrics {
+    /// Registers them.
+    pub fn new(registry: &Registry) -> Self {
+        // From an idle server on the same machine to one that is overloaded.
+        let buckets: fn() -> Histogram = || Histogram::new([0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0, 30.0]);
+        Self {
+            addresses: registry.register(
+                "metal3_ippool_addresses",
+                "Addresses of a pool: in its ranges (size), given out (used), kept for a claim (reserved), for anybody (free)",
+                Family::default(),
+            ),
+            waiting: registry.register(
+                "metal3_ippool_claims_waiting",
+                "Claims that wait because no address is left",
+                Family::default(),
+            ),
+            requests: registry.register(
+                "metal3_ipam_request_seconds",
+                "Duration of requests to the API server by what they are for and how they end",
+                Family::new_with_constructor(buckets),
+            ),
+            events: registry.register(
+                "metal3_ipam_claims",
+                "What happened to claims, by the reason of the event that tells of it",
+                Family::default(),
+            ),
+        }
+    }
+
+    /// A pool was looked at, or is gone.
+    pub fn pool(&self, key: &PoolKey, usage: Option<PoolUsage>) {
+        let (namespace, pool) = (key.namespace.clone(), key.name.clone());
+        let states = |usage: PoolUsage| {
+            [
+                ("size", usage.size),
+                ("used", usage.used),
+                ("reserved", usage.reserved),
+                ("free", usage.free),
+            ]
+        };
+        for (state, value) in states(usage.unwrap_or_default()) {
+            let (namespace, pool) = (namespace.clone(), pool.clone());
+            let labels = Addresses { namespace, pool, state };
+            if usage.is_some() {
+                self.addresses.get_or_create(&labels).set(value);
+            } else {
+                self.addresses.remove(&labels);
+            }
+        }
+        let labels = Pool { namespace, pool };
+        match usage {
+            Some(usage) => {
+                self.waiting.get_or_create(&labels).set(usage.waiting);
+            }
+            None => {
+                self.waiting.remove(&labels);
+            }
+        }
+    }
+
+    /// A request was answered.
+    pub fn effect(&self, effect: &Effect, outcome: &Outcome, took: Duration) {
+        let outcome = match outcome {
+            Outcome::Failed(_) => "failed",
+            Outcome::Stale(_) => "stale",
+            Outcome::Absent => "absent",
+            _ => "ok",
+        };
+        let effect = effect.label();
+        self.requests
+            .get_or_create(&Request { effect, outcome })
+            .observe(took.as_secs_f64());
+    }
+
+    /// Something happened to a claim.
+    pub fn told(&self, reason: &'static str) {
+        self.events.get_or_create(&Event { reason }).inc();
+    }
+}

@@ -1,0 +1,170 @@
+//! What a pass wants done, and what came of it. Plain data: a simulation can do it as well as an API server.
+
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
+use metal3_api::condition::Condition;
+use metal3_api::ipam::{IPPool, PoolUsage};
+
+use super::seen::{Address, AddressId, Claim, ClaimKey, Version};
+use crate::alloc::Settings;
+
+/// The time as a decision sees it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Moment {
+    /// For what people read.
+    pub wall: Timestamp,
+    /// For what is measured.
+    pub elapsed: Duration,
+}
+
+/// One request to the API server. Each can be repeated, or be cut off before or after it took effect, without harm.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Effect {
+    /// Read the pool, then all addresses of its namespace, both anew from the server.
+    Adopt,
+    /// Write the pool's metadata, if it is as it was seen.
+    Pool(PoolMeta),
+    /// Write the pool's status, if the pool is as it was seen.
+    Record(Record),
+    /// Put our finalizer on a claim, if it is as it was seen.
+    AddFinalizer(Arc<Claim>),
+    /// Make an address object.
+    Create(NewAddress),
+    /// Write a claim's status.
+    Report(Arc<Claim>, ClaimReport),
+    /// Read an address object from the server; for the claim whose it should be.
+    Look(ClaimKey, AddressId),
+    /// Read a claim from the server.
+    LookAtClaim(ClaimKey),
+    /// Take our finalizer off an address, if it is as it was seen.
+    Unlock(Arc<Address>),
+    /// Delete an address.
+    Delete(Arc<Address>),
+    /// Take our finalizer off a claim, if it is as it was seen.
+    Release(Arc<Claim>),
+}
+
+impl Effect {
+    /// A short name for logs and metrics.
+    pub fn label(&self) -> &'static str {
+        match self {
+            Self::Adopt => "adopt",
+            Self::Pool(_) => "pool_metadata",
+            Self::Record(_) => "pool_status",
+            Self::AddFinalizer(_) => "claim_finalizer",
+            Self::Create(_) => "address_create",
+            Self::Report(..) => "claim_status",
+            Self::Look(..) => "address_look",
+            Self::LookAtClaim(_) => "claim_look",
+            Self::Unlock(_) => "address_unlock",
+            Self::Delete(_) => "address_delete",
+            Self::Release(_) => "claim_release",
+        }
+    }
+
+    /// The claim that it serves; nothing for what serves the pool.
+    pub fn claim(&self) -> Option<&ClaimKey> {
+        match self {
+            Self::Adopt | Self::Pool(_) | Self::Record(_) => None,
+            Self::AddFinalizer(claim) | Self::Report(claim, _) | Self::Release(claim) => Some(&claim.key),
+            Self::Create(address) => Some(&address.claim.key),
+            Self::Look(key, _) | Self::LookAtClaim(key) => Some(key),
+            Self::Unlock(address) | Self::Delete(address) => Some(&address.claim),
+        }
+    }
+}
+
+/// The pool's metadata as it should be.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PoolMeta {
+    /// The version that it replaces.
+    pub version: Version,
+    /// All finalizers, if they change.
+    pub finalizers: Option<Vec<String>>,
+    /// Labels that change.
+    pub labels: BTreeMap<String, String>,
+    /// All owner references, if they change.
+    pub owners: Option<Vec<OwnerReference>>,
+}
+
+/// The pool's status as it should be.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Record {
+    /// The version of the pool that it replaces: this is what keeps two writers apart.
+    pub version: Version,
+    /// Addresses that are given and whose objects are not made yet. All of them.
+    pub allocating: BTreeMap<ClaimKey, IpAddr>,
+    /// Entries of `indexes` that change; nothing for those that go.
+    pub indexes: BTreeMap<String, Option<String>>,
+    /// When the addresses given out last changed.
+    pub last_updated: Timestamp,
+    /// How much is taken.
+    pub usage: PoolUsage,
+    /// All conditions.
+    pub conditions: Vec<Condition>,
+}
+
+/// An address object to be made.
+#[derive(Clone, Debug, PartialEq)]
+pub struct NewAddress {
+    /// Its name.
+    pub name: String,
+    /// Whose it is.
+    pub claim: Arc<Claim>,
+    /// The pool.
+    pub pool: Arc<IPPool>,
+    /// The address.
+    pub address: IpAddr,
+    /// Prefix, gateway, DNS servers.
+    pub settings: Settings,
+}
+
+/// A claim's status as it should be.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ClaimReport {
+    /// The address object's name.
+    pub address: Option<String>,
+    /// Why there is none, as Metal3's claims say it.
+    pub error: Option<String>,
+    /// Why there is none, as a word of Cluster API's contract; `Ready` if there is one.
+    pub reason: &'static str,
+    /// The same in words, with the pool's name.
+    pub message: String,
+    /// When.
+    pub now: Timestamp,
+}
+
+/// Everything of a pool, read from the server.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Adopted {
+    /// The pool; nothing if it is gone.
+    pub pool: Option<Arc<IPPool>>,
+    /// The addresses of the pool's namespace, with the version of each family's list. Read after the pool.
+    pub addresses: Vec<Arc<Address>>,
+    /// Views older than these lists are out of date, by family.
+    pub as_of: [Version; 2],
+}
+
+/// What came of an effect.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Outcome {
+    /// The pool as it is now.
+    Pool(Arc<IPPool>),
+    /// The pool and all addresses.
+    Adopted(Adopted),
+    /// The claim as it is now.
+    Claim(Arc<Claim>),
+    /// The address as it is now.
+    Address(Arc<Address>),
+    /// The object is not there (any more).
+    Absent,
+    /// Nothing was written, because somebody else had written first. Inside: what is there now.
+    Stale(Box<Outcome>),
+    /// It did not work, and may or may not have taken effect.
+    Failed(String),
+}

@@ -1,0 +1,188 @@
+//! What is written to the pool itself.
+
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+use std::time::Duration;
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
+use metal3_api::capi;
+use metal3_api::ipam::{self, IPPoolStatus};
+use metal3_runtime::conditions::whole_seconds;
+
+use super::book::{Book, Stage};
+use super::effect::{Effect, Moment, PoolMeta, Record};
+use super::seen::{ClaimKey, version};
+use super::text::{pool_conditions, usage};
+
+impl Book {
+    /// The pool's next status and when it may be written; nothing if it is what it should be.
+    ///
+    /// Addresses to be given out cannot wait, except for a pause that keeps the share of time spent in writing a big
+    /// status small. What merely tells of the past waits until nothing else is going on.
+    pub(super) fn record(&mut self, now: Moment, settled: bool) -> Option<(Duration, Record)> {
+        let is_urgent = self.stages.values().any(|stage| *stage == Stage::Proposed);
+        if !is_urgent && !settled {
+            return None;
+        }
+        let pool = self.pool.clone()?;
+        let status = pool.status.clone_without_indexes();
+        let given = |key: &ClaimKey| self.allocator.held_by(key).map(|ip| (key.clone(), ip));
+        let allocating: BTreeMap<ClaimKey, IpAddr> = self.stages.keys().filter_map(given).collect();
+        let mut indexes = BTreeMap::new();
+        for name in &self.unpublished {
+            let wanted = self.index(name).map(|ip| ip.to_string());
+            if wanted.as_ref() != self.published.get(name) {
+                indexes.insert(name.clone(), wanted);
+            }
+        }
+        let usage = usage(self.allocator.usage(), self.waiting());
+        let problems = self.allocator.plan().problems();
+        let conditions = pool_conditions(&pool, problems, usage, &self.rival_names(), now.wall);
+        let since = pool.metadata.creation_timestamp.as_ref().map(|time| time.0);
+        let known = status.last_updated.map(|time| time.0);
+        let last_updated = if indexes.is_empty() {
+            known.or(since).unwrap_or(now.wall)
+        } else {
+            whole_seconds(now.wall)
+        };
+        let is_same = indexes.is_empty()
+            && allocating == self.recorded
+            && status.usage == Some(usage)
+            && status.conditions == conditions
+            && known.is_some();
+        if is_same {
+            self.unpublished.clear();
+            return None;
+        }
+        let at = if is_urgent {
+            self.next_record
+        } else {
+            self.next_record.max(self.changed + self.policy.settle)
+        };
+        let record = Record {
+            version: version(&pool.metadata),
+            allocating,
+            indexes,
+            last_updated,
+            usage,
+            conditions,
+        };
+        Some((at, record))
+    }
+
+    /// The pool's metadata, if anything of ours is missing: labels, the Cluster as an owner, our finalizer.
+    pub(super) fn metadata(&self) -> Option<PoolMeta> {
+        let pool = self.pool.as_ref()?;
+        let mut meta = self.labels()?;
+        if let Some(cluster) = self.cluster() {
+            meta.owners = owners(pool, &cluster.uid);
+        }
+        let finalizer = ipam::names::finalizer::POOL;
+        let present = pool.metadata.finalizers.as_deref().unwrap_or_default();
+        if pool.metadata.deletion_timestamp.is_none() && !present.iter().any(|f| f == finalizer) {
+            meta.finalizers = Some(present.iter().cloned().chain([finalizer.to_owned()]).collect());
+        }
+        is_change(&meta).then_some(meta)
+    }
+
+    /// A pool whose Cluster is not there yet gets its labels at least; nothing is done to a paused one.
+    pub(super) fn label_only(&self) -> Option<Effect> {
+        let is_missing = self.lacks_cluster();
+        let is_paused = super::seen::is_paused(&self.pool.as_ref()?.metadata);
+        let meta = self
+            .labels()
+            .filter(|meta| is_missing && !is_paused && is_change(meta))?;
+        self.pool_retry().is_none().then_some(Effect::Pool(meta))
+    }
+
+    /// What is to be written of the labels.
+    fn labels(&self) -> Option<PoolMeta> {
+        let pool = self.pool.as_ref()?;
+        let mut meta = PoolMeta {
+            version: version(&pool.metadata),
+            finalizers: None,
+            labels: BTreeMap::new(),
+            owners: None,
+        };
+        let cluster = &pool.spec.cluster_name;
+        if !cluster.is_empty() {
+            for (label, value) in [
+                (capi::names::label::CLUSTER_NAME, cluster.as_str()),
+                (capi::names::label::PROVIDER, ipam::names::PROVIDER),
+            ] {
+                let present = pool.metadata.labels.as_ref().and_then(|labels| labels.get(label));
+                if present.map(String::as_str) != Some(value) {
+                    meta.labels.insert(label.to_owned(), value.to_owned());
+                }
+            }
+        }
+        Some(meta)
+    }
+
+    /// The last step of a pool's deletion.
+    pub(super) fn let_pool_go(&self) -> Option<Effect> {
+        let pool = self.pool.as_ref()?;
+        let present = pool.metadata.finalizers.as_deref().unwrap_or_default();
+        let others: Vec<String> = present
+            .iter()
+            .filter(|f| *f != ipam::names::finalizer::POOL)
+            .cloned()
+            .collect();
+        (others.len() != present.len()).then(|| {
+            Effect::Pool(PoolMeta {
+                version: version(&pool.metadata),
+                finalizers: Some(others),
+                labels: BTreeMap::new(),
+                owners: None,
+            })
+        })
+    }
+}
+
+fn is_change(meta: &PoolMeta) -> bool {
+    meta.finalizers.is_some() || meta.owners.is_some() || !meta.labels.is_empty()
+}
+
+/// All owner references with the Cluster among them, if that is a change. Version and UID are kept up to date: after a
+/// move, or when Cluster API drops a version, an old reference would point to nothing.
+fn owners(pool: &ipam::IPPool, uid: &str) -> Option<Vec<OwnerReference>> {
+    let name = &pool.spec.cluster_name;
+    let wanted = OwnerReference {
+        api_version: "cluster.x-k8s.io/v1beta2".to_owned(),
+        kind: "Cluster".to_owned(),
+        name: name.clone(),
+        uid: uid.to_owned(),
+        controller: Some(false),
+        block_owner_deletion: None,
+    };
+    let mut owners = pool.metadata.owner_references.clone().unwrap_or_default();
+    let is_cluster = |owner: &OwnerReference| {
+        let group = owner.api_version.split('/').next();
+        owner.kind == "Cluster" && owner.name == *name && group == Some(capi::names::group::CORE)
+    };
+    match owners.iter_mut().find(|owner| is_cluster(owner)) {
+        Some(owner) if owner.api_version == wanted.api_version && owner.uid == wanted.uid => return None,
+        Some(owner) => {
+            owner.api_version = wanted.api_version;
+            owner.uid = wanted.uid;
+        }
+        None => owners.push(wanted),
+    }
+    Some(owners)
+}
+
+/// The small parts of a status, without copying thousands of allocations.
+trait Small {
+    fn clone_without_indexes(&self) -> IPPoolStatus;
+}
+
+impl Small for Option<IPPoolStatus> {
+    fn clone_without_indexes(&self) -> IPPoolStatus {
+        self.as_ref().map_or_else(IPPoolStatus::default, |status| IPPoolStatus {
+            last_updated: status.last_updated.clone(),
+            usage: status.usage,
+            conditions: status.conditions.clone(),
+            ..IPPoolStatus::default()
+        })
+    }
+}

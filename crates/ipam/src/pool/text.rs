@@ -1,0 +1,141 @@
+//! Between the API's texts and what decisions work with.
+
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+
+use jiff::Timestamp;
+use metal3_api::condition::{Condition, ConditionStatus};
+use metal3_api::ipam::{IPPool, IPPoolSpec, PoolUsage};
+use metal3_runtime::conditions;
+
+use super::seen::{ClaimKey, Family};
+use crate::alloc::{EntryText, Plan, PoolText, Problem, Severity, Usage, parse_as_held};
+
+/// A specification as the allocator reads it.
+pub fn pool_text(spec: &IPPoolSpec) -> PoolText {
+    let entry = |entry: &metal3_api::ipam::PoolEntry| EntryText {
+        start: entry.start.clone(),
+        end: entry.end.clone(),
+        subnet: entry.subnet.clone(),
+        prefix: entry.prefix,
+        gateway: entry.gateway.clone(),
+        dns_servers: entry.dns_servers.clone(),
+    };
+    PoolText {
+        strategy: spec.allocation_strategy.as_str().to_owned(),
+        entries: spec.pools.iter().map(entry).collect(),
+        reserved: spec.pre_allocations.clone(),
+        prefix: spec.prefix,
+        gateway: spec.gateway.clone(),
+        dns_servers: spec.dns_servers.clone(),
+    }
+}
+
+/// What a specification means.
+pub fn plan_of(spec: &IPPoolSpec) -> Plan {
+    Plan::read(&pool_text(spec))
+}
+
+/// The addresses that the status says are given and may not have an object yet. Odd entries are left out: nobody but a
+/// manager writes there.
+pub fn allocating(pool: &IPPool) -> BTreeMap<ClaimKey, IpAddr> {
+    let entries = pool.status.iter().flat_map(|status| &status.allocating);
+    entries
+        .filter_map(|entry| {
+            let family = Family::of_claim_kind(&entry.kind)?;
+            let name = entry.name.clone();
+            Some((ClaimKey { family, name }, parse_as_held(&entry.address)?))
+        })
+        .collect()
+}
+
+/// Numbers as the status has them.
+pub fn usage(usage: Usage, waiting: usize) -> PoolUsage {
+    let number = |number: u128| i64::try_from(number).unwrap_or(i64::MAX);
+    PoolUsage {
+        size: number(usage.total),
+        used: number(usage.used),
+        reserved: number(usage.reserved),
+        free: number(usage.free),
+        waiting: i64::try_from(waiting).unwrap_or(i64::MAX),
+    }
+}
+
+/// Whether a pool's specification is as it should be.
+pub const SPEC_VALID: &str = "SpecValid";
+/// Whether two objects say that they have one address, or one claim two.
+pub const CONSISTENT: &str = "Consistent";
+
+/// A pool's conditions, beside those that others have put there.
+pub fn pool_conditions(
+    pool: &IPPool,
+    problems: &[Problem],
+    usage: PoolUsage,
+    rivals: &[String],
+    now: Timestamp,
+) -> Vec<Condition> {
+    let mut list = pool
+        .status
+        .as_ref()
+        .map(|status| status.conditions.clone())
+        .unwrap_or_default();
+    let generation = pool.metadata.generation;
+    let mut set = |type_, holds: bool, reason, message: &str| {
+        let status = if holds {
+            ConditionStatus::True
+        } else {
+            ConditionStatus::False
+        };
+        let claim = conditions::Claim {
+            type_,
+            status,
+            reason,
+            message,
+        };
+        conditions::set(&mut list, &claim, generation, now);
+    };
+    let errors: Vec<&Problem> = problems.iter().filter(|p| p.severity == Severity::Error).collect();
+    if usage.size == 0 {
+        let first = errors.first().map(|p| format!(": {} {}", p.field, p.message));
+        let message = format!("no address can be had from this pool{}", first.unwrap_or_default());
+        set(conditions::READY, false, "NoAddresses", &message);
+    } else if usage.free == 0 {
+        set(
+            conditions::READY,
+            false,
+            "PoolExhausted",
+            "every address is in use or kept for a claim",
+        );
+    } else {
+        set(conditions::READY, true, "Ready", "");
+    }
+    if problems.is_empty() {
+        set(SPEC_VALID, true, "Valid", "");
+    } else {
+        let list: Vec<String> = problems.iter().map(|p| format!("{}: {}", p.field, p.message)).collect();
+        let reason = if errors.is_empty() { "Questionable" } else { "Invalid" };
+        set(SPEC_VALID, errors.is_empty(), reason, &bounded(&list.join("; ")));
+    }
+    if rivals.is_empty() {
+        conditions::remove(&mut list, CONSISTENT);
+    } else {
+        let message = format!(
+            "spec.address or spec.claim is another address's, too: {}",
+            rivals.join(", ")
+        );
+        let claim = conditions::Claim {
+            type_: CONSISTENT,
+            status: ConditionStatus::False,
+            reason: "Rivals",
+            message: &bounded(&message),
+        };
+        conditions::set(&mut list, &claim, generation, now);
+    }
+    list
+}
+
+/// Within the schema's limit, whatever there is to say.
+fn bounded(text: &str) -> String {
+    const MOST: usize = 4096;
+    text.chars().take(MOST).collect()
+}

@@ -1,0 +1,185 @@
+//! What users get wrong: each is told where and why, nothing crashes, and nothing is given away by accident.
+
+use kube::ResourceExt;
+use metal3_api::condition::ConditionStatus;
+use metal3_api::{capi, ipam};
+use metal3_testkit::namespace;
+use serde_json::json;
+
+use crate::support::Site;
+
+#[tokio::test]
+async fn wrong_specifications_are_named_by_field() {
+    let site = Site::new(namespace!().await).await;
+    let manager = site.manager().await;
+    let good = json!({"start": "10.1.0.1", "end": "10.1.0.1"});
+    let cases = [
+        (
+            "reversed",
+            json!({"start": "10.0.0.9", "end": "10.0.0.1"}),
+            "spec.pools[0]",
+            true,
+        ),
+        (
+            "families",
+            json!({"start": "10.0.0.9", "end": "2001:db8::1"}),
+            "spec.pools[0].end",
+            true,
+        ),
+        (
+            "elsewhere",
+            json!({"start": "10.0.0.9", "subnet": "10.9.0.0/24"}),
+            "spec.pools[0].start",
+            true,
+        ),
+        (
+            "mapped",
+            json!({"start": "::ffff:a00:1", "end": "::ffff:a00:9"}),
+            "spec.pools[0].start",
+            true,
+        ),
+        ("end-only", json!({"end": "10.0.0.9"}), "spec.pools[0].end", true),
+        ("nothing", json!({"prefix": 24}), "spec.pools[0]", true),
+        (
+            "negative",
+            json!({"start": "10.0.0.9", "end": "10.0.0.9", "prefix": -1}),
+            "spec.pools[0].prefix",
+            true,
+        ),
+        (
+            "overlap",
+            json!({"start": "10.1.0.1", "end": "10.1.0.1"}),
+            "spec.pools[1]",
+            false,
+        ),
+        (
+            "gateway",
+            json!({"subnet": "10.0.0.0/24", "gateway": "10.7.0.1"}),
+            "spec.pools[0].gateway",
+            false,
+        ),
+    ];
+    for (name, entry, field, is_error) in &cases {
+        site.pool(name, json!({"pools": [entry, good], "prefix": 24})).await;
+        let field = (*field).to_owned();
+        let says = move |pool: &ipam::IPPool| {
+            let conditions = pool.status.iter().flat_map(|s| &s.conditions);
+            let mut valid = conditions.into_iter().filter(|c| c.type_ == "SpecValid");
+            valid.any(|c| c.message.contains(&format!("{field}:")) && (c.status == ConditionStatus::False) == *is_error)
+        };
+        site.namespace.expect(name, "says what is wrong", says).await;
+    }
+    // The rest of such a pool still works.
+    site.claim("c", "reversed").await;
+    assert_eq!(site.served("c").await.spec.address, "10.1.0.1");
+    // Cluster API would refuse an address with this prefix.
+    site.capi_claim("prefix", "negative").await;
+    let said = site.capi_refused("prefix", "AllocationFailed").await;
+    assert!(
+        said.message
+            .contains("Invalid prefix value, it must be between 0 and 128"),
+        "{}",
+        said.message
+    );
+    let pool: ipam::IPPool = site.namespace.api().get("negative").await.unwrap();
+    assert_eq!(pool.status.unwrap().allocations.len(), 0, "no address is lost to it");
+    manager.stop().await;
+}
+
+#[tokio::test]
+async fn claims_on_what_is_not_there_or_not_ours() {
+    let site = Site::new(namespace!().await).await;
+    let manager = site.manager().await;
+    // D5: another provider's pool of the same name.
+    let foreign = json!({"apiGroup": "ipam.example.org", "kind": "IPPool", "name": "p"});
+    site.capi_claim_with("foreign", foreign, json!({}), json!({})).await;
+    let other_kind = json!({"apiGroup": "ipam.metal3.io", "kind": "GlobalIPPool", "name": "p"});
+    site.capi_claim_with("other-kind", other_kind, json!({}), json!({}))
+        .await;
+    site.claim("early", "p").await;
+    site.capi_claim("early", "p").await;
+    let waits = |conditions: &[metal3_api::condition::Condition]| {
+        let mut conditions = conditions.iter();
+        conditions.any(|c| c.reason == "PoolNotReady" && c.message.contains("/p does not exist"))
+    };
+    let says = move |claim: &ipam::IPClaim| {
+        claim
+            .status
+            .as_ref()
+            .is_some_and(|s| waits(&s.conditions) && s.error_message.is_none())
+    };
+    site.namespace.expect("early", "says what it waits for", says).await;
+    let said = site.capi_refused("early", "PoolNotReady").await;
+    assert!(said.message.starts_with("spec.poolRef.name: "), "{}", said.message);
+    // A claim on nothing can be deleted.
+    site.claim("short", "p").await;
+    site.delete::<ipam::IPClaim>("short").await;
+    site.namespace.expect_gone::<ipam::IPClaim>("short").await;
+    site.pool("p", json!({"pools": [{"start": "10.0.0.1", "end": "10.0.0.9"}]}))
+        .await;
+    site.served("early").await;
+    site.capi_served("early").await;
+    // D15: never across namespaces.
+    site.claim_with("across", json!({"name": "p", "namespace": "default"}), json!({}))
+        .await;
+    let error = "spec.pool.namespace: IPPool default/p is in another namespace; a claim is served from its own only";
+    site.refused("across", error).await;
+    site.delete::<ipam::IPClaim>("across").await;
+    site.namespace.expect_gone::<ipam::IPClaim>("across").await;
+    site.settled().await;
+    for name in ["foreign", "other-kind"] {
+        let claim: capi::IPAddressClaim = site.namespace.api().get(name).await.unwrap();
+        assert_eq!(
+            (claim.finalizers().len(), claim.status),
+            (0, None),
+            "{name} is not touched"
+        );
+    }
+    assert_eq!(site.addresses().await.len(), 2);
+    manager.stop().await;
+}
+
+/// Two pools with one prefix and one range: the names of their addresses collide.
+#[tokio::test]
+async fn pools_with_equal_prefixes_do_not_wait_for_each_other_for_ever() {
+    let site = Site::new(namespace!().await).await;
+    let manager = site.manager().await;
+    for pool in ["one", "two"] {
+        let spec = json!({"namePrefix": "same", "pools": [{"start": "10.0.0.1", "end": "10.0.0.2"}]});
+        site.pool(pool, spec).await;
+    }
+    site.claim("a", "one").await;
+    assert_eq!(site.served("a").await.spec.address, "10.0.0.1");
+    site.claim("b", "two").await;
+    assert_eq!(
+        site.served("b").await.spec.address,
+        "10.0.0.2",
+        "the first one's name is taken"
+    );
+    site.claim("c", "two").await;
+    site.refused("c", "Exhausted IP Pools").await;
+    site.delete::<ipam::IPClaim>("a").await;
+    assert_eq!(site.served("c").await.spec.address, "10.0.0.1");
+    manager.stop().await;
+}
+
+#[tokio::test]
+async fn only_what_carries_the_watch_filters_label_is_touched() {
+    let site = Site::new(namespace!().await).await;
+    let manager = site
+        .manager_with("blue", ip_address_manager::pool::Policy::default())
+        .await;
+    let blue = json!({"labels": {"cluster.x-k8s.io/watch-filter": "blue"}});
+    site.pool("p", json!({"pools": [{"start": "10.0.0.1", "end": "10.0.0.9"}]}))
+        .await;
+    site.claim_with("mine", json!({"name": "p"}), blue.clone()).await;
+    site.claim("others", "p").await;
+    site.settled().await;
+    assert_eq!(site.addresses().await, []);
+    site.patch::<ipam::IPPool>("p", json!({"metadata": blue})).await;
+    site.served("mine").await;
+    site.settled().await;
+    let claim: ipam::IPClaim = site.namespace.api().get("others").await.unwrap();
+    assert_eq!((claim.finalizers().len(), claim.status), (0, None));
+    manager.stop().await;
+}

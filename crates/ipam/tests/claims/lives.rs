@@ -1,0 +1,438 @@
+//! Pauses, moves, kills, two managers at once: what happens to claims meanwhile.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use ip_address_manager::pool::Policy;
+use kube::ResourceExt;
+use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
+use metal3_api::{capi, ipam};
+use metal3_testkit::namespace;
+use serde_json::{Value, json};
+
+use crate::support::Site;
+
+fn small() -> Value {
+    json!([{"start": "10.0.0.1", "end": "10.0.0.50"}])
+}
+
+#[tokio::test]
+async fn a_claim_that_somebody_uses_keeps_its_address() {
+    let site = Site::new(namespace!().await).await;
+    let manager = site.manager().await;
+    site.pool("p", json!({"pools": small()})).await;
+    site.claim_with("c", json!({"name": "p"}), json!({"finalizers": ["example.org/in-use"]}))
+        .await;
+    let address = site.served("c").await.spec.address;
+    site.delete::<ipam::IPClaim>("c").await;
+    site.claim("other", "p").await;
+    assert_ne!(site.served("other").await.spec.address, address);
+    site.settled().await;
+    assert_eq!(site.addresses().await.len(), 2);
+    let claim: ipam::IPClaim = site.namespace.api().get("c").await.unwrap();
+    let kept: Vec<&String> = claim
+        .finalizers()
+        .iter()
+        .filter(|f| *f != "example.org/in-use")
+        .collect();
+    site.patch::<ipam::IPClaim>("c", json!({"metadata": {"finalizers": kept}}))
+        .await;
+    site.namespace.expect_gone::<ipam::IPClaim>("c").await;
+    assert_eq!(site.addresses().await.len(), 1);
+    manager.stop().await;
+}
+
+#[tokio::test]
+async fn pauses() {
+    let site = Site::new(namespace!().await).await;
+    let manager = site.manager().await;
+    // D8: the pool waits for a Cluster that is not there yet, and goes on when it comes.
+    site.pool("p", json!({"pools": small(), "clusterName": "cl"})).await;
+    site.claim("c", "p").await;
+    let labelled = |pool: &ipam::IPPool| {
+        let has = |label: &str, value: &str| pool.labels().get(label).map(String::as_str) == Some(value);
+        has("cluster.x-k8s.io/cluster-name", "cl") && has("cluster.x-k8s.io/provider", "ipam-metal3")
+    };
+    site.namespace.expect("p", "is labelled", labelled).await;
+    site.settled().await;
+    assert_eq!(site.addresses().await, []);
+    site.cluster("cl", true).await;
+    let before = site.settled().await;
+    assert_eq!(site.requests().len(), before);
+    assert_eq!(site.addresses().await, [], "paused");
+    site.cluster("cl", false).await;
+    site.served("c").await;
+    let pool: ipam::IPPool = site.namespace.api().get("p").await.unwrap();
+    let owner = &pool.owner_references()[0];
+    assert_eq!(
+        (owner.kind.as_str(), owner.name.as_str(), owner.controller),
+        ("Cluster", "cl", Some(false))
+    );
+
+    // D9: the annotation alone is enough, on a pool and on a claim.
+    let paused = |on: bool| json!({"metadata": {"annotations": {"cluster.x-k8s.io/paused": if on { json!("") } else { Value::Null }}}});
+    site.pool("free", json!({"pools": small(), "namePrefix": "free"})).await;
+    site.patch::<ipam::IPPool>("free", paused(true)).await;
+    site.settled().await;
+    site.claim("of-paused", "free").await;
+    site.settled().await;
+    let claim: ipam::IPClaim = site.namespace.api().get("of-paused").await.unwrap();
+    assert_eq!((claim.finalizers().len(), claim.status), (0, None));
+    site.patch::<ipam::IPPool>("free", paused(false)).await;
+    site.served("of-paused").await;
+    site.claim_with(
+        "paused-claim",
+        json!({"name": "free"}),
+        json!({"annotations": {"cluster.x-k8s.io/paused": "true"}}),
+    )
+    .await;
+    site.claim("after-it", "free").await;
+    site.served("after-it").await;
+    site.settled().await;
+    let claim: ipam::IPClaim = site.namespace.api().get("paused-claim").await.unwrap();
+    assert_eq!(claim.status, None);
+    site.patch::<ipam::IPClaim>("paused-claim", paused(false)).await;
+    site.served("paused-claim").await;
+
+    // A Cluster API claim names its Cluster itself.
+    let reference = json!({"apiGroup": "ipam.metal3.io", "kind": "IPPool", "name": "free"});
+    site.capi_claim_with("of-cluster", reference, json!({"clusterName": "other"}), json!({}))
+        .await;
+    site.settled().await;
+    let claim: capi::IPAddressClaim = site.namespace.api().get("of-cluster").await.unwrap();
+    assert_eq!(claim.status, None, "its Cluster is not there");
+    site.cluster("other", false).await;
+    site.capi_served("of-cluster").await;
+    manager.stop().await;
+}
+
+/// What clusterctl does: pause, export, apply without status and with new owner UIDs, delete, unpause.
+#[tokio::test]
+async fn a_move_there_and_back_changes_no_address() {
+    let here = Site::new(namespace!().await).await;
+    let there = Site::new(metal3_testkit::TestNamespace::new("move-there").await).await;
+    let (first, second) = (here.manager().await, there.manager().await);
+    here.cluster("cl", false).await;
+    here.pool(
+        "p",
+        json!({"pools": small(), "clusterName": "cl", "preAllocations": {"c3": "10.0.0.40"}}),
+    )
+    .await;
+    for n in 0..6 {
+        here.claim(&format!("c{n}"), "p").await;
+        here.capi_claim(&format!("c{n}"), "p").await;
+    }
+    for n in [0, 1, 2, 4, 5] {
+        here.served(&format!("c{n}")).await;
+        here.capi_served(&format!("c{n}")).await;
+    }
+    // One of the two that want the reserved address has it.
+    here.until("the reserved address is given", || async {
+        let all = here.addresses().await;
+        if all.iter().any(|a| a.3 == "10.0.0.40") && all.len() == 11 {
+            Ok(())
+        } else {
+            Err(format!("{all:?}"))
+        }
+    })
+    .await;
+    here.settled().await;
+    let before = here.addresses().await;
+    transfer(&here, &there).await;
+    let moved = |site: &Site, before: &Vec<(&'static str, String, String, String)>| {
+        let (site_name, before) = (site.namespace.name.clone(), before.clone());
+        move |now: Vec<(&'static str, String, String, String)>| {
+            if now == before {
+                Ok(())
+            } else {
+                Err(format!("{site_name}: {now:?}"))
+            }
+        }
+    };
+    for n in [0, 1, 2, 4, 5] {
+        there.served(&format!("c{n}")).await;
+        there.capi_served(&format!("c{n}")).await;
+    }
+    there.settled().await;
+    moved(&there, &before)(there.addresses().await).unwrap();
+    assert_eq!(here.addresses().await, []);
+    // New claims do not get what was moved.
+    there.claim("new", "p").await;
+    let new = there.served("new").await;
+    assert!(before.iter().all(|a| a.3 != new.spec.address));
+    there.delete::<ipam::IPClaim>("new").await;
+    there.namespace.expect_gone::<ipam::IPClaim>("new").await;
+    there.settled().await;
+    transfer(&there, &here).await;
+    for n in [0, 1, 2, 4, 5] {
+        here.served(&format!("c{n}")).await;
+        here.capi_served(&format!("c{n}")).await;
+    }
+    here.settled().await;
+    moved(&here, &before)(here.addresses().await).unwrap();
+    first.stop().await;
+    second.stop().await;
+}
+
+/// Moves the Cluster `cl` with all that belongs to it.
+async fn transfer(from: &Site, to: &Site) {
+    from.cluster("cl", true).await;
+    to.cluster("cl", true).await;
+    from.settled().await;
+    let mut uids = BTreeMap::new();
+    let cluster = |site: &Site| site.namespace.api::<capi::Cluster>();
+    uids.insert(
+        cluster(from).get("cl").await.unwrap().uid(),
+        cluster(to).get("cl").await.unwrap().uid(),
+    );
+    carry::<ipam::IPPool>(from, to, &mut uids).await;
+    carry::<ipam::IPClaim>(from, to, &mut uids).await;
+    carry::<capi::IPAddressClaim>(from, to, &mut uids).await;
+    carry::<ipam::IPAddress>(from, to, &mut uids).await;
+    carry::<capi::IPAddress>(from, to, &mut uids).await;
+    remove::<capi::IPAddress>(from).await;
+    remove::<ipam::IPAddress>(from).await;
+    remove::<capi::IPAddressClaim>(from).await;
+    remove::<ipam::IPClaim>(from).await;
+    remove::<ipam::IPPool>(from).await;
+    cluster(from).delete("cl", &DeleteParams::default()).await.unwrap();
+    to.cluster("cl", false).await;
+}
+
+async fn carry<K>(from: &Site, to: &Site, uids: &mut BTreeMap<Option<String>, Option<String>>)
+where
+    K: kube::Resource<Scope = k8s_openapi::NamespaceResourceScope, DynamicType = ()>
+        + Clone
+        + serde::de::DeserializeOwned
+        + serde::Serialize
+        + std::fmt::Debug,
+{
+    for object in from.namespace.api::<K>().list(&ListParams::default()).await.unwrap() {
+        let mut copy = object.clone();
+        let meta = copy.meta_mut();
+        meta.namespace = Some(to.namespace.name.clone());
+        (
+            meta.uid,
+            meta.resource_version,
+            meta.creation_timestamp,
+            meta.managed_fields,
+        ) = (None, None, None, None);
+        for owner in meta.owner_references.iter_mut().flatten() {
+            owner.uid = uids.get(&Some(owner.uid.clone())).cloned().flatten().unwrap();
+        }
+        let text = serde_json::to_string(&copy)
+            .unwrap()
+            .replace(&from.namespace.name, &to.namespace.name);
+        let copy: K = serde_json::from_str(&text).unwrap();
+        let made = to
+            .namespace
+            .api::<K>()
+            .create(&PostParams::default(), &copy)
+            .await
+            .unwrap();
+        uids.insert(object.uid(), made.uid());
+    }
+}
+
+/// As clusterctl removes what it has moved: without finalizers.
+async fn remove<K>(site: &Site)
+where
+    K: kube::Resource<Scope = k8s_openapi::NamespaceResourceScope, DynamicType = ()>
+        + Clone
+        + serde::de::DeserializeOwned
+        + std::fmt::Debug,
+{
+    let api = site.namespace.api::<K>();
+    for object in api.list(&ListParams::default()).await.unwrap() {
+        let name = object.name_any();
+        let bare: Patch<Value> = Patch::Merge(json!({"metadata": {"finalizers": null}}));
+        api.patch(&name, &PatchParams::default(), &bare).await.unwrap();
+        api.delete(&name, &DeleteParams::default()).await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn the_same_addresses_after_every_status_is_wiped() {
+    let site = Site::new(namespace!().await).await;
+    let manager = site.manager().await;
+    site.pool("p", json!({"pools": small(), "allocationStrategy": "random"}))
+        .await;
+    for n in 0..8 {
+        site.claim(&format!("m{n}"), "p").await;
+        site.capi_claim(&format!("k{n}"), "p").await;
+    }
+    for n in 0..8 {
+        site.served(&format!("m{n}")).await;
+        site.capi_served(&format!("k{n}")).await;
+    }
+    site.settled().await;
+    let before = site.addresses().await;
+    for round in 0..2 {
+        site.wipe::<ipam::IPPool>("p").await;
+        for n in 0..8 {
+            site.wipe::<ipam::IPClaim>(&format!("m{n}")).await;
+            site.wipe::<capi::IPAddressClaim>(&format!("k{n}")).await;
+        }
+        for n in 0..8 {
+            site.served(&format!("m{n}")).await;
+            site.capi_served(&format!("k{n}")).await;
+        }
+        let mut shown: Vec<(&str, &str)> = before.iter().map(|a| (a.2.as_str(), a.3.as_str())).collect();
+        shown.sort_unstable();
+        site.indexes("p", &shown).await;
+        assert_eq!(site.addresses().await, before, "round {round}");
+    }
+    manager.stop().await;
+}
+
+#[tokio::test]
+async fn managers_that_are_killed_leave_nothing_behind_and_nothing_twice() {
+    let site = Site::new(namespace!().await).await;
+    site.pool("p", json!({"pools": [{"start": "10.0.0.1", "end": "10.0.3.0"}]}))
+        .await;
+    for n in 0..60 {
+        site.claim(&format!("c{n}"), "p").await;
+        site.capi_claim(&format!("c{n}"), "p").await;
+    }
+    // Each dies after some more requests: in the middle of everything.
+    for deaths in 1..8 {
+        let manager = site.manager().await;
+        let enough = site.requests().len() + 10 * deaths;
+        site.until("the manager works", || async {
+            let made = site.requests().len();
+            if made >= enough || site.addresses().await.len() == 120 {
+                Ok(())
+            } else {
+                Err(made.to_string())
+            }
+        })
+        .await;
+        manager.kill().await;
+    }
+    let manager = site.manager().await;
+    for n in 0..60 {
+        site.served(&format!("c{n}")).await;
+        site.capi_served(&format!("c{n}")).await;
+    }
+    let addresses = site.addresses().await;
+    let distinct: std::collections::BTreeSet<_> = addresses.iter().map(|a| &a.3).collect();
+    assert_eq!((addresses.len(), distinct.len()), (120, 120));
+    // And the same on the way out.
+    for n in 0..60 {
+        site.delete::<ipam::IPClaim>(&format!("c{n}")).await;
+        site.delete::<capi::IPAddressClaim>(&format!("c{n}")).await;
+    }
+    manager.kill().await;
+    for deaths in 1..5 {
+        let manager = site.manager().await;
+        let enough = site.requests().len() + 20 * deaths;
+        site.until("the manager works", || async {
+            let made = site.requests().len();
+            if made >= enough || site.addresses().await.is_empty() {
+                Ok(())
+            } else {
+                Err(made.to_string())
+            }
+        })
+        .await;
+        manager.kill().await;
+    }
+    let manager = site.manager().await;
+    for n in 0..60 {
+        site.namespace.expect_gone::<ipam::IPClaim>(&format!("c{n}")).await;
+        site.namespace
+            .expect_gone::<capi::IPAddressClaim>(&format!("c{n}"))
+            .await;
+    }
+    assert_eq!(site.addresses().await, []);
+    site.indexes("p", &[]).await;
+    manager.stop().await;
+}
+
+#[tokio::test]
+async fn two_managers_at_once_give_no_address_twice() {
+    let site = Site::new(namespace!().await).await;
+    let managers = [site.manager().await, site.manager().await];
+    site.pool("p", json!({"pools": [{"start": "10.0.0.1", "end": "10.0.0.60"}]}))
+        .await;
+    for n in 0..30 {
+        site.claim(&format!("c{n}"), "p").await;
+        site.capi_claim(&format!("c{n}"), "p").await;
+    }
+    let mut all = std::collections::BTreeSet::new();
+    for n in 0..30 {
+        assert!(all.insert(site.served(&format!("c{n}")).await.spec.address));
+        assert!(all.insert(site.capi_served(&format!("c{n}")).await.spec.address));
+    }
+    assert_eq!(site.addresses().await.len(), 60, "nothing is left over");
+    for n in 0..30 {
+        site.delete::<ipam::IPClaim>(&format!("c{n}")).await;
+        site.namespace.expect_gone::<ipam::IPClaim>(&format!("c{n}")).await;
+    }
+    site.until("only the other family has addresses", || async {
+        let left = site.addresses().await;
+        if left.len() == 30 {
+            Ok(())
+        } else {
+            Err(left.len().to_string())
+        }
+    })
+    .await;
+    for manager in managers {
+        manager.stop().await;
+    }
+}
+
+#[tokio::test]
+async fn orphans_are_removed_and_what_was_made_by_hand_stays() {
+    let site = Site::new(namespace!().await).await;
+    let policy = Policy {
+        orphan_grace: Duration::from_secs(1),
+        ..Policy::default()
+    };
+    let manager = site.manager_with("", policy).await;
+    site.pool("p", json!({"pools": small()})).await;
+    // By hand, for a claim to come; in a spelling of its own.
+    let by_hand = json!({"metadata": {"name": "p-10-0-0-1"}, "spec": {"address": "10.0.0.1", "pool": {"name": "p"}, "claim": {"name": "future"}}});
+    let by_hand: ipam::IPAddress = serde_json::from_value(by_hand).unwrap();
+    site.namespace
+        .api()
+        .create(&PostParams::default(), &by_hand)
+        .await
+        .unwrap();
+    site.claim("c", "p").await;
+    assert_eq!(site.served("c").await.spec.address, "10.0.0.2");
+    // D6: a claim that vanishes without being released takes its address along in the end.
+    site.patch::<ipam::IPClaim>("c", json!({"metadata": {"finalizers": null}}))
+        .await;
+    let api = site.namespace.api::<ipam::IPClaim>();
+    api.delete("c", &DeleteParams::default()).await.unwrap();
+    let bare: Patch<Value> = Patch::Merge(json!({"metadata": {"finalizers": null}}));
+    api.patch("c", &PatchParams::default(), &bare).await.ok();
+    site.namespace.expect_gone::<ipam::IPClaim>("c").await;
+    site.until("the orphan is gone", || async {
+        let left = site.addresses().await;
+        if left.len() == 1 {
+            Ok(())
+        } else {
+            Err(format!("{left:?}"))
+        }
+    })
+    .await;
+    site.claim("future", "p").await;
+    assert_eq!(site.served("future").await.spec.address, "10.0.0.1");
+    // Taken away by force under a live claim: made again, with the same address.
+    site.patch::<ipam::IPAddress>("p-10-0-0-1", json!({"metadata": {"finalizers": null}}))
+        .await;
+    site.delete::<ipam::IPAddress>("p-10-0-0-1").await;
+    site.until("the address is there again", || async {
+        let all = site.addresses().await;
+        if all.iter().any(|a| a.3 == "10.0.0.1" && a.2 == "future") {
+            Ok(())
+        } else {
+            Err(format!("{all:?}"))
+        }
+    })
+    .await;
+    manager.stop().await;
+}
