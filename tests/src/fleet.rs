@@ -1,0 +1,223 @@
+//! Many hosts on a simulated Ironic.
+
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use futures::{StreamExt, TryStreamExt, stream};
+use kube::Api;
+use kube::api::{ListParams, Patch, PatchParams};
+use metal3_api::metal3::{BareMetalHost, ProvisioningState};
+use metal3_ironic_sim::{ApiServer, Config, Counters, Credentials, Sim, Timings};
+use metal3_lab::ironic;
+use metal3_lab::operator::{IronicAccess, Operator, OperatorConfig};
+use metal3_lab::ports::Port;
+use metal3_testkit::TestNamespace;
+use serde_json::{Value, json};
+
+use crate::site::{ACCOUNT, bindings};
+use crate::{LIMIT, operator_binary, state};
+
+/// How many of our own requests are under way at once.
+const AT_ONCE: usize = 8;
+/// Between looks at all hosts: one costs as much as a host's step.
+const LOOK: Duration = Duration::from_millis(500);
+
+/// A namespace, a simulated Ironic with servers for it, and an operator that watches the namespace alone.
+pub struct FleetSite {
+    /// The namespace that the operator watches.
+    pub namespace: TestNamespace,
+    /// The simulator. It goes on while nobody can reach it.
+    pub sim: Sim,
+    hosts: u32,
+    port: Port,
+    server: Option<ApiServer>,
+    config: OperatorConfig,
+    operator: Option<Operator>,
+}
+
+impl FleetSite {
+    /// A site whose Ironic can be reached, with an operator that is started later.
+    pub async fn new(namespace: TestNamespace, hosts: u32, seed: u64) -> Self {
+        let rights = Path::new(env!("CARGO_MANIFEST_DIR")).join("../config/rbac/baremetal-operator.yaml");
+        let rights = std::fs::read_to_string(&rights).expect("the generated rights");
+        namespace.apply(&rights).await;
+        let kubeconfig = namespace.service_account_kubeconfig(ACCOUNT).await;
+        namespace.apply(&bindings(&namespace.name)).await;
+        let folder = namespace.server().folder().join("operators").join(&namespace.name);
+        let mut config = OperatorConfig::new(operator_binary(), folder, kubeconfig);
+        config.args = vec![
+            format!("--namespace={}", namespace.name),
+            "--retry-base-seconds=1".to_owned(),
+        ];
+        let sim = Sim::new(Config {
+            servers: hosts,
+            credentials: Some(Credentials::new("ironic", "secret-of-ironic")),
+            timings: Timings {
+                jitter: 1.0,
+                ..Timings::quick()
+            },
+            seed,
+            ..Config::default()
+        });
+        let port = Port::free().expect("a free port");
+        let mut site = Self {
+            namespace,
+            sim,
+            hosts,
+            port,
+            server: None,
+            config,
+            operator: None,
+        };
+        site.connect().await;
+        site
+    }
+
+    // --- processes ---
+
+    /// Ironic can be reached.
+    pub async fn connect(&mut self) {
+        let address = ([127, 0, 0, 1], self.port.number()).into();
+        let server = ApiServer::start(&self.sim, address, None).await;
+        self.server = Some(server.expect("the address is free"));
+    }
+
+    /// Ironic cannot be reached: connections are refused.
+    pub async fn disconnect(&mut self) {
+        if let Some(server) = self.server.take() {
+            server.stop().await;
+        }
+    }
+
+    /// Starts the operator.
+    pub async fn start_operator(&mut self) {
+        let access = IronicAccess {
+            endpoint: format!("http://127.0.0.1:{}", self.port.number()),
+            credentials: Some(ironic::Credentials::new("ironic", "secret-of-ironic")),
+            ca_file: None,
+            ramdisk_iso_url: "http://images.example/ipa.iso".to_owned(),
+        };
+        let operator = Operator::start_with(&self.config, &access).await;
+        self.operator = Some(operator.expect("the operator starts"));
+    }
+
+    /// Ends the operator as `kill -9` does.
+    pub fn kill_operator(&mut self) {
+        self.operator = None;
+    }
+
+    // --- hosts ---
+
+    fn api(&self) -> Api<BareMetalHost> {
+        self.namespace.api()
+    }
+
+    /// Applies all hosts with their Secrets.
+    pub async fn apply_hosts(&self) {
+        stream::iter(0..self.hosts)
+            .for_each_concurrent(AT_ONCE, |number| async move {
+                let server = self.sim.server(number);
+                let secret = json!({
+                    "apiVersion": "v1", "kind": "Secret", "metadata": {"name": format!("{}-bmc", server.name)},
+                    "stringData": {"username": server.credentials.username, "password": server.credentials.password},
+                });
+                let host = json!({
+                    "apiVersion": "metal3.io/v1alpha1", "kind": "BareMetalHost", "metadata": {"name": server.name},
+                    "spec": {
+                        "online": true, "bootMACAddress": server.boot_mac(),
+                        "bmc": {"address": server.redfish_address(), "credentialsName": format!("{}-bmc", server.name)},
+                    },
+                });
+                self.namespace.apply(&format!("{secret}\n---\n{host}")).await;
+            })
+            .await;
+    }
+
+    /// Changes all hosts as `kubectl patch --type=merge` does.
+    pub async fn patch_hosts(&self, change: &Value) {
+        let patched: Result<Vec<_>, kube::Error> = stream::iter(0..self.hosts)
+            .map(|number| async move {
+                let name = self.sim.server(number).name;
+                self.api()
+                    .patch(&name, &PatchParams::default(), &Patch::Merge(change))
+                    .await
+            })
+            .buffer_unordered(AT_ONCE)
+            .try_collect()
+            .await;
+        patched.expect("the changes are accepted");
+    }
+
+    /// Waits until something holds for the sum of what servers went through.
+    pub async fn until(&self, what: &str, holds: impl Fn(&Counters) -> bool) {
+        let begin = Instant::now();
+        loop {
+            let sum = self.sum();
+            if holds(&sum) {
+                return;
+            }
+            assert!(
+                begin.elapsed() < LIMIT,
+                "never {what}: {sum:?}, {:?}",
+                self.sim.states()
+            );
+            tokio::time::sleep(LOOK / 10).await;
+        }
+    }
+
+    /// What servers went through, together.
+    pub fn sum(&self) -> Counters {
+        let mut sum = Counters::default();
+        for went in self.sim.all_counters().values() {
+            sum.creates += went.creates;
+            sum.inspections += went.inspections;
+            sum.deploys += went.deploys;
+            sum.deletes += went.deletes;
+        }
+        sum
+    }
+
+    /// Waits until all hosts are in a state and wait for nothing.
+    pub async fn expect_all(&self, wanted: ProvisioningState) -> Vec<BareMetalHost> {
+        let begin = Instant::now();
+        loop {
+            let hosts = self
+                .api()
+                .list(&ListParams::default())
+                .await
+                .expect("hosts can be listed")
+                .items;
+            let is_there = |host: &&BareMetalHost| {
+                let status = host.status.as_ref();
+                state(host) == wanted && status.is_some_and(|s| s.error_type.is_none() && s.powered_on)
+            };
+            let there = hosts.iter().filter(is_there).count();
+            if there == self.hosts as usize {
+                return hosts;
+            }
+            if begin.elapsed() > LIMIT {
+                let other = hosts
+                    .iter()
+                    .find(|host| !is_there(host))
+                    .and_then(|host| host.status.clone());
+                let shown = serde_json::to_string(&other).unwrap_or_default();
+                panic!("{there} of {} hosts are {wanted:?}; one is not: {shown}", self.hosts);
+            }
+            tokio::time::sleep(LOOK).await;
+        }
+    }
+}
+
+impl Drop for FleetSite {
+    /// A failed scenario shows what its operator said last.
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            let log = std::fs::read_to_string(self.config.folder.join("operator.log")).unwrap_or_default();
+            let lines: Vec<&str> = log.lines().collect();
+            eprintln!(
+                "end of the operator's log:\n{}",
+                lines[lines.len().saturating_sub(40)..].join("\n")
+            );
+        }
+    }
+}

@@ -1,0 +1,62 @@
+//! What scenarios share: a site with a namespace on a real API server, a real Ironic, and the operator as its users run
+//! it: a process of its own, as a service account with the rights of `config/rbac`.
+//!
+//! ```text
+//!   scenario ──▶ Site ── namespace::… objects as a user writes and reads them ──▶ API server (one for each binary)
+//!                  ├──── operator process, killed and started at will
+//!                  └──── IronicLab: a Pool's that scenarios share, or one of its own where it is to break
+//! ```
+
+#![expect(
+    clippy::expect_used,
+    clippy::panic,
+    clippy::missing_panics_doc,
+    reason = "a library of assertions: to panic is how they fail a test"
+)]
+
+mod fleet;
+mod pool;
+mod seen;
+mod site;
+
+use std::any::type_name;
+use std::path::{Path, PathBuf};
+use std::sync::{LazyLock, OnceLock};
+use std::time::{Duration, Instant};
+
+use tokio::runtime::Runtime;
+
+pub use fleet::FleetSite;
+pub use pool::Pool;
+pub use seen::{condition, id, state, status, version, waits};
+pub use site::Site;
+
+/// What anything may take that comes about by itself. An Ironic on a busy machine is slow, and what comes is seen at once.
+pub const LIMIT: Duration = Duration::from_secs(240);
+
+/// Runs a scenario and prints how long it took. All scenarios of a binary share one runtime, because they share clients
+/// of one Ironic.
+pub fn run<S: Future<Output = ()>>(scenario: S) {
+    static RUNTIME: LazyLock<Runtime> = LazyLock::new(|| Runtime::new().expect("a runtime"));
+    let name = metal3_testkit::test_name(type_name::<S>());
+    let start = Instant::now();
+    RUNTIME.block_on(scenario);
+    println!("{name}: {:.1} s", start.elapsed().as_secs_f64());
+}
+
+/// The operator's program, built as it stands.
+pub fn operator_binary() -> &'static Path {
+    static BINARY: OnceLock<PathBuf> = OnceLock::new();
+    BINARY.get_or_init(|| {
+        let status = metal3_lab::cargo::command()
+            .args(["build", "--quiet", "--package", "baremetal-operator"])
+            .args(["--bin", "baremetal-operator"])
+            .status()
+            .expect("cargo can be started");
+        assert!(status.success(), "the operator can be built");
+        // Tests run from target/<profile>/deps.
+        let target = std::env::current_exe().expect("this program has a path");
+        let profile = target.ancestors().nth(2).expect("it lies in the target folder");
+        profile.join("baremetal-operator")
+    })
+}

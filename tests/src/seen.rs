@@ -1,0 +1,36 @@
+//! What a user sees of a host.
+
+use metal3_api::condition::{Condition, ConditionStatus};
+use metal3_api::metal3::{BareMetalHost, BareMetalHostStatus, ProvisioningState};
+
+/// The status; a host without one has none to look at yet.
+pub fn status(host: &BareMetalHost) -> BareMetalHostStatus {
+    host.status.clone().unwrap_or_default()
+}
+
+/// The state.
+pub fn state(host: &BareMetalHost) -> ProvisioningState {
+    status(host).provisioning.state
+}
+
+/// The identity of its node in Ironic.
+pub fn id(host: &BareMetalHost) -> String {
+    status(host).provisioning.id
+}
+
+/// The version of the object, which every write changes.
+pub fn version(host: &BareMetalHost) -> String {
+    host.metadata.resource_version.clone().unwrap_or_default()
+}
+
+/// A condition by its type.
+pub fn condition(host: &BareMetalHost, type_: &str) -> Option<Condition> {
+    status(host).conditions.into_iter().find(|c| c.type_ == type_)
+}
+
+/// The message of what the host waits for, if it waits for this reason.
+pub fn waits(host: &BareMetalHost, reason: &str) -> Option<String> {
+    condition(host, "Waiting")
+        .filter(|c| c.status == ConditionStatus::True && c.reason == reason)
+        .map(|c| c.message)
+}

@@ -1,0 +1,119 @@
+//! Many hosts, an Ironic in which much goes wrong, and an operator that dies: nothing is done twice, and all hosts arrive.
+
+use metal3_api::metal3::ProvisioningState;
+use metal3_ironic_sim::{Action, Rule};
+use metal3_scenarios::{FleetSite, id, run};
+use metal3_testkit::namespace;
+use serde_json::json;
+
+fn locked() -> Action {
+    Action::Refuse {
+        status: 409,
+        text: "Node x is locked by host sim-conductor, please retry after the current operation is completed."
+            .to_owned(),
+        retry_after: None,
+    }
+}
+
+fn rule(method: &str, path: &str, probability: f64, count: u32, after: bool, action: Action) -> Rule {
+    Rule {
+        method: Some(method.to_owned()),
+        path: Some(path.to_owned()),
+        probability,
+        count: Some(count),
+        after,
+        action,
+        ..Rule::default()
+    }
+}
+
+#[test]
+fn a_fleet_arrives_through_storms() {
+    const HOSTS: u32 = 60;
+    run(async {
+        let mut site = FleetSite::new(namespace!().await, HOSTS, 7).await;
+        let provision = "/v1/nodes/*/states/provision";
+        let busy = Action::Refuse {
+            status: 503,
+            text: "Requested action cannot be performed due to lack of free conductor workers.".to_owned(),
+            retry_after: Some(1),
+        };
+        for trouble in [
+            // The node is made, the move is begun, and the answer is lost.
+            rule("POST", "/v1/nodes", 0.2, 10, true, Action::Half),
+            rule("PUT", provision, 0.1, 10, true, Action::Half),
+            rule("POST", "/v1/ports", 0.2, 10, true, Action::Half),
+            rule("PUT", provision, 0.2, 40, false, locked()),
+            rule("POST", "/v1/nodes", 0.2, 10, false, busy),
+            rule("GET", "/v1/nodes/*", 0.1, 20, false, Action::Half),
+            rule("GET", "/v1/nodes", 0.1, 5, true, Action::Half),
+            rule("PUT", "/v1/nodes/*/states/power", 0.3, 20, false, locked()),
+        ] {
+            site.sim.add_rule(trouble);
+        }
+        site.start_operator().await;
+        site.apply_hosts().await;
+        site.until("a third is enrolled", |sum| sum.creates > HOSTS / 3).await;
+        site.kill_operator();
+        site.start_operator().await;
+        site.until("a third is inspected", |sum| sum.inspections > HOSTS / 3)
+            .await;
+        // What the conductor was doing has failed, and it is away for a moment.
+        site.sim.crash();
+        site.disconnect().await;
+        site.kill_operator();
+        site.start_operator().await;
+        site.connect().await;
+        let hosts = site.expect_all(ProvisioningState::Available).await;
+
+        let went = site.sim.all_counters();
+        assert_eq!(went.len(), HOSTS as usize);
+        for (server, went) in &went {
+            let counts = (went.creates, went.deletes, went.deploys, went.undeploys, went.adopts);
+            assert_eq!(counts, (1, 0, 0, 0, 0), "server {server}: {went:?}");
+            assert!(site.sim.is_on(*server), "server {server} is to be on");
+        }
+        let mut ids: Vec<String> = hosts.iter().map(id).collect();
+        ids.sort();
+        ids.dedup();
+        assert_eq!(ids.len(), HOSTS as usize, "every host has a node of its own");
+        let (_, ports) = site.sim.call("GET", "/v1/ports?fields=address", 95, json!(null));
+        // The card that boots by the operator, the other one by inspection.
+        assert_eq!(ports["ports"].as_array().map(Vec::len), Some(2 * HOSTS as usize));
+        println!("requests: {:?}", site.sim.requests());
+    });
+}
+
+#[test]
+fn instances_survive_an_ironic_that_forgets_them() {
+    const HOSTS: u32 = 20;
+    run(async {
+        let mut site = FleetSite::new(namespace!().await, HOSTS, 8).await;
+        site.start_operator().await;
+        site.apply_hosts().await;
+        site.expect_all(ProvisioningState::Available).await;
+        let image = json!({"url": "http://images.example/a.img", "checksum": "ab".repeat(32), "checksumType": "sha256", "format": "raw"});
+        site.patch_hosts(&json!({"spec": {"image": image}})).await;
+        site.until("half is being deployed", |sum| sum.deploys > HOSTS / 2)
+            .await;
+        site.kill_operator();
+        site.start_operator().await;
+        site.expect_all(ProvisioningState::Provisioned).await;
+        assert_eq!(site.sum().deploys, HOSTS, "each was deployed once");
+
+        site.sim.wipe();
+        site.until("all are enrolled again", |sum| sum.creates == 2 * HOSTS)
+            .await;
+        let hosts = site.expect_all(ProvisioningState::Provisioned).await;
+        assert_eq!(
+            (site.sum().deploys, site.sum().creates),
+            (HOSTS, 2 * HOSTS),
+            "nothing is deployed again"
+        );
+        for (server, went) in site.sim.all_counters() {
+            assert!(site.sim.is_on(server), "server {server} ran on");
+            assert_eq!((went.power_offs, went.undeploys), (0, 0), "server {server}: {went:?}");
+        }
+        assert_eq!(hosts.len(), HOSTS as usize);
+    });
+}

@@ -1,0 +1,39 @@
+//! One host from `kubectl apply` to provisioned and back, on a real API server and a real Ironic.
+
+use metal3_api::metal3::{HardwareData, ProvisioningState};
+use metal3_lab::ironic::IronicConfig;
+use metal3_scenarios::{Site, run, status};
+use serde_json::json;
+
+#[test]
+fn a_host_goes_from_apply_to_provisioned_and_back() {
+    run(async {
+        let site = Site::start(metal3_testkit::namespace!().await, IronicConfig::default()).await;
+        let name = site.apply_host(0, |_| {}).await;
+        let host = site.expect_state(&name, ProvisioningState::Available).await;
+        println!("{}", serde_json::to_string_pretty(&status(&host)).unwrap());
+        site.patch(&name, json!({"spec": {"image": site.image()}})).await;
+        site.expect_state(&name, ProvisioningState::Provisioned).await;
+        site.patch(&name, json!({"spec": {"image": null}})).await;
+        site.expect_state(&name, ProvisioningState::Available).await;
+        site.delete(&name).await;
+        site.expect_gone(&name).await;
+        let machine = site.machine(0).await;
+        assert_eq!((machine.deploys, machine.inspections(), machine.is_on), (1, 1, false));
+        for reason in [
+            "Registered",
+            "BMCAccessValidated",
+            "InspectionStarted",
+            "InspectionComplete",
+            "ProvisioningStarted",
+            "ProvisioningComplete",
+            "DeprovisioningStarted",
+            "DeprovisioningComplete",
+        ] {
+            site.expect_event(&name, reason, "").await;
+        }
+        // Its owner is gone and nothing of ours holds it: the garbage collector, which does not run here, may have it.
+        let hardware: HardwareData = site.namespace.api().get(&name).await.unwrap();
+        assert_eq!(hardware.metadata.finalizers.unwrap_or_default(), Vec::<String>::new());
+    });
+}

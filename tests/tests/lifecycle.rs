@@ -1,0 +1,288 @@
+//! What happens to a host besides its image: it is taken out of Ironic and put back, rebooted, moved to another cluster,
+//! taken over as it runs, inspected again. A real API server and a real Ironic; the servers count what was done to them.
+
+use kube::api::{Patch, PatchParams};
+use metal3_api::metal3::{BareMetalHost, OperationalStatus, ProvisioningState, names};
+use metal3_lab::ironic::{Credentials, IronicConfig, Machine};
+use metal3_scenarios::{LIMIT, Pool, Site, condition, id, run, state, status};
+use metal3_testkit::{eventually, namespace};
+use serde_json::{Value, json};
+
+static IRONIC: Pool = Pool::new(|| IronicConfig {
+    hosts: 7,
+    ..IronicConfig::default()
+});
+
+/// Sets or removes an annotation.
+async fn annotate(site: &Site, name: &str, key: &str, value: Value) {
+    site.patch(name, json!({"metadata": {"annotations": {key: value}}}))
+        .await;
+}
+
+fn annotation<'h>(host: &'h BareMetalHost, key: &str) -> Option<&'h String> {
+    host.metadata.annotations.as_ref()?.get(key)
+}
+
+fn is_at_rest(host: &BareMetalHost) -> bool {
+    condition(host, "Waiting").is_some_and(|c| c.reason == "NotWaiting")
+}
+
+/// Deployments, inspections, cleanings, and how often it was switched off and on.
+fn history(machine: &Machine) -> [u64; 5] {
+    [
+        machine.deploys.try_into().unwrap_or(u64::MAX),
+        machine.inspections(),
+        machine.cleans(),
+        machine.times_switched_off(),
+        machine.times_switched_on(),
+    ]
+}
+
+fn requests(machine: &Machine, kind: &str) -> u64 {
+    machine.counters.power_requests.get(kind).copied().unwrap_or_default()
+}
+
+#[test]
+fn a_detached_host_runs_on_and_comes_back_as_it_is() {
+    run(async {
+        let site = Site::shared(namespace!().await, &IRONIC, 1).await;
+        let name = site.apply_with_image(0).await;
+        let host = site.expect_state(&name, ProvisioningState::Provisioned).await;
+        let (before, node) = (site.machine(0).await, id(&host));
+        annotate(&site, &name, names::annotation::DETACHED, json!("{}")).await;
+        let host = site.expect_waiting(&name, "Detached", &["remove the annotation"]).await;
+        assert_eq!(status(&host).operational_status, OperationalStatus::Detached);
+        assert_eq!(state(&host), ProvisioningState::Provisioned);
+        assert_eq!(condition(&host, "Ready").map(|c| c.reason), Some("Detached".to_owned()));
+        assert_eq!(site.nodes().await.len(), 0);
+
+        annotate(&site, &name, names::annotation::DETACHED, json!(null)).await;
+        let host = site
+            .expect(&name, "is back", |host| {
+                status(host).operational_status == OperationalStatus::Ok && id(host) != node && is_at_rest(host)
+            })
+            .await;
+        assert_eq!(state(&host), ProvisioningState::Provisioned);
+        let nodes = site.nodes().await;
+        assert_eq!((nodes.len(), nodes[0]["provision_state"].as_str()), (1, Some("active")));
+        assert_eq!(
+            history(&site.machine(0).await),
+            history(&before),
+            "nobody touched the server"
+        );
+
+        // Detached again it can be deleted without being switched off.
+        annotate(&site, &name, names::annotation::DETACHED, json!("{}")).await;
+        site.expect_waiting(&name, "Detached", &[]).await;
+        site.delete(&name).await;
+        site.expect_gone(&name).await;
+        assert_eq!(
+            history(&site.machine(0).await),
+            history(&before),
+            "nobody touched the server"
+        );
+    });
+}
+
+#[test]
+fn a_reboot_is_made_once_and_a_held_host_stays_off() {
+    run(async {
+        let site = Site::shared(namespace!().await, &IRONIC, 1).await;
+        let name = site.apply_with_image(0).await;
+        site.expect_state(&name, ProvisioningState::Provisioned).await;
+        let is_rebooted = |host: &BareMetalHost| {
+            annotation(host, names::annotation::REBOOT).is_none() && status(host).powered_on && is_at_rest(host)
+        };
+        let start = site.expect(&name, "is on", is_rebooted).await;
+        assert_eq!(state(&start), ProvisioningState::Provisioned);
+
+        let before = site.machine(0).await;
+        annotate(&site, &name, names::annotation::REBOOT, json!("")).await;
+        site.expect(&name, "was rebooted softly", is_rebooted).await;
+        let soft = site.machine(0).await;
+        assert_eq!(soft.times_switched_off(), before.times_switched_off() + 1);
+        assert_eq!(soft.times_switched_on(), before.times_switched_on() + 1);
+        assert_eq!(
+            requests(&soft, "GracefulShutdown"),
+            requests(&before, "GracefulShutdown") + 1
+        );
+        assert_eq!(requests(&soft, "ForceOff"), requests(&before, "ForceOff"));
+
+        annotate(&site, &name, names::annotation::REBOOT, json!(r#"{"mode":"hard"}"#)).await;
+        site.expect(&name, "was rebooted hard", is_rebooted).await;
+        let hard = site.machine(0).await;
+        assert_eq!(hard.times_switched_off(), soft.times_switched_off() + 1);
+        assert_eq!(hard.times_switched_on(), soft.times_switched_on() + 1);
+        assert_eq!(requests(&hard, "GracefulShutdown"), requests(&soft, "GracefulShutdown"));
+        assert_eq!(requests(&hard, "ForceOff"), requests(&soft, "ForceOff") + 1);
+
+        let held = format!("{}tests", names::annotation::REBOOT_PREFIX);
+        annotate(&site, &name, &held, json!("not JSON")).await;
+        let host = site.expect_waiting(&name, "RebootAnnotation", &[&held]).await;
+        assert!(!status(&host).powered_on && !site.machine(0).await.is_on);
+        assert!(annotation(&host, &held).is_some(), "only its owner removes it");
+        assert!(condition(&host, "AnnotationsValid").is_some_and(|c| c.message.contains(&held)));
+        site.expect_event(&name, "InvalidAnnotationValue", &held).await;
+        annotate(&site, &name, &held, json!(null)).await;
+        let host = site.expect(&name, "is on again", is_rebooted).await;
+        assert_eq!(condition(&host, "AnnotationsValid"), None);
+        let after = site.machine(0).await;
+        assert_eq!(after.times_switched_off(), hard.times_switched_off() + 1);
+        assert_eq!((after.deploys, after.is_on), (1, true));
+    });
+}
+
+/// As `clusterctl move` does it: the object goes without anybody looking after it, and comes back without a status.
+async fn create_again(site: &Site, name: &str, annotations: Value) {
+    let mut host = site.host(name).await;
+    site.patch(name, json!({"metadata": {"finalizers": null}})).await;
+    site.delete(name).await;
+    let hosts = site.hosts();
+    eventually(LIMIT, "the old object is gone", || async {
+        match hosts.get_opt(name).await.map_err(|e| e.to_string())? {
+            None => Ok(()),
+            Some(_) => Err("it is still there".to_owned()),
+        }
+    })
+    .await;
+    host.metadata = kube::core::ObjectMeta {
+        name: Some(name.to_owned()),
+        annotations: serde_json::from_value(annotations).unwrap_or_default(),
+        ..kube::core::ObjectMeta::default()
+    };
+    host.status = None;
+    let created = hosts
+        .patch(name, &PatchParams::apply("move").force(), &Patch::Apply(&host))
+        .await;
+    assert!(created.is_ok(), "the host is created: {created:?}");
+}
+
+#[test]
+fn a_moved_host_brings_its_status_along_and_a_broken_one_is_not_touched() {
+    run(async {
+        let mut site = Site::shared(namespace!().await, &IRONIC, 1).await;
+        let name = site.apply_with_image(0).await;
+        site.expect_state(&name, ProvisioningState::Provisioned).await;
+        let host = site.expect(&name, "is at rest", is_at_rest).await;
+        let (before, node) = (site.machine(0).await, id(&host));
+        let text = serde_json::to_string(&host.status).unwrap();
+
+        site.kill_operator();
+        let half = &text[..text.len() / 2];
+        create_again(&site, &name, json!({names::annotation::STATUS: half})).await;
+        site.start_operator().await;
+        let words = [names::annotation::STATUS, "mend the annotation"];
+        let host = site.expect_waiting(&name, "InvalidAnnotation", &words).await;
+        assert_eq!(state(&host), ProvisioningState::None);
+        assert_eq!(
+            annotation(&host, names::annotation::STATUS).map(String::as_str),
+            Some(half)
+        );
+        site.expect_event(&name, "InvalidAnnotationValue", names::annotation::STATUS)
+            .await;
+
+        annotate(&site, &name, names::annotation::STATUS, json!(text)).await;
+        let host = site
+            .expect(&name, "is provisioned and at rest", |host| {
+                state(host) == ProvisioningState::Provisioned && is_at_rest(host)
+            })
+            .await;
+        assert_eq!(annotation(&host, names::annotation::STATUS), None);
+        assert_eq!((id(&host), status(&host).error_type), (node, None));
+        assert!(status(&host).hardware.is_some());
+        assert_eq!(
+            history(&site.machine(0).await),
+            history(&before),
+            "nobody touched the server"
+        );
+        site.delete(&name).await;
+        site.expect_gone(&name).await;
+    });
+}
+
+#[test]
+fn a_foreign_host_is_taken_over_without_being_set_up() {
+    run(async {
+        let site = Site::shared(namespace!().await, &IRONIC, 1).await;
+        let name = site
+            .apply_host(0, |host| host["spec"]["externallyProvisioned"] = json!(true))
+            .await;
+        let host = site
+            .expect(&name, "is taken over and on", |host| {
+                state(host) == ProvisioningState::ExternallyProvisioned && status(host).powered_on && is_at_rest(host)
+            })
+            .await;
+        assert_eq!(status(&host).error_type, None);
+        let nodes = site.nodes().await;
+        assert_eq!(nodes[0]["provision_state"], "active");
+        let machine = site.machine(0).await;
+        assert_eq!(
+            [machine.inspections(), machine.cleans(), machine.times_switched_off()],
+            [0, 0, 0]
+        );
+        assert_eq!((machine.deploys, machine.is_on), (0, true));
+        site.delete(&name).await;
+        site.expect_gone(&name).await;
+        let machine = site.machine(0).await;
+        assert_eq!(
+            (machine.is_on, machine.cleans()),
+            (false, 0),
+            "it is switched off and not erased"
+        );
+    });
+}
+
+#[test]
+fn an_available_host_is_inspected_again_on_demand() {
+    run(async {
+        let site = Site::shared(namespace!().await, &IRONIC, 1).await;
+        let name = site.apply_host(0, |host| host["spec"]["online"] = json!(false)).await;
+        site.expect_state(&name, ProvisioningState::Available).await;
+        assert_eq!(site.machine(0).await.inspections(), 1);
+        annotate(&site, &name, names::annotation::INSPECT, json!("")).await;
+        site.expect(&name, "is inspected again", |host| {
+            annotation(host, names::annotation::INSPECT).is_none()
+                && state(host) == ProvisioningState::Available
+                && is_at_rest(host)
+        })
+        .await;
+        let machine = site.machine(0).await;
+        assert_eq!((machine.inspections(), machine.deploys), (2, 0));
+    });
+}
+
+#[test]
+fn new_credentials_count_when_the_bmc_takes_them() {
+    run(async {
+        let site = Site::shared(namespace!().await, &IRONIC, 1).await;
+        let name = site.apply_host(0, |host| host["spec"]["online"] = json!(false)).await;
+        site.expect_state(&name, ProvisioningState::Available).await;
+        let host = site.expect(&name, "is at rest", is_at_rest).await;
+        let (before, good) = (site.machine(0).await, status(&host).good_credentials);
+        let right = site.server(0).credentials.clone();
+
+        site.apply_credentials(0, &Credentials::new("admin", "letmein")).await;
+        let words = ["registration error", "does not answer Ironic"];
+        let host = site.expect_waiting(&name, "BackOff", &words).await;
+        let seen = status(&host);
+        println!("{}", seen.error_message);
+        assert_eq!(
+            (seen.good_credentials, seen.provisioning.state),
+            (good.clone(), ProvisioningState::Available)
+        );
+        assert_ne!(seen.tried_credentials, good);
+
+        site.apply_credentials(0, &right).await;
+        let host = site
+            .expect(&name, "has its access back", |host| {
+                status(host).error_type.is_none() && status(host).good_credentials != good && is_at_rest(host)
+            })
+            .await;
+        assert_eq!(status(&host).good_credentials, status(&host).tried_credentials);
+        assert_eq!(
+            history(&site.machine(0).await),
+            history(&before),
+            "nobody touched the server"
+        );
+    });
+}

@@ -1,0 +1,272 @@
+//! Manifests as users have them (`tests/corpus`) and as we show them (`examples`), applied as users apply them: by
+//! kubectl, with every warning of the API server taken for an error, but one: that v1beta1 of the infrastructure kinds is
+//! deprecated. That is so, and existing definitions say it too.
+
+#![expect(
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "a test fails by panicking, in its helper functions too"
+)]
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use kube::api::DynamicObject;
+use metal3_api::crd;
+use metal3_lab::{apply, binaries};
+use metal3_testkit::{TestNamespace, eventually, namespace, parse};
+use serde_json::Value;
+
+/// What one call of kubectl may take. It finds out what the API server serves before it does anything.
+const LIMIT: Duration = Duration::from_secs(240);
+
+fn folder(name: &str) -> PathBuf {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(name);
+    folder.canonicalize().unwrap()
+}
+
+/// The YAML files in a folder and all below it.
+fn files(folder: &Path) -> Vec<PathBuf> {
+    let mut files = Vec::new();
+    for entry in std::fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            files.extend(self::files(&path));
+        } else if path.extension().is_some_and(|extension| extension == "yaml") {
+            files.push(path);
+        }
+    }
+    files.sort();
+    assert!(!files.is_empty(), "{} has no manifests", folder.display());
+    files
+}
+
+fn objects(file: &Path) -> Vec<DynamicObject> {
+    let text = std::fs::read_to_string(file).unwrap();
+    parse(&text).unwrap_or_else(|error| panic!("{}: {error:#}", file.display()))
+}
+
+/// Some manifests are of Cluster API's kinds.
+async fn with_cluster_api_kinds(namespace: &TestNamespace) {
+    let folders = tokio::task::spawn_blocking(binaries::cluster_api_definitions);
+    for folder in folders.await.unwrap().unwrap() {
+        apply::apply_crds(&namespace.client, &folder).await.unwrap();
+    }
+}
+
+/// Whether a warning says that version v1beta1 of a kind is deprecated, and nothing else.
+fn is_about_a_deprecated_version(warning: &str) -> bool {
+    const GROUP: &str = "infrastructure.cluster.x-k8s.io";
+    let said = warning.strip_prefix(&format!("Warning: {GROUP}/v1beta1 "));
+    said.and_then(|said| said.split_once(' '))
+        .is_some_and(|(kind, rest)| rest == format!("is deprecated; use {GROUP}/v1beta2 {kind}"))
+}
+
+/// kubectl in a namespace that is its own, as a user's context has it: manifests may name another one.
+struct Kubectl {
+    program: PathBuf,
+    kubeconfig: PathBuf,
+    cache: PathBuf,
+}
+
+impl Kubectl {
+    async fn new(namespace: &TestNamespace) -> Self {
+        let found = tokio::task::spawn_blocking(binaries::ensure_complete).await.unwrap();
+        let folder = namespace.server().folder();
+        let kubeconfig = folder.join(format!("{}.kubeconfig", namespace.name));
+        std::fs::copy(namespace.server().admin_kubeconfig(), &kubeconfig).unwrap();
+        let kubectl = Self {
+            program: found.unwrap().kubectl.unwrap(),
+            kubeconfig,
+            cache: folder.join(format!("{}.kubectl", namespace.name)),
+        };
+        kubectl
+            .expect(&["config", "set-context", "--current", "--namespace", &namespace.name])
+            .await;
+        kubectl
+    }
+
+    /// What it prints. Fails the test if it fails, or is warned.
+    async fn expect(&self, arguments: &[&str]) -> String {
+        self.run(arguments).await.unwrap_or_else(|error| panic!("{error}"))
+    }
+
+    /// What it prints, or why that is nothing to go by.
+    async fn run(&self, arguments: &[&str]) -> Result<String, String> {
+        let run = tokio::process::Command::new(&self.program)
+            .arg("--kubeconfig")
+            .arg(&self.kubeconfig)
+            .arg("--cache-dir")
+            .arg(&self.cache)
+            .args(arguments)
+            .kill_on_drop(true)
+            .output();
+        let what = format!("kubectl {}", arguments.join(" "));
+        let output = tokio::time::timeout(LIMIT, run)
+            .await
+            .map_err(|_| format!("{what}: no end after {LIMIT:?}"))?
+            .unwrap();
+        let (out, err) = (
+            String::from_utf8_lossy(&output.stdout),
+            String::from_utf8_lossy(&output.stderr),
+        );
+        let is_warned = err
+            .lines()
+            .any(|line| line.starts_with("Warning:") && !is_about_a_deprecated_version(line));
+        if output.status.success() && !is_warned {
+            Ok(out.into_owned())
+        } else {
+            Err(format!("{what}: {}\n{out}\n{err}", output.status))
+        }
+    }
+
+    /// What it says about a kind or a field. The API server publishes schemas a while after it serves their kinds.
+    async fn explain(&self, what: &str, api_version: &str, flags: &[&str]) -> String {
+        let version = format!("--api-version={api_version}");
+        let arguments = [&["explain", what, &version], flags].concat();
+        eventually(LIMIT, "kubectl explains it", || self.run(&arguments)).await
+    }
+
+    /// Applies all manifests below a folder, and makes sure that none was passed over.
+    async fn apply(&self, folder: &Path, flags: &[&str], each: &str) {
+        let count: usize = files(folder).iter().map(|file| objects(file).len()).sum();
+        let folder = folder.to_str().unwrap();
+        let said = self
+            .expect(&[&["apply", "--recursive", "--filename", folder], flags].concat())
+            .await;
+        let done = said.lines().filter(|line| line.ends_with(each)).count();
+        assert_eq!(done, count, "objects that are {each}:\n{said}");
+    }
+}
+
+/// Dry and for good, by the API server and by the client, and again.
+async fn apply_in_every_way(folder: &Path, namespace: TestNamespace) {
+    with_cluster_api_kinds(&namespace).await;
+    let kubectl = Kubectl::new(&namespace).await;
+    let (server_side, dry) = ("--server-side", "--dry-run=server");
+    kubectl
+        .apply(folder, &[server_side, dry], " serverside-applied (server dry run)")
+        .await;
+    let stored = kubectl.expect(&["get", "bmh,ipp,hd", "--output=name"]).await;
+    assert_eq!(stored, "", "a dry run stores nothing");
+    kubectl.apply(folder, &[server_side], " serverside-applied").await;
+    kubectl.apply(folder, &[server_side], " serverside-applied").await;
+
+    let other = TestNamespace::new("by-the-client").await;
+    let kubectl = Kubectl::new(&other).await;
+    kubectl.apply(folder, &[], " created").await;
+    // Some are changed each time: the client knows no defaults, and not that stringData is stored in another form.
+    kubectl.apply(folder, &[dry], " (server dry run)").await;
+}
+
+#[tokio::test]
+async fn manifests_of_users_apply_without_a_warning() {
+    apply_in_every_way(&folder("tests/corpus"), namespace!().await).await;
+}
+
+#[tokio::test]
+async fn examples_apply_without_a_warning() {
+    apply_in_every_way(&folder("examples"), namespace!().await).await;
+}
+
+/// Whether all that was sent is there. Empty structures and nulls need not be.
+fn missing(sent: &Value, stored: &Value, path: &str, found: &mut Vec<String>) {
+    match (sent, stored) {
+        (Value::Object(sent), Value::Object(stored)) => {
+            for (key, value) in sent {
+                missing(
+                    value,
+                    stored.get(key).unwrap_or(&Value::Null),
+                    &format!("{path}.{key}"),
+                    found,
+                );
+            }
+        }
+        (Value::Array(sent), Value::Array(stored)) if sent.len() == stored.len() => {
+            for (n, (sent, stored)) in sent.iter().zip(stored).enumerate() {
+                missing(sent, stored, &format!("{path}[{n}]"), found);
+            }
+        }
+        (Value::Object(sent), Value::Null) if sent.is_empty() => {}
+        (sent, stored) if sent == stored => {}
+        (sent, stored) => found.push(format!("{path} is {stored}, not {sent}")),
+    }
+}
+
+#[tokio::test]
+async fn nothing_in_a_manifest_is_lost() {
+    let namespace = namespace!().await;
+    with_cluster_api_kinds(&namespace).await;
+    for file in [files(&folder("tests/corpus")), files(&folder("examples"))].concat() {
+        let sent = objects(&file);
+        let stored = namespace.apply(&std::fs::read_to_string(&file).unwrap()).await;
+        assert_eq!(sent.len(), stored.len());
+        for (sent, stored) in sent.iter().zip(&stored) {
+            let name = sent.metadata.name.as_deref().unwrap();
+            let mut found = Vec::new();
+            missing(&sent.data["spec"], &stored.data["spec"], "spec", &mut found);
+            assert!(found.is_empty(), "{} {name}: {found:#?}", file.display());
+            assert_eq!(
+                (&sent.metadata.name, sent.types.as_ref().map(|t| &t.kind)),
+                (&stored.metadata.name, stored.types.as_ref().map(|t| &t.kind))
+            );
+        }
+    }
+}
+
+#[tokio::test]
+async fn kubectl_explains_and_lists_every_kind() {
+    let namespace = namespace!().await;
+    let kubectl = Kubectl::new(&namespace).await;
+    for crd in crd::all().unwrap() {
+        let spec = &crd.manifest()["spec"];
+        let plural = spec["names"]["plural"].as_str().unwrap();
+        for version in spec["versions"].as_array().unwrap() {
+            let api_version = format!(
+                "{}/{}",
+                spec["group"].as_str().unwrap(),
+                version["name"].as_str().unwrap()
+            );
+            let said = kubectl.explain(plural, &api_version, &["--recursive"]).await;
+            let schema = &version["schema"]["openAPIV3Schema"];
+            let description = schema["description"].as_str().unwrap();
+            let start: String = description.split_whitespace().take(5).collect::<Vec<_>>().join(" ");
+            assert!(said.contains(&start), "{api_version} {plural}: no {start:?} in\n{said}");
+            let mut names = Vec::new();
+            fields(schema, &mut names);
+            for name in names {
+                let is_there = said
+                    .lines()
+                    .any(|line| line.trim_start().starts_with(&format!("{name}\t")));
+                assert!(is_there, "{api_version} {plural}: no {name} in\n{said}");
+            }
+            let field = kubectl.explain(&format!("{plural}.spec"), &api_version, &[]).await;
+            let description = schema["properties"]["spec"]["description"].as_str().unwrap();
+            let start: String = description.split_whitespace().take(5).collect::<Vec<_>>().join(" ");
+            assert!(
+                field.contains(&start),
+                "{api_version} {plural}.spec: no {start:?} in\n{field}"
+            );
+        }
+        for short in spec["names"]["shortNames"].as_array().into_iter().flatten() {
+            let name = format!("{}.{}", short.as_str().unwrap(), spec["group"].as_str().unwrap());
+            kubectl.expect(&["get", &name]).await;
+        }
+    }
+}
+
+/// The names of all fields of a schema.
+fn fields(schema: &Value, names: &mut Vec<String>) {
+    for (name, below) in schema["properties"].as_object().into_iter().flatten() {
+        names.push(name.clone());
+        // What kubectl explains of metadata is Kubernetes' own.
+        if name != "metadata" {
+            fields(below, names);
+        }
+    }
+    for within in ["items", "additionalProperties"] {
+        if schema[within].is_object() {
+            fields(&schema[within], names);
+        }
+    }
+}

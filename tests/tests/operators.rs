@@ -1,0 +1,234 @@
+//! The operator's own death, its doubles, and its rest.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use k8s_openapi::api::coordination::v1::Lease;
+use kube::Api;
+use metal3_api::metal3::{BareMetalHost, ProvisioningState};
+use metal3_lab::ironic::{AgentFaults, IronicConfig, IronicLab, Machine, Mark, Timeouts};
+use metal3_lab::operator::OperatorConfig;
+use metal3_scenarios::{LIMIT, Site, condition, run, state, status};
+use metal3_testkit::{TestNamespace, eventually, namespace};
+
+/// How many effects an operator has applied in all of its lives; it logs each before it stores the status.
+fn applied(site: &Site) -> usize {
+    site.operator_log().matches(": applied").count()
+}
+
+async fn is_provisioned(site: &Site, name: &str) -> bool {
+    state(&site.host(name).await) == ProvisioningState::Provisioned
+}
+
+/// What a provisioning costs a server.
+fn cost(machine: &Machine) -> (usize, u64, u64, u64, u64) {
+    (
+        machine.deploys,
+        machine.cleans(),
+        machine.inspections(),
+        machine.times_switched_on(),
+        machine.times_switched_off(),
+    )
+}
+
+/// Kills the operator after its first or second effect in each life, until the host is provisioned. An effect is logged
+/// before the status is stored, so most kills come between the two.
+async fn killed_after_effects(site: &mut Site, name: &str) -> usize {
+    let mut lives = 0;
+    while !is_provisioned(site, name).await {
+        let before = applied(site);
+        site.start_operator().await;
+        let wanted = before + 1 + lives % 2;
+        let start = Instant::now();
+        while applied(site) < wanted && !is_provisioned(site, name).await {
+            assert!(start.elapsed() < LIMIT, "no effect in life {lives}");
+            tokio::time::sleep(Duration::from_millis(2)).await;
+        }
+        site.kill_operator();
+        lives += 1;
+    }
+    lives
+}
+
+/// Kills the operator after times that grow until the host is provisioned: so they hit every moment of its start too.
+async fn killed_after_times(site: &mut Site, name: &str) -> usize {
+    let (mut lives, mut time) = (0, Duration::from_millis(50));
+    while !is_provisioned(site, name).await {
+        site.start_operator().await;
+        tokio::time::sleep(time).await;
+        time += Duration::from_millis(70);
+        site.kill_operator();
+        lives += 1;
+    }
+    lives
+}
+
+#[test]
+fn an_operator_killed_at_any_moment_finishes_what_it_began() {
+    run(async {
+        let config = IronicConfig {
+            hosts: 3,
+            ..IronicConfig::default()
+        };
+        let ironic = Arc::new(IronicLab::start(config).await.unwrap());
+        let mut sites = Vec::new();
+        for number in 0..3 {
+            let namespace = TestNamespace::new("killed").await;
+            let mut site = Site::at(namespace, ironic.clone(), number).await;
+            site.config.wait = false;
+            site.apply_with_image(0).await;
+            sites.push(site);
+        }
+        let [undisturbed, by_effect, by_time] = sites.as_mut_slice() else {
+            unreachable!("three were made")
+        };
+        let names = [undisturbed.server(0), by_effect.server(0), by_time.server(0)].map(|server| server.name.clone());
+        undisturbed.start_operator().await;
+        let (_, effects, times) = tokio::join!(
+            undisturbed.expect_state(&names[0], ProvisioningState::Provisioned),
+            killed_after_effects(by_effect, &names[1]),
+            killed_after_times(by_time, &names[2]),
+        );
+        println!("killed after effects {effects} times, after times {times} times");
+        assert!(effects >= 5 && times >= 8, "often enough to mean something");
+        for site in [by_effect, by_time] {
+            site.start_operator().await;
+        }
+        let expected = cost(&sites[0].machine(0).await);
+        for (site, name) in sites.iter().zip(&names) {
+            site.expect(name, "waits for nothing", |host| {
+                let waiting = condition(host, "Waiting");
+                state(host) == ProvisioningState::Provisioned && waiting.is_some_and(|c| c.reason == "NotWaiting")
+            })
+            .await;
+            assert_eq!(site.nodes().await.len(), 1);
+            let seen = cost(&site.machine(0).await);
+            println!("{name}: deploys, cleans, inspections, on, off: {seen:?}");
+            assert_eq!(seen, expected, "{name} against the undisturbed {}", names[0]);
+        }
+        assert_eq!(expected.0, 1);
+    });
+}
+
+const ELECTION: [&str; 4] = [
+    "--enable-leader-election",
+    "--lease-duration-seconds=6",
+    "--renew-deadline-seconds=4",
+    "--retry-period-seconds=1",
+];
+
+/// How often an operator applied an effect.
+fn effects(config: &OperatorConfig, effect: &str) -> usize {
+    let log = std::fs::read_to_string(config.folder.join("operator.log")).unwrap_or_default();
+    log.lines()
+        .filter(|line| line.contains(": applied") && line.contains(effect))
+        .count()
+}
+
+#[test]
+fn of_two_operators_one_works_and_the_other_takes_over() {
+    run(async {
+        let site = Site::without_operator(namespace!().await, IronicConfig::default()).await;
+        let hangs_in_step = Some("write_image".to_owned());
+        site.agent(
+            0,
+            AgentFaults {
+                hangs_in_step,
+                ..AgentFaults::default()
+            },
+        )
+        .await;
+        let (one, two) = tokio::join!(site.replica("one", &ELECTION), site.replica("two", &ELECTION));
+        let name = site.apply_with_image(0).await;
+        site.expect_waiting(&name, "Deploying", &["node "]).await;
+        let (leader, other) = if effects(&one.1, "create node") > 0 {
+            (one, two)
+        } else {
+            (two, one)
+        };
+        assert_eq!(effects(&leader.1, "create node"), 1);
+        assert_eq!(effects(&other.1, ": applied"), 0, "only one works");
+        let leases: Api<Lease> = Api::namespaced(site.namespace.client.clone(), "baremetal-operator-system");
+        let holder = async || {
+            let lease = leases
+                .get("baremetal-operator")
+                .await
+                .expect("the lease is in the pod's namespace");
+            lease.spec.and_then(|s| s.holder_identity)
+        };
+        let first = holder().await;
+        let start = Instant::now();
+        leader.0.process().kill();
+        site.agent(0, AgentFaults::default()).await;
+        eventually(LIMIT, "the other takes the lease", || async {
+            let now = holder().await;
+            if now == first { Err(format!("{now:?}")) } else { Ok(()) }
+        })
+        .await;
+        println!("the other took over in {:?}", start.elapsed());
+        site.expect_state(&name, ProvisioningState::Provisioned).await;
+        assert_eq!(effects(&other.1, "create node"), 0, "no double creates");
+        assert_eq!(site.nodes().await.len(), 1);
+        assert_eq!(site.machine(0).await.deploys, 1);
+    });
+}
+
+#[test]
+fn a_fleet_at_rest_costs_nothing_but_a_list_now_and_then() {
+    run(async {
+        let config = IronicConfig {
+            hosts: 4,
+            // With it Ironic learns of the servers' health, which is news for the status.
+            timeouts: Timeouts {
+                power_sync_interval: Duration::from_secs(15),
+                ..Timeouts::default()
+            },
+            ..IronicConfig::default()
+        };
+        let site = Site::start(namespace!().await, config).await;
+        let mut names = Vec::new();
+        for number in 0..4 {
+            names.push(site.apply_with_image(number).await);
+        }
+        for name in &names {
+            let is_at_rest = |host: &BareMetalHost| {
+                let is = |type_, reason| condition(host, type_).is_some_and(|c| c.reason == reason);
+                state(host) == ProvisioningState::Provisioned && is("Waiting", "NotWaiting") && is("Healthy", "Healthy")
+            };
+            site.expect(name, "is provisioned and at rest", is_at_rest).await;
+        }
+        // The events of the last change are still being written.
+        tokio::time::sleep(Duration::from_secs(2)).await;
+        let mut before = Vec::new();
+        for name in &names {
+            before.push(status(&site.host(name).await));
+        }
+        let audit = site.namespace.server().audit_log().expect("the testkit has one");
+        let from = audit.end().unwrap();
+        let (_, mark) = site.ironic.requests(Mark::default()).unwrap();
+        let minute = Duration::from_secs(60);
+        tokio::time::sleep(minute).await;
+
+        for (name, before) in names.iter().zip(before) {
+            assert_eq!(status(&site.host(name).await), before, "{name} after {minute:?}");
+        }
+        let user = site.operator_user();
+        let (requests, _) = audit.since(from).unwrap();
+        let ours: Vec<_> = requests.iter().filter(|request| request.user == user).collect();
+        let reads = ["get", "list", "watch"];
+        let writes: Vec<_> = ours.iter().filter(|r| !reads.contains(&r.verb.as_str())).collect();
+        assert!(writes.is_empty(), "{writes:?}");
+        let (requests, _) = site.ironic.requests(mark).unwrap();
+        let calls = metal3_lab::ironic::count(requests.iter().filter(|r| !r.is_of_a_ramdisk()));
+        println!(
+            "in {minute:?}: {} requests to the API server, to Ironic {calls:?}",
+            ours.len()
+        );
+        let lists = calls.get("GET /v1/nodes").copied().unwrap_or_default();
+        assert!(
+            (1..=13).contains(&lists),
+            "one in five seconds, whatever the number of hosts"
+        );
+        assert_eq!(calls.values().sum::<u64>(), lists, "nothing else: {calls:?}");
+    });
+}

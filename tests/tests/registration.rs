@@ -1,0 +1,237 @@
+//! What a user gets wrong when a host is registered, what he is told, and how it goes on when he has put it right.
+
+use std::time::{Duration, Instant};
+
+use metal3_api::metal3::{BareMetalHost, ErrorType, ProvisioningState};
+use metal3_lab::ironic::{Credentials, IronicConfig};
+use metal3_scenarios::{Pool, Site, condition, id, run, state, status, version, waits};
+use metal3_testkit::namespace;
+use serde_json::json;
+
+static IRONIC: Pool = Pool::new(|| IronicConfig {
+    hosts: 6,
+    ..IronicConfig::default()
+});
+
+/// What a corrected Secret may take to have an effect: a second, and what a busy machine needs.
+const AT_ONCE: Duration = Duration::from_secs(3);
+
+/// The host has one registration error with this message, and nobody has tried anything since.
+fn assert_refused(host: &BareMetalHost, words: &[&str]) {
+    let status = status(host);
+    assert_eq!(status.error_type, Some(ErrorType::Registration), "{status:?}");
+    assert_eq!(status.error_count, 1, "{status:?}");
+    for word in words {
+        assert!(
+            status.error_message.contains(word),
+            "{word:?} in {:?}",
+            status.error_message
+        );
+    }
+    assert_eq!(status.provisioning.id, "", "nothing was enrolled");
+}
+
+/// A host that waits for its user is left alone: no write, no attempt.
+async fn assert_at_rest(site: &Site, name: &str) {
+    let before = site.host(name).await;
+    tokio::time::sleep(Duration::from_secs(5)).await; // nothing is to happen, which nothing announces
+    let after = site.host(name).await;
+    assert_eq!(version(&before), version(&after), "{:?}", status(&after));
+}
+
+async fn assert_well(site: &Site, name: &str) {
+    let host = site.expect_state(name, ProvisioningState::Available).await;
+    let status = status(&host);
+    assert_eq!(
+        (status.error_type, status.error_message.as_str(), status.error_count),
+        (None, "", 0)
+    );
+    assert_eq!(site.nodes().await.len(), 1);
+}
+
+async fn wrong_address(site: &Site, number: usize, address: &str, words: &[&str]) {
+    let right = site.server(number).bmc_address();
+    let name = site
+        .apply_host(number, |host| host["spec"]["bmc"]["address"] = json!(address))
+        .await;
+    let host = site.expect_waiting(&name, "InvalidBMCDetails", words).await;
+    assert_refused(&host, words);
+    println!("{address}: {}", status(&host).error_message);
+    site.expect_event(&name, "BMCCredentialError", words[0]).await;
+    assert_at_rest(site, &name).await;
+    site.patch(&name, json!({"spec": {"bmc": {"address": right}}})).await;
+    assert_well(site, &name).await;
+}
+
+#[test]
+fn an_unknown_bmc_type_waits_for_a_correction() {
+    run(async {
+        let site = Site::shared(namespace!().await, &IRONIC, 1).await;
+        let words = ["spec.bmc.address", "type \"ilo9\"", "redfish-virtualmedia"];
+        wrong_address(&site, 0, "ilo9://192.0.2.1", &words).await;
+    });
+}
+
+#[test]
+fn a_malformed_address_waits_for_a_correction() {
+    run(async {
+        let site = Site::shared(namespace!().await, &IRONIC, 1).await;
+        let words = ["spec.bmc.address", "port \"99999\""];
+        wrong_address(&site, 0, "redfish://192.0.2.1:99999/redfish/v1/Systems/1", &words).await;
+    });
+}
+
+#[test]
+fn a_missing_and_an_incomplete_secret_are_named_and_waited_for() {
+    run(async {
+        let site = Site::shared(namespace!().await, &IRONIC, 1).await;
+        let Credentials { username, password } = site.server(0).credentials.clone();
+        let secret = site.secret_name(0);
+        let full = format!("{}/{secret}", site.namespace.name);
+        let name = site.apply_bare(0, |_| {}).await;
+        let host = site
+            .expect_waiting(
+                &name,
+                "SecretMissing",
+                &[&full, "spec.bmc.credentialsName", "create it"],
+            )
+            .await;
+        assert_refused(&host, &[&full]);
+        site.expect_event(&name, "BMCCredentialError", &full).await;
+        assert_at_rest(&site, &name).await;
+
+        let start = Instant::now();
+        site.apply_secret(&secret, &[("password", &password)]).await;
+        let words = [full.as_str(), "key username is missing"];
+        let host = site.expect_waiting(&name, "InvalidBMCDetails", &words).await;
+        let noticed = start.elapsed();
+        // Mending one thing after another is no series of failures.
+        assert_eq!((status(&host).error_count, id(&host)), (1, String::new()));
+        assert_at_rest(&site, &name).await;
+
+        let start = Instant::now();
+        let keys = [("username", username.as_str()), ("password", &password)];
+        site.apply_secret(&secret, &keys).await;
+        let host = site
+            .expect(&name, "goes on", |host| waits(host, "InvalidBMCDetails").is_none())
+            .await;
+        let went_on = start.elapsed();
+        assert_ne!(id(&host), "", "it was enrolled: {:?}", status(&host));
+        println!("after the Secret's change: incomplete one named in {noticed:?}, right one used in {went_on:?}");
+        assert!(
+            noticed < AT_ONCE && went_on < AT_ONCE,
+            "the Secret's change wakes the host"
+        );
+        assert_well(&site, &name).await;
+    });
+}
+
+#[test]
+fn a_wrong_bmc_password_is_told_in_ironics_words_and_its_correction_ends_the_back_off() {
+    run(async {
+        // With upstream's unit of a minute the back-off is longer than the scenario.
+        let mut site = Site::shared(namespace!().await, &IRONIC, 1).await;
+        site.kill_operator();
+        site.config.args.push("--retry-base-seconds=600".to_owned());
+        site.config.args.retain(|arg| arg != "--retry-base-seconds=2");
+        site.start_operator().await;
+        let right = site.server(0).credentials.clone();
+        site.apply_credentials(0, &Credentials::new("admin", "letmein")).await;
+        let name = site.apply_bare(0, |_| {}).await;
+        let words = ["registration error", "failure 1 in a row", "tried again at", "401"];
+        let host = site.expect_waiting(&name, "BackOff", &words).await;
+        let seen = status(&host);
+        println!("{}", seen.error_message);
+        assert_eq!(
+            (seen.error_type, seen.error_count, seen.provisioning.state),
+            (Some(ErrorType::Registration), 1, ProvisioningState::Registering)
+        );
+        assert!(
+            seen.error_message.contains(&site.server(0).bmc_url()),
+            "{}",
+            seen.error_message
+        );
+        assert!(
+            !format!("{:?}", host.status).contains("letmein"),
+            "no password in the status"
+        );
+        assert_eq!(seen.good_credentials.credentials_version, "");
+        let ready = condition(&host, "Ready").unwrap();
+        assert_eq!(ready.reason, "Error");
+        site.expect_event(&name, "RegistrationError", "401").await;
+        assert_at_rest(&site, &name).await;
+
+        let start = Instant::now();
+        site.apply_credentials(0, &right).await;
+        site.expect(&name, "goes on", |host| waits(host, "BackOff").is_none())
+            .await;
+        let went_on = start.elapsed();
+        println!("after the Secret's correction: went on in {went_on:?}");
+        assert!(went_on < AT_ONCE);
+        assert_well(&site, &name).await;
+        let host = site.host(&name).await;
+        assert_eq!(status(&host).good_credentials, status(&host).tried_credentials);
+    });
+}
+
+#[test]
+fn a_password_that_changes_on_the_bmc_does_not_disturb_the_host() {
+    run(async {
+        let site = Site::shared(namespace!().await, &IRONIC, 1).await;
+        let name = site.apply_host(0, |_| {}).await;
+        assert_well(&site, &name).await;
+        // Ironic switches it on with the old password until then.
+        site.expect(&name, "is on and at rest", |host| {
+            status(host).powered_on && condition(host, "Waiting").is_some_and(|c| c.reason == "NotWaiting")
+        })
+        .await;
+        // The user changes it on the BMC first, then in the Secret.
+        let new = Credentials::new("admin", "changed");
+        site.bmc(
+            0,
+            metal3_lab::ironic::BmcFaults {
+                credentials: Some(new.clone()),
+                ..Default::default()
+            },
+        )
+        .await;
+        let before = site.machine(0).await;
+        let tried = status(&site.host(&name).await).tried_credentials;
+        site.apply_credentials(0, &new).await;
+        let host = site
+            .expect(&name, "has tried the new credentials", |host| {
+                status(host).good_credentials != tried && state(host) == ProvisioningState::Available
+            })
+            .await;
+        assert_eq!(status(&host).error_count, 0);
+        let after = site.machine(0).await;
+        assert_eq!(
+            (before.inspections(), before.counters.power),
+            (after.inspections(), after.counters.power)
+        );
+    });
+}
+
+#[test]
+fn an_operator_with_wrong_credentials_for_ironic_says_so() {
+    run(async {
+        let mut site = Site::shared(namespace!().await, &IRONIC, 1).await;
+        site.kill_operator();
+        site.config.ironic_password = Some("wrong".to_owned());
+        site.start_operator().await;
+        let name = site.apply_host(0, |_| {}).await;
+        let words = ["Ironic refuses the operator's credentials", "401"];
+        let host = site.expect_waiting(&name, "IronicUnauthorized", &words).await;
+        println!("{}", waits(&host, "IronicUnauthorized").unwrap());
+        assert_eq!(
+            (status(&host).error_type, status(&host).error_count),
+            (None, 0),
+            "not the host's fault"
+        );
+        assert_at_rest(&site, &name).await;
+        site.kill_operator();
+        site.config.ironic_password = None;
+        site.start_operator().await;
+        assert_well(&site, &name).await;
+    });
+}
