@@ -1,0 +1,91 @@
+//! `cargo xtask bench`: what the operator costs and how long it makes Ironic wait. It prints figures and judges none.
+
+mod fleet;
+mod host_life;
+mod own_time;
+mod process;
+mod report;
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, ensure};
+
+/// Arguments of `cargo xtask bench`.
+#[derive(clap::Args)]
+#[command(args_conflicts_with_subcommands = true)]
+pub struct Args {
+    #[command(subcommand)]
+    what: Option<What>,
+
+    /// How many hosts at once, one run for each number
+    #[arg(long, value_delimiter = ',', default_value = "1,10,30")]
+    hosts: Vec<u16>,
+
+    /// Seconds at rest with the hosts of the last run provisioned
+    #[arg(long, default_value_t = 300)]
+    rest: u64,
+
+    /// The operator's build profile
+    #[arg(long, default_value = "lab")]
+    profile: String,
+}
+
+/// Benchmarks beside that of the whole life of hosts on a real Ironic.
+#[derive(clap::Subcommand)]
+enum What {
+    /// Many hosts on a simulated Ironic, from nothing to available
+    Fleet(fleet::Args),
+    /// Bytes of memory that a watched object takes, by kind; takes seconds
+    Sizes,
+}
+
+/// Runs the benchmark.
+pub fn run(args: &Args) -> anyhow::Result<()> {
+    match &args.what {
+        Some(What::Fleet(args)) => fleet::run(args),
+        Some(What::Sizes) => sizes(),
+        None => host_lives(args),
+    }
+}
+
+fn host_lives(args: &Args) -> anyhow::Result<()> {
+    let binary = build(&args.profile)?;
+    rustls::crypto::ring::default_provider().install_default().ok();
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_all()
+        .build()?;
+    println!("operator: profile {}; {}", args.profile, process::machine());
+    for (index, hosts) in args.hosts.iter().enumerate() {
+        let rest = (index + 1 == args.hosts.len()).then_some(args.rest);
+        let figures = runtime.block_on(host_life::run(*hosts, rest, &binary))?;
+        report::print(&figures);
+    }
+    Ok(())
+}
+
+/// In a program of its own, because every allocation of it is counted.
+fn sizes() -> anyhow::Result<()> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let status = metal3_lab::cargo::command()
+        .args(["run", "--quiet", "--package", "metal3-runtime", "--example", "sizes"])
+        .current_dir(root)
+        .status()
+        .context("cannot start cargo")?;
+    ensure!(status.success(), "the sizes cannot be measured");
+    Ok(())
+}
+
+/// Builds the operator and tells where it is.
+pub fn build(profile: &str) -> anyhow::Result<PathBuf> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let status = metal3_lab::cargo::command()
+        .args(["build", "--package", "baremetal-operator", "--profile", profile])
+        .current_dir(&root)
+        .status()
+        .context("cannot start cargo")?;
+    ensure!(status.success(), "the operator cannot be built");
+    let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), PathBuf::from);
+    let folder = if profile == "dev" { "debug" } else { profile };
+    Ok(target.join(folder).join("baremetal-operator"))
+}

@@ -1,0 +1,247 @@
+//! `docs`: states, runbook, metrics and flags, from the tables that stand beside the code.
+
+use std::fmt::Write as _;
+use std::path::PathBuf;
+
+use baremetal_operator::args::Args;
+use baremetal_operator::host::budget::{self, BUDGETS};
+use baremetal_operator::host::plan::EventReason;
+use baremetal_operator::metrics;
+use baremetal_operator::reference::{ERRORS, EVENTS, MOVES, STATES, StateHelp, WAITS, event_help, wait_help};
+use clap::{Arg, CommandFactory as _};
+
+use super::Files;
+
+/// The generated pages.
+pub fn files() -> anyhow::Result<Files> {
+    Ok(Files::from([
+        (PathBuf::from("docs/states.md"), states()?),
+        (PathBuf::from("docs/runbook.md"), runbook()?),
+        (PathBuf::from("docs/metrics.md"), metrics()?),
+        (PathBuf::from("docs/flags.md"), flags()?),
+    ]))
+}
+
+fn header(title: &str, source: &str) -> String {
+    format!("<!-- Made by `cargo xtask generate` from {source}. -->\n\n# {title}\n\n")
+}
+
+/// How people write a state.
+fn name(state: &str) -> &str {
+    if state.is_empty() { "(none)" } else { state }
+}
+
+/// The identifier of a state in a chart.
+fn id(state: &str) -> String {
+    if state.is_empty() {
+        "new".to_owned()
+    } else {
+        state.replace(' ', "_")
+    }
+}
+
+fn chart(is_deletion: bool) -> Result<String, std::fmt::Error> {
+    let mut text = String::from("```mermaid\nstateDiagram-v2\n");
+    let moves = || MOVES.iter().filter(|m| m.is_deletion == is_deletion);
+    for StateHelp { state, .. } in STATES {
+        let state = state.as_str();
+        if moves().any(|m| m.from == state || m.to == state) {
+            writeln!(text, "  state \"{}\" as {}", name(state), id(state))?;
+        }
+    }
+    if is_deletion {
+        writeln!(text, "  deleting --> [*]: the finalizer is removed")?;
+    } else {
+        writeln!(text, "  [*] --> new")?;
+    }
+    for m in moves() {
+        writeln!(
+            text,
+            "  {} --> {}: {}",
+            id(m.from),
+            id(m.to),
+            m.when.replace([':', ';'], ",")
+        )?;
+    }
+    text.push_str("```\n");
+    Ok(text)
+}
+
+fn states() -> Result<String, std::fmt::Error> {
+    let mut text = header("The states of a host", "crates/baremetal-operator/src/reference");
+    text.push_str(
+        "`status.provisioning.state`, as `kubectl get bmh` shows it. What a host waits for in a state is its condition \
+         `Waiting`; the [runbook](runbook.md) has a section for each reason.\n\n## A life\n\n",
+    );
+    text.push_str(&chart(false)?);
+    text.push_str("\n## A deletion\n\n");
+    text.push_str(&chart(true)?);
+    text.push_str(
+        "\nA detached or paused host keeps its state. Deletion, detaching, pause and power are asked before the state.\n",
+    );
+    for row in STATES {
+        let state = row.state.as_str();
+        write!(text, "\n## {}\n\n{}\n\n", name(state), row.means)?;
+        writeln!(text, "| | |\n|---|---|")?;
+        writeln!(text, "| the user sees | {} |", row.sees)?;
+        let budget = BUDGETS.iter().find(|(known, ..)| *known == row.state);
+        let budget = budget.map_or_else(
+            || "none: a host may stay here".to_owned(),
+            |(_, _, budget)| {
+                format!(
+                    "{}; after that the condition `Overdue` is `True`",
+                    budget::words(*budget)
+                )
+            },
+        );
+        writeln!(text, "| budget | {budget} |")?;
+        writeln!(text, "| if it does not end | {} |", row.to_do)?;
+        for m in MOVES.iter().filter(|m| m.from == state) {
+            writeln!(text, "| → {} | {} |", m.to, m.when)?;
+        }
+    }
+    Ok(text)
+}
+
+fn runbook() -> Result<String, std::fmt::Error> {
+    let mut text = header("Runbook", "crates/baremetal-operator/src/reference");
+    text.push_str(
+        "`kubectl get bmh NAME -o jsonpath='{.status.conditions[?(@.type==\"Waiting\")]}'` says what a host waits for, since \
+         when, and for which object. `kubectl events --for bmh/NAME --types=Warning` lists what went wrong.\n\n\
+         ## What a host waits for\n\nThe reasons of the condition `Waiting`. Its transition time follows the reason, so that it \
+         tells since when the host waits for *this*. Every wait of more than five seconds is told.\n",
+    );
+    for reason in WAITS {
+        let help = wait_help(*reason);
+        write!(
+            text,
+            "\n### {}\n\nThe host waits for {}.\n\n",
+            reason.as_str(),
+            help.waits_for
+        )?;
+        writeln!(
+            text,
+            "- What to do: {}\n- Looked at again {}.",
+            help.to_do,
+            help.next.as_str()
+        )?;
+    }
+    text.push_str(
+        "\n### NotWaiting\n\nThe host has what its specification asks for, or it is for somebody else to act.\n\n\
+         ## Overdue\n\nThe condition `Overdue` is on hosts in a state that is only on the way to another: `False` with the time \
+         until which the state should be over, `True` after that.\n\n### BudgetExceeded\n\nThe host is in its state for longer \
+         than it should take. An event told so once, and `metal3_hosts_overdue` counts the host.\n\n\
+         - What to do: look at the reason of `Waiting` and at the section of the [state](states.md). A budget that does not \
+         fit the hardware is changed with `--state-budgets`.\n\n## Errors\n\n\
+         `status.errorType` with `errorMessage` and `errorCount`. The *n*-th failure in a row waits between 2^(n−1) and 2^n \
+         minutes (`--retry-base-seconds` sets the unit), at most some eight hours; the message of `Waiting` has the time.\n",
+    );
+    for help in ERRORS {
+        write!(
+            text,
+            "\n### {}\n\n{}\n\n- What to do: {}\n",
+            help.name, help.means, help.to_do
+        )?;
+    }
+    text.push_str(CONDITIONS);
+    text.push_str("\n## Events\n\n| reason | type | when |\n|---|---|---|\n");
+    for reason in EVENTS {
+        let kind = if EventReason::is_warning(*reason) {
+            "Warning"
+        } else {
+            "Normal"
+        };
+        writeln!(
+            text,
+            "| `{}` | {kind} | {} |",
+            reason.as_str(),
+            event_help(*reason).when
+        )?;
+    }
+    Ok(text)
+}
+
+const CONDITIONS: &str = "
+## Other conditions
+
+`Ready`, `AvailableForProvisioning`, `Provisioned`, `Progressing`, `Manageable` and `Healthy` have upstream's meaning.
+
+| condition | reason | meaning, and what to do |
+|---|---|---|
+| `Ready` | `Error` | see `status.errorType` |
+| `Ready` | `Servicing` | settings are applied to a host that runs |
+| `Ready`, `Progressing` | `Detached` | the annotation `baremetalhost.metal3.io/detached` keeps the host out of Ironic |
+| `Manageable` | `NotManaged` | `spec.bmc` is empty |
+| `Manageable` | `RegistrationFailed` | see [registration error](#registration-error) |
+| `Manageable` | `PowerFailure` | Ironic does not reach the BMC any more; it goes on by itself when the BMC is back |
+| `AnnotationsValid` | any | ours, there only while an annotation has a value that cannot be used: `False`, with the key and the mistake |
+| `Rebooted` | any | ours, there while a host with `spec.disablePowerOff` has reboot annotations: for which of them it was restarted |
+| `Healthy` | `Warning`, `CriticalError` | the BMC says that a part fails: look at its own log |
+| `Healthy` | `Unknown` | Ironic is too old to tell, or has not asked yet |
+";
+
+fn metrics() -> Result<String, std::fmt::Error> {
+    let mut text = header("Metrics", "crates/baremetal-operator/src/metrics");
+    text.push_str(
+        "Labels are bounded: states, reasons, operations, codes. The labels `namespace` and `host` are empty, and so absent for \
+         Prometheus, unless `--per-host-metrics` is set.\n\n",
+    );
+    let rows = metrics::rows();
+    for (title, is_upstreams) in [("Ours", false), ("By upstream's names", true)] {
+        write!(text, "## {title}\n\n| name | type | labels | |\n|---|---|---|---|\n")?;
+        for row in rows.iter().filter(|row| row.is_upstreams == is_upstreams) {
+            let labels: Vec<_> = row.labels.iter().map(|label| format!("`{label}`")).collect();
+            writeln!(
+                text,
+                "| `{}` | {} | {} | {} |",
+                row.name,
+                row.kind.as_str(),
+                labels.join(" "),
+                row.help
+            )?;
+        }
+        text.push('\n');
+    }
+    text.push_str(
+        "## Of every process\n\n| name | type | labels | |\n|---|---|---|---|\n\
+         | `metal3_reconcile_seconds` | histogram | `controller` `outcome` | Duration of passes by their outcome |\n\
+         | `metal3_leader` | gauge | | 1 while this replica leads |\n\
+         | `metal3_build_info` | info | `component` `version` | The program that is running |\n\
+         | `process_resident_memory_bytes`, `process_cpu_seconds_total`, `process_open_fds`, `process_start_time_seconds` | \
+         | | As Prometheus' client libraries have them |\n",
+    );
+    Ok(text)
+}
+
+fn flags() -> Result<String, std::fmt::Error> {
+    let mut text = header("Flags and variables of the baremetal-operator", "the flags themselves");
+    text.push_str(
+        "One dash or two; a flag wins over its variable. A variable that is set but empty counts as not set.\n\n\
+         | flag | variable | default | |\n|---|---|---|---|\n",
+    );
+    let command = Args::command();
+    for arg in command.get_arguments().filter(|arg| !arg.is_hide_set()) {
+        let Some(long) = arg.get_long().filter(|long| *long != "help" && *long != "version") else {
+            continue;
+        };
+        let env = arg
+            .get_env()
+            .map_or_else(String::new, |env| format!("`{}`", env.to_string_lossy()));
+        writeln!(text, "| `--{long}` | {env} | {} | {} |", default(arg), help(arg))?;
+    }
+    Ok(text)
+}
+
+fn default(arg: &Arg) -> String {
+    let values: Vec<_> = arg.get_default_values().iter().map(|v| v.to_string_lossy()).collect();
+    let text = values.join(",");
+    if text.is_empty() { text } else { format!("`{text}`") }
+}
+
+fn help(arg: &Arg) -> String {
+    let text = arg.get_long_help().or_else(|| arg.get_help());
+    text.map(ToString::to_string)
+        .unwrap_or_default()
+        .replace('\n', " ")
+        .replace('|', "\\|")
+}

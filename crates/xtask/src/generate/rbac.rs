@@ -1,0 +1,30 @@
+//! `config/rbac`: what the controllers are allowed to do.
+
+use std::path::PathBuf;
+
+use super::Files;
+
+/// Where the files are.
+pub const FOLDER: &str = "config/rbac";
+
+/// The manifests of each component's rights.
+pub fn files() -> anyhow::Result<Files> {
+    let components = [
+        (
+            "baremetal-operator",
+            "baremetal-operator",
+            baremetal_operator::rbac::objects(),
+        ),
+        ("ip-address-manager", "ipam", ip_address_manager::rbac::objects()),
+    ];
+    let mut files = Files::new();
+    for (name, folder, objects) in components {
+        let mut text = format!("# Made by `cargo xtask generate` from crates/{folder}/src/rbac.rs.\n");
+        for object in objects {
+            text.push_str("---\n");
+            text.push_str(&serde_saphyr::to_string(&object)?);
+        }
+        files.insert(PathBuf::from(FOLDER).join(format!("{name}.yaml")), text);
+    }
+    Ok(files)
+}

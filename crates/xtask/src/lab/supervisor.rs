@@ -1,0 +1,68 @@
+//! The process that owns a lab.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use metal3_lab::site::{Programs, Site, SiteConfig};
+
+use super::{Interrupt, folder};
+use crate::demo::Screen;
+
+/// How often it is looked whether everything still runs.
+const LOOK: Duration = Duration::from_millis(500);
+/// Between two starts of an operator that ends, as the kubelet's back-off has it at the beginning.
+const AGAIN: Duration = Duration::from_secs(5);
+
+/// Starts a lab and holds it until asked to end. An operator that ends is started again, as its Deployment would do it;
+/// without its cluster or its Ironic the lab makes no sense and ends.
+pub async fn run(name: &str, hosts: u16, operator: PathBuf) -> Result<()> {
+    // Out of the terminal's session: closing the terminal, or an interrupt typed at it, is no wish to end the lab.
+    rustix::process::setsid().ok(); // fails for the leader of a group, as which somebody may start this by hand
+    let mut interrupt = Interrupt::new()?;
+    let screen = Screen::new();
+    let programs = tokio::task::spawn_blocking(|| Programs::with_operator(operator)).await;
+    let config = SiteConfig {
+        folder: folder(name)?,
+        servers: hosts,
+        programs: programs.context("the search for programs was cut off")??,
+    };
+    let say = |text: &str| screen.say(text);
+    let Some(site) = interrupt.or(Box::pin(Site::start(config, &say))).await.transpose()? else {
+        return Ok(());
+    };
+    screen.say("the lab is up");
+    let mut site = site;
+    let outcome = interrupt.or(Box::pin(watch(&mut site, &screen))).await;
+    screen.say("the lab ends");
+    interrupt.or(Box::pin(site.stop())).await; // a second wish: at once
+    match outcome {
+        None => Ok(()),
+        Some(error) => {
+            screen.say(&format!("the lab ended because: {error:#}"));
+            Err(error)
+        }
+    }
+}
+
+/// Returns why the lab cannot go on.
+async fn watch(site: &mut Site, screen: &Screen) -> anyhow::Error {
+    loop {
+        tokio::time::sleep(LOOK).await;
+        if let Err(error) = site
+            .control_plane()
+            .ensure_alive()
+            .and_then(|()| site.ironic().ensure_alive())
+        {
+            return error;
+        }
+        if let Err(error) = site.operator().process().ensure_alive() {
+            screen.say(&format!("{error:#}"));
+            tokio::time::sleep(AGAIN).await;
+            match site.restart_operator().await {
+                Ok(()) => screen.say("the operator runs again"),
+                Err(error) => screen.say(&format!("the operator did not start again: {error:#}")),
+            }
+        }
+    }
+}

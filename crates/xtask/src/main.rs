@@ -1,0 +1,43 @@
+//! The one door for what is done to this repository: `cargo xtask --help`.
+
+mod bench;
+mod demo;
+mod generate;
+mod lab;
+mod test;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+#[derive(Parser)]
+#[command(about = "Generates, checks and runs what belongs to this repository")]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Measures what the operator costs, beside upstream's figures; takes minutes
+    Bench(bench::Args),
+    /// Takes servers from nothing to provisioned and back in a lab of its own; the first time it builds for minutes
+    Demo(demo::Args),
+    /// Writes the files that are made from Rust code: CRDs and examples
+    Generate(generate::Args),
+    /// Labs in the background: Kubernetes, Ironic with simulated servers, the operator
+    Lab(lab::Args),
+    /// Runs every test, cheapest first
+    Test(test::Args),
+}
+
+fn main() -> anyhow::Result<ExitCode> {
+    match Cli::parse().command {
+        Command::Bench(args) => bench::run(&args)?,
+        Command::Demo(args) => return Ok(demo::run(&args)),
+        Command::Generate(args) => generate::run(&args)?,
+        Command::Lab(args) => return Ok(lab::run(&args)),
+        Command::Test(args) => return test::run(&args),
+    }
+    Ok(ExitCode::SUCCESS)
+}
