@@ -44,10 +44,13 @@ pub fn run<S: Future<Output = ()>>(scenario: S) {
     println!("{name}: {:.1} s", start.elapsed().as_secs_f64());
 }
 
-/// The operator's program, built as it stands.
+/// The operator's program: the one that `BAREMETAL_OPERATOR_PROGRAM` names, else built as it stands.
 pub fn operator_binary() -> &'static Path {
     static BINARY: OnceLock<PathBuf> = OnceLock::new();
     BINARY.get_or_init(|| {
+        if let Some(program) = std::env::var_os("BAREMETAL_OPERATOR_PROGRAM") {
+            return program.into();
+        }
         let status = metal3_lab::cargo::command()
             .args(["build", "--quiet", "--package", "baremetal-operator"])
             .args(["--bin", "baremetal-operator"])

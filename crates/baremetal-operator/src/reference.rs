@@ -53,12 +53,13 @@ mod tests {
 
     #[test]
     fn every_error_type_has_the_section_of_its_name() {
+        // That none is missing is seen by the compiler: `error_help` matches the type without `_`.
         for help in ERRORS {
             let kind = ErrorType::from(help.name);
+            assert!(!matches!(kind, ErrorType::Other(_)), "{} is no error type", help.name);
             assert_eq!(kind.as_str(), help.name);
             assert_eq!(error_help(&kind).map(|h| h.name), Some(help.name));
         }
-        assert_eq!(ERRORS.len(), 8);
     }
 
     #[test]

@@ -2,11 +2,14 @@
 
 use std::fmt::Write as _;
 use std::path::Path;
-use std::process::{Command, ExitCode, Stdio};
+use std::process::{Command, ExitCode};
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
-use serde::Deserialize;
+
+use self::programs::{Programs, TestProgram};
+
+mod programs;
 
 /// Arguments of `cargo xtask test`.
 #[derive(clap::Args)]
@@ -71,134 +74,127 @@ const TIERS: &[(&str, &str, Tier)] = &[
     ("metal3-lab", "cluster_api", Tier::ApiServer),
 ];
 
-#[derive(Deserialize)]
-struct Metadata {
-    packages: Vec<Package>,
-}
-
-#[derive(Deserialize)]
-struct Package {
-    name: String,
-    targets: Vec<Target>,
-}
-
-#[derive(Deserialize)]
-struct Target {
-    name: String,
-    kind: Vec<String>,
-}
-
-struct Step {
-    title: String,
-    commands: Vec<Vec<String>>,
-}
-
 /// Runs the tests. Every tier runs, also after one has failed; the exit code tells whether all passed.
 pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    let mut summary = String::new();
-    let (mut passed, mut failed) = (0, Vec::new());
-    let mut failed_tiers = 0;
-    for step in steps(&root, args.quick)? {
-        println!("\n=== {} ===", step.title);
-        let start = Instant::now();
-        let mut is_ok = true;
-        for command in &step.commands {
-            if !succeeds(&root, command, args.explore)? {
-                is_ok = false;
-                failed.push(command.join(" "));
-            }
-        }
-        *(if is_ok { &mut passed } else { &mut failed_tiers }) += 1;
-        let word = if is_ok { "ok" } else { "FAILED" };
-        writeln!(summary, "  {word:6} {:>9}  {}", minutes(start.elapsed()), step.title)?;
-    }
-    println!("\n=== tiers ===\n{summary}{passed} passed, {failed_tiers} failed");
-    for command in &failed {
-        println!("FAILED: cargo {command}");
-    }
-    Ok(if failed.is_empty() {
-        ExitCode::SUCCESS
-    } else {
-        ExitCode::FAILURE
-    })
-}
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize()?;
+    let mut report = Report::default();
 
-fn steps(root: &Path, quick: bool) -> anyhow::Result<Vec<Step>> {
-    let words = |line: &str| line.split(' ').map(str::to_owned).collect::<Vec<_>>();
-    let mut steps = vec![Step {
-        title: "formatting and lints".to_owned(),
-        commands: vec![
-            words("fmt --all --check"),
-            words("clippy --quiet --workspace --all-targets --locked -- --deny warnings"),
-        ],
-    }];
-    let programs = test_programs(root)?;
+    report.step("formatting and lints", || {
+        let mut failed = Vec::new();
+        for line in [
+            "fmt --all --check",
+            "clippy --quiet --workspace --all-targets --locked -- --deny warnings",
+        ] {
+            failed.extend(cargo_fails(&root, line)?);
+        }
+        Ok(failed)
+    })?;
+
+    println!("\n=== building the tests ===");
+    let programs = Programs::build(&root)?;
     for tier in [Tier::Unit, Tier::ApiServer, Tier::Ironic] {
-        let mut commands = Vec::new();
-        if tier == Tier::Unit {
-            commands.push(words("test --workspace --lib --bins --locked"));
-            commands.push(words("test --workspace --doc --locked"));
+        if args.quick && tier != Tier::Unit {
+            continue;
         }
-        for (package, program) in programs
-            .iter()
-            .filter(|(package, program)| tier_of(package, program) == tier)
-        {
-            commands.push(words(&format!("test --locked --package {package} --test {program}")));
+        report.step(tier.title(), || {
+            let mut failed = Vec::new();
+            if tier == Tier::Unit {
+                failed.extend(cargo_fails(&root, "test --quiet --workspace --doc --locked")?);
+            }
+            for program in programs.tests.iter().filter(|p| tier_of(p) == tier) {
+                if !passes(program, &programs, args.explore)? {
+                    failed.push(program.command_of_a_person());
+                }
+            }
+            Ok(failed)
+        })?;
+    }
+    Ok(report.finish())
+}
+
+/// What ran, how long, and what failed of it.
+#[derive(Default)]
+struct Report {
+    tiers: String,
+    passed: usize,
+    failed_tiers: usize,
+    failed: Vec<String>,
+}
+
+impl Report {
+    /// Runs a step, which tells the commands that failed in it.
+    fn step(&mut self, title: &str, run: impl FnOnce() -> anyhow::Result<Vec<String>>) -> anyhow::Result<()> {
+        println!("\n=== {title} ===");
+        let start = Instant::now();
+        let failed = run()?;
+        let word = if failed.is_empty() { "ok" } else { "FAILED" };
+        *(if failed.is_empty() {
+            &mut self.passed
+        } else {
+            &mut self.failed_tiers
+        }) += 1;
+        writeln!(self.tiers, "  {word:6} {:>9}  {title}", minutes(start.elapsed()))?;
+        self.failed.extend(failed);
+        Ok(())
+    }
+
+    fn finish(self) -> ExitCode {
+        println!(
+            "\n=== tiers ===\n{}{} passed, {} failed",
+            self.tiers, self.passed, self.failed_tiers
+        );
+        for command in &self.failed {
+            println!("FAILED: {command}");
         }
-        if !commands.is_empty() && (tier == Tier::Unit || !quick) {
-            steps.push(Step {
-                title: tier.title().to_owned(),
-                commands,
-            });
+        if self.failed.is_empty() {
+            ExitCode::SUCCESS
+        } else {
+            ExitCode::FAILURE
         }
     }
-    Ok(steps)
 }
 
-/// Every test program of the workspace, by package and name.
-fn test_programs(root: &Path) -> anyhow::Result<Vec<(String, String)>> {
-    let output = cargo(root)
-        .args(["metadata", "--format-version=1", "--no-deps", "--locked"])
-        .stdout(Stdio::piped())
-        .output()
-        .context("cannot start cargo")?;
-    let metadata: Metadata = serde_json::from_slice(&output.stdout).context("cargo metadata gave no JSON")?;
-    let mut programs: Vec<_> = metadata
-        .packages
-        .into_iter()
-        .flat_map(|package| {
-            let tests = package
-                .targets
-                .into_iter()
-                .filter(|t| t.kind.iter().any(|k| k == "test"));
-            tests.map(|t| (package.name.clone(), t.name)).collect::<Vec<_>>()
-        })
-        .collect();
-    programs.sort();
-    Ok(programs)
-}
-
-fn tier_of(package: &str, program: &str) -> Tier {
+/// The tests beside the code are of the first tier, and so is a program that the table names for it.
+fn tier_of(program: &TestProgram) -> Tier {
+    if program.is_beside_code {
+        return Tier::Unit;
+    }
     let row = TIERS
         .iter()
-        .find(|(p, t, _)| *p == package && (*t == program || *t == "*"));
+        .find(|(p, t, _)| *p == program.package && (*t == program.name || *t == "*"));
     row.map_or(Tier::Ironic, |(_, _, tier)| *tier)
 }
 
-fn succeeds(root: &Path, words: &[String], explore: bool) -> anyhow::Result<bool> {
-    println!("$ cargo {}", words.join(" "));
-    let mut command = cargo(root);
+/// Runs cargo; gives the command back when it fails.
+fn cargo_fails(root: &Path, line: &str) -> anyhow::Result<Option<String>> {
+    println!("$ cargo {line}");
+    let mut command = metal3_lab::cargo::command();
+    let status = command.current_dir(root).args(line.split(' ')).status();
+    let is_ok = status.context("cannot start cargo")?.success();
+    Ok((!is_ok).then(|| format!("cargo {line}")))
+}
+
+/// Runs a test program the way `cargo test` does.
+fn passes(program: &TestProgram, all: &Programs, explore: bool) -> anyhow::Result<bool> {
+    println!("\n$ {}", program.command_of_a_person());
+    let start = Instant::now();
+    let mut command = Command::new(&program.executable);
+    for name in metal3_lab::cargo::variables_of_this_package() {
+        command.env_remove(name);
+    }
+    command
+        .current_dir(&program.folder)
+        .env("CARGO_MANIFEST_DIR", &program.folder)
+        .env("CARGO_PKG_NAME", &program.package)
+        .env("BAREMETAL_OPERATOR_PROGRAM", &all.operator);
     if !explore {
         command.env(SEED.0, SEED.1);
     }
-    Ok(command.args(words).status().context("cannot start cargo")?.success())
-}
-
-fn cargo(root: &Path) -> Command {
-    let mut command = metal3_lab::cargo::command();
-    command.current_dir(root);
-    command
+    let status = command
+        .status()
+        .with_context(|| format!("cannot start {}", program.executable.display()))?;
+    println!("{}: {}", program.name, minutes(start.elapsed()));
+    Ok(status.success())
 }
 
 fn minutes(time: Duration) -> String {
@@ -211,8 +207,18 @@ mod tests {
 
     #[test]
     fn an_unknown_program_is_run_in_the_last_tier() {
-        assert_eq!(tier_of("metal3-ironic", "wire"), Tier::Unit);
-        assert_eq!(tier_of("metal3-ironic", "brand_new"), Tier::Ironic);
+        let program = |package: &str, name: &str, is_beside_code| TestProgram {
+            package: package.to_owned(),
+            name: name.to_owned(),
+            is_beside_code,
+            ..TestProgram::default()
+        };
+        assert_eq!(tier_of(&program("metal3-ironic", "wire", false)), Tier::Unit);
+        assert_eq!(tier_of(&program("metal3-ironic", "brand_new", false)), Tier::Ironic);
+        assert_eq!(
+            tier_of(&program("metal3-brand-new", "metal3_brand_new", true)),
+            Tier::Unit
+        );
         assert_eq!(minutes(Duration::from_secs(61)), "1m01s");
     }
 }
