@@ -145,6 +145,7 @@ fn waits_are_counted_by_upstreams_names_when_they_begin() {
         "InvalidBMCDetails",
         "IronicUnreachable",
         "ConfigDriveIncomplete",
+        "RamdiskBuilding",
     ] {
         let after = status("registering", reason, json!({}));
         site.metrics.status(&key(), Some(&before), &after);
@@ -154,6 +155,7 @@ fn waits_are_counted_by_upstreams_names_when_they_begin() {
         "metal3_credentials_missing_total 1",
         "metal3_credentials_invalid_total 1",
         "metal3_provisioner_not_ready_total 1",
+        "metal3_waiting_for_preprov_image_total 1",
         "metal3_host_config_data_error_total{host_data_type=\"networkData\"} 1",
     ] {
         site.has(line);

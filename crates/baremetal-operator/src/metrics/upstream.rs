@@ -343,7 +343,7 @@ impl Upstream {
                 &self.delayed_provisioning
             };
             family.get_or_create(&self.host(key)).inc();
-        } else if waiting.reason.contains("PreprovisioningImage") {
+        } else if is(WaitReason::RamdiskBuilding) {
             self.waiting_for_image.inc();
         }
     }
