@@ -241,7 +241,8 @@ impl<'a> Draft<'a> {
         Step::Wait(self.back_off_wait(after))
     }
 
-    /// Records something that only the user can mend: no retry, no growing count.
+    /// Records something that only the user can mend: no retry. It counts as one error more, because `errorCount` says how
+    /// many a host has met since the last success; looking at it again counts nothing.
     pub fn refuse(
         &mut self,
         kind: ErrorType,
@@ -252,8 +253,6 @@ impl<'a> Draft<'a> {
         let message = for_people(&message.into());
         if self.status.error_type.as_ref() != Some(&kind) || self.status.error_message != message {
             record(&mut self.status, kind, &message);
-            // Mending one thing after another is no series of failures: the first real attempt has no long back-off.
-            self.status.error_count = 1;
             self.note(event, message.clone());
         }
         Step::Wait(Wait::for_change(reason, message))

@@ -555,6 +555,8 @@ table! {
 
     available_is_inspected_again => World::at("available", "manageable").with_status(&json!({"hardware": hardware("h")})).annotated(INSPECT, "");
     available_after_use_is_managed_first => World::at("available", "available").with_status(&json!({"hardware": hardware("h")})).annotated(INSPECT, "");
+    match_profile_to_be_inspected_and_rebooted_by_force_is_inspected_once =>
+        World::at("match profile", "manageable").annotated(INSPECT, "").annotated(REBOOT, r#"{"mode":"hard","force":true}"#);
     available_contradiction_is_told => World::at("available", "manageable").with_spec(&json!({"inspectionMode": "disabled"})).annotated(INSPECT, "");
     provisioned_is_not_inspected => provisioned().annotated(INSPECT, "");
     inspecting_again_does_not_take_the_old_inventory =>
@@ -784,6 +786,25 @@ fn a_back_off_is_not_prolonged_by_looks() {
         show::full(&world.decide())
     );
     assert_eq!(world.node.unwrap().uuid, NODE);
+}
+
+/// `errorCount` says how many errors a host has met since its last success: each refusal is one, a further look at it none.
+#[test]
+fn a_refusal_is_counted_once_however_often_it_is_looked_at() {
+    let world = World::at("available", "manageable").failed("registration error", 2, JUST_NOW);
+    let mut world = with_secret(world, SecretView::Missing, "7").edited();
+    let count = |world: &World| world.host.status.as_ref().unwrap().error_count;
+    world = world.then();
+    assert_eq!(count(&world), 3);
+    for _ in 0..3 {
+        world.now += jiff::SignedDuration::from_mins(40);
+        world = world.then();
+        assert_eq!(count(&world), 3);
+    }
+    world = with_secret(world, SecretView::Invalid("key password is empty".into()), "8").then();
+    assert_eq!(count(&world), 4, "another error");
+    world = with_secret(world, SecretView::Found(secret("9", 1)), "9").then();
+    assert_eq!(count(&world), 0, "a success");
 }
 
 /// A host at rest asks for nothing, whether Ironic is there or not.

@@ -133,7 +133,9 @@ fn runbook() -> Result<String, std::fmt::Error> {
          than it should take. An event told so once, and `metal3_hosts_overdue` counts the host.\n\n\
          - What to do: look at the reason of `Waiting` and at the section of the [state](states.md). A budget that does not \
          fit the hardware is changed with `--state-budgets`.\n\n## Errors\n\n\
-         `status.errorType` with `errorMessage` and `errorCount`. The *n*-th failure in a row waits between 2^(n−1) and 2^n \
+         `status.errorType` with `errorMessage` and `errorCount`: how many errors the host has met since its last success. Each \
+         failed attempt is one, and each thing that the specification or a Secret is refused for; that is not tried again until \
+         it is changed, and not counted again. The *n*-th failure in a row waits between 2^(n−1) and 2^n \
          minutes (`--retry-base-seconds` sets the unit), at most some eight hours; the message of `Waiting` has the time.\n",
     );
     for help in ERRORS {
