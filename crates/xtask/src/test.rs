@@ -17,14 +17,18 @@ pub struct Args {
     /// Only what needs no servers: formatting, lints, unit and property tests
     #[arg(long)]
     quick: bool,
-    /// Let the property tests try other cases in every run, instead of the same ones
-    #[arg(long)]
-    explore: bool,
+    /// Let the property tests try other cases in every run, instead of the same ones; with a number, those of the
+    /// baremetal-operator's decision try so many times as many
+    #[arg(long, value_name = "TIMES", num_args = 0..=1, require_equals = true, default_missing_value = "1")]
+    explore: Option<u32>,
 }
 
 /// Where the property tests start, so that a change is blamed for what it broke, and not for a rare case that an earlier
 /// one left to be found. Those are looked for with `--explore`.
 const SEED: (&str, &str) = ("PROPTEST_RNG_SEED", "3");
+
+/// How many times the usual number of cases is tried.
+const EXPLORE_TIMES: &str = "EXPLORE_TIMES";
 
 /// What a test needs to run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -175,7 +179,7 @@ fn cargo_fails(root: &Path, line: &str) -> anyhow::Result<Option<String>> {
 }
 
 /// Runs a test program the way `cargo test` does.
-fn passes(program: &TestProgram, all: &Programs, explore: bool) -> anyhow::Result<bool> {
+fn passes(program: &TestProgram, all: &Programs, explore: Option<u32>) -> anyhow::Result<bool> {
     println!("\n$ {}", program.command_of_a_person());
     let start = Instant::now();
     let mut command = Command::new(&program.executable);
@@ -187,9 +191,10 @@ fn passes(program: &TestProgram, all: &Programs, explore: bool) -> anyhow::Resul
         .env("CARGO_MANIFEST_DIR", &program.folder)
         .env("CARGO_PKG_NAME", &program.package)
         .env("BAREMETAL_OPERATOR_PROGRAM", &all.operator);
-    if !explore {
-        command.env(SEED.0, SEED.1);
-    }
+    match explore {
+        Some(times) => command.env(EXPLORE_TIMES, times.to_string()),
+        None => command.env(SEED.0, SEED.1),
+    };
     let status = command
         .status()
         .with_context(|| format!("cannot start {}", program.executable.display()))?;

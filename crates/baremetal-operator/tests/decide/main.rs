@@ -12,3 +12,14 @@ mod show;
 mod survive;
 mod table;
 mod world;
+
+use proptest::prelude::ProptestConfig;
+
+/// So many cases, or as many times more as `cargo xtask test --explore=TIMES` asks for.
+fn cases(usual: u32) -> ProptestConfig {
+    let times = std::env::var("EXPLORE_TIMES").map_or(1, |times| times.parse().unwrap());
+    ProptestConfig {
+        cases: usual * times,
+        ..ProptestConfig::default()
+    }
+}

@@ -91,7 +91,7 @@ fn stored(world: &World, outcome: &Outcome) -> World {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 6000, ..ProptestConfig::default() })]
+    #![proptest_config(crate::cases(6000))]
 
     /// It ends (`World::decide` refuses to answer twice), and what it plans is allowed, legal and storable.
     #[test]

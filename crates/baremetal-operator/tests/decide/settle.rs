@@ -822,7 +822,7 @@ fn faults() -> impl Strategy<Value = Vec<(Fault, u32)>> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 400, ..ProptestConfig::default() })]
+    #![proptest_config(crate::cases(400))]
 
     /// Any life with delays, locks, faults and one death.
     #[test]
