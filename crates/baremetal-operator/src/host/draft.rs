@@ -51,6 +51,8 @@ pub(super) struct Draft<'a> {
     pub notes: Vec<Note>,
     /// The node carries everything that the present specification says of it.
     pub is_configured: bool,
+    /// The image that was built for the host can be used.
+    pub has_ramdisk: bool,
     /// Under which error type a refusal of this plan's Ironic call is recorded, where the state does not say it.
     pub refusal: Option<ErrorType>,
     /// As it was before the present state had its say.
@@ -76,6 +78,7 @@ impl<'a> Draft<'a> {
             effects: Vec::new(),
             notes: Vec::new(),
             is_configured: false,
+            has_ramdisk: false,
             refusal: None,
             mark: None,
         }

@@ -29,7 +29,6 @@ pub(crate) mod text;
 use std::sync::Arc;
 use std::time::Duration;
 
-use kube::ResourceExt;
 use kube::runtime::controller::Action;
 use metal3_api::metal3::{BareMetalHost, BareMetalHostStatus};
 use metal3_runtime::backoff::{Backoff, random_seed};
@@ -37,11 +36,11 @@ use metal3_runtime::error::{Class, Classified, chain};
 
 pub use self::conditions::WAITING;
 use self::context::Context;
-pub use self::decide::{decide, is_exempt, takes_slot};
+pub use self::decide::{decide, is_exempt, ramdisk_surroundings, takes_slot};
 use self::error::ApplyError;
 pub use self::error::ReconcileError;
 pub use self::observe::key_of;
-use self::observed::{Lookup, NetworkDataView, Observed};
+use self::observed::{NetworkDataView, Observed};
 use self::plan::{Decision, Effect, Next, Note, Plan, Wait, WaitReason, Wake};
 use crate::fleet::HostKey;
 
@@ -108,8 +107,8 @@ async fn passes(ctx: &Context, key: &HostKey, mut seen: Observed) -> Result<Acti
             if let NetworkDataView::Found { version, .. } = &seen.network_data {
                 seen.memory.network_data = Some(version.clone());
             }
-            if let Lookup::Found(image) = &seen.ramdisk {
-                seen.memory.ramdisk = image.resource_version();
+            if plan.has_ramdisk {
+                seen.memory.ramdisk = Some(ramdisk_surroundings(&seen.host, seen.network_data.version()));
             }
         }
         ctx.memory.set(key, seen.memory.clone());

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::Secret;
+use kube::api::ObjectMeta;
 use kube::runtime::reflector::ObjectRef;
 use kube::{Api, ResourceExt};
 use metal3_api::metal3::names::{finalizer, label, secret_key};
@@ -100,10 +101,14 @@ fn network_data_at_hand(ctx: &Context, host: &BareMetalHost) -> NetworkDataView 
         name: host.spec.preprovisioning_network_data_name.clone(),
     };
     match ctx.secrets.get(&key) {
-        Known::Unknown => NetworkDataView::NotLooked { version: None },
+        Known::Unknown => NetworkDataView::NotLooked {
+            version: None,
+            claimed: false,
+        },
         Known::Absent => NetworkDataView::Missing,
         Known::Present(metadata) => NetworkDataView::NotLooked {
             version: metadata.resource_version.clone(),
+            claimed: is_claimed(&metadata),
         },
     }
 }
@@ -191,13 +196,12 @@ pub fn read_credentials(secret: Secret, host: &BareMetalHost) -> SecretView {
         .iter()
         .flatten()
         .any(|o| Some(&o.uid) == host.metadata.uid.as_ref());
-    let has_finalizer = metadata.finalizers.iter().flatten().any(|f| f == finalizer::SECRET);
     SecretView::Found(SecretFound {
         digest: digest(&username, &password),
         username,
         password,
         version: metadata.resource_version.clone().unwrap_or_default(),
-        claimed: has_label(&secret) && has_owner && has_finalizer,
+        claimed: is_claimed(metadata) && has_owner,
         object: Some(Arc::new(secret)),
     })
 }
@@ -336,23 +340,22 @@ pub fn read_network_data(secret: Secret) -> NetworkDataView {
         Ok(text) => config_drive::mapping("spec.preprovisioningNetworkDataName", text),
     };
     let metadata = &secret.metadata;
-    let has_finalizer = metadata.finalizers.iter().flatten().any(|f| f == finalizer::SECRET);
     match description {
         Err(why) => NetworkDataView::Unusable(why),
         Ok(description) => NetworkDataView::Found {
             description: Arc::new(description.into()),
             version: metadata.resource_version.clone().unwrap_or_default(),
-            claimed: has_label(&secret) && has_finalizer,
+            claimed: is_claimed(metadata),
             object: Some(Arc::new(secret)),
         },
     }
 }
 
-fn has_label(secret: &Secret) -> bool {
-    let labels = secret.metadata.labels.as_ref();
-    labels
-        .and_then(|l| l.get(label::ENVIRONMENT))
-        .is_some_and(|v| v == label::ENVIRONMENT_BAREMETAL)
+/// Label and finalizer are there.
+fn is_claimed(secret: &ObjectMeta) -> bool {
+    let label = secret.labels.as_ref().and_then(|l| l.get(label::ENVIRONMENT));
+    let has_finalizer = secret.finalizers.iter().flatten().any(|f| f == finalizer::SECRET);
+    has_finalizer && label.is_some_and(|v| v == label::ENVIRONMENT_BAREMETAL)
 }
 
 /// Only what speaks of the BMC is an answer; trouble with Ironic itself is told as such.

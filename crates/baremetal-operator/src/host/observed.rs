@@ -181,10 +181,12 @@ impl fmt::Debug for SecretFound {
 /// The network data of the ramdisk (`spec.preprovisioningNetworkDataName`) as far as it is known.
 #[derive(Clone, PartialEq)]
 pub enum NetworkDataView {
-    /// Not read in this pass. The version is the one that the metadata watch last saw, if it has.
+    /// Not read in this pass. What is known is what the metadata watch last saw, if it has.
     NotLooked {
         /// `metadata.resourceVersion`.
         version: Option<String>,
+        /// Whether label and finalizer are in place.
+        claimed: bool,
     },
     /// There is no such Secret.
     Missing,
@@ -207,7 +209,7 @@ impl NetworkDataView {
     /// The version of the Secret, if one is known.
     pub fn version(&self) -> Option<&str> {
         match self {
-            Self::NotLooked { version } => version.as_deref(),
+            Self::NotLooked { version, .. } => version.as_deref(),
             Self::Found { version, .. } => Some(version),
             Self::Missing | Self::Unusable(_) => None,
         }
@@ -218,7 +220,11 @@ impl fmt::Debug for NetworkDataView {
     /// Without the data: the Secret may hold more than addresses.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::NotLooked { version } => f.debug_struct("NotLooked").field("version", version).finish(),
+            Self::NotLooked { version, claimed } => f
+                .debug_struct("NotLooked")
+                .field("version", version)
+                .field("claimed", claimed)
+                .finish(),
             Self::Missing => f.write_str("Missing"),
             Self::Unusable(why) => f.debug_tuple("Unusable").field(why).finish(),
             Self::Found { version, claimed, .. } => f
@@ -297,7 +303,7 @@ pub struct Memory {
     pub is_untried: bool,
     /// The digest of the registry credentials that Ironic was given last.
     pub sent_pull_secret: Option<u64>,
-    /// The version of the PreprovisioningImage that the node is known to agree with.
+    /// The surroundings ([`super::ramdisk_surroundings`]) for which the ramdisk was built that the node is known to have.
     pub ramdisk: Option<String>,
     /// The version of the ramdisk's network data that the node is known to carry.
     pub network_data: Option<String>,

@@ -63,6 +63,8 @@ pub struct Plan {
     pub next: Next,
     /// The node agrees with everything that was seen of the specification and its Secrets.
     pub is_configured: bool,
+    /// The image that was built for the host is the one that the node is given.
+    pub has_ramdisk: bool,
     /// The error type under which a refusal of this pass's Ironic call is recorded.
     pub refusal: ErrorType,
 }

@@ -2,6 +2,7 @@
 
 use baremetal_operator::fleet::{Place, Slot};
 use baremetal_operator::host::observed::{MacOwner, NetworkDataView, PowerRequest, SecretView};
+use baremetal_operator::host::ramdisk_surroundings;
 use metal3_api::metal3::HardwareDetails;
 use proptest::prelude::*;
 use proptest::sample::select;
@@ -392,13 +393,17 @@ pub fn world() -> impl Strategy<Value = World> {
                         json!({"status": {"conditions": null}})
                     })
                 });
-                world.memory.ramdisk = mac_taken.then(|| "5".to_owned());
                 world.network_data = match (has_drive, mac_taken) {
                     (true, true) => network_data("3", is_valid),
                     (true, false) => NetworkDataView::Missing,
                     (false, true) => NetworkDataView::Unusable("its network data is no mapping".into()),
-                    (false, false) => NetworkDataView::NotLooked { version: None },
+                    (false, false) => NetworkDataView::NotLooked {
+                        version: None,
+                        claimed: false,
+                    },
                 };
+                world.memory.ramdisk =
+                    mac_taken.then(|| ramdisk_surroundings(&world.host, world.network_data.version()));
                 world.memory.network_data = is_valid.then(|| "3".to_owned());
                 world.bmc_refuses = (!is_valid && !remembers).then(|| "401 Unauthorized".into());
                 if is_queued {

@@ -3,6 +3,7 @@
 
 use baremetal_operator::fleet::{Place, Slot};
 use baremetal_operator::host::observed::{MacOwner, Memory, NetworkDataView, PowerRequest, SecretView};
+use baremetal_operator::host::ramdisk_surroundings;
 use metal3_api::metal3::HardwareDetails;
 use serde_json::json;
 
@@ -610,7 +611,18 @@ table! {
     inspecting_ramdisk_with_other_labels_is_asked_for_again => built(World::at("inspecting", "manageable"), Some(json!({}))).with_host(&json!({"metadata": {"labels": {"rack": "b"}}}));
     inspecting_fast_needs_no_ramdisk => built(World::at("inspecting", "manageable").with_spec(&json!({"inspectionMode": "fast"})), None);
     available_ramdisk_being_built_does_not_matter => built(World::at("available", "manageable"), Some(json!({"metadata": {"generation": 3}})));
-    available_ramdisk_known_costs_nothing => { let mut w = built(World::at("available", "manageable"), Some(json!({}))); w.memory.ramdisk = Some("5".into()); w };
+    available_ramdisk_known_costs_nothing => { let mut w = built(World::at("available", "manageable"), Some(json!({}))); w.memory.ramdisk = Some(ramdisk_surroundings(&w.host, None)); w };
+    // Upstream does not watch labels: the image keeps the old ones until something else moves the host.
+    available_ramdisk_known_for_other_labels_is_asked_for_again => { let mut w = built(World::at("available", "manageable"), Some(json!({})));
+        w.memory.ramdisk = Some(ramdisk_surroundings(&w.host, None)); w.with_host(&json!({"metadata": {"labels": {"rack": "b"}}})) };
+    inspecting_ramdisk_known_for_other_network_data_waits => { let mut w = with_network(built(World::at("inspecting", "manageable"),
+        Some(json!({"spec": {"networkDataName": "net"}, "status": {"networkData": {"name": "net", "version": "3"}}}))), network_data("4", true));
+        w.memory.ramdisk = Some(ramdisk_surroundings(&w.host, Some("3"))); w };
+    inspecting_ramdisk_without_network_data_is_told => with_network(built(World::at("inspecting", "manageable"),
+        Some(json!({"spec": {"networkDataName": "net"}, "status": {"networkData": {"name": "net", "version": "3"}}}))), NetworkDataView::Missing);
+    inspecting_network_data_of_the_builder_is_claimed => with_network(built(World::at("inspecting", "manageable"), None), network_data("3", false));
+    provisioned_network_data_is_claimed => with_network(provisioned(), network_data("3", false));
+    deleting_network_data_is_not_claimed => with_network(World::at("deleting", "manageable").deleting(), network_data("3", false));
     provisioned_needs_no_ramdisk => built(provisioned(), None);
     deprovisioning_uncleaned_needs_no_ramdisk => built(World::at("deprovisioning", "active").with_spec(&json!({"automatedCleaningMode": "disabled"})), None);
     deleting_ramdisk_is_released => { let mut w = built(World::at("deleting", "active").deleting(), None); w.node = None; w };

@@ -282,7 +282,10 @@ impl World {
             inventory: None,
             hardware_data: None,
             ramdisk: None,
-            network_data: NetworkDataView::NotLooked { version: None },
+            network_data: NetworkDataView::NotLooked {
+                version: None,
+                claimed: false,
+            },
             bmc_refuses: None,
             config_drive: Ok(json!({"meta_data": {"name": "h"}})),
             firmware: Objects::default(),
@@ -442,8 +445,9 @@ impl World {
             bmc_access: Lookup::NotLooked,
             ramdisk: Lookup::NotLooked,
             network_data: match &self.network_data {
-                NetworkDataView::Found { version, .. } => NetworkDataView::NotLooked {
+                NetworkDataView::Found { version, claimed, .. } => NetworkDataView::NotLooked {
                     version: Some(version.clone()),
+                    claimed: *claimed,
                 },
                 other => other.clone(),
             },

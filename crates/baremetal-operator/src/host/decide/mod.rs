@@ -29,6 +29,7 @@ mod service;
 pub use self::limits::{is_exempt, takes_slot};
 pub(super) use self::outage::outage;
 pub(super) use self::ramdisk::Ramdisk;
+pub use self::ramdisk::surroundings as ramdisk_surroundings;
 pub(super) use self::restore::is_pending as awaits_status;
 
 use jiff::Timestamp;
@@ -181,6 +182,7 @@ fn untouched(seen: &Observed) -> Plan {
         notes: Vec::new(),
         next: Next::Settled,
         is_configured: false,
+        has_ramdisk: false,
         refusal: ErrorType::Registration,
     }
 }
@@ -254,6 +256,7 @@ fn act(mut draft: Draft<'_>, mut next: Next) -> Decision {
     write_detach_error(&mut draft.status);
     Decision::Act(Box::new(Plan {
         is_configured: draft.is_configured,
+        has_ramdisk: draft.has_ramdisk,
         status: draft.status,
         effects: draft.effects,
         notes: draft.notes,

@@ -28,25 +28,41 @@ pub(super) fn is_settled(draft: &Draft<'_>) -> bool {
     version.is_some() && version == draft.seen.memory.network_data.as_deref()
 }
 
+/// The Secret carries our marks, so that it stays for as long as the host may need it: whoever uses it, Ironic or a builder
+/// of ramdisks. `Continue` when it does, or when there is nothing to mark.
+pub(super) fn claim(draft: &mut Draft<'_>) -> Step {
+    if draft.spec().preprovisioning_network_data_name.is_empty() || draft.is_deleting() {
+        return Step::Continue;
+    }
+    match &draft.seen.network_data {
+        NetworkDataView::NotLooked {
+            version: Some(_),
+            claimed: false,
+        } => Step::Look(Need::NetworkData),
+        NetworkDataView::Found { claimed: false, .. } => {
+            draft.effects.push(Effect::ClaimNetworkData);
+            Step::Again
+        }
+        NetworkDataView::NotLooked { .. }
+        | NetworkDataView::Missing
+        | NetworkDataView::Unusable(_)
+        | NetworkDataView::Found { .. } => Step::Continue,
+    }
+}
+
 /// What must be changed of the node.
 pub(super) fn configure(draft: &mut Draft<'_>, detail: &NodeDetail) -> Result<Option<PatchOp>, Step> {
     let name = draft.spec().preprovisioning_network_data_name.as_str();
     if is_out_of_use(draft) || is_settled(draft) && !name.is_empty() {
         return Ok(None);
     }
-    let namespace = draft.seen.host.metadata.namespace.as_deref().unwrap_or_default();
-    let about = format!("Secret {namespace}/{name}, named by spec.preprovisioningNetworkDataName,");
     let wanted = match &draft.seen.network_data {
         _ if name.is_empty() => Value::Object(serde_json::Map::new()),
         NetworkDataView::NotLooked { .. } => return Err(Step::Look(Need::NetworkData)),
-        NetworkDataView::Missing => return Err(refuse(draft, format!("{about} does not exist: create it to go on"))),
+        NetworkDataView::Missing => return Err(missing(draft)),
         NetworkDataView::Unusable(why) => {
-            let message = format!("{about} cannot be used: {why}");
+            let message = format!("{} cannot be used: {why}", about(draft));
             return Err(refuse(draft, message));
-        }
-        NetworkDataView::Found { claimed: false, .. } => {
-            draft.effects.push(Effect::ClaimNetworkData);
-            return Err(Step::Again);
         }
         NetworkDataView::Found { description, .. } => Value::clone(description),
     };
@@ -54,6 +70,18 @@ pub(super) fn configure(draft: &mut Draft<'_>, detail: &NodeDetail) -> Result<Op
     let current = Value::Object(detail.network_data.0.clone());
     diff.set("", "network_data", Some(wanted), Some(&current));
     Ok(diff.into_ops().pop())
+}
+
+/// The Secret is needed now, and there is none.
+pub(super) fn missing(draft: &mut Draft<'_>) -> Step {
+    let message = format!("{} does not exist: create it to go on", about(draft));
+    refuse(draft, message)
+}
+
+fn about(draft: &Draft<'_>) -> String {
+    let namespace = draft.seen.host.metadata.namespace.as_deref().unwrap_or_default();
+    let name = &draft.spec().preprovisioning_network_data_name;
+    format!("Secret {namespace}/{name}, named by spec.preprovisioningNetworkDataName,")
 }
 
 fn refuse(draft: &mut Draft<'_>, message: String) -> Step {

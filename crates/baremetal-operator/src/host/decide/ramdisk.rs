@@ -13,7 +13,9 @@ use metal3_bmc::BmcAddress;
 use metal3_ironic::ProvisionState;
 use metal3_runtime::conditions;
 
+use super::network_data;
 use crate::host::draft::{Draft, Step, Verdict};
+use crate::host::mark;
 use crate::host::node_spec;
 use crate::host::observed::{Lookup, NetworkDataView};
 use crate::host::plan::{Effect, Need, Wait, WaitReason};
@@ -35,7 +37,17 @@ pub(in crate::host) enum Ramdisk {
 /// Whether the node agrees with the image, as far as is known without a look.
 pub(super) fn is_settled(draft: &Draft<'_>, address: Option<&BmcAddress>) -> bool {
     let is_used = address.is_none_or(|address| formats(draft, address).is_some());
-    !draft.seen.settings.builds_ramdisks || !is_used || draft.seen.memory.ramdisk.is_some()
+    let seen = draft.seen;
+    !seen.settings.builds_ramdisks
+        || !is_used
+        || seen.memory.ramdisk == Some(surroundings(&seen.host, seen.network_data.version()))
+}
+
+/// A name for what an image is built from besides the host's specification: with other labels, or another version of the
+/// network data, it has to be looked at again.
+pub fn surroundings(host: &BareMetalHost, network_data_version: Option<&str>) -> String {
+    let labels = host.metadata.labels.as_ref().filter(|labels| !labels.is_empty());
+    mark::name(&(labels, network_data_version))
 }
 
 /// The ramdisk for what the host does now.
@@ -70,7 +82,8 @@ pub(super) fn wanted(draft: &mut Draft<'_>, address: &BmcAddress) -> Result<Ramd
         None
     } else {
         match &draft.seen.network_data {
-            NetworkDataView::NotLooked { version: None } => return Err(Step::Look(Need::NetworkData)),
+            NetworkDataView::NotLooked { version: None, .. } => return Err(Step::Look(Need::NetworkData)),
+            NetworkDataView::Missing if is_needed(draft) => return Err(network_data::missing(draft)),
             known => known.version(),
         }
     };
@@ -80,6 +93,7 @@ pub(super) fn wanted(draft: &mut Draft<'_>, address: &BmcAddress) -> Result<Ramd
         match unavailable(image, &spec, version) {
             None => {
                 let status = image.status.clone().unwrap_or_default();
+                draft.has_ramdisk = true;
                 return Ok(Ramdisk::Built(Box::new(status)));
             }
             Some(problem) => problem,

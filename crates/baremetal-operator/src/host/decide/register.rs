@@ -42,6 +42,10 @@ pub(super) fn ensure_registered(draft: &mut Draft<'_>) -> Step {
         | ProvisioningState::Deprovisioning
         | ProvisioningState::PoweringOffBeforeDelete => {}
     }
+    match network_data::claim(draft) {
+        Step::Continue => {}
+        step => return step,
+    }
     if is_settled(draft) {
         draft.is_configured = true;
         return Step::Continue;
