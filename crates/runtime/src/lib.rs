@@ -28,6 +28,8 @@ pub mod patch;
 pub mod probes;
 pub mod secrets;
 pub mod shutdown;
+pub mod status;
+pub mod store;
 pub mod telemetry;
 pub mod tls;
 pub mod work;

@@ -1,0 +1,152 @@
+//! Watches that fill stores.
+
+use std::collections::HashMap;
+use std::fmt::Debug;
+use std::hash::Hash;
+use std::pin::pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use futures::StreamExt;
+use kube::runtime::{WatchStreamExt, watcher};
+use kube::{Api, Resource, ResourceExt};
+use serde::de::DeserializeOwned;
+use tokio_util::sync::CancellationToken;
+use tracing::{info, warn};
+
+use super::{ObjectKey, Store};
+use crate::cache;
+use crate::error::{chain, is_not_found};
+
+/// How many watches have not shown their first list yet.
+#[derive(Clone, Debug, Default)]
+pub struct Awaited(Arc<(AtomicUsize, tokio::sync::Notify)>);
+
+impl Awaited {
+    /// One more watch.
+    pub fn expect(&self) {
+        self.0.0.fetch_add(1, Ordering::SeqCst);
+    }
+
+    /// One of them has.
+    pub fn arrived(&self) {
+        if self.0.0.fetch_sub(1, Ordering::SeqCst) == 1 {
+            self.0.1.notify_waiters();
+        }
+    }
+
+    /// Returns when all have.
+    pub async fn all(&self) {
+        loop {
+            let arrived = self.0.1.notified();
+            if self.0.0.load(Ordering::SeqCst) == 0 {
+                return;
+            }
+            arrived.await;
+        }
+    }
+}
+
+/// One watch and the store that it fills. Several, one for each namespace, may fill the same store.
+#[derive(Debug)]
+pub struct Follow<K, By> {
+    /// What is watched.
+    pub api: Api<K>,
+    /// What is filled.
+    pub store: Store<K, By>,
+    /// What of each object is kept, besides what [`cache::trim`] leaves: takes the rest away.
+    pub reduce: fn(&mut K),
+    /// Whether the kind may be missing. Its watch then waits in silence until it is installed.
+    pub is_optional: bool,
+}
+
+impl<K, By> Follow<K, By>
+where
+    K: Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug + Send + 'static,
+    By: Eq + Hash + Clone,
+{
+    /// Follows until `stop` is cancelled. Says to `awaited`, which must expect it, when the first list is complete, or
+    /// when it is known that the kind is not there.
+    pub async fn run(self, awaited: Awaited, stop: CancellationToken) {
+        let mut shown = Shown::new(self.store);
+        let (kind, mut is_awaited, mut was_missing) = (K::kind(&()), true, false);
+        let mut arrive = || {
+            if std::mem::take(&mut is_awaited) {
+                awaited.arrived();
+            }
+        };
+        let events = watcher(self.api, watcher::Config::default())
+            .default_backoff()
+            .take_until(stop.cancelled_owned());
+        let mut events = pin!(events);
+        while let Some(event) = events.next().await {
+            match event {
+                Ok(mut event) => {
+                    if let watcher::Event::Apply(object) | watcher::Event::InitApply(object) = &mut event {
+                        cache::trim(object);
+                        (self.reduce)(object);
+                    }
+                    let is_complete = matches!(event, watcher::Event::InitDone);
+                    shown.apply(event);
+                    if is_complete {
+                        arrive();
+                    }
+                }
+                Err(watcher::Error::InitialListFailed(error)) if self.is_optional && is_not_found(&error) => {
+                    if !std::mem::replace(&mut was_missing, true) {
+                        info!(%kind, "the kind is not installed; it is looked for now and then");
+                    }
+                    arrive();
+                }
+                Err(error) => warn!(error = %chain(&error), %kind, "a watch was interrupted"),
+            }
+        }
+    }
+}
+
+/// What one watch has shown, so that it is noticed what is missing from a later list.
+pub(super) struct Shown<K, By> {
+    store: Store<K, By>,
+    present: HashMap<ObjectKey, String>,
+    /// During a new list: what was there before and has not been listed yet, with its UID.
+    before: HashMap<ObjectKey, String>,
+}
+
+impl<K, By> Shown<K, By>
+where
+    K: Resource<DynamicType = ()>,
+    By: Eq + Hash + Clone,
+{
+    pub(super) fn new(store: Store<K, By>) -> Self {
+        Self {
+            store,
+            present: HashMap::new(),
+            before: HashMap::new(),
+        }
+    }
+
+    pub(super) fn apply(&mut self, event: watcher::Event<K>) {
+        match event {
+            // A list that was cut off and begins again has not said what is missing: those stay open.
+            watcher::Event::Init => self.before.extend(std::mem::take(&mut self.present)),
+            watcher::Event::Apply(object) | watcher::Event::InitApply(object) => {
+                let (key, uid) = (ObjectKey::of(&object), object.uid().unwrap_or_default());
+                if let Some(other) = self.before.remove(&key).filter(|other| *other != uid) {
+                    self.store.remove(&key, &other);
+                }
+                self.present.insert(key, uid);
+                self.store.put(object);
+            }
+            watcher::Event::Delete(object) => {
+                let (key, uid) = (ObjectKey::of(&object), object.uid().unwrap_or_default());
+                self.present.remove(&key);
+                self.store.remove(&key, &uid);
+            }
+            watcher::Event::InitDone => {
+                for (key, uid) in self.before.drain() {
+                    self.store.remove(&key, &uid);
+                }
+            }
+        }
+    }
+}
