@@ -3,20 +3,17 @@
 use std::fmt::Debug;
 use std::time::Duration;
 
-use anyhow::Context as _;
 use kube::api::ListParams;
 use kube::{Api, Client};
 use metal3_api::capi;
 use metal3_api::ipam::{self, IPPool};
-use metal3_runtime::args::{ClientArgs, Namespaces};
+use metal3_runtime::args::Namespaces;
 use metal3_runtime::error::chain;
 use metal3_runtime::events::{Recorder, Reporter};
-use metal3_runtime::leader::{self, Candidate, KubeLease};
-use metal3_runtime::metrics::{Build, ControllerMetrics, Endpoint, KubeAccess, Registry};
-use metal3_runtime::probes::{self, Probes};
-use metal3_runtime::shutdown::Tasks;
+use metal3_runtime::metrics::{Build, ControllerMetrics, Registry};
+use metal3_runtime::process::{Process, Settings};
 use metal3_runtime::work::Queue;
-use metal3_runtime::{BoxError, Clock, backoff, telemetry, tls};
+use metal3_runtime::{BoxError, Clock};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
@@ -36,7 +33,22 @@ const REPORTER: Reporter = Reporter {
 
 /// Runs the manager until it is told to stop.
 pub async fn run(args: Args) -> anyhow::Result<()> {
-    telemetry::init(&args.log)?;
+    let mut process = Process::begin(&Settings {
+        build: Build {
+            component: "ip-address-manager",
+            version: env!("CARGO_PKG_VERSION"),
+        },
+        lease: LEASE,
+        pod_namespace: &args.pod_namespace,
+        client: &args.client,
+        namespaces: &args.namespaces,
+        leader: &args.leader,
+        probes: &args.probes,
+        metrics: &args.metrics,
+        tls: &args.tls,
+        log: &args.log,
+    })
+    .await?;
     if args.webhook_port != 0 {
         let port = args.webhook_port;
         tracing::warn!(
@@ -44,51 +56,14 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
             "no webhooks are served: remove their configuration from the cluster"
         );
     }
-    let clock = Clock::system();
-    let registry = Registry::new(Build {
-        component: "ip-address-manager",
-        version: env!("CARGO_PKG_VERSION"),
-    });
-    let controller_metrics = ControllerMetrics::new(&registry);
-    let config = args.client.config().await?;
-    let election_client = ClientArgs::unlimited(config.clone())?;
-    let client = args.client.limited(config)?;
-
-    let mut tasks = Tasks::new();
-    let mut probes = Probes::new();
-    let kinds_ready = probes.ready("kinds");
-    if let Some(listener) = args.probes.health_addr.bind()? {
-        tasks.spawn_final("probes", probes::serve(listener, probes, tasks.drained()));
-    }
-    let policy = tls::Policy::from_args(&args.tls)?;
-    let access = KubeAccess::new(client.clone());
-    if let Some(endpoint) = Endpoint::open(&args.metrics, policy, access, registry.clone(), clock.clone())? {
-        tasks.spawn_final("metrics", endpoint.serve(tasks.drained()));
-    }
-
-    let (leading, leads) = watch::channel(!args.leader.enable_leader_election);
-    if args.leader.enable_leader_election {
-        let candidate = Candidate::new(leader::identity(), args.leader.timing()?, backoff::random_seed());
-        let lease = KubeLease::new(election_client, &lease_namespace(&args)?, LEASE);
-        let signals = leader::Signals {
-            stop: tasks.stop(),
-            drained: tasks.drained(),
-            leading,
-        };
-        let election_clock = clock.clone();
-        tasks.spawn_final("leader election", async move {
-            leader::run(&lease, candidate, election_clock, signals).await
-        });
-    }
-
     let policy = Policy {
         orphan_grace: Duration::from_secs(args.orphan_grace_seconds),
         ..Policy::default()
     };
     let manager = Manager::new(
-        client,
-        clock,
-        &registry,
+        process.client.clone(),
+        process.clock.clone(),
+        &process.registry,
         Setup {
             namespaces: args.namespaces.namespace.clone(),
             watch_filter: args.watch_filter.clone(),
@@ -96,26 +71,19 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
             sync_period: args.sync_period,
             policy,
         },
-        tasks.stop(),
+        process.tasks.stop(),
     );
-    tasks.spawn("pools", async move {
-        manager.run(leads, controller_metrics, || kinds_ready.set(true)).await
-    });
-    tasks.run().await?;
+    let (leads, metrics, ready) = (
+        process.leads.clone(),
+        process.controllers.clone(),
+        process.kinds_ready.clone(),
+    );
+    process.tasks.spawn(
+        "pools",
+        async move { manager.run(leads, metrics, || ready.set(true)).await },
+    );
+    process.run().await?;
     Ok(())
-}
-
-fn lease_namespace(args: &Args) -> anyhow::Result<String> {
-    let candidates = [
-        args.leader.leader_election_namespace.as_str(),
-        args.pod_namespace.as_str(),
-    ];
-    candidates
-        .into_iter()
-        .chain(args.namespaces.namespace.single())
-        .find(|n| !n.is_empty())
-        .map(str::to_owned)
-        .context("leader election needs a namespace for its lease: set POD_NAMESPACE")
 }
 
 /// Between looks for kinds that are not served yet.

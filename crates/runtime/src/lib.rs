@@ -26,6 +26,8 @@ pub mod metrics;
 mod mock;
 pub mod patch;
 pub mod probes;
+pub mod process;
+pub mod rbac;
 pub mod secrets;
 pub mod shutdown;
 pub mod status;

@@ -1,0 +1,126 @@
+//! The rights of a component as objects to install: a namespace, a service account, and what it may do.
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::api::core::v1::{Namespace, ServiceAccount};
+use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding, PolicyRule, Role, RoleBinding, RoleRef, Subject};
+use kube::core::ObjectMeta;
+use serde_json::Value;
+
+/// The right to do `verbs` with `resources` of a group; the core group is empty.
+pub fn rule(group: &str, resources: &[&str], verbs: &[&str]) -> PolicyRule {
+    let all = |words: &[&str]| words.iter().map(|w| (*w).to_owned()).collect::<Vec<_>>();
+    PolicyRule {
+        api_groups: Some(vec![group.to_owned()]),
+        resources: Some(all(resources)),
+        verbs: all(verbs),
+        ..PolicyRule::default()
+    }
+}
+
+/// Who gets which rights, and how the objects are called.
+#[derive(Clone, Debug)]
+pub struct Installation<'a> {
+    /// The namespace that the component runs in.
+    pub namespace: &'a str,
+    /// Its service account.
+    pub service_account: &'a str,
+    /// A label that all objects carry.
+    pub label: (&'a str, &'a str),
+    /// Name of the role with [`Installation::rules`].
+    pub manager: &'a str,
+    /// Name of the role with what leader election needs.
+    pub election: &'a str,
+    /// Name of the role with what asking who may read metrics needs.
+    pub metrics: &'a str,
+    /// What comes after a role's name in the name of its binding.
+    pub binding: &'a str,
+    /// What the controllers do.
+    pub rules: Vec<PolicyRule>,
+}
+
+impl Installation<'_> {
+    /// Everything to install besides the kinds, in an order in which it can be applied.
+    pub fn objects(&self) -> Vec<Value> {
+        let subject = Subject {
+            kind: "ServiceAccount".to_owned(),
+            name: self.service_account.to_owned(),
+            namespace: Some(self.namespace.to_owned()),
+            ..Subject::default()
+        };
+        let cluster_role = |name: &str, rules| {
+            object(&ClusterRole {
+                metadata: self.named(name, None),
+                rules: Some(rules),
+                ..ClusterRole::default()
+            })
+        };
+        let cluster_binding = |name: &str| {
+            object(&ClusterRoleBinding {
+                metadata: self.named(&format!("{name}{}", self.binding), None),
+                role_ref: role_ref("ClusterRole", name),
+                subjects: Some(vec![subject.clone()]),
+            })
+        };
+        let review = |group: &str, resource: &str| rule(group, &[resource], &["create"]);
+        vec![
+            object(&Namespace {
+                metadata: self.named(self.namespace, None),
+                ..Namespace::default()
+            }),
+            object(&ServiceAccount {
+                metadata: self.named(self.service_account, Some(self.namespace)),
+                ..ServiceAccount::default()
+            }),
+            cluster_role(self.manager, self.rules.clone()),
+            cluster_binding(self.manager),
+            cluster_role(
+                self.metrics,
+                vec![
+                    review("authentication.k8s.io", "tokenreviews"),
+                    review("authorization.k8s.io", "subjectaccessreviews"),
+                ],
+            ),
+            cluster_binding(self.metrics),
+            object(&Role {
+                metadata: self.named(self.election, Some(self.namespace)),
+                rules: Some(vec![rule(
+                    "coordination.k8s.io",
+                    &["leases"],
+                    &["get", "create", "update"],
+                )]),
+            }),
+            object(&RoleBinding {
+                metadata: self.named(&format!("{}{}", self.election, self.binding), Some(self.namespace)),
+                role_ref: role_ref("Role", self.election),
+                subjects: Some(vec![subject.clone()]),
+            }),
+        ]
+    }
+
+    fn named(&self, name: &str, namespace: Option<&str>) -> ObjectMeta {
+        ObjectMeta {
+            name: Some(name.to_owned()),
+            namespace: namespace.map(str::to_owned),
+            labels: Some(BTreeMap::from([(self.label.0.to_owned(), self.label.1.to_owned())])),
+            ..ObjectMeta::default()
+        }
+    }
+}
+
+fn role_ref(kind: &str, name: &str) -> RoleRef {
+    RoleRef {
+        api_group: "rbac.authorization.k8s.io".to_owned(),
+        kind: kind.to_owned(),
+        name: name.to_owned(),
+    }
+}
+
+/// Without the empty parts that the types write.
+fn object<T: serde::Serialize + k8s_openapi::Resource>(typed: &T) -> Value {
+    let mut value = serde_json::to_value(typed).unwrap_or_default();
+    if let Some(map) = value.as_object_mut() {
+        map.retain(|_, part| !part.is_null());
+    }
+    value
+}
