@@ -58,6 +58,7 @@ const TIERS: &[(&str, &str, Tier)] = &[
     ("metal3-api", "conversion", Tier::Unit),
     ("metal3-api", "capi", Tier::Unit),
     ("ip-address-manager", "claims", Tier::ApiServer),
+    ("cluster-api-provider-metal3", "provider", Tier::ApiServer),
     ("metal3-api", "go_objects", Tier::Unit),
     ("metal3-api", "ipam", Tier::Unit),
     ("metal3-api", "parity", Tier::Unit),

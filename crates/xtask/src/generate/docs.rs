@@ -216,20 +216,29 @@ fn metrics() -> Result<String, std::fmt::Error> {
 }
 
 fn flags() -> Result<String, std::fmt::Error> {
-    let mut text = header("Flags and variables of the baremetal-operator", "the flags themselves");
+    let mut text = header("Flags and variables", "the flags themselves");
     text.push_str(
-        "One dash or two; a flag wins over its variable. A variable that is set but empty counts as not set.\n\n\
-         | flag | variable | default | |\n|---|---|---|---|\n",
+        "One dash or two; a flag wins over its variable. A variable that is set but empty counts as not set.\n",
     );
-    let command = Args::command();
-    for arg in command.get_arguments().filter(|arg| !arg.is_hide_set()) {
-        let Some(long) = arg.get_long().filter(|long| *long != "help" && *long != "version") else {
-            continue;
-        };
-        let env = arg
-            .get_env()
-            .map_or_else(String::new, |env| format!("`{}`", env.to_string_lossy()));
-        writeln!(text, "| `--{long}` | {env} | {} | {} |", default(arg), help(arg))?;
+    for command in [
+        Args::command(),
+        ip_address_manager::args::Args::command(),
+        cluster_api_provider_metal3::args::Args::command(),
+    ] {
+        write!(
+            text,
+            "\n## {}\n\n| flag | variable | default | |\n|---|---|---|---|\n",
+            command.get_name()
+        )?;
+        for arg in command.get_arguments().filter(|arg| !arg.is_hide_set()) {
+            let Some(long) = arg.get_long().filter(|long| *long != "help" && *long != "version") else {
+                continue;
+            };
+            let env = arg
+                .get_env()
+                .map_or_else(String::new, |env| format!("`{}`", env.to_string_lossy()));
+            writeln!(text, "| `--{long}` | {env} | {} | {} |", default(arg), help(arg))?;
+        }
     }
     Ok(text)
 }

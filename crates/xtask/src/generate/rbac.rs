@@ -16,6 +16,11 @@ pub fn files() -> anyhow::Result<Files> {
             baremetal_operator::rbac::objects(),
         ),
         ("ip-address-manager", "ipam", ip_address_manager::rbac::objects()),
+        (
+            "cluster-api-provider-metal3",
+            "capm3",
+            cluster_api_provider_metal3::rbac::objects(),
+        ),
     ];
     let mut files = Files::new();
     for (name, folder, objects) in components {

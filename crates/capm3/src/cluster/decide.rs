@@ -1,0 +1,229 @@
+//! What to do about a Metal3Cluster. Pure.
+
+use jiff::Timestamp;
+use metal3_api::capi::names::{condition, reason};
+use metal3_api::infra::names::finalizer;
+use metal3_api::infra::v1beta2::{ApiEndpoint, Metal3Cluster, Metal3ClusterStatus};
+use metal3_runtime::conditions;
+use metal3_runtime::events::{Note, Severity};
+
+use super::is_externally_managed;
+use super::observed::{Observed, Owner};
+use crate::conditions::{LegacySeverity, Setter};
+
+/// Whether machines can be made: the endpoint is there.
+pub const INFRASTRUCTURE: &str = "BaremetalInfrastructureReady";
+
+/// A write to the object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Effect {
+    /// From now on we are asked before it goes.
+    AddFinalizer,
+    /// It may go.
+    RemoveFinalizer,
+}
+
+impl Effect {
+    /// What it is, for errors.
+    pub fn label(self) -> &'static str {
+        match self {
+            Self::AddFinalizer => "add the finalizer",
+            Self::RemoveFinalizer => "remove the finalizer",
+        }
+    }
+}
+
+/// What to do.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Plan {
+    /// Writes, in order.
+    pub effects: Vec<Effect>,
+    /// The status from now on; nothing if it does not matter any more.
+    pub status: Option<Metal3ClusterStatus>,
+    /// Events.
+    pub notes: Vec<Note>,
+}
+
+/// Nothing to do at all is `None`: somebody else looks after it, or it is deleted and we have let go.
+pub fn decide(seen: &Observed, now: Timestamp) -> Option<Plan> {
+    let cluster = &*seen.cluster;
+    if is_externally_managed(cluster) {
+        return None;
+    }
+    let mut draft = Draft::new(cluster, now);
+    if let Some(why) = seen.paused() {
+        draft.paused(Some(&why));
+        return Some(draft.plan(Vec::new()));
+    }
+    draft.paused(None);
+    if cluster.metadata.deletion_timestamp.is_some() {
+        return delete(seen, draft);
+    }
+    match &seen.owner {
+        Owner::Unset => {
+            let message = "waiting until Cluster API names the Cluster that this belongs to; \
+                           it does so when a Cluster's spec.infrastructureRef names this object";
+            draft.not_ready("WaitingForClusterOwnerRef", message, None);
+            Some(draft.plan(Vec::new()))
+        }
+        Owner::Missing(name) => {
+            let message = format!("the owner, Cluster {name}, does not exist");
+            let failure = ("InternalFailureOccured", Some("unable to get owner cluster"));
+            draft.not_ready("FailedToGetOwnerCluster", &message, Some(failure));
+            Some(draft.plan(Vec::new()))
+        }
+        Owner::Found(owner) => {
+            let has_finalizer = has_finalizer(cluster);
+            draft.status.failure_domains.clone_from(&cluster.spec.failure_domains);
+            match missing(&cluster.spec.control_plane_endpoint) {
+                // Cluster API takes the endpoint from here only if the Cluster has none.
+                Some(part) if !owner.spec.control_plane_endpoint.is_complete() => {
+                    let message = format!(
+                        "spec.controlPlaneEndpoint.{part} is not set: set it to where the API servers of the cluster are to be reached"
+                    );
+                    let failure = ("ControlPlaneEndpointFailed", Some(message.as_str()));
+                    draft.not_ready("InvalidConfiguration", &message, Some(failure));
+                }
+                Some(_) | None => draft.ready(),
+            }
+            let effects = if has_finalizer {
+                vec![]
+            } else {
+                vec![Effect::AddFinalizer]
+            };
+            Some(draft.plan(effects))
+        }
+    }
+}
+
+fn delete(seen: &Observed, mut draft: Draft<'_>) -> Option<Plan> {
+    if !has_finalizer(&seen.cluster) {
+        return None;
+    }
+    if seen.machines.is_empty() {
+        return Some(Plan {
+            effects: vec![Effect::RemoveFinalizer],
+            status: None,
+            notes: Vec::new(),
+        });
+    }
+    let named: Vec<&str> = seen.machines.iter().take(3).map(String::as_str).collect();
+    let more = if seen.machines.len() > named.len() { ", …" } else { "" };
+    let message = format!(
+        "waiting until the Machines of the cluster are gone: {} left ({}{more})",
+        seen.machines.len(),
+        named.join(", ")
+    );
+    let ready = (condition::READY, "Deleting", message.as_str());
+    draft.say(ready, (LegacySeverity::Info, "Deleting", &message));
+    Some(draft.plan(Vec::new()))
+}
+
+fn has_finalizer(cluster: &Metal3Cluster) -> bool {
+    let finalizers = cluster.metadata.finalizers.iter().flatten();
+    finalizers.into_iter().any(|present| present == finalizer::CLUSTER)
+}
+
+fn missing(endpoint: &ApiEndpoint) -> Option<&'static str> {
+    if endpoint.host.is_empty() {
+        Some("host")
+    } else {
+        (endpoint.port == 0).then_some("port")
+    }
+}
+
+/// The status in the making.
+struct Draft<'a> {
+    cluster: &'a Metal3Cluster,
+    status: Metal3ClusterStatus,
+    set: Setter,
+    notes: Vec<Note>,
+}
+
+impl<'a> Draft<'a> {
+    fn new(cluster: &'a Metal3Cluster, now: Timestamp) -> Self {
+        Self {
+            cluster,
+            status: cluster.status.clone().unwrap_or_default(),
+            set: Setter {
+                generation: cluster.metadata.generation,
+                now,
+            },
+            notes: Vec::new(),
+        }
+    }
+
+    fn paused(&mut self, why: Option<&str>) {
+        let reason = if why.is_some() {
+            condition::PAUSED
+        } else {
+            reason::NOT_PAUSED
+        };
+        let list = &mut self.status.conditions;
+        self.set
+            .set(list, condition::PAUSED, why.is_some(), reason, why.unwrap_or_default());
+    }
+
+    /// Machines can be made, from now on and for ever: what Cluster API has been told once is never taken back.
+    fn ready(&mut self) {
+        if !conditions::is_true(&self.status.conditions, INFRASTRUCTURE) {
+            self.note(
+                Severity::Normal,
+                "InfrastructureReady",
+                "the control plane's endpoint is known",
+            );
+        }
+        for type_ in [INFRASTRUCTURE, condition::READY] {
+            self.set.set(&mut self.status.conditions, type_, true, "Ready", "");
+            let legacy = &mut self.status.deprecated.v1beta1;
+            self.set.legacy(&mut legacy.conditions, type_, None);
+        }
+        self.status.initialization.provisioned = Some(true);
+        let legacy = &mut self.status.deprecated.v1beta1;
+        legacy.failure_reason.clear();
+        legacy.failure_message.clear();
+    }
+
+    /// Machines cannot be made. `failure`, of the older style, is for what will not mend itself: reason and message.
+    fn not_ready(&mut self, reason: &'static str, message: &str, failure: Option<(&str, Option<&str>)>) {
+        let before = conditions::get(&self.status.conditions, INFRASTRUCTURE);
+        if failure.is_some() && before.is_none_or(|before| before.reason != reason || before.message != message) {
+            self.note(Severity::Warning, reason, message);
+        }
+        for type_ in [INFRASTRUCTURE, condition::READY] {
+            let (severity, legacy_reason) = failure.map_or((LegacySeverity::Info, reason), |(legacy_reason, _)| {
+                (LegacySeverity::Error, legacy_reason)
+            });
+            self.say((type_, reason, message), (severity, legacy_reason, message));
+        }
+        let legacy = &mut self.status.deprecated.v1beta1;
+        let text = failure.and_then(|(_, text)| text);
+        legacy.failure_reason = text.map_or_else(String::new, |_| "InvalidConfiguration".to_owned());
+        text.unwrap_or_default().clone_into(&mut legacy.failure_message);
+    }
+
+    /// A condition does not hold, in both styles.
+    fn say(&mut self, standard: (&str, &str, &str), legacy: (LegacySeverity, &str, &str)) {
+        let (type_, reason, message) = standard;
+        self.set.set(&mut self.status.conditions, type_, false, reason, message);
+        let list = &mut self.status.deprecated.v1beta1.conditions;
+        self.set.legacy(list, type_, Some(legacy));
+    }
+
+    fn note(&mut self, severity: Severity, reason: &'static str, message: &str) {
+        self.notes.push(Note {
+            reason,
+            message: message.to_owned(),
+            severity,
+        });
+    }
+
+    fn plan(self, effects: Vec<Effect>) -> Plan {
+        let is_new = self.cluster.status.as_ref() != Some(&self.status);
+        Plan {
+            effects,
+            status: is_new.then_some(self.status),
+            notes: self.notes,
+        }
+    }
+}

@@ -1,0 +1,157 @@
+//! The Metal3Cluster controller: tells Cluster API where the control plane is reached and which failure domains there
+//! are. It makes nothing: the address of the control plane is the user's to provide.
+
+mod decide;
+mod observed;
+#[cfg(test)]
+mod tests;
+
+use kube::{Api, Client, Resource};
+use metal3_api::capi;
+use metal3_api::infra::names::finalizer;
+use metal3_api::infra::v1beta2::{Metal3Cluster, Metal3ClusterStatus};
+use metal3_runtime::conditions::whole_seconds;
+use metal3_runtime::error::{Class, Classified};
+use metal3_runtime::store::ObjectKey;
+use metal3_runtime::work::Queue;
+use metal3_runtime::{cache, patch, status};
+
+pub use self::decide::{Effect, Plan, decide};
+pub use self::observed::{Observed, Owner, observe};
+use crate::controller::{Context, Controller, Next};
+use crate::world::{cluster_of, infrastructure};
+
+/// The controller.
+#[derive(Clone)]
+pub struct Metal3Clusters {
+    /// What all controllers share.
+    pub ctx: Context,
+}
+
+/// A write that failed.
+#[derive(Debug, thiserror::Error)]
+#[error("cannot {what} of Metal3Cluster {key}")]
+pub struct WriteError {
+    what: &'static str,
+    key: ObjectKey,
+    #[source]
+    source: kube::Error,
+}
+
+impl Classified for WriteError {
+    fn class(&self) -> Class {
+        self.source.class()
+    }
+
+    fn label(&self) -> &'static str {
+        self.source.label()
+    }
+}
+
+impl Controller for Metal3Clusters {
+    const NAME: &'static str = "metal3cluster";
+    type Error = WriteError;
+
+    fn listen(&self, queue: &Queue<ObjectKey>) {
+        let (world, bell) = (self.ctx.world.clone(), queue.clone());
+        self.ctx.world.metal3_clusters.listen(move |change| {
+            if change.states().any(|cluster| world.is_ours(&**cluster)) {
+                bell.push(change.key.clone());
+            }
+        });
+        let bell = queue.clone();
+        self.ctx.world.clusters.listen(move |change| {
+            for key in change.states().filter_map(|cluster| infrastructure(cluster)) {
+                bell.push(key);
+            }
+        });
+        // Only a deletion looks at Machines, and only their going matters to it.
+        let (world, bell) = (self.ctx.world.clone(), queue.clone());
+        self.ctx.world.machines.listen(move |change| {
+            let left = change.before.as_ref().filter(|_| change.affects(cluster_of));
+            let cluster = left.and_then(|machine| world.clusters.get(&cluster_of(&**machine)?));
+            if let Some(key) = cluster.and_then(|cluster| infrastructure(&cluster)) {
+                bell.push(key);
+            }
+        });
+    }
+
+    fn all(&self) -> Vec<ObjectKey> {
+        self.ctx.world.metal3_clusters.all()
+    }
+
+    async fn pass(&self, key: &ObjectKey) -> Result<Next, WriteError> {
+        let ctx = &self.ctx;
+        let Some(seen) = observe(&ctx.world, key) else {
+            return Ok(Next::Change);
+        };
+        let Some(plan) = decide(&seen, ctx.clock.now()) else {
+            return Ok(Next::Change);
+        };
+        let mut object = (*seen.cluster).clone();
+        for effect in &plan.effects {
+            let applied = apply(&ctx.client, &object, *effect).await;
+            let failed = |source| WriteError {
+                what: effect.label(),
+                key: key.clone(),
+                source,
+            };
+            if let Some(written) = applied.map_err(failed)? {
+                ctx.world.metal3_clusters.written(written.clone());
+                object = written;
+            }
+        }
+        if let Some(status) = plan.status {
+            self.store(key, &object, status).await?;
+        }
+        for note in &plan.notes {
+            ctx.recorder.publish(&object.object_ref(&()), None, note).await;
+        }
+        Ok(Next::Change)
+    }
+}
+
+impl Metal3Clusters {
+    /// Stores a status if it differs from what is there.
+    async fn store(
+        &self,
+        key: &ObjectKey,
+        seen: &Metal3Cluster,
+        mut status: Metal3ClusterStatus,
+    ) -> Result<(), WriteError> {
+        let before = seen.status.clone().unwrap_or_default();
+        status.last_updated.clone_from(&before.last_updated);
+        if status == before {
+            return Ok(());
+        }
+        let now = whole_seconds(self.ctx.clock.now());
+        status.last_updated = Some(k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(now));
+        let written = status::replace(&self.ctx.client, seen, status).await;
+        let failed = |source| WriteError {
+            what: "store the status",
+            key: key.clone(),
+            source,
+        };
+        self.ctx.world.metal3_clusters.written(written.map_err(failed)?);
+        Ok(())
+    }
+}
+
+async fn apply(client: &Client, seen: &Metal3Cluster, effect: Effect) -> Result<Option<Metal3Cluster>, kube::Error> {
+    let namespace = seen.metadata.namespace.as_deref().unwrap_or_default();
+    let api: Api<Metal3Cluster> = Api::namespaced(client.clone(), namespace);
+    let written = match effect {
+        Effect::AddFinalizer => patch::add_finalizer(&api, seen, finalizer::CLUSTER).await?,
+        Effect::RemoveFinalizer => patch::remove_finalizer(&api, seen, finalizer::CLUSTER).await?,
+    };
+    Ok(written.map(|mut written| {
+        cache::trim(&mut written);
+        written
+    }))
+}
+
+/// Whether somebody else looks after the cluster's infrastructure.
+fn is_externally_managed(cluster: &Metal3Cluster) -> bool {
+    let annotations = cluster.metadata.annotations.as_ref();
+    annotations.is_some_and(|all| all.contains_key(capi::names::annotation::MANAGED_BY))
+}

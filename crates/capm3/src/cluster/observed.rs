@@ -1,0 +1,74 @@
+//! What a decision about a Metal3Cluster is made on.
+
+use std::sync::Arc;
+
+use kube::ResourceExt;
+use metal3_api::capi::{self, Cluster};
+use metal3_api::infra::v1beta2::Metal3Cluster;
+use metal3_runtime::store::ObjectKey;
+
+use crate::world::{MachineBy, World, cluster_of, owner};
+
+/// A Metal3Cluster and what it has to do with.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Observed {
+    /// The object itself.
+    pub cluster: Arc<Metal3Cluster>,
+    /// The Cluster that it belongs to.
+    pub owner: Owner,
+    /// Names of the Machines of the Cluster that are still there, in order.
+    pub machines: Vec<String>,
+}
+
+/// The Cluster that a Metal3Cluster belongs to.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Owner {
+    /// Cluster API has not said yet.
+    Unset,
+    /// There is no Cluster of this name.
+    Missing(String),
+    /// This one.
+    Found(Arc<Cluster>),
+}
+
+/// Gathers it. Nothing if the object is gone, or not ours to look after.
+pub fn observe(world: &World, key: &ObjectKey) -> Option<Observed> {
+    let cluster = world
+        .metal3_clusters
+        .get(key)
+        .filter(|cluster| world.is_ours(&**cluster))?;
+    let name = owner(&*cluster, capi::names::group::CORE, "Cluster");
+    let owner = name.map_or(Owner::Unset, |name| {
+        let found = world.clusters.get(&ObjectKey::new(&key.namespace, name));
+        found.map_or_else(|| Owner::Missing(name.to_owned()), Owner::Found)
+    });
+    let of = name
+        .map(|name| ObjectKey::new(&key.namespace, name))
+        .or_else(|| cluster_of(&*cluster));
+    let mut machines: Vec<String> = of.map_or_else(Vec::new, |of| {
+        let machines = world.machines.names(&MachineBy::Cluster(of));
+        machines.into_iter().map(|machine| machine.name).collect()
+    });
+    machines.sort();
+    Some(Observed {
+        cluster,
+        owner,
+        machines,
+    })
+}
+
+impl Observed {
+    /// Why nothing may be done, if so.
+    pub fn paused(&self) -> Option<String> {
+        if let Owner::Found(cluster) = &self.owner
+            && cluster.is_paused()
+        {
+            return Some(format!("Cluster {} is paused (spec.paused)", cluster.name_any()));
+        }
+        let key = capi::names::annotation::PAUSED;
+        self.cluster
+            .annotations()
+            .contains_key(key)
+            .then(|| format!("the annotation {key} is there"))
+    }
+}

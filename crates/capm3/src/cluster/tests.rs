@@ -1,0 +1,209 @@
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use metal3_api::capi::Cluster;
+use metal3_api::condition::ConditionStatus;
+use metal3_api::infra::v1beta2::{Metal3Cluster, Metal3ClusterStatus};
+use metal3_runtime::conditions;
+use rstest::rstest;
+use serde_json::{Value, json};
+
+use super::decide::{Effect, INFRASTRUCTURE, Plan, decide};
+use super::observed::{Observed, Owner};
+
+const FINALIZER: &str = "metal3cluster.infrastructure.cluster.x-k8s.io";
+
+fn now() -> Timestamp {
+    "2026-01-01T00:00:00Z".parse().unwrap()
+}
+
+/// A cluster with everything that it needs, and `other` fields over that.
+fn seen(other: &Value) -> Observed {
+    let mut object = json!({
+        "apiVersion": "infrastructure.cluster.x-k8s.io/v1beta2", "kind": "Metal3Cluster",
+        "metadata": {"namespace": "ns", "name": "c", "generation": 3, "finalizers": [FINALIZER]},
+        "spec": {"controlPlaneEndpoint": {"host": "192.0.2.1", "port": 6443},
+            "failureDomains": [{"name": "a", "controlPlane": true}, {"name": "b"}]},
+    });
+    json_patch(&mut object, other);
+    let cluster: Metal3Cluster = serde_json::from_value(object).unwrap();
+    Observed {
+        cluster: Arc::new(cluster),
+        owner: owner(&json!({})),
+        machines: Vec::new(),
+    }
+}
+
+fn owner(spec: &Value) -> Owner {
+    let cluster: Cluster = serde_json::from_value(json!({"metadata": {"name": "c"}, "spec": spec})).unwrap();
+    Owner::Found(Arc::new(cluster))
+}
+
+/// A merge patch.
+fn json_patch(object: &mut Value, patch: &Value) {
+    let Some(fields) = patch.as_object() else {
+        *object = patch.clone();
+        return;
+    };
+    for (key, value) in fields {
+        if value.is_null() {
+            object.as_object_mut().unwrap().remove(key);
+        } else {
+            json_patch(&mut object[key], value);
+        }
+    }
+}
+
+fn status(plan: &Plan) -> &Metal3ClusterStatus {
+    plan.status.as_ref().expect("a status is stored")
+}
+
+fn said<'a>(status: &'a Metal3ClusterStatus, type_: &str) -> (&'a ConditionStatus, &'a str, &'a str) {
+    let found = conditions::get(&status.conditions, type_).unwrap();
+    assert_eq!(found.observed_generation, Some(3));
+    (&found.status, &found.reason, &found.message)
+}
+
+fn legacy<'a>(status: &'a Metal3ClusterStatus, type_: &str) -> (&'a str, &'a str, &'a str) {
+    let list = &status.deprecated.v1beta1.conditions;
+    let found = list.iter().find(|condition| condition.type_ == type_).unwrap();
+    (&found.status, &found.severity, &found.reason)
+}
+
+#[test]
+fn a_complete_cluster_is_provisioned_with_conditions_in_both_styles() {
+    let seen = seen(&json!({"metadata": {"finalizers": []}}));
+    let plan = decide(&seen, now()).unwrap();
+    assert_eq!(plan.effects, [Effect::AddFinalizer]);
+    let status = status(&plan);
+    assert_eq!(status.initialization.provisioned, Some(true));
+    assert_eq!(status.failure_domains, seen.cluster.spec.failure_domains);
+    for type_ in ["Ready", INFRASTRUCTURE] {
+        assert_eq!(said(status, type_), (&ConditionStatus::True, "Ready", ""));
+        assert_eq!(legacy(status, type_), ("True", "", ""));
+    }
+    assert_eq!(said(status, "Paused"), (&ConditionStatus::False, "NotPaused", ""));
+    assert_eq!(plan.notes.len(), 1);
+}
+
+#[test]
+fn a_settled_cluster_is_left_alone() {
+    let mut seen = seen(&json!({}));
+    let plan = decide(&seen, now()).unwrap();
+    Arc::make_mut(&mut seen.cluster).status.clone_from(&plan.status);
+    let later = "2026-02-01T00:00:00Z".parse().unwrap();
+    let nothing = Plan {
+        effects: vec![],
+        status: None,
+        notes: vec![],
+    };
+    assert_eq!(decide(&seen, later), Some(nothing));
+}
+
+#[rstest]
+#[case(json!({"host": null}), "host")]
+#[case(json!({"port": null}), "port")]
+fn a_missing_part_of_the_endpoint_is_named(#[case] endpoint: Value, #[case] part: &str) {
+    let seen = seen(&json!({"spec": {"controlPlaneEndpoint": endpoint}}));
+    let plan = decide(&seen, now()).unwrap();
+    let status = status(&plan);
+    let (holds, reason, message) = said(status, INFRASTRUCTURE);
+    assert_eq!((holds, reason), (&ConditionStatus::False, "InvalidConfiguration"));
+    assert!(
+        message.contains(&format!("spec.controlPlaneEndpoint.{part} is not set")),
+        "{message}"
+    );
+    assert_eq!(said(status, "Ready").1, "InvalidConfiguration");
+    assert_eq!(
+        legacy(status, INFRASTRUCTURE),
+        ("False", "Error", "ControlPlaneEndpointFailed")
+    );
+    assert_eq!(status.deprecated.v1beta1.failure_reason, "InvalidConfiguration");
+    assert_eq!(status.initialization.provisioned, None);
+    assert_eq!(plan.notes.len(), 1);
+}
+
+#[test]
+fn an_endpoint_that_the_user_or_the_control_plane_gives_to_the_cluster_is_enough() {
+    let mut seen = seen(&json!({"spec": {"controlPlaneEndpoint": null}}));
+    seen.owner = owner(&json!({"controlPlaneEndpoint": {"host": "192.0.2.9", "port": 6443}}));
+    let plan = decide(&seen, now()).unwrap();
+    assert_eq!(status(&plan).initialization.provisioned, Some(true));
+}
+
+/// Upstream never clears the failure of the older style.
+#[test]
+fn a_failure_that_was_mended_is_cleared_and_what_was_provisioned_stays_so() {
+    let mut seen = seen(&json!({}));
+    let good = decide(&seen, now()).unwrap();
+    let cluster = Arc::make_mut(&mut seen.cluster);
+    cluster.status.clone_from(&good.status);
+    cluster.spec.control_plane_endpoint.host.clear();
+    let bad = decide(&seen, now()).unwrap();
+    assert_eq!(status(&bad).initialization.provisioned, Some(true), "never taken back");
+    let cluster = Arc::make_mut(&mut seen.cluster);
+    cluster.status.clone_from(&bad.status);
+    "192.0.2.1".clone_into(&mut cluster.spec.control_plane_endpoint.host);
+    let mended = decide(&seen, now()).unwrap();
+    let deprecated = &status(&mended).deprecated.v1beta1;
+    assert_eq!(
+        (deprecated.failure_reason.as_str(), deprecated.failure_message.as_str()),
+        ("", "")
+    );
+    assert_eq!(said(status(&mended), "Ready").0, &ConditionStatus::True);
+}
+
+#[test]
+fn without_an_owner_it_waits_and_holds_nothing() {
+    let mut seen = seen(&json!({"metadata": {"finalizers": []}}));
+    seen.owner = Owner::Unset;
+    let plan = decide(&seen, now()).unwrap();
+    assert_eq!((plan.effects.len(), plan.notes.len()), (0, 0));
+    assert_eq!(said(status(&plan), "Ready").1, "WaitingForClusterOwnerRef");
+    seen.owner = Owner::Missing("c".to_owned());
+    let plan = decide(&seen, now()).unwrap();
+    assert_eq!(said(status(&plan), "Ready").1, "FailedToGetOwnerCluster");
+    assert_eq!(legacy(status(&plan), INFRASTRUCTURE).2, "InternalFailureOccured");
+}
+
+#[rstest]
+#[case::cluster(json!({}), json!({"paused": true}))]
+#[case::annotation(json!({"metadata": {"annotations": {"cluster.x-k8s.io/paused": ""}}}), json!({}))]
+#[case::deleting(json!({"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"}}), json!({"paused": true}))]
+fn while_paused_only_that_is_said(#[case] other: Value, #[case] spec: Value) {
+    let mut seen = seen(&other);
+    seen.owner = owner(&spec);
+    let plan = decide(&seen, now()).unwrap();
+    assert_eq!(plan.effects, []);
+    let status = status(&plan);
+    assert_eq!(said(status, "Paused").0, &ConditionStatus::True);
+    assert_eq!((status.conditions.len(), status.failure_domains.len()), (1, 0));
+}
+
+#[test]
+fn what_somebody_else_manages_is_not_touched_even_when_it_is_deleted() {
+    for deleted in [Value::Null, json!("2026-01-01T00:00:00Z")] {
+        let other =
+            json!({"metadata": {"annotations": {"cluster.x-k8s.io/managed-by": "x"}, "deletionTimestamp": deleted}});
+        assert_eq!(decide(&seen(&other), now()), None);
+    }
+}
+
+#[test]
+fn a_deletion_waits_for_the_machines_and_names_them() {
+    let mut seen = seen(&json!({"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"}}));
+    seen.machines = ["m1", "m2", "m3", "m4"].map(str::to_owned).into();
+    let plan = decide(&seen, now()).unwrap();
+    assert_eq!(plan.effects, []);
+    let (holds, reason, message) = said(status(&plan), "Ready");
+    assert_eq!((holds, reason), (&ConditionStatus::False, "Deleting"));
+    assert!(message.ends_with("4 left (m1, m2, m3, …)"), "{message}");
+    seen.machines.clear();
+    let plan = decide(&seen, now()).unwrap();
+    assert_eq!((plan.effects, plan.status), (vec![Effect::RemoveFinalizer], None));
+    // The Cluster may be gone before.
+    seen.owner = Owner::Missing("c".to_owned());
+    assert_eq!(decide(&seen, now()).unwrap().effects, [Effect::RemoveFinalizer]);
+    Arc::make_mut(&mut seen.cluster).metadata.finalizers = None;
+    assert_eq!(decide(&seen, now()), None);
+}

@@ -1,0 +1,98 @@
+//! Conditions in both styles: the standard ones, and those of contract v1beta1 that older readers look at.
+
+use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use metal3_api::condition::{Condition, ConditionStatus};
+use metal3_api::infra::v1beta2::LegacyCondition;
+use metal3_runtime::conditions::{self, Claim, whole_seconds};
+
+/// How bad it is, in the older style, that a condition does not hold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LegacySeverity {
+    /// It cannot go on without a change.
+    Error,
+    /// It will go on by itself.
+    Info,
+}
+
+impl LegacySeverity {
+    fn as_str(self) -> &'static str {
+        match self {
+            Self::Error => "Error",
+            Self::Info => "Info",
+        }
+    }
+}
+
+/// Sets conditions of one object at one time.
+#[derive(Clone, Copy, Debug)]
+pub struct Setter {
+    /// Generation that they are computed from.
+    pub generation: Option<i64>,
+    /// The time.
+    pub now: Timestamp,
+}
+
+impl Setter {
+    /// A standard condition.
+    pub fn set(&self, list: &mut Vec<Condition>, type_: &str, holds: bool, reason: &str, message: &str) {
+        let status = if holds {
+            ConditionStatus::True
+        } else {
+            ConditionStatus::False
+        };
+        let claim = Claim {
+            type_,
+            status,
+            reason,
+            message,
+        };
+        conditions::set(list, &claim, self.generation, self.now);
+    }
+
+    /// A condition of the older style that holds, or the reason why not. Ready comes first, the rest in order.
+    pub fn legacy(&self, list: &mut Vec<LegacyCondition>, type_: &str, failed: Option<(LegacySeverity, &str, &str)>) {
+        let status = if failed.is_none() { "True" } else { "False" };
+        let before = list.iter().find(|condition| condition.type_ == type_);
+        let since = before.filter(|before| before.status == status);
+        let since = since.map_or_else(|| Time(whole_seconds(self.now)), |c| c.last_transition_time.clone());
+        let (severity, reason, message) = failed.map_or(("", "", ""), |(severity, reason, message)| {
+            (severity.as_str(), reason, message)
+        });
+        let condition = LegacyCondition {
+            type_: type_.to_owned(),
+            status: status.to_owned(),
+            severity: severity.to_owned(),
+            last_transition_time: since,
+            reason: reason.to_owned(),
+            message: message.to_owned(),
+        };
+        list.retain(|condition| condition.type_ != type_);
+        list.push(condition);
+        list.sort_by_key(|condition| (condition.type_ != conditions::READY, condition.type_.clone()));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_older_style_keeps_its_time_while_the_status_stays() {
+        let at = |text: &str| Setter {
+            generation: Some(1),
+            now: text.parse().unwrap(),
+        };
+        let mut list = Vec::new();
+        let failed = Some((LegacySeverity::Error, "Why", "words"));
+        at("2026-01-01T00:00:01.5Z").legacy(&mut list, "B", failed);
+        at("2026-01-01T00:00:02Z").legacy(&mut list, "Ready", failed);
+        at("2026-01-01T00:00:09Z").legacy(&mut list, "B", Some((LegacySeverity::Info, "Other", "")));
+        assert_eq!((list[0].type_.as_str(), list[1].type_.as_str()), ("Ready", "B"));
+        assert_eq!(list[1].last_transition_time.0, "2026-01-01T00:00:01Z".parse().unwrap());
+        assert_eq!((list[1].severity.as_str(), list[1].reason.as_str()), ("Info", "Other"));
+        at("2026-01-01T00:00:10Z").legacy(&mut list, "B", None);
+        assert_eq!(list[1].last_transition_time.0, "2026-01-01T00:00:10Z".parse().unwrap());
+        assert_eq!((list[1].severity.as_str(), list[1].reason.as_str()), ("", ""));
+    }
+}

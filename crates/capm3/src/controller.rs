@@ -1,0 +1,161 @@
+//! The loop around the passes of a controller.
+
+use std::time::Duration;
+
+use futures::FutureExt;
+use futures::future::BoxFuture;
+use kube::Client;
+use metal3_runtime::Clock;
+use metal3_runtime::backoff::{Attempts, Backoff, random_seed};
+use metal3_runtime::error::{Class, Classified, chain};
+use metal3_runtime::events::Recorder;
+use metal3_runtime::metrics::ControllerMetrics;
+use metal3_runtime::store::ObjectKey;
+use metal3_runtime::work::Queue;
+use tokio_util::sync::CancellationToken;
+
+use crate::world::World;
+
+/// What the passes of all controllers share. Cheap to clone.
+#[derive(Clone)]
+pub struct Context {
+    /// The API server.
+    pub client: Client,
+    /// What is seen.
+    pub world: World,
+    /// Events.
+    pub recorder: Recorder,
+    /// The time.
+    pub clock: Clock,
+}
+
+/// When a pass wants the next one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Next {
+    /// When something changes that it has to do with.
+    Change,
+    /// After this time at the latest.
+    After(Duration),
+}
+
+/// Looks after the objects of one kind.
+pub trait Controller: Clone + Send + Sync + 'static {
+    /// Its name in logs and metrics.
+    const NAME: &'static str;
+
+    /// What makes a pass fail as a whole.
+    type Error: Classified + Send + 'static;
+
+    /// Says which objects have to be looked at when something changes, by listening to the stores.
+    fn listen(&self, queue: &Queue<ObjectKey>);
+
+    /// The objects that there are.
+    fn all(&self) -> Vec<ObjectKey>;
+
+    /// Looks at an object once, and does what there is to do.
+    fn pass(&self, key: &ObjectKey) -> impl Future<Output = Result<Next, Self::Error>> + Send;
+}
+
+/// A write that lost against somebody else's is judged anew after this time: the watch has usually shown it by then.
+const STALE: Duration = Duration::from_millis(50);
+
+/// Controllers that are about to run.
+pub struct Controllers {
+    metrics: ControllerMetrics,
+    clock: Clock,
+    stop: CancellationToken,
+    loops: Vec<BoxFuture<'static, ()>>,
+    resyncs: Vec<Box<dyn Fn() + Send>>,
+}
+
+impl Controllers {
+    /// None yet. They end with `stop`.
+    pub fn new(metrics: ControllerMetrics, clock: Clock, stop: CancellationToken) -> Self {
+        Self {
+            metrics,
+            clock,
+            stop,
+            loops: Vec::new(),
+            resyncs: Vec::new(),
+        }
+    }
+
+    /// One more, which works on so many objects at once. To be added before the watches start: it listens to them.
+    pub fn add<C: Controller>(&mut self, controller: C, workers: u16) {
+        let queue = Queue::new();
+        controller.listen(&queue);
+        let (own, bell) = (controller.clone(), queue.clone());
+        self.resyncs.push(Box::new(move || {
+            for key in own.all() {
+                bell.push(key);
+            }
+        }));
+        let (metrics, clock, stop) = (self.metrics.clone(), self.clock.clone(), self.stop.clone());
+        self.loops
+            .push(run(controller, queue, workers, metrics, clock, stop).boxed());
+    }
+
+    /// Runs them all until `stop` is cancelled and their passes have ended. Everything is looked at again, without a
+    /// reason, after each `resync`.
+    pub async fn run(self, resync: Duration) {
+        let resyncs = self.resyncs;
+        let again = async move {
+            loop {
+                tokio::time::sleep(resync.max(Duration::from_secs(1))).await;
+                for all in &resyncs {
+                    all();
+                }
+            }
+        };
+        tokio::select! {
+            _ = futures::future::join_all(self.loops) => {}
+            () = again => {}
+        }
+    }
+}
+
+async fn run<C: Controller>(
+    controller: C,
+    queue: Queue<ObjectKey>,
+    workers: u16,
+    metrics: ControllerMetrics,
+    clock: Clock,
+    stop: CancellationToken,
+) {
+    let attempts = std::sync::Arc::new(Attempts::default());
+    let work = |key: ObjectKey| {
+        let (controller, metrics, clock, attempts) =
+            (controller.clone(), metrics.clone(), clock.clone(), attempts.clone());
+        async move {
+            let start = clock.elapsed();
+            let result = controller.pass(&key).await;
+            let outcome = result.as_ref().map_or_else(|error| error.class().as_str(), |_| "ok");
+            metrics.observe(C::NAME, outcome, clock.elapsed().saturating_sub(start));
+            match result {
+                Ok(next) => {
+                    attempts.reset(&key);
+                    match next {
+                        Next::Change => None,
+                        Next::After(after) => Some(after),
+                    }
+                }
+                Err(error) => Some(after_error::<C>(&key, &error, &attempts)),
+            }
+        }
+    };
+    queue.run(workers.into(), stop, work).await;
+}
+
+fn after_error<C: Controller>(key: &ObjectKey, error: &C::Error, attempts: &Attempts<ObjectKey>) -> Duration {
+    match error.class() {
+        Class::Stale => {
+            tracing::debug!(controller = C::NAME, object = %key, error = %chain(error), "somebody else wrote first");
+            STALE
+        }
+        Class::Throttled(after) => after,
+        Class::Transient | Class::User | Class::Fault | Class::Bug => {
+            tracing::warn!(controller = C::NAME, object = %key, error = %chain(error), "a pass failed");
+            Backoff::TRANSIENT.delay(attempts.failed(key), random_seed())
+        }
+    }
+}

@@ -1,0 +1,23 @@
+//! Cluster API's infrastructure provider: Cluster and Machine objects of Cluster API become real hosts.
+//!
+//! ```text
+//!  watches, one for each kind ─▶ World (stores with indexes) ─▶ queues, one for each controller
+//!                                   │                                │
+//!                                   └──── observe ─▶ decide ─▶ apply ─▶ report
+//!                                                    (pure)     │         │
+//!                                                               └─────────┴──▶ API server; answers go into the World
+//! ```
+//!
+//! A controller is a folder: `observed` is what it sees, `decide` the pure decision, `apply` the writes. [`world`] holds
+//! what all see, [`controller`] the loop around passes, [`run`] the process.
+//!
+//! Nothing is concluded from the stores alone that would hurt if they were late: what must not be done twice is written
+//! with the resourceVersion that was judged, and who comes second looks again.
+
+pub mod args;
+pub mod cluster;
+mod conditions;
+pub mod controller;
+pub mod rbac;
+pub mod run;
+pub mod world;

@@ -1,0 +1,37 @@
+//! The rights that the provider needs, as objects to install. Each stands for a call in this crate or in the shared
+//! runtime; a test runs the provider with nothing else.
+
+use k8s_openapi::api::rbac::v1::PolicyRule;
+use metal3_runtime::rbac::{Installation, rule};
+use serde_json::Value;
+
+/// The namespace that the provider runs in.
+pub const NAMESPACE: &str = "capm3-system";
+/// Its service account.
+pub const SERVICE_ACCOUNT: &str = "capm3-manager";
+
+/// What the controllers do.
+pub fn manager_rules() -> Vec<PolicyRule> {
+    let ours = "infrastructure.cluster.x-k8s.io";
+    vec![
+        rule(ours, &["metal3clusters"], &["get", "list", "watch", "patch"]),
+        rule(ours, &["metal3clusters/status"], &["update"]),
+        rule("cluster.x-k8s.io", &["clusters", "machines"], &["list", "watch"]),
+        rule("", &["events"], &["create", "patch"]),
+    ]
+}
+
+/// Everything to install besides the kinds, in an order in which it can be applied.
+pub fn objects() -> Vec<Value> {
+    let installation = Installation {
+        namespace: NAMESPACE,
+        service_account: SERVICE_ACCOUNT,
+        label: ("cluster.x-k8s.io/provider", "infrastructure-metal3"),
+        manager: "capm3-manager-role",
+        election: "capm3-leader-election-role",
+        metrics: "capm3-metrics-auth-role",
+        binding: "binding",
+        rules: manager_rules(),
+    };
+    installation.objects()
+}

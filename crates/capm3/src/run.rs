@@ -1,0 +1,133 @@
+//! The process: which tasks there are, what they share, and in which order they start and end.
+
+use std::time::Duration;
+
+use kube::Client;
+use metal3_runtime::args::Namespaces;
+use metal3_runtime::events::{Recorder, Reporter};
+use metal3_runtime::metrics::{Build, ControllerMetrics};
+use metal3_runtime::process::{Process, Settings};
+use metal3_runtime::{BoxError, Clock};
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
+
+use crate::args::{Args, Workers};
+use crate::cluster::Metal3Clusters;
+use crate::controller::{Context, Controllers};
+use crate::world::World;
+
+const REPORTER: Reporter = Reporter {
+    component: "cluster-api-provider-metal3",
+    controller: "infrastructure.cluster.x-k8s.io/cluster-api-provider-metal3",
+};
+
+/// Runs the provider until it is told to stop.
+pub async fn run(args: Args) -> anyhow::Result<()> {
+    let mut process = Process::begin(&Settings {
+        build: Build {
+            component: "cluster-api-provider-metal3",
+            version: env!("CARGO_PKG_VERSION"),
+        },
+        lease: "controller-leader-election-capm3",
+        pod_namespace: &args.pod_namespace,
+        client: &args.client,
+        namespaces: &args.namespaces,
+        leader: &args.leader,
+        probes: &args.probes,
+        metrics: &args.metrics,
+        tls: &args.tls,
+        log: &args.log,
+    })
+    .await?;
+    if args.webhook_port != 0 {
+        let port = args.webhook_port;
+        tracing::warn!(
+            port,
+            "no webhooks are served: remove their configuration from the cluster"
+        );
+    }
+    let setup = Setup {
+        namespaces: args.namespaces.namespace.clone(),
+        watch_filter: args.watch_filter.clone(),
+        workers: args.workers.clone(),
+        sync_period: args.sync_period,
+    };
+    let stop = process.tasks.stop();
+    let provider = Provider::new(process.client.clone(), process.clock.clone(), setup, stop);
+    let (leads, metrics, ready) = (
+        process.leads.clone(),
+        process.controllers.clone(),
+        process.kinds_ready.clone(),
+    );
+    process.tasks.spawn("controllers", async move {
+        provider.run(leads, metrics, || ready.set(true)).await
+    });
+    process.run().await?;
+    Ok(())
+}
+
+/// What is looked after, and how.
+#[derive(Clone, Debug)]
+pub struct Setup {
+    /// Where objects are watched.
+    pub namespaces: Namespaces,
+    /// Value of the watch-filter label; empty takes everything.
+    pub watch_filter: String,
+    /// Objects that are worked on at once.
+    pub workers: Workers,
+    /// How often everything is looked at without a reason.
+    pub sync_period: Duration,
+}
+
+/// All controllers, without the process around them.
+pub struct Provider {
+    ctx: Context,
+    setup: Setup,
+    stop: CancellationToken,
+}
+
+impl Provider {
+    /// Prepares everything; no request is made.
+    pub fn new(client: Client, clock: Clock, setup: Setup, stop: CancellationToken) -> Self {
+        let ctx = Context {
+            recorder: Recorder::new(client.clone(), REPORTER, clock.clone()),
+            world: World::new(&setup.watch_filter),
+            client,
+            clock,
+        };
+        Self { ctx, setup, stop }
+    }
+
+    /// Watches on every replica, works while leading. Calls `served` when all kinds are there. Ends with the stop token.
+    pub async fn run(
+        self,
+        mut leads: watch::Receiver<bool>,
+        metrics: ControllerMetrics,
+        served: impl FnOnce(),
+    ) -> Result<(), BoxError> {
+        let Self { ctx, setup, stop } = self;
+        tokio::select! {
+            () = stop.cancelled() => return Ok(()),
+            () = ctx.world.served(&ctx.client, &setup.namespaces) => served(),
+        }
+        let mut controllers = Controllers::new(metrics.clone(), ctx.clock.clone(), stop.clone());
+        let workers = &setup.workers;
+        controllers.add(Metal3Clusters { ctx: ctx.clone() }, workers.metal3cluster_concurrency);
+        let mut watches = JoinSet::new();
+        let awaited = ctx.world.follow(&ctx.client, &setup.namespaces, &mut watches, &stop);
+        tokio::select! {
+            () = stop.cancelled() => return Ok(()),
+            () = awaited.all() => {}
+        }
+        tokio::select! {
+            () = stop.cancelled() => return Ok(()),
+            led = leads.wait_for(|leads| *leads) => { led?; }
+        }
+        metrics.set_leading(true);
+        tokio::select! {
+            () = controllers.run(setup.sync_period) => Ok(()),
+            Some(ended) = watches.join_next(), if !stop.is_cancelled() => Ok(ended?),
+        }
+    }
+}

@@ -1,0 +1,103 @@
+//! Metal3Clusters.
+
+use kube::ResourceExt;
+use metal3_api::capi::{Cluster, Machine};
+use metal3_api::condition::ConditionStatus::{False, True};
+use metal3_api::infra::v1beta2::Metal3Cluster;
+use metal3_testkit::namespace;
+use serde_json::{Value, json};
+
+use crate::support::{Site, says};
+
+const PAUSED: &str = "cluster.x-k8s.io/paused";
+
+fn ready(cluster: &Metal3Cluster, status: &metal3_api::condition::ConditionStatus, reason: &str) -> bool {
+    let found = cluster.status.as_ref();
+    found.is_some_and(|found| says(&found.conditions, "Ready", status, reason))
+}
+
+#[tokio::test]
+async fn a_cluster_from_its_endpoint_to_its_end() {
+    let site = Site::new(namespace!().await).await;
+    let provider = site.provider().await;
+    let domains = json!([{"name": "a", "controlPlane": true}, {"name": "b"}]);
+    site.cluster("c", json!({"failureDomains": domains})).await;
+    let is_invalid = |cluster: &Metal3Cluster| ready(cluster, &False, "InvalidConfiguration");
+    site.namespace.expect("c", "lacks its endpoint", is_invalid).await;
+    site.namespace.expect_event("c", "InvalidConfiguration").await;
+    let endpoint = json!({"spec": {"controlPlaneEndpoint": {"host": "192.0.2.1", "port": 6443}}});
+    site.patch::<Metal3Cluster>("c", endpoint).await;
+    let is_ready = |cluster: &Metal3Cluster| {
+        let status = cluster.status.clone().unwrap_or_default();
+        let is_provisioned = status.initialization.provisioned == Some(true);
+        ready(cluster, &True, "Ready") && is_provisioned && status.failure_domains.len() == 2
+    };
+    site.namespace.expect("c", "is provisioned", is_ready).await;
+
+    // What stands still costs nothing, whoever touches other fields.
+    let settled = site.settled().await;
+    site.patch::<Metal3Cluster>("c", json!({"metadata": {"labels": {"x": "y"}}}))
+        .await;
+    assert_eq!(site.settled().await, settled);
+
+    let machine = json!({"apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "Machine",
+        "metadata": {"name": "m", "labels": {"cluster.x-k8s.io/cluster-name": "c"}},
+        "spec": {"clusterName": "c", "bootstrap": {"dataSecretName": "b"},
+            "infrastructureRef": {"apiGroup": "infrastructure.cluster.x-k8s.io", "kind": "Metal3Machine", "name": "m"}}});
+    site.apply(machine).await;
+    site.delete::<Metal3Cluster>("c").await;
+    let is_waiting = |cluster: &Metal3Cluster| ready(cluster, &False, "Deleting");
+    site.namespace.expect("c", "waits for the Machine", is_waiting).await;
+    site.delete::<Machine>("m").await;
+    site.namespace.expect_gone::<Metal3Cluster>("c").await;
+    provider.stop().await;
+}
+
+#[tokio::test]
+async fn a_paused_cluster_only_says_so_and_goes_on_afterwards() {
+    let site = Site::new(namespace!().await).await;
+    let provider = site.provider().await;
+    let endpoint = json!({"controlPlaneEndpoint": {"host": "192.0.2.1", "port": 6443}});
+    site.cluster("c", endpoint).await;
+    let is_ready = |cluster: &Metal3Cluster| ready(cluster, &True, "Ready");
+    site.namespace.expect("c", "is ready", is_ready).await;
+    site.patch::<Cluster>("c", json!({"spec": {"paused": true}})).await;
+    let is_paused = |cluster: &Metal3Cluster| {
+        let status = cluster.status.clone().unwrap_or_default();
+        says(&status.conditions, "Paused", &True, "Paused")
+    };
+    site.namespace.expect("c", "is paused", is_paused).await;
+    site.delete::<Metal3Cluster>("c").await;
+    site.settled().await;
+    let kept: Metal3Cluster = site.namespace.api().get("c").await.unwrap();
+    assert_eq!(kept.finalizers().len(), 1, "nothing goes while it is paused");
+    site.patch::<Cluster>("c", json!({"spec": {"paused": false}})).await;
+    site.namespace.expect_gone::<Metal3Cluster>("c").await;
+    provider.stop().await;
+}
+
+#[tokio::test]
+async fn what_is_not_ours_is_left_alone() {
+    let site = Site::new(namespace!().await).await;
+    let provider = site.provider_with(&["--watch-filter=blue"]).await;
+    let endpoint = json!({"controlPlaneEndpoint": {"host": "192.0.2.1", "port": 6443}});
+    for name in ["other", "managed", "ours"] {
+        site.cluster(name, endpoint.clone()).await;
+    }
+    let blue = json!({"cluster.x-k8s.io/watch-filter": "blue"});
+    let managed = json!({"metadata": {"labels": blue, "annotations": {"cluster.x-k8s.io/managed-by": "me"}}});
+    site.patch::<Metal3Cluster>("managed", managed).await;
+    site.patch::<Metal3Cluster>(
+        "ours",
+        json!({"metadata": {"labels": blue, "annotations": {PAUSED: Value::Null}}}),
+    )
+    .await;
+    let is_ready = |cluster: &Metal3Cluster| ready(cluster, &True, "Ready");
+    site.namespace.expect("ours", "is ready", is_ready).await;
+    site.settled().await;
+    for name in ["other", "managed"] {
+        let left: Metal3Cluster = site.namespace.api().get(name).await.unwrap();
+        assert_eq!((left.finalizers().len(), left.status), (0, None), "{name}");
+    }
+    provider.stop().await;
+}

@@ -1,0 +1,7 @@
+//! The provider on a real API server with Cluster API's real definitions, with the rights that it ships and no others.
+//! What Cluster API's managers would do, the tests do.
+
+#![expect(clippy::unwrap_used, reason = "what goes wrong in a test fails the test")]
+
+mod clusters;
+mod support;

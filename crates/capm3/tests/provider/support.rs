@@ -1,0 +1,171 @@
+//! A provider in a namespace of its own, with the rights that it ships, and what tests do to it.
+
+use std::fmt::Debug;
+use std::time::Duration;
+
+use clap::Parser;
+use cluster_api_provider_metal3::args::Args;
+use cluster_api_provider_metal3::run::{Provider, Setup};
+use k8s_openapi::NamespaceResourceScope;
+use k8s_openapi::api::core::v1::ServiceAccount;
+use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
+use kube::{Api, Resource};
+use metal3_api::condition::{Condition, ConditionStatus};
+use metal3_lab::audit::Request;
+use metal3_runtime::Clock;
+use metal3_runtime::args::Namespaces;
+use metal3_runtime::metrics::{Build, ControllerMetrics, Registry};
+use metal3_testkit::TestNamespace;
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+use tokio::sync::{OnceCell, watch};
+use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
+
+/// The namespace of a test, with the kinds of Cluster API.
+pub struct Site {
+    pub namespace: TestNamespace,
+}
+
+/// A provider that runs in this process.
+pub struct Running {
+    stop: CancellationToken,
+    task: JoinSet<()>,
+}
+
+impl Running {
+    /// Ends it in good order.
+    pub async fn stop(mut self) {
+        self.stop.cancel();
+        while self.task.join_next().await.is_some() {}
+    }
+}
+
+static DEFINED: OnceCell<()> = OnceCell::const_new();
+const ACCOUNT: &str = "capm3-manager";
+
+impl Site {
+    pub async fn new(namespace: TestNamespace) -> Self {
+        let define = async { metal3_lab::cluster_api::define(&namespace.client).await.unwrap() };
+        DEFINED.get_or_init(|| define).await;
+        let site = Self { namespace };
+        site.grant().await;
+        site
+    }
+
+    /// The rights that the provider ships, in this namespace only.
+    async fn grant(&self) {
+        let name = &self.namespace.name;
+        let rules = serde_json::to_value(cluster_api_provider_metal3::rbac::manager_rules()).unwrap();
+        let role = json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "Role",
+            "metadata": {"name": "provider"}, "rules": rules});
+        let binding = json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "RoleBinding",
+            "metadata": {"name": "provider"},
+            "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "provider"},
+            "subjects": [{"kind": "ServiceAccount", "name": ACCOUNT, "namespace": name}]});
+        self.namespace.apply(&format!("{role}\n---\n{binding}")).await;
+        let accounts: Api<ServiceAccount> = self.namespace.api();
+        let account = serde_json::from_value(json!({"metadata": {"name": ACCOUNT}})).unwrap();
+        accounts.create(&PostParams::default(), &account).await.ok();
+    }
+
+    /// Starts one.
+    pub async fn provider(&self) -> Running {
+        self.provider_with(&[]).await
+    }
+
+    /// Starts one with flags.
+    pub async fn provider_with(&self, flags: &[&str]) -> Running {
+        let args = Args::parse_from(std::iter::once(&"test").chain(flags)).unified();
+        let client = self.namespace.service_account(ACCOUNT).await;
+        let registry = Registry::new(Build {
+            component: "test",
+            version: "0",
+        });
+        let metrics = ControllerMetrics::new(&registry);
+        let setup = Setup {
+            namespaces: Namespaces::Only(vec![self.namespace.name.clone()]),
+            watch_filter: args.watch_filter,
+            workers: args.workers,
+            sync_period: Duration::from_secs(600),
+        };
+        let stop = CancellationToken::new();
+        let provider = Provider::new(client, Clock::system(), setup, stop.clone());
+        let mut task = JoinSet::new();
+        task.spawn(async move {
+            // Kept, because its receiver gives up when it is gone.
+            let (_leading, leads) = watch::channel(true);
+            provider.run(leads, metrics, || {}).await.unwrap();
+        });
+        Running { stop, task }
+    }
+
+    /// What the provider has asked of this namespace besides watches, so far.
+    pub fn requests(&self) -> Vec<Request> {
+        let audit = self.namespace.server().audit_log().unwrap();
+        let user = self.namespace.service_account_user(ACCOUNT);
+        let requests = audit.since(metal3_lab::audit::Position::default()).unwrap().0;
+        let ours = |r: &Request| r.user == user && r.verb != "watch" && r.namespace == self.namespace.name;
+        requests.into_iter().filter(ours).collect()
+    }
+
+    /// Waits until the provider has made no request for a while, and returns how many there were.
+    pub async fn settled(&self) -> usize {
+        let mut last = (usize::MAX, std::time::Instant::now());
+        loop {
+            let now = self.requests().len();
+            if now != last.0 {
+                last = (now, std::time::Instant::now());
+            } else if last.1.elapsed() > Duration::from_millis(1500) {
+                return now;
+            }
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    }
+
+    /// Applies one object.
+    pub async fn apply(&self, object: Value) {
+        self.namespace.apply(&object.to_string()).await;
+    }
+
+    /// A Cluster and its Metal3Cluster, which belongs to it as if Cluster API had said so.
+    pub async fn cluster(&self, name: &str, spec: Value) {
+        let group = "infrastructure.cluster.x-k8s.io";
+        let reference = json!({"apiGroup": group, "kind": "Metal3Cluster", "name": name});
+        let cluster = json!({"apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "Cluster",
+            "metadata": {"name": name}, "spec": {"infrastructureRef": reference}});
+        let made = self.namespace.apply(&cluster.to_string()).await;
+        let owner = json!({"apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "Cluster", "name": name,
+            "uid": made[0].metadata.uid});
+        self.apply(
+            json!({"apiVersion": format!("{group}/v1beta2"), "kind": "Metal3Cluster",
+            "metadata": {"name": name, "labels": {"cluster.x-k8s.io/cluster-name": name}, "ownerReferences": [owner]},
+            "spec": spec}),
+        )
+        .await;
+    }
+
+    pub async fn patch<K>(&self, name: &str, patch: Value) -> K
+    where
+        K: Resource<Scope = NamespaceResourceScope, DynamicType = ()> + Clone + DeserializeOwned + Debug,
+    {
+        let api = self.namespace.api::<K>();
+        api.patch(name, &PatchParams::default(), &Patch::Merge(patch))
+            .await
+            .unwrap()
+    }
+
+    pub async fn delete<K>(&self, name: &str)
+    where
+        K: Resource<Scope = NamespaceResourceScope, DynamicType = ()> + Clone + DeserializeOwned + Debug,
+    {
+        let api = self.namespace.api::<K>();
+        api.delete(name, &DeleteParams::default()).await.unwrap();
+    }
+}
+
+/// Whether a condition is there with this status and reason.
+pub fn says(conditions: &[Condition], type_: &str, status: &ConditionStatus, reason: &str) -> bool {
+    let found = conditions.iter().find(|condition| condition.type_ == type_);
+    found.is_some_and(|condition| condition.status == *status && condition.reason == reason)
+}
