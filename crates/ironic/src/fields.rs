@@ -55,12 +55,19 @@ impl fmt::Debug for Fields {
 }
 
 /// Whether a value under this key must stay out of logs. A configuration drive counts as a whole: its user data is
-/// where people put tokens and password hashes.
+/// where people put tokens and password hashes. Network data comes from a Secret too.
 pub(crate) fn is_secret(key: &str) -> bool {
     let key = key.to_ascii_lowercase();
-    ["password", "secret", "token", "configdrive", "user_data"]
-        .iter()
-        .any(|word| key.contains(word))
+    [
+        "password",
+        "secret",
+        "token",
+        "configdrive",
+        "user_data",
+        "network_data",
+    ]
+    .iter()
+    .any(|word| key.contains(word))
 }
 
 /// `Debug` of one value with everything secret in it masked.
@@ -136,6 +143,7 @@ mod tests {
             ("image_pull_secret", json!("hunter2")),
             ("nested", json!({"a": [{"agent_secret_token": "hunter2"}]})),
             ("configdrive", json!({"user_data": "hunter2"})),
+            ("network_data", json!({"services": [{"address": "hunter2"}]})),
             ("redfish_username", json!("admin")),
         ]
         .into_iter()
@@ -152,6 +160,8 @@ mod tests {
             {"op": "add", "path": "/driver_info", "value": {"redfish_password": "second", "redfish_username": "admin"}},
         ]);
         assert_eq!(secrets_in(&body), ["second", "first"]);
+        let body = json!([{"op": "add", "path": "/network_data", "value": {"links": [{"id": "eth0", "mtu": 1500}]}}]);
+        assert_eq!(secrets_in(&body), ["eth0"]);
         let body =
             json!({"target": "active", "configdrive": {"user_data": "third\nsixth!", "meta_data": {"name": "fourth"}}});
         assert_eq!(secrets_in(&body), ["sixth!", "third"]);
