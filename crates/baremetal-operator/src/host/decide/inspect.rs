@@ -7,7 +7,7 @@ use metal3_ironic::{Node, NodeDetail, PatchOp, ProvisionRequest, ProvisionState,
 
 use super::deprovision::unexpected;
 use super::outage::outage;
-use super::{details, ports, reboot};
+use super::{details, ports, reboot, takes_slot};
 use crate::host::annotations;
 use crate::host::draft::{Draft, Step, Verdict, locked};
 use crate::host::node_spec;
@@ -144,6 +144,10 @@ fn start(draft: &mut Draft<'_>, node: &Node, detail: &NodeDetail) -> Step {
         },
         wait,
     );
+    // Before a slot is free nothing begins, and nobody is served.
+    if !draft.effects.iter().any(takes_slot) {
+        return step;
+    }
     // After the request: one that was lost with its operator would have been in vain.
     if is_asked_for(draft) {
         draft.remove_annotation(annotation::INSPECT);
