@@ -653,6 +653,8 @@ table! {
     reboot_power_unknown_waits => provisioned().annotated(REBOOT, "").with_node(&json!({"power_state": null}));
     reboot_ironic_down_waits => { let mut w = provisioned().annotated(REBOOT, ""); w.sight = Sight::Unknown; w };
     reboot_of_available_needs_force => World::at("available", "manageable").annotated(REBOOT, "");
+    reboot_of_available_that_is_off_is_over =>
+        World::at("available", "manageable").with_node(&json!({"power_state": "power off"})).annotated(REBOOT, "");
     reboot_of_available_forced_is_cut => World::at("available", "manageable").annotated(REBOOT, FORCE);
     reboot_of_external_is_asked => World::at("externally provisioned", "active").with_spec(&json!({"externallyProvisioned": true})).annotated(REBOOT, "");
     reboot_provisioning_done_serves_it => wanting("provisioning", "active").with_node(&instance(IMAGE)).annotated(REBOOT, "");
@@ -846,7 +848,8 @@ fn a_settled_host_needs_no_look() {
 table! {
     queued_available_stays_available => queued(wanting("available", "manageable"));
     queued_before_inspection_stays_registering => queued(World::at("registering", "manageable"));
-    queued_inspection_begins_nothing => queued(World::at("inspecting", "manageable"));
+    queued_inspection_begins_nothing => queued(World::at("inspecting", "manageable"))
+        .annotated("inspect.metal3.io", "").annotated(REBOOT, "");
     queued_cleaned_waits_with_the_deployment => queued(wanting("provisioning", "available").with_node(&instance(IMAGE)));
     queued_retry_keeps_its_error =>
         queued(World::at("inspecting", "inspect failed").failed("inspection error", 2, LONG_AGO));

@@ -40,7 +40,8 @@ pub(super) fn follow(draft: &mut Draft<'_>) -> Step {
     if is_never_off && on && !requests.is_empty() {
         return restart(draft, &requests);
     }
-    if !on && requests.has_own {
+    // Also one that would not have switched off a host that nothing was deployed on: it is off.
+    if !on && reboot::has_own(draft) {
         return seen_off(draft);
     }
     if on == wanted && node.target_power_state.is_none() {

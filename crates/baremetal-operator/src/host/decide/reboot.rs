@@ -12,6 +12,7 @@ use metal3_api::metal3::{BareMetalHostStatus, reboot_requests};
 use metal3_ironic::{Node, NodeDetail};
 use metal3_runtime::conditions::{self, Claim};
 
+use crate::host::annotations;
 use crate::host::draft::Draft;
 
 /// Our own condition, there only while a server that is never switched off (`spec.disablePowerOff`) has reboot annotations:
@@ -76,6 +77,11 @@ pub(super) fn is_forced(draft: &Draft<'_>) -> bool {
         .into_iter()
         .flat_map(reboot_requests)
         .any(|request| !request.is_held() && request.arguments.is_ok_and(|arguments| arguments.force))
+}
+
+/// The annotation that we remove is there, whether what it asks for counts in this state or not.
+pub(super) fn has_own(draft: &Draft<'_>) -> bool {
+    annotations::value(&draft.seen.host, annotation::REBOOT).is_some()
 }
 
 /// What has just begun, or just ended, starts the server anyway: a single reboot that was asked for before is served.
