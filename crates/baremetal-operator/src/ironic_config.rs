@@ -65,7 +65,7 @@ pub struct IronicArgs {
     #[arg(long, env = "METAL3_AUTH_ROOT_DIR", default_value = "/opt/metal3/auth")]
     pub metal3_auth_root_dir: PathBuf,
 
-    /// Kernel of the ramdisk; together with the ramdisk
+    /// Kernel of the ramdisk; together with the ramdisk, or alone with --build-preprov-image
     #[arg(long, env = "DEPLOY_KERNEL_URL")]
     pub deploy_kernel_url: Option<String>,
 
@@ -104,7 +104,10 @@ pub struct IronicArgs {
 #[derive(Debug, thiserror::Error)]
 pub enum SettingsError {
     /// Half a pair.
-    #[error("DEPLOY_KERNEL_URL and DEPLOY_RAMDISK_URL must be set together; only {0} is set")]
+    #[error(
+        "DEPLOY_KERNEL_URL and DEPLOY_RAMDISK_URL must be set together; only {0} is set (with --build-preprov-image the \
+         kernel may stand alone)"
+    )]
     HalfRamdisk(&'static str),
     /// Nobody says where Ironic is.
     #[error("IRONIC_ENDPOINT is not set: it is the base URL of Ironic, such as https://ironic.example:6385/v1/")]
@@ -205,12 +208,18 @@ impl IronicArgs {
         })
     }
 
-    /// What decisions about hosts depend on.
-    pub fn hosts(&self, max_provisioning_retries: i32, retry_base: Duration) -> Result<HostSettings, SettingsError> {
+    /// What decisions about hosts depend on. Where ramdisks are built for each host a kernel alone is for those that come
+    /// without one.
+    pub fn hosts(
+        &self,
+        max_provisioning_retries: i32,
+        retry_base: Duration,
+        builds_ramdisks: bool,
+    ) -> Result<HostSettings, SettingsError> {
         let some = |text: &Option<String>| text.clone().filter(|t| !t.is_empty());
         let (kernel, ramdisk) = (some(&self.deploy_kernel_url), some(&self.deploy_ramdisk_url));
         match (&kernel, &ramdisk) {
-            (Some(_), None) => return Err(SettingsError::HalfRamdisk("DEPLOY_KERNEL_URL")),
+            (Some(_), None) if !builds_ramdisks => return Err(SettingsError::HalfRamdisk("DEPLOY_KERNEL_URL")),
             (None, Some(_)) => return Err(SettingsError::HalfRamdisk("DEPLOY_RAMDISK_URL")),
             _ => {}
         }
@@ -226,7 +235,7 @@ impl IronicArgs {
             max_provisioning_retries,
             retry_base,
             default_architecture: std::env::consts::ARCH,
-            builds_ramdisks: false,
+            builds_ramdisks,
             can_disable_power_off: true,
             external_url_v6: self.ironic_external_url_v6.as_ref().map(ToString::to_string),
             budgets: crate::host::budget::Budgets::default(),

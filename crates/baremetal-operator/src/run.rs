@@ -60,9 +60,12 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
     // What is wrong with the settings is said before anything is waited for.
     let mut ironic_config = args.ironic.client()?;
     let settings = HostSettings {
-        builds_ramdisks: args.build_preprov_image,
         budgets: args.state_budgets.clone(),
-        ..args.ironic.hosts(args.max_provisioning_retries, args.retry_base())?
+        ..args.ironic.hosts(
+            args.max_provisioning_retries,
+            args.retry_base(),
+            args.build_preprov_image,
+        )?
     };
     let config = args.client.config().await?;
     let election_client = ClientArgs::unlimited(config.clone())?;

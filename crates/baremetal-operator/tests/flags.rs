@@ -152,6 +152,12 @@ fn every_variable_of_upstream_is_accepted_together_alone_and_empty() {
 #[test]
 fn ramdisks_for_each_host_can_be_asked_for() {
     accepted(&[], &["--build-preprov-image"]);
+    let [kernel, ramdisk] = [
+        ("DEPLOY_KERNEL_URL", "http://images/kernel"),
+        ("DEPLOY_RAMDISK_URL", "http://images/initrd"),
+    ];
+    accepted(&[kernel], &["--build-preprov-image"]);
+    refused(&[ramdisk], &["--build-preprov-image"], "only DEPLOY_RAMDISK_URL is set");
 }
 
 #[test]
