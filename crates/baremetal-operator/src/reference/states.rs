@@ -59,7 +59,7 @@ pub const STATES: &[StateHelp] = &[
     row(
         ProvisioningState::Preparing,
         "What must be set up before the host is offered is set up.",
-        "`Waiting` is `Cleaning` while settings are applied",
+        "`Waiting` is `Preparing` while settings are applied",
         "Look at `preparation error`: it names the setting.",
     ),
     row(
