@@ -21,7 +21,7 @@ pub use claim::*;
 pub use data_image::{AttachedImage, DataImage, DataImageError, DataImageSpec, DataImageStatus};
 pub use event_subscription::{BMCEventSubscription, BMCEventSubscriptionSpec, BMCEventSubscriptionStatus};
 pub use firmware::*;
-pub use hardware::{HardwareData, HardwareDataSpec, HardwareDetails};
+pub use hardware::{HardwareData, HardwareDataSpec, HardwareDetails, Nic};
 pub use hints::RootDeviceHints;
 pub use host::*;
 pub use image::{Checksum, ChecksumError, ChecksumType, CustomDeploy, Image, ImageFormat};

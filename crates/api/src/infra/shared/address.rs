@@ -22,7 +22,7 @@ macro_rules! ipv6 {
 }
 
 /// A family of addresses, told by the text that its addresses are written as.
-pub trait AddressFamily: JsonSchema + Default + PartialEq {
+pub trait AddressFamily: JsonSchema + Default + PartialEq + AsRef<str> {
     /// Length of the longest prefix, in bits.
     const BITS: i32;
 }
@@ -40,6 +40,12 @@ macro_rules! address {
             /// Whether there is none.
             pub fn is_empty(&self) -> bool {
                 self.0.is_empty()
+            }
+        }
+
+        impl AsRef<str> for $name {
+            fn as_ref(&self) -> &str {
+                &self.0
             }
         }
 

@@ -119,7 +119,7 @@ pub struct MetaDataAnnotation {
     pub annotation: String,
 }
 
-/// Something that an address pool says. Group and kind are not looked at: the pool is always Metal3's own.
+/// Something that an address pool says, of any kind.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 #[schemars(extend("x-metal3-v1beta1" = { "required": ["apiGroup", "key", "kind", "name"] }))]
@@ -132,7 +132,7 @@ pub struct MetaDataFromPool {
     #[schemars(length(min = 1, max = 512))]
     pub name: String,
 
-    /// API group of the pool. Ignored. In v1beta2 the default is ipam.metal3.io.
+    /// API group of the pool. In v1beta2 the default is ipam.metal3.io.
     #[serde(skip_serializing_if = "never")]
     #[schemars(
         length(min = 1, max = 512),
@@ -140,7 +140,7 @@ pub struct MetaDataFromPool {
     )]
     pub api_group: String,
 
-    /// Kind of the pool. Ignored. In v1beta2 the default is IPPool.
+    /// Kind of the pool. In v1beta2 the default is IPPool.
     #[serde(skip_serializing_if = "never")]
     #[schemars(
         length(min = 1, max = 512),

@@ -1,0 +1,60 @@
+//! Metadata and network data of a machine, rendered from a Metal3DataTemplate.
+//!
+//! ```text
+//! template ──┐
+//! facts ─────┼─▶ pools()  ─▶ the pools that an address must be claimed from
+//! addresses ─┴─▶ render() ─▶ Rendered ─▶ to_yaml(): the texts of the two Secrets
+//! ```
+//!
+//! Pure: values in, values out. Whoever calls reads the objects, claims the addresses and writes the Secrets.
+//!
+//! What comes out is read by cloud-init on the machine, after baremetal-operator has put it on the config drive, so its
+//! shape is upstream's: metadata is a flat map of texts, network data is OpenStack's `network_data.json`. Where upstream
+//! emits what cloud-init cannot use, this crate does not; each such place says so.
+
+mod address;
+mod error;
+mod facts;
+mod metadata;
+mod network;
+mod pools;
+mod yaml;
+
+pub use address::{Addresses, PoolAddress};
+pub use error::{ObjectName, Problem, RenderError};
+pub use facts::Facts;
+pub use metadata::{Metadata, PROVIDER_ID};
+pub use network::{Bond, Ethernet, Link, Network, NetworkData, NetworkType, Route, Service, Vlan};
+pub use pools::{Pool, pools};
+pub use yaml::YamlError;
+
+use metal3_api::infra::v1beta2::Metal3DataTemplateSpec;
+
+/// What a template yields for one machine. Each part is there if the template has it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Rendered {
+    /// For the Secret that cloud-init finds as `ds.meta_data`.
+    pub metadata: Option<Metadata>,
+    /// For the Secret that the machine sets its network up from.
+    pub network_data: Option<NetworkData>,
+}
+
+/// Renders what the template asks for. `addresses` holds one address for every pool that [`pools`] has named.
+pub fn render(
+    template: &Metal3DataTemplateSpec,
+    facts: &Facts<'_>,
+    addresses: &Addresses,
+) -> Result<Rendered, RenderError> {
+    Ok(Rendered {
+        metadata: template
+            .meta_data
+            .as_ref()
+            .map(|entries| Metadata::render(entries, facts, addresses))
+            .transpose()?,
+        network_data: template
+            .network_data
+            .as_ref()
+            .map(|data| NetworkData::render(data, facts, addresses))
+            .transpose()?,
+    })
+}
