@@ -228,7 +228,7 @@ async fn hosts(
         while let Some(host) = woken.recv().await {
             // Nothing of what it sees has changed, only whose turn it is.
             if ctx.fleet.is_in_queue(&host) {
-                ctx.quiet.forget(&host);
+                ctx.quiet.call(&host);
             }
             for (_, bell) in bells
                 .iter()

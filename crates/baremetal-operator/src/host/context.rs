@@ -1,6 +1,6 @@
 //! What reconciliations share.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use kube::Client;
@@ -51,29 +51,50 @@ pub struct Context {
 
 /// What is remembered of hosts between reconciliations.
 #[derive(Debug, Default)]
-pub struct Memories(Mutex<HashMap<HostKey, Memory>>);
+pub struct Memories(Mutex<Remembered>);
+
+#[derive(Debug, Default)]
+struct Remembered {
+    hosts: HashMap<HostKey, Memory>,
+    /// Those whose ramdisk has changed since their last reconciliation began: one that is under way writes back what it
+    /// knew before.
+    new_ramdisks: HashSet<HostKey>,
+}
 
 impl Memories {
-    /// What is remembered of one host.
+    /// What is remembered of one host, whose reconciliation begins.
     pub fn get(&self, host: &HostKey) -> Memory {
-        self.lock().get(host).cloned().unwrap_or_default()
+        let mut all = self.lock();
+        if all.new_ramdisks.remove(host)
+            && let Some(memory) = all.hosts.get_mut(host)
+        {
+            memory.ramdisk = None;
+        }
+        all.hosts.get(host).cloned().unwrap_or_default()
+    }
+
+    /// The ramdisk that is built for the host is another one than is remembered.
+    pub fn ramdisk_changed(&self, host: &HostKey) {
+        self.lock().new_ramdisks.insert(host.clone());
     }
 
     /// Remembers.
     pub fn set(&self, host: &HostKey, memory: Memory) {
         if memory == Memory::default() {
-            self.lock().remove(host);
+            self.lock().hosts.remove(host);
         } else {
-            self.lock().insert(host.clone(), memory);
+            self.lock().hosts.insert(host.clone(), memory);
         }
     }
 
     /// The host is gone.
     pub fn forget(&self, host: &HostKey) {
-        self.lock().remove(host);
+        let mut all = self.lock();
+        all.hosts.remove(host);
+        all.new_ramdisks.remove(host);
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<HostKey, Memory>> {
+    fn lock(&self) -> MutexGuard<'_, Remembered> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

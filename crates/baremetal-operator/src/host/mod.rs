@@ -56,13 +56,14 @@ const NODE_NET: Duration = Duration::from_secs(60);
 /// One reconciliation: passes follow each other at once as long as nothing has to be waited for; the status is stored
 /// once, at the end.
 pub async fn reconcile(cached: Arc<BareMetalHost>, ctx: Arc<Context>) -> Result<Action, ReconcileError> {
+    let key = observe::key_of(&cached);
+    let heard = ctx.quiet.calls(&key);
     let seen = observe::begin(&ctx, &cached);
-    let key = observe::key_of(&seen.host);
     ctx.metrics.see(&key, seen.host.status.as_ref());
     if let Some(left) = ctx.quiet.remaining(&key, &seen, ctx.clock.elapsed()) {
         return Ok(Action::requeue(left));
     }
-    ctx.quiet.forget(&key);
+    ctx.quiet.begin(&key, heard);
     let answer = passes(&ctx, &key, seen).await;
     ctx.fleet.reconciled(&key, ctx.clock.elapsed());
     ctx.metrics.slots(ctx.fleet.occupancy());
@@ -285,10 +286,8 @@ pub fn forget(ctx: &Context, key: &HostKey, host: &BareMetalHost) {
 
 /// The ramdisk that is built for a host has changed: the host looks at it again.
 pub fn ramdisk_changed(ctx: &Context, key: &HostKey) {
-    let mut memory = ctx.memory.get(key);
-    memory.ramdisk = None;
-    ctx.memory.set(key, memory);
-    ctx.quiet.forget(key);
+    ctx.memory.ramdisk_changed(key);
+    ctx.quiet.call(key);
 }
 
 /// The cache does not show the host any more.

@@ -5,7 +5,7 @@
 //! nothing to decide.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use kube::ResourceExt;
@@ -69,30 +69,65 @@ impl AtHand {
 
 /// How each host's last reconciliation left the world.
 #[derive(Debug, Default)]
-pub struct Quiet(Mutex<HashMap<HostKey, (AtHand, Duration)>>);
+pub struct Quiet(Mutex<HashMap<HostKey, Last>>);
+
+/// What is known of one host.
+#[derive(Debug, Default)]
+struct Last {
+    /// How often it was told to look, whatever it sees.
+    calls: u64,
+    /// How many of these calls the present reconciliation began after.
+    heard: u64,
+    /// What was at hand at the last end, and until when that is enough.
+    left: Option<(AtHand, Duration)>,
+}
 
 impl Quiet {
+    /// How often the host was told to look: asked before a reconciliation reads anything, for [`begin`](Self::begin).
+    pub fn calls(&self, host: &HostKey) -> u64 {
+        self.lock().get(host).map_or(0, |last| last.calls)
+    }
+
+    /// A reconciliation begins that has heard so many calls.
+    pub fn begin(&self, host: &HostKey, heard: u64) {
+        let mut hosts = self.lock();
+        let last = hosts.entry(host.clone()).or_default();
+        last.heard = heard;
+        last.left = None;
+    }
+
     /// A reconciliation ended with what it saw and stored, and wants to be asked again at `due` (on the scale
-    /// of [`metal3_runtime::Clock::elapsed`]).
+    /// of [`metal3_runtime::Clock::elapsed`]). Whoever was called meanwhile may have read before what it was called for: then
+    /// this says nothing.
     pub fn left(&self, host: &HostKey, seen: &Observed, due: Duration) {
-        if let Some(at_hand) = AtHand::after(seen) {
-            self.0
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner)
-                .insert(host.clone(), (at_hand, due));
+        let Some(at_hand) = AtHand::after(seen) else { return };
+        if let Some(last) = self.lock().get_mut(host).filter(|last| last.heard == last.calls) {
+            last.left = Some((at_hand, due));
         }
     }
 
     /// How long nothing has to be done, if nothing changed since.
     pub fn remaining(&self, host: &HostKey, seen: &Observed, now: Duration) -> Option<Duration> {
-        let hosts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let (at_hand, due) = hosts.get(host)?;
+        let hosts = self.lock();
+        let (at_hand, due) = hosts.get(host)?.left.as_ref()?;
         let left = due.checked_sub(now).filter(|left| !left.is_zero())?;
         (*at_hand == AtHand::before(seen)).then_some(left)
     }
 
-    /// The next reconciliation has to look, whatever it sees.
+    /// The next reconciliation has to look, whatever it sees, also where one is under way.
+    pub fn call(&self, host: &HostKey) {
+        let mut hosts = self.lock();
+        let last = hosts.entry(host.clone()).or_default();
+        last.calls += 1;
+        last.left = None;
+    }
+
+    /// The host is gone.
     pub fn forget(&self, host: &HostKey) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).remove(host);
+        self.lock().remove(host);
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<HostKey, Last>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

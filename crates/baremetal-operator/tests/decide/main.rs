@@ -6,6 +6,7 @@ mod arbitrary;
 mod matrix;
 mod model;
 mod oracle;
+mod overtaken;
 mod properties;
 mod settle;
 mod show;
