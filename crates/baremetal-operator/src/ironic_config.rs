@@ -236,7 +236,7 @@ impl IronicArgs {
             retry_base,
             default_architecture: std::env::consts::ARCH,
             builds_ramdisks,
-            can_disable_power_off: true,
+            can_disable_power_off: true, // until Ironic says what it can do
             external_url_v6: self.ironic_external_url_v6.as_ref().map(ToString::to_string),
             budgets: crate::host::budget::Budgets::default(),
         })

@@ -1,5 +1,6 @@
 //! What the operator is started with, after parsing: plain values that decisions may look at.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use crate::host::budget::Budgets;
@@ -40,6 +41,19 @@ pub struct DeployImages {
     pub ramdisk: Option<String>,
     /// ISO image for drivers with virtual media.
     pub iso: Option<String>,
+}
+
+impl HostSettings {
+    /// The same for an Ironic that can, or cannot, be told never to switch a node off.
+    pub fn for_ironic(self: &Arc<Self>, can_disable_power_off: bool) -> Arc<Self> {
+        if self.can_disable_power_off == can_disable_power_off {
+            return self.clone();
+        }
+        Arc::new(Self {
+            can_disable_power_off,
+            ..(**self).clone()
+        })
+    }
 }
 
 impl Default for HostSettings {

@@ -91,6 +91,11 @@ impl<K: Eq + Hash + Clone> Attempts<K> {
         before
     }
 
+    /// How often `key` has failed in a row.
+    pub fn count(&self, key: &K) -> u32 {
+        self.lock().get(key).copied().unwrap_or_default()
+    }
+
     /// Forgets the failures of `key`: it succeeded, or is gone. Without this the map would grow for ever.
     pub fn reset(&self, key: &K) {
         self.lock().remove(key);

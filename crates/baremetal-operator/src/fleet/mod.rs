@@ -18,7 +18,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use jiff::Timestamp;
-use metal3_ironic::{Error, ErrorClass, Node};
+use metal3_ironic::{Error, ErrorClass, Feature, Node, Versions};
 use tokio::sync::{Notify, mpsc, watch};
 
 pub use self::poller::run;
@@ -37,6 +37,8 @@ struct Shared {
     slots: Mutex<Slots>,
     /// Rung when the fleet starts to move.
     bell: Notify,
+    /// What Ironic can do; none before it said so.
+    versions: Mutex<Option<Versions>>,
     /// True when the first answer, good or bad, is there.
     first: watch::Sender<bool>,
     woken: mpsc::UnboundedSender<HostKey>,
@@ -50,6 +52,7 @@ impl Fleet {
             view: Mutex::default(),
             slots: Mutex::new(Slots::new(slots)),
             bell: Notify::new(),
+            versions: Mutex::default(),
             first: watch::Sender::new(false),
             woken,
         };
@@ -67,6 +70,17 @@ impl Fleet {
     /// The trouble with Ironic, if any.
     pub fn outage(&self) -> Option<Outage> {
         self.view().outage().cloned()
+    }
+
+    /// Ironic said what it can do.
+    pub fn speak(&self, versions: Versions) {
+        *self.0.versions.lock().unwrap_or_else(PoisonError::into_inner) = Some(versions);
+    }
+
+    /// Whether Ironic can do this, or has not said yet what it can do.
+    pub fn can(&self, feature: Feature) -> bool {
+        let versions = self.0.versions.lock().unwrap_or_else(PoisonError::into_inner);
+        versions.is_none_or(|versions| versions.supports(feature))
     }
 
     /// A reconciliation read this node.
@@ -99,7 +113,7 @@ impl Fleet {
     /// A host wants a slot for its node; `since` is when it first wanted one.
     pub fn ask_for_slot(&self, host: &HostKey, node: &str, since: Timestamp) -> Slot {
         let view = self.view();
-        self.slots().ask(host, node, since, view.busy())
+        self.slots().ask(host, node, since, view.busy_now())
     }
 
     /// A host that was told to wait for a slot before this process began.
@@ -138,7 +152,7 @@ impl Fleet {
 
     /// Wakes those whose turn it is.
     fn call(&self, view: &View, now: Duration) {
-        let Some(busy) = view.busy() else { return };
+        let Some(busy) = view.busy_now() else { return };
         for host in self.slots().calls(busy, now) {
             // The receiver lives as long as the controller; without it nobody is left to be woken.
             self.0.woken.send(host).ok();
@@ -179,4 +193,52 @@ pub fn outage_of(error: &Error) -> Option<Outage> {
         kind,
         cause: crate::host::text::for_people(&error.message()),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_outage_changes_nobodys_place_in_the_queue() {
+        let (fleet, mut woken) = Fleet::new(1);
+        let key = |n: i64| HostKey {
+            namespace: "ns".into(),
+            name: format!("h{n}"),
+        };
+        let ask = |n: i64| fleet.ask_for_slot(&key(n), "node", Timestamp::from_second(n).unwrap());
+        fleet.view().replace(Vec::new());
+        fleet.view().fail(Outage {
+            kind: OutageKind::Unreachable,
+            cause: "refused".into(),
+        });
+        for host in [1, 2] {
+            assert!(matches!(ask(host), Slot::Queued(_)), "nothing can start");
+            fleet.reconciled(&key(host), Duration::ZERO);
+        }
+        assert!(woken.try_recv().is_err(), "nobody is called to what cannot start");
+        fleet.view().replace(Vec::new());
+        assert_eq!(ask(2), Slot::Queued(Place { number: 2, limit: 1 }));
+        assert_eq!(ask(1), Slot::Granted);
+    }
+
+    #[test]
+    fn what_ironic_can_do_counts_as_soon_as_it_is_known() {
+        let (fleet, _woken) = Fleet::new(1);
+        let settings = Arc::new(crate::settings::HostSettings::default());
+        let can = || {
+            let settings = settings.for_ironic(fleet.can(Feature::DisablePowerOff));
+            settings.can_disable_power_off
+        };
+        let versions = |sent| Versions {
+            min: metal3_ironic::MINIMUM,
+            max: sent,
+            sent,
+        };
+        assert!(can(), "nothing is known yet");
+        fleet.speak(versions(metal3_ironic::MINIMUM));
+        assert!(!can(), "an old one");
+        fleet.speak(versions(Feature::DisablePowerOff.since()));
+        assert!(can(), "it was upgraded");
+    }
 }

@@ -18,7 +18,7 @@ pub async fn run(fleet: Fleet, client: Client, pace: Pace, clock: Clock, stop: C
     loop {
         let start = clock.elapsed();
         let answer = tokio::select! {
-            answer = list(&client, is_ready) => answer,
+            answer = list(&fleet, &client, is_ready) => answer,
             () = stop.cancelled() => return,
         };
         let cost = clock.elapsed().saturating_sub(start);
@@ -40,10 +40,10 @@ async fn rung(fleet: &Fleet, least: Duration) {
     tokio::time::sleep(least).await;
 }
 
-async fn list(client: &Client, is_ready: bool) -> Result<Vec<Node>, Error> {
+async fn list(fleet: &Fleet, client: &Client, is_ready: bool) -> Result<Vec<Node>, Error> {
     if !is_ready {
         // After a time without answers it may be another Ironic: negotiate again, and wait for a conductor.
-        client.ready().await?;
+        fleet.speak(client.ready().await?);
     }
     client.nodes().await
 }

@@ -133,6 +133,11 @@ impl View {
         self.is_complete.then_some(&self.busy)
     }
 
+    /// The same, where Ironic answers: while it does not, nobody can start anything.
+    pub fn busy_now(&self) -> Option<&HashSet<String>> {
+        self.busy().filter(|_| self.outage.is_none())
+    }
+
     /// The node of a host: by the identity in its status, else by name.
     pub fn of(&self, id: &str, names: [&str; 2]) -> NodeView {
         let known = self

@@ -37,6 +37,28 @@ pub enum ApplyError {
     },
 }
 
+impl ApplyError {
+    /// Ironic has answered, and will not do it: nothing of it happened.
+    pub fn is_refusal(&self) -> bool {
+        let Self::Ironic { source, .. } = self else {
+            return false;
+        };
+        match source.class() {
+            ErrorClass::Unauthorized
+            | ErrorClass::Forbidden
+            | ErrorClass::NotFound
+            | ErrorClass::Locked
+            | ErrorClass::Duplicate
+            | ErrorClass::InvalidState
+            | ErrorClass::Conflict
+            | ErrorClass::BadRequest
+            | ErrorClass::VersionUnsupported
+            | ErrorClass::Busy => true,
+            ErrorClass::Unreachable | ErrorClass::Timeout | ErrorClass::Server | ErrorClass::Protocol => false,
+        }
+    }
+}
+
 impl Classified for ObserveError {
     fn class(&self) -> Class {
         match self {

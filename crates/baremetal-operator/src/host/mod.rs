@@ -11,6 +11,7 @@ mod decide;
 mod draft;
 mod error;
 pub mod firmware;
+mod gone;
 mod hardware;
 mod hints;
 mod instance;
@@ -36,9 +37,10 @@ use metal3_runtime::error::{Class, Classified, chain};
 
 pub use self::conditions::WAITING;
 use self::context::Context;
-pub use self::decide::{decide, is_exempt, ramdisk_surroundings, takes_slot};
+pub use self::decide::{decide, is_exempt, ramdisk_surroundings, takes_slot, unrecord_restart};
 use self::error::ApplyError;
 pub use self::error::ReconcileError;
+pub use self::gone::{forget, vanished};
 pub use self::observe::key_of;
 use self::observed::{NetworkDataView, Observed};
 use self::plan::{Decision, Effect, Next, Note, Plan, Wait, WaitReason, Wake};
@@ -48,6 +50,8 @@ use crate::fleet::HostKey;
 const MAX_LOOKS: usize = 24;
 /// More passes than any chain of changes in Ironic needs without a wait.
 const MAX_PASSES: usize = 64;
+/// After so many failed looks in a row the user is told.
+const WORTH_TELLING: u32 = 3;
 /// Everything is looked at again after this time, in case a change was missed. It costs no call where nothing changed.
 const NET: Duration = Duration::from_secs(30 * 60);
 /// The same for a wait on a node: the fleet view should end it long before.
@@ -83,6 +87,13 @@ async fn passes(ctx: &Context, key: &HostKey, mut seen: Observed) -> Result<Acti
             Err(error) => {
                 // What the passes before did has happened.
                 report::publish(ctx, &seen.host, &notes).await;
+                if let ReconcileError::Observe(cause) = &error
+                    && ctx.attempts.count(key) >= WORTH_TELLING
+                    && let Some(status) = report::unreadable(&seen.host, stored.as_ref(), cause, ctx.clock.now())
+                    && let Err(error) = report::store(ctx, &seen.host, stored.as_ref(), &status).await
+                {
+                    tracing::warn!(host = %seen.host_name(), error = %chain(&error), "cannot tell what keeps the host");
+                }
                 return Err(error);
             }
         };
@@ -144,6 +155,7 @@ async fn apply_all(
     stored: &mut Option<BareMetalHostStatus>,
     plan: &Plan,
 ) -> Result<(), Box<report::Aftermath>> {
+    let before = stored.clone();
     for effect in &plan.effects {
         let applied = match effect {
             Effect::ConfirmHost => confirm(ctx, seen, stored, plan).await,
@@ -154,11 +166,28 @@ async fn apply_all(
                 tracing::warn!(host = %seen.host_name(), error = %chain(&error), "an effect failed");
             }
             ctx.fleet.doubt();
+            if matches!(effect, Effect::Power { .. }) && error.is_refusal() {
+                unrecord(ctx, seen, stored, before.as_ref()).await;
+            }
             return Err(Box::new(report::after_failure(seen, plan, &error, ctx.clock.now())));
         }
         tracing::info!(host = %seen.host_name(), effect = effect.label(), "applied");
     }
     Ok(())
+}
+
+/// What was stored of a restart before Ironic was asked for it is taken back: Ironic has refused it.
+async fn unrecord(
+    ctx: &Context,
+    seen: &mut Observed,
+    stored: &mut Option<BareMetalHostStatus>,
+    before: Option<&BareMetalHostStatus>,
+) {
+    let Some(mut status) = stored.clone() else { return };
+    unrecord_restart(&mut status, before);
+    if let Err(error) = save(ctx, seen, stored, &status).await {
+        tracing::warn!(host = %seen.host_name(), error = %chain(&error), "a restart that Ironic refused may count as made");
+    }
 }
 
 /// Makes sure that the host is as it was judged. Where the status changes anyway it is stored now instead of afterwards:
@@ -218,7 +247,7 @@ async fn finish(
 ) -> Result<Action, ReconcileError> {
     if *next == Next::Gone {
         report::publish(ctx, &seen.host, notes).await;
-        forget(ctx, key, &seen.host);
+        forget(ctx, key);
         return Ok(Action::await_change());
     }
     // Before the status, so that a change of the node that comes meanwhile is not missed.
@@ -272,27 +301,10 @@ fn until_next_look(ctx: &Context, key: &HostKey, next: &Next) -> Duration {
     }
 }
 
-/// The host is gone from our side: so is everything remembered of it, but that our finalizer is off. A cache that lags
-/// behind would have the host enrolled again otherwise; [`vanished`] forgets that as well.
-pub fn forget(ctx: &Context, key: &HostKey, host: &BareMetalHost) {
-    ctx.fleet.forget(key);
-    ctx.memory.forget(key);
-    ctx.quiet.forget(key);
-    ctx.attempts.reset(key);
-    ctx.secrets
-        .remove_owner(&kube::runtime::reflector::ObjectRef::from_obj(host));
-    ctx.metrics.forget(key);
-}
-
 /// The ramdisk that is built for a host has changed: the host looks at it again.
 pub fn ramdisk_changed(ctx: &Context, key: &HostKey) {
     ctx.memory.ramdisk_changed(key);
     ctx.quiet.call(key);
-}
-
-/// The cache does not show the host any more.
-pub fn vanished(ctx: &Context, namespace: &str, name: &str) {
-    ctx.written.forget(namespace, name);
 }
 
 /// What to do when a reconciliation failed as a whole.

@@ -9,7 +9,7 @@ use kube::{Api, ResourceExt};
 use metal3_api::metal3::names::{finalizer, label, secret_key};
 use metal3_api::metal3::{BareMetalHost, HardwareData, PreprovisioningImage};
 use metal3_api::reference::SecretReference;
-use metal3_ironic::ErrorClass;
+use metal3_ironic::{ErrorClass, Feature};
 use metal3_runtime::conditions::whole_seconds;
 use metal3_runtime::secrets::{Known, SecretKey};
 
@@ -61,7 +61,7 @@ pub fn begin(ctx: &Context, cached: &BareMetalHost) -> Observed {
         is_confirmed: false,
         stored_state: None,
         memory,
-        settings: ctx.settings.clone(),
+        settings: ctx.settings.for_ironic(ctx.fleet.can(Feature::DisablePowerOff)),
         host,
     }
 }

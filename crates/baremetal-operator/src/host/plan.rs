@@ -562,7 +562,7 @@ pub enum WaitReason {
     PowerUnknown,
     /// The specification asks for something that is not supported.
     Unsupported,
-    /// The Kubernetes API refused or failed a write.
+    /// The Kubernetes API refused or failed a read or a write.
     KubernetesFailing,
 }
 

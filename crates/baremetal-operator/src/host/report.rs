@@ -13,7 +13,7 @@ use metal3_runtime::events;
 use super::conditions;
 use super::context::Context;
 use super::draft::seconds;
-use super::error::ApplyError;
+use super::error::{ApplyError, ObserveError};
 use super::observed::Observed;
 use super::plan::{Effect, Next, Note, Plan, Wait, WaitReason};
 use super::text::for_people;
@@ -70,6 +70,31 @@ pub fn after_failure(seen: &Observed, plan: &Plan, error: &ApplyError, now: jiff
         notes: Vec::new(),
         next: Next::Wait(wait),
     }
+}
+
+/// What to store of a host that could not be judged, because something could not be read. `None` where the condition says since
+/// when a back-off or a place in the queue counts: that must outlive the trouble.
+pub fn unreadable(
+    host: &BareMetalHost,
+    stored: Option<&BareMetalHostStatus>,
+    error: &ObserveError,
+    now: jiff::Timestamp,
+) -> Option<BareMetalHostStatus> {
+    let mut status = stored.cloned().unwrap_or_default();
+    let counts_since = [WaitReason::BackOff, WaitReason::Queued].map(WaitReason::as_str);
+    let waiting = metal3_runtime::conditions::get(&status.conditions, conditions::WAITING);
+    if waiting.is_some_and(|waiting| counts_since.contains(&waiting.reason.as_str())) {
+        return None;
+    }
+    let reason = match error {
+        ObserveError::Kube(_) if error.class() == Class::Stale => return None,
+        ObserveError::Kube(_) => WaitReason::KubernetesFailing,
+        ObserveError::Ironic(_) => WaitReason::IronicFailing,
+    };
+    let message = format!("{}; the host goes on by itself when this ends", chain(error));
+    let wait = Wait::for_time(reason, RECHECK, for_people(&message));
+    conditions::compute(&mut status, host, None, Some(&wait), now);
+    Some(status)
 }
 
 fn look_again(seen: &Observed) -> Aftermath {
@@ -157,5 +182,41 @@ pub async fn publish(ctx: &Context, host: &BareMetalHost, notes: &[Note]) {
             severity,
         };
         ctx.recorder.publish(&regarding, related.as_ref(), &note).await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use kube::core::Status;
+    use serde_json::json;
+
+    fn host(reason: &str) -> BareMetalHost {
+        serde_json::from_value(json!({
+            "apiVersion": "metal3.io/v1alpha1", "kind": "BareMetalHost", "metadata": {"name": "h", "namespace": "n"},
+            "spec": {"online": true},
+            "status": {"operationalStatus": "OK", "errorMessage": "", "poweredOn": false,
+                "provisioning": {"state": "registering", "ID": ""},
+                "conditions": [{"type": "Waiting", "status": "True", "reason": reason, "message": "waits",
+                    "lastTransitionTime": "2026-01-02T11:00:00Z"}]}
+        }))
+        .unwrap()
+    }
+
+    #[test]
+    fn what_cannot_be_read_is_told() {
+        let words = "secrets \"bmc\" is forbidden: User \"bmo\" cannot get resource";
+        let status = Status::failure(words, "Forbidden").with_code(403);
+        let error = ObserveError::Kube(kube::Error::Api(Box::new(status)));
+        let told = |reason: &str| {
+            let host = host(reason);
+            unreadable(&host, host.status.as_ref(), &error, jiff::Timestamp::UNIX_EPOCH)
+        };
+        let status = told("Verifying").unwrap();
+        let waiting = metal3_runtime::conditions::get(&status.conditions, conditions::WAITING).unwrap();
+        assert_eq!(waiting.reason, "KubernetesFailing");
+        assert!(waiting.message.contains(words), "{}", waiting.message);
+        assert_eq!(told("BackOff"), None, "the back-off would begin anew");
+        assert_eq!(told("Queued"), None, "the place would be lost");
     }
 }

@@ -108,5 +108,5 @@ waits! {
     PowerUnknown, Node: "Ironic to find out whether the server is on", "Look at the BMC.";
     Unsupported, Change: "a specification without what this operator or this type of BMC cannot do",
         "The message names the field.";
-    KubernetesFailing, Time: "the API server to accept a write", "The message has its answer.";
+    KubernetesFailing, Time: "the API server to answer a read or to accept a write", "The message has its answer.";
 }

@@ -116,6 +116,7 @@ impl Ironic {
             if let Some(node) = &mut self.node {
                 node.reservation = Some("conductor-1".into());
             }
+            self.touch();
             return;
         }
         self.move_power();
@@ -221,7 +222,14 @@ impl Ironic {
             self.ports.clear();
             self.is_inspected = false;
         } else {
+            // Somebody may take the lock between the look and the call; that changes the record as well.
+            let is_locked_now = self.has_locks && effect.is_ironic_mutation() && self.one_in(6);
             let Some(node) = &mut self.node else { return false };
+            if is_locked_now && node.reservation.is_none() {
+                node.reservation = Some("conductor-1".into());
+                self.touch();
+                return false;
+            }
             if node.reservation.is_some() {
                 return false;
             }

@@ -4,9 +4,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use baremetal_operator::host::decide;
 use baremetal_operator::host::observed::{Lookup, Memory, NodeView, Observed, PowerRequest, SecretView};
 use baremetal_operator::host::plan::{Decision, Effect, Need, Next, Plan, WaitReason, Wake};
+use baremetal_operator::host::{decide, unrecord_restart};
 use jiff::SignedDuration;
 use metal3_api::metal3::{BareMetalHost, HardwareDetails};
 use metal3_ironic::{Node, PowerState, PowerTarget};
@@ -140,6 +140,7 @@ impl Site {
         seen.node = listed.map_or(NodeView::Unlisted, |node| NodeView::Listed(Arc::new(node)));
         for _ in 0..12 {
             let plan = self.decide(&mut seen);
+            let before = self.host.as_ref().and_then(|host| host.status.clone());
             for effect in &plan.effects {
                 let is_applied = if *effect == Effect::ConfirmHost {
                     self.confirm(&mut seen, &plan)
@@ -147,6 +148,9 @@ impl Site {
                     self.apply(&mut seen, effect)
                 };
                 if !is_applied {
+                    if matches!(effect, Effect::Power { .. }) {
+                        self.write(|host| unrecord_restart(host.status.as_mut().unwrap(), before.as_ref()));
+                    }
                     return End::Cut;
                 }
                 self.effects += 1;
@@ -729,6 +733,17 @@ fn death_costs_no_restart_of_what_is_never_off() {
     let site = die_everywhere(NEVER_OFF, &json!({"disablePowerOff": true}));
     assert_eq!(site.ironic.count("reboot"), 4, "one for each annotation");
     assert_eq!(site.ironic.count("power off"), 0);
+}
+
+/// Ironic refuses a restart while somebody else holds the node, and the lock leaves its trace in the node's record.
+#[test]
+fn a_lock_costs_no_restart_of_what_is_never_off() {
+    for seed in 0..40 {
+        let mut site = Site::new(seed, &json!({"disablePowerOff": true}));
+        site.ironic.has_locks = true;
+        site.live_through(NEVER_OFF);
+        assert_eq!(site.ironic.count("reboot"), 4, "seed {seed}: one for each annotation");
+    }
 }
 
 fn die_everywhere(acts: &[Act], spec: &Value) -> Site {

@@ -126,6 +126,13 @@ fn with_power_off_refused(count: i32) -> World {
     world.failed("power management error", count, LONG_AGO)
 }
 
+/// It was told so, and then Ironic went away.
+fn cut_off(mut world: World) -> World {
+    world = world.then();
+    world.sight = Sight::ListedThenDown;
+    world
+}
+
 /// A host whose ramdisk comes over the provisioning network, behind others.
 fn queued(mut world: World) -> World {
     world = world.with_spec(&json!({"bmc": {"address": "redfish://192.0.2.1/redfish/v1/Systems/1"}}));
@@ -860,6 +867,8 @@ table! {
     queued_no_more_is_not_delayed =>
         queued(World::at("available", "manageable")).with_status(&json!({"operationalStatus": "delayed"}));
     queued_working_node_is_waited_for => queued(wanting("provisioning", "cleaning"));
+    queued_available_keeps_its_place_without_ironic => cut_off(queued(wanting("available", "manageable")));
+    queued_deprovisioning_keeps_its_place_without_ironic => cut_off(queued(provisioned().with_spec(&json!({"image": null}))));
     queued_virtual_media_needs_no_slot => {
         let mut world = wanting("available", "manageable");
         world.slot = Slot::Queued(Place { number: 3, limit: 2 });

@@ -6,7 +6,7 @@ use metal3_ironic::Verb;
 
 use crate::fleet::{Place, Slot};
 use crate::host::draft::{Draft, Mark, Step};
-use crate::host::observed::Lookup;
+use crate::host::observed::{Lookup, Outage};
 use crate::host::plan::{Effect, EventReason, Need, Wait, WaitReason};
 
 /// Whether the effect sets the node to work that takes a slot.
@@ -34,8 +34,10 @@ impl Draft<'_> {
             next,
             ProvisioningState::Inspecting | ProvisioningState::Provisioning | ProvisioningState::Deprovisioning
         );
-        // While Ironic is away nothing can start; the state itself says what the host will do when it is back.
-        if !is_limited || self.seen.outage.is_some() {
+        // While Ironic is away nothing can start; the state itself says what the host will do when it is back. Whoever is
+        // in the queue stays there: all of them would come at once otherwise, in any order.
+        let is_away = self.seen.outage.is_some() && !self.is_told(WaitReason::Queued);
+        if !is_limited || is_away {
             return None;
         }
         let step = self.slot()?;
@@ -93,15 +95,24 @@ impl Draft<'_> {
             Lookup::Found(Slot::Granted) => None,
             Lookup::Found(Slot::Queued(place)) => {
                 self.delay();
-                Some(Step::Wait(queued(place)))
+                Some(Step::Wait(queued(place, self.seen.outage.as_ref())))
             }
             Lookup::NotLooked | Lookup::NotFound => Some(Step::Look(Need::Slot)),
         }
     }
 }
 
-fn queued(place: Place) -> Wait {
+fn queued(place: Place, outage: Option<&Outage>) -> Wait {
     let Place { number, limit } = place;
+    if let Some(outage) = outage {
+        return Wait::for_node(
+            WaitReason::Queued,
+            format!(
+                "{}; this host keeps its place {number} in the queue",
+                super::outage(Some(outage)).message
+            ),
+        );
+    }
     let what = match limit {
         0 => "nothing may be inspected, cleaned or provisioned: PROVISIONING_LIMIT is 0".to_owned(),
         1 => "the only slot for inspection, cleaning and provisioning is taken".to_owned(),

@@ -30,6 +30,7 @@ pub use self::limits::{is_exempt, takes_slot};
 pub(super) use self::outage::outage;
 pub(super) use self::ramdisk::Ramdisk;
 pub use self::ramdisk::surroundings as ramdisk_surroundings;
+pub use self::reboot::unrecord as unrecord_restart;
 pub(super) use self::restore::is_pending as awaits_status;
 
 use jiff::Timestamp;
@@ -205,6 +206,7 @@ fn act(mut draft: Draft<'_>, mut next: Next) -> Decision {
     // What the node was doing when Ironic last answered is not what the host waits for now.
     if let (Next::Wait(wait), Some(cause)) = (&mut next, &draft.seen.outage)
         && wait.wake == Wake::Node
+        && wait.reason != WaitReason::Queued
         && draft.effects.iter().all(|e| !e.is_ironic_mutation())
     {
         *wait = outage(Some(cause));
@@ -269,6 +271,7 @@ fn act(mut draft: Draft<'_>, mut next: Next) -> Decision {
 pub(super) fn refused(seen: &Observed, plan: &Plan, message: String, now: Timestamp) -> Aftermath {
     let mut draft = Draft::new(seen, now);
     draft.status = plan.status.clone();
+    reboot::unrecord(&mut draft.status, seen.host.status.as_ref());
     let next = match draft.fail(&plan.refusal, message) {
         Step::Wait(wait) => {
             let node = draft.known();

@@ -127,6 +127,21 @@ pub(super) fn complete(draft: &mut Draft<'_>, requests: &Requests) {
     write(draft, ConditionStatus::True, "Rebooted", &message);
 }
 
+/// Ironic refused the restart that was about to be asked for: the record says again what it said before. A node that was
+/// only locked meanwhile has another record too, and would be taken for one that restarts.
+pub fn unrecord(status: &mut BareMetalHostStatus, before: Option<&BareMetalHostStatus>) {
+    match before.and_then(|before| conditions::get(&before.conditions, REBOOTED)) {
+        Some(record) => {
+            for present in status.conditions.iter_mut().filter(|c| c.type_ == REBOOTED) {
+                present.clone_from(record);
+            }
+        }
+        None => {
+            conditions::remove(&mut status.conditions, REBOOTED);
+        }
+    }
+}
+
 /// Nobody asks any more.
 pub(super) fn forget(draft: &mut Draft<'_>) {
     conditions::remove(&mut draft.status.conditions, REBOOTED);

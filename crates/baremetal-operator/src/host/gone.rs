@@ -1,0 +1,120 @@
+//! Hosts that are no more.
+
+use kube::runtime::reflector::ObjectRef;
+
+use super::context::Context;
+use crate::fleet::HostKey;
+
+/// The host is gone from our side: so is everything remembered of it, but that our finalizer is off. A cache that lags
+/// behind would have the host enrolled again otherwise; [`vanished`] forgets that as well.
+pub fn forget(ctx: &Context, key: &HostKey) {
+    ctx.fleet.forget(key);
+    ctx.memory.forget(key);
+    ctx.quiet.forget(key);
+    ctx.attempts.reset(key);
+    ctx.secrets
+        .remove_owner(&ObjectRef::new(&key.name).within(&key.namespace));
+    ctx.metrics.forget(key);
+}
+
+/// The cache does not show the host any more: it may also have gone without us, with its finalizer taken off by hand.
+pub fn vanished(ctx: &Context, namespace: &str, name: &str) {
+    let key = HostKey {
+        namespace: namespace.to_owned(),
+        name: name.to_owned(),
+    };
+    forget(ctx, &key);
+    ctx.written.forget(namespace, name);
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use jiff::Timestamp;
+    use metal3_runtime::Clock;
+    use metal3_runtime::events::{Recorder, Reporter};
+    use metal3_runtime::metrics::{Build, Registry};
+    use serde_json::json;
+
+    use super::*;
+    use crate::fleet::Fleet;
+    use crate::host::observed::Memory;
+    use crate::metrics::{Catalogue, HostMetrics};
+    use crate::settings::HostSettings;
+
+    #[tokio::test]
+    async fn a_host_that_goes_without_us_leaves_nothing_behind() {
+        rustls::crypto::ring::default_provider().install_default().ok();
+        let nowhere = kube::Config::new("http://127.0.0.1:1".parse().unwrap());
+        let kube = kube::Client::try_from(nowhere).unwrap();
+        let ironic = metal3_ironic::ClientConfig::new("http://127.0.0.1:1".parse().unwrap());
+        let registry = Registry::new(Build {
+            component: "test",
+            version: "1",
+        });
+        let clock = Clock::system();
+        let (fleet, _woken) = Fleet::new(0);
+        let ctx = Context {
+            kube: kube.clone(),
+            ironic: metal3_ironic::Client::new(ironic).unwrap(),
+            fleet,
+            secrets: metal3_runtime::secrets::SecretVersions::default(),
+            companions: crate::host::companions::Companions::default(),
+            written: metal3_runtime::written::Written::default(),
+            recorder: Recorder::new(
+                kube,
+                Reporter {
+                    component: "test",
+                    controller: "metal3.io/test",
+                },
+                clock.clone(),
+            ),
+            settings: Arc::new(HostSettings::default()),
+            metrics: HostMetrics::new(&mut Catalogue::new(&registry), clock.clone(), false),
+            clock,
+            attempts: metal3_runtime::backoff::Attempts::default(),
+            quiet: crate::host::quiet::Quiet::default(),
+            memory: crate::host::context::Memories::default(),
+        };
+        let key = HostKey {
+            namespace: "n".into(),
+            name: "h".into(),
+        };
+        let status = serde_json::from_value(
+            json!({"operationalStatus": "OK", "errorMessage": "", "poweredOn": false,
+            "provisioning": {"state": "available", "ID": "u"}, "conditions": [{"type": "Waiting", "status": "True",
+                "reason": "Queued", "message": "", "lastTransitionTime": "2026-01-02T11:00:00Z"}]}),
+        );
+        ctx.metrics.see(&key, Some(&status.unwrap()));
+        ctx.fleet.ask_for_slot(&key, "u", Timestamp::UNIX_EPOCH);
+        ctx.attempts.failed(&key);
+        let memory = Memory {
+            is_untried: true,
+            ..Memory::default()
+        };
+        ctx.memory.set(&key, memory);
+        let count = |series: &str, number: u8| {
+            let text = registry.text().unwrap();
+            assert!(
+                text.contains(&format!("{series} {number}\n")),
+                "{series} {number}:\n{text}"
+            );
+        };
+        let series = [
+            r#"metal3_hosts{state="available"}"#,
+            r#"metal3_hosts_waiting{reason="Queued"}"#,
+        ];
+        for series in series {
+            count(series, 1);
+        }
+
+        vanished(&ctx, "n", "h");
+        for series in series {
+            count(series, 0);
+        }
+        assert!(!ctx.fleet.is_in_queue(&key));
+        assert!(ctx.attempts.is_empty());
+        assert_eq!(ctx.memory.get(&key), Memory::default());
+    }
+}
