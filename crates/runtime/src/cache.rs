@@ -8,8 +8,8 @@ pub const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration
 /// Takes from an object what no controller reads: who wrote which field, and kubectl's copy of what was applied. The two
 /// are often more than half of an object.
 ///
-/// A trimmed object must not be written back as a whole, because kubectl's copy would be lost. Controllers patch single
-/// fields or replace the status, which leaves metadata alone.
+/// A trimmed object must not be written back as a whole, because kubectl's copy would be lost. Controllers write single
+/// fields of metadata, and of the status what changed: see [`crate::patch`].
 pub fn trim<K: Resource>(object: &mut K) {
     object.meta_mut().managed_fields = None;
     object.annotations_mut().remove(LAST_APPLIED);

@@ -1,15 +1,18 @@
-//! Small writes to metadata that others write too: finalizers and annotations.
+//! Small writes to objects that others write too: finalizers, annotations, and what changed of a status.
 
 use std::fmt::Debug;
 
-use json_patch::{Patch as JsonPatch, PatchOperation, RemoveOperation, TestOperation, jsonptr::PointerBuf};
+use json_patch::{
+    AddOperation, Patch as JsonPatch, PatchOperation, RemoveOperation, ReplaceOperation, TestOperation,
+    jsonptr::PointerBuf,
+};
 use kube::{
     Api, Resource, ResourceExt,
     api::{Patch, PatchParams},
     core::ObjectMeta,
 };
-use serde::de::DeserializeOwned;
-use serde_json::{Value, json};
+use serde::{Serialize, de::DeserializeOwned};
+use serde_json::{Map, Value, json};
 
 use crate::error::is_not_found;
 
@@ -45,6 +48,62 @@ pub fn annotation_removed(key: &str, value: &str) -> JsonPatch {
         }),
         PatchOperation::Remove(RemoveOperation { path }),
     ])
+}
+
+/// The JSON patch that turns a status `before` into `after`, or nothing if they are equal.
+///
+/// Only the fields directly below `status` that differ are written, each as a whole; what neither of the two shows stays
+/// as it is stored. So a store need not keep what nobody decides by. The patch insists on the resourceVersion that was
+/// seen: 409 means look again. `before` is `None` where the object had no status.
+///
+/// # Errors
+///
+/// A status that is no JSON object.
+pub fn status_changed<S: Serialize>(
+    seen: &ObjectMeta,
+    before: Option<&S>,
+    after: &S,
+) -> Result<Option<JsonPatch>, serde_json::Error> {
+    let fields = |status: &S| serde_json::from_value::<Map<String, Value>>(serde_json::to_value(status)?);
+    let after = fields(after)?;
+    let mut changes = match before.map(fields).transpose()? {
+        None => vec![add(&["status"], Value::Object(after))],
+        Some(before) => field_changes(&before, &after),
+    };
+    if changes.is_empty() {
+        return Ok(None);
+    }
+    if let Some(version) = &seen.resource_version {
+        let insist = ReplaceOperation {
+            path: PointerBuf::from_tokens(["metadata", "resourceVersion"]),
+            value: version.as_str().into(),
+        };
+        changes.insert(0, PatchOperation::Replace(insist));
+    }
+    Ok(Some(JsonPatch(changes)))
+}
+
+fn field_changes(before: &Map<String, Value>, after: &Map<String, Value>) -> Vec<PatchOperation> {
+    let gone = before.keys().filter(|key| !after.contains_key(*key)).flat_map(|key| {
+        let path = PointerBuf::from_tokens(["status", key]);
+        // What is not there cannot be removed. Where somebody else has removed it, the patch must still get as far as the
+        // version, or it would count as invalid and not as late.
+        [
+            add(&["status", key], Value::Null),
+            PatchOperation::Remove(RemoveOperation { path }),
+        ]
+    });
+    let other = after.iter().filter(|(key, value)| before.get(*key) != Some(value));
+    let other = other.map(|(key, value)| add(&["status", key], value.clone()));
+    gone.chain(other).collect()
+}
+
+/// Adds, or replaces what is there.
+fn add(path: &[&str], value: Value) -> PatchOperation {
+    PatchOperation::Add(AddOperation {
+        path: PointerBuf::from_tokens(path.iter().copied()),
+        value,
+    })
 }
 
 /// Adds a finalizer to an object as it was seen. `Ok(None)`: it is there already, nothing was written.
@@ -130,6 +189,41 @@ mod tests {
         };
         assert_eq!(finalizer_added(&meta(before), "mine"), full(added));
         assert_eq!(finalizer_removed(&meta(before), "mine"), full(removed));
+    }
+
+    #[rstest]
+    #[case::first(None, json!({"a": 1}), json!({"a": 1}))]
+    #[case::set(Some(json!({"a": 1, "b": {"c": 1, "d": 1}})), json!({"a": 1, "b": {"c": 2}}), json!({"a": 1, "b": {"c": 2}}))]
+    #[case::new(Some(json!({"a": 1})), json!({"a": 1, "b": [1]}), json!({"a": 1, "b": [1]}))]
+    #[case::gone(Some(json!({"a": 1, "b/~": 1})), json!({"a": 2}), json!({"a": 2}))]
+    fn a_status_becomes_what_was_decided(#[case] before: Option<Value>, #[case] after: Value, #[case] expected: Value) {
+        let patch = status_changed(&meta(&[]), before.as_ref(), &after).unwrap().unwrap();
+        let mut object = json!({"metadata": {"resourceVersion": "8"}});
+        if let Some(before) = before {
+            object["status"] = before;
+        }
+        json_patch::patch(&mut object, &patch).unwrap();
+        assert_eq!(
+            object,
+            json!({"metadata": {"resourceVersion": "7"}, "status": expected})
+        );
+    }
+
+    #[test]
+    fn what_is_not_shown_stays_and_what_is_equal_is_not_written() {
+        let before = json!({"a": 1, "b": 1});
+        assert!(
+            status_changed(&meta(&[]), Some(&before), &before.clone())
+                .unwrap()
+                .is_none()
+        );
+        let patch = status_changed(&meta(&[]), Some(&before), &json!({"a": 2}))
+            .unwrap()
+            .unwrap();
+        let mut object = json!({"metadata": {"resourceVersion": "7"}, "status": {"a": 1, "unseen": {"x": 1}}});
+        json_patch::patch(&mut object, &patch).unwrap();
+        assert_eq!(object["status"], json!({"a": 2, "unseen": {"x": 1}}));
+        assert!(status_changed(&meta(&[]), Some(&json!([])), &json!([])).is_err());
     }
 
     #[rstest]

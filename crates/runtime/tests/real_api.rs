@@ -14,6 +14,7 @@ use kube::{
     api::{DeleteParams, Patch, PatchParams, PostParams},
     runtime::watcher,
 };
+use metal3_api::metal3::BareMetalHost;
 use metal3_runtime::{
     Clock,
     error::{Class, Classified},
@@ -25,7 +26,7 @@ use metal3_runtime::{
     written::Written,
 };
 use metal3_testkit::TestNamespace;
-use serde_json::json;
+use serde_json::{Value, json};
 use tokio::{sync::watch, task::JoinSet, time::timeout};
 use tokio_util::sync::CancellationToken;
 
@@ -257,6 +258,50 @@ async fn metadata_is_written_without_losing_what_others_wrote() {
             .unwrap()
             .is_none()
     );
+}
+
+#[tokio::test]
+async fn a_status_is_written_in_what_changed_of_it_and_over_the_version_that_was_judged() {
+    let namespace = metal3_testkit::namespace!().await;
+    let yaml = "{apiVersion: metal3.io/v1alpha1, kind: BareMetalHost, metadata: {name: a}, spec: {online: true}}";
+    namespace.apply(yaml).await;
+    let api = namespace.api::<BareMetalHost>();
+    let first = json!({
+        "operationalStatus": "error", "errorType": "inspection error", "errorMessage": "m", "poweredOn": true,
+        "errorCount": 1, "provisioningFailCount": 0, "provisioning": { "state": "inspecting", "ID": "i" },
+        "hardware": { "hostname": "h", "cpu": { "arch": "x86_64", "count": 4 }, "nics": [{ "name": "eth0", "mac": "52:54:00:00:00:01" }] },
+    });
+    let write = async |seen: &BareMetalHost, before: Option<&Value>, after: &Value| {
+        let change = patch::status_changed(&seen.metadata, before, after).unwrap().unwrap();
+        let change: Patch<()> = Patch::Json(change);
+        api.patch_status("a", &PatchParams::default(), &change).await
+    };
+    let stored = async || serde_json::to_value(api.get("a").await.unwrap().status).unwrap();
+    let seen = write(&api.get("a").await.unwrap(), None, &first).await.unwrap();
+    assert_eq!(stored().await, first);
+
+    // As a store has it that keeps no inventory.
+    let mut before = first.clone();
+    before.as_object_mut().unwrap().remove("hardware");
+    let mut after = before.clone();
+    after.as_object_mut().unwrap().remove("errorType");
+    after["operationalStatus"] = json!("OK");
+    after["provisioning"] = json!({ "state": "preparing", "ID": "" });
+    let now = write(&seen, Some(&before), &after).await.unwrap();
+    let mut expected = after.clone();
+    expected["hardware"] = first["hardware"].clone();
+    assert_eq!(stored().await, expected);
+
+    // Late, also where the other writer has removed what this one removes.
+    let late = write(&seen, Some(&before), &after).await.unwrap_err();
+    assert_eq!(late.class(), Class::Stale, "{late}");
+    assert_eq!(stored().await, expected);
+
+    // Another inventory leaves nothing of the first.
+    let mut inspected = after.clone();
+    inspected["hardware"] = json!({ "cpu": { "arch": "aarch64" } });
+    write(&now, Some(&after), &inspected).await.unwrap();
+    assert_eq!(stored().await, inspected);
 }
 
 async fn token(namespace: &TestNamespace, name: &str) -> String {
