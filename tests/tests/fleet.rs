@@ -1,6 +1,7 @@
 //! Many hosts, an Ironic in which much goes wrong, and an operator that dies: nothing is done twice, and all hosts arrive.
 
-use metal3_api::metal3::ProvisioningState;
+use kube::api::{Patch, PatchParams};
+use metal3_api::metal3::{BareMetalHost, HardwareData, ProvisioningState};
 use metal3_ironic_sim::{Action, Rule};
 use metal3_scenarios::{FleetSite, id, run};
 use metal3_testkit::namespace;
@@ -81,6 +82,44 @@ fn a_fleet_arrives_through_storms() {
         // The card that boots by the operator, the other one by inspection.
         assert_eq!(ports["ports"].as_array().map(Vec::len), Some(2 * HOSTS as usize));
         println!("requests: {:?}", site.sim.requests());
+    });
+}
+
+/// The operator does not keep what inspection found, and must not write what it does not keep.
+#[test]
+fn hardware_outlives_all_other_writes_and_is_replaced_by_an_inspection() {
+    run(async {
+        let mut site = FleetSite::new(namespace!().await, 1, 9).await;
+        site.start_operator().await;
+        site.apply_hosts().await;
+        let hardware = |hosts: &[BareMetalHost]| hosts[0].status.clone().unwrap().hardware.unwrap();
+        let inspected = hardware(&site.expect_all(ProvisioningState::Available).await);
+        assert!(!inspected.nics.is_empty() && !inspected.storage.is_empty() && !inspected.cpu.flags.is_empty());
+        let name = site.sim.server(0).name;
+        let data: HardwareData = site.namespace.api().get(&name).await.unwrap();
+        assert_eq!(data.spec.hardware, Some(inspected.clone()));
+
+        // Something that no inspection has found, and an operator that has never seen the details.
+        let mut marked = inspected.clone();
+        marked.hostname = "by-hand".to_owned();
+        let mark = Patch::Merge(json!({"status": {"hardware": {"hostname": marked.hostname}}}));
+        let api = site.namespace.api::<BareMetalHost>();
+        api.patch_status(&name, &PatchParams::default(), &mark).await.unwrap();
+        site.kill_operator();
+        site.start_operator().await;
+        let image = json!({"url": "http://images.example/a.img", "checksum": "ab".repeat(32), "checksumType": "sha256", "format": "raw"});
+        site.patch_hosts(&json!({"spec": {"image": image}})).await;
+        assert_eq!(hardware(&site.expect_all(ProvisioningState::Provisioned).await), marked);
+        site.patch_hosts(&json!({"spec": {"image": null}})).await;
+        assert_eq!(hardware(&site.expect_all(ProvisioningState::Available).await), marked);
+
+        site.patch_hosts(&json!({"metadata": {"annotations": {"inspect.metal3.io": ""}}}))
+            .await;
+        site.until("it is inspected again", |sum| sum.inspections == 2).await;
+        assert_eq!(
+            hardware(&site.expect_all(ProvisioningState::Available).await),
+            inspected
+        );
     });
 }
 

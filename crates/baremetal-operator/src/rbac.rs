@@ -13,9 +13,9 @@ pub const SERVICE_ACCOUNT: &str = "baremetal-operator";
 /// What the controller does with hosts and what belongs to them.
 pub fn manager_rules() -> Vec<PolicyRule> {
     vec![
-        // The finalizer is a patch; the status a whole replacement.
+        // Finalizer and status are patches.
         rule("metal3.io", &["baremetalhosts"], &["get", "list", "watch", "patch"]),
-        rule("metal3.io", &["baremetalhosts/status"], &["update"]),
+        rule("metal3.io", &["baremetalhosts/status"], &["patch"]),
         // Owner references with blockOwnerDeletion.
         rule("metal3.io", &["baremetalhosts/finalizers"], &["update"]),
         rule("metal3.io", &["hardwaredata"], &["get", "list", "create", "patch"]),

@@ -22,7 +22,7 @@ use metal3_runtime::metrics::{Build, ControllerMetrics, Endpoint, KubeAccess, Re
 use metal3_runtime::probes::{self, Probes};
 use metal3_runtime::secrets::SecretVersions;
 use metal3_runtime::shutdown::Tasks;
-use metal3_runtime::{BoxError, Clock, backoff, cache, telemetry, tls};
+use metal3_runtime::{BoxError, Clock, backoff, telemetry, tls};
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
@@ -323,7 +323,7 @@ impl Watched {
         let (store, writer) = reflector::store::<BareMetalHost>();
         let hosts = watcher(self.api, watcher::Config::default())
             .default_backoff()
-            .modify(cache::trim)
+            .modify(host::cached::trim)
             .inspect_ok({
                 let fleet = ctx.fleet.clone();
                 let mut is_first_list = true;

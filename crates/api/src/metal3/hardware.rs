@@ -63,6 +63,23 @@ pub struct HardwareDetails {
     pub hostname: String,
 }
 
+impl HardwareDetails {
+    /// What is enough for a store: that there are details, and the architecture. A host's NICs and disks can be most of
+    /// what is kept of it, and are wanted rarely; they are read when they are.
+    ///
+    /// It must not be written back: every field but this one would be lost.
+    #[must_use]
+    pub fn outline(&self) -> Self {
+        Self {
+            cpu: Cpu {
+                arch: self.cpu.arch.clone(),
+                ..Cpu::default()
+            },
+            ..Self::default()
+        }
+    }
+}
+
 /// Who made a host.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]

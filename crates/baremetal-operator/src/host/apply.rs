@@ -18,6 +18,7 @@ use metal3_ironic::{CreatePort, ErrorClass, PatchOp, Port, PowerTarget, Verb};
 use metal3_runtime::error::is_not_found;
 use metal3_runtime::patch::{self, Removal};
 
+use super::cached;
 use super::context::Context;
 use super::error::ApplyError;
 use super::firmware;
@@ -65,7 +66,7 @@ pub async fn apply(ctx: &Context, seen: &mut Observed, effect: &Effect) -> Resul
             seen.node = NodeView::Live(Arc::new(node));
             // A node that was not there a moment ago has no ports and no inventory.
             seen.ports = Lookup::NotFound;
-            seen.memory.ports.clear();
+            seen.memory.ports_with = None;
             seen.memory.foreign_ports.clear();
             seen.memory.is_uninspected = true;
             untried(seen);
@@ -177,9 +178,6 @@ pub async fn apply(ctx: &Context, seen: &mut Observed, effect: &Effect) -> Resul
 
 /// A port as Ironic returned it.
 fn now_there(seen: &mut Observed, port: Port) {
-    if !seen.memory.ports.contains(&port.address) {
-        seen.memory.ports.push(port.address.clone());
-    }
     if let Lookup::Found(ports) = &mut seen.ports {
         ports.retain(|known| known.uuid != port.uuid);
         ports.push(port);
@@ -255,6 +253,7 @@ fn changed_meanwhile() -> kube::Error {
 
 /// A write to the host returned it; the status in the making stays as it is.
 fn took(ctx: &Context, seen: &mut Observed, mut host: BareMetalHost) {
+    cached::trim(&mut host);
     ctx.written
         .record(&seen.host.resource_version().unwrap_or_default(), host.clone());
     host.status.clone_from(&seen.host.status);

@@ -5,14 +5,15 @@ use std::time::Duration;
 use jiff::Timestamp;
 use metal3_api::condition::Condition;
 use metal3_api::metal3::{
-    BareMetalHostSpec, BareMetalHostStatus, BootMode, ErrorType, OperationMetric, OperationalStatus, ProvisioningState,
+    BareMetalHostSpec, BareMetalHostStatus, BootMode, ErrorType, HardwareDetails, OperationMetric, OperationalStatus,
+    ProvisioningState,
 };
 use metal3_ironic::{Node, NodeDetail};
 use metal3_runtime::backoff;
 
 use super::annotations;
 use super::conditions::{self, WAITING};
-use super::observed::{NodeView, Observed, SecretView};
+use super::observed::{HardwareView, NodeView, Observed, SecretView};
 use super::plan::{Effect, EventReason, Need, Note, Wait, WaitReason, reason_of};
 use super::text::for_people;
 
@@ -53,6 +54,8 @@ pub(super) struct Draft<'a> {
     pub is_configured: bool,
     /// The image that was built for the host can be used.
     pub has_ramdisk: bool,
+    /// Every NIC that is known has its port.
+    pub has_ports: bool,
     /// Under which error type a refusal of this plan's Ironic call is recorded, where the state does not say it.
     pub refusal: Option<ErrorType>,
     /// As it was before the present state had its say.
@@ -79,6 +82,7 @@ impl<'a> Draft<'a> {
             notes: Vec::new(),
             is_configured: false,
             has_ramdisk: false,
+            has_ports: false,
             refusal: None,
             mark: None,
         }
@@ -86,6 +90,35 @@ impl<'a> Draft<'a> {
 
     pub fn spec(&self) -> &'a BareMetalHostSpec {
         &self.seen.host.spec
+    }
+
+    /// The host's hardware is known: found by this very decision, or stored.
+    pub fn has_hardware(&self) -> bool {
+        self.status.hardware.is_some() || self.seen.hardware != HardwareView::None
+    }
+
+    /// The details of the host's hardware, if there are any.
+    pub fn hardware(&self) -> Result<Option<&HardwareDetails>, Step> {
+        match (&self.status.hardware, &self.seen.hardware) {
+            (Some(found), _) => Ok(Some(found)),
+            (None, HardwareView::Known(stored)) => Ok(Some(stored)),
+            (None, HardwareView::Outlined { .. }) => Err(Step::Look(Need::Hardware)),
+            (None, HardwareView::None) => Ok(None),
+        }
+    }
+
+    /// The host's architecture: as its specification says, as was found, or the operator's own.
+    pub fn architecture(&self) -> &str {
+        let found = match (&self.status.hardware, &self.seen.hardware) {
+            (Some(found), _) => found.cpu.arch.as_str(),
+            (None, HardwareView::Known(stored)) => stored.cpu.arch.as_str(),
+            (None, HardwareView::Outlined { architecture }) => architecture,
+            (None, HardwareView::None) => "",
+        };
+        [self.spec().architecture.as_str(), found]
+            .into_iter()
+            .find(|architecture| !architecture.is_empty())
+            .unwrap_or(self.seen.settings.default_architecture)
     }
 
     pub fn state(&self) -> &ProvisioningState {

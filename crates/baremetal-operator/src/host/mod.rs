@@ -3,6 +3,7 @@
 mod annotations;
 mod apply;
 pub mod budget;
+pub mod cached;
 pub mod companions;
 mod conditions;
 mod config_drive;
@@ -42,8 +43,9 @@ use self::error::ApplyError;
 pub use self::error::ReconcileError;
 pub use self::gone::{forget, vanished};
 pub use self::observe::key_of;
-use self::observed::{NetworkDataView, Observed};
+use self::observed::{HardwareView, Observed};
 use self::plan::{Decision, Effect, Next, Note, Plan, Wait, WaitReason, Wake};
+pub use self::report::change as status_change;
 use crate::fleet::HostKey;
 
 /// More looks than there are things to look at, for one decision.
@@ -108,6 +110,7 @@ async fn passes(ctx: &Context, key: &HostKey, mut seen: Observed) -> Result<Acti
             notes.extend(failed.notes);
             return finish(ctx, key, seen, stored, &failed.status, &notes, &failed.next).await;
         }
+        seen.learn(&plan);
         notes.extend(plan.notes);
         seen.memory.locked_since = match &plan.next {
             Next::Wait(wait) if wait.reason == WaitReason::NodeLocked => {
@@ -115,14 +118,6 @@ async fn passes(ctx: &Context, key: &HostKey, mut seen: Observed) -> Result<Acti
             }
             Next::Wait(_) | Next::Settled | Next::Gone | Next::Again => None,
         };
-        if plan.is_configured {
-            if let NetworkDataView::Found { version, .. } = &seen.network_data {
-                seen.memory.network_data = Some(version.clone());
-            }
-            if plan.has_ramdisk {
-                seen.memory.ramdisk = Some(ramdisk_surroundings(&seen.host, seen.network_data.version()));
-            }
-        }
         ctx.memory.set(key, seen.memory.clone());
         match &plan.next {
             Next::Again => seen.carry(plan.status),
@@ -226,9 +221,16 @@ async fn save(
     stored: &mut Option<BareMetalHostStatus>,
     status: &BareMetalHostStatus,
 ) -> Result<(), kube::Error> {
-    if let Some(host) = report::store(ctx, &seen.host, stored.as_ref(), status).await? {
+    if let Some(mut host) = report::store(ctx, &seen.host, stored.as_ref(), status).await? {
         ctx.metrics.status(&observe::key_of(&host), stored.as_ref(), status);
+        cached::take_hardware(&mut host);
         stored.clone_from(&host.status);
+        if let Some(details) = &status.hardware {
+            if let Some(stored) = stored.as_mut() {
+                stored.hardware = Some(details.clone());
+            }
+            seen.hardware = HardwareView::Known(Arc::new((**details).clone()));
+        }
         seen.host = Arc::new(host);
         seen.stored_state = None;
         seen.is_confirmed = true;

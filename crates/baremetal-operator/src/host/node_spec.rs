@@ -17,8 +17,10 @@ use crate::settings::HostSettings;
 pub struct Target<'a> {
     /// The host.
     pub host: &'a BareMetalHost,
-    /// Its status in the making: boot mode and architecture come from there.
+    /// Its status in the making: the boot mode comes from there.
     pub status: &'a BareMetalHostStatus,
+    /// Its architecture.
+    pub architecture: &'a str,
     /// The operator's settings.
     pub settings: &'a HostSettings,
     /// The parsed BMC address.
@@ -32,10 +34,6 @@ const CAPABILITIES: &str = "capabilities";
 const DEPLOY_KEYS: [&str; 4] = ["deploy_kernel", "deploy_ramdisk", "deploy_iso", "kernel_append_params"];
 
 impl Target<'_> {
-    fn architecture(&self) -> &str {
-        architecture(&self.host.spec, self.status, self.settings)
-    }
-
     fn capability(&self) -> &'static str {
         match self.status.provisioning.boot_mode.as_ref() {
             Some(BootMode::UefiSecureBoot) => "boot_mode:uefi,secure_boot:true",
@@ -106,19 +104,6 @@ impl Target<'_> {
     }
 }
 
-/// The host's architecture: as it says, as was found, or the operator's own.
-pub fn architecture<'a>(
-    spec: &'a BareMetalHostSpec,
-    status: &'a BareMetalHostStatus,
-    settings: &'a HostSettings,
-) -> &'a str {
-    let inspected = status.hardware.as_ref().map_or("", |h| h.cpu.arch.as_str());
-    [spec.architecture.as_str(), inspected]
-        .into_iter()
-        .find(|a| !a.is_empty())
-        .unwrap_or(settings.default_architecture)
-}
-
 /// Who inspects: the ramdisk, or the BMC itself.
 pub fn inspect_interface(spec: &BareMetalHostSpec, address: &BmcAddress) -> &'static str {
     match spec.inspection_mode {
@@ -143,7 +128,7 @@ pub fn create(target: &Target<'_>, credentials: &Credentials) -> CreateNode {
         driver_info,
         properties: [
             (CAPABILITIES, target.capability().into()),
-            (ARCHITECTURE, target.architecture().into()),
+            (ARCHITECTURE, target.architecture.into()),
         ]
         .into_iter()
         .collect(),
@@ -219,7 +204,7 @@ fn rest(target: &Target<'_>, detail: &NodeDetail, mut diff: Diff) -> Vec<PatchOp
     diff.set(
         "/properties",
         ARCHITECTURE,
-        Some(target.architecture().into()),
+        Some(target.architecture.into()),
         detail.properties.get(ARCHITECTURE),
     );
     diff.set(

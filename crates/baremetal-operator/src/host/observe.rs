@@ -13,13 +13,14 @@ use metal3_ironic::{ErrorClass, Feature};
 use metal3_runtime::conditions::whole_seconds;
 use metal3_runtime::secrets::{Known, SecretKey};
 
+use super::cached;
 use super::config_drive::{self, Texts};
 use super::context::Context;
 use super::error::ObserveError;
 use super::hardware;
 use super::observed::{
-    ConfigDriveView, Lookup, MacOwner, NetworkDataView, NodeView, Observed, PullSecret, PullSecretView, SecretFound,
-    SecretView,
+    ConfigDriveView, HardwareView, Lookup, MacOwner, NetworkDataView, NodeView, Observed, PullSecret, PullSecretView,
+    SecretFound, SecretView,
 };
 use super::plan::{EventReason, Need};
 use super::{firmware, instance, pull_secret, queue};
@@ -35,7 +36,9 @@ pub fn key_of(host: &BareMetalHost) -> HostKey {
 
 /// What is at hand without a call.
 pub fn begin(ctx: &Context, cached: &BareMetalHost) -> Observed {
-    let host = Arc::new(ctx.written.newest(cached));
+    let mut host = ctx.written.newest(cached);
+    let hardware = cached::take_hardware(&mut host);
+    let host = Arc::new(host);
     let key = key_of(&host);
     let id = host.status.as_ref().map_or("", |s| s.provisioning.id.as_str());
     let memory = ctx.memory.get(&key);
@@ -62,6 +65,7 @@ pub fn begin(ctx: &Context, cached: &BareMetalHost) -> Observed {
         stored_state: None,
         memory,
         settings: ctx.settings.for_ironic(ctx.fleet.can(Feature::DisablePowerOff)),
+        hardware,
         host,
     }
 }
@@ -133,6 +137,7 @@ pub async fn fetch(ctx: &Context, seen: &mut Observed, need: Need) -> Result<(),
             Ok(())
         }
         Need::HardwareData => hardware_data(ctx, seen).await,
+        Need::Hardware => stored_hardware(ctx, seen).await,
         Need::Ramdisk => ramdisk(ctx, seen).await,
         Need::NetworkData => network_data(ctx, seen).await,
         Need::BmcAccess => bmc_access(ctx, seen).await,
@@ -259,7 +264,7 @@ async fn live_node(ctx: &Context, seen: &mut Observed) -> Result<(), ObserveErro
         asked.push(ident);
     }
     seen.node = NodeView::Gone;
-    seen.memory.ports.clear();
+    seen.memory.ports_with = None;
     Ok(())
 }
 
@@ -274,10 +279,6 @@ async fn ports(ctx: &Context, seen: &mut Observed) -> Result<(), ObserveError> {
     seen.ports = match live_uuid(seen) {
         Some(node) => Lookup::Found(ctx.ironic.ports_of(&node).await?),
         None => Lookup::NotFound,
-    };
-    seen.memory.ports = match &seen.ports {
-        Lookup::Found(ports) => ports.iter().map(|port| port.address.to_ascii_lowercase()).collect(),
-        Lookup::NotLooked | Lookup::NotFound => Vec::new(),
     };
     Ok(())
 }
@@ -395,6 +396,17 @@ async fn hardware_data(ctx: &Context, seen: &mut Observed) -> Result<(), Observe
     seen.hardware_data = match found.and_then(|data| data.spec.hardware) {
         Some(details) => Lookup::Found(Arc::new(*details)),
         None => Lookup::NotFound,
+    };
+    Ok(())
+}
+
+/// Read from the host itself: a HardwareData may be missing, or say something else.
+async fn stored_hardware(ctx: &Context, seen: &mut Observed) -> Result<(), ObserveError> {
+    let api: Api<BareMetalHost> = Api::namespaced(ctx.kube.clone(), &seen.host.namespace().unwrap_or_default());
+    let found = api.get_opt(&seen.host.name_any()).await?;
+    seen.hardware = match found.and_then(|host| host.status).and_then(|status| status.hardware) {
+        Some(details) => HardwareView::Known(Arc::new(*details)),
+        None => HardwareView::None,
     };
     Ok(())
 }

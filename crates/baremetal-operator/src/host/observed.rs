@@ -11,15 +11,19 @@ use metal3_ironic::{Node, Port};
 use serde_json::Value;
 
 use super::firmware;
-use super::plan::EventReason;
+use super::plan::{EventReason, Plan};
+use super::ramdisk_surroundings;
 use crate::fleet::Slot;
 use crate::settings::HostSettings;
 
 /// What was seen of one host and its surroundings.
 #[derive(Clone, Debug)]
 pub struct Observed {
-    /// The host; after a write of our own, as the write returned it.
+    /// The host; after a write of our own, as the write returned it. The hardware is not in its status, unless this
+    /// reconciliation found another one that is not stored yet.
     pub host: Arc<BareMetalHost>,
+    /// The hardware in the stored status.
+    pub hardware: HardwareView,
     /// The BMC credentials.
     pub secret: SecretView,
     /// The host's node in Ironic.
@@ -75,6 +79,20 @@ pub enum Lookup<T> {
     NotFound,
     /// Here it is.
     Found(T),
+}
+
+/// The hardware in the stored status of a host, as far as it is known.
+#[derive(Clone, Debug, PartialEq)]
+pub enum HardwareView {
+    /// There is none.
+    None,
+    /// There is, and this is all that is at hand of it.
+    Outlined {
+        /// `cpu.arch`; empty where inspection did not find it.
+        architecture: String,
+    },
+    /// Read, or written, by this very reconciliation.
+    Known(Arc<HardwareDetails>),
 }
 
 /// The host's node as far as it is known.
@@ -293,9 +311,9 @@ pub struct Memory {
     pub power_request: Option<PowerRequest>,
     /// Since when the host finds its node locked.
     pub locked_since: Option<Timestamp>,
-    /// The MAC addresses that the node is known to have a port for.
-    pub ports: Vec<String>,
-    /// Those that it cannot have one for, because another node has it.
+    /// The boot MAC address, in lower case, with which the node was seen to have a port for every NIC of the stored hardware.
+    pub ports_with: Option<String>,
+    /// The MAC addresses that it cannot have a port for, because another node has it.
     pub foreign_ports: Vec<String>,
     /// This process enrolled the node, and nobody inspected it since: there is no inventory to ask for.
     pub is_uninspected: bool,
@@ -316,4 +334,24 @@ pub struct Memory {
 pub struct PowerRequest {
     /// Wanted: on or off.
     pub on: bool,
+}
+
+impl Observed {
+    /// Remembers what a plan found out, for later reconciliations to be spared the calls.
+    pub fn learn(&mut self, plan: &Plan) {
+        if plan.has_ports {
+            self.memory.ports_with = Some(self.host.spec.boot_mac_address.to_ascii_lowercase());
+        } else if plan.status.hardware.is_some() {
+            // It may have other NICs.
+            self.memory.ports_with = None;
+        }
+        if plan.is_configured {
+            if let NetworkDataView::Found { version, .. } = &self.network_data {
+                self.memory.network_data = Some(version.clone());
+            }
+            if plan.has_ramdisk {
+                self.memory.ramdisk = Some(ramdisk_surroundings(&self.host, self.network_data.version()));
+            }
+        }
+    }
 }

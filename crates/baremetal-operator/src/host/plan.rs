@@ -42,6 +42,8 @@ pub enum Need {
     Slot,
     /// The HardwareData of the host's name.
     HardwareData,
+    /// The details of the hardware in the stored status.
+    Hardware,
     /// The ramdisk that is built for the host.
     Ramdisk,
     /// The network data of the ramdisk.
@@ -53,7 +55,7 @@ pub enum Need {
 /// What one pass does.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Plan {
-    /// The complete next status, if every effect succeeds.
+    /// The complete next status, if every effect succeeds; without hardware where that stays as it is stored.
     pub status: BareMetalHostStatus,
     /// In order; at most one of them changes anything in Ironic.
     pub effects: Vec<Effect>,
@@ -65,6 +67,8 @@ pub struct Plan {
     pub is_configured: bool,
     /// The image that was built for the host is the one that the node is given.
     pub has_ramdisk: bool,
+    /// Every NIC that is known was seen to have its port, or cannot have one.
+    pub has_ports: bool,
     /// The error type under which a refusal of this pass's Ironic call is recorded.
     pub refusal: ErrorType,
 }

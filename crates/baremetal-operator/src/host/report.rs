@@ -2,14 +2,16 @@
 
 use std::time::Duration;
 
-use kube::api::PostParams;
+use json_patch::Patch as JsonPatch;
+use kube::api::{Patch, PatchParams};
 use kube::{Api, Resource, ResourceExt};
 use metal3_api::metal3::{BareMetalHost, BareMetalHostStatus};
 use metal3_ironic::{ErrorClass, PowerTarget};
-use metal3_runtime::cache;
 use metal3_runtime::error::{Class, Classified, chain};
 use metal3_runtime::events;
+use metal3_runtime::patch::status_changed;
 
+use super::cached;
 use super::conditions;
 use super::context::Context;
 use super::draft::seconds;
@@ -117,43 +119,51 @@ fn asks_softly(plan: &Plan) -> bool {
     })
 }
 
-/// Writes the status if it differs from what is stored, and returns the host as it is stored then. The whole status is replaced, against the version that was
-/// read: a forced apply would leave behind the fields that an earlier operator wrote and that no longer hold.
+/// Writes what a decision changed of the status, if anything, and returns the host as it is stored then, trimmed for a store.
+/// The write insists on the version that was judged.
 pub async fn store(
     ctx: &Context,
     host: &BareMetalHost,
     stored: Option<&BareMetalHostStatus>,
     status: &BareMetalHostStatus,
 ) -> Result<Option<BareMetalHost>, kube::Error> {
-    if stored.is_some_and(|stored| same(stored, status))
-        || (stored.is_none() && *status == BareMetalHostStatus::default())
-    {
+    let Some(change) = change(host, stored, status, ctx.clock.now()).map_err(kube::Error::SerdeError)? else {
         return Ok(None);
-    }
-    let mut status = status.clone();
-    status.last_updated = (!super::decide::awaits_status(host)).then(|| seconds(ctx.clock.now()));
+    };
     let namespace = host.namespace().unwrap_or_default();
     let api: Api<BareMetalHost> = Api::namespaced(ctx.kube.clone(), &namespace);
-    let mut body = BareMetalHost::new(&host.name_any(), metal3_api::metal3::BareMetalHostSpec::default());
-    body.metadata.namespace = Some(namespace);
-    body.metadata.resource_version = host.resource_version();
-    body.metadata.uid.clone_from(&host.metadata.uid);
-    body.status = Some(status);
+    let change: Patch<()> = Patch::Json(change);
     let mut written = api
-        .replace_status(&host.name_any(), &PostParams::default(), &body)
+        .patch_status(&host.name_any(), &PatchParams::default(), &change)
         .await?;
-    cache::trim(&mut written);
+    cached::trim(&mut written);
     ctx.written
         .record(&host.resource_version().unwrap_or_default(), written.clone());
     Ok(Some(written))
 }
 
-/// Equal but for the time of the last write.
-fn same(a: &BareMetalHostStatus, b: &BareMetalHostStatus) -> bool {
-    let (mut a, mut b) = (a.clone(), b.clone());
-    a.last_updated = None;
-    b.last_updated = None;
-    a == b
+/// The patch that stores a decided status over the one that was read; nothing where they differ in the time of the last
+/// write only. A decided status without hardware says nothing of it: it stays as it is stored.
+pub fn change(
+    host: &BareMetalHost,
+    stored: Option<&BareMetalHostStatus>,
+    decided: &BareMetalHostStatus,
+    now: jiff::Timestamp,
+) -> Result<Option<JsonPatch>, serde_json::Error> {
+    let mut decided = decided.clone();
+    let mut before = stored.cloned();
+    let fallback = BareMetalHostStatus::default();
+    if let Some(before) = before.as_mut() {
+        decided.last_updated.clone_from(&before.last_updated);
+        if decided.hardware.is_none() {
+            before.hardware = None;
+        }
+    }
+    if decided == *before.as_ref().unwrap_or(&fallback) {
+        return Ok(None);
+    }
+    decided.last_updated = (!super::decide::awaits_status(host)).then(|| seconds(now));
+    status_changed(&host.metadata, before.as_ref(), &decided)
 }
 
 /// Publishes events, in order.

@@ -4,11 +4,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use baremetal_operator::host::observed::{Lookup, Memory, NodeView, Observed, PowerRequest, SecretView};
+use baremetal_operator::host::cached::take_hardware;
+use baremetal_operator::host::observed::{HardwareView, Lookup, Memory, NodeView, Observed, PowerRequest, SecretView};
 use baremetal_operator::host::plan::{Decision, Effect, Need, Next, Plan, WaitReason, Wake};
 use baremetal_operator::host::{decide, unrecord_restart};
 use jiff::SignedDuration;
-use metal3_api::metal3::{BareMetalHost, HardwareDetails};
+use metal3_api::metal3::{BareMetalHost, BareMetalHostStatus, HardwareDetails};
 use metal3_ironic::{Node, PowerState, PowerTarget};
 use proptest::prelude::*;
 use rstest::rstest;
@@ -16,7 +17,13 @@ use serde_json::{Value, json};
 
 use crate::arbitrary::OTHER_IMAGE;
 use crate::model::{Fault, Ironic};
-use crate::world::{IMAGE, Sight, World, host, image, merge, secret, turbo};
+use crate::world::{IMAGE, Sight, World, host, image, merge, secret, stored, turbo};
+
+/// What an inspection finds: a NIC besides the one that the host boots from.
+fn inventory() -> HardwareDetails {
+    serde_json::from_value(json!({"hostname": "h", "cpu": {"arch": "x86_64"}, "nics": [{"mac": "52:54:00:00:00:09"}]}))
+        .unwrap()
+}
 
 /// A host, its Ironic and one operator.
 #[derive(Clone)]
@@ -94,6 +101,12 @@ impl Site {
         self.history.push(host.clone());
     }
 
+    /// Stores what was decided, as the API server does with the operator's patch.
+    fn store(&mut self, decided: &BareMetalHostStatus) {
+        let status = stored(self.stored(), decided, self.now);
+        self.write(|host| host.status = status);
+    }
+
     /// An edit by the user: what goes, and what comes.
     fn edit(&mut self, less: &Value, more: &Value) {
         self.write(|host| {
@@ -124,7 +137,7 @@ impl Site {
         world.secret = SecretView::Found(found);
         world.watched_version = Some(version.into());
         world.ports.clone_from(&self.ironic.ports);
-        world.inventory = self.ironic.is_inspected.then(HardwareDetails::default);
+        world.inventory = self.ironic.is_inspected.then(inventory);
         world.firmware.settings = self.turbo.map(|(value, edits)| turbo(value, edits, edits));
         world.on_reboot.settings = self.on_reboot;
         world.bios.clone_from(&self.ironic.bios);
@@ -159,6 +172,7 @@ impl Site {
                     return End::Cut;
                 }
             }
+            seen.learn(&plan);
             if plan.next == Next::Again {
                 let mut host = (*seen.host).clone();
                 let stored = host.status.replace(plan.status).unwrap_or_default();
@@ -173,7 +187,7 @@ impl Site {
                 {
                     return End::Cut; // 409
                 }
-                self.write(|host| host.status = Some(plan.status));
+                self.store(&plan.status);
             }
             return End::Next(plan.next);
         }
@@ -181,7 +195,10 @@ impl Site {
     }
 
     fn decide(&self, seen: &mut Observed) -> Plan {
-        let world = self.world(&seen.host);
+        let mut world = self.world(&seen.host);
+        if let (Some(known), Some(stored)) = (world.host.status.as_mut(), &self.host) {
+            known.hardware = stored.status.as_ref().and_then(|status| status.hardware.clone());
+        }
         let mut looks: Vec<Need> = Vec::new();
         loop {
             match decide(seen, self.now) {
@@ -210,8 +227,13 @@ impl Site {
             intent.error_type.clone_from(&before.error_type);
             intent.error_message.clone_from(&before.error_message);
         }
-        self.write(|host| host.status = Some(intent));
-        seen.host = Arc::new(self.stored().clone());
+        self.store(&intent);
+        let mut fresh = self.stored().clone();
+        take_hardware(&mut fresh);
+        seen.host = Arc::new(fresh);
+        if let Some(details) = intent.hardware {
+            seen.hardware = HardwareView::Known(Arc::new(*details));
+        }
         seen.stored_state = None;
         true
     }
@@ -264,6 +286,7 @@ impl Site {
                         seen.memory.accepted_digest = Some(1);
                         seen.node = live(self);
                         seen.ports = Lookup::NotFound;
+                        seen.memory.ports_with = None;
                         seen.reconfigured = true;
                     }
                     Effect::CreatePort { .. } | Effect::EnablePort { .. } => {
@@ -288,7 +311,10 @@ impl Site {
                             seen.node = NodeView::Listed(node.clone());
                         }
                     }
-                    Effect::DeleteNode { .. } => seen.node = NodeView::Gone,
+                    Effect::DeleteNode { .. } => {
+                        seen.node = NodeView::Gone;
+                        seen.memory = Memory::default();
+                    }
                     _ => {}
                 }
             }
@@ -413,6 +439,10 @@ impl Site {
                 .and_then(|r| r.software_raid_volumes.as_ref());
             assert_eq!(recorded, Some(volumes));
         }
+        // Whatever else was written since.
+        let found = status.hardware.as_deref();
+        assert!(found.is_none_or(|found| *found == inventory()), "{found:?}");
+        assert_eq!(found.is_some(), self.ironic.count("inspect") > 0);
         assert_eq!(status.error_type, None, "{status:?}");
         assert_eq!(status.error_count, 0);
         assert_eq!(status.provisioning.image.as_ref().map(|i| i.url.as_str()), image);
@@ -666,7 +696,8 @@ fn a_life_costs_each_call_once() {
     site.live_through(&[Act::Image(IMAGE), Act::Image(OTHER_IMAGE), Act::NoImage, Act::Delete]);
     let mut expected = vec![
         ("create node", 1),
-        ("create port", 1),
+        // The NIC that the host boots from, and the one that inspection finds.
+        ("create port", 2),
         ("inspect", 1),
         ("provide", 1),
         ("clean", 0),

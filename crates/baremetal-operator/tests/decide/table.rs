@@ -742,7 +742,7 @@ impl World {
     fn then(mut self) -> Self {
         let outcome = self.decide();
         assert!(outcome.plan.effects.is_empty(), "{}", show::full(&outcome));
-        self.host.status = Some(outcome.plan.status);
+        self.store(&outcome.plan);
         self
     }
 }
@@ -847,7 +847,7 @@ fn a_settled_host_needs_no_look() {
                 ("settled", &vec![]),
                 "{sight:?}"
             );
-            assert_eq!(Some(&outcome.plan.status), world.host.status.as_ref());
+            assert!(world.is_stored(&outcome.plan), "{sight:?}");
         }
     }
 }

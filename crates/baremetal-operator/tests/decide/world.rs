@@ -5,16 +5,19 @@ use std::fmt;
 use std::sync::Arc;
 
 use baremetal_operator::fleet::Slot;
-use baremetal_operator::host::decide;
+use baremetal_operator::host::cached::take_hardware;
 use baremetal_operator::host::firmware::{AtHand, Kinds, Objects, Seen, Wish, settings_wish, updates_wish};
 use baremetal_operator::host::observed::{
-    ConfigDriveView, Lookup, MacOwner, Memory, NetworkDataView, NodeView, Observed, Outage, OutageKind, PullSecret,
-    PullSecretView, SecretFound, SecretView,
+    ConfigDriveView, HardwareView, Lookup, MacOwner, Memory, NetworkDataView, NodeView, Observed, Outage, OutageKind,
+    PullSecret, PullSecretView, SecretFound, SecretView,
 };
 use baremetal_operator::host::plan::{Decision, EventReason, Need, Plan};
+use baremetal_operator::host::{decide, status_change};
 use baremetal_operator::settings::HostSettings;
 use jiff::Timestamp;
-use metal3_api::metal3::{BareMetalHost, HardwareDetails, HostFirmwareSettings, PreprovisioningImage};
+use metal3_api::metal3::{
+    BareMetalHost, BareMetalHostStatus, HardwareDetails, HostFirmwareSettings, PreprovisioningImage,
+};
 use metal3_ironic::{Node, Port};
 use serde_json::{Value, json};
 
@@ -138,6 +141,16 @@ pub fn turbo(value: &str, generation: i64, observed: i64) -> HostFirmwareSetting
         "metadata": {"name": "h", "namespace": "n", "generation": generation}, "spec": {"settings": {"Turbo": value}},
         "status": {"settings": {"Turbo": "Off"}, "conditions": [found("ChangeDetected", observed), found("Valid", observed)]}}))
     .unwrap()
+}
+
+/// The status of a host after an API server took the patch that stores a decided one.
+pub fn stored(host: &BareMetalHost, decided: &BareMetalHostStatus, now: Timestamp) -> Option<BareMetalHostStatus> {
+    let Some(patch) = status_change(host, host.status.as_ref(), decided, now).unwrap() else {
+        return host.status.clone();
+    };
+    let mut value = json!(host);
+    json_patch::patch(&mut value, &patch).unwrap();
+    serde_json::from_value::<BareMetalHost>(value).unwrap().status
 }
 
 pub fn image(url: &str) -> Value {
@@ -420,8 +433,11 @@ impl World {
                 })
             })
         };
+        let mut host = self.host.clone();
+        let hardware = take_hardware(&mut host);
         Observed {
-            host: Arc::new(self.host.clone()),
+            host: Arc::new(host),
+            hardware,
             secret: match (&self.secret, &self.watched_version) {
                 (SecretView::Missing, Some(_)) => SecretView::Missing,
                 (_, version) => SecretView::NotLooked {
@@ -506,6 +522,9 @@ impl World {
                     .node
                     .clone()
                     .map_or(NodeView::Gone, |node| NodeView::Live(Arc::new(node)));
+                if self.node.is_none() {
+                    seen.memory.ports_with = None;
+                }
             }
             Need::Ports => {
                 let port = |mac: &String| Port {
@@ -549,9 +568,27 @@ impl World {
                     .clone()
                     .map_or(Lookup::NotFound, |details| Lookup::Found(Arc::new(details)));
             }
+            Need::Hardware => {
+                let stored = self.host.status.as_ref().and_then(|status| status.hardware.as_deref());
+                seen.hardware = stored.map_or(HardwareView::None, |details| {
+                    HardwareView::Known(Arc::new(details.clone()))
+                });
+            }
             Need::Validation => seen.validation = Lookup::Found(self.problems.clone()),
             Need::Slot => seen.slot = Lookup::Found(self.slot),
         }
+    }
+
+    /// The status of a plan is stored.
+    pub fn store(&mut self, plan: &Plan) {
+        self.host.status = stored(&self.host, &plan.status, self.now);
+    }
+
+    /// Storing the status of a plan would write nothing.
+    pub fn is_stored(&self, plan: &Plan) -> bool {
+        status_change(&self.host, self.host.status.as_ref(), &plan.status, self.now)
+            .unwrap()
+            .is_none()
     }
 
     /// One decision with all the looks that it asks for. Asking twice for the same is a circle.

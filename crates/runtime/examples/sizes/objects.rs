@@ -222,9 +222,10 @@ pub fn metal3_machine(n: usize) -> Value {
             ],
             "conditions": [
                 condition("Ready", "True", "Ready"),
-                condition("AssociateBMH", "True", "AssociateBMHSuccess"),
-                condition("KubernetesNodeReady", "True", "SettingProviderIDOnNodeSucceeded"),
-                condition("Metal3DataReady", "True", "SecretsSet"),
+                condition("AssociateBareMetalHost", "True", "AssociateBareMetalHostSuccess"),
+                condition("AssociateMetal3MachineMetaData", "True", "AssociateMetal3MachineMetaDataSuccess"),
+                condition("Metal3DataReady", "True", "Metal3DataSecretsReady"),
+                condition("Paused", "False", "NotPaused"),
             ],
         },
     }))

@@ -18,7 +18,10 @@ pub(super) fn import(draft: &mut Draft<'_>) -> Step {
         return Step::Continue;
     }
     let given = annotations::hardware_details(text);
-    let stored = draft.status.hardware.as_deref();
+    let stored = match draft.hardware() {
+        Ok(stored) => stored,
+        Err(step) => return step,
+    };
     if given.as_ref().is_ok_and(|details| Some(details) == stored) {
         draft.remove_annotation(annotation::HARDWARE_DETAILS);
         return Step::Again;
@@ -43,7 +46,7 @@ pub(super) fn import(draft: &mut Draft<'_>) -> Step {
 /// The hardware of a host that is not inspected, where it comes from a HardwareData that was there before the host.
 /// `Continue` when it is known as well as it can be.
 pub(super) fn without_inspection(draft: &mut Draft<'_>) -> Step {
-    if draft.status.hardware.is_none() && !draft.is_deleting() {
+    if !draft.has_hardware() && !draft.is_deleting() {
         match &draft.seen.hardware_data {
             Lookup::NotLooked => return Step::Look(Need::HardwareData),
             Lookup::Found(details) => {

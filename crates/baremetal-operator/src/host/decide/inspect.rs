@@ -71,9 +71,7 @@ pub(super) fn inspecting(draft: &mut Draft<'_>) -> Step {
         // An operator that ended before it could store the inventory has sent the node on its way already: to inspect it
         // again would cost a power cycle, and another cleaning.
         ProvisionState::Available | ProvisionState::Cleaning | ProvisionState::CleanWait
-            if draft.status.hardware.is_none()
-                && !is_asked_for(draft)
-                && !matches!(draft.seen.inventory, Lookup::NotFound) =>
+            if !draft.has_hardware() && !is_asked_for(draft) && !matches!(draft.seen.inventory, Lookup::NotFound) =>
         {
             match &draft.seen.inventory {
                 Lookup::Found(details) => inspected(draft, node, details),

@@ -184,6 +184,7 @@ fn untouched(seen: &Observed) -> Plan {
         next: Next::Settled,
         is_configured: false,
         has_ramdisk: false,
+        has_ports: false,
         refusal: ErrorType::Registration,
     }
 }
@@ -259,6 +260,7 @@ fn act(mut draft: Draft<'_>, mut next: Next) -> Decision {
     Decision::Act(Box::new(Plan {
         is_configured: draft.is_configured,
         has_ramdisk: draft.has_ramdisk,
+        has_ports: draft.has_ports,
         status: draft.status,
         effects: draft.effects,
         notes: draft.notes,

@@ -19,12 +19,17 @@ struct Wanted {
 
 /// `Continue` when every NIC that is known has its port. What Ironic has besides is left as it is.
 pub(super) fn ensure(draft: &mut Draft<'_>, node: &Node) -> Step {
-    let wanted = wanted(draft);
     let memory = &draft.seen.memory;
-    let is_settled = |nic: &Wanted| memory.ports.contains(&nic.mac) || memory.foreign_ports.contains(&nic.mac);
+    let boot = draft.spec().boot_mac_address.to_ascii_lowercase();
+    if draft.status.hardware.is_none() && memory.ports_with == Some(boot) {
+        return Step::Continue;
+    }
+    let wanted = match wanted(draft) {
+        Ok(wanted) => wanted,
+        Err(step) => return step,
+    };
     let no_port = Vec::new();
     let ports = match &draft.seen.ports {
-        Lookup::NotLooked if wanted.iter().all(is_settled) => return Step::Continue,
         Lookup::NotLooked => return Step::Look(Need::Ports),
         Lookup::NotFound => &no_port,
         Lookup::Found(ports) => ports,
@@ -39,11 +44,12 @@ pub(super) fn ensure(draft: &mut Draft<'_>, node: &Node) -> Step {
         };
         return step;
     }
+    draft.has_ports = true;
     Step::Continue
 }
 
 /// The boot NIC, and what inspection found.
-fn wanted(draft: &Draft<'_>) -> Vec<Wanted> {
+fn wanted(draft: &Draft<'_>) -> Result<Vec<Wanted>, Step> {
     let boot = draft.spec().boot_mac_address.to_ascii_lowercase();
     let mut wanted: Vec<Wanted> = Vec::new();
     if !boot.is_empty() {
@@ -53,7 +59,7 @@ fn wanted(draft: &Draft<'_>) -> Vec<Wanted> {
             is_boot: true,
         });
     }
-    let nics = draft.status.hardware.iter().flat_map(|hardware| &hardware.nics);
+    let nics = draft.hardware()?.into_iter().flat_map(|hardware| &hardware.nics);
     for nic in nics.filter(|nic| is_mac(&nic.mac)) {
         let mac = nic.mac.to_ascii_lowercase();
         match wanted.iter_mut().find(|known| known.mac == mac) {
@@ -66,7 +72,7 @@ fn wanted(draft: &Draft<'_>) -> Vec<Wanted> {
             }),
         }
     }
-    wanted
+    Ok(wanted)
 }
 
 fn is_mac(text: &str) -> bool {

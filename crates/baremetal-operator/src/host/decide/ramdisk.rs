@@ -16,7 +16,6 @@ use metal3_runtime::conditions;
 use super::network_data;
 use crate::host::draft::{Draft, Step, Verdict};
 use crate::host::mark;
-use crate::host::node_spec;
 use crate::host::observed::{Lookup, NetworkDataView};
 use crate::host::plan::{Effect, Need, Wait, WaitReason};
 
@@ -60,7 +59,7 @@ pub(super) fn wanted(draft: &mut Draft<'_>, address: &BmcAddress) -> Result<Ramd
     };
     let spec = PreprovisioningImageSpec {
         network_data_name: draft.spec().preprovisioning_network_data_name.clone(),
-        architecture: node_spec::architecture(draft.spec(), &draft.status, &draft.seen.settings).to_owned(),
+        architecture: draft.architecture().to_owned(),
         accept_formats,
     };
     let image = match &draft.seen.ramdisk {

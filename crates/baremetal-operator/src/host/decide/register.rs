@@ -179,6 +179,7 @@ fn target<'t>(draft: &'t Draft<'_>, address: &'t BmcAddress, ramdisk: &'t Ramdis
     Target {
         host: &draft.seen.host,
         status: &draft.status,
+        architecture: draft.architecture(),
         settings: &draft.seen.settings,
         address,
         ramdisk,
