@@ -7,6 +7,7 @@
 //!   binaries (found, cached, built) ─┐
 //!   process, ports, pki, instance ───┴─▶ control_plane ──▶ provider ──▶ cluster_api
 //!                                    └─▶ ironic
+//!   python (environments, made once) ────▶ ironic, cloud_init
 //! ```
 //!
 //! It is a tool for tests and demonstrations, so errors are `anyhow`'s: they are read, not matched. `lab/README.md` says
@@ -16,6 +17,7 @@ pub mod apply;
 pub mod audit;
 pub mod binaries;
 pub mod cargo;
+pub mod cloud_init;
 pub mod cluster_api;
 pub mod control_plane;
 pub mod instance;
@@ -25,6 +27,7 @@ pub mod pki;
 pub mod ports;
 pub mod process;
 pub mod provider;
+mod python;
 pub mod site;
 
 pub use control_plane::{ControlPlane, ControlPlaneConfig};
