@@ -4,6 +4,9 @@
 //! template ──┐
 //! facts ─────┼─▶ pools()  ─▶ the pools that an address must be claimed from
 //! addresses ─┴─▶ render() ─▶ Rendered ─▶ to_yaml(): the texts of the two Secrets
+//!
+//! user data ─┬─▶ missing_keys(): what a template of the user asks for and the metadata does not have
+//! metadata ──┘
 //! ```
 //!
 //! Pure: values in, values out. Whoever calls reads the objects, claims the addresses and writes the Secrets.
@@ -18,6 +21,7 @@ mod facts;
 mod metadata;
 mod network;
 mod pools;
+mod preview;
 mod yaml;
 
 pub use address::{Addresses, PoolAddress};
@@ -26,6 +30,7 @@ pub use facts::Facts;
 pub use metadata::{Metadata, PROVIDER_ID};
 pub use network::{Bond, Ethernet, Link, Network, NetworkData, NetworkType, Route, Service, Vlan};
 pub use pools::{Pool, pools};
+pub use preview::{Key, missing_keys};
 pub use yaml::YamlError;
 
 use metal3_api::infra::v1beta2::Metal3DataTemplateSpec;

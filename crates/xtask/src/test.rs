@@ -70,6 +70,7 @@ const TIERS: &[(&str, &str, Tier)] = &[
     ("metal3-ironic-sim", "life", Tier::Unit),
     ("metal3-render", "errors", Tier::Unit),
     ("metal3-render", "golden", Tier::Unit),
+    ("metal3-render", "preview", Tier::Unit),
     ("metal3-render", "properties", Tier::Unit),
     ("metal3-api", "wire", Tier::ApiServer),
     ("metal3-runtime", "real_api", Tier::ApiServer),
