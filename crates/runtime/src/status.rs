@@ -8,10 +8,8 @@ use kube::{Api, Client, Resource, ResourceExt};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use crate::cache;
-
 /// Replaces the whole status of an object, against the version that was seen: a stale view gets a conflict. Returns the
-/// object as it is stored then, trimmed like one from a watch.
+/// object as it is stored then.
 ///
 /// A forced apply would leave behind the fields that an earlier program wrote and that no longer hold.
 pub async fn replace<K>(client: &Client, seen: &K, status: K::Status) -> Result<K, kube::Error>
@@ -29,9 +27,6 @@ where
     meta.resource_version = seen.resource_version();
     meta.uid = seen.uid();
     *body.status_mut() = Some(status);
-    let mut written = api
-        .replace_status(&seen.name_any(), &PostParams::default(), &body)
-        .await?;
-    cache::trim(&mut written);
-    Ok(written)
+    api.replace_status(&seen.name_any(), &PostParams::default(), &body)
+        .await
 }

@@ -23,6 +23,7 @@ use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use kube::{Resource, ResourceExt};
 
 pub use self::follow::{Awaited, Follow};
+use crate::cache;
 use crate::index::Index;
 
 /// A namespaced object by its name.
@@ -97,6 +98,7 @@ impl<K, By> fmt::Debug for Store<K, By> {
 
 struct Shared<K, By> {
     keys_of: fn(&K) -> Vec<By>,
+    reduce: fn(&mut K),
     state: RwLock<State<K, By>>,
     listeners: RwLock<Vec<Listener<K>>>,
 }
@@ -137,8 +139,15 @@ where
 {
     /// An empty store; `keys_of` says what an object is found by.
     pub fn new(keys_of: fn(&K) -> Vec<By>) -> Self {
+        Self::reduced(keys_of, |_| ())
+    }
+
+    /// The same for objects of which a part is enough: `reduce` takes the rest away, besides what [`cache::trim`] takes
+    /// from all.
+    pub fn reduced(keys_of: fn(&K) -> Vec<By>, reduce: fn(&mut K)) -> Self {
         Self(Arc::new(Shared {
             keys_of,
+            reduce,
             state: RwLock::new(State {
                 objects: HashMap::new(),
                 index: Index::default(),
@@ -208,7 +217,9 @@ where
     }
 
     /// Takes an object that a watch shows, or the answer to a write.
-    fn put(&self, object: K) {
+    fn put(&self, mut object: K) {
+        cache::trim(&mut object);
+        (self.0.reduce)(&mut object);
         let key = ObjectKey::of(&object);
         let uid = object.uid().unwrap_or_default();
         let is_finished = object.meta().deletion_timestamp.is_some() && object.finalizers().is_empty();

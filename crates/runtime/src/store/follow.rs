@@ -15,7 +15,6 @@ use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
 use super::{ObjectKey, Store};
-use crate::cache;
 use crate::error::{chain, is_not_found};
 
 /// How many watches have not shown their first list yet.
@@ -54,8 +53,6 @@ pub struct Follow<K, By> {
     pub api: Api<K>,
     /// What is filled.
     pub store: Store<K, By>,
-    /// What of each object is kept, besides what [`cache::trim`] leaves: takes the rest away.
-    pub reduce: fn(&mut K),
     /// Whether the kind may be missing. Its watch then waits in silence until it is installed.
     pub is_optional: bool,
 }
@@ -81,11 +78,7 @@ where
         let mut events = pin!(events);
         while let Some(event) = events.next().await {
             match event {
-                Ok(mut event) => {
-                    if let watcher::Event::Apply(object) | watcher::Event::InitApply(object) = &mut event {
-                        cache::trim(object);
-                        (self.reduce)(object);
-                    }
+                Ok(event) => {
                     let is_complete = matches!(event, watcher::Event::InitDone);
                     shown.apply(event);
                     if is_complete {
