@@ -20,4 +20,5 @@ mod conditions;
 pub mod controller;
 pub mod rbac;
 pub mod run;
+pub mod select;
 pub mod world;

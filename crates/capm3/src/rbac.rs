@@ -16,7 +16,17 @@ pub fn manager_rules() -> Vec<PolicyRule> {
     vec![
         rule(ours, &["metal3clusters"], &["get", "list", "watch", "patch"]),
         rule(ours, &["metal3clusters/status"], &["update"]),
-        rule("cluster.x-k8s.io", &["clusters", "machines"], &["list", "watch"]),
+        rule(
+            ours,
+            &["metal3machines", "metal3machinetemplates"],
+            &["get", "list", "watch"],
+        ),
+        rule("metal3.io", &["baremetalhosts"], &["get", "list", "watch"]),
+        rule(
+            "cluster.x-k8s.io",
+            &["clusters", "machines", "machinesets"],
+            &["list", "watch"],
+        ),
         rule("", &["events"], &["create", "patch"]),
     ]
 }

@@ -8,15 +8,19 @@ use futures::FutureExt;
 use futures::future::BoxFuture;
 use kube::api::ListParams;
 use kube::{Client, Resource, ResourceExt};
-use metal3_api::capi::{self, Cluster, Machine};
+use metal3_api::capi::{self, Cluster, Machine, MachineSet};
 use metal3_api::infra;
-use metal3_api::infra::v1beta2::Metal3Cluster;
+use metal3_api::infra::names::{annotation, label};
+use metal3_api::infra::v1beta2::{Metal3Cluster, Metal3Machine, Metal3MachineTemplate};
+use metal3_api::metal3::{BareMetalHost, HardwareDetails};
 use metal3_runtime::args::Namespaces;
 use metal3_runtime::error::chain;
 use metal3_runtime::store::{Awaited, Follow, ObjectKey, Store};
 use serde::de::DeserializeOwned;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
+
+use crate::select;
 
 /// The stores. Cheap to clone.
 #[derive(Clone, Debug)]
@@ -25,8 +29,16 @@ pub struct World {
     pub clusters: Store<Cluster, ClusterBy>,
     /// Cluster API's Machines.
     pub machines: Store<Machine, MachineBy>,
+    /// Cluster API's MachineSets.
+    pub machine_sets: Store<MachineSet>,
     /// Our side of the Clusters.
     pub metal3_clusters: Store<Metal3Cluster>,
+    /// Our side of the Machines.
+    pub metal3_machines: Store<Metal3Machine, Metal3MachineBy>,
+    /// What those are made from.
+    pub templates: Store<Metal3MachineTemplate>,
+    /// The hosts. Of their hardware only network interfaces and the host name are kept.
+    pub hosts: Store<BareMetalHost, HostBy>,
     filter: String,
 }
 
@@ -44,6 +56,57 @@ pub enum MachineBy {
     Cluster(ObjectKey),
 }
 
+/// What a Metal3Machine is found by.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Metal3MachineBy {
+    /// The Cluster that its label names.
+    Cluster(ObjectKey),
+    /// The host that its annotation names.
+    Host(ObjectKey),
+}
+
+/// What a host is found by.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum HostBy {
+    /// Its namespace.
+    Namespace(String),
+    /// Its UID, which nodes carry as a label.
+    Uid(String),
+    /// The Metal3Machine that uses it.
+    Consumer(ObjectKey),
+    /// Free in this namespace: available, used by nobody and kept for nobody.
+    Free(String),
+    /// The same with this label: namespace, key and value.
+    FreeWith(String, String, String),
+    /// Kept in this namespace for the machines of the control plane or deployment that the value of its label names.
+    Kept(String, String),
+}
+
+fn keys_of_host(host: &BareMetalHost) -> Vec<HostBy> {
+    let namespace = host.namespace().unwrap_or_default();
+    let mut keys = vec![HostBy::Namespace(namespace.clone())];
+    keys.extend(host.uid().map(HostBy::Uid));
+    keys.extend(select::consumer_of(host).map(HostBy::Consumer));
+    if let Some(kept_for) = host.labels().get(label::NODE_REUSE) {
+        keys.push(HostBy::Kept(namespace, kept_for.clone()));
+    } else if select::consumer(host).is_none() && select::is_available(host) {
+        let labels = host.labels().iter();
+        keys.extend(labels.map(|(key, value)| HostBy::FreeWith(namespace.clone(), key.clone(), value.clone())));
+        keys.push(HostBy::Free(namespace));
+    }
+    keys
+}
+
+fn reduce_host(host: &mut BareMetalHost) {
+    if let Some(hardware) = host.status.as_mut().and_then(|status| status.hardware.as_mut()) {
+        **hardware = HardwareDetails {
+            nics: std::mem::take(&mut hardware.nics),
+            hostname: std::mem::take(&mut hardware.hostname),
+            ..HardwareDetails::default()
+        };
+    }
+}
+
 impl World {
     /// Empty stores. Objects that the controllers work on must carry `filter` in the label for that, unless it is empty.
     pub fn new(filter: &str) -> Self {
@@ -55,7 +118,15 @@ impl World {
                     .collect()
             }),
             machines: Store::new(|machine| cluster_of(machine).map(MachineBy::Cluster).into_iter().collect()),
+            machine_sets: Store::new(|_| Vec::new()),
             metal3_clusters: Store::new(|_| Vec::new()),
+            metal3_machines: Store::new(|machine| {
+                let cluster = cluster_of(machine).map(Metal3MachineBy::Cluster);
+                let host = host_of(machine).map(Metal3MachineBy::Host);
+                cluster.into_iter().chain(host).collect()
+            }),
+            templates: Store::new(|_| Vec::new()),
+            hosts: Store::reduced(keys_of_host, reduce_host),
             filter: filter.to_owned(),
         }
     }
@@ -69,7 +140,11 @@ impl World {
     fn visit(&self, visitor: &mut impl Visitor) {
         visitor.kind(&self.clusters);
         visitor.kind(&self.machines);
+        visitor.kind(&self.machine_sets);
         visitor.kind(&self.metal3_clusters);
+        visitor.kind(&self.metal3_machines);
+        visitor.kind(&self.templates);
+        visitor.kind(&self.hosts);
     }
 
     /// Starts the watches. They end with `stop`. What is returned says when all have shown what there is.
@@ -142,7 +217,6 @@ impl Visitor for Starter<'_> {
             let follow = Follow {
                 api,
                 store: store.clone(),
-                reduce: |_| (),
                 is_optional: false,
             };
             self.awaited.expect();
@@ -188,6 +262,14 @@ pub fn cluster_of(object: &impl ResourceExt) -> Option<ObjectKey> {
     (!name.is_empty()).then(|| ObjectKey::new(object.namespace().unwrap_or_default(), name))
 }
 
+/// The host that a Metal3Machine's annotation names. It is looked for in the machine's namespace, whatever namespace is
+/// written there.
+pub fn host_of(machine: &Metal3Machine) -> Option<ObjectKey> {
+    let text = machine.annotations().get(annotation::HOST)?;
+    let name = text.rsplit_once('/').map_or(text.as_str(), |(_, name)| name);
+    (!name.is_empty()).then(|| ObjectKey::new(machine.namespace().unwrap_or_default(), name))
+}
+
 /// The name of the owner of this group and kind, whatever its version. The controller flag says nothing: Cluster API sets
 /// it in some cases only.
 pub fn owner<'a>(object: &'a impl ResourceExt, group: &str, kind: &str) -> Option<&'a str> {
@@ -199,4 +281,57 @@ pub fn owner<'a>(object: &'a impl ResourceExt, group: &str, kind: &str) -> Optio
 /// The group in a group and version.
 pub fn group_of(api_version: &str) -> &str {
     api_version.split_once('/').map_or("", |(group, _)| group)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::{Value, json};
+
+    fn keys(metadata: &Value, spec: &Value, state: &str) -> Vec<HostBy> {
+        let mut host: BareMetalHost = serde_json::from_value(json!({
+            "apiVersion": "metal3.io/v1alpha1", "kind": "BareMetalHost", "metadata": metadata, "spec": spec,
+            "status": {"provisioning": {"state": state, "ID": ""}},
+        }))
+        .unwrap();
+        host.metadata.namespace = Some("ns".to_owned());
+        keys_of_host(&host)
+    }
+
+    #[test]
+    fn hosts_are_found_by_what_makes_them_candidates() {
+        let all = HostBy::Namespace("ns".to_owned());
+        let free = [
+            all.clone(),
+            HostBy::FreeWith("ns".into(), "rack".into(), "a".into()),
+            HostBy::Free("ns".into()),
+        ];
+        let labels = json!({"labels": {"rack": "a"}});
+        assert_eq!(keys(&labels, &json!({}), "available"), free);
+        assert_eq!(keys(&labels, &json!({"consumerRef": {}}), "ready"), free);
+        assert_eq!(keys(&labels, &json!({}), "inspecting"), std::slice::from_ref(&all));
+        let used = json!({"consumerRef": {"kind": "Metal3Machine", "name": "m",
+            "apiVersion": "infrastructure.cluster.x-k8s.io/v1beta1"}});
+        let consumer = HostBy::Consumer(ObjectKey::new("ns", "m"));
+        assert_eq!(keys(&json!({}), &used, "available"), [all.clone(), consumer]);
+        let kept = json!({"labels": {"infrastructure.cluster.x-k8s.io/node-reuse": "cp-a"}, "uid": "u"});
+        let by = [all, HostBy::Uid("u".into()), HostBy::Kept("ns".into(), "cp-a".into())];
+        assert_eq!(keys(&kept, &json!({}), "available"), by);
+    }
+
+    #[test]
+    fn the_hosts_annotation_names_a_host_of_the_own_namespace() {
+        let machine = |value: &str| {
+            let machine: Metal3Machine = serde_json::from_value(json!({
+                "apiVersion": "infrastructure.cluster.x-k8s.io/v1beta2", "kind": "Metal3Machine",
+                "metadata": {"namespace": "ns", "name": "m", "annotations": {"metal3.io/BareMetalHost": value}}, "spec": {},
+            }))
+            .unwrap();
+            host_of(&machine)
+        };
+        assert_eq!(machine("ns/h"), Some(ObjectKey::new("ns", "h")));
+        assert_eq!(machine("other/h"), Some(ObjectKey::new("ns", "h")));
+        assert_eq!(machine("h"), Some(ObjectKey::new("ns", "h")));
+        assert_eq!(machine(""), None);
+    }
 }

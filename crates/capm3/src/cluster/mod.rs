@@ -14,7 +14,7 @@ use metal3_runtime::conditions::whole_seconds;
 use metal3_runtime::error::{Class, Classified};
 use metal3_runtime::store::ObjectKey;
 use metal3_runtime::work::Queue;
-use metal3_runtime::{cache, patch, status};
+use metal3_runtime::{patch, status};
 
 pub use self::decide::{Effect, Plan, decide};
 pub use self::observed::{Observed, Owner, observe};
@@ -140,14 +140,10 @@ impl Metal3Clusters {
 async fn apply(client: &Client, seen: &Metal3Cluster, effect: Effect) -> Result<Option<Metal3Cluster>, kube::Error> {
     let namespace = seen.metadata.namespace.as_deref().unwrap_or_default();
     let api: Api<Metal3Cluster> = Api::namespaced(client.clone(), namespace);
-    let written = match effect {
-        Effect::AddFinalizer => patch::add_finalizer(&api, seen, finalizer::CLUSTER).await?,
-        Effect::RemoveFinalizer => patch::remove_finalizer(&api, seen, finalizer::CLUSTER).await?,
-    };
-    Ok(written.map(|mut written| {
-        cache::trim(&mut written);
-        written
-    }))
+    match effect {
+        Effect::AddFinalizer => patch::add_finalizer(&api, seen, finalizer::CLUSTER).await,
+        Effect::RemoveFinalizer => patch::remove_finalizer(&api, seen, finalizer::CLUSTER).await,
+    }
 }
 
 /// Whether somebody else looks after the cluster's infrastructure.

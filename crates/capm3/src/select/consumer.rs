@@ -1,0 +1,57 @@
+//! Who uses a host.
+
+use metal3_api::infra;
+use metal3_api::metal3::BareMetalHost;
+use metal3_api::reference::ObjectReference;
+use metal3_runtime::store::ObjectKey;
+
+use super::Consumer;
+use crate::world::group_of;
+
+/// Whose a host is, seen by one machine.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Claimed {
+    /// Nobody's.
+    ByNobody,
+    /// The machine's own.
+    ByUs,
+    /// Somebody else's.
+    ByOther(Consumer),
+}
+
+/// Whose a host is, seen by the Metal3Machine of this name and UID.
+///
+/// A reference without a UID was written by upstream and counts by its name. One with another UID was written for an earlier
+/// machine of this name: the host still runs what that one wanted.
+pub fn claimed(host: &BareMetalHost, machine: &ObjectKey, uid: &str) -> Claimed {
+    let Some(reference) = consumer(host) else {
+        return Claimed::ByNobody;
+    };
+    let is_namesake = consumer_of(host).as_ref() == Some(machine);
+    if is_namesake && (reference.uid.is_empty() || reference.uid == uid) {
+        return Claimed::ByUs;
+    }
+    Claimed::ByOther(Consumer {
+        kind: reference.kind.clone(),
+        name: reference.name.clone(),
+        is_predecessor: is_namesake,
+    })
+}
+
+/// The Metal3Machine that uses a host, whatever the version in the reference.
+pub fn consumer_of(host: &BareMetalHost) -> Option<ObjectKey> {
+    let reference = consumer(host)?;
+    let is_machine = reference.kind == "Metal3Machine" && group_of(&reference.api_version) == infra::names::GROUP;
+    let namespace = if reference.namespace.is_empty() {
+        host.metadata.namespace.as_deref().unwrap_or_default()
+    } else {
+        &reference.namespace
+    };
+    is_machine.then(|| ObjectKey::new(namespace, &reference.name))
+}
+
+/// Who uses a host, of whatever kind. Go clients may write a reference that is not there as an empty one.
+pub fn consumer(host: &BareMetalHost) -> Option<&ObjectReference> {
+    let reference = host.spec.consumer_ref.as_ref()?;
+    (!reference.name.is_empty() || !reference.kind.is_empty()).then_some(reference)
+}

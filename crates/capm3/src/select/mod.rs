@@ -1,0 +1,255 @@
+//! Which host a machine gets. Pure: the machine's wishes, the hosts and a seed go in; the choice comes out, and for every
+//! host that cannot be chosen the first rule that refuses it.
+//!
+//! ```text
+//!  selector ─▶ kept for others ─▶ in use ─▶ being claimed ─▶ deleted ─▶ error ─▶ paused ─▶ unhealthy ─▶ domain ─▶ state
+//!                                                                                                                 │
+//!                                    ours already ◀─ before all rules      kept for us, else free ◀───────────────┘
+//! ```
+//!
+//! Hosts that are kept for the machine's control plane or deployment go first; if none of them is ready, the machine waits
+//! for one instead of taking a free host, which is what node reuse is for. Among equals the seed decides: the same machine
+//! with the same seed arrives at the same host, whatever the order of the list.
+
+mod consumer;
+mod refusal;
+mod selector;
+mod summary;
+#[cfg(test)]
+mod tests;
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use kube::ResourceExt;
+use metal3_api::infra::names::{annotation, label};
+use metal3_api::metal3::{BareMetalHost, ProvisioningState, names};
+use metal3_runtime::backoff::mixed;
+use metal3_runtime::store::ObjectKey;
+
+pub use self::consumer::{Claimed, claimed, consumer, consumer_of};
+pub use self::refusal::{Consumer, Refusal};
+pub use self::selector::{Requirement, Selector, SelectorError};
+
+/// What a machine asks of its host.
+#[derive(Clone, Debug)]
+pub struct Wish {
+    /// The Metal3Machine.
+    pub machine: ObjectKey,
+    /// Its UID.
+    pub uid: String,
+    /// What the host's labels must be.
+    pub selector: Selector,
+    /// The failure domain that the host should stand in; empty for any.
+    pub failure_domain: String,
+    /// Whether it must.
+    pub is_domain_strict: bool,
+    /// Value of the node-reuse label on hosts that are kept for this machine; none if nothing is kept for it.
+    pub reuse: Option<String>,
+}
+
+/// The host for a machine.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Outcome {
+    /// It has this one already.
+    Own(Arc<BareMetalHost>),
+    /// This one is to be claimed.
+    Chosen {
+        /// The host.
+        host: Arc<BareMetalHost>,
+        /// Whether it was kept for this machine.
+        is_reuse: bool,
+    },
+    /// This one is kept for it but is not ready yet.
+    Await(Arc<BareMetalHost>),
+    /// There is none.
+    None,
+}
+
+/// A decision with its reasons.
+#[derive(Clone, Debug)]
+pub struct Selection {
+    /// The host.
+    pub outcome: Outcome,
+    /// How many hosts were looked at.
+    pub considered: usize,
+    /// Those that cannot be chosen, each with the first rule that refuses it.
+    pub refused: Vec<(Arc<BareMetalHost>, Refusal)>,
+}
+
+/// Hosts that are about to be claimed, by the machine that does: what a cache does not show yet.
+pub type Reserved = HashMap<ObjectKey, ObjectKey>;
+
+/// Chooses among `hosts`, which are all in the machine's namespace.
+pub fn select(wish: &Wish, hosts: &[Arc<BareMetalHost>], reserved: &Reserved, seed: u64) -> Selection {
+    let (mut reuse, mut free, mut coming, mut refused) =
+        (Best::default(), Best::default(), Best::default(), Vec::new());
+    for host in hosts {
+        match judge(wish, host, reserved) {
+            Verdict::Own => {
+                return Selection {
+                    outcome: Outcome::Own(host.clone()),
+                    considered: hosts.len(),
+                    refused: Vec::new(),
+                };
+            }
+            Verdict::Free(in_domain) => free.offer(host, in_domain, seed),
+            Verdict::Kept(in_domain) => reuse.offer(host, in_domain, seed),
+            Verdict::Coming(refusal) => {
+                coming.offer(host, true, seed);
+                refused.push((host.clone(), refusal));
+            }
+            Verdict::Refused(refusal) => refused.push((host.clone(), refusal)),
+        }
+    }
+    let outcome = if let Some(host) = reuse.host() {
+        Outcome::Chosen { host, is_reuse: true }
+    } else if let Some(host) = coming.host() {
+        Outcome::Await(host)
+    } else if let Some(host) = free.host() {
+        Outcome::Chosen { host, is_reuse: false }
+    } else {
+        Outcome::None
+    };
+    Selection {
+        outcome,
+        considered: hosts.len(),
+        refused,
+    }
+}
+
+/// Whether this one host would do for a machine now.
+pub fn suits(wish: &Wish, host: &BareMetalHost, reserved: &Reserved) -> bool {
+    matches!(judge(wish, host, reserved), Verdict::Free(_) | Verdict::Kept(_))
+}
+
+enum Verdict {
+    Own,
+    /// Whether it stands in the domain that is asked for.
+    Free(bool),
+    Kept(bool),
+    /// Kept for the machine and as it should be, but for its state.
+    Coming(Refusal),
+    Refused(Refusal),
+}
+
+fn judge(wish: &Wish, host: &BareMetalHost, reserved: &Reserved) -> Verdict {
+    let claimed = claimed(host, &wish.machine, &wish.uid);
+    if claimed == Claimed::ByUs {
+        return Verdict::Own;
+    }
+    let labels = host.labels();
+    if let Some(failed) = wish.selector.first_unmet(labels) {
+        return Verdict::Refused(Refusal::Label(failed.clone()));
+    }
+    let kept_for = labels.get(label::NODE_REUSE);
+    let is_kept = kept_for.is_some() && kept_for == wish.reuse.as_ref();
+    if let Some(other) = kept_for.filter(|_| !is_kept) {
+        return Verdict::Refused(Refusal::KeptFor(other.clone()));
+    }
+    match claimed {
+        Claimed::ByNobody | Claimed::ByUs => {}
+        // While a host is kept for the machines of a cluster, the Cluster holds it.
+        Claimed::ByOther(consumer) if is_kept && consumer.kind == "Cluster" => {}
+        Claimed::ByOther(consumer) => return Verdict::Refused(Refusal::InUse(consumer)),
+    }
+    let key = ObjectKey::of(host);
+    if let Some(other) = reserved.get(&key).filter(|other| **other != wish.machine) {
+        return Verdict::Refused(Refusal::BeingClaimed(other.clone()));
+    }
+    if let Some(refusal) = unfit(host) {
+        return Verdict::Refused(refusal);
+    }
+    let domain = labels.get(label::FAILURE_DOMAIN).map_or("", String::as_str);
+    let in_domain = wish.failure_domain.is_empty() || domain == wish.failure_domain;
+    if wish.is_domain_strict && !in_domain {
+        return Verdict::Refused(Refusal::FailureDomain(domain.to_owned()));
+    }
+    match (is_available(host), is_kept) {
+        (true, true) => Verdict::Kept(in_domain),
+        (true, false) if has_own_image(host) => Verdict::Refused(Refusal::HasImage),
+        (true, false) => Verdict::Free(in_domain),
+        (false, true) => Verdict::Coming(Refusal::State(state(host))),
+        (false, false) => Verdict::Refused(Refusal::State(state(host))),
+    }
+}
+
+/// Why a host is fit for nobody at the moment, its state apart.
+fn unfit(host: &BareMetalHost) -> Option<Refusal> {
+    if host.metadata.deletion_timestamp.is_some() {
+        return Some(Refusal::Deleting);
+    }
+    let status = host.status.as_ref();
+    if let Some(status) = status.filter(|status| !status.error_message.is_empty()) {
+        let kind = status.error_type.as_ref().map_or("error", |kind| kind.as_str());
+        return Some(Refusal::Error(kind.to_owned()));
+    }
+    let annotations = host.annotations();
+    if annotations.contains_key(names::annotation::PAUSED) {
+        return Some(Refusal::Paused);
+    }
+    if annotations.contains_key(names::annotation::DETACHED) {
+        return Some(Refusal::Detached);
+    }
+    let is_unhealthy = [annotation::UNHEALTHY, annotation::UNHEALTHY_OLD]
+        .into_iter()
+        .any(|key| annotations.contains_key(key));
+    is_unhealthy.then_some(Refusal::Unhealthy)
+}
+
+/// Whether a host waits for an image. What comes before the state is not looked at.
+pub fn is_available(host: &BareMetalHost) -> bool {
+    matches!(state(host), ProvisioningState::Available | ProvisioningState::Ready)
+}
+
+/// Whether somebody has asked for an image without naming a consumer: the host is about to be provisioned with that, and
+/// our machine would get it.
+fn has_own_image(host: &BareMetalHost) -> bool {
+    host.spec.wanted_image().is_some() || host.spec.custom_deploy.is_some()
+}
+
+fn state(host: &BareMetalHost) -> ProvisioningState {
+    let status = host.status.as_ref();
+    status
+        .map(|status| status.provisioning.state.clone())
+        .unwrap_or_default()
+}
+
+/// The best host so far.
+#[derive(Default)]
+struct Best<'a>(Option<(bool, u64, &'a Arc<BareMetalHost>)>);
+
+impl<'a> Best<'a> {
+    /// One in the domain is better than any outside; then the lowest number, then the first name.
+    fn offer(&mut self, host: &'a Arc<BareMetalHost>, in_domain: bool, seed: u64) {
+        let number = number(seed, host);
+        let is_better = self.0.is_none_or(|(best_in_domain, best_number, best)| {
+            let name = |host: &Arc<BareMetalHost>| host.metadata.name.clone();
+            (!in_domain, number, name(host)) < (!best_in_domain, best_number, name(best))
+        });
+        if is_better {
+            self.0 = Some((in_domain, number, host));
+        }
+    }
+
+    fn host(&self) -> Option<Arc<BareMetalHost>> {
+        self.0.map(|(_, _, host)| host.clone())
+    }
+}
+
+/// A number for a host that depends on nothing but its name and the seed (FNV-1a, spread over all bits).
+fn number(seed: u64, host: &BareMetalHost) -> u64 {
+    let name = host.metadata.name.as_deref().unwrap_or_default();
+    mixed(hash(name) ^ seed)
+}
+
+/// The seed of a machine for which always the same order of hosts is wanted.
+pub fn stable_seed(uid: &str) -> u64 {
+    mixed(hash(uid))
+}
+
+fn hash(text: &str) -> u64 {
+    text.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+    })
+}

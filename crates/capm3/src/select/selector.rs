@@ -1,0 +1,232 @@
+//! A machine's requirements on the labels of its host, parsed.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use metal3_api::infra::v1beta2::{HostSelector, HostSelectorRequirement};
+
+/// Requirements that all have to be met. None at all admits every host.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Selector(Vec<Requirement>);
+
+/// One requirement on one label.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Requirement {
+    /// Key of the label.
+    pub key: String,
+    /// What must hold.
+    pub test: Test,
+}
+
+/// What must hold of a label.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Test {
+    /// It is there and has one of these values.
+    In(Vec<String>),
+    /// It is absent, or has none of these values.
+    NotIn(Vec<String>),
+    /// It is there.
+    Exists,
+    /// It is absent.
+    Absent,
+    /// It is there, an integer, and greater.
+    Greater(i64),
+    /// It is there, an integer, and less.
+    Less(i64),
+}
+
+/// Why a selector admits nothing: it cannot be understood.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("spec.hostSelector.{path}: {problem}")]
+pub struct SelectorError {
+    path: String,
+    problem: String,
+}
+
+impl Selector {
+    /// Reads a selector; the schema checks neither operators nor the number of values. Every mistake is reported.
+    pub fn parse(selector: Option<&HostSelector>) -> Result<Self, Vec<SelectorError>> {
+        let (mut requirements, mut errors) = (Vec::new(), Vec::new());
+        let Some(selector) = selector else {
+            return Ok(Self::default());
+        };
+        for (key, value) in &selector.match_labels {
+            let path = format!("matchLabels[{key}]");
+            let requirement = Requirement {
+                key: key.clone(),
+                test: Test::In(vec![value.clone()]),
+            };
+            match check_key(key).and_then(|()| check_value(value)) {
+                Ok(()) => requirements.push(requirement),
+                Err(problem) => errors.push(SelectorError { path, problem }),
+            }
+        }
+        for (number, expression) in selector.match_expressions.iter().enumerate() {
+            match requirement(expression) {
+                Ok(requirement) => requirements.push(requirement),
+                Err((field, problem)) => errors.push(SelectorError {
+                    path: format!("matchExpressions[{number}].{field}"),
+                    problem,
+                }),
+            }
+        }
+        if errors.is_empty() {
+            Ok(Self(requirements))
+        } else {
+            Err(errors)
+        }
+    }
+
+    /// The first requirement that these labels do not meet.
+    pub fn first_unmet(&self, labels: &BTreeMap<String, String>) -> Option<&Requirement> {
+        self.0.iter().find(|requirement| !requirement.is_met(labels))
+    }
+
+    /// Labels that every host that is admitted has, as key and value.
+    pub fn exact(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.0.iter().filter_map(|requirement| match &requirement.test {
+            Test::In(values) => match values.as_slice() {
+                [value] => Some((requirement.key.as_str(), value.as_str())),
+                _ => None,
+            },
+            _ => None,
+        })
+    }
+}
+
+impl Requirement {
+    fn is_met(&self, labels: &BTreeMap<String, String>) -> bool {
+        let value = labels.get(&self.key);
+        let number = || value.and_then(|value| value.parse::<i64>().ok());
+        match &self.test {
+            Test::In(values) => value.is_some_and(|value| values.contains(value)),
+            Test::NotIn(values) => value.is_none_or(|value| !values.contains(value)),
+            Test::Exists => value.is_some(),
+            Test::Absent => value.is_none(),
+            Test::Greater(bound) => number().is_some_and(|number| number > *bound),
+            Test::Less(bound) => number().is_some_and(|number| number < *bound),
+        }
+    }
+
+    /// Whether a label is asked for, and not the lack of one.
+    pub fn is_positive(&self) -> bool {
+        !matches!(self.test, Test::NotIn(_) | Test::Absent)
+    }
+}
+
+/// As kubectl has it.
+impl fmt::Display for Requirement {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let key = &self.key;
+        match &self.test {
+            Test::In(values) if values.len() == 1 => write!(out, "{key}={}", values.join("")),
+            Test::In(values) => write!(out, "{key} in ({})", values.join(",")),
+            Test::NotIn(values) if values.len() == 1 => write!(out, "{key}!={}", values.join("")),
+            Test::NotIn(values) => write!(out, "{key} notin ({})", values.join(",")),
+            Test::Exists => out.write_str(key),
+            Test::Absent => write!(out, "!{key}"),
+            Test::Greater(bound) => write!(out, "{key}>{bound}"),
+            Test::Less(bound) => write!(out, "{key}<{bound}"),
+        }
+    }
+}
+
+/// Field and problem.
+type Problem = (&'static str, String);
+
+fn requirement(expression: &HostSelectorRequirement) -> Result<Requirement, Problem> {
+    let values = &expression.values;
+    check_key(&expression.key).map_err(|problem| ("key", problem))?;
+    let some = || {
+        if values.is_empty() {
+            return Err(("values", "at least one value is needed".to_owned()));
+        }
+        let checked = values.iter().try_for_each(|value| check_value(value));
+        checked.map(|()| values.clone()).map_err(|problem| ("values", problem))
+    };
+    let one = || match values.as_slice() {
+        [value] => check_value(value)
+            .map(|()| vec![value.clone()])
+            .map_err(|problem| ("values", problem)),
+        _ => Err(("values", "exactly one value is needed".to_owned())),
+    };
+    let none = || {
+        if values.is_empty() {
+            Ok(())
+        } else {
+            Err(("values", "must be empty for this operator".to_owned()))
+        }
+    };
+    let number = || match values.as_slice() {
+        [value] => value
+            .parse::<i64>()
+            .map_err(|_| ("values", format!("{value:?} is not an integer"))),
+        _ => Err(("values", "exactly one value is needed".to_owned())),
+    };
+    let test = match expression.operator.to_ascii_lowercase().as_str() {
+        "in" => Test::In(some()?),
+        "notin" => Test::NotIn(some()?),
+        "=" | "==" => Test::In(one()?),
+        "!=" => Test::NotIn(one()?),
+        "exists" => none().map(|()| Test::Exists)?,
+        "!" => none().map(|()| Test::Absent)?,
+        "gt" => Test::Greater(number()?),
+        "lt" => Test::Less(number()?),
+        "doesnotexist" => return Err(("operator", "is written ! here".to_owned())),
+        _ => {
+            let operator = &expression.operator;
+            let known = "in, notin, =, ==, !=, exists, !, gt, lt";
+            return Err(("operator", format!("{operator:?} is not known, use one of {known}")));
+        }
+    };
+    Ok(Requirement {
+        key: expression.key.clone(),
+        test,
+    })
+}
+
+/// A qualified name: an optional DNS subdomain and a slash, then up to 63 letters, digits, `-`, `_`, `.` with a letter or
+/// a digit at both ends.
+fn check_key(key: &str) -> Result<(), String> {
+    let (prefix, name) = key
+        .split_once('/')
+        .map_or((None, key), |(prefix, name)| (Some(prefix), name));
+    let is_subdomain = |text: &str| {
+        let is_label = |label: &str| {
+            let is_edge = |byte: Option<u8>| byte.is_some_and(|b| b.is_ascii_lowercase() || b.is_ascii_digit());
+            label
+                .bytes()
+                .all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-')
+                && is_edge(label.bytes().next())
+                && is_edge(label.bytes().last())
+        };
+        text.len() <= 253 && text.split('.').all(is_label)
+    };
+    if !name.is_empty() && is_name(name) && prefix.is_none_or(is_subdomain) {
+        Ok(())
+    } else {
+        Err(format!("{key:?} cannot be the key of a label"))
+    }
+}
+
+fn check_value(value: &str) -> Result<(), String> {
+    if is_name(value) {
+        Ok(())
+    } else {
+        Err(format!("{value:?} cannot be the value of a label"))
+    }
+}
+
+/// What values are, and keys after their prefix. Empty will do for a value.
+fn is_name(text: &str) -> bool {
+    let is_edge = |byte: Option<u8>| byte.is_none_or(|b| b.is_ascii_alphanumeric());
+    text.len() <= 63
+        && text
+            .bytes()
+            .all(|b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.'))
+        && is_edge(text.bytes().next())
+        && is_edge(text.bytes().last())
+}
+
+#[cfg(test)]
+mod tests;

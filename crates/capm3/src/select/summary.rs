@@ -1,0 +1,156 @@
+//! A selection in words: "0 of 14 hosts: 9 in use by a, b, c and 6 more; 3 lack label rack=b; 2 not available: inspecting".
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+use super::{Outcome, Refusal, Selection, Wish};
+
+/// Names in a row before the rest is only counted.
+const NAMED: usize = 3;
+
+impl Selection {
+    /// How many hosts would do, and why the others would not.
+    pub fn summary(&self, wish: &Wish) -> String {
+        let fit = self.considered - self.refused.len();
+        let mut text = format!("{fit} of {} hosts", self.considered);
+        if self.considered == 0 {
+            write!(
+                text,
+                ": there is no BareMetalHost in namespace {}",
+                wish.machine.namespace
+            )
+            .ok();
+            return text;
+        }
+        if let Outcome::Await(host) = &self.outcome {
+            let name = host.metadata.name.as_deref().unwrap_or_default();
+            write!(text, ": waiting for {name}, which is kept for this machine").ok();
+        }
+        let groups = self.groups();
+        if !groups.is_empty() {
+            let separator = if matches!(self.outcome, Outcome::Await(_)) {
+                "; "
+            } else {
+                ": "
+            };
+            write!(text, "{separator}{}", groups.join("; ")).ok();
+        }
+        text
+    }
+
+    /// One text for each rule that has refused anything, the most frequent first.
+    fn groups(&self) -> Vec<String> {
+        let mut counts: BTreeMap<Rule, Details> = BTreeMap::new();
+        for (_, refusal) in &self.refused {
+            let (rule, detail) = Rule::of(refusal);
+            let details = counts.entry(rule).or_default();
+            details.count += 1;
+            *details.details.entry(detail).or_default() += 1;
+        }
+        let mut groups: Vec<(Rule, Details)> = counts.into_iter().collect();
+        groups.sort_by_key(|(_, details)| std::cmp::Reverse(details.count));
+        groups.iter().map(|(rule, details)| rule.text(details)).collect()
+    }
+}
+
+/// Refusals that are told together.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Rule {
+    Lacks(String),
+    Unmet(String),
+    InUse,
+    Predecessor,
+    BeingClaimed,
+    Kept,
+    Unavailable,
+    Failed,
+    HasImage,
+    OtherDomain,
+    Unhealthy,
+    Paused,
+    Detached,
+    Deleting,
+}
+
+#[derive(Default)]
+struct Details {
+    count: usize,
+    details: BTreeMap<String, usize>,
+}
+
+impl Rule {
+    fn of(refusal: &Refusal) -> (Self, String) {
+        match refusal {
+            Refusal::Label(requirement) if requirement.is_positive() => {
+                (Self::Lacks(requirement.to_string()), String::new())
+            }
+            Refusal::Label(requirement) => (Self::Unmet(requirement.to_string()), String::new()),
+            Refusal::KeptFor(who) => (Self::Kept, who.clone()),
+            Refusal::InUse(consumer) if consumer.is_predecessor => (Self::Predecessor, String::new()),
+            Refusal::InUse(consumer) if consumer.kind == "Metal3Machine" => (Self::InUse, consumer.name.clone()),
+            Refusal::InUse(consumer) => (Self::InUse, format!("{} {}", consumer.kind, consumer.name)),
+            Refusal::BeingClaimed(machine) => (Self::BeingClaimed, machine.name.clone()),
+            Refusal::Deleting => (Self::Deleting, String::new()),
+            Refusal::Error(kind) => (Self::Failed, kind.clone()),
+            Refusal::Paused => (Self::Paused, String::new()),
+            Refusal::Detached => (Self::Detached, String::new()),
+            Refusal::Unhealthy => (Self::Unhealthy, String::new()),
+            Refusal::FailureDomain(domain) if domain.is_empty() => (Self::OtherDomain, "none".to_owned()),
+            Refusal::FailureDomain(domain) => (Self::OtherDomain, domain.clone()),
+            Refusal::HasImage => (Self::HasImage, String::new()),
+            Refusal::State(state) if state.as_str().is_empty() => (Self::Unavailable, "not looked at yet".to_owned()),
+            Refusal::State(state) => (Self::Unavailable, state.as_str().to_owned()),
+        }
+    }
+
+    fn text(&self, of: &Details) -> String {
+        let count = of.count;
+        match self {
+            Self::Lacks(label) if count == 1 => format!("1 lacks label {label}"),
+            Self::Lacks(label) => format!("{count} lack label {label}"),
+            Self::Unmet(label) if count == 1 => format!("1 does not meet {label}"),
+            Self::Unmet(label) => format!("{count} do not meet {label}"),
+            Self::InUse => format!("{count} in use by {}", of.names()),
+            Self::Predecessor => format!(
+                "{count} still in use by an earlier machine of this name, which is gone: clear its spec.consumerRef to free it"
+            ),
+            Self::BeingClaimed => format!("{count} being claimed by {}", of.names()),
+            Self::Kept => format!("{count} kept for {}", of.names()),
+            Self::Unavailable => format!("{count} not available: {}", of.counted()),
+            Self::Failed => format!("{count} failed: {}", of.counted()),
+            Self::HasImage => format!("{count} with an image that no machine has asked for"),
+            Self::OtherDomain => format!("{count} in another failure domain: {}", of.counted()),
+            Self::Unhealthy => format!("{count} marked as unhealthy"),
+            Self::Paused => format!("{count} paused"),
+            Self::Detached => format!("{count} detached"),
+            Self::Deleting => format!("{count} being deleted"),
+        }
+    }
+}
+
+impl Details {
+    /// Some of the names.
+    fn names(&self) -> String {
+        let named: Vec<&str> = self.details.keys().take(NAMED).map(String::as_str).collect();
+        let more = self.details.len() - named.len();
+        let named = named.join(", ");
+        if more == 0 {
+            named
+        } else {
+            format!("{named} and {more} more")
+        }
+    }
+
+    /// Each detail with how often there is, where there are several.
+    fn counted(&self) -> String {
+        if self.details.len() == 1 {
+            return self.names();
+        }
+        let counted: Vec<String> = self
+            .details
+            .iter()
+            .map(|(detail, count)| format!("{count} {detail}"))
+            .collect();
+        counted.join(", ")
+    }
+}
