@@ -69,10 +69,11 @@ pub(super) fn provisioning(draft: &mut Draft<'_>) -> Step {
         ProvisionState::CleanFailed => fail(draft, node, "Cleaning before provisioning failed"),
         ProvisionState::DeployFailed if wanted.is_described(detail) => {
             let what = match wanted {
-                Deployment::Disk(_) | Deployment::LiveIso(_) => "Image provisioning failed",
-                Deployment::Custom { .. } => "Custom deploy failed",
+                Deployment::Disk(_) | Deployment::LiveIso(_) => "Image provisioning failed".to_owned(),
+                // Ironic may not say why, and a misspelt method is a likely cause.
+                Deployment::Custom { method, .. } => format!("Custom deploy {method} failed"),
             };
-            fail(draft, node, what)
+            fail(draft, node, &what)
         }
         ProvisionState::Available | ProvisionState::DeployFailed => deploy(draft, wanted, node, detail),
         other => unexpected(node, other, "available, to be deployed"),
