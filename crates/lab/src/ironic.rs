@@ -52,6 +52,7 @@ pub use moments::Moment;
 pub use requests::{Mark, Request, count};
 
 use crate::instance::{Claim, Scratch};
+use crate::pki::Authority;
 use crate::ports::Port;
 use crate::process::{Child, Program};
 use environment::Environment;
@@ -74,7 +75,7 @@ pub struct IronicLab {
     machines: Child,
     ironic_program: Program,
     environment: Environment,
-    client: Client,
+    client: Mutex<Client>,
     config: IronicConfig,
     user: Option<Credentials>,
     hosts: Vec<Host>,
@@ -129,8 +130,12 @@ impl Ports {
 pub struct Image {
     /// Where it is. The same address with `.md5sum`, `.sha256sum` or `.sha512sum` appended has its checksum.
     pub url: String,
+    /// Its MD5 checksum.
+    pub md5: String,
     /// Its SHA-256 checksum.
     pub sha256: String,
+    /// Its SHA-512 checksum.
+    pub sha512: String,
 }
 
 impl IronicLab {
@@ -180,7 +185,7 @@ impl IronicLab {
             machines,
             ironic_program: ironic_program(&environment, &files, &config, &ports),
             environment,
-            client,
+            client: Mutex::new(client),
             config,
             user,
             hosts,
@@ -231,11 +236,16 @@ impl IronicLab {
 
     /// The image that servers can be given.
     pub fn image(&self) -> Result<Image> {
-        let path = self.files.folder.join("http/images/tiny.img.sha256sum");
-        let text = std::fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))?;
+        let checksum = |kind: &str| -> Result<String> {
+            let path = self.files.folder.join(format!("http/images/tiny.img.{kind}sum"));
+            let text = std::fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))?;
+            Ok(text.split_whitespace().next().unwrap_or_default().to_owned())
+        };
         Ok(Image {
             url: format!("{}/images/tiny.img", self.ports.image_url()),
-            sha256: text.split_whitespace().next().unwrap_or_default().to_owned(),
+            md5: checksum("md5")?,
+            sha256: checksum("sha256")?,
+            sha512: checksum("sha512")?,
         })
     }
 
@@ -276,7 +286,7 @@ impl IronicLab {
 
     /// A request to the API with the right credentials and trust; `path` begins with `/v1`.
     pub fn request(&self, method: Method, path: &str) -> RequestBuilder {
-        let request = self.client.request(method, format!("{}{path}", self.endpoint()));
+        let request = self.client().request(method, format!("{}{path}", self.endpoint()));
         match &self.user {
             Some(user) => request.basic_auth(&user.username, Some(&user.password)),
             None => request,
@@ -321,6 +331,23 @@ impl IronicLab {
             .last()
             .and_then(|line| line.parse().ok())
             .context("no number of deleted rows")
+    }
+
+    /// Gives Ironic's API a certificate of another authority, which counts from its next start. BMCs, agents and the lab
+    /// itself trust both authorities from then on; [`IronicLab::ca_file`] holds both. Returns the new authority's
+    /// certificate, PEM. Only with TLS.
+    pub fn exchange_authority(&self) -> Result<String> {
+        ensure!(self.config.tls, "without TLS there is no authority to exchange");
+        let authority = Authority::generate("metal3-lab-ironic-exchanged")?;
+        let tls = self.files.folder.join("tls");
+        // The other programs have read theirs.
+        authority.server("127.0.0.1", &[])?.write(&tls, "server")?;
+        let ca = self.files.ca();
+        let mut trusted = std::fs::read_to_string(&ca).with_context(|| format!("cannot read {}", ca.display()))?;
+        trusted.push_str(authority.certificate());
+        std::fs::write(&ca, trusted).with_context(|| format!("cannot write {}", ca.display()))?;
+        *self.client.lock().unwrap_or_else(PoisonError::into_inner) = client(&self.config, &self.files)?;
+        Ok(authority.certificate().to_owned())
     }
 
     // --- faults ---
@@ -379,6 +406,10 @@ impl IronicLab {
 
     // --- inside ---
 
+    fn client(&self) -> Client {
+        self.client.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
     fn spawn_ironic(&self) -> Result<()> {
         let mut ironic = self.ironic.lock().unwrap_or_else(PoisonError::into_inner);
         ensure!(ironic.is_none(), "Ironic runs already");
@@ -430,7 +461,7 @@ impl IronicLab {
         body: Option<&(impl Serialize + Sync)>,
     ) -> Result<T> {
         let url = format!("http://127.0.0.1:{}/{path}", self.ports.control.number());
-        let mut request = self.client.request(method, url);
+        let mut request = self.client().request(method, url);
         if let Some(body) = body {
             request = request.json(body);
         }
@@ -473,7 +504,8 @@ fn client(config: &IronicConfig, files: &Files) -> Result<Client> {
     let mut builder = Client::builder().no_proxy().timeout(Duration::from_secs(60));
     if config.tls {
         let pem = std::fs::read(files.ca()).context("cannot read the instance's CA")?;
-        builder = builder.tls_certs_only([Certificate::from_pem(&pem).context("the instance's CA is no certificate")?]);
+        let trusted = Certificate::from_pem_bundle(&pem).context("the instance's CA file holds no certificates")?;
+        builder = builder.tls_certs_only(trusted);
     }
     builder.build().context("cannot make an HTTP client")
 }

@@ -168,6 +168,12 @@ def _add_routes(app: flask.Flask) -> None:
         return _answer(_error("no such volume", "Base.1.0.ResourceMissing"), 404)
 
 
+def _with_target(body: bytes, machine: Machine) -> bytes:
+    """An update for a BMC with one system names no target, which the emulator insists on."""
+    wish = json.loads(body or b"{}")
+    return json.dumps({"Targets": [f"/redfish/v1/Systems/{machine.uuid}"], **wish}).encode()
+
+
 class BmcListener(Listener):
     """The address of one BMC."""
 
@@ -198,6 +204,10 @@ class BmcHandler(Handler):
             self.reply(401, _error("Unauthorized", "Base.1.0.NoValidSession"))
         elif path.endswith("VirtualMedia.InsertMedia") and machine.fault("bmc", "no_virtual_media"):
             self.reply(500, _error("cannot mount"))
+        elif path.endswith("ComputerSystem.Reset") and machine.fault("bmc", "power_refused"):
+            self.reply(400, _error("a fault of the lab"))
+        elif path.endswith("UpdateService.SimpleUpdate"):
+            self._emulate(path, query, _with_target(body, machine))
         else:
             self._emulate(path, query, body)
 

@@ -50,6 +50,9 @@ pub struct BmcFaults {
     /// Requests to change the power are accepted, and nothing happens.
     #[serde(skip_serializing_if = "is_false")]
     pub power_ignored: bool,
+    /// Requests to change the power are refused with status 400.
+    #[serde(skip_serializing_if = "is_false")]
+    pub power_refused: bool,
     /// Inserting virtual media fails with status 500.
     #[serde(skip_serializing_if = "is_false")]
     pub no_virtual_media: bool,
