@@ -14,10 +14,12 @@
     reason = "a library of assertions: to panic is how they fail a test"
 )]
 
+mod backend;
 mod fleet;
 mod pool;
 mod seen;
 mod site;
+mod usual;
 
 use std::any::type_name;
 use std::path::{Path, PathBuf};
@@ -26,10 +28,12 @@ use std::time::{Duration, Instant};
 
 use tokio::runtime::Runtime;
 
+pub use backend::description;
 pub use fleet::FleetSite;
 pub use pool::Pool;
 pub use seen::{condition, id, state, status, version, waits};
 pub use site::Site;
+pub use usual::{at_once, network_ramdisk, over_network, without_retries};
 
 /// What anything may take that comes about by itself. An Ironic on a busy machine is slow, and what comes is seen at once.
 pub const LIMIT: Duration = Duration::from_secs(240);

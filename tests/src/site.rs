@@ -45,8 +45,19 @@ impl Site {
 
     /// A site with so many servers of a shared Ironic, whose operator runs.
     pub async fn shared(namespace: TestNamespace, pool: &Pool, servers: usize) -> Self {
+        Self::shared_with(namespace, pool, servers, |_, _| {}).await
+    }
+
+    /// The same; `change` may change what the operator is started with.
+    pub async fn shared_with(
+        namespace: TestNamespace,
+        pool: &Pool,
+        servers: usize,
+        change: impl FnOnce(&mut OperatorConfig, &IronicLab),
+    ) -> Self {
         let (ironic, first) = pool.take(servers).await;
         let mut site = Self::at(namespace, ironic, first).await;
+        change(&mut site.config, &site.ironic);
         site.start_operator().await;
         site
     }
@@ -128,19 +139,6 @@ impl Site {
     pub async fn agent(&self, number: usize, faults: AgentFaults) {
         let set = self.ironic.set_agent_faults(self.server(number), &faults).await;
         set.expect("the simulated servers answer");
-    }
-
-    /// The nodes of this namespace's hosts, as Ironic has them.
-    pub async fn nodes(&self) -> Vec<Value> {
-        let request = self.ironic.request(reqwest::Method::GET, "/v1/nodes?detail=True");
-        let request = request.header("X-OpenStack-Ironic-API-Version", "1.95");
-        let answer: Value = async { request.send().await?.error_for_status()?.json().await }
-            .await
-            .expect("Ironic lists its nodes");
-        let prefix = format!("{}~", self.namespace.name);
-        let nodes = answer["nodes"].as_array().cloned().unwrap_or_default();
-        let is_ours = |node: &Value| node["name"].as_str().is_some_and(|name| name.starts_with(&prefix));
-        nodes.into_iter().filter(is_ours).collect()
     }
 
     // --- what a user writes ---

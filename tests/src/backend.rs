@@ -1,0 +1,56 @@
+//! What Ironic has of a site's hosts.
+
+use reqwest::Method;
+use serde_json::{Map, Value};
+
+use crate::Site;
+
+/// The version of Ironic's API in which scenarios look at nodes.
+const VERSION: (&str, &str) = ("X-OpenStack-Ironic-API-Version", "1.95");
+
+/// Everything in `instance_info` that describes a deployment; Ironic keeps notes of its own beside it.
+const DESCRIPTION: [&str; 10] = [
+    "boot_iso",
+    "capabilities",
+    "image_checksum",
+    "image_disk_format",
+    "image_os_hash_algo",
+    "image_os_hash_value",
+    "image_pull_secret",
+    "image_source",
+    "metal3_deploy_method",
+    "root_device",
+];
+
+impl Site {
+    /// What Ironic answers to a request; `path` begins with `/v1`.
+    pub async fn ask_ironic(&self, path: &str) -> Value {
+        let request = self.ironic.request(Method::GET, path).header(VERSION.0, VERSION.1);
+        async { request.send().await?.error_for_status()?.json().await }
+            .await
+            .unwrap_or_else(|err: reqwest::Error| panic!("Ironic does not answer GET {path}: {err}"))
+    }
+
+    /// The nodes of this namespace's hosts, as Ironic has them.
+    pub async fn nodes(&self) -> Vec<Value> {
+        let answer = self.ask_ironic("/v1/nodes?detail=True").await;
+        let prefix = format!("{}~", self.namespace.name);
+        let nodes = answer["nodes"].as_array().cloned().unwrap_or_default();
+        let is_ours = |node: &Value| node["name"].as_str().is_some_and(|name| name.starts_with(&prefix));
+        nodes.into_iter().filter(is_ours).collect()
+    }
+
+    /// The node of a host.
+    pub async fn node(&self, name: &str) -> Value {
+        self.ask_ironic(&format!("/v1/nodes/{}~{name}", self.namespace.name))
+            .await
+    }
+}
+
+/// How a node describes what is to be deployed on it: the keys of `instance_info` that do, without those that are null.
+pub fn description(node: &Value) -> Value {
+    let info = node["instance_info"].as_object().cloned().unwrap_or_default();
+    let is_description = |key: &str, value: &Value| DESCRIPTION.contains(&key) && !value.is_null();
+    let kept: Map<String, Value> = info.into_iter().filter(|(k, v)| is_description(k, v)).collect();
+    Value::Object(kept)
+}

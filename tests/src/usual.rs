@@ -1,0 +1,30 @@
+//! Changes to a host, and to what its operator is started with, that many scenarios make.
+
+use metal3_lab::ironic::IronicLab;
+use metal3_lab::operator::OperatorConfig;
+use serde_json::{Value, json};
+
+/// The host is neither inspected nor cleaned: for scenarios that have nothing to do with either.
+pub fn at_once(host: &mut Value) {
+    host["spec"]["inspectionMode"] = json!("disabled");
+    host["spec"]["automatedCleaningMode"] = json!("disabled");
+}
+
+/// The host boots over a provisioning network instead of by virtual media.
+pub fn over_network(host: &mut Value) {
+    let address = host["spec"]["bmc"]["address"].as_str().unwrap_or_default();
+    host["spec"]["bmc"]["address"] = json!(address.replace("redfish-virtualmedia", "redfish"));
+}
+
+/// The operator has a ramdisk for hosts that boot over a network.
+pub fn network_ramdisk(config: &mut OperatorConfig, ironic: &IronicLab) {
+    let [kernel, ramdisk] = ironic.ramdisk_urls();
+    config.args.push(format!("--deploy-kernel-url={kernel}"));
+    config.args.push(format!("--deploy-ramdisk-url={ramdisk}"));
+}
+
+/// Failures are retried after longer than any scenario takes, so that only a correction can end a back-off.
+pub fn without_retries(config: &mut OperatorConfig, _: &IronicLab) {
+    config.args.retain(|flag| !flag.starts_with("--retry-base-seconds"));
+    config.args.push("--retry-base-seconds=3600".to_owned());
+}

@@ -1,0 +1,103 @@
+//! Checksums: as the specification gives them, as Ironic hands them on, and as the agent compares.
+
+use metal3_api::metal3::{ErrorType, ProvisioningState};
+use metal3_scenarios::{Site, at_once, description, run, status, without_retries};
+use metal3_testkit::namespace;
+use serde_json::{Value, json};
+
+use super::IRONIC;
+
+#[test]
+fn every_kind_of_checksum_reaches_the_agent_as_it_was_meant() {
+    run(async {
+        let site = Site::shared(namespace!().await, &IRONIC, 7).await;
+        let image = site.ironic.image().unwrap();
+        let file = format!("{}.sha256sum", image.url);
+        let typed = |kind: &str, value: &str| json!({"image_os_hash_algo": kind, "image_os_hash_value": value});
+        let detected = |value: &str| json!({"image_checksum": value});
+        // What the specification says, what Ironic is told, and the digest that the agent finds.
+        let cases = [
+            (Some("md5"), &image.md5, typed("md5", &image.md5), &image.md5),
+            (
+                Some("sha256"),
+                &image.sha256,
+                typed("sha256", &image.sha256),
+                &image.sha256,
+            ),
+            (
+                Some("sha512"),
+                &image.sha512,
+                typed("sha512", &image.sha512),
+                &image.sha512,
+            ),
+            (Some("auto"), &image.sha512, detected(&image.sha512), &image.sha512),
+            (None, &image.sha256, detected(&image.sha256), &image.sha256),
+            (Some("sha256"), &file, typed("sha256", &file), &image.sha256),
+            (None, &file, detected(&file), &image.sha256),
+        ];
+        let mut names = Vec::new();
+        for (number, (kind, checksum, ..)) in cases.iter().enumerate() {
+            let mut wanted = json!({"url": image.url, "checksum": checksum, "format": "raw"});
+            if let Some(kind) = kind {
+                wanted["checksumType"] = json!(kind);
+            }
+            let change = |host: &mut Value| {
+                at_once(host);
+                host["spec"]["image"] = wanted;
+            };
+            names.push(site.apply_host(number, change).await);
+        }
+        for (number, (kind, checksum, told, digest)) in cases.into_iter().enumerate() {
+            let what = format!("checksum {checksum} of type {kind:?}");
+            let host = site.expect_state(&names[number], ProvisioningState::Provisioned).await;
+            assert_eq!(status(&host).error_count, 0, "{what}");
+            let mut expected = json!({
+                "image_source": image.url, "image_disk_format": "raw",
+                "capabilities": {}, "root_device": {"name": "s== /dev/sda"},
+            });
+            for (key, value) in told.as_object().unwrap() {
+                expected[key] = value.clone();
+            }
+            assert_eq!(description(&site.node(&names[number]).await), expected, "{what}");
+            let machine = site.machine(number).await;
+            let found: Vec<_> = machine.deployments.iter().map(|d| &d.image_digest).collect();
+            assert_eq!(found, [digest], "{what}");
+            assert_eq!((machine.inspections(), machine.cleans()), (0, 0), "{what}");
+        }
+    });
+}
+
+#[test]
+fn a_wrong_checksum_is_told_and_its_correction_deployed() {
+    run(async {
+        let site = Site::shared_with(namespace!().await, &IRONIC, 1, without_retries).await;
+        let mut image = site.image();
+        let right = image["checksum"].clone();
+        image["checksum"] = json!("0".repeat(64));
+        let change = |host: &mut Value| {
+            at_once(host);
+            host["spec"]["image"] = image;
+        };
+        let name = site.apply_host(0, change).await;
+        let host = site.expect_waiting(&name, "BackOff", &["provisioning error"]).await;
+        let seen = status(&host);
+        println!("{}", seen.error_message);
+        assert_eq!((seen.error_type, seen.error_count), (Some(ErrorType::Provisioning), 1));
+        // Ironic loses the agent's words when it switches the server off afterwards.
+        let words = &seen.error_message;
+        assert!(
+            words.contains("Error verifying image checksum") || words.contains("Ironic gives no reason"),
+            "{words}"
+        );
+        site.expect_event(&name, "ProvisioningError", words).await;
+        assert_eq!(site.machine(0).await.deploys, 0);
+
+        // Of the image only the checksum changes, which would not disturb a host that runs it.
+        site.patch(&name, json!({"spec": {"image": {"checksum": right}}})).await;
+        let host = site.expect_state(&name, ProvisioningState::Provisioned).await;
+        let seen = status(&host);
+        assert_eq!((seen.error_type, seen.provisioning_fail_count), (None, 0));
+        let machine = site.machine(0).await;
+        assert_eq!((machine.deploys, machine.counters.deploy_steps["write_image"]), (1, 2));
+    });
+}

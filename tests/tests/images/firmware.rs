@@ -1,0 +1,123 @@
+//! BIOS settings and firmware, from the objects beside a host. Their statuses are written here as their controllers do.
+
+use kube::api::{ApiResource, DynamicObject, Patch, PatchParams};
+use kube::{Api, Resource};
+use metal3_api::metal3::{BareMetalHost, ErrorType, HostFirmwareComponents, HostFirmwareSettings, ProvisioningState};
+use metal3_scenarios::{LIMIT, Site, at_once, condition, run, status};
+use metal3_testkit::{eventually, namespace};
+use serde_json::{Value, json};
+
+use super::IRONIC;
+
+/// Applies a companion of a host and says of it what its controller would: that it asks for something else than is there.
+async fn apply_companion<K: Resource<DynamicType = ()>>(site: &Site, name: &str, spec: Value, mut found: Value) {
+    let resource = ApiResource::erase::<K>(&());
+    let object = json!({
+        "apiVersion": resource.api_version, "kind": resource.kind, "metadata": {"name": name}, "spec": spec,
+    });
+    let generation = site.namespace.apply(&object.to_string()).await[0].metadata.generation;
+    let client = site.namespace.client.clone();
+    let api = Api::<DynamicObject>::namespaced_with(client, &site.namespace.name, &resource);
+    let conditions: Vec<_> = ["ChangeDetected", "Valid"]
+        .into_iter()
+        .map(|type_| {
+            json!({"type": type_, "status": "True", "reason": "Success", "message": "", "observedGeneration": generation,
+                "lastTransitionTime": "2026-01-01T00:00:00Z"})
+        })
+        .collect();
+    found["conditions"] = json!(conditions);
+    let status = api
+        .patch_status(name, &PatchParams::default(), &Patch::Merge(json!({"status": found})))
+        .await;
+    status.expect("its status is accepted");
+}
+
+/// The BIOS settings that Ironic knows of a host.
+async fn bios(site: &Site, name: &str) -> serde_json::Map<String, Value> {
+    let answer = site
+        .ask_ironic(&format!("/v1/nodes/{}~{name}/bios", site.namespace.name))
+        .await;
+    let settings = answer["bios"].as_array().cloned().unwrap_or_default();
+    let pair = |setting: Value| Some((setting["name"].as_str()?.to_owned(), setting["value"].clone()));
+    settings.into_iter().filter_map(pair).collect()
+}
+
+async fn bios_version(site: &Site, name: &str) -> Value {
+    let answer = site
+        .ask_ironic(&format!("/v1/nodes/{}~{name}/firmware", site.namespace.name))
+        .await;
+    let components = answer["firmware"].as_array().cloned().unwrap_or_default();
+    let bios = components.into_iter().find(|c| c["component"] == "bios");
+    bios.map_or(json!(null), |bios| bios["current_version"].clone())
+}
+
+fn is_available_and_on(host: &BareMetalHost) -> bool {
+    let is_at_rest = condition(host, "Waiting").is_some_and(|c| c.reason == "NotWaiting");
+    status(host).provisioning.state == ProvisioningState::Available && status(host).powered_on && is_at_rest
+}
+
+#[test]
+fn bios_settings_and_firmware_are_changed_once_and_refused_settings_are_told() {
+    run(async {
+        let site = Site::shared(namespace!().await, &IRONIC, 1).await;
+        let name = site.apply_host(0, at_once).await;
+        site.expect(&name, "is available and on", is_available_and_on).await;
+        let before = bios(&site, &name).await;
+        assert_eq!(before["ProcTurboMode"], "Enabled");
+        assert_eq!(bios_version(&site, &name).await, "1.0.0");
+        let ask = async |settings: Value| {
+            let (spec, found) = (json!({"settings": settings}), json!({"settings": before}));
+            apply_companion::<HostFirmwareSettings>(&site, &name, spec, found).await;
+        };
+
+        // One of them is read-only, which Ironic finds out.
+        ask(json!({"ProcTurboMode": "Disabled", "NumCores": 12})).await;
+        let host = site
+            .expect_waiting(&name, "BackOff", &["preparation error", "NumCores"])
+            .await;
+        println!("{}", status(&host).error_message);
+        assert_eq!(status(&host).error_type, Some(ErrorType::Preparation));
+        ask(json!({"ProcTurboMode": "Disabled", "QuietBoot": "true"})).await;
+        eventually(LIMIT, "the BIOS setting is in force", || async {
+            let now = bios(&site, &name).await;
+            match now.get("ProcTurboMode") {
+                Some(mode) if mode == "Disabled" => Ok(()),
+                seen => Err(format!("{seen:?}, {}", status(&site.host(&name).await).error_message)),
+            }
+        })
+        .await;
+        let host = site.expect(&name, "is available again", is_available_and_on).await;
+        assert_eq!((status(&host).error_type, status(&host).error_count), (None, 0));
+
+        let url = "http://127.0.0.1:1/bios-1.1.0.bin";
+        let updates = json!({"updates": [{"component": "bios", "url": url}]});
+        let found =
+            json!({"components": [{"component": "bios", "initialVersion": "1.0.0", "currentVersion": "1.0.0"}]});
+        apply_companion::<HostFirmwareComponents>(&site, &name, updates, found).await;
+        let components = site.namespace.api::<HostFirmwareComponents>();
+        eventually(LIMIT, "the update is recorded", || async {
+            let object = components.get(&name).await.map_err(|e| e.to_string())?;
+            let updates = object.status.clone().unwrap_or_default().updates;
+            if updates == object.spec.updates {
+                Ok(())
+            } else {
+                Err(format!("{updates:?}"))
+            }
+        })
+        .await;
+        site.expect(&name, "is available again", is_available_and_on).await;
+        assert_eq!(bios_version(&site, &name).await, "1.1.0");
+
+        let requests = site.machine(0).await.counters.bmc_requests;
+        let count = |method: &str, path: &str| {
+            let those = requests
+                .iter()
+                .filter(|(r, _)| r.starts_with(method) && r.contains(path));
+            those.map(|(_, count)| count).sum::<u64>()
+        };
+        assert_eq!(count("PATCH", "/BIOS/Settings"), 1, "{requests:?}");
+        assert_eq!(count("POST", "SimpleUpdate"), 1, "{requests:?}");
+        let host = site.host(&name).await;
+        assert_eq!((status(&host).error_type, status(&host).error_count), (None, 0));
+    });
+}

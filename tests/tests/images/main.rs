@@ -1,0 +1,26 @@
+//! What is deployed, and how a server is set up for it: every wish of a specification, as a real Ironic has it and as the
+//! server went through it.
+
+mod access;
+mod checksums;
+mod cleaning;
+mod deployments;
+mod firmware;
+mod raid;
+mod root_device;
+
+use metal3_lab::ironic::IronicConfig;
+use metal3_scenarios::Pool;
+
+/// The servers with IPMI come after those.
+const REDFISH_HOSTS: u16 = 26;
+
+/// The deploy step of a site's own ramdisk.
+const STEP: &str = "install_from_site";
+
+static IRONIC: Pool = Pool::new(|| IronicConfig {
+    hosts: REDFISH_HOSTS,
+    ipmi_hosts: 1,
+    extra_deploy_steps: vec![STEP.to_owned()],
+    ..IronicConfig::default()
+});
