@@ -1,5 +1,10 @@
 //! What holds hosts up: slots that are taken, failures that repeat, BMCs and an Ironic that do not answer.
 
+#![expect(
+    clippy::unwrap_used,
+    reason = "a test fails by panicking, in its helper functions too"
+)]
+
 mod failures;
 mod outage;
 mod power;
