@@ -22,6 +22,7 @@ mod site;
 mod usual;
 
 use std::any::type_name;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::{LazyLock, OnceLock};
 use std::time::{Duration, Instant};
@@ -31,7 +32,7 @@ use tokio::runtime::Runtime;
 pub use backend::description;
 pub use fleet::FleetSite;
 pub use pool::Pool;
-pub use seen::{condition, id, state, status, version, waits};
+pub use seen::{condition, id, is_at_rest, state, status, version, waits};
 pub use site::Site;
 pub use usual::{at_once, network_ramdisk, over_network, without_retries};
 
@@ -44,7 +45,13 @@ pub fn run<S: Future<Output = ()>>(scenario: S) {
     static RUNTIME: LazyLock<Runtime> = LazyLock::new(|| Runtime::new().expect("a runtime"));
     let name = metal3_testkit::test_name(type_name::<S>());
     let start = Instant::now();
-    RUNTIME.block_on(scenario);
+    if let Err(failure) = catch_unwind(AssertUnwindSafe(|| RUNTIME.block_on(scenario))) {
+        // Once more, below the logs that the unwinding printed: the end of a long output is what is looked at.
+        let said = failure.downcast_ref::<String>().map(String::as_str);
+        let said = said.or_else(|| failure.downcast_ref::<&str>().copied());
+        println!("{name} failed: {}", said.unwrap_or("see above"));
+        resume_unwind(failure);
+    }
     println!("{name}: {:.1} s", start.elapsed().as_secs_f64());
 }
 

@@ -34,3 +34,11 @@ pub fn waits(host: &BareMetalHost, reason: &str) -> Option<String> {
         .filter(|c| c.status == ConditionStatus::True && c.reason == reason)
         .map(|c| c.message)
 }
+
+/// A host that is as its specification wants it, and of which Ironic has told everything: its health comes with Ironic's first
+/// look at the powers of all servers, which can be a minute after everything else.
+pub fn is_at_rest(host: &BareMetalHost) -> bool {
+    let is = |type_, reason| condition(host, type_).is_some_and(|c| c.reason == reason);
+    let at_rest = [ProvisioningState::Available, ProvisioningState::Provisioned];
+    at_rest.contains(&state(host)) && status(host).powered_on && is("Waiting", "NotWaiting") && is("Healthy", "Healthy")
+}

@@ -129,6 +129,20 @@ impl Site {
         machine.expect("the simulated servers answer")
     }
 
+    /// Waits until a server's deployments, power and virtual CD are these. Ironic tells of a deployment before or after the
+    /// last request to the BMC has had its effect, as it happens.
+    pub async fn expect_machine(&self, number: usize, deploys: usize, is_on: bool, virtual_cd: bool) -> Machine {
+        eventually(LIMIT, &format!("server {number} is as deployed"), || async {
+            let machine = self.machine(number).await;
+            if (machine.deploys, machine.is_on, machine.virtual_cd) == (deploys, is_on, virtual_cd) {
+                Ok(machine)
+            } else {
+                Err(format!("{machine:?}"))
+            }
+        })
+        .await
+    }
+
     /// Makes these the only faults of a server's BMC.
     pub async fn bmc(&self, number: usize, faults: BmcFaults) {
         let set = self.ironic.set_bmc_faults(self.server(number), &faults).await;

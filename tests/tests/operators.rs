@@ -8,7 +8,7 @@ use kube::Api;
 use metal3_api::metal3::{BareMetalHost, ProvisioningState};
 use metal3_lab::ironic::{AgentFaults, IronicConfig, IronicLab, Machine, Mark, Timeouts};
 use metal3_lab::operator::OperatorConfig;
-use metal3_scenarios::{LIMIT, Site, condition, run, state, status};
+use metal3_scenarios::{LIMIT, Site, condition, is_at_rest, run, state, status};
 use metal3_testkit::{TestNamespace, eventually, namespace};
 
 /// How many effects an operator has applied in all of its lives; it logs each before it stores the status.
@@ -191,10 +191,7 @@ fn a_fleet_at_rest_costs_nothing_but_a_list_now_and_then() {
             names.push(site.apply_with_image(number).await);
         }
         for name in &names {
-            let is_at_rest = |host: &BareMetalHost| {
-                let is = |type_, reason| condition(host, type_).is_some_and(|c| c.reason == reason);
-                state(host) == ProvisioningState::Provisioned && is("Waiting", "NotWaiting") && is("Healthy", "Healthy")
-            };
+            let is_at_rest = |host: &BareMetalHost| state(host) == ProvisioningState::Provisioned && is_at_rest(host);
             site.expect(name, "is provisioned and at rest", is_at_rest).await;
         }
         // The events of the last change are still being written.

@@ -3,8 +3,8 @@
 use std::time::{Duration, Instant};
 
 use metal3_api::metal3::{BareMetalHost, ProvisioningState};
-use metal3_lab::ironic::{AgentFaults, BmcFaults, IronicConfig, Machine};
-use metal3_scenarios::{LIMIT, Site, id, run, state, status, version, waits};
+use metal3_lab::ironic::{AgentFaults, BmcFaults, IronicConfig, Machine, Timeouts};
+use metal3_scenarios::{LIMIT, Site, id, is_at_rest, run, state, status, version, waits};
 use metal3_testkit::{eventually, namespace};
 use serde_json::json;
 
@@ -70,6 +70,10 @@ fn an_outage_in_every_state_ends_well() {
     run(async {
         let config = IronicConfig {
             hosts: 8,
+            timeouts: Timeouts {
+                power_sync_interval: Duration::from_secs(15),
+                ..Timeouts::default()
+            },
             ..IronicConfig::default()
         };
         let site = Site::start(namespace!().await, config).await;
@@ -102,10 +106,8 @@ fn an_outage_in_every_state_ends_well() {
         site.agent(deprovisioning, hang("erase_devices_metadata")).await;
         site.patch(&names[deprovisioning], json!({"spec": {"image": null}}))
             .await;
-        for number in [deleting, available] {
-            let is_at_rest =
-                |host: &BareMetalHost| state(host) == ProvisioningState::Available && status(host).powered_on;
-            site.expect(&names[number], "is available and on", is_at_rest).await;
+        for number in [deleting, available, provisioned] {
+            site.expect(&names[number], "is at rest", is_at_rest).await;
         }
         site.bmc(
             deleting,

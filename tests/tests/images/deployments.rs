@@ -25,8 +25,7 @@ fn a_live_iso_is_booted_and_an_image_can_follow_it() {
         let expected = json!({"boot_iso": iso, "capabilities": {}, "root_device": {"name": "s== /dev/sda"}});
         assert_eq!(description(&node), expected);
         assert_eq!(node["instance_info"]["configdrive"], json!(null));
-        let machine = site.machine(0).await;
-        assert_eq!((machine.deploys, machine.is_on, machine.virtual_cd), (0, true, true));
+        let machine = site.expect_machine(0, 0, true, true).await;
         assert!(!machine.counters.deploy_steps.contains_key("write_image"));
 
         let change = json!({"spec": {"image": site.image(), "userData": null}});
@@ -44,8 +43,7 @@ fn a_live_iso_is_booted_and_an_image_can_follow_it() {
         let described = description(&node);
         assert_eq!(described["image_source"], site.image()["url"]);
         assert_eq!(described.get("boot_iso"), None);
-        let machine = site.machine(0).await;
-        assert_eq!((machine.deploys, machine.is_on, machine.virtual_cd), (1, true, false));
+        site.expect_machine(0, 1, true, false).await;
     });
 }
 

@@ -4,8 +4,8 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use metal3_api::metal3::{BareMetalHost, ErrorType, ProvisioningState};
-use metal3_lab::ironic::{AgentFaults, Credentials, IronicConfig};
-use metal3_scenarios::{LIMIT, Site, at_once, condition, id, run, state, status, version, waits};
+use metal3_lab::ironic::{AgentFaults, Credentials, IronicConfig, Timeouts};
+use metal3_scenarios::{LIMIT, Site, at_once, id, is_at_rest, run, state, status, version, waits};
 use metal3_testkit::{eventually, namespace};
 use serde_json::Value;
 
@@ -32,15 +32,15 @@ fn standing(host: &BareMetalHost) -> (ProvisioningState, Option<ErrorType>, i32,
     )
 }
 
-fn is_at_rest(host: &BareMetalHost) -> bool {
-    condition(host, "Waiting").is_some_and(|c| c.reason == "NotWaiting")
-}
-
 #[test]
 fn a_long_outage_counts_as_nobodys_failure_and_a_new_certificate_is_taken_up() {
     run(async {
         let config = IronicConfig {
             hosts: 5,
+            timeouts: Timeouts {
+                power_sync_interval: Duration::from_secs(15),
+                ..Timeouts::default()
+            },
             ..IronicConfig::default()
         };
         let mut site = Site::without_operator(namespace!().await, config).await;
@@ -71,11 +71,11 @@ fn a_long_outage_counts_as_nobodys_failure_and_a_new_certificate_is_taken_up() {
             site.apply_bare(unregistered, at_once).await,
         ];
         site.expect(&names[provisioned], "is provisioned and at rest", |host| {
-            state(host) == ProvisioningState::Provisioned && status(host).powered_on && is_at_rest(host)
+            state(host) == ProvisioningState::Provisioned && is_at_rest(host)
         })
         .await;
         site.expect(&names[available], "is available and at rest", |host| {
-            state(host) == ProvisioningState::Available && status(host).powered_on && is_at_rest(host)
+            state(host) == ProvisioningState::Available && is_at_rest(host)
         })
         .await;
         eventually(LIMIT, "the image is being written", || async {
