@@ -83,11 +83,11 @@ impl Fleet {
         versions.is_none_or(|versions| versions.supports(feature))
     }
 
-    /// A reconciliation read this node.
-    pub fn learn(&self, node: &Node, host: &HostKey) {
+    /// A reconciliation asked for this node, or for a change of it, at this moment.
+    pub fn learn(&self, node: &Node, host: &HostKey, asked: Duration) {
         let mut view = self.view();
         view.own(&node.uuid, host);
-        view.learn(node);
+        view.learn(node, asked);
     }
 
     /// Whether a host waits for its node or for Ironic.
@@ -207,7 +207,7 @@ mod tests {
             name: format!("h{n}"),
         };
         let ask = |n: i64| fleet.ask_for_slot(&key(n), "node", Timestamp::from_second(n).unwrap());
-        fleet.view().replace(Vec::new());
+        fleet.view().replace(Vec::new(), Duration::ZERO);
         fleet.view().fail(Outage {
             kind: OutageKind::Unreachable,
             cause: "refused".into(),
@@ -217,7 +217,7 @@ mod tests {
             fleet.reconciled(&key(host), Duration::ZERO);
         }
         assert!(woken.try_recv().is_err(), "nobody is called to what cannot start");
-        fleet.view().replace(Vec::new());
+        fleet.view().replace(Vec::new(), Duration::ZERO);
         assert_eq!(ask(2), Slot::Queued(Place { number: 2, limit: 1 }));
         assert_eq!(ask(1), Slot::Granted);
     }

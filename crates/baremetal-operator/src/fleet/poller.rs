@@ -56,7 +56,7 @@ fn take(fleet: &Fleet, answer: Result<Vec<Node>, Error>, pace: &Pace, asked: Dur
                 if view.outage().is_some() {
                     tracing::info!(nodes = nodes.len(), "Ironic answers again");
                 }
-                let woken = view.replace(nodes);
+                let woken = view.replace(nodes, asked);
                 fleet.slots().listed(asked);
                 (woken, view.pause(pace, cost))
             }

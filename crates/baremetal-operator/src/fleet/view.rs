@@ -60,30 +60,42 @@ pub struct View {
     waiting: HashSet<HostKey>,
     /// Nodes that take a slot.
     busy: HashSet<String>,
+    /// When a node was last read by itself, since the last list was asked for.
+    learned: HashMap<String, Duration>,
     outage: Option<Outage>,
     is_complete: bool,
 }
 
 impl View {
-    /// Takes a complete list and tells whom it concerns.
-    pub fn replace(&mut self, list: Vec<Node>) -> Vec<HostKey> {
+    /// Takes a complete list that was asked for at this moment, and tells whom it concerns. A list takes its time: what was
+    /// read of a node meanwhile is newer than what the list says, unless the list knows of a later change.
+    pub fn replace(&mut self, list: Vec<Node>, asked: Duration) -> Vec<HostKey> {
+        self.learned.retain(|_, at| *at >= asked);
         let mut woken = HashSet::new();
         let recovered = self.outage.take().is_some() || !self.is_complete;
         let mut nodes = HashMap::with_capacity(list.len());
         let mut by_name = HashMap::with_capacity(list.len());
         for node in list {
+            let is_old = self.learned.contains_key(&node.uuid)
+                && self
+                    .nodes
+                    .get(&node.uuid)
+                    .is_some_and(|known| known.provision_updated_at >= node.provision_updated_at);
             let is_same = self.nodes.get(&node.uuid).is_some_and(|known| **known == node);
             let node = match self.nodes.remove(&node.uuid) {
-                Some(known) if is_same => known,
+                Some(known) if is_same || is_old => known,
                 _ => {
                     woken.extend(self.host_of(&node));
                     Arc::new(node)
                 }
             };
-            if let Some(name) = &node.name {
-                by_name.insert(name.clone(), node.uuid.clone());
+            insert(&mut nodes, &mut by_name, node);
+        }
+        // Enrolled meanwhile.
+        for uuid in self.learned.keys() {
+            if let Some(node) = self.nodes.remove(uuid) {
+                insert(&mut nodes, &mut by_name, node);
             }
-            nodes.insert(node.uuid.clone(), node);
         }
         // What is left was listed before and is gone.
         let gone: Vec<_> = self.nodes.values().filter_map(|node| self.host_of(node)).collect();
@@ -111,8 +123,9 @@ impl View {
         self.waiting.iter().cloned().collect()
     }
 
-    /// A newer record of one node, read by a reconciliation: the next list is compared with it.
-    pub fn learn(&mut self, node: &Node) {
+    /// A newer record of one node, read at this moment: the next list is compared with it.
+    pub fn learn(&mut self, node: &Node, now: Duration) {
+        self.learned.insert(node.uuid.clone(), now);
         let summary = Node {
             detail: None,
             ..node.clone()
@@ -205,11 +218,20 @@ impl View {
     }
 }
 
+fn insert(nodes: &mut HashMap<String, Arc<Node>>, by_name: &mut HashMap<String, String>, node: Arc<Node>) {
+    if let Some(name) = &node.name {
+        by_name.insert(name.clone(), node.uuid.clone());
+    }
+    nodes.insert(node.uuid.clone(), node);
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::host::observed::OutageKind;
     use serde_json::json;
+
+    const NOW: Duration = Duration::from_secs(1);
 
     fn node(n: u32, state: &str) -> Node {
         let record = json!({"uuid": format!("u{n}"), "name": format!("ns~h{n}"), "provision_state": state});
@@ -239,20 +261,54 @@ mod tests {
     fn only_changes_wake() {
         let mut view = View::default();
         assert_eq!(
-            sorted(view.replace(vec![node(1, "enroll"), node(2, "active")])),
+            sorted(view.replace(vec![node(1, "enroll"), node(2, "active")], NOW)),
             [key(1), key(2)]
         );
-        assert_eq!(view.replace(vec![node(1, "enroll"), node(2, "active")]), []);
-        assert_eq!(view.replace(vec![node(1, "verifying"), node(2, "active")]), [key(1)]);
-        assert_eq!(view.replace(vec![node(1, "verifying")]), [key(2)]);
+        assert_eq!(view.replace(vec![node(1, "enroll"), node(2, "active")], NOW), []);
+        assert_eq!(
+            view.replace(vec![node(1, "verifying"), node(2, "active")], NOW),
+            [key(1)]
+        );
+        assert_eq!(view.replace(vec![node(1, "verifying")], NOW), [key(2)]);
         assert!(matches!(view.of("u2", ["ns~h2", "h2"]), NodeView::Unlisted));
         assert!(matches!(view.of("", ["ns~h1", "h1"]), NodeView::Listed(_)));
+    }
+
+    /// A list of many nodes is seconds old when it has arrived. What a host has done or read meanwhile would look undone, and
+    /// the host be woken for it.
+    #[test]
+    fn a_list_does_not_undo_what_was_read_since_it_was_asked_for() {
+        let state = |view: &View, n: u32| match view.of(&format!("u{n}"), ["", ""]) {
+            NodeView::Listed(node) => node.provision_state.as_str().to_owned(),
+            other => panic!("{other:?}"),
+        };
+        let second = Duration::from_secs;
+        let mut view = View::default();
+        view.replace(vec![node(1, "enroll")], second(1));
+        view.learn(&node(1, "manageable"), second(3));
+        view.learn(&node(2, "enroll"), second(3));
+        assert_eq!(view.replace(vec![node(1, "enroll")], second(2)), []);
+        assert_eq!(
+            (state(&view, 1), state(&view, 2)),
+            ("manageable".into(), "enroll".into())
+        );
+        // A list that knows of a later change does count.
+        let mut later = node(1, "cleaning");
+        later.provision_updated_at = Some("2026-01-01T00:00:09Z".into());
+        view.learn(&node(1, "manageable"), second(5));
+        assert_eq!(view.replace(vec![later, node(2, "enroll")], second(4)), [key(1)]);
+        // So does one that was asked for afterwards.
+        assert_eq!(
+            sorted(view.replace(vec![node(1, "active")], second(6))),
+            [key(1), key(2)]
+        );
+        assert!(matches!(view.of("u2", ["", ""]), NodeView::Unlisted));
     }
 
     #[test]
     fn an_outage_is_told_once_and_its_end_wakes_those_who_wait() {
         let mut view = View::default();
-        view.replace(vec![node(1, "active"), node(2, "cleaning")]);
+        view.replace(vec![node(1, "active"), node(2, "cleaning")], NOW);
         assert!(view.set_waiting(&key(2), true));
         assert_eq!(view.fail(down("refused")), [key(2)]);
         assert_eq!(view.fail(down("refused")), []);
@@ -262,14 +318,17 @@ mod tests {
             view.of("u9", ["ns~h9", "h9"]),
             NodeView::Unknown { cause: Some(_) }
         ));
-        assert_eq!(view.replace(vec![node(1, "active"), node(2, "cleaning")]), [key(2)]);
+        assert_eq!(
+            view.replace(vec![node(1, "active"), node(2, "cleaning")], NOW),
+            [key(2)]
+        );
         assert_eq!(view.outage(), None);
     }
 
     #[test]
     fn an_emptied_ironic_wakes_every_host_that_had_a_node() {
         let mut view = View::default();
-        view.replace(vec![node(1, "active"), node(2, "manageable")]);
+        view.replace(vec![node(1, "active"), node(2, "manageable")], NOW);
         view.own(
             "u1",
             &HostKey {
@@ -277,7 +336,7 @@ mod tests {
                 name: "legacy".into(),
             },
         );
-        let woken = sorted(view.replace(Vec::new()));
+        let woken = sorted(view.replace(Vec::new(), NOW));
         assert_eq!(
             woken,
             [
@@ -302,7 +361,7 @@ mod tests {
             Duration::from_secs(2),
             "a busy Ironic"
         );
-        view.replace((0..1000).map(|n| node(n, "active")).collect());
+        view.replace((0..1000).map(|n| node(n, "active")).collect(), NOW);
         assert_eq!(view.pause(&pace, quick), Duration::from_millis(3500));
         view.set_waiting(&key(1), false);
         assert_eq!(view.pause(&pace, quick), Duration::from_millis(17_500));

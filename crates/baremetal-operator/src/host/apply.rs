@@ -60,9 +60,10 @@ pub async fn apply(ctx: &Context, seen: &mut Observed, effect: &Effect) -> Resul
         Effect::RecordFirmware(updates) => record_firmware(ctx, seen, updates).await,
         Effect::ReleaseHardwareData => release_hardware_data(ctx, seen).await.map_err(kube),
         Effect::CreateNode(body) => {
+            let asked = ctx.clock.elapsed();
             let node = ctx.ironic.create_node(body).await.map_err(ironic)?;
             learn_credentials(seen);
-            ctx.fleet.learn(&node, &key_of(&seen.host));
+            ctx.fleet.learn(&node, &key_of(&seen.host), asked);
             seen.node = NodeView::Live(Arc::new(node));
             // A node that was not there a moment ago has no ports and no inventory.
             seen.ports = Lookup::NotFound;
@@ -104,6 +105,7 @@ pub async fn apply(ctx: &Context, seen: &mut Observed, effect: &Effect) -> Resul
             Ok(())
         }
         Effect::PatchNode { node, ops } => {
+            let asked = ctx.clock.elapsed();
             let mut node = ctx.ironic.patch_node(node, ops).await.map_err(ironic)?;
             // The answer shows the lock of this very call, which ended with it: the next step need not wait for it.
             node.reservation = None;
@@ -119,7 +121,7 @@ pub async fn apply(ctx: &Context, seen: &mut Observed, effect: &Effect) -> Resul
             {
                 seen.memory.sent_pull_secret = Some(secret.digest);
             }
-            ctx.fleet.learn(&node, &key_of(&seen.host));
+            ctx.fleet.learn(&node, &key_of(&seen.host), asked);
             seen.node = NodeView::Live(Arc::new(node));
             Ok(())
         }

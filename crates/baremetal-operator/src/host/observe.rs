@@ -256,8 +256,9 @@ async fn live_node(ctx: &Context, seen: &mut Observed) -> Result<(), ObserveErro
         if ident.is_empty() || asked.contains(&ident) {
             continue;
         }
+        let now = ctx.clock.elapsed();
         if let Some(node) = ctx.ironic.node(&ident).await? {
-            ctx.fleet.learn(&node, &key);
+            ctx.fleet.learn(&node, &key, now);
             seen.node = NodeView::Live(Arc::new(node));
             return Ok(());
         }
