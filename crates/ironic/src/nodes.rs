@@ -227,7 +227,7 @@ pub(crate) fn to_json<T: serde::Serialize + ?Sized>(
 }
 
 /// For calls whose answer is in the status alone: a connection that broke after it changes nothing.
-fn accepted(result: Result<Answer, Error>) -> Result<(), Error> {
+pub(crate) fn accepted(result: Result<Answer, Error>) -> Result<(), Error> {
     match result {
         Ok(_) => Ok(()),
         Err(error) if matches!(error.reason(), Reason::HalfAnswer { .. }) => Ok(()),

@@ -51,6 +51,12 @@ operations! {
     GetBios = "get_bios", "reading the BIOS settings of node";
     /// Reading the firmware versions that Ironic knows.
     GetFirmware = "get_firmware", "reading the firmware of node";
+    /// Asking a BMC what is in its virtual drives.
+    GetVirtualMedia = "get_virtual_media", "asking for the virtual media of node";
+    /// Having a disc put into a virtual drive.
+    AttachVirtualMedia = "attach_virtual_media", "attaching a disc to node";
+    /// Having a virtual drive emptied.
+    DetachVirtualMedia = "detach_virtual_media", "detaching the disc of node";
     /// Putting a node into maintenance.
     SetMaintenance = "set_maintenance", "setting maintenance of node";
     /// Taking a node out of maintenance.

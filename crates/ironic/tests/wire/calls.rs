@@ -221,3 +221,39 @@ async fn ports_inventory_and_validation_are_read() {
         json!({"node_uuid": "u", "address": "52:54:00:00:00:ab", "pxe_enabled": true})
     );
 }
+
+#[tokio::test]
+async fn discs_are_attached_seen_and_detached() {
+    let server = Server::start(|seen, _| match seen.method.as_str() {
+        "GET" => respond(
+            200,
+            &json!([{"media_types": ["CD", "DVD"], "inserted": true, "image": "http://a/b.iso"}]),
+        ),
+        _ => status(204),
+    })
+    .await;
+    let client = server.client();
+    client.attach_disc("u", "http://a/b.iso").await.unwrap();
+    let drives = client.virtual_media("u").await.unwrap();
+    assert!(drives[0].is_disc_drive() && drives[0].inserted);
+    client.detach_disc("u").await.unwrap();
+    assert_eq!(
+        server.lines(),
+        [
+            "POST /v1/nodes/u/vmedia",
+            "GET /v1/nodes/u/vmedia",
+            "DELETE /v1/nodes/u/vmedia"
+        ]
+    );
+    assert_eq!(server.seen()[2].query, "device_types=cdrom");
+    let wanted = json!({"device_type": "cdrom", "image_url": "http://a/b.iso"});
+    assert_eq!(server.seen()[0].body, wanted);
+}
+
+/// Before API 1.93 there is no such address, and a 404 would read as a node that is gone.
+#[tokio::test]
+async fn old_servers_are_not_asked_for_their_drives() {
+    let server = Server::start_bare(|_, _| (Duration::ZERO, respond(200, &root("1.92")))).await;
+    let error = server.client().virtual_media("u").await.unwrap_err();
+    assert!(error.to_string().contains("1.93"), "{error}");
+}
