@@ -18,7 +18,15 @@ pub fn manager_rules() -> Vec<PolicyRule> {
         rule("metal3.io", &["baremetalhosts/status"], &["patch"]),
         // Owner references with blockOwnerDeletion.
         rule("metal3.io", &["baremetalhosts/finalizers"], &["update"]),
-        rule("metal3.io", &["hardwaredata"], &["get", "list", "create", "patch"]),
+        // Of these, too, watches ask for metadata only.
+        rule(
+            "metal3.io",
+            &["hardwaredata"],
+            &["get", "list", "watch", "create", "patch"],
+        ),
+        rule("metal3.io", &["dataimages"], &["get", "list", "watch"]),
+        // What is in the drive.
+        rule("metal3.io", &["dataimages/status"], &["update"]),
         rule(
             "metal3.io",
             &["preprovisioningimages"],

@@ -11,8 +11,8 @@ use kube::core::Status;
 use kube::{Api, Resource, ResourceExt};
 use metal3_api::metal3::names::{finalizer, label};
 use metal3_api::metal3::{
-    BareMetalHost, FirmwareUpdate, HardwareData, HardwareDataSpec, HardwareDetails, HostFirmwareComponents,
-    PreprovisioningImage, PreprovisioningImageSpec,
+    BareMetalHost, DataImage, DataImageStatus, FirmwareUpdate, HardwareData, HardwareDataSpec, HardwareDetails,
+    HostFirmwareComponents, PreprovisioningImage, PreprovisioningImageSpec,
 };
 use metal3_ironic::{CreatePort, ErrorClass, PatchOp, Port, PowerTarget, Verb};
 use metal3_runtime::error::is_not_found;
@@ -25,7 +25,8 @@ use super::firmware;
 use super::instance;
 use super::observe::{key_of, read_credentials, read_network_data};
 use super::observed::{
-    Lookup, Memory, NetworkDataView, NodeView, Observed, PowerRequest, PullSecretView, SecretFound, SecretView,
+    DiscRequest, ForeignPort, Lookup, Memory, NetworkDataView, NodeView, Observed, PowerRequest, PullSecretView,
+    SecretFound, SecretView,
 };
 use super::plan::Effect;
 
@@ -33,7 +34,7 @@ use super::plan::Effect;
 const SOFT_POWER_OFF_TIMEOUT: Duration = Duration::from_secs(180);
 
 /// Who owns the fields of HardwareData that we write.
-const HARDWARE_DATA_MANAGER: &str = "baremetal-operator-hardware-data";
+pub(super) const HARDWARE_DATA_MANAGER: &str = "baremetal-operator-hardware-data";
 
 /// Who owns the fields of a PreprovisioningImage that we write.
 const RAMDISK_MANAGER: &str = "baremetal-operator-preprovisioning-image";
@@ -58,6 +59,7 @@ pub async fn apply(ctx: &Context, seen: &mut Observed, effect: &Effect) -> Resul
         Effect::ReleaseFormerSecret(name) => release_secret(ctx, &seen.host, name).await.map_err(kube),
         Effect::WriteHardwareData(details) => write_hardware_data(ctx, seen, details).await.map_err(kube),
         Effect::RecordFirmware(updates) => record_firmware(ctx, seen, updates).await,
+        Effect::RecordDataImage(status) => record_data_image(ctx, seen, status).await.map_err(kube),
         Effect::ReleaseHardwareData => release_hardware_data(ctx, seen).await.map_err(kube),
         Effect::CreateNode(body) => {
             let asked = ctx.clock.elapsed();
@@ -87,12 +89,7 @@ pub async fn apply(ctx: &Context, seen: &mut Observed, effect: &Effect) -> Resul
             match ctx.ironic.create_port(&body).await {
                 Ok(port) => now_there(seen, port),
                 Err(error) if !is_needed && error.class() == ErrorClass::Duplicate => {
-                    tracing::warn!(
-                        node,
-                        mac,
-                        "another node has a port with the MAC address of this one's NIC"
-                    );
-                    seen.memory.foreign_ports.push(mac.clone());
+                    learn_owner(ctx, seen, node, mac).await.map_err(ironic)?;
                 }
                 Err(error) => return Err(ironic(error)),
             }
@@ -135,6 +132,7 @@ pub async fn apply(ctx: &Context, seen: &mut Observed, effect: &Effect) -> Resul
             // Also after a failure: an answer that was lost on its way does not undo what was asked for.
             ctx.fleet.acted(&key_of(&seen.host), ctx.clock.elapsed());
             answer.map_err(ironic)?;
+            seen.memory.deployed_with = Some(seen.deployment_secrets.clone());
             seen.memory.is_untried = false;
             seen.memory.is_uninspected &= request.target != Verb::Inspect;
             Ok(())
@@ -153,7 +151,16 @@ pub async fn apply(ctx: &Context, seen: &mut Observed, effect: &Effect) -> Resul
             seen.memory.power_request = Some(PowerRequest {
                 on: *target == PowerTarget::On,
             });
+            seen.memory.disc_request = None;
             Ok(())
+        }
+        Effect::AttachDisc { node, url } => {
+            let answer = ctx.ironic.attach_disc(node, url).await;
+            disc_changes(seen, DiscRequest::Attach, answer).map_err(ironic)
+        }
+        Effect::DetachDisc { node } => {
+            let answer = ctx.ironic.detach_disc(node).await;
+            disc_changes(seen, DiscRequest::Detach, answer).map_err(ironic)
         }
         Effect::SetMaintenance { node } => {
             ctx.ironic
@@ -178,14 +185,49 @@ pub async fn apply(ctx: &Context, seen: &mut Observed, effect: &Effect) -> Resul
     }
 }
 
+/// Who has the port that could not be created. Freed in the meantime, it is simply created by the next pass.
+async fn learn_owner(ctx: &Context, seen: &mut Observed, node: &str, mac: &str) -> Result<(), metal3_ironic::Error> {
+    let Some(port) = ctx.ironic.ports_with_address(mac).await?.into_iter().next() else {
+        return Ok(());
+    };
+    if port.node_uuid == node {
+        now_there(seen, port);
+        return Ok(());
+    }
+    let name = ctx.ironic.node(&port.node_uuid).await?.and_then(|owner| owner.name);
+    let foreign = ForeignPort {
+        owner: name.unwrap_or(port.node_uuid),
+        at: ctx.clock.now(),
+    };
+    seen.memory.foreign_ports.insert(mac.to_owned(), foreign);
+    Ok(())
+}
+
 /// A port as Ironic returned it.
 fn now_there(seen: &mut Observed, port: Port) {
+    seen.memory.foreign_ports.remove(&port.address.to_ascii_lowercase());
     if let Lookup::Found(ports) = &mut seen.ports {
         ports.retain(|known| known.uuid != port.uuid);
         ports.push(port);
     } else {
         seen.ports = Lookup::Found(vec![port]);
     }
+}
+
+/// The node and its drive have to be looked at again. A refusal is something seen, because it is told on the DataImage.
+fn disc_changes(
+    seen: &mut Observed,
+    request: DiscRequest,
+    answer: Result<(), metal3_ironic::Error>,
+) -> Result<(), metal3_ironic::Error> {
+    seen.disc = Lookup::NotLooked;
+    look_again(seen);
+    match answer {
+        Ok(()) => seen.memory.disc_request = Some(request),
+        Err(error) if error.class() == ErrorClass::BadRequest => seen.disc_refusal = Some(error.message()),
+        Err(error) => return Err(error),
+    }
+    Ok(())
 }
 
 /// Remembered until Ironic tries the BMC, also over a lock or an outage that comes between.
@@ -429,6 +471,21 @@ async fn record_firmware(ctx: &Context, seen: &Observed, updates: &[FirmwareUpda
         .replace_status(&host.name_any(), &PostParams::default(), &object)
         .await;
     written.map_err(kube).map(|_| ())
+}
+
+/// Against the version that was read: a conflict is looked at again.
+async fn record_data_image(ctx: &Context, seen: &mut Observed, status: &DataImageStatus) -> Result<(), kube::Error> {
+    let Lookup::Found(image) = &seen.data_image else {
+        return Ok(());
+    };
+    let mut image = (**image).clone();
+    image.status = Some(status.clone());
+    let name = image.name_any();
+    let api: Api<DataImage> = Api::namespaced(ctx.kube.clone(), &image.namespace().unwrap_or_default());
+    let written = api.replace_status(&name, &PostParams::default(), &image).await?;
+    seen.data_image = Lookup::Found(Arc::new(written));
+    seen.memory.disc_request = None;
+    Ok(())
 }
 
 async fn write_hardware_data(ctx: &Context, seen: &Observed, details: &HardwareDetails) -> Result<(), kube::Error> {

@@ -1,4 +1,4 @@
-//! The firmware objects beside the hosts, as far as a decision has to know them at any time.
+//! The objects beside the hosts, as far as a decision has to know them at any time.
 //!
 //! The objects are watched and not kept: a host's BIOS alone has hundreds of settings. What is kept is whether they ask for
 //! something, and a change of that wakes the host.
@@ -9,16 +9,19 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use futures::stream::BoxStream;
 use futures::{Stream, StreamExt, stream};
+use kube::core::{ObjectMeta, PartialObjectMeta};
 use kube::runtime::{WatchStreamExt, watcher};
 use kube::{Api, Client, Resource, ResourceExt};
-use metal3_api::metal3::{HostFirmwareComponents, HostFirmwareSettings, HostUpdatePolicy};
+use metal3_api::metal3::{DataImage, HardwareData, HostFirmwareComponents, HostFirmwareSettings, HostUpdatePolicy};
 use metal3_runtime::error::chain;
 use serde::de::DeserializeOwned;
 
+use super::apply::HARDWARE_DATA_MANAGER;
 use super::firmware::{AtHand, Kinds, Seen, Wish, settings_wish, updates_wish};
+use super::observed::DataImageAtHand;
 use crate::fleet::HostKey;
 
-/// What is known of the firmware objects of all hosts. Cheap to clone.
+/// What is known of the objects beside all hosts. Cheap to clone.
 #[derive(Clone, Debug, Default)]
 pub struct Companions(Arc<Mutex<State>>);
 
@@ -27,6 +30,10 @@ struct State {
     settings: Column<Seen>,
     updates: Column<Seen>,
     policies: Column<Kinds>,
+    /// The generation of each HardwareData that somebody else than this operator wrote.
+    hardware_data: Column<i64>,
+    /// The generation of each DataImage.
+    data_images: Column<Option<i64>>,
 }
 
 /// One kind.
@@ -80,7 +87,24 @@ impl Companions {
         }
     }
 
-    /// Watches the three kinds in a namespace, or in the cluster, and yields the hosts to wake.
+    /// The generation of a host's HardwareData, where somebody else than this operator wrote it.
+    pub fn hardware_data(&self, host: &HostKey) -> Option<i64> {
+        self.lock().hardware_data.rows.get(host).copied()
+    }
+
+    /// Whether there is a DataImage for the host.
+    pub fn data_image(&self, host: &HostKey) -> DataImageAtHand {
+        let state = self.lock();
+        match state.data_images.rows.get(host) {
+            Some(generation) => DataImageAtHand::Present {
+                generation: *generation,
+            },
+            None if state.data_images.lists == 0 => DataImageAtHand::Unknown,
+            None => DataImageAtHand::Absent,
+        }
+    }
+
+    /// Watches the kinds in a namespace, or in the cluster, and yields the hosts to wake.
     pub fn watch(&self, client: &Client, namespace: Option<&str>) -> impl Stream<Item = HostKey> + Send + use<> {
         let settings = self.column(
             client,
@@ -106,7 +130,22 @@ impl Companions {
             |state| &mut state.policies,
             |object: &HostUpdatePolicy| Some(Kinds::on_reboot(object)).filter(|kinds| *kinds != Kinds::default()),
         );
-        stream::select(settings, stream::select(updates, policies))
+        // Of these two the content does not matter until a decision asks for it.
+        let hardware_data = self.column(
+            client,
+            namespace,
+            |state| &mut state.hardware_data,
+            |object: &PartialObjectMeta<HardwareData>| {
+                object.metadata.generation.filter(|_| is_of_others(&object.metadata))
+            },
+        );
+        let data_images = self.column(
+            client,
+            namespace,
+            |state| &mut state.data_images,
+            |object: &PartialObjectMeta<DataImage>| Some(object.metadata.generation),
+        );
+        stream::select_all([settings, updates, policies, hardware_data, data_images])
     }
 
     fn column<K, T>(
@@ -175,6 +214,15 @@ impl Companions {
     fn lock(&self) -> MutexGuard<'_, State> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// Whether somebody else than this operator wrote the specification.
+fn is_of_others(metadata: &ObjectMeta) -> bool {
+    metadata.managed_fields.iter().flatten().any(|entry| {
+        let fields = entry.fields_v1.as_ref();
+        entry.manager.as_deref() != Some(HARDWARE_DATA_MANAGER)
+            && fields.is_some_and(|fields| fields.0.get("f:spec").is_some())
+    })
 }
 
 /// What asks for nothing need not be kept.

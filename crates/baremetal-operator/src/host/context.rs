@@ -29,7 +29,7 @@ pub struct Context {
     pub fleet: Fleet,
     /// Which versions of referenced Secrets exist.
     pub secrets: SecretVersions<ObjectRef<BareMetalHost>>,
-    /// What the firmware objects beside the hosts ask for.
+    /// What is known of the objects beside the hosts.
     pub companions: Companions,
     /// Our writes that the cache may not have seen.
     pub written: Written<BareMetalHost>,

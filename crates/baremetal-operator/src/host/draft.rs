@@ -167,6 +167,15 @@ impl<'a> Draft<'a> {
         }
     }
 
+    /// A Secret that the failed deployment took its content from has changed. What follows leads out of the state, so that it
+    /// ends one back-off only.
+    fn has_new_deployment_secrets(&self) -> bool {
+        let before = self.seen.memory.deployed_with.as_ref();
+        *self.state() == ProvisioningState::Provisioning
+            && self.status.error_type == Some(ErrorType::Provisioning)
+            && before.is_some_and(|before| self.seen.deployment_secrets.differ_from(before))
+    }
+
     /// The node as this very pass read it, with its details. A node that was listed as locked is not even read: it
     /// could not be changed, and its release will be listed.
     pub fn live(&self) -> Result<(&'a Node, &'a NodeDetail), Step> {
@@ -322,6 +331,7 @@ impl<'a> Draft<'a> {
             || stored.provisioning.state != self.status.provisioning.state
             || self.is_edited()
             || self.has_new_credentials()
+            || self.has_new_deployment_secrets()
         {
             return None;
         }
@@ -368,8 +378,13 @@ impl<'a> Draft<'a> {
 
     /// The back-off after the current number of failures: the same at every look and after every restart.
     fn retry_delay(&self) -> Duration {
+        self.delay_after(self.status.error_count.into())
+    }
+
+    /// The back-off after so many failures in a row.
+    pub fn delay_after(&self, failures: i64) -> Duration {
         let uid = self.seen.host.metadata.uid.as_deref().unwrap_or_default();
-        let failures = u32::try_from(self.status.error_count).unwrap_or_default();
+        let failures = u32::try_from(failures).unwrap_or_default();
         backoff::failure_delay(self.seen.settings.retry_base, failures, seed_of(uid, failures))
     }
 

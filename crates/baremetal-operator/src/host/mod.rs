@@ -43,8 +43,8 @@ use self::error::ApplyError;
 pub use self::error::ReconcileError;
 pub use self::gone::{forget, vanished};
 pub use self::observe::key_of;
-use self::observed::{HardwareView, Observed};
-use self::plan::{Decision, Effect, Next, Note, Plan, Wait, WaitReason, Wake};
+use self::observed::{HardwareView, Lookup, Observed};
+use self::plan::{Decision, Effect, Next, Note, Plan, WaitReason, Wake};
 pub use self::report::change as status_change;
 use crate::fleet::HostKey;
 
@@ -110,7 +110,7 @@ async fn passes(ctx: &Context, key: &HostKey, mut seen: Observed) -> Result<Acti
             notes.extend(failed.notes);
             return finish(ctx, key, seen, stored, &failed.status, &notes, &failed.next).await;
         }
-        seen.learn(&plan);
+        seen.learn(&plan, ctx.clock.now());
         notes.extend(plan.notes);
         seen.memory.locked_since = match &plan.next {
             Next::Wait(wait) if wait.reason == WaitReason::NodeLocked => {
@@ -118,6 +118,14 @@ async fn passes(ctx: &Context, key: &HostKey, mut seen: Observed) -> Result<Acti
             }
             Next::Wait(_) | Next::Settled | Next::Gone | Next::Again => None,
         };
+        if !matches!(seen.hardware_data, Lookup::NotLooked) {
+            seen.memory.hardware_data = seen.hardware_data_edit;
+        }
+        // Of an attempt that an operator before this one has made: its Secrets are taken to be those of now.
+        if matches!(&plan.next, Next::Wait(wait) if wait.reason == WaitReason::BackOff) {
+            let now = || seen.deployment_secrets.clone();
+            seen.memory.deployed_with.get_or_insert_with(now);
+        }
         ctx.memory.set(key, seen.memory.clone());
         match &plan.next {
             Next::Again => seen.carry(plan.status),
@@ -271,15 +279,7 @@ async fn finish(
         again = again.min(left + Duration::from_secs(1));
     }
     // A clash with somebody else's write and a failing Ironic are looked at again whatever the world looks like.
-    // What is at hand says nothing of the Secrets for the config drive and the image: their change must be looked at.
-    let is_judged_by_what_is_at_hand = |wait: &Wait| {
-        wait.wake != Wake::Ironic
-            && !matches!(
-                wait.reason,
-                WaitReason::ConfigDriveIncomplete | WaitReason::ImageAuthIncomplete
-            )
-    };
-    if matches!(next, Next::Settled) || matches!(next, Next::Wait(wait) if is_judged_by_what_is_at_hand(wait)) {
+    if matches!(next, Next::Settled) || matches!(next, Next::Wait(wait) if wait.wake != Wake::Ironic) {
         ctx.quiet.left(key, &seen, ctx.clock.elapsed() + again);
     }
     Ok(Action::requeue(again))

@@ -7,7 +7,7 @@ use kube::api::ObjectMeta;
 use kube::runtime::reflector::ObjectRef;
 use kube::{Api, ResourceExt};
 use metal3_api::metal3::names::{finalizer, label, secret_key};
-use metal3_api::metal3::{BareMetalHost, HardwareData, PreprovisioningImage};
+use metal3_api::metal3::{BareMetalHost, DataImage, HardwareData, PreprovisioningImage};
 use metal3_api::reference::SecretReference;
 use metal3_ironic::{ErrorClass, Feature};
 use metal3_runtime::conditions::whole_seconds;
@@ -19,8 +19,8 @@ use super::context::Context;
 use super::error::ObserveError;
 use super::hardware;
 use super::observed::{
-    ConfigDriveView, HardwareView, Lookup, MacOwner, NetworkDataView, NodeView, Observed, PullSecret, PullSecretView,
-    SecretFound, SecretView,
+    ConfigDriveView, DeploymentSecrets, HardwareView, Lookup, MacOwner, NetworkDataView, NodeView, Observed,
+    PullSecret, PullSecretView, SecretFound, SecretView,
 };
 use super::plan::{EventReason, Need};
 use super::{firmware, instance, pull_secret, queue};
@@ -54,6 +54,12 @@ pub fn begin(ctx: &Context, cached: &BareMetalHost) -> Observed {
         network_data: network_data_at_hand(ctx, &host),
         config_drive: ConfigDriveView::NotLooked,
         pull_secret: PullSecretView::NotLooked,
+        deployment_secrets: deployment_secrets(ctx, &host),
+        hardware_data_edit: ctx.companions.hardware_data(&key),
+        data_image_at_hand: ctx.companions.data_image(&key),
+        data_image: Lookup::NotLooked,
+        disc: Lookup::NotLooked,
+        disc_refusal: None,
         firmware: ctx.companions.of(&key),
         firmware_objects: Lookup::NotLooked,
         bios: Lookup::NotLooked,
@@ -117,6 +123,30 @@ fn network_data_at_hand(ctx: &Context, host: &BareMetalHost) -> NetworkDataView 
     }
 }
 
+/// After the references were registered.
+fn deployment_secrets(ctx: &Context, host: &BareMetalHost) -> DeploymentSecrets {
+    let spec = &host.spec;
+    let texts = [&spec.user_data, &spec.network_data, &spec.meta_data].map(|r| r.as_ref().map(|r| &r.name));
+    let account = spec.image.as_ref().map(|image| &image.oci_auth_secret_name);
+    let names = texts
+        .into_iter()
+        .chain([account])
+        .flatten()
+        .filter(|name| !name.is_empty());
+    let known = names.filter_map(|name| {
+        let key = SecretKey {
+            namespace: host.namespace().unwrap_or_default(),
+            name: name.clone(),
+        };
+        match ctx.secrets.get(&key) {
+            Known::Unknown => None,
+            Known::Absent => Some((key.name, None)),
+            Known::Present(metadata) => Some((key.name, metadata.resource_version.clone())),
+        }
+    });
+    known.collect()
+}
+
 /// Reads what a decision asked for.
 ///
 /// Trouble with Ironic as a whole is something seen, not an error: the next decision tells the user.
@@ -141,6 +171,8 @@ pub async fn fetch(ctx: &Context, seen: &mut Observed, need: Need) -> Result<(),
         Need::Ramdisk => ramdisk(ctx, seen).await,
         Need::NetworkData => network_data(ctx, seen).await,
         Need::BmcAccess => bmc_access(ctx, seen).await,
+        Need::DataImage => data_image(ctx, seen).await,
+        Need::Disc => disc(ctx, seen).await,
     };
     match answer {
         Err(ObserveError::Ironic(error)) => match outage_of(&error) {
@@ -410,6 +442,36 @@ async fn stored_hardware(ctx: &Context, seen: &mut Observed) -> Result<(), Obser
         None => HardwareView::None,
     };
     Ok(())
+}
+
+async fn data_image(ctx: &Context, seen: &mut Observed) -> Result<(), ObserveError> {
+    let api: Api<DataImage> = Api::namespaced(ctx.kube.clone(), &seen.host.namespace().unwrap_or_default());
+    seen.data_image = match api.get_opt(&seen.host.name_any()).await? {
+        Some(image) => Lookup::Found(Arc::new(image)),
+        None => Lookup::NotFound,
+    };
+    Ok(())
+}
+
+/// What the BMC does not tell is told of the host; trouble with Ironic itself is told as such.
+async fn disc(ctx: &Context, seen: &mut Observed) -> Result<(), ObserveError> {
+    let Some(node) = live_uuid(seen) else {
+        seen.disc = Lookup::NotFound;
+        return Ok(());
+    };
+    seen.disc = match ctx.ironic.virtual_media(&node).await {
+        Ok(drives) => Lookup::Found(Ok(drives.iter().any(|drive| drive.is_disc_drive() && drive.inserted))),
+        Err(error) if is_about_bmc(error.class()) || error.class() == ErrorClass::BadRequest => {
+            Lookup::Found(Err(error.message()))
+        }
+        Err(error) => return Err(error.into()),
+    };
+    Ok(())
+}
+
+/// Whether a failure of a call that reaches the BMC is the BMC's.
+fn is_about_bmc(class: ErrorClass) -> bool {
+    matches!(class, ErrorClass::Server | ErrorClass::Timeout)
 }
 
 async fn validation(ctx: &Context, seen: &mut Observed) -> Result<(), ObserveError> {

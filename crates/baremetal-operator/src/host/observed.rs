@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::Secret;
-use metal3_api::metal3::{BareMetalHost, HardwareDetails, PreprovisioningImage, ProvisioningState};
+use metal3_api::metal3::{BareMetalHost, DataImage, HardwareDetails, PreprovisioningImage, ProvisioningState};
 use metal3_ironic::{Node, Port};
 use serde_json::Value;
 
@@ -46,6 +46,18 @@ pub struct Observed {
     pub config_drive: ConfigDriveView,
     /// The credentials for the registry of the image.
     pub pull_secret: PullSecretView,
+    /// The versions of the Secrets that the last two come from.
+    pub deployment_secrets: DeploymentSecrets,
+    /// The generation of a HardwareData of the host's name that somebody else than this operator wrote.
+    pub hardware_data_edit: Option<i64>,
+    /// Whether there is a DataImage of the host's name.
+    pub data_image_at_hand: DataImageAtHand,
+    /// The DataImage itself.
+    pub data_image: Lookup<Arc<DataImage>>,
+    /// Whether a disc is in the server's virtual drive, or why the BMC does not tell.
+    pub disc: Lookup<Result<bool, String>>,
+    /// In this reconciliation Ironic refused to change the disc: why.
+    pub disc_refusal: Option<String>,
     /// What the firmware objects beside the host ask for, as far as it is kept.
     pub firmware: firmware::AtHand,
     /// The firmware objects themselves.
@@ -111,6 +123,21 @@ pub enum NodeView {
     Live(Arc<Node>),
     /// Read by this very pass: there is none.
     Gone,
+}
+
+/// What is known of the host's DataImage without a look.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum DataImageAtHand {
+    /// The watch has not shown all of them yet.
+    #[default]
+    Unknown,
+    /// There is none.
+    Absent,
+    /// There is one.
+    Present {
+        /// `metadata.generation`, which grows with a deletion too.
+        generation: Option<i64>,
+    },
 }
 
 /// Why Ironic cannot be used.
@@ -314,7 +341,7 @@ pub struct Memory {
     /// The boot MAC address, in lower case, with which the node was seen to have a port for every NIC of the stored hardware.
     pub ports_with: Option<String>,
     /// The MAC addresses that it cannot have a port for, because another node has it.
-    pub foreign_ports: Vec<String>,
+    pub foreign_ports: BTreeMap<String, ForeignPort>,
     /// This process enrolled the node, and nobody inspected it since: there is no inventory to ask for.
     pub is_uninspected: bool,
     /// Ironic was given another way to the BMC and has not tried it yet: see [`Observed::reconfigured`].
@@ -325,8 +352,62 @@ pub struct Memory {
     pub ramdisk: Option<String>,
     /// The version of the ramdisk's network data that the node is known to carry.
     pub network_data: Option<String>,
+    /// Which edit of the HardwareData was looked at.
+    pub hardware_data: Option<i64>,
+    /// What the Secrets of the deployment were when Ironic was asked for something last.
+    pub deployed_with: Option<DeploymentSecrets>,
+    /// What Ironic was asked to do with the disc in the drive and was not seen to have done.
+    pub disc_request: Option<DiscRequest>,
     /// The BMC refused a soft power-off.
     pub no_soft_power_off: bool,
+}
+
+/// A change of the disc in a server's virtual drive.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DiscRequest {
+    /// One is put in.
+    Attach,
+    /// The drive is emptied.
+    Detach,
+}
+
+/// Who has a MAC address.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ForeignPort {
+    /// The node's name, or its UUID where it has none.
+    pub owner: String,
+    /// When that was seen.
+    pub at: Timestamp,
+}
+
+/// An address that another node has is not asked for again for so long.
+const FOREIGN_FOR: SignedDuration = SignedDuration::from_hours(1);
+
+impl ForeignPort {
+    /// Whether it was seen so lately that it need not be asked for again.
+    pub fn is_recent(&self, now: Timestamp) -> bool {
+        now.duration_since(self.at) < FOREIGN_FOR
+    }
+}
+
+/// The versions of the Secrets that the content of a deployment comes from, as the metadata watch last saw them: `None` for
+/// one that does not exist. Those that it has not seen are left out.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct DeploymentSecrets(BTreeMap<String, Option<String>>);
+
+impl FromIterator<(String, Option<String>)> for DeploymentSecrets {
+    fn from_iter<I: IntoIterator<Item = (String, Option<String>)>>(versions: I) -> Self {
+        Self(versions.into_iter().collect())
+    }
+}
+
+impl DeploymentSecrets {
+    /// Whether one of them is known to have been another one.
+    pub fn differ_from(&self, before: &Self) -> bool {
+        self.0
+            .iter()
+            .any(|(name, version)| before.0.get(name).is_some_and(|known| known != version))
+    }
 }
 
 /// A power change that Ironic accepted.
@@ -338,8 +419,12 @@ pub struct PowerRequest {
 
 impl Observed {
     /// Remembers what a plan found out, for later reconciliations to be spared the calls.
-    pub fn learn(&mut self, plan: &Plan) {
+    pub fn learn(&mut self, plan: &Plan, now: Timestamp) {
         if plan.has_ports {
+            // Those that are still wanted were asked for again: the others belonged to NICs that are gone.
+            let mut foreign = std::mem::take(&mut self.memory.foreign_ports);
+            foreign.retain(|_, port| port.is_recent(now));
+            self.memory.foreign_ports = foreign;
             self.memory.ports_with = Some(self.host.spec.boot_mac_address.to_ascii_lowercase());
         } else if plan.status.hardware.is_some() {
             // It may have other NICs.

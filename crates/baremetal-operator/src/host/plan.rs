@@ -3,7 +3,9 @@
 use std::panic::Location;
 use std::time::Duration;
 
-use metal3_api::metal3::{BareMetalHostStatus, ErrorType, FirmwareUpdate, HardwareDetails, PreprovisioningImageSpec};
+use metal3_api::metal3::{
+    BareMetalHostStatus, DataImageStatus, ErrorType, FirmwareUpdate, HardwareDetails, PreprovisioningImageSpec,
+};
 use metal3_ironic::{CreateNode, PatchOp, PowerTarget, ProvisionRequest, Verb};
 
 /// The outcome of one look at a host.
@@ -50,6 +52,10 @@ pub enum Need {
     NetworkData,
     /// Whether the BMC answers Ironic with the access that the node has now.
     BmcAccess,
+    /// The DataImage of the host's name.
+    DataImage,
+    /// What is in the server's virtual drive; it reaches the BMC.
+    Disc,
 }
 
 /// What one pass does.
@@ -90,6 +96,8 @@ pub enum Effect {
     WriteHardwareData(Box<HardwareDetails>),
     /// The firmware updates that were applied, as the status of HostFirmwareComponents.
     RecordFirmware(Vec<FirmwareUpdate>),
+    /// What is in the server's virtual drive, as the status of the DataImage.
+    RecordDataImage(Box<DataImageStatus>),
     /// Our finalizer off the HardwareData.
     ReleaseHardwareData,
     /// Our finalizer off the credentials Secret.
@@ -156,6 +164,18 @@ pub enum Effect {
         /// The wanted state.
         target: PowerTarget,
     },
+    /// Has an ISO put into the server's virtual drive.
+    AttachDisc {
+        /// Which node.
+        node: String,
+        /// Where the ISO is.
+        url: String,
+    },
+    /// Has the server's virtual drive emptied.
+    DetachDisc {
+        /// Which node.
+        node: String,
+    },
     /// Allows the removal of a node in a state that forbids it.
     SetMaintenance {
         /// Which node.
@@ -184,6 +204,8 @@ impl Effect {
             | Self::SetTargetRaid { .. }
             | Self::Provision { .. }
             | Self::Power { .. }
+            | Self::AttachDisc { .. }
+            | Self::DetachDisc { .. }
             | Self::SetMaintenance { .. }
             | Self::ClearMaintenance { .. }
             | Self::DeleteNode { .. } => true,
@@ -194,6 +216,7 @@ impl Effect {
             | Self::ReleaseRamdisk
             | Self::WriteHardwareData(_)
             | Self::RecordFirmware(_)
+            | Self::RecordDataImage(_)
             | Self::ReleaseHardwareData
             | Self::ReleaseSecret
             | Self::ReleaseFormerSecret(_)
@@ -218,12 +241,15 @@ impl Effect {
             | Self::ReleaseRamdisk
             | Self::WriteHardwareData(_)
             | Self::RecordFirmware(_)
+            | Self::RecordDataImage(_)
             | Self::ReleaseHardwareData
             | Self::ReleaseSecret
             | Self::ReleaseFormerSecret(_)
             | Self::RemoveFinalizer
             | Self::RemoveAnnotation { .. }
             | Self::ConfirmHost
+            | Self::AttachDisc { .. }
+            | Self::DetachDisc { .. }
             | Self::CreateNode(_)
             | Self::CreatePort { .. }
             | Self::EnablePort { .. }
@@ -241,6 +267,7 @@ impl Effect {
             Self::ClaimNetworkData => "claim network data",
             Self::WriteHardwareData(_) => "write hardware data",
             Self::RecordFirmware(_) => "record firmware",
+            Self::RecordDataImage(_) => "record data image",
             Self::ReleaseHardwareData => "release hardware data",
             Self::ReleaseSecret => "release secret",
             Self::ReleaseFormerSecret(_) => "release former secret",
@@ -254,6 +281,8 @@ impl Effect {
             Self::SetTargetRaid { .. } => "set target RAID",
             Self::Provision { .. } => "set provision state",
             Self::Power { .. } => "set power state",
+            Self::AttachDisc { .. } => "attach disc",
+            Self::DetachDisc { .. } => "detach disc",
             Self::SetMaintenance { .. } => "set maintenance",
             Self::ClearMaintenance { .. } => "clear maintenance",
             Self::DeleteNode { .. } => "delete node",
@@ -302,6 +331,8 @@ pub enum EventReason {
     UpdateHardwareDetails,
     RemoveAnnotation,
     InvalidAnnotationValue,
+    PortAddressTaken,
+    DataImageError,
 }
 
 impl EventReason {
@@ -336,6 +367,8 @@ impl EventReason {
             Self::UpdateHardwareDetails => "UpdateHardwareDetails",
             Self::RemoveAnnotation => "RemoveAnnotation",
             Self::InvalidAnnotationValue => "InvalidAnnotationValue",
+            Self::PortAddressTaken => "PortAddressTaken",
+            Self::DataImageError => "DataImageError",
         }
     }
 
@@ -354,7 +387,9 @@ impl EventReason {
             | Self::ImageAuthFormatUnsupported
             | Self::ImageAuthParseError
             | Self::DetachError
-            | Self::InvalidAnnotationValue => true,
+            | Self::InvalidAnnotationValue
+            | Self::PortAddressTaken
+            | Self::DataImageError => true,
             Self::Discovered
             | Self::Registered
             | Self::BMCAccessValidated
@@ -564,6 +599,10 @@ pub enum WaitReason {
     Rebooting,
     /// Ironic cannot tell whether the server is on.
     PowerUnknown,
+    /// The disc of a DataImage is being put into the server's drive, or taken out, before the server starts.
+    DataImageChanging,
+    /// The disc of a DataImage could not be changed; it is tried again later.
+    DataImageFailing,
     /// The specification asks for something that is not supported.
     Unsupported,
     /// The Kubernetes API refused or failed a read or a write.
@@ -606,6 +645,8 @@ impl WaitReason {
             Self::RebootAnnotation => "RebootAnnotation",
             Self::Rebooting => "Rebooting",
             Self::PowerUnknown => "PowerUnknown",
+            Self::DataImageChanging => "DataImageChanging",
+            Self::DataImageFailing => "DataImageFailing",
             Self::Unsupported => "Unsupported",
             Self::KubernetesFailing => "KubernetesFailing",
         }

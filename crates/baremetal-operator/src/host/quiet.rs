@@ -12,7 +12,7 @@ use kube::ResourceExt;
 use metal3_ironic::Node;
 
 use super::firmware::AtHand as AtHandFirmware;
-use super::observed::{NodeView, Observed, Outage, SecretView};
+use super::observed::{DataImageAtHand, DeploymentSecrets, NodeView, Observed, Outage, SecretView};
 use crate::fleet::HostKey;
 
 /// What is at hand without a call.
@@ -21,6 +21,9 @@ struct AtHand {
     host: Option<String>,
     secret: SecretView,
     network_data: Option<String>,
+    deployment_secrets: DeploymentSecrets,
+    hardware_data: Option<i64>,
+    data_image: DataImageAtHand,
     node: NodeView,
     firmware: AtHandFirmware,
     outage: Option<Outage>,
@@ -33,6 +36,9 @@ impl AtHand {
             host: seen.host.resource_version(),
             secret: seen.secret.clone(),
             network_data: seen.network_data.version().map(str::to_owned),
+            deployment_secrets: seen.deployment_secrets.clone(),
+            hardware_data: seen.hardware_data_edit,
+            data_image: seen.data_image_at_hand,
             node: seen.node.clone(),
             firmware: seen.firmware,
             outage: seen.outage.clone(),
@@ -60,6 +66,9 @@ impl AtHand {
             host: seen.host.resource_version(),
             secret,
             network_data: seen.network_data.version().map(str::to_owned),
+            deployment_secrets: seen.deployment_secrets.clone(),
+            hardware_data: seen.hardware_data_edit,
+            data_image: seen.data_image_at_hand,
             node,
             firmware: seen.firmware,
             outage: seen.outage.clone(),

@@ -110,5 +110,7 @@ events! {
     UpdateHardwareDetails: "The inventory was taken from a HardwareData or from the annotation.";
     RemoveAnnotation: "An annotation that could not be used, or is used up, was removed.";
     InvalidAnnotationValue: "An annotation has a value that cannot be used; the message names it.";
+    PortAddressTaken: "A NIC of the host has a MAC address that a port of another node has in Ironic.";
+    DataImageError: "The disc of the host's DataImage could not be changed.";
     Overdue: "The host has been in its state for longer than the budget; told once.";
 }

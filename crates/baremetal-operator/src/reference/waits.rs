@@ -106,6 +106,10 @@ waits! {
         "Remove it; the host is switched on again.";
     Rebooting, Node: "a server that is never switched off to restart", "Nothing.";
     PowerUnknown, Node: "Ironic to find out whether the server is on", "Look at the BMC.";
+    DataImageChanging, Node: "the disc of the DataImage of the host's name to be changed before the host starts", "Nothing.";
+    DataImageFailing, Time: "the next attempt to change the disc of the DataImage of the host's name",
+        "The message has the reason, and so has the DataImage's status. Correct `spec.url`, or delete the DataImage to have the \
+         host started without it.";
     Unsupported, Change: "a specification without what this operator or this type of BMC cannot do",
         "The message names the field.";
     KubernetesFailing, Time: "the API server to answer a read or to accept a write", "The message has its answer.";

@@ -1,17 +1,17 @@
 //! Any host and any node: also pairs that no honest history leads to.
 
 use baremetal_operator::fleet::{Place, Slot};
-use baremetal_operator::host::observed::{MacOwner, NetworkDataView, PowerRequest, SecretView};
+use baremetal_operator::host::observed::{DiscRequest, MacOwner, NetworkDataView, PowerRequest, SecretView};
 use baremetal_operator::host::ramdisk_surroundings;
-use metal3_api::metal3::HardwareDetails;
+use metal3_api::metal3::{DataImage, HardwareDetails};
 use proptest::prelude::*;
 use proptest::sample::select;
 use serde_json::{Value, json};
 
 use crate::matrix::NODE_STATES;
 use crate::world::{
-    IMAGE, MAC, OCI, SUM, Sight, World, custom, host, image, instance, live, merge, network_data, node, oci, ramdisk,
-    secret,
+    IMAGE, MAC, OCI, SUM, Sight, World, custom, data_image, host, image, instance, live, merge, network_data, node,
+    oci, ramdisk, secret,
 };
 
 pub const OTHER_IMAGE: &str = "http://images/b.qcow2";
@@ -289,6 +289,28 @@ fn node_fields() -> BoxedStrategy<Value> {
     ])
 }
 
+/// DataImages that are wanted, failed, wanted no more.
+fn discs() -> Vec<DataImage> {
+    let failed = json!({"attachedImage": {"url": ""}, "lastReconciled": "2026-01-02T11:59:50Z",
+        "error": {"count": 2, "message": "attaching http://images/d.iso: no drive"}});
+    let mut going = data_image("http://images/d.iso", &json!({}));
+    going.metadata.deletion_timestamp = serde_json::from_value(json!("2026-01-02T00:00:00Z")).unwrap();
+    vec![
+        data_image("http://images/d.iso", &json!({})),
+        data_image(
+            "http://images/d.iso",
+            &json!({"attachedImage": {"url": "http://images/d.iso"}}),
+        ),
+        data_image(
+            "http://images/d.iso",
+            &json!({"attachedImage": {"url": "http://images/e.iso"}}),
+        ),
+        data_image("http://images/d.iso", &failed),
+        data_image("", &json!({})),
+        going,
+    ]
+}
+
 fn secret_view() -> BoxedStrategy<(SecretView, Option<String>)> {
     let found = || SecretView::Found(secret("7", 1));
     let mut unclaimed = secret("8", 2);
@@ -324,6 +346,12 @@ pub fn world() -> impl Strategy<Value = World> {
         select(vec![vec![], vec![MAC.to_owned()], vec!["52:54:00:aa:bb:cc".to_owned()]]),
         any::<[bool; 9]>(),
         prop::option::of(any::<bool>()),
+        (
+            prop::option::weighted(0.3, select(discs())),
+            select(vec![Ok(false), Ok(true), Err("the BMC is silent".to_owned())]),
+            select(vec![None, Some(DiscRequest::Attach), Some(DiscRequest::Detach)]),
+            select(vec![None, None, Some(2)]),
+        ),
     );
     (
         (select(HOST_STATES.to_vec()), metadata(), spec(), status()),
@@ -331,7 +359,7 @@ pub fn world() -> impl Strategy<Value = World> {
         around,
     )
         .prop_map(
-            |((state, metadata, spec, status), (node_state, fields), (secret, sight, ports, flags, asked))| {
+            |((state, metadata, spec, status), (node_state, fields), (secret, sight, ports, flags, asked, beside))| {
                 let mut change = json!({"metadata": metadata, "spec": spec, "status": status});
                 // A word that another operator left, and one that a detached host has.
                 let is_at_peace = change["status"]["errorType"].is_null();
@@ -409,6 +437,12 @@ pub fn world() -> impl Strategy<Value = World> {
                 if is_queued {
                     world.slot = Slot::Queued(Place { number: 3, limit: 2 });
                 }
+                (
+                    world.data_image,
+                    world.disc,
+                    world.memory.disc_request,
+                    world.hardware_data_edit,
+                ) = beside;
                 world.memory.power_request = asked.map(|on| PowerRequest { on });
                 if !remembers {
                     world.memory.accepted_digest = None;

@@ -18,6 +18,13 @@ pub enum Fault {
     Power,
     TearDown,
     Service,
+    Disc,
+}
+
+#[derive(Clone, Debug)]
+enum DiscWork {
+    Attach(String),
+    Detach,
 }
 
 #[derive(Clone, Debug)]
@@ -31,6 +38,10 @@ pub struct Ironic {
     pub log: Vec<String>,
     /// BIOS settings in force.
     pub bios: BTreeMap<String, String>,
+    /// What is in the virtual drive.
+    pub disc: Option<String>,
+    /// The work on it that is under way.
+    disc_work: Option<DiscWork>,
     /// The settings that the work under way sets.
     pending: BTreeMap<String, String>,
     /// Whether others lock the node now and then.
@@ -66,6 +77,8 @@ impl Ironic {
             faults: BTreeMap::new(),
             log: Vec::new(),
             bios: BTreeMap::from([("Turbo".to_owned(), "Off".to_owned())]),
+            disc: None,
+            disc_work: None,
             pending: BTreeMap::new(),
             has_locks: false,
             seed,
@@ -106,7 +119,15 @@ impl Ironic {
     /// Time passes: what runs comes one step further, or not.
     pub fn tick(&mut self) {
         if self.node.as_ref().is_some_and(|n| n.reservation.is_some()) {
-            self.node.as_mut().unwrap().reservation = None;
+            let fails = self.disc_work.is_some() && self.fails(Fault::Disc);
+            let node = self.node.as_mut().unwrap();
+            node.reservation = None;
+            match self.disc_work.take() {
+                Some(_) if fails => node.last_error = Some("the drive is stuck".into()),
+                Some(DiscWork::Attach(url)) => self.disc = Some(url),
+                Some(DiscWork::Detach) => self.disc = None,
+                None => {}
+            }
             return;
         }
         if self.one_in(3) {
@@ -269,6 +290,15 @@ impl Ironic {
                         PowerTarget::Reboot | PowerTarget::SoftReboot => "rebooting",
                     };
                     node.target_power_state = Some(word.into());
+                }
+                Effect::AttachDisc { url, .. } => {
+                    assert_eq!(self.disc, None, "a disc is in the drive already");
+                    (node.last_error, node.reservation) = (None, Some("conductor-1".into()));
+                    self.disc_work = Some(DiscWork::Attach(url.clone()));
+                }
+                Effect::DetachDisc { .. } => {
+                    (node.last_error, node.reservation) = (None, Some("conductor-1".into()));
+                    self.disc_work = Some(DiscWork::Detach);
                 }
                 Effect::SetMaintenance { .. } => node.maintenance = true,
                 Effect::ClearMaintenance { .. } => {

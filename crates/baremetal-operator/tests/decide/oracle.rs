@@ -70,6 +70,14 @@ impl<'a> Oracle<'a> {
             .any(|(_, text)| is_deployed || Self::argument(text, "force") == true)
     }
 
+    /// Somebody's workload, which is off and to be switched on, or is to be restarted.
+    fn is_about_to_start(&self, node: Option<&Node>, ends: &str) -> bool {
+        let is_off = node.is_some_and(|n| n.power_state == Some(PowerState::Off));
+        let restarts = self.host.spec.disable_power_off && self.wants_reboot(ends);
+        let is_deployed = ["provisioned", "externally provisioned"].contains(&ends);
+        is_deployed && !self.is_deleting && (self.host.spec.online && is_off || restarts)
+    }
+
     fn state_is(&self, states: &[&str]) -> bool {
         states.contains(&self.state.as_str())
     }
@@ -149,6 +157,8 @@ impl<'a> Oracle<'a> {
                     | Effect::PatchNode { .. }
                     | Effect::SetTargetRaid { .. }
                     | Effect::ClearMaintenance { .. }
+                    | Effect::AttachDisc { .. }
+                    | Effect::DetachDisc { .. }
             ) && !matches!(effect, Effect::Provision { request, .. } if matches!(request.target, Verb::Manage | Verb::Adopt))
                 && !matches!(
                     effect,
@@ -206,6 +216,8 @@ impl<'a> Oracle<'a> {
             | Effect::SetTargetRaid { node, .. }
             | Effect::Provision { node, .. }
             | Effect::Power { node, .. }
+            | Effect::AttachDisc { node, .. }
+            | Effect::DetachDisc { node }
             | Effect::SetMaintenance { node }
             | Effect::ClearMaintenance { node }
             | Effect::DeleteNode { node } => node,
@@ -233,6 +245,9 @@ impl<'a> Oracle<'a> {
             Effect::WriteRamdisk(_) => is_managed,
             // Of what was written: never while it is still to be written.
             Effect::RecordFirmware(_) => node.is_some() && !self.is_deleting,
+            Effect::RecordDataImage(_) | Effect::AttachDisc { .. } | Effect::DetachDisc { .. } => {
+                self.is_about_to_start(node, ends)
+            }
             Effect::ReleaseFormerSecret(name) => *name != self.host.spec.bmc.credentials_name,
             Effect::ReleaseHardwareData | Effect::ReleaseRamdisk | Effect::ReleaseSecret | Effect::RemoveFinalizer => {
                 let status = self.host.status.clone().unwrap_or_default();
@@ -328,10 +343,11 @@ impl<'a> Oracle<'a> {
                 // At a start, or after an attempt, of what is in use.
                 Verb::Service => {
                     let is_off = node.is_some_and(|n| n.power_state == Some(PowerState::Off));
+                    let restarts = self.host.spec.disable_power_off && self.wants_reboot(ends);
                     self.state_is(&["provisioned", "externally provisioned"])
                         && !self.is_deleting
                         && !request.service_steps.is_empty()
-                        && (in_state(&["service failed"]) || is_off && in_state(&["active"]))
+                        && (in_state(&["service failed"]) || (is_off || restarts) && in_state(&["active"]))
                 }
             },
         }

@@ -5,11 +5,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use baremetal_operator::host::cached::take_hardware;
-use baremetal_operator::host::observed::{HardwareView, Lookup, Memory, NodeView, Observed, PowerRequest, SecretView};
+use baremetal_operator::host::observed::{
+    DiscRequest, HardwareView, Lookup, Memory, NodeView, Observed, PowerRequest, SecretView,
+};
 use baremetal_operator::host::plan::{Decision, Effect, Need, Next, Plan, WaitReason, Wake};
 use baremetal_operator::host::{decide, unrecord_restart};
 use jiff::SignedDuration;
-use metal3_api::metal3::{BareMetalHost, BareMetalHostStatus, HardwareDetails};
+use metal3_api::metal3::{BareMetalHost, BareMetalHostStatus, DataImage, HardwareDetails};
 use metal3_ironic::{Node, PowerState, PowerTarget};
 use proptest::prelude::*;
 use rstest::rstest;
@@ -17,7 +19,7 @@ use serde_json::{Value, json};
 
 use crate::arbitrary::OTHER_IMAGE;
 use crate::model::{Fault, Ironic};
-use crate::world::{IMAGE, Sight, World, host, image, merge, secret, stored, turbo};
+use crate::world::{IMAGE, Sight, World, data_image, host, image, merge, secret, stored, turbo};
 
 /// What an inspection finds: a NIC besides the one that the host boots from.
 fn inventory() -> HardwareDetails {
@@ -37,6 +39,8 @@ struct Site {
     /// again.
     turbo: Option<(&'static str, i64)>,
     on_reboot: bool,
+    /// The wish for a disc, and how often it was edited.
+    data_image: Option<DataImage>,
     now: jiff::Timestamp,
     /// The node as the fleet was last listed.
     listed: Option<Node>,
@@ -75,6 +79,7 @@ impl Site {
             secret_is_claimed: false,
             turbo: None,
             on_reboot: false,
+            data_image: None,
             now: crate::world::now(),
             listed: None,
             effects: 0,
@@ -141,6 +146,8 @@ impl Site {
         world.firmware.settings = self.turbo.map(|(value, edits)| turbo(value, edits, edits));
         world.on_reboot.settings = self.on_reboot;
         world.bios.clone_from(&self.ironic.bios);
+        world.data_image.clone_from(&self.data_image);
+        world.disc = Ok(self.ironic.disc.is_some());
         world.memory = self.memory.clone();
         world.now = self.now;
         world
@@ -172,7 +179,7 @@ impl Site {
                     return End::Cut;
                 }
             }
-            seen.learn(&plan);
+            seen.learn(&plan, self.now);
             if plan.next == Next::Again {
                 let mut host = (*seen.host).clone();
                 let stored = host.status.replace(plan.status).unwrap_or_default();
@@ -194,7 +201,7 @@ impl Site {
         panic!("passes without an end")
     }
 
-    fn decide(&self, seen: &mut Observed) -> Plan {
+    fn decide(&mut self, seen: &mut Observed) -> Plan {
         let mut world = self.world(&seen.host);
         if let (Some(known), Some(stored)) = (world.host.status.as_mut(), &self.host) {
             known.hardware = stored.status.as_ref().and_then(|status| status.hardware.clone());
@@ -207,6 +214,10 @@ impl Site {
                     assert!(!looks.contains(&need), "{need:?} again");
                     looks.push(need);
                     world.answer(seen, need);
+                    if need == Need::LiveNode {
+                        // No list shows less than what was read.
+                        self.listed.clone_from(&self.ironic.node);
+                    }
                 }
             }
         }
@@ -269,6 +280,14 @@ impl Site {
                 seen.host = Arc::new(fresh);
             }
             Effect::RemoveFinalizer => self.host = None,
+            Effect::RecordDataImage(status) => {
+                let Some(image) = &mut self.data_image else {
+                    return false;
+                };
+                image.status = Some((**status).clone());
+                seen.data_image = Lookup::Found(Arc::new(image.clone()));
+                seen.memory.disc_request = None;
+            }
             Effect::ClaimNetworkData
             | Effect::WriteRamdisk(_)
             | Effect::ReleaseRamdisk
@@ -305,6 +324,19 @@ impl Site {
                     Effect::Power { target, .. } => {
                         let on = *target == PowerTarget::On;
                         seen.memory.power_request = Some(PowerRequest { on });
+                        seen.memory.disc_request = None;
+                    }
+                    Effect::AttachDisc { .. } | Effect::DetachDisc { .. } => {
+                        let is_attached = matches!(mutation, Effect::AttachDisc { .. });
+                        seen.memory.disc_request = Some(if is_attached {
+                            DiscRequest::Attach
+                        } else {
+                            DiscRequest::Detach
+                        });
+                        seen.disc = Lookup::NotLooked;
+                        if let NodeView::Live(node) = &seen.node {
+                            seen.node = NodeView::Listed(node.clone());
+                        }
                     }
                     Effect::SetMaintenance { .. } | Effect::ClearMaintenance { .. } | Effect::SetTargetRaid { .. } => {
                         if let NodeView::Live(node) = &seen.node {
@@ -362,12 +394,21 @@ impl Site {
             }
             self.now += SignedDuration::try_from(pause).unwrap() + SignedDuration::from_secs(1);
             self.ironic.tick();
+            self.release_data_image();
         }
         Err(format!(
             "does not settle: {:?} {:?}",
             self.host.as_ref().and_then(|h| h.status.clone()),
             self.ironic.node
         ))
+    }
+
+    /// What the DataImage's own controller does.
+    fn release_data_image(&mut self) {
+        let is_going = |image: &DataImage| image.metadata.deletion_timestamp.is_some();
+        if self.ironic.disc.is_none() && self.data_image.as_ref().is_some_and(is_going) {
+            self.data_image = None;
+        }
     }
 
     /// What another operator does that has lost the lease, or that has just got it, and does not know it yet.
@@ -480,6 +521,8 @@ impl Site {
             "power on",
             "power off",
             "reboot",
+            "attach disc",
+            "detach disc",
             "delete node",
         ];
         all.into_iter().map(|what| (what, self.ironic.count(what))).collect()
@@ -526,6 +569,9 @@ enum Act {
     Hold,
     Release,
     InspectAgain,
+    /// A disc for the next start.
+    Disc(&'static str),
+    NoDisc,
     /// The object is created again elsewhere, with its status in an annotation.
     Move,
 }
@@ -573,6 +619,25 @@ impl Site {
             Act::Reboot => self.annotate("reboot.metal3.io", Some(r#"{"mode":"soft"}"#)),
             Act::Hold => self.annotate(HOLD, Some("")),
             Act::Release => self.annotate(HOLD, None),
+            Act::Disc(url) => {
+                let edits = self.data_image.as_ref().and_then(|image| image.metadata.generation);
+                let status = json!(
+                    self.data_image
+                        .as_ref()
+                        .and_then(|image| image.status.clone())
+                        .unwrap_or_default()
+                );
+                let mut image = data_image(url, &status);
+                image.metadata.generation = Some(edits.unwrap_or_default() + 1);
+                self.data_image = Some(image);
+            }
+            Act::NoDisc => {
+                if let Some(image) = &mut self.data_image {
+                    image.metadata.deletion_timestamp = serde_json::from_value(json!("2026-01-02T00:00:00Z")).unwrap();
+                    image.metadata.generation = image.metadata.generation.map(|g| g + 1);
+                }
+                self.release_data_image();
+            }
             Act::InspectAgain => self.annotate("inspect.metal3.io", Some("")),
             // What has no status yet is only created again.
             Act::Move if self.stored().status.is_none() => {}
@@ -710,6 +775,8 @@ fn a_life_costs_each_call_once() {
         ("power on", 2),
         ("power off", 1),
         ("reboot", 0),
+        ("attach disc", 0),
+        ("detach disc", 0),
         ("delete node", 1),
     ]);
     assert_eq!(site.costly(), expected, "{:?}", site.ironic.log);
@@ -750,6 +817,96 @@ fn a_service_is_done_once_at_the_next_start() {
     assert_eq!(unharmed.ironic.bios["Turbo"], "Off");
     for n in 1..=unharmed.effects {
         let site = serviced(Some(n));
+        assert_eq!(
+            site.costly(),
+            unharmed.costly(),
+            "died after effect {n}: {:?}",
+            site.ironic.log
+        );
+    }
+}
+
+const DISC: &str = "http://images/d.iso";
+const OTHER_DISC: &str = "http://images/e.iso";
+
+/// Discs are changed at the next start, and only then.
+const DISCS: &[(Act, Option<&str>)] = &[
+    (Act::Image(IMAGE), None),
+    (Act::Disc(DISC), None),
+    (Act::Reboot, Some(DISC)),
+    (Act::Reboot, Some(DISC)),
+    (Act::Disc(OTHER_DISC), Some(DISC)),
+    (Act::Reboot, Some(OTHER_DISC)),
+    (Act::NoDisc, Some(OTHER_DISC)),
+    (Act::Reboot, None),
+];
+
+#[rstest]
+#[case::switched_off(&json!({}))]
+#[case::never_switched_off(&json!({"disablePowerOff": true}))]
+fn a_disc_is_changed_once_at_the_next_start(#[case] spec: &Value) {
+    let lived = |dies_after| {
+        let mut site = Site::new(7, spec);
+        site.dies_after = dies_after;
+        site.settle().unwrap();
+        for (act, disc) in DISCS {
+            site.act(*act);
+            site.settle().unwrap_or_else(|why| panic!("{act:?}: {why}"));
+            site.check();
+            assert_eq!(site.ironic.disc.as_deref(), *disc, "after {act:?}");
+        }
+        site
+    };
+    let unharmed = lived(None);
+    assert_eq!(unharmed.ironic.count("attach disc"), 2);
+    assert_eq!(unharmed.ironic.count("detach disc"), 2);
+    for n in 1..=unharmed.effects {
+        let site = lived(Some(n));
+        assert_eq!(
+            site.costly(),
+            unharmed.costly(),
+            "died after effect {n}: {:?}",
+            site.ironic.log
+        );
+    }
+}
+
+/// What could not be attached is told on the DataImage, tried again later, and keeps the host off meanwhile.
+#[test]
+fn a_disc_that_fails_is_tried_again_before_the_start() {
+    let mut site = Site::new(7, &json!({}));
+    site.live_through(&[Act::Image(IMAGE), Act::Disc(DISC)]);
+    site.ironic.faults.insert(Fault::Disc, 3);
+    site.act(Act::Reboot);
+    let begin = site.now;
+    site.settle().unwrap();
+    site.check();
+    assert_eq!(site.ironic.disc.as_deref(), Some(DISC));
+    assert_eq!(site.ironic.count("attach disc"), 4);
+    assert!(
+        site.now.duration_since(begin) > SignedDuration::from_mins(4),
+        "there are pauses between"
+    );
+    let status = site.data_image.unwrap().status.unwrap();
+    assert_eq!((status.attached_image.url.as_str(), status.error.count), (DISC, 0));
+}
+
+/// A service restarts a host that is never switched off: it counts as the restart that was asked for.
+#[test]
+fn a_service_is_the_restart_of_what_is_never_off() {
+    let lived = |dies_after| {
+        let mut site = Site::new(7, &json!({"disablePowerOff": true}));
+        site.on_reboot = true;
+        site.dies_after = dies_after;
+        site.live_through(&[Act::Image(IMAGE), Act::Turbo("On"), Act::Reboot, Act::Reboot]);
+        site
+    };
+    let unharmed = lived(None);
+    assert_eq!(unharmed.ironic.count("service"), 1);
+    assert_eq!(unharmed.ironic.count("reboot"), 1, "for the second annotation");
+    assert_eq!(unharmed.ironic.bios["Turbo"], "On");
+    for n in 1..=unharmed.effects {
+        let site = lived(Some(n));
         assert_eq!(
             site.costly(),
             unharmed.costly(),
@@ -848,6 +1005,9 @@ fn acts() -> impl Strategy<Value = Vec<Act>> {
         Just(Act::Hold),
         Just(Act::Release),
         Just(Act::InspectAgain),
+        Just(Act::Disc(DISC)),
+        Just(Act::Disc(OTHER_DISC)),
+        Just(Act::NoDisc),
         Just(Act::Move),
     ];
     prop::collection::vec(act, 1..5)
@@ -863,6 +1023,7 @@ fn faults() -> impl Strategy<Value = Vec<(Fault, u32)>> {
         Just(Fault::Power),
         Just(Fault::TearDown),
         Just(Fault::Service),
+        Just(Fault::Disc),
     ];
     prop::collection::vec((kind, 1..3_u32), 0..3)
 }

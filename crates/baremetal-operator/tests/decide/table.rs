@@ -2,14 +2,17 @@
 //! the snapshots.
 
 use baremetal_operator::fleet::{Place, Slot};
-use baremetal_operator::host::observed::{MacOwner, Memory, NetworkDataView, PowerRequest, SecretView};
+use baremetal_operator::host::observed::{
+    DiscRequest, ForeignPort, MacOwner, Memory, NetworkDataView, PowerRequest, SecretView,
+};
 use baremetal_operator::host::ramdisk_surroundings;
 use metal3_api::metal3::HardwareDetails;
 use serde_json::json;
 
 use crate::show;
 use crate::world::{
-    IMAGE, MAC, NODE, OCI, Sight, World, custom, host, image, instance, live, network_data, node, oci, ramdisk, secret,
+    IMAGE, MAC, NODE, OCI, Sight, World, custom, data_image, host, image, instance, live, merge, network_data, node,
+    oci, ramdisk, secret,
 };
 
 const LONG_AGO: &str = "2026-01-02T08:00:00Z";
@@ -453,6 +456,50 @@ fn built(mut world: World, image: Option<serde_json::Value>) -> World {
     world
 }
 
+/// Another node has the second NIC's address.
+fn foreign(at: &str) -> std::collections::BTreeMap<String, ForeignPort> {
+    let foreign = ForeignPort {
+        owner: "n~other".into(),
+        at: at.parse().unwrap(),
+    };
+    [("52:54:00:00:00:09".to_owned(), foreign)].into()
+}
+
+/// A provisioned host about to be switched on, with a wish for a disc.
+fn with_disc(status: &serde_json::Value, in_drive: bool) -> World {
+    let mut world = provisioned().with_node(&merged(instance(IMAGE), &json!({"power_state": "power off"})));
+    world.data_image = Some(data_image(DISC, status));
+    world.disc = Ok(in_drive);
+    world
+}
+
+fn merged(mut base: serde_json::Value, change: &serde_json::Value) -> serde_json::Value {
+    merge(&mut base, change);
+    base
+}
+
+const DISC: &str = "http://images/d.iso";
+
+fn attached(url: &str) -> serde_json::Value {
+    json!({"attachedImage": {"url": url}})
+}
+
+fn disc_failed(at: &str) -> serde_json::Value {
+    json!({"lastReconciled": at, "error": {"count": 1, "message": "attaching http://images/d.iso: no drive"}})
+}
+
+/// A deployment that failed, asked for with this version of the registry's Secret.
+fn failed_with_secret(version: &str) -> World {
+    let mut world = registry("deploy failed").failed("provisioning error", 1, JUST_NOW);
+    world.memory.deployed_with = Some(
+        [("registry".to_owned(), Some(version.to_owned()))]
+            .into_iter()
+            .collect(),
+    );
+    world.deployment_secrets = [("registry".to_owned(), Some("5".to_owned()))].into_iter().collect();
+    world
+}
+
 fn nics() -> serde_json::Value {
     json!({"nics": [{"name": "eth0", "mac": MAC.to_uppercase(), "ip": "192.0.2.1"}, {"name": "eth0", "mac": MAC, "ip": "2001:db8::1"},
         {"name": "eth1", "mac": "52:54:00:00:00:09"}, {"name": "lo", "mac": ""}]})
@@ -592,7 +639,14 @@ table! {
     available_boot_port_disabled_is_enabled => { let mut w = World::at("available", "manageable").edited(); w.disabled_ports = true; w };
     available_nics_get_their_ports => World::at("available", "manageable").edited().with_status(&json!({"hardware": nics()}));
     available_nic_of_another_node_is_done_without =>
-        { let mut w = World::at("available", "manageable").edited().with_status(&json!({"hardware": nics()})); w.memory.foreign_ports = vec!["52:54:00:00:00:09".into()]; w };
+        { let mut w = World::at("available", "manageable").edited().with_status(&json!({"hardware": nics()})); w.memory.foreign_ports = foreign("2026-01-02T11:30:00Z"); w };
+    available_nic_of_another_node_is_asked_for_again_later =>
+        { let mut w = World::at("available", "manageable").edited().with_status(&json!({"hardware": nics()})); w.memory.foreign_ports = foreign("2026-01-02T10:30:00Z"); w };
+    available_nic_of_another_node_is_told_once =>
+        { let mut w = World::at("available", "manageable").edited().with_status(&json!({"hardware": nics()})); w.memory.foreign_ports = foreign("2026-01-02T11:30:00Z"); w.then().edited_again() };
+    available_nic_that_turns_out_to_boot_is_enabled =>
+        { let mut w = World::at("available", "manageable").edited().with_status(&json!({"hardware": {"nics": [{"mac": "52:54:00:00:00:09", "pxe": true}]}}));
+          w.ports.push("52:54:00:00:00:09".into()); w.disabled_ports = true; w.with_spec(&json!({"bootMACAddress": ""})) };
     inspecting_found_nics_get_their_ports => { let mut w = World::at("inspecting", "manageable"); w.inventory = Some(serde_json::from_value(nics()).unwrap()); w };
     available_network_data_is_given_to_the_ramdisk => with_network(World::at("available", "manageable"), network_data("3", true));
     available_network_data_unclaimed_is_claimed => with_network(World::at("available", "manageable"), network_data("3", false));
@@ -673,6 +727,38 @@ table! {
     reboot_never_off_another_request_is_another_restart => rebooting(true, "").annotated("reboot.metal3.io/b", "");
     reboot_never_off_same_request_waits_for_its_owner => rebooting(true, "");
     reboot_never_off_failed_is_recorded => asked(rebooting(false, "2025-12-31T00:00:00+00:00").with_node(&json!({"last_error": "no power", "disable_power_off": true})), false);
+    disc_wanted_is_recorded_and_attached => with_disc(&json!({}), false);
+    disc_being_attached_is_waited_for => { let mut w = with_disc(&attached(DISC), false); w.memory.disc_request = Some(DiscRequest::Attach);
+        w.node.as_mut().unwrap().reservation = Some("conductor-1".into()); w.sight = Sight::Live; w };
+    disc_attached_lets_the_host_start => with_disc(&attached(DISC), true);
+    disc_attached_after_failures_is_recorded => with_disc(&json!({"attachedImage": {"url": DISC}, "error": {"count": 2, "message": "no drive"}}), true);
+    disc_lost_from_the_drive_is_attached_again => with_disc(&attached(DISC), false);
+    disc_that_did_not_appear_is_told => { let mut w = with_disc(&attached(DISC), false).with_error("no such URL"); w.memory.disc_request = Some(DiscRequest::Attach); w };
+    disc_of_before_is_detached_first => with_disc(&attached("http://images/e.iso"), true);
+    disc_that_stays_in_the_drive_is_told => { let mut w = with_disc(&attached("http://images/e.iso"), true); w.memory.disc_request = Some(DiscRequest::Detach); w };
+    disc_that_nobody_remembers_is_detached_first => with_disc(&json!({}), true);
+    disc_failed_early_is_held_back => with_disc(&disc_failed(JUST_NOW), false);
+    disc_failed_due_is_tried_again => with_disc(&disc_failed(LONG_AGO), false);
+    disc_failed_and_corrected_is_tried_at_once => { let mut w = with_disc(&disc_failed(JUST_NOW), false); w.data_image.as_mut().unwrap().spec.url = "http://images/e.iso".into(); w };
+    disc_of_a_silent_bmc_is_told => { let mut w = with_disc(&json!({}), false); w.disc = Err("the BMC is silent".into()); w };
+    disc_wanted_no_more_is_detached => { let mut w = with_disc(&attached(DISC), true); w.data_image.as_mut().unwrap().metadata.deletion_timestamp = serde_json::from_value(json!("2026-01-02T00:00:00Z")).unwrap(); w };
+    disc_gone_is_recorded => { let mut w = with_disc(&attached(DISC), false); w.data_image.as_mut().unwrap().metadata.deletion_timestamp = serde_json::from_value(json!("2026-01-02T00:00:00Z")).unwrap(); w };
+    disc_of_a_running_host_waits_for_a_start => { let mut w = with_disc(&json!({}), false); w.node.as_mut().unwrap().power_state = Some(metal3_ironic::PowerState::On); w };
+    disc_of_an_available_host_does_not_matter => { let mut w = with_disc(&json!({}), false).with_status(&json!({"provisioning": {"state": "available"}})).with_spec(&json!({"image": null})); w.node = Some(node("manageable", &json!({"power_state": "power off"}))); w };
+    // Upstream never changes the disc of a host that is never seen off.
+    disc_of_what_is_never_off_is_attached_before_the_restart => { let mut w = never_off().annotated(REBOOT, ""); w.data_image = Some(data_image(DISC, &json!({}))); w };
+
+    provisioning_failed_early_with_another_registry_secret_goes_back => failed_with_secret("4");
+    provisioning_failed_early_with_the_same_registry_secret_is_held_back => failed_with_secret("5");
+    deprovisioning_failed_early_with_another_registry_secret_is_held_back => failed_with_secret("4").with_status(&json!({"provisioning": {"state": "deprovisioning"}}));
+
+    details_of_edited_data_are_followed => { let mut w = World::at("available", "manageable").with_spec(&json!({"inspectionMode": "disabled"}))
+        .with_status(&json!({"hardware": hardware("old")})); w.hardware_data = Some(hardware("data")); w.hardware_data_edit = Some(2); w };
+    details_of_data_seen_before_cost_nothing => { let mut w = World::at("available", "manageable").with_spec(&json!({"inspectionMode": "disabled"}))
+        .with_status(&json!({"hardware": hardware("old")})); w.hardware_data = Some(hardware("data")); w.hardware_data_edit = Some(2); w.memory.hardware_data = Some(2); w };
+    details_of_edited_data_of_an_inspected_host_do_not_count => { let mut w = World::at("available", "manageable")
+        .with_status(&json!({"hardware": hardware("found")})); w.hardware_data = Some(hardware("data")); w.hardware_data_edit = Some(2); w };
+
     reboot_never_off_owner_gone_is_forgotten => rebooting(true, "").with_host(&json!({"metadata": {"annotations": null}}));
 
     rest_ends_what_another_operator_called_delayed => provisioned().with_status(&json!({"operationalStatus": "delayed"}));
@@ -736,6 +822,11 @@ impl World {
         node.provision_updated_at = Some("99".into());
         node.last_error = error.map(str::to_owned);
         self
+    }
+
+    /// As [`World::edited`], once more.
+    fn edited_again(self) -> Self {
+        self.with_host(&json!({"metadata": {"generation": 5}}))
     }
 
     /// The status of a decision, stored.

@@ -8,15 +8,15 @@ use baremetal_operator::fleet::Slot;
 use baremetal_operator::host::cached::take_hardware;
 use baremetal_operator::host::firmware::{AtHand, Kinds, Objects, Seen, Wish, settings_wish, updates_wish};
 use baremetal_operator::host::observed::{
-    ConfigDriveView, HardwareView, Lookup, MacOwner, Memory, NetworkDataView, NodeView, Observed, Outage, OutageKind,
-    PullSecret, PullSecretView, SecretFound, SecretView,
+    ConfigDriveView, DataImageAtHand, DeploymentSecrets, HardwareView, Lookup, MacOwner, Memory, NetworkDataView,
+    NodeView, Observed, Outage, OutageKind, PullSecret, PullSecretView, SecretFound, SecretView,
 };
 use baremetal_operator::host::plan::{Decision, EventReason, Need, Plan};
 use baremetal_operator::host::{decide, status_change};
 use baremetal_operator::settings::HostSettings;
 use jiff::Timestamp;
 use metal3_api::metal3::{
-    BareMetalHost, BareMetalHostStatus, HardwareDetails, HostFirmwareSettings, PreprovisioningImage,
+    BareMetalHost, BareMetalHostStatus, DataImage, HardwareDetails, HostFirmwareSettings, PreprovisioningImage,
 };
 use metal3_ironic::{Node, Port};
 use serde_json::{Value, json};
@@ -153,6 +153,13 @@ pub fn stored(host: &BareMetalHost, decided: &BareMetalHostStatus, now: Timestam
     serde_json::from_value::<BareMetalHost>(value).unwrap().status
 }
 
+/// The wish for a disc, and what was recorded of it.
+pub fn data_image(url: &str, status: &Value) -> DataImage {
+    let object = json!({"apiVersion": "metal3.io/v1alpha1", "kind": "DataImage",
+        "metadata": {"name": "h", "namespace": "n", "generation": 1}, "spec": {"url": url}, "status": status});
+    serde_json::from_value(object).unwrap()
+}
+
 pub fn image(url: &str) -> Value {
     json!({"url": url, "checksum": SUM})
 }
@@ -239,6 +246,12 @@ pub struct World {
     /// The registry's credentials.
     pub pull_secret: Result<String, String>,
     pub problems: Vec<String>,
+    /// The generation of a HardwareData that somebody else wrote.
+    pub hardware_data_edit: Option<i64>,
+    pub deployment_secrets: DeploymentSecrets,
+    pub data_image: Option<DataImage>,
+    /// Whether a disc is in the drive, or what the BMC says instead.
+    pub disc: Result<bool, String>,
     /// What a wish for a slot is answered with.
     pub slot: Slot,
     pub memory: Memory,
@@ -306,6 +319,10 @@ impl World {
             bios: BTreeMap::from([("Turbo".to_owned(), "Off".to_owned())]),
             pull_secret: Ok("user:password".into()),
             problems: Vec::new(),
+            hardware_data_edit: None,
+            deployment_secrets: DeploymentSecrets::default(),
+            data_image: None,
+            disc: Ok(false),
             slot: Slot::Granted,
             memory: Memory {
                 accepted_digest: Some(1),
@@ -469,6 +486,16 @@ impl World {
             },
             config_drive: ConfigDriveView::NotLooked,
             pull_secret: PullSecretView::NotLooked,
+            deployment_secrets: self.deployment_secrets.clone(),
+            hardware_data_edit: self.hardware_data_edit,
+            data_image_at_hand: self.data_image.as_ref().map_or(DataImageAtHand::Absent, |image| {
+                DataImageAtHand::Present {
+                    generation: image.metadata.generation,
+                }
+            }),
+            data_image: Lookup::NotLooked,
+            disc: Lookup::NotLooked,
+            disc_refusal: None,
             firmware: self.firmware_at_hand(),
             firmware_objects: Lookup::NotLooked,
             bios: Lookup::NotLooked,
@@ -510,12 +537,18 @@ impl World {
             | Need::Inventory
             | Need::BmcAccess
             | Need::Bios
+            | Need::Disc
             | Need::Validation
                 if is_down =>
             {
                 seen.node = NodeView::Unknown { cause: Some(down()) };
                 seen.outage = Some(down());
             }
+            Need::DataImage => {
+                let image = self.data_image.clone();
+                seen.data_image = image.map_or(Lookup::NotFound, |image| Lookup::Found(Arc::new(image)));
+            }
+            Need::Disc => seen.disc = Lookup::Found(self.disc.clone()),
             Need::Bios => seen.bios = Lookup::Found(Arc::new(self.bios.clone())),
             Need::LiveNode => {
                 seen.node = self

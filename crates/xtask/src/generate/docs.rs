@@ -178,6 +178,7 @@ const CONDITIONS: &str = "
 | `Manageable` | `PowerFailure` | Ironic does not reach the BMC any more; it goes on by itself when the BMC is back |
 | `AnnotationsValid` | any | ours, there only while an annotation has a value that cannot be used: `False`, with the key and the mistake |
 | `Rebooted` | any | ours, there while a host with `spec.disablePowerOff` has reboot annotations: for which of them it was restarted |
+| `PortsComplete` | `AddressTaken` | ours, there only while another node in Ironic has a port with the MAC address of a NIC of this host: `False`, with both names |
 | `Healthy` | `Warning`, `CriticalError` | the BMC says that a part fails: look at its own log |
 | `Healthy` | `Unknown` | Ironic is too old to tell, or has not asked yet |
 ";

@@ -1,8 +1,8 @@
 //! Hardware details that somebody brings along instead of an inspection: a HardwareData of the host's name, or an
 //! annotation.
 
-use metal3_api::metal3::HardwareDetails;
 use metal3_api::metal3::names::annotation;
+use metal3_api::metal3::{HardwareDetails, ProvisioningState};
 
 use crate::host::annotations;
 use crate::host::draft::{Draft, Step};
@@ -41,6 +41,38 @@ pub(super) fn import(draft: &mut Draft<'_>) -> Step {
         // The user is told by a condition, and the annotation stays until it is mended.
         (Lookup::NotFound, Err(_)) => Step::Continue,
     }
+}
+
+/// A HardwareData that somebody else wrote is what is known of a host that is not inspected, also when it is edited later.
+/// `Continue` when it is taken over, or there is none.
+pub(super) fn follow(draft: &mut Draft<'_>) -> Step {
+    let edit = draft.seen.hardware_data_edit;
+    let is_managed = !matches!(draft.state(), ProvisioningState::None | ProvisioningState::Unmanaged);
+    if edit.is_none()
+        || edit == draft.seen.memory.hardware_data
+        || !is_managed
+        || !draft.is_inspection_disabled()
+        || draft.is_deleting()
+    {
+        return Step::Continue;
+    }
+    let details = match &draft.seen.hardware_data {
+        Lookup::NotLooked => return Step::Look(Need::HardwareData),
+        Lookup::NotFound => return Step::Continue,
+        Lookup::Found(details) => details,
+    };
+    let stored = match draft.hardware() {
+        Ok(stored) => stored,
+        Err(step) => return step,
+    };
+    if stored != Some(details.as_ref()) {
+        draft.status.hardware = Some(Box::new(HardwareDetails::clone(details)));
+        draft.note(
+            EventReason::UpdateHardwareDetails,
+            "Hardware details taken over from HardwareData",
+        );
+    }
+    Step::Continue
 }
 
 /// The hardware of a host that is not inspected, where it comes from a HardwareData that was there before the host.

@@ -5,6 +5,7 @@
 //! nothing has to be waited for.
 
 mod available;
+mod data_image;
 mod delete;
 mod deprovision;
 mod detach;
@@ -109,6 +110,10 @@ fn step(draft: &mut Draft<'_>) -> Step {
         answer => return answer,
     }
     match details::import(draft) {
+        Step::Continue => {}
+        answer => return answer,
+    }
+    match details::follow(draft) {
         Step::Continue => {}
         answer => return answer,
     }

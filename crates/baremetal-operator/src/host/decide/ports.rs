@@ -1,11 +1,17 @@
 //! Ports: by the MAC addresses of a node's ports Ironic recognises the ramdisk that calls in.
 
+use metal3_api::condition::ConditionStatus;
 use metal3_api::metal3::ErrorType;
 use metal3_ironic::{Node, Port};
+use metal3_runtime::conditions::{self, Claim};
 
 use crate::host::draft::{Draft, Step, Verdict, locked};
 use crate::host::observed::{Lookup, MacOwner};
-use crate::host::plan::{Effect, Need};
+use crate::host::plan::{Effect, EventReason, Need};
+
+/// Our own condition, there only while it is `False`: another node in Ironic has a port with the MAC address of a NIC of this
+/// host. The message names both.
+const PORTS_COMPLETE: &str = "PortsComplete";
 
 /// A NIC that should have a port.
 struct Wanted {
@@ -17,11 +23,14 @@ struct Wanted {
     is_boot: bool,
 }
 
-/// `Continue` when every NIC that is known has its port. What Ironic has besides is left as it is.
+/// `Continue` when every NIC that is known has its port. What Ironic has besides is left as it is, and a port that may be
+/// booted from stays one: an inspection through the BMC does not say what the host boots from.
 pub(super) fn ensure(draft: &mut Draft<'_>, node: &Node) -> Step {
     let memory = &draft.seen.memory;
     let boot = draft.spec().boot_mac_address.to_ascii_lowercase();
-    if draft.status.hardware.is_none() && memory.ports_with == Some(boot) {
+    let mut foreign = memory.foreign_ports.values();
+    let is_one_due = foreign.any(|port| !port.is_recent(draft.now));
+    if draft.status.hardware.is_none() && memory.ports_with == Some(boot) && !is_one_due {
         return Step::Continue;
     }
     let wanted = match wanted(draft) {
@@ -34,18 +43,55 @@ pub(super) fn ensure(draft: &mut Draft<'_>, node: &Node) -> Step {
         Lookup::NotFound => &no_port,
         Lookup::Found(ports) => ports,
     };
-    for nic in wanted {
+    for nic in &wanted {
         let port = ports.iter().find(|port| port.address.eq_ignore_ascii_case(&nic.mac));
         let step = match port {
-            Some(port) if nic.is_boot && port.pxe_enabled == Some(false) => enable(draft, node, port),
+            Some(port) if nic.pxe_enabled && port.pxe_enabled == Some(false) => enable(draft, node, port),
             Some(_) => continue,
-            None if !nic.is_boot && memory.foreign_ports.contains(&nic.mac) => continue,
-            None => create(draft, node, &nic),
+            None if owner_of(draft, nic).is_some() => continue,
+            None => create(draft, node, nic),
         };
         return step;
     }
+    tell(draft, &wanted);
     draft.has_ports = true;
     Step::Continue
+}
+
+/// The other node that has the port of this NIC. The host cannot do without the one that it boots from.
+fn owner_of<'a>(draft: &Draft<'a>, nic: &Wanted) -> Option<&'a str> {
+    let foreign = draft.seen.memory.foreign_ports.get(&nic.mac).filter(|_| !nic.is_boot)?;
+    foreign.is_recent(draft.now).then_some(foreign.owner.as_str())
+}
+
+/// Says which NICs have no port because another node has it.
+fn tell(draft: &mut Draft<'_>, wanted: &[Wanted]) {
+    let foreign: Vec<String> = wanted
+        .iter()
+        .filter_map(|nic| Some(format!("{} of node {}", nic.mac, owner_of(draft, nic)?)))
+        .collect();
+    if foreign.is_empty() {
+        conditions::remove(&mut draft.status.conditions, PORTS_COMPLETE);
+        return;
+    }
+    let message = format!(
+        "NICs of this host have MAC addresses that Ironic has as those of ports of other nodes: {}. The host goes on without \
+         these ports; where they are this host's, delete them in Ironic (baremetal port delete): when the host is edited an \
+         hour later or more, they are created here",
+        foreign.join(", ")
+    );
+    let stored = conditions::get(&draft.status.conditions, PORTS_COMPLETE);
+    if stored.is_none_or(|stored| stored.message != message) {
+        draft.note(EventReason::PortAddressTaken, message.clone());
+    }
+    let claim = Claim {
+        type_: PORTS_COMPLETE,
+        status: ConditionStatus::False,
+        reason: "AddressTaken",
+        message: &message,
+    };
+    let generation = draft.seen.host.metadata.generation;
+    conditions::set(&mut draft.status.conditions, &claim, generation, draft.now);
 }
 
 /// The boot NIC, and what inspection found.

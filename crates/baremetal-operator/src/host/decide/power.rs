@@ -6,7 +6,7 @@ use metal3_ironic::{Node, PowerState, PowerTarget, ProvisionState};
 
 use super::outage::outage;
 use super::reboot::{self, Record, Requests};
-use super::service;
+use super::{data_image, service};
 use crate::host::draft::{Draft, Step, Verdict, locked};
 use crate::host::observed::NodeView;
 use crate::host::plan::{Effect, EventReason, Wait, WaitReason};
@@ -162,6 +162,9 @@ fn restart(draft: &mut Draft<'_>, requests: &Requests) -> Step {
             ),
         ));
     }
+    if let Some(wait) = data_image::under_way(draft) {
+        return Step::Wait(wait);
+    }
     let (node, detail) = match draft.live() {
         Ok(node) => node,
         Err(step) => return step,
@@ -189,6 +192,12 @@ fn restart(draft: &mut Draft<'_>, requests: &Requests) -> Step {
     } else if let Some(step) = draft.held_back(&ErrorType::PowerManagement) {
         return step;
     }
+    if record == Record::New {
+        match before_start(draft) {
+            Step::Continue => {}
+            step => return step,
+        }
+    }
     let is_soft = !requests.is_hard && may_ask_softly(draft);
     let (target, message) = if is_soft {
         (PowerTarget::SoftReboot, "Host soft rebooted")
@@ -207,6 +216,14 @@ fn restart(draft: &mut Draft<'_>, requests: &Requests) -> Step {
     )
 }
 
+/// What is changed on a host in use is changed while it starts.
+fn before_start(draft: &mut Draft<'_>) -> Step {
+    match data_image::before_start(draft) {
+        Step::Continue => service::before_start(draft),
+        step => step,
+    }
+}
+
 /// A workload gets the chance to shut down; a second attempt does not ask again.
 fn may_ask_softly(draft: &Draft<'_>) -> bool {
     draft.status.error_count == 0 && !draft.seen.memory.no_soft_power_off
@@ -215,6 +232,9 @@ fn may_ask_softly(draft: &Draft<'_>) -> bool {
 fn change(draft: &mut Draft<'_>, wanted: bool, is_hard: bool) -> Step {
     if let NodeView::Unknown { cause } = &draft.seen.node {
         return Step::Wait(outage(cause.as_ref()));
+    }
+    if let Some(wait) = data_image::under_way(draft) {
+        return Step::Wait(wait);
     }
     let (node, _) = match draft.live() {
         Ok(node) => node,
@@ -232,7 +252,7 @@ fn change(draft: &mut Draft<'_>, wanted: bool, is_hard: bool) -> Step {
         return Step::Again;
     }
     if wanted && is_provisioned(draft) {
-        match service::before_power_on(draft) {
+        match before_start(draft) {
             Step::Continue => {}
             step => return step,
         }

@@ -7,6 +7,7 @@ use super::deprovision::unexpected;
 use super::firmware::changes;
 use super::outage::outage;
 use super::power::is_powered_on;
+use super::reboot::{self, Record, Requests};
 use crate::host::draft::{Draft, Step, Verdict, locked};
 use crate::host::firmware::Changes;
 use crate::host::mark::{self, Progress};
@@ -46,8 +47,9 @@ fn is_announced(draft: &Draft<'_>) -> bool {
         || draft.status.error_type == Some(ErrorType::Servicing)
 }
 
-/// The host is off and is to be switched on: the moment for changes. `Continue` where there are none.
-pub(super) fn before_power_on(draft: &mut Draft<'_>) -> Step {
+/// The host is about to start, from off or, where it is never switched off, by a restart: the moment for changes. `Continue`
+/// where there are none.
+pub(super) fn before_start(draft: &mut Draft<'_>) -> Step {
     if draft.seen.firmware.may_ask(draft.seen.firmware.on_reboot) {
         serve(draft)
     } else {
@@ -96,7 +98,7 @@ fn serve(draft: &mut Draft<'_>) -> Step {
             Progress::Done => finished(draft, &changes),
             Progress::Failed => failed(draft, node, detail, &changes),
             // Switched on meanwhile, the host waits for its next start.
-            Progress::NotBegun if is_powered_on(node) == Some(true) => leave(draft),
+            Progress::NotBegun if is_powered_on(node) == Some(true) && wanted_restart(draft).is_none() => leave(draft),
             Progress::NotBegun => begin(draft, node, detail, &changes),
         },
         other => unexpected(node, other, "active, to be serviced"),
@@ -178,7 +180,18 @@ fn finished(draft: &mut Draft<'_>, changes: &Changes) -> Step {
     if changes.has_updates() && !draft.effects.contains(&record) {
         draft.effects.push(record);
     }
+    // It has restarted by this.
+    if let Some(requests) = wanted_restart(draft) {
+        reboot::complete(draft, &requests);
+    }
     leave(draft)
+}
+
+/// What asks for a restart that is still to be made, of a host that is never switched off.
+fn wanted_restart(draft: &Draft<'_>) -> Option<Requests> {
+    let requests = Requests::of(draft, false);
+    let is_wanted = draft.spec().disable_power_off && !requests.is_empty();
+    (is_wanted && reboot::record(&draft.status, &requests) == Record::New).then_some(requests)
 }
 
 fn leave(draft: &mut Draft<'_>) -> Step {

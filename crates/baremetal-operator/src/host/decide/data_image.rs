@@ -1,0 +1,190 @@
+//! The DataImage of a host: an ISO in its virtual drive that it can read and does not boot. It is changed before the host is
+//! started, so that no running system loses a disc that it uses.
+//!
+//! Ironic changes the disc in the background, with the node locked; whether that worked is seen in the drive afterwards. What
+//! is wanted is written into the DataImage's status before it is asked for: a BMC shows another address than the one that was
+//! asked for, so that nothing else tells later whose disc it is.
+
+use std::time::Duration;
+
+use kube::api::ObjectMeta;
+use metal3_api::metal3::{AttachedImage, DataImage, DataImageError, DataImageStatus};
+
+use crate::host::draft::{Draft, Step, locked, seconds};
+use crate::host::observed::{DataImageAtHand, DiscRequest, Lookup};
+use crate::host::plan::{Effect, EventReason, Need, Wait, WaitReason};
+use crate::host::text::for_people;
+
+/// The shortest wait after a failure.
+const LEAST: Duration = Duration::from_secs(30);
+/// So much of an address tells it from another one.
+const TELLING: usize = 200;
+
+/// `Continue` where the drive holds what it should, so that the host can be started.
+pub(super) fn before_start(draft: &mut Draft<'_>) -> Step {
+    if draft.seen.data_image_at_hand == DataImageAtHand::Absent {
+        return Step::Continue;
+    }
+    let image = match &draft.seen.data_image {
+        Lookup::NotLooked => return Step::Look(Need::DataImage),
+        Lookup::NotFound => return Step::Continue,
+        Lookup::Found(image) => image,
+    };
+    let (node, _) = match draft.live() {
+        Ok(node) => node,
+        Err(step) => return step,
+    };
+    if let Some(holder) = &node.reservation {
+        return Step::Wait(locked(node, holder));
+    }
+    let requested = draft.seen.memory.disc_request;
+    if let Some(why) = &draft.seen.disc_refusal {
+        return fail(draft, image, why);
+    }
+    if let Some(step) = held_back(draft, image) {
+        return step;
+    }
+    let is_inserted = match &draft.seen.disc {
+        Lookup::NotLooked => return Step::Look(Need::Disc),
+        Lookup::NotFound => return Step::Continue,
+        Lookup::Found(Err(why)) => return fail(draft, image, why),
+        Lookup::Found(Ok(is_inserted)) => *is_inserted,
+    };
+    let status = image.status.clone().unwrap_or_default();
+    let attached = Some(&*status.attached_image.url).filter(|url| !url.is_empty());
+    match (is_inserted, wanted(image)) {
+        (true, Some(url)) if attached == Some(url) => done(draft, status, url),
+        (false, None) => done(draft, status, ""),
+        (true, _) if requested == Some(DiscRequest::Detach) => {
+            let why = node.last_error.as_deref();
+            fail(draft, image, why.unwrap_or("the former disc is still in the drive"))
+        }
+        // A disc of an older wish; or one that nobody remembers, which is in the way.
+        (true, _) => draft.mutate_and_go_on(Effect::DetachDisc {
+            node: node.uuid.clone(),
+        }),
+        (false, Some(_)) if requested == Some(DiscRequest::Attach) => {
+            let why = node.last_error.as_deref();
+            fail(draft, image, why.unwrap_or("the disc did not appear in the drive"))
+        }
+        (false, Some(url)) => {
+            if attached != Some(url) {
+                record(draft, status, url);
+            }
+            draft.mutate_and_go_on(Effect::AttachDisc {
+                node: node.uuid.clone(),
+                url: url.to_owned(),
+            })
+        }
+    }
+}
+
+/// The wait for a change that was asked for: what holds the node's lock is our own work.
+pub(super) fn under_way(draft: &Draft<'_>) -> Option<Wait> {
+    let node = draft.known().filter(|node| node.reservation.is_some())?;
+    draft.seen.memory.disc_request?;
+    let metadata = &draft.seen.host.metadata;
+    Some(Wait::for_node(
+        WaitReason::DataImageChanging,
+        format!(
+            "Ironic changes the disc in the drive of node {}, as {} asks for",
+            node.uuid,
+            name(metadata)
+        ),
+    ))
+}
+
+/// The image that should be in the drive; `None` where it should be empty.
+fn wanted(image: &DataImage) -> Option<&str> {
+    let is_going = image.metadata.deletion_timestamp.is_some();
+    Some(&*image.spec.url).filter(|url| !is_going && !url.is_empty())
+}
+
+fn done(draft: &mut Draft<'_>, mut status: DataImageStatus, url: &str) -> Step {
+    if status.attached_image.url != url || status.error != DataImageError::default() {
+        status.error = DataImageError::default();
+        record(draft, status, url);
+    }
+    Step::Continue
+}
+
+fn record(draft: &mut Draft<'_>, mut status: DataImageStatus, url: &str) {
+    status.attached_image = AttachedImage { url: url.to_owned() };
+    status.last_reconciled = Some(seconds(draft.now));
+    draft.effects.push(Effect::RecordDataImage(Box::new(status)));
+}
+
+/// Told on the DataImage and by an event of the host, which is not started meanwhile: its workload may need the disc.
+fn fail(draft: &mut Draft<'_>, image: &DataImage, why: &str) -> Step {
+    let mut status = image.status.clone().unwrap_or_default();
+    let message = for_people(&format!("{}{why}", goal(image)));
+    status.error = DataImageError {
+        count: status.error.count.saturating_add(1),
+        message: message.clone(),
+    };
+    status.last_reconciled = Some(seconds(draft.now));
+    // What could not be put in is not in it.
+    let is_requested = draft.seen.memory.disc_request == Some(DiscRequest::Attach) || draft.seen.disc_refusal.is_some();
+    if wanted(image) == Some(&status.attached_image.url) && is_requested {
+        status.attached_image = AttachedImage::default();
+    }
+    draft.note(
+        EventReason::DataImageError,
+        format!("{}: {message}", name(&image.metadata)),
+    );
+    draft.effects.push(Effect::RecordDataImage(Box::new(status.clone())));
+    let after = delay(draft, &status);
+    Step::Wait(failing(image, &status, after, after))
+}
+
+/// The wait after a failure to do what is to be done now.
+fn held_back(draft: &Draft<'_>, image: &DataImage) -> Option<Step> {
+    let status = image.status.as_ref()?;
+    if status.error.count == 0 || !status.error.message.starts_with(&goal(image)) {
+        return None;
+    }
+    let delay = delay(draft, status);
+    let due = status.last_reconciled.as_ref()?.0.checked_add(delay).ok()?;
+    let left = due.duration_since(draft.now);
+    (!left.is_negative() && !left.is_zero()).then(|| Step::Wait(failing(image, status, delay, left.unsigned_abs())))
+}
+
+fn delay(draft: &Draft<'_>, status: &DataImageStatus) -> Duration {
+    draft.delay_after(status.error.count).max(LEAST)
+}
+
+/// How the message of a failure begins: another wish is tried at once.
+fn goal(image: &DataImage) -> String {
+    match wanted(image) {
+        Some(url) => format!(
+            "attaching {}: ",
+            for_people(url).chars().take(TELLING).collect::<String>()
+        ),
+        None => "detaching: ".to_owned(),
+    }
+}
+
+fn failing(image: &DataImage, status: &DataImageStatus, delay: Duration, left: Duration) -> Wait {
+    let since = status.last_reconciled.as_ref().map(|time| time.0);
+    let at = since
+        .and_then(|since| since.checked_add(delay).ok()?.round(jiff::Unit::Second).ok())
+        .map_or_else(String::new, |at| format!(" at {at}"));
+    Wait::for_time(
+        WaitReason::DataImageFailing,
+        left,
+        format!(
+            "{}: {}; tried again{at}, or at once when its url is changed. The host is started when the disc is there, or when \
+             the DataImage is deleted",
+            name(&image.metadata),
+            status.error.message
+        ),
+    )
+}
+
+fn name(metadata: &ObjectMeta) -> String {
+    format!(
+        "DataImage {}/{}",
+        metadata.namespace.as_deref().unwrap_or_default(),
+        metadata.name.as_deref().unwrap_or_default()
+    )
+}
