@@ -1,6 +1,6 @@
 //! Status conditions, with the limits that Kubernetes' own schema for them carries.
 
-use crate::wire::wire_enum;
+use crate::wire::{no_time, time, wire_enum};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -21,7 +21,7 @@ wire_enum! {
 ///
 /// Our own type, because the one of k8s-openapi generates a schema without the limits on type, status and reason.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
+#[serde(rename_all = "camelCase", default)]
 pub struct Condition {
     /// What this condition is about, in CamelCase, such as Ready. Unique in its list.
     #[serde(rename = "type")]
@@ -38,11 +38,12 @@ pub struct Condition {
 
     /// Generation of the object that this condition was computed from. When it is older than metadata.generation, the
     /// condition may be out of date. Absent when the writer does not record it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0))]
     pub observed_generation: Option<i64>,
 
     /// When status last changed from one value to another.
+    #[serde(deserialize_with = "time")]
     pub last_transition_time: Time,
 
     /// Why it is so, as one CamelCase word for programs.
@@ -55,4 +56,17 @@ pub struct Condition {
     /// Why it is so, in words for people. May be empty.
     #[schemars(length(max = 32768))]
     pub message: String,
+}
+
+impl Default for Condition {
+    fn default() -> Self {
+        Self {
+            type_: String::new(),
+            status: ConditionStatus::Unknown,
+            observed_generation: None,
+            last_transition_time: no_time(),
+            reason: String::new(),
+            message: String::new(),
+        }
+    }
 }

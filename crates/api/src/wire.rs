@@ -8,6 +8,7 @@
 //! enum has a last variant `Other(String)`, which keeps the text unchanged through a round trip and leaves it to
 //! the controller to refuse this one object with a message.
 
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use schemars::{Schema, SchemaGenerator, json_schema};
 
 /// Whether a field may be left out because it equals its type's default.
@@ -37,6 +38,17 @@ pub fn clamped<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<i32,
 /// The same for a number that may be missing.
 pub fn clamped_option<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Option<i32>, D::Error> {
     <Option<i64> as serde::Deserialize>::deserialize(deserializer).map(|number| number.map(clamp))
+}
+
+/// Reads a time that the schema requires but that may be missing all the same: Go writes null for a time that was never
+/// set. The beginning of Unix time stands for it, so that the object can be read, and written again as the schema wants it.
+pub fn time<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Time, D::Error> {
+    <Option<Time> as serde::Deserialize>::deserialize(deserializer).map(|time| time.unwrap_or_else(no_time))
+}
+
+/// What [`time`] reads where there is none.
+pub fn no_time() -> Time {
+    Time(k8s_openapi::jiff::Timestamp::UNIX_EPOCH)
 }
 
 /// The nearest number of 32 bits.

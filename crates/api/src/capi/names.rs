@@ -85,7 +85,8 @@ pub mod annotation {
     /// In a dry run by the topology controller: a change of what cannot be changed is let through.
     pub const TOPOLOGY_DRY_RUN: &str = "topology.cluster.x-k8s.io/dry-run";
 
-    /// What an object of an older version cannot express, as JSON, so that converting it back loses nothing.
+    /// On an object in an older version: JSON of its spec and status in the version that is stored, so that nothing is lost
+    /// on the way back. Never stored: it is made on the way to the older version and removed on the way back.
     pub const CONVERSION_DATA: &str = "cluster.x-k8s.io/conversion-data";
 
     /// `clusterctl move` waits while an object carries it.

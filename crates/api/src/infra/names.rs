@@ -60,12 +60,9 @@ pub mod annotation {
     /// On a Metal3Remediation: JSON of the node's labels, to be given back.
     pub const NODE_LABELS_BACKUP: &str = "remediation.metal3.io/node-labels-backup";
 
-    /// On an object in v1beta1: JSON of its spec and status in v1beta2, so that nothing is lost on the way back. Never
-    /// stored: it is made on the way to v1beta1 and removed on the way back.
-    pub const CONVERSION_DATA: &str = "cluster.x-k8s.io/conversion-data";
-
     /// On an object in v1beta2 that was written in v1beta1: JSON of what v1beta2 cannot express, by part of the object.
-    /// Removed on the way to v1beta1.
+    /// Removed on the way to v1beta1. Its counterpart on the way back is Cluster API's
+    /// [`CONVERSION_DATA`](crate::capi::names::annotation::CONVERSION_DATA).
     pub const V1BETA1_DATA: &str = "infrastructure.cluster.x-k8s.io/v1beta1-data";
 }
 

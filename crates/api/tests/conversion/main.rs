@@ -6,15 +6,18 @@
     reason = "a test fails by panicking, in its helper functions too"
 )]
 
+mod absent;
 mod edits;
 mod examples;
 mod generate;
+mod misfits;
 mod odd;
 mod properties;
 
+use metal3_api::capi::names::annotation::CONVERSION_DATA;
 use metal3_api::crd::Crd;
 use metal3_api::infra::convert;
-use metal3_api::infra::names::annotation::{CONVERSION_DATA, V1BETA1_DATA};
+use metal3_api::infra::names::annotation::V1BETA1_DATA;
 use serde_json::{Map, Value, json};
 
 const OLD: &str = "infrastructure.cluster.x-k8s.io/v1beta1";

@@ -1,7 +1,7 @@
 //! What holds for every object of every kind.
 
 use super::{
-    CONVERSION_DATA, V1BETA1_DATA, bare, crds, down, generate, schema, up, with_unknown_fields, without_empty,
+    CONVERSION_DATA, V1BETA1_DATA, bare, crds, down, generate, misfits, schema, up, with_unknown_fields, without_empty,
 };
 use metal3_api::crd::Crd;
 use metal3_api::infra::v1beta2;
@@ -77,60 +77,21 @@ fn of_metadata_only_our_annotations_change() {
     });
 }
 
-/// What the API server would prune, refuse for its type or miss, in an object that it has not checked.
-fn misfits(schema: &Value, value: &Value, path: &str, found: &mut Vec<String>) {
-    if schema["x-kubernetes-preserve-unknown-fields"] == true {
-        return;
-    }
-    match (schema["type"].as_str().unwrap_or_default(), value) {
-        ("object", Value::Object(fields)) => {
-            for (key, value) in fields {
-                let path = format!("{path}.{key}");
-                if let Some(schema) = schema["properties"].get(key) {
-                    misfits(schema, value, &path, found);
-                } else if schema["additionalProperties"].is_object() {
-                    misfits(&schema["additionalProperties"], value, &path, found);
-                } else {
-                    found.push(format!("{path} is unknown"));
-                }
-            }
-            for required in schema["required"].as_array().into_iter().flatten() {
-                if !fields.contains_key(required.as_str().unwrap()) {
-                    found.push(format!("{path} lacks {required}"));
-                }
-            }
-        }
-        ("array", Value::Array(items)) => {
-            for item in items {
-                misfits(&schema["items"], item, &format!("{path}[]"), found);
-            }
-        }
-        ("string", Value::String(text)) => {
-            let texts = schema["enum"].as_array();
-            if texts.is_some_and(|texts| !texts.contains(value)) {
-                found.push(format!("{path} is {text:?}"));
-            }
-        }
-        ("integer", Value::Number(_)) | ("boolean", Value::Bool(_)) => {}
-        (wanted, value) => found.push(format!("{path} is {value}, not a {wanted}")),
-    }
-}
-
-/// No field of the other version, no empty text where a choice is to be made, nothing missing that must be there.
+/// No field of the other version, no empty text where a choice is to be made, nothing missing that must be there, no text that
+/// the version does not admit but what the user has written.
 #[test]
 fn what_comes_out_has_the_shape_of_its_version() {
-    let check = |crd: &Crd, version: &str, object: &Value| {
+    let check = |crd: &Crd, version: &str, given: &Value, object: &Value| {
         let mut schema = schema(crd, version).clone();
         schema["properties"]["metadata"] = json!({ "x-kubernetes-preserve-unknown-fields": true });
-        let mut found = Vec::new();
-        misfits(&schema, object, "", &mut found);
+        let mut found = misfits::of(&schema, object, given);
         // v1beta1 admits any text where v1beta2 has a choice, and parameters that are no structures.
         found.retain(|misfit| version == "v1beta1" || (!misfit.contains(".phase is") && !misfit.contains(".type is")));
         prop_assert!(found.is_empty(), "{:?} in {:#}", found, object);
         Ok(())
     };
-    for_every_kind("v1beta2", |crd, object| check(crd, "v1beta1", &down(&object)));
-    for_every_kind("v1beta1", |crd, object| check(crd, "v1beta2", &up(&object)));
+    for_every_kind("v1beta2", |crd, object| check(crd, "v1beta1", &object, &down(&object)));
+    for_every_kind("v1beta1", |crd, object| check(crd, "v1beta2", &object, &up(&object)));
 }
 
 /// Without annotations nothing is lost but what v1beta1 has no place for.

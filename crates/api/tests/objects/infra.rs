@@ -43,7 +43,7 @@ fn older() -> Vec<Kind> {
                 ("/spec/networkData/links/bonds/*/mtu", json!(1500)),
                 ("/spec/networkData/links/vlans/*/mtu", json!(1500)),
             ])
-            .that_reads_as(name_pool_groups)
+            .that_reads_as(name_pools)
             .that_is_valid_if(is_written_as_read)
             .that_refuses("/spec/clusterName", json!(""), "spec.clusterName: Invalid value: \"\"")
             .that_refuses(
@@ -192,16 +192,33 @@ fn data_template_defaults() -> Vec<(&'static str, Value)> {
     defaults
 }
 
-/// v1beta1 has no default for the group of a pool, and no group means Metal3's.
-fn name_pool_groups(value: &mut Value) {
+/// v1beta1 has no defaults for the kind and the group of a pool; none and an empty one mean Metal3's. A reference without a name
+/// is none.
+fn name_pools(value: &mut Value) {
+    let complete = |reference: &mut Value| {
+        for (field, default) in [("kind", "IPPool"), ("apiGroup", "ipam.metal3.io")] {
+            if reference[field].as_str().is_none_or(str::is_empty) {
+                reference[field] = json!(default);
+            }
+        }
+    };
     match value {
         Value::Object(fields) => {
-            if let Some(reference) = fields.get_mut("fromPoolRef").and_then(Value::as_object_mut) {
-                reference.entry("apiGroup").or_insert_with(|| json!("ipam.metal3.io"));
+            if fields
+                .get("fromPoolRef")
+                .is_some_and(|reference| reference["name"] == "")
+            {
+                fields.remove("fromPoolRef");
             }
-            fields.values_mut().for_each(name_pool_groups);
+            for (key, below) in fields {
+                match below {
+                    Value::Object(_) if key == "fromPoolRef" => complete(below),
+                    Value::Array(items) if key.ends_with("FromIPPool") => items.iter_mut().for_each(complete),
+                    _ => name_pools(below),
+                }
+            }
         }
-        Value::Array(items) => items.iter_mut().for_each(name_pool_groups),
+        Value::Array(items) => items.iter_mut().for_each(name_pools),
         _ => {}
     }
 }

@@ -2,7 +2,8 @@
 
 use crate::objects::{self, Kind, generate, written};
 use crate::server::{Run, Server};
-use metal3_api::infra::names::annotation::{CONVERSION_DATA, V1BETA1_DATA};
+use metal3_api::capi::names::annotation::CONVERSION_DATA;
+use metal3_api::infra::names::annotation::V1BETA1_DATA;
 use metal3_testkit::{TestNamespace, namespace};
 use proptest::strategy::{Strategy, ValueTree};
 use proptest::test_runner::TestRunner;

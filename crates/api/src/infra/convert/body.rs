@@ -55,10 +55,26 @@ where
     made(Some(OtherSpec::from(given.spec.unwrap_or_default())), None::<NoStatus>)
 }
 
-/// Reads it; an error begins with the path of the field.
+/// Reads it; an error begins with the path of the field. A field that is null is not there to Kubernetes, and must not keep
+/// the object from being read; in fields that hold any JSON null is a value, so it stays where it can.
 fn given<T: DeserializeOwned>(body: &Body) -> Result<T, serde_json::Error> {
-    serde_path_to_error::deserialize(Value::Object(body.clone()))
+    let read = |body: Body| serde_path_to_error::deserialize(Value::Object(body));
+    read(body.clone())
+        .or_else(|_| read(without_null_fields(body)))
         .map_err(|error| serde_json::Error::custom(format!("{}: {}", error.path(), error.inner())))
+}
+
+/// The same without fields that are null, at any depth.
+pub fn without_null_fields(body: &Body) -> Body {
+    fn below(value: &Value) -> Value {
+        match value {
+            Value::Object(fields) => Value::Object(without_null_fields(fields)),
+            Value::Array(items) => Value::Array(items.iter().map(below).collect()),
+            _ => value.clone(),
+        }
+    }
+    let fields = body.iter().filter(|(_, value)| !value.is_null());
+    fields.map(|(key, value)| (key.clone(), below(value))).collect()
 }
 
 fn made<Spec: Serialize, Status: Serialize>(

@@ -10,8 +10,8 @@
 //!
 //! | annotation | on an object in | holds |
 //! |---|---|---|
-//! | `cluster.x-k8s.io/conversion-data` | v1beta1 | spec and status in v1beta2; never stored |
-//! | `infrastructure.cluster.x-k8s.io/v1beta1-data` | v1beta2 | spec or status in v1beta1, if v1beta2 cannot express it |
+//! | [`CONVERSION_DATA`] | v1beta1 | spec and status in v1beta2; never stored |
+//! | [`V1BETA1_DATA`] | v1beta2 | spec or status in v1beta1, if v1beta2 cannot express it |
 //!
 //! The first is Cluster API's, and upstream writes it for the four kinds of clusters and machines always. The others get
 //! it here when something would be lost without it. Fields that nobody knows are kept by the same means.
@@ -32,9 +32,10 @@ mod preserve;
 mod remediation;
 
 use super::names::GROUP;
-use super::names::annotation::{CONVERSION_DATA, V1BETA1_DATA};
+use super::names::annotation::V1BETA1_DATA;
 use super::{v1beta1, v1beta2};
-use body::{Body, NoStatus, through, through_with_spec};
+use crate::capi::names::annotation::CONVERSION_DATA;
+use body::{Body, NoStatus, through, through_with_spec, without_null_fields};
 use serde_json::{Map, Value, json};
 
 /// Why an object cannot be converted.
@@ -269,9 +270,10 @@ fn full_name(metadata: Option<&Value>) -> String {
 }
 
 /// What an annotation holds. One that cannot be read is none of ours, and of no use: it must not keep the object from being
-/// read.
+/// read. What is null in it was nothing before: Go writes so what was never set.
 fn saved(annotation: Option<Value>) -> Option<Body> {
-    serde_json::from_str(annotation?.as_str()?).ok()
+    let saved: Body = serde_json::from_str(annotation?.as_str()?).ok()?;
+    Some(without_null_fields(&saved))
 }
 
 /// Kubernetes' limit for all annotations of an object, in bytes.

@@ -1,13 +1,13 @@
 //! Conditions of the older kind, and where v1beta2 keeps them.
 
-use crate::wire::is_default;
+use crate::wire::{is_default, no_time, time};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// One aspect of an object's state, as Cluster API wrote it before v1beta2: with a severity, without a generation.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
+#[serde(rename_all = "camelCase", default)]
 pub struct LegacyCondition {
     /// What this condition is about, in CamelCase, such as Ready.
     #[serde(rename = "type")]
@@ -18,22 +18,36 @@ pub struct LegacyCondition {
     pub status: String,
 
     /// How bad it is that the condition does not hold: Error, Warning or Info. Absent when it holds.
-    #[serde(default, skip_serializing_if = "String::is_empty")]
+    #[serde(skip_serializing_if = "String::is_empty")]
     #[schemars(length(max = 32))]
     pub severity: String,
 
     /// When status last changed from one value to another.
+    #[serde(deserialize_with = "time")]
     pub last_transition_time: Time,
 
     /// Why it is so, as one CamelCase word for programs.
-    #[serde(default, skip_serializing_if = "String::is_empty")]
+    #[serde(skip_serializing_if = "String::is_empty")]
     #[schemars(length(min = 1, max = 256))]
     pub reason: String,
 
     /// Why it is so, in words for people.
-    #[serde(default, skip_serializing_if = "String::is_empty")]
+    #[serde(skip_serializing_if = "String::is_empty")]
     #[schemars(length(min = 1, max = 10240))]
     pub message: String,
+}
+
+impl Default for LegacyCondition {
+    fn default() -> Self {
+        Self {
+            type_: String::new(),
+            status: String::new(),
+            severity: String::new(),
+            last_transition_time: no_time(),
+            reason: String::new(),
+            message: String::new(),
+        }
+    }
 }
 
 /// What v1beta2 has given up, by the version that had it.
@@ -49,7 +63,7 @@ pub struct DeprecatedStatus {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct DeprecatedConditions {
-    /// Conditions of the older kind. Nothing of Cluster API reads them in v1beta2.
+    /// Conditions of the older kind. Nothing of Cluster API reads them here.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub conditions: Vec<LegacyCondition>,
 

@@ -3,7 +3,7 @@
 use schemars::Schema;
 use serde_json::{Value, json};
 
-/// Marker of a schema: keywords that it has in v1beta1 instead, null for none.
+/// Marker of a schema: keywords that it has in v1beta1 instead, null for none. The description is one of them.
 pub const IN_V1BETA1: &str = "x-metal3-v1beta1";
 
 /// The same schema as it is in v1beta1, which has patterns and upper bounds of numbers, but no lower bounds, no sizes of

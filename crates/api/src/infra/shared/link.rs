@@ -123,9 +123,12 @@ pub struct EthernetLink {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct VlanLink {
-    /// Number of the VLAN. In v1beta2 a template can have each number only once, even on different links.
+    /// Number of the VLAN. A template can have each number only once, even on different links.
     #[serde(rename = "vlanID", deserialize_with = "clamped")]
-    #[schemars(range(min = 0, max = 4096))]
+    #[schemars(
+        range(min = 0, max = 4096),
+        extend("x-metal3-v1beta1" = { "description": "Number of the VLAN. In v1beta2 a template can have each number only once." })
+    )]
     pub vlan_id: i32,
 
     /// Name of the link within the template, by which networks refer to it.

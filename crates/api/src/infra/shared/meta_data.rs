@@ -1,6 +1,7 @@
 //! Entries of a template's metadata.
 
 use super::SourceObject;
+use super::source::{group_or_default, kind_or_default};
 use crate::infra::names::pool;
 use crate::wire::{clamped, clamped_option, is_default, never};
 use schemars::JsonSchema;
@@ -132,19 +133,25 @@ pub struct MetaDataFromPool {
     #[schemars(length(min = 1, max = 512))]
     pub name: String,
 
-    /// API group of the pool. In v1beta2 the default is ipam.metal3.io.
-    #[serde(skip_serializing_if = "never")]
+    /// API group of the pool. The default is ipam.metal3.io.
+    #[serde(skip_serializing_if = "never", deserialize_with = "group_or_default")]
     #[schemars(
         length(min = 1, max = 512),
-        extend("x-metal3-default" = "ipam.metal3.io", "x-metal3-v1beta1" = { "x-metal3-default": null })
+        extend("x-metal3-default" = "ipam.metal3.io", "x-metal3-v1beta1" = {
+            "x-metal3-default": null,
+            "description": "API group of the pool. In v1beta2 the default is ipam.metal3.io.",
+        })
     )]
     pub api_group: String,
 
-    /// Kind of the pool. In v1beta2 the default is IPPool.
-    #[serde(skip_serializing_if = "never")]
+    /// Kind of the pool. The default is IPPool.
+    #[serde(skip_serializing_if = "never", deserialize_with = "kind_or_default")]
     #[schemars(
         length(min = 1, max = 512),
-        extend("x-metal3-default" = "IPPool", "x-metal3-v1beta1" = { "x-metal3-default": null })
+        extend("x-metal3-default" = "IPPool", "x-metal3-v1beta1" = {
+            "x-metal3-default": null,
+            "description": "Kind of the pool. In v1beta2 the default is IPPool.",
+        })
     )]
     pub kind: String,
 }

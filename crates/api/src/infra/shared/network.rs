@@ -70,9 +70,12 @@ pub struct StaticNetwork<A: AddressFamily> {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub from_pool_annotation: Option<AnnotationRef>,
 
-    /// Routes through this network. In v1beta2 only one can lead to a network.
+    /// Routes through this network. Only one can lead to a network.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    #[schemars(transform = by_network)]
+    #[schemars(
+        transform = by_network,
+        extend("x-metal3-v1beta1" = { "description": "Routes through this network. In v1beta2 only one can lead to a network." })
+    )]
     pub routes: Vec<Route<A>>,
 }
 
@@ -88,9 +91,12 @@ pub struct DynamicNetwork<A: AddressFamily> {
     #[schemars(length(min = 1, max = 512))]
     pub link: String,
 
-    /// Routes through this network. In v1beta2 only one can lead to a network.
+    /// Routes through this network. Only one can lead to a network.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    #[schemars(transform = by_network)]
+    #[schemars(
+        transform = by_network,
+        extend("x-metal3-v1beta1" = { "description": "Routes through this network. In v1beta2 only one can lead to a network." })
+    )]
     pub routes: Vec<Route<A>>,
 }
 

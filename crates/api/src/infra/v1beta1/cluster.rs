@@ -41,7 +41,8 @@ pub struct Metal3ClusterSpec {
     #[serde(skip_serializing_if = "is_default")]
     pub control_plane_endpoint: ApiEndpoint,
 
-    /// Deprecated: the opposite of cloudProviderEnabled, and ignored where that is given.
+    /// Deprecated: the opposite of cloudProviderEnabled, and ignored where that is given. Gone in v1beta2, which came with
+    /// release 1.13 of cluster-api-provider-metal3; converted to cloudProviderEnabled there.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub no_cloud_provider: Option<bool>,
 

@@ -80,7 +80,7 @@ pub struct Metal3DataSpec {
     #[schemars(schema_with = "int")]
     pub index: i64,
 
-    /// Ignored, and gone in v1beta2.
+    /// Ignored, and gone in v1beta2, which came with release 1.13 of cluster-api-provider-metal3.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub template_reference: String,
 

@@ -40,11 +40,12 @@ use std::collections::BTreeMap;
 #[serde(rename_all = "camelCase", default, remote = "Self")]
 #[schemars(!remote)]
 pub struct Metal3DataTemplateSpec {
-    /// Name of a Cluster. Must be given in this version, and is ignored: a template can serve several clusters.
+    /// Name of a Cluster. Must be given in this version, and is ignored: a template can serve several clusters. Deprecated
+    /// since release 1.14 of cluster-api-provider-metal3.
     #[schemars(length(min = 1))]
     pub cluster_name: String,
 
-    /// Ignored, and gone in v1beta2.
+    /// Ignored since release 1.11 of cluster-api-provider-metal3, and gone in v1beta2, which came with 1.13.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub template_reference: String,
 

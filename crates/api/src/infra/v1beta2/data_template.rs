@@ -37,7 +37,8 @@ use serde_json::Value;
 #[serde(rename_all = "camelCase", default, remote = "Self")]
 #[schemars(!remote)]
 pub struct Metal3DataTemplateSpec {
-    /// Deprecated in v1beta2 and ignored; the webhook warns of it. A template can serve several clusters.
+    /// Ignored, and deprecated since release 1.14 of cluster-api-provider-metal3; the webhook warns of it. A template can
+    /// serve several clusters.
     #[serde(skip_serializing_if = "String::is_empty")]
     #[schemars(length(max = 512))]
     pub cluster_name: String,
