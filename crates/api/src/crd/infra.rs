@@ -1,6 +1,7 @@
 //! The definitions of the group `infrastructure.cluster.x-k8s.io`.
 
 use super::{ConversionService, Crd, CrdError};
+use crate::capi::names::{annotation, label};
 use crate::infra::{v1beta1, v1beta2};
 use kube::CustomResourceExt;
 use schemars::JsonSchema;
@@ -19,15 +20,13 @@ pub fn all() -> Result<Vec<Crd>, CrdError> {
         kind::<v1beta1::Metal3ClusterTemplate, v1beta2::Metal3ClusterTemplate>()?,
         kind::<v1beta1::Metal3Machine, v1beta2::Metal3Machine>()?,
         kind::<v1beta1::Metal3MachineTemplate, v1beta2::Metal3MachineTemplate>()?,
-        // Nothing owns a data template, so clusterctl must be told to move it.
-        kind::<v1beta1::Metal3DataTemplate, v1beta2::Metal3DataTemplate>()?
-            .label("clusterctl.cluster.x-k8s.io/move", ""),
+        // Nothing owns these two templates, so clusterctl must be told to move them.
+        kind::<v1beta1::Metal3DataTemplate, v1beta2::Metal3DataTemplate>()?.label(label::MOVE, ""),
         kind::<v1beta1::Metal3DataClaim, v1beta2::Metal3DataClaim>()?,
         // clusterctl refuses names that are not the plural that it would form itself.
-        kind::<v1beta1::Metal3Data, v1beta2::Metal3Data>()?
-            .annotation("clusterctl.cluster.x-k8s.io/skip-crd-name-preflight-check", ""),
+        kind::<v1beta1::Metal3Data, v1beta2::Metal3Data>()?.annotation(annotation::SKIP_NAME_PREFLIGHT_CHECK, ""),
         kind::<v1beta1::Metal3Remediation, v1beta2::Metal3Remediation>()?,
-        kind::<v1beta1::Metal3RemediationTemplate, v1beta2::Metal3RemediationTemplate>()?,
+        kind::<v1beta1::Metal3RemediationTemplate, v1beta2::Metal3RemediationTemplate>()?.label(label::MOVE, ""),
     ])
 }
 
@@ -39,8 +38,8 @@ where
 {
     let crd = Crd::of::<Old>()?.merge(Crd::of::<New>()?)?;
     Ok(crd
-        .label("cluster.x-k8s.io/provider", "infrastructure-metal3")
-        .label("cluster.x-k8s.io/v1beta1", "v1beta1")
-        .label("cluster.x-k8s.io/v1beta2", "v1beta2")
+        .label(label::PROVIDER, "infrastructure-metal3")
+        .label(label::CONTRACT_V1BETA1, "v1beta1")
+        .label(label::CONTRACT_V1BETA2, "v1beta2")
         .converted_by(CONVERSION))
 }

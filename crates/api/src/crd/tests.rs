@@ -262,6 +262,9 @@ fn every_kind_is_described_and_free_of_markers() {
                         !description.contains('`') && !description.contains("]("),
                         "{path}: {description:?}"
                     );
+                    // Shared types are explained in each version as they are there.
+                    let itself = format!("in {}", version["name"].as_str().unwrap());
+                    assert!(!description.to_lowercase().contains(&itself), "{path}: {description:?}");
                 },
             );
         }
@@ -275,4 +278,30 @@ fn every_definition_is_sound_and_in_order() {
     for crd in crds {
         crd.definition().unwrap();
     }
+}
+
+/// What `clusterctl move` goes by: hosts with all that they own, and what nothing that it moves owns.
+#[test]
+fn clusterctl_finds_what_it_has_to_move() {
+    let mut labelled = Vec::new();
+    for crd in all().unwrap() {
+        let labels = crd.manifest()["metadata"]["labels"].as_object();
+        for (label, value) in labels.into_iter().flatten() {
+            if let Some(what) = label.strip_prefix("clusterctl.cluster.x-k8s.io") {
+                assert_eq!(value, "", "{label}");
+                let plural = crd.name().split('.').next().unwrap();
+                labelled.push(format!("{plural}{what}"));
+            }
+        }
+    }
+    let expected = [
+        "baremetalhosts",
+        "baremetalhosts/move",
+        "baremetalhosts/move-hierarchy",
+        "hardwaredata",
+        "hardwaredata/move",
+        "metal3datatemplates/move",
+        "metal3remediationtemplates/move",
+    ];
+    assert_eq!(labelled, expected);
 }
