@@ -6,6 +6,10 @@
     reason = "a test fails by panicking, in its helper functions too"
 )]
 
+#[path = "../objects/mod.rs"]
+#[allow(dead_code, unused_imports, reason = "each test program uses its own part")]
+mod objects;
+
 mod absent;
 mod edits;
 mod examples;
@@ -65,18 +69,10 @@ fn schema<'a>(crd: &'a Crd, version: &str) -> &'a Value {
 
 /// Without what means the same as its absence: empty texts, lists and structures, zero and false.
 fn without_empty(value: &Value) -> Value {
-    let is_empty = |value: &Value| match value {
-        Value::Null => true,
-        Value::Bool(value) => !value,
-        Value::Number(value) => value.as_f64() == Some(0.0),
-        Value::String(value) => value.is_empty(),
-        Value::Array(value) => value.is_empty(),
-        Value::Object(value) => value.is_empty(),
-    };
     match value {
         Value::Object(fields) => {
             let fields = fields.iter().map(|(key, value)| (key.clone(), without_empty(value)));
-            Value::Object(fields.filter(|(_, value)| !is_empty(value)).collect())
+            Value::Object(fields.filter(|(_, value)| !objects::is_empty(value)).collect())
         }
         Value::Array(items) => Value::Array(items.iter().map(without_empty).collect()),
         _ => value.clone(),

@@ -6,8 +6,11 @@ use proptest::prelude::*;
 use proptest::string::string_regex;
 use serde_json::{Map, Value, json};
 
+/// How texts are chosen: by the name of the field and its schema.
+pub type Texts = fn(&str, &Value) -> BoxedStrategy<Value>;
+
 /// Values that a schema admits.
-fn values(schema: &Value, fullness: f64) -> BoxedStrategy<Value> {
+fn values(name: &str, schema: &Value, fullness: f64, texts: Texts) -> BoxedStrategy<Value> {
     if let Some(texts) = schema["enum"].as_array() {
         return prop::sample::select(texts.clone()).boxed();
     }
@@ -16,20 +19,19 @@ fn values(schema: &Value, fullness: f64) -> BoxedStrategy<Value> {
         return prop_oneof![number, "[ -~é]{0,12}".prop_map(Value::String)].boxed();
     }
     if schema["x-kubernetes-preserve-unknown-fields"] == true {
-        // Any structure serves for any value.
-        return "[a-z]{1,3}".prop_map(|text| json!({ "any": [text, 1] })).boxed();
+        return anything(schema["type"] == "object");
     }
     let bound = |keyword: &str, otherwise: i64| schema[keyword].as_i64().unwrap_or(otherwise);
     let filled = match schema["type"].as_str().unwrap() {
-        "object" => objects(schema, fullness),
+        "object" => objects(schema, fullness, texts),
         "array" => {
             let sizes =
-                usize::try_from(bound("minItems", 0)).unwrap()..=usize::try_from(bound("maxItems", 3)).unwrap().min(3);
-            prop::collection::vec(values(&schema["items"], fullness), sizes)
+                usize::try_from(bound("minItems", 0)).unwrap()..=usize::try_from(bound("maxItems", 2)).unwrap().min(2);
+            prop::collection::vec(values("", &schema["items"], fullness, texts), sizes)
                 .prop_map(Value::Array)
                 .boxed()
         }
-        "string" => texts(schema),
+        "string" => texts(name, schema),
         "integer" => (bound("minimum", -9)..=bound("maximum", 1 << 20))
             .prop_map(Value::from)
             .boxed(),
@@ -45,7 +47,29 @@ fn values(schema: &Value, fullness: f64) -> BoxedStrategy<Value> {
     }
 }
 
-fn texts(schema: &Value) -> BoxedStrategy<Value> {
+/// Any JSON, or any structure.
+fn anything(structure: bool) -> BoxedStrategy<Value> {
+    let leaf = prop_oneof![
+        Just(json!(true)),
+        (-3..9).prop_map(Value::from),
+        "[a-z]{1,3}".prop_map(Value::from)
+    ];
+    let any = leaf.prop_recursive(2, 6, 3, |inner| {
+        prop_oneof![
+            prop::collection::vec(inner.clone(), 1..3).prop_map(Value::Array),
+            prop::collection::btree_map("[a-c]", inner, 1..3).prop_map(|map| json!(map)),
+        ]
+    });
+    if structure {
+        let fields = prop::collection::btree_map("[a-c]", any, 1..3);
+        fields.prop_map(|map| json!(map)).boxed()
+    } else {
+        any.boxed()
+    }
+}
+
+/// Texts that a schema admits, whatever the field.
+pub fn texts(_: &str, schema: &Value) -> BoxedStrategy<Value> {
     if schema["format"] == "date-time" {
         let seconds = (0..60_u8, 2020..2040_u16);
         return seconds
@@ -73,12 +97,11 @@ fn texts(schema: &Value) -> BoxedStrategy<Value> {
     texts.prop_map(Value::String).boxed()
 }
 
-fn objects(schema: &Value, fullness: f64) -> BoxedStrategy<Value> {
+/// Structures and maps that a schema admits.
+pub fn objects(schema: &Value, fullness: f64, texts: Texts) -> BoxedStrategy<Value> {
     if schema["additionalProperties"].is_object() {
-        let entries = prop::collection::vec(
-            ("[A-Za-z0-9.-]{0,12}", values(&schema["additionalProperties"], fullness)),
-            0..4,
-        );
+        let value = values("", &schema["additionalProperties"], fullness, texts);
+        let entries = prop::collection::vec(("[A-Za-z0-9.-]{0,12}", value), 0..3);
         return entries
             .prop_map(|entries| Value::Object(entries.into_iter().collect::<Map<_, _>>()))
             .boxed();
@@ -89,7 +112,7 @@ fn objects(schema: &Value, fullness: f64) -> BoxedStrategy<Value> {
         .into_iter()
         .flatten()
         .map(|(name, schema)| {
-            let (name, value) = (name.clone(), values(schema, fullness));
+            let (name, value) = (name.clone(), values(name, schema, fullness, texts));
             let value = if required.contains(&json!(name)) {
                 value.prop_map(Some).boxed()
             } else {
@@ -119,7 +142,7 @@ fn whole<'a>(kind: &'a Kind, fullness: f64, required: &Value) -> impl Strategy<V
     for property in ["apiVersion", "kind", "metadata"] {
         schema["properties"].as_object_mut().unwrap().remove(property);
     }
-    let whole = objects(&schema, fullness).prop_map(move |mut object| {
+    let whole = objects(&schema, fullness, texts).prop_map(move |mut object| {
         object["apiVersion"] = json!(kind.api_version());
         object["kind"] = json!(kind.name());
         object["metadata"] = json!({ "name": "h", "namespace": "n" });

@@ -241,7 +241,8 @@ pub fn plain(value: Value) -> Value {
     }
 }
 
-fn is_empty(value: &Value) -> bool {
+/// Whether a value is what Go leaves out.
+pub fn is_empty(value: &Value) -> bool {
     match value {
         Value::Null => true,
         Value::Bool(value) => !value,

@@ -13,7 +13,7 @@ mod ipam;
 mod kind;
 mod metal3;
 
-pub use kind::{Kind, Refusal, at, plain, walk};
+pub use kind::{Kind, Refusal, at, is_empty, plain, walk};
 
 use serde_json::Value;
 use std::path::Path;
