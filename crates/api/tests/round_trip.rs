@@ -63,8 +63,37 @@ fn with_unknown_texts(value: &Value, schema: &Value) -> Value {
     }
 }
 
+/// Paths of the nulls in a value, but for those that the schema takes for values.
+fn nulls(value: &Value, schema: &Value, path: &str, found: &mut Vec<String>) {
+    if schema["x-kubernetes-preserve-unknown-fields"] == true {
+        return;
+    }
+    match value {
+        Value::Null if schema["nullable"] == true => {}
+        Value::Null => found.push(path.to_owned()),
+        Value::Array(items) => {
+            for item in items {
+                nulls(item, &schema["items"], &format!("{path}/*"), found);
+            }
+        }
+        Value::Object(fields) => {
+            for (key, value) in fields {
+                let below = match &schema["properties"][key] {
+                    Value::Null => &schema["additionalProperties"],
+                    property => property,
+                };
+                nulls(value, below, &format!("{path}/{key}"), found);
+            }
+        }
+        Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+    }
+}
+
 fn check(kind: &Kind, object: &Value) -> Result<(), TestCaseError> {
     let once = kind.rewrite(object);
+    let mut found = Vec::new();
+    nulls(&once, kind.schema(), "", &mut found);
+    prop_assert!(found.is_empty(), "nulls at {:?}", found);
     prop_assert_eq!(kind.meaning(&once), kind.meaning(object));
     prop_assert_eq!(&kind.rewrite(&once), &once);
     prop_assert_eq!(&kind.rewrite(&with_unknown_fields(object, kind.schema())), &once);
@@ -161,19 +190,9 @@ fn the_schemas_have_no_defaults_but_those_in_the_table() {
 
 #[test]
 fn defaults_serialise_without_nulls() {
-    fn nulls(value: &Value, path: &str, found: &mut Vec<String>) {
-        match value {
-            Value::Null => found.push(path.to_owned()),
-            Value::Array(items) => items.iter().for_each(|item| nulls(item, &format!("{path}/*"), found)),
-            Value::Object(fields) => fields
-                .iter()
-                .for_each(|(key, value)| nulls(value, &format!("{path}/{key}"), found)),
-            Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
-        }
-    }
     for kind in objects::all() {
         let mut found = Vec::new();
-        nulls(&kind.default_object(), "", &mut found);
+        nulls(&kind.default_object(), kind.schema(), "", &mut found);
         assert!(found.is_empty(), "{} {}: {found:?}", kind.api_version(), kind.name());
     }
 }

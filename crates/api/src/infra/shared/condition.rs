@@ -50,7 +50,7 @@ impl Default for LegacyCondition {
     }
 }
 
-/// What v1beta2 has given up, by the version that had it.
+/// What earlier versions had and v1beta2 has given up, by version.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct DeprecatedStatus {

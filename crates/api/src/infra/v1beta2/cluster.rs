@@ -111,7 +111,7 @@ pub struct Metal3ClusterStatus {
     #[schemars(transform = failure_domains)]
     pub failure_domains: Vec<FailureDomain>,
 
-    /// What v1beta2 has given up.
+    /// What earlier versions had and this one has given up.
     #[serde(skip_serializing_if = "is_default")]
     #[schemars(transform = limit_failure_message)]
     pub deprecated: DeprecatedStatus,

@@ -155,7 +155,7 @@ pub struct Metal3MachineStatus {
     #[serde(skip_serializing_if = "is_default")]
     pub rendered_data: ObjectRef,
 
-    /// What v1beta2 has given up.
+    /// What earlier versions had and this one has given up.
     #[serde(skip_serializing_if = "is_default")]
     pub deprecated: DeprecatedStatus,
 }
