@@ -1,7 +1,8 @@
-//! `cargo xtask bench`: what the operator costs and how long it makes Ironic wait. It prints figures and judges none.
+//! `cargo xtask bench`: what the controllers cost, and how long they make others wait. It prints figures and judges none.
 
 mod fleet;
 mod host_life;
+mod ipam;
 mod own_time;
 mod process;
 mod report;
@@ -35,6 +36,8 @@ pub struct Args {
 enum What {
     /// Many hosts on a simulated Ironic, from nothing to available
     Fleet(fleet::Args),
+    /// Claims on the ip-address-manager's pools, from nothing to served
+    Ipam(ipam::Args),
     /// Bytes of memory that a watched object takes, by kind; takes seconds
     Sizes,
 }
@@ -43,13 +46,14 @@ enum What {
 pub fn run(args: &Args) -> anyhow::Result<()> {
     match &args.what {
         Some(What::Fleet(args)) => fleet::run(args),
+        Some(What::Ipam(args)) => ipam::run(args),
         Some(What::Sizes) => sizes(),
         None => host_lives(args),
     }
 }
 
 fn host_lives(args: &Args) -> anyhow::Result<()> {
-    let binary = build(&args.profile)?;
+    let binary = build("baremetal-operator", &args.profile)?;
     rustls::crypto::ring::default_provider().install_default().ok();
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
@@ -76,16 +80,16 @@ fn sizes() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Builds the operator and tells where it is.
-pub fn build(profile: &str) -> anyhow::Result<PathBuf> {
+/// Builds a controller and tells where it is.
+pub fn build(package: &str, profile: &str) -> anyhow::Result<PathBuf> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let status = metal3_lab::cargo::command()
-        .args(["build", "--package", "baremetal-operator", "--profile", profile])
+        .args(["build", "--package", package, "--profile", profile])
         .current_dir(&root)
         .status()
         .context("cannot start cargo")?;
-    ensure!(status.success(), "the operator cannot be built");
+    ensure!(status.success(), "{package} cannot be built");
     let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), PathBuf::from);
     let folder = if profile == "dev" { "debug" } else { profile };
-    Ok(target.join(folder).join("baremetal-operator"))
+    Ok(target.join(folder).join(package))
 }

@@ -94,7 +94,7 @@ struct Figures {
 
 /// Runs the benchmark.
 pub fn run(args: &Args) -> anyhow::Result<()> {
-    let binary = super::build(&args.profile)?;
+    let binary = super::build("baremetal-operator", &args.profile)?;
     rustls::crypto::ring::default_provider().install_default().ok(); // fails if there is one, which is as well
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)

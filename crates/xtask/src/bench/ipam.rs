@@ -1,0 +1,72 @@
+//! `cargo xtask bench ipam`: the ip-address-manager's process with its default flags, a real API server, and as many claims
+//! as are asked for. It prints figures and judges none.
+
+mod load;
+mod report;
+mod site;
+
+use self::load::Load;
+use self::site::Site;
+
+use super::process;
+
+/// Arguments of `cargo xtask bench ipam`.
+#[derive(clap::Args)]
+pub struct Args {
+    /// Claims that one pool has to serve at once, one run for each number
+    #[arg(long, value_delimiter = ',', default_value = "1000,10000")]
+    claims: Vec<u32>,
+
+    /// Pools that have to serve --claims-per-pool each, all at once; 0 leaves this run out
+    #[arg(long, default_value_t = 100)]
+    pools: u32,
+
+    /// See --pools
+    #[arg(long, default_value_t = 100)]
+    claims_per_pool: u32,
+
+    /// Claims of a full pool that are deleted while as many new ones are made; 0 leaves this run out
+    #[arg(long, default_value_t = 1000)]
+    churn: u32,
+
+    /// The manager's build profile
+    #[arg(long, default_value = "lab")]
+    profile: String,
+
+    /// Flags for the manager besides its defaults
+    #[arg(last = true)]
+    flags: Vec<String>,
+}
+
+/// Runs the benchmark.
+pub fn run(args: &Args) -> anyhow::Result<()> {
+    let binary = super::build("ip-address-manager", &args.profile)?;
+    rustls::crypto::ring::default_provider().install_default().ok(); // fails if there is one, which is as well
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_all()
+        .build()?;
+    println!("ip-address-manager: profile {}; {}", args.profile, process::machine());
+    let at_once = args.claims.iter().map(|claims| Load::AtOnce {
+        pools: 1,
+        claims_each: *claims,
+    });
+    let pools = (args.pools > 0).then_some(Load::AtOnce {
+        pools: args.pools,
+        claims_each: args.claims_per_pool,
+    });
+    let churn = (args.churn > 0).then_some(Load::Churn { claims: args.churn });
+    let mut all = Vec::new();
+    for load in at_once.chain(pools).chain(churn) {
+        let figures = runtime.block_on(async {
+            let site = Site::start(&binary, &args.flags).await?;
+            let figures = load::run(&site, load).await;
+            site.stop().await;
+            figures
+        })?;
+        report::print(&figures);
+        all.push(figures);
+    }
+    report::print_growth(&all);
+    Ok(())
+}
