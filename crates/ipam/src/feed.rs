@@ -101,7 +101,7 @@ impl Books {
         self.queue.push(key.clone());
     }
 
-    fn take_away(&self, key: &PoolKey, was: &Was) {
+    fn take_away(&self, key: &PoolKey, was: &Was, end: End) {
         let inner = self.lock();
         if let Some(book) = inner.books.get(key) {
             let mut book = open(book);
@@ -110,7 +110,10 @@ impl Books {
                 Was::Claim { key, uid } => book.lose_claim(key, uid),
                 Was::Address { id, uid } => book.lose_address(id, uid),
             }
-            book.forget(was.uid());
+            match end {
+                End::Deleted => book.departed(was.uid()),
+                End::Hidden => book.hidden(was.uid()),
+            }
             self.queue.push(key.clone());
         }
         if let Was::Address { id, .. } = was {
@@ -170,6 +173,15 @@ enum Was {
     Pool { uid: String },
     Claim { key: ClaimKey, uid: String },
     Address { id: AddressId, uid: String },
+}
+
+/// Why a watch no longer shows an object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum End {
+    /// It is gone for good.
+    Deleted,
+    /// It is none of ours any more, or of another pool.
+    Hidden,
 }
 
 impl Was {
@@ -317,13 +329,14 @@ pub async fn follow<K: Watched>(api: Api<K>, books: Books, awaited: Awaited, sto
                 .as_ref()
                 .is_none_or(|(new, thing)| *new != key || Was::of(thing).uid() != was.uid())
         {
-            books.take_away(&key, &was);
+            let is_there = object.uid().as_deref() == Some(was.uid());
+            books.take_away(&key, &was, if is_there { End::Hidden } else { End::Deleted });
         }
         if let Some((key, thing)) = now {
             books.show(&key, thing);
         }
     };
-    let lose = |(key, was): &(PoolKey, Was)| books.take_away(key, was);
+    let lose = |(key, was): &(PoolKey, Was)| books.take_away(key, was, End::Deleted);
     run(api, &mut shown, apply, lose, awaited, stop).await;
 }
 

@@ -148,8 +148,8 @@ pub struct IPPoolStatus {
     #[schemars(schema_with = "text::address_map")]
     pub allocations: BTreeMap<String, String>,
 
-    /// Addresses that are given out and whose IPAddress is not made yet. Whoever gives out addresses writes them here
-    /// first, against the version of the pool that was read: so of two managers at once, only one can give an address.
+    /// Addresses that are given to claims which have not been told yet. Whoever gives an address writes it here first,
+    /// against the version of the pool that was read: so of two managers at once, only one can give an address.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "atomic"))]
     pub allocating: Vec<Allocating>,
@@ -173,6 +173,9 @@ pub struct Allocating {
 
     /// Name of the claim.
     pub name: String,
+
+    /// UID of the claim. What was given to a claim that is gone is not given to a later one of its name.
+    pub uid: String,
 
     /// The address, in canonical form.
     #[schemars(schema_with = "text::address")]

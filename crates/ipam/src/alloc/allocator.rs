@@ -204,6 +204,11 @@ impl<C: Eq + Hash + Clone> Allocator<C> {
         self.blocked.contains(address)
     }
 
+    /// Whether an address is held, or blocked for another reason than that it is kept for a claim.
+    pub fn is_taken(&self, address: IpAddr) -> bool {
+        self.blocked.reasons(address) > self.kept(address)
+    }
+
     /// Gives a claim an address and records it. A claim that holds one gets that one again.
     ///
     /// `name` is the claim's, by which addresses are kept for it; `requested` the address that it asks for, as it wrote it
@@ -234,8 +239,7 @@ impl<C: Eq + Hash + Clone> Allocator<C> {
             }
             (Some(reserved), _) => {
                 let grant = exactly(reserved, Refusal::ReservedOutside(reserved))?;
-                // Blocked by the reservation itself; any reason beyond that is somebody who has it.
-                if self.holders.contains_key(&reserved) || self.blocked.reasons(reserved) > self.kept(reserved) {
+                if self.is_taken(reserved) {
                     return Err(Refusal::ReservedTaken(reserved));
                 }
                 Ok(grant)

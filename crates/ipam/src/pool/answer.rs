@@ -4,18 +4,27 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use metal3_api::capi::names::reason;
+use metal3_api::ipam::IPPool;
 use metal3_runtime::backoff::Backoff;
 use metal3_runtime::events::Severity;
 
-use super::book::{Book, Stage};
-use super::effect::{Effect, Moment, NewAddress, Outcome, Record};
+use super::book::Book;
+use super::effect::{Effect, Moment, NewAddress, Outcome};
 use super::note::{self, about};
+use super::promise::Promises;
 use super::seen::{Address, Claim, ClaimKey, version};
 
 /// The status of a pool takes at most one part in so many of the time.
 const SHARE: u32 = 10;
 /// And is held back for no longer than this.
 const LONGEST_PAUSE: Duration = Duration::from_secs(2);
+
+/// Without what the status keeps, two managers, or one before and after a kill, could give one address twice.
+const DROPPED: &str = "the CustomResourceDefinition of IPPool is older than this manager: it drops status.allocating, without \
+     which no address can be given; apply the definitions of this version (config/crd)";
+
+/// How often a name is tried that is taken by what a claim has left behind which is gone.
+const PATIENCE: u32 = 5;
 
 impl Book {
     /// Takes the answer to an effect in. `took` is how long it was under way.
@@ -34,6 +43,11 @@ impl Book {
             Outcome::Adopted(adopted) if adopted.pool.is_none() => {
                 return self.failed(effect, "the pool is gone", now);
             }
+            Outcome::Pool(pool) if is_dropped(effect, &pool) => {
+                self.notes
+                    .push(note::about_pool(note::OUTDATED, Severity::Warning, DROPPED.to_owned()));
+                return self.failed(effect, DROPPED, now);
+            }
             Outcome::Stale(there) if is_no_news(effect, &there) => {
                 return self.failed(effect, "refused although nothing has changed", now);
             }
@@ -41,10 +55,15 @@ impl Book {
         }
         match effect.claim() {
             Some(key) => {
-                self.failures.remove(key);
                 self.later.remove(key);
                 self.dirty.insert(key.clone());
+                if !is_fruitless(effect, &outcome) {
+                    self.failures.remove(key);
+                    self.broken.remove(key);
+                }
             }
+            // That it can be read does not mean that what failed works again.
+            None if *effect == Effect::Adopt => {}
             None => self.pool_failures = 0,
         }
         self.take(effect, outcome);
@@ -52,7 +71,7 @@ impl Book {
 
     fn take(&mut self, effect: &Effect, outcome: Outcome) {
         match (effect, outcome) {
-            (Effect::Adopt, Outcome::Adopted(adopted)) => self.adopt(adopted),
+            (Effect::Adopt, Outcome::Adopted(adopted)) => self.adopt(&adopted),
             (Effect::Record(record), Outcome::Pool(pool)) => {
                 self.recorded(record);
                 // The watch may have shown our own write before this answer, or somebody else's after it.
@@ -71,40 +90,30 @@ impl Book {
                 self.released(claim);
             }
             (Effect::Release(claim), Outcome::Absent) => self.released(claim),
-            // If the book has one by now, it is younger than this answer.
-            (Effect::Look(key, _), Outcome::Absent) => {
-                self.looked.insert(key.clone());
-            }
-            (Effect::Look(key, _), Outcome::Address(address)) => {
+            (Effect::Look(key, id), Outcome::Absent) => self.object_is_missing(key, &id.name),
+            (Effect::Look(key, id), Outcome::Address(address)) => {
                 let is_its = address.pool == self.name && address.claim == *key;
                 self.see(Outcome::Address(address));
                 if !is_its {
-                    self.looked.insert(key.clone());
+                    self.object_is_missing(key, &id.name);
                 }
             }
-            (Effect::LookAtClaim(key), Outcome::Absent) => {
+            (Effect::LookAtClaim(key, uids), Outcome::Absent) => self.claim_is_absent(key, uids),
+            (Effect::LookAtClaim(key, uids), Outcome::Claim(claim)) => {
+                self.claim_is(&claim, uids);
                 if !self.claims.contains_key(key) {
-                    self.absent.insert(key.clone());
+                    // The watch has not shown it before this answer, or has shown its end already; or the claim is none of
+                    // ours (another watch filter).
+                    self.hold_back(key, self.now);
                 }
-            }
-            (Effect::LookAtClaim(key), Outcome::Claim(_)) if !self.claims.contains_key(key) => {
-                // It is there after all, and the watch has not shown it before this answer. Either it will show
-                // it soon, or the claim is none of ours (another watch filter).
-                self.later.insert(key.clone(), self.now + Duration::from_secs(600));
             }
             (Effect::Delete(address), Outcome::Absent) => {
-                self.lose_address(&address.id, &address.uid);
-                self.looked.insert(address.claim.clone());
                 self.orphan_removed(address);
+                self.lose_address(&address.id, &address.uid);
             }
             (Effect::Unlock(address), Outcome::Address(seen)) if seen.is_deleting && seen.finalizers.is_empty() => {
-                self.lose_address(&address.id, &address.uid);
-                self.looked.insert(address.claim.clone());
                 self.orphan_removed(address);
-            }
-            (Effect::Unlock(address), Outcome::Absent) => {
                 self.lose_address(&address.id, &address.uid);
-                self.looked.insert(address.claim.clone());
             }
             (_, Outcome::Stale(there)) if *there == Outcome::Absent => self.vanished(effect),
             (_, Outcome::Stale(there)) => self.see(*there),
@@ -125,32 +134,12 @@ impl Book {
     fn vanished(&mut self, effect: &Effect) {
         match effect {
             Effect::AddFinalizer(claim) | Effect::Report(claim, _) | Effect::Release(claim) => {
-                self.lose_claim(&claim.key, &claim.uid);
+                self.claim_died(&claim.key, &claim.uid);
             }
-            Effect::Unlock(address) | Effect::Delete(address) => self.lose_address(&address.id, &address.uid),
+            Effect::Own(address, _) | Effect::Unlock(address) | Effect::Delete(address) => {
+                self.lose_address(&address.id, &address.uid);
+            }
             _ => {}
-        }
-    }
-
-    /// The server has our record now: nobody else can give these addresses away.
-    fn recorded(&mut self, record: &Record) {
-        for (name, address) in &record.indexes {
-            match address {
-                Some(address) => self.published.insert(name.clone(), address.clone()),
-                None => self.published.remove(name),
-            };
-            if self.index(name).map(|ip| ip.to_string()) == *address {
-                self.unpublished.remove(name);
-            }
-        }
-        self.recorded.clone_from(&record.allocating);
-        for (key, ip) in &record.allocating {
-            if self.allocator.held_by(key) == Some(*ip)
-                && let Some(stage) = self.stages.get_mut(key)
-            {
-                *stage = Stage::Recorded;
-                self.dirty.insert(key.clone());
-            }
         }
     }
 
@@ -158,38 +147,35 @@ impl Book {
     fn collided(&mut self, new: &NewAddress, there: Outcome) {
         let Outcome::Address(there) = there else { return };
         let key = &new.claim.key;
+        let is_here = there.pool == self.name && there.address == Some(new.address);
         if there.pool == self.name {
-            // Ours after all, or another claim's: the book finds its place.
             self.see_address(there.clone());
-            if there.claim == *key && there.address == Some(new.address) {
-                return;
-            }
         }
-        if self.stages.contains_key(key) && self.allocator.held_by(key) == Some(new.address) {
-            self.vacate(key);
-            if self.foreign.insert(new.address, there.id.clone()).is_none() {
-                self.allocator.block(new.address);
-            }
+        if is_here && there.claim == *key {
+            return;
+        }
+        let living = self.claims.get(&there.claim).map(|claim| &claim.uid);
+        let is_left_over = is_here && there.owner.is_some() && there.owner.as_ref() != living;
+        let tries = self.failures.get(key).copied().unwrap_or_default();
+        if is_left_over && tries < PATIENCE {
+            // Of a claim that is gone: it goes, too, and the claim gets what was promised to it.
+            self.hold_back(key, self.now);
+        } else {
+            self.avoid(key, new.address, &there.id);
         }
     }
 
     fn released(&mut self, claim: &Arc<Claim>) {
         let message = format!("the claim is gone, and what it had of IPPool {} is free", self.name);
         self.notes.push(about(claim, note::RELEASED, Severity::Normal, message));
-        self.lose_claim(&claim.key, &claim.uid);
+        self.claim_died(&claim.key, &claim.uid);
     }
 
     fn orphan_removed(&mut self, address: &Arc<Address>) {
-        if self.absent.contains(&address.claim) {
+        if self.is_absent(&address.claim) {
             let message = format!("IPAddress {} had no claim any more: removed", address.id.name);
-            self.notes.push(note::Told {
-                claim: None,
-                note: metal3_runtime::events::Note {
-                    reason: note::ORPHANED,
-                    message,
-                    severity: Severity::Warning,
-                },
-            });
+            self.notes
+                .push(note::about_pool(note::ORPHANED, Severity::Warning, message));
         }
     }
 
@@ -217,18 +203,18 @@ impl Book {
             self.pool_later = now.elapsed + delay;
             return;
         };
-        self.hold_back(key, now);
+        self.hold_back(key, now.elapsed);
         if matches!(effect, Effect::Create(_)) {
             self.broken.insert(key.clone(), why.to_owned());
         }
     }
 
-    fn hold_back(&mut self, key: &ClaimKey, now: Moment) {
+    fn hold_back(&mut self, key: &ClaimKey, now: Duration) {
         let failures = self.failures.entry(key.clone()).or_insert(0);
         let delay = Backoff::TRANSIENT.delay(*failures, self.draws);
         *failures = failures.saturating_add(1);
         self.draws = self.draws.wrapping_add(1);
-        self.later.insert(key.clone(), now.elapsed + delay);
+        self.later.insert(key.clone(), now + delay);
         self.dirty.insert(key.clone());
     }
 
@@ -239,13 +225,28 @@ impl Book {
     }
 }
 
+/// Answers that may come again and again without getting anybody further.
+fn is_fruitless(effect: &Effect, outcome: &Outcome) -> bool {
+    matches!(
+        (effect, outcome),
+        (Effect::Create(_), Outcome::Stale(_)) | (Effect::LookAtClaim(..), Outcome::Claim(_))
+    )
+}
+
+/// Whether the server has thrown away what was written into the pool's status.
+fn is_dropped(effect: &Effect, there: &IPPool) -> bool {
+    let Effect::Record(record) = effect else { return false };
+    let has_usage = there.status.as_ref().is_some_and(|status| status.usage.is_some());
+    !has_usage || Promises::of(there) != record.promises
+}
+
 /// A conflict whose cause cannot be seen would be met again and again: then it counts as a failure.
 fn is_no_news(effect: &Effect, there: &Outcome) -> bool {
     match (effect, there) {
         (Effect::AddFinalizer(seen) | Effect::Report(seen, _) | Effect::Release(seen), Outcome::Claim(now)) => {
             seen.uid == now.uid && seen.version == now.version
         }
-        (Effect::Unlock(seen) | Effect::Delete(seen), Outcome::Address(now)) => {
+        (Effect::Own(seen, _) | Effect::Unlock(seen) | Effect::Delete(seen), Outcome::Address(now)) => {
             seen.uid == now.uid && seen.version == now.version
         }
         (Effect::Pool(_) | Effect::Record(_), Outcome::Pool(now)) => {

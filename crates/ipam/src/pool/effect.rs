@@ -10,6 +10,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use metal3_api::condition::Condition;
 use metal3_api::ipam::{IPPool, PoolUsage};
 
+use super::promise::Promises;
 use super::seen::{Address, AddressId, Claim, ClaimKey, Version};
 use crate::alloc::Settings;
 
@@ -35,21 +36,32 @@ pub enum Effect {
     AddFinalizer(Arc<Claim>),
     /// Make an address object.
     Create(NewAddress),
+    /// Make a claim the owner of an address object that has been there before it, if that is as it was seen.
+    Own(Arc<Address>, NewAddress),
     /// Write a claim's status.
     Report(Arc<Claim>, ClaimReport),
     /// Read an address object from the server; for the claim whose it should be.
     Look(ClaimKey, AddressId),
-    /// Read a claim from the server.
-    LookAtClaim(ClaimKey),
+    /// Read a claim from the server, to find out which of these UIDs is its.
+    LookAtClaim(ClaimKey, Vec<String>),
     /// Take our finalizer off an address, if it is as it was seen.
     Unlock(Arc<Address>),
-    /// Delete an address.
+    /// Delete an address, if it is as it was seen.
     Delete(Arc<Address>),
     /// Take our finalizer off a claim, if it is as it was seen.
     Release(Arc<Claim>),
 }
 
 impl Effect {
+    /// The next step to remove an object.
+    pub fn removal(object: &Arc<Address>) -> Self {
+        if object.has_finalizer() {
+            Self::Unlock(object.clone())
+        } else {
+            Self::Delete(object.clone())
+        }
+    }
+
     /// A short name for logs and metrics.
     pub fn label(&self) -> &'static str {
         match self {
@@ -58,9 +70,10 @@ impl Effect {
             Self::Record(_) => "pool_status",
             Self::AddFinalizer(_) => "claim_finalizer",
             Self::Create(_) => "address_create",
+            Self::Own(..) => "address_own",
             Self::Report(..) => "claim_status",
             Self::Look(..) => "address_look",
-            Self::LookAtClaim(_) => "claim_look",
+            Self::LookAtClaim(..) => "claim_look",
             Self::Unlock(_) => "address_unlock",
             Self::Delete(_) => "address_delete",
             Self::Release(_) => "claim_release",
@@ -72,8 +85,8 @@ impl Effect {
         match self {
             Self::Adopt | Self::Pool(_) | Self::Record(_) => None,
             Self::AddFinalizer(claim) | Self::Report(claim, _) | Self::Release(claim) => Some(&claim.key),
-            Self::Create(address) => Some(&address.claim.key),
-            Self::Look(key, _) | Self::LookAtClaim(key) => Some(key),
+            Self::Create(address) | Self::Own(_, address) => Some(&address.claim.key),
+            Self::Look(key, _) | Self::LookAtClaim(key, _) => Some(key),
             Self::Unlock(address) | Self::Delete(address) => Some(&address.claim),
         }
     }
@@ -97,8 +110,8 @@ pub struct PoolMeta {
 pub struct Record {
     /// The version of the pool that it replaces: this is what keeps two writers apart.
     pub version: Version,
-    /// Addresses that are given and whose objects are not made yet. All of them.
-    pub allocating: BTreeMap<ClaimKey, IpAddr>,
+    /// Addresses that are given to claims which have not been told yet. All of them.
+    pub promises: Promises,
     /// Entries of `indexes` that change; nothing for those that go.
     pub indexes: BTreeMap<String, Option<String>>,
     /// When the addresses given out last changed.

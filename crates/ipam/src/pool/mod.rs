@@ -12,6 +12,7 @@ mod decide;
 pub mod effect;
 mod fresh;
 mod note;
+mod promise;
 mod record;
 pub mod seen;
 #[cfg(test)]

@@ -30,6 +30,8 @@ pub const FAILED: &str = "AllocationFailed";
 pub const WAITING: &str = "PoolNotReady";
 /// An address without a claim was removed.
 pub const ORPHANED: &str = "OrphanedAddressRemoved";
+/// The pool's definition lacks what this version needs.
+pub const OUTDATED: &str = "DefinitionOutdated";
 
 /// Puts many notes of one reason together, so that a burst of claims does not become a burst of events.
 pub fn gathered(told: Vec<Told>) -> Vec<Told> {
@@ -71,6 +73,18 @@ fn some<'a>(keys: impl Iterator<Item = &'a ClaimKey>) -> String {
 pub fn about(claim: &Arc<Claim>, reason: &'static str, severity: Severity, message: String) -> Told {
     Told {
         claim: Some(claim.clone()),
+        note: Note {
+            reason,
+            message,
+            severity,
+        },
+    }
+}
+
+/// A note about the pool itself.
+pub fn about_pool(reason: &'static str, severity: Severity, message: String) -> Told {
+    Told {
+        claim: None,
         note: Note {
             reason,
             message,

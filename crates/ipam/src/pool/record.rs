@@ -1,7 +1,7 @@
 //! What is written to the pool itself.
 
-use std::collections::BTreeMap;
-use std::net::IpAddr;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 use std::time::Duration;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
@@ -9,9 +9,10 @@ use metal3_api::capi;
 use metal3_api::ipam::{self, IPPoolStatus};
 use metal3_runtime::conditions::whole_seconds;
 
-use super::book::{Book, Stage};
+use super::book::Book;
 use super::effect::{Effect, Moment, PoolMeta, Record};
-use super::seen::{ClaimKey, version};
+use super::promise::{Promise, Promises};
+use super::seen::{Claim, ClaimKey, Family, version};
 use super::text::{pool_conditions, usage};
 
 impl Book {
@@ -20,21 +21,16 @@ impl Book {
     /// Addresses to be given out cannot wait, except for a pause that keeps the share of time spent in writing a big
     /// status small. What merely tells of the past waits until nothing else is going on.
     pub(super) fn record(&mut self, now: Moment, settled: bool) -> Option<(Duration, Record)> {
-        let is_urgent = self.stages.values().any(|stage| *stage == Stage::Proposed);
-        if !is_urgent && !settled {
+        if self.proposed.is_empty() && !settled {
             return None;
         }
         let pool = self.pool.clone()?;
-        let status = pool.status.clone_without_indexes();
-        let given = |key: &ClaimKey| self.allocator.held_by(key).map(|ip| (key.clone(), ip));
-        let allocating: BTreeMap<ClaimKey, IpAddr> = self.stages.keys().filter_map(given).collect();
-        let mut indexes = BTreeMap::new();
-        for name in &self.unpublished {
-            let wanted = self.index(name).map(|ip| ip.to_string());
-            if wanted.as_ref() != self.published.get(name) {
-                indexes.insert(name.clone(), wanted);
-            }
+        let (promises, is_urgent) = self.next_promises();
+        if !is_urgent && !settled {
+            return None;
         }
+        let status = pool.status.clone_without_indexes();
+        let indexes = self.next_indexes(&promises);
         let usage = usage(self.allocator.usage(), self.waiting());
         let problems = self.allocator.plan().problems();
         let conditions = pool_conditions(&pool, problems, usage, &self.rival_names(), now.wall);
@@ -46,7 +42,7 @@ impl Book {
             whole_seconds(now.wall)
         };
         let is_same = indexes.is_empty()
-            && allocating == self.recorded
+            && promises == self.promises
             && status.usage == Some(usage)
             && status.conditions == conditions
             && known.is_some();
@@ -61,13 +57,92 @@ impl Book {
         };
         let record = Record {
             version: version(&pool.metadata),
-            allocating,
+            promises,
             indexes,
             last_updated,
             usage,
             conditions,
         };
         Some((at, record))
+    }
+
+    /// What the pool should promise next: what it has promised and what is still open, and new promises to the oldest of
+    /// those that need one. And whether there are new ones.
+    fn next_promises(&self) -> (Promises, bool) {
+        let kept: Vec<&Promise> = self.promises.iter().filter(|promise| !self.is_over(promise)).collect();
+        // The others must not wait for those that fail for reasons of their own.
+        let in_flight = kept
+            .iter()
+            .filter(|promise| !self.failures.contains_key(&promise.claim));
+        let room = self.policy.promises.saturating_sub(in_flight.count());
+        let mut wanting: Vec<&Arc<Claim>> = self.proposed.iter().filter_map(|key| self.claims.get(key)).collect();
+        wanting.sort_unstable_by_key(|claim| claim.order());
+        let new = wanting.into_iter().filter_map(|claim| {
+            Some(Promise {
+                claim: claim.key.clone(),
+                uid: claim.uid.clone(),
+                address: self.allocator.held_by(&claim.key)?,
+            })
+        });
+        let new: Vec<Promise> = new.take(room).collect();
+        let is_urgent = !new.is_empty();
+        (kept.into_iter().cloned().chain(new).collect(), is_urgent)
+    }
+
+    /// Whether a promise need not be kept in the pool's status any longer. Whoever sees the pool without it reads all objects
+    /// after that, so one that a living claim knows of protects itself; and a claim that is gone cannot be told anything.
+    fn is_over(&self, promise: &Promise) -> bool {
+        let key = &promise.claim;
+        match self.claims.get(key).filter(|claim| claim.uid == promise.uid) {
+            Some(claim) if claim.is_going() => !self.objects.contains_key(key),
+            // It has been told this address, or another one for good.
+            Some(claim) => self.told_object(claim).is_some(),
+            None => self.is_dead(key, &promise.uid),
+        }
+    }
+
+    /// Entries of `indexes` that change. What is only intended is not shown.
+    fn next_indexes(&self, promises: &Promises) -> BTreeMap<String, Option<String>> {
+        let is_given = |key: &ClaimKey| !self.proposed.contains(key) || promises.of_claim(key).next().is_some();
+        let mut indexes = BTreeMap::new();
+        for name in &self.unpublished {
+            let keys = Family::ALL.map(|family| ClaimKey {
+                family,
+                name: name.clone(),
+            });
+            // Of two claims of one name, the Metal3 one's.
+            let held = |key: &ClaimKey| self.allocator.held_by(key).filter(|_| is_given(key));
+            let wanted = keys.iter().find_map(held).map(|ip| ip.to_string());
+            if wanted.as_ref() != self.published.get(name) {
+                indexes.insert(name.clone(), wanted);
+            }
+        }
+        indexes
+    }
+
+    /// The server has our record now: nobody else can give these addresses away.
+    pub(super) fn recorded(&mut self, record: &Record) {
+        for (name, address) in &record.indexes {
+            match address {
+                Some(address) => self.published.insert(name.clone(), address.clone()),
+                None => self.published.remove(name),
+            };
+        }
+        self.set_promises(record.promises.clone());
+        self.dirty
+            .extend(record.promises.iter().map(|promise| promise.claim.clone()));
+        let still = self.next_indexes(&record.promises);
+        let open = |name: &String| still.contains_key(name) || self.is_proposed(name);
+        let unpublished: BTreeSet<String> = self.unpublished.iter().filter(|name| open(name)).cloned().collect();
+        self.unpublished = unpublished;
+    }
+
+    fn is_proposed(&self, name: &str) -> bool {
+        let mut keys = Family::ALL.map(|family| ClaimKey {
+            family,
+            name: name.to_owned(),
+        });
+        keys.iter_mut().any(|key| self.proposed.contains(key))
     }
 
     /// The pool's metadata, if anything of ours is missing: labels, the Cluster as an owner, our finalizer.

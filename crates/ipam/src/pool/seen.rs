@@ -144,6 +144,11 @@ impl Claim {
         self.finalizers.iter().any(|f| f != self.key.family.claim_finalizer())
     }
 
+    /// Whether it is being deleted and nobody else keeps it. That is final: nobody can put a finalizer on it any more.
+    pub fn is_going(&self) -> bool {
+        self.is_deleting && !self.is_kept_by_others()
+    }
+
     /// Oldest first; claims of one second by name.
     pub fn order(&self) -> (i64, ClaimKey) {
         (self.created, self.key.clone())
@@ -165,7 +170,7 @@ pub struct Address {
     pub is_deleting: bool,
     /// Everybody's finalizers.
     pub finalizers: Vec<String>,
-    /// The pool's name.
+    /// The pool's name; empty if that is no pool of ours.
     pub pool: String,
     /// The claim that it is for.
     pub claim: ClaimKey,
@@ -176,14 +181,14 @@ pub struct Address {
 }
 
 impl Address {
-    /// Whether a manager made it: then it goes with its claim. What was made by hand is never removed without a claim.
-    pub fn is_ours(&self) -> bool {
-        self.owner.is_some() && self.has_finalizer()
-    }
-
     /// Whether our finalizer is on it.
     pub fn has_finalizer(&self) -> bool {
         self.finalizers.iter().any(|f| f == self.id.family.address_finalizer())
+    }
+
+    /// Whether there is anything left that we can do to remove it. What only others still keep is theirs to end.
+    pub fn is_removable(&self) -> bool {
+        self.has_finalizer() || !self.is_deleting
     }
 }
 
@@ -193,7 +198,7 @@ pub fn address_name(prefix: &str, address: IpAddr) -> String {
     name.trim_end_matches('-').to_owned()
 }
 
-/// The version of an object; 0 for one that is no number, which makes every later view of it a newer one.
+/// The version of an object; 0 for one that is no number.
 pub fn version(meta: &ObjectMeta) -> Version {
     meta.resource_version
         .as_deref()
@@ -320,7 +325,13 @@ impl From<&ipam::IPAddress> for Address {
 impl From<&capi::IPAddress> for Address {
     fn from(object: &capi::IPAddress) -> Self {
         let spec = &object.spec;
-        let (pool, claim) = (&spec.pool_ref.name, &spec.claim_ref.name);
+        // One from another provider's pool of the same name is none of ours.
+        let pool = if is_our_pool(&spec.pool_ref) {
+            &spec.pool_ref.name
+        } else {
+            ""
+        };
+        let claim = &spec.claim_ref.name;
         address(Family::ClusterApi, &object.metadata, pool, claim, &spec.address)
     }
 }

@@ -1,15 +1,11 @@
 //! Between the API's texts and what decisions work with.
 
-use std::collections::BTreeMap;
-use std::net::IpAddr;
-
 use jiff::Timestamp;
 use metal3_api::condition::{Condition, ConditionStatus};
 use metal3_api::ipam::{IPPool, IPPoolSpec, PoolUsage};
 use metal3_runtime::conditions;
 
-use super::seen::{ClaimKey, Family};
-use crate::alloc::{EntryText, Plan, PoolText, Problem, Severity, Usage, parse_as_held};
+use crate::alloc::{EntryText, Plan, PoolText, Problem, Severity, Usage};
 
 /// A specification as the allocator reads it.
 pub fn pool_text(spec: &IPPoolSpec) -> PoolText {
@@ -34,19 +30,6 @@ pub fn pool_text(spec: &IPPoolSpec) -> PoolText {
 /// What a specification means.
 pub fn plan_of(spec: &IPPoolSpec) -> Plan {
     Plan::read(&pool_text(spec))
-}
-
-/// The addresses that the status says are given and may not have an object yet. Odd entries are left out: nobody but a
-/// manager writes there.
-pub fn allocating(pool: &IPPool) -> BTreeMap<ClaimKey, IpAddr> {
-    let entries = pool.status.iter().flat_map(|status| &status.allocating);
-    entries
-        .filter_map(|entry| {
-            let family = Family::of_claim_kind(&entry.kind)?;
-            let name = entry.name.clone();
-            Some((ClaimKey { family, name }, parse_as_held(&entry.address)?))
-        })
-        .collect()
 }
 
 /// Numbers as the status has them.

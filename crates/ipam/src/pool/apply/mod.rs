@@ -1,23 +1,22 @@
 //! Doing what was decided: one request for each effect, and its answer as data.
 
+mod bodies;
+
 use std::sync::Arc;
 
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams, Preconditions};
 use kube::{Api, Client, Resource};
 use metal3_api::capi;
-use metal3_api::condition::{Condition, ConditionStatus};
 use metal3_api::ipam::{self, IPPool};
-use metal3_api::reference::ObjectReference;
 use metal3_runtime::error::{chain, is_conflict, is_not_found};
-use metal3_runtime::{conditions, patch};
+use metal3_runtime::patch;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use serde_json::{Value, json};
+use serde_json::Value;
 
-use super::effect::{ClaimReport, Effect, NewAddress, Outcome, PoolMeta, Record};
+use super::effect::{Effect, NewAddress, Outcome};
 use super::fresh::Lists;
-use super::seen::{Address, AddressId, Claim, ClaimKey, Family};
+use super::seen::{Address, AddressId, Claim, ClaimKey, Family, version};
 
 /// The API server, for one namespace.
 #[derive(Clone)]
@@ -78,31 +77,34 @@ impl Server {
     pub async fn apply(&self, effect: &Effect) -> Outcome {
         match effect {
             Effect::Adopt => self.adopt().await,
-            Effect::Pool(meta) => self.merge::<IPPool>(&self.pool, &pool_meta(meta), None).await,
-            Effect::Record(record) => self.merge::<IPPool>(&self.pool, &status(record), Some("status")).await,
+            Effect::Pool(meta) => self.merge::<IPPool>(&self.pool, &bodies::pool_meta(meta), None).await,
+            Effect::Record(record) => {
+                self.merge::<IPPool>(&self.pool, &bodies::pool_status(record), Some("status"))
+                    .await
+            }
             Effect::AddFinalizer(claim) => {
-                let seen = metadata(claim);
+                let seen = bodies::seen(claim.version, &claim.finalizers);
                 let body = patch::finalizer_added(&seen, claim.key.family.claim_finalizer());
                 self.patch_claim(claim, &body.unwrap_or(Value::Null), None).await
             }
             Effect::Release(claim) => {
-                let seen = metadata(claim);
+                let seen = bodies::seen(claim.version, &claim.finalizers);
                 let body = patch::finalizer_removed(&seen, claim.key.family.claim_finalizer());
                 self.patch_claim(claim, &body.unwrap_or(Value::Null), None).await
             }
             Effect::Report(claim, report) => {
-                self.patch_claim(claim, &claim_status(claim, report, &self.namespace), Some("status"))
-                    .await
+                let body = bodies::claim_status(claim, report, &self.namespace);
+                self.patch_claim(claim, &body, Some("status")).await
             }
             Effect::Create(new) => self.create(new).await,
             Effect::Look(_, id) => self.look(id).await,
-            Effect::LookAtClaim(key) => self.look_at_claim(key).await,
+            Effect::Own(address, new) => match address.id.family {
+                Family::Metal3 => self.own::<ipam::IPAddress>(address, new).await,
+                Family::ClusterApi => self.own::<capi::IPAddress>(address, new).await,
+            },
+            Effect::LookAtClaim(key, _) => self.look_at_claim(key).await,
             Effect::Unlock(address) => {
-                let seen = ObjectMeta {
-                    resource_version: Some(address.version.to_string()),
-                    finalizers: Some(address.finalizers.clone()),
-                    ..ObjectMeta::default()
-                };
+                let seen = bodies::seen(address.version, &address.finalizers);
                 let body = patch::finalizer_removed(&seen, address.id.family.address_finalizer());
                 let body = body.unwrap_or(Value::Null);
                 match address.id.family {
@@ -155,7 +157,10 @@ impl Server {
             + std::fmt::Debug
             + Seen,
     {
-        let (api, params, body) = (self.api::<K>(), PatchParams::default(), Patch::Merge(body));
+        // A definition that is older than this program lacks some fields of ours. Without this, the server would answer
+        // with one warning for each address, in headers that nobody can read any more when there are many.
+        let params = PatchParams::default().validation_ignore();
+        let (api, body) = (self.api::<K>(), Patch::Merge(body));
         let answer = match part {
             Some(_) => api.patch_status(name, &params, &body).await,
             None => api.patch(name, &params, &body).await,
@@ -193,8 +198,8 @@ impl Server {
 
     async fn create(&self, new: &NewAddress) -> Outcome {
         match new.claim.key.family {
-            Family::Metal3 => self.create_as(&metal3_address(new, &self.namespace)).await,
-            Family::ClusterApi => self.create_as(&capi_address(new)).await,
+            Family::Metal3 => self.create_as(&bodies::metal3_address(new, &self.namespace)).await,
+            Family::ClusterApi => self.create_as(&bodies::capi_address(new)).await,
         }
     }
 
@@ -211,6 +216,25 @@ impl Server {
         match self.api::<K>().create(&PostParams::default(), object).await {
             Ok(made) => made.outcome(),
             Err(error) if is_conflict(&error) => self.instead::<K>(&name, None).await,
+            Err(error) => failed(&error),
+        }
+    }
+
+    /// The owners of the object are read first: there may be some that nobody here knows of.
+    async fn own<K>(&self, address: &Address, new: &NewAddress) -> Outcome
+    where
+        K: Resource<Scope = k8s_openapi::NamespaceResourceScope, DynamicType = ()>
+            + Clone
+            + DeserializeOwned
+            + std::fmt::Debug
+            + Seen,
+    {
+        let name = &address.id.name;
+        match self.api::<K>().get_opt(name).await {
+            Ok(Some(there)) if version(there.meta()) == address.version => {
+                self.merge::<K>(name, &bodies::owned(there.meta(), new), None).await
+            }
+            Ok(there) => Outcome::Stale(Box::new(there.map_or(Outcome::Absent, |there| there.outcome()))),
             Err(error) => failed(&error),
         }
     }
@@ -259,7 +283,7 @@ impl Server {
         let params = DeleteParams {
             preconditions: Some(Preconditions {
                 uid: Some(address.uid.clone()),
-                resource_version: None,
+                resource_version: Some(address.version.to_string()),
             }),
             ..DeleteParams::default()
         };
@@ -284,155 +308,6 @@ fn is_about_uid(error: &kube::Error) -> bool {
     matches!(error, kube::Error::Api(status) if status.message.contains("uid"))
 }
 
-fn metadata(claim: &Claim) -> ObjectMeta {
-    ObjectMeta {
-        resource_version: Some(claim.version.to_string()),
-        finalizers: Some(claim.finalizers.clone()),
-        ..ObjectMeta::default()
-    }
-}
-
-fn pool_meta(meta: &PoolMeta) -> Value {
-    let mut body = json!({ "resourceVersion": meta.version.to_string() });
-    if let Some(finalizers) = &meta.finalizers {
-        body["finalizers"] = json!(finalizers);
-    }
-    if !meta.labels.is_empty() {
-        body["labels"] = json!(meta.labels);
-    }
-    if let Some(owners) = &meta.owners {
-        body["ownerReferences"] = json!(owners);
-    }
-    json!({ "metadata": body })
-}
-
-fn status(record: &Record) -> Value {
-    let allocating = record.allocating.iter().map(|(key, address)| ipam::Allocating {
-        kind: key.family.claim_kind().to_owned(),
-        name: key.name.clone(),
-        address: address.to_string(),
-    });
-    let allocating: Vec<ipam::Allocating> = allocating.collect();
-    let mut body = json!({
-        "lastUpdated": record.last_updated,
-        "usage": record.usage,
-        "conditions": record.conditions,
-        "allocating": if allocating.is_empty() { Value::Null } else { json!(allocating) },
-    });
-    if !record.indexes.is_empty() {
-        body["indexes"] = json!(record.indexes);
-    }
-    json!({ "metadata": { "resourceVersion": record.version.to_string() }, "status": body })
-}
-
-fn claim_status(claim: &Claim, report: &ClaimReport, namespace: &str) -> Value {
-    let mut list: Vec<Condition> = claim.conditions.clone();
-    let is_served = report.address.is_some();
-    let ready = conditions::Claim {
-        type_: conditions::READY,
-        status: if is_served {
-            ConditionStatus::True
-        } else {
-            ConditionStatus::False
-        },
-        reason: report.reason,
-        message: &report.message,
-    };
-    conditions::set(&mut list, &ready, None, report.now);
-    let body = match claim.key.family {
-        Family::Metal3 => json!({
-            "address": report.address.as_ref().map(|name| json!({ "name": name, "namespace": namespace })),
-            "errorMessage": report.error,
-            "conditions": list,
-        }),
-        Family::ClusterApi => json!({
-            "addressRef": report.address.as_ref().map(|name| json!({ "name": name })),
-            "conditions": list,
-        }),
-    };
-    // Lists are replaced whole, so nobody may have written in between; and a later claim of this name is not meant.
-    let metadata = json!({ "uid": claim.uid, "resourceVersion": claim.version.to_string() });
-    json!({ "metadata": metadata, "status": body })
-}
-
-fn owner(api_version: &str, kind: &str, meta: &ObjectMeta) -> OwnerReference {
-    OwnerReference {
-        api_version: api_version.to_owned(),
-        kind: kind.to_owned(),
-        name: meta.name.clone().unwrap_or_default(),
-        uid: meta.uid.clone().unwrap_or_default(),
-        controller: None,
-        block_owner_deletion: None,
-    }
-}
-
-fn address_metadata(new: &NewAddress) -> ObjectMeta {
-    let claim = &new.claim;
-    let family = claim.key.family;
-    let pool = owner(Family::Metal3.api_version(), "IPPool", &new.pool.metadata);
-    let holder = ObjectMeta {
-        name: Some(claim.key.name.clone()),
-        uid: Some(claim.uid.clone()),
-        ..ObjectMeta::default()
-    };
-    let mut owners = vec![pool, owner(family.api_version(), family.claim_kind(), &holder)];
-    if family == Family::ClusterApi {
-        // Cluster API's contract: the claim is the controller, and both outlive the address.
-        for (owner, controls) in owners.iter_mut().zip([false, true]) {
-            owner.controller = Some(controls);
-            owner.block_owner_deletion = Some(true);
-        }
-    }
-    ObjectMeta {
-        name: Some(new.name.clone()),
-        labels: (!claim.labels.is_empty()).then(|| claim.labels.clone()),
-        finalizers: Some(vec![family.address_finalizer().to_owned()]),
-        owner_references: Some(owners),
-        ..ObjectMeta::default()
-    }
-}
-
-fn metal3_address(new: &NewAddress, namespace: &str) -> ipam::IPAddress {
-    let reference = |name: &str| ObjectReference {
-        name: name.to_owned(),
-        namespace: namespace.to_owned(),
-        ..ObjectReference::default()
-    };
-    let spec = ipam::IPAddressSpec {
-        claim: reference(&new.claim.key.name),
-        pool: reference(&new.claim.pool),
-        prefix: new.settings.prefix,
-        gateway: new.settings.gateway.clone(),
-        address: new.address.to_string(),
-        dns_servers: new.settings.dns_servers.clone(),
-    };
-    ipam::IPAddress {
-        metadata: address_metadata(new),
-        spec,
-    }
-}
-
-fn capi_address(new: &NewAddress) -> capi::IPAddress {
-    let spec = capi::IPAddressSpec {
-        claim_ref: capi::IPAddressClaimReference {
-            name: new.claim.key.name.clone(),
-        },
-        pool_ref: capi::PoolReference {
-            api_group: ipam::names::GROUP.to_owned(),
-            kind: "IPPool".to_owned(),
-            name: new.claim.pool.clone(),
-        },
-        address: new.address.to_string(),
-        prefix: i32::try_from(new.settings.prefix).unwrap_or_default(),
-        gateway: new.settings.gateway.clone(),
-        ..capi::IPAddressSpec::default()
-    };
-    capi::IPAddress {
-        metadata: address_metadata(new),
-        spec,
-    }
-}
-
 /// All addresses of a namespace, with the version of each list.
 pub(super) async fn list_all(client: &Client, namespace: &str) -> Result<(Vec<Arc<Address>>, [u64; 2]), kube::Error> {
     let metal3: Api<ipam::IPAddress> = Api::namespaced(client.clone(), namespace);
@@ -445,14 +320,7 @@ pub(super) async fn list_all(client: &Client, namespace: &str) -> Result<(Vec<Ar
         number(&metal3.metadata.resource_version),
         number(&cluster_api.metadata.resource_version),
     ];
-    let ours = |address: &&capi::IPAddress| super::seen::is_our_pool(&address.spec.pool_ref);
     let mut addresses: Vec<Arc<Address>> = metal3.items.iter().map(|a| Arc::new(Address::from(a))).collect();
-    addresses.extend(
-        cluster_api
-            .items
-            .iter()
-            .filter(ours)
-            .map(|a| Arc::new(Address::from(a))),
-    );
+    addresses.extend(cluster_api.items.iter().map(|a| Arc::new(Address::from(a))));
     Ok((addresses, as_of))
 }

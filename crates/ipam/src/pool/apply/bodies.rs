@@ -1,0 +1,181 @@
+//! What is written: objects and patches.
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
+use metal3_api::capi;
+use metal3_api::condition::{Condition, ConditionStatus};
+use metal3_api::ipam;
+use metal3_api::reference::ObjectReference;
+use metal3_runtime::conditions;
+use serde_json::{Value, json};
+
+use crate::pool::effect::{ClaimReport, NewAddress, PoolMeta, Record};
+use crate::pool::promise::Promise;
+use crate::pool::seen::{Claim, Family, Version};
+
+/// What a patch of finalizers needs to know of an object.
+pub(super) fn seen(version: Version, finalizers: &[String]) -> ObjectMeta {
+    ObjectMeta {
+        resource_version: Some(version.to_string()),
+        finalizers: Some(finalizers.to_vec()),
+        ..ObjectMeta::default()
+    }
+}
+
+pub(super) fn pool_meta(meta: &PoolMeta) -> Value {
+    let mut body = json!({ "resourceVersion": meta.version.to_string() });
+    if let Some(finalizers) = &meta.finalizers {
+        body["finalizers"] = json!(finalizers);
+    }
+    if !meta.labels.is_empty() {
+        body["labels"] = json!(meta.labels);
+    }
+    if let Some(owners) = &meta.owners {
+        body["ownerReferences"] = json!(owners);
+    }
+    json!({ "metadata": body })
+}
+
+pub(super) fn pool_status(record: &Record) -> Value {
+    let allocating: Vec<ipam::Allocating> = record.promises.iter().map(Promise::to_wire).collect();
+    let mut body = json!({
+        "lastUpdated": record.last_updated,
+        "usage": record.usage,
+        "conditions": record.conditions,
+        "allocating": if allocating.is_empty() { Value::Null } else { json!(allocating) },
+    });
+    if !record.indexes.is_empty() {
+        body["indexes"] = json!(record.indexes);
+    }
+    json!({ "metadata": { "resourceVersion": record.version.to_string() }, "status": body })
+}
+
+pub(super) fn claim_status(claim: &Claim, report: &ClaimReport, namespace: &str) -> Value {
+    let mut list: Vec<Condition> = claim.conditions.clone();
+    let is_served = report.address.is_some();
+    let ready = conditions::Claim {
+        type_: conditions::READY,
+        status: if is_served {
+            ConditionStatus::True
+        } else {
+            ConditionStatus::False
+        },
+        reason: report.reason,
+        message: &report.message,
+    };
+    conditions::set(&mut list, &ready, None, report.now);
+    let body = match claim.key.family {
+        Family::Metal3 => json!({
+            "address": report.address.as_ref().map(|name| json!({ "name": name, "namespace": namespace })),
+            "errorMessage": report.error,
+            "conditions": list,
+        }),
+        Family::ClusterApi => json!({
+            "addressRef": report.address.as_ref().map(|name| json!({ "name": name })),
+            "conditions": list,
+        }),
+    };
+    // Lists are replaced whole, so nobody may have written in between; and a later claim of this name is not meant.
+    let metadata = json!({ "uid": claim.uid, "resourceVersion": claim.version.to_string() });
+    json!({ "metadata": metadata, "status": body })
+}
+
+fn owner(api_version: &str, kind: &str, meta: &ObjectMeta) -> OwnerReference {
+    OwnerReference {
+        api_version: api_version.to_owned(),
+        kind: kind.to_owned(),
+        name: meta.name.clone().unwrap_or_default(),
+        uid: meta.uid.clone().unwrap_or_default(),
+        controller: None,
+        block_owner_deletion: None,
+    }
+}
+
+/// The pool and the claim.
+fn owners(new: &NewAddress) -> Vec<OwnerReference> {
+    let claim = &new.claim;
+    let family = claim.key.family;
+    let pool = owner(Family::Metal3.api_version(), "IPPool", &new.pool.metadata);
+    let holder = ObjectMeta {
+        name: Some(claim.key.name.clone()),
+        uid: Some(claim.uid.clone()),
+        ..ObjectMeta::default()
+    };
+    let mut owners = vec![pool, owner(family.api_version(), family.claim_kind(), &holder)];
+    if family == Family::ClusterApi {
+        // Cluster API's contract: the claim is the controller, and both outlive the address.
+        for (owner, controls) in owners.iter_mut().zip([false, true]) {
+            owner.controller = Some(controls);
+            owner.block_owner_deletion = Some(true);
+        }
+    }
+    owners
+}
+
+fn address_metadata(new: &NewAddress) -> ObjectMeta {
+    let claim = &new.claim;
+    ObjectMeta {
+        name: Some(new.name.clone()),
+        labels: (!claim.labels.is_empty()).then(|| claim.labels.clone()),
+        finalizers: Some(vec![claim.key.family.address_finalizer().to_owned()]),
+        owner_references: Some(owners(new)),
+        ..ObjectMeta::default()
+    }
+}
+
+/// The patch that puts the claim in the place of an earlier owner, or beside the owners that somebody else has given.
+pub(super) fn owned(there: &ObjectMeta, new: &NewAddress) -> Value {
+    let ours = owners(new);
+    let is_replaced = |other: &&OwnerReference| ours.iter().any(|o| o.kind == other.kind && o.name == other.name);
+    let mut all: Vec<OwnerReference> = there.owner_references.iter().flatten().cloned().collect();
+    all.retain(|other| !is_replaced(&other));
+    all.extend(ours);
+    let finalizer = new.claim.key.family.address_finalizer();
+    let mut finalizers = there.finalizers.clone().unwrap_or_default();
+    // Nobody may put one on what is being deleted.
+    if there.deletion_timestamp.is_none() && !finalizers.iter().any(|present| present == finalizer) {
+        finalizers.push(finalizer.to_owned());
+    }
+    let version = &there.resource_version;
+    json!({ "metadata": { "resourceVersion": version, "ownerReferences": all, "finalizers": finalizers } })
+}
+
+pub(super) fn metal3_address(new: &NewAddress, namespace: &str) -> ipam::IPAddress {
+    let reference = |name: &str| ObjectReference {
+        name: name.to_owned(),
+        namespace: namespace.to_owned(),
+        ..ObjectReference::default()
+    };
+    let spec = ipam::IPAddressSpec {
+        claim: reference(&new.claim.key.name),
+        pool: reference(&new.claim.pool),
+        prefix: new.settings.prefix,
+        gateway: new.settings.gateway.clone(),
+        address: new.address.to_string(),
+        dns_servers: new.settings.dns_servers.clone(),
+    };
+    ipam::IPAddress {
+        metadata: address_metadata(new),
+        spec,
+    }
+}
+
+pub(super) fn capi_address(new: &NewAddress) -> capi::IPAddress {
+    let spec = capi::IPAddressSpec {
+        claim_ref: capi::IPAddressClaimReference {
+            name: new.claim.key.name.clone(),
+        },
+        pool_ref: capi::PoolReference {
+            api_group: ipam::names::GROUP.to_owned(),
+            kind: "IPPool".to_owned(),
+            name: new.claim.pool.clone(),
+        },
+        address: new.address.to_string(),
+        prefix: i32::try_from(new.settings.prefix).unwrap_or_default(),
+        gateway: new.settings.gateway.clone(),
+        ..capi::IPAddressSpec::default()
+    };
+    capi::IPAddress {
+        metadata: address_metadata(new),
+        spec,
+    }
+}

@@ -1,0 +1,208 @@
+//! What to do next for a pool. Pure: nothing but the book, the time and a seed goes in.
+//!
+//! A decision is one round: at most one request for each claim and one for the pool, none of which depends on another one
+//! of the round. The answers go back into the book, and the next round is decided.
+
+mod release;
+mod serve;
+mod unclaimed;
+mod words;
+
+use std::time::Duration;
+
+use metal3_api::capi::names::reason;
+
+use self::words::{failed, report_to};
+use super::book::{Book, ClusterSeen};
+use super::effect::{Effect, Moment};
+use super::seen::{Claim, ClaimKey, Family, is_paused};
+
+/// A round, and when to look again without being told to.
+#[derive(Debug, Default, PartialEq)]
+pub struct Round {
+    /// Requests, in any order.
+    pub effects: Vec<Effect>,
+    /// From now. Nothing while there are effects: their answers ask for the next round.
+    pub again: Option<Duration>,
+}
+
+/// Where a claim stands.
+enum Next {
+    /// One request.
+    Do(Effect),
+    /// The status of the pool has to be written first.
+    Record,
+    /// At that time.
+    At(Duration),
+    /// Nothing more.
+    Settled,
+}
+
+impl Book {
+    /// The next round. Everything that the last one asked for has been answered.
+    pub fn decide(&mut self, now: Moment, seed: u64) -> Round {
+        self.now = now.elapsed;
+        self.all_answered();
+        let Some(pool) = self.pool.clone() else {
+            return self.claims_round(now, seed);
+        };
+        if self.is_resting() {
+            self.trusted = None;
+            return Round {
+                effects: self.label_only().into_iter().collect(),
+                again: None,
+            };
+        }
+        if let Some(until) = self.pool_retry() {
+            return Round {
+                effects: Vec::new(),
+                again: Some(until),
+            };
+        }
+        let first = match self.trusted {
+            None => Some(Effect::Adopt),
+            Some(_) => self.metadata().map(Effect::Pool),
+        };
+        if let Some(effect) = first {
+            return Round {
+                effects: vec![effect],
+                again: None,
+            };
+        }
+        self.place_displaced();
+        let mut round = self.claims_round(now, seed);
+        let settled = round.effects.is_empty();
+        let is_unused = self.addresses.is_empty() && self.proposed.is_empty() && self.promises.is_empty();
+        if settled && pool.metadata.deletion_timestamp.is_some() && is_unused {
+            round.effects.extend(self.let_pool_go());
+        } else if let Some((at, record)) = self.record(now, settled) {
+            if at <= now.elapsed {
+                round.effects.push(Effect::Record(record));
+            } else {
+                soonest(&mut round.again, at.saturating_sub(now.elapsed));
+            }
+        }
+        if !round.effects.is_empty() {
+            round.again = None;
+        }
+        round
+    }
+
+    /// Whether nothing may be done: the pool is paused, or its Cluster is, or its Cluster is not there.
+    fn is_resting(&self) -> bool {
+        let Some(pool) = &self.pool else { return false };
+        if is_paused(&pool.metadata) {
+            return true;
+        }
+        match self.cluster() {
+            Some(cluster) => cluster.is_paused,
+            None => self.lacks_cluster() && pool.metadata.deletion_timestamp.is_none(),
+        }
+    }
+
+    /// The pool's Cluster, if it names one that is there.
+    pub(super) fn cluster(&self) -> Option<&ClusterSeen> {
+        self.clusters.get(&self.pool.as_ref()?.spec.cluster_name)
+    }
+
+    /// Whether the pool names a Cluster that is not there.
+    pub(super) fn lacks_cluster(&self) -> bool {
+        let name = self.pool.as_ref().map(|pool| pool.spec.cluster_name.as_str());
+        name.is_some_and(|name| !name.is_empty() && !self.clusters.contains_key(name))
+    }
+
+    /// One request for each claim that needs one.
+    fn claims_round(&mut self, now: Moment, seed: u64) -> Round {
+        self.wake(now.elapsed);
+        let age = |key: &ClaimKey| self.claims.get(key).map_or(i64::MIN, |claim| claim.created);
+        let mut order: Vec<(i64, ClaimKey)> = self.dirty.iter().map(|key| (age(key), key.clone())).collect();
+        order.sort_unstable();
+        let mut round = Round::default();
+        for (_, key) in order {
+            if round.effects.len() >= self.policy.batch {
+                break;
+            }
+            match self.next(&key, now, seed) {
+                // It stays dirty: the answer is not the end.
+                Next::Do(effect) => round.effects.push(effect),
+                Next::At(time) => {
+                    self.dirty.remove(&key);
+                    self.later.insert(key, time);
+                }
+                Next::Record => {
+                    self.dirty.remove(&key);
+                }
+                Next::Settled => {
+                    self.dirty.remove(&key);
+                    self.tidy(&key);
+                }
+            }
+        }
+        if round.effects.is_empty() {
+            round.again = self.later.values().min().map(|at| at.saturating_sub(now.elapsed));
+        }
+        round
+    }
+
+    /// Those whose time has come, and as many of the waiting as there are addresses, oldest first.
+    fn wake(&mut self, now: Duration) {
+        let due = |(key, at): (&ClaimKey, &Duration)| (*at <= now).then(|| key.clone());
+        let due: Vec<ClaimKey> = self.later.iter().filter_map(due).collect();
+        for key in due {
+            self.later.remove(&key);
+            self.dirty.insert(key);
+        }
+        if !std::mem::take(&mut self.is_freed) {
+            return;
+        }
+        let free = usize::try_from(self.allocator.usage().free).unwrap_or(usize::MAX);
+        self.dirty
+            .extend(self.queue.iter().take(free).map(|(_, key)| key.clone()));
+        let special = self.refused.iter().filter(|(_, refusal)| !refusal.is_exhaustion());
+        self.dirty.extend(special.map(|(key, _)| key.clone()));
+    }
+
+    fn next(&mut self, key: &ClaimKey, now: Moment, seed: u64) -> Next {
+        let claim = self.claims.get(key).cloned();
+        if let Some(at) = self.later.get(key).copied().filter(|at| *at > now.elapsed) {
+            let told = claim.and_then(|claim| self.tell_broken(&claim, now));
+            return told.map_or(Next::At(at), Next::Do);
+        }
+        let Some(claim) = claim else {
+            return self.unclaimed(key, now);
+        };
+        if claim.is_paused || self.is_cluster_resting(&claim) {
+            return Next::Settled;
+        }
+        if claim.is_deleting {
+            return self.releasing(&claim);
+        }
+        if self.pool.is_none() {
+            return self.without_pool(&claim, now);
+        }
+        if let Some(namespace) = &claim.other_namespace {
+            let message = format!(
+                "spec.pool.namespace: IPPool {namespace}/{} is in another namespace; a claim is served from its own only",
+                claim.pool
+            );
+            return report_to(&claim, failed(message, reason::ALLOCATION_FAILED, now));
+        }
+        if !claim.is_ours() {
+            return Next::Do(Effect::AddFinalizer(claim));
+        }
+        self.serving(&claim, now, seed)
+    }
+
+    /// Cluster API's claims name their Cluster; they rest while it is paused or not there.
+    fn is_cluster_resting(&self, claim: &Claim) -> bool {
+        if claim.key.family == Family::Metal3 || claim.cluster.is_empty() {
+            return false;
+        }
+        let cluster = self.clusters.get(&claim.cluster);
+        cluster.map_or(!claim.is_deleting, |cluster| cluster.is_paused)
+    }
+}
+
+fn soonest(again: &mut Option<Duration>, other: Duration) {
+    *again = Some(again.map_or(other, |again| again.min(other)));
+}

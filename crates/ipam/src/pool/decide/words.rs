@@ -1,0 +1,110 @@
+//! What claims are told.
+
+use std::sync::Arc;
+
+use metal3_api::capi::names::reason;
+use metal3_api::condition::ConditionStatus;
+use metal3_runtime::conditions;
+
+use super::{Book, Next};
+use crate::alloc::Refusal;
+use crate::pool::effect::{ClaimReport, Effect, Moment};
+use crate::pool::seen::{Address, Claim, Family};
+
+impl Book {
+    /// Why a claim gets no address.
+    pub(super) fn refusal(&self, refusal: &Refusal, now: Moment) -> ClaimReport {
+        let text = refusal.to_string();
+        let (namespace, pool) = (&self.namespace, &self.name);
+        let why = match refusal {
+            Refusal::Exhausted => "waits for an address: all are in use or kept for other claims".to_owned(),
+            _ => text.clone(),
+        };
+        let word = if refusal.is_exhaustion() {
+            reason::POOL_EXHAUSTED
+        } else {
+            reason::ALLOCATION_FAILED
+        };
+        ClaimReport {
+            address: None,
+            error: Some(text),
+            reason: word,
+            message: format!("IPPool {namespace}/{pool}: {why}"),
+            now: now.wall,
+        }
+    }
+
+    /// While an object cannot be made, its claim says so.
+    pub(super) fn tell_broken(&self, claim: &Arc<Claim>, now: Moment) -> Option<Effect> {
+        let why = self.broken.get(&claim.key).filter(|_| claim.address.is_none())?;
+        let text = "Failed to create associated IPAddress object";
+        let mut report = failed(text.to_owned(), reason::ALLOCATION_FAILED, now);
+        report.message = format!("{text}: {why}");
+        match report_to(claim, report) {
+            Next::Do(effect) if !claim.is_deleting && !claim.is_paused => Some(effect),
+            _ => None,
+        }
+    }
+
+    /// A claim on a pool that does not exist is told so.
+    pub(super) fn without_pool(&self, claim: &Arc<Claim>, now: Moment) -> Next {
+        if claim.address.is_some() {
+            // An address is kept by its object, whatever becomes of the pool.
+            return Next::Settled;
+        }
+        let field = match claim.key.family {
+            Family::Metal3 => "spec.pool.name",
+            Family::ClusterApi => "spec.poolRef.name",
+        };
+        let (namespace, pool) = (&self.namespace, &self.name);
+        let report = ClaimReport {
+            address: None,
+            error: claim.error.clone(),
+            reason: reason::POOL_NOT_READY,
+            message: format!("{field}: IPPool {namespace}/{pool} does not exist; the claim waits for it"),
+            now: now.wall,
+        };
+        report_to(claim, report)
+    }
+}
+
+/// A claim has an address.
+pub(super) fn served(object: &Address, now: Moment) -> ClaimReport {
+    ClaimReport {
+        address: Some(object.id.name.clone()),
+        error: None,
+        reason: conditions::READY,
+        message: String::new(),
+        now: now.wall,
+    }
+}
+
+pub(super) fn failed(message: String, reason: &'static str, now: Moment) -> ClaimReport {
+    ClaimReport {
+        address: None,
+        error: Some(message.clone()),
+        reason,
+        message,
+        now: now.wall,
+    }
+}
+
+/// The claim's status, if it does not say that already.
+pub(super) fn report_to(claim: &Arc<Claim>, report: ClaimReport) -> Next {
+    let ready = conditions::get(&claim.conditions, conditions::READY);
+    let says =
+        |status| ready.is_some_and(|c| c.status == status && c.reason == report.reason && c.message == report.message);
+    let is_said = match (&report.address, claim.key.family) {
+        // Claims that were served before there were conditions are left as they are.
+        (Some(_), Family::Metal3) => ready.is_none() || says(ConditionStatus::True),
+        (Some(_), Family::ClusterApi) => says(ConditionStatus::True),
+        (None, _) => says(ConditionStatus::False),
+    };
+    let is_same =
+        claim.address == report.address && (claim.error == report.error || claim.key.family == Family::ClusterApi);
+    if is_same && is_said {
+        Next::Settled
+    } else {
+        Next::Do(Effect::Report(claim.clone(), report))
+    }
+}

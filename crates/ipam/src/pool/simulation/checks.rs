@@ -1,0 +1,150 @@
+//! What must hold.
+
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+use std::time::Duration;
+
+use metal3_api::condition::ConditionStatus;
+use metal3_runtime::conditions;
+
+use super::manager::Manager;
+use super::world::{World, address_of};
+use crate::pool::effect::ClaimReport;
+use crate::pool::seen::{AddressId, Claim, Family};
+
+impl World {
+    /// A claim has the address that its status names, until it is deleted and nobody uses it any more.
+    pub fn no_address_has_two_holders(&self) {
+        let mut holders: BTreeMap<IpAddr, &Claim> = BTreeMap::new();
+        for claim in self.claims.values().filter(|claim| !claim.is_going()) {
+            let Some(name) = &claim.address else { continue };
+            if let Some(other) = holders.insert(address_of(name), claim) {
+                panic!(
+                    "{name} has two holders: {} and {}\n{}",
+                    claim.key,
+                    other.key,
+                    self.shown()
+                );
+            }
+        }
+    }
+
+    /// What is about to be written to a claim: an address that there is, that is the claim's, and no other one than before.
+    pub fn what_is_told_is_so(&self, seen: &Claim, report: &ClaimReport) {
+        let there = self.claims.get(&seen.key).filter(|claim| claim.version == seen.version);
+        let Some(claim) = there else { return };
+        if let Some(before) = &claim.address {
+            assert_eq!(
+                report.address.as_ref(),
+                Some(before),
+                "{} is told something else\n{}",
+                claim.key,
+                self.shown()
+            );
+        }
+        if let Some(name) = &report.address {
+            let id = AddressId {
+                family: claim.key.family,
+                name: name.clone(),
+            };
+            let object = self.addresses.get(&id);
+            let is_its = object.is_some_and(|object| object.owner.as_ref() == Some(&claim.uid));
+            assert!(
+                is_its,
+                "{} is told {name}, which is not its own\n{}",
+                claim.key,
+                self.shown()
+            );
+        }
+    }
+
+    fn shown(&self) -> String {
+        format!("{:#?}\n{:#?}\n{:#?}", self.claims, self.addresses, self.pool)
+    }
+}
+
+/// Everybody gets time, and nothing is lost any more.
+pub fn settle(world: &mut World, managers: &mut [Manager]) {
+    const TURNS: u32 = 1500;
+    let mut quiet = 0;
+    let mut last = Vec::new();
+    for turn in 0..TURNS {
+        let before = world.version;
+        for manager in managers.iter_mut() {
+            manager.watch_all(world);
+            manager.decide(world);
+            if turn + 10 > TURNS {
+                last.extend(manager.flights.iter().map(|flight| flight.effect.clone()));
+            }
+            while !manager.flights.is_empty() {
+                manager.serve(world, 0);
+                manager.answer(world, 0, false);
+            }
+        }
+        if world.version == before {
+            // Longer than every pause, of which the longest is a minute.
+            world.clock += Duration::from_secs(7);
+            quiet += 1;
+            if quiet > 20 {
+                return;
+            }
+        } else {
+            world.clock += Duration::from_millis(50);
+            quiet = 0;
+        }
+    }
+    panic!("it never comes to rest: {last:#?}\n{}", world.shown());
+}
+
+/// What must be true in the end.
+pub fn everything_is_in_order(world: &World, capacity: usize) {
+    assert!(
+        world.claims.values().all(|claim| !claim.is_deleting),
+        "a claim does not go away: {}",
+        world.shown()
+    );
+    for claim in world.claims.values() {
+        let object = world.addresses.values().find(|address| address.claim == claim.key);
+        match (&claim.address, object) {
+            (Some(name), Some(object)) => assert_eq!(*name, object.id.name),
+            (None, None) => {
+                let ready = conditions::get(&claim.conditions, conditions::READY);
+                assert!(
+                    ready.is_some_and(|c| c.status == ConditionStatus::False),
+                    "{} waits in silence: {}",
+                    claim.key,
+                    world.shown()
+                );
+            }
+            _ => panic!("{}: status and objects do not fit: {}", claim.key, world.shown()),
+        }
+    }
+    let served = world.claims.values().filter(|claim| claim.address.is_some()).count();
+    assert_eq!(
+        world.addresses.len(),
+        served,
+        "an address is left over: {}",
+        world.shown()
+    );
+    let waits = |claim: &&std::sync::Arc<Claim>| claim.address.is_none() && claim.requested.is_empty();
+    let others = world.claims.values().filter(waits).count();
+    assert!(
+        others == 0 || served >= capacity,
+        "{others} claims wait although there is room: {}",
+        world.shown()
+    );
+    if let Some(pool) = &world.pool {
+        let status = pool.status.clone().unwrap_or_default();
+        assert_eq!(status.allocating, [], "{}", world.shown());
+        let mut expected = BTreeMap::new();
+        // Of two claims of one name, Metal3's is shown.
+        for family in Family::ALL.into_iter().rev() {
+            for address in world.addresses.values().filter(|address| address.id.family == family) {
+                expected.insert(address.claim.name.clone(), address.address.unwrap().to_string());
+            }
+        }
+        assert_eq!(status.allocations, expected);
+        let usage = status.usage.unwrap();
+        assert_eq!(usage.used, i64::try_from(served).unwrap());
+    }
+}

@@ -1,0 +1,178 @@
+//! What the server does with a request: what etcd and the API server guarantee, and no more.
+
+use std::sync::Arc;
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use metal3_api::condition::ConditionStatus;
+use metal3_api::ipam::{IPPool, IPPoolStatus};
+use metal3_runtime::conditions;
+
+use super::world::{POOL, World};
+use crate::pool::effect::{Adopted, ClaimReport, Effect, NewAddress, Outcome, Record};
+use crate::pool::promise::Promise;
+use crate::pool::seen::{Address, AddressId, Claim, Version, version};
+
+impl World {
+    pub fn execute(&mut self, effect: &Effect) -> Outcome {
+        match effect {
+            // The addresses are added when the answer arrives: they are read after the pool.
+            Effect::Adopt => Outcome::Adopted(Adopted {
+                pool: self.pool.clone(),
+                addresses: Vec::new(),
+                as_of: [0, 0],
+            }),
+            Effect::Pool(meta) => self.with_pool(meta.version, |pool| {
+                if let Some(finalizers) = &meta.finalizers {
+                    pool.metadata.finalizers = Some(finalizers.clone());
+                }
+            }),
+            Effect::Record(record) => {
+                let is_upstreams = self.is_upstreams;
+                self.with_pool(record.version, |pool| {
+                    write(record, pool);
+                    if let Some(status) = pool.status.as_mut().filter(|_| is_upstreams) {
+                        (status.allocating, status.usage) = (Vec::new(), None);
+                        status.conditions.clear();
+                    }
+                })
+            }
+            Effect::AddFinalizer(seen) => self.with_claim(seen, |claim| {
+                claim.finalizers.push(claim.key.family.claim_finalizer().into());
+            }),
+            Effect::Release(seen) => self.with_claim(seen, |claim| {
+                let ours = claim.key.family.claim_finalizer();
+                claim.finalizers.retain(|f| f != ours);
+            }),
+            Effect::Report(seen, report) => {
+                self.what_is_told_is_so(seen, report);
+                self.with_claim(seen, |claim| tell(report, claim))
+            }
+            Effect::Create(new) => self.create(new),
+            Effect::Own(seen, new) => self.with_address(seen, |address| {
+                let ours = address.id.family.address_finalizer();
+                if !address.is_deleting && !address.has_finalizer() {
+                    address.finalizers.push(ours.into());
+                }
+                address.owner = Some(new.claim.uid.clone());
+            }),
+            Effect::Look(_, id) => self
+                .addresses
+                .get(id)
+                .cloned()
+                .map_or(Outcome::Absent, Outcome::Address),
+            Effect::LookAtClaim(key, _) => self.claims.get(key).cloned().map_or(Outcome::Absent, Outcome::Claim),
+            Effect::Unlock(seen) => self.with_address(seen, |address| {
+                let ours = address.id.family.address_finalizer();
+                address.finalizers.retain(|f| f != ours);
+            }),
+            Effect::Delete(seen) => {
+                let answer = self.with_address(seen, |address| address.is_deleting = true);
+                match answer {
+                    Outcome::Address(address) if address.finalizers.is_empty() => Outcome::Absent,
+                    answer => answer,
+                }
+            }
+        }
+    }
+
+    fn stale<T>(&mut self, there: Option<T>, outcome: impl Fn(T) -> Outcome) -> Outcome {
+        self.conflicts += 1;
+        Outcome::Stale(Box::new(there.map_or(Outcome::Absent, outcome)))
+    }
+
+    fn with_pool(&mut self, seen: Version, change: impl FnOnce(&mut IPPool)) -> Outcome {
+        let Some(there) = self.pool.clone() else {
+            return Outcome::Absent;
+        };
+        if version(&there.metadata) != seen {
+            return self.stale(Some(there), Outcome::Pool);
+        }
+        let mut pool = (*there).clone();
+        change(&mut pool);
+        self.write_pool(pool)
+    }
+
+    fn with_claim(&mut self, seen: &Claim, change: impl FnOnce(&mut Claim)) -> Outcome {
+        let Some(there) = self.claims.get(&seen.key).cloned() else {
+            return Outcome::Absent;
+        };
+        if there.version != seen.version {
+            return self.stale(Some(there), Outcome::Claim);
+        }
+        let mut claim = (*there).clone();
+        change(&mut claim);
+        self.write_claim(claim)
+    }
+
+    fn with_address(&mut self, seen: &Address, change: impl FnOnce(&mut Address)) -> Outcome {
+        let Some(there) = self.addresses.get(&seen.id).cloned() else {
+            return Outcome::Absent;
+        };
+        if there.version != seen.version {
+            return self.stale(Some(there), Outcome::Address);
+        }
+        let mut address = (*there).clone();
+        change(&mut address);
+        self.write_address(address)
+    }
+
+    /// The only thing that the server checks is the name.
+    fn create(&mut self, new: &NewAddress) -> Outcome {
+        let family = new.claim.key.family;
+        let id = AddressId {
+            family,
+            name: new.name.clone(),
+        };
+        if let Some(there) = self.addresses.get(&id).cloned() {
+            return self.stale(Some(there), Outcome::Address);
+        }
+        self.write_address(Address {
+            uid: format!("address-{}", self.version),
+            id,
+            version: 0,
+            created: self.seconds(),
+            is_deleting: false,
+            finalizers: vec![family.address_finalizer().into()],
+            pool: POOL.into(),
+            claim: new.claim.key.clone(),
+            owner: Some(new.claim.uid.clone()),
+            address: Some(new.address),
+        })
+    }
+}
+
+fn write(record: &Record, pool: &mut IPPool) {
+    let status = pool.status.get_or_insert_with(IPPoolStatus::default);
+    for (name, address) in &record.indexes {
+        match address {
+            Some(address) => status.allocations.insert(name.clone(), address.clone()),
+            None => status.allocations.remove(name),
+        };
+    }
+    status.allocating = record.promises.iter().map(Promise::to_wire).collect();
+    status.usage = Some(record.usage);
+    status.conditions.clone_from(&record.conditions);
+    status.last_updated = Some(Time(record.last_updated));
+}
+
+fn tell(report: &ClaimReport, claim: &mut Claim) {
+    claim.address.clone_from(&report.address);
+    claim.error.clone_from(&report.error);
+    let status = if report.address.is_some() {
+        ConditionStatus::True
+    } else {
+        ConditionStatus::False
+    };
+    let ready = conditions::Claim {
+        type_: conditions::READY,
+        status,
+        reason: report.reason,
+        message: &report.message,
+    };
+    conditions::set(&mut claim.conditions, &ready, None, report.now);
+}
+
+/// The objects of one kind, with a version that is as new as the newest.
+pub fn list(world: &World) -> (Vec<Arc<Address>>, [Version; 2]) {
+    (world.addresses.values().cloned().collect(), [world.version; 2])
+}

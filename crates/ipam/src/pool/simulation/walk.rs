@@ -1,0 +1,122 @@
+//! A whole life, cut off at each of its requests in turn; and one without any disturbance.
+
+use std::time::Duration;
+
+use super::checks::{everything_is_in_order, settle};
+use super::manager::Manager;
+use super::world::{World, key};
+use crate::pool::note;
+use crate::pool::seen::{ClaimKey, Family};
+
+/// Watches that do not lag.
+const PROMPT: super::Laziness = [1; 3];
+
+/// Claims of both families with equal names, one too many, deletions, the end of the pool.
+fn life(world: &mut World, stage: usize) -> bool {
+    match stage {
+        0 => (0..6).for_each(|n| world.claim(&key(n), "", false)),
+        1 => [0, 1, 3].into_iter().for_each(|n| world.delete(&key(n))),
+        2 => {
+            (0..6).for_each(|n| world.delete(&key(n)));
+            world.delete_pool();
+        }
+        _ => return false,
+    }
+    true
+}
+
+/// Lives through everything with one manager that is killed once, at its `cut`-th request: before the server has it, or
+/// after it and before the answer. Returns whether there was such a request.
+fn walk(cut: usize, is_served: bool) -> bool {
+    let mut world = World::new(5);
+    let mut manager = [Manager::start(&world, 7, PROMPT, 0)];
+    let mut count = 0;
+    let mut was_cut = false;
+    for stage in 0.. {
+        if !life(&mut world, stage) {
+            break;
+        }
+        for _ in 0..200 {
+            manager[0].watch_all(&world);
+            manager[0].decide(&world);
+            while !manager[0].flights.is_empty() {
+                count += 1;
+                if count == cut {
+                    if is_served {
+                        manager[0].serve(&mut world, 0);
+                    }
+                    manager[0] = Manager::start(&world, 8, PROMPT, 0);
+                    was_cut = true;
+                    break;
+                }
+                manager[0].serve(&mut world, 0);
+                manager[0].answer(&world, 0, false);
+            }
+            world.clock += Duration::from_millis(50);
+        }
+        settle(&mut world, &mut manager);
+        if stage < 2 {
+            everything_is_in_order(&world, 5);
+        }
+    }
+    assert!(
+        world.pool.is_none() && world.claims.is_empty() && world.addresses.is_empty(),
+        "something is left: {:?}",
+        world.addresses
+    );
+    was_cut
+}
+
+#[test]
+fn a_kill_at_any_request_changes_nothing_in_the_end() {
+    for is_served in [false, true] {
+        let cuts = (1..10_000).take_while(|cut| walk(*cut, is_served)).count();
+        assert!(cuts > 30, "only {cuts} requests in a whole life");
+    }
+}
+
+/// One manager alone never meets a conflict: its own writes do not get into each other's way.
+#[test]
+fn no_conflict_of_our_own_making() {
+    let mut world = World::new(200);
+    let key = |n: usize| ClaimKey {
+        family: Family::ALL[n % 2],
+        name: format!("c{n}"),
+    };
+    (0..100).for_each(|n| world.claim(&key(n), "", false));
+    let mut manager = [Manager::start(&world, 3, PROMPT, 0)];
+    settle(&mut world, &mut manager);
+    everything_is_in_order(&world, 200);
+    (0..100).for_each(|n| world.delete(&key(n)));
+    settle(&mut world, &mut manager);
+    assert!(world.addresses.is_empty() && world.claims.is_empty());
+    assert_eq!(world.conflicts, 0);
+}
+
+/// Nothing is given on trust in a status that the server does not keep; and not much is tried, either.
+#[test]
+fn a_definition_without_our_fields_is_told_and_gives_nothing_away() {
+    let mut world = World::new(5);
+    world.is_upstreams = true;
+    (0..4).for_each(|n| world.claim(&key(n), "", false));
+    let mut manager = [Manager::start(&world, 5, PROMPT, 0)];
+    for _ in 0..600 {
+        manager[0].watch_all(&world);
+        manager[0].decide(&world);
+        while !manager[0].flights.is_empty() {
+            manager[0].serve(&mut world, 0);
+            manager[0].answer(&world, 0, false);
+        }
+        world.clock += Duration::from_secs(1);
+    }
+    assert!(world.addresses.is_empty());
+    assert!(manager[0].told.contains(note::OUTDATED));
+    assert!(
+        world.logs[0].len() < 40,
+        "{} writes in ten minutes",
+        world.logs[0].len()
+    );
+    world.is_upstreams = false;
+    settle(&mut world, &mut manager);
+    everything_is_in_order(&world, 5);
+}
