@@ -1,5 +1,7 @@
 //! The command line. Flags and variables are upstream's, so that an existing Deployment works unchanged.
 
+mod compat;
+
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -8,6 +10,8 @@ use metal3_runtime::args::{
     ClientArgs, LeaderArgs, LogArgs, MetricsArgs, NamespaceArgs, ProbeArgs, TlsArgs, go_bool, go_duration,
 };
 use metal3_runtime::listen::ListenAddr;
+
+pub use self::compat::CompatArgs;
 
 /// Runs Cluster API's machines on bare-metal hosts.
 #[derive(Clone, Debug, Parser)]
@@ -86,9 +90,17 @@ pub struct Args {
     )]
     pub webhook_cert_dir: PathBuf,
 
-    /// Accepted so that existing Deployments start; --log-filter says what is logged
-    #[arg(long, env = "LOG_VERBOSITY", default_value = "0")]
-    pub v: u8,
+    /// Name address claims after hosts instead of after data, so that a pool can reserve an address for a host
+    #[arg(long, env = "ENABLE_BMH_NAME_BASED_PREALLOCATION", num_args = 0..=1, require_equals = true, default_value = "false", default_missing_value = "true", value_parser = go_bool())]
+    pub enable_bmh_name_based_preallocation: bool,
+
+    /// Leave hosts powered on between two machines, as Ironic's fast track wants it; only the exact text true does
+    #[arg(long, env = "CAPM3_FAST_TRACK", default_value = "")]
+    pub fast_track: String,
+
+    /// What has no effect.
+    #[command(flatten)]
+    pub compat: CompatArgs,
 
     /// text or json; --dev is text, too
     #[arg(long, env = "LOGGING_FORMAT", default_value = "json", value_parser = ["json", "text"])]
@@ -102,6 +114,18 @@ pub struct Workers {
     /// Metal3Clusters that are worked on at once
     #[arg(long, env = "METAL3CLUSTER_CONCURRENCY", default_value_t = 10, value_parser = clap::value_parser!(u16).range(1..))]
     pub metal3cluster_concurrency: u16,
+
+    /// Metal3Machines that are worked on at once
+    #[arg(long, env = "METAL3MACHINE_CONCURRENCY", default_value_t = 10, value_parser = clap::value_parser!(u16).range(1..))]
+    pub metal3machine_concurrency: u16,
+
+    /// Metal3DataTemplates that are worked on at once
+    #[arg(long, env = "METAL3DATATEMPLATE_CONCURRENCY", default_value_t = 10, value_parser = clap::value_parser!(u16).range(1..))]
+    pub metal3datatemplate_concurrency: u16,
+
+    /// Metal3Datas that are worked on at once
+    #[arg(long, env = "METAL3DATA_CONCURRENCY", default_value_t = 10, value_parser = clap::value_parser!(u16).range(1..))]
+    pub metal3data_concurrency: u16,
 }
 
 impl Args {
@@ -151,6 +175,12 @@ mod tests {
             "--tls-min-version=VersionTLS13",
             "--sync-period=1h30m",
             "--metal3cluster-concurrency=3",
+            "--metal3machine-concurrency=4",
+            "--metal3labelsync-concurrency=5",
+            "--clustercache-client-qps=50",
+            "--enable-bmh-name-based-preallocation=false",
+            "--skip-crd-migration-phases=StorageVersionMigration,CleanupManagedFields",
+            "--log-flush-frequency=1s",
             "--watch-filter=blue",
             "--logging-format=text",
             "--v=2",

@@ -18,7 +18,13 @@ pub fn manager_rules() -> Vec<PolicyRule> {
         rule(ours, &["metal3clusters/status"], &["update"]),
         rule(
             ours,
-            &["metal3machines", "metal3machinetemplates"],
+            &[
+                "metal3machines",
+                "metal3machinetemplates",
+                "metal3datatemplates",
+                "metal3dataclaims",
+                "metal3datas",
+            ],
             &["get", "list", "watch"],
         ),
         rule("metal3.io", &["baremetalhosts"], &["get", "list", "watch"]),

@@ -11,7 +11,9 @@ use kube::{Client, Resource, ResourceExt};
 use metal3_api::capi::{self, Cluster, Machine, MachineSet};
 use metal3_api::infra;
 use metal3_api::infra::names::{annotation, label};
-use metal3_api::infra::v1beta2::{Metal3Cluster, Metal3Machine, Metal3MachineTemplate};
+use metal3_api::infra::v1beta2::{
+    Metal3Cluster, Metal3Data, Metal3DataClaim, Metal3DataTemplate, Metal3Machine, Metal3MachineTemplate, ObjectRef,
+};
 use metal3_api::metal3::{BareMetalHost, HardwareDetails};
 use metal3_runtime::args::Namespaces;
 use metal3_runtime::error::chain;
@@ -39,6 +41,12 @@ pub struct World {
     pub templates: Store<Metal3MachineTemplate>,
     /// The hosts. Of their hardware only network interfaces and the host name are kept.
     pub hosts: Store<BareMetalHost, HostBy>,
+    /// What metadata and network data are rendered from.
+    pub data_templates: Store<Metal3DataTemplate>,
+    /// The machines' wishes for such data.
+    pub data_claims: Store<Metal3DataClaim, DataBy>,
+    /// The data of single machines.
+    pub datas: Store<Metal3Data, DataBy>,
     filter: String,
 }
 
@@ -63,6 +71,13 @@ pub enum Metal3MachineBy {
     Cluster(ObjectKey),
     /// The host that its annotation names.
     Host(ObjectKey),
+}
+
+/// What a Metal3DataClaim and a Metal3Data are found by.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum DataBy {
+    /// The Metal3DataTemplate that it names.
+    Template(ObjectKey),
 }
 
 /// What a host is found by.
@@ -97,6 +112,14 @@ fn keys_of_host(host: &BareMetalHost) -> Vec<HostBy> {
     keys
 }
 
+/// A template of another namespace is never used.
+fn of_template(object: &impl ResourceExt, template: &ObjectRef) -> Vec<DataBy> {
+    let namespace = object.namespace().unwrap_or_default();
+    let is_here = template.namespace.is_empty() || template.namespace == namespace;
+    let key = (is_here && !template.name.is_empty()).then(|| ObjectKey::new(namespace, &template.name));
+    key.map(DataBy::Template).into_iter().collect()
+}
+
 fn reduce_host(host: &mut BareMetalHost) {
     if let Some(hardware) = host.status.as_mut().and_then(|status| status.hardware.as_mut()) {
         **hardware = HardwareDetails {
@@ -127,6 +150,9 @@ impl World {
             }),
             templates: Store::new(|_| Vec::new()),
             hosts: Store::reduced(keys_of_host, reduce_host),
+            data_templates: Store::new(|_| Vec::new()),
+            data_claims: Store::new(|claim| of_template(claim, &claim.spec.template)),
+            datas: Store::new(|data| of_template(data, &data.spec.template)),
             filter: filter.to_owned(),
         }
     }
@@ -145,6 +171,9 @@ impl World {
         visitor.kind(&self.metal3_machines);
         visitor.kind(&self.templates);
         visitor.kind(&self.hosts);
+        visitor.kind(&self.data_templates);
+        visitor.kind(&self.data_claims);
+        visitor.kind(&self.datas);
     }
 
     /// Starts the watches. They end with `stop`. What is returned says when all have shown what there is.
