@@ -11,6 +11,8 @@ use metal3_runtime::conditions::{self, Claim, whole_seconds};
 pub enum LegacySeverity {
     /// It cannot go on without a change.
     Error,
+    /// Something went wrong that may mend itself.
+    Warning,
     /// It will go on by itself.
     Info,
 }
@@ -19,6 +21,7 @@ impl LegacySeverity {
     fn as_str(self) -> &'static str {
         match self {
             Self::Error => "Error",
+            Self::Warning => "Warning",
             Self::Info => "Info",
         }
     }

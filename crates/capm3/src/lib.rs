@@ -18,6 +18,7 @@ pub mod args;
 pub mod cluster;
 mod conditions;
 pub mod controller;
+pub mod machine;
 pub mod rbac;
 pub mod run;
 pub mod select;

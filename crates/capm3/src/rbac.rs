@@ -16,23 +16,28 @@ pub fn manager_rules() -> Vec<PolicyRule> {
     vec![
         rule(ours, &["metal3clusters"], &["get", "list", "watch", "patch"]),
         rule(ours, &["metal3clusters/status"], &["update"]),
+        rule(ours, &["metal3machines"], &["get", "list", "watch", "patch"]),
+        rule(ours, &["metal3machines/status"], &["update"]),
         rule(
             ours,
-            &[
-                "metal3machines",
-                "metal3machinetemplates",
-                "metal3datatemplates",
-                "metal3dataclaims",
-                "metal3datas",
-            ],
+            &["metal3machinetemplates", "metal3datatemplates", "metal3datas"],
             &["get", "list", "watch"],
         ),
-        rule("metal3.io", &["baremetalhosts"], &["get", "list", "watch"]),
+        rule(
+            ours,
+            &["metal3dataclaims"],
+            &["get", "list", "watch", "create", "patch", "delete"],
+        ),
+        rule("metal3.io", &["baremetalhosts"], &["get", "list", "watch", "patch"]),
         rule(
             "cluster.x-k8s.io",
             &["clusters", "machines", "machinesets"],
             &["list", "watch"],
         ),
+        // Of any control plane: which template its machines are made from.
+        rule("controlplane.cluster.x-k8s.io", &["*"], &["get"]),
+        // Whether they exist, and the label of their cluster on those of BMCs. Contents are never asked for.
+        rule("", &["secrets"], &["get", "list", "watch", "patch"]),
         rule("", &["events"], &["create", "patch"]),
     ]
 }

@@ -15,6 +15,7 @@ use tokio_util::sync::CancellationToken;
 use crate::args::{Args, Workers};
 use crate::cluster::Metal3Clusters;
 use crate::controller::{Context, Controllers};
+use crate::machine::Metal3Machines;
 use crate::world::World;
 
 const REPORTER: Reporter = Reporter {
@@ -52,6 +53,7 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
         watch_filter: args.watch_filter.clone(),
         workers: args.workers.clone(),
         sync_period: args.sync_period,
+        is_fast_track: args.fast_track == "true",
     };
     let stop = process.tasks.stop();
     let provider = Provider::new(process.client.clone(), process.clock.clone(), setup, stop);
@@ -78,6 +80,8 @@ pub struct Setup {
     pub workers: Workers,
     /// How often everything is looked at without a reason.
     pub sync_period: Duration,
+    /// Whether hosts stay powered on between two machines.
+    pub is_fast_track: bool,
 }
 
 /// All controllers, without the process around them.
@@ -114,7 +118,10 @@ impl Provider {
         let mut controllers = Controllers::new(metrics.clone(), ctx.clock.clone(), stop.clone());
         let workers = &setup.workers;
         controllers.add(Metal3Clusters { ctx: ctx.clone() }, workers.metal3cluster_concurrency);
+        let machines = Metal3Machines::new(ctx.clone(), setup.is_fast_track);
+        controllers.add(machines.clone(), workers.metal3machine_concurrency);
         let mut watches = JoinSet::new();
+        machines.follow_secrets(&setup.namespaces, &mut watches, &stop);
         let awaited = ctx.world.follow(&ctx.client, &setup.namespaces, &mut watches, &stop);
         tokio::select! {
             () = stop.cancelled() => return Ok(()),

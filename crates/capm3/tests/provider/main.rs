@@ -4,4 +4,5 @@
 #![expect(clippy::unwrap_used, reason = "what goes wrong in a test fails the test")]
 
 mod clusters;
+mod machines;
 mod support;

@@ -10,7 +10,9 @@ use k8s_openapi::NamespaceResourceScope;
 use k8s_openapi::api::core::v1::ServiceAccount;
 use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
 use kube::{Api, Resource};
+use metal3_api::capi::Cluster;
 use metal3_api::condition::{Condition, ConditionStatus};
+use metal3_api::metal3::BareMetalHost;
 use metal3_lab::audit::Request;
 use metal3_runtime::Clock;
 use metal3_runtime::args::Namespaces;
@@ -88,6 +90,7 @@ impl Site {
             watch_filter: args.watch_filter,
             workers: args.workers,
             sync_period: Duration::from_secs(600),
+            is_fast_track: args.fast_track == "true",
         };
         let stop = CancellationToken::new();
         let provider = Provider::new(client, Clock::system(), setup, stop.clone());
@@ -143,6 +146,72 @@ impl Site {
             "spec": spec}),
         )
         .await;
+    }
+
+    /// The same with the endpoint, and told by Cluster API that its infrastructure is there.
+    pub async fn ready_cluster(&self, name: &str) {
+        let endpoint = json!({"controlPlaneEndpoint": {"host": "192.0.2.1", "port": 6443}});
+        self.cluster(name, endpoint).await;
+        let status = json!({"status": {"initialization": {"infrastructureProvisioned": true}}});
+        self.patch_status::<Cluster>(name, status).await;
+    }
+
+    /// A host in this state, as the baremetal-operator would have it.
+    pub async fn host(&self, name: &str, labels: Value, state: &str) {
+        self.apply(json!({"apiVersion": "metal3.io/v1alpha1", "kind": "BareMetalHost",
+            "metadata": {"name": name, "labels": labels},
+            "spec": {"online": false, "bmc": {"address": "ipmi://192.0.2.9", "credentialsName": "bmc"}}}))
+            .await;
+        self.host_becomes(name, state).await;
+    }
+
+    /// A host gets into another state.
+    pub async fn host_becomes(&self, name: &str, state: &str) {
+        let status = json!({"status": {"operationalStatus": "OK", "errorMessage": "", "errorType": null,
+            "poweredOn": state == "provisioned", "provisioning": {"state": state, "ID": "i"},
+            "hardware": {"hostname": format!("{name}.example"), "nics": [{"name": "eth0", "ip": "192.0.2.77"},
+                {"name": "eth1", "ip": "192.0.2.77"}]}}});
+        self.patch_status::<BareMetalHost>(name, status).await;
+    }
+
+    /// A Secret.
+    pub async fn secret(&self, name: &str) {
+        self.apply(json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": name},
+            "stringData": {"value": "x"}}))
+            .await;
+    }
+
+    /// A Machine of cluster c with the bootstrap Secret b, and its Metal3Machine, which belongs to it as if Cluster API had
+    /// said so. `spec` adds to that of the Metal3Machine.
+    pub async fn machine(&self, name: &str, spec: Value) {
+        let group = "infrastructure.cluster.x-k8s.io";
+        let labels = json!({"cluster.x-k8s.io/cluster-name": "c"});
+        let reference = json!({"apiGroup": group, "kind": "Metal3Machine", "name": name});
+        let machine = json!({"apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "Machine",
+            "metadata": {"name": name, "labels": labels},
+            "spec": {"clusterName": "c", "bootstrap": {"dataSecretName": "b"}, "infrastructureRef": reference}});
+        let made = self.namespace.apply(&machine.to_string()).await;
+        let owner = json!({"apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "Machine", "name": name,
+            "uid": made[0].metadata.uid});
+        let mut wanted = json!({"image": {"url": "http://images/i.qcow2", "checksum": "abc"}});
+        for (field, value) in spec.as_object().into_iter().flatten() {
+            wanted[field] = value.clone();
+        }
+        self.apply(
+            json!({"apiVersion": format!("{group}/v1beta2"), "kind": "Metal3Machine",
+            "metadata": {"name": name, "labels": labels, "ownerReferences": [owner]}, "spec": wanted}),
+        )
+        .await;
+    }
+
+    pub async fn patch_status<K>(&self, name: &str, patch: Value) -> K
+    where
+        K: Resource<Scope = NamespaceResourceScope, DynamicType = ()> + Clone + DeserializeOwned + Debug,
+    {
+        let api = self.namespace.api::<K>();
+        api.patch_status(name, &PatchParams::default(), &Patch::Merge(patch))
+            .await
+            .unwrap()
     }
 
     pub async fn patch<K>(&self, name: &str, patch: Value) -> K

@@ -1,0 +1,108 @@
+//! The writes. Nothing is chosen here.
+
+use k8s_openapi::api::core::v1::Secret;
+use kube::api::{Api, DeleteParams, Patch, PatchParams, PostParams, Preconditions};
+use kube::{Client, Resource, ResourceExt};
+use metal3_api::capi::names::label::CLUSTER_NAME;
+use metal3_api::infra::names::finalizer;
+use metal3_api::infra::v1beta2::{Metal3DataClaim, Metal3Machine};
+use metal3_api::metal3::BareMetalHost;
+use metal3_runtime::error::{chain, is_not_found};
+use metal3_runtime::patch;
+use serde_json::json;
+
+use super::decide::Effect;
+use crate::world::World;
+
+/// Does one thing. What is written is seen in the world at once.
+pub async fn apply(
+    client: &Client,
+    world: &World,
+    machine: &mut Metal3Machine,
+    effect: &Effect,
+) -> Result<(), kube::Error> {
+    let namespace = machine.namespace().unwrap_or_default();
+    let (name, merge) = (machine.name_any(), PatchParams::default());
+    let machines: Api<Metal3Machine> = Api::namespaced(client.clone(), &namespace);
+    match effect {
+        Effect::Machine(change) => {
+            let written = machines.patch(&name, &merge, &Patch::Merge(change)).await?;
+            world.metal3_machines.written(written.clone());
+            *machine = written;
+        }
+        Effect::Host { host, patch, .. } => {
+            let hosts: Api<BareMetalHost> = Api::namespaced(client.clone(), &namespace);
+            let written = hosts.patch(host, &merge, &Patch::Merge(patch)).await?;
+            world.hosts.written(written);
+        }
+        Effect::CreateClaim(claim) => {
+            let claims: Api<Metal3DataClaim> = Api::namespaced(client.clone(), &namespace);
+            let created = claims.create(&PostParams::default(), claim).await?;
+            world.data_claims.created(created);
+        }
+        Effect::DeleteClaim(claim) => delete_claim(client, world, claim, &namespace).await?,
+        Effect::LabelSecret { secret, cluster } => {
+            let change = Patch::Merge(json!({"metadata": {"labels": {CLUSTER_NAME: cluster}}}));
+            label_secret(client, &namespace, secret, &change).await;
+        }
+        Effect::UnlabelSecret { secret, cluster } => {
+            let path = format!("/metadata/labels/{}", CLUSTER_NAME.replace('/', "~1"));
+            // Refused where the label has another value.
+            let change = json!([{"op": "test", "path": path, "value": cluster}, {"op": "remove", "path": path}]);
+            let change = serde_json::from_value(change).map_err(kube::Error::SerdeError)?;
+            label_secret(client, &namespace, secret, &Patch::Json::<()>(change)).await;
+        }
+        Effect::RemoveFinalizer => {
+            if let Some(written) = patch::remove_finalizer(&machines, machine, finalizer::MACHINE).await? {
+                world.metal3_machines.written(written.clone());
+                *machine = written;
+            }
+        }
+    }
+    Ok(())
+}
+
+async fn delete_claim(
+    client: &Client,
+    world: &World,
+    claim: &Metal3DataClaim,
+    namespace: &str,
+) -> Result<(), kube::Error> {
+    let claims: Api<Metal3DataClaim> = Api::namespaced(client.clone(), namespace);
+    if let Some(written) = patch::remove_finalizer(&claims, claim, finalizer::MACHINE).await? {
+        world.data_claims.written(written);
+    }
+    if claim.metadata.deletion_timestamp.is_some() {
+        return Ok(());
+    }
+    let this_one = Preconditions {
+        uid: claim.meta().uid.clone(),
+        resource_version: None,
+    };
+    match claims
+        .delete(&claim.name_any(), &DeleteParams::default().preconditions(this_one))
+        .await
+    {
+        Err(error) if is_not_found(&error) => Ok(()),
+        result => result.map(|_| ()),
+    }
+}
+
+/// The label is for people and for tools that look for what belongs to a cluster: without it everything works.
+async fn label_secret<P: serde::Serialize + std::fmt::Debug>(
+    client: &Client,
+    namespace: &str,
+    name: &str,
+    change: &Patch<P>,
+) {
+    let secrets: Api<Secret> = Api::namespaced(client.clone(), namespace);
+    // Only metadata is asked for, so that nothing secret comes back.
+    match secrets.patch_metadata(name, &PatchParams::default(), change).await {
+        Ok(_) => {}
+        // It is not there, or has no such label any more.
+        Err(kube::Error::Api(status)) if status.is_not_found() || status.is_invalid() => {}
+        Err(error) => {
+            tracing::warn!(namespace, secret = name, error = %chain(&error), "cannot label the Secret of a BMC");
+        }
+    }
+}

@@ -1,0 +1,299 @@
+//! A machine without a host: what it waits for, and which host it gets.
+
+use kube::ResourceExt;
+use metal3_api::capi::names::reason;
+use metal3_api::capi::{self, Machine};
+use metal3_api::infra::names::{annotation, finalizer};
+use metal3_api::metal3::BareMetalHost;
+use metal3_runtime::events::Severity;
+use serde_json::json;
+
+use super::draft::{Draft, Why};
+use super::{ASSOCIATED, Decision, Effect, HostPatch, Need, data, host_spec};
+use crate::conditions::LegacySeverity;
+use crate::machine::{Host, Observed, Related};
+use crate::select::{Outcome, Selection, Selector, Wish};
+
+/// On a Metal3Machine, usually by its template: with the value true, hosts outside the failure domain are never chosen.
+pub const STRICT_FAILURE_DOMAIN: &str = "infrastructure.cluster.x-k8s.io/strict-failure-domain";
+
+const FAILED: &str = "AssociateBareMetalHostFailed";
+const FAILED_LEGACY: &str = "AssociateBMHFailed";
+
+pub(super) fn decide(mut draft: Draft<'_>) -> Decision {
+    let owner = match waits(draft.seen) {
+        Ok(owner) => owner,
+        Err((reason, legacy, message)) => {
+            let why = Why {
+                reason,
+                legacy,
+                severity: LegacySeverity::Info,
+                message: &message,
+            };
+            draft.not_associated(why, None);
+            return draft.plan();
+        }
+    };
+    match missing_secrets(&draft) {
+        Err(need) => return Decision::Look(need),
+        Ok(None) => {}
+        Ok(Some(message)) => {
+            let why = Why {
+                reason: reason::WAITING_FOR_BOOTSTRAP_DATA,
+                legacy: "WaitingForBootstrapReady",
+                severity: LegacySeverity::Info,
+                message: &message,
+            };
+            draft.not_associated(why, None);
+            return draft.plan();
+        }
+    }
+    let wish = match wish(draft.seen, owner) {
+        Ok(wish) => wish,
+        Err(message) => {
+            refuse(&mut draft, &message, Some("InvalidConfiguration"));
+            return draft.plan();
+        }
+    };
+    let Some(selection) = &draft.seen.looks.selection else {
+        return Decision::Look(Need::Host(Box::new(wish)));
+    };
+    match &selection.outcome {
+        Outcome::Own(host) => {
+            choose(&mut draft, owner, host);
+            draft.plan()
+        }
+        Outcome::Chosen { host, is_reuse } => {
+            choose(&mut draft, owner, host);
+            claim(draft, owner, host, *is_reuse, selection)
+        }
+        Outcome::Await(_) | Outcome::None => {
+            refuse(&mut draft, &selection.summary(&wish), None);
+            draft.plan()
+        }
+    }
+}
+
+type Wait = (&'static str, &'static str, String);
+
+/// The Machine to find a host for, or what has to come first: the reason in both styles, and in words.
+fn waits(seen: &Observed) -> Result<&Machine, Wait> {
+    let owner = match &seen.owner {
+        Related::Found(owner) => owner,
+        Related::Unset => {
+            let message = "waiting until Cluster API names the Machine that this belongs to".to_owned();
+            return Err((
+                "WaitingForMetal3MachineOwnerRef",
+                "WaitingForM3MachineOwnerRef",
+                message,
+            ));
+        }
+        Related::Missing(name) => {
+            let message = format!("the owner, Machine {name}, does not exist");
+            return Err((
+                "WaitingForMetal3MachineOwnerRef",
+                "WaitingForM3MachineOwnerRef",
+                message,
+            ));
+        }
+    };
+    let infrastructure = |message| {
+        let reason = reason::WAITING_FOR_CLUSTER_INFRASTRUCTURE_READY;
+        Err((reason, "WaitingForClusterInfrastructure", message))
+    };
+    let cluster = match &seen.cluster {
+        Related::Found(cluster) => cluster,
+        Related::Unset => return infrastructure("the Machine names no Cluster in spec.clusterName".to_owned()),
+        Related::Missing(name) => return infrastructure(format!("Cluster {name} does not exist")),
+    };
+    if !cluster.is_infrastructure_ready() {
+        let name = cluster.name_any();
+        return infrastructure(format!("waiting for the infrastructure of Cluster {name}"));
+    }
+    let ours = |message| Err(("WaitingforMetal3Cluster", "WaitingforMetal3Cluster", message));
+    match &seen.metal3_cluster {
+        Related::Found(_) => {}
+        Related::Unset => {
+            let name = cluster.name_any();
+            return ours(format!(
+                "Cluster {name} names no Metal3Cluster in spec.infrastructureRef"
+            ));
+        }
+        Related::Missing(name) => return ours(format!("Metal3Cluster {name} does not exist")),
+    }
+    let bootstrap = |message| {
+        let reason = reason::WAITING_FOR_BOOTSTRAP_DATA;
+        Err((reason, "WaitingForBootstrapReady", message))
+    };
+    if owner.metadata.deletion_timestamp.is_some() {
+        return bootstrap(format!(
+            "Machine {} is being deleted: it gets no host",
+            owner.name_any()
+        ));
+    }
+    if bootstrap_secret(owner).is_none() {
+        return bootstrap(match &owner.spec.bootstrap.config_ref {
+            Some(config) => format!("waiting for the bootstrap data of {} {}", config.kind, config.name),
+            None => format!(
+                "Machine {} has no bootstrap data: set spec.bootstrap.dataSecretName or spec.bootstrap.configRef",
+                owner.name_any()
+            ),
+        });
+    }
+    Ok(owner)
+}
+
+/// The Secret with what the machine does at its first boot.
+pub(super) fn bootstrap_secret(owner: &Machine) -> Option<&str> {
+    let name = owner.spec.bootstrap.data_secret_name.as_deref();
+    name.filter(|name| !name.is_empty())
+}
+
+/// Which Secrets are missing, in words; or that they have to be looked for first.
+pub(super) fn missing_secrets(draft: &Draft<'_>) -> Result<Option<String>, Need> {
+    let wanted = draft.seen.wanted_secrets();
+    let Some(found) = &draft.seen.looks.secrets else {
+        return Err(Need::Secrets(wanted.into_iter().map(|(name, _)| name).collect()));
+    };
+    let is_missing = |name: &str| found.get(name) == Some(&false);
+    let missing: Vec<String> = wanted
+        .iter()
+        .filter(|(name, _)| is_missing(name))
+        .map(|(name, field)| format!("Secret {name}, named by {field}, does not exist"))
+        .collect();
+    Ok((!missing.is_empty()).then(|| missing.join("; ")))
+}
+
+fn wish(seen: &Observed, owner: &Machine) -> Result<Wish, String> {
+    let machine = &*seen.machine;
+    let selector = Selector::parse(machine.spec.host_selector.as_ref()).map_err(|errors| {
+        let errors: Vec<String> = errors.iter().map(ToString::to_string).collect();
+        errors.join("; ")
+    })?;
+    host_spec::check(machine)?;
+    let strict = machine.annotations().get(STRICT_FAILURE_DOMAIN);
+    let domain = [&owner.spec.failure_domain, &machine.spec.failure_domain];
+    let domain = domain.into_iter().find(|domain| !domain.is_empty());
+    Ok(Wish {
+        machine: seen.key(),
+        uid: machine.uid().unwrap_or_default(),
+        selector,
+        failure_domain: domain.cloned().unwrap_or_default(),
+        is_domain_strict: strict.is_some_and(|value| value == "true"),
+        reuse: seen.kept_as.clone(),
+    })
+}
+
+/// The choice is stored before the host is claimed: of two managers that choose for one machine, one writes over an old
+/// version and looks again, so that never two hosts are claimed for it.
+pub(super) fn choose(draft: &mut Draft<'_>, owner: &Machine, host: &BareMetalHost) {
+    let machine = &draft.seen.machine;
+    let key = draft.seen.key();
+    let chosen = format!("{}/{}", key.namespace, host.name_any());
+    if !super::has_finalizer(machine) {
+        let mut finalizers = machine.finalizers().to_vec();
+        finalizers.push(finalizer::MACHINE.to_owned());
+        draft.metadata.insert("finalizers".to_owned(), json!(finalizers));
+    }
+    if machine.annotations().get(annotation::HOST) != Some(&chosen) {
+        let annotations = json!({annotation::HOST: chosen});
+        draft.metadata.insert("annotations".to_owned(), annotations);
+    }
+    let domain = &owner.spec.failure_domain;
+    if !domain.is_empty() && *domain != machine.spec.failure_domain {
+        draft.spec.insert("failureDomain".to_owned(), json!(domain));
+    }
+    let template = &machine.spec.data_template;
+    if !template.name.is_empty() && template.namespace.is_empty() {
+        let template = json!({"namespace": key.namespace});
+        draft.spec.insert("dataTemplate".to_owned(), template);
+    }
+}
+
+/// One write makes the host ours, with all that it takes to provision it where that is known.
+fn claim(
+    mut draft: Draft<'_>,
+    owner: &Machine,
+    host: &BareMetalHost,
+    is_reuse: bool,
+    selection: &Selection,
+) -> Decision {
+    let mut patch = HostPatch::default();
+    let cluster = owner.spec.cluster_name.as_str();
+    host_spec::take(&mut patch, &draft.seen.machine, cluster);
+    let reason = if is_reuse {
+        "AssociateBareMetalHostViaNodeReuseSuccess"
+    } else {
+        "AssociateBareMetalHostSuccess"
+    };
+    draft.failure(None);
+    draft.associated(reason);
+    let name = host.name_any();
+    let message = format!("BareMetalHost {name} is being provisioned");
+    draft.not_ready(Why {
+        reason: "NotReady",
+        legacy: "NotReady",
+        severity: LegacySeverity::Info,
+        message: &message,
+    });
+    if let Some(sources) = data::sources(&mut draft) {
+        host_spec::run(&mut patch, &mut draft, owner, &sources);
+    }
+    draft.host(host, &patch, "claim the host");
+    let secret = &host.spec.bmc.credentials_name;
+    if !secret.is_empty() {
+        draft.effects.push(Effect::LabelSecret {
+            secret: secret.clone(),
+            cluster: cluster.to_owned(),
+        });
+    }
+    data::ask(&mut draft);
+    let message = format!(
+        "BareMetalHost {name} was claimed, one of {} looked at",
+        selection.considered
+    );
+    draft.note(Severity::Normal, reason, message);
+    draft.plan()
+}
+
+/// No host, and why.
+fn refuse(draft: &mut Draft<'_>, message: &str, failure: Option<&str>) {
+    if draft.is_news(ASSOCIATED, FAILED) {
+        draft.note(Severity::Warning, FAILED, message.to_owned());
+    }
+    let why = Why {
+        reason: FAILED,
+        legacy: FAILED_LEGACY,
+        severity: LegacySeverity::Error,
+        message,
+    };
+    draft.not_associated(why, failure);
+}
+
+/// The host that the machine had is not its own any more. Nothing is taken back and nothing replaced: somebody else did
+/// this, and what runs on the host is not known.
+pub(super) fn lost(mut draft: Draft<'_>) -> Decision {
+    let (host, what) = match &draft.seen.host {
+        Host::Missing(host) => (host.clone(), "does not exist any more".to_owned()),
+        Host::Foreign(host, other) => (host.name_any(), format!("is used by {} {} now", other.kind, other.name)),
+        Host::Unclaimed(host) => (host.name_any(), "lost its spec.consumerRef".to_owned()),
+        Host::None | Host::Ours(_) => return Decision::Nothing,
+    };
+    let name = draft.seen.key().name;
+    let message = format!(
+        "BareMetalHost {host}, which this machine had, {what}: give it back (spec.consumerRef naming Metal3Machine {name}), \
+         or delete Machine {} to get another",
+        draft.seen.owner.found().map_or(name.clone(), |owner| owner.name_any())
+    );
+    if draft.is_news(capi::names::condition::READY, FAILED) {
+        draft.note(Severity::Warning, FAILED, message.clone());
+    }
+    draft.failure(Some(("UpdateError", &message)));
+    draft.not_ready(Why {
+        reason: FAILED,
+        legacy: FAILED_LEGACY,
+        severity: LegacySeverity::Error,
+        message: &message,
+    });
+    draft.plan()
+}

@@ -1,0 +1,123 @@
+//! Metadata and network data: from Secrets that the user names, or rendered from a template.
+
+use kube::{Resource, ResourceExt};
+use metal3_api::infra::names::finalizer;
+use metal3_api::infra::v1beta2::{Metal3Data, Metal3DataClaim, Metal3DataClaimSpec, Metal3Machine, ObjectRef};
+use metal3_api::reference::SecretReference;
+
+use super::Effect;
+use super::draft::{Draft, Why};
+use crate::conditions::LegacySeverity;
+
+/// The Secrets to use.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct Sources {
+    pub meta_data: Option<SecretReference>,
+    pub network_data: Option<SecretReference>,
+}
+
+/// The Secrets, if all are known; else what is waited for has been said. A Secret that the user names goes before one that
+/// is rendered.
+pub(super) fn sources(draft: &mut Draft<'_>) -> Option<Sources> {
+    draft.wish_for_data(None);
+    let seen = draft.seen;
+    let namespace = seen.key().namespace;
+    let here = |reference: &Option<SecretReference>| {
+        let named = reference.as_ref().filter(|reference| !reference.name.is_empty());
+        named.map(|reference| SecretReference {
+            name: reference.name.clone(),
+            namespace: namespace.clone(),
+        })
+    };
+    let spec = &seen.machine.spec;
+    let mut sources = Sources {
+        meta_data: here(&spec.meta_data),
+        network_data: here(&spec.network_data),
+    };
+    if spec.data_template.name.is_empty() {
+        draft.status.rendered_data = ObjectRef::default();
+        draft.data(Ok("SecretsSetExternally"));
+        return Some(sources);
+    }
+    let data = match rendered(draft) {
+        Ok(data) => data,
+        Err(message) => {
+            draft.data(Err(Why {
+                reason: "WaitingForMetal3Data",
+                legacy: "WaitingForMetal3Data",
+                severity: LegacySeverity::Info,
+                message: &message,
+            }));
+            return None;
+        }
+    };
+    draft.data(Ok("Metal3DataSecretsReady"));
+    draft.status.rendered_data = ObjectRef {
+        name: data.name_any(),
+        namespace: namespace.clone(),
+    };
+    sources.meta_data = sources.meta_data.or_else(|| here(&data.spec.meta_data));
+    sources.network_data = sources.network_data.or_else(|| here(&data.spec.network_data));
+    Some(sources)
+}
+
+/// The rendered data, or what it waits for.
+fn rendered<'a>(draft: &Draft<'a>) -> Result<&'a Metal3Data, String> {
+    let seen = draft.seen;
+    let template = &seen.machine.spec.data_template.name;
+    let Some(claim) = &seen.claim else {
+        return Err(format!("asking Metal3DataTemplate {template} for data"));
+    };
+    let name = claim.name_any();
+    if claim.metadata.deletion_timestamp.is_some() {
+        return Err(format!("waiting until the earlier Metal3DataClaim {name} is gone"));
+    }
+    let status = claim.status.clone().unwrap_or_default();
+    if !status.error_message.is_empty() {
+        return Err(format!("Metal3DataClaim {name}: {}", status.error_message));
+    }
+    let rendered = &status.rendered_data.name;
+    if rendered.is_empty() {
+        return Err(format!(
+            "waiting for Metal3DataTemplate {template} to answer Metal3DataClaim {name}"
+        ));
+    }
+    let Some(data) = &seen.data else {
+        return Err(format!(
+            "waiting for Metal3Data {rendered}, which Metal3DataClaim {name} names"
+        ));
+    };
+    let status = data.status.clone().unwrap_or_default();
+    if status.ready == Some(true) {
+        return Ok(data);
+    }
+    Err(if status.error_message.is_empty() {
+        format!("waiting until Metal3Data {rendered} is rendered")
+    } else {
+        format!("Metal3Data {rendered}: {}", status.error_message)
+    })
+}
+
+/// Asks for data, if a template is named and nobody has asked yet.
+pub(super) fn ask(draft: &mut Draft<'_>) {
+    if draft.seen.claim.is_none() && !draft.seen.machine.spec.data_template.name.is_empty() {
+        let claim = claim_for(&draft.seen.machine);
+        draft.effects.push(Effect::CreateClaim(Box::new(claim)));
+    }
+}
+
+/// The wish of a machine: it has its name and its labels, and stays until the machine lets it go.
+fn claim_for(machine: &Metal3Machine) -> Metal3DataClaim {
+    let spec = Metal3DataClaimSpec {
+        template: ObjectRef {
+            name: machine.spec.data_template.name.clone(),
+            namespace: machine.namespace().unwrap_or_default(),
+        },
+    };
+    let mut claim = Metal3DataClaim::new(&machine.name_any(), spec);
+    claim.metadata.namespace = machine.namespace();
+    claim.metadata.labels.clone_from(&machine.metadata.labels);
+    claim.metadata.finalizers = Some(vec![finalizer::MACHINE.to_owned()]);
+    claim.metadata.owner_references = machine.controller_owner_ref(&()).map(|owner| vec![owner]);
+    claim
+}

@@ -1,0 +1,215 @@
+//! A plan in the making.
+
+use jiff::Timestamp;
+use kube::ResourceExt;
+use metal3_api::capi::names::{condition, reason};
+use metal3_api::infra::v1beta2::Metal3MachineStatus;
+use metal3_api::metal3::BareMetalHost;
+use metal3_runtime::conditions;
+use metal3_runtime::events::{Note, Severity};
+
+use serde_json::{Map, Value};
+
+use super::{ASSOCIATED, DATA_READY, Decision, Effect, HostPatch, METADATA, Plan};
+use crate::conditions::{LegacySeverity, Setter};
+use crate::machine::Observed;
+
+/// The names of the conditions in the older style.
+mod legacy {
+    pub const ASSOCIATED: &str = "AssociateBMH";
+    pub const DATA_READY: &str = "Metal3DataReady";
+    pub const NODE_READY: &str = "KubernetesNodeReady";
+}
+
+/// Why something does not hold, in both styles.
+#[derive(Clone, Copy, Debug)]
+pub struct Why<'a> {
+    /// Reason of the standard condition.
+    pub reason: &'static str,
+    /// Reason in the older style.
+    pub legacy: &'static str,
+    /// How bad it is, in the older style.
+    pub severity: LegacySeverity,
+    /// In words.
+    pub message: &'a str,
+}
+
+/// The status in the making, with what is done about it.
+pub struct Draft<'a> {
+    pub seen: &'a Observed,
+    pub status: Metal3MachineStatus,
+    pub effects: Vec<Effect>,
+    /// Changes of the machine's metadata, which are written before all else.
+    pub metadata: Map<String, Value>,
+    /// The same for its spec.
+    pub spec: Map<String, Value>,
+    set: Setter,
+    notes: Vec<Note>,
+}
+
+impl<'a> Draft<'a> {
+    pub fn new(seen: &'a Observed, now: Timestamp) -> Self {
+        Self {
+            seen,
+            status: seen.machine.status.clone().unwrap_or_default(),
+            effects: Vec::new(),
+            metadata: Map::new(),
+            spec: Map::new(),
+            set: Setter {
+                generation: seen.machine.metadata.generation,
+                now,
+            },
+            notes: Vec::new(),
+        }
+    }
+
+    pub fn paused(&mut self, why: Option<&str>) {
+        let word = why.map_or(reason::NOT_PAUSED, |_| condition::PAUSED);
+        let list = &mut self.status.conditions;
+        self.set
+            .set(list, condition::PAUSED, why.is_some(), word, why.unwrap_or_default());
+    }
+
+    /// The host is ours.
+    pub fn associated(&mut self, reason: &'static str) {
+        if conditions::is_true(&self.status.conditions, ASSOCIATED) {
+            return;
+        }
+        self.set.set(&mut self.status.conditions, ASSOCIATED, true, reason, "");
+        let list = &mut self.status.deprecated.v1beta1.conditions;
+        self.set.legacy(list, legacy::ASSOCIATED, None);
+    }
+
+    /// There is no host, and why. `failure`, of the older style, is for what will not mend itself.
+    pub fn not_associated(&mut self, why: Why<'_>, failure: Option<&str>) {
+        self.set
+            .set(&mut self.status.conditions, ASSOCIATED, false, why.reason, why.message);
+        let legacy = &mut self.status.deprecated.v1beta1;
+        let said = Some((why.severity, why.legacy, why.message));
+        self.set.legacy(&mut legacy.conditions, legacy::ASSOCIATED, said);
+        self.failure(failure.map(|reason| (reason, why.message)));
+        self.not_ready(why);
+    }
+
+    /// Whether the wish for data is there, if one is needed.
+    pub fn wish_for_data(&mut self, why: Option<Why<'_>>) {
+        let list = &mut self.status.conditions;
+        match why {
+            None => self
+                .set
+                .set(list, METADATA, true, "AssociateMetal3MachineMetaDataSuccess", ""),
+            Some(why) => self.set.set(list, METADATA, false, why.reason, why.message),
+        }
+    }
+
+    /// The data is there, for this reason, or it is not.
+    pub fn data(&mut self, outcome: Result<&'static str, Why<'_>>) {
+        let (list, legacy) = (
+            &mut self.status.conditions,
+            &mut self.status.deprecated.v1beta1.conditions,
+        );
+        match outcome {
+            Ok(reason) => {
+                self.set.set(list, DATA_READY, true, reason, "");
+                self.set.legacy(legacy, legacy::DATA_READY, None);
+            }
+            Err(why) => {
+                self.set.set(list, DATA_READY, false, why.reason, why.message);
+                let said = Some((why.severity, why.legacy, why.message));
+                self.set.legacy(legacy, legacy::DATA_READY, said);
+                self.not_ready(why);
+            }
+        }
+    }
+
+    /// The machine is being deleted, and this is waited for.
+    pub fn deleting(&mut self, message: &str) {
+        let why = Why {
+            reason: "Deleting",
+            legacy: "Deleting",
+            severity: LegacySeverity::Info,
+            message,
+        };
+        self.wish_for_data(Some(why));
+        let list = &mut self.status.deprecated.v1beta1.conditions;
+        let said = Some((why.severity, why.legacy, message));
+        self.set.legacy(list, legacy::NODE_READY, said);
+        self.not_ready(why);
+    }
+
+    pub fn not_ready(&mut self, why: Why<'_>) {
+        let list = &mut self.status.conditions;
+        self.set.set(list, condition::READY, false, why.reason, why.message);
+        let list = &mut self.status.deprecated.v1beta1.conditions;
+        let said = Some((why.severity, why.legacy, why.message));
+        self.set.legacy(list, condition::READY, said);
+    }
+
+    pub fn ready(&mut self, message: &str) {
+        let list = &mut self.status.conditions;
+        self.set.set(list, condition::READY, true, "Ready", message);
+        let list = &mut self.status.deprecated.v1beta1.conditions;
+        self.set.legacy(list, condition::READY, None);
+    }
+
+    /// What will not mend itself, as a word and in words; or nothing.
+    pub fn failure(&mut self, failure: Option<(&str, &str)>) {
+        let legacy = &mut self.status.deprecated.v1beta1;
+        let (reason, message) = failure.unwrap_or_default();
+        reason.clone_into(&mut legacy.failure_reason);
+        message.clone_into(&mut legacy.failure_message);
+    }
+
+    /// Whether the standard condition says now, as stored, something else than this.
+    pub fn is_news(&self, type_: &str, reason: &str) -> bool {
+        let stored = self.seen.machine.status.as_ref();
+        let before = stored.and_then(|status| conditions::get(&status.conditions, type_));
+        before.is_none_or(|before| before.reason != reason)
+    }
+
+    pub fn note(&mut self, severity: Severity, reason: &'static str, message: String) {
+        self.notes.push(Note {
+            reason,
+            message,
+            severity,
+        });
+    }
+
+    /// A write to the host, if anything is to be changed.
+    pub fn host(&mut self, host: &BareMetalHost, patch: &HostPatch, what: &'static str) {
+        if !patch.is_empty() {
+            self.effects.push(Effect::Host {
+                what,
+                host: host.name_any(),
+                patch: patch.over(host.metadata.resource_version.as_deref()),
+            });
+        }
+    }
+
+    pub fn plan(mut self) -> Decision {
+        let parts = [("metadata", self.metadata), ("spec", self.spec)];
+        let changed = parts.into_iter().filter(|(_, fields)| !fields.is_empty());
+        let patch: Map<String, Value> = changed.map(|(part, fields)| (part.to_owned(), fields.into())).collect();
+        if !patch.is_empty() {
+            let mut patch = Value::Object(patch);
+            patch["metadata"]["resourceVersion"] = self.seen.machine.metadata.resource_version.clone().into();
+            self.effects.insert(0, Effect::Machine(patch));
+        }
+        let is_new = self.seen.machine.status.as_ref() != Some(&self.status);
+        Decision::Do(Box::new(Plan {
+            effects: self.effects,
+            status: is_new.then_some(self.status),
+            notes: self.notes,
+        }))
+    }
+
+    /// The machine goes: what its status says does not matter any more.
+    pub fn farewell(mut self) -> Decision {
+        self.effects.push(Effect::RemoveFinalizer);
+        Decision::Do(Box::new(Plan {
+            effects: self.effects,
+            status: None,
+            notes: self.notes,
+        }))
+    }
+}

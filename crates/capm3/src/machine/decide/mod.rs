@@ -1,0 +1,64 @@
+//! What to do about a Metal3Machine. Pure.
+//!
+//! ```text
+//!  paused? ─▶ deleted? ─▶ has its host? ──no──▶ waits ─▶ Secrets ─▶ choice ─▶ claim (with all it takes, where known)
+//!                              └──────────yes─▶ data ─▶ Secrets ─▶ what to run ─▶ provisioned ─▶ provider ID
+//! ```
+
+mod associate;
+mod data;
+mod delete;
+mod draft;
+mod host_spec;
+mod pause;
+mod plan;
+mod provision;
+
+use jiff::Timestamp;
+use metal3_api::infra::names::finalizer;
+use metal3_api::infra::v1beta2::Metal3Machine;
+
+use self::draft::Draft;
+pub use self::plan::{Decision, Effect, HostPatch, Need, Plan};
+use super::{Host, Observed};
+
+/// Whether the machine has its host.
+pub const ASSOCIATED: &str = "AssociateBareMetalHost";
+/// Whether its wish for metadata and network data is there, if it needs one.
+pub const METADATA: &str = "AssociateMetal3MachineMetaData";
+/// Whether those are there.
+pub const DATA_READY: &str = "Metal3DataReady";
+
+/// Decides on what was seen.
+pub fn decide(seen: &Observed, now: Timestamp) -> Decision {
+    let is_deleted = seen.machine.metadata.deletion_timestamp.is_some();
+    if is_deleted && !has_finalizer(&seen.machine) {
+        return Decision::Nothing;
+    }
+    let mut draft = Draft::new(seen, now);
+    if let Some(why) = seen.paused() {
+        draft.paused(Some(&why));
+        pause::hold(&mut draft);
+        return draft.plan();
+    }
+    draft.paused(None);
+    if is_deleted {
+        return delete::decide(draft);
+    }
+    match &seen.host {
+        Host::Ours(host) => provision::decide(draft, host),
+        Host::Missing(_) | Host::Unclaimed(_) | Host::Foreign(..) if seen.was_associated() => {
+            if seen.looks.is_host_fresh {
+                associate::lost(draft)
+            } else {
+                Decision::Look(Need::FreshHost)
+            }
+        }
+        Host::None | Host::Missing(_) | Host::Unclaimed(_) | Host::Foreign(..) => associate::decide(draft),
+    }
+}
+
+fn has_finalizer(machine: &Metal3Machine) -> bool {
+    let finalizers = machine.metadata.finalizers.iter().flatten();
+    finalizers.into_iter().any(|present| present == finalizer::MACHINE)
+}

@@ -1,0 +1,70 @@
+//! Hosts while their cluster is paused, which is how `clusterctl move` takes them along.
+//!
+//! clusterctl waits while anything that it moves carries block-move. So a host that is ours carries it always; it goes when
+//! the cluster is paused, with the same write that pauses the host and keeps a copy of its status.
+
+use kube::ResourceExt;
+use metal3_api::capi::names::annotation::BLOCK_MOVE;
+use metal3_api::capi::names::label::CLUSTER_NAME;
+use metal3_api::metal3::BareMetalHost;
+use metal3_api::metal3::names::annotation::{PAUSED, PAUSED_BY_CAPM3, STATUS};
+use serde_json::{Value, json};
+
+use super::HostPatch;
+use super::draft::Draft;
+use crate::machine::{Host, Observed};
+
+/// The cluster is paused, and so becomes the host.
+pub(super) fn hold(draft: &mut Draft<'_>) {
+    let is_cluster_paused = draft.seen.cluster.found().is_some_and(|cluster| cluster.is_paused());
+    let Host::Ours(host) = &draft.seen.host else { return };
+    if !is_cluster_paused {
+        return;
+    }
+    let (is_paused, is_blocked) = (
+        host.annotations().contains_key(PAUSED),
+        host.annotations().contains_key(BLOCK_MOVE),
+    );
+    let mut patch = HostPatch::default();
+    if !is_paused {
+        patch.annotate(PAUSED, PAUSED_BY_CAPM3);
+        if let Some(status) = status_text(host) {
+            patch.annotate(STATUS, status);
+        }
+    }
+    if is_blocked {
+        patch.annotate(BLOCK_MOVE, Value::Null);
+    }
+    // All at once, over the version that the copy of the status was made from.
+    draft.host(host, &patch, "pause the host");
+}
+
+/// What the host's status says, without the hardware, which has an object of its own.
+fn status_text(host: &BareMetalHost) -> Option<String> {
+    let mut status = json!(host.status.as_ref()?);
+    status.as_object_mut()?.remove("hardware");
+    Some(status.to_string())
+}
+
+/// The cluster is not paused: a pause of ours goes, and the host is marked as not ready to be moved.
+pub(super) fn release(patch: &mut HostPatch, seen: &Observed, host: &BareMetalHost) {
+    let paused = host.annotations().get(PAUSED);
+    let is_ours = is_paused_by_us(host) && {
+        let label = host.labels().get(CLUSTER_NAME);
+        let cluster = seen.cluster.found().map(|cluster| cluster.name_any());
+        label.is_some() && label == cluster.as_ref()
+    };
+    if is_ours {
+        patch.annotate(PAUSED, Value::Null);
+    }
+    if (paused.is_none() || is_ours) && !host.annotations().contains_key(BLOCK_MOVE) {
+        patch.annotate(BLOCK_MOVE, "");
+    }
+}
+
+/// Whether the host is paused on behalf of its cluster.
+pub(super) fn is_paused_by_us(host: &BareMetalHost) -> bool {
+    host.annotations()
+        .get(PAUSED)
+        .is_some_and(|value| value == PAUSED_BY_CAPM3)
+}

@@ -1,0 +1,197 @@
+//! A machine with a host: the host is told what to run, and Cluster API how far it is.
+
+use std::collections::HashSet;
+
+use kube::ResourceExt;
+use metal3_api::capi::names::condition;
+use metal3_api::infra::names::label;
+use metal3_api::infra::v1beta2::{MachineAddress, MachineAddressType};
+use metal3_api::metal3::{BareMetalHost, BareMetalHostStatus, ProvisioningState};
+use metal3_runtime::events::Severity;
+use serde_json::Value;
+
+use super::draft::{Draft, Why};
+use super::{Decision, HostPatch, associate, data, host_spec, pause};
+use crate::conditions::LegacySeverity;
+
+/// The schema takes no more.
+const MOST_ADDRESSES: usize = 32;
+
+/// Reason of Ready while the host reports an error.
+const HOST_ERROR: &str = "BareMetalHostError";
+
+pub(super) fn decide(mut draft: Draft<'_>, host: &BareMetalHost) -> Decision {
+    let seen = draft.seen;
+    let mut patch = HostPatch::default();
+    draft.failure(None);
+    draft.associated("AssociateBareMetalHostSuccess");
+    pause::release(&mut patch, seen, host);
+    if host.labels().contains_key(label::NODE_REUSE) {
+        patch.label(label::NODE_REUSE, Value::Null);
+    }
+    if seen.machine.spec.automated_cleaning_mode.as_ref() != Some(&host.spec.automated_cleaning_mode) {
+        host_spec::cleaning(&mut patch, &seen.machine);
+    }
+    draft.status.addresses = addresses(host);
+    let is_told = host.spec.wanted_image().is_some() || host.spec.custom_deploy.is_some();
+    let was_provisioned =
+        !seen.machine.spec.provider_id.is_empty() || seen.machine.status.as_ref().is_some_and(is_provisioned);
+    let waits = if is_told {
+        follow(&mut draft, &mut patch, host, was_provisioned)
+    } else if was_provisioned {
+        let name = host.name_any();
+        Some(format!(
+            "BareMetalHost {name} has no image any more; what ran on it is not installed again: delete the Machine to have \
+             it replaced"
+        ))
+    } else {
+        match tell(&mut draft, &mut patch) {
+            Ok(waits) => waits,
+            Err(need) => return Decision::Look(need),
+        }
+    };
+    if let Some(owner) = seen.owner.found() {
+        associate::choose(&mut draft, owner, host);
+    }
+    draft.host(host, &patch, "set up the host");
+    data::ask(&mut draft);
+    report(&mut draft, host, is_told, waits.as_deref());
+    draft.plan()
+}
+
+fn is_provisioned(status: &metal3_api::infra::v1beta2::Metal3MachineStatus) -> bool {
+    status.initialization.provisioned == Some(true)
+}
+
+/// The host does not know yet what to run. What is waited for, in words, unless the conditions say it already.
+fn tell(draft: &mut Draft<'_>, patch: &mut HostPatch) -> Result<Option<String>, super::Need> {
+    let Some(owner) = draft.seen.owner.found() else {
+        return Ok(Some("the Machine that this belongs to does not exist".to_owned()));
+    };
+    if associate::bootstrap_secret(owner).is_none() {
+        return Ok(Some(format!(
+            "waiting for the bootstrap data of Machine {}",
+            owner.name_any()
+        )));
+    }
+    if let Err(message) = host_spec::check(&draft.seen.machine) {
+        draft.failure(Some(("InvalidConfiguration", &message)));
+        return Ok(Some(message));
+    }
+    if let Some(missing) = associate::missing_secrets(draft)? {
+        return Ok(Some(missing));
+    }
+    let Some(sources) = data::sources(draft) else {
+        return Ok(Some(String::new()));
+    };
+    host_spec::run(patch, draft, owner, &sources);
+    Ok(None)
+}
+
+/// The host knows what to run.
+fn follow(draft: &mut Draft<'_>, patch: &mut HostPatch, host: &BareMetalHost, was_provisioned: bool) -> Option<String> {
+    // A user who switches a machine off that runs wants it to be off; before that it would never get there.
+    if !host.spec.online && !was_provisioned && state(host) != ProvisioningState::Provisioned {
+        patch.set("online", true);
+    }
+    let (sources, owner) = (data::sources(draft), draft.seen.owner.found());
+    if let (Some(sources), Some(owner)) = (&sources, owner) {
+        host_spec::remember(draft, owner, sources);
+    }
+    None
+}
+
+fn report(draft: &mut Draft<'_>, host: &BareMetalHost, is_told: bool, waits: Option<&str>) {
+    let name = host.name_any();
+    let error = error_of(host.status.as_ref());
+    let error = error.map(|error| format!("BareMetalHost {name}: {error}"));
+    let state = state(host);
+    match waits {
+        // The condition for data has said it.
+        Some("") => {}
+        Some(message) => draft.not_ready(Why {
+            reason: "NotReady",
+            legacy: "NotReady",
+            severity: LegacySeverity::Warning,
+            message,
+        }),
+        None if is_told && state == ProvisioningState::Provisioned => {
+            let key = draft.seen.key();
+            if draft.seen.machine.spec.provider_id.is_empty() {
+                let id = format!("metal3://{}/{name}/{}", key.namespace, key.name);
+                draft.spec.insert("providerID".to_owned(), id.into());
+            }
+            if draft.status.initialization.provisioned != Some(true) {
+                draft.status.initialization.provisioned = Some(true);
+                let message = format!("BareMetalHost {name} is provisioned");
+                draft.note(Severity::Normal, "Provisioned", message);
+            }
+            draft.ready(&error.unwrap_or_default());
+        }
+        None => unready(draft, &name, &state, error),
+    }
+}
+
+/// The host is on its way, or has failed.
+fn unready(draft: &mut Draft<'_>, host: &str, state: &ProvisioningState, error: Option<String>) {
+    let (reason, severity, message) = if let Some(error) = error {
+        (HOST_ERROR, LegacySeverity::Warning, error)
+    } else {
+        let message = format!(
+            "waiting until BareMetalHost {host} is provisioned: it is {}",
+            word(state)
+        );
+        ("NotReady", LegacySeverity::Info, message)
+    };
+    if reason == HOST_ERROR && draft.is_news(condition::READY, HOST_ERROR) {
+        draft.note(Severity::Warning, HOST_ERROR, message.clone());
+    }
+    draft.not_ready(Why {
+        reason,
+        legacy: reason,
+        severity,
+        message: &message,
+    });
+}
+
+/// The state of a host.
+pub(super) fn state(host: &BareMetalHost) -> ProvisioningState {
+    let status = host.status.as_ref();
+    status.map_or(ProvisioningState::None, |status| status.provisioning.state.clone())
+}
+
+/// A state in words.
+pub(super) fn word(state: &ProvisioningState) -> &str {
+    match state.as_str() {
+        "" => "not looked at yet",
+        known => known,
+    }
+}
+
+/// What went wrong on a host, with its kind.
+pub(super) fn error_of(status: Option<&BareMetalHostStatus>) -> Option<String> {
+    let status = status.filter(|status| !status.error_message.is_empty())?;
+    let kind = status.error_type.as_ref().map_or("error", |kind| kind.as_str());
+    Some(format!("{kind}: {}", status.error_message))
+}
+
+/// Where the host is reached: the addresses that its inspection found, each once.
+fn addresses(host: &BareMetalHost) -> Vec<MachineAddress> {
+    let hardware = host.status.as_ref().and_then(|status| status.hardware.as_ref());
+    let Some(hardware) = hardware else { return Vec::new() };
+    let address = |type_, address: &String| MachineAddress {
+        type_,
+        address: address.clone(),
+    };
+    let types = [MachineAddressType::Hostname, MachineAddressType::InternalDns];
+    let names: Vec<MachineAddress> = types
+        .into_iter()
+        .filter(|_| !hardware.hostname.is_empty())
+        .map(|type_| address(type_, &hardware.hostname))
+        .collect();
+    let mut seen = HashSet::new();
+    let ips = hardware.nics.iter().map(|nic| &nic.ip).filter(|ip| !ip.is_empty());
+    let ips = ips.filter(|ip| seen.insert(*ip)).take(MOST_ADDRESSES - names.len());
+    let ips = ips.map(|ip| address(MachineAddressType::InternalIp, ip));
+    ips.chain(names).collect()
+}

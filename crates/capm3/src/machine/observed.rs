@@ -1,0 +1,208 @@
+//! What a decision about a Metal3Machine is made on.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use kube::ResourceExt;
+use metal3_api::capi::names::{annotation, group};
+use metal3_api::capi::{Cluster, Machine};
+use metal3_api::infra::v1beta2::{Metal3Cluster, Metal3Data, Metal3DataClaim, Metal3Machine};
+use metal3_api::metal3::BareMetalHost;
+use metal3_runtime::store::ObjectKey;
+
+use super::reuse;
+use crate::select::{self, Claimed, Consumer, Selection};
+use crate::world::{HostBy, World, cluster_of, host_of, infrastructure, owner};
+
+/// A Metal3Machine and what it has to do with.
+#[derive(Clone, Debug)]
+pub struct Observed {
+    /// The object itself.
+    pub machine: Arc<Metal3Machine>,
+    /// The Machine that it belongs to.
+    pub owner: Related<Machine>,
+    /// The Cluster of that Machine.
+    pub cluster: Related<Cluster>,
+    /// Our side of the Cluster.
+    pub metal3_cluster: Related<Metal3Cluster>,
+    /// The host.
+    pub host: Host,
+    /// The wish for rendered data, which has the name of the machine.
+    pub claim: Option<Arc<Metal3DataClaim>>,
+    /// What answers it.
+    pub data: Option<Arc<Metal3Data>>,
+    /// What the node-reuse label of hosts says that are kept for machines such as this one.
+    pub kept_as: Option<String>,
+    /// Whether hosts stay powered on between two machines.
+    pub is_fast_track: bool,
+    /// What was looked at because a decision asked for it.
+    pub looks: Looks,
+}
+
+/// What is only looked at when a decision asks for it.
+#[derive(Clone, Debug, Default)]
+pub struct Looks {
+    /// The choice of a host.
+    pub selection: Option<Selection>,
+    /// The Secrets that were looked for, by name, and whether they exist.
+    pub secrets: Option<BTreeMap<String, bool>>,
+    /// Whether the host is kept for the next machine of the same kind.
+    pub is_kept: Option<bool>,
+    /// Whether the host was read now, and not only seen by a watch that may be late.
+    pub is_host_fresh: bool,
+}
+
+/// An object that another one names.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Related<K> {
+    /// None is named.
+    Unset,
+    /// There is none of this name.
+    Missing(String),
+    /// This one.
+    Found(Arc<K>),
+}
+
+impl<K> Related<K> {
+    fn find(name: Option<&str>, get: impl Fn(&str) -> Option<Arc<K>>) -> Self {
+        name.map_or(Self::Unset, |name| {
+            get(name).map_or_else(|| Self::Missing(name.to_owned()), Self::Found)
+        })
+    }
+
+    /// The object, if it is there.
+    pub fn found(&self) -> Option<&Arc<K>> {
+        match self {
+            Self::Found(object) => Some(object),
+            Self::Unset | Self::Missing(_) => None,
+        }
+    }
+}
+
+/// The host of a machine.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Host {
+    /// None is named, and none names the machine.
+    None,
+    /// The one that is named does not exist.
+    Missing(String),
+    /// It names the machine.
+    Ours(Arc<BareMetalHost>),
+    /// It is named by the machine but has no consumer.
+    Unclaimed(Arc<BareMetalHost>),
+    /// It is named by the machine but used by another.
+    Foreign(Arc<BareMetalHost>, Consumer),
+}
+
+/// Gathers it. Nothing if the object is gone, or not ours to look after.
+pub fn observe(world: &World, key: &ObjectKey, is_fast_track: bool) -> Option<Observed> {
+    let machine = world
+        .metal3_machines
+        .get(key)
+        .filter(|machine| world.is_ours(&**machine))?;
+    let here = |name: &str| ObjectKey::new(&key.namespace, name);
+    let owner = Related::find(owner(&*machine, group::CORE, "Machine"), |name| {
+        world.machines.get(&here(name))
+    });
+    let label = cluster_of(&*machine).map(|key| key.name);
+    let of_owner = owner.found().map(|owner| owner.spec.cluster_name.clone());
+    let name = of_owner.filter(|name| !name.is_empty()).or(label);
+    let cluster = Related::find(name.as_deref(), |name| world.clusters.get(&here(name)));
+    let ours = cluster.found().and_then(|cluster| infrastructure(cluster));
+    let metal3_cluster = Related::find(ours.as_ref().map(|key| key.name.as_str()), |name| {
+        world.metal3_clusters.get(&here(name))
+    });
+    let claim = world.data_claims.get(key);
+    let rendered = claim
+        .as_ref()
+        .and_then(|claim| claim.status.as_ref())
+        .map(|status| status.rendered_data.name.as_str());
+    let data = rendered
+        .filter(|name| !name.is_empty())
+        .and_then(|name| world.datas.get(&here(name)));
+    let kept_as = owner.found().and_then(|machine| reuse::kept_as(world, machine));
+    Some(Observed {
+        host: host(world, &machine, key),
+        machine,
+        owner,
+        cluster,
+        metal3_cluster,
+        claim,
+        data,
+        kept_as,
+        is_fast_track,
+        looks: Looks::default(),
+    })
+}
+
+fn host(world: &World, machine: &Metal3Machine, key: &ObjectKey) -> Host {
+    let uid = machine.uid().unwrap_or_default();
+    let Some(named) = host_of(machine) else {
+        let mut claimed = world.hosts.find(&HostBy::Consumer(key.clone()));
+        claimed.retain(|host| select::claimed(host, key, &uid) == Claimed::ByUs);
+        claimed.sort_by_key(|host| host.metadata.name.clone());
+        return claimed.into_iter().next().map_or(Host::None, Host::Ours);
+    };
+    relation(machine, &named.name, world.hosts.get(&named))
+}
+
+/// Whose the host is that the machine names.
+pub(super) fn relation(machine: &Metal3Machine, name: &str, host: Option<Arc<BareMetalHost>>) -> Host {
+    let Some(host) = host else {
+        return Host::Missing(name.to_owned());
+    };
+    match select::claimed(&host, &ObjectKey::of(machine), &machine.uid().unwrap_or_default()) {
+        Claimed::ByUs => Host::Ours(host),
+        Claimed::ByNobody => Host::Unclaimed(host),
+        // UIDs are others after a move to another management cluster; the two names, each naming the other, are not.
+        Claimed::ByOther(consumer) if consumer.is_predecessor => Host::Ours(host),
+        Claimed::ByOther(consumer) => Host::Foreign(host, consumer),
+    }
+}
+
+impl Observed {
+    /// The name of the machine.
+    pub fn key(&self) -> ObjectKey {
+        ObjectKey::of(&*self.machine)
+    }
+
+    /// Why nothing may be done, if so.
+    pub fn paused(&self) -> Option<String> {
+        if let Related::Found(cluster) = &self.cluster
+            && cluster.is_paused()
+        {
+            return Some(format!("Cluster {} is paused (spec.paused)", cluster.name_any()));
+        }
+        [annotation::PAUSED, annotation::DELETE_FOR_MOVE]
+            .into_iter()
+            .find(|key| self.machine.annotations().contains_key(*key))
+            .map(|key| format!("the annotation {key} is there"))
+    }
+
+    /// Whether the machine has had its host before: what is not there any more was lost.
+    pub fn was_associated(&self) -> bool {
+        let status = self.machine.status.as_ref();
+        !self.machine.spec.provider_id.is_empty()
+            || status.is_some_and(|status| {
+                metal3_runtime::conditions::is_true(&status.conditions, super::ASSOCIATED)
+                    || status.initialization.provisioned == Some(true)
+            })
+    }
+
+    /// The Secrets that have to be there before a host is provisioned, each with what names it.
+    pub fn wanted_secrets(&self) -> BTreeSet<(String, &'static str)> {
+        let owner = self.owner.found();
+        let bootstrap = owner.and_then(|owner| owner.spec.bootstrap.data_secret_name.clone());
+        let bootstrap = bootstrap.map(|name| (name, "spec.bootstrap.dataSecretName of the Machine"));
+        let spec = &self.machine.spec;
+        let own = [
+            (&spec.meta_data, "spec.metaData"),
+            (&spec.network_data, "spec.networkData"),
+        ];
+        let own = own.into_iter().filter_map(|(reference, field)| {
+            let reference = reference.as_ref().filter(|reference| !reference.name.is_empty())?;
+            Some((reference.name.clone(), field))
+        });
+        bootstrap.into_iter().chain(own).collect()
+    }
+}

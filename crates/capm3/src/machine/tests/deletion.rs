@@ -1,0 +1,188 @@
+//! From a deletion to a free host.
+
+use rstest::rstest;
+
+use super::*;
+use crate::machine::decide::Need;
+
+fn deleted() -> Value {
+    json!({"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"}})
+}
+
+/// A machine that goes, with a host on which nothing is left, in this state.
+fn emptied(state: &str) -> Observed {
+    let mut seen = with_host(&deleted(), &json!({"status": {"provisioning": {"state": state}}}));
+    seen.looks.is_kept = Some(false);
+    seen
+}
+
+#[test]
+fn the_host_is_emptied_first_whatever_else_is_missing() {
+    let of_host = json!({"spec": {"image": {"url": "http://i"}, "userData": {"name": "b"}, "metaData": {"name": "x"},
+        "online": true}, "status": {"provisioning": {"state": "provisioned"}}});
+    let mut seen = with_host(&deleted(), &of_host);
+    let changes: [fn(&mut Observed); 5] = [
+        |_| (),
+        |seen| seen.owner = Related::Missing("owner".into()),
+        |seen| seen.cluster = Related::Missing("c".into()),
+        |seen| seen.metal3_cluster = Related::Unset,
+        |seen| seen.looks = Looks::default(),
+    ];
+    for change in changes {
+        change(&mut seen);
+        let plan = plan(&seen);
+        assert_eq!(labels(&plan), ["deprovision the host"]);
+        let gone = json!({"image": null, "userData": null, "metaData": null, "online": false});
+        assert_eq!(host_patch(&plan)["spec"], gone);
+        let (holds, reason, _) = said(status(&plan), "Ready");
+        assert_eq!((holds, reason), (false, "Deleting"));
+        assert_eq!(
+            legacy(status(&plan), "KubernetesNodeReady"),
+            ("False", "Info", "Deleting")
+        );
+    }
+}
+
+#[rstest]
+#[case(false, false, "metadata", false)]
+#[case(false, true, "metadata", true)]
+#[case(false, true, "disabled", false)]
+#[case(true, false, "disabled", true)]
+fn power_follows_what_comes_next(
+    #[case] disable_power_off: bool,
+    #[case] is_fast_track: bool,
+    #[case] cleaning: &str,
+    #[case] online: bool,
+) {
+    let spec = json!({"image": {"url": "http://i"}, "disablePowerOff": disable_power_off,
+        "automatedCleaningMode": cleaning, "online": !online});
+    let mut seen = with_host(&deleted(), &json!({"spec": spec}));
+    seen.is_fast_track = is_fast_track;
+    assert_eq!(host_patch(&plan(&seen))["spec"]["online"], online);
+}
+
+#[rstest]
+#[case("", true)]
+#[case("unmanaged", true)]
+#[case("registering", true)]
+#[case("match profile", true)]
+#[case("inspecting", true)]
+#[case("ready", true)]
+#[case("available", true)]
+#[case("externally provisioned", true)]
+#[case("preparing", false)]
+#[case("provisioning", false)]
+#[case("provisioned", false)]
+#[case("deprovisioning", false)]
+#[case("powering off before delete", false)]
+#[case("deleting", false)]
+#[case("something new", false)]
+fn a_host_is_given_back_when_nothing_is_left_on_it(#[case] state: &str, #[case] is_released: bool) {
+    let plan = plan(&emptied(state));
+    if !is_released {
+        assert_eq!(plan.effects, []);
+        assert!(said(status(&plan), "Ready").2.contains(state));
+        return;
+    }
+    let steps = [
+        "release the host",
+        "take the label off the Secret of the host's BMC",
+        "remove the finalizer",
+    ];
+    assert_eq!(labels(&plan), steps);
+    let expected = json!({
+        "metadata": {"resourceVersion": "5", "labels": {"cluster.x-k8s.io/cluster-name": null},
+            "annotations": {"clusterctl.cluster.x-k8s.io/block-move": null}},
+        "spec": {"consumerRef": null},
+    });
+    assert_eq!(host_patch(&plan), &expected);
+    assert_eq!(plan.status, None);
+}
+
+#[rstest]
+#[case::on(json!({"status": {"poweredOn": true}}), false)]
+#[case::off(json!({"status": {"poweredOn": false}}), true)]
+#[case::never_off(json!({"spec": {"disablePowerOff": true, "online": true}, "status": {"poweredOn": true}}), true)]
+fn what_was_not_deployed_here_is_only_switched_off(#[case] other: Value, #[case] is_released: bool) {
+    let mut of_host = json!({"status": {"provisioning": {"state": "externally provisioned"}}});
+    merge(&mut of_host, &other);
+    let mut seen = with_host(&deleted(), &of_host);
+    seen.looks.is_kept = Some(false);
+    assert_eq!(labels(&plan(&seen)).contains(&"release the host"), is_released);
+}
+
+#[test]
+fn a_kept_host_is_held_by_the_cluster() {
+    let mut seen = emptied("available");
+    seen.looks.is_kept = None;
+    assert!(matches!(decide(&seen, now()), Decision::Look(Need::Kept)));
+    seen.looks.is_kept = Some(true);
+    let kept = plan(&seen);
+    let patch = host_patch(&kept);
+    assert_eq!(
+        patch["metadata"]["labels"]["infrastructure.cluster.x-k8s.io/node-reuse"],
+        "md-workers"
+    );
+    let held = json!({"apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "Cluster", "name": "c", "namespace": "ns",
+        "uid": null});
+    assert_eq!(patch["spec"]["consumerRef"], held);
+    // Not if the cluster goes, too.
+    seen.cluster = cluster(&json!({"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"}}));
+    assert_eq!(host_patch(&plan(&seen))["spec"]["consumerRef"], Value::Null);
+}
+
+#[test]
+fn what_is_not_ours_is_left_alone() {
+    let other = crate::select::Consumer {
+        kind: "Metal3Machine".into(),
+        name: "x".into(),
+        is_predecessor: false,
+    };
+    for host in [
+        Host::None,
+        Host::Missing("h".into()),
+        Host::Unclaimed(free()),
+        Host::Foreign(free(), other),
+    ] {
+        let mut seen = seen(&deleted());
+        let is_named = host != Host::None;
+        seen.host = host;
+        let asks = matches!(decide(&seen, now()), Decision::Look(Need::FreshHost));
+        assert_eq!(asks, is_named, "a late watch must not lose a host");
+        seen.looks.is_host_fresh = true;
+        assert_eq!(labels(&plan(&seen)), ["remove the finalizer"]);
+    }
+    let mut seen = seen(&deleted());
+    Arc::make_mut(&mut seen.machine).metadata.finalizers = None;
+    assert!(matches!(decide(&seen, now()), Decision::Nothing));
+}
+
+#[test]
+fn the_wish_for_data_goes_with_the_machine_if_it_is_its_own() {
+    let claim = |owner: &str, other: Value| {
+        let object = json!({"apiVersion": HERE, "kind": "Metal3DataClaim", "spec": {}, "metadata": {"name": "m",
+            "finalizers": [FINALIZER],
+            "ownerReferences": [{"apiVersion": HERE, "kind": "Metal3Machine", "name": owner, "uid": "u"}]}});
+        let mut seen = seen(&deleted());
+        seen.claim = Some(with(object, &other));
+        labels(&plan(&seen))
+    };
+    assert_eq!(
+        claim("m", json!({})),
+        ["delete the Metal3DataClaim", "remove the finalizer"]
+    );
+    assert_eq!(claim("other", json!({})), ["remove the finalizer"]);
+    let gone = json!({"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z", "finalizers": null}});
+    assert_eq!(claim("m", gone), ["remove the finalizer"]);
+}
+
+#[test]
+fn a_host_that_moved_away_is_not_touched_at_the_place_that_it_left() {
+    let of_host = json!({"metadata": {"annotations": {"baremetalhost.metal3.io/paused": "metal3.io/capm3"}},
+        "spec": {"image": {"url": "http://i"}}});
+    let mut seen = with_host(&deleted(), &of_host);
+    seen.cluster = Related::Missing("c".into());
+    let plan = plan(&seen);
+    assert_eq!(plan.effects, []);
+    assert!(said(status(&plan), "Ready").2.contains("was paused for a move"));
+}

@@ -1,0 +1,235 @@
+//! From a claim to a machine that is ready.
+
+use rstest::rstest;
+
+use super::*;
+use crate::machine::decide::Need;
+
+#[test]
+fn a_claim_is_one_write_over_the_version_that_was_judged_with_all_that_it_takes() {
+    let mut seen = seen(&json!({"metadata": {"finalizers": null}, "spec": {"automatedCleaningMode": "disabled"}}));
+    seen.owner = owner(&json!({"spec": {"failureDomain": "a"}}));
+    seen.looks.selection = chosen(free(), false);
+    let plan = plan(&seen);
+    let order = [
+        "store the choice of a host",
+        "claim the host",
+        "label the Secret of the host's BMC",
+    ];
+    assert_eq!(labels(&plan), order);
+    let Effect::Machine(choice) = &plan.effects[0] else {
+        panic!()
+    };
+    let expected = json!({
+        "metadata": {"resourceVersion": "7", "finalizers": [FINALIZER],
+            "annotations": {"metal3.io/BareMetalHost": "ns/h"}},
+        "spec": {"failureDomain": "a"},
+    });
+    assert_eq!(choice, &expected);
+    let expected = json!({
+        "metadata": {"resourceVersion": "5",
+            "labels": {"cluster.x-k8s.io/cluster-name": "c", "infrastructure.cluster.x-k8s.io/node-reuse": null},
+            "annotations": {"clusterctl.cluster.x-k8s.io/block-move": ""}},
+        "spec": {
+            "consumerRef": {"apiVersion": HERE, "kind": "Metal3Machine", "namespace": "ns", "name": "m", "uid": "u-m"},
+            "image": {"url": "http://i", "checksum": "abc", "checksumType": "sha256", "format": "raw"},
+            "customDeploy": null, "automatedCleaningMode": "disabled", "online": true,
+            "userData": {"name": "b", "namespace": "ns"}, "metaData": null, "networkData": null,
+        },
+    });
+    assert_eq!(host_patch(&plan), &expected);
+    let status = status(&plan);
+    assert_eq!(
+        said(status, "AssociateBareMetalHost").1,
+        "AssociateBareMetalHostSuccess"
+    );
+    assert_eq!(said(status, "Metal3DataReady").1, "SecretsSetExternally");
+    assert!(!said(status, "Ready").0);
+    assert_eq!(status.user_data.as_ref().unwrap().name, "b");
+    assert_eq!(plan.notes[0].reason, "AssociateBareMetalHostSuccess");
+}
+
+#[test]
+fn a_kept_host_is_said_to_be_one() {
+    let mut seen = seen(&json!({}));
+    seen.looks.selection = chosen(free(), true);
+    let plan = plan(&seen);
+    assert_eq!(
+        said(status(&plan), "AssociateBareMetalHost").1,
+        "AssociateBareMetalHostViaNodeReuseSuccess"
+    );
+}
+
+#[test]
+fn with_a_template_the_host_is_told_what_to_run_when_the_data_is_there() {
+    let spec = json!({"spec": {"dataTemplate": {"name": "t"}, "networkData": {"name": "net"}}});
+    let mut choosing = seen(&spec);
+    choosing.looks.selection = chosen(free(), false);
+    let plan = super::plan(&choosing);
+    assert_eq!(host_patch(&plan)["spec"]["image"], Value::Null);
+    let Some(Effect::CreateClaim(claim)) = plan.effects.last() else {
+        panic!("{:?}", plan.effects)
+    };
+    assert_eq!(claim.metadata.labels, choosing.machine.metadata.labels);
+    assert_eq!(claim.metadata.finalizers, Some(vec![FINALIZER.to_owned()]));
+    assert_eq!(claim.metadata.owner_references.as_ref().unwrap()[0].uid, "u-m");
+    assert_eq!(
+        (
+            claim.spec.template.name.as_str(),
+            claim.spec.template.namespace.as_str()
+        ),
+        ("t", "ns")
+    );
+
+    let mut seen = with_host(&spec, &json!({}));
+    let claim = |status: Value| {
+        Some(with(
+            json!({"apiVersion": HERE, "kind": "Metal3DataClaim", "metadata": {"name": "m"}, "spec": {}, "status": status}),
+            &json!({}),
+        ))
+    };
+    seen.claim = claim(json!({"errorMessage": "no such template"}));
+    let waiting = super::plan(&seen);
+    assert_eq!(
+        labels(&waiting),
+        ["store the choice of a host"],
+        "the template's namespace is filled in"
+    );
+    let (holds, reason, message) = said(status(&waiting), "Metal3DataReady");
+    assert_eq!(
+        (holds, reason, message),
+        (false, "WaitingForMetal3Data", "Metal3DataClaim m: no such template")
+    );
+    assert_eq!(said(status(&waiting), "Ready").2, message);
+
+    seen.claim = claim(json!({"renderedData": {"name": "t-0"}}));
+    let data = json!({"apiVersion": HERE, "kind": "Metal3Data", "metadata": {"name": "t-0"}, "status": {"ready": true},
+        "spec": {"metaData": {"name": "m-metadata"}, "networkData": {"name": "m-networkdata"}}});
+    seen.data = Some(with(data, &json!({})));
+    let told = super::plan(&seen);
+    let spec = &host_patch(&told)["spec"];
+    assert_eq!(spec["metaData"], json!({"name": "m-metadata", "namespace": "ns"}));
+    assert_eq!(
+        spec["networkData"],
+        json!({"name": "net", "namespace": "ns"}),
+        "what the user names goes first"
+    );
+    assert_eq!(said(status(&told), "Metal3DataReady").1, "Metal3DataSecretsReady");
+    assert_eq!(status(&told).rendered_data.name, "t-0");
+}
+
+/// A host that has been told what to run, in this state.
+fn told(state: &str) -> Value {
+    json!({"spec": {"image": {"url": "http://i"}, "online": true}, "status": {"provisioning": {"state": state}}})
+}
+
+#[test]
+fn the_provider_id_is_there_before_provisioned_is_said() {
+    let plan = plan(&with_host(&json!({}), &told("provisioned")));
+    let Effect::Machine(change) = &plan.effects[0] else {
+        panic!()
+    };
+    assert_eq!(change["spec"]["providerID"], "metal3://ns/h/m");
+    let status = status(&plan);
+    assert_eq!(status.initialization.provisioned, Some(true));
+    assert_eq!(
+        (said(status, "Ready"), legacy(status, "Ready").0),
+        ((true, "Ready", ""), "True")
+    );
+    // And then nothing more.
+    let after = json!({"metadata": {"annotations": {}}, "spec": {"providerID": "metal3://ns/h/m"},
+        "status": serde_json::to_value(status).unwrap()});
+    let after = super::plan(&with_host(&after, &told("provisioned")));
+    assert_eq!((after.effects.len(), after.status, after.notes.len()), (0, None, 0));
+}
+
+#[rstest]
+#[case::coming("provisioning", json!({}), "NotReady", "it is provisioning")]
+#[case::failed("provisioning", json!({"errorType": "provisioning error", "errorMessage": "no disk"}),
+    "BareMetalHostError", "BareMetalHost h: provisioning error: no disk")]
+fn a_machine_is_not_ready_before_its_host_is(
+    #[case] state: &str,
+    #[case] of_status: Value,
+    #[case] reason: &str,
+    #[case] words: &str,
+) {
+    let mut of_host = told(state);
+    merge(&mut of_host["status"], &of_status);
+    let plan = plan(&with_host(&json!({}), &of_host));
+    assert_eq!(plan.effects, []);
+    let (holds, said_reason, message) = said(status(&plan), "Ready");
+    assert_eq!((holds, said_reason), (false, reason));
+    assert!(message.contains(words), "{message}");
+    assert_eq!(status(&plan).initialization.provisioned, None);
+}
+
+#[rstest]
+#[case::before("provisioning", json!({}), true)]
+#[case::afterwards("provisioned", json!({"spec": {"providerID": "x"}}), false)]
+fn a_host_is_switched_on_until_it_is_provisioned(#[case] state: &str, #[case] other: Value, #[case] is_switched: bool) {
+    let mut of_host = told(state);
+    of_host["spec"]["online"] = json!(false);
+    let plan = plan(&with_host(&other, &of_host));
+    let is_host = |effect: &Effect| matches!(effect, Effect::Host { .. });
+    assert_eq!(plan.effects.iter().any(is_host), is_switched);
+}
+
+#[test]
+fn what_ran_once_is_not_installed_again() {
+    let plan = plan(&with_host(&json!({"spec": {"providerID": "x"}}), &json!({})));
+    assert_eq!(plan.effects, []);
+    assert!(said(status(&plan), "Ready").2.contains("has no image any more"));
+}
+
+#[test]
+fn a_claim_whose_name_was_not_stored_is_found_again() {
+    let mut seen = seen(&json!({}));
+    seen.host = Host::Ours(host(&told("provisioning")));
+    let plan = plan(&seen);
+    let Effect::Machine(change) = &plan.effects[0] else {
+        panic!()
+    };
+    assert_eq!(change["metadata"]["annotations"]["metal3.io/BareMetalHost"], "ns/h");
+}
+
+#[test]
+fn addresses_are_given_once_and_not_more_than_fit() {
+    let mut of_host = told("provisioned");
+    let nics: Vec<Value> = (0..80)
+        .map(|n| json!({"name": "e", "ip": format!("192.0.2.{}", n / 2)}))
+        .collect();
+    of_host["status"]["hardware"] = json!({"hostname": "n", "nics": nics});
+    let plan = plan(&with_host(&json!({}), &of_host));
+    let addresses = &status(&plan).addresses;
+    assert_eq!((addresses.len(), addresses[1].address.as_str()), (32, "192.0.2.1"));
+    let types: Vec<&str> = addresses[30..].iter().map(|address| address.type_.as_str()).collect();
+    assert_eq!(types, ["Hostname", "InternalDNS"]);
+}
+
+#[test]
+fn a_pause_of_ours_ends_with_that_of_the_cluster_and_nobody_elses() {
+    let paused = |by: &str, cluster: &str| {
+        let mut of_host = told("provisioning");
+        of_host["metadata"] = json!({"labels": {"cluster.x-k8s.io/cluster-name": cluster},
+            "annotations": {"baremetalhost.metal3.io/paused": by, "clusterctl.cluster.x-k8s.io/block-move": null}});
+        plan(&with_host(&json!({}), &of_host))
+    };
+    let annotations = json!({"baremetalhost.metal3.io/paused": null, "clusterctl.cluster.x-k8s.io/block-move": ""});
+    assert_eq!(
+        host_patch(&paused("metal3.io/capm3", "c"))["metadata"]["annotations"],
+        annotations
+    );
+    assert_eq!(paused("me", "c").effects, []);
+    assert_eq!(paused("metal3.io/capm3", "other").effects, []);
+}
+
+#[test]
+fn a_host_that_is_to_be_told_waits_for_its_secrets() {
+    let mut seen = with_host(&json!({}), &json!({}));
+    seen.looks.secrets = None;
+    assert!(matches!(decide(&seen, now()), Decision::Look(Need::Secrets(_))));
+    seen.looks.secrets = Some([("b".to_owned(), false)].into());
+    let plan = plan(&seen);
+    assert_eq!(plan.effects, []);
+    assert!(said(status(&plan), "Ready").2.starts_with("Secret b, named by"));
+}

@@ -1,0 +1,144 @@
+//! What a machine without a host waits for.
+
+use rstest::rstest;
+
+use super::*;
+use crate::machine::decide::Need;
+
+const ASSOCIATED: &str = "AssociateBareMetalHost";
+
+type Change = fn(&mut Observed);
+
+#[rstest]
+#[case::owner(|seen: &mut Observed| seen.owner = Related::Unset,
+    "WaitingForMetal3MachineOwnerRef", "WaitingForM3MachineOwnerRef", "names the Machine")]
+#[case::owner_gone(|seen: &mut Observed| seen.owner = Related::Missing("x".into()),
+    "WaitingForMetal3MachineOwnerRef", "WaitingForM3MachineOwnerRef", "Machine x, does not exist")]
+#[case::no_cluster(|seen: &mut Observed| seen.cluster = Related::Unset,
+    "WaitingForClusterInfrastructureReady", "WaitingForClusterInfrastructure", "names no Cluster")]
+#[case::cluster_gone(|seen: &mut Observed| seen.cluster = Related::Missing("c".into()),
+    "WaitingForClusterInfrastructureReady", "WaitingForClusterInfrastructure", "Cluster c does not exist")]
+#[case::infrastructure(|seen: &mut Observed| seen.cluster = cluster(&json!({"status": null})),
+    "WaitingForClusterInfrastructureReady", "WaitingForClusterInfrastructure", "infrastructure of Cluster c")]
+#[case::metal3_cluster(|seen: &mut Observed| seen.metal3_cluster = Related::Missing("c".into()),
+    "WaitingforMetal3Cluster", "WaitingforMetal3Cluster", "Metal3Cluster c does not exist")]
+#[case::bootstrap(
+    |seen: &mut Observed| seen.owner = owner(&json!({"spec": {"bootstrap": {"dataSecretName": null, "configRef": {"kind": "K", "name": "k"}}}})),
+    "WaitingForBootstrapData", "WaitingForBootstrapReady", "the bootstrap data of K k")]
+#[case::no_bootstrap(|seen: &mut Observed| seen.owner = owner(&json!({"spec": {"bootstrap": {"dataSecretName": null}}})),
+    "WaitingForBootstrapData", "WaitingForBootstrapReady", "set spec.bootstrap.dataSecretName or spec.bootstrap.configRef")]
+#[case::deleted(|seen: &mut Observed| seen.owner = owner(&json!({"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"}})),
+    "WaitingForBootstrapData", "WaitingForBootstrapReady", "is being deleted")]
+#[case::secret(|seen: &mut Observed| seen.looks.secrets = Some([("b".to_owned(), false)].into()),
+    "WaitingForBootstrapData", "WaitingForBootstrapReady", "Secret b, named by")]
+fn waits_are_said_in_both_styles(
+    #[case] change: Change,
+    #[case] reason: &str,
+    #[case] old_reason: &str,
+    #[case] words: &str,
+) {
+    let mut seen = seen(&json!({}));
+    seen.looks.selection = chosen(free(), false);
+    change(&mut seen);
+    let plan = plan(&seen);
+    assert_eq!((plan.effects.len(), plan.notes.len()), (0, 0));
+    let status = status(&plan);
+    for type_ in [ASSOCIATED, "Ready"] {
+        let (holds, said_reason, message) = said(status, type_);
+        assert_eq!((holds, said_reason), (false, reason));
+        assert!(message.contains(words), "{message}");
+    }
+    assert_eq!(legacy(status, "AssociateBMH"), ("False", "Info", old_reason));
+    assert_eq!(legacy(status, "Ready").2, old_reason);
+    assert_eq!(status.deprecated.v1beta1.failure_reason, "");
+}
+
+#[rstest]
+#[case(json!({"hostSelector": {"matchExpressions": [{"key": "a", "operator": "near", "values": []}]}}), "matchExpressions[0].operator")]
+#[case(json!({"image": null}), "set spec.image or spec.customDeploy")]
+#[case(json!({"metaData": {"name": "x", "namespace": "other"}}), "spec.metaData.namespace is other")]
+#[case(json!({"dataTemplate": {"name": "x", "namespace": "other"}}), "spec.dataTemplate.namespace is other")]
+fn what_cannot_be_done_on_any_host_is_a_failure(#[case] spec: Value, #[case] words: &str) {
+    let plan = plan(&seen(&json!({"spec": spec})));
+    let status = status(&plan);
+    let (holds, reason, message) = said(status, ASSOCIATED);
+    assert_eq!((holds, reason), (false, "AssociateBareMetalHostFailed"));
+    assert!(message.contains(words), "{message}");
+    let old = &status.deprecated.v1beta1;
+    assert_eq!(
+        (old.failure_reason.as_str(), old.failure_message.as_str()),
+        ("InvalidConfiguration", message)
+    );
+    assert_eq!((plan.effects.len(), plan.notes.len()), (0, 1));
+    // Told once.
+    let again = json!({"spec": spec, "status": serde_json::to_value(status).unwrap()});
+    let again = super::plan(&seen(&again));
+    assert_eq!((again.status, again.notes.len()), (None, 0));
+}
+
+#[test]
+fn secrets_are_looked_for_before_a_host_is_chosen() {
+    let mut seen = seen(&json!({"spec": {"metaData": {"name": "meta"}, "networkData": {"name": "net"}}}));
+    seen.looks.secrets = None;
+    match decide(&seen, now()) {
+        Decision::Look(Need::Secrets(names)) => assert_eq!(names, ["b", "meta", "net"]),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn the_wish_has_what_the_machine_and_its_owner_ask_for() {
+    let strict = json!({"infrastructure.cluster.x-k8s.io/strict-failure-domain": "true"});
+    let mut seen = seen(&json!({"metadata": {"annotations": strict}, "spec": {"failureDomain": "old"}}));
+    seen.owner = owner(&json!({"spec": {"failureDomain": "a"}}));
+    match decide(&seen, now()) {
+        Decision::Look(Need::Host(wish)) => {
+            assert_eq!((wish.uid.as_str(), wish.failure_domain.as_str()), ("u-m", "a"));
+            assert_eq!(
+                (wish.is_domain_strict, wish.reuse.as_deref()),
+                (true, Some("md-workers"))
+            );
+        }
+        other => panic!("{other:?}"),
+    }
+}
+
+#[rstest]
+#[case::gone(Host::Missing("h".into()), "does not exist any more")]
+#[case::free(Host::Unclaimed(free()), "lost its spec.consumerRef")]
+#[case::stolen(
+    Host::Foreign(free(), crate::select::Consumer { kind: "Metal3Machine".into(), name: "x".into(), is_predecessor: false }),
+    "is used by Metal3Machine x now"
+)]
+fn a_lost_host_is_reported_and_one_that_was_never_had_is_replaced(#[case] host: Host, #[case] words: &str) {
+    let named = json!({"metadata": {"annotations": {"metal3.io/BareMetalHost": "ns/h"}}});
+    let mut seen = seen(&named);
+    seen.host = host.clone();
+    assert!(
+        matches!(decide(&seen, now()), Decision::Look(Need::Host(_))),
+        "it may try again"
+    );
+    let mut had = named;
+    had["spec"]["providerID"] = json!("metal3://ns/h/m");
+    let mut seen = super::seen(&had);
+    seen.host = host;
+    assert!(matches!(decide(&seen, now()), Decision::Look(Need::FreshHost)));
+    seen.looks.is_host_fresh = true;
+    let plan = plan(&seen);
+    assert_eq!((plan.effects.len(), plan.notes.len()), (0, 1));
+    let status = status(&plan);
+    assert!(said(status, "Ready").2.contains(words), "{:?}", said(status, "Ready"));
+    assert_eq!(status.deprecated.v1beta1.failure_reason, "UpdateError");
+}
+
+#[rstest]
+#[case(json!({"metadata": {"annotations": {"cluster.x-k8s.io/paused": ""}}}), json!({}))]
+#[case(json!({"metadata": {"annotations": {"clusterctl.cluster.x-k8s.io/delete-for-move": ""}}}), json!({}))]
+#[case(json!({"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"}}), json!({"spec": {"paused": true}}))]
+fn while_paused_only_that_is_said(#[case] other: Value, #[case] of_cluster: Value) {
+    let mut seen = seen(&other);
+    seen.cluster = cluster(&of_cluster);
+    let plan = plan(&seen);
+    assert_eq!((plan.effects.len(), status(&plan).conditions.len()), (0, 1));
+    assert_eq!(said(status(&plan), "Paused").1, "Paused");
+}

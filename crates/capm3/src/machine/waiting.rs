@@ -1,0 +1,150 @@
+//! Who waits for a host, and which host is about to be whose.
+//!
+//! ```text
+//!  choose ──▶ reserved until the pass has ended ──▶ claimed, which the store shows
+//!         └─▶ none: waits ◀── offer: a host has become free ──▶ reserved for the oldest that it suits, which is woken
+//! ```
+//!
+//! Within this process no host is given to two machines, and a machine that comes late takes no host that an older one
+//! waits for. Between processes the version decides that a claim is written over.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use jiff::Timestamp;
+use kube::ResourceExt;
+use metal3_api::metal3::BareMetalHost;
+use metal3_runtime::store::ObjectKey;
+
+use crate::select::{Outcome, Reserved, Selection, Wish, is_available, select, suits};
+use crate::world::{HostBy, World};
+
+/// Machines without a host, and hosts that are promised. Cheap to clone; clones are the same.
+#[derive(Clone, Debug, Default)]
+pub struct Waiting(Arc<Mutex<State>>);
+
+/// Oldest first.
+type Place = (Timestamp, ObjectKey);
+
+#[derive(Debug, Default)]
+struct State {
+    waiters: BTreeMap<Place, Wish>,
+    places: HashMap<ObjectKey, Timestamp>,
+    /// By host.
+    reserved: Reserved,
+    /// The same by machine: each has at most one.
+    promised: HashMap<ObjectKey, ObjectKey>,
+}
+
+impl Waiting {
+    /// Chooses a host among those that the world shows now, and keeps it for the machine until [`Waiting::done`]. The
+    /// machine waits from now on, in the order of `since`, until [`Waiting::forget`]. Second: whom to wake, because a host
+    /// was kept for this machine that it does not take.
+    pub fn choose(&self, world: &World, wish: &Wish, since: Timestamp, seed: u64) -> (Selection, Option<ObjectKey>) {
+        let mut state = self.lock();
+        // Under the lock: what becomes free from here on is offered, and the machine is among those who are asked.
+        state.enlist(wish, since);
+        let hosts = candidates(world, wish);
+        let mut selection = select(wish, &hosts, &state.reserved, seed);
+        if matches!(selection.outcome, Outcome::None | Outcome::Await(_)) {
+            // Only a machine that gets none is told about all hosts.
+            let all = world.hosts.find(&HostBy::Namespace(wish.machine.namespace.clone()));
+            selection = select(wish, &all, &state.reserved, seed);
+        }
+        let before = state.unpromise(&wish.machine);
+        if let Outcome::Chosen { host, .. } = &selection.outcome {
+            state.promise(ObjectKey::of(&**host), wish.machine.clone());
+        }
+        let left = before.and_then(|host| world.hosts.get(&host));
+        let other = left.and_then(|host| state.offer(&host));
+        (selection, other)
+    }
+
+    /// A host is now as it is shown here. Whom to wake: the oldest machine that it suits, for which it is kept.
+    pub fn offer(&self, host: &BareMetalHost) -> Option<ObjectKey> {
+        self.lock().offer(host)
+    }
+
+    /// A pass of the machine has ended: what was kept for it and is still free is offered to others. Whom to wake.
+    pub fn done(&self, machine: &ObjectKey, world: &World) -> Option<ObjectKey> {
+        let mut state = self.lock();
+        let host = state.unpromise(machine)?;
+        let host = world.hosts.get(&host)?;
+        state.offer(&host)
+    }
+
+    /// The machine needs no host any more.
+    pub fn forget(&self, machine: &ObjectKey) {
+        let mut state = self.lock();
+        if let Some(since) = state.places.remove(machine) {
+            state.waiters.remove(&(since, machine.clone()));
+        }
+    }
+
+    /// The machines that wait in a namespace.
+    pub fn of(&self, namespace: &str) -> Vec<ObjectKey> {
+        let state = self.lock();
+        let keys = state.places.keys().filter(|key| key.namespace == namespace);
+        keys.cloned().collect()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    fn enlist(&mut self, wish: &Wish, since: Timestamp) {
+        if let Some(before) = self.places.insert(wish.machine.clone(), since)
+            && before != since
+        {
+            self.waiters.remove(&(before, wish.machine.clone()));
+        }
+        self.waiters.insert((since, wish.machine.clone()), wish.clone());
+    }
+
+    fn offer(&mut self, host: &BareMetalHost) -> Option<ObjectKey> {
+        let key = ObjectKey::of(host);
+        if self.waiters.is_empty() || !is_available(host) || self.reserved.contains_key(&key) {
+            return None;
+        }
+        let mut wishes = self
+            .waiters
+            .values()
+            .filter(|wish| wish.machine.namespace == key.namespace && !self.promised.contains_key(&wish.machine));
+        let machine = wishes.find(|wish| suits(wish, host, &self.reserved))?.machine.clone();
+        self.promise(key, machine.clone());
+        Some(machine)
+    }
+
+    fn promise(&mut self, host: ObjectKey, machine: ObjectKey) {
+        self.promised.insert(machine.clone(), host.clone());
+        self.reserved.insert(host, machine);
+    }
+
+    fn unpromise(&mut self, machine: &ObjectKey) -> Option<ObjectKey> {
+        let host = self.promised.remove(machine)?;
+        self.reserved.remove(&host);
+        Some(host)
+    }
+}
+
+/// The hosts that the machine might get, found by label and state.
+fn candidates(world: &World, wish: &Wish) -> Vec<Arc<BareMetalHost>> {
+    let namespace = &wish.machine.namespace;
+    let kept = wish.reuse.iter().flat_map(|reuse| {
+        let by = HostBy::Kept(namespace.clone(), reuse.clone());
+        world.hosts.find(&by)
+    });
+    let free = wish.selector.exact().next().map_or_else(
+        || HostBy::Free(namespace.clone()),
+        |(key, value)| HostBy::FreeWith(namespace.clone(), key.to_owned(), value.to_owned()),
+    );
+    let own = world.hosts.find(&HostBy::Consumer(wish.machine.clone()));
+    own.into_iter().chain(kept).chain(world.hosts.find(&free)).collect()
+}
+
+/// Since when a machine waits: since it was made.
+pub fn since(machine: &impl ResourceExt) -> Timestamp {
+    machine.creation_timestamp().map_or(Timestamp::MAX, |time| time.0)
+}

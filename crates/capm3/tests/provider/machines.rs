@@ -1,0 +1,354 @@
+//! Metal3Machines. What the baremetal-operator would do to hosts, the tests do.
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::api::core::v1::{ConfigMap, Secret};
+use kube::ResourceExt;
+use kube::api::{ListParams, PostParams};
+use metal3_api::capi::{Cluster, Machine};
+use metal3_api::condition::ConditionStatus::{False, True};
+use metal3_api::infra::v1beta2::Metal3Machine;
+use metal3_api::metal3::BareMetalHost;
+use metal3_testkit::namespace;
+use serde_json::{Value, json};
+
+use crate::support::{Site, says};
+
+const ASSOCIATED: &str = "AssociateBareMetalHost";
+const CLUSTER_NAME: &str = "cluster.x-k8s.io/cluster-name";
+const BLOCK_MOVE: &str = "clusterctl.cluster.x-k8s.io/block-move";
+const PAUSED: &str = "baremetalhost.metal3.io/paused";
+
+fn consumer(host: &BareMetalHost) -> Option<&str> {
+    host.spec.consumer_ref.as_ref().map(|consumer| consumer.name.as_str())
+}
+
+/// Whether a condition does not hold, with words in its message.
+fn lacks(machine: &Metal3Machine, type_: &str, words: &str) -> bool {
+    let conditions = machine.status.iter().flat_map(|status| &status.conditions);
+    let mut found = conditions.filter(|condition| condition.type_ == type_ && condition.status == False);
+    found.any(|condition| condition.message.contains(words))
+}
+
+fn is_ready(machine: &Metal3Machine) -> bool {
+    let status = machine.status.clone().unwrap_or_default();
+    says(&status.conditions, "Ready", &True, "Ready") && status.initialization.provisioned == Some(true)
+}
+
+/// A cluster, its bootstrap Secret and that of the BMCs.
+async fn site(namespace: metal3_testkit::TestNamespace) -> Site {
+    let site = Site::new(namespace).await;
+    site.ready_cluster("c").await;
+    site.secret("b").await;
+    site.secret("bmc").await;
+    site
+}
+
+#[tokio::test]
+async fn a_machine_from_its_host_to_its_end() {
+    let site = site(namespace!().await).await;
+    site.host("h", json!({}), "available").await;
+    let provider = site.provider().await;
+    site.machine("m", json!({})).await;
+    let is_told = |host: &BareMetalHost| host.spec.image.is_some();
+    let host = site.namespace.expect("h", "is to be provisioned", is_told).await;
+    let claimed = host.spec.consumer_ref.clone().unwrap();
+    assert_eq!((claimed.kind.as_str(), claimed.name.as_str()), ("Metal3Machine", "m"));
+    assert!(host.spec.online, "a host that is off is not provisioned");
+    let image = host.spec.image.clone().unwrap();
+    assert_eq!(
+        (image.url.as_str(), image.checksum.as_str()),
+        ("http://images/i.qcow2", "abc")
+    );
+    assert_eq!(host.spec.user_data.clone().unwrap().name, "b");
+    assert_eq!(host.labels()[CLUSTER_NAME], "c");
+    assert!(host.annotations().contains_key(BLOCK_MOVE));
+    let labelled = |secret: &Secret| secret.labels().get(CLUSTER_NAME).is_some_and(|cluster| cluster == "c");
+    site.namespace
+        .expect("bmc", "has the label of the cluster", labelled)
+        .await;
+    site.host_becomes("h", "provisioning").await;
+    let is_coming =
+        |machine: &Metal3Machine| lacks(machine, "Ready", "BareMetalHost h is provisioned: it is provisioning");
+    let machine = site.namespace.expect("m", "waits for its host", is_coming).await;
+    let here = format!("{}/h", site.namespace.name);
+    assert_eq!(machine.annotations()["metal3.io/BareMetalHost"], here);
+    assert_eq!(machine.spec.provider_id, "", "there is nothing yet that could have it");
+    site.host_becomes("h", "provisioned").await;
+    let machine = site.namespace.expect("m", "is ready", is_ready).await;
+    assert_eq!(machine.spec.provider_id, format!("metal3://{here}/m"));
+    let status = machine.status.unwrap();
+    let addresses: Vec<(&str, &str)> = status
+        .addresses
+        .iter()
+        .map(|a| (a.type_.as_str(), a.address.as_str()))
+        .collect();
+    let expected = [
+        ("InternalIP", "192.0.2.77"),
+        ("Hostname", "h.example"),
+        ("InternalDNS", "h.example"),
+    ];
+    assert_eq!(addresses, expected);
+    site.namespace.expect_event("m", "Provisioned").await;
+
+    // What stands still costs nothing, and whoever switches the server off keeps it off.
+    let settled = site.settled().await;
+    site.patch::<BareMetalHost>("h", json!({"spec": {"online": false}}))
+        .await;
+    assert_eq!(site.settled().await, settled);
+
+    site.delete::<Metal3Machine>("m").await;
+    let is_emptied =
+        |host: &BareMetalHost| host.spec.image.is_none() && host.spec.user_data.is_none() && !host.spec.online;
+    let host = site.namespace.expect("h", "is to be deprovisioned", is_emptied).await;
+    assert_eq!(consumer(&host), Some("m"), "it is nobody else's before it is clean");
+    site.host_becomes("h", "deprovisioning").await;
+    let is_waiting = |machine: &Metal3Machine| lacks(machine, "Ready", "it is deprovisioning");
+    site.namespace.expect("m", "waits for its host", is_waiting).await;
+    site.host_becomes("h", "available").await;
+    site.namespace.expect_gone::<Metal3Machine>("m").await;
+    let host: BareMetalHost = site.namespace.api().get("h").await.unwrap();
+    assert_eq!(
+        (consumer(&host), host.labels().len(), host.annotations().len()),
+        (None, 0, 0)
+    );
+    let secret: Secret = site.namespace.api().get("bmc").await.unwrap();
+    assert_eq!(secret.labels().get(CLUSTER_NAME), None);
+    provider.stop().await;
+}
+
+#[tokio::test]
+async fn every_wait_is_explained_and_ends_by_itself() {
+    let site = Site::new(namespace!().await).await;
+    let endpoint = json!({"controlPlaneEndpoint": {"host": "192.0.2.1", "port": 6443}});
+    site.cluster("c", endpoint).await;
+    let provider = site.provider().await;
+    site.machine("m", json!({"hostSelector": {"matchLabels": {"rack": "b"}}}))
+        .await;
+    let waits = async |words: &'static str| {
+        let explained =
+            move |machine: &Metal3Machine| lacks(machine, ASSOCIATED, words) && lacks(machine, "Ready", words);
+        site.namespace
+            .expect::<Metal3Machine>("m", "explains itself", explained)
+            .await;
+    };
+    waits("waiting for the infrastructure of Cluster c").await;
+    let no_data = json!({"spec": {"bootstrap": {"dataSecretName": null,
+        "configRef": {"apiGroup": "bootstrap.cluster.x-k8s.io", "kind": "KubeadmConfig", "name": "k"}}}});
+    site.patch::<Machine>("m", no_data).await;
+    site.ready_cluster("c").await;
+    waits("waiting for the bootstrap data of KubeadmConfig k").await;
+    site.patch::<Machine>("m", json!({"spec": {"bootstrap": {"dataSecretName": "b"}}}))
+        .await;
+    waits("Secret b, named by spec.bootstrap.dataSecretName of the Machine, does not exist").await;
+    site.secret("b").await;
+    waits("there is no BareMetalHost in namespace").await;
+    site.namespace.expect_event("m", "AssociateBareMetalHostFailed").await;
+    site.host("a", json!({}), "available").await;
+    site.host("h", json!({"rack": "b"}), "inspecting").await;
+    site.host_becomes("h", "available").await;
+    let is_ours = |host: &BareMetalHost| consumer(host) == Some("m");
+    site.namespace.expect("h", "is claimed", is_ours).await;
+    let other: BareMetalHost = site.namespace.api().get("a").await.unwrap();
+    assert_eq!(consumer(&other), None);
+    provider.stop().await;
+}
+
+/// Waits until the server's clock, which tells whole seconds, has moved on since the object was made.
+async fn a_second_after(site: &Site, name: &str) {
+    let machine: Metal3Machine = site.namespace.api().get(name).await.unwrap();
+    let api = site.namespace.api::<ConfigMap>();
+    let map = serde_json::from_value(json!({"metadata": {"generateName": "clock-"}})).unwrap();
+    loop {
+        let made = api.create(&PostParams::default(), &map).await.unwrap();
+        if made.creation_timestamp() > machine.creation_timestamp() {
+            return;
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_host_that_becomes_free_goes_to_the_machine_that_has_waited_longest() {
+    let site = site(namespace!().await).await;
+    let provider = site.provider().await;
+    for name in ["z", "y", "x"] {
+        site.machine(name, json!({})).await;
+        let waits = |machine: &Metal3Machine| lacks(machine, ASSOCIATED, "0 of 0 hosts");
+        site.namespace.expect(name, "waits", waits).await;
+        a_second_after(&site, name).await;
+    }
+    for (host, oldest) in [("h1", "z"), ("h2", "y"), ("h3", "x")] {
+        site.host(host, json!({}), "available").await;
+        let is_oldests = |host: &BareMetalHost| consumer(host).is_some();
+        let host = site.namespace.expect(host, "is claimed", is_oldests).await;
+        assert_eq!(consumer(&host), Some(oldest));
+    }
+    provider.stop().await;
+}
+
+#[tokio::test]
+async fn two_providers_at_once_give_every_machine_one_host() {
+    const MACHINES: usize = 12;
+    let site = site(namespace!().await).await;
+    for number in 0..MACHINES {
+        site.host(&format!("h{number}"), json!({}), "available").await;
+    }
+    let (one, other) = tokio::join!(site.provider(), site.provider());
+    for number in 0..MACHINES {
+        site.machine(&format!("m{number}"), json!({})).await;
+    }
+    for number in 0..MACHINES {
+        let has_host = |machine: &Metal3Machine| {
+            let status = machine.status.clone().unwrap_or_default();
+            says(&status.conditions, ASSOCIATED, &True, "AssociateBareMetalHostSuccess")
+        };
+        site.namespace
+            .expect(&format!("m{number}"), "has a host", has_host)
+            .await;
+    }
+    let hosts = site
+        .namespace
+        .api::<BareMetalHost>()
+        .list(&ListParams::default())
+        .await
+        .unwrap();
+    let by_host: BTreeMap<String, String> = hosts
+        .iter()
+        .filter_map(|host| Some((host.name_any(), consumer(host)?.to_owned())))
+        .collect();
+    let machines = site
+        .namespace
+        .api::<Metal3Machine>()
+        .list(&ListParams::default())
+        .await
+        .unwrap();
+    let by_machine: BTreeMap<String, String> = machines
+        .iter()
+        .map(|machine| {
+            let host = machine.annotations()["metal3.io/BareMetalHost"]
+                .rsplit_once('/')
+                .unwrap()
+                .1;
+            (host.to_owned(), machine.name_any())
+        })
+        .collect();
+    assert_eq!((by_host.len(), &by_host), (MACHINES, &by_machine));
+    one.stop().await;
+    other.stop().await;
+}
+
+#[tokio::test]
+async fn a_host_that_was_taken_away_is_reported_and_not_taken_back() {
+    let site = site(namespace!().await).await;
+    site.host("h", json!({}), "available").await;
+    let provider = site.provider().await;
+    site.machine("m", json!({})).await;
+    let has_host = |host: &BareMetalHost| consumer(host) == Some("m");
+    site.namespace.expect("h", "is claimed", has_host).await;
+    site.host_becomes("h", "provisioned").await;
+    site.namespace.expect("m", "is ready", is_ready).await;
+    let thief = json!({"spec": {"consumerRef": {"name": "thief", "uid": null}}});
+    site.patch::<BareMetalHost>("h", thief).await;
+    let knows = |machine: &Metal3Machine| lacks(machine, "Ready", "is used by Metal3Machine thief now");
+    let machine = site.namespace.expect("m", "reports it", knows).await;
+    assert_eq!(machine.status.unwrap().deprecated.v1beta1.failure_reason, "UpdateError");
+    site.settled().await;
+    site.delete::<Metal3Machine>("m").await;
+    site.namespace.expect_gone::<Metal3Machine>("m").await;
+    let host: BareMetalHost = site.namespace.api().get("h").await.unwrap();
+    assert!(
+        host.spec.image.is_some() && consumer(&host) == Some("thief"),
+        "what it runs is the thief's"
+    );
+    provider.stop().await;
+}
+
+#[tokio::test]
+async fn a_paused_cluster_pauses_its_hosts_with_their_status_and_only_them() {
+    let site = site(namespace!().await).await;
+    site.host("h", json!({}), "available").await;
+    let provider = site.provider().await;
+    site.machine("m", json!({})).await;
+    let has_host = |host: &BareMetalHost| consumer(host) == Some("m");
+    site.namespace.expect("h", "is claimed", has_host).await;
+    site.host_becomes("h", "provisioned").await;
+    site.namespace.expect("m", "is ready", is_ready).await;
+    site.host("free", json!({}), "available").await;
+    site.patch::<Cluster>("c", json!({"spec": {"paused": true}})).await;
+    let is_paused = |host: &BareMetalHost| host.annotations().get(PAUSED).is_some_and(|by| by == "metal3.io/capm3");
+    let host = site.namespace.expect("h", "is paused", is_paused).await;
+    assert!(!host.annotations().contains_key(BLOCK_MOVE));
+    let status: Value = serde_json::from_str(&host.annotations()["baremetalhost.metal3.io/status"]).unwrap();
+    assert_eq!(
+        (&status["provisioning"]["state"], &status["hardware"]),
+        (&json!("provisioned"), &Value::Null)
+    );
+    site.delete::<Metal3Machine>("m").await;
+    site.settled().await;
+    let host: BareMetalHost = site.namespace.api().get("h").await.unwrap();
+    assert!(host.spec.image.is_some(), "nothing goes while it is paused");
+    let free: BareMetalHost = site.namespace.api().get("free").await.unwrap();
+    assert!(!free.annotations().contains_key(PAUSED));
+    site.patch::<Cluster>("c", json!({"spec": {"paused": false}})).await;
+    let goes_on = |host: &BareMetalHost| !host.annotations().contains_key(PAUSED) && host.spec.image.is_none();
+    site.namespace.expect("h", "is deprovisioned", goes_on).await;
+    site.host_becomes("h", "available").await;
+    site.namespace.expect_gone::<Metal3Machine>("m").await;
+    provider.stop().await;
+}
+
+#[tokio::test]
+async fn a_kept_host_goes_to_the_next_machine_of_its_deployment() {
+    let site = site(namespace!().await).await;
+    let group = "infrastructure.cluster.x-k8s.io";
+    let reference = json!({"apiGroup": group, "kind": "Metal3MachineTemplate", "name": "t"});
+    let image = json!({"url": "http://images/i.qcow2", "checksum": "abc"});
+    site.apply(
+        json!({"apiVersion": format!("{group}/v1beta2"), "kind": "Metal3MachineTemplate",
+        "metadata": {"name": "t"}, "spec": {"nodeReuse": true, "template": {"spec": {"image": image}}}}),
+    )
+    .await;
+    let deployment =
+        json!({"apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "MachineDeployment", "name": "workers", "uid": "u"});
+    let template =
+        json!({"spec": {"clusterName": "c", "bootstrap": {"dataSecretName": "b"}, "infrastructureRef": reference}});
+    let set = json!({"apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "MachineSet",
+        "metadata": {"name": "s", "ownerReferences": [deployment]},
+        "spec": {"clusterName": "c", "selector": {"matchLabels": {"x": "y"}}, "template": template}});
+    let made = site.namespace.apply(&set.to_string()).await;
+    let owner = json!({"apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "MachineSet", "name": "s", "uid": made[0].metadata.uid});
+    let of_set = json!({"metadata": {"ownerReferences": [owner]}});
+    site.host("h", json!({}), "available").await;
+    site.machine("m", json!({})).await;
+    site.patch::<Machine>("m", of_set.clone()).await;
+    let provider = site.provider().await;
+    let has_host = |host: &BareMetalHost| consumer(host) == Some("m");
+    site.namespace.expect("h", "is claimed", has_host).await;
+    site.delete::<Metal3Machine>("m").await;
+    site.namespace.expect_gone::<Metal3Machine>("m").await;
+    let host: BareMetalHost = site.namespace.api().get("h").await.unwrap();
+    assert_eq!(
+        host.labels()["infrastructure.cluster.x-k8s.io/node-reuse"],
+        "md-workers"
+    );
+    assert_eq!(consumer(&host), Some("c"), "the cluster holds it");
+    site.machine("other", json!({})).await;
+    let waits = |machine: &Metal3Machine| lacks(machine, ASSOCIATED, "0 of 1 hosts: 1 kept for md-workers");
+    site.namespace.expect("other", "waits", waits).await;
+    site.machine("next", json!({})).await;
+    site.patch::<Machine>("next", of_set).await;
+    let is_next = |host: &BareMetalHost| consumer(host) == Some("next");
+    let host = site.namespace.expect("h", "is claimed by the next", is_next).await;
+    assert!(!host.labels().contains_key("infrastructure.cluster.x-k8s.io/node-reuse"));
+    let reused = |machine: &Metal3Machine| {
+        let status = machine.status.clone().unwrap_or_default();
+        says(
+            &status.conditions,
+            ASSOCIATED,
+            &True,
+            "AssociateBareMetalHostViaNodeReuseSuccess",
+        )
+    };
+    site.namespace.expect("next", "says why it has this host", reused).await;
+    provider.stop().await;
+}
