@@ -239,6 +239,17 @@ impl<'a> Draft<'a> {
             self.clear_error(OperationalStatus::Ok);
         }
         let old = std::mem::replace(&mut self.status.provisioning.state, next);
+        // Only what is in use is serviced. Left standing, the word of another operator, or of another life of this host,
+        // would have us end a service that somebody else began.
+        let is_in_use = matches!(
+            old,
+            ProvisioningState::Provisioned | ProvisioningState::ExternallyProvisioned
+        );
+        let is_serviced = self.status.operational_status == OperationalStatus::Servicing
+            || self.status.error_type == Some(ErrorType::Servicing);
+        if !is_in_use && is_serviced {
+            self.clear_error(OperationalStatus::Ok);
+        }
         if let Some(metric) = metric_of(&mut self.status, &old) {
             end(metric, now);
         }

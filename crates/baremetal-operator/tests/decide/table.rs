@@ -230,6 +230,10 @@ table! {
     // Upstream never clears the fault, and Ironic refuses to abort in maintenance.
     provisioned_service_failed_and_not_wanted_clears_maintenance => { let mut w = serving("service failed").in_maintenance(); w.firmware.settings = None; w };
     provisioned_service_failed_and_not_wanted_is_given_up => { let mut w = serving("service failed"); w.firmware.settings = None; w };
+    registering_foreign_host_leaves_a_service_of_others_alone => World::at("registering", "service wait")
+        .with_spec(&json!({"externallyProvisioned": true})).with_status(&json!({"operationalStatus": "servicing"}));
+    registering_foreign_host_leaves_a_failed_service_of_others_alone => World::at("registering", "service failed")
+        .with_spec(&json!({"externallyProvisioned": true})).failed("servicing error", 1, LONG_AGO);
     provisioned_service_hold_is_explained => serving("service hold");
     deprovisioning_service_is_waited_for => serving("servicing").with_status(&json!({"provisioning": {"state": "deprovisioning"}}));
     deprovisioning_service_failed_is_torn_down => serving("service failed").with_status(&json!({"provisioning": {"state": "deprovisioning"}}));
