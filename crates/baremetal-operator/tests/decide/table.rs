@@ -86,6 +86,14 @@ fn registry(node_state: &str) -> World {
         .with_node(&oci(OCI))
 }
 
+/// The Secret for the image's registry is not there when the image is asked for.
+fn without_registry_secret() -> World {
+    let mut world = World::at("available", "manageable")
+        .with_spec(&json!({"image": {"url": OCI, "ociAuthSecretName": "registry"}}));
+    world.pull_secret = Err("Secret n/registry, named by spec.image.ociAuthSecretName, does not exist".into());
+    world
+}
+
 fn raid(node_state: &str) -> World {
     World::at("preparing", node_state).with_spec(&json!({"raid": {"softwareRAIDVolumes": [{"level": "1"}]}}))
 }
@@ -334,6 +342,9 @@ table! {
     provisioning_oci_secret_missing_waits => { let mut w = registry("available"); w.pull_secret = Err("Secret n/registry does not exist".into()); w };
     provisioning_oci_secret_still_missing_is_told_once =>
         { let mut w = registry("available"); w.pull_secret = Err("Secret n/registry does not exist".into()); w.then() };
+    available_oci_secret_missing_is_told_before_cleaning => without_registry_secret();
+    available_oci_secret_missing_is_told_once => without_registry_secret().then();
+    available_oci_secret_mended_goes_on => { let mut w = without_registry_secret().then(); w.pull_secret = Ok("user:password".into()); w };
     provisioning_oci_image_done_is_provisioned => registry("active");
     provisioning_typed_checksum_is_described => wanting("provisioning", "available").with_spec(&json!({"image": {"checksumType": "sha256", "format": "qcow2"}}));
     provisioning_failed_without_reason_is_recorded => wanting("provisioning", "deploy failed").with_node(&instance(IMAGE));

@@ -5,7 +5,8 @@ use metal3_api::metal3::{ErrorType, OperationalStatus, ProvisioningState};
 use super::{inspect, power, prepare};
 use crate::host::draft::{Draft, Step};
 use crate::host::instance::Deployment;
-use crate::host::plan::{EventReason, WaitReason};
+use crate::host::observed::PullSecretView;
+use crate::host::plan::{EventReason, Need, WaitReason};
 
 pub(super) fn available(draft: &mut Draft<'_>) -> Step {
     if draft.spec().externally_provisioned {
@@ -41,6 +42,20 @@ pub(super) fn available(draft: &mut Draft<'_>) -> Step {
             EventReason::ProvisioningError,
             problem,
         );
+    }
+    if wanted.pull_secret_name().is_some() {
+        match &draft.seen.pull_secret {
+            PullSecretView::NotLooked => return Step::Look(Need::PullSecret),
+            PullSecretView::Unusable(event, why) => {
+                return draft.refuse(
+                    ErrorType::Provisioning,
+                    WaitReason::ImageAuthIncomplete,
+                    *event,
+                    why.clone(),
+                );
+            }
+            PullSecretView::Ready(_) => {}
+        }
     }
     if is_another(draft, wanted) {
         draft.status.provisioning_fail_count = 0;
