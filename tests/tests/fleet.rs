@@ -1,10 +1,12 @@
 //! Many hosts, an Ironic in which much goes wrong, and an operator that dies: nothing is done twice, and all hosts arrive.
 
-use kube::api::{Patch, PatchParams};
-use metal3_api::metal3::{BareMetalHost, HardwareData, ProvisioningState};
+use k8s_openapi::api::core::v1::Event;
+use kube::Api;
+use kube::api::{ListParams, Patch, PatchParams};
+use metal3_api::metal3::{BareMetalHost, ErrorType, HardwareData, ProvisioningState};
 use metal3_ironic_sim::{Action, Rule};
-use metal3_scenarios::{FleetSite, id, run};
-use metal3_testkit::namespace;
+use metal3_scenarios::{FleetSite, LIMIT, condition, id, run, state, status};
+use metal3_testkit::{eventually, namespace};
 use serde_json::json;
 
 fn locked() -> Action {
@@ -82,6 +84,60 @@ fn a_fleet_arrives_through_storms() {
         // The card that boots by the operator, the other one by inspection.
         assert_eq!(ports["ports"].as_array().map(Vec::len), Some(2 * HOSTS as usize));
         println!("requests: {:?}", site.sim.requests());
+    });
+}
+
+/// A lock ends by itself. What Ironic answers again and again for the same node does not, so that the user is told.
+#[test]
+fn a_refusal_that_stays_is_an_error_and_a_lock_is_none() {
+    const REFUSED: &str =
+        "The requested action \"manage\" can not be performed on node x while it is in state \"enroll\".";
+    run(async {
+        let mut site = FleetSite::new(namespace!().await, 1, 10).await;
+        let provision = "/v1/nodes/*/states/provision";
+        site.sim.add_rule(rule("PUT", provision, 1.0, 5, false, locked()));
+        site.sim.add_rule(Rule {
+            method: Some("PUT".to_owned()),
+            path: Some(provision.to_owned()),
+            action: Action::Refuse {
+                status: 409,
+                text: REFUSED.to_owned(),
+                retry_after: None,
+            },
+            ..Rule::default()
+        });
+        site.start_operator().await;
+        site.apply_hosts().await;
+        let name = site.sim.server(0).name;
+        let hosts = site.namespace.api::<BareMetalHost>();
+        let host = eventually(LIMIT, "the refusal is told twice", || async {
+            let host = hosts.get(&name).await.map_err(|e| e.to_string())?;
+            match &host.status {
+                Some(status) if status.error_count >= 2 => Ok(host),
+                other => Err(format!("{other:?}")),
+            }
+        })
+        .await;
+        let shown = status(&host);
+        assert_eq!(shown.error_type, Some(ErrorType::Registration));
+        assert!(shown.error_message.contains(REFUSED), "{}", shown.error_message);
+        let waiting = condition(&host, "Waiting").unwrap();
+        assert_eq!(
+            (waiting.reason.as_str(), state(&host)),
+            ("BackOff", ProvisioningState::Registering)
+        );
+        let events: Api<Event> = site.namespace.api();
+        let told = events.list(&ListParams::default()).await.unwrap().items.into_iter();
+        let told = told.filter(|event| event.reason.as_deref() == Some("RegistrationError"));
+        let told: Vec<_> = told.filter_map(|event| event.message).collect();
+        assert!(
+            !told.is_empty() && told.iter().all(|note| note.contains(REFUSED)),
+            "{told:?}"
+        );
+
+        site.sim.clear_rules();
+        let hosts = site.expect_all(ProvisioningState::Available).await;
+        assert_eq!(status(&hosts[0]).error_count, 0);
     });
 }
 

@@ -33,6 +33,7 @@ use std::time::Duration;
 
 use kube::runtime::controller::Action;
 use metal3_api::metal3::{BareMetalHost, BareMetalHostStatus};
+use metal3_ironic::ErrorClass;
 use metal3_runtime::backoff::{Backoff, random_seed};
 use metal3_runtime::error::{Class, Classified, chain};
 
@@ -43,7 +44,7 @@ use self::error::ApplyError;
 pub use self::error::ReconcileError;
 pub use self::gone::{forget, vanished};
 pub use self::observe::key_of;
-use self::observed::{HardwareView, Lookup, Observed};
+use self::observed::{Conflict, HardwareView, Lookup, NodeView, Observed};
 use self::plan::{Decision, Effect, Next, Note, Plan, WaitReason, Wake};
 pub use self::report::change as status_change;
 use crate::fleet::HostKey;
@@ -172,7 +173,11 @@ async fn apply_all(
             if matches!(effect, Effect::Power { .. }) && error.is_refusal() {
                 unrecord(ctx, seen, stored, before.as_ref()).await;
             }
+            seen.remember_conflict(&error);
             return Err(Box::new(report::after_failure(seen, plan, &error, ctx.clock.now())));
+        }
+        if effect.is_ironic_mutation() {
+            seen.memory.conflict = None;
         }
         tracing::info!(host = %seen.host_name(), effect = effect.label(), "applied");
     }
@@ -330,6 +335,27 @@ impl Observed {
             metadata.namespace.as_deref().unwrap_or_default(),
             metadata.name.as_deref().unwrap_or_default()
         )
+    }
+
+    /// An answer that is given again and again for the same node is no clash with somebody else.
+    fn remember_conflict(&mut self, error: &ApplyError) {
+        let ApplyError::Ironic { effect, source } = error else {
+            return;
+        };
+        if !matches!(source.class(), ErrorClass::InvalidState | ErrorClass::Conflict) {
+            return;
+        }
+        let node_since = match &self.node {
+            NodeView::Live(node) | NodeView::Listed(node) => node.provision_updated_at.clone(),
+            NodeView::Unknown { .. } | NodeView::Unlisted | NodeView::Gone => None,
+        };
+        let conflict = Conflict {
+            effect,
+            message: source.message(),
+            node_since,
+            times: 0,
+        };
+        self.memory.conflict = Some(conflict.after(self.memory.conflict.as_ref()));
     }
 
     /// Goes into the next pass with the status that the last one arrived at.

@@ -360,6 +360,43 @@ pub struct Memory {
     pub disc_request: Option<DiscRequest>,
     /// The BMC refused a soft power-off.
     pub no_soft_power_off: bool,
+    /// What Ironic answered last that the node's state does not allow.
+    pub conflict: Option<Conflict>,
+}
+
+/// An answer of Ironic that something is not possible at the moment. While the node stays as it is, so does the answer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Conflict {
+    /// What was asked for.
+    pub effect: &'static str,
+    /// Ironic's words.
+    pub message: String,
+    /// `provision_updated_at` of the node that it was asked for.
+    pub node_since: Option<String>,
+    /// How often this came, one after another.
+    pub times: u32,
+}
+
+/// So often the same answer is taken for a clash with something that ends by itself.
+const PATIENCE: u32 = 2;
+
+impl Conflict {
+    /// With the same answer before, if there was one.
+    #[must_use]
+    pub fn after(self, before: Option<&Self>) -> Self {
+        let same = before.filter(|before| {
+            (before.effect, &before.message, &before.node_since) == (self.effect, &self.message, &self.node_since)
+        });
+        Self {
+            times: same.map_or(1, |before| before.times.saturating_add(1)),
+            ..self
+        }
+    }
+
+    /// It does not end by itself.
+    pub fn is_lasting(&self) -> bool {
+        self.times > PATIENCE
+    }
 }
 
 /// A change of the disc in a server's virtual drive.
@@ -438,5 +475,33 @@ impl Observed {
                 self.memory.ramdisk = Some(ramdisk_surroundings(&self.host, self.network_data.version()));
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_same_answer_about_the_same_node_lasts() {
+        let answer = |message: &str, node_since: &str| Conflict {
+            effect: "set provision state",
+            message: message.to_owned(),
+            node_since: Some(node_since.to_owned()),
+            times: 0,
+        };
+        let mut last = answer("no", "1").after(None);
+        let mut lasting = vec![last.is_lasting()];
+        for next in [
+            answer("no", "1"),
+            answer("no", "1"),
+            answer("no", "2"),
+            answer("never", "2"),
+        ] {
+            last = next.after(Some(&last));
+            lasting.push(last.is_lasting());
+        }
+        assert_eq!(lasting, [false, false, true, false, false]);
+        assert_eq!(last.times, 1);
     }
 }

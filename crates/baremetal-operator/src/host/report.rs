@@ -16,7 +16,7 @@ use super::conditions;
 use super::context::Context;
 use super::draft::seconds;
 use super::error::{ApplyError, ObserveError};
-use super::observed::Observed;
+use super::observed::{Conflict, Observed};
 use super::plan::{Effect, Next, Note, Plan, Wait, WaitReason};
 use super::text::for_people;
 use crate::fleet::outage_of;
@@ -49,6 +49,12 @@ pub fn after_failure(seen: &Observed, plan: &Plan, error: &ApplyError, now: jiff
             ErrorClass::NotFound => return look_again(seen),
             ErrorClass::BadRequest if seen.memory.no_soft_power_off && asks_softly(plan) => return look_again(seen),
             ErrorClass::BadRequest | ErrorClass::Duplicate => {
+                let message = for_people(&chain(error).to_string());
+                return super::decide::refused(seen, plan, message, now);
+            }
+            ErrorClass::InvalidState | ErrorClass::Conflict
+                if seen.memory.conflict.as_ref().is_some_and(Conflict::is_lasting) =>
+            {
                 let message = for_people(&chain(error).to_string());
                 return super::decide::refused(seen, plan, message, now);
             }
