@@ -14,6 +14,7 @@ use metal3_api::metal3::{
     BareMetalHost, DataImage, DataImageStatus, FirmwareUpdate, HardwareData, HardwareDataSpec, HardwareDetails,
     HostFirmwareComponents, PreprovisioningImage, PreprovisioningImageSpec,
 };
+use metal3_api::reference::SecretReference;
 use metal3_ironic::{CreatePort, ErrorClass, PatchOp, Port, PowerTarget, Verb};
 use metal3_runtime::error::is_not_found;
 use metal3_runtime::patch::{self, Removal};
@@ -51,7 +52,13 @@ pub async fn apply(ctx: &Context, seen: &mut Observed, effect: &Effect) -> Resul
         Effect::RemoveFinalizer => remove_finalizer(ctx, seen).await.map_err(kube),
         Effect::RemoveAnnotation { key, value } => remove_annotation(ctx, seen, key, value).await.map_err(kube),
         Effect::ConfirmHost => confirm_host(ctx, seen).await.map_err(kube),
-        Effect::ClaimSecret => claim_secret(ctx, seen).await.map_err(kube),
+        Effect::ClaimSecret => {
+            // Our marks give it another version; what it says stays what Ironic was given.
+            if is_tried(seen) {
+                learn_credentials(seen);
+            }
+            claim_secret(ctx, seen).await.map_err(kube)
+        }
         Effect::WriteRamdisk(spec) => write_ramdisk(ctx, seen, spec).await.map_err(kube),
         Effect::ReleaseRamdisk => release_ramdisk(ctx, seen).await.map_err(kube),
         Effect::ClaimNetworkData => claim_network_data(ctx, seen).await.map_err(kube),
@@ -241,6 +248,18 @@ fn look_again(seen: &mut Observed) {
     if let NodeView::Live(node) = &seen.node {
         seen.node = NodeView::Listed(node.clone());
     }
+}
+
+/// Whether the Secret is, to its version, the one that Ironic was given last: also by another operator, or in another cluster.
+fn is_tried(seen: &Observed) -> bool {
+    let SecretView::Found(found) = &seen.secret else {
+        return false;
+    };
+    let tried = seen.host.status.as_ref().map(|status| &status.tried_credentials);
+    tried.is_some_and(|tried| {
+        let is_same = |reference: &SecretReference| reference.name == seen.host.spec.bmc.credentials_name;
+        tried.credentials.as_ref().is_some_and(is_same) && tried.credentials_version == found.version
+    })
 }
 
 fn learn_credentials(seen: &mut Observed) {
