@@ -2,7 +2,10 @@
 
 use kube::api::{ApiResource, DynamicObject, Patch, PatchParams};
 use kube::{Api, Resource};
-use metal3_api::metal3::{BareMetalHost, ErrorType, HostFirmwareComponents, HostFirmwareSettings, ProvisioningState};
+use metal3_api::metal3::names::annotation::REBOOT;
+use metal3_api::metal3::{
+    BareMetalHost, ErrorType, HostFirmwareComponents, HostFirmwareSettings, OperationalStatus, ProvisioningState,
+};
 use metal3_scenarios::{LIMIT, Site, at_once, condition, run, status};
 use metal3_testkit::{eventually, namespace};
 use serde_json::{Value, json};
@@ -119,5 +122,49 @@ fn bios_settings_and_firmware_are_changed_once_and_refused_settings_are_told() {
         assert_eq!(count("POST", "SimpleUpdate"), 1, "{requests:?}");
         let host = site.host(&name).await;
         assert_eq!((status(&host).error_type, status(&host).error_count), (None, 0));
+    });
+}
+
+#[test]
+fn settings_of_a_host_in_use_are_changed_at_its_next_start_where_its_policy_allows_it() {
+    run(async {
+        let site = Site::shared(namespace!().await, &IRONIC, 1).await;
+        let image = site.image();
+        let change = |host: &mut Value| {
+            at_once(host);
+            host["spec"]["image"] = image;
+        };
+        let name = site.apply_host(0, change).await;
+        let is_running = |host: &BareMetalHost| {
+            let is_at_rest = condition(host, "Waiting").is_some_and(|c| c.reason == "NotWaiting");
+            let is_rebooted = !host.metadata.annotations.iter().flatten().any(|(key, _)| key == REBOOT);
+            let status = status(host);
+            let is_well = status.operational_status == OperationalStatus::Ok && status.powered_on;
+            status.provisioning.state == ProvisioningState::Provisioned && is_well && is_rebooted && is_at_rest
+        };
+        site.expect(&name, "is provisioned and on", is_running).await;
+        let before = bios(&site, &name).await;
+        let policy = json!({
+            "apiVersion": "metal3.io/v1alpha1", "kind": "HostUpdatePolicy", "metadata": {"name": name},
+            "spec": {"firmwareSettings": "onReboot"},
+        });
+        site.namespace.apply(&policy.to_string()).await;
+        let (spec, found) = (
+            json!({"settings": {"ProcTurboMode": "Disabled"}}),
+            json!({"settings": before}),
+        );
+        apply_companion::<HostFirmwareSettings>(&site, &name, spec, found).await;
+
+        let annotation = json!({"metadata": {"annotations": {REBOOT: ""}}});
+        site.patch(&name, annotation).await;
+        let host = site
+            .expect_waiting(&name, "Servicing", &["while its system is down"])
+            .await;
+        assert_eq!(status(&host).operational_status, OperationalStatus::Servicing);
+        assert_eq!(status(&host).provisioning.state, ProvisioningState::Provisioned);
+        site.expect(&name, "is on again", is_running).await;
+        assert_eq!(bios(&site, &name).await["ProcTurboMode"], "Disabled");
+        let machine = site.machine(0).await;
+        assert_eq!((machine.deploys, machine.cleans(), machine.is_on), (1, 0, true));
     });
 }

@@ -12,13 +12,14 @@ mod cleaning;
 mod deployments;
 mod firmware;
 mod raid;
+mod ramdisk;
 mod root_device;
 
 use metal3_lab::ironic::IronicConfig;
 use metal3_scenarios::Pool;
 
 /// The servers with IPMI come after those.
-const REDFISH_HOSTS: u16 = 26;
+const REDFISH_HOSTS: u16 = 28;
 
 /// The deploy step of a site's own ramdisk.
 const STEP: &str = "install_from_site";

@@ -1,15 +1,22 @@
 //! What happens to a host besides its image: it is taken out of Ironic and put back, rebooted, moved to another cluster,
 //! taken over as it runs, inspected again. A real API server and a real Ironic; the servers count what was done to them.
 
-use kube::api::{Patch, PatchParams};
+#![expect(
+    clippy::unwrap_used,
+    reason = "a test fails by panicking, in its helper functions too"
+)]
+
+mod moved;
+mod never_off;
+
 use metal3_api::metal3::{BareMetalHost, OperationalStatus, ProvisioningState, names};
 use metal3_lab::ironic::{Credentials, IronicConfig, Machine};
-use metal3_scenarios::{LIMIT, Pool, Site, condition, id, run, state, status};
-use metal3_testkit::{eventually, namespace};
+use metal3_scenarios::{Pool, Site, condition, id, run, state, status};
+use metal3_testkit::namespace;
 use serde_json::{Value, json};
 
 static IRONIC: Pool = Pool::new(|| IronicConfig {
-    hosts: 7,
+    hosts: 8,
     ..IronicConfig::default()
 });
 
@@ -129,74 +136,6 @@ fn a_reboot_is_made_once_and_a_held_host_stays_off() {
         let after = site.machine(0).await;
         assert_eq!(after.times_switched_off(), hard.times_switched_off() + 1);
         assert_eq!((after.deploys, after.is_on), (1, true));
-    });
-}
-
-/// As `clusterctl move` does it: the object goes without anybody looking after it, and comes back without a status.
-async fn create_again(site: &Site, name: &str, annotations: Value) {
-    let mut host = site.host(name).await;
-    site.patch(name, json!({"metadata": {"finalizers": null}})).await;
-    site.delete(name).await;
-    let hosts = site.hosts();
-    eventually(LIMIT, "the old object is gone", || async {
-        match hosts.get_opt(name).await.map_err(|e| e.to_string())? {
-            None => Ok(()),
-            Some(_) => Err("it is still there".to_owned()),
-        }
-    })
-    .await;
-    host.metadata = kube::core::ObjectMeta {
-        name: Some(name.to_owned()),
-        annotations: serde_json::from_value(annotations).unwrap_or_default(),
-        ..kube::core::ObjectMeta::default()
-    };
-    host.status = None;
-    let created = hosts
-        .patch(name, &PatchParams::apply("move").force(), &Patch::Apply(&host))
-        .await;
-    assert!(created.is_ok(), "the host is created: {created:?}");
-}
-
-#[test]
-fn a_moved_host_brings_its_status_along_and_a_broken_one_is_not_touched() {
-    run(async {
-        let mut site = Site::shared(namespace!().await, &IRONIC, 1).await;
-        let name = site.apply_with_image(0).await;
-        site.expect_state(&name, ProvisioningState::Provisioned).await;
-        let host = site.expect(&name, "is at rest", is_at_rest).await;
-        let (before, node) = (site.machine(0).await, id(&host));
-        let text = serde_json::to_string(&host.status).unwrap();
-
-        site.kill_operator();
-        let half = &text[..text.len() / 2];
-        create_again(&site, &name, json!({names::annotation::STATUS: half})).await;
-        site.start_operator().await;
-        let words = [names::annotation::STATUS, "mend the annotation"];
-        let host = site.expect_waiting(&name, "InvalidAnnotation", &words).await;
-        assert_eq!(state(&host), ProvisioningState::None);
-        assert_eq!(
-            annotation(&host, names::annotation::STATUS).map(String::as_str),
-            Some(half)
-        );
-        site.expect_event(&name, "InvalidAnnotationValue", names::annotation::STATUS)
-            .await;
-
-        annotate(&site, &name, names::annotation::STATUS, json!(text)).await;
-        let host = site
-            .expect(&name, "is provisioned and at rest", |host| {
-                state(host) == ProvisioningState::Provisioned && is_at_rest(host)
-            })
-            .await;
-        assert_eq!(annotation(&host, names::annotation::STATUS), None);
-        assert_eq!((id(&host), status(&host).error_type), (node, None));
-        assert!(status(&host).hardware.is_some());
-        assert_eq!(
-            history(&site.machine(0).await),
-            history(&before),
-            "nobody touched the server"
-        );
-        site.delete(&name).await;
-        site.expect_gone(&name).await;
     });
 }
 

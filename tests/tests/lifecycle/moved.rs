@@ -1,0 +1,133 @@
+//! A host that is moved to another cluster, with its status in an annotation.
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::api::core::v1::Secret;
+use kube::api::{DeleteParams, Patch, PatchParams};
+use metal3_api::metal3::{BareMetalHost, ProvisioningState, names};
+use metal3_lab::ironic::{Mark, Request, count};
+use metal3_scenarios::{LIMIT, Site, condition, id, run, state, status};
+use metal3_testkit::{eventually, namespace};
+use serde_json::{Value, json};
+
+use super::{IRONIC, annotate, annotation, history, is_at_rest};
+
+/// As `clusterctl move` does it: the object goes without anybody looking after it, and comes back without a status.
+async fn create_again(site: &Site, name: &str, annotations: Value) {
+    let mut host = site.host(name).await;
+    site.patch(name, json!({"metadata": {"finalizers": null}})).await;
+    site.delete(name).await;
+    let hosts = site.hosts();
+    eventually(LIMIT, "the old object is gone", || async {
+        match hosts.get_opt(name).await.map_err(|e| e.to_string())? {
+            None => Ok(()),
+            Some(_) => Err("it is still there".to_owned()),
+        }
+    })
+    .await;
+    host.metadata = kube::core::ObjectMeta {
+        name: Some(name.to_owned()),
+        annotations: serde_json::from_value(annotations).unwrap_or_default(),
+        ..kube::core::ObjectMeta::default()
+    };
+    host.status = None;
+    let created = hosts
+        .patch(name, &PatchParams::apply("move").force(), &Patch::Apply(&host))
+        .await;
+    assert!(created.is_ok(), "the host is created: {created:?}");
+}
+
+/// The Secret as another cluster has it: the same credentials under another version.
+async fn create_secret_again(site: &Site) {
+    let (secrets, name) = (site.namespace.api::<Secret>(), site.secret_name(0));
+    let none = json!({"metadata": {"finalizers": null}});
+    secrets
+        .patch(&name, &PatchParams::default(), &Patch::Merge(none))
+        .await
+        .unwrap();
+    secrets.delete(&name, &DeleteParams::default()).await.unwrap();
+    let credentials = site.server(0).credentials.clone();
+    site.apply_credentials(0, &credentials).await;
+}
+
+fn is_provisioned_and_at_rest(host: &BareMetalHost) -> bool {
+    state(host) == ProvisioningState::Provisioned && is_at_rest(host)
+}
+
+/// The changes that operators asked for of a node since then.
+fn changes(site: &Site, node: &str, since: Mark) -> BTreeMap<String, u64> {
+    let (requests, _) = site.ironic.requests(since).unwrap();
+    let is_change = |r: &&Request| r.member.contains(node) && !r.is_of_a_ramdisk() && r.method != "GET";
+    count(requests.iter().filter(is_change))
+}
+
+#[test]
+fn a_moved_host_brings_its_status_along_and_a_broken_one_is_not_touched() {
+    run(async {
+        let mut site = Site::shared(namespace!().await, &IRONIC, 1).await;
+        let name = site.apply_with_image(0).await;
+        site.expect_state(&name, ProvisioningState::Provisioned).await;
+        let host = site.expect(&name, "is at rest", is_at_rest).await;
+        let (before, node) = (site.machine(0).await, id(&host));
+        let text = serde_json::to_string(&host.status).unwrap();
+
+        site.kill_operator();
+        let (_, mark) = site.ironic.requests(Mark::default()).unwrap();
+        let half = &text[..text.len() / 2];
+        create_again(&site, &name, json!({names::annotation::STATUS: half})).await;
+        site.start_operator().await;
+        let words = [names::annotation::STATUS, "mend the annotation"];
+        let host = site.expect_waiting(&name, "InvalidAnnotation", &words).await;
+        assert_eq!(state(&host), ProvisioningState::None);
+        assert_eq!(
+            annotation(&host, names::annotation::STATUS).map(String::as_str),
+            Some(half)
+        );
+        site.expect_event(&name, "InvalidAnnotationValue", names::annotation::STATUS)
+            .await;
+
+        annotate(&site, &name, names::annotation::STATUS, json!(text)).await;
+        let host = site
+            .expect(&name, "is provisioned and at rest", is_provisioned_and_at_rest)
+            .await;
+        assert_eq!(annotation(&host, names::annotation::STATUS), None);
+        assert_eq!((id(&host), status(&host).error_type), (node.clone(), None));
+        assert!(status(&host).hardware.is_some());
+        assert_eq!(
+            changes(&site, &node, mark),
+            BTreeMap::new(),
+            "Ironic was only looked at"
+        );
+
+        // In another cluster the Secret has another version, and only Ironic knows whether it says the same.
+        site.kill_operator();
+        let (_, mark) = site.ironic.requests(Mark::default()).unwrap();
+        create_secret_again(&site).await;
+        create_again(&site, &name, json!({names::annotation::STATUS: text})).await;
+        site.start_operator().await;
+        let host = site
+            .expect(&name, "is provisioned with the new Secret, and at rest", |host| {
+                let credentials = status(host).good_credentials;
+                is_provisioned_and_at_rest(host) && credentials == status(host).tried_credentials && {
+                    let version = credentials.credentials_version;
+                    !version.is_empty() && !text.contains(&format!("\"{version}\""))
+                }
+            })
+            .await;
+        assert_eq!(id(&host), node);
+        assert!(condition(&host, "Provisioned").is_some_and(|c| c.reason == "Provisioned"));
+        let access = BTreeMap::from([("PATCH /v1/nodes/{id}".to_owned(), 1)]);
+        assert_eq!(
+            changes(&site, &node, mark),
+            access,
+            "the credentials were given to Ironic"
+        );
+        assert_eq!(
+            history(&site.machine(0).await),
+            history(&before),
+            "nobody touched the server"
+        );
+        site.delete(&name).await;
+        site.expect_gone(&name).await;
+    });
+}

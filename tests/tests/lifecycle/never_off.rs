@@ -1,0 +1,58 @@
+//! A server that must not be switched off: `spec.disablePowerOff`.
+
+use metal3_api::metal3::{BareMetalHost, ProvisioningState, names};
+use metal3_scenarios::{Site, run, state, status};
+use metal3_testkit::namespace;
+use serde_json::json;
+
+use super::{IRONIC, annotate, annotation, is_at_rest, requests};
+
+#[test]
+fn a_server_that_is_never_switched_off_restarts_instead_and_outlives_its_host() {
+    run(async {
+        let site = Site::shared(namespace!().await, &IRONIC, 1).await;
+        let name = site
+            .apply_host(0, |host| {
+                host["spec"]["externallyProvisioned"] = json!(true);
+                host["spec"]["disablePowerOff"] = json!(true);
+            })
+            .await;
+        let is_restarted = |host: &BareMetalHost| {
+            let is_there = state(host) == ProvisioningState::ExternallyProvisioned && status(host).powered_on;
+            is_there && annotation(host, names::annotation::REBOOT).is_none() && is_at_rest(host)
+        };
+        site.expect(&name, "is taken over and on", is_restarted).await;
+        assert_eq!(site.node(&name).await["disable_power_off"], true);
+
+        annotate(&site, &name, names::annotation::REBOOT, json!("")).await;
+        site.expect(&name, "was restarted softly", is_restarted).await;
+        assert_eq!(requests(&site.machine(0).await, "GracefulRestart"), 1);
+        let hard = json!(r#"{"mode": "hard"}"#);
+        annotate(&site, &name, names::annotation::REBOOT, hard.clone()).await;
+        site.expect(&name, "was restarted hard", is_restarted).await;
+        assert_eq!(requests(&site.machine(0).await, "ForceRestart"), 1);
+
+        // Restarted once for it; it cannot be kept off.
+        let held = format!("{}tests", names::annotation::REBOOT_PREFIX);
+        annotate(&site, &name, &held, hard).await;
+        let words = [held.as_str(), "spec.disablePowerOff"];
+        let host = site.expect_waiting(&name, "RebootAnnotation", &words).await;
+        assert!(status(&host).powered_on);
+        assert_eq!(requests(&site.machine(0).await, "ForceRestart"), 2);
+        annotate(&site, &name, &held, json!(null)).await;
+        site.expect(&name, "waits for nothing", is_restarted).await;
+
+        site.delete(&name).await;
+        site.expect_gone(&name).await;
+        let machine = site.machine(0).await;
+        assert!(machine.is_on);
+        for kind in ["ForceOff", "GracefulShutdown"] {
+            assert_eq!(
+                requests(&machine, kind),
+                0,
+                "{kind}: {:?}",
+                machine.counters.power_requests
+            );
+        }
+    });
+}
