@@ -1,5 +1,7 @@
 //! Ironic is down, comes back, or comes back having forgotten everything.
 
+mod amnesia;
+
 use std::time::{Duration, Instant};
 
 use metal3_api::metal3::{BareMetalHost, ProvisioningState};

@@ -1,0 +1,190 @@
+//! Ironic forgets everything while hosts are in the middle of something.
+
+use std::time::{Duration, Instant};
+
+use metal3_api::metal3::{BareMetalHost, OperationalStatus, ProvisioningState, names};
+use metal3_lab::ironic::{AgentFaults, BmcFaults, IronicConfig};
+use metal3_scenarios::{LIMIT, Site, at_once, condition, id, run, state, status};
+use metal3_testkit::{eventually, namespace};
+use serde_json::{Value, json};
+
+use super::{disturbances, expect_step};
+
+fn is_at_rest(host: &BareMetalHost) -> bool {
+    condition(host, "Waiting").is_some_and(|c| c.reason == "NotWaiting")
+}
+
+fn hang(step: &str) -> AgentFaults {
+    AgentFaults {
+        hangs_in_step: Some(step.to_owned()),
+        ..AgentFaults::default()
+    }
+}
+
+#[test]
+fn hosts_in_every_state_survive_an_ironic_that_forgets_them() {
+    run(async {
+        let config = IronicConfig {
+            hosts: 12,
+            ..IronicConfig::default()
+        };
+        let site = Site::start(namespace!().await, config).await;
+        let [
+            verifying,
+            inspecting,
+            preparing,
+            available,
+            cleaning,
+            deploying,
+            running,
+            off,
+            external,
+            deprovisioning,
+            detached,
+            deleting,
+        ] = std::array::from_fn(|number| number);
+        let image = site.image();
+        let with_image = |host: &mut Value| {
+            at_once(host);
+            host["spec"]["image"] = image.clone();
+        };
+        let mut names = vec![String::new(); 12];
+        site.agent(cleaning, hang("erase_devices_metadata")).await;
+        site.agent(deploying, hang("write_image")).await;
+        site.agent(preparing, hang("create_configuration")).await;
+        for number in [deploying, running, off, deprovisioning, detached] {
+            names[number] = site.apply_host(number, with_image).await;
+        }
+        let cleaned = |host: &mut Value| {
+            host["spec"]["inspectionMode"] = json!("disabled");
+            host["spec"]["image"] = image.clone();
+        };
+        names[cleaning] = site.apply_host(cleaning, cleaned).await;
+        for number in [available, deleting] {
+            names[number] = site.apply_host(number, at_once).await;
+        }
+        let taken_over = |host: &mut Value| host["spec"]["externallyProvisioned"] = json!(true);
+        names[external] = site.apply_host(external, taken_over).await;
+        let with_volumes = |host: &mut Value| {
+            at_once(host);
+            host["spec"]["raid"] = json!({"softwareRAIDVolumes": [{"level": "1"}]});
+        };
+        names[preparing] = site.apply_host(preparing, with_volumes).await;
+
+        for number in [running, off, deprovisioning, detached] {
+            site.expect_state(&names[number], ProvisioningState::Provisioned).await;
+        }
+        site.agent(deprovisioning, hang("erase_devices_metadata")).await;
+        let given_up = json!({"spec": {"image": null, "automatedCleaningMode": "metadata"}});
+        site.patch(&names[deprovisioning], given_up).await;
+        site.patch(&names[off], json!({"spec": {"online": false}})).await;
+        let annotation = json!({"metadata": {"annotations": {names::annotation::DETACHED: "{}"}}});
+        site.patch(&names[detached], annotation).await;
+        site.expect(&names[deleting], "is on", |host| status(host).powered_on)
+            .await;
+        let ignores = BmcFaults {
+            power_ignored: true,
+            ..BmcFaults::default()
+        };
+        site.bmc(deleting, ignores).await;
+        site.delete(&names[deleting]).await;
+
+        expect_step(&site, preparing, "create_configuration").await;
+        expect_step(&site, cleaning, "erase_devices_metadata").await;
+        expect_step(&site, deploying, "write_image").await;
+        expect_step(&site, deprovisioning, "erase_devices_metadata").await;
+        site.expect_waiting(&names[deleting], "Removing", &["is being switched off"])
+            .await;
+        site.expect_waiting(&names[detached], "Detached", &[]).await;
+        let is_off = |host: &BareMetalHost| !status(host).powered_on && is_at_rest(host);
+        site.expect(&names[off], "is off and at rest", is_off).await;
+        let is_on = |host: &BareMetalHost| status(host).powered_on && is_at_rest(host);
+        for number in [available, running, external] {
+            site.expect(&names[number], "is on and at rest", is_on).await;
+        }
+        let slow = BmcFaults {
+            delay: Some(Duration::from_secs(20)),
+            ..BmcFaults::default()
+        };
+        site.bmc(verifying, slow).await;
+        names[verifying] = site.apply_host(verifying, at_once).await;
+        site.expect_waiting(&names[verifying], "Verifying", &["node "]).await;
+        let never = Some(metal3_lab::ironic::Stage::Boot);
+        let silent = AgentFaults {
+            never,
+            ..AgentFaults::default()
+        };
+        site.agent(inspecting, silent).await;
+        names[inspecting] = site.apply_host(inspecting, |_| {}).await;
+        site.expect_waiting(&names[inspecting], "Inspecting", &["node "]).await;
+
+        let resting = [
+            (available, ProvisioningState::Available, "manageable"),
+            (running, ProvisioningState::Provisioned, "active"),
+            (off, ProvisioningState::Provisioned, "active"),
+            (external, ProvisioningState::ExternallyProvisioned, "active"),
+        ];
+        let mut before = Vec::new();
+        for (number, ..) in &resting {
+            let node = id(&site.host(&names[*number]).await);
+            before.push((node, disturbances(&site.machine(*number).await)));
+        }
+        let untouched = disturbances(&site.machine(detached).await);
+        site.ironic.kill_ironic();
+        assert!(site.ironic.wipe_database().await.unwrap() > 0);
+        site.ironic.clear_faults().await.unwrap();
+        eventually(LIMIT, "the ramdisk that hung writes its image, for nobody", || async {
+            let machine = site.machine(deploying).await;
+            (machine.deploys == 1).then_some(()).ok_or(format!("{machine:?}"))
+        })
+        .await;
+        site.ironic.start_ironic().await.unwrap();
+        let start = Instant::now();
+
+        for ((number, wanted, node_state), (node, went)) in resting.into_iter().zip(before) {
+            let is_back = |host: &BareMetalHost| state(host) == wanted && id(host) != node && is_at_rest(host);
+            site.expect(&names[number], "is back and at rest", is_back).await;
+            assert_eq!(site.node(&names[number]).await["provision_state"], node_state);
+            assert_eq!(
+                disturbances(&site.machine(number).await),
+                went,
+                "{}: deploys, cleans, inspections, on, off, boots",
+                names[number]
+            );
+        }
+        for (number, deploys) in [(cleaning, 1), (deploying, 2)] {
+            site.expect_state(&names[number], ProvisioningState::Provisioned).await;
+            assert_eq!(site.machine(number).await.deploys, deploys, "{}", names[number]);
+        }
+        for number in [verifying, inspecting, preparing, deprovisioning] {
+            let host = site.expect_state(&names[number], ProvisioningState::Available).await;
+            let volumes = status(&host)
+                .provisioning
+                .raid
+                .and_then(|raid| raid.software_raid_volumes);
+            assert_eq!(
+                volumes.is_some_and(|v| v.len() == 1),
+                number == preparing,
+                "{}",
+                names[number]
+            );
+        }
+        assert_eq!(site.machine(inspecting).await.inspections(), 1);
+        site.expect_gone(&names[deleting]).await;
+        assert!(!site.machine(deleting).await.is_on);
+        println!("all had ended well {:?} after Ironic's return", start.elapsed());
+
+        let host = site.host(&names[detached]).await;
+        assert_eq!(status(&host).operational_status, OperationalStatus::Detached);
+        assert_eq!(disturbances(&site.machine(detached).await), untouched);
+        for name in names.iter().filter(|name| **name != names[deleting]) {
+            let host = site.host(name).await;
+            assert_eq!(
+                (status(&host).error_type, status(&host).error_count),
+                (None, 0),
+                "{name}"
+            );
+        }
+        assert_eq!(site.nodes().await.len(), 10, "all but the detached and the deleted one");
+    });
+}
