@@ -9,7 +9,7 @@ use metal3_testkit::namespace;
 use serde_json::json;
 
 static IRONIC: Pool = Pool::new(|| IronicConfig {
-    hosts: 6,
+    hosts: 7,
     ..IronicConfig::default()
 });
 
@@ -171,6 +171,41 @@ fn a_wrong_bmc_password_is_told_in_ironics_words_and_its_correction_ends_the_bac
         assert_well(&site, &name).await;
         let host = site.host(&name).await;
         assert_eq!(status(&host).good_credentials, status(&host).tried_credentials);
+    });
+}
+
+/// Another type can be another driver, which a node does not change, or another way to boot.
+#[test]
+fn a_wrong_bmc_type_can_be_corrected_until_the_bmc_has_answered() {
+    run(async {
+        let site = Site::shared(namespace!().await, &IRONIC, 1).await;
+        let right = site.server(0).bmc_address();
+        let of_type = |name: &str| json!({"spec": {"bmc": {"address": right.replace("redfish-virtualmedia", name)}}});
+        site.apply_credentials(0, &Credentials::new("admin", "letmein")).await;
+        let name = site
+            .apply_bare(0, |host| {
+                host["spec"]["bmc"]["address"] = of_type("idrac-virtualmedia")["spec"]["bmc"]["address"].clone();
+            })
+            .await;
+        let is_refused = |host: &BareMetalHost| status(host).error_type == Some(ErrorType::Registration);
+        let first = id(&site.expect(&name, "is refused by its BMC", is_refused).await);
+        assert_eq!(site.node(&name).await["driver"], "idrac");
+
+        site.patch(&name, of_type("redfish")).await;
+        let is_another = |host: &BareMetalHost| is_refused(host) && ![first.as_str(), ""].contains(&id(host).as_str());
+        let second = id(&site.expect(&name, "is refused as another node", is_another).await);
+        let node = site.node(&name).await;
+        assert_eq!(
+            (&node["driver"], &node["boot_interface"]),
+            (&json!("redfish"), &json!("ipxe"))
+        );
+
+        site.patch(&name, of_type("redfish-virtualmedia")).await;
+        let credentials = site.server(0).credentials.clone();
+        site.apply_credentials(0, &credentials).await;
+        assert_well(&site, &name).await;
+        assert_eq!(id(&site.host(&name).await), second, "no third node was needed");
+        assert_eq!(site.node(&name).await["boot_interface"], "redfish-virtual-media");
     });
 }
 

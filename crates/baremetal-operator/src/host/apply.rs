@@ -185,6 +185,9 @@ pub async fn apply(ctx: &Context, seen: &mut Observed, effect: &Effect) -> Resul
         Effect::DeleteNode { node } => {
             ctx.ironic.delete_node(node).await.map_err(ironic)?;
             seen.node = NodeView::Gone;
+            // Its ports went with it.
+            seen.ports = Lookup::NotFound;
+            seen.boot_mac_owner = Lookup::NotLooked;
             // What was remembered of it says nothing of another node under this name.
             seen.memory = Memory::default();
             Ok(())

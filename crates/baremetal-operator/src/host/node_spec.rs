@@ -5,7 +5,7 @@ use metal3_api::metal3::{
     RamdiskFormat,
 };
 use metal3_bmc::{BmcAddress, Credentials};
-use metal3_ironic::{CreateNode, Diff, Fields, MASK, NodeDetail, PatchOp};
+use metal3_ironic::{CreateNode, Diff, Fields, MASK, Node, NodeDetail, PatchOp};
 use serde_json::Value;
 
 use super::decide::Ramdisk;
@@ -146,6 +146,19 @@ pub fn create(target: &Target<'_>, credentials: &Credentials) -> CreateNode {
         automated_clean: Some(target.cleans()),
         ..CreateNode::default()
     }
+}
+
+/// The node was enrolled for another type of BMC, so that its driver can make nothing of this address.
+pub fn has_another_driver(target: &Target<'_>, detail: &NodeDetail) -> bool {
+    let stored = detail.driver.as_deref();
+    stored.is_some_and(|driver| driver != target.address.access().driver())
+}
+
+/// How the host boots, where the node was enrolled for another type of address.
+pub fn boot(target: &Target<'_>, node: &Node) -> Option<PatchOp> {
+    let wanted = target.address.access().boot_interface?;
+    let stored = node.boot_interface.as_deref()?;
+    (stored != wanted).then(|| PatchOp::add("/boot_interface", wanted))
 }
 
 /// Whether a visible part of the BMC access differs: passwords come back masked and cannot be compared.

@@ -78,6 +78,17 @@ impl<'a> Oracle<'a> {
         is_deployed && !self.is_deleting && (self.host.spec.online && is_off || restarts)
     }
 
+    fn has_another_driver(&self, node: Option<&Node>) -> bool {
+        let driver = node.and_then(|n| n.detail.as_ref()?.driver.as_deref());
+        let scheme = self.host.spec.bmc.address.split([':', '+']).next().unwrap_or_default();
+        let wanted = match scheme {
+            "ipmi" | "libvirt" => "ipmi",
+            _ if scheme.starts_with("idrac") => "idrac",
+            _ => "redfish",
+        };
+        driver.is_some_and(|driver| driver != wanted)
+    }
+
     fn state_is(&self, states: &[&str]) -> bool {
         states.contains(&self.state.as_str())
     }
@@ -254,6 +265,12 @@ impl<'a> Oracle<'a> {
                 let is_foreign = node.is_some_and(|n| n.uuid != status.provisioning.id)
                     && status.operational_status == OperationalStatus::Detached;
                 self.is_deleting && (node.is_none() || is_foreign)
+            }
+            // Enrolled for another type of BMC, and never verified.
+            Effect::DeleteNode { .. }
+                if ends == "registering" && in_state(&["enroll"]) && self.has_another_driver(node) =>
+            {
+                !self.is_deleting
             }
             Effect::SetMaintenance { .. } | Effect::DeleteNode { .. } => {
                 self.is_deleting && self.state == "deleting" || self.is_detached(ends)

@@ -345,6 +345,8 @@ impl Site {
                     }
                     Effect::DeleteNode { .. } => {
                         seen.node = NodeView::Gone;
+                        seen.ports = Lookup::NotFound;
+                        seen.boot_mac_owner = Lookup::NotLooked;
                         seen.memory = Memory::default();
                     }
                     _ => {}

@@ -167,6 +167,10 @@ table! {
         with_secret(unverified().failed("registration error", 1, JUST_NOW), SecretView::Found(secret("8", 2)), "8");
     registering_unverified_touched_secret_is_held_back =>
         with_secret(unverified().failed("registration error", 1, JUST_NOW), SecretView::Found(secret("8", 1)), "8");
+    registering_with_another_driver_is_enrolled_anew => unverified().failed("registration error", 1, JUST_NOW).edited().with_node(&json!({"driver": "ipmi"}));
+    registering_with_another_driver_locked_waits => unverified().failed("registration error", 1, JUST_NOW).edited().with_node(&json!({"driver": "ipmi", "reservation": "c"}));
+    registering_with_another_way_to_boot_is_corrected => unverified().failed("registration error", 1, JUST_NOW).edited().with_node(&json!({"boot_interface": "ipxe"}));
+    registering_verified_with_another_driver_is_left => World::at("registering", "manageable").with_node(&json!({"driver": "idrac"}));
     registering_with_foreign_port_adds_its_own => { let mut w = World::at("registering", "enroll"); w.ports = vec!["52:54:00:00:00:01".into()]; w };
     registering_with_foreign_port_locked_waits =>
         { let mut w = World::at("registering", "manageable").with_node(&json!({"reservation": "c"})); w.ports = vec![]; w.sight = Sight::Live; w };

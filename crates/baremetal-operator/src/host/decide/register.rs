@@ -152,6 +152,18 @@ fn with_node(draft: &mut Draft<'_>, address: &BmcAddress, secret: Secret<'_>) ->
                 Err(step) => return step,
             };
             let target = target(draft, address, &ramdisk);
+            let is_unproven = *draft.state() == ProvisioningState::Registering
+                && node.provision_state == ProvisionState::Enroll
+                && !draft.is_deleting();
+            // The type in the address was corrected. Nothing hangs on the node yet.
+            if is_unproven && node_spec::has_another_driver(&target, detail) {
+                if let Some(holder) = &node.reservation {
+                    return Step::Wait(locked(node, holder));
+                }
+                return draft.mutate_and_go_on(Effect::DeleteNode {
+                    node: node.uuid.clone(),
+                });
+            }
             // Masked passwords cannot be compared: BMC access is sent whole when the Secret or a visible key changed.
             let access = match secret.found {
                 Some(found) if is_new(draft, &secret) || node_spec::access_differs(&target, detail) => {
@@ -161,6 +173,9 @@ fn with_node(draft: &mut Draft<'_>, address: &BmcAddress, secret: Secret<'_>) ->
                 Some(_) | None => None,
             };
             let mut ops = node_spec::configure(&target, access.as_ref(), detail);
+            if is_unproven {
+                ops.extend(node_spec::boot(&target, node));
+            }
             match network_data::configure(draft, detail) {
                 Ok(op) => ops.extend(op),
                 Err(step) => return step,
