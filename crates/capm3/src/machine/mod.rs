@@ -7,7 +7,8 @@
 //! ```
 //!
 //! A claim is two writes, each over the version that was judged: the machine names the host, then the host names the
-//! machine. Whoever comes second anywhere starts again, so one machine has one host, however many processes run.
+//! machine. Whoever comes second anywhere starts again, and a host that was named and will not do is marked before another
+//! is named, so one machine has one host, however many processes run.
 //!
 //! The node's providerID is not written yet: that takes a client for each workload cluster. The provider ID on the machine
 //! is complete without it, and a kubelet that is started with it (`providerid` of the rendered metadata) needs no more.
@@ -182,7 +183,8 @@ impl Metal3Machines {
                     wants_host = true;
                     let since = waiting::since(&*seen.machine);
                     let order = stable_seed(&wish.uid);
-                    let (selection, other) = self.waiting.choose(&self.ctx.world, &wish, since, order);
+                    let named = seen.host.unclaimed();
+                    let (selection, other) = self.waiting.choose(&self.ctx.world, &wish, named, since, order);
                     self.wake(other);
                     seen.looks.selection = Some(selection);
                 }
@@ -288,6 +290,7 @@ impl Metal3Machines {
         for note in &plan.notes {
             ctx.recorder.publish(&machine.object_ref(&()), None, note).await;
         }
+        self.wake(plan.is_again.then(|| key.clone()));
         Ok(())
     }
 

@@ -94,6 +94,16 @@ pub enum Host {
     Foreign(Arc<BareMetalHost>, Consumer),
 }
 
+impl Host {
+    /// The host that the machine names and nobody has claimed.
+    pub fn unclaimed(&self) -> Option<&Arc<BareMetalHost>> {
+        match self {
+            Self::Unclaimed(host) => Some(host),
+            Self::None | Self::Missing(_) | Self::Ours(_) | Self::Foreign(..) => None,
+        }
+    }
+}
+
 /// Gathers it. Nothing if the object is gone, or not ours to look after.
 pub fn observe(world: &World, key: &ObjectKey, is_fast_track: bool) -> Option<Observed> {
     let machine = world

@@ -40,11 +40,23 @@ impl Waiting {
     /// Chooses a host among those that the world shows now, and keeps it for the machine until [`Waiting::done`]. The
     /// machine waits from now on, in the order of `since`, until [`Waiting::forget`]. Second: whom to wake, because a host
     /// was kept for this machine that it does not take.
-    pub fn choose(&self, world: &World, wish: &Wish, since: Timestamp, seed: u64) -> (Selection, Option<ObjectKey>) {
+    ///
+    /// A host that the machine has `named` already is taken if it will do.
+    pub fn choose(
+        &self,
+        world: &World,
+        wish: &Wish,
+        named: Option<&Arc<BareMetalHost>>,
+        since: Timestamp,
+        seed: u64,
+    ) -> (Selection, Option<ObjectKey>) {
         let mut state = self.lock();
         // Under the lock: what becomes free from here on is offered, and the machine is among those who are asked.
         state.enlist(wish, since);
-        let hosts = candidates(world, wish);
+        let hosts = match named {
+            Some(named) if suits(wish, named, &state.reserved) => vec![named.clone()],
+            _ => candidates(world, wish),
+        };
         let mut selection = select(wish, &hosts, &state.reserved, seed);
         if matches!(selection.outcome, Outcome::None | Outcome::Await(_)) {
             // Only a machine that gets none is told about all hosts.

@@ -4,9 +4,10 @@ use kube::ResourceExt;
 use metal3_api::capi::names::reason;
 use metal3_api::capi::{self, Machine};
 use metal3_api::infra::names::{annotation, finalizer};
+use metal3_api::infra::v1beta2::Metal3Machine;
 use metal3_api::metal3::BareMetalHost;
 use metal3_runtime::events::Severity;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::draft::{Draft, Why};
 use super::{ASSOCIATED, Decision, Effect, HostPatch, Need, data, host_spec};
@@ -20,7 +21,16 @@ pub const STRICT_FAILURE_DOMAIN: &str = "infrastructure.cluster.x-k8s.io/strict-
 const FAILED: &str = "AssociateBareMetalHostFailed";
 const FAILED_LEGACY: &str = "AssociateBMHFailed";
 
+/// On a host that a machine has named but not claimed: the UID of the machine, which will not claim it under that name.
+///
+/// Another process may be about to claim it for the same machine. As that is written over the version before this mark, or
+/// sees the mark, the machine can then take another host and nobody will give it two.
+pub const PASSED_OVER: &str = "infrastructure.cluster.x-k8s.io/passed-over-by";
+
 pub(super) fn decide(mut draft: Draft<'_>) -> Decision {
+    if let Host::Missing(_) | Host::Foreign(..) = &draft.seen.host {
+        return unname(draft);
+    }
     let owner = match waits(draft.seen) {
         Ok(owner) => owner,
         Err((reason, legacy, message)) => {
@@ -55,16 +65,39 @@ pub(super) fn decide(mut draft: Draft<'_>) -> Decision {
             return draft.plan();
         }
     };
+    let named = match &draft.seen.host {
+        Host::Unclaimed(_) if !draft.seen.looks.is_host_fresh => return Decision::Look(Need::FreshHost),
+        Host::Unclaimed(host) if is_passed_over(host, &draft.seen.machine) => return unname(draft),
+        Host::Unclaimed(host) => Some(host),
+        _ => None,
+    };
     let Some(selection) = &draft.seen.looks.selection else {
         return Decision::Look(Need::Host(Box::new(wish)));
     };
+    let chosen = match &selection.outcome {
+        Outcome::Own(host) | Outcome::Chosen { host, .. } => Some(host),
+        Outcome::Await(_) | Outcome::None => None,
+    };
+    if let Some(named) = named
+        && chosen.is_none_or(|chosen| chosen.metadata.name != named.metadata.name)
+    {
+        return pass_over(draft, named);
+    }
     match &selection.outcome {
         Outcome::Own(host) => {
             choose(&mut draft, owner, host);
             draft.plan()
         }
+        Outcome::Chosen { host, .. } if is_passed_over(host, &draft.seen.machine) => {
+            let mut patch = HostPatch::default();
+            patch.annotate(PASSED_OVER, Value::Null);
+            draft.host(host, &patch, "consider the host again");
+            draft.is_again = true;
+            draft.plan()
+        }
         Outcome::Chosen { host, is_reuse } => {
             choose(&mut draft, owner, host);
+            draft.insist = true;
             claim(draft, owner, host, *is_reuse, selection)
         }
         Outcome::Await(_) | Outcome::None => {
@@ -72,6 +105,40 @@ pub(super) fn decide(mut draft: Draft<'_>) -> Decision {
             draft.plan()
         }
     }
+}
+
+/// Whether the machine has named this host before and will not claim it under that name.
+fn is_passed_over(host: &BareMetalHost, machine: &Metal3Machine) -> bool {
+    let by = host.annotations().get(PASSED_OVER);
+    by.is_some() && by == machine.metadata.uid.as_ref()
+}
+
+/// The mark that no claim for the machine is written over.
+pub(super) fn mark_passed_over(draft: &mut Draft<'_>, host: &BareMetalHost) {
+    let machine = &draft.seen.machine;
+    if !is_passed_over(host, machine) {
+        let mut patch = HostPatch::default();
+        patch.annotate(PASSED_OVER, machine.metadata.uid.clone());
+        draft.host(host, &patch, "pass the host over");
+    }
+}
+
+/// The host that was named will not do any more.
+fn pass_over(mut draft: Draft<'_>, host: &BareMetalHost) -> Decision {
+    mark_passed_over(&mut draft, host);
+    draft.is_again = true;
+    draft.plan()
+}
+
+/// The machine names no host any more, and may choose anew.
+fn unname(mut draft: Draft<'_>) -> Decision {
+    if !draft.seen.looks.is_host_fresh {
+        return Decision::Look(Need::FreshHost);
+    }
+    let annotations = json!({annotation::HOST: null});
+    draft.metadata.insert("annotations".to_owned(), annotations);
+    draft.is_again = true;
+    draft.plan()
 }
 
 type Wait = (&'static str, &'static str, String);
@@ -221,6 +288,9 @@ fn claim(
     let mut patch = HostPatch::default();
     let cluster = owner.spec.cluster_name.as_str();
     host_spec::take(&mut patch, &draft.seen.machine, cluster);
+    if host.annotations().contains_key(PASSED_OVER) {
+        patch.annotate(PASSED_OVER, Value::Null);
+    }
     let reason = if is_reuse {
         "AssociateBareMetalHostViaNodeReuseSuccess"
     } else {

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 use super::draft::Draft;
 use super::provision::{error_of, state, word};
-use super::{Decision, Effect, HostPatch, Need, pause};
+use super::{Decision, Effect, HostPatch, Need, associate, pause};
 use crate::machine::{Host, Related};
 use crate::world::owner;
 
@@ -43,7 +43,11 @@ pub(super) fn decide(mut draft: Draft<'_>) -> Decision {
             }
             draft.farewell()
         }
-        Host::None | Host::Missing(_) | Host::Unclaimed(_) => draft.farewell(),
+        Host::Unclaimed(host) => {
+            associate::mark_passed_over(&mut draft, host);
+            draft.farewell()
+        }
+        Host::None | Host::Missing(_) => draft.farewell(),
     }
 }
 

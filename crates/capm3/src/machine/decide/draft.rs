@@ -43,6 +43,10 @@ pub struct Draft<'a> {
     pub metadata: Map<String, Value>,
     /// The same for its spec.
     pub spec: Map<String, Value>,
+    /// Whether all is done only if the machine is still as it was seen, even where nothing of it changes.
+    pub insist: bool,
+    /// Whether the next step follows at once.
+    pub is_again: bool,
     set: Setter,
     notes: Vec<Note>,
 }
@@ -55,6 +59,8 @@ impl<'a> Draft<'a> {
             effects: Vec::new(),
             metadata: Map::new(),
             spec: Map::new(),
+            insist: false,
+            is_again: false,
             set: Setter {
                 generation: seen.machine.metadata.generation,
                 now,
@@ -190,7 +196,7 @@ impl<'a> Draft<'a> {
         let parts = [("metadata", self.metadata), ("spec", self.spec)];
         let changed = parts.into_iter().filter(|(_, fields)| !fields.is_empty());
         let patch: Map<String, Value> = changed.map(|(part, fields)| (part.to_owned(), fields.into())).collect();
-        if !patch.is_empty() {
+        if !patch.is_empty() || self.insist {
             let mut patch = Value::Object(patch);
             patch["metadata"]["resourceVersion"] = self.seen.machine.metadata.resource_version.clone().into();
             self.effects.insert(0, Effect::Machine(patch));
@@ -200,6 +206,7 @@ impl<'a> Draft<'a> {
             effects: self.effects,
             status: is_new.then_some(self.status),
             notes: self.notes,
+            is_again: self.is_again,
         }))
     }
 
@@ -210,6 +217,7 @@ impl<'a> Draft<'a> {
             effects: self.effects,
             status: None,
             notes: self.notes,
+            is_again: false,
         }))
     }
 }

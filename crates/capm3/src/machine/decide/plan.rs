@@ -41,6 +41,8 @@ pub struct Plan {
     pub status: Option<Metal3MachineStatus>,
     /// Events.
     pub notes: Vec<Note>,
+    /// Whether the next step follows at once.
+    pub is_again: bool,
 }
 
 /// One write. Those to the machine and to the host are merge patches over the version that was judged.

@@ -2,6 +2,7 @@
 
 mod deletion;
 mod journey;
+mod schedules;
 mod waits;
 
 use std::collections::BTreeMap;

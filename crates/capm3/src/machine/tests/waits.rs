@@ -114,10 +114,35 @@ fn a_lost_host_is_reported_and_one_that_was_never_had_is_replaced(#[case] host: 
     let named = json!({"metadata": {"annotations": {"metal3.io/BareMetalHost": "ns/h"}}});
     let mut seen = seen(&named);
     seen.host = host.clone();
-    assert!(
-        matches!(decide(&seen, now()), Decision::Look(Need::Host(_))),
-        "it may try again"
-    );
+    assert!(matches!(decide(&seen, now()), Decision::Look(Need::FreshHost)));
+    seen.looks.is_host_fresh = true;
+    if host.unclaimed().is_some() {
+        assert!(
+            matches!(decide(&seen, now()), Decision::Look(Need::Host(_))),
+            "it may try again"
+        );
+        seen.looks.selection = Some(Selection {
+            outcome: Outcome::None,
+            considered: 1,
+            refused: Vec::new(),
+        });
+        let marked = super::plan(&seen);
+        assert_eq!((labels(&marked), marked.is_again), (vec!["pass the host over"], true));
+        assert_eq!(host_patch(&marked)["metadata"]["resourceVersion"], "5");
+        let mut passed_over = (*free()).clone();
+        let mark = (
+            "infrastructure.cluster.x-k8s.io/passed-over-by".to_owned(),
+            "u-m".to_owned(),
+        );
+        passed_over.metadata.annotations = Some([mark].into());
+        seen.host = Host::Unclaimed(Arc::new(passed_over));
+    }
+    let again = super::plan(&seen);
+    let Effect::Machine(change) = &again.effects[0] else {
+        panic!()
+    };
+    let unnamed = json!({"metal3.io/BareMetalHost": null});
+    assert_eq!(change["metadata"]["annotations"], unnamed, "it may choose anew");
     let mut had = named;
     had["spec"]["providerID"] = json!("metal3://ns/h/m");
     let mut seen = super::seen(&had);
