@@ -22,4 +22,5 @@ pub mod machine;
 pub mod rbac;
 pub mod run;
 pub mod select;
+pub mod workload;
 pub mod world;

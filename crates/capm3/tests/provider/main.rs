@@ -6,3 +6,4 @@
 mod clusters;
 mod machines;
 mod support;
+mod workload;

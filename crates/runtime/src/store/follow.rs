@@ -65,6 +65,16 @@ where
     /// Follows until `stop` is cancelled. Says to `awaited`, which must expect it, when the first list is complete, or
     /// when it is known that the kind is not there.
     pub async fn run(self, awaited: Awaited, stop: CancellationToken) {
+        self.run_heard(awaited, stop, |_| ()).await;
+    }
+
+    /// The same, and tells `heard` how it goes: after each complete list, and what interrupts the watch.
+    pub async fn run_heard(
+        self,
+        awaited: Awaited,
+        stop: CancellationToken,
+        mut heard: impl FnMut(Result<(), &watcher::Error>),
+    ) {
         let mut shown = Shown::new(self.store);
         let (kind, mut is_awaited, mut was_missing) = (K::kind(&()), true, false);
         let mut arrive = || {
@@ -83,6 +93,7 @@ where
                     shown.apply(event);
                     if is_complete {
                         arrive();
+                        heard(Ok(()));
                     }
                 }
                 Err(watcher::Error::InitialListFailed(error)) if self.is_optional && is_not_found(&error) => {
@@ -91,7 +102,10 @@ where
                     }
                     arrive();
                 }
-                Err(error) => warn!(error = %chain(&error), %kind, "a watch was interrupted"),
+                Err(error) => {
+                    heard(Err(&error));
+                    warn!(error = %chain(&error), %kind, "a watch was interrupted");
+                }
             }
         }
     }

@@ -1,0 +1,193 @@
+//! The workload clusters: one client and one watch of the Nodes for each that somebody asks about.
+//!
+//! ```text
+//!  Secret <cluster>-kubeconfig ── one watch ──▶ client, made anew with each other content
+//!                                                 │
+//!  Cluster gone ──▶ everything of it is dropped   └── one watch ──▶ Nodes, found by provider ID, host and name
+//!                                                                     │
+//!  asked by controllers at any time, answered at once ◀───────────────┴──▶ listeners: who looks again
+//! ```
+//!
+//! Nobody waits here: a cluster that cannot be reached is a task of its own that tries again, and an answer that says so.
+
+pub mod kubeconfig;
+mod link;
+pub mod nodes;
+pub mod provider_id;
+
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+
+use k8s_openapi::api::core::v1::Node;
+use kube::Client;
+use metal3_runtime::args::ClientArgs;
+use metal3_runtime::store::{Change, ObjectKey};
+use tokio_util::sync::{CancellationToken, DropGuard};
+
+use self::link::Link;
+pub use self::nodes::{NodeBy, Nodes};
+
+/// A workload cluster that answers.
+#[derive(Clone)]
+pub struct Workload {
+    /// Its API server.
+    pub client: Client,
+    /// Its Nodes, all of them.
+    pub nodes: Nodes,
+}
+
+impl fmt::Debug for Workload {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.debug_struct("Workload")
+            .field("nodes", &self.nodes.len())
+            .finish_non_exhaustive()
+    }
+}
+
+/// Why there is no answer of a workload cluster. All of these end by themselves, or with a change of the Secret; whoever
+/// listens is told.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Unreachable {
+    /// Its Nodes are being listed for the first time.
+    #[error("the nodes of cluster {0} are being listed")]
+    Connecting(ObjectKey),
+    /// Cluster API has not written the Secret yet.
+    #[error("Secret {0} is missing; Cluster API writes it when the cluster's certificates are there")]
+    NoKubeconfig(ObjectKey),
+    /// The Secret is of no use.
+    #[error("Secret {secret} holds no kubeconfig that can be used: {problem}")]
+    BadKubeconfig {
+        /// The Secret.
+        secret: ObjectKey,
+        /// What is wrong with it.
+        problem: String,
+    },
+    /// The cluster, or the Secret's server, does not answer.
+    #[error("the API server of cluster {cluster} cannot be asked: {cause}")]
+    Silent {
+        /// The cluster.
+        cluster: ObjectKey,
+        /// What was tried and what came of it.
+        cause: String,
+    },
+}
+
+impl Unreachable {
+    /// The reason of a condition, in one word.
+    pub fn reason(&self) -> &'static str {
+        match self {
+            Self::Connecting(_) => "WorkloadClusterConnecting",
+            Self::NoKubeconfig(_) => "WorkloadClusterKubeconfigMissing",
+            Self::BadKubeconfig { .. } => "WorkloadClusterKubeconfigInvalid",
+            Self::Silent { .. } => "WorkloadClusterUnreachable",
+        }
+    }
+}
+
+/// What listeners are told.
+#[derive(Clone, Copy, Debug)]
+pub enum News<'a> {
+    /// A Node is now another than it was.
+    Node(&'a Change<Node>),
+    /// The cluster answers now, or does not any more, or for another reason.
+    Link,
+}
+
+type Listener = Box<dyn Fn(&ObjectKey, News<'_>) + Send + Sync>;
+
+/// All workload clusters. Cheap to clone.
+#[derive(Clone)]
+pub struct Workloads(Arc<Shared>);
+
+impl fmt::Debug for Workloads {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.debug_set().entries(self.0.lock().keys()).finish()
+    }
+}
+
+struct Shared {
+    /// The management cluster, for the Secrets.
+    client: Client,
+    limits: ClientArgs,
+    stop: CancellationToken,
+    clusters: Mutex<HashMap<ObjectKey, Followed>>,
+    listeners: RwLock<Vec<Listener>>,
+}
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, HashMap<ObjectKey, Followed>> {
+        self.clusters.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn tell(&self, cluster: &ObjectKey, news: News<'_>) {
+        let listeners = self.listeners.read().unwrap_or_else(PoisonError::into_inner);
+        for listener in &*listeners {
+            listener(cluster, news);
+        }
+    }
+}
+
+/// One workload cluster that somebody asked about.
+struct Followed {
+    answer: Result<Workload, Unreachable>,
+    /// Its task ends with this.
+    _task: DropGuard,
+}
+
+impl Workloads {
+    /// None is followed yet. `limits` says how often each workload cluster may be asked; `stop` ends everything.
+    pub fn new(client: Client, limits: ClientArgs, stop: CancellationToken) -> Self {
+        Self(Arc::new(Shared {
+            client,
+            limits,
+            stop,
+            clusters: Mutex::default(),
+            listeners: RwLock::default(),
+        }))
+    }
+
+    /// Calls `listener` with the cluster after every piece of news from now on. It must be quick.
+    pub fn listen(&self, listener: impl Fn(&ObjectKey, News<'_>) + Send + Sync + 'static) {
+        let mut listeners = self.0.listeners.write().unwrap_or_else(PoisonError::into_inner);
+        listeners.push(Box::new(listener));
+    }
+
+    /// The workload cluster of this Cluster, as far as it is known now. The first question has it followed from then on,
+    /// until [`forget`](Self::forget).
+    pub fn of(&self, cluster: &ObjectKey) -> Result<Workload, Unreachable> {
+        let mut clusters = self.0.lock();
+        if let Some(followed) = clusters.get(cluster) {
+            return followed.answer.clone();
+        }
+        let answer = Err(Unreachable::Connecting(cluster.clone()));
+        let stop = self.0.stop.child_token();
+        let link = Link::new(Arc::downgrade(&self.0), cluster.clone(), stop.clone());
+        let (client, limits) = (self.0.client.clone(), self.0.limits.clone());
+        tokio::spawn(link.run(client, limits));
+        clusters.insert(
+            cluster.clone(),
+            Followed {
+                answer: answer.clone(),
+                _task: stop.drop_guard(),
+            },
+        );
+        answer
+    }
+
+    /// The Cluster is gone: so are its client, its watches and its Nodes.
+    pub fn forget(&self, cluster: &ObjectKey) {
+        let followed = self.0.lock().remove(cluster);
+        drop(followed);
+    }
+
+    /// How many are followed.
+    pub fn len(&self) -> usize {
+        self.0.lock().len()
+    }
+
+    /// Whether none is followed.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}

@@ -1,0 +1,112 @@
+//! What of a workload cluster's Nodes is kept, and what they are found by.
+
+use k8s_openapi::api::core::v1::{Node, NodeStatus};
+use kube::ResourceExt;
+use metal3_runtime::store::Store;
+
+/// Label of a Node: the UID of the host that it runs on. The kubelet sets it where the bootstrap data says so.
+pub const HOST_UID: &str = "metal3.io/uuid";
+/// Label of a Node: its host name.
+const HOSTNAME: &str = "kubernetes.io/hostname";
+
+/// What a Node is found by.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum NodeBy {
+    /// Its provider ID.
+    ProviderId(String),
+    /// The beginning of its provider ID that names a host: `metal3://<namespace>/<host>/`.
+    Host(String),
+    /// The UID of its host, in its label.
+    HostUid(String),
+    /// Its host name, in its label.
+    Hostname(String),
+}
+
+/// The Nodes of one workload cluster.
+pub type Nodes = Store<Node, NodeBy>;
+
+/// An empty store.
+pub fn nodes() -> Nodes {
+    Store::reduced(keys_of, reduce)
+}
+
+fn keys_of(node: &Node) -> Vec<NodeBy> {
+    let id = provider_id(node);
+    let label = |key: &str| node.labels().get(key).filter(|value| !value.is_empty()).cloned();
+    [
+        id.map(|id| NodeBy::ProviderId(id.to_owned())),
+        id.and_then(host_prefix).map(|prefix| NodeBy::Host(prefix.to_owned())),
+        label(HOST_UID).map(NodeBy::HostUid),
+        label(HOSTNAME).map(NodeBy::Hostname),
+    ]
+    .into_iter()
+    .flatten()
+    .collect()
+}
+
+/// Its provider ID, if it has one.
+pub fn provider_id(node: &Node) -> Option<&str> {
+    let id = node.spec.as_ref()?.provider_id.as_deref();
+    id.filter(|id| !id.is_empty())
+}
+
+/// The beginning of one of our provider IDs that names the host.
+pub fn host_prefix(id: &str) -> Option<&str> {
+    let rest = id.strip_prefix("metal3://")?;
+    let (host, _machine) = rest.rsplit_once('/')?;
+    host.contains('/')
+        .then(|| id.split_at(id.len() - rest.len() + host.len() + 1).0)
+}
+
+/// Images, volumes and conditions come with every heartbeat, and nobody here asks for them.
+fn reduce(node: &mut Node) {
+    if let Some(status) = node.status.take() {
+        node.status = Some(NodeStatus {
+            addresses: status.addresses,
+            ..NodeStatus::default()
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rstest::rstest;
+    use serde_json::json;
+
+    #[rstest]
+    #[case("metal3://ns/host-0/machine", Some("metal3://ns/host-0/"))]
+    #[case("metal3://ns/host-0/", Some("metal3://ns/host-0/"))]
+    #[case("metal3://ns/host-0", None)]
+    #[case("metal3://0e1d2c3b-0000-4000-8000-000000000000", None)]
+    #[case("aws:///eu-1/i-0", None)]
+    fn the_host_is_the_middle_of_a_provider_id(#[case] id: &str, #[case] prefix: Option<&str>) {
+        assert_eq!(host_prefix(id), prefix);
+    }
+
+    #[test]
+    fn a_node_is_found_by_all_that_it_says_of_its_host() {
+        let mut node: Node = serde_json::from_value(json!({
+            "metadata": {"name": "n", "labels": {HOST_UID: "u", HOSTNAME: "host-0"}},
+            "spec": {"providerID": "metal3://ns/host-0/m"},
+            "status": {"images": [{"names": ["a"]}], "addresses": [{"type": "Hostname", "address": "host-0"}]},
+        }))
+        .unwrap();
+        let keys = [
+            NodeBy::ProviderId("metal3://ns/host-0/m".into()),
+            NodeBy::Host("metal3://ns/host-0/".into()),
+            NodeBy::HostUid("u".into()),
+            NodeBy::Hostname("host-0".into()),
+        ];
+        assert_eq!(keys_of(&node), keys);
+        reduce(&mut node);
+        let status = node.status.as_ref().unwrap();
+        assert_eq!(
+            (status.images.as_ref(), status.addresses.as_ref().map(Vec::len)),
+            (None, Some(1))
+        );
+        node.spec.as_mut().unwrap().provider_id = Some(String::new());
+        node.metadata.labels = None;
+        assert_eq!(keys_of(&node), []);
+    }
+}

@@ -1,0 +1,288 @@
+//! Which Node a machine has become, and the provider ID that both carry from then on. Pure.
+//!
+//! Cluster API finds the Node of a Machine by this ID alone. Ours is `metal3://<namespace>/<host>/<machine>`; with a cloud
+//! provider in the workload cluster it is that one's.
+
+use std::sync::Arc;
+
+use k8s_openapi::api::core::v1::Node;
+use kube::ResourceExt;
+
+use super::nodes::{NodeBy, Nodes, provider_id};
+
+/// What is asked.
+#[derive(Clone, Copy, Debug)]
+pub struct Question<'a> {
+    /// Namespace of the machine and its host.
+    pub namespace: &'a str,
+    /// The host.
+    pub host: &'a str,
+    /// The UID of the host.
+    pub host_uid: &'a str,
+    /// The Metal3Machine.
+    pub machine: &'a str,
+    /// The host's host names, by its hardware.
+    pub hostnames: &'a [&'a str],
+    /// The workload cluster has a cloud provider, which gives Nodes their IDs.
+    pub cloud_provider: bool,
+    /// The bootstrap data is made by a bootstrap provider, which labels the Node with the UID of its host.
+    pub labelled: bool,
+}
+
+/// What is to be done.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Answer {
+    /// The machine's ID is known, and its Node carries it.
+    Known(String),
+    /// The machine's ID is known, and this Node is to carry it.
+    Give {
+        /// The ID.
+        id: String,
+        /// The Node's name.
+        node: String,
+    },
+    /// The machine's ID is known without its Node, which is looked for on.
+    Early {
+        /// The ID.
+        id: String,
+        /// What is waited for.
+        message: String,
+    },
+    /// The Node has not come yet.
+    Wait(String),
+    /// Somebody has to put something right.
+    Conflict(String),
+}
+
+/// Our own provider ID.
+pub fn of(namespace: &str, host: &str, machine: &str) -> String {
+    format!("metal3://{namespace}/{host}/{machine}")
+}
+
+impl Question<'_> {
+    /// The answer by these Nodes.
+    pub fn answer(&self, nodes: &Nodes) -> Answer {
+        if self.cloud_provider {
+            return self.given_by_the_cloud(nodes);
+        }
+        let id = of(self.namespace, self.host, self.machine);
+        match nodes.find(&NodeBy::ProviderId(id.clone())).as_slice() {
+            [_] => return Answer::Known(id),
+            [] => {}
+            several => {
+                return Answer::Conflict(format!(
+                    "nodes {} all carry provider ID {id}; delete those that are gone",
+                    names(several)
+                ));
+            }
+        }
+        let labelled = nodes.find(&NodeBy::HostUid(self.host_uid.to_owned()));
+        match labelled.as_slice() {
+            [node] => self.give(id, node),
+            [] if self.labelled => Answer::Wait(format!(
+                "no node with label {}={} (host {}) has joined the workload cluster yet: the server is booting, or its console \
+                 tells why it cannot join",
+                super::nodes::HOST_UID,
+                self.host_uid,
+                self.host
+            )),
+            [] => self.by_hostname(id, nodes),
+            several => Answer::Conflict(format!(
+                "nodes {} all say that they run on host {} (label {}={}); delete those that are gone",
+                names(several),
+                self.host,
+                super::nodes::HOST_UID,
+                self.host_uid
+            )),
+        }
+    }
+
+    fn give(&self, id: String, node: &Node) -> Answer {
+        match provider_id(node) {
+            None => Answer::Give {
+                id,
+                node: node.name_any(),
+            },
+            // It would have been found by it.
+            Some(other) => Answer::Conflict(format!(
+                "node {} on host {} carries provider ID {other}, which cannot be changed to {id}; delete the node object, and \
+                 it is registered anew",
+                node.name_any(),
+                self.host
+            )),
+        }
+    }
+
+    /// Nobody labels the Node: the machine gets its ID at once, and the Node when it can be told by its name.
+    fn by_hostname(&self, id: String, nodes: &Nodes) -> Answer {
+        let mut found: Vec<Arc<Node>> = Vec::new();
+        for name in self.hostnames {
+            for node in nodes.find(&NodeBy::Hostname((*name).to_owned())) {
+                if !found.iter().any(|known| known.name_any() == node.name_any()) {
+                    found.push(node);
+                }
+            }
+        }
+        match found.as_slice() {
+            [node] => self.give(id, node),
+            [] if self.hostnames.is_empty() => Answer::Early {
+                id,
+                message: format!(
+                    "the inspection of host {} found no host name to know its node by",
+                    self.host
+                ),
+            },
+            [] => Answer::Early {
+                id,
+                message: format!(
+                    "no node with host name {} has joined the workload cluster yet",
+                    self.hostnames.join(" or ")
+                ),
+            },
+            several => Answer::Conflict(format!(
+                "nodes {} all carry the host name of host {}; delete those that are gone",
+                names(several),
+                self.host
+            )),
+        }
+    }
+
+    fn given_by_the_cloud(&self, nodes: &Nodes) -> Answer {
+        let labelled = nodes.find(&NodeBy::HostUid(self.host_uid.to_owned()));
+        let named = self
+            .hostnames
+            .iter()
+            .flat_map(|name| nodes.find(&NodeBy::Hostname((*name).to_owned())));
+        let mut candidates: Vec<Arc<Node>> = if labelled.is_empty() { named.collect() } else { labelled };
+        candidates.sort_by_key(|node| node.name_any());
+        candidates.dedup_by_key(|node| node.name_any());
+        match candidates.as_slice() {
+            [] => Answer::Wait(format!(
+                "no node on host {} has joined the workload cluster yet (looked for by label {}={} and by host name)",
+                self.host,
+                super::nodes::HOST_UID,
+                self.host_uid
+            )),
+            [node] => match provider_id(node) {
+                Some(id) => Answer::Known(id.to_owned()),
+                None => Answer::Wait(format!(
+                    "node {} has no provider ID yet: the workload cluster's cloud provider gives it one (cloudProviderEnabled)",
+                    node.name_any()
+                )),
+            },
+            several => Answer::Conflict(format!(
+                "nodes {} all seem to run on host {}; delete those that are gone",
+                names(several),
+                self.host
+            )),
+        }
+    }
+}
+
+fn names(nodes: &[Arc<Node>]) -> String {
+    let mut names: Vec<String> = nodes.iter().map(|node| node.name_any()).collect();
+    names.sort();
+    names.join(", ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::nodes::nodes;
+    use super::*;
+    use rstest::rstest;
+    use serde_json::json;
+
+    const ID: &str = "metal3://ns/host-0/m";
+
+    /// `(name, provider ID, host's UID, host name)`; empty is absent.
+    type Row = (&'static str, &'static str, &'static str, &'static str);
+
+    fn store(rows: &[Row]) -> Nodes {
+        let nodes = nodes();
+        for (name, id, uid, hostname) in rows {
+            let node = json!({"metadata": {"name": name, "uid": name, "resourceVersion": "1",
+                "labels": {"metal3.io/uuid": uid, "kubernetes.io/hostname": hostname}}, "spec": {"providerID": id}});
+            nodes.created(serde_json::from_value(node).unwrap());
+        }
+        nodes
+    }
+
+    fn ask(rows: &[Row], cloud_provider: bool, labelled: bool) -> Answer {
+        Question {
+            namespace: "ns",
+            host: "host-0",
+            host_uid: "u0",
+            machine: "m",
+            hostnames: &["h0"],
+            cloud_provider,
+            labelled,
+        }
+        .answer(&store(rows))
+    }
+
+    fn given(node: &str) -> Answer {
+        Answer::Give {
+            id: ID.to_owned(),
+            node: node.to_owned(),
+        }
+    }
+
+    #[rstest]
+    #[case::by_its_label(&[("n", "", "u0", ""), ("o", "", "u1", "h0")], given("n"))]
+    #[case::already_done(&[("n", ID, "u0", "")], Answer::Known(ID.into()))]
+    #[case::told_to_the_kubelet_but_not_labelled(&[("n", ID, "", "")], Answer::Known(ID.into()))]
+    fn a_node_is_known_by_its_label(#[case] rows: &[Row], #[case] answer: Answer) {
+        assert_eq!(ask(rows, false, true), answer);
+    }
+
+    #[rstest]
+    #[case::by_its_name(&[("n", "", "", "h0")], given("n"))]
+    #[case::by_its_label_all_the_same(&[("n", "", "u0", ""), ("o", "", "", "h0")], given("n"))]
+    fn without_a_label_its_host_name_tells(#[case] rows: &[Row], #[case] answer: Answer) {
+        assert_eq!(ask(rows, false, false), answer);
+    }
+
+    #[test]
+    fn without_a_node_it_depends_on_who_makes_the_bootstrap_data() {
+        let Answer::Wait(message) = ask(&[("n", "", "u1", "h0")], false, true) else {
+            panic!()
+        };
+        assert!(message.contains("metal3.io/uuid=u0"), "{message}");
+        let Answer::Early { id, message } = ask(&[], false, false) else {
+            panic!()
+        };
+        assert!(id == ID && message.contains("h0"), "{message}");
+    }
+
+    #[rstest]
+    #[case::two_with_the_id(&[("n", ID, "", ""), ("o", ID, "", "")], "n, o")]
+    #[case::two_with_the_label(&[("n", "", "u0", ""), ("o", "", "u0", "")], "n, o")]
+    #[case::the_node_of_the_machine_before(&[("n", "metal3://ns/host-0/old", "u0", "")], "metal3://ns/host-0/old")]
+    #[case::a_cloud_provider_nobody_told_us_of(&[("n", "cloud://7", "u0", "")], "cloud://7")]
+    fn what_contradicts_is_named(#[case] rows: &[Row], #[case] named: &str) {
+        let Answer::Conflict(message) = ask(rows, false, true) else {
+            panic!()
+        };
+        assert!(message.contains(named) && message.contains("delete"), "{message}");
+    }
+
+    #[test]
+    fn a_cloud_provider_gives_the_id() {
+        assert_eq!(
+            ask(&[("n", "cloud://7", "", "h0")], true, true),
+            Answer::Known("cloud://7".into())
+        );
+        assert_eq!(
+            ask(&[("n", "cloud://7", "u0", "x"), ("o", "", "", "h0")], true, true),
+            Answer::Known("cloud://7".into())
+        );
+        assert!(
+            matches!(ask(&[("n", "", "u0", "h0")], true, true), Answer::Wait(message) if message.contains("node n"))
+        );
+        assert!(matches!(ask(&[], true, true), Answer::Wait(_)));
+        assert!(matches!(
+            ask(&[("n", "a", "", "h0"), ("o", "b", "", "h0")], true, false),
+            Answer::Conflict(_)
+        ));
+    }
+}
