@@ -100,7 +100,8 @@ impl Link {
             return None;
         };
         let stop = self.stop.child_token();
-        tokio::spawn(self.clone().follow(client, stop.clone()));
+        let shared = self.shared.upgrade()?;
+        shared.spawn(self.clone().follow(client, stop.clone()));
         Some(stop.drop_guard())
     }
 

@@ -22,7 +22,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use k8s_openapi::api::core::v1::Node;
 use kube::Client;
 use metal3_runtime::args::ClientArgs;
+use metal3_runtime::error::chain;
 use metal3_runtime::store::{Change, ObjectKey};
+use tokio::task::JoinSet;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use self::link::Link;
@@ -113,9 +115,21 @@ struct Shared {
     stop: CancellationToken,
     clusters: Mutex<HashMap<ObjectKey, Followed>>,
     listeners: RwLock<Vec<Listener>>,
+    tasks: Mutex<JoinSet<()>>,
 }
 
 impl Shared {
+    /// Starts a task of one cluster. It ends with what it follows, or with the last clone of all this.
+    fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
+        let mut tasks = self.tasks.lock().unwrap_or_else(PoisonError::into_inner);
+        while let Some(ended) = tasks.try_join_next() {
+            if let Err(error) = ended {
+                tracing::error!(error = %chain(&error), "the task of a workload cluster broke off");
+            }
+        }
+        tasks.spawn(task);
+    }
+
     fn lock(&self) -> MutexGuard<'_, HashMap<ObjectKey, Followed>> {
         self.clusters.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -144,6 +158,7 @@ impl Workloads {
             stop,
             clusters: Mutex::default(),
             listeners: RwLock::default(),
+            tasks: Mutex::default(),
         }))
     }
 
@@ -164,7 +179,7 @@ impl Workloads {
         let stop = self.0.stop.child_token();
         let link = Link::new(Arc::downgrade(&self.0), cluster.clone(), stop.clone());
         let (client, limits) = (self.0.client.clone(), self.0.limits.clone());
-        tokio::spawn(link.run(client, limits));
+        self.0.spawn(link.run(client, limits));
         clusters.insert(
             cluster.clone(),
             Followed {
