@@ -76,8 +76,26 @@ impl Setter {
     }
 }
 
+/// Cuts a text to so many bytes at most, at the end of a character.
+pub fn cut(text: &mut String, bytes: usize) {
+    let mut end = bytes.min(text.len());
+    while !text.is_char_boundary(end) {
+        end -= 1;
+    }
+    text.truncate(end);
+}
+
 #[cfg(test)]
 mod tests {
+    #[test]
+    fn a_text_is_cut_between_characters() {
+        for (bytes, left) in [(0, ""), (1, "a"), (2, "a"), (3, "aß"), (9, "aß")] {
+            let mut text = "aß".to_owned();
+            super::cut(&mut text, bytes);
+            assert_eq!(text, left);
+        }
+    }
+
     use super::*;
 
     #[test]

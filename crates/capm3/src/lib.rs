@@ -18,9 +18,13 @@ pub mod args;
 pub mod cluster;
 mod conditions;
 pub mod controller;
+pub mod data;
+pub mod data_template;
 pub mod machine;
 pub mod rbac;
 pub mod run;
 pub mod select;
+#[cfg(test)]
+mod sim;
 pub mod workload;
 pub mod world;

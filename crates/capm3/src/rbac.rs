@@ -10,6 +10,9 @@ pub const NAMESPACE: &str = "capm3-system";
 /// Its service account.
 pub const SERVICE_ACCOUNT: &str = "capm3-manager";
 
+/// For what is made, looked after and deleted.
+const OWNED: [&str; 6] = ["get", "list", "watch", "create", "patch", "delete"];
+
 /// What the controllers do.
 pub fn manager_rules() -> Vec<PolicyRule> {
     let ours = "infrastructure.cluster.x-k8s.io";
@@ -18,16 +21,24 @@ pub fn manager_rules() -> Vec<PolicyRule> {
         rule(ours, &["metal3clusters/status"], &["update"]),
         rule(ours, &["metal3machines"], &["get", "list", "watch", "patch"]),
         rule(ours, &["metal3machines/status"], &["update"]),
+        rule(ours, &["metal3machinetemplates"], &["get", "list", "watch"]),
+        rule(ours, &["metal3datatemplates"], &["get", "list", "watch", "patch"]),
+        rule(ours, &["metal3dataclaims", "metal3datas"], &OWNED),
         rule(
             ours,
-            &["metal3machinetemplates", "metal3datatemplates", "metal3datas"],
-            &["get", "list", "watch"],
+            &[
+                "metal3datatemplates/status",
+                "metal3dataclaims/status",
+                "metal3datas/status",
+            ],
+            &["update"],
         ),
-        rule(
-            ours,
-            &["metal3dataclaims"],
-            &["get", "list", "watch", "create", "patch", "delete"],
-        ),
+        // Owner references with blockOwnerDeletion.
+        rule(ours, &["metal3datas/finalizers"], &["update"]),
+        rule("ipam.metal3.io", &["ipclaims"], &OWNED),
+        rule("ipam.metal3.io", &["ipaddresses", "ippools"], &["get"]),
+        rule("ipam.cluster.x-k8s.io", &["ipaddressclaims"], &OWNED),
+        rule("ipam.cluster.x-k8s.io", &["ipaddresses"], &["get"]),
         rule("metal3.io", &["baremetalhosts"], &["get", "list", "watch", "patch"]),
         rule(
             "cluster.x-k8s.io",
@@ -36,8 +47,9 @@ pub fn manager_rules() -> Vec<PolicyRule> {
         ),
         // Of any control plane: which template its machines are made from.
         rule("controlplane.cluster.x-k8s.io", &["*"], &["get"]),
-        // Whether they exist, and the label of their cluster on those of BMCs. Contents are never asked for.
-        rule("", &["secrets"], &["get", "list", "watch", "patch"]),
+        // Those with rendered data; of others whether they exist, and the label of their cluster on those of BMCs. Contents
+        // are never asked for.
+        rule("", &["secrets"], &OWNED),
         rule("", &["events"], &["create", "patch"]),
     ]
 }

@@ -15,6 +15,8 @@ use tokio_util::sync::CancellationToken;
 use crate::args::{Args, Workers};
 use crate::cluster::Metal3Clusters;
 use crate::controller::{Context, Controllers};
+use crate::data::Metal3Datas;
+use crate::data_template::Metal3DataTemplates;
 use crate::machine::Metal3Machines;
 use crate::world::World;
 
@@ -51,6 +53,7 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
     let setup = Setup {
         namespaces: args.namespaces.namespace.clone(),
         watch_filter: args.watch_filter.clone(),
+        claims_by_host: args.enable_bmh_name_based_preallocation,
         workers: args.workers.clone(),
         sync_period: args.sync_period,
         is_fast_track: args.fast_track == "true",
@@ -76,6 +79,8 @@ pub struct Setup {
     pub namespaces: Namespaces,
     /// Value of the watch-filter label; empty takes everything.
     pub watch_filter: String,
+    /// Whether claims on addresses are named after hosts, so that a pool can reserve an address for a host.
+    pub claims_by_host: bool,
     /// Objects that are worked on at once.
     pub workers: Workers,
     /// How often everything is looked at without a reason.
@@ -120,6 +125,13 @@ impl Provider {
         controllers.add(Metal3Clusters { ctx: ctx.clone() }, workers.metal3cluster_concurrency);
         let machines = Metal3Machines::new(ctx.clone(), setup.is_fast_track);
         controllers.add(machines.clone(), workers.metal3machine_concurrency);
+        let data_templates = Metal3DataTemplates::new(ctx.clone());
+        controllers.add(data_templates, workers.metal3datatemplate_concurrency);
+        let datas = Metal3Datas {
+            ctx: ctx.clone(),
+            by_host: setup.claims_by_host,
+        };
+        controllers.add(datas, workers.metal3data_concurrency);
         let mut watches = JoinSet::new();
         machines.follow_secrets(&setup.namespaces, &mut watches, &stop);
         let awaited = ctx.world.follow(&ctx.client, &setup.namespaces, &mut watches, &stop);

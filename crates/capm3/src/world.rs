@@ -1,5 +1,7 @@
 //! What all controllers see: one watch for each kind, and an index for each question that is asked of it.
 
+mod data;
+
 use std::fmt::Debug;
 use std::hash::Hash;
 use std::time::Duration;
@@ -7,13 +9,15 @@ use std::time::Duration;
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use kube::api::ListParams;
+use kube::runtime::watcher;
 use kube::{Client, Resource, ResourceExt};
-use metal3_api::capi::{self, Cluster, Machine, MachineSet};
+use metal3_api::capi::{self, Cluster, IPAddressClaim, Machine, MachineSet};
 use metal3_api::infra;
 use metal3_api::infra::names::{annotation, label};
 use metal3_api::infra::v1beta2::{
-    Metal3Cluster, Metal3Data, Metal3DataClaim, Metal3DataTemplate, Metal3Machine, Metal3MachineTemplate, ObjectRef,
+    Metal3Cluster, Metal3Data, Metal3DataClaim, Metal3DataTemplate, Metal3Machine, Metal3MachineTemplate,
 };
+use metal3_api::ipam::IPClaim;
 use metal3_api::metal3::{BareMetalHost, HardwareDetails};
 use metal3_runtime::args::Namespaces;
 use metal3_runtime::error::chain;
@@ -22,6 +26,8 @@ use serde::de::DeserializeOwned;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
+pub use self::data::{DataBy, DataTemplateBy, OfDataBy, SecretMeta, data_of, template_of};
+use crate::data::SECRET_TYPE;
 use crate::select;
 
 /// The stores. Cheap to clone.
@@ -42,11 +48,17 @@ pub struct World {
     /// The hosts. Of their hardware only network interfaces and the host name are kept.
     pub hosts: Store<BareMetalHost, HostBy>,
     /// What metadata and network data are rendered from.
-    pub data_templates: Store<Metal3DataTemplate>,
+    pub data_templates: Store<Metal3DataTemplate, DataTemplateBy>,
     /// The machines' wishes for such data.
     pub data_claims: Store<Metal3DataClaim, DataBy>,
     /// The data of single machines.
     pub datas: Store<Metal3Data, DataBy>,
+    /// The Secrets with rendered data, without what is in them.
+    pub secrets: Store<SecretMeta, OfDataBy>,
+    /// Claims on addresses of Metal3's pools.
+    pub ip_claims: Store<IPClaim, OfDataBy>,
+    /// Claims on addresses of other pools.
+    pub ip_address_claims: Store<IPAddressClaim, OfDataBy>,
     filter: String,
 }
 
@@ -71,13 +83,6 @@ pub enum Metal3MachineBy {
     Cluster(ObjectKey),
     /// The host that its annotation names.
     Host(ObjectKey),
-}
-
-/// What a Metal3DataClaim and a Metal3Data are found by.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub enum DataBy {
-    /// The Metal3DataTemplate that it names.
-    Template(ObjectKey),
 }
 
 /// What a host is found by.
@@ -112,14 +117,6 @@ fn keys_of_host(host: &BareMetalHost) -> Vec<HostBy> {
     keys
 }
 
-/// A template of another namespace is never used.
-fn of_template(object: &impl ResourceExt, template: &ObjectRef) -> Vec<DataBy> {
-    let namespace = object.namespace().unwrap_or_default();
-    let is_here = template.namespace.is_empty() || template.namespace == namespace;
-    let key = (is_here && !template.name.is_empty()).then(|| ObjectKey::new(namespace, &template.name));
-    key.map(DataBy::Template).into_iter().collect()
-}
-
 fn reduce_host(host: &mut BareMetalHost) {
     if let Some(hardware) = host.status.as_mut().and_then(|status| status.hardware.as_mut()) {
         **hardware = HardwareDetails {
@@ -150,9 +147,12 @@ impl World {
             }),
             templates: Store::new(|_| Vec::new()),
             hosts: Store::reduced(keys_of_host, reduce_host),
-            data_templates: Store::new(|_| Vec::new()),
-            data_claims: Store::new(|claim| of_template(claim, &claim.spec.template)),
-            datas: Store::new(|data| of_template(data, &data.spec.template)),
+            data_templates: Store::new(data::keys_of_template),
+            data_claims: Store::new(data::keys_of_claim),
+            datas: Store::new(data::keys_of_data),
+            secrets: Store::new(data::keys_of_owned),
+            ip_claims: Store::new(data::keys_of_owned),
+            ip_address_claims: Store::new(data::keys_of_owned),
             filter: filter.to_owned(),
         }
     }
@@ -174,6 +174,11 @@ impl World {
         visitor.kind(&self.data_templates);
         visitor.kind(&self.data_claims);
         visitor.kind(&self.datas);
+        let rendered = watcher::Config::default().fields(&format!("type={SECRET_TYPE}"));
+        visitor.watched(&self.secrets, rendered, false);
+        // Whoever uses no pools of a kind need not install it.
+        visitor.watched(&self.ip_claims, watcher::Config::default(), true);
+        visitor.watched(&self.ip_address_claims, watcher::Config::default(), true);
     }
 
     /// Starts the watches. They end with `stop`. What is returned says when all have shown what there is.
@@ -220,7 +225,17 @@ const KINDS_RECHECK: Duration = Duration::from_secs(2);
 
 /// Does something with each store.
 trait Visitor {
+    /// One whose kind must be there, with all its objects.
     fn kind<K, By>(&mut self, store: &Store<K, By>)
+    where
+        K: Resource<DynamicType = (), Scope = k8s_openapi::NamespaceResourceScope>,
+        K: Clone + DeserializeOwned + Debug + Send + Sync + 'static,
+        By: Eq + Hash + Clone + Send + Sync + 'static,
+    {
+        self.watched(store, watcher::Config::default(), false);
+    }
+
+    fn watched<K, By>(&mut self, store: &Store<K, By>, config: watcher::Config, is_optional: bool)
     where
         K: Resource<DynamicType = (), Scope = k8s_openapi::NamespaceResourceScope>,
         K: Clone + DeserializeOwned + Debug + Send + Sync + 'static,
@@ -236,7 +251,7 @@ struct Starter<'a> {
 }
 
 impl Visitor for Starter<'_> {
-    fn kind<K, By>(&mut self, store: &Store<K, By>)
+    fn watched<K, By>(&mut self, store: &Store<K, By>, config: watcher::Config, is_optional: bool)
     where
         K: Resource<DynamicType = (), Scope = k8s_openapi::NamespaceResourceScope>,
         K: Clone + DeserializeOwned + Debug + Send + Sync + 'static,
@@ -246,7 +261,8 @@ impl Visitor for Starter<'_> {
             let follow = Follow {
                 api,
                 store: store.clone(),
-                is_optional: false,
+                config: config.clone(),
+                is_optional,
             };
             self.awaited.expect();
             self.tasks.spawn(follow.run(self.awaited.clone(), self.stop.clone()));
@@ -261,13 +277,14 @@ struct Asker<'a> {
 }
 
 impl Visitor for Asker<'_> {
-    fn kind<K, By>(&mut self, _: &Store<K, By>)
+    fn watched<K, By>(&mut self, _: &Store<K, By>, _: watcher::Config, is_optional: bool)
     where
         K: Resource<DynamicType = (), Scope = k8s_openapi::NamespaceResourceScope>,
         K: Clone + DeserializeOwned + Debug + Send + Sync + 'static,
         By: Eq + Hash + Clone + Send + Sync + 'static,
     {
-        for api in self.namespaces.apis::<K>(self.client) {
+        let apis = self.namespaces.apis::<K>(self.client);
+        for api in apis.into_iter().filter(|_| !is_optional) {
             let first = async move {
                 let answer = api.list_metadata(&ListParams::default().limit(1)).await;
                 answer.map(|_| ())

@@ -118,6 +118,7 @@ impl Link {
         });
         let nodes = Follow {
             api: Api::<Node>::all(client.clone()),
+            config: watcher::Config::default(),
             store: workload.nodes.clone(),
             is_optional: false,
         };

@@ -4,6 +4,7 @@
 #![expect(clippy::unwrap_used, reason = "what goes wrong in a test fails the test")]
 
 mod clusters;
+mod data;
 mod machines;
 mod support;
 mod workload;

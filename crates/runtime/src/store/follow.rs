@@ -53,6 +53,8 @@ pub struct Follow<K, By> {
     pub api: Api<K>,
     /// What is filled.
     pub store: Store<K, By>,
+    /// Which objects are watched, and how.
+    pub config: watcher::Config,
     /// Whether the kind may be missing. Its watch then waits in silence until it is installed.
     pub is_optional: bool,
 }
@@ -82,7 +84,7 @@ where
                 awaited.arrived();
             }
         };
-        let events = watcher(self.api, watcher::Config::default())
+        let events = watcher(self.api, self.config)
             .default_backoff()
             .take_until(stop.cancelled_owned());
         let mut events = pin!(events);

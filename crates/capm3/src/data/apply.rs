@@ -1,0 +1,307 @@
+//! Doing what was decided.
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
+use kube::api::{DeleteParams, Patch, PatchParams, PostParams, Preconditions};
+use kube::core::PartialObjectMetaExt;
+use kube::{Api, Resource, ResourceExt};
+use metal3_api::capi::{self, ContractReference, IPAddressClaim, IPAddressClaimSpec};
+use metal3_api::infra::names::{finalizer, label};
+use metal3_api::infra::v1beta2::Metal3Data;
+use metal3_api::ipam::{self, IPClaim, IPClaimSpec, IPPool};
+use metal3_api::metal3::BareMetalHost;
+use metal3_api::reference::{ObjectReference, SecretReference};
+use metal3_render::Pool;
+use metal3_runtime::error::is_not_found;
+use metal3_runtime::patch;
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+
+use super::address::{AddressClaim, Family, of_cluster_api, of_metal3};
+use super::effect::{Effect, Need, Secret};
+use super::observed::{Host, Read};
+use crate::controller::Context;
+use crate::world::SecretMeta;
+
+/// Type of the Secrets with rendered data.
+pub const SECRET_TYPE: &str = "infrastructure.cluster.x-k8s.io/secret";
+
+/// One Metal3Data and the API server.
+pub struct Server<'a> {
+    pub ctx: &'a Context,
+    pub namespace: &'a str,
+    /// Whether claims on addresses are named after hosts.
+    pub by_host: bool,
+}
+
+impl Server<'_> {
+    fn api<K>(&self) -> Api<K>
+    where
+        K: Resource<Scope = k8s_openapi::NamespaceResourceScope, DynamicType = ()>,
+    {
+        Api::namespaced(self.ctx.client.clone(), self.namespace)
+    }
+
+    /// Looks at something.
+    pub async fn look(&self, need: Need, read: &mut Read) -> Result<(), kube::Error> {
+        match need {
+            Need::Host(name) => {
+                let host = self.api::<BareMetalHost>().get_opt(&name).await?;
+                read.host = host.map_or(Host::Gone, |host| Host::Here(Box::new(host)));
+            }
+            Need::Address(Family::Metal3, name, claim) => {
+                let address = self.api::<ipam::IPAddress>().get_opt(&name).await?;
+                let address = address.filter(|address| address.spec.claim.name == claim);
+                read.addresses
+                    .insert((Family::Metal3, claim), address.as_ref().map(of_metal3));
+            }
+            Need::Address(Family::ClusterApi, name, claim) => {
+                let address = self.api::<capi::IPAddress>().get_opt(&name).await?;
+                let address = address.filter(|address| address.spec.claim_ref.name == claim);
+                read.addresses
+                    .insert((Family::ClusterApi, claim), address.as_ref().map(of_cluster_api));
+            }
+            Need::Pool(name) => {
+                let is_there = self.api::<IPPool>().get_opt(&name).await?.is_some();
+                read.pools.insert(name, is_there);
+            }
+        }
+        Ok(())
+    }
+
+    /// Does one thing. What was written is in the stores, or in `read`, afterwards.
+    pub async fn apply(&self, data: &Metal3Data, effect: &Effect, read: &mut Read) -> Result<(), kube::Error> {
+        let world = &self.ctx.world;
+        match effect {
+            Effect::Adopt {
+                meta_data,
+                network_data,
+            } => {
+                let body = adoption(data, meta_data.as_ref(), network_data.as_ref());
+                let (api, params) = (self.api::<Metal3Data>(), PatchParams::default());
+                world
+                    .datas
+                    .written(api.patch(&data.name_any(), &params, &Patch::Merge(body)).await?);
+            }
+            Effect::Claim { pool, name } if pool.is_metal3() => {
+                let claim = metal3_claim(data, pool, name, self.by_host);
+                let there = create(&self.api::<IPClaim>(), &claim).await?;
+                if let Some(there) = there {
+                    read.named
+                        .insert((Family::Metal3, name.clone()), AddressClaim::from(&there));
+                    world.ip_claims.created(there);
+                }
+            }
+            Effect::Claim { pool, name } => {
+                let claim = cluster_api_claim(data, pool, name);
+                let there = create(&self.api::<IPAddressClaim>(), &claim).await?;
+                if let Some(there) = there {
+                    read.named
+                        .insert((Family::ClusterApi, name.clone()), AddressClaim::from(&there));
+                    world.ip_address_claims.created(there);
+                }
+            }
+            Effect::Release(claim) => {
+                read.gone.insert(claim.meta.uid.clone().unwrap_or_default());
+                match claim.family {
+                    Family::Metal3 => {
+                        if let Some(left) = self.give_up::<IPClaim>(claim).await? {
+                            world.ip_claims.written(left);
+                        }
+                    }
+                    Family::ClusterApi => {
+                        if let Some(left) = self.give_up::<IPAddressClaim>(claim).await? {
+                            world.ip_address_claims.written(left);
+                        }
+                    }
+                }
+            }
+            Effect::Secret(secret) => {
+                if let Some(there) = self.secret(data, secret).await? {
+                    read.secrets.insert(secret.name.clone(), there.metadata);
+                }
+            }
+            Effect::DeleteSecret(name, uid) => {
+                read.gone.insert(uid.clone());
+                let api = self.api::<k8s_openapi::api::core::v1::Secret>();
+                delete(&api, name, Some(uid.clone())).await?;
+            }
+            Effect::LetGo => {
+                let written = patch::remove_finalizer(&self.api::<Metal3Data>(), data, finalizer::DATA).await?;
+                if let Some(written) = written {
+                    world.datas.written(written);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Makes a Secret, or gives the one that is there instead, without what is in it.
+    async fn secret(&self, data: &Metal3Data, secret: &Secret) -> Result<Option<SecretMeta>, kube::Error> {
+        let api = self.api::<k8s_openapi::api::core::v1::Secret>();
+        match api.create(&PostParams::default(), &secret_object(data, secret)).await {
+            Ok(made) => {
+                let made: SecretMeta = made.metadata.into_response_partial();
+                self.ctx.world.secrets.created(made.clone());
+                Ok(Some(made))
+            }
+            Err(kube::Error::Api(status)) if status.is_already_exists() => api.get_metadata_opt(&secret.name).await,
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Deletes a claim and takes our finalizer off.
+    pub async fn give_up<K>(&self, claim: &AddressClaim) -> Result<Option<K>, kube::Error>
+    where
+        K: Resource<Scope = k8s_openapi::NamespaceResourceScope, DynamicType = ()>
+            + Clone
+            + DeserializeOwned
+            + std::fmt::Debug,
+    {
+        let api = self.api::<K>();
+        let mut meta = claim.meta.clone();
+        let mut left = None;
+        if !claim.is_deleting() {
+            let Some(now) = delete(&api, claim.name(), claim.meta.uid.clone()).await? else {
+                return Ok(None);
+            };
+            meta = now.meta().clone();
+            left = Some(now);
+        }
+        let Some(body) = patch::finalizer_removed(&meta, finalizer::DATA) else {
+            return Ok(left);
+        };
+        match api
+            .patch(claim.name(), &PatchParams::default(), &Patch::Merge(body))
+            .await
+        {
+            Ok(now) => Ok(Some(now)),
+            Err(error) if is_not_found(&error) => Ok(left),
+            Err(error) => Err(error),
+        }
+    }
+}
+
+/// Makes an object, or gives the one that is there instead.
+async fn create<K>(api: &Api<K>, object: &K) -> Result<Option<K>, kube::Error>
+where
+    K: Resource<DynamicType = ()> + Clone + DeserializeOwned + serde::Serialize + std::fmt::Debug,
+{
+    match api.create(&PostParams::default(), object).await {
+        Ok(made) => Ok(Some(made)),
+        Err(kube::Error::Api(status)) if status.is_already_exists() => api.get_opt(&object.name_any()).await,
+        Err(error) => Err(error),
+    }
+}
+
+/// Deletes this very object. What something still holds is given as it is then.
+async fn delete<K>(api: &Api<K>, name: &str, uid: Option<String>) -> Result<Option<K>, kube::Error>
+where
+    K: Resource<DynamicType = ()> + Clone + DeserializeOwned + std::fmt::Debug,
+{
+    let preconditions = Preconditions {
+        uid,
+        resource_version: None,
+    };
+    match api
+        .delete(name, &DeleteParams::default().preconditions(preconditions))
+        .await
+    {
+        Ok(answer) => Ok(answer.left().filter(|left| left.meta().deletion_timestamp.is_some())),
+        Err(error) if is_not_found(&error) => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+/// The merge patch that adds the finalizer and names the Secrets, over the version that was seen.
+fn adoption(data: &Metal3Data, meta_data: Option<&SecretReference>, network_data: Option<&SecretReference>) -> Value {
+    let mut body = patch::finalizer_added(&data.metadata, finalizer::DATA)
+        .unwrap_or_else(|| json!({"metadata": {"resourceVersion": data.resource_version()}}));
+    let mut spec = json!({});
+    for (field, reference) in [("metaData", meta_data), ("networkData", network_data)] {
+        if let Some(reference) = reference {
+            spec[field] = json!(reference);
+        }
+    }
+    body["spec"] = spec;
+    body
+}
+
+fn owner(data: &Metal3Data) -> OwnerReference {
+    OwnerReference {
+        controller: Some(true),
+        block_owner_deletion: Some(true),
+        ..data.owner_ref(&()).unwrap_or_default()
+    }
+}
+
+fn claim_meta(data: &Metal3Data, name: &str, labels: BTreeMap<String, String>) -> ObjectMeta {
+    ObjectMeta {
+        name: Some(name.to_owned()),
+        namespace: data.namespace(),
+        labels: Some(labels),
+        finalizers: Some(vec![finalizer::DATA.to_owned()]),
+        owner_references: Some(vec![owner(data)]),
+        ..ObjectMeta::default()
+    }
+}
+
+/// The IPClaim on a pool.
+pub fn metal3_claim(data: &Metal3Data, pool: &Pool, name: &str, by_host: bool) -> IPClaim {
+    let mut labels = data.metadata.labels.clone().unwrap_or_default();
+    if by_host {
+        labels.insert(label::DATA_NAME.to_owned(), data.name_any());
+        labels.insert(label::POOL_NAME.to_owned(), pool.name.clone());
+    }
+    let spec = IPClaimSpec {
+        pool: ObjectReference {
+            name: pool.name.clone(),
+            namespace: data.namespace().unwrap_or_default(),
+            ..ObjectReference::default()
+        },
+    };
+    IPClaim {
+        metadata: claim_meta(data, name, labels),
+        ..IPClaim::new(name, spec)
+    }
+}
+
+/// The IPAddressClaim on a pool.
+pub fn cluster_api_claim(data: &Metal3Data, pool: &Pool, name: &str) -> IPAddressClaim {
+    let labels = data.metadata.labels.clone().unwrap_or_default();
+    let spec = IPAddressClaimSpec {
+        cluster_name: labels
+            .get(capi::names::label::CLUSTER_NAME)
+            .cloned()
+            .unwrap_or_default(),
+        pool_ref: ContractReference {
+            api_group: pool.api_group.clone(),
+            kind: pool.kind.clone(),
+            name: pool.name.clone(),
+        },
+        ..IPAddressClaimSpec::default()
+    };
+    IPAddressClaim {
+        metadata: claim_meta(data, name, labels),
+        ..IPAddressClaim::new(name, spec)
+    }
+}
+
+/// The Secret with what was rendered.
+pub fn secret_object(data: &Metal3Data, secret: &Secret) -> k8s_openapi::api::core::v1::Secret {
+    let labels = [(capi::names::label::CLUSTER_NAME.to_owned(), secret.cluster.clone())];
+    let text = k8s_openapi::ByteString(secret.text.clone().into_bytes());
+    k8s_openapi::api::core::v1::Secret {
+        metadata: ObjectMeta {
+            name: Some(secret.name.clone()),
+            namespace: data.namespace(),
+            labels: Some(labels.into()),
+            owner_references: Some(vec![owner(data)]),
+            ..ObjectMeta::default()
+        },
+        type_: Some(SECRET_TYPE.to_owned()),
+        data: Some([(secret.key.to_owned(), text)].into()),
+        ..k8s_openapi::api::core::v1::Secret::default()
+    }
+}

@@ -1,0 +1,437 @@
+//! What to do about a Metal3Data. Pure.
+//!
+//! | state | next |
+//! |---|---|
+//! | its claim names it | finalizer, claims on addresses, Secrets, ready |
+//! | ready and the Secrets are there | nothing |
+//! | a Secret is lost | it is made again, from the same addresses |
+//! | deleted, its claim is gone | addresses and Secrets are released, then it goes |
+//!
+//! Secrets are never rewritten: a machine that is provisioned again gets what it got before.
+
+use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use kube::ResourceExt;
+use metal3_api::capi::Machine;
+use metal3_api::infra::names::finalizer;
+use metal3_api::infra::v1beta2::{Metal3DataTemplate, Metal3Machine};
+use metal3_api::metal3::BareMetalHost;
+use metal3_api::reference::SecretReference;
+use metal3_render::{Addresses, Facts, Pool, pools, render};
+
+use super::address::{AddressClaim, Family};
+use super::effect::{Effect, Need, Rest, Says, Secret, Step};
+use super::observed::{Host, Observed, Read};
+use crate::data_template::{Hold, answers};
+
+/// Key of a Secret with metadata.
+pub const META_DATA: &str = "metaData";
+/// Key of a Secret with network data.
+pub const NETWORK_DATA: &str = "networkData";
+
+/// For so many seconds a pool may be silent before that is said.
+const PATIENCE: u64 = 10;
+
+/// So often, in seconds, a pool that is silent is looked at.
+const SILENT: u64 = 60;
+
+/// The next step, given what has been read in this pass.
+pub fn decide(seen: &Observed, read: &Read, now: Timestamp) -> Step {
+    if seen.hold == Some(Hold::Paused) {
+        return quiet();
+    }
+    if seen.data.metadata.deletion_timestamp.is_some() {
+        return release(seen, read);
+    }
+    match serve(seen, read, now) {
+        Ok(step) | Err(step) => step,
+    }
+}
+
+/// Nothing to do and nothing to say: what comes next comes soon, and brings its own news.
+fn quiet() -> Step {
+    Step::Rest(Rest {
+        says: None,
+        again: None,
+    })
+}
+
+fn wait(why: impl Into<String>) -> Step {
+    let says = Some(Says::Waiting(why.into()));
+    Step::Rest(Rest { says, again: None })
+}
+
+/// The objects that data is rendered from.
+struct Sources<'a> {
+    template: &'a Metal3DataTemplate,
+    metal3_machine: &'a Metal3Machine,
+    wanted: [Option<SecretReference>; 2],
+}
+
+/// Whether it has been rendered and everything is still there. Whatever becomes of its template then does not matter.
+fn is_settled(seen: &Observed) -> bool {
+    let is_ready = seen.data.status.as_ref().and_then(|status| status.ready) == Some(true);
+    let named = [&seen.data.spec.meta_data, &seen.data.spec.network_data];
+    let is_there = |reference: &SecretReference| {
+        let mut owned = seen.secrets.iter().filter(|secret| seen.owns(secret));
+        owned.any(|secret| secret.name.as_deref() == Some(&reference.name) && secret.deletion_timestamp.is_none())
+    };
+    is_ready && has_finalizer(seen) && named.into_iter().flatten().all(is_there)
+}
+
+fn serve(seen: &Observed, read: &Read, now: Timestamp) -> Result<Step, Step> {
+    if is_settled(seen) {
+        return Ok(quiet());
+    }
+    let sources = sources(seen)?;
+    let data = &seen.data;
+    let missing = missing(seen, read, &sources)?;
+    let spec = [&data.spec.meta_data, &data.spec.network_data];
+    let is_adopted = has_finalizer(seen) && spec.into_iter().eq(&sources.wanted);
+    if !is_adopted {
+        let [meta_data, network_data] = sources.wanted.clone();
+        return Ok(Step::Write(Effect::Adopt {
+            meta_data,
+            network_data,
+        }));
+    }
+    let Some((name, key)) = missing else {
+        let says = Some(Says::Ready);
+        return Ok(Step::Rest(Rest { says, again: None }));
+    };
+    let machine = seen.machine.as_deref().ok_or_else(|| {
+        wait(format!(
+            "waiting until Cluster API names the Machine that owns Metal3Machine {}",
+            sources.metal3_machine.name_any()
+        ))
+    })?;
+    let host = host(seen, read, &sources)?;
+    let facts = facts(seen, &sources, machine, host);
+    let pools = pools(&sources.template.spec, &facts).map_err(|error| unrendered(seen, &error))?;
+    let addresses = addresses(seen, read, &sources, &pools, now)?;
+    if read.host == Host::Unseen {
+        // What is rendered once and for all is rendered from the host as it is, not as the store has it.
+        return Ok(Step::Look(Need::Host(host.name_any())));
+    }
+    let rendered = render(&sources.template.spec, &facts, &addresses).map_err(|error| unrendered(seen, &error))?;
+    let text = if key == META_DATA {
+        rendered.metadata.map(|data| data.to_yaml())
+    } else {
+        rendered.network_data.map(|data| data.to_yaml())
+    };
+    match text {
+        Some(Ok(text)) => {
+            let cluster = machine.spec.cluster_name.clone();
+            Ok(Step::Write(Effect::Secret(Secret {
+                name,
+                key,
+                text,
+                cluster,
+            })))
+        }
+        Some(Err(error)) => Err(wait(error.to_string())),
+        None => Ok(quiet()),
+    }
+}
+
+fn unrendered(seen: &Observed, error: &metal3_render::RenderError) -> Step {
+    wait(format!("Metal3DataTemplate {}: {error}", seen.data.spec.template.name))
+}
+
+/// The objects behind it, or what is missing of them.
+fn sources(seen: &Observed) -> Result<Sources<'_>, Step> {
+    let data = &seen.data;
+    if let Some(Hold::NoCluster(name)) = &seen.hold {
+        return Err(wait(format!("waiting for Cluster {name}, which does not exist")));
+    }
+    let template = &data.spec.template.name;
+    let Some(template) = seen.template.as_deref() else {
+        return Err(wait(format!(
+            "waiting for Metal3DataTemplate {template}, which does not exist in this namespace: create it"
+        )));
+    };
+    let name = &data.spec.claim.name;
+    let Some(claim) = seen.claim.as_deref().filter(|claim| answers(data, claim)) else {
+        return Err(wait(format!(
+            "its claim, Metal3DataClaim {name}, does not exist any more"
+        )));
+    };
+    let answer = claim.status.as_ref().map(|status| status.rendered_data.name.as_str());
+    if answer != data.metadata.name.as_deref() || claim.metadata.deletion_timestamp.is_some() {
+        return Err(quiet());
+    }
+    let Some(metal3_machine) = seen.metal3_machine.as_deref() else {
+        return Err(wait(format!(
+            "waiting for the Metal3Machine that owns Metal3DataClaim {name}: it does not exist"
+        )));
+    };
+    if metal3_machine.spec.data_template.name != data.spec.template.name {
+        return Err(wait(format!(
+            "Metal3Machine {} does not name Metal3DataTemplate {} in spec.dataTemplate any more: it is rendered for nobody",
+            metal3_machine.name_any(),
+            data.spec.template.name
+        )));
+    }
+    let secret = |is_wanted: bool, said: &Option<SecretReference>, suffix: &str| {
+        let named = said.clone().filter(|said| !said.name.is_empty());
+        let new = || SecretReference {
+            name: format!("{}-{suffix}", metal3_machine.name_any()),
+            namespace: seen.namespace(),
+        };
+        // What was said once stays.
+        if is_wanted {
+            Some(named.unwrap_or_else(new))
+        } else {
+            said.clone()
+        }
+    };
+    let wanted = [
+        secret(template.spec.meta_data.is_some(), &data.spec.meta_data, "metadata"),
+        secret(
+            template.spec.network_data.is_some(),
+            &data.spec.network_data,
+            "networkdata",
+        ),
+    ];
+    Ok(Sources {
+        template,
+        metal3_machine,
+        wanted,
+    })
+}
+
+/// The first Secret that is yet to be made, and under which key it holds what is rendered.
+fn missing(seen: &Observed, read: &Read, sources: &Sources<'_>) -> Result<Option<(String, &'static str)>, Step> {
+    let mut missing = None;
+    let spec = &sources.template.spec;
+    let is_asked = [spec.meta_data.is_some(), spec.network_data.is_some()];
+    for ((wanted, key), is_asked) in sources.wanted.iter().zip([META_DATA, NETWORK_DATA]).zip(is_asked) {
+        let Some(reference) = wanted.as_ref().filter(|_| is_asked) else {
+            continue;
+        };
+        let is_this = |meta: &&ObjectMeta| meta.name.as_deref() == Some(&reference.name);
+        let there = seen
+            .secrets
+            .iter()
+            .find(is_this)
+            .or_else(|| read.secrets.get(&reference.name));
+        match there {
+            None => missing = missing.or_else(|| Some((reference.name.clone(), key))),
+            Some(meta) if seen.owns(meta) => {
+                if meta.deletion_timestamp.is_some() {
+                    return Err(quiet()); // it is about to go, and is made again then
+                }
+            }
+            Some(_) => {
+                return Err(wait(format!(
+                    "Secret {}, which is to be made, exists already and does not belong to this Metal3Data: delete it if \
+                     nobody needs it",
+                    reference.name
+                )));
+            }
+        }
+    }
+    Ok(missing)
+}
+
+/// The host: as it was read in this pass, else in outline.
+fn host<'a>(seen: &'a Observed, read: &'a Read, sources: &Sources<'_>) -> Result<&'a BareMetalHost, Step> {
+    let machine = sources.metal3_machine.name_any();
+    let host = match &read.host {
+        Host::Here(host) => Some(&**host),
+        Host::Gone => None,
+        Host::Unseen => seen.host.as_deref(),
+    };
+    host.ok_or_else(|| {
+        wait(format!(
+            "waiting until Metal3Machine {machine} has a BareMetalHost that exists"
+        ))
+    })
+}
+
+fn facts<'a>(seen: &'a Observed, sources: &'a Sources<'a>, machine: &'a Machine, host: &'a BareMetalHost) -> Facts<'a> {
+    let hardware = host.status.as_ref().and_then(|status| status.hardware.as_deref());
+    Facts {
+        namespace: seen.data.metadata.namespace.as_deref().unwrap_or_default(),
+        index: seen.data.spec.index.unwrap_or_default(),
+        machine: &machine.metadata,
+        metal3_machine: &sources.metal3_machine.metadata,
+        host: &host.metadata,
+        boot_mac: &host.spec.boot_mac_address,
+        nics: hardware.map_or(&[], |hardware| hardware.nics.as_slice()),
+    }
+}
+
+/// The address from each pool, or the next step towards it.
+fn addresses(
+    seen: &Observed,
+    read: &Read,
+    sources: &Sources<'_>,
+    pools: &[Pool],
+    now: Timestamp,
+) -> Result<Addresses, Step> {
+    let mut addresses = Addresses::new();
+    let mut waits = Vec::new();
+    for pool in pools {
+        let family = Family::of(pool);
+        let Some(claim) = claim_on(seen, read, sources, pool)? else {
+            let name = names(seen, sources, pool).0;
+            return Err(Step::Write(Effect::Claim {
+                pool: pool.clone(),
+                name,
+            }));
+        };
+        let Some(address) = &claim.address else {
+            waits.push((pool, claim));
+            continue;
+        };
+        match read.addresses.get(&(family, claim.name().to_owned())) {
+            None => {
+                return Err(Step::Look(Need::Address(
+                    family,
+                    address.clone(),
+                    claim.name().to_owned(),
+                )));
+            }
+            Some(Some(given)) => {
+                addresses.insert(pool.clone(), given.clone());
+            }
+            Some(None) => waits.push((pool, claim)),
+        }
+    }
+    if waits.is_empty() {
+        return Ok(addresses);
+    }
+    Err(wait_for(read, &waits, now))
+}
+
+/// Says what the claims wait for. In the first seconds it is not said, because it is answered in less.
+fn wait_for(read: &Read, waits: &[(&Pool, &AddressClaim)], now: Timestamp) -> Step {
+    let mut words = Vec::new();
+    let mut again = None;
+    for (pool, claim) in waits {
+        let kind = claim.family.claim_kind();
+        let name = claim.name();
+        let age = claim
+            .created()
+            .map_or(0, |created| now.duration_since(created).as_secs());
+        if let Some(problem) = &claim.problem {
+            words.push(format!("{kind} {name} has no address from {pool}: {problem}"));
+        } else if claim.address.is_some() {
+            words.push(format!("{kind} {name} names an address that does not exist"));
+            again = Some(SILENT);
+        } else if age < i64::try_from(PATIENCE).unwrap_or(i64::MAX) {
+            again = Some(again.map_or(PATIENCE, |before: u64| before.min(PATIENCE)));
+        } else {
+            again.get_or_insert(SILENT);
+            words.push(match read.pools.get(&pool.name) {
+                None if claim.family == Family::Metal3 => return Step::Look(Need::Pool(pool.name.clone())),
+                Some(false) => format!("{kind} {name} waits for {pool}, which does not exist in this namespace: create it"),
+                Some(true) | None => format!(
+                    "{kind} {name} waits for {pool}, and nobody has answered it: see that the pool exists and that what \
+                     gives out its addresses runs"
+                ),
+            });
+        }
+    }
+    let says = (!words.is_empty()).then(|| Says::Waiting(words.join("; ")));
+    Step::Rest(Rest { says, again })
+}
+
+/// The names of the claim on a pool: the one to use, and the one of the other way of naming.
+fn names(seen: &Observed, sources: &Sources<'_>, pool: &Pool) -> (String, String) {
+    let of_data = format!("{}-{}", seen.data.name_any(), pool.name);
+    let host = crate::world::host_of(sources.metal3_machine).map(|host| host.name);
+    let of_host = format!("{}-{}", host.unwrap_or_default(), pool.name);
+    // Only Metal3's pools know reservations by the names of claims.
+    if seen.by_host && pool.is_metal3() {
+        (of_host, of_data)
+    } else {
+        (of_data, of_host)
+    }
+}
+
+/// The claim on a pool, if it is there.
+fn claim_on<'a>(
+    seen: &'a Observed,
+    read: &'a Read,
+    sources: &Sources<'_>,
+    pool: &Pool,
+) -> Result<Option<&'a AddressClaim>, Step> {
+    let (name, other_name) = names(seen, sources, pool);
+    let of_family = |claim: &&AddressClaim| claim.family == Family::of(pool);
+    let named = |name: &str| {
+        seen.address_claims
+            .iter()
+            .filter(of_family)
+            .find(|claim| claim.name() == name)
+    };
+    let own = |name: &str| named(name).filter(|claim| seen.owns(&claim.meta));
+    // One that was made while the other way of naming was chosen is as good.
+    let there = || read.named.get(&(Family::of(pool), name.clone()));
+    let found = own(&name).or_else(|| own(&other_name)).or_else(|| named(&name));
+    let Some(claim) = found.or_else(there) else {
+        return Ok(None);
+    };
+    let is_own = seen.owns(&claim.meta);
+    if is_own && !claim.is_deleting() {
+        return Ok(Some(claim));
+    }
+    // Of an earlier Metal3Data of this name, or deleted by hand before it was used.
+    let is_left_over = is_own || claim.owner().is_some_and(|(owner, _)| owner == seen.data.name_any());
+    let uid = claim.meta.uid.clone().unwrap_or_default();
+    if is_left_over {
+        let is_left = !read.gone.contains(&uid) && (claim.is_held() || !claim.is_deleting());
+        return Err(if is_left {
+            Step::Write(Effect::Release(Box::new(claim.clone())))
+        } else {
+            quiet()
+        });
+    }
+    let (kind, owner) = (claim.family.claim_kind(), claim.owner().map(|(owner, _)| owner));
+    let owner = owner.map_or_else(|| "nobody".to_owned(), |owner| format!("Metal3Data {owner}"));
+    let why = format!(
+        "{kind} {name}, which is to be made, exists already and belongs to {owner}: delete it if nobody needs it"
+    );
+    // Nothing wakes us when that goes.
+    let says = Some(Says::Waiting(why));
+    Err(Step::Rest(Rest {
+        says,
+        again: Some(PATIENCE),
+    }))
+}
+
+/// The next step of one that is being deleted.
+fn release(seen: &Observed, read: &Read) -> Step {
+    if !has_finalizer(seen) {
+        return quiet();
+    }
+    if let Some(claim) = seen.claim.as_deref().filter(|claim| answers(&seen.data, claim)) {
+        if claim.metadata.deletion_timestamp.is_some() {
+            return quiet();
+        }
+        let says = Some(Says::Held(format!(
+            "it is to go, but Metal3DataClaim {} still needs it: it goes with the claim",
+            claim.name_any()
+        )));
+        return Step::Rest(Rest { says, again: None });
+    }
+    let is_left = |meta: &ObjectMeta| seen.owns(meta) && !read.gone.contains(meta.uid.as_deref().unwrap_or_default());
+    for claim in seen.address_claims.iter().filter(|claim| is_left(&claim.meta)) {
+        if claim.is_held() || !claim.is_deleting() {
+            return Step::Write(Effect::Release(Box::new(claim.clone())));
+        }
+    }
+    for secret in seen.secrets.iter().filter(|secret| is_left(secret)) {
+        if secret.deletion_timestamp.is_none() {
+            let name = secret.name.clone().unwrap_or_default();
+            return Step::Write(Effect::DeleteSecret(name, secret.uid.clone().unwrap_or_default()));
+        }
+    }
+    Step::Write(Effect::LetGo)
+}
+
+fn has_finalizer(seen: &Observed) -> bool {
+    let mut finalizers = seen.data.metadata.finalizers.iter().flatten();
+    finalizers.any(|present| present == finalizer::DATA)
+}

@@ -1,0 +1,133 @@
+//! What the decisions about a Metal3Data are made on.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use kube::ResourceExt;
+use metal3_api::capi::{self, Machine};
+use metal3_api::infra::v1beta2::{Metal3Data, Metal3DataClaim, Metal3DataTemplate, Metal3Machine};
+use metal3_api::metal3::BareMetalHost;
+use metal3_render::PoolAddress;
+use metal3_runtime::store::ObjectKey;
+
+use super::address::{AddressClaim, Family};
+use crate::data_template::{Hold, hold_of, machine_of};
+use crate::world::{OfDataBy, World, host_of, owner, template_of};
+
+/// A Metal3Data and what it has to do with, as the stores show it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Observed {
+    /// The object.
+    pub data: Arc<Metal3Data>,
+    /// Why it is left alone, if so.
+    pub hold: Option<Hold>,
+    /// The claim of the name that it answers.
+    pub claim: Option<Arc<Metal3DataClaim>>,
+    /// What it is rendered from.
+    pub template: Option<Arc<Metal3DataTemplate>>,
+    /// Whom it is rendered for.
+    pub metal3_machine: Option<Arc<Metal3Machine>>,
+    /// Cluster API's side of that.
+    pub machine: Option<Arc<Machine>>,
+    /// The host, in outline.
+    pub host: Option<Arc<BareMetalHost>>,
+    /// Claims on addresses that some Metal3Data of this name has made, and those whose names it would use.
+    pub address_claims: Vec<AddressClaim>,
+    /// The Secrets that some Metal3Data of this name has made.
+    pub secrets: Vec<ObjectMeta>,
+    /// Whether claims on addresses are named after hosts.
+    pub by_host: bool,
+}
+
+/// What a look at the host has shown.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub enum Host {
+    /// Nobody has looked yet.
+    #[default]
+    Unseen,
+    /// It is gone.
+    Gone,
+    /// This.
+    Here(Box<BareMetalHost>),
+}
+
+/// What has been read in this pass, because the stores do not have it or could be late.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Read {
+    /// The whole host.
+    pub host: Host,
+    /// Addresses, by who gives them out and the name of the claim.
+    pub addresses: BTreeMap<(Family, String), Option<PoolAddress>>,
+    /// Whether the pool of this name is there.
+    pub pools: BTreeMap<String, bool>,
+    /// Secrets that were there already when they were to be made.
+    pub secrets: BTreeMap<String, ObjectMeta>,
+    /// Claims on addresses that were there already when they were to be made, or are made now.
+    pub named: BTreeMap<(Family, String), AddressClaim>,
+    /// UIDs of what was deleted or let go in this pass, whether a store shows it or not.
+    pub gone: BTreeSet<String>,
+}
+
+/// Gathers it. Nothing if the object is gone, or not ours to look after.
+pub fn observe(world: &World, key: &ObjectKey, by_host: bool) -> Option<Observed> {
+    let data = world.datas.get(key).filter(|data| world.is_ours(&**data))?;
+    let namespace = key.namespace.as_str();
+    let claim = world.data_claims.get(&ObjectKey::new(namespace, &data.spec.claim.name));
+    let metal3_machine = claim.as_deref().and_then(machine_of).and_then(|owner| {
+        let found = world.metal3_machines.get(&ObjectKey::new(namespace, &owner.name));
+        found.filter(|found| found.metadata.uid.as_deref() == Some(owner.uid.as_str()))
+    });
+    let machine = metal3_machine.as_deref().and_then(|machine| {
+        let name = owner(machine, capi::names::group::CORE, "Machine")?;
+        world.machines.get(&ObjectKey::new(namespace, name))
+    });
+    let host = metal3_machine
+        .as_deref()
+        .and_then(host_of)
+        .and_then(|key| world.hosts.get(&key));
+    let template = template_of(&*data, &data.spec.template).and_then(|key| world.data_templates.get(&key));
+    let secrets = world.secrets.find(&OfDataBy::Owner(key.clone()));
+    Some(Observed {
+        hold: hold_of(world, &*data),
+        address_claims: address_claims(world, key),
+        secrets: secrets.iter().map(|secret| secret.metadata.clone()).collect(),
+        claim,
+        template,
+        metal3_machine,
+        machine,
+        host,
+        data,
+        by_host,
+    })
+}
+
+/// The claims on addresses that some Metal3Data of this name has made.
+pub fn address_claims(world: &World, key: &ObjectKey) -> Vec<AddressClaim> {
+    let by = OfDataBy::Owner(key.clone());
+    let metal3 = world.ip_claims.find(&by);
+    let cluster_api = world.ip_address_claims.find(&by);
+    let metal3 = metal3.iter().map(|claim| AddressClaim::from(&**claim));
+    let cluster_api = cluster_api.iter().map(|claim| AddressClaim::from(&**claim));
+    let mut claims: Vec<_> = metal3.chain(cluster_api).collect();
+    claims.sort_by(|a, b| (a.family, a.name()).cmp(&(b.family, b.name())));
+    claims
+}
+
+impl Observed {
+    /// UID of the Metal3Data.
+    pub fn uid(&self) -> &str {
+        self.data.metadata.uid.as_deref().unwrap_or_default()
+    }
+
+    /// Whether something was made for this very Metal3Data.
+    pub fn owns(&self, meta: &ObjectMeta) -> bool {
+        let mut owners = meta.owner_references.iter().flatten();
+        owners.any(|owner| owner.uid == self.uid() && !owner.uid.is_empty())
+    }
+
+    /// The namespace of everything.
+    pub fn namespace(&self) -> String {
+        self.data.namespace().unwrap_or_default()
+    }
+}

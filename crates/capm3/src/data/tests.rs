@@ -1,0 +1,395 @@
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use metal3_api::capi::IPAddressClaim;
+use metal3_api::infra::v1beta2::Metal3Data;
+use metal3_api::ipam::IPClaim;
+use metal3_render::{Pool, PoolAddress};
+use metal3_runtime::store::ObjectKey;
+use rstest::rstest;
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+
+use super::address::{AddressClaim, Family};
+use super::apply::{cluster_api_claim, metal3_claim, secret_object};
+use super::decide::decide;
+use super::effect::{Effect, Need, Rest, Says, Secret, Step};
+use super::observed::{Host, Observed, Read, observe};
+use crate::world::World;
+
+const INFRA: &str = "infrastructure.cluster.x-k8s.io/v1beta2";
+const OF_CLAIM: &str = "metal3dataclaim.infrastructure.cluster.x-k8s.io";
+const OF_DATA: &str = "metal3data.infrastructure.cluster.x-k8s.io";
+const DELETED: &str = "2026-01-01T00:00:00Z";
+
+fn now() -> Timestamp {
+    "2026-01-01T00:00:05Z".parse().unwrap()
+}
+
+fn object<K: DeserializeOwned>(api_version: &str, kind: &str, name: &str, body: &Value) -> K {
+    let mut object = json!({"apiVersion": api_version, "kind": kind, "metadata": {"namespace": "ns", "name": name,
+        "uid": format!("uid-{name}"), "resourceVersion": "1", "creationTimestamp": "2026-01-01T00:00:00Z"}});
+    json_patch::merge(&mut object, body);
+    serde_json::from_value(object).unwrap()
+}
+
+/// A machine whose data is to be rendered from a template with metadata, an address and a host's interface.
+struct Scene {
+    world: World,
+    read: Read,
+}
+
+fn owner(kind: &str, name: &str) -> Value {
+    json!([{"apiVersion": INFRA, "kind": kind, "name": name, "uid": format!("uid-{name}"), "controller": true}])
+}
+
+impl Scene {
+    fn new() -> Self {
+        let world = World::new("");
+        let cluster = json!({"spec": {}});
+        world
+            .clusters
+            .created(object("cluster.x-k8s.io/v1beta2", "Cluster", "c", &cluster));
+        let template = json!({"spec": {"metaData": {
+                "ipAddressesFromPool": [{"key": "ip", "name": "p"}],
+                "dnsServersFromPool": [{"key": "dns", "name": "p"}],
+                "fromHostInterfaces": [{"key": "mac", "interface": "eth0"}]},
+            "networkData": {"links": {}, "networks": {}, "services": {"dns": ["192.0.2.53"]}}}});
+        world
+            .data_templates
+            .created(object(INFRA, "Metal3DataTemplate", "t", &template));
+        let claim = json!({"metadata": {"ownerReferences": owner("Metal3Machine", "m")},
+            "spec": {"template": {"name": "t"}}, "status": {"renderedData": {"name": "t-0"}}});
+        world
+            .data_claims
+            .created(object(INFRA, "Metal3DataClaim", "claim", &claim));
+        let machine = json!({"metadata": {"annotations": {"metal3.io/BareMetalHost": "ns/h"}, "ownerReferences": [
+                {"apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "Machine", "name": "machine", "uid": "x"}]},
+            "spec": {"dataTemplate": {"name": "t"}}});
+        world
+            .metal3_machines
+            .created(object(INFRA, "Metal3Machine", "m", &machine));
+        let machine = json!({"spec": {"clusterName": "c", "infrastructureRef": {"name": "m"}}});
+        world
+            .machines
+            .created(object("cluster.x-k8s.io/v1beta2", "Machine", "machine", &machine));
+        world.hosts.created(host());
+        let scene = Self {
+            world,
+            read: Read::default(),
+        };
+        scene.data(&json!({}));
+        scene
+    }
+
+    /// The Metal3Data, with other fields over what it has.
+    fn data(&self, other: &Value) {
+        let mut body = json!({
+            "metadata": {"labels": {"cluster.x-k8s.io/cluster-name": "c"}, "finalizers": [OF_CLAIM, OF_DATA],
+                "ownerReferences": owner("Metal3DataClaim", "claim")},
+            "spec": {"index": 0, "claim": {"name": "claim"}, "template": {"name": "t"},
+                "metaData": {"name": "m-metadata", "namespace": "ns"},
+                "networkData": {"name": "m-networkdata", "namespace": "ns"}}});
+        json_patch::merge(&mut body, other);
+        self.world.datas.created(object(INFRA, "Metal3Data", "t-0", &body));
+    }
+
+    fn ip_claim(&self, other: &Value) -> AddressClaim {
+        let mut body = json!({"metadata": {"finalizers": [OF_DATA], "ownerReferences": owner("Metal3Data", "t-0")},
+            "spec": {"pool": {"name": "p"}}});
+        json_patch::merge(&mut body, other);
+        let claim: IPClaim = object("ipam.metal3.io/v1alpha1", "IPClaim", "t-0-p", &body);
+        self.world.ip_claims.created(claim.clone());
+        AddressClaim::from(&claim)
+    }
+
+    fn secret(&self, name: &str, other: &Value) {
+        let mut body = json!({"metadata": {"ownerReferences": owner("Metal3Data", "t-0")}});
+        json_patch::merge(&mut body, other);
+        self.world.secrets.created(object("v1", "Secret", name, &body));
+    }
+
+    fn address(&mut self) {
+        let address = PoolAddress {
+            address: "192.0.2.9".to_owned(),
+            prefix: Some(24),
+            gateway: String::new(),
+            dns_servers: vec!["192.0.2.1".to_owned()],
+        };
+        self.read
+            .addresses
+            .insert((Family::Metal3, "t-0-p".to_owned()), Some(address));
+    }
+
+    fn seen(&self) -> Observed {
+        observe(&self.world, &ObjectKey::new("ns", "t-0"), false).unwrap()
+    }
+
+    fn step(&self) -> Step {
+        decide(&self.seen(), &self.read, now())
+    }
+
+    fn waits_because(&self) -> String {
+        match self.step() {
+            Step::Rest(Rest {
+                says: Some(Says::Waiting(why) | Says::Held(why)),
+                ..
+            }) => why,
+            other => panic!("{other:?}"),
+        }
+    }
+}
+
+fn host<K: DeserializeOwned>() -> K {
+    let host = json!({"spec": {"online": true}, "status": {"hardware": {"nics": [{"name": "eth0", "mac": "52:54:00:00:00:01"}]},
+        "provisioning": {"state": "available", "ID": ""}}});
+    object("metal3.io/v1alpha1", "BareMetalHost", "h", &host)
+}
+
+fn rest(says: Option<Says>) -> Step {
+    Step::Rest(Rest { says, again: None })
+}
+
+#[test]
+fn it_goes_from_the_finalizer_over_addresses_to_secrets_step_by_step() {
+    let mut scene = Scene::new();
+    let new = json!({"metadata": {"finalizers": [OF_CLAIM], "resourceVersion": "2"},
+        "spec": {"metaData": null, "networkData": null}});
+    scene.data(&new);
+    let Step::Write(Effect::Adopt {
+        meta_data,
+        network_data,
+    }) = scene.step()
+    else {
+        panic!()
+    };
+    let names = [meta_data, network_data].map(|reference| reference.unwrap().name);
+    assert_eq!(names, ["m-metadata", "m-networkdata"]);
+
+    let scene_again = Scene::new();
+    scene.world = scene_again.world;
+    let claim = Effect::Claim {
+        pool: Pool::metal3("p"),
+        name: "t-0-p".to_owned(),
+    };
+    assert_eq!(scene.step(), Step::Write(claim));
+
+    scene.ip_claim(&json!({}));
+    assert_eq!(
+        scene.step(),
+        Step::Rest(Rest {
+            says: None,
+            again: Some(10)
+        })
+    );
+    scene.ip_claim(&json!({"metadata": {"resourceVersion": "2"}, "status": {"address": {"name": "a"}}}));
+    let need = Need::Address(Family::Metal3, "a".to_owned(), "t-0-p".to_owned());
+    assert_eq!(scene.step(), Step::Look(need));
+    scene.address();
+    assert_eq!(scene.step(), Step::Look(Need::Host("h".to_owned())));
+    scene.read.host = Host::Here(Box::new(host()));
+
+    let Step::Write(Effect::Secret(secret)) = scene.step() else {
+        panic!()
+    };
+    assert_eq!((secret.name.as_str(), secret.key), ("m-metadata", "metaData"));
+    for line in [
+        "ip: \"192.0.2.9\"",
+        "dns: \"192.0.2.1\"",
+        "52:54:00:00:00:01",
+        "providerid: ns/h/m",
+    ] {
+        assert!(secret.text.contains(line), "{line} in {}", secret.text);
+    }
+    scene.secret("m-metadata", &json!({}));
+    let Step::Write(Effect::Secret(secret)) = scene.step() else {
+        panic!()
+    };
+    assert_eq!((secret.name.as_str(), secret.key), ("m-networkdata", "networkData"));
+    scene.secret("m-networkdata", &json!({}));
+    assert_eq!(scene.step(), rest(Some(Says::Ready)));
+}
+
+#[test]
+fn what_is_ready_stays_so_whatever_becomes_of_the_rest_and_a_lost_secret_is_made_again() {
+    let mut scene = Scene::new();
+    scene.data(&json!({"metadata": {"resourceVersion": "2"}, "status": {"ready": true}}));
+    scene.secret("m-metadata", &json!({}));
+    scene.secret("m-networkdata", &json!({}));
+    let gone = json!({"metadata": {"deletionTimestamp": DELETED, "resourceVersion": "9"}});
+    scene
+        .world
+        .data_templates
+        .created(object(INFRA, "Metal3DataTemplate", "t", &gone));
+    assert_eq!(scene.step(), rest(None));
+
+    let mut scene_again = Scene::new();
+    scene_again.data(&json!({"metadata": {"resourceVersion": "2"}, "status": {"ready": true}}));
+    scene_again.secret("m-metadata", &json!({}));
+    scene_again.ip_claim(&json!({"status": {"address": {"name": "a"}}}));
+    scene_again.address();
+    scene_again.read.host = Host::Here(Box::new(host()));
+    scene = scene_again;
+    let Step::Write(Effect::Secret(secret)) = scene.step() else {
+        panic!()
+    };
+    assert_eq!(secret.name, "m-networkdata");
+}
+
+#[rstest]
+#[case::exhausted(json!({"status": {"errorMessage": "Exhausted IP Pools"}}), "Exhausted IP Pools")]
+#[case::said_by_a_condition(json!({"status": {"conditions": [{"type": "Ready", "status": "False", "reason": "PoolExhausted",
+    "message": "no address is left", "lastTransitionTime": DELETED}]}}), "PoolExhausted: no address is left")]
+fn a_pool_that_gives_nothing_is_named_with_its_words(#[case] claim: Value, #[case] words: &str) {
+    let scene = Scene::new();
+    scene.ip_claim(&claim);
+    let why = scene.waits_because();
+    assert!(
+        why.contains(words) && why.contains("IPPool p") && why.contains("t-0-p"),
+        "{why}"
+    );
+}
+
+#[test]
+fn a_pool_that_is_silent_is_looked_at_after_a_while() {
+    let mut scene = Scene::new();
+    scene.ip_claim(&json!({"metadata": {"creationTimestamp": "2025-12-31T23:00:00Z"}}));
+    assert_eq!(scene.step(), Step::Look(Need::Pool("p".to_owned())));
+    scene.read.pools.insert("p".to_owned(), false);
+    assert!(scene.waits_because().contains("IPPool p, which does not exist"));
+    scene.read.pools.insert("p".to_owned(), true);
+    assert!(scene.waits_because().contains("nobody has answered"));
+}
+
+#[test]
+fn an_interface_that_the_host_does_not_have_is_named() {
+    let mut scene = Scene::new();
+    scene.ip_claim(&json!({"status": {"address": {"name": "a"}}}));
+    scene.address();
+    let mut other: metal3_api::metal3::BareMetalHost = host();
+    other.status.as_mut().unwrap().hardware.as_mut().unwrap().nics[0].name = "eno1".to_owned();
+    scene.read.host = Host::Here(Box::new(other));
+    let why = scene.waits_because();
+    assert!(
+        why.contains("fromHostInterfaces") && why.contains("eth0") && why.contains("eno1"),
+        "{why}"
+    );
+}
+
+#[test]
+fn only_what_its_claim_announces_is_worked_on() {
+    let scene = Scene::new();
+    let other = json!({"metadata": {"resourceVersion": "2", "ownerReferences": owner("Metal3Machine", "m")},
+        "spec": {"template": {"name": "t"}}, "status": {"renderedData": {"name": "t-1"}}});
+    scene
+        .world
+        .data_claims
+        .created(object(INFRA, "Metal3DataClaim", "claim", &other));
+    assert_eq!(scene.step(), rest(None));
+}
+
+#[test]
+fn what_others_have_made_under_its_names_is_left_alone_and_said() {
+    let mut scene = Scene::new();
+    let claim = json!({"metadata": {"ownerReferences": null, "uid": "other"}});
+    let foreign: IPClaim = object("ipam.metal3.io/v1alpha1", "IPClaim", "t-0-p", &claim);
+    scene
+        .read
+        .named
+        .insert((Family::Metal3, "t-0-p".to_owned()), AddressClaim::from(&foreign));
+    let why = scene.waits_because();
+    assert!(
+        why.contains("IPClaim t-0-p") && why.contains("belongs to nobody"),
+        "{why}"
+    );
+
+    let mut scene = Scene::new();
+    let meta = serde_json::from_value(json!({"name": "m-metadata", "uid": "other"})).unwrap();
+    scene.read.secrets.insert("m-metadata".to_owned(), meta);
+    let why = scene.waits_because();
+    assert!(why.contains("Secret m-metadata") && why.contains("delete it"), "{why}");
+}
+
+#[test]
+fn the_claim_of_an_earlier_metal3data_of_the_name_is_released_first() {
+    let scene = Scene::new();
+    let mut owners = owner("Metal3Data", "t-0");
+    owners[0]["uid"] = json!("earlier");
+    let old = scene.ip_claim(&json!({"metadata": {"ownerReferences": owners}}));
+    assert_eq!(scene.step(), Step::Write(Effect::Release(Box::new(old))));
+}
+
+#[test]
+fn it_goes_after_its_claim_and_releases_everything_first() {
+    let mut scene = Scene::new();
+    let claim = scene.ip_claim(&json!({}));
+    scene.secret("m-metadata", &json!({}));
+    scene.data(&json!({"metadata": {"deletionTimestamp": DELETED, "resourceVersion": "2"}}));
+    assert!(scene.waits_because().contains("Metal3DataClaim claim still needs it"));
+
+    let gone = json!({"metadata": {"deletionTimestamp": DELETED, "resourceVersion": "2"}, "spec": {}});
+    scene
+        .world
+        .data_claims
+        .created(object(INFRA, "Metal3DataClaim", "claim", &gone));
+    // Neither template nor machine is needed for this.
+    assert_eq!(scene.step(), Step::Write(Effect::Release(Box::new(claim))));
+    scene.read.gone.insert("uid-t-0-p".to_owned());
+    let secret = Effect::DeleteSecret("m-metadata".to_owned(), "uid-m-metadata".to_owned());
+    assert_eq!(scene.step(), Step::Write(secret));
+    scene.read.gone.insert("uid-m-metadata".to_owned());
+    assert_eq!(scene.step(), Step::Write(Effect::LetGo));
+}
+
+#[test]
+fn while_the_cluster_is_paused_nothing_happens() {
+    let scene = Scene::new();
+    let paused = json!({"metadata": {"resourceVersion": "2"}, "spec": {"paused": true}});
+    scene
+        .world
+        .clusters
+        .created(object("cluster.x-k8s.io/v1beta2", "Cluster", "c", &paused));
+    assert_eq!(scene.step(), rest(None));
+    scene.data(&json!({"metadata": {"deletionTimestamp": DELETED, "resourceVersion": "2"}}));
+    assert_eq!(scene.step(), rest(None));
+}
+
+#[test]
+fn what_is_made_looks_as_metal3_makes_it() {
+    let scene = Scene::new();
+    let data: Arc<Metal3Data> = scene.seen().data;
+    let labels = json!({"cluster.x-k8s.io/cluster-name": "c"});
+    let owner = json!([{"apiVersion": INFRA, "kind": "Metal3Data", "name": "t-0", "uid": "uid-t-0", "controller": true,
+        "blockOwnerDeletion": true}]);
+    let claim = serde_json::to_value(metal3_claim(&data, &Pool::metal3("p"), "t-0-p", false)).unwrap();
+    assert_eq!(
+        claim,
+        json!({"apiVersion": "ipam.metal3.io/v1alpha1", "kind": "IPClaim",
+            "metadata": {"namespace": "ns", "name": "t-0-p", "labels": labels, "finalizers": [OF_DATA], "ownerReferences": owner},
+            "spec": {"pool": {"name": "p", "namespace": "ns"}}})
+    );
+    let pool = Pool {
+        name: "q".to_owned(),
+        kind: "InClusterIPPool".to_owned(),
+        api_group: "ipam.cluster.x-k8s.io".to_owned(),
+    };
+    let claim: IPAddressClaim = cluster_api_claim(&data, &pool, "t-0-q");
+    assert_eq!(
+        serde_json::to_value(claim.spec).unwrap(),
+        json!({"clusterName": "c",
+            "poolRef": {"apiGroup": "ipam.cluster.x-k8s.io", "kind": "InClusterIPPool", "name": "q"}})
+    );
+    let secret = Secret {
+        name: "m-metadata".to_owned(),
+        key: "metaData",
+        text: "a: b\n".to_owned(),
+        cluster: "c".to_owned(),
+    };
+    assert_eq!(format!("{secret:?}"), "Secret(m-metadata, 5 bytes of metaData)");
+    assert_eq!(
+        serde_json::to_value(secret_object(&data, &secret)).unwrap(),
+        json!({"apiVersion": "v1", "kind": "Secret", "type": "infrastructure.cluster.x-k8s.io/secret",
+            "metadata": {"namespace": "ns", "name": "m-metadata", "labels": labels, "ownerReferences": owner},
+            "data": {"metaData": "YTogYgo="}})
+    );
+}

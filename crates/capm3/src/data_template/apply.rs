@@ -1,0 +1,244 @@
+//! Doing what was decided.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
+use kube::api::{DeleteParams, ListParams, ObjectMeta, PostParams, Preconditions};
+use kube::{Api, Resource, ResourceExt};
+use metal3_api::infra::names::finalizer;
+use metal3_api::infra::v1beta2::{
+    Metal3Data, Metal3DataClaim, Metal3DataClaimStatus, Metal3DataSpec, Metal3DataTemplate, ObjectRef,
+};
+use metal3_runtime::error::is_not_found;
+use metal3_runtime::events::{Note, Severity};
+use metal3_runtime::store::ObjectKey;
+use metal3_runtime::{patch, status};
+
+use super::decide::is_unused;
+use super::effect::Effect;
+use super::observed::machine_of;
+use super::space::{name_of, space_of};
+use crate::controller::Context;
+
+/// What came of a write.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Applied {
+    /// The stores show what came of it.
+    Seen,
+    /// The watch is yet to show what came of it, or there was nothing to do any more.
+    Unseen,
+}
+
+/// So many objects come with one answer to a list.
+const PAGE: u32 = 500;
+
+/// Does one thing. What was written is in the stores afterwards.
+pub async fn apply(ctx: &Context, space: &ObjectKey, effect: &Effect) -> Result<Applied, kube::Error> {
+    let world = &ctx.world;
+    let api = Apis::new(ctx, &space.namespace);
+    match effect {
+        Effect::HoldTemplate(template) => {
+            let written = patch::add_finalizer(&api.templates, template, finalizer::DATA_TEMPLATE).await?;
+            Ok(taken(written, |written| world.data_templates.written(written)))
+        }
+        Effect::ReleaseTemplate(template) => {
+            let written = patch::remove_finalizer(&api.templates, template, finalizer::DATA_TEMPLATE).await?;
+            Ok(taken(written, |written| world.data_templates.written(written)))
+        }
+        Effect::Report(template, status) => {
+            let mut status = status.clone();
+            let now = metal3_runtime::conditions::whole_seconds(ctx.clock.now());
+            status.last_updated = Some(k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(now));
+            let written = status::replace(&ctx.client, &**template, status).await?;
+            world.data_templates.written(written);
+            Ok(Applied::Seen)
+        }
+        Effect::Look => {
+            for data in list(&api.datas).await? {
+                world.datas.created(data);
+            }
+            Ok(Applied::Seen)
+        }
+        Effect::HoldClaim(claim) => {
+            let written = patch::add_finalizer(&api.claims, claim, finalizer::DATA_CLAIM).await?;
+            Ok(taken(written, |written| world.data_claims.written(written)))
+        }
+        Effect::ReleaseClaim(claim) => {
+            let written = patch::remove_finalizer(&api.claims, claim, finalizer::DATA_CLAIM).await?;
+            Ok(taken(written, |written| world.data_claims.written(written)))
+        }
+        Effect::Create { claim, template, index } => {
+            let data = data(claim, template, *index);
+            match api.datas.create(&PostParams::default(), &data).await {
+                Ok(made) => world.datas.created(made),
+                Err(kube::Error::Api(status)) if status.is_already_exists() => {
+                    // Somebody has the index. Whoever it is, it is seen from now on.
+                    let Some(there) = api.datas.get_opt(&data.name_any()).await? else {
+                        return Ok(Applied::Unseen);
+                    };
+                    world.datas.created(there);
+                }
+                Err(error) => return Err(error),
+            }
+            Ok(Applied::Seen)
+        }
+        Effect::Announce(claim, name) => {
+            let rendered_data = ObjectRef {
+                name: name.clone(),
+                namespace: space.namespace.clone(),
+            };
+            let status = Metal3DataClaimStatus {
+                rendered_data,
+                error_message: String::new(),
+            };
+            world
+                .data_claims
+                .written(status::replace(&ctx.client, &**claim, status).await?);
+            Ok(Applied::Seen)
+        }
+        Effect::Explain(claim, why) => {
+            let status = Metal3DataClaimStatus {
+                error_message: why.clone(),
+                ..claim.status.clone().unwrap_or_default()
+            };
+            world
+                .data_claims
+                .written(status::replace(&ctx.client, &**claim, status).await?);
+            let note = Note {
+                reason: "NotAnswered",
+                message: why.clone(),
+                severity: Severity::Warning,
+            };
+            ctx.recorder.publish(&claim.object_ref(&()), None, &note).await;
+            Ok(Applied::Seen)
+        }
+        Effect::Delete(data) => api.delete(ctx, data).await,
+        Effect::Unlock(data) => api.unlock(ctx, data).await,
+        Effect::Discard(data) => api.discard(ctx, data).await,
+    }
+}
+
+fn taken<K>(written: Option<K>, take: impl FnOnce(K)) -> Applied {
+    written.map_or(Applied::Unseen, |written| {
+        take(written);
+        Applied::Seen
+    })
+}
+
+struct Apis {
+    templates: Api<Metal3DataTemplate>,
+    claims: Api<Metal3DataClaim>,
+    datas: Api<Metal3Data>,
+}
+
+impl Apis {
+    fn new(ctx: &Context, namespace: &str) -> Self {
+        Self {
+            templates: Api::namespaced(ctx.client.clone(), namespace),
+            claims: Api::namespaced(ctx.client.clone(), namespace),
+            datas: Api::namespaced(ctx.client.clone(), namespace),
+        }
+    }
+
+    async fn delete(&self, ctx: &Context, data: &Metal3Data) -> Result<Applied, kube::Error> {
+        let preconditions = Preconditions {
+            uid: data.uid(),
+            resource_version: None,
+        };
+        let params = DeleteParams::default().preconditions(preconditions);
+        let left = match self.datas.delete(&data.name_any(), &params).await {
+            Ok(answer) => answer.left(),
+            Err(error) if is_not_found(&error) => None,
+            Err(error) => return Err(error),
+        };
+        // What something still holds is shown as it is then.
+        let left = left.filter(|left| left.metadata.deletion_timestamp.is_some());
+        Ok(taken(left, |left| ctx.world.datas.written(left)))
+    }
+
+    async fn unlock(&self, ctx: &Context, data: &Metal3Data) -> Result<Applied, kube::Error> {
+        let written = patch::remove_finalizer(&self.datas, data, finalizer::DATA_CLAIM).await?;
+        Ok(taken(written, |written| ctx.world.datas.written(written)))
+    }
+
+    async fn discard(&self, ctx: &Context, data: &Arc<Metal3Data>) -> Result<Applied, kube::Error> {
+        let claim = self.claims.get_opt(&data.spec.claim.name).await?;
+        let is_unused = is_unused(data, claim.as_ref());
+        if let Some(claim) = claim {
+            ctx.world.data_claims.created(claim);
+        }
+        if !is_unused {
+            return Ok(Applied::Seen);
+        }
+        if data.metadata.deletion_timestamp.is_none() {
+            self.delete(ctx, data).await?;
+        }
+        let now = ctx.world.datas.get(&ObjectKey::of(&**data));
+        match now.filter(|now| now.uid() == data.uid()) {
+            Some(now) => self.unlock(ctx, &now).await,
+            None => Ok(Applied::Unseen),
+        }
+    }
+}
+
+/// All objects of a namespace as they are now, and not as a cache of the server has them.
+async fn list(api: &Api<Metal3Data>) -> Result<Vec<Metal3Data>, kube::Error> {
+    let mut all = Vec::new();
+    let mut params = ListParams::default().limit(PAGE);
+    loop {
+        let page = api.list(&params).await?;
+        all.extend(page.items);
+        match page.metadata.continue_.filter(|token| !token.is_empty()) {
+            Some(token) => params = params.continue_token(&token),
+            None => return Ok(all),
+        }
+    }
+}
+
+/// The Metal3Data that answers a claim.
+pub fn data(claim: &Metal3DataClaim, template: &Metal3DataTemplate, index: i32) -> Metal3Data {
+    let namespace = claim.namespace().unwrap_or_default();
+    let reference = |name: String| ObjectRef {
+        name,
+        namespace: namespace.clone(),
+    };
+    let of_claim = OwnerReference {
+        controller: Some(true),
+        ..claim.owner_ref(&()).unwrap_or_default()
+    };
+    let of_machine = machine_of(claim).map(|machine| OwnerReference {
+        controller: None,
+        ..machine.clone()
+    });
+    let mut data = Metal3Data::new(
+        &name_of(&space_of(template), index),
+        Metal3DataSpec {
+            index: Some(index),
+            claim: reference(claim.name_any()),
+            template: reference(template.name_any()),
+            ..Metal3DataSpec::default()
+        },
+    );
+    data.metadata = ObjectMeta {
+        namespace: Some(namespace.clone()),
+        labels: claim.metadata.labels.clone(),
+        finalizers: Some(vec![finalizer::DATA_CLAIM.to_owned()]),
+        owner_references: Some(std::iter::once(of_claim).chain(of_machine).collect()),
+        ..data.metadata
+    };
+    data
+}
+
+/// The UIDs of the claims of which everything is known after this effect.
+pub fn known_by(effect: &Effect, seen: &super::observed::Observed) -> HashSet<String> {
+    match effect {
+        Effect::HoldClaim(claim) => claim.uid().into_iter().collect(),
+        // While a claim is paused, more may come to light, as when objects are moved here from another server.
+        Effect::Look => {
+            let claims = seen.claims.iter().filter(|claim| claim.hold.is_none());
+            claims.filter_map(|claim| claim.object.uid()).collect()
+        }
+        _ => HashSet::new(),
+    }
+}

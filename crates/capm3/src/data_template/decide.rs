@@ -1,0 +1,252 @@
+//! What to do about an index space. Pure.
+//!
+//! One round yields at most one write for each object; the next one is decided on what came of these. So the order within
+//! one claim is kept, while claims do not wait for each other:
+//!
+//! | claim | next |
+//! |---|---|
+//! | new | finalizer, then a Metal3Data with the lowest free index, then the answer in its status |
+//! | answered | nothing |
+//! | its Metal3Data vanished | the same index again, if it is free |
+//! | two Metal3Datas (two managers at once) | the one that the status names stays |
+//! | deleted | its Metal3Data is deleted and unlocked, then the claim let go |
+
+use std::collections::BTreeSet;
+
+use kube::ResourceExt;
+use metal3_api::infra::names::finalizer;
+use metal3_api::infra::v1beta2::{DataIndex, Metal3Data, Metal3DataClaim, Metal3DataTemplateStatus};
+
+use super::effect::Effect;
+use super::observed::{Claim, Hold, Observed, Template, answers, machine_of};
+use super::space::name_of;
+use crate::conditions::cut;
+
+/// As many indexes fit the list in the status of a template.
+const LISTED: usize = 512;
+
+/// As many characters fit an error message.
+const MESSAGE: usize = 512;
+
+/// The writes of one round. None are left when everything is as it should be, or waits.
+pub fn decide(seen: &Observed) -> Vec<Effect> {
+    let mut free = Free::new(&seen.taken);
+    let mut effects: Vec<Effect> = seen.templates.values().filter_map(hold_template).collect();
+    let mut must_look = false;
+    for claim in &seen.claims {
+        if claim.hold == Some(Hold::Paused) {
+            continue;
+        }
+        let template = seen.templates.get(&claim.object.spec.template.name);
+        let step = if claim.object.metadata.deletion_timestamp.is_some() {
+            release(claim)
+        } else {
+            serve(seen, claim, template, &mut free)
+        };
+        match step {
+            Some(Effect::Look) => must_look = true,
+            Some(effect) => effects.push(effect),
+            None => {}
+        }
+    }
+    if must_look {
+        effects.push(Effect::Look);
+    }
+    effects.extend(seen.orphans.iter().cloned().map(Effect::Discard));
+    effects
+}
+
+fn hold_template(template: &Template) -> Option<Effect> {
+    let is_needed = !template.is_deleted() && !has(&*template.object, finalizer::DATA_TEMPLATE);
+    (is_needed && !template.is_paused()).then(|| Effect::HoldTemplate(template.object.clone()))
+}
+
+/// The next step towards an answer.
+fn serve(seen: &Observed, claim: &Claim, template: Option<&Template>, free: &mut Free<'_>) -> Option<Effect> {
+    let object = &claim.object;
+    let answer = object.status.clone().unwrap_or_default().rendered_data.name;
+    let announced = claim.datas.iter().find(|data| data.name_any() == answer);
+    let alive = || {
+        claim
+            .datas
+            .iter()
+            .find(|data| data.metadata.deletion_timestamp.is_none())
+    };
+    if let Some(data) = announced.or_else(alive) {
+        if !has(&**object, finalizer::DATA_CLAIM) {
+            return Some(Effect::HoldClaim(object.clone()));
+        }
+        if announced.is_none() || !error_of(object).is_empty() {
+            return Some(Effect::Announce(object.clone(), data.name_any()));
+        }
+        let other = claim.datas.iter().find(|other| other.name_any() != answer);
+        return other.cloned().map(Effect::Discard);
+    }
+    let template = match reason_to_wait(claim, template) {
+        Ok(template) => template,
+        Err(why) => return explain(object, why),
+    };
+    if !has(&**object, finalizer::DATA_CLAIM) {
+        return Some(Effect::HoldClaim(object.clone()));
+    }
+    if !has(&*template.object, finalizer::DATA_TEMPLATE) {
+        return None; // it gets it in this round
+    }
+    // What was made for it before, by another process, need not have reached the store yet.
+    if !claim.is_known {
+        return Some(Effect::Look);
+    }
+    let index = free.take(index_of(&answer, seen));
+    Some(Effect::Create {
+        claim: object.clone(),
+        template: template.object.clone(),
+        index,
+    })
+}
+
+/// The template, or why a claim cannot be answered.
+fn reason_to_wait<'a>(claim: &Claim, template: Option<&'a Template>) -> Result<&'a Template, String> {
+    if let Some(Hold::NoCluster(name)) = &claim.hold {
+        return Err(format!(
+            "waiting for Cluster {name}, which the label cluster.x-k8s.io/cluster-name names: it does not exist"
+        ));
+    }
+    let Some(template) = template else {
+        let name = &claim.object.spec.template.name;
+        return Err(format!(
+            "waiting for Metal3DataTemplate {name}, which does not exist in this namespace: create it"
+        ));
+    };
+    if template.is_deleted() && !has(&*template.object, finalizer::DATA_TEMPLATE) {
+        return Err(format!(
+            "waiting until Metal3DataTemplate {}, which is being deleted, is gone: create it again afterwards",
+            template.object.name_any()
+        ));
+    }
+    if machine_of(&claim.object).is_none() {
+        return Err("the claim has no owner of kind Metal3Machine: it cannot be told what to render for".to_owned());
+    }
+    Ok(template)
+}
+
+fn explain(claim: &std::sync::Arc<Metal3DataClaim>, mut why: String) -> Option<Effect> {
+    cut(&mut why, MESSAGE);
+    (error_of(claim) != why).then(|| Effect::Explain(claim.clone(), why))
+}
+
+/// The next step of a claim that is being deleted.
+fn release(claim: &Claim) -> Option<Effect> {
+    for data in &claim.datas {
+        if data.metadata.deletion_timestamp.is_none() {
+            return Some(Effect::Delete(data.clone()));
+        }
+        if has(&**data, finalizer::DATA_CLAIM) {
+            return Some(Effect::Unlock(data.clone()));
+        }
+    }
+    has(&*claim.object, finalizer::DATA_CLAIM).then(|| Effect::ReleaseClaim(claim.object.clone()))
+}
+
+/// The writes to templates that come when nothing else is left to do: their status, and letting them go.
+pub fn finish(seen: &Observed) -> Vec<Effect> {
+    let mut effects = Vec::new();
+    for template in seen.templates.values().filter(|template| !template.is_paused()) {
+        let name = template.object.name_any();
+        let is_used = |claim: &Claim| claim.object.spec.template.name == name;
+        let is_done = template.is_deleted() && template.datas.is_empty() && !seen.claims.iter().any(is_used);
+        if is_done && has(&*template.object, finalizer::DATA_TEMPLATE) {
+            effects.push(Effect::ReleaseTemplate(template.object.clone()));
+            continue;
+        }
+        let status = template.object.status.clone().unwrap_or_default();
+        let indexes = indexes(template);
+        if status.indexes != indexes {
+            let status = Metal3DataTemplateStatus { indexes, ..status };
+            effects.push(Effect::Report(template.object.clone(), status));
+        }
+    }
+    effects
+}
+
+/// The indexes in use, in order, as far as they fit.
+fn indexes(template: &Template) -> Vec<DataIndex> {
+    let mut listed = BTreeSet::new();
+    let of_data = |data: &std::sync::Arc<Metal3Data>| {
+        let index = data.spec.index?;
+        let name = data.spec.claim.name.clone();
+        // The schema lets each index be there once.
+        (!name.is_empty() && listed.insert(index)).then_some(DataIndex { name, index })
+    };
+    template.datas.iter().filter_map(of_data).take(LISTED).collect()
+}
+
+/// Whether a look at its claim shows that nobody uses this Metal3Data.
+pub fn is_unused(data: &Metal3Data, claim: Option<&Metal3DataClaim>) -> bool {
+    let Some(claim) = claim.filter(|claim| answers(data, claim)) else {
+        return true;
+    };
+    let answer = claim.status.clone().unwrap_or_default().rendered_data.name;
+    !answer.is_empty() && answer != data.name_any()
+}
+
+fn error_of(claim: &Metal3DataClaim) -> &str {
+    claim.status.as_ref().map_or("", |status| status.error_message.as_str())
+}
+
+fn has(object: &impl ResourceExt, finalizer: &str) -> bool {
+    object.finalizers().iter().any(|present| present == finalizer)
+}
+
+impl Template {
+    fn is_deleted(&self) -> bool {
+        self.object.metadata.deletion_timestamp.is_some()
+    }
+
+    fn is_paused(&self) -> bool {
+        let paused = metal3_api::capi::names::annotation::PAUSED;
+        self.object.annotations().contains_key(paused)
+    }
+}
+
+/// The index of an answer whose Metal3Data vanished.
+fn index_of(answer: &str, seen: &Observed) -> Option<i32> {
+    let (_, index) = answer.rsplit_once('-')?;
+    let index: i32 = index.parse().ok()?;
+    (name_of(&seen.space, index) == answer && index >= 0).then_some(index)
+}
+
+/// Free indexes, lowest first. Handing out all of n costs n steps, not n².
+struct Free<'a> {
+    taken: &'a BTreeSet<i32>,
+    given: BTreeSet<i32>,
+    next: i32,
+}
+
+impl<'a> Free<'a> {
+    fn new(taken: &'a BTreeSet<i32>) -> Self {
+        Self {
+            taken,
+            given: BTreeSet::new(),
+            next: 0,
+        }
+    }
+
+    /// The preferred index, or the lowest one that is free.
+    fn take(&mut self, preferred: Option<i32>) -> i32 {
+        let index = match preferred {
+            Some(index) if self.is_free(index) => index,
+            _ => {
+                while !self.is_free(self.next) {
+                    self.next = self.next.saturating_add(1);
+                }
+                self.next
+            }
+        };
+        self.given.insert(index);
+        index
+    }
+
+    fn is_free(&self, index: i32) -> bool {
+        !self.taken.contains(&index) && !self.given.contains(&index)
+    }
+}

@@ -1,0 +1,227 @@
+//! The Metal3DataTemplate controller: gives every claim on a template an index, and a Metal3Data that carries it.
+//!
+//! It works on index spaces, one pass at a time for each: all claims of a space are answered together.
+//!
+//! Who else may be at work, another process of this program or a restored copy of the objects, is kept out by two locks
+//! that the API server holds: the name of a Metal3Data, which can be taken once, locks the index; the version of a claim,
+//! over which its answer is written, locks the claim. A Metal3Data that no claim names has no effect, and goes.
+
+mod apply;
+mod decide;
+mod effect;
+#[cfg(test)]
+mod model;
+mod observed;
+mod space;
+#[cfg(test)]
+mod tests;
+
+use std::collections::HashSet;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use futures::StreamExt;
+use kube::ResourceExt;
+use metal3_api::capi::Cluster;
+use metal3_runtime::error::{Class, Classified, chain};
+use metal3_runtime::store::ObjectKey;
+use metal3_runtime::work::Queue;
+
+use self::apply::{Applied, apply, known_by};
+use self::decide::{decide, finish};
+use self::effect::Effect;
+use self::observed::{observe, spaces};
+use crate::controller::{Context, Controller, Next};
+use crate::world::{DataBy, template_of};
+
+pub use self::observed::{Hold, answers, hold_of, machine_of, owner_of};
+pub use self::space::{slot_of, space_of};
+
+/// Requests of one space that are under way at once: a hundred machines at a time must not wait for each other, and other
+/// clients of the API server not for them.
+const AT_ONCE: usize = 16;
+
+/// A claim that waits for something without a watch, such as a list that showed nothing new, is looked at again then.
+const AGAIN: Duration = Duration::from_millis(200);
+
+/// The controller.
+#[derive(Clone)]
+pub struct Metal3DataTemplates {
+    ctx: Context,
+    known: Known,
+}
+
+/// UIDs of the claims of which this process knows everything that was made for them.
+#[derive(Clone, Default)]
+struct Known(Arc<Mutex<HashSet<String>>>);
+
+impl Known {
+    fn lock(&self) -> MutexGuard<'_, HashSet<String>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Metal3DataTemplates {
+    /// Knows nothing yet.
+    pub fn new(ctx: Context) -> Self {
+        Self {
+            ctx,
+            known: Known::default(),
+        }
+    }
+}
+
+/// A write that failed. Of several in one pass this is the worst.
+#[derive(Debug, thiserror::Error)]
+#[error("cannot {what} for {subject}")]
+pub struct WriteError {
+    what: &'static str,
+    subject: String,
+    #[source]
+    source: kube::Error,
+}
+
+impl Classified for WriteError {
+    fn class(&self) -> Class {
+        self.source.class()
+    }
+
+    fn label(&self) -> &'static str {
+        self.source.label()
+    }
+}
+
+impl Controller for Metal3DataTemplates {
+    const NAME: &'static str = "metal3datatemplate";
+    type Error = WriteError;
+
+    fn listen(&self, queue: &Queue<ObjectKey>) {
+        let world = &self.ctx.world;
+        let bell = queue.clone();
+        world.data_templates.listen(move |change| {
+            for template in change.states() {
+                bell.push(space_of(template));
+                // Claims may have come before it.
+                bell.push(ObjectKey::of(&**template));
+            }
+        });
+        let (seen, bell, known) = (world.clone(), queue.clone(), self.known.clone());
+        world.data_claims.listen(move |change| {
+            for claim in change.states() {
+                for key in spaces(&seen, template_of(&**claim, &claim.spec.template), None) {
+                    bell.push(key);
+                }
+            }
+            if let (Some(gone), None) = (&change.before, &change.after) {
+                known.lock().remove(&gone.uid().unwrap_or_default());
+            }
+        });
+        let (seen, bell) = (world.clone(), queue.clone());
+        world.datas.listen(move |change| {
+            for data in change.states() {
+                for key in spaces(&seen, template_of(&**data, &data.spec.template), Some(data)) {
+                    bell.push(key);
+                }
+            }
+        });
+        let (seen, bell) = (world.clone(), queue.clone());
+        world.clusters.listen(move |change| {
+            if !change.affects(Cluster::is_paused) {
+                return;
+            }
+            for claim in seen.data_claims.find(&DataBy::Cluster(change.key.clone())) {
+                for key in spaces(&seen, template_of(&*claim, &claim.spec.template), None) {
+                    bell.push(key);
+                }
+            }
+        });
+    }
+
+    fn all(&self) -> Vec<ObjectKey> {
+        let world = &self.ctx.world;
+        let mut spaces: HashSet<ObjectKey> = HashSet::new();
+        let templates = world.data_templates.all();
+        let templates = templates.iter().filter_map(|key| world.data_templates.get(key));
+        spaces.extend(templates.map(|template| space_of(&template)));
+        let datas = world.datas.all();
+        let datas = datas.iter().filter_map(|key| world.datas.get(key));
+        spaces.extend(datas.filter_map(|data| slot_of(&data)).map(|(space, _)| space));
+        spaces.into_iter().collect()
+    }
+
+    async fn pass(&self, space: &ObjectKey) -> Result<Next, WriteError> {
+        let mut round = Round::default();
+        loop {
+            let seen = observe(&self.ctx.world, space, |uid| self.known.lock().contains(uid));
+            let mut effects = round.left(decide(&seen));
+            if effects.is_empty() {
+                effects = round.left(finish(&seen));
+            }
+            if effects.is_empty() {
+                return round.end();
+            }
+            let ask = async |effect: Effect| {
+                let answer = apply(&self.ctx, space, &effect).await;
+                (effect, answer)
+            };
+            let answers = futures::stream::iter(effects).map(ask).buffer_unordered(AT_ONCE);
+            let mut answers = std::pin::pin!(answers);
+            while let Some((effect, answer)) = answers.next().await {
+                if answer.is_ok() {
+                    self.known.lock().extend(known_by(&effect, &seen));
+                }
+                round.account(space, &effect, answer);
+            }
+        }
+    }
+}
+
+/// What came of the writes of a pass so far.
+#[derive(Default)]
+struct Round {
+    /// What is left for a later pass: one that cannot be answered must not hold up the others.
+    put_off: HashSet<(&'static str, String)>,
+    again: Option<Duration>,
+    failed: Option<WriteError>,
+}
+
+impl Round {
+    fn left(&self, effects: Vec<Effect>) -> Vec<Effect> {
+        let is_left = |effect: &Effect| !self.put_off.contains(&effect.subject());
+        effects.into_iter().filter(is_left).collect()
+    }
+
+    fn account(&mut self, space: &ObjectKey, effect: &Effect, answer: Result<Applied, kube::Error>) {
+        let subject = effect.subject();
+        match answer {
+            Ok(Applied::Seen) => {}
+            Ok(Applied::Unseen) => {
+                self.put_off.insert(subject);
+                self.again = Some(AGAIN);
+            }
+            Err(source) => {
+                let error = WriteError {
+                    what: effect.label(),
+                    subject: format!("{} {}/{}", subject.0, space.namespace, subject.1),
+                    source,
+                };
+                self.put_off.insert(subject);
+                match &self.failed {
+                    // The first one that is not merely late tells when to go on.
+                    Some(before) if before.class() != Class::Stale || error.class() == Class::Stale => {
+                        tracing::debug!(error = %chain(&error), "a write failed, and not as the only one");
+                    }
+                    _ => self.failed = Some(error),
+                }
+            }
+        }
+    }
+
+    fn end(self) -> Result<Next, WriteError> {
+        match (self.failed, self.again) {
+            (Some(error), _) => Err(error),
+            (None, Some(again)) => Ok(Next::After(again)),
+            (None, None) => Ok(Next::Change),
+        }
+    }
+}

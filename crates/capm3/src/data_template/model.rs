@@ -1,0 +1,313 @@
+//! Two managers at work on one index space, with watches that lag, requests that come late, and kills at any moment.
+//!
+//! What must hold at every step: no two claims are answered with one Metal3Data, and an answer that was given once is never
+//! another. When everybody has had time: every claim is answered, every Metal3Data has its claim, and who comes next gets
+//! the lowest free index.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+use kube::ResourceExt;
+use metal3_api::infra::v1beta2::{Metal3Data, Metal3DataClaim, Metal3DataTemplate};
+use metal3_runtime::Clock;
+use metal3_runtime::events::{Recorder, Reporter};
+use metal3_runtime::store::ObjectKey;
+use proptest::prelude::*;
+use serde_json::{Value, json};
+use tokio::task::JoinSet;
+
+use super::Metal3DataTemplates;
+use super::observed::answers;
+use crate::controller::{Context, Controller};
+use crate::sim::{NAMESPACE, Server, breathe};
+use crate::world::World;
+
+const KINDS: [&str; 3] = ["metal3datatemplates", "metal3dataclaims", "metal3datas"];
+const MACHINE: &str = "metal3machine.infrastructure.cluster.x-k8s.io";
+
+struct Manager {
+    controller: Metal3DataTemplates,
+    world: World,
+    /// How much of the log it has seen of each kind: watches do not wait for each other.
+    shown: [usize; 3],
+    pass: JoinSet<()>,
+}
+
+impl Manager {
+    fn start(server: &Server) -> Self {
+        let world = World::new("");
+        let client = server.client();
+        let clock = Clock::system();
+        let reporter = Reporter {
+            component: "test",
+            controller: "test",
+        };
+        let ctx = Context {
+            recorder: Recorder::new(client.clone(), reporter, clock.clone()),
+            world: world.clone(),
+            client,
+            clock,
+        };
+        let mut new = Self {
+            controller: Metal3DataTemplates::new(ctx),
+            world,
+            shown: [0; 3],
+            pass: JoinSet::new(),
+        };
+        // It works only when all watches have shown what there is.
+        for kind in 0..KINDS.len() {
+            while new.watch(server, kind) {}
+        }
+        new
+    }
+
+    /// Shows one more event of a kind, if there is one.
+    fn watch(&mut self, server: &Server, kind: usize) -> bool {
+        let event = {
+            let state = server.state();
+            let of_kind = state.log.iter().enumerate().skip(self.shown[kind]);
+            let mut of_kind = of_kind.filter(|(_, (plural, _))| plural == KINDS[kind]);
+            of_kind.next().map(|(at, (_, object))| (at, object.clone()))
+        };
+        let Some((at, object)) = event else { return false };
+        self.shown[kind] = at + 1;
+        match kind {
+            0 => self.world.data_templates.created(read(object)),
+            1 => self.world.data_claims.created(read(object)),
+            _ => self.world.datas.created(read(object)),
+        }
+        true
+    }
+
+    /// Begins a pass, unless one is under way.
+    fn work(&mut self, space: &str) {
+        while self.pass.try_join_next().is_some() {}
+        if self.pass.is_empty() {
+            let (controller, space) = (self.controller.clone(), ObjectKey::new(NAMESPACE, space));
+            self.pass.spawn(async move {
+                controller.pass(&space).await.ok();
+            });
+        }
+    }
+}
+
+fn read<K: serde::de::DeserializeOwned>(object: Value) -> K {
+    serde_json::from_value(object).unwrap()
+}
+
+#[derive(Clone, Debug)]
+enum Step {
+    Work(bool),
+    Answer(usize),
+    Watch(bool, usize),
+    Kill(bool),
+    Claim,
+    Release(usize),
+    /// As `clusterctl move` and restored backups leave claims.
+    WipeStatus(usize),
+}
+
+fn steps() -> impl Strategy<Value = Vec<Step>> {
+    let step = prop_oneof![
+        6 => any::<bool>().prop_map(Step::Work),
+        12 => any::<usize>().prop_map(Step::Answer),
+        8 => (any::<bool>(), 0..3_usize).prop_map(|(who, kind)| Step::Watch(who, kind)),
+        1 => any::<bool>().prop_map(Step::Kill),
+        3 => Just(Step::Claim),
+        1 => any::<usize>().prop_map(Step::Release),
+        1 => any::<usize>().prop_map(Step::WipeStatus),
+    ];
+    proptest::collection::vec(step, 20..160)
+}
+
+#[derive(Default)]
+struct Run {
+    server: Server,
+    claims: usize,
+    /// The first answer to each claim, by its UID.
+    answers: HashMap<String, String>,
+    released: BTreeSet<String>,
+}
+
+impl Run {
+    fn claim(&mut self, template: &str) {
+        self.claims += 1;
+        let owner = json!({"apiVersion": "infrastructure.cluster.x-k8s.io/v1beta2", "kind": "Metal3Machine",
+            "name": format!("m{}", self.claims), "uid": format!("machine-{}", self.claims), "controller": true});
+        let claim = json!({"apiVersion": "infrastructure.cluster.x-k8s.io/v1beta2", "kind": "Metal3DataClaim",
+            "metadata": {"name": format!("m{}", self.claims), "finalizers": [MACHINE], "ownerReferences": [owner]},
+            "spec": {"template": {"name": template}}});
+        assert_eq!(self.server.ask("POST", "metal3dataclaims", claim).0, 201);
+    }
+
+    /// The machine's controller takes its finalizer off and deletes the claim.
+    fn release(&mut self, which: usize) {
+        let claims = self.server.all::<Metal3DataClaim>("metal3dataclaims");
+        let Some(claim) = claims.get(which % claims.len().max(1)) else {
+            return;
+        };
+        let path = format!("metal3dataclaims/{}", claim.name_any());
+        let left: Vec<_> = claim
+            .finalizers()
+            .iter()
+            .filter(|finalizer| *finalizer != MACHINE)
+            .collect();
+        self.server
+            .ask("PATCH", &path, json!({"metadata": {"finalizers": left}}));
+        self.server.ask("DELETE", &path, Value::Null);
+        self.released.insert(claim.name_any());
+    }
+
+    fn wipe(&self, which: usize) {
+        let claims = self.server.all::<Metal3DataClaim>("metal3dataclaims");
+        let Some(claim) = claims.get(which % claims.len().max(1)) else {
+            return;
+        };
+        let datas = self.server.all::<Metal3Data>("metal3datas");
+        // With two Metal3Datas nobody could tell any more which one counted.
+        if datas.iter().filter(|data| answers(data, claim)).count() == 1 {
+            self.server.ask(
+                "PATCH",
+                &format!("metal3dataclaims/{}", claim.name_any()),
+                json!({"status": null}),
+            );
+        }
+    }
+
+    fn check(&mut self) {
+        let datas = self.server.all::<Metal3Data>("metal3datas");
+        let datas: BTreeMap<String, Metal3Data> = datas.into_iter().map(|data| (data.name_any(), data)).collect();
+        for claim in self.server.all::<Metal3DataClaim>("metal3dataclaims") {
+            let answer = claim.status.clone().unwrap_or_default().rendered_data.name;
+            if answer.is_empty() {
+                continue;
+            }
+            let first = self
+                .answers
+                .entry(claim.uid().unwrap())
+                .or_insert_with(|| answer.clone());
+            assert_eq!(*first, answer, "the answer to {} is another now", claim.name_any());
+            if claim.metadata.deletion_timestamp.is_none() {
+                let data = &datas[&answer];
+                assert!(answers(data, &claim), "{answer} is not {}'s", claim.name_any());
+            }
+        }
+    }
+}
+
+async fn settle(run: &mut Run, managers: &mut [Manager; 2], space: &str) {
+    let mut quiet = 0;
+    while quiet < 3 {
+        let before = run.server.state().log.len();
+        for manager in &mut *managers {
+            for kind in 0..KINDS.len() {
+                while manager.watch(&run.server, kind) {}
+            }
+            manager.work(space);
+        }
+        breathe().await;
+        while run.server.waiting() > 0 {
+            run.server.answer(0);
+            run.check();
+            breathe().await;
+        }
+        quiet = if run.server.state().log.len() == before {
+            quiet + 1
+        } else {
+            0
+        };
+    }
+}
+
+async fn simulate(steps: &[Step]) {
+    let mut run = Run::default();
+    // The second template refers to the first, as v1beta1 can: both count together.
+    for (name, annotations) in [
+        ("t", json!({})),
+        (
+            "t2",
+            json!({"infrastructure.cluster.x-k8s.io/v1beta1-data": "{\"spec\":{\"templateReference\":\"t\"}}"}),
+        ),
+    ] {
+        let template = json!({"apiVersion": "infrastructure.cluster.x-k8s.io/v1beta2", "kind": "Metal3DataTemplate",
+            "metadata": {"name": name, "annotations": annotations}, "spec": {}});
+        run.server.ask("POST", "metal3datatemplates", template);
+    }
+    let mut managers = [Manager::start(&run.server), Manager::start(&run.server)];
+    for step in steps {
+        match step {
+            Step::Work(who) => managers[usize::from(*who)].work("t"),
+            Step::Answer(which) => {
+                let waiting = run.server.waiting();
+                if waiting > 0 {
+                    run.server.answer(which % waiting);
+                }
+            }
+            Step::Watch(who, kind) => {
+                managers[usize::from(*who)].watch(&run.server, *kind);
+            }
+            Step::Kill(who) => {
+                let new = Manager::start(&run.server);
+                managers[usize::from(*who)] = new;
+            }
+            Step::Claim => {
+                let template = if run.claims % 3 == 2 { "t2" } else { "t" };
+                run.claim(template);
+            }
+            Step::Release(which) => run.release(*which),
+            Step::WipeStatus(which) => run.wipe(*which),
+        }
+        breathe().await;
+        run.check();
+    }
+    settle(&mut run, &mut managers, "t").await;
+    let claims = run.server.all::<Metal3DataClaim>("metal3dataclaims");
+    let taken = indexes(&run);
+    let left: Vec<_> = claims.iter().map(|claim| (&claim.metadata, &claim.status)).collect();
+    assert_eq!(
+        claims.len(),
+        run.claims - run.released.len(),
+        "all that were released are gone: {left:#?}"
+    );
+    assert_eq!(taken.len(), claims.len(), "nothing is left over");
+    for claim in &claims {
+        assert_ne!(
+            claim.status.clone().unwrap_or_default().rendered_data.name,
+            "",
+            "{} is answered",
+            claim.name_any()
+        );
+    }
+    let listed: usize = run
+        .server
+        .all::<Metal3DataTemplate>("metal3datatemplates")
+        .into_iter()
+        .map(|template| template.status.unwrap_or_default().indexes.len())
+        .sum();
+    assert_eq!(listed, claims.len());
+
+    run.claim("t");
+    settle(&mut run, &mut managers, "t").await;
+    let lowest = (0..=i32::MAX).find(|index| !taken.contains(index)).unwrap();
+    let new: Vec<i32> = indexes(&run).difference(&taken).copied().collect();
+    assert_eq!(new, [lowest]);
+
+    // At rest nothing is asked.
+    let before = run.server.state().answered;
+    settle(&mut run, &mut managers, "t").await;
+    assert_eq!(run.server.state().answered, before);
+}
+
+fn indexes(run: &Run) -> BTreeSet<i32> {
+    let datas = run.server.all::<Metal3Data>("metal3datas");
+    datas.iter().filter_map(|data| data.spec.index).collect()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(48))]
+
+    #[test]
+    fn indexes_are_unique_and_nothing_leaks(steps in steps()) {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(simulate(&steps));
+    }
+}

@@ -1,0 +1,305 @@
+use std::sync::Arc;
+
+use metal3_api::capi::Cluster;
+use metal3_api::infra::v1beta2::{Metal3Data, Metal3DataClaim, Metal3DataTemplate};
+use metal3_runtime::store::ObjectKey;
+use rstest::rstest;
+use serde_json::{Value, json};
+
+use super::apply::data;
+use super::decide::{decide, finish, is_unused};
+use super::effect::Effect;
+use super::observed::{Observed, observe};
+use crate::world::World;
+
+const OF_TEMPLATE: &str = "metal3datatemplate.infrastructure.cluster.x-k8s.io";
+const OF_CLAIM: &str = "metal3dataclaim.infrastructure.cluster.x-k8s.io";
+const DELETED: &str = "2026-01-01T00:00:00Z";
+
+fn object(kind: &str, name: &str, metadata: &Value, body: &Value) -> Value {
+    let mut object = json!({"apiVersion": "infrastructure.cluster.x-k8s.io/v1beta2", "kind": kind,
+        "metadata": {"namespace": "ns", "name": name, "uid": format!("uid-{name}"), "resourceVersion": "1"}});
+    json_patch::merge(&mut object, &json!({"metadata": metadata}));
+    json_patch::merge(&mut object, body);
+    object
+}
+
+fn template(world: &World, name: &str, metadata: &Value) {
+    let mut object: Metal3DataTemplate =
+        serde_json::from_value(object("Metal3DataTemplate", name, metadata, &json!({"spec": {}}))).unwrap();
+    object
+        .metadata
+        .finalizers
+        .get_or_insert_with(|| vec![OF_TEMPLATE.to_owned()]);
+    world.data_templates.created(object);
+}
+
+/// A claim that waits for nothing but its answer, with other metadata over that.
+fn claim(world: &World, name: &str, metadata: &Value, answer: &str) -> Arc<Metal3DataClaim> {
+    let owner = json!({"apiVersion": "infrastructure.cluster.x-k8s.io/v1beta2", "kind": "Metal3Machine", "name": name,
+        "uid": "machine", "controller": true});
+    let mut base = json!({"finalizers": [OF_CLAIM], "ownerReferences": [owner],
+        "creationTimestamp": "2026-01-01T00:00:00Z"});
+    json_patch::merge(&mut base, metadata);
+    let mut body = json!({"spec": {"template": {"name": "t"}}});
+    if !answer.is_empty() {
+        body["status"] = json!({"renderedData": {"name": answer, "namespace": "ns"}});
+    }
+    let made: Metal3DataClaim = serde_json::from_value(object("Metal3DataClaim", name, &base, &body)).unwrap();
+    world.data_claims.created(made);
+    world.data_claims.get(&ObjectKey::new("ns", name)).unwrap()
+}
+
+fn made(world: &World, index: i32, claim: &str, metadata: &Value) -> Arc<Metal3Data> {
+    let owner = json!({"apiVersion": "infrastructure.cluster.x-k8s.io/v1beta2", "kind": "Metal3DataClaim", "name": claim,
+        "uid": format!("uid-{claim}"), "controller": true});
+    let mut base = json!({"finalizers": [OF_CLAIM], "ownerReferences": [owner]});
+    json_patch::merge(&mut base, metadata);
+    let body = json!({"spec": {"index": index, "claim": {"name": claim}, "template": {"name": "t"}}});
+    let name = format!("t-{index}");
+    let made: Metal3Data = serde_json::from_value(object("Metal3Data", &name, &base, &body)).unwrap();
+    world.datas.created(made);
+    world.datas.get(&ObjectKey::new("ns", name)).unwrap()
+}
+
+fn seen(world: &World) -> Observed {
+    observe(world, &ObjectKey::new("ns", "t"), |_| true)
+}
+
+/// What is made, by claim.
+fn created(effects: &[Effect]) -> Vec<(String, i32)> {
+    let of = |effect: &Effect| match effect {
+        Effect::Create { claim, index, .. } => Some((claim.metadata.name.clone().unwrap(), *index)),
+        _ => None,
+    };
+    effects.iter().filter_map(of).collect()
+}
+
+fn explained(effects: &[Effect]) -> &str {
+    match effects {
+        [Effect::Explain(_, why)] => why,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn the_oldest_claim_gets_the_lowest_free_index() {
+    let world = World::new("");
+    template(&world, "t", &json!({}));
+    for (index, of) in [(0, "a"), (1, "b"), (3, "d")] {
+        claim(&world, of, &json!({}), &format!("t-{index}"));
+        made(&world, index, of, &json!({}));
+    }
+    claim(&world, "x", &json!({"creationTimestamp": "2026-01-01T00:00:02Z"}), "");
+    claim(&world, "y", &json!({"creationTimestamp": "2026-01-01T00:00:01Z"}), "");
+    claim(&world, "z", &json!({"creationTimestamp": "2026-01-01T00:00:03Z"}), "");
+    let effects = decide(&seen(&world));
+    let expected = [("y", 2), ("x", 4), ("z", 5)].map(|(of, index)| (of.to_owned(), index));
+    assert_eq!(created(&effects), expected);
+    assert_eq!(effects.len(), 3);
+}
+
+#[test]
+fn nothing_is_made_before_the_finalizers_are_there() {
+    let world = World::new("");
+    template(&world, "t", &json!({"finalizers": []}));
+    claim(&world, "a", &json!({"finalizers": []}), "");
+    claim(&world, "b", &json!({}), "");
+    let effects = decide(&seen(&world));
+    let labels: Vec<_> = effects.iter().map(Effect::label).collect();
+    assert_eq!(
+        labels,
+        [
+            "add the finalizer of the Metal3DataTemplate",
+            "add the finalizer of the Metal3DataClaim"
+        ]
+    );
+}
+
+#[test]
+fn what_another_process_may_have_made_is_looked_for_once_for_all_claims() {
+    let world = World::new("");
+    template(&world, "t", &json!({}));
+    claim(&world, "a", &json!({}), "");
+    claim(&world, "b", &json!({}), "");
+    let seen = observe(&world, &ObjectKey::new("ns", "t"), |_| false);
+    assert_eq!(decide(&seen), [Effect::Look]);
+}
+
+#[test]
+fn an_answer_whose_data_vanished_comes_back_with_its_index_if_that_is_free() {
+    let world = World::new("");
+    template(&world, "t", &json!({}));
+    claim(&world, "a", &json!({}), "t-7");
+    assert_eq!(created(&decide(&seen(&world))), [("a".to_owned(), 7)]);
+    claim(&world, "b", &json!({}), "t-7");
+    made(&world, 7, "b", &json!({}));
+    assert_eq!(created(&decide(&seen(&world))), [("a".to_owned(), 0)]);
+}
+
+#[test]
+fn a_lost_answer_is_given_again_and_nothing_is_made() {
+    let world = World::new("");
+    template(&world, "t", &json!({}));
+    let a = claim(&world, "a", &json!({}), "");
+    made(&world, 4, "a", &json!({}));
+    assert_eq!(decide(&seen(&world)), [Effect::Announce(a, "t-4".to_owned())]);
+}
+
+#[test]
+fn of_two_that_were_made_for_one_claim_the_answer_stays() {
+    let world = World::new("");
+    template(&world, "t", &json!({}));
+    let a = claim(&world, "a", &json!({}), "t-4");
+    let (other, named) = (made(&world, 1, "a", &json!({})), made(&world, 4, "a", &json!({})));
+    assert_eq!(decide(&seen(&world)), [Effect::Discard(other.clone())]);
+    assert!(is_unused(&other, Some(&a)) && !is_unused(&named, Some(&a)));
+    // As long as none is named, both may be.
+    let none = claim(&World::new(""), "a", &json!({}), "");
+    assert!(!is_unused(&other, Some(&none)) && !is_unused(&named, Some(&none)));
+}
+
+#[rstest]
+#[case::gone(None)]
+#[case::another_of_its_name(Some(json!({"uid": "other"})))]
+fn what_has_lost_its_claim_goes(#[case] metadata: Option<Value>) {
+    let world = World::new("");
+    template(&world, "t", &json!({}));
+    let left = made(&world, 0, "a", &json!({}));
+    let there = metadata.map(|metadata| claim(&world, "a", &metadata, ""));
+    let effects = decide(&seen(&world));
+    assert!(effects.contains(&Effect::Discard(left.clone())), "{effects:?}");
+    assert!(is_unused(&left, there.as_deref()));
+    // Its index is free only when it is gone.
+    assert!(created(&effects).iter().all(|(_, index)| *index != 0));
+}
+
+#[test]
+fn a_claim_that_is_deleted_lets_go_step_by_step() {
+    let world = World::new("");
+    template(&world, "t", &json!({}));
+    let a = claim(&world, "a", &json!({"deletionTimestamp": DELETED}), "t-0");
+    let data = made(&world, 0, "a", &json!({}));
+    assert_eq!(decide(&seen(&world)), [Effect::Delete(data)]);
+    let data = made(
+        &world,
+        0,
+        "a",
+        &json!({"deletionTimestamp": DELETED, "resourceVersion": "2"}),
+    );
+    assert_eq!(decide(&seen(&world)), [Effect::Unlock(data)]);
+    let held = json!({"deletionTimestamp": DELETED, "resourceVersion": "3", "finalizers": ["other"]});
+    made(&world, 0, "a", &held);
+    assert_eq!(decide(&seen(&world)), [Effect::ReleaseClaim(a)]);
+}
+
+#[rstest]
+#[case::no_template(json!({}), false, "Metal3DataTemplate t, which does not exist")]
+#[case::no_cluster(json!({"labels": {"cluster.x-k8s.io/cluster-name": "c"}}), true, "Cluster c")]
+#[case::no_owner(json!({"ownerReferences": null}), true, "no owner of kind Metal3Machine")]
+fn a_claim_that_cannot_be_answered_says_why_once(
+    #[case] metadata: Value,
+    #[case] has_template: bool,
+    #[case] words: &str,
+) {
+    let world = World::new("");
+    if has_template {
+        template(&world, "t", &json!({}));
+    }
+    let a = claim(&world, "a", &metadata, "");
+    let effects = decide(&seen(&world));
+    let why = explained(&effects);
+    assert!(why.contains(words), "{why}");
+    let mut told = (*a).clone();
+    told.metadata.resource_version = Some("2".to_owned());
+    told.status.get_or_insert_default().error_message = why.to_owned();
+    world.data_claims.created(told);
+    assert_eq!(decide(&seen(&world)), []);
+}
+
+#[rstest]
+#[case::claim(json!({"annotations": {"cluster.x-k8s.io/paused": ""}}), json!({}), false)]
+#[case::template(json!({}), json!({"annotations": {"cluster.x-k8s.io/paused": ""}}), false)]
+#[case::cluster(json!({"labels": {"cluster.x-k8s.io/cluster-name": "c"}}), json!({}), true)]
+fn what_is_paused_is_left_alone(#[case] metadata: Value, #[case] of_template: Value, #[case] is_cluster_paused: bool) {
+    let world = World::new("");
+    template(&world, "t", &of_template);
+    let cluster: Cluster = serde_json::from_value(json!({"metadata": {"namespace": "ns", "name": "c"},
+        "spec": {"paused": is_cluster_paused}}))
+    .unwrap();
+    world.clusters.created(cluster);
+    claim(&world, "a", &metadata, "");
+    assert_eq!(decide(&seen(&world)), []);
+    let mut going = metadata.clone();
+    json_patch::merge(
+        &mut going,
+        &json!({"deletionTimestamp": DELETED, "resourceVersion": "2"}),
+    );
+    claim(&world, "a", &going, "");
+    assert_eq!(decide(&seen(&world)), []);
+}
+
+#[test]
+fn a_template_lists_its_indexes_and_goes_when_nothing_uses_it() {
+    let world = World::new("");
+    template(&world, "t", &json!({"deletionTimestamp": DELETED}));
+    claim(&world, "b", &json!({}), "t-2");
+    made(&world, 2, "b", &json!({}));
+    let effects = finish(&seen(&world));
+    let [Effect::Report(_, status)] = effects.as_slice() else {
+        panic!("{effects:?}")
+    };
+    let listed: Vec<_> = status
+        .indexes
+        .iter()
+        .map(|entry| (entry.name.as_str(), entry.index))
+        .collect();
+    assert_eq!(listed, [("b", 2)]);
+
+    let world = World::new("");
+    template(&world, "t", &json!({"deletionTimestamp": DELETED}));
+    let effects = finish(&seen(&world));
+    assert!(
+        matches!(effects.as_slice(), [Effect::ReleaseTemplate(_)]),
+        "{effects:?}"
+    );
+}
+
+#[test]
+fn a_list_of_more_indexes_than_fit_is_cut() {
+    let world = World::new("");
+    template(&world, "t", &json!({}));
+    for index in 0..600 {
+        made(&world, index, &format!("c{index}"), &json!({}));
+    }
+    let effects = finish(&seen(&world));
+    let [Effect::Report(_, status)] = effects.as_slice() else {
+        panic!("{effects:?}")
+    };
+    assert_eq!((status.indexes.len(), status.indexes[511].index), (512, 511));
+}
+
+#[test]
+fn a_metal3data_is_made_as_metal3_makes_it() {
+    let world = World::new("");
+    template(&world, "t", &json!({}));
+    let a = claim(
+        &world,
+        "a",
+        &json!({"labels": {"cluster.x-k8s.io/cluster-name": "c"}}),
+        "",
+    );
+    let template = world.data_templates.get(&ObjectKey::new("ns", "t")).unwrap();
+    let group = "infrastructure.cluster.x-k8s.io/v1beta2";
+    let expected = json!({
+        "apiVersion": group, "kind": "Metal3Data",
+        "metadata": {"namespace": "ns", "name": "t-3", "labels": {"cluster.x-k8s.io/cluster-name": "c"},
+            "finalizers": [OF_CLAIM],
+            "ownerReferences": [
+                {"apiVersion": group, "kind": "Metal3DataClaim", "name": "a", "uid": "uid-a", "controller": true},
+                {"apiVersion": group, "kind": "Metal3Machine", "name": "a", "uid": "machine"},
+            ]},
+        "spec": {"index": 3, "claim": {"name": "a", "namespace": "ns"}, "template": {"name": "t", "namespace": "ns"}},
+    });
+    assert_eq!(serde_json::to_value(data(&a, &template, 3)).unwrap(), expected);
+}

@@ -1,0 +1,80 @@
+//! By what Metal3DataTemplates, Metal3DataClaims, Metal3Datas and what is made for these are found.
+
+use kube::ResourceExt;
+use kube::core::PartialObjectMeta;
+use metal3_api::infra::names::GROUP;
+use metal3_api::infra::v1beta2::{Metal3Data, Metal3DataClaim, Metal3DataTemplate, ObjectRef};
+use metal3_runtime::store::ObjectKey;
+
+use super::{cluster_of, group_of};
+use crate::data_template::{slot_of, space_of};
+
+/// What a Metal3DataTemplate is found by.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum DataTemplateBy {
+    /// The index space that it shares with others.
+    Space(ObjectKey),
+}
+
+/// What a Metal3DataClaim and a Metal3Data are found by.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum DataBy {
+    /// The Metal3DataTemplate that it names.
+    Template(ObjectKey),
+    /// The Cluster that its label names.
+    Cluster(ObjectKey),
+    /// A Metal3Data: the claim that it names.
+    Claim(ObjectKey),
+    /// A Metal3Data: the index space that its name lies in.
+    Space(ObjectKey),
+}
+
+/// What is made for a Metal3Data, such as a claim on an address, is found by.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum OfDataBy {
+    /// The name of the Metal3Data.
+    Owner(ObjectKey),
+}
+
+/// The template that a claim or a Metal3Data names. One of another namespace is never used.
+pub fn template_of(object: &impl ResourceExt, template: &ObjectRef) -> Option<ObjectKey> {
+    let namespace = object.namespace().unwrap_or_default();
+    let is_here = template.namespace.is_empty() || template.namespace == namespace;
+    (is_here && !template.name.is_empty()).then(|| ObjectKey::new(namespace, &template.name))
+}
+
+pub(super) fn keys_of_template(template: &Metal3DataTemplate) -> Vec<DataTemplateBy> {
+    vec![DataTemplateBy::Space(space_of(template))]
+}
+
+pub(super) fn keys_of_claim(claim: &Metal3DataClaim) -> Vec<DataBy> {
+    let template = template_of(claim, &claim.spec.template).map(DataBy::Template);
+    let cluster = cluster_of(claim).map(DataBy::Cluster);
+    template.into_iter().chain(cluster).collect()
+}
+
+pub(super) fn keys_of_data(data: &Metal3Data) -> Vec<DataBy> {
+    let namespace = data.namespace().unwrap_or_default();
+    let claim = &data.spec.claim.name;
+    let keys = [
+        template_of(data, &data.spec.template).map(DataBy::Template),
+        cluster_of(data).map(DataBy::Cluster),
+        (!claim.is_empty()).then(|| DataBy::Claim(ObjectKey::new(namespace, claim))),
+        slot_of(data).map(|(space, _)| DataBy::Space(space)),
+    ];
+    keys.into_iter().flatten().collect()
+}
+
+/// The Metal3Data that owns an object.
+pub fn data_of(object: &impl ResourceExt) -> Option<ObjectKey> {
+    let mut owners = object.owner_references().iter();
+    let owner = owners.find(|owner| owner.kind == "Metal3Data" && group_of(&owner.api_version) == GROUP)?;
+    Some(ObjectKey::new(object.namespace().unwrap_or_default(), &owner.name))
+}
+
+pub(super) fn keys_of_owned<K: ResourceExt>(object: &K) -> Vec<OfDataBy> {
+    data_of(object).map(OfDataBy::Owner).into_iter().collect()
+}
+
+/// Of a Secret nothing but its metadata is watched.
+pub type SecretMeta = PartialObjectMeta<k8s_openapi::api::core::v1::Secret>;
