@@ -286,10 +286,10 @@ proptest! {
         for _ in 0..8 {
             let hosts: Vec<String> = server.hosts.keys().cloned().collect();
             let machines: Vec<String> = server.machines.keys().cloned().collect();
-            for name in hosts.iter() {
+            for name in &hosts {
                 operate(&mut server, name);
             }
-            for name in hosts.iter() {
+            for name in &hosts {
                 managers[0].sees(&server, true, name);
             }
             for name in &machines {
