@@ -85,8 +85,9 @@ pub struct Allocator<C> {
     holders: HashMap<IpAddr, C>,
     /// Blocked addresses in the ranges.
     blocked_inside: u128,
-    /// Held addresses among those that are kept for a claim.
+    /// Addresses that are kept for claims, and for how many.
     reserved: HashMap<IpAddr, u32>,
+    /// Those of them that are in the ranges and that nobody holds.
     reserved_unheld: u128,
 }
 
@@ -117,13 +118,15 @@ impl<C: Eq + Hash + Clone> Allocator<C> {
             self.blocked.block(address);
             *self.reserved.entry(address).or_insert(0) += 1;
         }
-        let unheld = self
-            .reserved
-            .keys()
-            .filter(|address| !self.holders.contains_key(address));
-        self.reserved_unheld = unheld.count() as u128;
+        let waits = |address: &&IpAddr| self.is_kept_inside(**address) && !self.holders.contains_key(*address);
+        self.reserved_unheld = self.reserved.keys().filter(waits).count() as u128;
         let inside = self.blocked.iter().filter(|address| self.plan.contains(*address));
         self.blocked_inside = inside.count() as u128;
+    }
+
+    /// Whether an address of the ranges is kept for a claim. One outside of them can be given to nobody.
+    fn is_kept_inside(&self, address: IpAddr) -> bool {
+        self.reserved.contains_key(&address) && self.plan.contains(address)
     }
 
     /// What the pool says.
@@ -164,7 +167,7 @@ impl<C: Eq + Hash + Clone> Allocator<C> {
             (None, Some(_)) => false,
             (None, None) => {
                 self.block(address);
-                if self.reserved.contains_key(&address) {
+                if self.is_kept_inside(address) {
                     self.reserved_unheld -= 1;
                 }
                 self.holders.insert(address, claim.clone());
@@ -178,7 +181,7 @@ impl<C: Eq + Hash + Clone> Allocator<C> {
     pub fn release(&mut self, claim: &C) -> Option<IpAddr> {
         let address = self.held.remove(claim)?;
         self.holders.remove(&address);
-        if self.reserved.contains_key(&address) {
+        if self.is_kept_inside(address) {
             self.reserved_unheld += 1;
         }
         self.unblock(address);

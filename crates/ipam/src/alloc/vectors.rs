@@ -243,7 +243,8 @@ fn reservations_and_requests() {
         Usage {
             total: 4,
             used: 0,
-            reserved: 2,
+            // What is kept of another range is no address of this pool: used, reserved and free make up the total.
+            reserved: 1,
             free: 3
         }
     );
@@ -257,7 +258,7 @@ fn reservations_and_requests() {
         Usage {
             total: 4,
             used: 2,
-            reserved: 1,
+            reserved: 0,
             free: 2
         }
     );
