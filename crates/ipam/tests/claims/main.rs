@@ -6,3 +6,4 @@ mod allocate;
 mod bad_input;
 mod lives;
 mod support;
+mod upstream;

@@ -276,7 +276,18 @@ impl Site {
             + serde::de::DeserializeOwned
             + std::fmt::Debug,
     {
-        let patch: Patch<Value> = Patch::Merge(json!({"status": null}));
+        self.status::<K>(name, Value::Null).await;
+    }
+
+    /// Writes a status, as an earlier manager may have done.
+    pub async fn status<K>(&self, name: &str, status: Value)
+    where
+        K: kube::Resource<Scope = k8s_openapi::NamespaceResourceScope, DynamicType = ()>
+            + Clone
+            + serde::de::DeserializeOwned
+            + std::fmt::Debug,
+    {
+        let patch: Patch<Value> = Patch::Merge(json!({"status": status}));
         let api = self.namespace.api::<K>();
         api.patch_status(name, &PatchParams::default(), &patch).await.unwrap();
     }

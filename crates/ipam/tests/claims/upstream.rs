@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use crate::support::Site;
 
 /// Upstream's owner references have neither `controller` nor `blockOwnerDeletion`.
-fn owners(pool: &ipam::IPPool, claim: Value) -> Value {
+fn owners(pool: &ipam::IPPool, claim: &Value) -> Value {
     json!([
         {"apiVersion": "ipam.metal3.io/v1alpha1", "kind": "IPPool", "name": pool.name_any(), "uid": pool.uid()},
         claim,
@@ -41,7 +41,7 @@ async fn what_upstreams_manager_gave_stays_as_it_is() {
 
     let owner = json!({"apiVersion": "ipam.metal3.io/v1alpha1", "kind": "IPClaim", "name": "m", "uid": claim.uid()});
     let address = json!({
-        "metadata": {"name": "p-10-0-0-3", "finalizers": ["ipaddress.ipam.metal3.io"], "ownerReferences": owners(&pool, owner)},
+        "metadata": {"name": "p-10-0-0-3", "finalizers": ["ipaddress.ipam.metal3.io"], "ownerReferences": owners(&pool, &owner)},
         "spec": {
             "address": "10.0.0.3", "prefix": 24,
             "pool": {"name": "p", "namespace": namespace}, "claim": {"name": "m", "namespace": namespace},
@@ -50,7 +50,7 @@ async fn what_upstreams_manager_gave_stays_as_it_is() {
     let address: ipam::IPAddress = serde_json::from_value(address).unwrap();
     let owner = json!({"apiVersion": "ipam.cluster.x-k8s.io/v1beta2", "kind": "IPAddressClaim", "name": "k", "uid": capi_claim.uid()});
     let capi_address = json!({
-        "metadata": {"name": "p-10-0-0-1", "finalizers": ["ipam.metal3.io/ipaddress"], "ownerReferences": owners(&pool, owner)},
+        "metadata": {"name": "p-10-0-0-1", "finalizers": ["ipam.metal3.io/ipaddress"], "ownerReferences": owners(&pool, &owner)},
         "spec": {"address": "10.0.0.1", "prefix": 24, "poolRef": reference, "claimRef": {"name": "k"}},
     });
     let capi_address: capi::IPAddress = serde_json::from_value(capi_address).unwrap();
