@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!  watches: pools, claims and addresses of both families, Clusters
-//!      │ feed
+//!      │ watches
 //!      ▼
 //!    Book (one per pool) ──▶ decide (pure) ──▶ a round of requests ──▶ API server
 //!      ▲                                            │ answers
@@ -10,7 +10,8 @@
 //! ```
 //!
 //! [`alloc`] is the arithmetic, without Kubernetes. [`pool`] is one pool: what is known, what to do next, doing it.
-//! [`admission`] says what may be written. [`feed`] brings what the watches show to the books, [`pass`] goes round after round until a pool is settled.
+//! [`admission`] says what may be written. [`watches`] brings what the watches show to the [`books`],
+//! [`pass`] goes round after round until a pool is settled.
 //!
 //! # Why no address has two holders
 //!
@@ -21,13 +22,14 @@
 //! 1. **An address is given by a write to the pool's status**, which adds it to `allocating` (and `indexes`), and which the
 //!    server takes only if the pool is still the version that the decision was made on. Of two managers, one gets 409.
 //! 2. **A decision is made on a complete view.** Whenever a manager meets a pool for the first time, or a version of it that
-//!    this manager has not written itself (another one is at work, or a move or a restore has emptied it), it reads the pool and *then* the addresses of both families from the server, not from the cache. Every address that was given
-//!    before that version of the pool is then in `allocating` or has its object; one that is given later changes the pool,
-//!    and the write of rule 1 fails.
-//! 3. **An address object is made only for what `allocating` says**, under a name that follows from the address; an entry
-//!    leaves `allocating` only when the object has been seen. Whoever is killed in between, the next one finds the entry and
-//!    makes the same object. If the name is taken, what is there is looked at: ours after all, or a reason to take another
-//!    address.
+//!    this manager has not written itself (another one is at work, or a move or a restore has emptied it), it reads the pool
+//!    and *then* the addresses of both families from the server, not from the cache. Every address that was given before
+//!    that version of the pool is then in `allocating` or has its object; one that is given later changes the pool, and the
+//!    write of rule 1 fails.
+//! 3. **An address object is made only for what `allocating` promises to that very claim** (by UID), under a name that follows
+//!    from the address; a promise ends when its claim has been told, or when the server has said that the claim is gone.
+//!    Whoever is killed in between, the next one finds the promise and makes the same object. If the name is taken, what is
+//!    there is looked at: ours after all, a leftover that goes, or a reason to take another address.
 //! 4. **An address is free only when the server has said that its object is gone**, and whoever gives it again does so by
 //!    rule 1. The claim's finalizer, which is there before anything is given, stays until then.
 //!
@@ -35,10 +37,8 @@
 //! another's: an object without a claim, or of an earlier claim of the same name. It is removed, and until then its address is
 //! blocked.
 //!
-//! How far this is shown: a walk kills one leader at each of its requests in turn, and it holds. Random schedules
-//! (`pool::simulation`) in which what a killed or overlapping manager had sent arrives late still find rare failures, an address
-//! with two holders among them: the API server arbitrates the names of one kind of object and the version of the pool, and that
-//! is not enough for late requests. These are still being worked on.
+//! `pool::simulation` tries this: a walk kills a leader at each of its requests in turn, and random schedules let up to three
+//! managers with lagging caches overlap, lose answers, die, and leave requests behind that arrive late.
 //!
 //! # Why none leaks, and why every claim ends
 //!
@@ -55,9 +55,10 @@
 pub mod admission;
 pub mod alloc;
 pub mod args;
-pub mod feed;
+pub mod books;
 pub mod metrics;
 pub mod pass;
 pub mod pool;
 pub mod rbac;
 pub mod run;
+pub mod watches;

@@ -4,13 +4,13 @@ use std::time::Duration;
 
 use metal3_api::ipam::PoolUsage;
 use metal3_runtime::metrics::Registry;
+use metal3_runtime::store::ObjectKey;
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 
-use crate::feed::PoolKey;
 use crate::pool::effect::{Effect, Outcome};
 
 /// An operator has few pools, so each has its own series.
@@ -77,7 +77,7 @@ impl PoolMetrics {
     }
 
     /// A pool was looked at, or is gone.
-    pub fn pool(&self, key: &PoolKey, usage: Option<PoolUsage>) {
+    pub fn pool(&self, key: &ObjectKey, usage: Option<PoolUsage>) {
         let (namespace, pool) = (key.namespace.clone(), key.name.clone());
         let states = |usage: PoolUsage| {
             [

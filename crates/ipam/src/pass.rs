@@ -6,11 +6,12 @@ use std::time::Duration;
 use futures::StreamExt;
 use k8s_openapi::api::core::v1::ObjectReference;
 use kube::{Client, Resource};
-use metal3_runtime::events::Recorder;
+use metal3_runtime::events::{Recorder, Severity};
+use metal3_runtime::store::ObjectKey;
 use metal3_runtime::{Clock, backoff};
 use tokio_util::sync::CancellationToken;
 
-use crate::feed::{Books, PoolKey, open};
+use crate::books::{Books, open};
 use crate::metrics::PoolMetrics;
 use crate::pool::effect::{Effect, Moment, Outcome};
 use crate::pool::seen::Claim;
@@ -48,7 +49,7 @@ impl Context {
     }
 
     /// Works on a pool until nothing is left to do now. Returns when to look again.
-    pub async fn pass(self, key: PoolKey) -> Option<Duration> {
+    pub async fn pass(self, key: ObjectKey) -> Option<Duration> {
         let server = Server::new(self.client.clone(), self.lists.clone(), &key.namespace, &key.name);
         let again = loop {
             let book = self.books.get(&key)?;
@@ -76,7 +77,7 @@ impl Context {
         again
     }
 
-    fn account(&self, key: &PoolKey, effect: &Effect, outcome: &Outcome, took: Duration) {
+    fn account(&self, key: &ObjectKey, effect: &Effect, outcome: &Outcome, took: Duration) {
         self.metrics.effect(effect, outcome, took);
         match outcome {
             Outcome::Failed(why) => {
@@ -98,9 +99,12 @@ impl Context {
         }
     }
 
-    async fn tell(&self, key: &PoolKey, pool: Option<ObjectReference>, notes: Vec<Told>) {
+    async fn tell(&self, key: &ObjectKey, pool: Option<ObjectReference>, notes: Vec<Told>) {
         for told in &notes {
             self.metrics.told(told.note.reason);
+            if told.claim.is_none() && told.note.severity == Severity::Warning {
+                tracing::warn!(pool = %key, reason = told.note.reason, "{}", told.note.message);
+            }
         }
         let tell = |told: Told| {
             let pool = pool.clone();
@@ -119,7 +123,7 @@ impl Context {
     }
 }
 
-fn claim_reference(key: &PoolKey, claim: &Arc<Claim>) -> ObjectReference {
+fn claim_reference(key: &ObjectKey, claim: &Arc<Claim>) -> ObjectReference {
     ObjectReference {
         api_version: Some(claim.key.family.api_version().to_owned()),
         kind: Some(claim.key.family.claim_kind().to_owned()),

@@ -4,6 +4,7 @@ use std::fmt::Debug;
 use std::time::Duration;
 
 use kube::api::ListParams;
+use kube::runtime::watcher;
 use kube::{Api, Client};
 use metal3_api::capi;
 use metal3_api::ipam::{self, IPPool};
@@ -12,6 +13,7 @@ use metal3_runtime::error::chain;
 use metal3_runtime::events::{Recorder, Reporter};
 use metal3_runtime::metrics::{Build, ControllerMetrics, Registry};
 use metal3_runtime::process::{Process, Settings};
+use metal3_runtime::store::{Awaited, Follow, ObjectKey, Sink};
 use metal3_runtime::work::Queue;
 use metal3_runtime::{BoxError, Clock};
 use tokio::sync::watch;
@@ -19,10 +21,11 @@ use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use crate::args::Args;
-use crate::feed::{Awaited, Books, PoolKey, Watched, follow, follow_clusters};
+use crate::books::Books;
 use crate::metrics::PoolMetrics;
 use crate::pass::Context;
 use crate::pool::{Lists, Policy};
+use crate::watches::{Clusters, Feed, Watched};
 
 /// Upstream's, so that the two never work at once while one replaces the other.
 const LEASE: &str = "controller-leader-election-ipam-capm3";
@@ -39,7 +42,7 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
             version: env!("CARGO_PKG_VERSION"),
         },
         lease: LEASE,
-        pod_namespace: &args.pod_namespace,
+        pod_namespace: &args.provider.pod_namespace,
         client: &args.client,
         namespaces: &args.namespaces,
         leader: &args.leader,
@@ -49,8 +52,8 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
         log: &args.log,
     })
     .await?;
-    if args.webhook_port != 0 {
-        let port = args.webhook_port;
+    if args.provider.webhook_port != 0 {
+        let port = args.provider.webhook_port;
         tracing::warn!(
             port,
             "no webhooks are served: remove their configuration from the cluster"
@@ -66,9 +69,9 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
         &process.registry,
         Setup {
             namespaces: args.namespaces.namespace.clone(),
-            watch_filter: args.watch_filter.clone(),
+            watch_filter: args.provider.watch_filter.clone(),
             concurrency: args.ippool_concurrency,
-            sync_period: args.sync_period,
+            sync_period: args.provider.sync_period,
             policy,
         },
         process.tasks.stop(),
@@ -91,6 +94,7 @@ const KINDS_RECHECK: Duration = Duration::from_secs(2);
 
 /// Waits until all kinds are served, Cluster API's too, so that the order of installation does not matter.
 async fn wait_for_kinds(client: &Client, namespaces: &Namespaces) {
+    let mut told = String::new();
     loop {
         let answers = futures::join!(
             first(namespaces.apis::<IPPool>(client)),
@@ -101,20 +105,30 @@ async fn wait_for_kinds(client: &Client, namespaces: &Namespaces) {
             first(namespaces.apis::<capi::Cluster>(client)),
         );
         let answers = [answers.0, answers.1, answers.2, answers.3, answers.4, answers.5];
-        let Some(error) = answers.into_iter().find_map(Result::err) else {
+        let missing: Vec<String> = answers.into_iter().filter_map(Result::err).collect();
+        if missing.is_empty() {
             return;
-        };
-        tracing::warn!(error = %chain(&error), "waiting until the kinds of IP address management and Cluster API can be listed");
+        }
+        let missing = missing.join("; ");
+        if missing != told {
+            tracing::warn!(
+                missing,
+                "waiting until these kinds can be listed: are their definitions installed?"
+            );
+            told = missing;
+        }
         tokio::time::sleep(KINDS_RECHECK).await;
     }
 }
 
-async fn first<K>(apis: Vec<Api<K>>) -> Result<(), kube::Error>
+/// Which kind cannot be listed, and why.
+async fn first<K>(apis: Vec<Api<K>>) -> Result<(), String>
 where
-    K: kube::Resource + Clone + serde::de::DeserializeOwned + Debug,
+    K: kube::Resource<DynamicType = ()> + Clone + serde::de::DeserializeOwned + Debug,
 {
     for api in apis {
-        api.list_metadata(&ListParams::default().limit(1)).await?;
+        let answer = api.list_metadata(&ListParams::default().limit(1)).await;
+        answer.map_err(|error| format!("{} of {}: {}", K::plural(&()), K::api_version(&()), chain(&error)))?;
     }
     Ok(())
 }
@@ -137,7 +151,7 @@ pub struct Setup {
 /// The manager itself, without the process around it.
 pub struct Manager {
     ctx: Context,
-    queue: Queue<PoolKey>,
+    queue: Queue<ObjectKey>,
     setup: Setup,
 }
 
@@ -172,16 +186,18 @@ impl Manager {
         }
         let awaited = Awaited::default();
         let mut watches = JoinSet::new();
-        let namespaces = &setup.namespaces;
-        watch_all::<IPPool>(&mut watches, &ctx, namespaces, &awaited);
-        watch_all::<ipam::IPClaim>(&mut watches, &ctx, namespaces, &awaited);
-        watch_all::<ipam::IPAddress>(&mut watches, &ctx, namespaces, &awaited);
-        watch_all::<capi::IPAddressClaim>(&mut watches, &ctx, namespaces, &awaited);
-        watch_all::<capi::IPAddress>(&mut watches, &ctx, namespaces, &awaited);
-        for api in namespaces.apis::<capi::Cluster>(&ctx.client) {
-            awaited.expect();
-            watches.spawn(follow_clusters(api, ctx.books.clone(), awaited.clone(), stop.clone()));
-        }
+        let mut watch = Watch {
+            tasks: &mut watches,
+            ctx: &ctx,
+            namespaces: &setup.namespaces,
+            awaited: &awaited,
+        };
+        watch.pools_own::<IPPool>();
+        watch.pools_own::<ipam::IPClaim>();
+        watch.pools_own::<ipam::IPAddress>();
+        watch.pools_own::<capi::IPAddressClaim>();
+        watch.pools_own::<capi::IPAddress>();
+        watch.all::<capi::Cluster>(&Clusters(ctx.books.clone()));
         tokio::select! {
             () = stop.cancelled() => return Ok(()),
             () = awaited.all() => {}
@@ -216,12 +232,36 @@ impl Manager {
     }
 }
 
-fn watch_all<K>(watches: &mut JoinSet<()>, ctx: &Context, namespaces: &Namespaces, awaited: &Awaited)
-where
-    K: Watched + kube::Resource<Scope = k8s_openapi::NamespaceResourceScope>,
-{
-    for api in namespaces.apis::<K>(&ctx.client) {
-        awaited.expect();
-        watches.spawn(follow(api, ctx.books.clone(), awaited.clone(), ctx.stop.clone()));
+/// Starts watches.
+struct Watch<'a> {
+    tasks: &'a mut JoinSet<()>,
+    ctx: &'a Context,
+    namespaces: &'a Namespaces,
+    awaited: &'a Awaited,
+}
+
+impl Watch<'_> {
+    /// Of a kind whose objects belong to pools.
+    fn pools_own<K: Watched>(&mut self) {
+        self.all::<K>(&Feed::new(&self.ctx.books));
+    }
+
+    /// Of one kind, in each namespace that is looked after.
+    fn all<K>(&mut self, sink: &(impl Sink<K> + Clone + Send + 'static))
+    where
+        K: kube::Resource<DynamicType = (), Scope = k8s_openapi::NamespaceResourceScope>,
+        K: Clone + serde::de::DeserializeOwned + Debug + Send + 'static,
+    {
+        for api in self.namespaces.apis::<K>(&self.ctx.client) {
+            let follow = Follow {
+                api,
+                store: sink.clone(),
+                config: watcher::Config::default(),
+                is_optional: false,
+            };
+            self.awaited.expect();
+            self.tasks
+                .spawn(follow.run(self.awaited.clone(), self.ctx.stop.clone()));
+        }
     }
 }

@@ -22,7 +22,7 @@ use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use kube::{Resource, ResourceExt};
 
-pub use self::follow::{Awaited, Follow};
+pub use self::follow::{Awaited, Follow, Sink};
 use crate::cache;
 use crate::index::Index;
 
@@ -216,7 +216,31 @@ where
         self.put(object);
     }
 
-    /// Takes an object that a watch shows, or the answer to a write.
+    fn tell(&self, change: &Change<K>) {
+        if change.before.is_none() && change.after.is_none() {
+            return;
+        }
+        let listeners = self.0.listeners.read().unwrap_or_else(PoisonError::into_inner);
+        for listener in &*listeners {
+            listener(change);
+        }
+    }
+
+    fn read(&self) -> RwLockReadGuard<'_, State<K, By>> {
+        self.0.state.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn write(&self) -> RwLockWriteGuard<'_, State<K, By>> {
+        self.0.state.write().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl<K, By> Sink<K> for Store<K, By>
+where
+    K: Resource<DynamicType = ()>,
+    By: Eq + Hash + Clone,
+{
+    /// The answer to a write comes here, too.
     fn put(&self, mut object: K) {
         cache::trim(&mut object);
         (self.0.reduce)(&mut object);
@@ -247,7 +271,6 @@ where
         self.tell(&Change { key, before, after });
     }
 
-    /// The watch says that the object of this name and UID is gone.
     fn remove(&self, key: &ObjectKey, uid: &str) {
         let mut state = self.write();
         state.gone.remember(uid.to_owned());
@@ -264,24 +287,6 @@ where
             before,
             after: None,
         });
-    }
-
-    fn tell(&self, change: &Change<K>) {
-        if change.before.is_none() && change.after.is_none() {
-            return;
-        }
-        let listeners = self.0.listeners.read().unwrap_or_else(PoisonError::into_inner);
-        for listener in &*listeners {
-            listener(change);
-        }
-    }
-
-    fn read(&self) -> RwLockReadGuard<'_, State<K, By>> {
-        self.0.state.read().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn write(&self) -> RwLockWriteGuard<'_, State<K, By>> {
-        self.0.state.write().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

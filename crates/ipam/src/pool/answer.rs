@@ -107,13 +107,9 @@ impl Book {
                     self.hold_back(key, self.now);
                 }
             }
-            (Effect::Delete(address), Outcome::Absent) => {
-                self.orphan_removed(address);
-                self.lose_address(&address.id, &address.uid);
-            }
+            (Effect::Delete(address), Outcome::Absent) => self.removed(address),
             (Effect::Unlock(address), Outcome::Address(seen)) if seen.is_deleting && seen.finalizers.is_empty() => {
-                self.orphan_removed(address);
-                self.lose_address(&address.id, &address.uid);
+                self.removed(address);
             }
             (_, Outcome::Stale(there)) if *there == Outcome::Absent => self.vanished(effect),
             (_, Outcome::Stale(there)) => self.see(*there),
@@ -171,7 +167,10 @@ impl Book {
         self.claim_died(&claim.key, &claim.uid);
     }
 
-    fn orphan_removed(&mut self, address: &Arc<Address>) {
+    /// The server has removed an address object: it need not be asked for it.
+    fn removed(&mut self, address: &Arc<Address>) {
+        self.lose_address(&address.id, &address.uid);
+        self.object_is_missing(&address.claim, &address.id.name);
         if self.is_absent(&address.claim) {
             let message = format!("IPAddress {} had no claim any more: removed", address.id.name);
             self.notes

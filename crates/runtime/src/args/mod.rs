@@ -6,6 +6,7 @@
 mod client;
 mod go;
 mod leader;
+mod provider;
 mod servers;
 
 use std::{ffi::OsString, time::Duration};
@@ -19,6 +20,7 @@ pub use self::{
     client::{ClientArgs, ClientError, NamespaceArgs, Namespaces},
     go::go_style,
     leader::{LeaderArgs, TimingError},
+    provider::{IgnoredLogArgs, ProviderArgs},
     servers::{MetricsArgs, ProbeArgs, TlsArgs, TlsVersion},
 };
 
@@ -168,6 +170,8 @@ mod tests {
         metrics: MetricsArgs,
         #[command(flatten)]
         tls: TlsArgs,
+        #[command(flatten)]
+        provider: ProviderArgs,
     }
 
     fn parse(argv: &[&str]) -> Result<All, clap::Error> {
@@ -230,6 +234,32 @@ mod tests {
                 .leader
                 .enable_leader_election
         );
+    }
+
+    #[test]
+    fn the_manifests_of_upstreams_providers_are_understood() {
+        let mut all = parse(&[
+            "--webhook-port=9443",
+            "--leader-elect",
+            "--leader-elect-lease-duration=1m",
+            "-diagnostics-address=127.0.0.1:8080",
+            "--insecure-diagnostics=true",
+            "--sync-period=1h30m",
+            "--watch-filter=blue",
+            "--logging-format=text",
+            "--vmodule=a=1,b=2",
+            "--log-flush-frequency=5s",
+            "--log-json-split-stream",
+            "-v=2",
+        ])
+        .unwrap();
+        all.provider.unify(&mut all.leader, &mut all.metrics, &mut all.log);
+        assert!(all.leader.enable_leader_election && all.metrics.metrics_plain_http && all.log.dev);
+        let timing = all.leader.timing().unwrap();
+        assert_eq!((timing.lease.as_secs(), timing.renew.as_secs()), (60, 10));
+        assert_eq!(all.metrics.metrics_addr.to_string(), "127.0.0.1:8080");
+        assert_eq!(all.provider.sync_period, Duration::from_secs(5400));
+        assert_eq!((all.provider.watch_filter.as_str(), all.provider.v), ("blue", 2));
     }
 
     #[rstest]

@@ -1,8 +1,7 @@
-//! Watches that fill stores.
+//! Watches that fill stores, or whatever else wants to know.
 
 use std::collections::HashMap;
 use std::fmt::Debug;
-use std::hash::Hash;
 use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -14,7 +13,7 @@ use serde::de::DeserializeOwned;
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
-use super::{ObjectKey, Store};
+use super::ObjectKey;
 use crate::error::{chain, is_not_found};
 
 /// How many watches have not shown their first list yet.
@@ -46,23 +45,32 @@ impl Awaited {
     }
 }
 
-/// One watch and the store that it fills. Several, one for each namespace, may fill the same store.
+/// What a watch fills.
+pub trait Sink<K> {
+    /// An object as the watch shows it. It may be shown again, and there may have been another one of its name before.
+    fn put(&self, object: K);
+
+    /// The object of this name and UID is gone.
+    fn remove(&self, key: &ObjectKey, uid: &str);
+}
+
+/// One watch and what it fills. Several, one for each namespace, may fill the same.
 #[derive(Debug)]
-pub struct Follow<K, By> {
+pub struct Follow<K, S> {
     /// What is watched.
     pub api: Api<K>,
-    /// What is filled.
-    pub store: Store<K, By>,
+    /// What is filled: a [`Store`](super::Store), or a part of a program that keeps objects in its own way.
+    pub store: S,
     /// Which objects are watched, and how.
     pub config: watcher::Config,
     /// Whether the kind may be missing. Its watch then waits in silence until it is installed.
     pub is_optional: bool,
 }
 
-impl<K, By> Follow<K, By>
+impl<K, S> Follow<K, S>
 where
     K: Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug + Send + 'static,
-    By: Eq + Hash + Clone,
+    S: Sink<K>,
 {
     /// Follows until `stop` is cancelled. Says to `awaited`, which must expect it, when the first list is complete, or
     /// when it is known that the kind is not there.
@@ -114,19 +122,15 @@ where
 }
 
 /// What one watch has shown, so that it is noticed what is missing from a later list.
-pub(super) struct Shown<K, By> {
-    store: Store<K, By>,
+pub(super) struct Shown<S> {
+    store: S,
     present: HashMap<ObjectKey, String>,
     /// During a new list: what was there before and has not been listed yet, with its UID.
     before: HashMap<ObjectKey, String>,
 }
 
-impl<K, By> Shown<K, By>
-where
-    K: Resource<DynamicType = ()>,
-    By: Eq + Hash + Clone,
-{
-    pub(super) fn new(store: Store<K, By>) -> Self {
+impl<S> Shown<S> {
+    pub(super) fn new(store: S) -> Self {
         Self {
             store,
             present: HashMap::new(),
@@ -134,7 +138,11 @@ where
         }
     }
 
-    pub(super) fn apply(&mut self, event: watcher::Event<K>) {
+    pub(super) fn apply<K>(&mut self, event: watcher::Event<K>)
+    where
+        K: Resource<DynamicType = ()>,
+        S: Sink<K>,
+    {
         match event {
             // A list that was cut off and begins again has not said what is missing: those stay open.
             watcher::Event::Init => self.before.extend(std::mem::take(&mut self.present)),
