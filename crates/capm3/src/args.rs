@@ -98,6 +98,10 @@ pub struct Args {
     #[arg(long, env = "CAPM3_FAST_TRACK", default_value = "")]
     pub fast_track: String,
 
+    /// How workload clusters are asked.
+    #[command(flatten)]
+    pub workloads: WorkloadArgs,
+
     /// What has no effect.
     #[command(flatten)]
     pub compat: CompatArgs,
@@ -105,6 +109,35 @@ pub struct Args {
     /// text or json; --dev is text, too
     #[arg(long, env = "LOGGING_FORMAT", default_value = "json", value_parser = ["json", "text"])]
     pub logging_format: String,
+}
+
+/// How often each workload cluster may be asked.
+#[derive(clap::Args, Clone, Debug)]
+#[command(next_help_heading = "Workload clusters")]
+pub struct WorkloadArgs {
+    /// Requests per second to each workload cluster on average; negative means no limit
+    #[arg(
+        long,
+        env = "CLUSTERCACHE_CLIENT_QPS",
+        default_value_t = 20.0,
+        allow_negative_numbers = true
+    )]
+    pub clustercache_client_qps: f32,
+
+    /// Requests to each workload cluster that may be sent at once before --clustercache-client-qps holds them back
+    #[arg(long, env = "CLUSTERCACHE_CLIENT_BURST", default_value_t = 30)]
+    pub clustercache_client_burst: u32,
+}
+
+impl WorkloadArgs {
+    /// The same, for a client whose configuration comes from elsewhere.
+    pub fn limits(&self) -> ClientArgs {
+        ClientArgs {
+            kubeconfig: None,
+            kube_api_qps: self.clustercache_client_qps,
+            kube_api_burst: self.clustercache_client_burst,
+        }
+    }
 }
 
 /// How many objects of each kind are worked on at once.

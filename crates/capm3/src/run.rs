@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use kube::Client;
-use metal3_runtime::args::Namespaces;
+use metal3_runtime::args::{ClientArgs, Namespaces};
 use metal3_runtime::events::{Recorder, Reporter};
 use metal3_runtime::metrics::{Build, ControllerMetrics};
 use metal3_runtime::process::{Process, Settings};
@@ -18,6 +18,7 @@ use crate::controller::{Context, Controllers};
 use crate::data::Metal3Datas;
 use crate::data_template::Metal3DataTemplates;
 use crate::machine::Metal3Machines;
+use crate::workload::Workloads;
 use crate::world::World;
 
 const REPORTER: Reporter = Reporter {
@@ -57,6 +58,7 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
         workers: args.workers.clone(),
         sync_period: args.sync_period,
         is_fast_track: args.fast_track == "true",
+        workload_limits: args.workloads.limits(),
     };
     let stop = process.tasks.stop();
     let provider = Provider::new(process.client.clone(), process.clock.clone(), setup, stop);
@@ -87,6 +89,8 @@ pub struct Setup {
     pub sync_period: Duration,
     /// Whether hosts stay powered on between two machines.
     pub is_fast_track: bool,
+    /// How often each workload cluster may be asked.
+    pub workload_limits: ClientArgs,
 }
 
 /// All controllers, without the process around them.
@@ -123,7 +127,8 @@ impl Provider {
         let mut controllers = Controllers::new(metrics.clone(), ctx.clock.clone(), stop.clone());
         let workers = &setup.workers;
         controllers.add(Metal3Clusters { ctx: ctx.clone() }, workers.metal3cluster_concurrency);
-        let machines = Metal3Machines::new(ctx.clone(), setup.is_fast_track);
+        let workloads = Workloads::new(ctx.client.clone(), setup.workload_limits, stop.clone());
+        let machines = Metal3Machines::new(ctx.clone(), workloads, setup.is_fast_track);
         controllers.add(machines.clone(), workers.metal3machine_concurrency);
         let data_templates = Metal3DataTemplates::new(ctx.clone());
         controllers.add(data_templates, workers.metal3datatemplate_concurrency);

@@ -19,19 +19,6 @@ pub struct CompatArgs {
     #[arg(long, env = "METAL3REMEDIATION_CONCURRENCY", default_value_t = 10, value_parser = clap::value_parser!(u16).range(1..))]
     pub metal3remediation_concurrency: u16,
 
-    /// Requests per second to each workload cluster; this version makes none
-    #[arg(
-        long,
-        env = "CLUSTERCACHE_CLIENT_QPS",
-        default_value_t = 20.0,
-        allow_negative_numbers = true
-    )]
-    pub clustercache_client_qps: f32,
-
-    /// Requests to each workload cluster that may be sent at once; this version makes none
-    #[arg(long, env = "CLUSTERCACHE_CLIENT_BURST", default_value_t = 30)]
-    pub clustercache_client_burst: u32,
-
     /// Phases of the migration of stored versions to leave out (StorageVersionMigration, CleanupManagedFields); this version
     /// migrates nothing
     #[arg(long, env = "SKIP_CRD_MIGRATION_PHASES", value_delimiter = ',')]

@@ -10,11 +10,12 @@
 //! machine. Whoever comes second anywhere starts again, and a host that was named and will not do is marked before another
 //! is named, so one machine has one host, however many processes run.
 //!
-//! The node's providerID is not written yet: that takes a client for each workload cluster. The provider ID on the machine
-//! is complete without it, and a kubelet that is started with it (`providerid` of the rendered metadata) needs no more.
+//! The Node of a machine is looked for among those of its workload cluster (workload/), which nothing here waits for: it
+//! gets its provider ID after the status is stored, and whatever it says later wakes the machine.
 
 mod apply;
 mod decide;
+mod node;
 mod observed;
 mod reuse;
 #[cfg(test)]
@@ -43,19 +44,22 @@ use metal3_runtime::work::Queue;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
-pub use self::decide::{ASSOCIATED, DATA_READY, METADATA};
+pub use self::decide::{ASSOCIATED, DATA_READY, METADATA, NODE};
 use self::decide::{Decision, Need, Plan, decide};
+pub use self::node::{Gift, NodeView};
 pub use self::observed::{Host, Looks, Observed, Related, observe};
 use self::waiting::Waiting;
 use crate::controller::{Context, Controller, Next};
 use crate::select::{consumer_of, stable_seed};
-use crate::world::{Metal3MachineBy, cluster_of, host_of, owner};
+use crate::workload::{News, NodeBy, Workloads, nodes};
+use crate::world::{HostBy, Metal3MachineBy, cluster_of, host_of, owner};
 
 /// The controller.
 #[derive(Clone)]
 pub struct Metal3Machines {
     ctx: Context,
     is_fast_track: bool,
+    workloads: Workloads,
     waiting: Waiting,
     secrets: SecretVersions<ObjectKey>,
     queue: Arc<OnceLock<Queue<ObjectKey>>>,
@@ -90,10 +94,11 @@ const MOST_LOOKS: usize = 8;
 
 impl Metal3Machines {
     /// The controller; `is_fast_track` leaves hosts powered on between two machines.
-    pub fn new(ctx: Context, is_fast_track: bool) -> Self {
+    pub fn new(ctx: Context, workloads: Workloads, is_fast_track: bool) -> Self {
         Self {
             ctx,
             is_fast_track,
+            workloads,
             waiting: Waiting::default(),
             secrets: SecretVersions::default(),
             queue: Arc::default(),
@@ -291,6 +296,24 @@ impl Metal3Machines {
             ctx.recorder.publish(&machine.object_ref(&()), None, note).await;
         }
         self.wake(plan.is_again.then(|| key.clone()));
+        match (&plan.gift, seen.cluster.found()) {
+            (Some(gift), Some(cluster)) => self.give(key, &ObjectKey::of(&**cluster), gift).await,
+            _ => Ok(()),
+        }
+    }
+
+    async fn give(&self, key: &ObjectKey, cluster: &ObjectKey, gift: &Gift) -> Result<(), PassError> {
+        // Gone again: the machine is woken when it is back.
+        let Ok(workload) = self.workloads.of(cluster) else {
+            return Ok(());
+        };
+        let given = node::give(&workload.client, gift).await.map_err(|source| PassError {
+            what: "set the provider ID of the node",
+            key: key.clone(),
+            source,
+        })?;
+        tracing::info!(machine = %key, node = gift.node, id = gift.id, "a node has its provider ID");
+        workload.nodes.written(given);
         Ok(())
     }
 
@@ -321,6 +344,7 @@ impl Metal3Machines {
             self.settle(key, false, false);
             return Ok(());
         };
+        seen.node = node::look(&self.workloads, &seen);
         match self.planned(&mut seen).await? {
             Some(plan) => self.carry_out(key, &seen, *plan).await,
             None => Ok(()),
@@ -369,6 +393,9 @@ impl Controller for Metal3Machines {
                     cluster.spec.infrastructure_ref.clone(),
                 )
             };
+            if change.after.is_none() {
+                own.workloads.forget(&change.key);
+            }
             if change.affects(asked) {
                 own.ring_for_cluster(&bell, &change.key);
             }
@@ -384,6 +411,7 @@ impl Controller for Metal3Machines {
                 }
             }
         });
+        self.listen_to_nodes(queue);
         // A wish has the name of its machine.
         let bell = queue.clone();
         world.data_claims.listen(move |change| bell.push(change.key.clone()));
@@ -407,12 +435,47 @@ impl Controller for Metal3Machines {
 }
 
 impl Metal3Machines {
+    /// Heartbeats of Nodes wake nobody: only what a Node is found by counts, and it wakes the machine that it names.
+    fn listen_to_nodes(&self, queue: &Queue<ObjectKey>) {
+        let (own, bell) = (self.clone(), queue.clone());
+        self.workloads.listen(move |cluster, news| match news {
+            News::Link => own.ring_for_cluster(&bell, cluster),
+            News::Node(change) if change.affects(nodes::keys_of) => {
+                let mut named = Vec::new();
+                for by in change.states().flat_map(|node| nodes::keys_of(node)) {
+                    match by {
+                        NodeBy::ProviderId(id) => named.extend(machine_of(&id)),
+                        NodeBy::HostUid(uid) => {
+                            let hosts = own.ctx.world.hosts.find(&HostBy::Uid(uid));
+                            named.extend(hosts.iter().filter_map(|host| consumer_of(host)));
+                        }
+                        NodeBy::Host(_) | NodeBy::Hostname(_) => {}
+                    }
+                }
+                if named.is_empty() {
+                    own.ring_for_cluster(&bell, cluster);
+                }
+                for machine in named {
+                    bell.push(machine);
+                }
+            }
+            News::Node(_) => {}
+        });
+    }
+
     fn ring_for_cluster(&self, bell: &Queue<ObjectKey>, cluster: &ObjectKey) {
         let machines = &self.ctx.world.metal3_machines;
         for machine in machines.names(&Metal3MachineBy::Cluster(cluster.clone())) {
             bell.push(machine);
         }
     }
+}
+
+/// The Metal3Machine that one of our provider IDs names.
+fn machine_of(id: &str) -> Option<ObjectKey> {
+    let (host, machine) = id.strip_prefix("metal3://")?.rsplit_once('/')?;
+    let (namespace, _) = host.split_once('/')?;
+    Some(ObjectKey::new(namespace, machine))
 }
 
 /// The Metal3Machine that a Machine names.

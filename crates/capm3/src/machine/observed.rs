@@ -10,6 +10,7 @@ use metal3_api::infra::v1beta2::{Metal3Cluster, Metal3Data, Metal3DataClaim, Met
 use metal3_api::metal3::BareMetalHost;
 use metal3_runtime::store::ObjectKey;
 
+use super::node::NodeView;
 use super::reuse;
 use crate::select::{self, Claimed, Consumer, Selection};
 use crate::world::{HostBy, World, cluster_of, host_of, infrastructure, owner};
@@ -35,6 +36,8 @@ pub struct Observed {
     pub kept_as: Option<String>,
     /// Whether hosts stay powered on between two machines.
     pub is_fast_track: bool,
+    /// The Node that the machine has become.
+    pub node: NodeView,
     /// What was looked at because a decision asked for it.
     pub looks: Looks,
 }
@@ -141,6 +144,7 @@ pub fn observe(world: &World, key: &ObjectKey, is_fast_track: bool) -> Option<Ob
         data,
         kept_as,
         is_fast_track,
+        node: NodeView::NotAsked,
         looks: Looks::default(),
     })
 }
@@ -174,6 +178,12 @@ impl Observed {
     /// The name of the machine.
     pub fn key(&self) -> ObjectKey {
         ObjectKey::of(&*self.machine)
+    }
+
+    /// Whether a cloud provider gives the Nodes of the workload cluster their provider IDs.
+    pub fn has_cloud_provider(&self) -> bool {
+        let cluster = self.metal3_cluster.found();
+        cluster.is_some_and(|cluster| cluster.spec.cloud_provider_enabled == Some(true))
     }
 
     /// Why nothing may be done, if so.

@@ -30,7 +30,8 @@ pub fn nodes() -> Nodes {
     Store::reduced(keys_of, reduce)
 }
 
-fn keys_of(node: &Node) -> Vec<NodeBy> {
+/// What a Node is found by.
+pub fn keys_of(node: &Node) -> Vec<NodeBy> {
     let id = provider_id(node);
     let label = |key: &str| node.labels().get(key).filter(|value| !value.is_empty()).cloned();
     [

@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use k8s_openapi::api::core::v1::{ConfigMap, Secret};
-use kube::ResourceExt;
-use kube::api::{ListParams, PostParams};
+use k8s_openapi::api::core::v1::{ConfigMap, Node, Secret};
+use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
+use kube::{Api, ResourceExt};
 use metal3_api::capi::{Cluster, Machine};
 use metal3_api::condition::ConditionStatus::{False, True};
 use metal3_api::infra::v1beta2::Metal3Machine;
@@ -18,6 +18,7 @@ const ASSOCIATED: &str = "AssociateBareMetalHost";
 const CLUSTER_NAME: &str = "cluster.x-k8s.io/cluster-name";
 const BLOCK_MOVE: &str = "clusterctl.cluster.x-k8s.io/block-move";
 const PAUSED: &str = "baremetalhost.metal3.io/paused";
+const NODE: &str = "NodeProviderIDSet";
 
 fn consumer(host: &BareMetalHost) -> Option<&str> {
     host.spec.consumer_ref.as_ref().map(|consumer| consumer.name.as_str())
@@ -350,5 +351,50 @@ async fn a_kept_host_goes_to_the_next_machine_of_its_deployment() {
         )
     };
     site.namespace.expect("next", "says why it has this host", reused).await;
+    provider.stop().await;
+}
+
+/// The same API server plays the workload cluster: its Nodes are told apart by their names.
+#[tokio::test]
+async fn a_node_gets_the_provider_id_of_its_machine() {
+    let site = site(namespace!().await).await;
+    site.host("h", json!({}), "available").await;
+    let provider = site.provider().await;
+    site.machine("m", json!({})).await;
+    let is_told = |host: &BareMetalHost| host.spec.image.is_some();
+    let host = site.namespace.expect("h", "is to be provisioned", is_told).await;
+    site.host_becomes("h", "provisioned").await;
+    let machine = site.namespace.expect("m", "is ready without a Node", is_ready).await;
+    let is_missed = |machine: &Metal3Machine| lacks(machine, NODE, "Secret") && lacks(machine, NODE, "c-kubeconfig");
+    site.namespace.expect("m", "misses the kubeconfig", is_missed).await;
+
+    let admin = std::fs::read_to_string(site.namespace.server().admin_kubeconfig()).unwrap();
+    let kubeconfig = json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "c-kubeconfig"},
+        "stringData": {"value": admin}});
+    site.apply(kubeconfig).await;
+    let nodes: Api<Node> = Api::all(site.namespace.client.clone());
+    let name = format!("{}-n", site.namespace.name);
+    let node = json!({"metadata": {"name": name, "labels": {"metal3.io/uuid": host.uid()}}});
+    let node = serde_json::from_value(node).unwrap();
+    nodes.create(&PostParams::default(), &node).await.unwrap();
+    let is_set = |machine: &Metal3Machine| {
+        let status = machine.status.clone().unwrap_or_default();
+        says(&status.conditions, NODE, &True, "ProviderIDSet")
+    };
+    site.namespace.expect("m", "knows its Node", is_set).await;
+    let found = nodes.get(&name).await.unwrap().spec.unwrap_or_default().provider_id;
+    assert_eq!(found, Some(machine.spec.provider_id));
+
+    // At rest: heartbeats of the Node wake nobody.
+    let settled = site.settled().await;
+    let beat = json!({"metadata": {"annotations": {"beat": "1"}}});
+    nodes
+        .patch(&name, &PatchParams::default(), &Patch::Merge(beat))
+        .await
+        .unwrap();
+    assert_eq!(site.settled().await, settled);
+    nodes.delete(&name, &DeleteParams::default()).await.unwrap();
+    let is_waiting = |machine: &Metal3Machine| lacks(machine, NODE, "has joined");
+    site.namespace.expect("m", "waits for its Node again", is_waiting).await;
     provider.stop().await;
 }

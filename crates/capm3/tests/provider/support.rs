@@ -89,6 +89,7 @@ impl Site {
             namespaces: Namespaces::Only(vec![self.namespace.name.clone()]),
             watch_filter: args.watch_filter,
             claims_by_host: args.enable_bmh_name_based_preallocation,
+            workload_limits: args.workloads.limits(),
             workers: args.workers,
             sync_period: Duration::from_secs(600),
             is_fast_track: args.fast_track == "true",

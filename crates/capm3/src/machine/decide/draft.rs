@@ -10,9 +10,10 @@ use metal3_runtime::events::{Note, Severity};
 
 use serde_json::{Map, Value};
 
-use super::{ASSOCIATED, DATA_READY, Decision, Effect, HostPatch, METADATA, Plan};
+use super::{ASSOCIATED, DATA_READY, Decision, Effect, HostPatch, METADATA, NODE, Plan};
 use crate::conditions::{LegacySeverity, Setter};
 use crate::machine::Observed;
+use crate::machine::node::Gift;
 
 /// The names of the conditions in the older style.
 mod legacy {
@@ -47,6 +48,8 @@ pub struct Draft<'a> {
     pub insist: bool,
     /// Whether the next step follows at once.
     pub is_again: bool,
+    /// What the Node is to carry.
+    pub gift: Option<Gift>,
     set: Setter,
     notes: Vec<Note>,
 }
@@ -59,6 +62,7 @@ impl<'a> Draft<'a> {
             effects: Vec::new(),
             metadata: Map::new(),
             spec: Map::new(),
+            gift: None,
             insist: false,
             is_again: false,
             set: Setter {
@@ -143,6 +147,11 @@ impl<'a> Draft<'a> {
         self.not_ready(why);
     }
 
+    /// Whether the Node carries its provider ID, and if not, why.
+    pub fn node(&mut self, holds: bool, reason: &str, message: &str) {
+        self.set.set(&mut self.status.conditions, NODE, holds, reason, message);
+    }
+
     pub fn not_ready(&mut self, why: Why<'_>) {
         let list = &mut self.status.conditions;
         self.set.set(list, condition::READY, false, why.reason, why.message);
@@ -204,6 +213,7 @@ impl<'a> Draft<'a> {
         let is_new = self.seen.machine.status.as_ref() != Some(&self.status);
         Decision::Do(Box::new(Plan {
             effects: self.effects,
+            gift: self.gift,
             status: is_new.then_some(self.status),
             notes: self.notes,
             is_again: self.is_again,
@@ -215,6 +225,7 @@ impl<'a> Draft<'a> {
         self.effects.push(Effect::RemoveFinalizer);
         Decision::Do(Box::new(Plan {
             effects: self.effects,
+            gift: None,
             status: None,
             notes: self.notes,
             is_again: false,

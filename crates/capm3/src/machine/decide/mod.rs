@@ -10,6 +10,7 @@ mod data;
 mod delete;
 mod draft;
 mod host_spec;
+mod node;
 mod pause;
 mod plan;
 mod provision;
@@ -19,6 +20,7 @@ use metal3_api::infra::names::finalizer;
 use metal3_api::infra::v1beta2::Metal3Machine;
 
 use self::draft::Draft;
+pub use self::node::NODE;
 pub use self::plan::{Decision, Effect, HostPatch, Need, Plan};
 use super::{Host, Observed};
 

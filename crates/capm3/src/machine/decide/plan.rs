@@ -6,6 +6,7 @@ use metal3_api::infra::v1beta2::{Metal3DataClaim, Metal3MachineStatus};
 use metal3_runtime::events::Note;
 use serde_json::{Map, Value, json};
 
+use crate::machine::node::Gift;
 use crate::select::Wish;
 
 /// The outcome of a decision.
@@ -37,6 +38,8 @@ pub enum Need {
 pub struct Plan {
     /// Writes, in order.
     pub effects: Vec<Effect>,
+    /// What the Node is to carry, once the status is stored: another cluster must not hold that up.
+    pub gift: Option<Gift>,
     /// The status from now on; nothing if it does not matter any more.
     pub status: Option<Metal3MachineStatus>,
     /// Events.

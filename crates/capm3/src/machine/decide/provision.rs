@@ -11,7 +11,7 @@ use metal3_runtime::events::Severity;
 use serde_json::Value;
 
 use super::draft::{Draft, Why};
-use super::{Decision, HostPatch, associate, data, host_spec, pause};
+use super::{Decision, HostPatch, associate, data, host_spec, node, pause};
 use crate::conditions::LegacySeverity;
 
 /// The schema takes no more.
@@ -116,9 +116,18 @@ fn report(draft: &mut Draft<'_>, host: &BareMetalHost, is_told: bool, waits: Opt
             message,
         }),
         None if is_told && state == ProvisioningState::Provisioned => {
-            let key = draft.seen.key();
+            let id = match node::follow(draft, &name) {
+                Ok(id) => id,
+                Err((reason, message)) => {
+                    return draft.not_ready(Why {
+                        reason,
+                        legacy: reason,
+                        severity: LegacySeverity::Info,
+                        message: &message,
+                    });
+                }
+            };
             if draft.seen.machine.spec.provider_id.is_empty() {
-                let id = format!("metal3://{}/{name}/{}", key.namespace, key.name);
                 draft.spec.insert("providerID".to_owned(), id.into());
             }
             if draft.status.initialization.provisioned != Some(true) {

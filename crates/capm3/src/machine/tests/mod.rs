@@ -2,6 +2,7 @@
 
 mod deletion;
 mod journey;
+mod nodes;
 mod schedules;
 mod waits;
 
@@ -17,6 +18,7 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 use super::decide::{Decision, Effect, Plan, decide};
+use super::node::NodeView;
 use super::{Host, Looks, Observed, Related};
 use crate::select::{Outcome, Selection};
 
@@ -111,6 +113,7 @@ fn seen(other: &Value) -> Observed {
         data: None,
         kept_as: Some("md-workers".to_owned()),
         is_fast_track: false,
+        node: NodeView::NotAsked,
         looks: Looks {
             secrets: Some(BTreeMap::from(secrets)),
             ..Looks::default()

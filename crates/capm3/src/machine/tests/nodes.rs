@@ -1,0 +1,115 @@
+//! The Node of a machine, and the provider ID that both carry.
+
+use rstest::rstest;
+use serde_json::{Value, json};
+
+use super::super::{NODE, NodeView};
+use super::{Effect, Observed, Plan, Related, said, status, with, with_host};
+use crate::machine::node::Gift;
+use crate::workload::Unreachable;
+use crate::workload::provider_id::Answer;
+use metal3_runtime::store::ObjectKey;
+
+const OURS: &str = "metal3://ns/h/m";
+
+/// A machine whose host is provisioned, and what is known of its Node.
+fn seen(other: &Value, cloud_provider: bool, node: NodeView) -> Observed {
+    let provisioned = json!({"spec": {"image": {"url": "http://i"}, "online": true},
+        "status": {"provisioning": {"state": "provisioned"}}});
+    let mut seen = with_host(other, &provisioned);
+    let cluster = json!({"apiVersion": super::HERE, "kind": "Metal3Cluster", "metadata": {"name": "c"},
+        "spec": {"cloudProviderEnabled": cloud_provider}});
+    seen.metal3_cluster = Related::Found(with(cluster, &json!({})));
+    seen.node = node;
+    seen
+}
+
+fn id(plan: &Plan) -> Option<&str> {
+    plan.effects.iter().find_map(|effect| match effect {
+        Effect::Machine(change) => change["spec"]["providerID"].as_str(),
+        _ => None,
+    })
+}
+
+fn is_provisioned(plan: &Plan) -> bool {
+    status(plan).initialization.provisioned == Some(true)
+}
+
+fn silent() -> NodeView {
+    NodeView::Unreachable(Unreachable::Silent {
+        cluster: ObjectKey::new("ns", "c"),
+        cause: "connection refused".to_owned(),
+    })
+}
+
+fn connecting() -> NodeView {
+    NodeView::Unreachable(Unreachable::Connecting(ObjectKey::new("ns", "c")))
+}
+
+#[test]
+fn a_node_is_given_its_id_once_the_machine_has_it() {
+    let answer = Answer::Give {
+        id: OURS.to_owned(),
+        node: "n".to_owned(),
+    };
+    let plan = super::plan(&seen(&json!({}), false, NodeView::Answered(answer)));
+    assert_eq!((id(&plan), is_provisioned(&plan)), (Some(OURS), true));
+    let gift = Gift {
+        node: "n".to_owned(),
+        id: OURS.to_owned(),
+    };
+    assert_eq!(plan.gift, Some(gift));
+    assert_eq!(
+        said(status(&plan), NODE),
+        (false, "SettingProviderID", "node n gets its provider ID")
+    );
+
+    let known = NodeView::Answered(Answer::Known(OURS.to_owned()));
+    let plan = super::plan(&seen(&json!({"spec": {"providerID": OURS}}), false, known));
+    assert_eq!((id(&plan), plan.gift.clone()), (None, None));
+    assert_eq!(said(status(&plan), NODE), (true, "ProviderIDSet", ""));
+}
+
+#[rstest]
+#[case::no_node(NodeView::Answered(Answer::Wait("no node yet".into())), "WaitingForNode", "no node yet")]
+#[case::two_nodes(NodeView::Answered(Answer::Conflict("n and o".into())), "NodeConflict", "n and o")]
+#[case::no_cluster(silent(), "WorkloadClusterUnreachable", "connection refused")]
+#[case::at_the_start(connecting(), "WorkloadClusterConnecting", "nodes of cluster ns/c")]
+fn what_is_waited_for_holds_up_only_ids_of_others(#[case] node: NodeView, #[case] reason: &str, #[case] words: &str) {
+    let plan = super::plan(&seen(&json!({}), false, node.clone()));
+    assert_eq!(
+        (id(&plan), is_provisioned(&plan), plan.gift.clone()),
+        (Some(OURS), true, None)
+    );
+    let (holds, said_reason, message) = said(status(&plan), NODE);
+    assert_eq!((holds, said_reason), (false, reason));
+    assert!(message.contains(words), "{message}");
+    assert_eq!(
+        plan.notes.iter().any(|note| note.reason == "NodeConflict"),
+        reason == "NodeConflict"
+    );
+
+    let plan = super::plan(&seen(&json!({}), true, node));
+    assert_eq!((id(&plan), is_provisioned(&plan)), (None, false));
+    let (holds, said_reason, message) = said(status(&plan), "Ready");
+    assert_eq!((holds, said_reason), (false, reason));
+    assert!(message.contains(words), "{message}");
+}
+
+#[test]
+fn a_cloud_providers_id_is_taken_over() {
+    let known = NodeView::Answered(Answer::Known("cloud://7".to_owned()));
+    let plan = super::plan(&seen(&json!({}), true, known));
+    assert_eq!((id(&plan), is_provisioned(&plan)), (Some("cloud://7"), true));
+}
+
+#[rstest]
+#[case::restarted(connecting())]
+#[case::away(silent())]
+fn what_was_known_of_a_node_stays_while_nobody_can_be_asked(#[case] node: NodeView) {
+    let known = NodeView::Answered(Answer::Known(OURS.to_owned()));
+    let before = super::plan(&seen(&json!({}), false, known));
+    let after = json!({"spec": {"providerID": OURS}, "status": serde_json::to_value(status(&before)).unwrap()});
+    let plan = super::plan(&seen(&after, false, node));
+    assert_eq!((plan.effects.len(), plan.status, plan.notes.len()), (0, None, 0));
+}
