@@ -1,6 +1,7 @@
 //! The API server that the tests of one binary share.
 
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Once, OnceLock};
 
 use anyhow::{Context, Result};
@@ -32,6 +33,15 @@ pub async fn server() -> &'static ControlPlane {
     }
 }
 
+/// Whether the shared control plane gets a kube-controller-manager.
+static CONTROLLER_MANAGER: AtomicBool = AtomicBool::new(false);
+
+/// Gives the control plane of this binary a kube-controller-manager, which Cluster API's managers need. To be called before
+/// [`server`] and whatever uses it.
+pub fn with_controller_manager() {
+    CONTROLLER_MANAGER.store(true, Ordering::Relaxed);
+}
+
 /// On a runtime of its own: that of the test which happens to come first ends with that test.
 fn start() -> Result<ControlPlane> {
     let runtime = tokio::runtime::Builder::new_current_thread()
@@ -41,6 +51,7 @@ fn start() -> Result<ControlPlane> {
     runtime.block_on(async {
         let server = ControlPlane::start(ControlPlaneConfig {
             audit: true,
+            controller_manager: CONTROLLER_MANAGER.load(Ordering::Relaxed),
             ..ControlPlaneConfig::default()
         })
         .await?;
