@@ -213,15 +213,11 @@ fn required(schema: &Value, name: &str) -> bool {
         .is_some_and(|names| names.iter().any(|required| required == name))
 }
 
-/// Texts in code style, the empty one visible.
-fn code_list(texts: &Value) -> String {
-    let texts = texts.as_array().into_iter().flatten().map(text);
-    let shown = texts.map(|text| {
-        if text.is_empty() {
-            "`\"\"`".to_owned()
-        } else {
-            format!("`{text}`")
-        }
+/// Values in code style, the empty text visible.
+fn code_list(values: &Value) -> String {
+    let shown = values.as_array().into_iter().flatten().map(|value| match value {
+        Value::String(text) if !text.is_empty() => format!("`{text}`"),
+        other => format!("`{other}`"),
     });
     shown.collect::<Vec<_>>().join(", ")
 }
@@ -252,6 +248,7 @@ mod tests {
                     "additionalProperties": { "type": "string", "pattern": "^a$", "minLength": 1 },
                 },
                 "c": { "x-kubernetes-int-or-string": true, "description": "C.", "nullable": true },
+                "d": { "type": "boolean", "description": "D.", "enum": [true, false] },
             },
         });
         let mut out = String::new();
@@ -260,7 +257,8 @@ mod tests {
             | `spec.a` | list of object | Some text \\| more. Items are told apart by `name`. Most items 3. |\n\
             | `spec.a[].name` | string, required | N. Default: `\"x\"`. One of `\"\"`, `x`. |\n\
             | `spec.b` | map of string | B. Each: Shortest length 1. Each: Pattern `^a$`. |\n\
-            | `spec.c` | integer or string | C. May be null. |\n";
+            | `spec.c` | integer or string | C. May be null. |\n\
+            | `spec.d` | boolean | D. One of `true`, `false`. |\n";
         assert_eq!(out, expected);
     }
 

@@ -109,7 +109,7 @@ pub struct Metal3DataStatus {
     #[serde(skip_serializing_if = "is_default")]
     pub ready: bool,
 
-    /// Why they are not, in words for people.
+    /// Why the Secrets are not there, in words for people.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error_message: Option<String>,
 }

@@ -45,7 +45,8 @@ pub struct Metal3DataTemplateSpec {
     #[schemars(length(min = 1))]
     pub cluster_name: String,
 
-    /// Ignored since release 1.11 of cluster-api-provider-metal3, and gone in v1beta2, which came with 1.13.
+    /// Name of another Metal3DataTemplate in this namespace, to share its indexes: machines of the two never have the same.
+    /// Gone in v1beta2, which keeps it in an annotation. Releases 1.11 and later of cluster-api-provider-metal3 ignore it.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub template_reference: String,
 

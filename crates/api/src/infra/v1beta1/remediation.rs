@@ -47,12 +47,13 @@ pub struct RemediationStrategy {
     #[serde(rename = "type", skip_serializing_if = "String::is_empty")]
     pub type_: String,
 
-    /// How often to repeat after the first attempt, so that 1 means two attempts.
+    /// How often to repeat after the first attempt, so that 1 means two attempts. Absent or 0 becomes 1.
     #[serde(skip_serializing_if = "is_default")]
     #[schemars(schema_with = "int")]
     pub retry_limit: i64,
 
-    /// Time from the beginning of an attempt to that of the next, such as 10m or 600s. In v1beta2 it is timeoutSeconds.
+    /// Time from the beginning of an attempt to that of the next, such as 10m or 600s. Absent becomes 10m0s. In v1beta2 it is
+    /// timeoutSeconds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub timeout: Option<String>,
 }

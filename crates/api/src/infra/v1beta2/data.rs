@@ -106,7 +106,7 @@ pub struct Metal3DataStatus {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ready: Option<bool>,
 
-    /// Why they are not, in words for people.
+    /// Why the Secrets are not there, in words for people.
     #[serde(skip_serializing_if = "String::is_empty")]
     #[schemars(length(min = 1, max = 512))]
     pub error_message: String,
