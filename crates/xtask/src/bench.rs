@@ -80,11 +80,12 @@ fn sizes() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Builds a controller and tells where it is.
+/// Builds a controller and tells where it is. With the whole workspace's choice of features, so that one build of the
+/// dependencies serves every controller's benchmark.
 pub fn build(package: &str, profile: &str) -> anyhow::Result<PathBuf> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let status = metal3_lab::cargo::command()
-        .args(["build", "--package", package, "--profile", profile])
+        .args(["build", "--workspace", "--bin", package, "--profile", profile])
         .current_dir(&root)
         .status()
         .context("cannot start cargo")?;
