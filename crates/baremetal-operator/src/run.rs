@@ -226,8 +226,8 @@ async fn hosts(
     }
     let ring = async {
         while let Some(host) = woken.recv().await {
-            // Nothing of what it sees has changed, only whose turn it is.
-            if ctx.fleet.is_in_queue(&host) {
+            // Nothing of what it sees has changed, only whose turn it is, or its node has come back to where it was.
+            if ctx.fleet.is_in_queue(&host) || ctx.fleet.has_returned(&host) {
                 ctx.quiet.call(&host);
             }
             for (_, bell) in bells

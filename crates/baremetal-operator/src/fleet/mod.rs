@@ -121,6 +121,16 @@ impl Fleet {
         self.slots().remember(host, since);
     }
 
+    /// Ironic agreed to change the state of a node.
+    pub fn agreed(&self, node: &str, now: Duration) {
+        self.view().agreed(node, now);
+    }
+
+    /// Whether a host was woken although its node looks as before. Tells it once.
+    pub fn has_returned(&self, host: &HostKey) -> bool {
+        self.view().has_returned(host)
+    }
+
     /// Ironic answered the act that the slot was for, whatever it said.
     pub fn acted(&self, host: &HostKey, now: Duration) {
         self.slots().acted(host, now);

@@ -62,6 +62,10 @@ pub struct View {
     busy: HashSet<String>,
     /// When a node was last read by itself, since the last list was asked for.
     learned: HashMap<String, Duration>,
+    /// Nodes that were asked to change their state, and when Ironic agreed, until a list that was asked for later.
+    asked_to_change: HashMap<String, Duration>,
+    /// Hosts whose node may have changed its state and come back to where it was.
+    returned: HashSet<HostKey>,
     outage: Option<Outage>,
     is_complete: bool,
 }
@@ -82,6 +86,16 @@ impl View {
                     .get(&node.uuid)
                     .is_some_and(|known| known.provision_updated_at >= node.provision_updated_at);
             let is_same = self.nodes.get(&node.uuid).is_some_and(|known| **known == node);
+            let agreed = self.asked_to_change.get(&node.uuid).copied();
+            if agreed.is_some_and(|agreed| agreed <= asked) {
+                self.asked_to_change.remove(&node.uuid);
+                // Ironic changes the state before it agrees. So a record as it was before tells of a change that is over
+                // already: an inspection within one second ends in the state that it began in.
+                if let Some(host) = self.host_of(&node).filter(|_| is_same) {
+                    self.returned.insert(host.clone());
+                    woken.insert(host);
+                }
+            }
             let node = match self.nodes.remove(&node.uuid) {
                 Some(known) if is_same || is_old => known,
                 _ => {
@@ -108,6 +122,7 @@ impl View {
             .filter(|n| is_counted(n))
             .map(|n| n.uuid.clone())
             .collect();
+        self.asked_to_change.retain(|uuid, _| nodes.contains_key(uuid));
         self.nodes = nodes;
         self.by_name = by_name;
         self.is_complete = true;
@@ -139,6 +154,16 @@ impl View {
             self.busy.remove(&summary.uuid);
         }
         self.nodes.insert(summary.uuid.clone(), Arc::new(summary));
+    }
+
+    /// Ironic agreed at this moment to change the state of a node.
+    pub fn agreed(&mut self, node: &str, now: Duration) {
+        self.asked_to_change.insert(node.to_owned(), now);
+    }
+
+    /// Whether a host was woken although its node looks as before: it has to look closer. Tells it once.
+    pub fn has_returned(&mut self, host: &HostKey) -> bool {
+        self.returned.remove(host)
     }
 
     /// The nodes that take a slot; `None` before the first list.
@@ -177,6 +202,7 @@ impl View {
     pub fn forget(&mut self, host: &HostKey) {
         self.owners.retain(|_, owner| owner != host);
         self.waiting.remove(host);
+        self.returned.remove(host);
     }
 
     /// Whether a host waits for its node, or for Ironic. True when this made the fleet move.
@@ -303,6 +329,27 @@ mod tests {
             [key(1), key(2)]
         );
         assert!(matches!(view.of("u2", ["", ""]), NodeView::Unlisted));
+    }
+
+    /// Times of Ironic's records have whole seconds.
+    #[test]
+    fn a_change_that_came_and_went_between_two_lists_wakes() {
+        let second = Duration::from_secs;
+        let mut view = View::default();
+        let list = || vec![node(1, "manageable")];
+        view.replace(list(), second(1));
+        view.agreed("u1", second(3));
+        assert_eq!(view.replace(list(), second(2)), [], "asked for before");
+        assert!(!view.has_returned(&key(1)));
+        assert_eq!(view.replace(list(), second(3)), [key(1)]);
+        assert!(view.has_returned(&key(1)));
+        assert!(!view.has_returned(&key(1)), "told once");
+        assert_eq!(view.replace(list(), second(4)), []);
+        // A change that is seen is enough.
+        view.agreed("u1", second(5));
+        assert_eq!(view.replace(vec![node(1, "inspecting")], second(6)), [key(1)]);
+        assert!(!view.has_returned(&key(1)));
+        assert_eq!(view.replace(vec![node(1, "inspecting")], second(7)), []);
     }
 
     #[test]

@@ -139,6 +139,7 @@ pub async fn apply(ctx: &Context, seen: &mut Observed, effect: &Effect) -> Resul
             // Also after a failure: an answer that was lost on its way does not undo what was asked for.
             ctx.fleet.acted(&key_of(&seen.host), ctx.clock.elapsed());
             answer.map_err(ironic)?;
+            ctx.fleet.agreed(node, ctx.clock.elapsed());
             seen.memory.deployed_with = Some(seen.deployment_secrets.clone());
             seen.memory.is_untried = false;
             seen.memory.is_uninspected &= request.target != Verb::Inspect;
