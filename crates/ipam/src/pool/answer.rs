@@ -6,10 +6,11 @@ use std::time::Duration;
 use metal3_api::capi::names::reason;
 use metal3_api::ipam::IPPool;
 use metal3_runtime::backoff::Backoff;
+use metal3_runtime::conditions;
 use metal3_runtime::events::Severity;
 
 use super::book::Book;
-use super::effect::{Effect, Moment, NewAddress, Outcome};
+use super::effect::{Effect, Explanation, Moment, NewAddress, Outcome, PoolMeta, Record};
 use super::note::{self, about};
 use super::promise::Promises;
 use super::seen::{Address, Claim, ClaimKey, version};
@@ -22,6 +23,10 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(2);
 /// Without what the status keeps, two managers, or one before and after a kill, could give one address twice.
 const DROPPED: &str = "the CustomResourceDefinition of IPPool is older than this manager: it drops status.allocating, without \
      which no address can be given; apply the definitions of this version (config/crd)";
+
+/// What is not there afterwards would be written again and again.
+const UNSAID: &str = "the CustomResourceDefinition of IPClaim is older than this manager: it drops status.conditions, so that \
+     claims cannot say what they wait for; apply the definitions of this version (config/crd)";
 
 /// How often a name is tried that is taken by what a claim has left behind which is gone.
 const PATIENCE: u32 = 5;
@@ -43,11 +48,8 @@ impl Book {
             Outcome::Adopted(adopted) if adopted.pool.is_none() => {
                 return self.failed(effect, "the pool is gone", now);
             }
-            Outcome::Pool(pool) if is_dropped(effect, &pool) => {
-                self.notes
-                    .push(note::about_pool(note::OUTDATED, Severity::Warning, DROPPED.to_owned()));
-                return self.failed(effect, DROPPED, now);
-            }
+            Outcome::Pool(pool) if is_dropped(effect, &pool) => return self.outdated(effect, DROPPED, now),
+            Outcome::Claim(claim) if is_unsaid(effect, &claim) => return self.outdated(effect, UNSAID, now),
             Outcome::Stale(there) if is_no_news(effect, &there) => {
                 return self.failed(effect, "refused although nothing has changed", now);
             }
@@ -187,11 +189,19 @@ impl Book {
             let reason = match report.reason {
                 reason::POOL_EXHAUSTED => note::EXHAUSTED,
                 reason::POOL_NOT_READY => note::WAITING,
+                note::CLUSTER_NOT_FOUND => note::CLUSTER_NOT_FOUND,
                 _ => note::FAILED,
             };
             about(claim, reason, Severity::Warning, report.message.clone())
         };
         self.notes.push(told);
+    }
+
+    /// The server has thrown away what was written.
+    fn outdated(&mut self, effect: &Effect, why: &str, now: Moment) {
+        self.notes
+            .push(note::about_pool(note::OUTDATED, Severity::Warning, why.to_owned()));
+        self.failed(effect, why, now);
     }
 
     /// Only what failed is held back: other claims go on.
@@ -234,9 +244,25 @@ fn is_fruitless(effect: &Effect, outcome: &Outcome) -> bool {
 
 /// Whether the server has thrown away what was written into the pool's status.
 fn is_dropped(effect: &Effect, there: &IPPool) -> bool {
-    let Effect::Record(record) = effect else { return false };
+    let record = match effect {
+        Effect::Record(record) => record,
+        Effect::Explain(explanation) => {
+            let said = there.status.as_ref().map(|status| &status.conditions[..]);
+            return said.unwrap_or_default().len() < explanation.conditions.len();
+        }
+        _ => return false,
+    };
     let has_usage = there.status.as_ref().is_some_and(|status| status.usage.is_some());
     !has_usage || Promises::of(there) != record.promises
+}
+
+/// Whether the server has thrown away why a claim has no address.
+fn is_unsaid(effect: &Effect, there: &Claim) -> bool {
+    let Effect::Report(_, report) = effect else {
+        return false;
+    };
+    let said = conditions::get(&there.conditions, conditions::READY);
+    report.address.is_none() && said.is_none()
 }
 
 /// A conflict whose cause cannot be seen would be met again and again: then it counts as a failure.
@@ -248,14 +274,12 @@ fn is_no_news(effect: &Effect, there: &Outcome) -> bool {
         (Effect::Own(seen, _) | Effect::Unlock(seen) | Effect::Delete(seen), Outcome::Address(now)) => {
             seen.uid == now.uid && seen.version == now.version
         }
-        (Effect::Pool(_) | Effect::Record(_), Outcome::Pool(now)) => {
-            let written = match effect {
-                Effect::Pool(meta) => meta.version,
-                Effect::Record(record) => record.version,
-                _ => 0,
-            };
-            written == version(&now.metadata)
-        }
+        (
+            Effect::Pool(PoolMeta { version: written, .. })
+            | Effect::Record(Record { version: written, .. })
+            | Effect::Explain(Explanation { version: written, .. }),
+            Outcome::Pool(now),
+        ) => *written == version(&now.metadata),
         _ => false,
     }
 }

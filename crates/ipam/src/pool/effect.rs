@@ -32,6 +32,8 @@ pub enum Effect {
     Pool(PoolMeta),
     /// Write the pool's status, if the pool is as it was seen.
     Record(Record),
+    /// Write the pool's conditions and nothing else, if the pool is as it was seen.
+    Explain(Explanation),
     /// Put our finalizer on a claim, if it is as it was seen.
     AddFinalizer(Arc<Claim>),
     /// Make an address object.
@@ -68,6 +70,7 @@ impl Effect {
             Self::Adopt => "adopt",
             Self::Pool(_) => "pool_metadata",
             Self::Record(_) => "pool_status",
+            Self::Explain(_) => "pool_conditions",
             Self::AddFinalizer(_) => "claim_finalizer",
             Self::Create(_) => "address_create",
             Self::Own(..) => "address_own",
@@ -83,7 +86,7 @@ impl Effect {
     /// The claim that it serves; nothing for what serves the pool.
     pub fn claim(&self) -> Option<&ClaimKey> {
         match self {
-            Self::Adopt | Self::Pool(_) | Self::Record(_) => None,
+            Self::Adopt | Self::Pool(_) | Self::Record(_) | Self::Explain(_) => None,
             Self::AddFinalizer(claim) | Self::Report(claim, _) | Self::Release(claim) => Some(&claim.key),
             Self::Create(address) | Self::Own(_, address) => Some(&address.claim.key),
             Self::Look(key, _) | Self::LookAtClaim(key, _) => Some(key),
@@ -118,6 +121,15 @@ pub struct Record {
     pub last_updated: Timestamp,
     /// How much is taken.
     pub usage: PoolUsage,
+    /// All conditions.
+    pub conditions: Vec<Condition>,
+}
+
+/// Why a pool rests.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Explanation {
+    /// The version of the pool that it replaces.
+    pub version: Version,
     /// All conditions.
     pub conditions: Vec<Condition>,
 }

@@ -28,6 +28,8 @@ pub const EXHAUSTED: &str = "PoolExhausted";
 pub const FAILED: &str = "AllocationFailed";
 /// A claim waits for its pool.
 pub const WAITING: &str = "PoolNotReady";
+/// A pool or a claim waits for its Cluster. Reason of their conditions, too.
+pub const CLUSTER_NOT_FOUND: &str = "ClusterNotFound";
 /// An address without a claim was removed.
 pub const ORPHANED: &str = "OrphanedAddressRemoved";
 /// The pool's definition lacks what this version needs.

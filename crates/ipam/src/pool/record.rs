@@ -160,18 +160,8 @@ impl Book {
         is_change(&meta).then_some(meta)
     }
 
-    /// A pool whose Cluster is not there yet gets its labels at least; nothing is done to a paused one.
-    pub(super) fn label_only(&self) -> Option<Effect> {
-        let is_missing = self.lacks_cluster();
-        let is_paused = super::seen::is_paused(&self.pool.as_ref()?.metadata);
-        let meta = self
-            .labels()
-            .filter(|meta| is_missing && !is_paused && is_change(meta))?;
-        self.pool_retry().is_none().then_some(Effect::Pool(meta))
-    }
-
     /// What is to be written of the labels.
-    fn labels(&self) -> Option<PoolMeta> {
+    pub(super) fn labels(&self) -> Option<PoolMeta> {
         let pool = self.pool.as_ref()?;
         let mut meta = PoolMeta {
             version: version(&pool.metadata),
@@ -214,7 +204,8 @@ impl Book {
     }
 }
 
-fn is_change(meta: &PoolMeta) -> bool {
+/// Whether anything of it is to be written.
+pub(super) fn is_change(meta: &PoolMeta) -> bool {
     meta.finalizers.is_some() || meta.owners.is_some() || !meta.labels.is_empty()
 }
 

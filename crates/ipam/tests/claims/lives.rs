@@ -54,6 +54,15 @@ async fn pauses() {
         has("cluster.x-k8s.io/cluster-name", "cl") && has("cluster.x-k8s.io/provider", "ipam-metal3")
     };
     site.namespace.expect("p", "is labelled", labelled).await;
+    let namespace = &site.namespace.name;
+    let message = format!("spec.clusterName: Cluster {namespace}/cl does not exist; the pool waits for it");
+    let waits = move |pool: &ipam::IPPool| {
+        let mut conditions = pool.status.iter().flat_map(|status| &status.conditions);
+        conditions.any(|c| c.type_ == "Ready" && c.reason == "ClusterNotFound" && c.message == message)
+    };
+    site.namespace.expect("p", "says what it waits for", waits).await;
+    let message = format!("IPPool {namespace}/p waits for its Cluster {namespace}/cl, which does not exist");
+    assert_eq!(site.waits("c").await.message, message);
     site.settled().await;
     assert_eq!(site.addresses().await, []);
     site.cluster("cl", true).await;
@@ -68,6 +77,15 @@ async fn pauses() {
         (owner.kind.as_str(), owner.name.as_str(), owner.controller),
         ("Cluster", "cl", Some(false))
     );
+    // D14: what points to the Cluster of another time, or through a version that is gone, is put right.
+    let mut stale = owner.clone();
+    stale.api_version = "cluster.x-k8s.io/v1alpha4".to_owned();
+    stale.uid = "of-another-time".to_owned();
+    site.patch::<ipam::IPPool>("p", json!({"metadata": {"ownerReferences": [stale]}}))
+        .await;
+    let current = [owner.clone()];
+    let has_current = move |pool: &ipam::IPPool| pool.owner_references() == current;
+    site.namespace.expect("p", "names its Cluster again", has_current).await;
 
     // D9: the annotation alone is enough, on a pool and on a claim.
     let paused = |on: bool| json!({"metadata": {"annotations": {"cluster.x-k8s.io/paused": if on { json!("") } else { Value::Null }}}});
@@ -75,9 +93,14 @@ async fn pauses() {
     site.patch::<ipam::IPPool>("free", paused(true)).await;
     site.settled().await;
     site.claim("of-paused", "free").await;
+    let said = site.waits("of-paused").await.message;
+    let expected = format!(
+        "IPPool {namespace}/free is paused by its annotation cluster.x-k8s.io/paused; the claim waits until that is removed"
+    );
+    assert_eq!(said, expected);
     site.settled().await;
     let claim: ipam::IPClaim = site.namespace.api().get("of-paused").await.unwrap();
-    assert_eq!((claim.finalizers().len(), claim.status), (0, None));
+    assert_eq!((claim.finalizers().len(), claim.status.unwrap().address), (0, None));
     site.patch::<ipam::IPPool>("free", paused(false)).await;
     site.served("of-paused").await;
     site.claim_with(
@@ -98,9 +121,9 @@ async fn pauses() {
     let reference = json!({"apiGroup": "ipam.metal3.io", "kind": "IPPool", "name": "free"});
     site.capi_claim_with("of-cluster", reference, json!({"clusterName": "other"}), json!({}))
         .await;
-    site.settled().await;
-    let claim: capi::IPAddressClaim = site.namespace.api().get("of-cluster").await.unwrap();
-    assert_eq!(claim.status, None, "its Cluster is not there");
+    let said = site.capi_refused("of-cluster", "ClusterNotFound").await;
+    let message = format!("spec.clusterName: Cluster {namespace}/other does not exist; the claim waits for it");
+    assert_eq!(said.message, message);
     site.cluster("other", false).await;
     site.capi_served("of-cluster").await;
     manager.stop().await;

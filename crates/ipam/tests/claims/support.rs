@@ -227,6 +227,18 @@ impl Site {
         condition(Some(&conditions), &ConditionStatus::False).unwrap().clone()
     }
 
+    /// Waits until a Metal3 claim says that it waits, which is no error, and returns the words of its condition.
+    pub async fn waits(&self, name: &str) -> Condition {
+        let says = |claim: &ipam::IPClaim| {
+            let status = claim.status.as_ref();
+            let is_free_of_error = status.is_some_and(|s| s.error_message.is_none());
+            is_free_of_error && condition(status.map(|s| &s.conditions), &ConditionStatus::False).is_some()
+        };
+        let claim: ipam::IPClaim = self.namespace.expect(name, "says that it waits", says).await;
+        let conditions = claim.status.unwrap().conditions;
+        condition(Some(&conditions), &ConditionStatus::False).unwrap().clone()
+    }
+
     /// Waits for a Cluster API claim's condition with this reason, and returns it.
     pub async fn capi_refused(&self, name: &str, reason: &str) -> Condition {
         let reason = reason.to_owned();

@@ -8,7 +8,7 @@ use metal3_api::reference::ObjectReference;
 use metal3_runtime::conditions;
 use serde_json::{Value, json};
 
-use crate::pool::effect::{ClaimReport, NewAddress, PoolMeta, Record};
+use crate::pool::effect::{ClaimReport, Explanation, NewAddress, PoolMeta, Record};
 use crate::pool::promise::Promise;
 use crate::pool::seen::{Claim, Family, Version};
 
@@ -47,6 +47,13 @@ pub(super) fn pool_status(record: &Record) -> Value {
         body["indexes"] = json!(record.indexes);
     }
     json!({ "metadata": { "resourceVersion": record.version.to_string() }, "status": body })
+}
+
+pub(super) fn pool_conditions(explanation: &Explanation) -> Value {
+    json!({
+        "metadata": { "resourceVersion": explanation.version.to_string() },
+        "status": { "conditions": explanation.conditions },
+    })
 }
 
 pub(super) fn claim_status(claim: &Claim, report: &ClaimReport, namespace: &str) -> Value {

@@ -27,38 +27,31 @@ pub struct Server {
     lists: Lists,
 }
 
-/// What becomes of an object of either family.
+/// What an object of either family says as an answer.
 trait Seen: Sized {
     fn outcome(&self) -> Outcome;
+}
+
+macro_rules! seen {
+    ($($kind:ty => $outcome:ident($seen:ty)),* $(,)?) => {$(
+        impl Seen for $kind {
+            fn outcome(&self) -> Outcome {
+                Outcome::$outcome(Arc::new(<$seen>::from(self)))
+            }
+        }
+    )*};
+}
+
+seen! {
+    ipam::IPClaim => Claim(Claim),
+    capi::IPAddressClaim => Claim(Claim),
+    ipam::IPAddress => Address(Address),
+    capi::IPAddress => Address(Address),
 }
 
 impl Seen for IPPool {
     fn outcome(&self) -> Outcome {
         Outcome::Pool(Arc::new(self.clone()))
-    }
-}
-
-impl Seen for ipam::IPClaim {
-    fn outcome(&self) -> Outcome {
-        Outcome::Claim(Arc::new(Claim::from(self)))
-    }
-}
-
-impl Seen for capi::IPAddressClaim {
-    fn outcome(&self) -> Outcome {
-        Outcome::Claim(Arc::new(Claim::from(self)))
-    }
-}
-
-impl Seen for ipam::IPAddress {
-    fn outcome(&self) -> Outcome {
-        Outcome::Address(Arc::new(Address::from(self)))
-    }
-}
-
-impl Seen for capi::IPAddress {
-    fn outcome(&self) -> Outcome {
-        Outcome::Address(Arc::new(Address::from(self)))
     }
 }
 
@@ -80,6 +73,10 @@ impl Server {
             Effect::Pool(meta) => self.merge::<IPPool>(&self.pool, &bodies::pool_meta(meta), None).await,
             Effect::Record(record) => {
                 self.merge::<IPPool>(&self.pool, &bodies::pool_status(record), Some("status"))
+                    .await
+            }
+            Effect::Explain(explanation) => {
+                self.merge::<IPPool>(&self.pool, &bodies::pool_conditions(explanation), Some("status"))
                     .await
             }
             Effect::AddFinalizer(claim) => {

@@ -4,6 +4,7 @@
 //! of the round. The answers go back into the book, and the next round is decided.
 
 mod release;
+mod rest;
 mod serve;
 mod unclaimed;
 mod words;
@@ -15,7 +16,7 @@ use metal3_api::capi::names::reason;
 use self::words::{failed, report_to};
 use super::book::{Book, ClusterSeen};
 use super::effect::{Effect, Moment};
-use super::seen::{Claim, ClaimKey, Family, is_paused};
+use super::seen::{Claim, ClaimKey, Family};
 
 /// A round, and when to look again without being told to.
 #[derive(Debug, Default, PartialEq)]
@@ -46,12 +47,8 @@ impl Book {
         let Some(pool) = self.pool.clone() else {
             return self.claims_round(now, seed);
         };
-        if self.is_resting() {
-            self.trusted = None;
-            return Round {
-                effects: self.label_only().into_iter().collect(),
-                again: None,
-            };
+        if let Some(round) = self.resting(now) {
+            return round;
         }
         if let Some(until) = self.pool_retry() {
             return Round {
@@ -86,18 +83,6 @@ impl Book {
             round.again = None;
         }
         round
-    }
-
-    /// Whether nothing may be done: the pool is paused, or its Cluster is, or its Cluster is not there.
-    fn is_resting(&self) -> bool {
-        let Some(pool) = &self.pool else { return false };
-        if is_paused(&pool.metadata) {
-            return true;
-        }
-        match self.cluster() {
-            Some(cluster) => cluster.is_paused,
-            None => self.lacks_cluster() && pool.metadata.deletion_timestamp.is_none(),
-        }
     }
 
     /// The pool's Cluster, if it names one that is there.
@@ -172,7 +157,7 @@ impl Book {
             return self.unclaimed(key, now);
         };
         if claim.is_paused || self.is_cluster_resting(&claim) {
-            return Next::Settled;
+            return self.at_rest(&claim, now);
         }
         if claim.is_deleting {
             return self.releasing(&claim);

@@ -10,7 +10,7 @@ use metal3_runtime::conditions;
 use super::world::{POOL, World};
 use crate::pool::effect::{Adopted, ClaimReport, Effect, NewAddress, Outcome, Record};
 use crate::pool::promise::Promise;
-use crate::pool::seen::{Address, AddressId, Claim, Version, version};
+use crate::pool::seen::{Address, AddressId, Claim, Family, Version, version};
 
 impl World {
     pub fn execute(&mut self, effect: &Effect) -> Outcome {
@@ -36,6 +36,10 @@ impl World {
                     }
                 })
             }
+            Effect::Explain(explanation) => self.with_pool(explanation.version, |pool| {
+                let status = pool.status.get_or_insert_with(IPPoolStatus::default);
+                status.conditions.clone_from(&explanation.conditions);
+            }),
             Effect::AddFinalizer(seen) => self.with_claim(seen, |claim| {
                 claim.finalizers.push(claim.key.family.claim_finalizer().into());
             }),
@@ -45,7 +49,13 @@ impl World {
             }),
             Effect::Report(seen, report) => {
                 self.what_is_told_is_so(seen, report);
-                self.with_claim(seen, |claim| tell(report, claim))
+                let is_upstreams = self.is_upstreams;
+                self.with_claim(seen, |claim| {
+                    tell(report, claim);
+                    if is_upstreams && claim.key.family == Family::Metal3 {
+                        claim.conditions.clear();
+                    }
+                })
             }
             Effect::Create(new) => self.create(new),
             Effect::Own(seen, new) => self.with_address(seen, |address| {

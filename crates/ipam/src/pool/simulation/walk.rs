@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use kube::ResourceExt;
+
 use super::checks::{everything_is_in_order, settle};
 use super::manager::Manager;
 use super::world::{World, key};
@@ -100,15 +102,7 @@ fn a_definition_without_our_fields_is_told_and_gives_nothing_away() {
     world.is_upstreams = true;
     (0..4).for_each(|n| world.claim(&key(n), "", false));
     let mut manager = [Manager::start(&world, 5, PROMPT, 0)];
-    for _ in 0..600 {
-        manager[0].watch_all(&world);
-        manager[0].decide(&world);
-        while !manager[0].flights.is_empty() {
-            manager[0].serve(&mut world, 0);
-            manager[0].answer(&world, 0, false);
-        }
-        world.clock += Duration::from_secs(1);
-    }
+    ten_minutes(&mut world, &mut manager[0]);
     assert!(world.addresses.is_empty());
     assert!(manager[0].told.contains(note::OUTDATED));
     assert!(
@@ -119,4 +113,34 @@ fn a_definition_without_our_fields_is_told_and_gives_nothing_away() {
     world.is_upstreams = false;
     settle(&mut world, &mut manager);
     everything_is_in_order(&world, 5);
+}
+
+/// Nor are claims told again and again what such a definition drops.
+#[test]
+fn a_definition_without_conditions_does_not_keep_anybody_busy() {
+    let mut world = World::new(5);
+    world.is_upstreams = true;
+    let mut pool = (*world.pool.clone().unwrap()).clone();
+    pool.annotations_mut()
+        .insert("cluster.x-k8s.io/paused".to_owned(), String::new());
+    world.write_pool(pool);
+    (0..4).for_each(|n| world.claim(&key(n), "", false));
+    let of_others = world.logs[1].len();
+    let mut manager = Manager::start(&world, 5, PROMPT, 0);
+    ten_minutes(&mut world, &mut manager);
+    assert!(manager.told.contains(note::OUTDATED));
+    let tries = world.logs[1].len() - of_others;
+    assert!(tries < 4 * 40, "{tries} writes in ten minutes");
+}
+
+fn ten_minutes(world: &mut World, manager: &mut Manager) {
+    for _ in 0..600 {
+        manager.watch_all(world);
+        manager.decide(world);
+        while !manager.flights.is_empty() {
+            manager.serve(world, 0);
+            manager.answer(world, 0, false);
+        }
+        world.clock += Duration::from_secs(1);
+    }
 }
