@@ -76,13 +76,9 @@ impl Book {
             (Effect::Adopt, Outcome::Adopted(adopted)) => self.adopt(&adopted),
             (Effect::Record(record), Outcome::Pool(pool)) => {
                 self.recorded(record);
-                // The watch may have shown our own write before this answer, or somebody else's after it.
-                let written = version(&pool.metadata);
-                self.trusted = Some(written);
-                self.see_pool(pool);
-                let newest = self.pool.as_ref().map(|pool| version(&pool.metadata));
-                self.trusted = self.trusted.filter(|_| newest == Some(written));
+                self.wrote_pool(pool);
             }
+            (Effect::Pool(meta), Outcome::Pool(pool)) if meta.is_trusted => self.wrote_pool(pool),
             (Effect::Create(new), Outcome::Stale(there)) => self.collided(new, *there),
             (Effect::Report(claim, report), Outcome::Claim(seen)) => {
                 self.tell(claim, report);
@@ -118,6 +114,16 @@ impl Book {
             (_, Outcome::Absent) => self.vanished(effect),
             (_, outcome) => self.see(outcome),
         }
+    }
+
+    /// Our own write of a pool of which everything was known, and which nobody else had written since.
+    fn wrote_pool(&mut self, pool: Arc<IPPool>) {
+        // The watch may have shown this write before its answer, or somebody else's after it.
+        let written = version(&pool.metadata);
+        self.trusted = Some(written);
+        self.see_pool(pool);
+        let newest = self.pool.as_ref().map(|pool| version(&pool.metadata));
+        self.trusted = self.trusted.filter(|_| newest == Some(written));
     }
 
     fn see(&mut self, outcome: Outcome) {

@@ -100,6 +100,8 @@ impl Effect {
 pub struct PoolMeta {
     /// The version that it replaces.
     pub version: Version,
+    /// Whether every address is known that was given before that version.
+    pub is_trusted: bool,
     /// All finalizers, if they change.
     pub finalizers: Option<Vec<String>>,
     /// Labels that change.

@@ -165,6 +165,7 @@ impl Book {
         let pool = self.pool.as_ref()?;
         let mut meta = PoolMeta {
             version: version(&pool.metadata),
+            is_trusted: self.trusted == Some(version(&pool.metadata)),
             finalizers: None,
             labels: BTreeMap::new(),
             owners: None,
@@ -196,6 +197,7 @@ impl Book {
         (others.len() != present.len()).then(|| {
             Effect::Pool(PoolMeta {
                 version: version(&pool.metadata),
+                is_trusted: false,
                 finalizers: Some(others),
                 labels: BTreeMap::new(),
                 owners: None,
