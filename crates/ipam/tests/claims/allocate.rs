@@ -53,15 +53,16 @@ async fn a_claim_gets_an_address_and_gives_it_back() {
     assert_eq!(pool.finalizers(), ["ippool.ipam.metal3.io"]);
 
     // The pool cannot go while an address is in use; unused reservations do not keep it.
-    site.patch::<ipam::IPPool>("prov", json!({"spec": {"preAllocations": {"later": "192.168.0.12"}}}))
-        .await;
+    let edit = json!({"spec": {"preAllocations": {"later": "192.168.0.12"}, "prefix": 25, "dnsServers": ["9.9.9.9"]}});
+    site.patch::<ipam::IPPool>("prov", edit).await;
     site.delete::<ipam::IPPool>("prov").await;
     site.claim("late", "prov").await;
-    assert_eq!(
-        site.served("late").await.spec.address,
-        "192.168.0.11",
-        "still served while the pool terminates"
-    );
+    let late = site.served("late").await.spec;
+    assert_eq!(late.address, "192.168.0.11", "still served while the pool terminates");
+    // D17: what is given out stays as it is, only new addresses follow the pool.
+    assert_eq!((late.prefix, &late.dns_servers[..]), (25, &["9.9.9.9".to_owned()][..]));
+    let kept: ipam::IPAddress = site.namespace.api().get(&address.name_any()).await.unwrap();
+    assert_eq!(kept.spec, address.spec);
     for name in ["c", "late"] {
         site.delete::<ipam::IPClaim>(name).await;
         site.namespace.expect_gone::<ipam::IPClaim>(name).await;

@@ -32,6 +32,7 @@ async fn wrong_specifications_are_named_by_field() {
             "spec.pools[0].start",
             true,
         ),
+        // D18: neither of the two families.
         (
             "mapped",
             json!({"start": "::ffff:a00:1", "end": "::ffff:a00:9"}),
@@ -124,6 +125,9 @@ async fn claims_on_what_is_not_there_or_not_ours() {
         .await;
     let error = "spec.pool.namespace: IPPool default/p is in another namespace; a claim is served from its own only";
     site.refused("across", error).await;
+    // D13: what cannot be served stops nobody who asks after it.
+    site.claim("after", "p").await;
+    site.served("after").await;
     site.delete::<ipam::IPClaim>("across").await;
     site.namespace.expect_gone::<ipam::IPClaim>("across").await;
     site.settled().await;
@@ -135,7 +139,7 @@ async fn claims_on_what_is_not_there_or_not_ours() {
             "{name} is not touched"
         );
     }
-    assert_eq!(site.addresses().await.len(), 2);
+    assert_eq!(site.addresses().await.len(), 3);
     manager.stop().await;
 }
 
