@@ -159,6 +159,10 @@ pub struct Workers {
     /// Metal3Datas that are worked on at once
     #[arg(long, env = "METAL3DATA_CONCURRENCY", default_value_t = 10, value_parser = clap::value_parser!(u16).range(1..))]
     pub metal3data_concurrency: u16,
+
+    /// Metal3Machines that are brought in line with their Metal3MachineTemplates at once
+    #[arg(long, env = "METAL3MACHINETEMPLATE_CONCURRENCY", default_value_t = 10, value_parser = clap::value_parser!(u16).range(1..))]
+    pub metal3machinetemplate_concurrency: u16,
 }
 
 impl Args {

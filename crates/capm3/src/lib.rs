@@ -21,6 +21,7 @@ pub mod controller;
 pub mod data;
 pub mod data_template;
 pub mod machine;
+pub mod machine_template;
 pub mod rbac;
 pub mod run;
 pub mod select;

@@ -18,6 +18,7 @@ use crate::controller::{Context, Controllers};
 use crate::data::Metal3Datas;
 use crate::data_template::Metal3DataTemplates;
 use crate::machine::Metal3Machines;
+use crate::machine_template::Metal3MachineTemplates;
 use crate::workload::Workloads;
 use crate::world::World;
 
@@ -130,6 +131,8 @@ impl Provider {
         let workloads = Workloads::new(ctx.client.clone(), setup.workload_limits, stop.clone());
         let machines = Metal3Machines::new(ctx.clone(), workloads, setup.is_fast_track);
         controllers.add(machines.clone(), workers.metal3machine_concurrency);
+        let templates = Metal3MachineTemplates { ctx: ctx.clone() };
+        controllers.add(templates, workers.metal3machinetemplate_concurrency);
         let data_templates = Metal3DataTemplates::new(ctx.clone());
         controllers.add(data_templates, workers.metal3datatemplate_concurrency);
         let datas = Metal3Datas {

@@ -28,6 +28,7 @@ use tokio_util::sync::CancellationToken;
 
 pub use self::data::{DataBy, DataTemplateBy, OfDataBy, SecretMeta, data_of, template_of};
 use crate::data::SECRET_TYPE;
+use crate::machine_template::cloned_from;
 use crate::select;
 
 /// The stores. Cheap to clone.
@@ -83,6 +84,8 @@ pub enum Metal3MachineBy {
     Cluster(ObjectKey),
     /// The host that its annotation names.
     Host(ObjectKey),
+    /// The Metal3MachineTemplate that it was made from.
+    Template(ObjectKey),
 }
 
 /// What a host is found by.
@@ -143,7 +146,8 @@ impl World {
             metal3_machines: Store::new(|machine| {
                 let cluster = cluster_of(machine).map(Metal3MachineBy::Cluster);
                 let host = host_of(machine).map(Metal3MachineBy::Host);
-                cluster.into_iter().chain(host).collect()
+                let template = cloned_from(machine).map(Metal3MachineBy::Template);
+                cluster.into_iter().chain(host).chain(template).collect()
             }),
             templates: Store::new(|_| Vec::new()),
             hosts: Store::reduced(keys_of_host, reduce_host),

@@ -11,10 +11,6 @@ pub struct CompatArgs {
     #[arg(long, env = "METAL3LABELSYNC_CONCURRENCY", default_value_t = 10, value_parser = clap::value_parser!(u16).range(1..))]
     pub metal3labelsync_concurrency: u16,
 
-    /// Metal3MachineTemplates at once; this version does not pass their changes on
-    #[arg(long, env = "METAL3MACHINETEMPLATE_CONCURRENCY", default_value_t = 10, value_parser = clap::value_parser!(u16).range(1..))]
-    pub metal3machinetemplate_concurrency: u16,
-
     /// Metal3Remediations at once; this version does not remediate
     #[arg(long, env = "METAL3REMEDIATION_CONCURRENCY", default_value_t = 10, value_parser = clap::value_parser!(u16).range(1..))]
     pub metal3remediation_concurrency: u16,

@@ -7,7 +7,7 @@ use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
 use kube::{Api, ResourceExt};
 use metal3_api::capi::{Cluster, Machine};
 use metal3_api::condition::ConditionStatus::{False, True};
-use metal3_api::infra::v1beta2::Metal3Machine;
+use metal3_api::infra::v1beta2::{Metal3Machine, Metal3MachineTemplate};
 use metal3_api::metal3::BareMetalHost;
 use metal3_testkit::namespace;
 use serde_json::{Value, json};
@@ -306,7 +306,7 @@ async fn a_kept_host_goes_to_the_next_machine_of_its_deployment() {
     let image = json!({"url": "http://images/i.qcow2", "checksum": "abc"});
     site.apply(
         json!({"apiVersion": format!("{group}/v1beta2"), "kind": "Metal3MachineTemplate",
-        "metadata": {"name": "t"}, "spec": {"nodeReuse": true, "template": {"spec": {"image": image}}}}),
+        "metadata": {"name": "t"}, "spec": {"template": {"spec": {"image": image}}}}),
     )
     .await;
     let deployment =
@@ -325,6 +325,12 @@ async fn a_kept_host_goes_to_the_next_machine_of_its_deployment() {
     let provider = site.provider().await;
     let has_host = |host: &BareMetalHost| consumer(host) == Some("m");
     site.namespace.expect("h", "is claimed", has_host).await;
+    // What the template says when the machine goes counts, whatever it said when the machine was made.
+    site.cloned_from("m", "Metal3MachineTemplate", "t").await;
+    let change = json!({"nodeReuse": true, "template": {"spec": {"automatedCleaningMode": "disabled"}}});
+    site.patch::<Metal3MachineTemplate>("t", json!({"spec": change})).await;
+    let has_heard = |machine: &Metal3Machine| machine.spec.automated_cleaning_mode.is_some();
+    site.namespace.expect("m", "has heard of it", has_heard).await;
     site.delete::<Metal3Machine>("m").await;
     site.namespace.expect_gone::<Metal3Machine>("m").await;
     let host: BareMetalHost = site.namespace.api().get("h").await.unwrap();
@@ -369,9 +375,7 @@ async fn a_node_gets_the_provider_id_of_its_machine() {
     site.namespace.expect("m", "misses the kubeconfig", is_missed).await;
 
     let admin = std::fs::read_to_string(site.namespace.server().admin_kubeconfig()).unwrap();
-    let kubeconfig = json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "c-kubeconfig"},
-        "stringData": {"value": admin}});
-    site.apply(kubeconfig).await;
+    site.kubeconfig("c", &admin).await;
     let nodes: Api<Node> = Api::all(site.namespace.client.clone());
     let name = format!("{}-n", site.namespace.name);
     let node = json!({"metadata": {"name": name, "labels": {"metal3.io/uuid": host.uid()}}});

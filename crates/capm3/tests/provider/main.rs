@@ -5,6 +5,7 @@
 
 mod clusters;
 mod data;
+mod machine_templates;
 mod machines;
 mod support;
 mod workload;

@@ -12,6 +12,7 @@ use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
 use kube::{Api, Resource};
 use metal3_api::capi::Cluster;
 use metal3_api::condition::{Condition, ConditionStatus};
+use metal3_api::infra::v1beta2::Metal3Machine;
 use metal3_api::metal3::BareMetalHost;
 use metal3_lab::audit::Request;
 use metal3_runtime::Clock;
@@ -188,6 +189,15 @@ impl Site {
             .await;
     }
 
+    /// The kubeconfig of a workload cluster.
+    pub async fn kubeconfig(&self, cluster: &str, text: &str) {
+        self.apply(
+            json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": format!("{cluster}-kubeconfig")},
+            "stringData": {"value": text}}),
+        )
+        .await;
+    }
+
     /// A Machine of cluster c with the bootstrap Secret b, and its Metal3Machine, which belongs to it as if Cluster API had
     /// said so. `spec` adds to that of the Metal3Machine.
     pub async fn machine(&self, name: &str, spec: Value) {
@@ -209,6 +219,15 @@ impl Site {
             "metadata": {"name": name, "labels": labels, "ownerReferences": [owner]}, "spec": wanted}),
         )
         .await;
+    }
+
+    /// A Metal3Machine is marked as Cluster API marks what it makes from a template of this kind and name.
+    pub async fn cloned_from(&self, machine: &str, kind: &str, name: &str) {
+        let kind = format!("{kind}.infrastructure.cluster.x-k8s.io");
+        let annotations = json!({"cluster.x-k8s.io/cloned-from-name": name,
+            "cluster.x-k8s.io/cloned-from-groupkind": kind});
+        self.patch::<Metal3Machine>(machine, json!({"metadata": {"annotations": annotations}}))
+            .await;
     }
 
     pub async fn patch_status<K>(&self, name: &str, patch: Value) -> K

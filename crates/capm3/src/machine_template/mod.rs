@@ -1,0 +1,158 @@
+//! The Metal3MachineTemplate controller: how a template has disks cleaned holds for the machines that were made from it
+//! before, too.
+//!
+//! It looks at one machine at a time, so that what one of them refuses keeps no other from its change, and a rollout costs
+//! nothing but a comparison for each. Node reuse is not handed on: whether a host is kept is read from the template when its
+//! machine goes.
+
+mod decide;
+#[cfg(test)]
+mod tests;
+
+use std::sync::Arc;
+
+use kube::api::{Api, Patch, PatchParams};
+use kube::{Resource, ResourceExt};
+use metal3_api::capi::Cluster;
+use metal3_api::capi::names::annotation;
+use metal3_api::infra::names::GROUP;
+use metal3_api::infra::v1beta2::{Metal3Machine, Metal3MachineTemplate};
+use metal3_runtime::error::{Class, Classified, is_not_found};
+use metal3_runtime::store::ObjectKey;
+use metal3_runtime::work::Queue;
+
+use self::decide::{Plan, decide};
+use crate::controller::{Context, Controller, Next};
+use crate::data_template::hold_of;
+use crate::world::{Metal3MachineBy, World};
+
+/// The controller. Its keys are those of Metal3Machines.
+#[derive(Clone)]
+pub struct Metal3MachineTemplates {
+    /// What all controllers share.
+    pub ctx: Context,
+}
+
+/// A write that failed.
+#[derive(Debug, thiserror::Error)]
+#[error("cannot hand spec.template.spec.automatedCleaningMode of its template on to Metal3Machine {key}")]
+pub struct WriteError {
+    key: ObjectKey,
+    #[source]
+    source: kube::Error,
+}
+
+impl Classified for WriteError {
+    fn class(&self) -> Class {
+        self.source.class()
+    }
+
+    fn label(&self) -> &'static str {
+        self.source.label()
+    }
+}
+
+/// A machine that may be written, and the template that it was made from.
+#[derive(Clone, Debug)]
+struct Observed {
+    machine: Arc<Metal3Machine>,
+    template: Arc<Metal3MachineTemplate>,
+}
+
+/// Gathers it. Nothing if there is no such machine or template, or if one of them is to be left alone.
+fn observe(world: &World, key: &ObjectKey) -> Option<Observed> {
+    let machine = world
+        .metal3_machines
+        .get(key)
+        .filter(|machine| world.is_ours(&**machine))?;
+    let template = world.templates.get(&cloned_from(&machine)?)?;
+    let is_left_alone = template.annotations().contains_key(annotation::PAUSED)
+        || machine.annotations().contains_key(annotation::DELETE_FOR_MOVE)
+        || hold_of(world, &*machine).is_some();
+    (!is_left_alone).then_some(Observed { machine, template })
+}
+
+/// The Metal3MachineTemplate that a machine was made from. A template of another kind may have the same name.
+pub fn cloned_from(machine: &Metal3Machine) -> Option<ObjectKey> {
+    let annotations = machine.annotations();
+    let (kind, group) = annotations.get(annotation::CLONED_FROM_GROUP_KIND)?.split_once('.')?;
+    if kind != Metal3MachineTemplate::kind(&()) || group != GROUP {
+        return None;
+    }
+    let name = annotations.get(annotation::CLONED_FROM_NAME)?;
+    (!name.is_empty()).then(|| ObjectKey::new(machine.namespace().unwrap_or_default(), name))
+}
+
+impl Controller for Metal3MachineTemplates {
+    const NAME: &'static str = "metal3machinetemplate";
+    type Error = WriteError;
+
+    fn listen(&self, queue: &Queue<ObjectKey>) {
+        let world = &self.ctx.world;
+        let bell = queue.clone();
+        world.metal3_machines.listen(move |change| {
+            let asked = |machine: &Metal3Machine| {
+                let meta = &machine.metadata;
+                let mode = machine.spec.automated_cleaning_mode.clone();
+                (mode, meta.annotations.clone(), meta.labels.clone())
+            };
+            if change.affects(asked) {
+                bell.push(change.key.clone());
+            }
+        });
+        let (seen, bell) = (world.clone(), queue.clone());
+        world.templates.listen(move |change| {
+            let asked = |template: &Metal3MachineTemplate| {
+                let mode = template.spec.template.spec.automated_cleaning_mode.clone();
+                (mode, template.annotations().contains_key(annotation::PAUSED))
+            };
+            if change.affects(asked) {
+                push_all(&bell, &seen, &Metal3MachineBy::Template(change.key.clone()));
+            }
+        });
+        let (seen, bell) = (world.clone(), queue.clone());
+        world.clusters.listen(move |change| {
+            if change.affects(Cluster::is_paused) {
+                push_all(&bell, &seen, &Metal3MachineBy::Cluster(change.key.clone()));
+            }
+        });
+    }
+
+    fn all(&self) -> Vec<ObjectKey> {
+        self.ctx.world.metal3_machines.all()
+    }
+
+    async fn pass(&self, key: &ObjectKey) -> Result<Next, WriteError> {
+        if let Some(plan) = observe(&self.ctx.world, key).as_ref().and_then(decide) {
+            self.apply(key, &plan).await?;
+        }
+        Ok(Next::Change)
+    }
+}
+
+impl Metal3MachineTemplates {
+    async fn apply(&self, key: &ObjectKey, plan: &Plan) -> Result<(), WriteError> {
+        let ctx = &self.ctx;
+        let machines: Api<Metal3Machine> = Api::namespaced(ctx.client.clone(), &key.namespace);
+        let change = Patch::Merge(&plan.patch);
+        let machine = match machines.patch(&key.name, &PatchParams::default(), &change).await {
+            Ok(machine) => machine,
+            Err(error) if is_not_found(&error) => return Ok(()),
+            Err(source) => {
+                return Err(WriteError {
+                    key: key.clone(),
+                    source,
+                });
+            }
+        };
+        ctx.world.metal3_machines.written(machine.clone());
+        ctx.recorder.publish(&machine.object_ref(&()), None, &plan.note).await;
+        Ok(())
+    }
+}
+
+fn push_all(bell: &Queue<ObjectKey>, world: &World, by: &Metal3MachineBy) {
+    for machine in world.metal3_machines.names(by) {
+        bell.push(machine);
+    }
+}
