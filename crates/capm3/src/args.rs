@@ -160,6 +160,10 @@ pub struct Workers {
     #[arg(long, env = "METAL3DATA_CONCURRENCY", default_value_t = 10, value_parser = clap::value_parser!(u16).range(1..))]
     pub metal3data_concurrency: u16,
 
+    /// Clusters whose Nodes get the labels of their hosts at once
+    #[arg(long, env = "METAL3LABELSYNC_CONCURRENCY", default_value_t = 10, value_parser = clap::value_parser!(u16).range(1..))]
+    pub metal3labelsync_concurrency: u16,
+
     /// Metal3Machines that are brought in line with their Metal3MachineTemplates at once
     #[arg(long, env = "METAL3MACHINETEMPLATE_CONCURRENCY", default_value_t = 10, value_parser = clap::value_parser!(u16).range(1..))]
     pub metal3machinetemplate_concurrency: u16,

@@ -17,6 +17,7 @@ use crate::cluster::Metal3Clusters;
 use crate::controller::{Context, Controllers};
 use crate::data::Metal3Datas;
 use crate::data_template::Metal3DataTemplates;
+use crate::label_sync::LabelSync;
 use crate::machine::Metal3Machines;
 use crate::machine_template::Metal3MachineTemplates;
 use crate::workload::Workloads;
@@ -129,8 +130,13 @@ impl Provider {
         let workers = &setup.workers;
         controllers.add(Metal3Clusters { ctx: ctx.clone() }, workers.metal3cluster_concurrency);
         let workloads = Workloads::new(ctx.client.clone(), setup.workload_limits, stop.clone());
-        let machines = Metal3Machines::new(ctx.clone(), workloads, setup.is_fast_track);
+        let machines = Metal3Machines::new(ctx.clone(), workloads.clone(), setup.is_fast_track);
         controllers.add(machines.clone(), workers.metal3machine_concurrency);
+        let labels = LabelSync {
+            ctx: ctx.clone(),
+            workloads,
+        };
+        controllers.add(labels, workers.metal3labelsync_concurrency);
         let templates = Metal3MachineTemplates { ctx: ctx.clone() };
         controllers.add(templates, workers.metal3machinetemplate_concurrency);
         let data_templates = Metal3DataTemplates::new(ctx.clone());

@@ -7,10 +7,6 @@ use clap::Args;
 #[derive(Args, Clone, Debug)]
 #[command(next_help_heading = "Compatibility")]
 pub struct CompatArgs {
-    /// Label syncs at once; this version does not copy labels to nodes
-    #[arg(long, env = "METAL3LABELSYNC_CONCURRENCY", default_value_t = 10, value_parser = clap::value_parser!(u16).range(1..))]
-    pub metal3labelsync_concurrency: u16,
-
     /// Metal3Remediations at once; this version does not remediate
     #[arg(long, env = "METAL3REMEDIATION_CONCURRENCY", default_value_t = 10, value_parser = clap::value_parser!(u16).range(1..))]
     pub metal3remediation_concurrency: u16,

@@ -10,9 +10,16 @@ use metal3_runtime::events::{Note, Severity};
 use super::is_externally_managed;
 use super::observed::{Observed, Owner};
 use crate::conditions::{LegacySeverity, Setter};
+use crate::label_sync::Prefixes;
 
 /// Whether machines can be made: the endpoint is there.
 pub const INFRASTRUCTURE: &str = "BaremetalInfrastructureReady";
+
+/// There, and false, only while an annotation has a value that cannot be used.
+pub const ANNOTATIONS: &str = "AnnotationsValid";
+
+/// Its reason for prefixes of labels.
+const BAD_PREFIXES: &str = "InvalidLabelSyncPrefixes";
 
 /// A write to the object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,6 +63,7 @@ pub fn decide(seen: &Observed, now: Timestamp) -> Option<Plan> {
         return Some(draft.plan(Vec::new()));
     }
     draft.paused(None);
+    draft.annotations();
     if cluster.metadata.deletion_timestamp.is_some() {
         return delete(seen, draft);
     }
@@ -162,6 +170,21 @@ impl<'a> Draft<'a> {
         let list = &mut self.status.conditions;
         self.set
             .set(list, condition::PAUSED, why.is_some(), reason, why.unwrap_or_default());
+    }
+
+    /// Says what is wrong with an annotation, as long as it is.
+    fn annotations(&mut self) {
+        let list = &mut self.status.conditions;
+        let Some(complaint) = Prefixes::of(self.cluster).and_then(|prefixes| prefixes.complaint()) else {
+            list.retain(|condition| condition.type_ != ANNOTATIONS);
+            return;
+        };
+        let before = conditions::get(list, ANNOTATIONS);
+        let is_news = before.is_none_or(|before| before.message != complaint);
+        self.set.set(list, ANNOTATIONS, false, BAD_PREFIXES, &complaint);
+        if is_news {
+            self.note(Severity::Warning, BAD_PREFIXES, &complaint);
+        }
     }
 
     /// Machines can be made, from now on and for ever: what Cluster API has been told once is never taken back.

@@ -8,7 +8,7 @@ use metal3_runtime::conditions;
 use rstest::rstest;
 use serde_json::{Value, json};
 
-use super::decide::{Effect, INFRASTRUCTURE, Plan, decide};
+use super::decide::{ANNOTATIONS, Effect, INFRASTRUCTURE, Plan, decide};
 use super::observed::{Observed, Owner};
 
 const FINALIZER: &str = "metal3cluster.infrastructure.cluster.x-k8s.io";
@@ -178,6 +178,34 @@ fn while_paused_only_that_is_said(#[case] other: Value, #[case] spec: Value) {
     let status = status(&plan);
     assert_eq!(said(status, "Paused").0, &ConditionStatus::True);
     assert_eq!((status.conditions.len(), status.failure_domains.len()), (1, 0));
+}
+
+#[test]
+fn a_bad_prefix_of_labels_is_said_as_long_as_it_is_there_and_told_once() {
+    let annotated = |prefixes: &str| {
+        let annotations = json!({"metal3.io/metal3-label-sync-prefixes": prefixes});
+        seen(&json!({"metadata": {"annotations": annotations}}))
+    };
+    let mut bad = annotated("a.b,Wrong_");
+    let plan = decide(&bad, now()).unwrap();
+    let stored = status(&plan).clone();
+    let (holds, reason, message) = said(&stored, ANNOTATIONS);
+    assert_eq!((holds, reason), (&ConditionStatus::False, "InvalidLabelSyncPrefixes"));
+    assert!(message.contains("\"Wrong_\"") && !message.contains("a.b"), "{message}");
+    assert_eq!(
+        said(&stored, "Ready").0,
+        &ConditionStatus::True,
+        "machines can be made all the same"
+    );
+    let told = |plan: &Plan| plan.notes.iter().any(|note| note.reason == "InvalidLabelSyncPrefixes");
+    assert!(told(&plan));
+    Arc::make_mut(&mut bad.cluster).status = Some(stored.clone());
+    let again = decide(&bad, now()).unwrap();
+    assert_eq!((again.status, again.notes), (None, vec![]));
+    let mut good = annotated("a.b");
+    Arc::make_mut(&mut good.cluster).status = Some(stored);
+    let plan = decide(&good, now()).unwrap();
+    assert!(conditions::get(&status(&plan).conditions, ANNOTATIONS).is_none() && !told(&plan));
 }
 
 #[test]

@@ -41,13 +41,14 @@ use metal3_runtime::secrets::{Known, SecretKey, SecretVersions};
 use metal3_runtime::status;
 use metal3_runtime::store::ObjectKey;
 use metal3_runtime::work::Queue;
+use serde_json::json;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 pub use self::decide::{ASSOCIATED, DATA_READY, METADATA, NODE};
 use self::decide::{Decision, Need, Plan, decide};
 pub use self::node::{Gift, NodeView};
-pub use self::observed::{Host, Looks, Observed, Related, observe};
+pub use self::observed::{Host, Looks, Observed, Related, host_seen, observe};
 use self::waiting::Waiting;
 use crate::controller::{Context, Controller, Next};
 use crate::select::{consumer_of, stable_seed};
@@ -307,13 +308,15 @@ impl Metal3Machines {
         let Ok(workload) = self.workloads.of(cluster) else {
             return Ok(());
         };
-        let given = node::give(&workload.client, gift).await.map_err(|source| PassError {
+        // The API server takes the first one only, so that nobody's is overwritten.
+        let change = json!({"spec": {"providerID": gift.id}});
+        let given = workload.change_node(&gift.node, &change).await;
+        given.map_err(|source| PassError {
             what: "set the provider ID of the node",
             key: key.clone(),
             source,
         })?;
         tracing::info!(machine = %key, node = gift.node, id = gift.id, "a node has its provider ID");
-        workload.nodes.written(given);
         Ok(())
     }
 

@@ -1,20 +1,12 @@
-//! The Node that a machine has become, in its workload cluster: looked at without waiting, and given its provider ID.
+//! The Node that a machine has become, in its workload cluster: looked at without waiting.
 
-use std::time::Duration;
-
-use k8s_openapi::api::core::v1::Node;
-use kube::api::{Api, Patch, PatchParams};
-use kube::{Client, ResourceExt};
+use kube::ResourceExt;
 use metal3_api::metal3::ProvisioningState;
 use metal3_runtime::store::ObjectKey;
-use serde_json::json;
 
 use super::{Host, Observed};
 use crate::workload::provider_id::{Answer, Question};
 use crate::workload::{Unreachable, Workloads};
-
-/// A workload cluster that does not answer a write for so long is tried again later: nobody else waits for it.
-const WRITE_LIMIT: Duration = Duration::from_secs(10);
 
 /// What is known of the Node.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -67,13 +59,4 @@ pub fn look(workloads: &Workloads, seen: &Observed) -> NodeView {
         labelled: owner.is_some_and(|owner| owner.spec.bootstrap.config_ref.is_some()),
     };
     NodeView::Answered(question.answer(&workload.nodes))
-}
-
-/// Gives a Node its provider ID. The API server takes the first one only, so that nobody's is overwritten.
-pub async fn give(client: &Client, gift: &Gift) -> Result<Node, kube::Error> {
-    let nodes: Api<Node> = Api::all(client.clone());
-    let change = Patch::Merge(json!({"spec": {"providerID": gift.id}}));
-    let params = PatchParams::default();
-    let written = tokio::time::timeout(WRITE_LIMIT, nodes.patch(&gift.node, &params, &change)).await;
-    written.unwrap_or_else(|elapsed| Err(kube::Error::Service(Box::new(elapsed))))
 }

@@ -135,7 +135,7 @@ pub fn observe(world: &World, key: &ObjectKey, is_fast_track: bool) -> Option<Ob
         .and_then(|name| world.datas.get(&here(name)));
     let kept_as = owner.found().and_then(|machine| reuse::kept_as(world, machine));
     Some(Observed {
-        host: host(world, &machine, key),
+        host: host_seen(world, &machine, key),
         machine,
         owner,
         cluster,
@@ -149,7 +149,8 @@ pub fn observe(world: &World, key: &ObjectKey, is_fast_track: bool) -> Option<Ob
     })
 }
 
-fn host(world: &World, machine: &Metal3Machine, key: &ObjectKey) -> Host {
+/// The host of the machine of this key, as far as the watches have shown it.
+pub fn host_seen(world: &World, machine: &Metal3Machine, key: &ObjectKey) -> Host {
     let uid = machine.uid().unwrap_or_default();
     let Some(named) = host_of(machine) else {
         let mut claimed = world.hosts.find(&HostBy::Consumer(key.clone()));

@@ -29,7 +29,7 @@ use metal3_runtime::store::ObjectKey;
 
 pub use self::consumer::{Claimed, claimed, consumer, consumer_of};
 pub use self::refusal::{Consumer, Refusal};
-pub use self::selector::{Requirement, Selector, SelectorError};
+pub use self::selector::{Requirement, Selector, SelectorError, is_subdomain};
 
 /// What a machine asks of its host.
 #[derive(Clone, Debug)]

@@ -191,22 +191,24 @@ fn check_key(key: &str) -> Result<(), String> {
     let (prefix, name) = key
         .split_once('/')
         .map_or((None, key), |(prefix, name)| (Some(prefix), name));
-    let is_subdomain = |text: &str| {
-        let is_label = |label: &str| {
-            let is_edge = |byte: Option<u8>| byte.is_some_and(|b| b.is_ascii_lowercase() || b.is_ascii_digit());
-            label
-                .bytes()
-                .all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-')
-                && is_edge(label.bytes().next())
-                && is_edge(label.bytes().last())
-        };
-        text.len() <= 253 && text.split('.').all(is_label)
-    };
     if !name.is_empty() && is_name(name) && prefix.is_none_or(is_subdomain) {
         Ok(())
     } else {
         Err(format!("{key:?} cannot be the key of a label"))
     }
+}
+
+/// Whether a text can be the part of a label's key before the slash.
+pub fn is_subdomain(text: &str) -> bool {
+    let is_label = |label: &str| {
+        let is_edge = |byte: Option<u8>| byte.is_some_and(|b| b.is_ascii_lowercase() || b.is_ascii_digit());
+        label
+            .bytes()
+            .all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-')
+            && is_edge(label.bytes().next())
+            && is_edge(label.bytes().last())
+    };
+    text.len() <= 253 && text.split('.').all(is_label)
 }
 
 fn check_value(value: &str) -> Result<(), String> {

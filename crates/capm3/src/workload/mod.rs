@@ -18,12 +18,15 @@ pub mod provider_id;
 use std::collections::HashMap;
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Node;
 use kube::Client;
+use kube::api::{Api, Patch, PatchParams};
 use metal3_runtime::args::ClientArgs;
 use metal3_runtime::error::chain;
 use metal3_runtime::store::{Change, ObjectKey};
+use serde_json::Value;
 use tokio::task::JoinSet;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
@@ -44,6 +47,21 @@ impl fmt::Debug for Workload {
         out.debug_struct("Workload")
             .field("nodes", &self.nodes.len())
             .finish_non_exhaustive()
+    }
+}
+
+/// A workload cluster that does not answer a write for so long is tried again later: nobody else waits for it.
+const WRITE_LIMIT: Duration = Duration::from_secs(10);
+
+impl Workload {
+    /// Changes a Node by a merge patch. Whoever looks for it from then on sees the answer.
+    pub async fn change_node(&self, name: &str, change: &Value) -> Result<(), kube::Error> {
+        let nodes: Api<Node> = Api::all(self.client.clone());
+        let (params, change) = (PatchParams::default(), Patch::Merge(change));
+        let written = tokio::time::timeout(WRITE_LIMIT, nodes.patch(name, &params, &change)).await;
+        let written = written.unwrap_or_else(|elapsed| Err(kube::Error::Service(Box::new(elapsed))))?;
+        self.nodes.written(written);
+        Ok(())
     }
 }
 

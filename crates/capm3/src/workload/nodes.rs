@@ -7,7 +7,7 @@ use metal3_runtime::store::Store;
 /// Label of a Node: the UID of the host that it runs on. The kubelet sets it where the bootstrap data says so.
 pub const HOST_UID: &str = "metal3.io/uuid";
 /// Label of a Node: its host name.
-const HOSTNAME: &str = "kubernetes.io/hostname";
+pub const HOSTNAME: &str = "kubernetes.io/hostname";
 
 /// What a Node is found by.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]

@@ -5,6 +5,7 @@
 
 mod clusters;
 mod data;
+mod label_sync;
 mod machine_templates;
 mod machines;
 mod support;

@@ -1,0 +1,67 @@
+//! What a decision about the labels of a cluster's Nodes is made on.
+
+use std::sync::Arc;
+
+use k8s_openapi::api::core::v1::Node;
+use kube::ResourceExt;
+use metal3_api::capi::names::{annotation, group};
+use metal3_api::infra::v1beta2::{Metal3Cluster, Metal3Machine};
+use metal3_api::metal3::BareMetalHost;
+use metal3_runtime::store::ObjectKey;
+
+use super::Prefixes;
+use crate::data_template::hold_of;
+use crate::machine::{Host, host_seen};
+use crate::workload::Nodes;
+use crate::world::{Metal3MachineBy, World, infrastructure, owner};
+
+/// The prefixes, and the hosts of a cluster with the Nodes that run on them.
+#[derive(Clone, Debug)]
+pub(super) struct Observed {
+    pub(super) prefixes: Prefixes,
+    pub(super) pairs: Vec<(Arc<BareMetalHost>, Arc<Node>)>,
+}
+
+/// Which labels a cluster wants on its Nodes. Nothing if it wants none, is not ours, or is to be left alone.
+pub(super) fn wanted(world: &World, key: &ObjectKey) -> Option<(Arc<Metal3Cluster>, Prefixes)> {
+    let cluster = world.clusters.get(key).filter(|cluster| !cluster.is_paused())?;
+    let metal3_cluster = world.metal3_clusters.get(&infrastructure(&cluster)?)?;
+    let is_left_alone = !world.is_ours(&*metal3_cluster) || is_paused(&*metal3_cluster);
+    let prefixes = Prefixes::of(&metal3_cluster).filter(|prefixes| !prefixes.good.is_empty())?;
+    (!is_left_alone).then_some((metal3_cluster, prefixes))
+}
+
+/// Gathers the hosts and Nodes.
+pub(super) fn observe(world: &World, cluster: &ObjectKey, prefixes: Prefixes, nodes: &Nodes) -> Observed {
+    let machines = world.metal3_machines.find(&Metal3MachineBy::Cluster(cluster.clone()));
+    let mut pairs: Vec<_> = machines
+        .iter()
+        .filter_map(|machine| Some((host_of(world, machine)?, node_of(world, machine, nodes)?)))
+        .collect();
+    // So that the same is done in the same order.
+    pairs.sort_by_cached_key(|(_, node)| node.name_any());
+    Observed { prefixes, pairs }
+}
+
+/// The host of a machine that is there to stay, unless one of the two is to be left alone.
+fn host_of(world: &World, machine: &Metal3Machine) -> Option<Arc<BareMetalHost>> {
+    if machine.metadata.deletion_timestamp.is_some() || hold_of(world, machine).is_some() {
+        return None;
+    }
+    match host_seen(world, machine, &ObjectKey::of(machine)) {
+        Host::Ours(host) if !is_paused(&*host) => Some(host),
+        Host::Ours(_) | Host::None | Host::Missing(_) | Host::Unclaimed(_) | Host::Foreign(..) => None,
+    }
+}
+
+/// The Node that Cluster API has found for a machine.
+fn node_of(world: &World, machine: &Metal3Machine, nodes: &Nodes) -> Option<Arc<Node>> {
+    let owner = owner(machine, group::CORE, "Machine")?;
+    let owner = ObjectKey::new(machine.namespace().unwrap_or_default(), owner);
+    let name = &world.machines.get(&owner)?.status.node_ref.name;
+    nodes.get(&ObjectKey::new("", name))
+}
+
+fn is_paused(object: &impl ResourceExt) -> bool {
+    object.annotations().contains_key(annotation::PAUSED)
+}
