@@ -2,14 +2,10 @@
 
 mod compat;
 
-use std::path::PathBuf;
-use std::time::Duration;
-
 use clap::Parser;
 use metal3_runtime::args::{
-    ClientArgs, LeaderArgs, LogArgs, MetricsArgs, NamespaceArgs, ProbeArgs, TlsArgs, go_bool, go_duration,
+    ClientArgs, LeaderArgs, LogArgs, MetricsArgs, NamespaceArgs, ProbeArgs, ProviderArgs, TlsArgs, go_bool,
 };
-use metal3_runtime::listen::ListenAddr;
 
 pub use self::compat::CompatArgs;
 
@@ -42,53 +38,9 @@ pub struct Args {
     #[command(flatten)]
     pub workers: Workers,
 
-    /// Work only while holding the lease; the same as --enable-leader-election
-    #[arg(long, env = "LEADER_ELECT", num_args = 0..=1, require_equals = true, default_value = "false", default_missing_value = "true", value_parser = go_bool())]
-    pub leader_elect: bool,
-
-    /// Time without renewal after which another replica may take over; 0 leaves it to --lease-duration-seconds
-    #[arg(long, env = "LEADER_ELECT_LEASE_DURATION", default_value = "0", value_parser = go_duration())]
-    pub leader_elect_lease_duration: Duration,
-
-    /// Time without a successful renewal after which the leader gives up; 0 leaves it to --renew-deadline-seconds
-    #[arg(long, env = "LEADER_ELECT_RENEW_DEADLINE", default_value = "0", value_parser = go_duration())]
-    pub leader_elect_renew_deadline: Duration,
-
-    /// Time between two attempts to take or renew the lease; 0 leaves it to --retry-period-seconds
-    #[arg(long, env = "LEADER_ELECT_RETRY_PERIOD", default_value = "0", value_parser = go_duration())]
-    pub leader_elect_retry_period: Duration,
-
-    /// The namespace of the pod: the lease lives there
-    #[arg(long, env = "POD_NAMESPACE", default_value = "")]
-    pub pod_namespace: String,
-
-    /// How often everything is looked at again without a reason
-    #[arg(long, env = "SYNC_PERIOD", default_value = "10m", value_parser = go_duration())]
-    pub sync_period: Duration,
-
-    /// Value that the label cluster.x-k8s.io/watch-filter of what is worked on must have; empty takes everything
-    #[arg(long, env = "WATCH_FILTER", default_value = "")]
-    pub watch_filter: String,
-
-    /// Address of /metrics; without it --metrics-addr counts
-    #[arg(long, env = "DIAGNOSTICS_ADDRESS")]
-    pub diagnostics_address: Option<ListenAddr>,
-
-    /// Serve /metrics over plain HTTP; the same as --metrics-plain-http
-    #[arg(long, env = "INSECURE_DIAGNOSTICS", num_args = 0..=1, require_equals = true, default_value = "false", default_missing_value = "true", value_parser = go_bool())]
-    pub insecure_diagnostics: bool,
-
-    /// Accepted so that existing Deployments start; this version serves no webhooks
-    #[arg(long, env = "WEBHOOK_PORT", default_value = "0")]
-    pub webhook_port: u16,
-
-    /// Accepted so that existing Deployments start; this version serves no webhooks
-    #[arg(
-        long,
-        env = "WEBHOOK_CERT_DIR",
-        default_value = "/tmp/k8s-webhook-server/serving-certs/"
-    )]
-    pub webhook_cert_dir: PathBuf,
+    /// What providers of Cluster API have in common.
+    #[command(flatten)]
+    pub provider: ProviderArgs,
 
     /// Name address claims after hosts instead of after data, so that a pool can reserve an address for a host
     #[arg(long, env = "ENABLE_BMH_NAME_BASED_PREALLOCATION", num_args = 0..=1, require_equals = true, default_value = "false", default_missing_value = "true", value_parser = go_bool())]
@@ -105,10 +57,6 @@ pub struct Args {
     /// What has no effect.
     #[command(flatten)]
     pub compat: CompatArgs,
-
-    /// text or json; --dev is text, too
-    #[arg(long, env = "LOGGING_FORMAT", default_value = "json", value_parser = ["json", "text"])]
-    pub logging_format: String,
 }
 
 /// How often each workload cluster may be asked.
@@ -173,30 +121,15 @@ impl Args {
     /// Puts what can be said in two ways into one place.
     #[must_use]
     pub fn unified(mut self) -> Self {
-        self.leader.enable_leader_election |= self.leader_elect;
-        let seconds = |asked: Duration, other: u16| {
-            if asked.is_zero() {
-                other
-            } else {
-                // What does not fit is refused with the other times, as too long.
-                u16::try_from(asked.as_secs()).unwrap_or(u16::MAX)
-            }
-        };
-        let leader = &mut self.leader;
-        leader.lease_duration_seconds = seconds(self.leader_elect_lease_duration, leader.lease_duration_seconds);
-        leader.renew_deadline_seconds = seconds(self.leader_elect_renew_deadline, leader.renew_deadline_seconds);
-        leader.retry_period_seconds = seconds(self.leader_elect_retry_period, leader.retry_period_seconds);
-        self.metrics.metrics_plain_http |= self.insecure_diagnostics;
-        self.log.dev |= self.logging_format == "text";
-        if let Some(address) = &self.diagnostics_address {
-            self.metrics.metrics_addr = address.clone();
-        }
+        self.provider.unify(&mut self.leader, &mut self.metrics, &mut self.log);
         self
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
     use metal3_runtime::args::parse_from;
 
@@ -230,9 +163,9 @@ mod tests {
         assert!(args.leader.enable_leader_election && args.metrics.metrics_plain_http && args.log.dev);
         assert_eq!(args.leader.timing().unwrap().lease, Duration::from_secs(60));
         assert_eq!(args.metrics.metrics_addr.to_string(), "127.0.0.1:8080");
-        assert_eq!(args.sync_period, Duration::from_secs(5400));
+        assert_eq!(args.provider.sync_period, Duration::from_secs(5400));
         assert_eq!(args.workers.metal3cluster_concurrency, 3);
-        assert_eq!(args.watch_filter, "blue");
+        assert_eq!(args.provider.watch_filter, "blue");
     }
 
     #[test]
@@ -240,7 +173,7 @@ mod tests {
         let args = parse(&[]);
         assert!(!args.leader.enable_leader_election);
         assert_eq!(args.leader.timing().unwrap(), metal3_runtime::leader::Timing::default());
-        assert_eq!(args.sync_period, Duration::from_secs(600));
+        assert_eq!(args.provider.sync_period, Duration::from_secs(600));
         assert_eq!(args.workers.metal3cluster_concurrency, 10);
         assert_eq!(args.metrics.metrics_addr.to_string(), ":8443");
         assert_eq!(args.probes.health_addr.to_string(), ":9440");

@@ -36,7 +36,7 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
             version: env!("CARGO_PKG_VERSION"),
         },
         lease: "controller-leader-election-capm3",
-        pod_namespace: &args.pod_namespace,
+        pod_namespace: &args.provider.pod_namespace,
         client: &args.client,
         namespaces: &args.namespaces,
         leader: &args.leader,
@@ -46,8 +46,8 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
         log: &args.log,
     })
     .await?;
-    if args.webhook_port != 0 {
-        let port = args.webhook_port;
+    if args.provider.webhook_port != 0 {
+        let port = args.provider.webhook_port;
         tracing::warn!(
             port,
             "no webhooks are served: remove their configuration from the cluster"
@@ -55,10 +55,10 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
     }
     let setup = Setup {
         namespaces: args.namespaces.namespace.clone(),
-        watch_filter: args.watch_filter.clone(),
+        watch_filter: args.provider.watch_filter.clone(),
         claims_by_host: args.enable_bmh_name_based_preallocation,
         workers: args.workers.clone(),
-        sync_period: args.sync_period,
+        sync_period: args.provider.sync_period,
         is_fast_track: args.fast_track == "true",
         workload_limits: args.workloads.limits(),
     };

@@ -93,7 +93,7 @@ impl Site {
         let metrics = ControllerMetrics::new(&registry);
         let setup = Setup {
             namespaces: Namespaces::Only(vec![self.namespace.name.clone()]),
-            watch_filter: args.watch_filter,
+            watch_filter: args.provider.watch_filter,
             claims_by_host: args.enable_bmh_name_based_preallocation,
             workload_limits: args.workloads.limits(),
             workers: args.workers,
