@@ -29,18 +29,18 @@ fn owned(kind: &str, name: &str, uid: &str) -> Value {
     json!([{"apiVersion": INFRA, "kind": kind, "name": name, "uid": uid, "controller": true}])
 }
 
-fn template(name: &str, spec: &Value) -> Value {
+pub fn template(name: &str, spec: &Value) -> Value {
     json!({"apiVersion": INFRA, "kind": "Metal3DataTemplate", "metadata": {"name": name}, "spec": spec})
 }
 
-fn claim(name: &str, template: &str, machine: &str, uid: &str) -> Value {
+pub fn claim(name: &str, template: &str, machine: &str, uid: &str) -> Value {
     json!({"apiVersion": INFRA, "kind": "Metal3DataClaim",
         "metadata": {"name": name, "labels": {"cluster.x-k8s.io/cluster-name": "c"},
             "ownerReferences": owned("Metal3Machine", machine, uid)},
         "spec": {"template": {"name": template}}})
 }
 
-async fn cluster(site: &Site) {
+pub async fn cluster(site: &Site) {
     let endpoint = json!({"controlPlaneEndpoint": {"host": "192.0.2.1", "port": 6443}});
     site.cluster("c", endpoint).await;
 }
@@ -109,7 +109,7 @@ async fn a_hundred_claims_at_once_get_an_index_each_from_two_providers() {
 }
 
 /// The address manager of Metal3, in this process.
-fn address_manager(site: &Site) -> (CancellationToken, JoinSet<()>) {
+pub fn address_manager(site: &Site) -> (CancellationToken, JoinSet<()>) {
     let registry = Registry::new(Build {
         component: "test",
         version: "0",
@@ -133,7 +133,7 @@ fn address_manager(site: &Site) -> (CancellationToken, JoinSet<()>) {
 }
 
 /// A Machine, a Metal3Machine on a host, and the Metal3Machine's claim.
-async fn machine(site: &Site, name: &str, template: &str) {
+pub async fn machine(site: &Site, name: &str, host: &str, template: &str) {
     let labels = json!({"cluster.x-k8s.io/cluster-name": "c"});
     let machine = json!({"apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "Machine",
         "metadata": {"name": name, "labels": labels},
@@ -142,19 +142,19 @@ async fn machine(site: &Site, name: &str, template: &str) {
     let machine = site.namespace.apply(&machine.to_string()).await;
     let owner = json!([{"apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "Machine", "name": name,
         "uid": machine[0].metadata.uid}]);
-    let host = json!({"apiVersion": "metal3.io/v1alpha1", "kind": "BareMetalHost", "metadata": {"name": format!("{name}-host")},
+    let object = json!({"apiVersion": "metal3.io/v1alpha1", "kind": "BareMetalHost", "metadata": {"name": host},
         "spec": {"online": false, "bootMACAddress": "52:54:00:00:00:01"}});
-    site.apply(host).await;
+    site.apply(object).await;
     let metal3 = json!({"apiVersion": INFRA, "kind": "Metal3Machine",
         "metadata": {"name": name, "labels": labels, "ownerReferences": owner,
-            "annotations": {"metal3.io/BareMetalHost": format!("{}/{name}-host", site.namespace.name)}},
+            "annotations": {"metal3.io/BareMetalHost": format!("{}/{host}", site.namespace.name)}},
         "spec": {"dataTemplate": {"name": template}, "image": {"url": "http://192.0.2.1/image"}}});
     let metal3 = site.namespace.apply(&metal3.to_string()).await;
     let uid = metal3[0].metadata.uid.clone().unwrap();
     site.apply(claim(name, template, name, &uid)).await;
 }
 
-async fn text(site: &Site, secret: &str, key: &str) -> String {
+pub async fn text(site: &Site, secret: &str, key: &str) -> String {
     let secret = site.namespace.api::<Secret>().get(secret).await.unwrap();
     let data = secret.data.unwrap_or_default();
     String::from_utf8(data[key].0.clone()).unwrap()
@@ -179,7 +179,7 @@ async fn data_from_addresses_of_both_kinds_to_its_end() {
     });
     site.apply(template("t", &spec)).await;
     let provider = site.provider().await;
-    machine(&site, "m", "t").await;
+    machine(&site, "m", "h", "t").await;
 
     // Its pool is missing, and that is said.
     let says_so = |data: &Metal3Data| {

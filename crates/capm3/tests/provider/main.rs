@@ -8,5 +8,6 @@ mod data;
 mod label_sync;
 mod machine_templates;
 mod machines;
+mod preallocation;
 mod support;
 mod workload;
