@@ -1,18 +1,17 @@
 //! Figures about hosts and about Ironic's answers. Labels are bounded: states, reasons, operations, codes. Names of hosts
 //! are labels only where that is asked for.
 
-mod catalogue;
 mod hosts;
 mod ironic;
 mod upstream;
 
-pub use self::catalogue::{Catalogue, Kind, Row};
 pub use self::hosts::HostMetrics;
 pub use self::ironic::IronicMetrics;
 pub use self::upstream::Upstream;
 
 use metal3_runtime::Clock;
 use metal3_runtime::metrics::{Build, Registry};
+pub use metal3_runtime::metrics::{Catalogue, Kind, Row};
 
 /// Every metric of this crate, for the reference.
 pub fn rows() -> Vec<Row> {

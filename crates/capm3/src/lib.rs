@@ -23,6 +23,7 @@ pub mod data_template;
 pub mod label_sync;
 pub mod machine;
 pub mod machine_template;
+pub mod metrics;
 pub mod rbac;
 pub mod run;
 pub mod select;

@@ -5,7 +5,7 @@ use std::time::Duration;
 use kube::Client;
 use metal3_runtime::args::{ClientArgs, Namespaces};
 use metal3_runtime::events::{Recorder, Reporter};
-use metal3_runtime::metrics::{Build, ControllerMetrics};
+use metal3_runtime::metrics::{Build, ControllerMetrics, Registry};
 use metal3_runtime::process::{Process, Settings};
 use metal3_runtime::{BoxError, Clock};
 use tokio::sync::watch;
@@ -20,6 +20,7 @@ use crate::data_template::Metal3DataTemplates;
 use crate::label_sync::LabelSync;
 use crate::machine::Metal3Machines;
 use crate::machine_template::Metal3MachineTemplates;
+use crate::metrics::Figures;
 use crate::workload::Workloads;
 use crate::world::World;
 
@@ -63,7 +64,13 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
         workload_limits: args.workloads.limits(),
     };
     let stop = process.tasks.stop();
-    let provider = Provider::new(process.client.clone(), process.clock.clone(), setup, stop);
+    let provider = Provider::new(
+        process.client.clone(),
+        process.clock.clone(),
+        &process.registry,
+        setup,
+        stop,
+    );
     let (leads, metrics, ready) = (
         process.leads.clone(),
         process.controllers.clone(),
@@ -98,20 +105,30 @@ pub struct Setup {
 /// All controllers, without the process around them.
 pub struct Provider {
     ctx: Context,
+    workloads: Workloads,
+    figures: Figures,
     setup: Setup,
     stop: CancellationToken,
 }
 
 impl Provider {
-    /// Prepares everything; no request is made.
-    pub fn new(client: Client, clock: Clock, setup: Setup, stop: CancellationToken) -> Self {
+    /// Prepares everything; no request is made. Once for each registry.
+    pub fn new(client: Client, clock: Clock, registry: &Registry, setup: Setup, stop: CancellationToken) -> Self {
         let ctx = Context {
             recorder: Recorder::new(client.clone(), REPORTER, clock.clone()),
             world: World::new(&setup.watch_filter),
             client,
             clock,
         };
-        Self { ctx, setup, stop }
+        let workloads = Workloads::new(ctx.client.clone(), setup.workload_limits.clone(), stop.clone());
+        let figures = Figures::new(registry, &ctx.world, &workloads, ctx.clock.clone());
+        Self {
+            ctx,
+            workloads,
+            figures,
+            setup,
+            stop,
+        }
     }
 
     /// Watches on every replica, works while leading. Calls `served` when all kinds are there. Ends with the stop token.
@@ -121,7 +138,13 @@ impl Provider {
         metrics: ControllerMetrics,
         served: impl FnOnce(),
     ) -> Result<(), BoxError> {
-        let Self { ctx, setup, stop } = self;
+        let Self {
+            ctx,
+            workloads,
+            figures,
+            setup,
+            stop,
+        } = self;
         tokio::select! {
             () = stop.cancelled() => return Ok(()),
             () = ctx.world.served(&ctx.client, &setup.namespaces) => served(),
@@ -129,7 +152,6 @@ impl Provider {
         let mut controllers = Controllers::new(metrics.clone(), ctx.clock.clone(), stop.clone());
         let workers = &setup.workers;
         controllers.add(Metal3Clusters { ctx: ctx.clone() }, workers.metal3cluster_concurrency);
-        let workloads = Workloads::new(ctx.client.clone(), setup.workload_limits, stop.clone());
         let machines = Metal3Machines::new(ctx.clone(), workloads.clone(), setup.is_fast_track);
         controllers.add(machines.clone(), workers.metal3machine_concurrency);
         let labels = LabelSync {
@@ -158,6 +180,7 @@ impl Provider {
             led = leads.wait_for(|leads| *leads) => { led?; }
         }
         metrics.set_leading(true);
+        figures.lead();
         tokio::select! {
             () = controllers.run(setup.sync_period) => Ok(()),
             Some(ended) = watches.join_next(), if !stop.is_cancelled() => Ok(ended?),

@@ -29,7 +29,7 @@ use tokio_util::sync::CancellationToken;
 pub use self::data::{DataBy, DataTemplateBy, OfDataBy, SecretMeta, data_of, template_of};
 use crate::data::SECRET_TYPE;
 use crate::machine_template::cloned_from;
-use crate::select;
+use crate::select::{self, Selector};
 
 /// The stores. Cheap to clone.
 #[derive(Clone, Debug)]
@@ -103,6 +103,17 @@ pub enum HostBy {
     FreeWith(String, String, String),
     /// Kept in this namespace for the machines of the control plane or deployment that the value of its label names.
     Kept(String, String),
+}
+
+impl HostBy {
+    /// The narrowest of these that shows all free hosts of a namespace that a selector admits.
+    pub fn free(namespace: &str, selector: &Selector) -> Self {
+        let exact = selector.exact().next();
+        exact.map_or_else(
+            || Self::Free(namespace.to_owned()),
+            |(key, value)| Self::FreeWith(namespace.to_owned(), key.to_owned(), value.to_owned()),
+        )
+    }
 }
 
 fn keys_of_host(host: &BareMetalHost) -> Vec<HostBy> {

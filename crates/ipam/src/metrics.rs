@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use metal3_api::ipam::PoolUsage;
-use metal3_runtime::metrics::Registry;
+use metal3_runtime::metrics::{Build, Catalogue, Kind, Registry, Row};
 use metal3_runtime::store::ObjectKey;
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
@@ -47,29 +47,48 @@ pub struct PoolMetrics {
     events: Family<Event, Counter>,
 }
 
+/// Every metric of this crate, for the reference.
+pub fn rows() -> Vec<Row> {
+    let registry = Registry::new(Build {
+        component: "ip-address-manager",
+        version: env!("CARGO_PKG_VERSION"),
+    });
+    let mut catalogue = Catalogue::new(&registry);
+    PoolMetrics::new(&mut catalogue);
+    catalogue.into_rows()
+}
+
 impl PoolMetrics {
     /// Registers them.
-    pub fn new(registry: &Registry) -> Self {
+    pub fn new(catalogue: &mut Catalogue<'_>) -> Self {
         // From an idle server on the same machine to one that is overloaded.
         let buckets: fn() -> Histogram = || Histogram::new([0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0, 30.0]);
         Self {
-            addresses: registry.register(
+            addresses: catalogue.add(
+                Kind::Gauge,
                 "metal3_ippool_addresses",
+                &["namespace", "pool", "state"],
                 "Addresses of a pool: in its ranges (size), given out (used), kept for a claim (reserved), for anybody (free)",
                 Family::default(),
             ),
-            waiting: registry.register(
+            waiting: catalogue.add(
+                Kind::Gauge,
                 "metal3_ippool_claims_waiting",
+                &["namespace", "pool"],
                 "Claims that wait because no address is left",
                 Family::default(),
             ),
-            requests: registry.register(
+            requests: catalogue.add(
+                Kind::Histogram,
                 "metal3_ipam_request_seconds",
+                &["effect", "outcome"],
                 "Duration of requests to the API server by what they are for and how they end",
                 Family::new_with_constructor(buckets),
             ),
-            events: registry.register(
+            events: catalogue.add(
+                Kind::Counter,
                 "metal3_ipam_claims",
+                &["reason"],
                 "What happened to claims, by the reason of the event that tells of it",
                 Family::default(),
             ),

@@ -11,7 +11,7 @@ use metal3_api::ipam::{self, IPPool};
 use metal3_runtime::args::Namespaces;
 use metal3_runtime::error::chain;
 use metal3_runtime::events::{Recorder, Reporter};
-use metal3_runtime::metrics::{Build, ControllerMetrics, Registry};
+use metal3_runtime::metrics::{Build, Catalogue, ControllerMetrics, Registry};
 use metal3_runtime::process::{Process, Settings};
 use metal3_runtime::store::{Awaited, Follow, ObjectKey, Sink};
 use metal3_runtime::work::Queue;
@@ -165,7 +165,7 @@ impl Manager {
             client,
             lists: Lists::default(),
             clock,
-            metrics: PoolMetrics::new(registry),
+            metrics: PoolMetrics::new(&mut Catalogue::new(registry)),
             stop,
         };
         Self { ctx, queue, setup }

@@ -191,6 +191,11 @@ where
         self.read().objects.keys().cloned().collect()
     }
 
+    /// All objects, in no particular order.
+    pub fn objects(&self) -> Vec<Arc<K>> {
+        self.read().objects.values().cloned().collect()
+    }
+
     /// The number of objects.
     pub fn len(&self) -> usize {
         self.read().objects.len()

@@ -13,8 +13,8 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 
-use super::catalogue::{Catalogue, Kind};
 use super::upstream::Upstream;
+use super::{Catalogue, Kind};
 use crate::fleet::HostKey;
 use crate::host::{WAITING, budget};
 

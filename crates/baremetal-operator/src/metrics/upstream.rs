@@ -10,7 +10,7 @@ use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::histogram::Histogram;
 
-use super::catalogue::{Catalogue, Kind};
+use super::{Catalogue, Kind};
 use crate::fleet::HostKey;
 use crate::host::WAITING;
 use crate::host::plan::WaitReason;

@@ -148,10 +148,7 @@ fn candidates(world: &World, wish: &Wish) -> Vec<Arc<BareMetalHost>> {
         let by = HostBy::Kept(namespace.clone(), reuse.clone());
         world.hosts.find(&by)
     });
-    let free = wish.selector.exact().next().map_or_else(
-        || HostBy::Free(namespace.clone()),
-        |(key, value)| HostBy::FreeWith(namespace.clone(), key.to_owned(), value.to_owned()),
-    );
+    let free = HostBy::free(namespace, &wish.selector);
     let own = world.hosts.find(&HostBy::Consumer(wish.machine.clone()));
     own.into_iter().chain(kept).chain(world.hosts.find(&free)).collect()
 }

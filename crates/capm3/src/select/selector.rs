@@ -94,6 +94,17 @@ impl Selector {
     }
 }
 
+/// As kubectl has it: nothing for no requirement.
+impl fmt::Display for Selector {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (number, requirement) in self.0.iter().enumerate() {
+            let comma = if number == 0 { "" } else { "," };
+            write!(out, "{comma}{requirement}")?;
+        }
+        Ok(())
+    }
+}
+
 impl Requirement {
     fn is_met(&self, labels: &BTreeMap<String, String>) -> bool {
         let value = labels.get(&self.key);

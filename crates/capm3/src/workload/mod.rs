@@ -214,6 +214,15 @@ impl Workloads {
         drop(followed);
     }
 
+    /// Whether each of those that are followed answers, and if not, why.
+    pub fn answers(&self) -> Vec<Result<(), Unreachable>> {
+        let clusters = self.0.lock();
+        let answers = clusters.values().map(|followed| &followed.answer);
+        answers
+            .map(|answer| answer.as_ref().map(|_| ()).map_err(Clone::clone))
+            .collect()
+    }
+
     /// How many are followed.
     pub fn len(&self) -> usize {
         self.0.lock().len()

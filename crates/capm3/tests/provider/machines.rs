@@ -91,6 +91,14 @@ async fn a_machine_from_its_host_to_its_end() {
     ];
     assert_eq!(addresses, expected);
     site.namespace.expect_event("m", "Provisioned").await;
+    let figures = provider.registry.text().unwrap();
+    for line in [
+        "metal3_machines{phase=\"provisioned\"} 1",
+        "metal3_machine_phase_seconds_count{phase=\"waiting\"} 1",
+        "metal3_machine_phase_seconds_count{phase=\"provisioning\"} 1",
+    ] {
+        assert!(figures.lines().any(|found| found == line), "{line} in\n{figures}");
+    }
 
     // What stands still costs nothing, and whoever switches the server off keeps it off.
     let settled = site.settled().await;

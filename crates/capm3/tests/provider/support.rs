@@ -32,6 +32,7 @@ pub struct Site {
 
 /// A provider that runs in this process.
 pub struct Running {
+    pub registry: Registry,
     stop: CancellationToken,
     task: JoinSet<()>,
 }
@@ -101,14 +102,14 @@ impl Site {
             is_fast_track: args.fast_track == "true",
         };
         let stop = CancellationToken::new();
-        let provider = Provider::new(client, Clock::system(), setup, stop.clone());
+        let provider = Provider::new(client, Clock::system(), &registry, setup, stop.clone());
         let mut task = JoinSet::new();
         task.spawn(async move {
             // Kept, because its receiver gives up when it is gone.
             let (_leading, leads) = watch::channel(true);
             provider.run(leads, metrics, || {}).await.unwrap();
         });
-        Running { stop, task }
+        Running { registry, stop, task }
     }
 
     /// What the provider has asked of this namespace besides watches, so far.

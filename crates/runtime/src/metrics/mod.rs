@@ -1,6 +1,7 @@
 //! Metrics: what is counted, and where it is served.
 
 mod access;
+mod catalogue;
 mod process;
 mod server;
 
@@ -10,6 +11,7 @@ use std::{
 };
 
 use prometheus_client::{
+    collector::Collector,
     encoding::{EncodeLabelSet, text},
     metrics::{family::Family, gauge::Gauge, histogram::Histogram, info::Info},
     registry::{Metric, Registry as Metrics},
@@ -17,6 +19,7 @@ use prometheus_client::{
 
 pub use self::{
     access::{Access, Decision, KubeAccess},
+    catalogue::{Catalogue, Kind, Row},
     server::{Endpoint, EndpointError},
 };
 
@@ -47,6 +50,12 @@ impl Registry {
         let mut metrics = self.0.write().unwrap_or_else(PoisonError::into_inner);
         metrics.register(name, help, metric.clone());
         metric
+    }
+
+    /// Adds what is computed at each scrape.
+    pub fn collect(&self, collector: impl Collector) {
+        let mut metrics = self.0.write().unwrap_or_else(PoisonError::into_inner);
+        metrics.register_collector(Box::new(collector));
     }
 
     /// Everything in the OpenMetrics text format.

@@ -6,7 +6,6 @@ use std::path::PathBuf;
 use baremetal_operator::args::Args;
 use baremetal_operator::host::budget::{self, BUDGETS};
 use baremetal_operator::host::plan::EventReason;
-use baremetal_operator::metrics;
 use baremetal_operator::reference::{ERRORS, EVENTS, MOVES, STATES, StateHelp, WAITS, event_help, wait_help};
 use clap::{Arg, CommandFactory as _};
 
@@ -184,15 +183,25 @@ const CONDITIONS: &str = "
 ";
 
 fn metrics() -> Result<String, std::fmt::Error> {
-    let mut text = header("Metrics", "crates/baremetal-operator/src/metrics");
+    let mut text = header("Metrics", "what the programs register");
     text.push_str(
-        "Labels are bounded: states, reasons, operations, codes. The labels `namespace` and `host` are empty, and so absent for \
-         Prometheus, unless `--per-host-metrics` is set.\n\n",
+        "Labels are bounded: states, reasons, operations, codes, and the few pools and host selectors that there are. The \
+         labels `namespace` and `host` of the baremetal-operator are empty, and so absent for Prometheus, unless \
+         `--per-host-metrics` is set. Replicas that do not lead say nothing of objects.\n\n",
     );
-    let rows = metrics::rows();
-    for (title, is_upstreams) in [("Ours", false), ("By upstream's names", true)] {
+    let operator = baremetal_operator::metrics::rows();
+    let (upstreams, ours): (Vec<_>, Vec<_>) = operator.into_iter().partition(|row| row.is_upstreams);
+    for (title, rows) in [
+        ("baremetal-operator", ours),
+        ("baremetal-operator, by upstream's names", upstreams),
+        (
+            "cluster-api-provider-metal3",
+            cluster_api_provider_metal3::metrics::rows(),
+        ),
+        ("ip-address-manager", ip_address_manager::metrics::rows()),
+    ] {
         write!(text, "## {title}\n\n| name | type | labels | |\n|---|---|---|---|\n")?;
-        for row in rows.iter().filter(|row| row.is_upstreams == is_upstreams) {
+        for row in rows {
             let labels: Vec<_> = row.labels.iter().map(|label| format!("`{label}`")).collect();
             writeln!(
                 text,

@@ -1,7 +1,8 @@
 //! What is registered, remembered as it is registered: the reference is made from it.
 
-use metal3_runtime::metrics::Registry;
 use prometheus_client::registry::Metric;
+
+use super::Registry;
 
 /// What a metric is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

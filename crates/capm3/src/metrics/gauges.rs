@@ -1,0 +1,224 @@
+//! What is counted in the stores at each scrape.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use kube::ResourceExt;
+use metal3_api::capi::names::condition::READY;
+use metal3_api::condition::ConditionStatus;
+use metal3_api::infra::v1beta2::{Metal3Data, Metal3DataClaim};
+use metal3_runtime::conditions;
+use metal3_runtime::metrics::{Kind, Row};
+use metal3_runtime::store::ObjectKey;
+use prometheus_client::collector::Collector;
+use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
+
+use super::phase::Phase;
+use crate::select::{Reserved, Selector, Wish, suits};
+use crate::workload::{Unreachable, Workloads};
+use crate::world::{HostBy, World};
+
+/// Counts the objects in the stores. What is gone is in no store, and so in no series.
+#[derive(Debug)]
+pub(super) struct Gauges {
+    pub(super) world: World,
+    pub(super) workloads: Workloads,
+    /// A replica that does not lead says nothing: its numbers would be counted twice.
+    pub(super) leads: Arc<AtomicBool>,
+}
+
+/// Values of labels, in their order, and how many there are.
+type Counts = BTreeMap<Vec<String>, i64>;
+
+/// One metric.
+struct Figure {
+    name: &'static str,
+    labels: &'static [&'static str],
+    help: &'static str,
+    count: fn(&Gauges) -> Counts,
+}
+
+const FIGURES: [Figure; 6] = [
+    Figure {
+        name: "metal3_machines",
+        labels: &["phase"],
+        help: "Metal3Machines: without a host (waiting), with one that does not run yet (provisioning), running (provisioned), on their way out (deleting)",
+        count: machines,
+    },
+    Figure {
+        name: "metal3_machines_waiting",
+        labels: &["reason"],
+        help: "Metal3Machines that are not ready and not being deleted, by the reason of their condition Ready",
+        count: waiting,
+    },
+    Figure {
+        name: "metal3_hosts_free",
+        labels: &["namespace", "selector"],
+        help: "Hosts that a machine could get now, by the host selectors of the Metal3MachineTemplates of the namespace; without a selector all of them",
+        count: free,
+    },
+    Figure {
+        name: "metal3_data_claims",
+        labels: &["state"],
+        help: "Metal3DataClaims without an index (waiting), with one (answered), on their way out (deleting)",
+        count: claims,
+    },
+    Figure {
+        name: "metal3_data",
+        labels: &["state"],
+        help: "Metal3Datas that are not rendered yet (waiting), rendered (ready), on their way out (deleting)",
+        count: datas,
+    },
+    Figure {
+        name: "metal3_workload_clusters",
+        labels: &["state"],
+        help: "Workload clusters whose Nodes are followed (reachable), being listed (connecting), or not known for lack of a kubeconfig (no_kubeconfig), for a bad one (bad_kubeconfig), or because nobody answers (unreachable)",
+        count: workloads,
+    },
+];
+
+/// What these are, for the reference.
+pub(super) fn rows() -> Vec<Row> {
+    let row = |figure: &Figure| Row {
+        name: figure.name.to_owned(),
+        kind: Kind::Gauge,
+        labels: figure.labels,
+        help: figure.help,
+        is_upstreams: false,
+    };
+    FIGURES.iter().map(row).collect()
+}
+
+impl Collector for Gauges {
+    fn encode(&self, mut encoder: DescriptorEncoder) -> fmt::Result {
+        if !self.leads.load(Ordering::Relaxed) {
+            return Ok(());
+        }
+        for figure in &FIGURES {
+            let family = Family::<Vec<(&'static str, String)>, Gauge>::default();
+            for (values, number) in (figure.count)(self) {
+                let labels = figure.labels.iter().copied().zip(values).collect();
+                family.get_or_create(&labels).set(number);
+            }
+            let descriptor = encoder.encode_descriptor(figure.name, figure.help, None, family.metric_type())?;
+            family.encode(descriptor)?;
+        }
+        Ok(())
+    }
+}
+
+/// Counts by one word. Those in `all` are there even if nothing is in that state.
+fn tally(all: &[&'static str], found: impl IntoIterator<Item = &'static str>) -> Counts {
+    let mut counts: Counts = all.iter().map(|word| (vec![(*word).to_owned()], 0)).collect();
+    for word in found {
+        *counts.entry(vec![word.to_owned()]).or_default() += 1;
+    }
+    counts
+}
+
+fn machines(gauges: &Gauges) -> Counts {
+    let machines = gauges.world.metal3_machines.objects();
+    let phases = Phase::ALL.map(Phase::as_str);
+    tally(&phases, machines.iter().map(|machine| Phase::of(machine).as_str()))
+}
+
+fn waiting(gauges: &Gauges) -> Counts {
+    let mut counts = Counts::new();
+    for machine in gauges.world.metal3_machines.objects() {
+        let ready = machine.status.as_ref();
+        let ready = ready.and_then(|status| conditions::get(&status.conditions, READY));
+        let waits = ready.filter(|ready| ready.status == ConditionStatus::False);
+        if let Some(ready) = waits.filter(|_| Phase::of(&machine) != Phase::Deleting) {
+            *counts.entry(vec![ready.reason.clone()]).or_default() += 1;
+        }
+    }
+    counts
+}
+
+/// There are as many series as different selectors: templates that differ in something else share one.
+fn free(gauges: &Gauges) -> Counts {
+    let world = &gauges.world;
+    let namespaces: BTreeSet<String> = world.hosts.all().into_iter().map(|host| host.namespace).collect();
+    let everything = namespaces.into_iter().map(|namespace| (namespace, Selector::default()));
+    let of_templates = world.templates.objects().into_iter().filter_map(|template| {
+        let selector = Selector::parse(template.spec.template.spec.host_selector.as_ref());
+        // One that cannot be understood is a matter of the machines that have it.
+        Some((template.namespace().unwrap_or_default(), selector.ok()?))
+    });
+    let mut counts = Counts::new();
+    for (namespace, selector) in everything.chain(of_templates) {
+        let labels = vec![namespace.clone(), selector.to_string()];
+        counts
+            .entry(labels)
+            .or_insert_with(|| free_with(world, namespace, selector));
+    }
+    counts
+}
+
+fn free_with(world: &World, namespace: String, selector: Selector) -> i64 {
+    let by = HostBy::free(&namespace, &selector);
+    let wish = Wish {
+        machine: ObjectKey::new(namespace, ""),
+        uid: String::new(),
+        selector,
+        failure_domain: String::new(),
+        is_domain_strict: false,
+        reuse: None,
+    };
+    let hosts = world.hosts.find(&by);
+    let free = hosts.iter().filter(|host| suits(&wish, host, &Reserved::default()));
+    i64::try_from(free.count()).unwrap_or(i64::MAX)
+}
+
+fn claims(gauges: &Gauges) -> Counts {
+    let state = |claim: &Metal3DataClaim| {
+        let status = claim.status.as_ref();
+        if claim.metadata.deletion_timestamp.is_some() {
+            "deleting"
+        } else if status.is_some_and(|status| !status.rendered_data.name.is_empty()) {
+            "answered"
+        } else {
+            "waiting"
+        }
+    };
+    let claims = gauges.world.data_claims.objects();
+    tally(
+        &["waiting", "answered", "deleting"],
+        claims.iter().map(|claim| state(claim)),
+    )
+}
+
+fn datas(gauges: &Gauges) -> Counts {
+    let state = |data: &Metal3Data| {
+        let is_ready = data.status.as_ref().and_then(|status| status.ready) == Some(true);
+        match (data.metadata.deletion_timestamp.is_some(), is_ready) {
+            (true, _) => "deleting",
+            (false, true) => "ready",
+            (false, false) => "waiting",
+        }
+    };
+    let datas = gauges.world.datas.objects();
+    tally(&["waiting", "ready", "deleting"], datas.iter().map(|data| state(data)))
+}
+
+fn workloads(gauges: &Gauges) -> Counts {
+    let state = |answer: &Result<(), Unreachable>| match answer {
+        Ok(()) => "reachable",
+        Err(Unreachable::Connecting(_)) => "connecting",
+        Err(Unreachable::NoKubeconfig(_)) => "no_kubeconfig",
+        Err(Unreachable::BadKubeconfig { .. }) => "bad_kubeconfig",
+        Err(Unreachable::Silent { .. }) => "unreachable",
+    };
+    let states = [
+        "reachable",
+        "connecting",
+        "no_kubeconfig",
+        "bad_kubeconfig",
+        "unreachable",
+    ];
+    tally(&states, gauges.workloads.answers().iter().map(state))
+}

@@ -1,0 +1,229 @@
+use std::time::Duration;
+
+use kube::Client;
+use metal3_runtime::args::ClientArgs;
+use metal3_runtime::metrics::Build;
+use metal3_runtime::store::{ObjectKey, Sink};
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+use tokio_util::sync::CancellationToken;
+
+use super::*;
+use crate::sim::Server;
+
+const HERE: &str = "infrastructure.cluster.x-k8s.io/v1beta2";
+const FINALIZER: &str = "metal3machine.infrastructure.cluster.x-k8s.io";
+
+struct Site {
+    registry: Registry,
+    world: World,
+    workloads: Workloads,
+    figures: Figures,
+    clock: Clock,
+    stop: CancellationToken,
+}
+
+impl Site {
+    fn new() -> Self {
+        let registry = Registry::new(Build {
+            component: "test",
+            version: "1",
+        });
+        let (world, stop) = (World::new(""), CancellationToken::new());
+        let clock = Clock::manual("2026-01-01T01:00:00Z".parse().unwrap());
+        let client: Client = Server::default().client();
+        let limits = ClientArgs {
+            kubeconfig: None,
+            kube_api_qps: -1.0,
+            kube_api_burst: 1,
+        };
+        let workloads = Workloads::new(client, limits, stop.clone());
+        let figures = Figures::new(&registry, &world, &workloads, clock.clone());
+        Self {
+            registry,
+            world,
+            workloads,
+            figures,
+            clock,
+            stop,
+        }
+    }
+
+    fn text(&self) -> String {
+        self.registry.text().unwrap()
+    }
+
+    fn has(&self, lines: &[&str]) {
+        let text = self.text();
+        for line in lines {
+            assert!(text.lines().any(|found| found == *line), "{line} is not in\n{text}");
+        }
+    }
+
+    fn lacks(&self, words: &str) {
+        let text = self.text();
+        assert!(!text.contains(words), "{words} is in\n{text}");
+    }
+}
+
+fn parse<K: DeserializeOwned>(mut object: Value, version: u32) -> K {
+    object["metadata"]["namespace"] = json!("ns");
+    object["metadata"]["resourceVersion"] = json!(version.to_string());
+    serde_json::from_value(object).unwrap()
+}
+
+/// A machine that was made at one o'clock, in its `version`.
+fn machine(version: u32, metadata: &Value, status: &Value) -> Metal3Machine {
+    let mut object = json!({"apiVersion": HERE, "kind": "Metal3Machine",
+        "metadata": {"name": "m", "uid": "u", "finalizers": [FINALIZER], "creationTimestamp": "2026-01-01T01:00:00Z"},
+        "spec": {}, "status": status});
+    json_patch::merge(&mut object["metadata"], metadata);
+    parse(object, version)
+}
+
+fn condition(type_: &str, holds: bool, reason: &str, since: &str) -> Value {
+    json!({"type": type_, "status": if holds { "True" } else { "False" }, "reason": reason, "message": "",
+        "lastTransitionTime": since})
+}
+
+#[tokio::test]
+async fn a_machine_is_counted_by_phase_and_its_time_in_each_is_measured() {
+    let site = Site::new();
+    site.figures.lead();
+    let waits = condition("Ready", false, "AssociateBareMetalHostFailed", "2026-01-01T01:00:00Z");
+    let put =
+        |version, metadata: &Value, status: &Value| site.world.metal3_machines.put(machine(version, metadata, status));
+    put(1, &json!({}), &json!({"conditions": [waits]}));
+    site.has(&[
+        "metal3_machines{phase=\"waiting\"} 1",
+        "metal3_machines{phase=\"provisioned\"} 0",
+        "metal3_machines_waiting{reason=\"AssociateBareMetalHostFailed\"} 1",
+    ]);
+
+    site.clock.advance(Duration::from_secs(40));
+    let (ours, not_ready) = (
+        condition(
+            "AssociateBareMetalHost",
+            true,
+            "AssociateBareMetalHostSuccess",
+            "2026-01-01T01:00:40Z",
+        ),
+        condition("Ready", false, "NotReady", "2026-01-01T01:00:40Z"),
+    );
+    put(2, &json!({}), &json!({"conditions": [ours, not_ready]}));
+    site.has(&[
+        "metal3_machines{phase=\"provisioning\"} 1",
+        "metal3_machines_waiting{reason=\"NotReady\"} 1",
+        "metal3_machine_phase_seconds_sum{phase=\"waiting\"} 40.0",
+    ]);
+    site.lacks("AssociateBareMetalHostFailed");
+
+    site.clock.advance(Duration::from_secs(300));
+    put(
+        3,
+        &json!({}),
+        &json!({"conditions": [ours], "initialization": {"provisioned": true}}),
+    );
+    site.has(&[
+        "metal3_machines{phase=\"provisioned\"} 1",
+        "metal3_machine_phase_seconds_sum{phase=\"provisioning\"} 300.0",
+    ]);
+    site.lacks("metal3_machines_waiting{");
+
+    let deleted = json!({"deletionTimestamp": "2026-01-01T02:00:00Z"});
+    put(4, &deleted, &json!({"initialization": {"provisioned": true}}));
+    site.has(&["metal3_machines{phase=\"deleting\"} 1"]);
+    site.lacks("seconds_sum{phase=\"provisioned\"}");
+    site.clock.advance(Duration::from_secs(3600));
+    site.world.metal3_machines.remove(&ObjectKey::new("ns", "m"), "u");
+    site.has(&[
+        "metal3_machines{phase=\"deleting\"} 0",
+        "metal3_machine_phase_seconds_count{phase=\"deleting\"} 1",
+    ]);
+}
+
+#[tokio::test]
+async fn hosts_are_free_for_the_selectors_that_templates_have() {
+    let site = Site::new();
+    site.figures.lead();
+    let host = |name: &str, rack: &str, annotations: Value| {
+        let host = json!({"apiVersion": "metal3.io/v1alpha1", "kind": "BareMetalHost",
+            "metadata": {"name": name, "uid": name, "labels": {"rack": rack}, "annotations": annotations}, "spec": {},
+            "status": {"provisioning": {"state": "available", "ID": ""}}});
+        site.world.hosts.put(parse(host, 1));
+    };
+    host("a", "1", json!({}));
+    host("b", "2", json!({}));
+    host("c", "2", json!({}));
+    host("paused", "2", json!({"baremetalhost.metal3.io/paused": ""}));
+    let template = |name: &str, selector: Value| {
+        let template = json!({"apiVersion": HERE, "kind": "Metal3MachineTemplate", "metadata": {"name": name, "uid": name},
+            "spec": {"template": {"spec": {"hostSelector": selector}}}});
+        site.world.templates.put(parse(template, 1));
+    };
+    template("t-1", json!({"matchLabels": {"rack": "2"}}));
+    template("t-2", json!({"matchLabels": {"rack": "2"}}));
+    template(
+        "t-3",
+        json!({"matchExpressions": [{"key": "rack", "operator": "notin", "values": ["2", "3"]}]}),
+    );
+    template("t-4", json!({"matchLabels": {"rack": "9"}}));
+    template(
+        "t-5",
+        json!({"matchExpressions": [{"key": "rack", "operator": "like"}]}),
+    );
+    site.has(&[
+        "metal3_hosts_free{namespace=\"ns\",selector=\"\"} 3",
+        "metal3_hosts_free{namespace=\"ns\",selector=\"rack=2\"} 2",
+        "metal3_hosts_free{namespace=\"ns\",selector=\"rack notin (2,3)\"} 1",
+        "metal3_hosts_free{namespace=\"ns\",selector=\"rack=9\"} 0",
+    ]);
+    assert_eq!(site.text().matches("metal3_hosts_free{").count(), 4);
+    for name in ["t-1", "t-2"] {
+        site.world.templates.remove(&ObjectKey::new("ns", name), name);
+    }
+    site.lacks("selector=\"rack=2\"");
+}
+
+#[tokio::test]
+async fn data_and_workload_clusters_are_counted_by_how_far_they_are() {
+    let site = Site::new();
+    site.lacks("metal3_machines{");
+    site.figures.lead();
+    for (name, status) in [("a", json!({"renderedData": {"name": "t-0"}})), ("b", json!({}))] {
+        let claim = json!({"apiVersion": HERE, "kind": "Metal3DataClaim", "metadata": {"name": name, "uid": name},
+            "spec": {"template": {"name": "t"}}, "status": status});
+        site.world.data_claims.put(parse(claim, 1));
+    }
+    let data = json!({"apiVersion": HERE, "kind": "Metal3Data", "metadata": {"name": "t-0", "uid": "d"},
+        "spec": {"claim": {"name": "a"}, "template": {"name": "t"}}, "status": {"ready": true}});
+    site.world.datas.put(parse(data, 1));
+    site.workloads.of(&ObjectKey::new("ns", "c")).unwrap_err();
+    site.has(&[
+        "metal3_data_claims{state=\"answered\"} 1",
+        "metal3_data_claims{state=\"waiting\"} 1",
+        "metal3_data_claims{state=\"deleting\"} 0",
+        "metal3_data{state=\"ready\"} 1",
+        "metal3_workload_clusters{state=\"connecting\"} 1",
+        "metal3_workload_clusters{state=\"reachable\"} 0",
+    ]);
+    site.workloads.forget(&ObjectKey::new("ns", "c"));
+    site.has(&["metal3_workload_clusters{state=\"connecting\"} 0"]);
+    site.stop.cancel();
+}
+
+/// The list that the reference is made from names what is exposed.
+#[tokio::test]
+async fn the_reference_names_everything() {
+    let site = Site::new();
+    site.figures.lead();
+    for row in rows() {
+        let line = format!("# TYPE {} {}", row.name, row.kind.as_str());
+        let is_empty_family = row.kind == Kind::Histogram;
+        assert!(
+            is_empty_family || site.text().contains(&line),
+            "{line} is not in\n{}",
+            site.text()
+        );
+    }
+}
