@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import copy
 import io
 import json
 import logging
@@ -20,8 +21,31 @@ from ironic_lab.machine import Machine
 from ironic_lab.settings import Settings
 from ironic_lab.web import Handler, Listener
 
-# The emulator keeps its state in pickled sqlite files unless its dictionaries are replaced before it is loaded.
-memoize.PersistentDict = type("InMemoryDict", (dict,), {"make_permanent": lambda self, *_: None})
+
+class InMemoryDict(dict[Any, Any]):
+    """What the emulator keeps in pickled sqlite files, in memory.
+
+    As there, what is put in and taken out are copies: the emulator puts the same record of a virtual drive in for every
+    machine, and one that is shared has the drive of one machine emptied by another.
+    """
+
+    def make_permanent(self, *_: Any) -> None:
+        """Nothing: it ends with the process."""
+
+    def __getitem__(self, key: Any) -> Any:
+        return copy.deepcopy(super().__getitem__(key))
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        super().__setitem__(key, copy.deepcopy(value))
+
+    def update(self, other: Any = (), /, **more: Any) -> None:
+        """Put in every value by itself."""
+        for key, value in dict(other, **more).items():
+            self[key] = value
+
+
+# Before the emulator is loaded, which makes its dictionaries then.
+memoize.PersistentDict = InMemoryDict
 
 from sushy_tools.emulator import main as emulator  # noqa: E402
 from sushy_tools.emulator.resources.systems import fakedriver  # noqa: E402

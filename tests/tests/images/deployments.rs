@@ -43,10 +43,7 @@ fn a_live_iso_is_booted_and_an_image_can_follow_it() {
         let described = description(&node);
         assert_eq!(described["image_source"], site.image()["url"]);
         assert_eq!(described.get("boot_iso"), None);
-        // Whether the ramdisk's disc was ejected is not to be seen here: the emulator keeps one record of a virtual drive for all
-        // machines, and what is ejected from another counts as ejected from this one.
-        let machine = site.machine(0).await;
-        assert_eq!((machine.deploys, machine.is_on), (1, true));
+        site.expect_machine(0, 1, true, false).await;
     });
 }
 

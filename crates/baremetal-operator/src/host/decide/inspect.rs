@@ -88,7 +88,10 @@ pub(super) fn inspecting(draft: &mut Draft<'_>) -> Step {
             Lookup::Found(details) => inspected(draft, node, details),
         },
         ProvisionState::InspectFailed => {
-            let words = node.last_error.as_deref().unwrap_or("Ironic gives no reason");
+            // It keeps what a ramdisk reports, and loses its words for a time-out when it then switches the host off.
+            let words = node.last_error.as_deref();
+            let words =
+                words.unwrap_or("Ironic gives no reason, as after a time-out; did the ramdisk boot and reach Ironic?");
             // Stopped on purpose, to begin anew.
             if words.contains("abort") {
                 return start(draft, node, detail);
