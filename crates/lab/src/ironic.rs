@@ -32,6 +32,7 @@ mod host;
 mod machine;
 mod moments;
 mod requests;
+mod servers;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitStatus;
@@ -50,6 +51,7 @@ pub use host::{Credentials, Host, Protocol};
 pub use machine::{Agent, Command, ConfigDrive, Counters, Deployment, Machine};
 pub use moments::Moment;
 pub use requests::{Mark, Request, count};
+pub use servers::Servers;
 
 use crate::instance::{Claim, Scratch};
 use crate::pki::Authority;
@@ -79,6 +81,7 @@ pub struct IronicLab {
     config: IronicConfig,
     user: Option<Credentials>,
     hosts: Vec<Host>,
+    servers: Servers,
     ports: Ports,
     files: Files,
     _folder: Folder,
@@ -118,6 +121,10 @@ impl Ports {
             if tls { "https" } else { "http" },
             self.ironic.number()
         )
+    }
+
+    fn control_url(&self) -> String {
+        format!("http://127.0.0.1:{}", self.control.number())
     }
 
     fn image_url(&self) -> String {
@@ -189,6 +196,7 @@ impl IronicLab {
             config,
             user,
             hosts,
+            servers: Servers::at(&ports.control_url())?,
             ports,
             files,
             _folder: folder,
@@ -262,7 +270,7 @@ impl IronicLab {
 
     /// Where other processes can ask the simulated servers what [`IronicLab::machine`] tells.
     pub fn control_url(&self) -> String {
-        format!("http://127.0.0.1:{}", self.ports.control.number())
+        self.ports.control_url()
     }
 
     /// The instance's folder.
@@ -379,18 +387,17 @@ impl IronicLab {
 
     /// What a server is doing and went through, with its deployments.
     pub async fn machine(&self, host: &Host) -> Result<Machine> {
-        self.control(Method::GET, &format!("machines/{}", host.uuid), None::<&()>)
-            .await
+        self.servers.machine(&host.uuid).await
     }
 
     /// The same of all servers, in the order of [`IronicLab::hosts`], without deployments.
     pub async fn machines(&self) -> Result<Vec<Machine>> {
-        #[derive(serde::Deserialize)]
-        struct Answer {
-            machines: Vec<Machine>,
-        }
-        let answer: Answer = self.control(Method::GET, "machines", None::<&()>).await?;
-        Ok(answer.machines)
+        self.servers.machines().await
+    }
+
+    /// The servers, for those that look at them on their own.
+    pub fn servers(&self) -> Servers {
+        self.servers.clone()
     }
 
     /// The requests that the API has answered after `since`, and the mark for the next call. A plain Ironic logs none.
@@ -460,7 +467,7 @@ impl IronicLab {
         path: &str,
         body: Option<&(impl Serialize + Sync)>,
     ) -> Result<T> {
-        let url = format!("http://127.0.0.1:{}/{path}", self.ports.control.number());
+        let url = format!("{}/{path}", self.control_url());
         let mut request = self.client().request(method, url);
         if let Some(body) = body {
             request = request.json(body);

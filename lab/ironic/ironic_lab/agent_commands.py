@@ -28,6 +28,7 @@ DEPLOY_STEPS = [
     ("deploy", "erase_devices_metadata", 0),
     ("raid", "apply_configuration", 0),
 ]
+ERASES = ("erase_devices", "erase_devices_metadata", "erase_devices_express")
 SERVICE_STEPS = [("deploy", "burnin_cpu", 0), ("raid", "apply_configuration", 0), ("deploy", "inject_files", 0)]
 MANAGER_VERSION = {"generic_hardware_manager": "1.2"}
 DIGESTS_BY_LENGTH = {64: "sha256", 128: "sha512"}
@@ -121,6 +122,8 @@ def execute_step(machine: Machine, http: requests.Session, kind: str, params: di
         # Ironic takes this as the node's RAID configuration.
         wanted = (params.get("node") or {}).get("target_raid_config") or {}
         result = {"logical_disks": wanted.get("logical_disks", [])}
+    if name in ERASES:
+        machine.has_image = False
     if kind == "deploy" and name == "write_image":
         result = _write_image(machine, http, step["args"])
     return {f"{kind}_result": result, f"{kind}_step": step}
@@ -145,6 +148,7 @@ def _write_image(machine: Machine, http: requests.Session, args: dict[str, Any])
             "config_drive": args.get("configdrive") or info.get("configdrive"),
         }
     )
+    machine.has_image = True
     return {"result": f"write_image: image ({info['id']}) written to device /dev/sda root_uuid=None"}
 
 

@@ -87,6 +87,7 @@ class ControlHandler(Handler):
             "boot_device": machine.system.get("boot_device", "Hdd"),
             "virtual_cd": machine.cd_image() is not None,
             "deploys": len(machine.deployments),
+            "runs_image": machine.boots_image() and not (agent is not None and agent.is_alive),
             "counters": machine.counters.view(),
             "event_subscriptions": len(machine.subscriptions),
             "agent": None

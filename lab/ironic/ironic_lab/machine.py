@@ -61,6 +61,7 @@ class Machine:
         self.faults = faults
         self.counters = Counters()
         self.deployments: list[dict[str, Any]] = []
+        self.has_image = False
         self.subscriptions: dict[str, dict[str, Any]] = {}
         self.system: dict[str, Any] = {
             "uuid": settings.uuid,
@@ -83,6 +84,10 @@ class Machine:
         """Whether the next (or present) boot is from virtual media or the network."""
         device = self.system.get("boot_device", "Hdd")
         return (device == "Cd" and self.cd_image() is not None) or device in ("Pxe", "UefiHttp")
+
+    def boots_image(self) -> bool:
+        """Whether it is on, and boots (or has booted) the image that was written to its disk."""
+        return self.is_on and self.has_image and not self.boots_ramdisk()
 
     def cd_image(self) -> str | None:
         """The file of the inserted virtual CD."""

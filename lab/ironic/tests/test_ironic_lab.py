@@ -15,7 +15,10 @@ import urllib.error
 import urllib.request
 from typing import Any
 
+import requests
+
 from ironic_lab import config_drive, ipmi, iso, wipe
+from ironic_lab.agent_commands import execute_step
 from ironic_lab.faults import ALL, Faults
 from ironic_lab.inventory import merge, ramdisk_report
 from ironic_lab.ipmitool import parse
@@ -63,6 +66,22 @@ class Power(unittest.TestCase):
         self.assertEqual(server.bios()["NumCores"], "10")
         server.request_power("On")
         self.assertEqual(server.bios()["NumCores"], "4")
+
+
+class Disk(unittest.TestCase):
+    """What a machine boots."""
+
+    def test_only_a_written_disk_is_booted(self) -> None:
+        server = machine()
+        server.request_power("On")
+        self.assertFalse(server.boots_image())
+        server.has_image = True
+        self.assertTrue(server.boots_image())
+        server.update(boot_device="Pxe")
+        self.assertFalse(server.boots_image())
+        server.update(boot_device="Hdd")
+        execute_step(server, requests.Session(), "clean", {"step": {"step": "erase_devices_metadata"}})
+        self.assertFalse(server.boots_image())
 
 
 class Knobs(unittest.TestCase):

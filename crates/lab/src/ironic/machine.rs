@@ -18,6 +18,9 @@ pub struct Machine {
     pub boot_device: String,
     /// Whether a virtual CD is inserted.
     pub virtual_cd: bool,
+    /// Whether it runs the image that was last written to its disk: it is on, no ramdisk's agent runs, and no cleaning has
+    /// erased the disk since.
+    pub runs_image: bool,
     /// How many images were written, each downloaded and with the right checksum.
     pub deploys: usize,
     /// How many event subscriptions its BMC holds.
