@@ -6,7 +6,7 @@
 //! ```text
 //!   binaries (found, cached, built) ─┐
 //!   process, ports, pki, instance ───┴─▶ control_plane ──▶ provider ──▶ cluster_api
-//!                                    └─▶ ironic
+//!                                    └─▶ ironic ──▶ workload (a second control plane, and kubelets)
 //!   python (environments, made once) ────▶ ironic, cloud_init
 //! ```
 //!
@@ -22,6 +22,7 @@ pub mod cluster_api;
 pub mod control_plane;
 pub mod instance;
 pub mod ironic;
+pub mod manager;
 pub mod operator;
 pub mod pki;
 pub mod ports;
@@ -29,5 +30,6 @@ pub mod process;
 pub mod provider;
 mod python;
 pub mod site;
+pub mod workload;
 
 pub use control_plane::{ControlPlane, ControlPlaneConfig};

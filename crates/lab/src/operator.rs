@@ -3,16 +3,12 @@
 use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use anyhow::{Context, Result};
 
 use crate::ironic::{Credentials, IronicLab};
-use crate::ports::Port;
-use crate::process::{Child, Program};
-
-/// How long the operator may take to serve its probes.
-const READY: Duration = Duration::from_secs(30);
+use crate::manager::{Manager, ManagerConfig};
+use crate::process::Child;
 
 /// What to start.
 #[derive(Debug, Clone)]
@@ -71,11 +67,7 @@ impl From<&IronicLab> for IronicAccess {
 
 /// A running operator. Dropping it kills it.
 #[derive(Debug)]
-pub struct Operator {
-    child: Child,
-    metrics: Port,
-    _health: Port,
-}
+pub struct Operator(Manager);
 
 impl Operator {
     /// Starts the operator and, unless told otherwise, returns when it is ready.
@@ -85,7 +77,6 @@ impl Operator {
 
     /// The same with any Ironic.
     pub async fn start_with(config: &OperatorConfig, ironic: &IronicAccess) -> Result<Self> {
-        let (health, metrics) = (Port::free()?, Port::free()?);
         let folder = &config.folder;
         fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
         let mut env: Vec<(OsString, OsString)> = vec![
@@ -96,51 +87,32 @@ impl Operator {
                 credentials(folder, config, ironic)?.into(),
             ),
             ("POD_NAMESPACE".into(), "baremetal-operator-system".into()),
-            ("LOG_DEV".into(), "true".into()),
-            ("METRICS_PLAIN_HTTP".into(), "true".into()),
         ];
         if let Some(ca) = &ironic.ca_file {
             env.push(("IRONIC_CACERT_FILE".into(), ca.into()));
         }
-        let mut args: Vec<OsString> = vec![
-            "--kubeconfig".into(),
-            config.kubeconfig.clone().into(),
-            format!("--health-addr=127.0.0.1:{}", health.number()).into(),
-            format!("--metrics-addr=127.0.0.1:{}", metrics.number()).into(),
-        ];
-        args.extend(config.args.iter().map(OsString::from));
-        let child = Child::spawn(&Program {
-            name: "baremetal-operator".to_owned(),
-            executable: config.binary.clone(),
-            args,
+        let manager = ManagerConfig {
+            args: config.args.clone(),
             env,
-            cwd: None,
-            log: folder.join("operator.log"),
-        })?;
-        if config.wait {
-            let probe = format!("http://127.0.0.1:{}/readyz", health.number());
-            child.wait_until("ready", READY, || is_ok(&probe)).await?;
-        }
-        Ok(Self {
-            child,
-            metrics,
-            _health: health,
-        })
+            wait: config.wait,
+            ..ManagerConfig::new("operator", &config.binary, folder, &config.kubeconfig)
+        };
+        Ok(Self(Manager::start(&manager).await?))
     }
 
     /// The process.
     pub fn process(&self) -> &Child {
-        &self.child
+        self.0.process()
     }
 
     /// Where its metrics are, in plain HTTP.
     pub fn metrics_url(&self) -> String {
-        format!("http://127.0.0.1:{}/metrics", self.metrics.number())
+        self.0.metrics_url()
     }
 
     /// Asks it to end, and gives it the time it takes at most.
     pub async fn stop(self) {
-        self.child.stop(Duration::from_secs(25)).await;
+        self.0.stop().await;
     }
 }
 
@@ -157,9 +129,4 @@ fn credentials(folder: &Path, config: &OperatorConfig, ironic: &IronicAccess) ->
         )?;
     }
     Ok(root)
-}
-
-async fn is_ok(url: &str) -> Result<()> {
-    reqwest::get(url).await?.error_for_status()?;
-    Ok(())
 }

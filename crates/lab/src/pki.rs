@@ -11,9 +11,10 @@ use rcgen::{
     BasicConstraints, CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair,
     KeyUsagePurpose, SanType, date_time_ymd,
 };
+use serde::{Deserialize, Serialize};
 
 /// A certificate with its private key, both PEM.
-#[derive(Clone)]
+#[derive(Clone, Serialize, Deserialize)]
 pub struct Pair {
     /// The certificate.
     pub certificate: String,

@@ -21,8 +21,12 @@ pub fn service_names() -> Vec<Name> {
     ]
 }
 
+pub fn etcd_url(port: u16) -> String {
+    format!("http://127.0.0.1:{port}")
+}
+
 pub fn etcd(folder: &Path, binaries: &Binaries, port: u16) -> Program {
-    let url = format!("http://127.0.0.1:{port}");
+    let url = etcd_url(port);
     let mut flags = Flags::default();
     flags.path("data-dir", folder.join("etcd"));
     flags.text("listen-client-urls", &url);
@@ -43,7 +47,7 @@ pub fn api_server(folder: &Path, binaries: &Binaries, port: u16, etcd: u16, conf
     // Loopback is refused as an endpoint of the service `kubernetes`, so nobody shall write that.
     flags.text("endpoint-reconciler-type", "none");
     flags.text("secure-port", &port.to_string());
-    flags.text("etcd-servers", &format!("http://127.0.0.1:{etcd}"));
+    flags.text("etcd-servers", &etcd_url(etcd));
     flags.path("tls-cert-file", pki.join("apiserver.crt"));
     flags.path("tls-private-key-file", pki.join("apiserver.key"));
     flags.path("client-ca-file", pki.join("ca.crt"));

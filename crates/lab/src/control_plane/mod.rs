@@ -66,7 +66,7 @@ pub struct ControlPlane {
     api_server_program: Program,
     authority: Authority,
     api_port: Port,
-    _etcd_port: Port,
+    etcd_port: Port,
     binaries: Binaries,
     audit: Option<AuditLog>,
     folder: Folder,
@@ -139,7 +139,7 @@ impl ControlPlane {
             api_server_program,
             authority,
             api_port,
-            _etcd_port: etcd_port,
+            etcd_port,
             binaries,
             audit,
             folder,
@@ -232,6 +232,16 @@ impl ControlPlane {
     /// The API server's address, `https://127.0.0.1:PORT`.
     pub fn url(&self) -> String {
         format!("https://127.0.0.1:{}", self.api_port.number())
+    }
+
+    /// The API server's port on 127.0.0.1.
+    pub fn port(&self) -> u16 {
+        self.api_port.number()
+    }
+
+    /// etcd's address.
+    pub fn etcd_url(&self) -> String {
+        flags::etcd_url(self.etcd_port.number())
     }
 
     /// The CA that has signed every certificate of the instance, and that the API server believes clients by.

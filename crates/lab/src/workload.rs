@@ -1,0 +1,129 @@
+//! A workload cluster for Cluster API: an API server and an etcd of its own, and what it sees of servers that have booted.
+//!
+//! ```text
+//!   Ironic ──▶ simulated servers ──config drive──▶ boot ──▶ Nodes, Pods ──▶ API server of the workload cluster
+//!                                  (kubelets)                                 ▲ ▲
+//!                       Cluster API's managers, the infrastructure provider ──┘ └── <cluster>-kubeconfig
+//! ```
+//!
+//! Nothing runs on the servers, so nobody fetches images or starts containers. What Cluster API looks at is there: Nodes
+//! with the name, labels and taints that the user data on the config drive ask for, the ConfigMap `kubeadm-config`, and
+//! the mirror Pods of a control plane. `lab/README.md` says what each of these is needed for.
+
+mod boot;
+mod fit;
+mod kubelets;
+mod objects;
+
+use std::path::PathBuf;
+
+use anyhow::{Context, Result};
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+pub use boot::{Boot, Role};
+pub use fit::fit;
+pub use kubelets::{join, leave};
+
+use crate::binaries::Binaries;
+use crate::control_plane::{ControlPlane, ControlPlaneConfig};
+use crate::ironic::Servers;
+use crate::pki::Pair;
+use kubelets::Kubelets;
+
+/// A running workload cluster. Dropping it kills it.
+#[derive(Debug)]
+pub struct WorkloadCluster {
+    kubelets: Option<Kubelets>,
+    control_plane: ControlPlane,
+    access: Access,
+}
+
+/// How to reach a workload cluster: what the manifests of a cluster say of it. It holds private keys, which its `Debug`
+/// hides.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Access {
+    /// The API server's port on 127.0.0.1.
+    pub port: u16,
+    /// The address of its etcd.
+    pub etcd_url: String,
+    /// Its Kubernetes version, such as `v1.36.3`.
+    pub version: String,
+    /// The administrator's kubeconfig.
+    pub kubeconfig: PathBuf,
+    /// The authority that it believes clients by.
+    pub authority: Pair,
+    /// What the API server shows to etcd.
+    pub etcd_client: Pair,
+}
+
+impl WorkloadCluster {
+    /// Starts it in `folder`, or in a temporary one. The servers join it when they boot with user data for kubeadm; without
+    /// any, whoever plays servers calls [`join`].
+    pub async fn start(folder: Option<PathBuf>, binaries: Option<Binaries>, servers: Option<Servers>) -> Result<Self> {
+        let config = ControlPlaneConfig {
+            folder,
+            binaries,
+            ..ControlPlaneConfig::default()
+        };
+        let control_plane = ControlPlane::start(config)
+            .await
+            .context("the workload cluster did not start")?;
+        let client = control_plane.client().await?;
+        let version = client.apiserver_version().await.context("no version")?.git_version;
+        let access = Access {
+            port: control_plane.port(),
+            etcd_url: control_plane.etcd_url(),
+            version: version.clone(),
+            kubeconfig: control_plane.admin_kubeconfig(),
+            authority: control_plane.authority().pair(),
+            etcd_client: control_plane.authority().client("kube-apiserver-etcd-client", &[])?,
+        };
+        Ok(Self {
+            kubelets: servers.map(|servers| Kubelets::start(client, version, servers)),
+            control_plane,
+            access,
+        })
+    }
+
+    /// The API server.
+    pub fn control_plane(&self) -> &ControlPlane {
+        &self.control_plane
+    }
+
+    /// How to reach it.
+    pub fn access(&self) -> &Access {
+        &self.access
+    }
+
+    /// Stops it.
+    pub async fn stop(self) {
+        drop(self.kubelets);
+        self.control_plane.stop().await;
+    }
+}
+
+impl Access {
+    /// The Secrets that a user makes for a cluster whose certificates are there before it: its own authority, and how
+    /// to reach its etcd. From the first, Cluster API makes a kubeconfig that works.
+    pub fn secrets(&self, cluster: &str) -> [Value; 3] {
+        let secret = |purpose: &str, data: Value| {
+            json!({
+                "apiVersion": "v1", "kind": "Secret", "type": "cluster.x-k8s.io/secret",
+                "metadata": {
+                    "name": format!("{cluster}-{purpose}"),
+                    "labels": {"cluster.x-k8s.io/cluster-name": cluster},
+                },
+                "stringData": data,
+            })
+        };
+        let pair = |pair: &Pair| json!({"tls.crt": pair.certificate, "tls.key": pair.key});
+        [
+            secret("ca", pair(&self.authority)),
+            // Without a key: nobody signs for an etcd that is not the cluster's own, and Cluster API would put the key
+            // into a file without a name.
+            secret("etcd", json!({"tls.crt": self.authority.certificate})),
+            secret("apiserver-etcd-client", pair(&self.etcd_client)),
+        ]
+    }
+}

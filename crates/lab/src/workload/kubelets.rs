@@ -1,0 +1,178 @@
+//! Kubelets of all servers, as far as the workload cluster sees them: a server that runs its image joins, one that goes off
+//! falls silent. Nodes are taken away by nobody here, as no kubelet does that.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use k8s_openapi::api::core::v1::{ConfigMap, Node, Pod};
+use k8s_openapi::jiff::Timestamp;
+use kube::api::{Patch, PatchParams, PostParams};
+use kube::{Api, Client, ResourceExt};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::json;
+use tokio::task::JoinSet;
+
+use super::boot::Boot;
+use super::objects;
+use crate::ironic::{Machine, Servers};
+
+/// How often the servers are looked at.
+const LOOK: Duration = Duration::from_millis(250);
+
+/// All of them, in one task. Dropping it ends them: their Nodes stay as they are.
+#[derive(Debug)]
+pub struct Kubelets {
+    _task: JoinSet<()>,
+}
+
+impl Kubelets {
+    /// Starts them in this runtime. `version` is theirs, such as `v1.36.3`.
+    pub fn start(client: Client, version: String, servers: Servers) -> Self {
+        let all = All {
+            client,
+            version,
+            servers,
+            up: HashMap::new(),
+            said: HashMap::new(),
+        };
+        let mut task = JoinSet::new();
+        task.spawn(all.run());
+        Self { _task: task }
+    }
+}
+
+struct All {
+    client: Client,
+    version: String,
+    servers: Servers,
+    /// By server: which of its starts this is, and what it has become; nothing if it is no node.
+    up: HashMap<String, (u64, Option<Boot>)>,
+    /// By server: what went wrong last, so that it is said once.
+    said: HashMap<String, String>,
+}
+
+impl All {
+    async fn run(mut self) {
+        loop {
+            match self.servers.machines().await {
+                Ok(machines) => {
+                    for machine in machines {
+                        let outcome = self.look(&machine).await;
+                        self.say(&machine, outcome);
+                    }
+                }
+                Err(error) => tracing::warn!("{error:#}"),
+            }
+            tokio::time::sleep(LOOK).await;
+        }
+    }
+
+    fn say(&mut self, machine: &Machine, outcome: Result<()>) {
+        let Err(error) = outcome else {
+            self.said.remove(&machine.uuid);
+            return;
+        };
+        let error = format!("{error:#}");
+        if self.said.get(&machine.uuid) != Some(&error) {
+            tracing::warn!(server = machine.name, error, "does not join the workload cluster");
+            self.said.insert(machine.uuid.clone(), error);
+        }
+    }
+
+    async fn look(&mut self, machine: &Machine) -> Result<()> {
+        let start = machine.times_switched_on();
+        let known = self.up.get(&machine.uuid);
+        if machine.runs_image {
+            if known.is_some_and(|(of, _)| *of == start) {
+                return Ok(());
+            }
+            let boot = self.boot(machine).await?;
+            self.up.insert(machine.uuid.clone(), (start, boot));
+        } else if let Some((_, boot)) = known {
+            if let Some(boot) = boot {
+                leave(&self.client, &self.version, boot).await?;
+            }
+            self.up.remove(&machine.uuid);
+        }
+        Ok(())
+    }
+
+    async fn boot(&self, machine: &Machine) -> Result<Option<Boot>> {
+        let whole = self.servers.machine(&machine.uuid).await?;
+        let drive = whole.deployments.last().and_then(|last| last.config_drive.as_ref());
+        let Some(boot) = drive.map(Boot::read).transpose()?.flatten() else {
+            return Ok(None);
+        };
+        join(&self.client, &self.version, &boot).await?;
+        tracing::info!(server = machine.name, node = boot.node, "joined the workload cluster");
+        Ok(Some(boot))
+    }
+}
+
+/// What a machine does in its cluster when it has booted: its Node is registered and reports, and of a control plane its
+/// components run. May be done again.
+pub async fn join(client: &Client, version: &str, boot: &Boot) -> Result<()> {
+    let nodes: Api<Node> = Api::all(client.clone());
+    let node = objects::node(boot)?;
+    if !create(&nodes, &node).await? {
+        let labels = json!({"metadata": {"labels": node.metadata.labels}});
+        patch(&nodes, &boot.node, &labels).await?;
+    }
+    report(client, version, boot, true).await?;
+    if let Some(map) = objects::configuration(boot) {
+        let maps: Api<ConfigMap> = Api::namespaced(client.clone(), "kube-system");
+        if !create(&maps, &map).await? {
+            patch(&maps, "kubeadm-config", &json!({"data": map.data})).await?;
+        }
+    }
+    let pods: Api<Pod> = Api::namespaced(client.clone(), "kube-system");
+    for pod in objects::pods(boot)? {
+        create(&pods, &pod).await?;
+        let (name, runs) = (pod.name_any(), Patch::Merge(objects::runs()));
+        let patched = pods.patch_status(&name, &PatchParams::default(), &runs).await;
+        patched.with_context(|| format!("status of {name}"))?;
+    }
+    Ok(())
+}
+
+/// What the cluster notes of a machine that went off: its Node reports no more. Nothing if somebody has deleted the Node.
+pub async fn leave(client: &Client, version: &str, boot: &Boot) -> Result<()> {
+    report(client, version, boot, false).await
+}
+
+/// The Node's status.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "it plays another process, which has its own clock"
+)]
+async fn report(client: &Client, version: &str, boot: &Boot, reports: bool) -> Result<()> {
+    let nodes: Api<Node> = Api::all(client.clone());
+    let status = objects::status(boot, version, reports, &Timestamp::now().to_string());
+    let patched = nodes
+        .patch_status(&boot.node, &PatchParams::default(), &Patch::Merge(status))
+        .await;
+    match patched {
+        Err(kube::Error::Api(answer)) if answer.is_not_found() && !reports => Ok(()),
+        patched => patched.map(drop).with_context(|| format!("status of {}", boot.node)),
+    }
+}
+
+/// Whether it was made; not if there is one of this name.
+async fn create<K: Serialize + DeserializeOwned + Clone + std::fmt::Debug>(api: &Api<K>, object: &K) -> Result<bool> {
+    match api.create(&PostParams::default(), object).await {
+        Ok(_) => Ok(true),
+        Err(kube::Error::Api(answer)) if answer.is_already_exists() => Ok(false),
+        Err(error) => Err(error).context("the workload cluster refuses it"),
+    }
+}
+
+async fn patch<K: DeserializeOwned + Clone + std::fmt::Debug>(
+    api: &Api<K>,
+    name: &str,
+    change: &serde_json::Value,
+) -> Result<()> {
+    let patched = api.patch(name, &PatchParams::default(), &Patch::Merge(change)).await;
+    patched.map(drop).with_context(|| format!("cannot change {name}"))
+}
