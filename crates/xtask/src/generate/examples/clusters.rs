@@ -1,6 +1,7 @@
 //! `examples/cluster`: Cluster API clusters on servers.
 
 mod objects;
+mod small;
 
 use super::file::{File, metadata};
 use super::{Examples, named};
@@ -12,8 +13,8 @@ use metal3_api::infra::v1beta2::{
     Networks, PoolReference, Route, RouteServices, SourceObject, StaticNetwork, VlanLink,
 };
 use objects::{
-    bootstrap_template, cluster, cluster_class, cluster_spec, control_plane, control_plane_template, data_template,
-    deployment, health_check, machine_template, metal3_cluster, remediation_template, topology_cluster,
+    REGISTRATION, bootstrap_template, cluster, cluster_class, cluster_spec, control_plane, control_plane_template,
+    data_template, deployment, health_check, machine_template, metal3_cluster, remediation_template, topology_cluster,
 };
 use serde_json::json;
 
@@ -25,6 +26,8 @@ pub fn examples() -> anyhow::Result<Examples> {
             ("cluster-class", class()?),
             ("data-template", rendered_data()?),
             ("remediation", remediation()?),
+            ("small", small::small()?),
+            ("hosts", small::hosts()?),
         ],
     ))
 }
@@ -51,7 +54,7 @@ fn whole_cluster() -> anyhow::Result<String> {
             ),
         ],
     )?;
-    file.add(&control_plane("production", 3), &[])?;
+    file.add(&control_plane("production", 3), &[REGISTRATION])?;
     file.add(
         &machine_template("production-control-plane", "control-plane", "production"),
         &[

@@ -55,10 +55,19 @@ pub fn metal3_cluster(name: &str) -> Metal3Cluster {
     }
 }
 
-/// What kubeadm is told on every node: its name is the host's.
+/// What kubeadm is told on every node: its name is the host's, and a label says which host it runs on.
 fn registration() -> Value {
-    json!({ "nodeRegistration": { "name": "{{ ds.meta_data.local_hostname }}" } })
+    json!({ "nodeRegistration": {
+        "name": "{{ ds.meta_data.local_hostname }}",
+        "kubeletExtraArgs": [{ "name": "node-labels", "value": "metal3.io/uuid={{ ds.meta_data.uuid }}" }],
+    } })
 }
+
+/// The comment on that in a control plane.
+pub const REGISTRATION: (&str, &str) = (
+    "spec.kubeadmConfigSpec.initConfiguration",
+    "The label tells the provider which host a node runs on. Without it nodes get no provider ID, and machines wait.",
+);
 
 fn kubeadm_config() -> Value {
     json!({ "initConfiguration": registration(), "joinConfiguration": registration() })
