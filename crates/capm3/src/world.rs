@@ -97,6 +97,8 @@ pub enum HostBy {
     Uid(String),
     /// The Metal3Machine that uses it.
     Consumer(ObjectKey),
+    /// The Cluster for whose machines it is kept.
+    Keeper(ObjectKey),
     /// Free in this namespace: available, used by nobody and kept for nobody.
     Free(String),
     /// The same with this label: namespace, key and value.
@@ -121,6 +123,7 @@ fn keys_of_host(host: &BareMetalHost) -> Vec<HostBy> {
     let mut keys = vec![HostBy::Namespace(namespace.clone())];
     keys.extend(host.uid().map(HostBy::Uid));
     keys.extend(select::consumer_of(host).map(HostBy::Consumer));
+    keys.extend(select::keeper_of(host).map(HostBy::Keeper));
     if let Some(kept_for) = host.labels().get(label::NODE_REUSE) {
         keys.push(HostBy::Kept(namespace, kept_for.clone()));
     } else if select::consumer(host).is_none() && select::is_available(host) {

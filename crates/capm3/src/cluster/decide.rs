@@ -1,11 +1,14 @@
 //! What to do about a Metal3Cluster. Pure.
 
 use jiff::Timestamp;
+use kube::ResourceExt;
 use metal3_api::capi::names::{condition, reason};
-use metal3_api::infra::names::finalizer;
+use metal3_api::infra::names::{finalizer, label};
 use metal3_api::infra::v1beta2::{ApiEndpoint, Metal3Cluster, Metal3ClusterStatus};
+use metal3_api::metal3::BareMetalHost;
 use metal3_runtime::conditions;
 use metal3_runtime::events::{Note, Severity};
+use serde_json::{Value, json};
 
 use super::is_externally_managed;
 use super::observed::{Observed, Owner};
@@ -21,20 +24,28 @@ pub const ANNOTATIONS: &str = "AnnotationsValid";
 /// Its reason for prefixes of labels.
 const BAD_PREFIXES: &str = "InvalidLabelSyncPrefixes";
 
-/// A write to the object.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// A write.
+#[derive(Clone, Debug, PartialEq)]
 pub enum Effect {
     /// From now on we are asked before it goes.
     AddFinalizer,
+    /// A host that was kept for the next machine of the cluster is everybody's again.
+    ReleaseHost {
+        /// Its name.
+        host: String,
+        /// The patch, over the version that was judged.
+        patch: Value,
+    },
     /// It may go.
     RemoveFinalizer,
 }
 
 impl Effect {
     /// What it is, for errors.
-    pub fn label(self) -> &'static str {
+    pub fn label(&self) -> &'static str {
         match self {
             Self::AddFinalizer => "add the finalizer",
+            Self::ReleaseHost { .. } => "release a host that was kept for the cluster",
             Self::RemoveFinalizer => "remove the finalizer",
         }
     }
@@ -109,8 +120,10 @@ fn delete(seen: &Observed, mut draft: Draft<'_>) -> Option<Plan> {
         return None;
     }
     if seen.machines.is_empty() {
+        // Nobody comes any more for whom a host could be kept.
+        let kept = seen.kept.iter().map(|host| release(host));
         return Some(Plan {
-            effects: vec![Effect::RemoveFinalizer],
+            effects: kept.chain([Effect::RemoveFinalizer]).collect(),
             status: None,
             notes: Vec::new(),
         });
@@ -125,6 +138,16 @@ fn delete(seen: &Observed, mut draft: Draft<'_>) -> Option<Plan> {
     let ready = (condition::READY, "Deleting", message.as_str());
     draft.say(ready, (LegacySeverity::Info, "Deleting", &message));
     Some(draft.plan(Vec::new()))
+}
+
+fn release(host: &BareMetalHost) -> Effect {
+    Effect::ReleaseHost {
+        host: host.name_any(),
+        patch: json!({
+            "metadata": {"resourceVersion": host.metadata.resource_version, "labels": {label::NODE_REUSE: null}},
+            "spec": {"consumerRef": null},
+        }),
+    }
 }
 
 fn has_finalizer(cluster: &Metal3Cluster) -> bool {

@@ -6,10 +6,12 @@ mod observed;
 #[cfg(test)]
 mod tests;
 
-use kube::{Api, Client, Resource};
+use kube::api::{Patch, PatchParams};
+use kube::{Api, Resource};
 use metal3_api::capi;
 use metal3_api::infra::names::finalizer;
 use metal3_api::infra::v1beta2::{Metal3Cluster, Metal3ClusterStatus};
+use metal3_api::metal3::BareMetalHost;
 use metal3_runtime::conditions::whole_seconds;
 use metal3_runtime::error::{Class, Classified};
 use metal3_runtime::store::ObjectKey;
@@ -90,16 +92,12 @@ impl Controller for Metal3Clusters {
         };
         let mut object = (*seen.cluster).clone();
         for effect in &plan.effects {
-            let applied = apply(&ctx.client, &object, *effect).await;
-            let failed = |source| WriteError {
+            let applied = self.apply(&mut object, effect).await;
+            applied.map_err(|source| WriteError {
                 what: effect.label(),
                 key: key.clone(),
                 source,
-            };
-            if let Some(written) = applied.map_err(failed)? {
-                ctx.world.metal3_clusters.written(written.clone());
-                object = written;
-            }
+            })?;
         }
         if let Some(status) = plan.status {
             self.store(key, &object, status).await?;
@@ -112,6 +110,27 @@ impl Controller for Metal3Clusters {
 }
 
 impl Metal3Clusters {
+    async fn apply(&self, seen: &mut Metal3Cluster, effect: &Effect) -> Result<(), kube::Error> {
+        let (client, world) = (&self.ctx.client, &self.ctx.world);
+        let namespace = seen.metadata.namespace.clone().unwrap_or_default();
+        let api: Api<Metal3Cluster> = Api::namespaced(client.clone(), &namespace);
+        let written = match effect {
+            Effect::AddFinalizer => patch::add_finalizer(&api, seen, finalizer::CLUSTER).await?,
+            Effect::RemoveFinalizer => patch::remove_finalizer(&api, seen, finalizer::CLUSTER).await?,
+            Effect::ReleaseHost { host, patch } => {
+                let hosts: Api<BareMetalHost> = Api::namespaced(client.clone(), &namespace);
+                let released = hosts.patch(host, &PatchParams::default(), &Patch::Merge(patch)).await?;
+                world.hosts.written(released);
+                None
+            }
+        };
+        if let Some(written) = written {
+            world.metal3_clusters.written(written.clone());
+            *seen = written;
+        }
+        Ok(())
+    }
+
     /// Stores a status if it differs from what is there.
     async fn store(
         &self,
@@ -134,15 +153,6 @@ impl Metal3Clusters {
         };
         self.ctx.world.metal3_clusters.written(written.map_err(failed)?);
         Ok(())
-    }
-}
-
-async fn apply(client: &Client, seen: &Metal3Cluster, effect: Effect) -> Result<Option<Metal3Cluster>, kube::Error> {
-    let namespace = seen.metadata.namespace.as_deref().unwrap_or_default();
-    let api: Api<Metal3Cluster> = Api::namespaced(client.clone(), namespace);
-    match effect {
-        Effect::AddFinalizer => patch::add_finalizer(&api, seen, finalizer::CLUSTER).await,
-        Effect::RemoveFinalizer => patch::remove_finalizer(&api, seen, finalizer::CLUSTER).await,
     }
 }
 

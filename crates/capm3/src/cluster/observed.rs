@@ -5,9 +5,10 @@ use std::sync::Arc;
 use kube::ResourceExt;
 use metal3_api::capi::{self, Cluster};
 use metal3_api::infra::v1beta2::Metal3Cluster;
+use metal3_api::metal3::BareMetalHost;
 use metal3_runtime::store::ObjectKey;
 
-use crate::world::{MachineBy, World, cluster_of, owner};
+use crate::world::{HostBy, MachineBy, World, cluster_of, owner};
 
 /// A Metal3Cluster and what it has to do with.
 #[derive(Clone, Debug, PartialEq)]
@@ -18,6 +19,8 @@ pub struct Observed {
     pub owner: Owner,
     /// Names of the Machines of the Cluster that are still there, in order.
     pub machines: Vec<String>,
+    /// Hosts that are kept for machines of the Cluster; only looked for when it goes.
+    pub kept: Vec<Arc<BareMetalHost>>,
 }
 
 /// The Cluster that a Metal3Cluster belongs to.
@@ -45,15 +48,18 @@ pub fn observe(world: &World, key: &ObjectKey) -> Option<Observed> {
     let of = name
         .map(|name| ObjectKey::new(&key.namespace, name))
         .or_else(|| cluster_of(&*cluster));
-    let mut machines: Vec<String> = of.map_or_else(Vec::new, |of| {
-        let machines = world.machines.names(&MachineBy::Cluster(of));
+    let mut machines: Vec<String> = of.as_ref().map_or_else(Vec::new, |of| {
+        let machines = world.machines.names(&MachineBy::Cluster(of.clone()));
         machines.into_iter().map(|machine| machine.name).collect()
     });
     machines.sort();
+    let goes = of.filter(|_| cluster.metadata.deletion_timestamp.is_some());
+    let kept = goes.map_or_else(Vec::new, |of| world.hosts.find(&HostBy::Keeper(of)));
     Some(Observed {
         cluster,
         owner,
         machines,
+        kept,
     })
 }
 

@@ -31,6 +31,7 @@ fn seen(other: &Value) -> Observed {
         cluster: Arc::new(cluster),
         owner: owner(&json!({})),
         machines: Vec::new(),
+        kept: Vec::new(),
     }
 }
 
@@ -215,6 +216,27 @@ fn what_somebody_else_manages_is_not_touched_even_when_it_is_deleted() {
             json!({"metadata": {"annotations": {"cluster.x-k8s.io/managed-by": "x"}, "deletionTimestamp": deleted}});
         assert_eq!(decide(&seen(&other), now()), None);
     }
+}
+
+#[test]
+fn a_cluster_that_goes_leaves_no_host_kept_for_it() {
+    let mut seen = seen(&json!({"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"}}));
+    let host = json!({"metadata": {"name": "h", "resourceVersion": "7", "labels": {"infrastructure.cluster.x-k8s.io/node-reuse": "md-w"}},
+        "spec": {"online": false, "consumerRef": {"apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "Cluster", "name": "c"}}});
+    seen.kept = vec![Arc::new(serde_json::from_value(host).unwrap())];
+    let plan = decide(&seen, now()).unwrap();
+    let [Effect::ReleaseHost { host, patch }, Effect::RemoveFinalizer] = plan.effects.as_slice() else {
+        panic!("{:?}", plan.effects)
+    };
+    let wanted = json!({"metadata": {"resourceVersion": "7", "labels": {"infrastructure.cluster.x-k8s.io/node-reuse": null}},
+        "spec": {"consumerRef": null}});
+    assert_eq!((host.as_str(), patch), ("h", &wanted));
+    seen.machines = vec!["m".to_owned()];
+    assert_eq!(
+        decide(&seen, now()).unwrap().effects,
+        [],
+        "its machines may come back for it"
+    );
 }
 
 #[test]

@@ -1,8 +1,8 @@
 //! Who uses a host.
 
-use metal3_api::infra;
 use metal3_api::metal3::BareMetalHost;
 use metal3_api::reference::ObjectReference;
+use metal3_api::{capi, infra};
 use metal3_runtime::store::ObjectKey;
 
 use super::Consumer;
@@ -40,14 +40,22 @@ pub fn claimed(host: &BareMetalHost, machine: &ObjectKey, uid: &str) -> Claimed 
 
 /// The Metal3Machine that uses a host, whatever the version in the reference.
 pub fn consumer_of(host: &BareMetalHost) -> Option<ObjectKey> {
-    let reference = consumer(host)?;
-    let is_machine = reference.kind == "Metal3Machine" && group_of(&reference.api_version) == infra::names::GROUP;
+    consumer_of_kind(host, infra::names::GROUP, "Metal3Machine")
+}
+
+/// The Cluster that a host is kept for, so that its next machine of a kind gets it.
+pub fn keeper_of(host: &BareMetalHost) -> Option<ObjectKey> {
+    consumer_of_kind(host, capi::names::group::CORE, "Cluster")
+}
+
+fn consumer_of_kind(host: &BareMetalHost, group: &str, kind: &str) -> Option<ObjectKey> {
+    let reference = consumer(host).filter(|one| one.kind == kind && group_of(&one.api_version) == group)?;
     let namespace = if reference.namespace.is_empty() {
         host.metadata.namespace.as_deref().unwrap_or_default()
     } else {
         &reference.namespace
     };
-    is_machine.then(|| ObjectKey::new(namespace, &reference.name))
+    Some(ObjectKey::new(namespace, &reference.name))
 }
 
 /// Who uses a host, of whatever kind. Go clients may write a reference that is not there as an empty one.

@@ -27,7 +27,7 @@ use metal3_api::metal3::{BareMetalHost, ProvisioningState, names};
 use metal3_runtime::backoff::mixed;
 use metal3_runtime::store::ObjectKey;
 
-pub use self::consumer::{Claimed, claimed, consumer, consumer_of};
+pub use self::consumer::{Claimed, claimed, consumer, consumer_of, keeper_of};
 pub use self::refusal::{Consumer, Refusal};
 pub use self::selector::{Requirement, Selector, SelectorError, is_subdomain};
 
