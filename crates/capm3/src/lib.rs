@@ -20,6 +20,7 @@ mod conditions;
 pub mod controller;
 pub mod data;
 pub mod data_template;
+pub mod error;
 pub mod label_sync;
 pub mod machine;
 pub mod machine_template;

@@ -13,7 +13,6 @@ use metal3_api::infra::names::finalizer;
 use metal3_api::infra::v1beta2::{Metal3Cluster, Metal3ClusterStatus};
 use metal3_api::metal3::BareMetalHost;
 use metal3_runtime::conditions::whole_seconds;
-use metal3_runtime::error::{Class, Classified};
 use metal3_runtime::store::ObjectKey;
 use metal3_runtime::work::Queue;
 use metal3_runtime::{patch, status};
@@ -21,7 +20,11 @@ use metal3_runtime::{patch, status};
 pub use self::decide::{Effect, Plan, decide};
 pub use self::observed::{Observed, Owner, observe};
 use crate::controller::{Context, Controller, Next};
+use crate::error::PassError;
 use crate::world::{cluster_of, infrastructure};
+
+/// Of what it looks after, for errors.
+const KIND: &str = "Metal3Cluster";
 
 /// The controller.
 #[derive(Clone)]
@@ -30,29 +33,9 @@ pub struct Metal3Clusters {
     pub ctx: Context,
 }
 
-/// A write that failed.
-#[derive(Debug, thiserror::Error)]
-#[error("cannot {what} of Metal3Cluster {key}")]
-pub struct WriteError {
-    what: &'static str,
-    key: ObjectKey,
-    #[source]
-    source: kube::Error,
-}
-
-impl Classified for WriteError {
-    fn class(&self) -> Class {
-        self.source.class()
-    }
-
-    fn label(&self) -> &'static str {
-        self.source.label()
-    }
-}
-
 impl Controller for Metal3Clusters {
     const NAME: &'static str = "metal3cluster";
-    type Error = WriteError;
+    type Error = PassError;
 
     fn listen(&self, queue: &Queue<ObjectKey>) {
         let (world, bell) = (self.ctx.world.clone(), queue.clone());
@@ -82,7 +65,7 @@ impl Controller for Metal3Clusters {
         self.ctx.world.metal3_clusters.all()
     }
 
-    async fn pass(&self, key: &ObjectKey) -> Result<Next, WriteError> {
+    async fn pass(&self, key: &ObjectKey) -> Result<Next, PassError> {
         let ctx = &self.ctx;
         let Some(seen) = observe(&ctx.world, key) else {
             return Ok(Next::Change);
@@ -93,11 +76,7 @@ impl Controller for Metal3Clusters {
         let mut object = (*seen.cluster).clone();
         for effect in &plan.effects {
             let applied = self.apply(&mut object, effect).await;
-            applied.map_err(|source| WriteError {
-                what: effect.label(),
-                key: key.clone(),
-                source,
-            })?;
+            applied.map_err(PassError::of(effect.label(), KIND, key))?;
         }
         if let Some(status) = plan.status {
             self.store(key, &object, status).await?;
@@ -137,7 +116,7 @@ impl Metal3Clusters {
         key: &ObjectKey,
         seen: &Metal3Cluster,
         mut status: Metal3ClusterStatus,
-    ) -> Result<(), WriteError> {
+    ) -> Result<(), PassError> {
         let before = seen.status.clone().unwrap_or_default();
         status.last_updated.clone_from(&before.last_updated);
         if status == before {
@@ -146,11 +125,7 @@ impl Metal3Clusters {
         let now = whole_seconds(self.ctx.clock.now());
         status.last_updated = Some(k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(now));
         let written = status::replace(&self.ctx.client, seen, status).await;
-        let failed = |source| WriteError {
-            what: "store the status",
-            key: key.clone(),
-            source,
-        };
+        let failed = PassError::of("store the status", KIND, key);
         self.ctx.world.metal3_clusters.written(written.map_err(failed)?);
         Ok(())
     }

@@ -21,7 +21,6 @@ use std::time::Duration;
 use kube::{Api, Resource, ResourceExt};
 use metal3_api::infra::v1beta2::{Metal3Data, Metal3DataStatus};
 use metal3_api::ipam::IPClaim;
-use metal3_runtime::error::{Class, Classified};
 use metal3_runtime::events::{Note, Severity};
 use metal3_runtime::status;
 use metal3_runtime::store::ObjectKey;
@@ -35,6 +34,7 @@ use self::observed::{Read, address_claims, observe};
 use crate::conditions::cut;
 use crate::controller::{Context, Controller, Next};
 use crate::data_template::{Hold, hold_of};
+use crate::error::PassError;
 
 pub use self::apply::SECRET_TYPE;
 
@@ -53,26 +53,6 @@ pub struct Metal3Datas {
     pub by_host: bool,
 }
 
-/// Something that failed.
-#[derive(Debug, thiserror::Error)]
-#[error("cannot {what} of Metal3Data {key}")]
-pub struct PassError {
-    what: &'static str,
-    key: ObjectKey,
-    #[source]
-    source: kube::Error,
-}
-
-impl Classified for PassError {
-    fn class(&self) -> Class {
-        self.source.class()
-    }
-
-    fn label(&self) -> &'static str {
-        self.source.label()
-    }
-}
-
 impl Controller for Metal3Datas {
     const NAME: &'static str = "metal3data";
     type Error = PassError;
@@ -86,10 +66,7 @@ impl Controller for Metal3Datas {
     }
 
     async fn pass(&self, key: &ObjectKey) -> Result<Next, PassError> {
-        let failed = |what| {
-            let key = key.clone();
-            move |source| PassError { what, key, source }
-        };
+        let failed = |what| PassError::of(what, "Metal3Data", key);
         let server = Server {
             ctx: &self.ctx,
             namespace: &key.namespace,

@@ -23,7 +23,7 @@ use std::time::Duration;
 use futures::StreamExt;
 use kube::ResourceExt;
 use metal3_api::capi::Cluster;
-use metal3_runtime::error::{Class, Classified, chain};
+use metal3_runtime::error::{Class, Classified as _, chain};
 use metal3_runtime::store::ObjectKey;
 use metal3_runtime::work::Queue;
 
@@ -32,6 +32,7 @@ use self::decide::{decide, finish};
 use self::effect::Effect;
 use self::observed::{observe, spaces};
 use crate::controller::{Context, Controller, Next};
+use crate::error::PassError;
 use crate::world::{DataBy, template_of};
 
 pub use self::observed::{Hold, answers, hold_of, machine_of, owner_of};
@@ -71,29 +72,9 @@ impl Metal3DataTemplates {
     }
 }
 
-/// A write that failed. Of several in one pass this is the worst.
-#[derive(Debug, thiserror::Error)]
-#[error("cannot {what} for {subject}")]
-pub struct WriteError {
-    what: &'static str,
-    subject: String,
-    #[source]
-    source: kube::Error,
-}
-
-impl Classified for WriteError {
-    fn class(&self) -> Class {
-        self.source.class()
-    }
-
-    fn label(&self) -> &'static str {
-        self.source.label()
-    }
-}
-
 impl Controller for Metal3DataTemplates {
     const NAME: &'static str = "metal3datatemplate";
-    type Error = WriteError;
+    type Error = PassError;
 
     fn listen(&self, queue: &Queue<ObjectKey>) {
         let world = &self.ctx.world;
@@ -149,7 +130,7 @@ impl Controller for Metal3DataTemplates {
         spaces.into_iter().collect()
     }
 
-    async fn pass(&self, space: &ObjectKey) -> Result<Next, WriteError> {
+    async fn pass(&self, space: &ObjectKey) -> Result<Next, PassError> {
         let mut round = Round::default();
         loop {
             let seen = observe(&self.ctx.world, space, |uid| self.known.lock().contains(uid));
@@ -182,7 +163,7 @@ struct Round {
     /// What is left for a later pass: one that cannot be answered must not hold up the others.
     put_off: HashSet<(&'static str, String)>,
     again: Option<Duration>,
-    failed: Option<WriteError>,
+    failed: Option<PassError>,
 }
 
 impl Round {
@@ -200,9 +181,9 @@ impl Round {
                 self.again = Some(AGAIN);
             }
             Err(source) => {
-                let error = WriteError {
+                let error = PassError {
                     what: effect.label(),
-                    subject: format!("{} {}/{}", subject.0, space.namespace, subject.1),
+                    subject: format!("for {} {}/{}", subject.0, space.namespace, subject.1),
                     source,
                 };
                 self.put_off.insert(subject);
@@ -217,7 +198,7 @@ impl Round {
         }
     }
 
-    fn end(self) -> Result<Next, WriteError> {
+    fn end(self) -> Result<Next, PassError> {
         match (self.failed, self.again) {
             (Some(error), _) => Err(error),
             (None, Some(again)) => Ok(Next::After(again)),

@@ -23,7 +23,7 @@ use metal3_api::capi::names::annotation::PAUSED;
 use metal3_api::capi::{Cluster, Machine};
 use metal3_api::infra::v1beta2::{Metal3Cluster, Metal3Machine};
 use metal3_api::metal3::BareMetalHost;
-use metal3_runtime::error::{Class, Classified, chain, is_conflict, is_not_found};
+use metal3_runtime::error::{chain, is_conflict, is_not_found};
 use metal3_runtime::events::{Note, Severity};
 use metal3_runtime::store::ObjectKey;
 use metal3_runtime::work::Queue;
@@ -32,6 +32,7 @@ use self::decide::{Relabel, decide};
 use self::observed::{observe, wanted};
 pub use self::prefixes::Prefixes;
 use crate::controller::{Context, Controller, Next};
+use crate::error::PassError;
 use crate::select::consumer_of;
 use crate::workload::{News, Workloads};
 use crate::world::{ClusterBy, cluster_of};
@@ -52,29 +53,9 @@ const GATHER: Duration = Duration::from_millis(100);
 /// API where both are told to set the same label, costs a write now and then and not a storm.
 const DRIFT: Duration = Duration::from_secs(10);
 
-/// A write that failed.
-#[derive(Debug, thiserror::Error)]
-#[error("cannot label Node {node} of Cluster {cluster}")]
-pub struct WriteError {
-    node: String,
-    cluster: ObjectKey,
-    #[source]
-    source: kube::Error,
-}
-
-impl Classified for WriteError {
-    fn class(&self) -> Class {
-        self.source.class()
-    }
-
-    fn label(&self) -> &'static str {
-        self.source.label()
-    }
-}
-
 impl Controller for LabelSync {
     const NAME: &'static str = "metal3labelsync";
-    type Error = WriteError;
+    type Error = PassError;
 
     fn listen(&self, queue: &Queue<ObjectKey>) {
         self.listen_to_hosts(queue);
@@ -110,7 +91,7 @@ impl Controller for LabelSync {
         self.ctx.world.clusters.all()
     }
 
-    async fn pass(&self, key: &ObjectKey) -> Result<Next, WriteError> {
+    async fn pass(&self, key: &ObjectKey) -> Result<Next, PassError> {
         let world = &self.ctx.world;
         // Of a cluster whose labels nobody wants no Node is looked at.
         let Some((metal3_cluster, prefixes)) = wanted(world, key) else {
@@ -131,9 +112,9 @@ impl Controller for LabelSync {
                 continue;
             }
             let concerns_all = !is_refusal(&source);
-            let error = WriteError {
-                node: change.node.clone(),
-                cluster: key.clone(),
+            let error = PassError {
+                what: "label",
+                subject: format!("Node {} of Cluster {key}", change.node),
                 source,
             };
             if concerns_all {
@@ -206,7 +187,7 @@ impl LabelSync {
         });
     }
 
-    async fn tell(&self, cluster: &Metal3Cluster, change: &Relabel, error: &WriteError) {
+    async fn tell(&self, cluster: &Metal3Cluster, change: &Relabel, error: &PassError) {
         let keys: Vec<&str> = change.labels.keys().map(String::as_str).collect();
         let note = Note {
             reason: "LabelSyncRefused",

@@ -36,7 +36,6 @@ use metal3_api::infra::v1beta2::{Metal3Machine, Metal3MachineStatus};
 use metal3_api::metal3::BareMetalHost;
 use metal3_runtime::args::Namespaces;
 use metal3_runtime::conditions::whole_seconds;
-use metal3_runtime::error::{Class, Classified};
 use metal3_runtime::secrets::{Known, SecretKey, SecretVersions};
 use metal3_runtime::status;
 use metal3_runtime::store::ObjectKey;
@@ -51,9 +50,13 @@ pub use self::node::{Gift, NodeView};
 pub use self::observed::{Host, Looks, Observed, Related, host_seen, observe};
 use self::waiting::Waiting;
 use crate::controller::{Context, Controller, Next};
+use crate::error::PassError;
 use crate::select::{consumer_of, stable_seed};
 use crate::workload::{News, NodeBy, Workloads, nodes};
 use crate::world::{HostBy, Metal3MachineBy, cluster_of, host_of, owner};
+
+/// Of what it looks after, for errors.
+const KIND: &str = "Metal3Machine";
 
 /// The controller.
 #[derive(Clone)]
@@ -64,26 +67,6 @@ pub struct Metal3Machines {
     waiting: Waiting,
     secrets: SecretVersions<ObjectKey>,
     queue: Arc<OnceLock<Queue<ObjectKey>>>,
-}
-
-/// A pass that failed.
-#[derive(Debug, thiserror::Error)]
-#[error("cannot {what} of Metal3Machine {key}")]
-pub struct PassError {
-    what: &'static str,
-    key: ObjectKey,
-    #[source]
-    source: kube::Error,
-}
-
-impl Classified for PassError {
-    fn class(&self) -> Class {
-        self.source.class()
-    }
-
-    fn label(&self) -> &'static str {
-        self.source.label()
-    }
 }
 
 /// A machine that waits hears of changes of hosts that do not make one free for it after this time: they only change what
@@ -228,11 +211,10 @@ impl Metal3Machines {
             return Ok(());
         };
         let hosts: Api<BareMetalHost> = Api::namespaced(self.ctx.client.clone(), &named.namespace);
-        let host = hosts.get_opt(&named.name).await.map_err(|source| PassError {
-            what: "read the host",
-            key: seen.key(),
-            source,
-        })?;
+        let host = hosts
+            .get_opt(&named.name)
+            .await
+            .map_err(PassError::of("read the host", KIND, &seen.key()))?;
         if let Some(host) = &host {
             self.ctx.world.hosts.written(host.clone());
         }
@@ -243,11 +225,7 @@ impl Metal3Machines {
     async fn look_whether_kept(&self, key: &ObjectKey, owner: Option<&Machine>) -> Result<bool, PassError> {
         let Some(owner) = owner else { return Ok(false) };
         let kept = reuse::is_kept(&self.ctx.client, &self.ctx.world, owner).await;
-        kept.map_err(|source| PassError {
-            what: "read the control plane",
-            key: key.clone(),
-            source,
-        })
+        kept.map_err(PassError::of("read the control plane", KIND, key))
     }
 
     /// Whether the Secrets exist: by the watch, or by asking where that has not shown them yet.
@@ -264,11 +242,10 @@ impl Metal3Machines {
                 Known::Present(_) => true,
                 Known::Absent => false,
                 Known::Unknown => {
-                    let answer = api.get_metadata_opt(&name).await.map_err(|source| PassError {
-                        what: "look for a Secret",
-                        key: key.clone(),
-                        source,
-                    })?;
+                    let answer =
+                        api.get_metadata_opt(&name)
+                            .await
+                            .map_err(PassError::of("look for a Secret", KIND, key))?;
                     let metadata = answer.as_ref().map(|secret| &secret.metadata);
                     self.secrets.learn(&secret(&name), metadata);
                     metadata.is_some()
@@ -284,11 +261,7 @@ impl Metal3Machines {
         let mut machine = (*seen.machine).clone();
         for effect in &plan.effects {
             let applied = apply::apply(&ctx.client, &ctx.world, &mut machine, effect).await;
-            applied.map_err(|source| PassError {
-                what: effect.label(),
-                key: key.clone(),
-                source,
-            })?;
+            applied.map_err(PassError::of(effect.label(), KIND, key))?;
         }
         if let Some(status) = plan.status {
             self.store(key, &machine, status).await?;
@@ -311,11 +284,7 @@ impl Metal3Machines {
         // The API server takes the first one only, so that nobody's is overwritten.
         let change = json!({"spec": {"providerID": gift.id}});
         let given = workload.change_node(&gift.node, &change).await;
-        given.map_err(|source| PassError {
-            what: "set the provider ID of the node",
-            key: key.clone(),
-            source,
-        })?;
+        given.map_err(PassError::of("set the provider ID of the node", KIND, key))?;
         tracing::info!(machine = %key, node = gift.node, id = gift.id, "a node has its provider ID");
         Ok(())
     }
@@ -333,11 +302,7 @@ impl Metal3Machines {
         }
         status.last_updated = Some(Time(whole_seconds(self.ctx.clock.now())));
         let written = status::replace(&self.ctx.client, seen, status).await;
-        let failed = |source| PassError {
-            what: "store the status",
-            key: key.clone(),
-            source,
-        };
+        let failed = PassError::of("store the status", KIND, key);
         self.ctx.world.metal3_machines.written(written.map_err(failed)?);
         Ok(())
     }

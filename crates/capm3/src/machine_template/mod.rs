@@ -17,13 +17,14 @@ use metal3_api::capi::Cluster;
 use metal3_api::capi::names::annotation;
 use metal3_api::infra::names::GROUP;
 use metal3_api::infra::v1beta2::{Metal3Machine, Metal3MachineTemplate};
-use metal3_runtime::error::{Class, Classified, is_not_found};
+use metal3_runtime::error::is_not_found;
 use metal3_runtime::store::ObjectKey;
 use metal3_runtime::work::Queue;
 
 use self::decide::{Plan, decide};
 use crate::controller::{Context, Controller, Next};
 use crate::data_template::hold_of;
+use crate::error::PassError;
 use crate::world::{Metal3MachineBy, World};
 
 /// The controller. Its keys are those of Metal3Machines.
@@ -31,25 +32,6 @@ use crate::world::{Metal3MachineBy, World};
 pub struct Metal3MachineTemplates {
     /// What all controllers share.
     pub ctx: Context,
-}
-
-/// A write that failed.
-#[derive(Debug, thiserror::Error)]
-#[error("cannot hand spec.template.spec.automatedCleaningMode of its template on to Metal3Machine {key}")]
-pub struct WriteError {
-    key: ObjectKey,
-    #[source]
-    source: kube::Error,
-}
-
-impl Classified for WriteError {
-    fn class(&self) -> Class {
-        self.source.class()
-    }
-
-    fn label(&self) -> &'static str {
-        self.source.label()
-    }
 }
 
 /// A machine that may be written, and the template that it was made from.
@@ -85,7 +67,7 @@ pub fn cloned_from(machine: &Metal3Machine) -> Option<ObjectKey> {
 
 impl Controller for Metal3MachineTemplates {
     const NAME: &'static str = "metal3machinetemplate";
-    type Error = WriteError;
+    type Error = PassError;
 
     fn listen(&self, queue: &Queue<ObjectKey>) {
         let world = &self.ctx.world;
@@ -122,7 +104,7 @@ impl Controller for Metal3MachineTemplates {
         self.ctx.world.metal3_machines.all()
     }
 
-    async fn pass(&self, key: &ObjectKey) -> Result<Next, WriteError> {
+    async fn pass(&self, key: &ObjectKey) -> Result<Next, PassError> {
         if let Some(plan) = observe(&self.ctx.world, key).as_ref().and_then(decide) {
             self.apply(key, &plan).await?;
         }
@@ -131,7 +113,7 @@ impl Controller for Metal3MachineTemplates {
 }
 
 impl Metal3MachineTemplates {
-    async fn apply(&self, key: &ObjectKey, plan: &Plan) -> Result<(), WriteError> {
+    async fn apply(&self, key: &ObjectKey, plan: &Plan) -> Result<(), PassError> {
         let ctx = &self.ctx;
         let machines: Api<Metal3Machine> = Api::namespaced(ctx.client.clone(), &key.namespace);
         let change = Patch::Merge(&plan.patch);
@@ -139,10 +121,7 @@ impl Metal3MachineTemplates {
             Ok(machine) => machine,
             Err(error) if is_not_found(&error) => return Ok(()),
             Err(source) => {
-                return Err(WriteError {
-                    key: key.clone(),
-                    source,
-                });
+                return Err(PassError::of("change spec.automatedCleaningMode", "Metal3Machine", key)(source));
             }
         };
         ctx.world.metal3_machines.written(machine.clone());
