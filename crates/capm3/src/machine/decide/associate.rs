@@ -10,9 +10,10 @@ use metal3_runtime::events::Severity;
 use serde_json::{Value, json};
 
 use super::draft::{Draft, Why};
+use super::waits::{missing_secrets, waits};
 use super::{ASSOCIATED, Decision, Effect, HostPatch, Need, data, host_spec};
 use crate::conditions::LegacySeverity;
-use crate::machine::{Host, Observed, Related};
+use crate::machine::{Host, Observed};
 use crate::select::{Outcome, Selection, Selector, Wish};
 
 /// On a Metal3Machine, usually by its template: with the value true, hosts outside the failure domain are never chosen.
@@ -139,96 +140,6 @@ fn unname(mut draft: Draft<'_>) -> Decision {
     draft.metadata.insert("annotations".to_owned(), annotations);
     draft.is_again = true;
     draft.plan()
-}
-
-type Wait = (&'static str, &'static str, String);
-
-/// The Machine to find a host for, or what has to come first: the reason in both styles, and in words.
-fn waits(seen: &Observed) -> Result<&Machine, Wait> {
-    let owner = match &seen.owner {
-        Related::Found(owner) => owner,
-        Related::Unset => {
-            let message = "waiting until Cluster API names the Machine that this belongs to".to_owned();
-            return Err((
-                "WaitingForMetal3MachineOwnerRef",
-                "WaitingForM3MachineOwnerRef",
-                message,
-            ));
-        }
-        Related::Missing(name) => {
-            let message = format!("the owner, Machine {name}, does not exist");
-            return Err((
-                "WaitingForMetal3MachineOwnerRef",
-                "WaitingForM3MachineOwnerRef",
-                message,
-            ));
-        }
-    };
-    let infrastructure = |message| {
-        let reason = reason::WAITING_FOR_CLUSTER_INFRASTRUCTURE_READY;
-        Err((reason, "WaitingForClusterInfrastructure", message))
-    };
-    let cluster = match &seen.cluster {
-        Related::Found(cluster) => cluster,
-        Related::Unset => return infrastructure("the Machine names no Cluster in spec.clusterName".to_owned()),
-        Related::Missing(name) => return infrastructure(format!("Cluster {name} does not exist")),
-    };
-    if !cluster.is_infrastructure_ready() {
-        let name = cluster.name_any();
-        return infrastructure(format!("waiting for the infrastructure of Cluster {name}"));
-    }
-    let ours = |message| Err(("WaitingforMetal3Cluster", "WaitingforMetal3Cluster", message));
-    match &seen.metal3_cluster {
-        Related::Found(_) => {}
-        Related::Unset => {
-            let name = cluster.name_any();
-            return ours(format!(
-                "Cluster {name} names no Metal3Cluster in spec.infrastructureRef"
-            ));
-        }
-        Related::Missing(name) => return ours(format!("Metal3Cluster {name} does not exist")),
-    }
-    let bootstrap = |message| {
-        let reason = reason::WAITING_FOR_BOOTSTRAP_DATA;
-        Err((reason, "WaitingForBootstrapReady", message))
-    };
-    if owner.metadata.deletion_timestamp.is_some() {
-        return bootstrap(format!(
-            "Machine {} is being deleted: it gets no host",
-            owner.name_any()
-        ));
-    }
-    if bootstrap_secret(owner).is_none() {
-        return bootstrap(match &owner.spec.bootstrap.config_ref {
-            Some(config) => format!("waiting for the bootstrap data of {} {}", config.kind, config.name),
-            None => format!(
-                "Machine {} has no bootstrap data: set spec.bootstrap.dataSecretName or spec.bootstrap.configRef",
-                owner.name_any()
-            ),
-        });
-    }
-    Ok(owner)
-}
-
-/// The Secret with what the machine does at its first boot.
-pub(super) fn bootstrap_secret(owner: &Machine) -> Option<&str> {
-    let name = owner.spec.bootstrap.data_secret_name.as_deref();
-    name.filter(|name| !name.is_empty())
-}
-
-/// Which Secrets are missing, in words; or that they have to be looked for first.
-pub(super) fn missing_secrets(draft: &Draft<'_>) -> Result<Option<String>, Need> {
-    let wanted = draft.seen.wanted_secrets();
-    let Some(found) = &draft.seen.looks.secrets else {
-        return Err(Need::Secrets(wanted.into_iter().map(|(name, _)| name).collect()));
-    };
-    let is_missing = |name: &str| found.get(name) == Some(&false);
-    let missing: Vec<String> = wanted
-        .iter()
-        .filter(|(name, _)| is_missing(name))
-        .map(|(name, field)| format!("Secret {name}, named by {field}, does not exist"))
-        .collect();
-    Ok((!missing.is_empty()).then(|| missing.join("; ")))
 }
 
 fn wish(seen: &Observed, owner: &Machine) -> Result<Wish, String> {

@@ -11,9 +11,9 @@ use metal3_runtime::store::ObjectKey;
 use serde_json::{Value, json};
 
 use super::HostPatch;
-use super::associate::bootstrap_secret;
 use super::data::Sources;
 use super::draft::Draft;
+use super::waits::bootstrap_secret;
 
 /// Why a machine cannot be put on any host, whatever the host: the field, and what is wrong with it.
 pub(super) fn check(machine: &Metal3Machine) -> Result<(), String> {

@@ -14,6 +14,7 @@ mod node;
 mod pause;
 mod plan;
 mod provision;
+mod waits;
 
 use jiff::Timestamp;
 use metal3_api::infra::names::finalizer;

@@ -11,7 +11,7 @@ use metal3_runtime::events::Severity;
 use serde_json::Value;
 
 use super::draft::{Draft, Why};
-use super::{Decision, HostPatch, associate, data, host_spec, node, pause};
+use super::{Decision, HostPatch, associate, data, host_spec, node, pause, waits};
 use crate::conditions::LegacySeverity;
 
 /// The schema takes no more.
@@ -68,7 +68,7 @@ fn tell(draft: &mut Draft<'_>, patch: &mut HostPatch) -> Result<Option<String>, 
     let Some(owner) = draft.seen.owner.found() else {
         return Ok(Some("the Machine that this belongs to does not exist".to_owned()));
     };
-    if associate::bootstrap_secret(owner).is_none() {
+    if waits::bootstrap_secret(owner).is_none() {
         return Ok(Some(format!(
             "waiting for the bootstrap data of Machine {}",
             owner.name_any()
@@ -78,7 +78,7 @@ fn tell(draft: &mut Draft<'_>, patch: &mut HostPatch) -> Result<Option<String>, 
         draft.failure(Some(("InvalidConfiguration", &message)));
         return Ok(Some(message));
     }
-    if let Some(missing) = associate::missing_secrets(draft)? {
+    if let Some(missing) = waits::missing_secrets(draft)? {
         return Ok(Some(missing));
     }
     let Some(sources) = data::sources(draft) else {

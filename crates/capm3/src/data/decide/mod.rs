@@ -9,6 +9,8 @@
 //!
 //! Secrets are never rewritten: a machine that is provisioned again gets what it got before.
 
+mod addresses;
+
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::ResourceExt;
@@ -17,9 +19,9 @@ use metal3_api::infra::names::finalizer;
 use metal3_api::infra::v1beta2::{Metal3DataTemplate, Metal3Machine};
 use metal3_api::metal3::BareMetalHost;
 use metal3_api::reference::SecretReference;
-use metal3_render::{Addresses, Facts, Pool, pools, render};
+use metal3_render::{Facts, pools, render};
 
-use super::address::{AddressClaim, Family};
+use self::addresses::addresses;
 use super::effect::{Effect, Need, Rest, Says, Secret, Step};
 use super::observed::{Host, Observed, Read};
 use crate::data_template::{Hold, answers};
@@ -28,12 +30,6 @@ use crate::data_template::{Hold, answers};
 pub const META_DATA: &str = "metaData";
 /// Key of a Secret with network data.
 pub const NETWORK_DATA: &str = "networkData";
-
-/// For so many seconds a pool may be silent before that is said.
-const PATIENCE: u64 = 10;
-
-/// So often, in seconds, a pool that is silent is looked at.
-const SILENT: u64 = 60;
 
 /// The next step, given what has been read in this pass.
 pub fn decide(seen: &Observed, read: &Read, now: Timestamp) -> Step {
@@ -260,145 +256,6 @@ fn facts<'a>(seen: &'a Observed, sources: &'a Sources<'a>, machine: &'a Machine,
         boot_mac: &host.spec.boot_mac_address,
         nics: hardware.map_or(&[], |hardware| hardware.nics.as_slice()),
     }
-}
-
-/// The address from each pool, or the next step towards it.
-fn addresses(
-    seen: &Observed,
-    read: &Read,
-    sources: &Sources<'_>,
-    pools: &[Pool],
-    now: Timestamp,
-) -> Result<Addresses, Step> {
-    let mut addresses = Addresses::new();
-    let mut waits = Vec::new();
-    for pool in pools {
-        let family = Family::of(pool);
-        let Some(claim) = claim_on(seen, read, sources, pool)? else {
-            let name = names(seen, sources, pool).0;
-            return Err(Step::Write(Effect::Claim {
-                pool: pool.clone(),
-                name,
-            }));
-        };
-        let Some(address) = &claim.address else {
-            waits.push((pool, claim));
-            continue;
-        };
-        match read.addresses.get(&(family, claim.name().to_owned())) {
-            None => {
-                return Err(Step::Look(Need::Address(
-                    family,
-                    address.clone(),
-                    claim.name().to_owned(),
-                )));
-            }
-            Some(Some(given)) => {
-                addresses.insert(pool.clone(), given.clone());
-            }
-            Some(None) => waits.push((pool, claim)),
-        }
-    }
-    if waits.is_empty() {
-        return Ok(addresses);
-    }
-    Err(wait_for(read, &waits, now))
-}
-
-/// Says what the claims wait for. In the first seconds it is not said, because it is answered in less.
-fn wait_for(read: &Read, waits: &[(&Pool, &AddressClaim)], now: Timestamp) -> Step {
-    let mut words = Vec::new();
-    let mut again = None;
-    for (pool, claim) in waits {
-        let kind = claim.family.claim_kind();
-        let name = claim.name();
-        let age = claim
-            .created()
-            .map_or(0, |created| now.duration_since(created).as_secs());
-        if let Some(problem) = &claim.problem {
-            words.push(format!("{kind} {name} has no address from {pool}: {problem}"));
-        } else if claim.address.is_some() {
-            words.push(format!("{kind} {name} names an address that does not exist"));
-            again = Some(SILENT);
-        } else if age < i64::try_from(PATIENCE).unwrap_or(i64::MAX) {
-            again = Some(again.map_or(PATIENCE, |before: u64| before.min(PATIENCE)));
-        } else {
-            again.get_or_insert(SILENT);
-            words.push(match read.pools.get(&pool.name) {
-                None if claim.family == Family::Metal3 => return Step::Look(Need::Pool(pool.name.clone())),
-                Some(false) => format!("{kind} {name} waits for {pool}, which does not exist in this namespace: create it"),
-                Some(true) | None => format!(
-                    "{kind} {name} waits for {pool}, and nobody has answered it: see that the pool exists and that what \
-                     gives out its addresses runs"
-                ),
-            });
-        }
-    }
-    let says = (!words.is_empty()).then(|| Says::Waiting(words.join("; ")));
-    Step::Rest(Rest { says, again })
-}
-
-/// The names of the claim on a pool: the one to use, and the one of the other way of naming.
-fn names(seen: &Observed, sources: &Sources<'_>, pool: &Pool) -> (String, String) {
-    let of_data = format!("{}-{}", seen.data.name_any(), pool.name);
-    let host = crate::world::host_of(sources.metal3_machine).map(|host| host.name);
-    let of_host = format!("{}-{}", host.unwrap_or_default(), pool.name);
-    // Only Metal3's pools know reservations by the names of claims.
-    if seen.by_host && pool.is_metal3() {
-        (of_host, of_data)
-    } else {
-        (of_data, of_host)
-    }
-}
-
-/// The claim on a pool, if it is there.
-fn claim_on<'a>(
-    seen: &'a Observed,
-    read: &'a Read,
-    sources: &Sources<'_>,
-    pool: &Pool,
-) -> Result<Option<&'a AddressClaim>, Step> {
-    let (name, other_name) = names(seen, sources, pool);
-    let of_family = |claim: &&AddressClaim| claim.family == Family::of(pool);
-    let named = |name: &str| {
-        seen.address_claims
-            .iter()
-            .filter(of_family)
-            .find(|claim| claim.name() == name)
-    };
-    let own = |name: &str| named(name).filter(|claim| seen.owns(&claim.meta));
-    // One that was made while the other way of naming was chosen is as good.
-    let there = || read.named.get(&(Family::of(pool), name.clone()));
-    let found = own(&name).or_else(|| own(&other_name)).or_else(|| named(&name));
-    let Some(claim) = found.or_else(there) else {
-        return Ok(None);
-    };
-    let is_own = seen.owns(&claim.meta);
-    if is_own && !claim.is_deleting() {
-        return Ok(Some(claim));
-    }
-    // Of an earlier Metal3Data of this name, or deleted by hand before it was used.
-    let is_left_over = is_own || claim.owner().is_some_and(|(owner, _)| owner == seen.data.name_any());
-    let uid = claim.meta.uid.clone().unwrap_or_default();
-    if is_left_over {
-        let is_left = !read.gone.contains(&uid) && (claim.is_held() || !claim.is_deleting());
-        return Err(if is_left {
-            Step::Write(Effect::Release(Box::new(claim.clone())))
-        } else {
-            quiet()
-        });
-    }
-    let (kind, owner) = (claim.family.claim_kind(), claim.owner().map(|(owner, _)| owner));
-    let owner = owner.map_or_else(|| "nobody".to_owned(), |owner| format!("Metal3Data {owner}"));
-    let why = format!(
-        "{kind} {name}, which is to be made, exists already and belongs to {owner}: delete it if nobody needs it"
-    );
-    // Nothing wakes us when that goes.
-    let says = Some(Says::Waiting(why));
-    Err(Step::Rest(Rest {
-        says,
-        again: Some(PATIENCE),
-    }))
 }
 
 /// The next step of one that is being deleted.

@@ -1,0 +1,176 @@
+//! Which machines have to be looked at when something changes.
+
+use std::time::Duration;
+
+use kube::Resource;
+use metal3_api::capi::names::group;
+use metal3_api::capi::{Cluster, Machine};
+use metal3_api::infra::names::GROUP;
+use metal3_api::infra::v1beta2::{Metal3Cluster, Metal3Machine};
+use metal3_api::metal3::BareMetalHost;
+use metal3_runtime::store::ObjectKey;
+use metal3_runtime::work::Queue;
+
+use super::Metal3Machines;
+use crate::select::consumer_of;
+use crate::workload::{News, NodeBy, nodes};
+use crate::world::{HostBy, Metal3MachineBy, cluster_of, owner};
+
+/// A machine that waits hears of changes of hosts that do not make one free for it after this time: they only change what
+/// its condition says.
+const RETELL: Duration = Duration::from_secs(30);
+
+impl Metal3Machines {
+    /// Listens to all stores that a machine depends on.
+    pub(super) fn listen_to_all(&self, queue: &Queue<ObjectKey>) {
+        let world = &self.ctx.world;
+        let bell = queue.clone();
+        world
+            .metal3_machines
+            .listen(move |change| bell.push(change.key.clone()));
+        self.listen_to_hosts(queue);
+        let bell = queue.clone();
+        world.machines.listen(move |change| {
+            let asked = |machine: &Machine| {
+                let meta = &machine.metadata;
+                let is_deleted = meta.deletion_timestamp.is_some();
+                (
+                    machine.spec.clone(),
+                    meta.labels.clone(),
+                    meta.owner_references.clone(),
+                    is_deleted,
+                )
+            };
+            if change.affects(asked) {
+                for machine in change.states().filter_map(|machine| infrastructure_of(machine)) {
+                    bell.push(machine);
+                }
+            }
+        });
+        let (own, bell) = (self.clone(), queue.clone());
+        world.clusters.listen(move |change| {
+            let asked = |cluster: &Cluster| {
+                let is_deleted = cluster.metadata.deletion_timestamp.is_some();
+                (
+                    cluster.is_paused(),
+                    cluster.is_infrastructure_ready(),
+                    is_deleted,
+                    cluster.spec.infrastructure_ref.clone(),
+                )
+            };
+            if change.after.is_none() {
+                own.workloads.forget(&change.key);
+            }
+            if change.affects(asked) {
+                own.ring_for_cluster(&bell, &change.key);
+            }
+        });
+        let (own, bell) = (self.clone(), queue.clone());
+        world.metal3_clusters.listen(move |change| {
+            let is_there = |_: &Metal3Cluster| ();
+            for cluster in change.states().filter(|_| change.affects(is_there)) {
+                let named = owner(&**cluster, group::CORE, "Cluster");
+                let named = named.map(|name| ObjectKey::new(&change.key.namespace, name));
+                if let Some(key) = named.or_else(|| cluster_of(&**cluster)) {
+                    own.ring_for_cluster(&bell, &key);
+                }
+            }
+        });
+        self.listen_to_nodes(queue);
+        // A wish has the name of its machine.
+        let bell = queue.clone();
+        world.data_claims.listen(move |change| bell.push(change.key.clone()));
+        let bell = queue.clone();
+        world.datas.listen(move |change| {
+            for data in change.states().filter(|data| !data.spec.claim.name.is_empty()) {
+                bell.push(ObjectKey::new(&change.key.namespace, &data.spec.claim.name));
+            }
+        });
+    }
+
+    fn listen_to_hosts(&self, queue: &Queue<ObjectKey>) {
+        let (own, bell) = (self.clone(), queue.clone());
+        self.ctx.world.hosts.listen(move |change| {
+            for host in change.states() {
+                if let Some(machine) = consumer_of(host) {
+                    bell.push(machine);
+                }
+            }
+            for machine in own
+                .ctx
+                .world
+                .metal3_machines
+                .names(&Metal3MachineBy::Host(change.key.clone()))
+            {
+                bell.push(machine);
+            }
+            if let Some(host) = &change.after {
+                own.wake(own.waiting.offer(host));
+            }
+            let said = |host: &BareMetalHost| {
+                let status = host.status.as_ref();
+                (
+                    host.metadata.labels.clone(),
+                    host.spec.consumer_ref.clone(),
+                    status.map(|status| (status.provisioning.state.clone(), status.error_type.clone())),
+                )
+            };
+            if change.affects(said) {
+                for machine in own.waiting.of(&change.key.namespace) {
+                    bell.push_in(machine, RETELL);
+                }
+            }
+        });
+    }
+
+    /// Heartbeats of Nodes wake nobody: only what a Node is found by counts, and it wakes the machine that it names.
+    fn listen_to_nodes(&self, queue: &Queue<ObjectKey>) {
+        let (own, bell) = (self.clone(), queue.clone());
+        self.workloads.listen(move |cluster, news| match news {
+            News::Link => own.ring_for_cluster(&bell, cluster),
+            News::Node(change) if change.affects(nodes::keys_of) => {
+                let mut named = Vec::new();
+                for by in change.states().flat_map(|node| nodes::keys_of(node)) {
+                    match by {
+                        NodeBy::ProviderId(id) => named.extend(machine_of(&id)),
+                        NodeBy::HostUid(uid) => {
+                            let hosts = own.ctx.world.hosts.find(&HostBy::Uid(uid));
+                            named.extend(hosts.iter().filter_map(|host| consumer_of(host)));
+                        }
+                        NodeBy::Host(_) | NodeBy::Hostname(_) => {}
+                    }
+                }
+                if named.is_empty() {
+                    own.ring_for_cluster(&bell, cluster);
+                }
+                for machine in named {
+                    bell.push(machine);
+                }
+            }
+            News::Node(_) => {}
+        });
+    }
+
+    fn ring_for_cluster(&self, bell: &Queue<ObjectKey>, cluster: &ObjectKey) {
+        let machines = &self.ctx.world.metal3_machines;
+        for machine in machines.names(&Metal3MachineBy::Cluster(cluster.clone())) {
+            bell.push(machine);
+        }
+    }
+}
+
+/// The Metal3Machine that one of our provider IDs names.
+fn machine_of(id: &str) -> Option<ObjectKey> {
+    let (host, machine) = id.strip_prefix("metal3://")?.rsplit_once('/')?;
+    let (namespace, _) = host.split_once('/')?;
+    Some(ObjectKey::new(namespace, machine))
+}
+
+/// The Metal3Machine that a Machine names.
+fn infrastructure_of(machine: &Machine) -> Option<ObjectKey> {
+    let reference = &machine.spec.infrastructure_ref;
+    let namespace = machine.metadata.namespace.clone().unwrap_or_default();
+    reference
+        .is_of(GROUP, &Metal3Machine::kind(&()))
+        .then(|| ObjectKey::new(namespace, &reference.name))
+}

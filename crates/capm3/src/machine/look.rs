@@ -1,0 +1,124 @@
+//! What a decision asks for is looked at, until it is made.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use k8s_openapi::api::core::v1::Secret;
+use kube::Api;
+use metal3_api::capi::Machine;
+use metal3_api::metal3::BareMetalHost;
+use metal3_runtime::secrets::{Known, SecretKey};
+use metal3_runtime::store::ObjectKey;
+
+use super::decide::{Decision, Need, Plan, decide};
+use super::{KIND, Metal3Machines, Observed, observed, reuse, waiting};
+use crate::error::PassError;
+use crate::select::stable_seed;
+use crate::world::host_of;
+
+/// More looks than there are questions would be a loop.
+const MOST_LOOKS: usize = 8;
+
+impl Metal3Machines {
+    /// Looks until a plan is made.
+    pub(super) async fn planned(&self, seen: &mut Observed) -> Result<Option<Box<Plan>>, PassError> {
+        let (mut wants_host, mut wants_secrets) = (false, false);
+        let key = seen.key();
+        for _ in 0..MOST_LOOKS {
+            match decide(seen, self.ctx.clock.now()) {
+                Decision::Nothing => {
+                    self.settle(&key, wants_host, wants_secrets);
+                    return Ok(None);
+                }
+                Decision::Do(plan) => {
+                    self.settle(&key, wants_host, wants_secrets);
+                    return Ok(Some(plan));
+                }
+                Decision::Look(Need::Host(wish)) => {
+                    wants_host = true;
+                    let since = waiting::since(&*seen.machine);
+                    let order = stable_seed(&wish.uid);
+                    let named = seen.host.unclaimed();
+                    let (selection, other) = self.waiting.choose(&self.ctx.world, &wish, named, since, order);
+                    self.wake(other);
+                    seen.looks.selection = Some(selection);
+                }
+                Decision::Look(Need::Secrets(names)) => {
+                    wants_secrets = true;
+                    seen.looks.secrets = Some(self.look_for(&key, names).await?);
+                }
+                Decision::Look(Need::FreshHost) => self.look_at_host(seen).await?,
+                Decision::Look(Need::Kept) => {
+                    let is_kept = self
+                        .look_whether_kept(&key, seen.owner.found().map(|owner| &**owner))
+                        .await?;
+                    seen.looks.is_kept = Some(is_kept);
+                }
+            }
+        }
+        tracing::error!(machine = %key, "a decision asks again for what it was given");
+        Ok(None)
+    }
+
+    /// Who asks for nothing any more waits for nothing any more.
+    pub(super) fn settle(&self, key: &ObjectKey, wants_host: bool, wants_secrets: bool) {
+        if !wants_host {
+            self.waiting.forget(key);
+        }
+        if !wants_secrets {
+            self.secrets.remove_owner(key);
+        }
+    }
+
+    /// Reads the host that the machine names.
+    async fn look_at_host(&self, seen: &mut Observed) -> Result<(), PassError> {
+        seen.looks.is_host_fresh = true;
+        let Some(named) = host_of(&seen.machine) else {
+            return Ok(());
+        };
+        let hosts: Api<BareMetalHost> = Api::namespaced(self.ctx.client.clone(), &named.namespace);
+        let host = hosts
+            .get_opt(&named.name)
+            .await
+            .map_err(PassError::of("read the host", KIND, &seen.key()))?;
+        if let Some(host) = &host {
+            self.ctx.world.hosts.written(host.clone());
+        }
+        seen.host = observed::relation(&seen.machine, &named.name, host.map(Arc::new));
+        Ok(())
+    }
+
+    async fn look_whether_kept(&self, key: &ObjectKey, owner: Option<&Machine>) -> Result<bool, PassError> {
+        let Some(owner) = owner else { return Ok(false) };
+        let kept = reuse::is_kept(&self.ctx.client, &self.ctx.world, owner).await;
+        kept.map_err(PassError::of("read the control plane", KIND, key))
+    }
+
+    /// Whether the Secrets exist: by the watch, or by asking where that has not shown them yet.
+    async fn look_for(&self, key: &ObjectKey, names: Vec<String>) -> Result<BTreeMap<String, bool>, PassError> {
+        let secret = |name: &String| SecretKey {
+            namespace: key.namespace.clone(),
+            name: name.clone(),
+        };
+        self.secrets.set_references(key.clone(), names.iter().map(secret));
+        let api: Api<Secret> = Api::namespaced(self.ctx.client.clone(), &key.namespace);
+        let mut found = BTreeMap::new();
+        for name in names {
+            let is_there = match self.secrets.get(&secret(&name)) {
+                Known::Present(_) => true,
+                Known::Absent => false,
+                Known::Unknown => {
+                    let answer =
+                        api.get_metadata_opt(&name)
+                            .await
+                            .map_err(PassError::of("look for a Secret", KIND, key))?;
+                    let metadata = answer.as_ref().map(|secret| &secret.metadata);
+                    self.secrets.learn(&secret(&name), metadata);
+                    metadata.is_some()
+                }
+            };
+            found.insert(name, is_there);
+        }
+        Ok(found)
+    }
+}
