@@ -18,7 +18,7 @@ use metal3_api::infra::v1beta2::{
     Metal3Cluster, Metal3Data, Metal3DataClaim, Metal3DataTemplate, Metal3Machine, Metal3MachineTemplate,
 };
 use metal3_api::ipam::IPClaim;
-use metal3_api::metal3::{BareMetalHost, HardwareDetails};
+use metal3_api::metal3::BareMetalHost;
 use metal3_runtime::args::Namespaces;
 use metal3_runtime::error::chain;
 use metal3_runtime::store::{Awaited, Follow, ObjectKey, Store};
@@ -28,6 +28,7 @@ use tokio_util::sync::CancellationToken;
 
 pub use self::data::{DataBy, DataTemplateBy, OfDataBy, SecretMeta, data_of, template_of};
 use crate::data::SECRET_TYPE;
+use crate::machine::MOST_ADDRESSES;
 use crate::machine_template::cloned_from;
 use crate::select::{self, Selector};
 
@@ -46,7 +47,7 @@ pub struct World {
     pub metal3_machines: Store<Metal3Machine, Metal3MachineBy>,
     /// What those are made from.
     pub templates: Store<Metal3MachineTemplate>,
-    /// The hosts. Of their hardware only network interfaces and the host name are kept.
+    /// The hosts. Of their hardware only addresses and the host name are kept.
     pub hosts: Store<BareMetalHost, HostBy>,
     /// What metadata and network data are rendered from.
     pub data_templates: Store<Metal3DataTemplate, DataTemplateBy>,
@@ -134,13 +135,10 @@ fn keys_of_host(host: &BareMetalHost) -> Vec<HostBy> {
     keys
 }
 
+/// What data is rendered from is read when it is: once for each machine.
 fn reduce_host(host: &mut BareMetalHost) {
     if let Some(hardware) = host.status.as_mut().and_then(|status| status.hardware.as_mut()) {
-        **hardware = HardwareDetails {
-            nics: std::mem::take(&mut hardware.nics),
-            hostname: std::mem::take(&mut hardware.hostname),
-            ..HardwareDetails::default()
-        };
+        **hardware = hardware.reachability(MOST_ADDRESSES);
     }
 }
 
@@ -381,6 +379,23 @@ mod tests {
         let kept = json!({"labels": {"infrastructure.cluster.x-k8s.io/node-reuse": "cp-a"}, "uid": "u"});
         let by = [all, HostBy::Uid("u".into()), HostBy::Kept("ns".into(), "cp-a".into())];
         assert_eq!(keys(&kept, &json!({}), "available"), by);
+    }
+
+    #[test]
+    fn of_a_hosts_hardware_its_name_and_addresses_are_kept() {
+        let nic = |name: &str, ip: &str| json!({"name": name, "mac": "52:54:00:00:00:01", "model": "m", "ip": ip, "pxe": true});
+        let hardware = json!({"hostname": "h", "ramMebibytes": 4096, "cpu": {"arch": "x86_64"},
+            "nics": [nic("a", "192.0.2.1"), nic("b", ""), nic("a", "2001:db8::1"), nic("c", "192.0.2.1")]});
+        let mut host: BareMetalHost = serde_json::from_value(json!({
+            "apiVersion": "metal3.io/v1alpha1", "kind": "BareMetalHost", "metadata": {"name": "h"}, "spec": {},
+            "status": {"poweredOn": true, "hardware": hardware},
+        }))
+        .unwrap();
+        reduce_host(&mut host);
+        let status = host.status.unwrap();
+        let kept = json!({"hostname": "h", "nics": [{"ip": "192.0.2.1"}, {"ip": "2001:db8::1"}]});
+        assert_eq!(serde_json::to_value(&status.hardware).unwrap(), kept);
+        assert!(status.powered_on);
     }
 
     #[test]

@@ -1,5 +1,7 @@
 //! What inspection found in a host, and the kind that keeps it.
 
+use std::collections::HashSet;
+
 use crate::wire::{int, is_default, optional_spec, wire_enum};
 use kube::CustomResource;
 use schemars::JsonSchema;
@@ -75,6 +77,26 @@ impl HardwareDetails {
                 arch: self.cpu.arch.clone(),
                 ..Cpu::default()
             },
+            ..Self::default()
+        }
+    }
+
+    /// What is enough to reach the host, for a store: its name and its addresses, each once and so many at most.
+    ///
+    /// It must not be written back: all else would be lost.
+    #[must_use]
+    pub fn reachability(&self, most: usize) -> Self {
+        let mut seen = HashSet::new();
+        let ips = self.nics.iter().map(|nic| &nic.ip).filter(|ip| !ip.is_empty());
+        let nics = ips.filter(|ip| seen.insert(*ip)).take(most).map(|ip| Nic {
+            ip: ip.clone(),
+            ..Nic::default()
+        });
+        let mut nics: Vec<Nic> = nics.collect();
+        nics.shrink_to_fit();
+        Self {
+            nics,
+            hostname: self.hostname.clone(),
             ..Self::default()
         }
     }

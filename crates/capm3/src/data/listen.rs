@@ -61,9 +61,14 @@ pub fn listen(world: &World, queue: &Queue<ObjectKey>) {
     let (wake, seen) = (waker(world, queue), world.clone());
     world.hosts.listen(move |change| {
         let is_other = change.affects(|host| {
-            let hardware = host.status.as_ref().and_then(|status| status.hardware.as_ref());
-            let nics = hardware.map(|hardware| hardware.nics.len());
-            (nics, host.spec.boot_mac_address.clone(), host.annotations().clone())
+            // Its interfaces are others after an inspection, or after an annotation that stands for one.
+            let status = host.status.as_ref();
+            let inspected = status.map(|status| (status.hardware.is_some(), status.operation_history.inspect.clone()));
+            (
+                inspected,
+                host.spec.boot_mac_address.clone(),
+                host.annotations().clone(),
+            )
         });
         if is_other {
             for machine in seen.metal3_machines.names(&Metal3MachineBy::Host(change.key.clone())) {

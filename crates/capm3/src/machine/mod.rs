@@ -41,7 +41,7 @@ use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use self::decide::Plan;
-pub use self::decide::{ASSOCIATED, DATA_READY, METADATA, NODE};
+pub use self::decide::{ASSOCIATED, DATA_READY, METADATA, MOST_ADDRESSES, NODE};
 pub use self::node::{Gift, NodeView};
 pub use self::observed::{Host, Looks, Observed, Related, host_seen, observe};
 use self::waiting::Waiting;

@@ -67,6 +67,14 @@ fn trim_host(host: &mut BareMetalHost) {
     }
 }
 
+/// As the infrastructure provider keeps its hosts.
+fn trim_candidate(host: &mut BareMetalHost) {
+    cache::trim(host);
+    if let Some(hardware) = host.status.as_mut().and_then(|status| status.hardware.as_mut()) {
+        **hardware = hardware.reachability(32);
+    }
+}
+
 fn main() {
     println!(
         "{:<44}{:>9}{:>9}{:>9}{:>10}",
@@ -75,6 +83,12 @@ fn main() {
     line("BareMetalHost, registered only", trim_host, objects::new_host);
     line("BareMetalHost, 4 NICs, 2 disks", trim_host, |n| objects::host(n, 4, 2));
     line("BareMetalHost, 200 NICs, 200 disks", trim_host, |n| {
+        objects::host(n, 200, 200)
+    });
+    line("the same for machines, 4 NICs, 2 disks", trim_candidate, |n| {
+        objects::host(n, 4, 2)
+    });
+    line("the same for machines, 200 NICs, 200 disks", trim_candidate, |n| {
         objects::host(n, 200, 200)
     });
     let trim_data = cache::trim::<HardwareData>;

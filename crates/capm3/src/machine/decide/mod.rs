@@ -23,6 +23,7 @@ use metal3_api::infra::v1beta2::Metal3Machine;
 use self::draft::Draft;
 pub use self::node::NODE;
 pub use self::plan::{Decision, Effect, HostPatch, Need, Plan};
+pub use self::provision::MOST_ADDRESSES;
 use super::{Host, Observed};
 
 /// Whether the machine has its host.

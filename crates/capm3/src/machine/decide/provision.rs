@@ -14,8 +14,8 @@ use super::draft::{Draft, Why};
 use super::{Decision, HostPatch, associate, data, host_spec, node, pause, waits};
 use crate::conditions::LegacySeverity;
 
-/// The schema takes no more.
-const MOST_ADDRESSES: usize = 32;
+/// The status of a machine has room for so many addresses.
+pub const MOST_ADDRESSES: usize = 32;
 
 /// Reason of Ready while the host reports an error.
 const HOST_ERROR: &str = "BareMetalHostError";
