@@ -64,10 +64,7 @@ async fn annotate(site: &Site, cluster: &str, prefixes: Value) {
 
 #[tokio::test]
 async fn a_node_has_the_labels_of_its_host_under_the_prefixes() {
-    let site = Site::new(namespace!().await).await;
-    site.ready_cluster("c").await;
-    site.secret("b").await;
-    site.secret("bmc").await;
+    let site = Site::for_machines(namespace!().await).await;
     // A cluster that nobody reaches wants labels, too. It holds up no other.
     site.ready_cluster("silent").await;
     annotate(&site, "silent", json!("a.test")).await;
@@ -84,8 +81,7 @@ async fn a_node_has_the_labels_of_its_host_under_the_prefixes() {
         .await;
     let provider = site.provider().await;
     site.machine("m", json!({})).await;
-    let is_claimed = |host: &BareMetalHost| host.spec.consumer_ref.is_some();
-    site.namespace.expect("h", "is claimed", is_claimed).await;
+    site.claimed("h", "m").await;
     let node = TestNode::new(&site, json!({"a.test/old": "x", "mine": "y"})).await;
     let found = json!({"status": {"nodeRef": {"name": node.name}}});
     site.patch_status::<Machine>("m", found).await;

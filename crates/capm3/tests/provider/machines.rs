@@ -6,48 +6,39 @@ use k8s_openapi::api::core::v1::{ConfigMap, Node, Secret};
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
 use kube::{Api, ResourceExt};
 use metal3_api::capi::{Cluster, Machine};
-use metal3_api::condition::ConditionStatus::{False, True};
-use metal3_api::infra::v1beta2::{Metal3Machine, Metal3MachineTemplate};
+use metal3_api::condition::ConditionStatus::True;
+use metal3_api::infra::v1beta2::Metal3Machine;
 use metal3_api::metal3::BareMetalHost;
-use metal3_testkit::namespace;
+use metal3_testkit::{TestNamespace, namespace};
 use serde_json::{Value, json};
 
-use crate::support::{Site, says};
+use crate::support::{ASSOCIATED, Running, Site, consumer, lacks, says};
 
-const ASSOCIATED: &str = "AssociateBareMetalHost";
 const CLUSTER_NAME: &str = "cluster.x-k8s.io/cluster-name";
 const BLOCK_MOVE: &str = "clusterctl.cluster.x-k8s.io/block-move";
 const PAUSED: &str = "baremetalhost.metal3.io/paused";
 const NODE: &str = "NodeProviderIDSet";
-
-fn consumer(host: &BareMetalHost) -> Option<&str> {
-    host.spec.consumer_ref.as_ref().map(|consumer| consumer.name.as_str())
-}
-
-/// Whether a condition does not hold, with words in its message.
-fn lacks(machine: &Metal3Machine, type_: &str, words: &str) -> bool {
-    let conditions = machine.status.iter().flat_map(|status| &status.conditions);
-    let mut found = conditions.filter(|condition| condition.type_ == type_ && condition.status == False);
-    found.any(|condition| condition.message.contains(words))
-}
 
 fn is_ready(machine: &Metal3Machine) -> bool {
     let status = machine.status.clone().unwrap_or_default();
     says(&status.conditions, "Ready", &True, "Ready") && status.initialization.provisioned == Some(true)
 }
 
-/// A cluster, its bootstrap Secret and that of the BMCs.
-async fn site(namespace: metal3_testkit::TestNamespace) -> Site {
-    let site = Site::new(namespace).await;
-    site.ready_cluster("c").await;
-    site.secret("b").await;
-    site.secret("bmc").await;
-    site
+/// A machine m on the host h, which runs what it is to run.
+async fn provisioned(namespace: TestNamespace) -> (Site, Running) {
+    let site = Site::for_machines(namespace).await;
+    site.host("h", json!({}), "available").await;
+    let provider = site.provider().await;
+    site.machine("m", json!({})).await;
+    site.claimed("h", "m").await;
+    site.host_becomes("h", "provisioned").await;
+    site.namespace.expect("m", "is ready", is_ready).await;
+    (site, provider)
 }
 
 #[tokio::test]
 async fn a_machine_from_its_host_to_its_end() {
-    let site = site(namespace!().await).await;
+    let site = Site::for_machines(namespace!().await).await;
     site.host("h", json!({}), "available").await;
     let provider = site.provider().await;
     site.machine("m", json!({})).await;
@@ -156,8 +147,7 @@ async fn every_wait_is_explained_and_ends_by_itself() {
     site.host("a", json!({}), "available").await;
     site.host("h", json!({"rack": "b"}), "inspecting").await;
     site.host_becomes("h", "available").await;
-    let is_ours = |host: &BareMetalHost| consumer(host) == Some("m");
-    site.namespace.expect("h", "is claimed", is_ours).await;
+    site.claimed("h", "m").await;
     let other: BareMetalHost = site.namespace.api().get("a").await.unwrap();
     assert_eq!(consumer(&other), None);
     provider.stop().await;
@@ -178,7 +168,7 @@ async fn a_second_after(site: &Site, name: &str) {
 
 #[tokio::test]
 async fn a_host_that_becomes_free_goes_to_the_machine_that_has_waited_longest() {
-    let site = site(namespace!().await).await;
+    let site = Site::for_machines(namespace!().await).await;
     let provider = site.provider().await;
     for name in ["z", "y", "x"] {
         site.machine(name, json!({})).await;
@@ -188,9 +178,7 @@ async fn a_host_that_becomes_free_goes_to_the_machine_that_has_waited_longest() 
     }
     for (host, oldest) in [("h1", "z"), ("h2", "y"), ("h3", "x")] {
         site.host(host, json!({}), "available").await;
-        let is_oldests = |host: &BareMetalHost| consumer(host).is_some();
-        let host = site.namespace.expect(host, "is claimed", is_oldests).await;
-        assert_eq!(consumer(&host), Some(oldest));
+        site.claimed(host, oldest).await;
     }
     provider.stop().await;
 }
@@ -198,7 +186,7 @@ async fn a_host_that_becomes_free_goes_to_the_machine_that_has_waited_longest() 
 #[tokio::test]
 async fn two_providers_at_once_give_every_machine_one_host() {
     const MACHINES: usize = 12;
-    let site = site(namespace!().await).await;
+    let site = Site::for_machines(namespace!().await).await;
     for number in 0..MACHINES {
         site.host(&format!("h{number}"), json!({}), "available").await;
     }
@@ -248,14 +236,7 @@ async fn two_providers_at_once_give_every_machine_one_host() {
 
 #[tokio::test]
 async fn a_host_that_was_taken_away_is_reported_and_not_taken_back() {
-    let site = site(namespace!().await).await;
-    site.host("h", json!({}), "available").await;
-    let provider = site.provider().await;
-    site.machine("m", json!({})).await;
-    let has_host = |host: &BareMetalHost| consumer(host) == Some("m");
-    site.namespace.expect("h", "is claimed", has_host).await;
-    site.host_becomes("h", "provisioned").await;
-    site.namespace.expect("m", "is ready", is_ready).await;
+    let (site, provider) = provisioned(namespace!().await).await;
     let thief = json!({"spec": {"consumerRef": {"name": "thief", "uid": null}}});
     site.patch::<BareMetalHost>("h", thief).await;
     let knows = |machine: &Metal3Machine| lacks(machine, "Ready", "is used by Metal3Machine thief now");
@@ -274,14 +255,7 @@ async fn a_host_that_was_taken_away_is_reported_and_not_taken_back() {
 
 #[tokio::test]
 async fn a_paused_cluster_pauses_its_hosts_with_their_status_and_only_them() {
-    let site = site(namespace!().await).await;
-    site.host("h", json!({}), "available").await;
-    let provider = site.provider().await;
-    site.machine("m", json!({})).await;
-    let has_host = |host: &BareMetalHost| consumer(host) == Some("m");
-    site.namespace.expect("h", "is claimed", has_host).await;
-    site.host_becomes("h", "provisioned").await;
-    site.namespace.expect("m", "is ready", is_ready).await;
+    let (site, provider) = provisioned(namespace!().await).await;
     site.host("free", json!({}), "available").await;
     site.patch::<Cluster>("c", json!({"spec": {"paused": true}})).await;
     let is_paused = |host: &BareMetalHost| host.annotations().get(PAUSED).is_some_and(|by| by == "metal3.io/capm3");
@@ -306,79 +280,12 @@ async fn a_paused_cluster_pauses_its_hosts_with_their_status_and_only_them() {
     provider.stop().await;
 }
 
-#[tokio::test]
-async fn a_kept_host_goes_to_the_next_machine_of_its_deployment() {
-    let site = site(namespace!().await).await;
-    let group = "infrastructure.cluster.x-k8s.io";
-    let reference = json!({"apiGroup": group, "kind": "Metal3MachineTemplate", "name": "t"});
-    let image = json!({"url": "http://images/i.qcow2", "checksum": "abc"});
-    site.apply(
-        json!({"apiVersion": format!("{group}/v1beta2"), "kind": "Metal3MachineTemplate",
-        "metadata": {"name": "t"}, "spec": {"template": {"spec": {"image": image}}}}),
-    )
-    .await;
-    let deployment =
-        json!({"apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "MachineDeployment", "name": "workers", "uid": "u"});
-    let template =
-        json!({"spec": {"clusterName": "c", "bootstrap": {"dataSecretName": "b"}, "infrastructureRef": reference}});
-    let set = json!({"apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "MachineSet",
-        "metadata": {"name": "s", "ownerReferences": [deployment]},
-        "spec": {"clusterName": "c", "selector": {"matchLabels": {"x": "y"}}, "template": template}});
-    let made = site.namespace.apply(&set.to_string()).await;
-    let owner = json!({"apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "MachineSet", "name": "s", "uid": made[0].metadata.uid});
-    let of_set = json!({"metadata": {"ownerReferences": [owner]}});
-    site.host("h", json!({}), "available").await;
-    site.machine("m", json!({})).await;
-    site.patch::<Machine>("m", of_set.clone()).await;
-    let provider = site.provider().await;
-    let has_host = |host: &BareMetalHost| consumer(host) == Some("m");
-    site.namespace.expect("h", "is claimed", has_host).await;
-    // What the template says when the machine goes counts, whatever it said when the machine was made.
-    site.cloned_from("m", "Metal3MachineTemplate", "t").await;
-    let change = json!({"nodeReuse": true, "template": {"spec": {"automatedCleaningMode": "disabled"}}});
-    site.patch::<Metal3MachineTemplate>("t", json!({"spec": change})).await;
-    let has_heard = |machine: &Metal3Machine| machine.spec.automated_cleaning_mode.is_some();
-    site.namespace.expect("m", "has heard of it", has_heard).await;
-    site.delete::<Metal3Machine>("m").await;
-    site.namespace.expect_gone::<Metal3Machine>("m").await;
-    let host: BareMetalHost = site.namespace.api().get("h").await.unwrap();
-    assert_eq!(
-        host.labels()["infrastructure.cluster.x-k8s.io/node-reuse"],
-        "md-workers"
-    );
-    assert_eq!(consumer(&host), Some("c"), "the cluster holds it");
-    site.machine("other", json!({})).await;
-    let waits = |machine: &Metal3Machine| lacks(machine, ASSOCIATED, "0 of 1 hosts: 1 kept for md-workers");
-    site.namespace.expect("other", "waits", waits).await;
-    site.machine("next", json!({})).await;
-    site.patch::<Machine>("next", of_set).await;
-    let is_next = |host: &BareMetalHost| consumer(host) == Some("next");
-    let host = site.namespace.expect("h", "is claimed by the next", is_next).await;
-    assert!(!host.labels().contains_key("infrastructure.cluster.x-k8s.io/node-reuse"));
-    let reused = |machine: &Metal3Machine| {
-        let status = machine.status.clone().unwrap_or_default();
-        says(
-            &status.conditions,
-            ASSOCIATED,
-            &True,
-            "AssociateBareMetalHostViaNodeReuseSuccess",
-        )
-    };
-    site.namespace.expect("next", "says why it has this host", reused).await;
-    provider.stop().await;
-}
-
 /// The same API server plays the workload cluster: its Nodes are told apart by their names.
 #[tokio::test]
 async fn a_node_gets_the_provider_id_of_its_machine() {
-    let site = site(namespace!().await).await;
-    site.host("h", json!({}), "available").await;
-    let provider = site.provider().await;
-    site.machine("m", json!({})).await;
-    let is_told = |host: &BareMetalHost| host.spec.image.is_some();
-    let host = site.namespace.expect("h", "is to be provisioned", is_told).await;
-    site.host_becomes("h", "provisioned").await;
-    let machine = site.namespace.expect("m", "is ready without a Node", is_ready).await;
+    let (site, provider) = provisioned(namespace!().await).await;
+    let host: BareMetalHost = site.namespace.api().get("h").await.unwrap();
+    let machine: Metal3Machine = site.namespace.api().get("m").await.unwrap();
     let is_missed = |machine: &Metal3Machine| lacks(machine, NODE, "Secret") && lacks(machine, NODE, "c-kubeconfig");
     site.namespace.expect("m", "misses the kubeconfig", is_missed).await;
 

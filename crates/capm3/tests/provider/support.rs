@@ -62,6 +62,15 @@ impl Site {
         site
     }
 
+    /// The same with what machines need besides hosts: Cluster c, its bootstrap Secret, and that of the BMCs.
+    pub async fn for_machines(namespace: TestNamespace) -> Self {
+        let site = Self::new(namespace).await;
+        site.ready_cluster("c").await;
+        site.secret("b").await;
+        site.secret("bmc").await;
+        site
+    }
+
     /// The rights that the provider ships, in this namespace only.
     async fn grant(&self) {
         let name = &self.namespace.name;
@@ -174,6 +183,14 @@ impl Site {
         self.host_becomes(name, state).await;
     }
 
+    /// Waits until a machine has this host.
+    pub async fn claimed(&self, host: &str, machine: &str) -> BareMetalHost {
+        let is_its = |host: &BareMetalHost| consumer(host) == Some(machine);
+        self.namespace
+            .expect(host, &format!("is claimed by {machine}"), is_its)
+            .await
+    }
+
     /// A host gets into another state.
     pub async fn host_becomes(&self, name: &str, state: &str) {
         let status = json!({"status": {"operationalStatus": "OK", "errorMessage": "", "errorType": null,
@@ -258,6 +275,22 @@ impl Site {
         let api = self.namespace.api::<K>();
         api.delete(name, &DeleteParams::default()).await.unwrap();
     }
+}
+
+/// Type of the condition that says whether a Metal3Machine has a host.
+pub const ASSOCIATED: &str = "AssociateBareMetalHost";
+
+/// Whether a condition does not hold, with words in its message.
+pub fn lacks(machine: &Metal3Machine, type_: &str, words: &str) -> bool {
+    let conditions = machine.status.iter().flat_map(|status| &status.conditions);
+    let mut found =
+        conditions.filter(|condition| condition.type_ == type_ && condition.status == ConditionStatus::False);
+    found.any(|condition| condition.message.contains(words))
+}
+
+/// The name of whoever uses a host.
+pub fn consumer(host: &BareMetalHost) -> Option<&str> {
+    host.spec.consumer_ref.as_ref().map(|consumer| consumer.name.as_str())
 }
 
 /// Whether a condition is there with this status and reason.
