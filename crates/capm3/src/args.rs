@@ -100,6 +100,10 @@ pub struct Workers {
     #[arg(long, env = "METAL3MACHINE_CONCURRENCY", default_value_t = 10, value_parser = clap::value_parser!(u16).range(1..))]
     pub metal3machine_concurrency: u16,
 
+    /// Metal3Remediations that are worked on at once
+    #[arg(long, env = "METAL3REMEDIATION_CONCURRENCY", default_value_t = 10, value_parser = clap::value_parser!(u16).range(1..))]
+    pub metal3remediation_concurrency: u16,
+
     /// Metal3DataTemplates that are worked on at once
     #[arg(long, env = "METAL3DATATEMPLATE_CONCURRENCY", default_value_t = 10, value_parser = clap::value_parser!(u16).range(1..))]
     pub metal3datatemplate_concurrency: u16,
@@ -151,6 +155,7 @@ mod tests {
             "--metal3cluster-concurrency=3",
             "--metal3machine-concurrency=4",
             "--metal3labelsync-concurrency=5",
+            "--metal3remediation-concurrency=6",
             "--clustercache-client-qps=50",
             "--enable-bmh-name-based-preallocation=false",
             "--skip-crd-migration-phases=StorageVersionMigration,CleanupManagedFields",
@@ -165,6 +170,7 @@ mod tests {
         assert_eq!(args.metrics.metrics_addr.to_string(), "127.0.0.1:8080");
         assert_eq!(args.provider.sync_period, Duration::from_secs(5400));
         assert_eq!(args.workers.metal3cluster_concurrency, 3);
+        assert_eq!(args.workers.metal3remediation_concurrency, 6);
         assert_eq!(args.provider.watch_filter, "blue");
     }
 

@@ -26,6 +26,7 @@ pub mod machine;
 pub mod machine_template;
 pub mod metrics;
 pub mod rbac;
+pub mod remediation;
 pub mod run;
 pub mod select;
 #[cfg(test)]

@@ -33,6 +33,10 @@ pub fn manager_rules() -> Vec<PolicyRule> {
             ],
             &["update"],
         ),
+        rule(ours, &["metal3remediations"], &["get", "list", "watch", "patch"]),
+        rule(ours, &["metal3remediations/status"], &["update"]),
+        // Where remediation has failed, the Machine's owner is asked to replace it.
+        rule("cluster.x-k8s.io", &["machines/status"], &["patch"]),
         // Owner references with blockOwnerDeletion.
         rule(ours, &["metal3datas/finalizers"], &["update"]),
         rule("ipam.metal3.io", &["ipclaims"], &OWNED),

@@ -21,6 +21,7 @@ use crate::label_sync::LabelSync;
 use crate::machine::Metal3Machines;
 use crate::machine_template::Metal3MachineTemplates;
 use crate::metrics::Figures;
+use crate::remediation::Metal3Remediations;
 use crate::workload::Workloads;
 use crate::world::World;
 
@@ -153,6 +154,8 @@ impl Provider {
         let workers = &setup.workers;
         controllers.add(Metal3Clusters { ctx: ctx.clone() }, workers.metal3cluster_concurrency);
         let machines = Metal3Machines::new(ctx.clone(), workloads.clone(), setup.is_fast_track);
+        let remediations = Metal3Remediations::new(ctx.clone(), workloads.clone());
+        controllers.add(remediations, workers.metal3remediation_concurrency);
         controllers.add(machines.clone(), workers.metal3machine_concurrency);
         let labels = LabelSync {
             ctx: ctx.clone(),

@@ -1,6 +1,7 @@
 //! What all controllers see: one watch for each kind, and an index for each question that is asked of it.
 
 mod data;
+mod remediation;
 
 use std::fmt::Debug;
 use std::hash::Hash;
@@ -16,6 +17,7 @@ use metal3_api::infra;
 use metal3_api::infra::names::{annotation, label};
 use metal3_api::infra::v1beta2::{
     Metal3Cluster, Metal3Data, Metal3DataClaim, Metal3DataTemplate, Metal3Machine, Metal3MachineTemplate,
+    Metal3Remediation,
 };
 use metal3_api::ipam::IPClaim;
 use metal3_api::metal3::BareMetalHost;
@@ -27,6 +29,7 @@ use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 pub use self::data::{DataBy, DataTemplateBy, OfDataBy, SecretMeta, data_of, template_of};
+pub use self::remediation::{RemediationBy, machine_of_remediation};
 use crate::data::SECRET_TYPE;
 use crate::machine::MOST_ADDRESSES;
 use crate::machine_template::cloned_from;
@@ -61,6 +64,8 @@ pub struct World {
     pub ip_claims: Store<IPClaim, OfDataBy>,
     /// Claims on addresses of other pools.
     pub ip_address_claims: Store<IPAddressClaim, OfDataBy>,
+    /// Requests to remedy machines.
+    pub remediations: Store<Metal3Remediation, RemediationBy>,
     filter: String,
 }
 
@@ -169,6 +174,7 @@ impl World {
             secrets: Store::new(data::keys_of_owned),
             ip_claims: Store::new(data::keys_of_owned),
             ip_address_claims: Store::new(data::keys_of_owned),
+            remediations: Store::new(remediation::keys_of),
             filter: filter.to_owned(),
         }
     }
@@ -190,6 +196,7 @@ impl World {
         visitor.kind(&self.data_templates);
         visitor.kind(&self.data_claims);
         visitor.kind(&self.datas);
+        visitor.kind(&self.remediations);
         let rendered = watcher::Config::default().fields(&format!("type={SECRET_TYPE}"));
         visitor.watched(&self.secrets, rendered, false);
         // Whoever uses no pools of a kind need not install it.

@@ -40,6 +40,7 @@ use serde_json::json;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
+pub(crate) use self::decide::HostPatch;
 use self::decide::Plan;
 pub use self::decide::{ASSOCIATED, DATA_READY, METADATA, MOST_ADDRESSES, NODE};
 pub use self::node::{Gift, NodeView};

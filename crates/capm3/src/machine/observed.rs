@@ -67,7 +67,8 @@ pub enum Related<K> {
 }
 
 impl<K> Related<K> {
-    fn find(name: Option<&str>, get: impl Fn(&str) -> Option<Arc<K>>) -> Self {
+    /// What `get` finds under this name.
+    pub(crate) fn find(name: Option<&str>, get: impl Fn(&str) -> Option<Arc<K>>) -> Self {
         name.map_or(Self::Unset, |name| {
             get(name).map_or_else(|| Self::Missing(name.to_owned()), Self::Found)
         })

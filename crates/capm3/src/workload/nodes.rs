@@ -1,6 +1,6 @@
 //! What of a workload cluster's Nodes is kept, and what they are found by.
 
-use k8s_openapi::api::core::v1::{Node, NodeStatus};
+use k8s_openapi::api::core::v1::{Node, NodeCondition, NodeStatus};
 use kube::ResourceExt;
 use metal3_runtime::store::Store;
 
@@ -59,11 +59,31 @@ pub fn host_prefix(id: &str) -> Option<&str> {
         .then(|| id.split_at(id.len() - rest.len() + host.len() + 1).0)
 }
 
-/// Images, volumes and conditions come with every heartbeat, and nobody here asks for them.
+/// Whether the kubelet is heard of, as the condition Ready says: True and False are its own words, Unknown is said for it
+/// when it is silent. A Node without the condition counts as heard of.
+pub fn is_reporting(node: &Node) -> bool {
+    let conditions = node.status.iter().flat_map(|status| status.conditions.iter().flatten());
+    !conditions
+        .into_iter()
+        .any(|c| c.type_ == READY && c.status == "Unknown")
+}
+
+const READY: &str = "Ready";
+
+/// Images, volumes and times come with every heartbeat, and nobody here asks for them. Of the conditions only whether the
+/// Node is ready is kept.
 fn reduce(node: &mut Node) {
     if let Some(status) = node.status.take() {
+        let mut conditions = status.conditions.into_iter().flatten();
+        let ready = conditions.find(|condition| condition.type_ == READY);
+        let ready = ready.map(|condition| NodeCondition {
+            type_: condition.type_,
+            status: condition.status,
+            ..NodeCondition::default()
+        });
         node.status = Some(NodeStatus {
             addresses: status.addresses,
+            conditions: ready.map(|ready| vec![ready]),
             ..NodeStatus::default()
         });
     }
@@ -90,7 +110,9 @@ mod tests {
         let mut node: Node = serde_json::from_value(json!({
             "metadata": {"name": "n", "labels": {HOST_UID: "u", HOSTNAME: "host-0"}},
             "spec": {"providerID": "metal3://ns/host-0/m"},
-            "status": {"images": [{"names": ["a"]}], "addresses": [{"type": "Hostname", "address": "host-0"}]},
+            "status": {"images": [{"names": ["a"]}], "addresses": [{"type": "Hostname", "address": "host-0"}],
+                "conditions": [{"type": "DiskPressure", "status": "False"},
+                    {"type": "Ready", "status": "Unknown", "lastHeartbeatTime": "2026-01-01T00:00:00Z"}]},
         }))
         .unwrap();
         let keys = [
@@ -106,6 +128,9 @@ mod tests {
             (status.images.as_ref(), status.addresses.as_ref().map(Vec::len)),
             (None, Some(1))
         );
+        let kept = serde_json::to_value(&status.conditions).unwrap();
+        assert_eq!(kept, json!([{"type": "Ready", "status": "Unknown"}]));
+        assert!(!is_reporting(&node));
         node.spec.as_mut().unwrap().provider_id = Some(String::new());
         node.metadata.labels = None;
         assert_eq!(keys_of(&node), []);

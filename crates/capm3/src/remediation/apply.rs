@@ -1,0 +1,95 @@
+//! The writes. Nothing is chosen here.
+
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::Node;
+use kube::api::{Api, DeleteParams, Patch, PatchParams, Preconditions};
+use metal3_api::capi::Machine;
+use metal3_api::infra::names::finalizer;
+use metal3_api::infra::v1beta2::Metal3Remediation;
+use metal3_api::metal3::BareMetalHost;
+use metal3_runtime::error::is_not_found;
+use metal3_runtime::patch;
+use serde_json::Value;
+
+use super::decide::Effect;
+use crate::controller::Context;
+use crate::workload::Workload;
+
+/// A workload cluster that does not answer a write for so long is tried again later.
+const LIMIT: Duration = Duration::from_secs(10);
+
+/// Does one thing, and returns the remediation as it is then. What is written is seen in the stores at once. What is to be
+/// done in a workload cluster that cannot be asked any more is not done; the remediation is woken when it can.
+pub async fn apply(
+    ctx: &Context,
+    workload: Option<&Workload>,
+    seen: &Metal3Remediation,
+    effect: &Effect,
+) -> Result<Metal3Remediation, kube::Error> {
+    let namespace = seen.metadata.namespace.as_deref().unwrap_or_default();
+    let (client, merge) = (&ctx.client, PatchParams::default());
+    let remediations: Api<Metal3Remediation> = Api::namespaced(client.clone(), namespace);
+    let written = match effect {
+        Effect::AddFinalizer => patch::add_finalizer(&remediations, seen, finalizer::REMEDIATION).await?,
+        Effect::RemoveFinalizer => patch::remove_finalizer(&remediations, seen, finalizer::REMEDIATION).await?,
+        Effect::Keep(change) => {
+            let name = seen.metadata.name.as_deref().unwrap_or_default();
+            Some(remediations.patch(name, &merge, &Patch::Merge(change)).await?)
+        }
+        Effect::Host { host, patch, .. } => {
+            let hosts: Api<BareMetalHost> = Api::namespaced(client.clone(), namespace);
+            let written = hosts.patch(host, &merge, &Patch::Merge(patch)).await?;
+            ctx.world.hosts.written(written);
+            None
+        }
+        Effect::Machine { machine, patch } => {
+            let machines: Api<Machine> = Api::namespaced(client.clone(), namespace);
+            let written = machines.patch_status(machine, &merge, &Patch::Merge(patch)).await?;
+            ctx.world.machines.written(written);
+            None
+        }
+        Effect::Node { node, patch, .. } => {
+            if let Some(workload) = workload {
+                change_node(workload, node, patch).await?;
+            }
+            None
+        }
+        Effect::DeleteNode { node, uid, version } => {
+            if let Some(workload) = workload {
+                let preconditions = Preconditions {
+                    uid: uid.clone(),
+                    resource_version: version.clone(),
+                };
+                delete_node(workload, node, preconditions).await?;
+            }
+            None
+        }
+    };
+    if let Some(written) = &written {
+        ctx.world.remediations.written(written.clone());
+    }
+    Ok(written.unwrap_or_else(|| seen.clone()))
+}
+
+async fn change_node(workload: &Workload, node: &str, change: &Value) -> Result<(), kube::Error> {
+    let nodes: Api<Node> = Api::all(workload.client.clone());
+    let (merge, change) = (PatchParams::default(), Patch::Merge(change));
+    let written = in_time(nodes.patch(node, &merge, &change)).await?;
+    workload.nodes.written(written);
+    Ok(())
+}
+
+async fn delete_node(workload: &Workload, node: &str, preconditions: Preconditions) -> Result<(), kube::Error> {
+    let nodes: Api<Node> = Api::all(workload.client.clone());
+    let this_one = DeleteParams::default().preconditions(preconditions);
+    match in_time(nodes.delete(node, &this_one)).await {
+        Err(error) if is_not_found(&error) => Ok(()),
+        result => result.map(|_| ()),
+    }
+}
+
+async fn in_time<T>(answer: impl Future<Output = Result<T, kube::Error>>) -> Result<T, kube::Error> {
+    let answer = tokio::time::timeout(LIMIT, answer).await;
+    answer.unwrap_or_else(|elapsed| Err(kube::Error::Service(Box::new(elapsed))))
+}

@@ -1,0 +1,174 @@
+//! One attempt: what it is counted by, and what follows when it has failed.
+
+use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use kube::ResourceExt;
+use metal3_api::infra::v1beta2::{Metal3RemediationStatus, RemediationPhase};
+use metal3_runtime::conditions::whole_seconds;
+
+use super::plan::{Decision, Effect, Need, Plan};
+use crate::machine::{Host, Related};
+use crate::remediation::host;
+use crate::remediation::machine::{self, is_to_be_replaced};
+use crate::remediation::observed::{Limits, Observed};
+
+/// The attempt that is under way.
+pub struct Attempt<'a> {
+    pub seen: &'a Observed,
+    pub now: Timestamp,
+    pub status: Metal3RemediationStatus,
+    limits: Limits,
+}
+
+impl<'a> Attempt<'a> {
+    pub fn new(seen: &'a Observed, now: Timestamp) -> Self {
+        Self {
+            seen,
+            now,
+            status: seen.remediation.status.clone().unwrap_or_default(),
+            limits: seen.limits(),
+        }
+    }
+
+    /// When it has failed, if the machine is not healthy by then. A status that does not say when it began was not written
+    /// by us: it begins now.
+    pub fn end(&self) -> Timestamp {
+        self.began()
+            .saturating_add(self.limits.timeout)
+            .unwrap_or(Timestamp::MAX)
+    }
+
+    /// What is not done with the Node by then is not done: the server needs the other half of the time to boot.
+    pub fn half(&self) -> Timestamp {
+        self.began()
+            .saturating_add(self.limits.timeout / 2)
+            .unwrap_or(Timestamp::MAX)
+    }
+
+    fn began(&self) -> Timestamp {
+        self.status.last_remediated.as_ref().map_or(self.now, |time| time.0)
+    }
+
+    /// `1 of 2`.
+    pub fn number(&self) -> String {
+        let all = self.limits.retries.saturating_add(1);
+        format!("{} of {all}", self.status.retry_count.saturating_add(1))
+    }
+
+    /// Whether its time is over.
+    pub fn is_over(&self) -> bool {
+        self.now >= self.end()
+    }
+
+    /// Waits for something. When the time is over the attempt has failed for want of it.
+    pub fn wait(self, reason: &'static str, message: String) -> Decision {
+        if self.is_over() {
+            return self.failed(&message);
+        }
+        Plan::wait(reason, message, Some(self.end())).into()
+    }
+
+    /// The first attempt begins.
+    pub fn begin(mut self) -> Decision {
+        self.status.phase = Some(RemediationPhase::Running);
+        self.status.last_remediated = Some(Time(whole_seconds(self.now)));
+        let message = format!(
+            "attempt {}: {} is switched off and on again",
+            self.number(),
+            self.host_in_words()
+        );
+        self.plan().telling("RemediationStarted", message).into()
+    }
+
+    /// The host may be on again. Where nobody has looked after it until the time was over, because we were not there, the
+    /// time begins anew: the server has had none to boot.
+    pub fn enter_waiting(mut self) -> Plan {
+        if self.is_over() {
+            self.status.last_remediated = Some(Time(whole_seconds(self.now)));
+        }
+        self.status.phase = Some(RemediationPhase::Waiting);
+        self.plan()
+    }
+
+    /// The attempt has failed: another one begins, or there was no other left.
+    pub fn failed(mut self, why: &str) -> Decision {
+        if self.status.retry_count >= self.limits.retries {
+            return self.give_up(why);
+        }
+        let failed = self.number();
+        self.status.retry_count = self.status.retry_count.saturating_add(1).max(1);
+        self.status.phase = Some(RemediationPhase::Running);
+        self.status.last_remediated = Some(Time(whole_seconds(self.now)));
+        let message = format!(
+            "attempt {failed} has failed after {} s: {why}; attempt {} begins",
+            self.limits.timeout.as_secs(),
+            self.number()
+        );
+        self.plan().warning("AttemptFailed", message).into()
+    }
+
+    /// The host is let go and marked, the Machine's owner is asked to replace it, and that is the end.
+    fn give_up(mut self, why: &str) -> Decision {
+        // The machine may have got well meanwhile.
+        if !self.seen.looks.is_fresh {
+            return Decision::Look(Need::Fresh);
+        }
+        if let Some(host) = self.seen.own_host()
+            && let Some(patch) = host::abandon(host)
+        {
+            let effect = Effect::Host {
+                what: "mark the host as unhealthy",
+                host: host.name_any(),
+                patch,
+            };
+            return Plan::write(effect).into();
+        }
+        let attempts = self.limits.retries.saturating_add(1);
+        let message = format!(
+            "{attempts} power cycles of {} have not helped: {why}",
+            self.host_in_words()
+        );
+        let mut follows = "its owner is asked to replace the Machine";
+        if let Related::Found(machine) = &self.seen.machine {
+            if !is_to_be_replaced(machine) {
+                let effect = Effect::Machine {
+                    machine: machine.name_any(),
+                    patch: machine::to_be_replaced(machine, &message, self.now),
+                };
+                return Plan::write(effect).into();
+            }
+            if !machine::has_owner(machine) {
+                follows = "nobody owns the Machine who could replace it: delete it";
+            }
+        }
+        self.status.phase = Some(RemediationPhase::DeletingMachine);
+        self.plan().warning("GivenUp", format!("{message}; {follows}")).into()
+    }
+
+    /// Whoever has switched the host off does not want it on.
+    pub fn switched_off(mut self, host: &str) -> Decision {
+        self.status.phase = Some(RemediationPhase::Failed);
+        let message = format!(
+            "BareMetalHost {host} is switched off (spec.online: false), which is left so; switch it on, or delete the Machine \
+             to have it replaced"
+        );
+        self.plan().warning("HostSwitchedOff", message).into()
+    }
+
+    fn plan(self) -> Plan {
+        Plan {
+            status: Some(self.status),
+            ..Plan::default()
+        }
+    }
+
+    fn host_in_words(&self) -> String {
+        match &self.seen.host {
+            Host::Ours(host) | Host::Unclaimed(host) | Host::Foreign(host, _) => {
+                format!("BareMetalHost {}", host.name_any())
+            }
+            Host::Missing(name) => format!("BareMetalHost {name}"),
+            Host::None => "the host".to_owned(),
+        }
+    }
+}

@@ -1,0 +1,222 @@
+//! What to do about a Metal3Remediation. Pure.
+//!
+//! ```text
+//!  paused? ─▶ over? ──yes─▶ undo: host may be on, Node has everything back, the finalizer goes
+//!               └──no─▶ Running: finalizer ─▶ host off ─▶ Node emptied ─▶ Waiting: host on ─▶ Node restored ─▶ time is up
+//!                          ▲                                                                                   │
+//!                          └────────────────────────────── again ◀─────────────────────────────────────────────┤
+//!                                 Deleting machine: host marked, owner asked to replace the Machine ◀─ too often
+//! ```
+//!
+//! An attempt is over when its time is, whatever it waits for. Success is not told here: whoever made the remediation
+//! deletes it when the machine is healthy.
+
+mod attempt;
+mod node;
+mod plan;
+mod undo;
+
+use jiff::Timestamp;
+use kube::ResourceExt;
+use metal3_api::infra::v1beta2::RemediationPhase;
+use metal3_api::metal3::BareMetalHost;
+
+use self::attempt::Attempt;
+use self::node::Restored;
+pub use self::plan::{Decision, Effect, Need, Plan};
+use super::host;
+use super::observed::{Observed, Over};
+use crate::machine::{Host, Related};
+
+/// Decides on what was seen.
+pub fn decide(seen: &Observed, now: Timestamp) -> Decision {
+    let over = seen.over();
+    if matches!(over, Some(Over::Deleted(_))) && !seen.is_held() {
+        return Decision::Nothing;
+    }
+    if let Some(why) = seen.paused() {
+        return Plan::wait("Paused", why, None).into();
+    }
+    if let Some(over) = over {
+        return undo::decide(seen, over, now);
+    }
+    let machine = match &seen.machine {
+        Related::Found(machine) => machine,
+        Related::Unset | Related::Missing(_) => {
+            let message =
+                "no Machine owns this remediation; health checks name the Machine in metadata.ownerReferences";
+            return Plan::wait("WaitingForMachine", message.to_owned(), None).into();
+        }
+    };
+    if seen.cluster.found().is_none() {
+        let message = format!(
+            "the Cluster of Machine {} is not there; it may be paused",
+            machine.name_any()
+        );
+        return Plan::wait("WaitingForCluster", message, None).into();
+    }
+    let attempt = Attempt::new(seen, now);
+    if let Host::Ours(host) = &seen.host
+        && !host.spec.online
+    {
+        return attempt.switched_off(&host.name_any());
+    }
+    match &attempt.status.phase {
+        None => begin(attempt),
+        Some(RemediationPhase::Running) => running(attempt),
+        Some(RemediationPhase::Waiting) => waiting(attempt),
+        // Of these two the remediation is over.
+        Some(RemediationPhase::DeletingMachine | RemediationPhase::Failed) => Decision::Nothing,
+        Some(RemediationPhase::Other(phase)) => {
+            let message = format!("status.phase is {phase:?}, which this version does not know");
+            Plan::wait("UnknownPhase", message, None).into()
+        }
+    }
+}
+
+/// A machine without a host has nothing that could be switched off. One that has lost its host is counted as any other: it
+/// will not get well, and is replaced in the end.
+fn begin(attempt: Attempt<'_>) -> Decision {
+    match &attempt.seen.host {
+        Host::None | Host::Unclaimed(_) => {
+            let (reason, message) = without_host(attempt.seen);
+            Plan::wait(reason, message, None).into()
+        }
+        Host::Ours(_) | Host::Missing(_) | Host::Foreign(..) => attempt.begin(),
+    }
+}
+
+fn running(attempt: Attempt<'_>) -> Decision {
+    let seen = attempt.seen;
+    let Some(host) = seen.own_host() else {
+        let (reason, message) = without_host(seen);
+        return attempt.wait(reason, message);
+    };
+    let name = host.name_any();
+    if !host::is_provisioned(host) {
+        let state = host.status.as_ref().map(|status| status.provisioning.state.clone());
+        let state = state.unwrap_or_default();
+        let message = format!("BareMetalHost {name} is not provisioned (it is {state}): it is not switched off");
+        return attempt.wait("WaitingForHost", message);
+    }
+    let is_off = host::is_requested(host, &seen.remediation) && !host::is_on(host);
+    if attempt.is_over() && !is_off {
+        return attempt.failed("the host was not switched off");
+    }
+    if !seen.is_held() {
+        return Plan::write(Effect::AddFinalizer).into();
+    }
+    if !host::is_requested(host, &seen.remediation) {
+        return request(attempt, host);
+    }
+    if !is_off {
+        return attempt.wait(
+            "WaitingForPowerOff",
+            format!("waiting until BareMetalHost {name} is off"),
+        );
+    }
+    node::evacuate(&attempt).unwrap_or_else(|| attempt.enter_waiting().into())
+}
+
+/// Another process could have been through with this attempt while our view was late: both objects are read anew. The
+/// write counts only if the host is then still as it was seen.
+fn request(attempt: Attempt<'_>, host: &BareMetalHost) -> Decision {
+    let seen = attempt.seen;
+    if !seen.looks.is_fresh {
+        return Decision::Look(Need::Fresh);
+    }
+    let name = host.name_any();
+    let number = attempt.number();
+    let (what, patch, plan) = if host.spec.disable_power_off {
+        // It is never seen off, so nothing can be done with its Node.
+        let patch = host::request_restart(host);
+        ("ask for a restart of the host", patch, attempt.enter_waiting())
+    } else {
+        let patch = host::request(host, &seen.remediation);
+        ("ask for the host to be switched off", patch, Plan::default())
+    };
+    let message = format!("attempt {number}: BareMetalHost {name} is switched off");
+    let effect = Effect::Host {
+        what,
+        host: name,
+        patch,
+    };
+    let plan = Plan {
+        effect: Some(effect),
+        ..plan
+    };
+    plan.telling("SwitchingOff", message).into()
+}
+
+fn waiting(attempt: Attempt<'_>) -> Decision {
+    let seen = attempt.seen;
+    let Some(host) = seen.own_host() else {
+        let (reason, message) = without_host(seen);
+        return attempt.wait(reason, message);
+    };
+    let name = host.name_any();
+    if let Some(patch) = host::release(host) {
+        // Another process could have begun the next attempt.
+        if !seen.looks.is_fresh {
+            return Decision::Look(Need::Fresh);
+        }
+        let message = format!("BareMetalHost {name} is switched on");
+        let what = "let the host be switched on";
+        let effect = Effect::Host {
+            what,
+            host: name,
+            patch,
+        };
+        let plan = Plan {
+            effect: Some(effect),
+            ..attempt.enter_waiting()
+        };
+        return plan.telling("SwitchingOn", message).into();
+    }
+    if !host::is_on(host) {
+        let message = format!("waiting until BareMetalHost {name} is on");
+        return attempt.wait("WaitingForPowerOn", message);
+    }
+    if attempt.is_over() {
+        return attempt.failed("the machine is not healthy yet");
+    }
+    let health = "waiting until the machine is healthy: whoever made this remediation deletes it then";
+    if !seen.is_held() {
+        return attempt.wait("WaitingForHealth", health.to_owned());
+    }
+    match node::restore(seen, true) {
+        Restored::Done => undo::let_go(seen, Plan::default()),
+        Restored::Step(plan) => plan.into(),
+        Restored::Wait(reason, message) => attempt.wait(reason, message),
+    }
+}
+
+/// Why nothing can be switched off: a reason and words.
+fn without_host(seen: &Observed) -> (&'static str, String) {
+    let machine = match &seen.metal3_machine {
+        Related::Found(machine) => machine.name_any(),
+        Related::Missing(name) => {
+            return (
+                "WaitingForMetal3Machine",
+                format!("Metal3Machine {name}, which the Machine names, does not exist"),
+            );
+        }
+        Related::Unset => {
+            let message = "the Machine's infrastructure is no Metal3Machine: nothing of it can be switched off";
+            return ("WaitingForMetal3Machine", message.to_owned());
+        }
+    };
+    let message = match &seen.host {
+        Host::Missing(host) => format!("BareMetalHost {host}, on which Metal3Machine {machine} ran, does not exist"),
+        Host::Foreign(host, consumer) => format!(
+            "BareMetalHost {}, on which Metal3Machine {machine} ran, is used by {} {}",
+            host.name_any(),
+            consumer.kind,
+            consumer.name
+        ),
+        Host::None | Host::Unclaimed(_) | Host::Ours(_) => {
+            format!("Metal3Machine {machine} has no host that could be switched off")
+        }
+    };
+    ("WaitingForHost", message)
+}

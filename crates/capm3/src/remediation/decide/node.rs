@@ -1,0 +1,159 @@
+//! What is done about the Node: kept free of what runs on the host while that is off, and given back what was taken from it.
+
+use kube::ResourceExt;
+
+use super::attempt::Attempt;
+use super::plan::{Decision, Effect, Need, Plan};
+use crate::remediation::node::{self, Backup};
+use crate::remediation::observed::{NodeView, Observed};
+use crate::workload::{Unreachable, nodes};
+
+use jiff::{SignedDuration, Timestamp};
+use k8s_openapi::api::core::v1::Node;
+
+/// Pods and volumes of workload clusters are not watched: while some are waited for, they are looked at this often.
+const POLL: SignedDuration = SignedDuration::from_secs(5);
+
+/// What there is to do while the host is off. Nothing: it may be switched on.
+///
+/// A workload cluster that cannot be asked is waited for until half of the time is over, and not at all where the Node may
+/// be what it lacks.
+pub fn evacuate(attempt: &Attempt<'_>) -> Option<Decision> {
+    let seen = attempt.seen;
+    let is_late = attempt.now >= attempt.half();
+    let wait = |reason, message: String| {
+        let message = format!("{message}; at {} the host is switched on all the same", attempt.half());
+        let wait = Plan::wait(reason, message, Some(attempt.half()));
+        (!is_late).then(|| wait.into())
+    };
+    let node = match &seen.node {
+        NodeView::Unnamed | NodeView::Gone(_) => return None,
+        NodeView::Unreachable(why) => {
+            let is_waited_for = matches!(why, Unreachable::Connecting(_)) || !seen.is_control_plane();
+            let message = format!("the Pods of the Node cannot be moved away: {why}");
+            return if is_waited_for {
+                wait(why.reason(), message)
+            } else {
+                None
+            };
+        }
+        NodeView::Here(node) => node,
+    };
+    let name = node.name_any();
+    if node::is_out_of_service(node) {
+        let message = match &seen.looks.drain {
+            None => return Some(Decision::Look(Need::Drain)),
+            Some(Ok(left)) if left.pods == 0 && left.volumes == 0 => return None,
+            Some(Ok(left)) => format!(
+                "waiting until Node {name} is empty: {} Pods and {} attached volumes are left",
+                left.pods, left.volumes
+            ),
+            Some(Err(why)) => format!("whether Node {name} is empty cannot be told: {why}"),
+        };
+        let until = attempt.now.saturating_add(POLL).unwrap_or(Timestamp::MAX);
+        let wait = Plan::wait("WaitingForNodeToEmpty", message, Some(until.min(attempt.half())));
+        return (!is_late).then(|| wait.into());
+    }
+    if is_late {
+        return None;
+    }
+    if Backup::of(&seen.remediation).is_some() {
+        return Some(replace(seen, node));
+    }
+    match &seen.looks.knows_taint {
+        None => Some(Decision::Look(Need::KnowsTaint)),
+        // Whoever taints a Node whose server is on does harm.
+        Some(Ok(true)) if !seen.looks.is_fresh => Some(Decision::Look(Need::Fresh)),
+        Some(Ok(true)) => {
+            let effect = Effect::Node {
+                what: "taint the Node",
+                patch: node::taint(node, attempt.now),
+                node: name.clone(),
+            };
+            let message = format!("Node {name} is out of service: its Pods and volumes move to other Nodes");
+            Some(Plan::write(effect).telling("NodeOutOfService", message).into())
+        }
+        Some(Ok(false)) => Some(replace(seen, node)),
+        Some(Err(why)) => wait(
+            "WaitingForWorkloadCluster",
+            format!("the version of the workload cluster cannot be asked: {why}"),
+        ),
+    }
+}
+
+/// For a workload cluster that does not know the taint: the Node is deleted, and what it had is kept until it comes again.
+fn replace(seen: &Observed, node: &Node) -> Decision {
+    let kept = Backup::of(&seen.remediation);
+    let wanted = kept.clone().unwrap_or_default().with(node);
+    if kept.as_ref() != Some(&wanted) {
+        return Plan::write(Effect::Keep(wanted.kept(&seen.remediation))).into();
+    }
+    if !seen.looks.is_fresh {
+        return Decision::Look(Need::Fresh);
+    }
+    let name = node.name_any();
+    let message = format!(
+        "Node {name} is deleted, so that its Pods and volumes move to other Nodes; it comes again with its server"
+    );
+    let effect = Effect::DeleteNode {
+        node: name,
+        uid: node.uid(),
+        version: node.resource_version(),
+    };
+    Plan::write(effect).telling("NodeDeleted", message).into()
+}
+
+/// How far the Node has back what was taken from it.
+pub enum Restored {
+    /// It has everything.
+    Done,
+    /// This is next.
+    Step(Plan),
+    /// This is waited for: a reason and words.
+    Wait(&'static str, String),
+}
+
+/// What there is to do when the host is on again. `is_awaited`: the Node gets its taint off when its kubelet is heard of,
+/// and not before; Kubernetes goes on freeing it until then.
+pub fn restore(seen: &Observed, is_awaited: bool) -> Restored {
+    let kept = Backup::of(&seen.remediation);
+    let node = match &seen.node {
+        NodeView::Unnamed => return Restored::Done,
+        NodeView::Gone(_) if kept.is_none() => return Restored::Done,
+        NodeView::Unreachable(why) => {
+            let message = format!("the Node cannot get back what was taken from it: {why}");
+            return Restored::Wait(why.reason(), message);
+        }
+        NodeView::Gone(name) => {
+            let message = format!("waiting until Node {name} comes again, to give it back its labels and annotations");
+            return Restored::Wait("WaitingForNode", message);
+        }
+        NodeView::Here(node) => node,
+    };
+    let name = node.name_any();
+    if node::is_out_of_service(node) {
+        if is_awaited && !nodes::is_reporting(node) {
+            let message =
+                format!("waiting until the kubelet of Node {name} is heard of, to put the Node into service again");
+            return Restored::Wait("WaitingForKubelet", message);
+        }
+        let effect = Effect::Node {
+            what: "take the taint off the Node",
+            patch: node::untaint(node),
+            node: name.clone(),
+        };
+        let message = format!("Node {name} is in service again");
+        return Restored::Step(Plan::write(effect).telling("NodeInService", message));
+    }
+    let Some(kept) = kept else { return Restored::Done };
+    if let Some(patch) = kept.returned(node) {
+        let message = format!("Node {name} has its labels and annotations back");
+        let effect = Effect::Node {
+            what: "give the Node its labels and annotations back",
+            node: name,
+            patch,
+        };
+        return Restored::Step(Plan::write(effect).telling("NodeRestored", message));
+    }
+    Restored::Step(Plan::write(Effect::Keep(Backup::dropped(&seen.remediation))))
+}

@@ -1,0 +1,70 @@
+//! The end of a remediation: what was done is undone. Upstream forgets this where the retries are used up, and its
+//! remediations stay for ever.
+
+use jiff::Timestamp;
+use kube::ResourceExt;
+
+use super::node::{Restored, restore};
+use super::plan::{Decision, Effect, Need, Plan};
+use crate::remediation::host;
+use crate::remediation::observed::{Observed, Over};
+
+pub fn decide(seen: &Observed, over: Over, now: Timestamp) -> Decision {
+    if !seen.is_held() {
+        return match seen.unknown_strategy() {
+            Some(strategy) => {
+                let message = format!("spec.strategy.type is {strategy:?}; only Reboot is known, and nothing is done");
+                Plan::wait("UnknownStrategy", message, None).into()
+            }
+            None => Decision::Nothing,
+        };
+    }
+    for host in seen.own_host().into_iter().chain(&seen.strays) {
+        if let Some(patch) = host::release(host) {
+            let effect = Effect::Host {
+                what: "let the host be switched on",
+                host: host.name_any(),
+                patch,
+            };
+            return Plan::write(effect).into();
+        }
+    }
+    if seen.is_node_leaving() {
+        return let_go_without_node(seen, Plan::default());
+    }
+    match restore(seen, false) {
+        Restored::Done => let_go(seen, Plan::default()),
+        Restored::Step(plan) => plan.into(),
+        Restored::Wait(reason, message) => match over {
+            Over::Deleted(at) => {
+                let end = at.saturating_add(seen.limits().timeout).unwrap_or(Timestamp::MAX);
+                if now < end {
+                    let message = format!("{message}; the remediation goes all the same at {end}");
+                    return Plan::wait(reason, message, Some(end)).into();
+                }
+                let message = format!(
+                    "{message}; if the Node has the taint node.kubernetes.io/out-of-service, take it off by hand"
+                );
+                let_go_without_node(seen, Plan::default().warning("NodeNotRestored", message))
+            }
+            // Nobody waits for it to go.
+            Over::MachineGone | Over::Ended => Plan::wait(reason, message, None).into(),
+        },
+    }
+}
+
+/// Nothing is left to be undone. On a view that is late it could only look so: then nobody would ever undo it.
+pub fn let_go(seen: &Observed, plan: Plan) -> Decision {
+    if !seen.looks.is_node_fresh {
+        return Decision::Look(Need::FreshNode);
+    }
+    let_go_without_node(seen, plan)
+}
+
+fn let_go_without_node(seen: &Observed, plan: Plan) -> Decision {
+    if !seen.looks.is_fresh {
+        return Decision::Look(Need::Fresh);
+    }
+    let effect = Some(Effect::RemoveFinalizer);
+    Plan { effect, ..plan }.into()
+}

@@ -1,0 +1,89 @@
+//! What a remediation writes to the host, and reads from it. Pure.
+
+use kube::ResourceExt;
+use metal3_api::infra::names::annotation::{UNHEALTHY, UNHEALTHY_OLD};
+use metal3_api::infra::v1beta2::Metal3Remediation;
+use metal3_api::metal3::names::annotation::{REBOOT, REBOOT_PREFIX};
+use metal3_api::metal3::{BareMetalHost, ProvisioningState};
+use serde_json::Value;
+
+use crate::machine::HostPatch;
+
+/// What follows [`REBOOT_PREFIX`] in the annotations of remediations, before the UID.
+const NAME: &str = "metal3-remediation-";
+/// How the host is switched off: at once, as its system does not answer, but in no state in which that would break
+/// something.
+const ARGUMENTS: &str = r#"{"mode":"hard","force":false}"#;
+/// Value of [`UNHEALTHY`].
+const UNHEALTHY_NODE: &str = "capm3/UnhealthyNode";
+
+/// The annotation by which this remediation keeps a host switched off.
+pub fn request_key(remediation: &Metal3Remediation) -> String {
+    format!("{REBOOT_PREFIX}{NAME}{}", remediation.uid().unwrap_or_default())
+}
+
+/// Whether this remediation asks for the host to be off.
+pub fn is_requested(host: &BareMetalHost, remediation: &Metal3Remediation) -> bool {
+    host.annotations().contains_key(&request_key(remediation))
+}
+
+/// Whether the host runs what a machine wants, so that switching it off interrupts no deployment.
+pub fn is_provisioned(host: &BareMetalHost) -> bool {
+    let state = host.status.as_ref().map(|status| &status.provisioning.state);
+    matches!(
+        state,
+        Some(ProvisioningState::Provisioned | ProvisioningState::ExternallyProvisioned)
+    )
+}
+
+/// Whether the host is on, as it was last seen.
+pub fn is_on(host: &BareMetalHost) -> bool {
+    host.status.as_ref().is_some_and(|status| status.powered_on)
+}
+
+/// Asks for the host to be off until the annotation goes.
+pub fn request(host: &BareMetalHost, remediation: &Metal3Remediation) -> Value {
+    let mut patch = HostPatch::default();
+    forget(&mut patch, host);
+    patch.annotate(&request_key(remediation), ARGUMENTS);
+    patch.over(host.metadata.resource_version.as_deref())
+}
+
+/// Asks for one restart of a host that must never be off: who keeps such a host off would restart it again and again.
+pub fn request_restart(host: &BareMetalHost) -> Value {
+    let mut patch = HostPatch::default();
+    forget(&mut patch, host);
+    patch.annotate(REBOOT, ARGUMENTS);
+    patch.over(host.metadata.resource_version.as_deref())
+}
+
+/// Lets the host be on again. Nothing if that is so already.
+pub fn release(host: &BareMetalHost) -> Option<Value> {
+    let mut patch = HostPatch::default();
+    forget(&mut patch, host);
+    (!patch.is_empty()).then(|| patch.over(host.metadata.resource_version.as_deref()))
+}
+
+/// The same, and the host is chosen for no machine any more. Nothing if all that is so already: whoever has marked the host,
+/// under the present or the older key, has done it.
+pub fn abandon(host: &BareMetalHost) -> Option<Value> {
+    let mut patch = HostPatch::default();
+    forget(&mut patch, host);
+    let annotations = host.annotations();
+    if !annotations.contains_key(UNHEALTHY) && !annotations.contains_key(UNHEALTHY_OLD) {
+        patch.annotate(UNHEALTHY, UNHEALTHY_NODE);
+    }
+    (!patch.is_empty()).then(|| patch.over(host.metadata.resource_version.as_deref()))
+}
+
+/// Takes the annotations of all remediations away. A host has one machine, and a machine one remediation: those of others
+/// were left behind by a move to another management cluster, where objects get other UIDs.
+fn forget(patch: &mut HostPatch, host: &BareMetalHost) {
+    let of_remediation = |key: &&String| {
+        key.strip_prefix(REBOOT_PREFIX)
+            .is_some_and(|name| name.starts_with(NAME))
+    };
+    for key in host.annotations().keys().filter(of_remediation) {
+        patch.annotate(key, Value::Null);
+    }
+}

@@ -1,0 +1,129 @@
+//! What wakes remediations. There are few of them, and mostly none.
+
+use std::sync::Arc;
+
+use k8s_openapi::api::core::v1::Node;
+use kube::ResourceExt;
+use metal3_api::capi::names::group;
+use metal3_api::capi::{Cluster, Machine};
+use metal3_api::infra::v1beta2::Metal3Machine;
+use metal3_api::metal3::BareMetalHost;
+use metal3_runtime::store::{Change, ObjectKey};
+use metal3_runtime::work::Queue;
+
+use super::observed::cluster_of_machine;
+use crate::select::consumer_of;
+use crate::workload::{News, Workloads, nodes};
+use crate::world::{RemediationBy, World, host_of, machine_of_remediation, owner};
+
+pub fn listen(world: &World, workloads: &Workloads, queue: &Queue<ObjectKey>) {
+    let bell = queue.clone();
+    world.remediations.listen(move |change| bell.push(change.key.clone()));
+    let (seen, bell) = (world.clone(), queue.clone());
+    world.machines.listen(move |change| {
+        if change.affects(asked_of_machine) {
+            ring(&seen, &bell, &change.key);
+        }
+    });
+    let (seen, bell) = (world.clone(), queue.clone());
+    world.metal3_machines.listen(move |change| {
+        if change.affects(host_of) {
+            for machine in change.states().filter_map(|machine| machine_of(machine)) {
+                ring(&seen, &bell, &machine);
+            }
+        }
+    });
+    let (seen, bell) = (world.clone(), queue.clone());
+    world.hosts.listen(move |change| {
+        if change.affects(asked_of_host) {
+            ring_for_host(&seen, &bell, change);
+        }
+    });
+    let (seen, bell) = (world.clone(), queue.clone());
+    world.clusters.listen(move |change| {
+        let is_deleted = |cluster: &Cluster| cluster.metadata.deletion_timestamp.is_some();
+        if change.affects(|cluster| (cluster.is_paused(), is_deleted(cluster))) {
+            ring_for_cluster(&seen, &bell, &change.key, |_| true);
+        }
+    });
+    let (seen, bell) = (world.clone(), queue.clone());
+    workloads.listen(move |cluster, news| match news {
+        News::Link => ring_for_cluster(&seen, &bell, cluster, |_| true),
+        News::Node(change) if change.affects(asked_of_node) => {
+            let name = &change.key.name;
+            ring_for_cluster(&seen, &bell, cluster, |machine| machine.status.node_ref.name == *name);
+        }
+        News::Node(_) => {}
+    });
+}
+
+fn asked_of_machine(machine: &Machine) -> impl PartialEq + use<> {
+    let meta = &machine.metadata;
+    (
+        machine.spec.infrastructure_ref.clone(),
+        machine.status.node_ref.clone(),
+        meta.deletion_timestamp.is_some(),
+        meta.annotations.clone(),
+    )
+}
+
+fn asked_of_host(host: &BareMetalHost) -> impl PartialEq + use<> {
+    let status = host.status.as_ref();
+    (
+        host.annotations().clone(),
+        host.spec.consumer_ref.clone(),
+        host.spec.online,
+        host.spec.disable_power_off,
+        status.map(|status| (status.powered_on, status.provisioning.state.clone())),
+    )
+}
+
+/// Heartbeats wake nobody.
+fn asked_of_node(node: &Node) -> impl PartialEq + use<> {
+    let taints = node.spec.as_ref().and_then(|spec| spec.taints.clone());
+    (
+        taints,
+        nodes::is_reporting(node),
+        node.labels().clone(),
+        node.annotations().clone(),
+    )
+}
+
+fn machine_of(machine: &Metal3Machine) -> Option<ObjectKey> {
+    let name = owner(machine, group::CORE, "Machine")?;
+    Some(ObjectKey::new(machine.namespace().unwrap_or_default(), name))
+}
+
+fn ring(world: &World, bell: &Queue<ObjectKey>, machine: &ObjectKey) {
+    for key in world.remediations.names(&RemediationBy::Machine(machine.clone())) {
+        bell.push(key);
+    }
+}
+
+/// Of the Metal3Machine that the host names, or named, and of those that name the host.
+fn ring_for_host(world: &World, bell: &Queue<ObjectKey>, change: &Change<BareMetalHost>) {
+    if world.remediations.is_empty() {
+        return;
+    }
+    let by = crate::world::Metal3MachineBy::Host(change.key.clone());
+    let named = change.states().filter_map(|host| consumer_of(host));
+    for key in named.chain(world.metal3_machines.names(&by)) {
+        if let Some(machine) = world.metal3_machines.get(&key).and_then(|machine| machine_of(&machine)) {
+            ring(world, bell, &machine);
+        }
+    }
+}
+
+fn ring_for_cluster(world: &World, bell: &Queue<ObjectKey>, cluster: &ObjectKey, is_meant: impl Fn(&Machine) -> bool) {
+    let machine_of_key = |key: &ObjectKey| -> Option<Arc<Machine>> {
+        let remediation = world.remediations.get(key)?;
+        world.machines.get(&machine_of_remediation(&remediation)?)
+    };
+    for key in world.remediations.all() {
+        let machine = machine_of_key(&key);
+        let machine = machine.filter(|machine| cluster_of_machine(machine).as_ref() == Some(cluster));
+        if machine.is_some_and(|machine| is_meant(&machine)) {
+            bell.push(key);
+        }
+    }
+}

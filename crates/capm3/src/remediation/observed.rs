@@ -1,0 +1,263 @@
+//! What a decision about a Metal3Remediation is made on.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::Node;
+use kube::ResourceExt;
+use metal3_api::capi::names::{annotation, label};
+use metal3_api::capi::{Cluster, Machine};
+use metal3_api::infra::names::{GROUP, finalizer};
+use metal3_api::infra::v1beta2::{Metal3Machine, Metal3Remediation, RemediationPhase, RemediationType};
+use metal3_api::metal3::BareMetalHost;
+use metal3_runtime::store::ObjectKey;
+
+use super::host;
+use super::node::Drain;
+use crate::machine::{Host, Related, host_seen};
+use crate::workload::Unreachable;
+use crate::world::{HostBy, World, cluster_of, machine_of_remediation};
+
+/// A Metal3Remediation and what it has to do with.
+#[derive(Clone, Debug)]
+pub struct Observed {
+    /// The object itself.
+    pub remediation: Arc<Metal3Remediation>,
+    /// The Machine that is to be remedied.
+    pub machine: Related<Machine>,
+    /// Our side of that Machine.
+    pub metal3_machine: Related<Metal3Machine>,
+    /// The Cluster of the Machine.
+    pub cluster: Related<Cluster>,
+    /// The host of the Machine.
+    pub host: Host,
+    /// Hosts that this remediation keeps switched off although they are not, or not any more, the Machine's.
+    pub strays: Vec<Arc<BareMetalHost>>,
+    /// The Node of the Machine.
+    pub node: NodeView,
+    /// What was looked at because a decision asked for it.
+    pub looks: Looks,
+}
+
+/// What is known of the Node.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub enum NodeView {
+    /// The Machine names none: it has never had one.
+    #[default]
+    Unnamed,
+    /// The workload cluster cannot be asked.
+    Unreachable(Unreachable),
+    /// There is none of this name.
+    Gone(String),
+    /// This one.
+    Here(Arc<Node>),
+}
+
+/// What is only looked at when a decision asks for it.
+#[derive(Clone, Debug, Default)]
+pub struct Looks {
+    /// Whether the remediation and the host were read now, and are as the watches have shown them.
+    pub is_fresh: bool,
+    /// The same for the Node.
+    pub is_node_fresh: bool,
+    /// What of the Node has not moved away yet, or why that cannot be told.
+    pub drain: Option<Result<Drain, String>>,
+    /// Whether the workload cluster knows the out-of-service taint, or why that cannot be told.
+    pub knows_taint: Option<Result<bool, String>>,
+}
+
+/// Why nothing is remedied any more; what was done is to be undone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Over {
+    /// The remediation was deleted at this time.
+    Deleted(Timestamp),
+    /// The Machine is gone, or on its way.
+    MachineGone,
+    /// Its phase is one of the last ones, or its strategy none that is known.
+    Ended,
+}
+
+/// How often and how long, with what is left out filled in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// How often the power cycle is repeated after the first.
+    pub retries: i32,
+    /// From the beginning of one attempt to that of the next.
+    pub timeout: Duration,
+}
+
+/// Gathers it, the Node excepted. Nothing if the object is gone, or not ours to look after.
+pub fn observe(world: &World, key: &ObjectKey) -> Option<Observed> {
+    let remediation = world.remediations.get(key)?;
+    let here = |name: &str| ObjectKey::new(&key.namespace, name);
+    let owner = machine_of_remediation(&remediation);
+    let machine = Related::find(owner.as_ref().map(|owner| owner.name.as_str()), |name| {
+        let found = world.machines.get(&here(name))?;
+        is_owner(&remediation, &found).then_some(found)
+    });
+    let ours = machine.found().map(|machine| &machine.spec.infrastructure_ref);
+    let ours = ours.filter(|reference| reference.is_of(GROUP, "Metal3Machine"));
+    let metal3_machine = Related::find(ours.map(|reference| reference.name.as_str()), |name| {
+        world.metal3_machines.get(&here(name))
+    });
+    // Health checks put no label for the watch filter on what they make.
+    let is_ours = |machine: &Arc<Metal3Machine>| world.is_ours(&**machine);
+    if !world.is_ours(&*remediation) && metal3_machine.found().is_some_and(|machine| !is_ours(machine)) {
+        return None;
+    }
+    let of_machine = machine.found().and_then(|machine| cluster_of_machine(machine));
+    let cluster = of_machine.or_else(|| cluster_of(&*remediation));
+    let cluster = Related::find(cluster.as_ref().map(|key| key.name.as_str()), |name| {
+        world.clusters.get(&here(name))
+    });
+    let host = metal3_machine.found().map_or(Host::None, |machine| {
+        host_seen(world, machine, &ObjectKey::of(&**machine))
+    });
+    let mut seen = Observed {
+        remediation,
+        machine,
+        metal3_machine,
+        cluster,
+        host,
+        strays: Vec::new(),
+        node: NodeView::Unnamed,
+        looks: Looks::default(),
+    };
+    if seen.is_held() {
+        seen.strays = seen.strays(world);
+    }
+    Some(seen)
+}
+
+/// Whether the owner reference means this Machine, and not an earlier one of its name.
+fn is_owner(remediation: &Metal3Remediation, machine: &Machine) -> bool {
+    let uid = machine.metadata.uid.as_deref().unwrap_or_default();
+    let mut owners = remediation.owner_references().iter();
+    owners.any(|owner| owner.kind == "Machine" && (owner.uid == uid || owner.uid.is_empty() || uid.is_empty()))
+}
+
+/// The Cluster that a Machine belongs to.
+pub fn cluster_of_machine(machine: &Machine) -> Option<ObjectKey> {
+    let name = &machine.spec.cluster_name;
+    if name.is_empty() {
+        return cluster_of(machine);
+    }
+    Some(ObjectKey::new(
+        machine.metadata.namespace.clone().unwrap_or_default(),
+        name,
+    ))
+}
+
+impl Observed {
+    /// The name of the remediation.
+    pub fn key(&self) -> ObjectKey {
+        ObjectKey::of(&*self.remediation)
+    }
+
+    /// Whether we are asked before the remediation goes: there may be something to undo.
+    pub fn is_held(&self) -> bool {
+        let finalizers = self.remediation.finalizers().iter();
+        finalizers.into_iter().any(|present| present == finalizer::REMEDIATION)
+    }
+
+    /// The host, if it is the Machine's beyond doubt.
+    pub fn own_host(&self) -> Option<&Arc<BareMetalHost>> {
+        match &self.host {
+            Host::Ours(host) => Some(host),
+            Host::None | Host::Missing(_) | Host::Unclaimed(_) | Host::Foreign(..) => None,
+        }
+    }
+
+    /// Whether the Machine belongs to the control plane: its Node may be what makes the cluster unreachable.
+    pub fn is_control_plane(&self) -> bool {
+        let machine = self.machine.found();
+        machine.is_some_and(|machine| machine.labels().contains_key(label::CONTROL_PLANE))
+    }
+
+    /// Why nothing may be done, if so.
+    pub fn paused(&self) -> Option<String> {
+        if let Related::Found(cluster) = &self.cluster
+            && cluster.is_paused()
+        {
+            return Some(format!("Cluster {} is paused (spec.paused)", cluster.name_any()));
+        }
+        let marks = [annotation::PAUSED, annotation::DELETE_FOR_MOVE].into_iter();
+        let own = marks.filter(|key| self.remediation.annotations().contains_key(*key));
+        let own = own.map(|key| format!("the annotation {key} is there")).next();
+        own.or_else(|| {
+            let machine = self.machine.found()?;
+            let is_paused = machine.annotations().contains_key(annotation::PAUSED);
+            is_paused.then(|| {
+                format!(
+                    "Machine {} has the annotation {}",
+                    machine.name_any(),
+                    annotation::PAUSED
+                )
+            })
+        })
+    }
+
+    /// Whether there is nothing to be remedied any more, and why.
+    pub fn over(&self) -> Option<Over> {
+        if let Some(at) = &self.remediation.metadata.deletion_timestamp {
+            return Some(Over::Deleted(at.0));
+        }
+        let is_leaving = |machine: &Arc<Machine>| machine.metadata.deletion_timestamp.is_some();
+        if matches!(self.machine, Related::Missing(_)) || self.machine.found().is_some_and(is_leaving) {
+            return Some(Over::MachineGone);
+        }
+        let phase = self
+            .remediation
+            .status
+            .as_ref()
+            .and_then(|status| status.phase.as_ref());
+        let is_last = matches!(
+            phase,
+            Some(RemediationPhase::DeletingMachine | RemediationPhase::Failed)
+        );
+        (is_last || self.unknown_strategy().is_some()).then_some(Over::Ended)
+    }
+
+    /// The strategy, if it is none that we know.
+    pub fn unknown_strategy(&self) -> Option<&str> {
+        let strategy = self.remediation.spec.strategy.as_ref();
+        match strategy.and_then(|strategy| strategy.type_.as_ref()) {
+            None | Some(RemediationType::Reboot) => None,
+            Some(RemediationType::Other(text)) => Some(text),
+        }
+    }
+
+    /// How often and how long. A remediation without a strategy gets the defaults.
+    pub fn limits(&self) -> Limits {
+        let strategy = self.remediation.spec.strategy.clone().unwrap_or_default();
+        let timeout = u64::try_from(strategy.timeout_seconds).unwrap_or_default();
+        Limits {
+            retries: strategy.retry_limit.max(1),
+            timeout: Duration::from_secs(if timeout == 0 { DEFAULT_TIMEOUT } else { timeout }),
+        }
+    }
+
+    /// Whether the Node goes with its Machine or its Cluster: then it needs nothing back.
+    pub fn is_node_leaving(&self) -> bool {
+        let machine = self.machine.found();
+        let is_there = |deleted: Option<bool>| deleted == Some(false);
+        let machine = machine.map(|machine| machine.metadata.deletion_timestamp.is_some());
+        let cluster = self.cluster.found();
+        let cluster = cluster.map(|cluster| cluster.metadata.deletion_timestamp.is_some());
+        !is_there(machine) || !is_there(cluster)
+    }
+
+    fn strays(&self, world: &World) -> Vec<Arc<BareMetalHost>> {
+        let key = host::request_key(&self.remediation);
+        let own = self.own_host().map(|host| host.name_any());
+        let mut hosts = world
+            .hosts
+            .find(&HostBy::Namespace(self.remediation.namespace().unwrap_or_default()));
+        hosts.retain(|host| host.annotations().contains_key(&key) && Some(host.name_any()) != own);
+        hosts
+    }
+}
+
+/// Seconds of an attempt, where the remediation does not say.
+const DEFAULT_TIMEOUT: u64 = 600;

@@ -1,0 +1,203 @@
+//! One unhealthy machine with all that belongs to it, as an API server has it.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use metal3_runtime::store::ObjectKey;
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+
+use super::{Effect, Need, Observed};
+use crate::remediation::node::Drain;
+use crate::remediation::{NodeView, observe};
+use crate::workload::Unreachable;
+use crate::world::World;
+
+pub const INFRASTRUCTURE: &str = "infrastructure.cluster.x-k8s.io/v1beta2";
+
+/// Objects by kind: there is one of each at most.
+pub type Objects = BTreeMap<&'static str, Value>;
+
+#[derive(Clone, Debug)]
+pub struct Scene {
+    pub objects: Objects,
+    version: u64,
+    /// Why the workload cluster cannot be asked, if so.
+    pub unreachable: Option<Unreachable>,
+    /// Whether the workload cluster knows the out-of-service taint.
+    pub knows_taint: Result<bool, String>,
+    pub drain: Drain,
+}
+
+impl Scene {
+    /// A healthy world but for the Node, whose kubelet is silent.
+    pub fn new() -> Self {
+        let meta = |name: &str, uid: &str| json!({"namespace": "ns", "name": name, "uid": uid, "resourceVersion": "1"});
+        let of = |kind: &str, name: &str, uid: &str| {
+            let version = if kind == "Machine" {
+                "cluster.x-k8s.io/v1beta2"
+            } else {
+                INFRASTRUCTURE
+            };
+            json!([{"apiVersion": version, "kind": kind, "name": name, "uid": uid}])
+        };
+        let labels = json!({"cluster.x-k8s.io/cluster-name": "c"});
+        let mut objects = Objects::new();
+        let mut remediation = json!({"apiVersion": INFRASTRUCTURE, "kind": "Metal3Remediation",
+            "metadata": meta("m", "u-r"),
+            "spec": {"strategy": {"type": "Reboot", "retryLimit": 1, "timeoutSeconds": 600}}});
+        remediation["metadata"]["ownerReferences"] = of("Machine", "m", "u-m");
+        objects.insert("remediation", remediation);
+        let mut machine = json!({"apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "Machine", "metadata": meta("m", "u-m"),
+            "spec": {"clusterName": "c", "infrastructureRef": {"apiGroup": "infrastructure.cluster.x-k8s.io",
+                "kind": "Metal3Machine", "name": "mm"}},
+            "status": {"nodeRef": {"name": "n"}, "conditions": [{"type": "Ready", "status": "False", "reason": "NotReady",
+                "message": "", "lastTransitionTime": "2026-01-01T00:00:00Z"}]}});
+        machine["metadata"]["labels"] = labels.clone();
+        machine["metadata"]["ownerReferences"] = json!([{"apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "MachineSet",
+            "name": "ms", "uid": "u-ms", "controller": true}]);
+        objects.insert("machine", machine);
+        let mut ours = json!({"apiVersion": INFRASTRUCTURE, "kind": "Metal3Machine", "metadata": meta("mm", "u-mm"),
+            "spec": {}});
+        ours["metadata"]["annotations"] = json!({"metal3.io/BareMetalHost": "ns/h"});
+        ours["metadata"]["ownerReferences"] = of("Machine", "m", "u-m");
+        ours["metadata"]["labels"] = labels;
+        objects.insert("metal3machine", ours);
+        objects.insert("cluster", json!({"metadata": meta("c", "u-c")}));
+        let consumer = json!({"apiVersion": INFRASTRUCTURE, "kind": "Metal3Machine", "namespace": "ns", "name": "mm",
+            "uid": "u-mm"});
+        objects.insert(
+            "host",
+            json!({"apiVersion": "metal3.io/v1alpha1", "kind": "BareMetalHost",
+            "metadata": meta("h", "u-h"), "spec": {"online": true, "consumerRef": consumer},
+            "status": {"provisioning": {"state": "provisioned", "ID": "i"}, "errorMessage": "", "poweredOn": true}}),
+        );
+        objects.insert("node", json!({"metadata": {"name": "n", "uid": "u-n", "resourceVersion": "1",
+                "labels": {"role": "worker"}, "annotations": {"note": "x"}},
+            "spec": {"providerID": "metal3://ns/h/mm"}, "status": {"conditions": [{"type": "Ready", "status": "Unknown"}]}}));
+        Self {
+            objects,
+            version: 1,
+            unreachable: None,
+            knows_taint: Ok(true),
+            drain: Drain::default(),
+        }
+    }
+
+    /// A merge patch, whatever the version.
+    pub fn set(&mut self, kind: &'static str, patch: &Value) {
+        let object = self.objects.get_mut(kind).expect("an object");
+        json_patch::merge(object, patch);
+        self.version += 1;
+        object["metadata"]["resourceVersion"] = json!(self.version.to_string());
+        self.collect(kind);
+    }
+
+    /// The same over a version: false if that is not the present one.
+    pub fn patch(&mut self, kind: &'static str, patch: &Value) -> bool {
+        let over = &patch["metadata"]["resourceVersion"];
+        assert!(!over.is_null(), "no write without a version: {patch}");
+        let is_present = self
+            .objects
+            .get(kind)
+            .is_some_and(|object| object["metadata"]["resourceVersion"] == *over);
+        if is_present {
+            self.set(kind, patch);
+        }
+        is_present
+    }
+
+    /// What is deleted and kept by no finalizer is gone.
+    fn collect(&mut self, kind: &'static str) {
+        let metadata = &self.objects[kind]["metadata"];
+        let is_held = metadata["finalizers"].as_array().is_some_and(|all| !all.is_empty());
+        if !metadata["deletionTimestamp"].is_null() && !is_held {
+            self.objects.remove(kind);
+        }
+    }
+
+    /// Deletes an object.
+    pub fn delete(&mut self, kind: &'static str, at: &str) {
+        if self.objects.contains_key(kind) {
+            self.set(kind, &json!({"metadata": {"deletionTimestamp": at}}));
+        }
+    }
+
+    /// What a manager sees to whom all of this was shown.
+    pub fn seen(&self) -> Observed {
+        self.seen_through(&self.objects).expect("there is a remediation")
+    }
+
+    /// What a manager sees to whom these objects were shown.
+    pub fn seen_through(&self, view: &Objects) -> Option<Observed> {
+        let world = World::new("");
+        let get = |kind: &str| view.get(kind).cloned();
+        read(get("cluster"), |object| world.clusters.created(object));
+        read(get("machine"), |object| world.machines.created(object));
+        read(get("metal3machine"), |object| world.metal3_machines.created(object));
+        read(get("host"), |object| world.hosts.created(object));
+        read(get("remediation"), |object| world.remediations.created(object));
+        let mut seen = observe(&world, &ObjectKey::new("ns", "m"))?;
+        let name = seen.machine.found().map(|machine| machine.status.node_ref.name.clone());
+        let name = name.filter(|name| !name.is_empty() && seen.cluster.found().is_some());
+        seen.node = match (name, &self.unreachable) {
+            (None, _) => NodeView::Unnamed,
+            (Some(_), Some(why)) => NodeView::Unreachable(why.clone()),
+            (Some(name), None) => get("node").map_or_else(
+                || NodeView::Gone(name),
+                |node| NodeView::Here(Arc::new(serde_json::from_value(node).unwrap())),
+            ),
+        };
+        Some(seen)
+    }
+
+    /// Looks, where nothing is late.
+    pub fn answer(&self, seen: &mut Observed, need: Need) {
+        match need {
+            Need::Fresh => seen.looks.is_fresh = true,
+            Need::FreshNode => seen.looks.is_node_fresh = true,
+            Need::Drain => seen.looks.drain = Some(Ok(self.drain)),
+            Need::KnowsTaint => seen.looks.knows_taint = Some(self.knows_taint.clone()),
+        }
+    }
+
+    /// A write of a manager: whether it was done.
+    pub fn write(&mut self, effect: &Effect) -> bool {
+        match effect {
+            Effect::AddFinalizer | Effect::RemoveFinalizer => panic!("a patch of metadata: see `finalize`"),
+            Effect::Host { patch, .. } => self.patch("host", patch),
+            Effect::Node { patch, .. } => self.patch("node", patch),
+            Effect::Keep(patch) => self.patch("remediation", patch),
+            Effect::Machine { patch, .. } => self.patch("machine", patch),
+            Effect::DeleteNode { uid, version, .. } => {
+                let is_this = self.objects.get("node").is_some_and(|node| {
+                    node["metadata"]["uid"] == json!(uid) && node["metadata"]["resourceVersion"] == json!(version)
+                });
+                is_this && self.objects.remove("node").is_some()
+            }
+        }
+    }
+
+    /// Adds or removes the finalizer, over the version that was seen.
+    pub fn finalize(&mut self, seen: &Observed, is_held: bool) -> bool {
+        let finalizers = if is_held { json!([super::FINALIZER]) } else { json!([]) };
+        let version = seen.remediation.metadata.resource_version.clone();
+        let patch = json!({"metadata": {"resourceVersion": version, "finalizers": finalizers}});
+        self.patch("remediation", &patch)
+    }
+
+    /// A field, or null.
+    pub fn at(&self, kind: &str, pointer: &str) -> Value {
+        let object = self.objects.get(kind);
+        object
+            .and_then(|object| object.pointer(pointer))
+            .cloned()
+            .unwrap_or_default()
+    }
+}
+
+fn read<K: DeserializeOwned>(object: Option<Value>, put: impl FnOnce(K)) {
+    if let Some(object) = object {
+        put(serde_json::from_value(object).unwrap());
+    }
+}

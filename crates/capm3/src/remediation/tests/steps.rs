@@ -1,0 +1,204 @@
+//! One power cycle, step by step.
+
+use super::*;
+use rstest::rstest;
+
+#[test]
+fn a_remediation_begins_with_the_first_attempt() {
+    let scene = Scene::new();
+    let plan = plan(&scene);
+    assert_eq!(plan.effect, None);
+    assert_eq!(status(&plan), json!({"phase": "Running", "lastRemediated": NOW}));
+    assert_eq!(told(&plan), ["RemediationStarted"]);
+    assert!(
+        plan.notes[0].message.starts_with("attempt 1 of 2: BareMetalHost h "),
+        "{:?}",
+        plan.notes
+    );
+}
+
+#[test]
+fn the_finalizer_comes_before_the_request_and_the_request_once() {
+    let mut scene = in_phase("Running", 10, 0);
+    scene.set("remediation", &json!({"metadata": {"finalizers": []}}));
+    assert_eq!(label(&plan(&scene)), "add the finalizer");
+    scene.set("remediation", &json!({"metadata": {"finalizers": [FINALIZER]}}));
+    assert_eq!(
+        looks(&scene),
+        Some(Need::Fresh),
+        "no request on a view that could be late"
+    );
+    let request = plan(&scene);
+    let annotations = json!({REQUEST: ASKED});
+    assert_eq!(patch(&request)["metadata"]["annotations"], annotations);
+    assert_eq!(patch(&request)["metadata"]["resourceVersion"], "1");
+    assert_eq!((told(&request), &request.status), (vec!["SwitchingOff"], &None));
+    held(&mut scene, true);
+    assert_eq!(waits(&plan(&scene)), "WaitingForPowerOff");
+}
+
+/// The annotation is named after a UID, which is another one after `clusterctl move`: upstream leaves the old one on the
+/// host, which stays off for ever.
+#[test]
+fn a_request_from_before_a_move_is_replaced() {
+    let mut scene = in_phase("Running", 10, 0);
+    let old = "reboot.metal3.io/metal3-remediation-u-old";
+    let annotations = json!({old: ASKED, "reboot.metal3.io/mine": ""});
+    scene.set("host", &json!({"metadata": {"annotations": annotations}}));
+    assert_eq!(
+        patch(&plan(&scene))["metadata"]["annotations"],
+        json!({REQUEST: ASKED, old: null})
+    );
+    let mut scene = in_phase("Waiting", 10, 0);
+    scene.set(
+        "host",
+        &json!({"metadata": {"annotations": annotations}, "status": {"poweredOn": false}}),
+    );
+    assert_eq!(patch(&plan(&scene))["metadata"]["annotations"], json!({old: null}));
+}
+
+#[test]
+fn a_host_that_is_off_is_switched_on_when_its_node_is_empty() {
+    let mut scene = in_phase("Running", 30, 0);
+    held(&mut scene, false);
+    scene.set("machine", &json!({"status": {"nodeRef": {"name": ""}}}));
+    let next = plan(&scene);
+    assert_eq!(
+        (&next.effect, status(&next)["phase"].as_str()),
+        (&None, Some("Waiting"))
+    );
+    scene.set("remediation", &json!({"status": {"phase": "Waiting"}}));
+    let on = plan(&scene);
+    assert_eq!(patch(&on)["metadata"]["annotations"], json!({REQUEST: null}));
+    assert_eq!(told(&on), ["SwitchingOn"]);
+    scene.set("host", &json!({"metadata": {"annotations": {REQUEST: null}}}));
+    let wait = plan(&scene);
+    assert_eq!(waits(&wait), "WaitingForPowerOn");
+    assert_eq!(
+        wait.until.unwrap().to_string(),
+        "2026-01-01T01:09:30Z",
+        "the end of the attempt"
+    );
+    scene.set("host", &json!({"status": {"poweredOn": true}}));
+    assert_eq!(label(&plan(&scene)), "remove the finalizer");
+    scene.set("remediation", &json!({"metadata": {"finalizers": []}}));
+    assert_eq!(waits(&plan(&scene)), "WaitingForHealth");
+}
+
+/// It is never seen off, and whoever held it off would restart it again and again.
+#[test]
+fn a_host_that_must_not_be_off_is_restarted_once() {
+    let mut scene = in_phase("Running", 10, 0);
+    scene.set("host", &json!({"spec": {"disablePowerOff": true}}));
+    let plan = plan(&scene);
+    assert_eq!(
+        patch(&plan)["metadata"]["annotations"],
+        json!({"reboot.metal3.io": ASKED})
+    );
+    assert_eq!(status(&plan)["phase"], "Waiting");
+}
+
+/// Upstream waits for ever; a host that is being deployed would even be switched off while its node joins.
+#[rstest]
+#[case::deploying(json!({"status": {"provisioning": {"state": "provisioning"}}}), "WaitingForHost", "it is provisioning")]
+#[case::stolen(json!({"spec": {"consumerRef": {"name": "x"}}}), "WaitingForHost", "is used by Metal3Machine x")]
+fn a_host_that_cannot_be_switched_off_costs_the_attempt(
+    #[case] host: Value,
+    #[case] reason: &str,
+    #[case] words: &str,
+) {
+    let mut scene = in_phase("Running", 10, 0);
+    scene.set("host", &host);
+    let wait = plan(&scene);
+    assert_eq!(waits(&wait), reason);
+    assert!(wait.wait.unwrap().message.contains(words));
+    let mut scene = in_phase("Running", 600, 0);
+    scene.set("host", &host);
+    let failed = plan(&scene);
+    assert_eq!(
+        status(&failed),
+        json!({"phase": "Running", "retryCount": 1, "lastRemediated": NOW})
+    );
+    assert!(failed.notes[0].message.contains(words), "{:?}", failed.notes);
+}
+
+#[test]
+fn a_host_that_does_not_go_off_costs_the_attempt_and_is_asked_once() {
+    let mut scene = in_phase("Running", 600, 0);
+    held(&mut scene, true);
+    assert_eq!(status(&plan(&scene))["retryCount"], 1);
+    scene.set(
+        "remediation",
+        &json!({"status": {"retryCount": 1, "lastRemediated": NOW}}),
+    );
+    assert_eq!(waits(&plan(&scene)), "WaitingForPowerOff");
+}
+
+/// The provider was away while the host was off: it has had no time to boot.
+#[test]
+fn a_host_that_was_forgotten_gets_its_time_to_boot() {
+    let mut scene = in_phase("Running", 6000, 0);
+    held(&mut scene, false);
+    let waiting = json!({"phase": "Waiting", "lastRemediated": NOW});
+    assert_eq!(status(&plan(&scene)), waiting);
+    let mut scene = in_phase("Waiting", 6000, 0);
+    held(&mut scene, false);
+    let on = plan(&scene);
+    assert_eq!((label(&on), status(&on)), ("let the host be switched on", waiting));
+}
+
+#[rstest]
+#[case::no_owner("remediation", json!({"metadata": {"ownerReferences": []}}), "WaitingForMachine")]
+#[case::no_cluster("machine", json!({"spec": {"clusterName": "x"}}), "WaitingForCluster")]
+#[case::other_provider("machine", json!({"spec": {"infrastructureRef": {"kind": "X"}}}), "WaitingForMetal3Machine")]
+#[case::no_metal3_machine("machine", json!({"spec": {"infrastructureRef": {"name": "x"}}}), "WaitingForMetal3Machine")]
+#[case::no_host("metal3machine", json!({"metadata": {"name": "mm", "annotations": null}}), "")]
+#[case::paused("remediation", json!({"metadata": {"annotations": {"cluster.x-k8s.io/paused": ""}}}), "Paused")]
+#[case::moved("remediation", json!({"metadata": {"annotations": {"clusterctl.cluster.x-k8s.io/delete-for-move": ""}}}),
+    "Paused")]
+#[case::machine_paused("machine", json!({"metadata": {"annotations": {"cluster.x-k8s.io/paused": ""}}}), "Paused")]
+#[case::cluster_paused("cluster", json!({"spec": {"paused": true}}), "Paused")]
+#[case::strategy("remediation", json!({"spec": {"strategy": {"type": "Pray"}}}), "UnknownStrategy")]
+#[case::phase("remediation", json!({"status": {"phase": "Dreaming"}}), "UnknownPhase")]
+fn what_cannot_begin_says_why(#[case] kind: &'static str, #[case] change: Value, #[case] reason: &str) {
+    let scene = with(kind, &change);
+    if reason.is_empty() {
+        // It names no host, but the host names it.
+        assert_eq!(told(&plan(&scene)), ["RemediationStarted"]);
+    } else {
+        assert_eq!(waits(&plan(&scene)), reason);
+    }
+}
+
+#[test]
+fn a_machine_that_never_had_a_host_waits_and_one_that_has_lost_it_does_not() {
+    let mut scene = with("metal3machine", &json!({"metadata": {"annotations": null}}));
+    scene.objects.remove("host");
+    assert_eq!(waits(&plan(&scene)), "WaitingForHost");
+    let mut scene = Scene::new();
+    scene.objects.remove("host");
+    assert_eq!(told(&plan(&scene)), ["RemediationStarted"], "it is replaced in the end");
+}
+
+#[test]
+fn paused_in_the_middle_means_left_as_it_is() {
+    for phase in ["Running", "Waiting"] {
+        let mut scene = in_phase(phase, 6000, 1);
+        held(&mut scene, false);
+        scene.set("cluster", &json!({"spec": {"paused": true}}));
+        assert_eq!(waits(&plan(&scene)), "Paused");
+        scene.delete("remediation", NOW);
+        assert_eq!(waits(&plan(&scene)), "Paused", "a move deletes what it has copied");
+    }
+}
+
+/// Upstream reads through a strategy that is not there, and crashes.
+#[test]
+fn without_a_strategy_the_defaults_count() {
+    let mut scene = in_phase("Waiting", 599, 0);
+    scene.set("remediation", &json!({"spec": {"strategy": null}}));
+    assert_eq!(label(&plan(&scene)), "remove the finalizer");
+    let mut scene = in_phase("Waiting", 600, 0);
+    scene.set("remediation", &json!({"spec": {"strategy": null}}));
+    assert_eq!(status(&plan(&scene))["retryCount"], 1);
+}
