@@ -9,5 +9,6 @@ mod label_sync;
 mod machine_templates;
 mod machines;
 mod preallocation;
+mod remediation;
 mod support;
 mod workload;
