@@ -7,6 +7,8 @@
 #[expect(dead_code, reason = "the other program uses the rest")]
 mod support;
 
+mod remediation;
+
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Node;
@@ -16,9 +18,10 @@ use metal3_api::capi::Cluster;
 use metal3_api::infra::v1beta2::Metal3Machine;
 use metal3_api::metal3::BareMetalHost;
 use metal3_lab::cluster_api::ClusterApi;
-use metal3_testkit::{eventually, namespace, server, with_controller_manager};
+use metal3_testkit::{TestNamespace, eventually, namespace, server, with_controller_manager};
 use serde_json::{Value, json};
-use support::Site;
+use support::{Running, Site};
+use tokio::sync::Mutex;
 
 /// Cluster API's managers look again at what failed after up to half a minute.
 const LIMIT: Duration = Duration::from_secs(150);
@@ -78,51 +81,74 @@ async fn phases(site: &Site) -> Vec<String> {
     listed.into_iter().map(phase).collect()
 }
 
+/// One test at a time: the managers belong to it.
+static ALONE: Mutex<()> = Mutex::const_new(());
+
+/// Cluster API's managers, the provider, hosts, and Cluster c, whose workload cluster is the same API server.
+struct Stage {
+    site: Site,
+    capi: ClusterApi,
+    provider: Running,
+}
+
+impl Stage {
+    async fn new(namespace: TestNamespace, hosts: &[&str]) -> Self {
+        let capi = ClusterApi::start(server().await).await.unwrap();
+        let site = Site::beside_managers(namespace).await;
+        let provider = site.provider().await;
+        for name in hosts {
+            site.host(name, json!({}), "available").await;
+        }
+        site.secret("bmc").await;
+        site.secret("b").await;
+        let admin = std::fs::read_to_string(site.namespace.server().admin_kubeconfig()).unwrap();
+        site.apply(
+            json!({"apiVersion": "v1", "kind": "Secret", "type": "cluster.x-k8s.io/secret",
+            "metadata": {"name": "c-kubeconfig", "labels": {"cluster.x-k8s.io/cluster-name": "c"}},
+            "stringData": {"value": admin}}),
+        )
+        .await;
+        let group = "infrastructure.cluster.x-k8s.io";
+        site.apply(
+            json!({"apiVersion": format!("{group}/v1beta2"), "kind": "Metal3Cluster", "metadata": {"name": "c"},
+            "spec": {"controlPlaneEndpoint": {"host": "192.0.2.1", "port": 6443}}}),
+        )
+        .await;
+        let reference = json!({"apiGroup": group, "kind": "Metal3Cluster", "name": "c"});
+        site.apply(
+            json!({"apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "Cluster", "metadata": {"name": "c"},
+            "spec": {"infrastructureRef": reference}}),
+        )
+        .await;
+        site.apply(
+            json!({"apiVersion": format!("{group}/v1beta2"), "kind": "Metal3MachineTemplate", "metadata": {"name": "t"},
+            "spec": {"template": {"spec": {"image": {"url": "http://images/i.qcow2", "checksum": "abc"}}}}}),
+        )
+        .await;
+        // Nobody brings up a control plane here: that of the workload cluster is there already.
+        let there = json!({"status": {"initialization": {"controlPlaneInitialized": true}}});
+        site.patch_status::<Cluster>("c", there).await;
+        Self { site, capi, provider }
+    }
+
+    async fn stop(self) {
+        self.provider.stop().await;
+        self.capi.stop().await;
+    }
+}
+
 #[tokio::test]
 async fn machines_of_a_deployment_become_nodes_and_go_again() {
+    let _alone = ALONE.lock().await;
     with_controller_manager();
-    let namespace = namespace!().await;
-    let capi = ClusterApi::start(server().await).await.unwrap();
-    let site = Site::beside_managers(namespace).await;
-    let provider = site.provider().await;
-    for name in ["h0", "h1", "h2"] {
-        site.host(name, json!({}), "available").await;
-    }
-    site.secret("bmc").await;
-    site.secret("b").await;
-    let admin = std::fs::read_to_string(site.namespace.server().admin_kubeconfig()).unwrap();
-    site.apply(
-        json!({"apiVersion": "v1", "kind": "Secret", "type": "cluster.x-k8s.io/secret",
-        "metadata": {"name": "c-kubeconfig", "labels": {"cluster.x-k8s.io/cluster-name": "c"}},
-        "stringData": {"value": admin}}),
-    )
-    .await;
-    let group = "infrastructure.cluster.x-k8s.io";
-    site.apply(
-        json!({"apiVersion": format!("{group}/v1beta2"), "kind": "Metal3Cluster", "metadata": {"name": "c"},
-        "spec": {"controlPlaneEndpoint": {"host": "192.0.2.1", "port": 6443}}}),
-    )
-    .await;
-    let reference = json!({"apiGroup": group, "kind": "Metal3Cluster", "name": "c"});
-    site.apply(
-        json!({"apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "Cluster", "metadata": {"name": "c"},
-        "spec": {"infrastructureRef": reference}}),
-    )
-    .await;
-    site.apply(
-        json!({"apiVersion": format!("{group}/v1beta2"), "kind": "Metal3MachineTemplate", "metadata": {"name": "t"},
-        "spec": {"template": {"spec": {"image": {"url": "http://images/i.qcow2", "checksum": "abc"}}}}}),
-    )
-    .await;
-    // Nobody brings up a control plane here: that of the workload cluster is there already.
-    let there = json!({"status": {"initialization": {"controlPlaneInitialized": true}}});
-    site.patch_status::<Cluster>("c", there).await;
+    let stage = Stage::new(namespace!().await, &["h0", "h1", "h2"]).await;
+    let site = &stage.site;
     site.apply(deployment(2)).await;
 
     let nodes: Api<Node> = Api::all(site.namespace.client.clone());
     eventually(LIMIT, "both Machines run with their Nodes", || async {
-        play(&site, &nodes).await;
-        let phases = phases(&site).await;
+        play(site, &nodes).await;
+        let phases = phases(site).await;
         if phases == ["Running true", "Running true"] {
             Ok(())
         } else {
@@ -143,8 +169,8 @@ async fn machines_of_a_deployment_become_nodes_and_go_again() {
     // One more, and then none: every host is free again, and nothing of ours is left.
     site.apply(deployment(3)).await;
     eventually(LIMIT, "the third runs", || async {
-        play(&site, &nodes).await;
-        let phases = phases(&site).await;
+        play(site, &nodes).await;
+        let phases = phases(site).await;
         if phases == ["Running true"; 3] {
             Ok(())
         } else {
@@ -155,7 +181,7 @@ async fn machines_of_a_deployment_become_nodes_and_go_again() {
     let clusters: Api<Cluster> = site.namespace.api();
     clusters.delete("c", &DeleteParams::default()).await.unwrap();
     eventually(LIMIT, "the Cluster is gone, and every host is free", || async {
-        play(&site, &nodes).await;
+        play(site, &nodes).await;
         let left = clusters.get_opt("c").await.unwrap();
         let hosts: Api<BareMetalHost> = site.namespace.api();
         let hosts = hosts.list(&ListParams::default()).await.unwrap();
@@ -175,6 +201,5 @@ async fn machines_of_a_deployment_become_nodes_and_go_again() {
         }
     })
     .await;
-    provider.stop().await;
-    capi.stop().await;
+    stage.stop().await;
 }
