@@ -79,8 +79,9 @@ impl WorkloadCluster {
             authority: control_plane.authority().pair(),
             etcd_client: control_plane.authority().client("kube-apiserver-etcd-client", &[])?,
         };
+        let log = control_plane.folder().join("logs/kubelets.log");
         Ok(Self {
-            kubelets: servers.map(|servers| Kubelets::start(client, version, servers)),
+            kubelets: servers.map(|servers| Kubelets::start(client, version, servers, log)),
             control_plane,
             access,
         })

@@ -2,6 +2,9 @@
 //! falls silent. Nodes are taken away by nobody here, as no kubelet does that.
 
 use std::collections::HashMap;
+use std::fs::OpenOptions;
+use std::io::Write as _;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
@@ -28,12 +31,13 @@ pub struct Kubelets {
 }
 
 impl Kubelets {
-    /// Starts them in this runtime. `version` is theirs, such as `v1.36.3`.
-    pub fn start(client: Client, version: String, servers: Servers) -> Self {
+    /// Starts them in this runtime. `version` is theirs, such as `v1.36.3`; `log` gets who has joined, and who cannot.
+    pub fn start(client: Client, version: String, servers: Servers, log: PathBuf) -> Self {
         let all = All {
             client,
             version,
             servers,
+            log,
             up: HashMap::new(),
             said: HashMap::new(),
         };
@@ -47,6 +51,7 @@ struct All {
     client: Client,
     version: String,
     servers: Servers,
+    log: PathBuf,
     /// By server: which of its starts this is, and what it has become; nothing if it is no node.
     up: HashMap<String, (u64, Option<Boot>)>,
     /// By server: what went wrong last, so that it is said once.
@@ -63,7 +68,7 @@ impl All {
                         self.say(&machine, outcome);
                     }
                 }
-                Err(error) => tracing::warn!("{error:#}"),
+                Err(error) => self.note("all servers", &format!("{error:#}")),
             }
             tokio::time::sleep(LOOK).await;
         }
@@ -76,9 +81,16 @@ impl All {
         };
         let error = format!("{error:#}");
         if self.said.get(&machine.uuid) != Some(&error) {
-            tracing::warn!(server = machine.name, error, "does not join the workload cluster");
+            self.note(&machine.name, &format!("does not join: {error}"));
             self.said.insert(machine.uuid.clone(), error);
         }
+    }
+
+    /// Tells it in the log. That cannot be written is told nobody: the Nodes are what counts.
+    fn note(&self, server: &str, text: &str) {
+        tracing::info!(server, "{text}");
+        let file = OpenOptions::new().create(true).append(true).open(&self.log);
+        file.and_then(|mut file| writeln!(file, "{server}: {text}")).ok();
     }
 
     async fn look(&mut self, machine: &Machine) -> Result<()> {
@@ -106,7 +118,7 @@ impl All {
             return Ok(None);
         };
         join(&self.client, &self.version, &boot).await?;
-        tracing::info!(server = machine.name, node = boot.node, "joined the workload cluster");
+        self.note(&machine.name, &format!("joined as Node {}", boot.node));
         Ok(Some(boot))
     }
 }
