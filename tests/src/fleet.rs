@@ -42,7 +42,7 @@ impl FleetSite {
         let rights = std::fs::read_to_string(&rights).expect("the generated rights");
         namespace.apply(&rights).await;
         let kubeconfig = namespace.service_account_kubeconfig(ACCOUNT).await;
-        namespace.apply(&bindings(&namespace.name)).await;
+        namespace.apply(&bindings(&namespace)).await;
         let folder = namespace.server().folder().join("operators").join(&namespace.name);
         let mut config = OperatorConfig::new(operator_binary(), folder, kubeconfig);
         config.args = vec![

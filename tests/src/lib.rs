@@ -15,6 +15,7 @@
 )]
 
 mod backend;
+mod clusters;
 mod fleet;
 mod pool;
 mod seen;
@@ -30,6 +31,7 @@ use std::time::{Duration, Instant};
 use tokio::runtime::Runtime;
 
 pub use backend::description;
+pub use clusters::{ClusterSite, Kind};
 pub use fleet::FleetSite;
 pub use pool::Pool;
 pub use seen::{condition, id, is_at_rest, state, status, version, waits};
@@ -55,22 +57,35 @@ pub fn run<S: Future<Output = ()>>(scenario: S) {
     println!("{name}: {:.1} s", start.elapsed().as_secs_f64());
 }
 
-/// The operator's program: the one that `BAREMETAL_OPERATOR_PROGRAM` names, else built as it stands.
+/// The operator's program, see [`program`].
 pub fn operator_binary() -> &'static Path {
     static BINARY: OnceLock<PathBuf> = OnceLock::new();
-    BINARY.get_or_init(|| {
-        if let Some(program) = std::env::var_os("BAREMETAL_OPERATOR_PROGRAM") {
-            return program.into();
-        }
-        let status = metal3_lab::cargo::command()
-            .args(["build", "--quiet", "--package", "baremetal-operator"])
-            .args(["--bin", "baremetal-operator"])
-            .status()
-            .expect("cargo can be started");
-        assert!(status.success(), "the operator can be built");
-        // Tests run from target/<profile>/deps.
-        let target = std::env::current_exe().expect("this program has a path");
-        let profile = target.ancestors().nth(2).expect("it lies in the target folder");
-        profile.join("baremetal-operator")
-    })
+    BINARY.get_or_init(|| program("baremetal-operator"))
+}
+
+/// One of our programs: the file that a variable such as `BAREMETAL_OPERATOR_PROGRAM` names, else built as it stands.
+pub fn program(name: &str) -> PathBuf {
+    let variable = format!("{}_PROGRAM", name.to_uppercase().replace('-', "_"));
+    if let Some(program) = std::env::var_os(variable) {
+        return program.into();
+    }
+    let status = metal3_lab::cargo::command()
+        // With xtask, every dependency has the features that it has in the tests, and none is built twice.
+        .args([
+            "build",
+            "--quiet",
+            "--package",
+            "xtask",
+            "--package",
+            name,
+            "--bin",
+            name,
+        ])
+        .status()
+        .expect("cargo can be started");
+    assert!(status.success(), "{name} can be built");
+    // Tests run from target/<profile>/deps.
+    let target = std::env::current_exe().expect("this program has a path");
+    let profile = target.ancestors().nth(2).expect("it lies in the target folder");
+    profile.join(name)
 }

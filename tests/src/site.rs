@@ -68,7 +68,7 @@ impl Site {
         let rights = std::fs::read_to_string(&rights).expect("the generated rights");
         namespace.apply(&rights).await;
         let kubeconfig = namespace.service_account_kubeconfig(ACCOUNT).await;
-        namespace.apply(&bindings(&namespace.name)).await;
+        namespace.apply(&bindings(&namespace)).await;
         let folder = ironic.folder().join("operators").join(&namespace.name);
         let mut config = OperatorConfig::new(operator_binary(), folder, kubeconfig);
         config.args = vec![
@@ -333,17 +333,20 @@ impl Drop for Site {
 }
 
 /// The operator's rights of `config/rbac` for the service account of one namespace.
-pub(crate) fn bindings(namespace: &str) -> String {
-    let subjects = json!([{"kind": "ServiceAccount", "name": ACCOUNT, "namespace": namespace}]);
-    let group = "rbac.authorization.k8s.io";
-    let bind = |kind: &str, role: &str, metadata: Value| {
-        json!({
-            "apiVersion": format!("{group}/v1"), "kind": format!("{kind}Binding"), "metadata": metadata,
-            "roleRef": {"apiGroup": group, "kind": kind, "name": role}, "subjects": subjects,
-        })
-    };
-    let everywhere = bind("ClusterRole", "baremetal-operator-manager", json!({"name": namespace}));
-    let lease = json!({"name": namespace, "namespace": "baremetal-operator-system"});
-    let lease = bind("Role", "baremetal-operator-leader-election", lease);
+pub(crate) fn bindings(namespace: &TestNamespace) -> String {
+    let name = &namespace.name;
+    let everywhere = bind("ClusterRole", "baremetal-operator-manager", name, namespace, ACCOUNT);
+    let mut lease = bind("Role", "baremetal-operator-leader-election", name, namespace, ACCOUNT);
+    lease["metadata"]["namespace"] = json!("baremetal-operator-system");
     format!("{everywhere}\n---\n{lease}")
+}
+
+/// A binding of this name of a role to a service account of the namespace.
+pub(crate) fn bind(kind: &str, role: &str, name: &str, namespace: &TestNamespace, account: &str) -> Value {
+    let group = "rbac.authorization.k8s.io";
+    json!({
+        "apiVersion": format!("{group}/v1"), "kind": format!("{kind}Binding"), "metadata": {"name": name},
+        "roleRef": {"apiGroup": group, "kind": kind, "name": role},
+        "subjects": [{"kind": "ServiceAccount", "name": account, "namespace": namespace.name}],
+    })
 }

@@ -1,0 +1,246 @@
+//! A site with everything that makes clusters: Cluster API's managers, our three programs, and a workload cluster.
+
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use k8s_openapi::api::core::v1::Node;
+use kube::Api;
+use kube::api::{ApiResource, DeleteParams, DynamicObject, ListParams, Patch, PatchParams};
+use kube::core::GroupVersionKind;
+use metal3_api::metal3::BareMetalHost;
+use metal3_lab::cluster_api::ClusterApi;
+use metal3_lab::ironic::IronicConfig;
+use metal3_lab::manager::{Manager, ManagerConfig};
+use metal3_lab::workload::{WorkloadCluster, fit};
+use metal3_testkit::{TestNamespace, with_controller_manager};
+use serde_json::{Value, json};
+
+use crate::site::bind;
+use crate::{LIMIT, Site, program, status};
+
+/// Programs besides the operator: their rights in `config/rbac`, and the ClusterRole there.
+const PROGRAMS: [(&str, &str); 2] = [
+    ("ip-address-manager", "ipam-manager-role"),
+    ("cluster-api-provider-metal3", "capm3-manager-role"),
+];
+
+/// Between looks at everything.
+const LOOK: Duration = Duration::from_millis(500);
+
+/// A kind by its group and version.
+#[derive(Clone, Copy, Debug)]
+pub struct Kind(pub &'static str, pub &'static str, pub &'static str);
+
+impl Kind {
+    /// Cluster API's cluster.
+    pub const CLUSTER: Self = Self("cluster.x-k8s.io", "v1beta2", "Cluster");
+    /// Cluster API's machine.
+    pub const MACHINE: Self = Self("cluster.x-k8s.io", "v1beta2", "Machine");
+    /// Cluster API's group of workers.
+    pub const DEPLOYMENT: Self = Self("cluster.x-k8s.io", "v1beta2", "MachineDeployment");
+    /// Cluster API's control plane.
+    pub const CONTROL_PLANE: Self = Self("controlplane.cluster.x-k8s.io", "v1beta2", "KubeadmControlPlane");
+}
+
+/// A [`Site`] on which clusters are made, with the servers of an Ironic of its own.
+pub struct ClusterSite {
+    /// The hosts' part.
+    pub site: Site,
+    /// What servers join when they boot.
+    pub workload: WorkloadCluster,
+    managers: Vec<Manager>,
+    capi: ClusterApi,
+}
+
+impl ClusterSite {
+    /// Starts everything but the operator.
+    pub async fn start(test: &str, servers: u16) -> Self {
+        with_controller_manager();
+        let namespace = TestNamespace::new(test).await;
+        let capi = ClusterApi::start(namespace.server()).await.expect("Cluster API starts");
+        let config = IronicConfig {
+            hosts: servers,
+            ..IronicConfig::default()
+        };
+        let site = Site::start(namespace, config).await;
+        let workload = WorkloadCluster::start(None, None, Some(site.ironic.servers())).await;
+        let mut managers = Vec::new();
+        for (name, role) in PROGRAMS {
+            managers.push(start(&site.namespace, name, role).await);
+        }
+        Self {
+            site,
+            workload: workload.expect("the workload cluster starts"),
+            managers,
+            capi,
+        }
+    }
+
+    /// Applies a file of `examples` with the lab's addresses, after the Secrets that its cluster needs here. `change` may
+    /// change an object before.
+    pub async fn apply_example(&self, file: &str, cluster: &str, change: impl Fn(&mut DynamicObject)) {
+        for secret in self.workload.access().secrets(cluster) {
+            self.site.namespace.apply(&secret.to_string()).await;
+        }
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../examples").join(file);
+        let text = std::fs::read_to_string(path).expect("the example");
+        let mut objects = metal3_testkit::parse(&text).expect("objects");
+        let image = self.site.ironic.image().expect("the lab has an image");
+        fit(&mut objects, self.workload.access(), &image.url, &image.sha256);
+        objects.iter_mut().for_each(change);
+        let applied = metal3_lab::apply::apply(&self.site.namespace.client, &objects, Some(&self.site.namespace.name));
+        applied.await.expect("the example applies");
+    }
+
+    /// Access to objects of a kind.
+    pub fn api(&self, kind: Kind) -> Api<DynamicObject> {
+        let resource = ApiResource::from_gvk(&GroupVersionKind::gvk(kind.0, kind.1, kind.2));
+        Api::namespaced_with(self.site.namespace.client.clone(), &self.site.namespace.name, &resource)
+    }
+
+    /// All objects of a kind.
+    pub async fn list(&self, kind: Kind) -> Vec<DynamicObject> {
+        let listed = self.api(kind).list(&ListParams::default()).await;
+        listed.expect("objects can be listed").items
+    }
+
+    /// Changes an object as `kubectl patch --type=merge` does.
+    pub async fn patch(&self, kind: Kind, name: &str, change: Value) {
+        let api = self.api(kind);
+        let patched = api.patch(name, &PatchParams::default(), &Patch::Merge(change)).await;
+        patched.expect("the change is accepted");
+    }
+
+    /// Deletes an object.
+    pub async fn delete(&self, kind: Kind, name: &str) {
+        let deleted = self.api(kind).delete(name, &DeleteParams::default()).await;
+        deleted.expect("the deletion is accepted");
+    }
+
+    /// The Nodes of the workload cluster.
+    pub async fn nodes(&self) -> Vec<Node> {
+        let client = self.workload.control_plane().client().await.expect("a client");
+        let listed = Api::<Node>::all(client).list(&ListParams::default()).await;
+        listed.expect("Nodes can be listed").items
+    }
+
+    /// The hosts.
+    pub async fn hosts(&self) -> Vec<BareMetalHost> {
+        let listed = self.site.hosts().list(&ListParams::default()).await;
+        listed.expect("hosts can be listed").items
+    }
+
+    /// Waits until something holds that `look` tells, and returns it; what it tells instead is shown when it never does,
+    /// with hosts and Machines.
+    pub async fn until<T>(&self, what: &str, look: impl AsyncFn() -> Result<T, String>) -> T {
+        let begin = Instant::now();
+        loop {
+            let seen = match look().await {
+                Ok(found) => {
+                    println!("{what}: {:.1} s", begin.elapsed().as_secs_f64());
+                    return found;
+                }
+                Err(seen) => seen,
+            };
+            assert!(
+                begin.elapsed() < LIMIT,
+                "never {what}: {seen}\n{}",
+                self.overview().await
+            );
+            tokio::time::sleep(LOOK).await;
+        }
+    }
+
+    /// Hosts and Machines, a line each.
+    pub async fn overview(&self) -> String {
+        let mut lines = Vec::new();
+        for host in self.hosts().await {
+            let seen = status(&host);
+            let user = host.spec.consumer_ref.as_ref().map(|user| user.name.clone());
+            let waits = seen.conditions.iter().find(|condition| condition.type_ == "Waiting");
+            lines.push(format!(
+                "host {}: {} for {}; {} {}",
+                host.metadata.name.unwrap_or_default(),
+                seen.provisioning.state.as_str(),
+                user.unwrap_or_default(),
+                waits.map_or("", |condition| condition.message.as_str()),
+                seen.error_message
+            ));
+        }
+        for machine in self.list(Kind::MACHINE).await {
+            let not_ready = machine.data["status"]["conditions"].as_array().into_iter().flatten();
+            let not_ready = not_ready.filter(|condition| condition["type"] == "Ready");
+            let messages: Vec<_> = not_ready.map(|condition| condition["message"].to_string()).collect();
+            lines.push(format!(
+                "machine {}: {} node {} {}",
+                machine.metadata.name.unwrap_or_default(),
+                machine.data["status"]["phase"],
+                machine.data["status"]["nodeRef"]["name"],
+                messages.join(" ")
+            ));
+        }
+        lines.join("\n")
+    }
+
+    /// Stops what was started here, in good order.
+    pub async fn stop(self) {
+        for manager in self.managers {
+            manager.stop().await;
+        }
+        self.workload.stop().await;
+        self.capi.stop().await;
+    }
+}
+
+/// One of our programs for one namespace, as a service account with the rights that it ships.
+async fn start(namespace: &TestNamespace, name: &str, role: &str) -> Manager {
+    let rights = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("../config/rbac/{name}.yaml"));
+    let rights = std::fs::read_to_string(rights).expect("the generated rights");
+    namespace.apply(&rights).await;
+    let kubeconfig = namespace.service_account_kubeconfig(name).await;
+    let binding = bind(
+        "ClusterRole",
+        role,
+        &format!("{}-{name}", namespace.name),
+        namespace,
+        name,
+    );
+    namespace.apply(&binding.to_string()).await;
+    let folder = namespace.server().folder().join("managers").join(&namespace.name);
+    let mut config = ManagerConfig::new(name, program(name), folder, kubeconfig);
+    config.args = vec![format!("--namespace={}", namespace.name)];
+    config.env = vec![("POD_NAMESPACE".into(), namespace.name.clone().into())];
+    Manager::start(&config).await.expect("it starts")
+}
+
+/// Kinds of which a cluster leaves objects behind when something leaks.
+const LEFTOVERS: [Kind; 9] = [
+    Kind::CLUSTER,
+    Kind::MACHINE,
+    Kind("infrastructure.cluster.x-k8s.io", "v1beta2", "Metal3Cluster"),
+    Kind("infrastructure.cluster.x-k8s.io", "v1beta2", "Metal3Machine"),
+    Kind("infrastructure.cluster.x-k8s.io", "v1beta2", "Metal3Data"),
+    Kind("infrastructure.cluster.x-k8s.io", "v1beta2", "Metal3DataClaim"),
+    Kind("ipam.metal3.io", "v1alpha1", "IPClaim"),
+    Kind("ipam.metal3.io", "v1alpha1", "IPAddress"),
+    Kind("bootstrap.cluster.x-k8s.io", "v1beta2", "KubeadmConfig"),
+];
+
+impl ClusterSite {
+    /// What is left of all clusters, Secrets apart: the names of objects by kind.
+    pub async fn leftovers(&self) -> Value {
+        let mut left = serde_json::Map::new();
+        for kind in LEFTOVERS {
+            let names: Vec<_> = self
+                .list(kind)
+                .await
+                .into_iter()
+                .filter_map(|o| o.metadata.name)
+                .collect();
+            if !names.is_empty() {
+                left.insert(kind.2.to_owned(), json!(names));
+            }
+        }
+        Value::Object(left)
+    }
+}
