@@ -1,5 +1,5 @@
 //! A whole site: a control plane, an Ironic with simulated servers, and the operator under its own service account
-//! with the rights that it is shipped with.
+//! with the rights that it is shipped with; if wanted, also what makes clusters of the servers.
 //!
 //! ```text
 //!   .lab/NAME/            the site's folder, held by whoever started it (crate::instance)
@@ -7,12 +7,14 @@
 //!     kubectl             for the administrator, with admin.kubeconfig
 //!     ironic.curl         for `curl -K`: credentials and trust for Ironic's API
 //!     control-plane/ ironic/ operator/   each with its logs
+//!     workload/ managers/                the same of what makes clusters
 //! ```
 //!
 //! Everything begins anew at every start: Ironic's database and the servers' disks do not outlive their programs, so a
 //! cluster that did would speak of servers that nobody knows.
 
 mod access;
+mod clusters;
 mod programs;
 
 use std::fs;
@@ -22,6 +24,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result};
 
 pub use access::{Access, Server};
+pub use clusters::Clusters;
 pub use programs::Programs;
 
 use crate::apply;
@@ -33,7 +36,7 @@ use crate::operator::{Operator, OperatorConfig};
 /// The operator's namespace and service account, as `config/rbac` has them.
 const OPERATOR: (&str, &str) = ("baremetal-operator-system", "baremetal-operator");
 /// What a site makes in its folder, and removes before it starts.
-const CONTENTS: [&str; 7] = [
+const CONTENTS: [&str; 9] = [
     access::FILE,
     access::KUBECONFIG,
     access::CURL,
@@ -41,6 +44,8 @@ const CONTENTS: [&str; 7] = [
     "control-plane",
     "ironic",
     "operator",
+    "workload",
+    "managers",
 ];
 
 /// What to start.
@@ -50,6 +55,8 @@ pub struct SiteConfig {
     pub folder: PathBuf,
     /// How many simulated servers there are.
     pub servers: u16,
+    /// Whether clusters are to be made of them.
+    pub clusters: bool,
     /// The programs, see [`Programs::ensure`].
     pub programs: Programs,
 }
@@ -58,6 +65,7 @@ pub struct SiteConfig {
 #[derive(Debug)]
 pub struct Site {
     // Fields are dropped in this order: clients of a program go before it, the folder last.
+    clusters: Option<Clusters>,
     operator: Operator,
     operator_config: OperatorConfig,
     ironic: IronicLab,
@@ -71,7 +79,12 @@ impl Site {
         let claim = Claim::take(&config.folder)?;
         clear(claim.folder())?;
         let folder = claim.folder().to_owned();
-        let SiteConfig { servers, programs, .. } = config;
+        let SiteConfig {
+            servers,
+            programs,
+            clusters,
+            ..
+        } = config;
 
         let control_plane = async {
             let start = Instant::now();
@@ -113,7 +126,7 @@ impl Site {
 
         let start = Instant::now();
         let kubeconfig = control_plane.service_account_kubeconfig(OPERATOR.0, OPERATOR.1).await?;
-        let mut operator_config = OperatorConfig::new(programs.operator, folder.join("operator"), kubeconfig);
+        let mut operator_config = OperatorConfig::new(programs.operator(), folder.join("operator"), kubeconfig);
         // One replica has nobody to compete with, but the election's rights are shipped too, so they are used.
         operator_config.args = vec![
             "--enable-leader-election".to_owned(),
@@ -128,7 +141,13 @@ impl Site {
             OPERATOR.1,
             took(start)
         ));
+        let clusters = if clusters {
+            Some(Clusters::start(&control_plane, &ironic, &programs.folder, &folder, say).await?)
+        } else {
+            None
+        };
         let site = Self {
+            clusters,
             operator,
             operator_config,
             ironic,
@@ -159,6 +178,18 @@ impl Site {
         &self.operator
     }
 
+    /// What makes clusters, if it was asked for.
+    pub fn clusters(&self) -> Option<&Clusters> {
+        self.clusters.as_ref()
+    }
+
+    /// An error if something has ended without which the site makes no sense: anything but the operator.
+    pub fn ensure_alive(&self) -> Result<()> {
+        self.control_plane.ensure_alive()?;
+        self.ironic.ensure_alive()?;
+        self.clusters.as_ref().map_or(Ok(()), Clusters::ensure_alive)
+    }
+
     /// How to reach it all.
     pub fn access(&self) -> Result<Access> {
         Access::of(self)
@@ -180,6 +211,9 @@ impl Site {
     pub async fn stop(self) {
         // Whoever looks for the site from now on finds none.
         fs::remove_file(self.folder().join(access::FILE)).ok();
+        if let Some(clusters) = self.clusters {
+            clusters.stop().await;
+        }
         self.operator.stop().await;
         tokio::join!(self.ironic.stop(), self.control_plane.stop());
     }
@@ -206,12 +240,17 @@ pub fn clear(folder: &Path) -> Result<()> {
 
 async fn install(control_plane: &ControlPlane) -> Result<()> {
     let client = control_plane.client().await?;
-    let config = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../config");
+    let config = config_folder();
     apply::apply_crds(&client, &config.join("crd")).await?;
     let rights = config.join("rbac/baremetal-operator.yaml");
     let text = fs::read_to_string(&rights).with_context(|| format!("cannot read {}", rights.display()))?;
     apply::apply(&client, &apply::parse(&text)?, None).await?;
     Ok(())
+}
+
+/// What users install.
+fn config_folder() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../config")
 }
 
 fn took(start: Instant) -> String {

@@ -1,11 +1,15 @@
-//! `cargo xtask demo`: from nothing to provisioned servers and back, for a person to look at.
+//! `cargo xtask demo`: from nothing to the Nodes of a cluster and back, for a person to look at.
 //!
 //! ```text
-//!   programs (built if missing) ─▶ site ─▶ examples/rack applied ─▶ provisioned ─▶ one deprovisioned, deleted ─▶ summary
+//!   programs (built if missing) ─▶ site ─▶ clusters: Cluster → Machines → hosts → Nodes, and away ──▶ summary
+//!                                   │  └─▶ hosts (--hosts-only): provisioned, one deprovisioned ──────▲
 //!                                   │ in this process; with --keep in the background (crate::lab)
 //! ```
 
+mod clusters;
+mod hosts;
 mod journey;
+mod machines;
 mod rack;
 mod screen;
 mod story;
@@ -14,15 +18,11 @@ mod summary;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-use anyhow::{Context, Result, bail, ensure};
-use comfy_table::presets::NOTHING;
-use comfy_table::{ContentArrangement, Table};
-use kube::api::{DeleteParams, Patch, PatchParams};
+use anyhow::{Context, Result, ensure};
 use kube::config::{KubeConfigOptions, Kubeconfig};
-use kube::{Api, Client, Config};
-use metal3_api::metal3::{BareMetalHost, ProvisioningState};
+use kube::{Client, Config};
 use metal3_lab::site::{Access, Programs, Site, SiteConfig};
 use serde_json::json;
 
@@ -37,8 +37,11 @@ pub const NAMESPACE: &str = "metal3";
 /// Arguments of `cargo xtask demo`.
 #[derive(clap::Args)]
 pub struct Args {
-    /// How many hosts: the example's three, fewer of them, or more of the same form
-    #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u16).range(1..=200))]
+    /// Hosts alone, without a cluster: they are provisioned, and one is deprovisioned and deleted
+    #[arg(long)]
+    hosts_only: bool,
+    /// With --hosts-only, how many: the example's three, fewer of them, or more of the same form
+    #[arg(long, default_value_t = 3, requires = "hosts_only", value_parser = clap::value_parser!(u16).range(1..=200))]
     hosts: u16,
     /// Leave the lab running in the background; `cargo xtask lab down` ends it
     #[arg(long)]
@@ -46,9 +49,15 @@ pub struct Args {
     /// The name of the lab: everything is in .lab/NAME
     #[arg(long, default_value = lab::DEFAULT_NAME, value_parser = lab::name)]
     name: String,
-    /// How long the hosts may take to be provisioned, and the one to be deprovisioned and to be deleted, in seconds each
+    /// How long each step may take, in seconds
     #[arg(long, default_value_t = 300, value_name = "SECONDS")]
     deadline: u64,
+}
+
+impl Args {
+    fn servers(&self) -> u16 {
+        if self.hosts_only { self.hosts } else { clusters::SERVERS }
+    }
 }
 
 /// Runs the demo. Interrupted, it ends everything and exits with 130.
@@ -60,7 +69,7 @@ pub fn run(args: &Args) -> ExitCode {
         let start = Instant::now();
         screen.heading("1  The lab");
         let mut interrupt = Interrupt::new()?;
-        let programs = lab::programs(&folder);
+        let programs = lab::programs(&folder, !args.hosts_only);
         let Some(programs) = interrupt.or(programs).await.transpose()? else {
             return Ok(interrupted(&screen));
         };
@@ -85,7 +94,8 @@ async fn in_this_process(
 ) -> Result<ExitCode> {
     let config = SiteConfig {
         folder: folder.to_owned(),
-        servers: args.hosts,
+        servers: args.servers(),
+        clusters: !args.hosts_only,
         programs,
     };
     let say = |text: &str| screen.say(text);
@@ -133,7 +143,11 @@ async fn in_the_background(
     interrupt: &mut Interrupt,
     programs: &Programs,
 ) -> Result<ExitCode> {
-    let Some(access) = lab::start(&args.name, args.hosts, programs, screen, interrupt).await? else {
+    let size = lab::Size {
+        servers: args.servers(),
+        clusters: !args.hosts_only,
+    };
+    let Some(access) = lab::start(&args.name, size, programs, screen, interrupt).await? else {
         return Ok(interrupted(screen));
     };
     let outcome = interrupt.or(Box::pin(tell(args, screen, &access))).await.transpose();
@@ -146,7 +160,11 @@ async fn in_the_background(
     match outcome {
         Ok(Some(())) => {
             screen.heading("The lab runs on");
-            screen.print(&lab::hints(&access, &args.name, lab::Next::Look("rack2-node1")));
+            screen.print(&lab::hints(
+                &access,
+                &args.name,
+                lab::Next::Look(if args.hosts_only { "rack2-node1" } else { "worker-0" }),
+            ));
             Ok(ExitCode::SUCCESS)
         }
         Ok(None) => {
@@ -165,60 +183,23 @@ fn interrupted(screen: &Screen) -> ExitCode {
 
 /// The demo itself, on a lab that runs.
 async fn tell(args: &Args, screen: &Screen, access: &Access) -> Result<()> {
-    let limit = Duration::from_secs(args.deadline);
-    let client = client(&access.kubeconfig).await?;
-    let hosts: Api<BareMetalHost> = Api::namespaced(client.clone(), NAMESPACE);
-    let entries = entries(usize::from(args.hosts), access)?;
-    let logs = vec![access.operator_log.clone(), access.ironic_logs.join("ironic.out")];
-
-    screen.heading(&format!("2  {} hosts from {}", entries.len(), rack::FILE));
-    metal3_lab::apply::apply(&client, &[serde_json::from_value(namespace())?], None).await?;
-    let mut journey = Journey::new(hosts.clone(), screen, logs);
-    for entry in &entries {
-        journey.expect(&entry.name);
-        metal3_lab::apply::apply(&client, &entry.objects, Some(NAMESPACE)).await?;
-        screen.say(&format!("applied {} ({} objects)", entry.name, entry.objects.len()));
+    if args.hosts_only {
+        hosts::tell(args, screen, access).await
+    } else {
+        clusters::tell(args, screen, access).await
     }
-    let are_up = |stories: &[story::Story]| stories.iter().all(|s| s.state == ProvisioningState::Provisioned);
-    journey.until("provisioning", limit, are_up).await?;
-    screen.say(&format!("all {} hosts are provisioned", entries.len()));
-
-    screen.heading("3  What the servers have got, as they tell it");
-    screen.print(&results(&entries, &journey, access, screen.width()).await?);
-
-    let last = entries.last().context("no host")?.name.clone();
-    screen.heading(&format!("4  {last} is deprovisioned and deleted"));
-    let change = Patch::Merge(json!({"spec": {"image": null}}));
-    hosts
-        .patch(&last, &PatchParams::default(), &change)
-        .await
-        .context("cannot take the image away")?;
-    screen.say(&format!("took the image of {last} away"));
-    let of_last = |stories: &[story::Story]| stories.iter().find(|s| s.name == last).cloned();
-    let is_free = |s: &[story::Story]| of_last(s).is_some_and(|s| s.state == ProvisioningState::Available);
-    journey.until("deprovisioning", limit, is_free).await?;
-    screen.say(&format!("{last} is available"));
-    hosts
-        .delete(&last, &DeleteParams::default())
-        .await
-        .context("cannot delete a host")?;
-    screen.say(&format!("asked for the deletion of {last}"));
-    journey
-        .until("deleting", limit, |s| of_last(s).is_some_and(|s| s.is_gone))
-        .await?;
-    screen.say(&format!("{last} is deleted"));
-
-    screen.heading("5  How long it took: Ironic's time and ours (medians over hosts)");
-    let busy = summary::busy(&access.moments()?, &access.requests()?, summary::unix(screen::now()));
-    let rows = summary::rows(&journey.stories, &busy);
-    screen.print(&summary::table(&rows, screen.width()));
-    screen.print(&format!("\n{}\n", summary::METHOD));
-    Ok(())
 }
 
-/// The example's hosts with the lab's servers.
-fn entries(count: usize, access: &Access) -> Result<Vec<Entry>> {
-    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../..").join(rack::FILE);
+/// What to read when something goes wrong.
+fn logs(access: &Access) -> Vec<PathBuf> {
+    let mut logs = vec![access.operator_log.clone(), access.ironic_logs.join("ironic.out")];
+    logs.extend(access.manager_logs.iter().cloned());
+    logs
+}
+
+/// The hosts of an example with the lab's servers.
+fn entries(file: &str, count: usize, access: &Access) -> Result<Vec<Entry>> {
+    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../..").join(file);
     let text = fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))?;
     let entries = rack::take(rack::read(&text)?, count)?;
     ensure!(
@@ -236,70 +217,26 @@ fn namespace() -> serde_json::Value {
     json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}})
 }
 
-/// What the demo applies, for `kubectl apply`.
+/// What the demo of hosts applies, for `kubectl apply`.
 pub fn manifest(count: usize, access: &Access) -> Result<String> {
     let mut text = serde_saphyr::to_string(&namespace())?;
-    for object in entries(count, access)?.iter().flat_map(|entry| &entry.objects) {
+    for object in entries(rack::FILE, count, access)?
+        .iter()
+        .flat_map(|entry| &entry.objects)
+    {
         text.push_str("---\n");
         text.push_str(&serde_saphyr::to_string(object)?);
     }
     Ok(text)
 }
 
-/// What each server was given, told by the server and not by the operator. Fails if it is not what was asked for.
-async fn results(entries: &[Entry], journey: &Journey<'_>, access: &Access, width: u16) -> Result<String> {
-    let mut table = Table::new();
-    table
-        .load_style(NOTHING)
-        .set_content_arrangement(ContentArrangement::Dynamic)
-        .set_width(width)
-        .force_no_tty();
-    table.set_header([
-        "HOST",
-        "POWER",
-        "IMAGE",
-        "SHA-256",
-        "HOSTNAME",
-        "USER DATA",
-        "NETWORK DATA",
-    ]);
-    for ((entry, server), story) in entries.iter().zip(&access.servers).zip(&journey.stories) {
-        let name = &entry.name;
-        let machine = access.machine(server).await?;
-        let deployment = machine
-            .deployments
-            .last()
-            .with_context(|| format!("nothing was written to {name}"))?;
-        if deployment.image_digest != access.image_sha256 || story.image.as_deref() != Some(&access.image_url) {
-            bail!("{name} has another image than it should have: {}", deployment.image_url);
-        }
-        let drive = deployment
-            .config_drive
-            .as_ref()
-            .with_context(|| format!("{name} has no config drive"))?;
-        let meta_data = drive.meta_data.clone().unwrap_or_default();
-        let user_data = drive.user_data.as_ref().map(|text| {
-            format!(
-                "{}, {} lines",
-                text.lines().next().unwrap_or_default(),
-                text.lines().count()
-            )
-        });
-        let address = drive
-            .network_data
-            .as_ref()
-            .map(|data| data["networks"][0]["ip_address"].clone());
-        table.add_row(vec![
-            name.clone(),
-            if machine.is_on { "on" } else { "off" }.to_owned(),
-            deployment.image_url.rsplit('/').next().unwrap_or_default().to_owned(),
-            format!("{}… matches", deployment.image_digest.get(..8).unwrap_or_default()),
-            meta_data["local-hostname"].as_str().unwrap_or("none").to_owned(),
-            user_data.unwrap_or_else(|| "none".to_owned()),
-            address.as_ref().and_then(|a| a.as_str()).unwrap_or("none").to_owned(),
-        ]);
-    }
-    Ok(table.trim_fmt())
+/// The table of how long the hosts' states took.
+fn timing(screen: &Screen, access: &Access, journey: &Journey<'_>) -> Result<()> {
+    let busy = summary::busy(&access.moments()?, &access.requests()?, summary::unix(screen::now()));
+    let rows = summary::rows(&journey.seen.hosts, &busy);
+    screen.print(&summary::table(&rows, screen.width()));
+    screen.print(&format!("\n{}\n", summary::METHOD));
+    Ok(())
 }
 
 /// A client by a kubeconfig file.

@@ -23,7 +23,7 @@ use metal3_lab::instance;
 use metal3_lab::site::Programs;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-pub use background::{Next, hints, start, stop};
+pub use background::{Next, Size, hints, start, stop};
 
 use crate::demo::Screen;
 
@@ -60,7 +60,9 @@ enum Command {
         #[arg(long)]
         hosts: u16,
         #[arg(long)]
-        operator: PathBuf,
+        clusters: bool,
+        #[arg(long)]
+        programs: PathBuf,
         #[command(flatten)]
         name: Name,
     },
@@ -92,9 +94,12 @@ fn dispatch(args: &Args) -> Result<ExitCode> {
         Command::Up { hosts, name } => block_on(background::up(&name.name, *hosts)),
         Command::Status => block_on(status::show()).map(|()| ExitCode::SUCCESS),
         Command::Down { name } => background::down(&name.name).map(|()| ExitCode::SUCCESS),
-        Command::Supervise { hosts, operator, name } => {
-            block_on(supervisor::run(&name.name, *hosts, operator.clone())).map(|()| ExitCode::SUCCESS)
-        }
+        Command::Supervise {
+            hosts,
+            clusters,
+            programs,
+            name,
+        } => block_on(supervisor::run(&name.name, *hosts, *clusters, programs.clone())).map(|()| ExitCode::SUCCESS),
     }
 }
 
@@ -133,10 +138,10 @@ pub fn ensure_down(name: &str) -> Result<()> {
 }
 
 /// The programs of a lab, built if they are missing.
-pub async fn programs(folder: &Path) -> Result<Programs> {
+pub async fn programs(folder: &Path, clusters: bool) -> Result<Programs> {
     std::fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
     let log = folder.join("build.log");
-    tokio::task::spawn_blocking(move || Programs::ensure(&log))
+    tokio::task::spawn_blocking(move || Programs::ensure(&log, clusters))
         .await
         .context("the build was cut off")?
 }

@@ -195,7 +195,7 @@ fn passes(program: &TestProgram, all: &Programs, explore: Option<u32>) -> anyhow
         .current_dir(&program.folder)
         .env("CARGO_MANIFEST_DIR", &program.folder)
         .env("CARGO_PKG_NAME", &program.package)
-        .env("BAREMETAL_OPERATOR_PROGRAM", &all.operator);
+        .envs(all.variables());
     match explore {
         Some(times) => command.env(EXPLORE_TIMES, times.to_string()),
         None => command.env(SEED.0, SEED.1),

@@ -96,7 +96,7 @@ fn text(output: &Output) -> String {
 #[test]
 fn the_demo_provisions_three_hosts_deletes_one_and_leaves_nothing() {
     let lab = Lab::new("demo");
-    let output = lab.run(&["demo"]);
+    let output = lab.run(&["demo", "--hosts-only"]);
     let text = text(&output);
     assert_eq!(output.status.code(), Some(0), "{text}");
     for name in ["rack2-node1", "rack2-node2", "rack2-node3"] {
@@ -142,9 +142,32 @@ fn the_demo_provisions_three_hosts_deletes_one_and_leaves_nothing() {
 }
 
 #[test]
+fn the_demo_makes_a_cluster_of_hosts_adds_a_worker_and_deletes_it() {
+    let lab = Lab::new("cluster");
+    let output = lab.run(&["demo"]);
+    let text = text(&output);
+    assert_eq!(output.status.code(), Some(0), "{text}");
+    for host in ["master-0", "worker-0", "worker-1", "worker-2"] {
+        assert!(text.contains(&format!("{host}  provisioned")), "{host}: {text}");
+    }
+    let rows = text.lines().filter(|line| line.contains("metal3://metal3/"));
+    assert_eq!(rows.filter(|line| line.contains(" True ")).count(), 3, "{text}");
+    for line in [
+        "all 3 Machines run",
+        "all 4 Machines run",
+        "no Machine is left, and all 4 hosts are available",
+        "until provisioned",
+    ] {
+        assert!(text.contains(line), "no {line}: {text}");
+    }
+    lab.expect_no_process();
+    assert!(!lab.folder().exists());
+}
+
+#[test]
 fn hosts_that_are_not_provisioned_in_time_are_explained_and_fail() {
     let lab = Lab::new("late");
-    let output = lab.run(&["demo", "--hosts", "1", "--deadline", "2"]);
+    let output = lab.run(&["demo", "--hosts-only", "--hosts", "1", "--deadline", "2"]);
     let text = text(&output);
     assert_eq!(output.status.code(), Some(1), "{text}");
     assert!(text.contains("provisioning: not done after 2 s"), "{text}");
@@ -161,7 +184,7 @@ fn hosts_that_are_not_provisioned_in_time_are_explained_and_fail() {
 fn an_interrupted_demo_leaves_nothing() {
     let lab = Lab::new("interrupt");
     let child = lab
-        .command(&["demo", "--hosts", "1"])
+        .command(&["demo", "--hosts-only", "--hosts", "1"])
         .stdout(Stdio::piped())
         .stderr(Stdio::null())
         .spawn()

@@ -9,8 +9,9 @@ use anyhow::{Context, Result};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-use super::Site;
-use crate::ironic::{Machine, Moment, Request};
+use super::{Clusters, Site};
+use crate::ironic::{Machine, Moment, Request, Servers};
+use crate::workload;
 
 pub(super) const FILE: &str = "site.json";
 pub(super) const KUBECONFIG: &str = "admin.kubeconfig";
@@ -50,6 +51,10 @@ pub struct Access {
     pub servers: Vec<Server>,
     /// The folder of Ironic's logs.
     pub ironic_logs: PathBuf,
+    /// How to reach the workload cluster, where clusters are made.
+    pub workload: Option<workload::Access>,
+    /// What our programs besides the operator, and the kubelets, write, where clusters are made.
+    pub manager_logs: Vec<PathBuf>,
     /// Where the simulated servers tell what they went through.
     control_url: String,
 }
@@ -100,6 +105,8 @@ impl Access {
             image_sha256: image.sha256,
             servers: servers.collect(),
             ironic_logs: ironic.folder().join("log"),
+            workload: site.clusters().map(|clusters| clusters.workload().access().clone()),
+            manager_logs: site.clusters().map(Clusters::logs).unwrap_or_default(),
             control_url: ironic.control_url(),
         })
     }
@@ -147,13 +154,7 @@ impl Access {
 
     /// What a server is doing and went through, with its deployments.
     pub async fn machine(&self, server: &Server) -> Result<Machine> {
-        let url = format!("{}/machines/{}", self.control_url, server.uuid);
-        let answer = reqwest::get(url).await.and_then(reqwest::Response::error_for_status);
-        let answer = answer.context("cannot ask the simulated servers")?;
-        answer
-            .json()
-            .await
-            .context("cannot read an answer of the simulated servers")
+        Servers::at(&self.control_url)?.machine(&server.uuid).await
     }
 
     /// What nodes went through since the site was started, see [`crate::ironic::IronicLab::moments`].

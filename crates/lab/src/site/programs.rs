@@ -12,40 +12,55 @@ use crate::binaries::{self, Binaries};
 use crate::ironic::environment;
 use crate::process::{Child, Program};
 
-/// How often something is said while the operator is built.
+/// How often something is said while our programs are built.
 const REPORT: Duration = Duration::from_secs(5);
 
-/// What a site is made of. Ironic's Python environment has no path here: [`crate::ironic`] finds it by itself.
+/// Our programs.
+const OURS: [&str; 3] = [
+    "baremetal-operator",
+    "ip-address-manager",
+    "cluster-api-provider-metal3",
+];
+
+/// What a site is made of. Ironic's Python environment has no path here: [`crate::ironic`] finds it by itself, and so do
+/// Cluster API's managers ([`crate::cluster_api`]).
 #[derive(Debug, Clone)]
 pub struct Programs {
     /// The control plane's.
     pub binaries: Binaries,
-    /// The operator's.
-    pub operator: PathBuf,
+    /// The folder of our own.
+    pub folder: PathBuf,
 }
 
 impl Programs {
-    /// Builds what is missing: the operator from these sources (always brought up to date), the control plane (minutes
-    /// when nothing is cached), the Python environment (a minute). Blocks meanwhile, and says to standard error how it
-    /// goes, every ten seconds at least. `log` gets what cargo writes.
-    pub fn ensure(log: &Path) -> Result<Self> {
-        let operator = operator(log)?;
-        Self::with_operator(operator)
+    /// Builds what is missing: our programs from these sources (always brought up to date), the control plane (minutes
+    /// when nothing is cached), the Python environment (a minute), and, where clusters are made, Cluster API's managers
+    /// (three minutes). Blocks meanwhile, and says to standard error how it goes, every ten seconds at least. `log` gets
+    /// what cargo writes.
+    pub fn ensure(log: &Path, clusters: bool) -> Result<Self> {
+        let folder = ours(log)?;
+        if clusters {
+            binaries::ensure_cluster_api()?;
+        }
+        Self::with_ours(folder)
     }
 
-    /// The same with an operator that is built already.
-    pub fn with_operator(operator: PathBuf) -> Result<Self> {
+    /// The same with our programs in this folder, built already, and without Cluster API's.
+    pub fn with_ours(folder: PathBuf) -> Result<Self> {
         let binaries = binaries::ensure_complete()?;
         environment::ensure()?;
-        Ok(Self { binaries, operator })
+        Ok(Self { binaries, folder })
+    }
+
+    /// The operator's program.
+    pub fn operator(&self) -> PathBuf {
+        self.folder.join(OURS[0])
     }
 }
 
-/// The operator's program, built as its sources stand.
-fn operator(log: &Path) -> Result<PathBuf> {
+/// The folder of our programs, built as their sources stand.
+fn ours(log: &Path) -> Result<PathBuf> {
     fs::remove_file(log).ok(); // of an earlier build; mostly there is none
-    // Cargo turns on the features that the named packages want of their dependencies. With xtask, which needs them all
-    // and was built a moment ago, every dependency is there already; without, half of them would be built once more.
     let mut args: Vec<OsString> = Vec::new();
     for name in crate::cargo::variables_of_this_package() {
         args.extend(["-u".into(), name]);
@@ -53,16 +68,10 @@ fn operator(log: &Path) -> Result<PathBuf> {
     args.push(crate::cargo::program());
     // Cargo turns on the features that the named packages want of their dependencies. With xtask, which needs them all
     // and was built a moment ago, every dependency is there already; without, half of them would be built once more.
-    let build = [
-        "build",
-        "--package",
-        "baremetal-operator",
-        "--package",
-        "xtask",
-        "--bin",
-        "baremetal-operator",
-    ];
-    args.extend(build.map(OsString::from));
+    args.extend(["build", "--package", "xtask"].map(OsString::from));
+    for name in OURS {
+        args.extend(["--package", name, "--bin", name].map(OsString::from));
+    }
     args.push("--message-format=json-render-diagnostics".into());
     let child = Child::spawn(&Program {
         name: "cargo build".to_owned(),
@@ -82,7 +91,7 @@ fn operator(log: &Path) -> Result<PathBuf> {
         if last.elapsed() >= REPORT {
             last = Instant::now();
             say(&format!(
-                "building the operator: {} s{}",
+                "building our programs: {} s{}",
                 start.elapsed().as_secs(),
                 progress(log)
             ));
@@ -91,12 +100,14 @@ fn operator(log: &Path) -> Result<PathBuf> {
     if !status.success() {
         // The log's last lines are JSON; what a person wants to read is the rest.
         bail!(
-            "building the operator failed ({status}); see {}\n{}",
+            "building our programs failed ({status}); see {}\n{}",
             log.display(),
             words(log).join("\n")
         );
     }
-    executable(log)?.with_context(|| format!("cargo named no executable in {}", log.display()))
+    let program = executable(log)?.with_context(|| format!("cargo named no executable in {}", log.display()))?;
+    let folder = program.parent().context("a program without a folder")?;
+    Ok(folder.to_owned())
 }
 
 /// What cargo said to people.

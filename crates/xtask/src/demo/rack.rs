@@ -1,4 +1,4 @@
-//! The example of a rack, read as it stands in `examples/`, with the lab's servers in place of its own.
+//! An example with hosts, read as it stands in `examples/`, with the lab's servers in place of its own.
 
 use anyhow::{Context, Result, ensure};
 use kube::ResourceExt;
@@ -6,8 +6,10 @@ use kube::api::DynamicObject;
 use metal3_lab::site::Server;
 use serde_json::{Value, json};
 
-/// Where the example is, from the root of the repository.
+/// Where the hosts with images are, from the root of the repository.
 pub const FILE: &str = "examples/rack/rack.yaml";
+/// The same of those for clusters.
+pub const FOR_CLUSTERS: &str = "examples/cluster/hosts.yaml";
 
 /// A host with the Secrets that it names.
 #[derive(Clone, Debug)]
@@ -22,7 +24,7 @@ pub struct Entry {
 pub fn read(yaml: &str) -> Result<Vec<Entry>> {
     let objects = metal3_lab::apply::parse(yaml)?;
     let (hosts, secrets): (Vec<_>, Vec<_>) = objects.into_iter().partition(|object| kind(object) == "BareMetalHost");
-    ensure!(!hosts.is_empty(), "{FILE} holds no host");
+    ensure!(!hosts.is_empty(), "no host is in the example");
     let entries = hosts.into_iter().map(|host| {
         let wanted = references(&host);
         let mut objects: Vec<_> = secrets
@@ -32,7 +34,7 @@ pub fn read(yaml: &str) -> Result<Vec<Entry>> {
             .collect();
         ensure!(
             objects.len() == wanted.len(),
-            "{FILE} lacks a Secret of {}",
+            "the example lacks a Secret of {}",
             host.name_any()
         );
         let name = host.name_any();
@@ -71,7 +73,9 @@ pub fn adapt(entry: &Entry, server: &Server, image_url: &str, image_sha256: &str
     let credentials = spec["bmc"]["credentialsName"].as_str().unwrap_or_default().to_owned();
     spec["bootMACAddress"] = json!(server.boot_mac);
     spec["bmc"]["address"] = json!(server.bmc_address);
-    spec["image"] = json!({"url": image_url, "checksum": image_sha256, "checksumType": "sha256", "format": "raw"});
+    if spec["image"].is_object() {
+        spec["image"] = json!({"url": image_url, "checksum": image_sha256, "checksumType": "sha256", "format": "raw"});
+    }
     for secret in entry.objects.iter_mut().filter(|object| kind(object) == "Secret") {
         if secret.name_any() == credentials {
             secret.data["stringData"] = json!({"username": server.username, "password": server.password});

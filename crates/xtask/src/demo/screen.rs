@@ -10,6 +10,8 @@ use comfy_table::{Attribute, Cell, Color, ColumnConstraint, ContentArrangement, 
 use jiff::Timestamp;
 use metal3_api::metal3::ProvisioningState;
 
+use super::journey::Seen;
+use super::machines;
 use super::story::{Story, seconds};
 
 /// The width of tables where there is no terminal to ask.
@@ -108,12 +110,15 @@ impl Screen {
         }
     }
 
-    /// The table of hosts, where it can be drawn.
-    pub fn hosts(&self, stories: &[Story], title: &str) {
+    /// The tables of Machines and hosts, where they can be drawn.
+    pub fn board(&self, seen: &Seen, title: &str) {
         if !self.is_live {
             return;
         }
+        let stories = &seen.hosts;
         let (width, height) = self.size();
+        let machines = machines::table(&seen.machines, width);
+        let height = height.saturating_sub(u16::try_from(machines.lines().count()).unwrap_or(u16::MAX));
         // A table that is higher than the terminal cannot be moved up over: hosts at rest are left out first.
         let room = usize::from(height.saturating_sub(5)).max(1);
         let mut shown: Vec<&Story> = stories.iter().collect();
@@ -122,6 +127,7 @@ impl Screen {
             shown.truncate(room - 1);
         }
         let mut lines = vec![String::new(), self.bold(title)];
+        lines.extend(machines.lines().map(str::to_owned));
         lines.extend(table(&shown, now(), width, self.is_coloured).lines().map(str::to_owned));
         if shown.len() < stories.len() {
             lines.push(format!(" and {} more", stories.len() - shown.len()));

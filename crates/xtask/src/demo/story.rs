@@ -88,6 +88,8 @@ pub struct Story {
     pub powered_on: bool,
     /// What is installed.
     pub image: Option<String>,
+    /// The machine that uses it.
+    pub user: Option<String>,
     pub is_gone: bool,
     pub spells: Vec<Spell>,
     open: Option<(Phase, Timestamp)>,
@@ -105,6 +107,7 @@ impl Story {
             error: None,
             powered_on: false,
             image: None,
+            user: None,
             is_gone: false,
             spells: Vec::new(),
             open: Some((Phase::Registering, now)),
@@ -114,7 +117,7 @@ impl Story {
     /// The host as it is now. Returns what changed in a line, if a person wants to know.
     pub fn see(&mut self, host: &BareMetalHost, now: Timestamp) -> Option<String> {
         let status = host.status.clone().unwrap_or_default();
-        let before = (self.state.clone(), self.reason(), self.error.clone());
+        let before = (self.state.clone(), self.reason(), self.error.clone(), self.user.clone());
         let spent = seconds(self.since, now);
         if !status.provisioning.id.is_empty() {
             self.node = Some(status.provisioning.id.clone());
@@ -128,6 +131,7 @@ impl Story {
             message: c.message.clone(),
         });
         self.error = Some(status.error_message).filter(|message| !message.is_empty());
+        self.user = host.spec.consumer_ref.as_ref().map(|user| user.name.clone());
         self.powered_on = status.powered_on;
         self.image = status
             .provisioning
@@ -147,13 +151,19 @@ impl Story {
             self.state = state;
             self.since = now;
         }
-        let after = (self.state.clone(), self.reason(), self.error.clone());
+        let after = (self.state.clone(), self.reason(), self.error.clone(), self.user.clone());
         if before == after {
             return None;
         }
         let mut parts = vec![format!("{:<15}", self.state_text())];
         if before.0 != after.0 && before.0 != ProvisioningState::None {
             parts.push(format!("after {spent:.1} s {}", before.0.as_str()));
+        }
+        if before.3 != after.3 {
+            parts.push(match &self.user {
+                Some(user) => format!("for {user}"),
+                None => "free".to_owned(),
+            });
         }
         parts.extend(
             self.waiting

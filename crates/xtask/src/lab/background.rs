@@ -23,10 +23,10 @@ pub async fn up(name: &str, count: u16) -> Result<ExitCode> {
     ensure_down(name)?;
     let screen = Screen::new();
     let mut interrupt = Interrupt::new()?;
-    let Some(programs) = interrupt.or(programs(&folder(name)?)).await.transpose()? else {
+    let Some(programs) = interrupt.or(programs(&folder(name)?, false)).await.transpose()? else {
         return Ok(ExitCode::from(130));
     };
-    let Some(access) = start(name, count, &programs, &screen, &mut interrupt).await? else {
+    let Some(access) = start(name, Size::hosts(count), &programs, &screen, &mut interrupt).await? else {
         return Ok(ExitCode::from(130));
     };
     screen.heading(&format!("Lab {name} is up with {count} simulated servers"));
@@ -37,17 +37,36 @@ pub async fn up(name: &str, count: u16) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
+/// What a lab is to have.
+#[derive(Clone, Copy, Debug)]
+pub struct Size {
+    /// Simulated servers.
+    pub servers: u16,
+    /// Whether clusters can be made of them.
+    pub clusters: bool,
+}
+
+impl Size {
+    /// Servers and no more.
+    pub fn hosts(servers: u16) -> Self {
+        Self {
+            servers,
+            clusters: false,
+        }
+    }
+}
+
 /// Starts a lab in the background and returns when it is up, or nothing if interrupted, with the lab ended.
 pub async fn start(
     name: &str,
-    hosts: u16,
+    size: Size,
     programs: &Programs,
     screen: &Screen,
     interrupt: &mut Interrupt,
 ) -> Result<Option<Access>> {
     let folder = folder(name)?;
     let log = folder.join(LOG);
-    let mut child = spawn(name, hosts, programs, &log)?;
+    let mut child = spawn(name, size, programs, &log)?;
     let waiting = with_beat(
         screen,
         "starting Kubernetes and Ironic",
@@ -61,7 +80,7 @@ pub async fn start(
     Ok(access)
 }
 
-fn spawn(name: &str, hosts: u16, programs: &Programs, log: &Path) -> Result<Child> {
+fn spawn(name: &str, size: Size, programs: &Programs, log: &Path) -> Result<Child> {
     let output = File::create(log).with_context(|| format!("cannot open {}", log.display()))?;
     let this = std::env::current_exe().context("this program has no path")?;
     let mut command = Command::new(this);
@@ -72,10 +91,11 @@ fn spawn(name: &str, hosts: u16, programs: &Programs, log: &Path) -> Result<Chil
             "--name",
             name,
             "--hosts",
-            &hosts.to_string(),
-            "--operator",
+            &size.servers.to_string(),
+            "--programs",
         ])
-        .arg(&programs.operator)
+        .arg(&programs.folder)
+        .args(size.clusters.then_some("--clusters"))
         .stdin(Stdio::null())
         .stdout(output.try_clone().context("cannot share the log between two streams")?)
         .stderr(output);

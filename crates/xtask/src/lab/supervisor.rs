@@ -16,15 +16,16 @@ const AGAIN: Duration = Duration::from_secs(5);
 
 /// Starts a lab and holds it until asked to end. An operator that ends is started again, as its Deployment would do it;
 /// without its cluster or its Ironic the lab makes no sense and ends.
-pub async fn run(name: &str, hosts: u16, operator: PathBuf) -> Result<()> {
+pub async fn run(name: &str, servers: u16, clusters: bool, programs: PathBuf) -> Result<()> {
     // Out of the terminal's session: closing the terminal, or an interrupt typed at it, is no wish to end the lab.
     rustix::process::setsid().ok(); // fails for the leader of a group, as which somebody may start this by hand
     let mut interrupt = Interrupt::new()?;
     let screen = Screen::new();
-    let programs = tokio::task::spawn_blocking(|| Programs::with_operator(operator)).await;
+    let programs = tokio::task::spawn_blocking(|| Programs::with_ours(programs)).await;
     let config = SiteConfig {
         folder: folder(name)?,
-        servers: hosts,
+        servers,
+        clusters,
         programs: programs.context("the search for programs was cut off")??,
     };
     let say = |text: &str| screen.say(text);
@@ -49,11 +50,7 @@ pub async fn run(name: &str, hosts: u16, operator: PathBuf) -> Result<()> {
 async fn watch(site: &mut Site, screen: &Screen) -> anyhow::Error {
     loop {
         tokio::time::sleep(LOOK).await;
-        if let Err(error) = site
-            .control_plane()
-            .ensure_alive()
-            .and_then(|()| site.ironic().ensure_alive())
-        {
+        if let Err(error) = site.ensure_alive() {
             return error;
         }
         if let Err(error) = site.operator().process().ensure_alive() {

@@ -4,6 +4,7 @@
 //! once more for nearly every package: minutes, and gigabytes. Here the workspace is built as one, and the programs are
 //! started directly.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
@@ -14,8 +15,8 @@ use serde::Deserialize;
 pub struct Programs {
     /// By package and name, the tests beside the code first.
     pub tests: Vec<TestProgram>,
-    /// The operator itself, which scenarios start.
-    pub operator: PathBuf,
+    /// Our programs themselves, which scenarios start, by name.
+    pub ours: BTreeMap<String, PathBuf>,
 }
 
 /// One program of tests.
@@ -73,7 +74,7 @@ impl Programs {
 
     fn read(lines: &str) -> anyhow::Result<Self> {
         let mut tests = Vec::new();
-        let mut operator = None;
+        let mut ours = BTreeMap::new();
         for line in lines.lines() {
             let message: Message = serde_json::from_str(line).context("cargo gave no JSON")?;
             let (Some(target), Some(profile), Some(executable)) = (message.target, message.profile, message.executable)
@@ -91,13 +92,23 @@ impl Programs {
                     executable,
                     folder: message.manifest_path.parent().unwrap_or(Path::new(".")).to_owned(),
                 });
-            } else if target.name == "baremetal-operator" {
-                operator = Some(executable);
+            } else {
+                ours.insert(target.name, executable);
             }
         }
         tests.sort_by(|a, b| (!a.is_beside_code, &a.package, &a.name).cmp(&(!b.is_beside_code, &b.package, &b.name)));
-        let operator = operator.context("the build made no baremetal-operator")?;
-        Ok(Self { tests, operator })
+        if !ours.contains_key("baremetal-operator") {
+            bail!("the build made no baremetal-operator");
+        }
+        Ok(Self { tests, ours })
+    }
+
+    /// The variables that tell scenarios where our programs are, such as `BAREMETAL_OPERATOR_PROGRAM`.
+    pub fn variables(&self) -> impl Iterator<Item = (String, &Path)> {
+        let variable = |name: &str| format!("{}_PROGRAM", name.to_uppercase().replace('-', "_"));
+        self.ours
+            .iter()
+            .map(move |(name, path)| (variable(name), path.as_path()))
     }
 }
 
@@ -127,14 +138,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_build_tells_its_tests_and_the_operator() {
+    fn a_build_tells_its_tests_and_our_programs() {
         let lines = r#"{"reason":"compiler-artifact","package_id":"registry+https://x#serde@1.0.0","manifest_path":"/r/Cargo.toml","target":{"kind":["lib"],"name":"serde"},"profile":{"test":false},"executable":null}
 {"reason":"compiler-artifact","package_id":"path+file:///w/crates/ipam#ip-address-manager@0.1.0","manifest_path":"/w/crates/ipam/Cargo.toml","target":{"kind":["test"],"name":"claims"},"profile":{"test":true},"executable":"/t/claims-1"}
 {"reason":"compiler-artifact","package_id":"path+file:///w/crates/xtask#0.1.0","manifest_path":"/w/crates/xtask/Cargo.toml","target":{"kind":["bin"],"name":"xtask"},"profile":{"test":true},"executable":"/t/xtask-1"}
 {"reason":"compiler-artifact","package_id":"path+file:///w/crates/b#baremetal-operator@0.1.0","manifest_path":"/w/crates/b/Cargo.toml","target":{"kind":["bin"],"name":"baremetal-operator"},"profile":{"test":false},"executable":"/t/baremetal-operator"}
 {"reason":"build-finished","success":true}"#;
         let programs = Programs::read(lines).expect("it can be read");
-        assert_eq!(programs.operator, Path::new("/t/baremetal-operator"));
+        let variables: Vec<_> = programs.variables().collect();
+        let wanted = (
+            "BAREMETAL_OPERATOR_PROGRAM".to_owned(),
+            Path::new("/t/baremetal-operator"),
+        );
+        assert_eq!(variables, [wanted]);
         let found: Vec<_> = programs
             .tests
             .iter()

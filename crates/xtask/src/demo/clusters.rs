@@ -1,0 +1,171 @@
+//! A cluster of Cluster API on real hosts: `examples/cluster/small.yaml` becomes Machines, hosts and Nodes, grows by a worker,
+//! and goes again.
+
+use std::fs;
+use std::path::Path;
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use comfy_table::presets::NOTHING;
+use comfy_table::{ContentArrangement, Table};
+use k8s_openapi::api::core::v1::{Node, Secret};
+use kube::api::{ApiResource, DeleteParams, DynamicObject, Patch, PatchParams};
+use kube::config::{KubeConfigOptions, Kubeconfig};
+use kube::core::GroupVersionKind;
+use kube::{Api, Client, Config};
+use metal3_api::metal3::{BareMetalHost, ProvisioningState};
+use metal3_lab::site::Access;
+use metal3_lab::workload;
+use serde_json::json;
+
+use super::journey::{Journey, Seen};
+use super::{Args, NAMESPACE, Screen, client, entries, logs, machines, namespace, rack, timing};
+
+/// The cluster, from the root of the repository, and its name.
+const FILE: &str = "examples/cluster/small.yaml";
+const NAME: &str = "small";
+/// How many servers [`rack::FOR_CLUSTERS`] has.
+pub const SERVERS: u16 = 4;
+
+/// The demo itself, on a lab that runs.
+pub async fn tell(args: &Args, screen: &Screen, access: &Access) -> Result<()> {
+    let limit = Duration::from_secs(args.deadline);
+    let client = client(&access.kubeconfig).await?;
+    let workload = access.workload.as_ref().context("the lab makes no clusters")?;
+    let entries = entries(rack::FOR_CLUSTERS, usize::from(SERVERS), access)?;
+
+    screen.heading(&format!(
+        "2  {} hosts from {}, and a cluster for them from {FILE}",
+        entries.len(),
+        rack::FOR_CLUSTERS
+    ));
+    metal3_lab::apply::apply(&client, &[serde_json::from_value(namespace())?], None).await?;
+    let hosts: Api<BareMetalHost> = Api::namespaced(client.clone(), NAMESPACE);
+    let mut journey = Journey::new(hosts, screen, logs(access));
+    journey.follow(Api::namespaced_with(client.clone(), NAMESPACE, &machines::kind()));
+    for entry in &entries {
+        journey.expect(&entry.name);
+        metal3_lab::apply::apply(&client, &entry.objects, Some(NAMESPACE)).await?;
+    }
+    let objects = cluster(access, workload)?;
+    metal3_lab::apply::apply(&client, &objects, Some(NAMESPACE)).await?;
+    screen.say(&format!(
+        "applied {} hosts and {} objects of the cluster",
+        entries.len(),
+        objects.len()
+    ));
+    let run = |count: usize| {
+        move |seen: &Seen| seen.machines.len() == count && seen.machines.values().all(machines::Machine::runs)
+    };
+    journey.until("making the cluster", limit, run(3)).await?;
+    screen.say("all 3 Machines run");
+
+    screen.heading("3  What became of what: Machine, host, Node");
+    screen.print(&results(&client, &journey, screen.width()).await?);
+
+    screen.heading("4  One worker more");
+    let deployments = api(&client, "MachineDeployment");
+    let change = Patch::Merge(json!({"spec": {"replicas": 3}}));
+    deployments
+        .patch(&format!("{NAME}-workers"), &PatchParams::default(), &change)
+        .await
+        .context("cannot scale the workers")?;
+    journey.until("one worker more", limit, run(4)).await?;
+    screen.say("all 4 Machines run");
+
+    if args.keep {
+        return timing_of(screen, access, &journey, "5");
+    }
+    screen.heading("5  The cluster is deleted");
+    api(&client, "Cluster")
+        .delete(NAME, &DeleteParams::default())
+        .await
+        .context("cannot delete the cluster")?;
+    let is_over = |seen: &Seen| {
+        let is_free = |state: &ProvisioningState| *state == ProvisioningState::Available;
+        seen.machines.is_empty()
+            && seen
+                .hosts
+                .iter()
+                .all(|host| is_free(&host.state) && host.user.is_none())
+    };
+    journey.until("deleting the cluster", limit, is_over).await?;
+    screen.say(&format!("no Machine is left, and all {SERVERS} hosts are available"));
+    timing_of(screen, access, &journey, "6")
+}
+
+fn timing_of(screen: &Screen, access: &Access, journey: &Journey<'_>, number: &str) -> Result<()> {
+    screen.heading(&format!(
+        "{number}  How long the hosts took: Ironic's time and ours (medians over hosts)"
+    ));
+    timing(screen, access, journey)
+}
+
+/// The example with the lab's addresses, after the Secrets that it needs here.
+fn cluster(access: &Access, workload: &workload::Access) -> Result<Vec<DynamicObject>> {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(FILE);
+    let text = fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))?;
+    let mut objects = metal3_lab::apply::parse(&text)?;
+    workload::fit(&mut objects, workload, &access.image_url, &access.image_sha256);
+    let secrets = workload.secrets(NAME).map(serde_json::from_value::<DynamicObject>);
+    let mut all = secrets.into_iter().collect::<Result<Vec<_>, _>>()?;
+    all.extend(objects);
+    Ok(all)
+}
+
+fn api(client: &Client, kind: &str) -> Api<DynamicObject> {
+    let resource = ApiResource::from_gvk(&GroupVersionKind::gvk("cluster.x-k8s.io", "v1beta2", kind));
+    Api::namespaced_with(client.clone(), NAMESPACE, &resource)
+}
+
+/// Each Machine with its host and its Node, the Node as the workload cluster has it. Fails if a Node does not carry the
+/// provider ID of its Machine.
+async fn results(client: &Client, journey: &Journey<'_>, width: u16) -> Result<String> {
+    let nodes: Api<Node> = Api::all(workload_client(client).await?);
+    let mut table = Table::new();
+    table
+        .load_style(NOTHING)
+        .set_content_arrangement(ContentArrangement::Dynamic)
+        .set_width(width)
+        .force_no_tty();
+    table.set_header(["MACHINE", "HOST", "NODE", "READY", "ADDRESS", "PROVIDER ID"]);
+    for (name, machine) in &journey.seen.machines {
+        let node = machine.node.as_deref().with_context(|| format!("{name} has no Node"))?;
+        let node = nodes
+            .get(node)
+            .await
+            .context("cannot read a Node of the workload cluster")?;
+        let id = node.spec.and_then(|spec| spec.provider_id);
+        ensure!(id == machine.provider_id, "the Node of {name} carries {id:?}");
+        let status = node.status.unwrap_or_default();
+        let ready = status.conditions.into_iter().flatten().find(|one| one.type_ == "Ready");
+        let address = status
+            .addresses
+            .into_iter()
+            .flatten()
+            .find(|one| one.type_ == "InternalIP");
+        table.add_row([
+            name.as_str(),
+            machine.host().unwrap_or("none"),
+            machine.node.as_deref().unwrap_or("none"),
+            ready.map_or("Unknown", |one| if one.status == "True" { "True" } else { "False" }),
+            &address.map_or_else(|| "none".to_owned(), |one| one.address),
+            id.as_deref().unwrap_or("none"),
+        ]);
+    }
+    Ok(table.trim_fmt())
+}
+
+/// A client by the kubeconfig that Cluster API has made.
+async fn workload_client(client: &Client) -> Result<Client> {
+    let secrets: Api<Secret> = Api::namespaced(client.clone(), NAMESPACE);
+    let secret = secrets
+        .get(&format!("{NAME}-kubeconfig"))
+        .await
+        .context("no kubeconfig")?;
+    let data = secret.data.unwrap_or_default();
+    let text = data.get("value").context("a Secret without a kubeconfig")?;
+    let kubeconfig = Kubeconfig::from_yaml(&String::from_utf8_lossy(&text.0)).context("not a kubeconfig")?;
+    let config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await?;
+    Client::try_from(config).context("cannot make a client")
+}
