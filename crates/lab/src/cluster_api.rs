@@ -98,6 +98,7 @@ fn flags(endpoints: &Endpoints) -> Vec<OsString> {
         flag("webhook-port", endpoints.webhook_port.to_string().into()),
         flag("webhook-cert-dir", endpoints.certificates.clone().into()),
         flag("health-addr", endpoints.health.to_string().into()),
+        flag("feature-gates", "ClusterTopology=true".into()),
         flag("diagnostics-address", "127.0.0.1:0".into()),
         flag("insecure-diagnostics", "true".into()),
     ]

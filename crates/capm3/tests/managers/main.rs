@@ -3,6 +3,7 @@
 
 #![expect(clippy::unwrap_used, reason = "what goes wrong in a test fails the test")]
 
+mod class;
 #[path = "../provider/support.rs"]
 #[expect(dead_code, reason = "the other program uses the rest")]
 mod support;
@@ -17,14 +18,22 @@ use kube::{Api, ResourceExt};
 use metal3_api::capi::Cluster;
 use metal3_api::infra::v1beta2::Metal3Machine;
 use metal3_api::metal3::BareMetalHost;
+use metal3_lab::ControlPlane;
 use metal3_lab::cluster_api::ClusterApi;
 use metal3_testkit::{TestNamespace, eventually, namespace, server, with_controller_manager};
 use serde_json::{Value, json};
 use support::{Running, Site};
-use tokio::sync::Mutex;
+use tokio::sync::{Mutex, OnceCell};
 
 /// Cluster API's managers look again at what failed after up to half a minute.
 const LIMIT: Duration = Duration::from_secs(150);
+
+/// Cluster API's managers, which all tests here share. They end with this process.
+async fn cluster_api(server: &ControlPlane) {
+    static RUNNING: OnceCell<ClusterApi> = OnceCell::const_new();
+    let start = async { ClusterApi::start(server).await.unwrap() };
+    RUNNING.get_or_init(|| start).await.ensure_alive().unwrap();
+}
 
 /// Plays the operator and the kubelets for a while: a host that is told what to run runs it, and its node joins.
 async fn play(site: &Site, nodes: &Api<Node>) {
@@ -81,19 +90,18 @@ async fn phases(site: &Site) -> Vec<String> {
     listed.into_iter().map(phase).collect()
 }
 
-/// One test at a time: the managers belong to it.
+/// One test at a time: two cores have enough to do with one.
 static ALONE: Mutex<()> = Mutex::const_new(());
 
-/// Cluster API's managers, the provider, hosts, and Cluster c, whose workload cluster is the same API server.
+/// The provider, hosts, and Cluster c, whose workload cluster is the same API server.
 struct Stage {
     site: Site,
-    capi: ClusterApi,
     provider: Running,
 }
 
 impl Stage {
     async fn new(namespace: TestNamespace, hosts: &[&str]) -> Self {
-        let capi = ClusterApi::start(server().await).await.unwrap();
+        cluster_api(server().await).await;
         let site = Site::beside_managers(namespace).await;
         let provider = site.provider().await;
         for name in hosts {
@@ -128,12 +136,11 @@ impl Stage {
         // Nobody brings up a control plane here: that of the workload cluster is there already.
         let there = json!({"status": {"initialization": {"controlPlaneInitialized": true}}});
         site.patch_status::<Cluster>("c", there).await;
-        Self { site, capi, provider }
+        Self { site, provider }
     }
 
     async fn stop(self) {
         self.provider.stop().await;
-        self.capi.stop().await;
     }
 }
 
