@@ -34,9 +34,11 @@ pub use backend::description;
 pub use clusters::{ClusterSite, Kind};
 pub use fleet::FleetSite;
 pub use pool::Pool;
-pub use seen::{condition, id, is_at_rest, state, status, version, waits};
+pub use seen::{
+    condition, id, is_at_rest, is_available_and_on, is_running, state, status, version, waits, waits_for_nothing,
+};
 pub use site::Site;
-pub use usual::{at_once, network_ramdisk, over_network, without_retries};
+pub use usual::{at_once, deployed_at_once, network_ramdisk, over_network, without_retries};
 
 /// What anything may take that comes about by itself. An Ironic on a busy machine is slow, and what comes is seen at once.
 pub const LIMIT: Duration = Duration::from_secs(240);

@@ -1,7 +1,8 @@
 //! What a user sees of a host.
 
 use metal3_api::condition::{Condition, ConditionStatus};
-use metal3_api::metal3::{BareMetalHost, BareMetalHostStatus, ProvisioningState};
+use metal3_api::metal3::names::annotation::REBOOT;
+use metal3_api::metal3::{BareMetalHost, BareMetalHostStatus, OperationalStatus, ProvisioningState};
 
 /// The status; a host without one has none to look at yet.
 pub fn status(host: &BareMetalHost) -> BareMetalHostStatus {
@@ -33,6 +34,24 @@ pub fn waits(host: &BareMetalHost, reason: &str) -> Option<String> {
     condition(host, "Waiting")
         .filter(|c| c.status == ConditionStatus::True && c.reason == reason)
         .map(|c| c.message)
+}
+
+/// Whether a host waits for nothing.
+pub fn waits_for_nothing(host: &BareMetalHost) -> bool {
+    condition(host, "Waiting").is_some_and(|waiting| waiting.reason == "NotWaiting")
+}
+
+/// An available host that is on and waits for nothing.
+pub fn is_available_and_on(host: &BareMetalHost) -> bool {
+    state(host) == ProvisioningState::Available && status(host).powered_on && waits_for_nothing(host)
+}
+
+/// A provisioned host that is on and waits for nothing, also for no restart that an annotation asks for.
+pub fn is_running(host: &BareMetalHost) -> bool {
+    let restarts = host.metadata.annotations.iter().flatten().any(|(key, _)| key == REBOOT);
+    let status = status(host);
+    let is_well = status.operational_status == OperationalStatus::Ok && status.powered_on;
+    status.provisioning.state == ProvisioningState::Provisioned && is_well && !restarts && waits_for_nothing(host)
 }
 
 /// A host that is as its specification wants it, and of which Ironic has told everything: its health comes with Ironic's first

@@ -10,6 +10,14 @@ pub fn at_once(host: &mut Value) {
     host["spec"]["automatedCleaningMode"] = json!("disabled");
 }
 
+/// The same, with this image.
+pub fn deployed_at_once(image: Value) -> impl FnOnce(&mut Value) {
+    |host| {
+        at_once(host);
+        host["spec"]["image"] = image;
+    }
+}
+
 /// The host boots over a provisioning network instead of by virtual media.
 pub fn over_network(host: &mut Value) {
     let address = host["spec"]["bmc"]["address"].as_str().unwrap_or_default();

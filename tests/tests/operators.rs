@@ -8,7 +8,7 @@ use kube::Api;
 use metal3_api::metal3::{BareMetalHost, ProvisioningState};
 use metal3_lab::ironic::{AgentFaults, IronicConfig, IronicLab, Machine, Mark, Timeouts};
 use metal3_lab::operator::OperatorConfig;
-use metal3_scenarios::{LIMIT, Site, condition, is_at_rest, run, state, status};
+use metal3_scenarios::{LIMIT, Site, is_at_rest, run, state, status, waits_for_nothing};
 use metal3_testkit::{TestNamespace, eventually, namespace};
 
 /// How many effects an operator has applied in all of its lives; it logs each before it stores the status.
@@ -97,8 +97,7 @@ fn an_operator_killed_at_any_moment_finishes_what_it_began() {
         let expected = cost(&sites[0].machine(0).await);
         for (site, name) in sites.iter().zip(&names) {
             site.expect(name, "waits for nothing", |host| {
-                let waiting = condition(host, "Waiting");
-                state(host) == ProvisioningState::Provisioned && waiting.is_some_and(|c| c.reason == "NotWaiting")
+                state(host) == ProvisioningState::Provisioned && waits_for_nothing(host)
             })
             .await;
             assert_eq!(site.nodes().await.len(), 1);

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use metal3_api::metal3::{BareMetalHost, ErrorType, ProvisioningState};
 use metal3_lab::ironic::{Credentials, IronicConfig};
-use metal3_scenarios::{Pool, Site, condition, id, run, state, status, version, waits};
+use metal3_scenarios::{Pool, Site, condition, id, run, state, status, version, waits, waits_for_nothing};
 use metal3_testkit::namespace;
 use serde_json::json;
 
@@ -217,7 +217,7 @@ fn a_password_that_changes_on_the_bmc_does_not_disturb_the_host() {
         assert_well(&site, &name).await;
         // Ironic switches it on with the old password until then.
         site.expect(&name, "is on and at rest", |host| {
-            status(host).powered_on && condition(host, "Waiting").is_some_and(|c| c.reason == "NotWaiting")
+            status(host).powered_on && waits_for_nothing(host)
         })
         .await;
         // The user changes it on the BMC first, then in the Secret.

@@ -1,9 +1,9 @@
 //! Checksums: as the specification gives them, as Ironic hands them on, and as the agent compares.
 
 use metal3_api::metal3::{ErrorType, ProvisioningState};
-use metal3_scenarios::{Site, at_once, description, run, status, without_retries};
+use metal3_scenarios::{Site, deployed_at_once, description, run, status, without_retries};
 use metal3_testkit::namespace;
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::IRONIC;
 
@@ -41,11 +41,7 @@ fn every_kind_of_checksum_reaches_the_agent_as_it_was_meant() {
             if let Some(kind) = kind {
                 wanted["checksumType"] = json!(kind);
             }
-            let change = |host: &mut Value| {
-                at_once(host);
-                host["spec"]["image"] = wanted;
-            };
-            names.push(site.apply_host(number, change).await);
+            names.push(site.apply_host(number, deployed_at_once(wanted)).await);
         }
         for (number, (kind, checksum, told, digest)) in cases.into_iter().enumerate() {
             let what = format!("checksum {checksum} of type {kind:?}");
@@ -74,11 +70,7 @@ fn a_wrong_checksum_is_told_and_its_correction_deployed() {
         let mut image = site.image();
         let right = image["checksum"].clone();
         image["checksum"] = json!("0".repeat(64));
-        let change = |host: &mut Value| {
-            at_once(host);
-            host["spec"]["image"] = image;
-        };
-        let name = site.apply_host(0, change).await;
+        let name = site.apply_host(0, deployed_at_once(image)).await;
         let host = site.expect_waiting(&name, "BackOff", &["provisioning error"]).await;
         let seen = status(&host);
         println!("{}", seen.error_message);

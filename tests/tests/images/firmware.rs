@@ -4,9 +4,9 @@ use kube::api::{ApiResource, DynamicObject, Patch, PatchParams};
 use kube::{Api, Resource};
 use metal3_api::metal3::names::annotation::REBOOT;
 use metal3_api::metal3::{
-    BareMetalHost, ErrorType, HostFirmwareComponents, HostFirmwareSettings, OperationalStatus, ProvisioningState,
+    ErrorType, HostFirmwareComponents, HostFirmwareSettings, OperationalStatus, ProvisioningState,
 };
-use metal3_scenarios::{LIMIT, Site, at_once, condition, run, status};
+use metal3_scenarios::{LIMIT, Site, at_once, deployed_at_once, is_available_and_on, is_running, run, status};
 use metal3_testkit::{eventually, namespace};
 use serde_json::{Value, json};
 
@@ -52,11 +52,6 @@ async fn bios_version(site: &Site, name: &str) -> Value {
     let components = answer["firmware"].as_array().cloned().unwrap_or_default();
     let bios = components.into_iter().find(|c| c["component"] == "bios");
     bios.map_or(json!(null), |bios| bios["current_version"].clone())
-}
-
-fn is_available_and_on(host: &BareMetalHost) -> bool {
-    let is_at_rest = condition(host, "Waiting").is_some_and(|c| c.reason == "NotWaiting");
-    status(host).provisioning.state == ProvisioningState::Available && status(host).powered_on && is_at_rest
 }
 
 #[test]
@@ -129,20 +124,8 @@ fn bios_settings_and_firmware_are_changed_once_and_refused_settings_are_told() {
 fn settings_of_a_host_in_use_are_changed_at_its_next_start_where_its_policy_allows_it() {
     run(async {
         let site = Site::shared(namespace!().await, &IRONIC, 1).await;
-        let image = site.image();
-        let change = |host: &mut Value| {
-            at_once(host);
-            host["spec"]["image"] = image;
-        };
-        let name = site.apply_host(0, change).await;
-        let is_running = |host: &BareMetalHost| {
-            let is_at_rest = condition(host, "Waiting").is_some_and(|c| c.reason == "NotWaiting");
-            let is_rebooted = !host.metadata.annotations.iter().flatten().any(|(key, _)| key == REBOOT);
-            let status = status(host);
-            let is_well = status.operational_status == OperationalStatus::Ok && status.powered_on;
-            status.provisioning.state == ProvisioningState::Provisioned && is_well && is_rebooted && is_at_rest
-        };
-        site.expect(&name, "is provisioned and on", is_running).await;
+        let name = site.apply_host(0, deployed_at_once(site.image())).await;
+        site.expect(&name, "runs", is_running).await;
         let before = bios(&site, &name).await;
         let policy = json!({
             "apiVersion": "metal3.io/v1alpha1", "kind": "HostUpdatePolicy", "metadata": {"name": name},
@@ -162,7 +145,7 @@ fn settings_of_a_host_in_use_are_changed_at_its_next_start_where_its_policy_allo
             .await;
         assert_eq!(status(&host).operational_status, OperationalStatus::Servicing);
         assert_eq!(status(&host).provisioning.state, ProvisioningState::Provisioned);
-        site.expect(&name, "is on again", is_running).await;
+        site.expect(&name, "runs again", is_running).await;
         assert_eq!(bios(&site, &name).await["ProcTurboMode"], "Disabled");
         let machine = site.machine(0).await;
         assert_eq!((machine.deploys, machine.cleans(), machine.is_on), (1, 0, true));

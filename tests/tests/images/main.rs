@@ -9,6 +9,7 @@
 mod access;
 mod checksums;
 mod cleaning;
+mod data_image;
 mod deployments;
 mod firmware;
 mod raid;
@@ -19,7 +20,7 @@ use metal3_lab::ironic::IronicConfig;
 use metal3_scenarios::Pool;
 
 /// The servers with IPMI come after those.
-const REDFISH_HOSTS: u16 = 28;
+const REDFISH_HOSTS: u16 = 29;
 
 /// The deploy step of a site's own ramdisk.
 const STEP: &str = "install_from_site";

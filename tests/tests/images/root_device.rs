@@ -1,7 +1,7 @@
 //! How a server boots and which disk it is given.
 
 use metal3_api::metal3::{BootMode, ProvisioningState};
-use metal3_scenarios::{Site, at_once, description, run, status};
+use metal3_scenarios::{Site, deployed_at_once, description, run, status};
 use metal3_testkit::namespace;
 use serde_json::{Value, json};
 
@@ -21,16 +21,13 @@ fn boot_mode_and_secure_boot_reach_the_bmc() {
                 json!({"secure_boot": "true"}),
             ),
         ];
-        let image = site.image();
         let mut names = Vec::new();
         for (number, (mode, ..)) in cases.iter().enumerate() {
-            let image = image.clone();
             let change = |host: &mut Value| {
-                at_once(host);
+                deployed_at_once(site.image())(host);
                 if let Some(mode) = mode {
                     host["spec"]["bootMode"] = json!(mode);
                 }
-                host["spec"]["image"] = image;
             };
             names.push(site.apply_host(number, change).await);
         }
@@ -52,10 +49,8 @@ fn boot_mode_and_secure_boot_reach_the_bmc() {
 fn root_device_hints_reach_ironic_and_new_ones_count_for_the_next_image() {
     run(async {
         let site = Site::shared(namespace!().await, &IRONIC, 1).await;
-        let image = site.image();
         let change = |host: &mut Value| {
-            at_once(host);
-            host["spec"]["image"] = image;
+            deployed_at_once(site.image())(host);
             host["spec"]["rootDeviceHints"] = json!({
                 "deviceName": "/dev/disk/by-path/pci-0000:00:05.0-scsi-0:0:0:0", "hctl": "0:0:0:0", "model": "Fake",
                 "vendor": "FakeVendor", "serialNumber": "DSK1", "minSizeGigabytes": 50, "wwn": "0x5000c500",

@@ -11,7 +11,7 @@ mod never_off;
 
 use metal3_api::metal3::{BareMetalHost, OperationalStatus, ProvisioningState, names};
 use metal3_lab::ironic::{Credentials, IronicConfig, Machine};
-use metal3_scenarios::{Pool, Site, condition, id, run, state, status};
+use metal3_scenarios::{Pool, Site, condition, id, run, state, status, waits_for_nothing};
 use metal3_testkit::namespace;
 use serde_json::{Value, json};
 
@@ -28,10 +28,6 @@ async fn annotate(site: &Site, name: &str, key: &str, value: Value) {
 
 fn annotation<'h>(host: &'h BareMetalHost, key: &str) -> Option<&'h String> {
     host.metadata.annotations.as_ref()?.get(key)
-}
-
-fn is_at_rest(host: &BareMetalHost) -> bool {
-    condition(host, "Waiting").is_some_and(|c| c.reason == "NotWaiting")
 }
 
 /// Deployments, inspections, cleanings, and how often it was switched off and on.
@@ -66,7 +62,7 @@ fn a_detached_host_runs_on_and_comes_back_as_it_is() {
         annotate(&site, &name, names::annotation::DETACHED, json!(null)).await;
         let host = site
             .expect(&name, "is back", |host| {
-                status(host).operational_status == OperationalStatus::Ok && id(host) != node && is_at_rest(host)
+                status(host).operational_status == OperationalStatus::Ok && id(host) != node && waits_for_nothing(host)
             })
             .await;
         assert_eq!(state(&host), ProvisioningState::Provisioned);
@@ -98,7 +94,7 @@ fn a_reboot_is_made_once_and_a_held_host_stays_off() {
         let name = site.apply_with_image(0).await;
         site.expect_state(&name, ProvisioningState::Provisioned).await;
         let is_rebooted = |host: &BareMetalHost| {
-            annotation(host, names::annotation::REBOOT).is_none() && status(host).powered_on && is_at_rest(host)
+            annotation(host, names::annotation::REBOOT).is_none() && status(host).powered_on && waits_for_nothing(host)
         };
         let start = site.expect(&name, "is on", is_rebooted).await;
         assert_eq!(state(&start), ProvisioningState::Provisioned);
@@ -148,7 +144,9 @@ fn a_foreign_host_is_taken_over_without_being_set_up() {
             .await;
         let host = site
             .expect(&name, "is taken over and on", |host| {
-                state(host) == ProvisioningState::ExternallyProvisioned && status(host).powered_on && is_at_rest(host)
+                state(host) == ProvisioningState::ExternallyProvisioned
+                    && status(host).powered_on
+                    && waits_for_nothing(host)
             })
             .await;
         assert_eq!(status(&host).error_type, None);
@@ -182,7 +180,7 @@ fn an_available_host_is_inspected_again_on_demand() {
         site.expect(&name, "is inspected again", |host| {
             annotation(host, names::annotation::INSPECT).is_none()
                 && state(host) == ProvisioningState::Available
-                && is_at_rest(host)
+                && waits_for_nothing(host)
         })
         .await;
         let machine = site.machine(0).await;
@@ -196,7 +194,7 @@ fn new_credentials_count_when_the_bmc_takes_them() {
         let site = Site::shared(namespace!().await, &IRONIC, 1).await;
         let name = site.apply_host(0, |host| host["spec"]["online"] = json!(false)).await;
         site.expect_state(&name, ProvisioningState::Available).await;
-        let host = site.expect(&name, "is at rest", is_at_rest).await;
+        let host = site.expect(&name, "is at rest", waits_for_nothing).await;
         let (before, good) = (site.machine(0).await, status(&host).good_credentials);
         let right = site.server(0).credentials.clone();
 
@@ -214,7 +212,7 @@ fn new_credentials_count_when_the_bmc_takes_them() {
         site.apply_credentials(0, &right).await;
         let host = site
             .expect(&name, "has its access back", |host| {
-                status(host).error_type.is_none() && status(host).good_credentials != good && is_at_rest(host)
+                status(host).error_type.is_none() && status(host).good_credentials != good && waits_for_nothing(host)
             })
             .await;
         assert_eq!(status(&host).good_credentials, status(&host).tried_credentials);

@@ -6,11 +6,11 @@ use k8s_openapi::api::core::v1::Secret;
 use kube::api::{DeleteParams, Patch, PatchParams};
 use metal3_api::metal3::{BareMetalHost, ProvisioningState, names};
 use metal3_lab::ironic::{Mark, Request, count};
-use metal3_scenarios::{LIMIT, Site, condition, id, run, state, status};
+use metal3_scenarios::{LIMIT, Site, condition, id, run, state, status, waits_for_nothing};
 use metal3_testkit::{eventually, namespace};
 use serde_json::{Value, json};
 
-use super::{IRONIC, annotate, annotation, history, is_at_rest};
+use super::{IRONIC, annotate, annotation, history};
 
 /// As `clusterctl move` does it: the object goes without anybody looking after it, and comes back without a status.
 async fn create_again(site: &Site, name: &str, annotations: Value) {
@@ -51,7 +51,7 @@ async fn create_secret_again(site: &Site) {
 }
 
 fn is_provisioned_and_at_rest(host: &BareMetalHost) -> bool {
-    state(host) == ProvisioningState::Provisioned && is_at_rest(host)
+    state(host) == ProvisioningState::Provisioned && waits_for_nothing(host)
 }
 
 /// The changes that operators asked for of a node since then.
@@ -67,7 +67,7 @@ fn a_moved_host_brings_its_status_along_and_a_broken_one_is_not_touched() {
         let mut site = Site::shared(namespace!().await, &IRONIC, 1).await;
         let name = site.apply_with_image(0).await;
         site.expect_state(&name, ProvisioningState::Provisioned).await;
-        let host = site.expect(&name, "is at rest", is_at_rest).await;
+        let host = site.expect(&name, "is at rest", waits_for_nothing).await;
         let (before, node) = (site.machine(0).await, id(&host));
         let text = serde_json::to_string(&host.status).unwrap();
 

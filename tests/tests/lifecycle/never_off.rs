@@ -1,11 +1,11 @@
 //! A server that must not be switched off: `spec.disablePowerOff`.
 
 use metal3_api::metal3::{BareMetalHost, ProvisioningState, names};
-use metal3_scenarios::{Site, run, state, status};
+use metal3_scenarios::{Site, run, state, status, waits_for_nothing};
 use metal3_testkit::namespace;
 use serde_json::json;
 
-use super::{IRONIC, annotate, annotation, is_at_rest, requests};
+use super::{IRONIC, annotate, annotation, requests};
 
 #[test]
 fn a_server_that_is_never_switched_off_restarts_instead_and_outlives_its_host() {
@@ -19,7 +19,7 @@ fn a_server_that_is_never_switched_off_restarts_instead_and_outlives_its_host() 
             .await;
         let is_restarted = |host: &BareMetalHost| {
             let is_there = state(host) == ProvisioningState::ExternallyProvisioned && status(host).powered_on;
-            is_there && annotation(host, names::annotation::REBOOT).is_none() && is_at_rest(host)
+            is_there && annotation(host, names::annotation::REBOOT).is_none() && waits_for_nothing(host)
         };
         site.expect(&name, "is taken over and on", is_restarted).await;
         assert_eq!(site.node(&name).await["disable_power_off"], true);

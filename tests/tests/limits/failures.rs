@@ -2,9 +2,9 @@
 
 use metal3_api::metal3::{ErrorType, OperationalStatus, ProvisioningState};
 use metal3_lab::ironic::{AgentFaults, Stage};
-use metal3_scenarios::{Site, at_once, run, status};
+use metal3_scenarios::{Site, deployed_at_once, run, status};
 use metal3_testkit::namespace;
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::IRONIC;
 
@@ -57,11 +57,7 @@ fn a_deployment_is_given_up_after_as_many_failures_as_are_allowed() {
         let mut image = site.image();
         let right = image["url"].clone();
         image["url"] = json!(format!("{}-of-nobody", right.as_str().unwrap()));
-        let change = |host: &mut Value| {
-            at_once(host);
-            host["spec"]["image"] = image;
-        };
-        let name = site.apply_host(0, change).await;
+        let name = site.apply_host(0, deployed_at_once(image)).await;
         let words = ["-of-nobody", "2 times", "spec.image"];
         let host = site.expect_waiting(&name, "RetryLimitReached", &words).await;
         let seen = status(&host);

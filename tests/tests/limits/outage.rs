@@ -5,9 +5,8 @@ use std::time::{Duration, Instant};
 
 use metal3_api::metal3::{BareMetalHost, ErrorType, ProvisioningState};
 use metal3_lab::ironic::{AgentFaults, Credentials, IronicConfig, Timeouts};
-use metal3_scenarios::{LIMIT, Site, at_once, id, is_at_rest, run, state, status, version, waits};
+use metal3_scenarios::{LIMIT, Site, at_once, deployed_at_once, id, is_at_rest, run, state, status, version, waits};
 use metal3_testkit::{eventually, namespace};
-use serde_json::Value;
 
 /// As long as some twenty units of the scenario's back-off, which last twenty minutes with the default unit.
 const AWAY: Duration = Duration::from_secs(40);
@@ -56,18 +55,12 @@ fn a_long_outage_counts_as_nobodys_failure_and_a_new_certificate_is_taken_up() {
             ..AgentFaults::default()
         };
         site.agent(deploying, faults).await;
-        let with_image = |image: Value| {
-            |host: &mut Value| {
-                at_once(host);
-                host["spec"]["image"] = image;
-            }
-        };
         site.apply_credentials(unregistered, &Credentials::new("admin", "letmein"))
             .await;
         let mut names = vec![
-            site.apply_host(provisioned, with_image(site.image())).await,
+            site.apply_host(provisioned, deployed_at_once(site.image())).await,
             site.apply_host(available, at_once).await,
-            site.apply_host(deploying, with_image(site.image())).await,
+            site.apply_host(deploying, deployed_at_once(site.image())).await,
             site.apply_bare(unregistered, at_once).await,
         ];
         site.expect(&names[provisioned], "is provisioned and at rest", |host| {

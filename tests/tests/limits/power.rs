@@ -5,16 +5,11 @@ use std::time::Instant;
 use metal3_api::condition::ConditionStatus;
 use metal3_api::metal3::{BareMetalHost, ErrorType, ProvisioningState};
 use metal3_lab::ironic::BmcFaults;
-use metal3_scenarios::{Site, at_once, condition, run, status};
+use metal3_scenarios::{Site, at_once, condition, deployed_at_once, is_available_and_on, run, status};
 use metal3_testkit::namespace;
 use serde_json::json;
 
 use super::IRONIC;
-
-fn is_available_and_on(host: &BareMetalHost) -> bool {
-    let is_at_rest = condition(host, "Waiting").is_some_and(|c| c.reason == "NotWaiting");
-    status(host).provisioning.state == ProvisioningState::Available && status(host).powered_on && is_at_rest
-}
 
 /// Waits for an error of the power with a message that begins like this.
 async fn expect_error(site: &Site, name: &str, words: &str) -> BareMetalHost {
@@ -32,13 +27,7 @@ async fn expect_error(site: &Site, name: &str, words: &str) -> BareMetalHost {
 fn a_server_that_does_not_follow_is_told_and_forgiven() {
     run(async {
         let site = Site::shared(namespace!().await, &IRONIC, 1).await;
-        let image = site.image();
-        let name = site
-            .apply_host(0, |host| {
-                at_once(host);
-                host["spec"]["image"] = image;
-            })
-            .await;
+        let name = site.apply_host(0, deployed_at_once(site.image())).await;
         site.expect_state(&name, ProvisioningState::Provisioned).await;
         let refuses = BmcFaults {
             power_refused: true,

@@ -4,15 +4,11 @@ use std::time::{Duration, Instant};
 
 use metal3_api::metal3::{BareMetalHost, OperationalStatus, ProvisioningState, names};
 use metal3_lab::ironic::{AgentFaults, BmcFaults, IronicConfig};
-use metal3_scenarios::{LIMIT, Site, at_once, condition, id, run, state, status};
+use metal3_scenarios::{LIMIT, Site, at_once, deployed_at_once, id, run, state, status, waits_for_nothing};
 use metal3_testkit::{eventually, namespace};
 use serde_json::{Value, json};
 
 use super::{disturbances, expect_step};
-
-fn is_at_rest(host: &BareMetalHost) -> bool {
-    condition(host, "Waiting").is_some_and(|c| c.reason == "NotWaiting")
-}
 
 fn hang(step: &str) -> AgentFaults {
     AgentFaults {
@@ -44,16 +40,12 @@ fn hosts_in_every_state_survive_an_ironic_that_forgets_them() {
             deleting,
         ] = std::array::from_fn(|number| number);
         let image = site.image();
-        let with_image = |host: &mut Value| {
-            at_once(host);
-            host["spec"]["image"] = image.clone();
-        };
         let mut names = vec![String::new(); 12];
         site.agent(cleaning, hang("erase_devices_metadata")).await;
         site.agent(deploying, hang("write_image")).await;
         site.agent(preparing, hang("create_configuration")).await;
         for number in [deploying, running, off, deprovisioning, detached] {
-            names[number] = site.apply_host(number, with_image).await;
+            names[number] = site.apply_host(number, deployed_at_once(image.clone())).await;
         }
         let cleaned = |host: &mut Value| {
             host["spec"]["inspectionMode"] = json!("disabled");
@@ -96,9 +88,9 @@ fn hosts_in_every_state_survive_an_ironic_that_forgets_them() {
         site.expect_waiting(&names[deleting], "Removing", &["is being switched off"])
             .await;
         site.expect_waiting(&names[detached], "Detached", &[]).await;
-        let is_off = |host: &BareMetalHost| !status(host).powered_on && is_at_rest(host);
+        let is_off = |host: &BareMetalHost| !status(host).powered_on && waits_for_nothing(host);
         site.expect(&names[off], "is off and at rest", is_off).await;
-        let is_on = |host: &BareMetalHost| status(host).powered_on && is_at_rest(host);
+        let is_on = |host: &BareMetalHost| status(host).powered_on && waits_for_nothing(host);
         for number in [available, running, external] {
             site.expect(&names[number], "is on and at rest", is_on).await;
         }
@@ -142,7 +134,7 @@ fn hosts_in_every_state_survive_an_ironic_that_forgets_them() {
         let start = Instant::now();
 
         for ((number, wanted, node_state), (node, went)) in resting.into_iter().zip(before) {
-            let is_back = |host: &BareMetalHost| state(host) == wanted && id(host) != node && is_at_rest(host);
+            let is_back = |host: &BareMetalHost| state(host) == wanted && id(host) != node && waits_for_nothing(host);
             site.expect(&names[number], "is back and at rest", is_back).await;
             assert_eq!(site.node(&names[number]).await["provision_state"], node_state);
             assert_eq!(

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use metal3_api::metal3::{BareMetalHost, ProvisioningState};
 use metal3_lab::ironic::{AgentFaults, BmcFaults, IronicConfig, Machine, Timeouts};
-use metal3_scenarios::{LIMIT, Site, id, is_at_rest, run, state, status, version, waits};
+use metal3_scenarios::{LIMIT, Site, id, is_at_rest, run, state, status, version, waits, waits_for_nothing};
 use metal3_testkit::{eventually, namespace};
 use serde_json::json;
 
@@ -234,12 +234,8 @@ fn an_ironic_that_lost_its_database_gets_its_hosts_back_undisturbed() {
                 .await;
             println!("{name} re-created {:?} after Ironic's return", start.elapsed());
         }
-        let is_adopted = |host: &BareMetalHost| {
-            let waiting = metal3_scenarios::condition(host, "Waiting");
-            waiting.is_some_and(|c| c.reason == "NotWaiting")
-        };
         for name in &names {
-            site.expect(name, "waits for nothing", is_adopted).await;
+            site.expect(name, "waits for nothing", waits_for_nothing).await;
         }
         let took = start.elapsed();
         println!("all at rest again {took:?} after Ironic's return");

@@ -1,0 +1,85 @@
+//! A disc beside the image: the DataImage of a host in use. Its own controller, which holds it back from deletion until its
+//! disc is out of the drive, is played here.
+
+use kube::api::{DeleteParams, Patch, PatchParams};
+use metal3_api::metal3::names::annotation::REBOOT;
+use metal3_api::metal3::{DataImage, ProvisioningState};
+use metal3_scenarios::{LIMIT, Site, deployed_at_once, is_running, run, status};
+use metal3_testkit::{eventually, namespace};
+use serde_json::json;
+
+use super::IRONIC;
+
+const HOLDS: &str = "dataimage.metal3.io";
+
+/// Asks for a restart and waits until the host runs again.
+async fn restart(site: &Site, name: &str) {
+    site.patch(name, json!({"metadata": {"annotations": {REBOOT: ""}}}))
+        .await;
+    let host = site.expect(name, "runs again", is_running).await;
+    assert_eq!((status(&host).error_type, status(&host).error_count), (None, 0));
+}
+
+#[test]
+fn the_disc_of_a_data_image_comes_and_goes_with_restarts() {
+    run(async {
+        let site = Site::shared(namespace!().await, &IRONIC, 1).await;
+        let name = site.apply_host(0, deployed_at_once(site.image())).await;
+        site.expect(&name, "runs", is_running).await;
+        let (deploys, is_on, no_disc, disc) = (1, true, false, true);
+        let before = site.expect_machine(0, deploys, is_on, no_disc).await;
+
+        let url = format!("{}?for={name}", site.ironic.ramdisk_iso_url());
+        let image = json!({
+            "apiVersion": "metal3.io/v1alpha1", "kind": "DataImage", "metadata": {"name": name, "finalizers": [HOLDS]},
+            "spec": {"url": url},
+        });
+        site.namespace.apply(&image.to_string()).await;
+        let images = site.namespace.api::<DataImage>();
+        let attached = async |wanted: &str| {
+            eventually(LIMIT, &format!("the DataImage has {wanted:?} attached"), || async {
+                let found = images.get(&name).await.map_err(|error| error.to_string())?;
+                let status = found.status.unwrap_or_default();
+                let is_so = status.attached_image.url == wanted && status.error.count == 0;
+                if is_so { Ok(()) } else { Err(format!("{status:?}")) }
+            })
+            .await;
+        };
+        restart(&site, &name).await;
+        attached(&url).await;
+        let with_disc = site.expect_machine(0, deploys, is_on, disc).await;
+        assert_eq!(with_disc.boot_device, "Hdd", "the disc is not what it boots from");
+        assert_eq!(with_disc.times_switched_off(), before.times_switched_off() + 1);
+
+        // A restart without a new wish leaves the disc where it is.
+        let inserted = |machine: &metal3_lab::ironic::Machine| {
+            let requests = machine.counters.bmc_requests.iter();
+            let inserts = requests.filter(|(request, _)| request.ends_with("VirtualMedia.InsertMedia"));
+            inserts.map(|(_, count)| count).sum::<u64>()
+        };
+        restart(&site, &name).await;
+        let again = site.expect_machine(0, deploys, is_on, disc).await;
+        assert_eq!(inserted(&again), inserted(&with_disc));
+
+        images
+            .delete(&name, &DeleteParams::default())
+            .await
+            .expect("it is deleted");
+        assert!(site.machine(0).await.virtual_cd, "a running system keeps its disc");
+        restart(&site, &name).await;
+        attached("").await;
+        site.expect_machine(0, deploys, is_on, no_disc).await;
+        let release = Patch::Merge(json!({"metadata": {"finalizers": null}}));
+        images
+            .patch(&name, &PatchParams::default(), &release)
+            .await
+            .expect("it is released");
+        assert_eq!(images.get_opt(&name).await.unwrap(), None);
+        restart(&site, &name).await;
+        site.expect_machine(0, deploys, is_on, no_disc).await;
+        assert_eq!(
+            status(&site.host(&name).await).provisioning.state,
+            ProvisioningState::Provisioned
+        );
+    });
+}
