@@ -11,12 +11,16 @@ use metal3_ironic_sim::{ApiServer, Config, Counters, Credentials, Sim, Timings};
 use metal3_lab::ironic;
 use metal3_lab::operator::{IronicAccess, Operator, OperatorConfig};
 use metal3_lab::ports::Port;
-use metal3_testkit::TestNamespace;
+use metal3_testkit::{TestNamespace, eventually};
 use serde_json::{Value, json};
 
 use crate::site::{ACCOUNT, bindings};
-use crate::{LIMIT, operator_binary, state};
+use crate::{LIMIT, condition, operator_binary, state, waits};
 
+/// Whom the simulated Ironic lets in.
+pub const USER: &str = "ironic";
+/// And with which password.
+pub const PASSWORD: &str = "secret-of-ironic";
 /// How many of our own requests are under way at once.
 const AT_ONCE: usize = 8;
 /// Between looks at all hosts: one costs as much as a host's step.
@@ -31,7 +35,8 @@ pub struct FleetSite {
     hosts: u32,
     port: Port,
     server: Option<ApiServer>,
-    config: OperatorConfig,
+    /// The operator's settings; changed ones count from its next start.
+    pub config: OperatorConfig,
     operator: Option<Operator>,
 }
 
@@ -51,7 +56,7 @@ impl FleetSite {
         ];
         let sim = Sim::new(Config {
             servers: hosts,
-            credentials: Some(Credentials::new("ironic", "secret-of-ironic")),
+            credentials: Some(Credentials::new(USER, PASSWORD)),
             timings: Timings {
                 jitter: 1.0,
                 ..Timings::quick()
@@ -89,11 +94,16 @@ impl FleetSite {
         }
     }
 
+    /// Where Ironic is.
+    pub fn endpoint(&self) -> String {
+        format!("http://127.0.0.1:{}", self.port.number())
+    }
+
     /// Starts the operator.
     pub async fn start_operator(&mut self) {
         let access = IronicAccess {
-            endpoint: format!("http://127.0.0.1:{}", self.port.number()),
-            credentials: Some(ironic::Credentials::new("ironic", "secret-of-ironic")),
+            endpoint: self.endpoint(),
+            credentials: Some(ironic::Credentials::new(USER, PASSWORD)),
             ca_file: None,
             ramdisk_iso_url: "http://images.example/ipa.iso".to_owned(),
         };
@@ -106,7 +116,24 @@ impl FleetSite {
         self.operator = None;
     }
 
+    /// What the operator wrote to its log, in all of its lives.
+    pub fn operator_log(&self) -> String {
+        std::fs::read_to_string(self.config.folder.join("operator.log")).unwrap_or_default()
+    }
+
     // --- hosts ---
+
+    /// Waits until a host waits for this reason, with these words in the message.
+    pub async fn expect_waiting(&self, name: &str, reason: &str, words: &str) {
+        eventually(LIMIT, &format!("{name} waits: {reason}: {words}"), || async {
+            let host = self.api().get(name).await.map_err(|error| error.to_string())?;
+            match waits(&host, reason) {
+                Some(message) if message.contains(words) => Ok(()),
+                _ => Err(format!("{:?}", condition(&host, "Waiting"))),
+            }
+        })
+        .await;
+    }
 
     fn api(&self) -> Api<BareMetalHost> {
         self.namespace.api()
@@ -212,7 +239,7 @@ impl Drop for FleetSite {
     /// A failed scenario shows what its operator said last.
     fn drop(&mut self) {
         if std::thread::panicking() {
-            let log = std::fs::read_to_string(self.config.folder.join("operator.log")).unwrap_or_default();
+            let log = self.operator_log();
             let lines: Vec<&str> = log.lines().collect();
             eprintln!(
                 "end of the operator's log:\n{}",

@@ -7,6 +7,7 @@ use clap::Args;
 use metal3_ironic::{Auth, ClientConfig, Tls, Url};
 
 use crate::args::any_case_bool;
+use crate::ironic_resource::{Access, Reference};
 use crate::settings::{DeployImages, HostSettings};
 
 /// Settings of the Ironic provisioner.
@@ -17,11 +18,12 @@ pub struct IronicArgs {
     #[arg(long, env = "IRONIC_ENDPOINT")]
     pub ironic_endpoint: Option<Url>,
 
-    /// An Ironic object to take the address from, which this version does not read: its address is then said in the error
+    /// An Ironic resource of the ironic-standalone-operator that tells address, credentials and certificate, instead of
+    /// --ironic-endpoint, the folder of credentials and the file of CA certificates
     #[arg(long, env = "IRONIC_NAME", default_value = "")]
     pub ironic_name: String,
 
-    /// The namespace of that object; empty is that of the pod
+    /// The namespace of that resource; empty is that of the pod, or else the only one that is watched
     #[arg(long, env = "IRONIC_NAMESPACE", default_value = "")]
     pub ironic_namespace: String,
 
@@ -110,20 +112,16 @@ pub enum SettingsError {
     )]
     HalfRamdisk(&'static str),
     /// Nobody says where Ironic is.
-    #[error("IRONIC_ENDPOINT is not set: it is the base URL of Ironic, such as https://ironic.example:6385/v1/")]
-    NoEndpoint,
-    /// Upstream would look it up.
     #[error(
-        "IRONIC_NAME is set, but this version does not read Ironic objects: set IRONIC_ENDPOINT \
-         (https://{name}.{namespace}.svc/v1/, or http without TLS) and mount the Secrets of spec.apiCredentialsName at \
-         METAL3_AUTH_ROOT_DIR/ironic and of spec.tls.certificateName at IRONIC_CACERT_FILE"
+        "IRONIC_ENDPOINT is not set: it is the base URL of Ironic, such as https://ironic.example:6385/v1/; or set IRONIC_NAME \
+         to follow a resource of the ironic-standalone-operator"
     )]
-    IronicObject {
-        /// The object's name.
-        name: String,
-        /// Its namespace.
-        namespace: String,
-    },
+    NoEndpoint,
+    /// A name without a namespace.
+    #[error(
+        "IRONIC_NAME is set, but the namespace of the resource is not known: set IRONIC_NAMESPACE or POD_NAMESPACE"
+    )]
+    NoNamespace,
     /// Upstream refuses half a pair as well.
     #[error(
         "a client certificate needs its key: of IRONIC_CLIENT_CERT_FILE and IRONIC_CLIENT_PRIVATE_KEY_FILE only {0} exists"
@@ -143,39 +141,69 @@ pub enum SettingsError {
     EmptyCredentials(PathBuf),
 }
 
+/// Who says where Ironic is.
+#[derive(Clone, Debug)]
+pub enum Source {
+    /// The settings.
+    Settings(Box<ClientConfig>),
+    /// A resource.
+    Resource(Reference),
+}
+
 impl IronicArgs {
-    /// The client's configuration; reads the credential files.
-    pub fn client(&self) -> Result<ClientConfig, SettingsError> {
-        let exists = |path: &Path| (!path.as_os_str().is_empty() && path.exists()).then(|| path.to_owned());
-        let pair = [&self.ironic_client_cert_file, &self.ironic_client_private_key_file].map(|path| exists(path));
+    /// Who says where Ironic is; reads the credential files where it is the settings. `namespaces` are those that the
+    /// resource may be in where nothing is said of it, empty ones are skipped.
+    pub fn source(&self, namespaces: &[&str]) -> Result<Source, SettingsError> {
+        let named = [self.ironic_namespace.as_str()];
+        let namespace = named.iter().chain(namespaces).find(|name| !name.is_empty());
+        match (self.ironic_name.as_str(), namespace, &self.ironic_endpoint) {
+            ("", _, None) => Err(SettingsError::NoEndpoint),
+            ("", _, Some(url)) | (_, None, Some(url)) => Ok(Source::Settings(Box::new(self.client_at(url)?))),
+            (_, None, None) => Err(SettingsError::NoNamespace),
+            (name, Some(namespace), _) => {
+                self.client_certificate()?;
+                Ok(Source::Resource(Reference {
+                    namespace: (*namespace).to_owned(),
+                    name: name.to_owned(),
+                }))
+            }
+        }
+    }
+
+    fn client_at(&self, endpoint: &Url) -> Result<ClientConfig, SettingsError> {
+        let mut config = self.client(endpoint.clone(), self.auth()?)?;
+        config.tls.ca_file = existing(&self.ironic_cacert_file);
+        Ok(config)
+    }
+
+    /// The configuration of a client that reaches Ironic as its resource says.
+    pub fn client_for(&self, access: Access) -> Result<ClientConfig, SettingsError> {
+        let mut config = self.client(access.endpoint, access.auth)?;
+        config.tls.ca_pem = access.authorities;
+        Ok(config)
+    }
+
+    fn client_certificate(&self) -> Result<[Option<PathBuf>; 2], SettingsError> {
+        let pair = [&self.ironic_client_cert_file, &self.ironic_client_private_key_file].map(|path| existing(path));
         if let [Some(path), None] | [None, Some(path)] = pair {
             return Err(SettingsError::HalfClientCertificate(path));
         }
+        Ok(pair)
+    }
+
+    fn client(&self, endpoint: Url, auth: Auth) -> Result<ClientConfig, SettingsError> {
+        let [client_cert_file, client_key_file] = self.client_certificate()?;
         Ok(ClientConfig {
-            auth: self.auth()?,
+            auth,
             tls: Tls {
-                ca_file: exists(&self.ironic_cacert_file),
-                client_cert_file: exists(&self.ironic_client_cert_file),
-                client_key_file: exists(&self.ironic_client_private_key_file),
+                client_cert_file,
+                client_key_file,
                 insecure: self.ironic_insecure,
+                ..Tls::default()
             },
             timeout: self.ironic_client_timeout,
             max_concurrent: self.ironic_max_concurrent_calls.into(),
-            ..ClientConfig::new(self.endpoint()?)
-        })
-    }
-
-    fn endpoint(&self) -> Result<Url, SettingsError> {
-        if let Some(url) = &self.ironic_endpoint {
-            return Ok(url.clone());
-        }
-        if self.ironic_name.is_empty() {
-            return Err(SettingsError::NoEndpoint);
-        }
-        let namespace = Some(&self.ironic_namespace).filter(|n| !n.is_empty());
-        Err(SettingsError::IronicObject {
-            name: self.ironic_name.clone(),
-            namespace: namespace.cloned().unwrap_or_else(|| "NAMESPACE".to_owned()),
+            ..ClientConfig::new(endpoint)
         })
     }
 
@@ -241,6 +269,11 @@ impl IronicArgs {
             budgets: crate::host::budget::Budgets::default(),
         })
     }
+}
+
+/// The file, if there is one.
+fn existing(path: &Path) -> Option<PathBuf> {
+    (!path.as_os_str().is_empty() && path.exists()).then(|| path.to_owned())
 }
 
 /// Durations as Go writes them (`1m30s`, `250ms`), or plain seconds. Zero is refused: a call without an end is a fault.

@@ -14,6 +14,7 @@ pub mod args;
 pub mod fleet;
 pub mod host;
 pub mod ironic_config;
+pub mod ironic_resource;
 pub mod metrics;
 pub mod rbac;
 pub mod reference;

@@ -5,6 +5,8 @@ use k8s_openapi::api::rbac::v1::PolicyRule;
 use metal3_runtime::rbac::{Installation, rule};
 use serde_json::Value;
 
+use crate::ironic_resource;
+
 /// The namespace that the operator runs in.
 pub const NAMESPACE: &str = "baremetal-operator-system";
 /// Its service account.
@@ -39,6 +41,12 @@ pub fn manager_rules() -> Vec<PolicyRule> {
         ),
         // The updates that were applied.
         rule("metal3.io", &["hostfirmwarecomponents/status"], &["update"]),
+        // Where Ironic is, with IRONIC_NAME.
+        rule(
+            ironic_resource::GROUP,
+            &[ironic_resource::PLURAL],
+            &["get", "list", "watch"],
+        ),
         // Lists and watches ask for metadata only. No patch: upstream's role has none, and ours works under that one too.
         rule("", &["secrets"], &["get", "list", "watch", "update"]),
         rule("", &["events"], &["create", "patch"]),

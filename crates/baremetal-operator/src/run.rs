@@ -14,6 +14,7 @@ use kube::runtime::reflector::{self, ObjectRef};
 use kube::runtime::{WatchStreamExt, watcher};
 use kube::{Api, Client, ResourceExt};
 use metal3_api::metal3::{BareMetalHost, HardwareData, PreprovisioningImage};
+use metal3_ironic::{ClientConfig, Link};
 use metal3_runtime::args::{ClientArgs, Namespaces};
 use metal3_runtime::error::{Classified, chain};
 use metal3_runtime::events::{Recorder, Reporter};
@@ -33,6 +34,8 @@ use crate::host::{
     self,
     context::{Context, Memories},
 };
+use crate::ironic_config::Source;
+use crate::ironic_resource::Follower;
 use crate::metrics::{Catalogue, HostMetrics, IronicMetrics};
 use crate::settings::HostSettings;
 
@@ -58,7 +61,8 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
     });
     let controller_metrics = ControllerMetrics::new(&registry);
     // What is wrong with the settings is said before anything is waited for.
-    let mut ironic_config = args.ironic.client()?;
+    let source = args.ironic.source(&namespaces_of_ironic(&args))?;
+    tell_of_source(&source, &args);
     let settings = HostSettings {
         budgets: args.state_budgets.clone(),
         ..args.ironic.hosts(
@@ -72,10 +76,34 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
     let client = args.client.limited(config)?;
     let mut catalogue = Catalogue::new(&registry);
     let host_metrics = HostMetrics::new(&mut catalogue, clock.clone(), args.per_host_metrics);
-    ironic_config.observer = Some(Arc::new(IronicMetrics::new(&mut catalogue)));
-    let ironic = metal3_ironic::Client::new(ironic_config).context("the settings for Ironic cannot be used")?;
+    let observer: Arc<dyn metal3_ironic::Observer> = Arc::new(IronicMetrics::new(&mut catalogue));
 
     let mut tasks = Tasks::new();
+    let ironic = match source {
+        Source::Settings(config) => {
+            let config = ClientConfig {
+                observer: Some(observer),
+                ..*config
+            };
+            Link::to(metal3_ironic::Client::new(config).context("the settings for Ironic cannot be used")?)
+        }
+        Source::Resource(reference) => {
+            let link = Link::unsaid();
+            let follower = Follower {
+                kube: client.clone(),
+                reference,
+                args: args.ironic.clone(),
+                observer: Some(observer),
+                link: link.clone(),
+            };
+            let stop = tasks.stop();
+            tasks.spawn("the Ironic resource", async move {
+                follower.run(stop).await;
+                Ok::<(), BoxError>(())
+            });
+            link
+        }
+    };
     let mut probes = Probes::new();
     let kinds_ready = probes.ready("kinds");
     if let Some(listener) = args.probes.health_addr.bind()? {
@@ -145,13 +173,30 @@ fn tell_of_what_is_missing(args: &Args) -> anyhow::Result<()> {
     for complaint in args.compat.complaints() {
         tracing::warn!("{complaint}");
     }
-    if !args.ironic.ironic_name.is_empty() && args.ironic.ironic_endpoint.is_some() {
-        tracing::warn!("IRONIC_NAME is set, but this version does not read Ironic objects: IRONIC_ENDPOINT counts");
-    }
     if args.hostclaims {
         tracing::warn!("HostClaims are not reconciled by this version");
     }
     Ok(())
+}
+
+fn tell_of_source(source: &Source, args: &Args) {
+    match source {
+        Source::Resource(reference) => {
+            tracing::info!("{reference} tells where Ironic is; IRONIC_ENDPOINT does not count");
+        }
+        Source::Settings(_) if !args.ironic.ironic_name.is_empty() => tracing::warn!(
+            "IRONIC_NAME does not count, because the namespace of the resource is not known: set IRONIC_NAMESPACE or POD_NAMESPACE"
+        ),
+        Source::Settings(_) => {}
+    }
+}
+
+/// Where an Ironic resource is looked for if nothing else is said.
+fn namespaces_of_ironic(args: &Args) -> [&str; 2] {
+    [
+        args.pod_namespace.as_str(),
+        args.namespaces.namespace.single().unwrap_or_default(),
+    ]
 }
 
 fn lease_namespace(args: &Args) -> anyhow::Result<String> {
@@ -246,6 +291,10 @@ async fn hosts(
             led = may_poll.wait_for(|leads| *leads) => if led.is_err() { return },
         }
         metrics.set_leading(true);
+        tokio::select! {
+            () = stop.cancelled() => return,
+            () = ctx.ironic.told() => {}
+        }
         fleet::run(
             ctx.fleet.clone(),
             ctx.ironic.clone(),

@@ -132,7 +132,7 @@ const VARIABLES: [(&str, &str); 40] = [
 fn every_variable_of_upstream_is_accepted_together_alone_and_empty() {
     let words = accepted(&VARIABLES, &[]);
     for said in [
-        "IRONIC_NAME is set",
+        "Ironic ironic/ironic tells where Ironic is",
         "DEPLOY_ISO_BY_ARCH has no effect",
         "IRONIC_SKIP_CLIENT_SAN_VERIFY has no effect",
     ] {
@@ -210,6 +210,13 @@ fn what_upstream_refuses_is_refused_with_the_name_of_the_setting() {
 fn without_an_address_of_ironic_the_program_says_what_to_set() {
     let words = end(&[], &[]);
     assert!(words.contains("IRONIC_ENDPOINT is not set"), "{words}");
-    let words = end(&[("IRONIC_NAME", "ironic"), ("IRONIC_NAMESPACE", "metal3")], &[]);
-    assert!(words.contains("https://ironic.metal3.svc/v1/"), "{words}");
+    let words = end(&[("IRONIC_NAME", "ironic")], &[]);
+    assert!(words.contains("set IRONIC_NAMESPACE or POD_NAMESPACE"), "{words}");
+    for namespace in ["IRONIC_NAMESPACE", "POD_NAMESPACE", "WATCH_NAMESPACE"] {
+        let words = end(&[("IRONIC_NAME", "ironic"), (namespace, "metal3")], &[]);
+        assert!(words.contains("Ironic metal3/ironic tells where Ironic is"), "{words}");
+        assert!(words.contains("cannot use kubeconfig"), "accepted: {words}");
+    }
+    let words = accepted(&[("IRONIC_NAME", "ironic")], &[]);
+    assert!(words.contains("IRONIC_NAME does not count"), "{words}");
 }

@@ -170,6 +170,11 @@ impl Client {
         })
     }
 
+    /// Whether the other one is a clone of this.
+    pub fn is(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.shared, &other.shared)
+    }
+
     /// Makes a call below `/v1` and reads the answer as `T`.
     pub(crate) async fn read<T: DeserializeOwned>(&self, call: Call<'_>) -> Result<T, Error> {
         let (operation, node) = (call.operation, call.node);
@@ -362,6 +367,7 @@ fn is_repeatable(error: &Error, method: &Method) -> bool {
         | Reason::Unreadable { .. }
         | Reason::Version(_)
         | Reason::NoDrivers
+        | Reason::Absent(_)
         | Reason::Senseless(_) => false,
     }
 }

@@ -116,6 +116,8 @@ impl fmt::Debug for Auth {
 pub struct Tls {
     /// PEM file with the only certificate authorities to trust. None: those of the system.
     pub ca_file: Option<PathBuf>,
+    /// The same in PEM text instead of a file, for authorities that do not come in one.
+    pub ca_pem: Option<String>,
     /// PEM file with our certificate, followed by intermediate ones.
     pub client_cert_file: Option<PathBuf>,
     /// PEM file with the key that belongs to it.
@@ -166,6 +168,9 @@ pub enum ConfigError {
         /// What is wrong with it.
         reason: String,
     },
+    /// The authorities that were given as text are none.
+    #[error("the CA certificates cannot be used: {0}")]
+    Authorities(String),
     /// The HTTP client cannot be built.
     #[error("the HTTP client cannot be built: {0}")]
     Client(String),

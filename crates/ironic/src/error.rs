@@ -10,6 +10,8 @@ use crate::observe::{Operation, Outcome};
 /// What a failure means for the one who called. It owns no secrets and is cheap to keep and to compare.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum ErrorClass {
+    /// There is no Ironic to be called at the moment, see [`crate::Link`]. Nothing was sent.
+    Absent,
     /// No answer: no connection, a broken one, a TLS problem. Ask later.
     Unreachable,
     /// No complete answer in time. A change may have happened all the same.
@@ -44,6 +46,7 @@ impl ErrorClass {
     /// Label for metrics.
     pub const fn label(self) -> &'static str {
         match self {
+            Self::Absent => "absent",
             Self::Unreachable => "unreachable",
             Self::Timeout => "timeout",
             Self::Unauthorized => "unauthorized",
@@ -96,6 +99,8 @@ pub(crate) enum Reason {
     Version(String),
     /// No conductor offers a driver, so that nothing can be done yet.
     NoDrivers,
+    /// There is no client to make it with.
+    Absent(String),
     /// The call makes no sense, and was not made.
     Senseless(&'static str),
 }
@@ -116,7 +121,7 @@ impl Reason {
             Self::Refused { status, .. } | Self::Unreadable { status, .. } => Outcome::Status(*status),
             Self::Version(_) => Outcome::NoAnswer("version"),
             Self::NoDrivers => Outcome::NoAnswer("no_drivers"),
-            Self::Senseless(_) => Outcome::NoAnswer("not_sent"),
+            Self::Senseless(_) | Self::Absent(_) => Outcome::NoAnswer("not_sent"),
         }
     }
 }
@@ -158,6 +163,7 @@ impl Error {
             Reason::Unreadable { .. } => ErrorClass::Protocol,
             Reason::Version(_) => ErrorClass::VersionUnsupported,
             Reason::NoDrivers => ErrorClass::Busy,
+            Reason::Absent(_) => ErrorClass::Absent,
             Reason::Senseless(_) => ErrorClass::BadRequest,
         }
     }
@@ -231,7 +237,7 @@ impl fmt::Display for Reason {
             Self::Refused { status, message, .. } if message.is_empty() => write!(f, "HTTP status {status}"),
             Self::Refused { status, message, .. } => write!(f, "{message} (HTTP status {status})"),
             Self::Unreadable { status, why } => write!(f, "unreadable answer with HTTP status {status}: {why}"),
-            Self::Version(why) => f.write_str(why),
+            Self::Version(why) | Self::Absent(why) => f.write_str(why),
             Self::NoDrivers => f.write_str("no driver is offered; is a conductor running?"),
             Self::Senseless(why) => f.write_str(why),
         }

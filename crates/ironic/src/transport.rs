@@ -42,9 +42,30 @@ struct Current {
 /// The content of the files, as last used. Never printed: one is a private key.
 #[derive(PartialEq, Eq)]
 struct Files {
-    ca: Option<(PathBuf, Vec<u8>)>,
+    ca: Option<Authorities>,
     certificate: Option<(PathBuf, Vec<u8>)>,
     key: Option<(PathBuf, Vec<u8>)>,
+}
+
+/// PEM text with authorities.
+#[derive(PartialEq, Eq)]
+struct Authorities {
+    /// The file that it came from; none for text of the configuration.
+    file: Option<PathBuf>,
+    text: Vec<u8>,
+}
+
+impl Authorities {
+    fn certificates(&self) -> Result<Vec<CertificateDer<'static>>, ConfigError> {
+        parse(&self.text).map_err(|reason| self.unusable(reason))
+    }
+
+    fn unusable(&self, reason: impl Into<String>) -> ConfigError {
+        match &self.file {
+            Some(path) => pem(CA, path, reason),
+            None => ConfigError::Authorities(reason.into()),
+        }
+    }
 }
 
 impl Transport {
@@ -107,8 +128,16 @@ impl Files {
                 }),
             },
         };
+        let given = tls.ca_pem.as_ref().map(|text| Authorities {
+            file: None,
+            text: text.clone().into_bytes(),
+        });
+        let ca = match given {
+            Some(given) => Some(given),
+            None => read(CA, &tls.ca_file)?.map(|(path, text)| Authorities { file: Some(path), text }),
+        };
         Ok(Self {
-            ca: read(CA, &tls.ca_file)?,
+            ca,
             certificate: read(CERTIFICATE, &tls.client_cert_file)?,
             key: read(KEY, &tls.client_key_file)?,
         })
@@ -139,11 +168,15 @@ fn pem(what: &'static str, path: &Path, reason: impl Into<String>) -> ConfigErro
 }
 
 fn certificates(what: &'static str, path: &Path, content: &[u8]) -> Result<Vec<CertificateDer<'static>>, ConfigError> {
+    parse(content).map_err(|reason| pem(what, path, reason))
+}
+
+fn parse(content: &[u8]) -> Result<Vec<CertificateDer<'static>>, String> {
     let found: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(content).collect();
     match found {
-        Ok(found) if found.is_empty() => Err(pem(what, path, "it holds no certificate in PEM form")),
+        Ok(found) if found.is_empty() => Err("it holds no certificate in PEM form".to_owned()),
         Ok(found) => Ok(found),
-        Err(error) => Err(pem(what, path, error.to_string())),
+        Err(error) => Err(error.to_string()),
     }
 }
 
@@ -165,14 +198,10 @@ fn build(settings: &Settings, files: &Files, insecure: bool) -> Result<reqwest::
         .tcp_keepalive(Duration::from_secs(30));
     let identity = files.identity()?;
     // Parsed in any case: a broken file is an error even where it is not needed.
-    let authorities = files
-        .ca
-        .as_ref()
-        .map(|(path, content)| certificates(CA, path, content))
-        .transpose()?;
+    let authorities = files.ca.as_ref().map(Authorities::certificates).transpose()?;
     builder = match (authorities, &files.ca) {
-        (Some(authorities), Some((path, _))) if !insecure => {
-            builder.tls_backend_preconfigured(with_authorities(authorities, path, identity, files)?)
+        (Some(certificates), Some(authorities)) if !insecure => {
+            builder.tls_backend_preconfigured(with_authorities(certificates, authorities, identity, files)?)
         }
         _ => {
             if let Some((_, certificate)) = files.certificate.as_ref().filter(|_| identity.is_some()) {
@@ -192,13 +221,14 @@ fn build(settings: &Settings, files: &Files, insecure: bool) -> Result<reqwest::
 }
 
 fn with_authorities(
-    authorities: Vec<CertificateDer<'static>>,
-    path: &Path,
+    certificates: Vec<CertificateDer<'static>>,
+    authorities: &Authorities,
     identity: Option<Identity>,
     files: &Files,
 ) -> Result<rustls::ClientConfig, ConfigError> {
     let provider = Arc::new(ring::default_provider());
-    let verifier = GivenAuthorities::new(authorities, &provider).map_err(|error| pem(CA, path, error.to_string()))?;
+    let verifier =
+        GivenAuthorities::new(certificates, &provider).map_err(|error| authorities.unusable(error.to_string()))?;
     let tls = rustls::ClientConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()
         .map_err(|error| ConfigError::Client(error.to_string()))?

@@ -9,10 +9,12 @@ use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::server::ParsedCertificate;
 use rustls::{CertificateError, DigitallySignedStruct, Error, RootCertStore, SignatureScheme};
 
-/// The usual verification, and besides: a self-signed certificate that stands in the CA file itself may be the server's.
+/// The usual verification, and besides: a certificate that stands among the authorities itself may be the server's.
 ///
-/// That is what `openssl req -x509` makes and what small Ironic installations use for both roles. The verifier we build
-/// on refuses it, because it is marked as a CA; OpenSSL and Go accept it, so people rely on it.
+/// Self-signed, that is what `openssl req -x509` makes and what small Ironic installations use for both roles. Issued by
+/// somebody else, that is what is trusted of an Ironic resource: the certificate in the Secret that the server has it from. The
+/// verifier we build on refuses the one, because it is marked as a CA, and the other, because its issuer is missing; OpenSSL
+/// and Go accept both, so people rely on it.
 #[derive(Debug)]
 pub(crate) struct GivenAuthorities {
     authorities: Vec<CertificateDer<'static>>,
@@ -33,6 +35,15 @@ impl GivenAuthorities {
     }
 }
 
+/// Whether nothing is wrong with a certificate but who vouches for it.
+fn lacks_issuer_only(why: &CertificateError) -> bool {
+    match why {
+        CertificateError::UnknownIssuer => true,
+        CertificateError::Other(other) => other.to_string() == "CaUsedAsEndEntity",
+        _ => false,
+    }
+}
+
 impl ServerCertVerifier for GivenAuthorities {
     fn verify_server_cert(
         &self,
@@ -45,11 +56,11 @@ impl ServerCertVerifier for GivenAuthorities {
         let verdict = self
             .inner
             .verify_server_cert(end_entity, intermediates, server_name, ocsp_response, now);
-        // The period of validity is checked before the role, so this verdict means that the certificate is current;
-        // a test with an expired one watches that this stays so. What remains to be checked is the name.
+        // The period of validity is checked before the role and the issuer, so these verdicts mean that the certificate is
+        // current; tests with expired ones watch that this stays so. What remains to be checked is the name.
         match verdict {
-            Err(Error::InvalidCertificate(CertificateError::Other(ref other)))
-                if other.to_string() == "CaUsedAsEndEntity" && self.authorities.iter().any(|ca| ca == end_entity) =>
+            Err(Error::InvalidCertificate(ref why))
+                if lacks_issuer_only(why) && self.authorities.iter().any(|ca| ca == end_entity) =>
             {
                 verify_server_name(&ParsedCertificate::try_from(end_entity)?, server_name)?;
                 Ok(ServerCertVerified::assertion())

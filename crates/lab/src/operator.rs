@@ -21,6 +21,8 @@ pub struct OperatorConfig {
     pub kubeconfig: PathBuf,
     /// Flags beyond ours.
     pub args: Vec<String>,
+    /// Environment variables beyond ours.
+    pub env: Vec<(String, String)>,
     /// Credentials for Ironic instead of the right ones.
     pub ironic_password: Option<String>,
     /// Whether to wait until it is ready; off where the point is that it is not.
@@ -35,6 +37,7 @@ impl OperatorConfig {
             folder: folder.into(),
             kubeconfig: kubeconfig.into(),
             args: Vec::new(),
+            env: Vec::new(),
             ironic_password: None,
             wait: true,
         }
@@ -91,6 +94,7 @@ impl Operator {
         if let Some(ca) = &ironic.ca_file {
             env.push(("IRONIC_CACERT_FILE".into(), ca.into()));
         }
+        env.extend(config.env.iter().map(|(name, value)| (name.into(), value.into())));
         let manager = ManagerConfig {
             args: config.args.clone(),
             env,

@@ -188,6 +188,7 @@ impl Fleet {
 /// What an error says about Ironic as a whole; `None` where it speaks of one node or one request.
 pub fn outage_of(error: &Error) -> Option<Outage> {
     let kind = match error.class() {
+        ErrorClass::Absent => OutageKind::Absent,
         ErrorClass::Unreachable | ErrorClass::Timeout => OutageKind::Unreachable,
         ErrorClass::Unauthorized | ErrorClass::Forbidden => OutageKind::Unauthorized,
         ErrorClass::VersionUnsupported | ErrorClass::Server | ErrorClass::Protocol => OutageKind::Failing,

@@ -1,8 +1,9 @@
 //! The task that lists.
 
+use std::pin::pin;
 use std::time::Duration;
 
-use metal3_ironic::{Client, Error, Node};
+use metal3_ironic::{Client, Error, Link, Node};
 use metal3_runtime::Clock;
 use tokio_util::sync::CancellationToken;
 
@@ -13,22 +14,28 @@ use crate::host::observed::{Outage, OutageKind};
 const WHILE_DOWN: Duration = Duration::from_secs(1);
 
 /// Lists until stopped.
-pub async fn run(fleet: Fleet, client: Client, pace: Pace, clock: Clock, stop: CancellationToken) {
-    let mut is_ready = false;
+pub async fn run(fleet: Fleet, link: Link, pace: Pace, clock: Clock, stop: CancellationToken) {
+    let mut ready = None;
     loop {
+        let mut exchanged = pin!(link.exchanged());
         let start = clock.elapsed();
         let answer = tokio::select! {
-            answer = list(&fleet, &client, is_ready) => answer,
+            answer = list(&fleet, &link, &mut ready) => answer,
             () = stop.cancelled() => return,
+            // Not worth waiting for: it may be an Ironic that is gone.
+            () = &mut exchanged => continue,
         };
         let cost = clock.elapsed().saturating_sub(start);
-        is_ready = answer.is_ok();
+        if answer.is_err() {
+            ready = None;
+        }
         let pause = take(&fleet, answer, &pace, start, cost);
         fleet.call(&fleet.view(), clock.elapsed());
         fleet.0.first.send_replace(true);
         tokio::select! {
             () = tokio::time::sleep(pause) => {}
             () = stop.cancelled() => return,
+            () = &mut exchanged => {}
             // Even then not more often than the fast pace, and never two lists back to back on a slow Ironic.
             () = rung(&fleet, pace.fast.max(cost)) => {}
         }
@@ -40,12 +47,16 @@ async fn rung(fleet: &Fleet, least: Duration) {
     tokio::time::sleep(least).await;
 }
 
-async fn list(fleet: &Fleet, client: &Client, is_ready: bool) -> Result<Vec<Node>, Error> {
-    if !is_ready {
+/// `ready` is the client that has answered last.
+async fn list(fleet: &Fleet, link: &Link, ready: &mut Option<Client>) -> Result<Vec<Node>, Error> {
+    let client = link.client()?;
+    if !ready.as_ref().is_some_and(|known| known.is(&client)) {
         // After a time without answers it may be another Ironic: negotiate again, and wait for a conductor.
         fleet.speak(client.ready().await?);
     }
-    client.nodes().await
+    let nodes = client.nodes().await?;
+    *ready = Some(client);
+    Ok(nodes)
 }
 
 fn take(fleet: &Fleet, answer: Result<Vec<Node>, Error>, pace: &Pace, asked: Duration, cost: Duration) -> Duration {

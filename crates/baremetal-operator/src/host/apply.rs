@@ -47,6 +47,7 @@ pub async fn apply(ctx: &Context, seen: &mut Observed, effect: &Effect) -> Resul
     let label = effect.label();
     let kube = |source| ApplyError::Kube { effect: label, source };
     let ironic = |source| ApplyError::Ironic { effect: label, source };
+    let client = || ctx.ironic.client().map_err(ironic);
     match effect {
         Effect::AddFinalizer => add_finalizer(ctx, seen).await.map_err(kube),
         Effect::RemoveFinalizer => remove_finalizer(ctx, seen).await.map_err(kube),
@@ -70,7 +71,7 @@ pub async fn apply(ctx: &Context, seen: &mut Observed, effect: &Effect) -> Resul
         Effect::ReleaseHardwareData => release_hardware_data(ctx, seen).await.map_err(kube),
         Effect::CreateNode(body) => {
             let asked = ctx.clock.elapsed();
-            let node = ctx.ironic.create_node(body).await.map_err(ironic)?;
+            let node = client()?.create_node(body).await.map_err(ironic)?;
             learn_credentials(seen);
             ctx.fleet.learn(&node, &key_of(&seen.host), asked);
             seen.node = NodeView::Live(Arc::new(node));
@@ -93,7 +94,7 @@ pub async fn apply(ctx: &Context, seen: &mut Observed, effect: &Effect) -> Resul
                 address: mac.clone(),
                 pxe_enabled: *pxe_enabled,
             };
-            match ctx.ironic.create_port(&body).await {
+            match client()?.create_port(&body).await {
                 Ok(port) => now_there(seen, port),
                 Err(error) if !is_needed && error.class() == ErrorClass::Duplicate => {
                     learn_owner(ctx, seen, node, mac).await.map_err(ironic)?;
@@ -104,13 +105,13 @@ pub async fn apply(ctx: &Context, seen: &mut Observed, effect: &Effect) -> Resul
         }
         Effect::EnablePort { node, port } => {
             let ops = [PatchOp::add("/pxe_enabled", true)];
-            let port = ctx.ironic.patch_port(port, node, &ops).await.map_err(ironic)?;
+            let port = client()?.patch_port(port, node, &ops).await.map_err(ironic)?;
             now_there(seen, port);
             Ok(())
         }
         Effect::PatchNode { node, ops } => {
             let asked = ctx.clock.elapsed();
-            let mut node = ctx.ironic.patch_node(node, ops).await.map_err(ironic)?;
+            let mut node = client()?.patch_node(node, ops).await.map_err(ironic)?;
             // The answer shows the lock of this very call, which ended with it: the next step need not wait for it.
             node.reservation = None;
             if ops.iter().any(|op| op.path == "/driver_info") {
@@ -130,12 +131,12 @@ pub async fn apply(ctx: &Context, seen: &mut Observed, effect: &Effect) -> Resul
             Ok(())
         }
         Effect::SetTargetRaid { node, logical_disks } => {
-            ctx.ironic.set_target_raid(node, logical_disks).await.map_err(ironic)?;
+            client()?.set_target_raid(node, logical_disks).await.map_err(ironic)?;
             look_again(seen);
             Ok(())
         }
         Effect::Provision { node, request } => {
-            let answer = ctx.ironic.provision(node, request).await;
+            let answer = client()?.provision(node, request).await;
             // Also after a failure: an answer that was lost on its way does not undo what was asked for.
             ctx.fleet.acted(&key_of(&seen.host), ctx.clock.elapsed());
             answer.map_err(ironic)?;
@@ -148,7 +149,7 @@ pub async fn apply(ctx: &Context, seen: &mut Observed, effect: &Effect) -> Resul
         Effect::Power { node, target } => {
             let is_soft = matches!(target, PowerTarget::SoftOff | PowerTarget::SoftReboot);
             let timeout = is_soft.then_some(SOFT_POWER_OFF_TIMEOUT);
-            let answer = ctx.ironic.power(node, *target, timeout).await;
+            let answer = client()?.power(node, *target, timeout).await;
             if is_soft && answer.as_ref().is_err_and(|e| e.class() == ErrorClass::BadRequest) {
                 seen.memory.no_soft_power_off = true; // the next pass switches it off the hard way
             }
@@ -163,15 +164,15 @@ pub async fn apply(ctx: &Context, seen: &mut Observed, effect: &Effect) -> Resul
             Ok(())
         }
         Effect::AttachDisc { node, url } => {
-            let answer = ctx.ironic.attach_disc(node, url).await;
+            let answer = client()?.attach_disc(node, url).await;
             disc_changes(seen, DiscRequest::Attach, answer).map_err(ironic)
         }
         Effect::DetachDisc { node } => {
-            let answer = ctx.ironic.detach_disc(node).await;
+            let answer = client()?.detach_disc(node).await;
             disc_changes(seen, DiscRequest::Detach, answer).map_err(ironic)
         }
         Effect::SetMaintenance { node } => {
-            ctx.ironic
+            client()?
                 .set_maintenance(node, MAINTENANCE_REASON)
                 .await
                 .map_err(ironic)?;
@@ -179,12 +180,12 @@ pub async fn apply(ctx: &Context, seen: &mut Observed, effect: &Effect) -> Resul
             Ok(())
         }
         Effect::ClearMaintenance { node } => {
-            ctx.ironic.clear_maintenance(node).await.map_err(ironic)?;
+            client()?.clear_maintenance(node).await.map_err(ironic)?;
             look_again(seen);
             Ok(())
         }
         Effect::DeleteNode { node } => {
-            ctx.ironic.delete_node(node).await.map_err(ironic)?;
+            client()?.delete_node(node).await.map_err(ironic)?;
             seen.node = NodeView::Gone;
             // Its ports went with it.
             seen.ports = Lookup::NotFound;
@@ -198,14 +199,19 @@ pub async fn apply(ctx: &Context, seen: &mut Observed, effect: &Effect) -> Resul
 
 /// Who has the port that could not be created. Freed in the meantime, it is simply created by the next pass.
 async fn learn_owner(ctx: &Context, seen: &mut Observed, node: &str, mac: &str) -> Result<(), metal3_ironic::Error> {
-    let Some(port) = ctx.ironic.ports_with_address(mac).await?.into_iter().next() else {
+    let Some(port) = ctx.ironic.client()?.ports_with_address(mac).await?.into_iter().next() else {
         return Ok(());
     };
     if port.node_uuid == node {
         now_there(seen, port);
         return Ok(());
     }
-    let name = ctx.ironic.node(&port.node_uuid).await?.and_then(|owner| owner.name);
+    let name = ctx
+        .ironic
+        .client()?
+        .node(&port.node_uuid)
+        .await?
+        .and_then(|owner| owner.name);
     let foreign = ForeignPort {
         owner: name.unwrap_or(port.node_uuid),
         at: ctx.clock.now(),
@@ -484,8 +490,9 @@ async fn record_firmware(ctx: &Context, seen: &Observed, updates: &[FirmwareUpda
     };
     let mut status = object.status.take().unwrap_or_default();
     if let NodeView::Live(node) | NodeView::Listed(node) = &seen.node {
-        let found = ctx.ironic.firmware(&node.uuid).await;
-        let found = found.map_err(|source| ApplyError::Ironic { effect, source })?;
+        let ironic = |source| ApplyError::Ironic { effect, source };
+        let client = ctx.ironic.client().map_err(ironic)?;
+        let found = client.firmware(&node.uuid).await.map_err(ironic)?;
         status.components = found.into_iter().filter_map(firmware::component).collect();
     }
     status.updates = updates.to_vec();

@@ -24,7 +24,7 @@ pub struct Context {
     /// The Kubernetes API.
     pub kube: Client,
     /// Ironic.
-    pub ironic: metal3_ironic::Client,
+    pub ironic: metal3_ironic::Link,
     /// What Ironic last listed.
     pub fleet: Fleet,
     /// Which versions of referenced Secrets exist.

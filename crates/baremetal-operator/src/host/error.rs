@@ -53,7 +53,8 @@ impl ApplyError {
             | ErrorClass::Conflict
             | ErrorClass::BadRequest
             | ErrorClass::VersionUnsupported
-            | ErrorClass::Busy => true,
+            | ErrorClass::Busy
+            | ErrorClass::Absent => true,
             ErrorClass::Unreachable | ErrorClass::Timeout | ErrorClass::Server | ErrorClass::Protocol => false,
         }
     }
@@ -82,7 +83,8 @@ impl Classified for ApplyError {
             Self::Ironic { source, .. } => match source.class() {
                 ErrorClass::BadRequest | ErrorClass::Duplicate => Class::Fault,
                 ErrorClass::NotFound => Class::Stale,
-                ErrorClass::Unreachable
+                ErrorClass::Absent
+                | ErrorClass::Unreachable
                 | ErrorClass::Timeout
                 | ErrorClass::Unauthorized
                 | ErrorClass::Forbidden

@@ -57,7 +57,7 @@ mod tests {
         let (fleet, _woken) = Fleet::new(0);
         let ctx = Context {
             kube: kube.clone(),
-            ironic: metal3_ironic::Client::new(ironic).unwrap(),
+            ironic: metal3_ironic::Link::to(metal3_ironic::Client::new(ironic).unwrap()),
             fleet,
             secrets: metal3_runtime::secrets::SecretVersions::default(),
             companions: crate::host::companions::Companions::default(),

@@ -289,7 +289,7 @@ async fn live_node(ctx: &Context, seen: &mut Observed) -> Result<(), ObserveErro
             continue;
         }
         let now = ctx.clock.elapsed();
-        if let Some(node) = ctx.ironic.node(&ident).await? {
+        if let Some(node) = ctx.ironic.client()?.node(&ident).await? {
             ctx.fleet.learn(&node, &key, now);
             seen.node = NodeView::Live(Arc::new(node));
             return Ok(());
@@ -310,7 +310,7 @@ fn live_uuid(seen: &Observed) -> Option<String> {
 
 async fn ports(ctx: &Context, seen: &mut Observed) -> Result<(), ObserveError> {
     seen.ports = match live_uuid(seen) {
-        Some(node) => Lookup::Found(ctx.ironic.ports_of(&node).await?),
+        Some(node) => Lookup::Found(ctx.ironic.client()?.ports_of(&node).await?),
         None => Lookup::NotFound,
     };
     Ok(())
@@ -319,11 +319,12 @@ async fn ports(ctx: &Context, seen: &mut Observed) -> Result<(), ObserveError> {
 async fn boot_mac_owner(ctx: &Context, seen: &mut Observed) -> Result<(), ObserveError> {
     let ports = ctx
         .ironic
+        .client()?
         .ports_with_address(&seen.host.spec.boot_mac_address.to_ascii_lowercase())
         .await?;
     seen.boot_mac_owner = match ports.into_iter().next() {
         None => Lookup::NotFound,
-        Some(port) => match ctx.ironic.node(&port.node_uuid).await? {
+        Some(port) => match ctx.ironic.client()?.node(&port.node_uuid).await? {
             None => Lookup::NotFound,
             Some(node) => Lookup::Found(MacOwner {
                 node: node.uuid,
@@ -336,7 +337,7 @@ async fn boot_mac_owner(ctx: &Context, seen: &mut Observed) -> Result<(), Observ
 
 async fn inventory(ctx: &Context, seen: &mut Observed) -> Result<(), ObserveError> {
     seen.inventory = match live_uuid(seen) {
-        Some(node) => match ctx.ironic.inventory(&node).await? {
+        Some(node) => match ctx.ironic.client()?.inventory(&node).await? {
             Some(inventory) => Lookup::Found(Arc::new(hardware::details(&inventory))),
             None => Lookup::NotFound,
         },
@@ -398,13 +399,14 @@ async fn bmc_access(ctx: &Context, seen: &mut Observed) -> Result<(), ObserveErr
         seen.bmc_access = Lookup::NotFound;
         return Ok(());
     };
-    seen.bmc_access = match ctx.ironic.ask_bmc(&node).await {
+    seen.bmc_access = match ctx.ironic.client()?.ask_bmc(&node).await {
         Ok(()) => Lookup::Found(Ok(())),
         Err(error) => match error.class() {
             ErrorClass::Server | ErrorClass::Timeout => Lookup::Found(Err(error.message())),
             // It cannot be asked this way: nothing is known, as before.
             ErrorClass::NotFound | ErrorClass::BadRequest => Lookup::NotFound,
-            ErrorClass::Unreachable
+            ErrorClass::Absent
+            | ErrorClass::Unreachable
             | ErrorClass::Unauthorized
             | ErrorClass::Forbidden
             | ErrorClass::Locked
@@ -459,7 +461,7 @@ async fn disc(ctx: &Context, seen: &mut Observed) -> Result<(), ObserveError> {
         seen.disc = Lookup::NotFound;
         return Ok(());
     };
-    seen.disc = match ctx.ironic.virtual_media(&node).await {
+    seen.disc = match ctx.ironic.client()?.virtual_media(&node).await {
         Ok(drives) => Lookup::Found(Ok(drives.iter().any(|drive| drive.is_disc_drive() && drive.inserted))),
         Err(error) if is_about_bmc(error.class()) || error.class() == ErrorClass::BadRequest => {
             Lookup::Found(Err(error.message()))
@@ -479,7 +481,7 @@ async fn validation(ctx: &Context, seen: &mut Observed) -> Result<(), ObserveErr
         seen.validation = Lookup::NotFound;
         return Ok(());
     };
-    let found = ctx.ironic.validate(&node).await?;
+    let found = ctx.ironic.client()?.validate(&node).await?;
     let problems = [("boot", found.boot), ("deploy", found.deploy)];
     seen.validation = Lookup::Found(
         problems
@@ -557,7 +559,7 @@ async fn firmware_objects(ctx: &Context, seen: &mut Observed) -> Result<(), Obse
 
 async fn bios(ctx: &Context, seen: &mut Observed) -> Result<(), ObserveError> {
     seen.bios = match live_uuid(seen) {
-        Some(node) => Lookup::Found(Arc::new(ctx.ironic.bios_settings(&node).await?)),
+        Some(node) => Lookup::Found(Arc::new(ctx.ironic.client()?.bios_settings(&node).await?)),
         None => Lookup::NotFound,
     };
     Ok(())

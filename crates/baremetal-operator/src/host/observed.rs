@@ -152,6 +152,8 @@ pub struct Outage {
 /// Kinds of trouble with Ironic as a whole.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OutageKind {
+    /// The resource that tells where Ironic is (`IRONIC_NAME`) is not ready.
+    Absent,
     /// No connection, or no answer in time.
     Unreachable,
     /// The operator's own credentials or certificate are refused.

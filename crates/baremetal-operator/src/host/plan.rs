@@ -549,6 +549,8 @@ pub enum WaitReason {
     ImageAuthIncomplete,
     /// The image cannot be deployed as it is described.
     InvalidImage,
+    /// The resource that tells where Ironic is does not exist or is not ready.
+    IronicNotReady,
     /// Ironic does not answer.
     IronicUnreachable,
     /// Ironic refuses the operator's own credentials.
@@ -620,6 +622,7 @@ impl WaitReason {
             Self::ConfigDriveIncomplete => "ConfigDriveIncomplete",
             Self::ImageAuthIncomplete => "ImageAuthIncomplete",
             Self::InvalidImage => "InvalidImage",
+            Self::IronicNotReady => "IronicNotReady",
             Self::IronicUnreachable => "IronicUnreachable",
             Self::IronicUnauthorized => "IronicUnauthorized",
             Self::IronicFailing => "IronicFailing",

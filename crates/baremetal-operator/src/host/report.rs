@@ -62,7 +62,8 @@ pub fn after_failure(seen: &Observed, plan: &Plan, error: &ApplyError, now: jiff
                 let after = source.retry_after().unwrap_or(RECHECK);
                 Wait::for_time(WaitReason::NodeLocked, after, for_people(&source.message()))
             }
-            ErrorClass::Unreachable
+            ErrorClass::Absent
+            | ErrorClass::Unreachable
             | ErrorClass::Timeout
             | ErrorClass::Unauthorized
             | ErrorClass::Forbidden

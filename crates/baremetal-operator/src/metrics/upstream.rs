@@ -316,6 +316,7 @@ impl Upstream {
         } else if is(WaitReason::InvalidBMCDetails) {
             self.credentials_invalid.inc();
         } else if [
+            WaitReason::IronicNotReady,
             WaitReason::IronicUnreachable,
             WaitReason::IronicUnauthorized,
             WaitReason::IronicFailing,

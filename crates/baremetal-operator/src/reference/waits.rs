@@ -65,10 +65,13 @@ waits! {
     ImageAuthIncomplete, Change: "a usable Secret of `spec.image.ociAuthSecretName`",
         "Create it with type `kubernetes.io/dockerconfigjson` and an entry for the image's registry.";
     InvalidImage, Change: "an image that can be deployed", "The message names the field of `spec.image`.";
+    IronicNotReady, Ironic: "the resource that `IRONIC_NAME` names to exist and to be ready, with its Secrets",
+        "The message names the object and what it lacks: look at that resource and at the ironic-standalone-operator.";
     IronicUnreachable, Ironic: "Ironic to answer",
         "The message has the cause: connection refused, certificate, time-out. Nothing has to be done on the host.";
     IronicUnauthorized, Ironic: "Ironic to accept the operator's own credentials",
-        "Check the Secret mounted at `METAL3_AUTH_ROOT_DIR` and restart the operator.";
+        "Check the Secret mounted at `METAL3_AUTH_ROOT_DIR` and restart the operator; with `IRONIC_NAME`, that of the \
+         resource's `spec.apiCredentialsName`, which needs no restart.";
     IronicFailing, Ironic: "Ironic to stop failing, to be new enough (API 1.89), or to have a conductor",
         "Look at Ironic's log.";
     NodeLocked, Node: "another operation on the node", "Nothing; it ends when the lock does. A lock that stays is a conductor that died.";

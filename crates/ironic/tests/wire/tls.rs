@@ -220,6 +220,33 @@ async fn a_self_signed_certificate_vouches_for_itself() {
     assert!(error.contains("not issued for"), "{error}");
 }
 
+/// As a Secret of cert-manager has it: the server's certificate alone, without the authority that issued it.
+#[tokio::test]
+async fn a_certificate_given_as_text_vouches_for_itself_whoever_issued_it() {
+    let authority = Authority::new("ca");
+    let given = |pair: &Pair| Tls {
+        ca_pem: Some(pair.certificate.clone()),
+        ..Tls::default()
+    };
+    let issue = |params| authority.issue(&params);
+    let right = issue(named("ironic", &["localhost"]));
+    let server = TlsServer::start(&right, None);
+    server.ask(given(&right)).await.unwrap();
+    let other = issue(named("ironic", &["localhost"]));
+    let error = server.ask(given(&other)).await.unwrap_err();
+    assert!(error.contains("unknown issuer"), "{error}");
+
+    let expired = issue(expired(named("ironic", &["localhost"])));
+    let error = TlsServer::start(&expired, None).ask(given(&expired)).await.unwrap_err();
+    assert!(error.contains("expired"), "{error}");
+    let elsewhere = issue(named("ironic", &["elsewhere.example"]));
+    let error = TlsServer::start(&elsewhere, None)
+        .ask(given(&elsewhere))
+        .await
+        .unwrap_err();
+    assert!(error.contains("not issued for"), "{error}");
+}
+
 #[tokio::test]
 async fn a_client_certificate_is_shown() {
     let (files, authority, clients) = (Files::new(), Authority::new("ca"), Authority::new("clients"));
@@ -260,7 +287,7 @@ async fn changed_files_are_noticed() {
         ca_file: Some(files.put("ca.pem", &Authority::new("old").certificate)),
         client_cert_file: Some(files.put("client.pem", &stranger.certificate)),
         client_key_file: Some(files.put("client.key", &stranger.key)),
-        insecure: false,
+        ..Tls::default()
     };
     let client = Client::new(server.config(tls)).unwrap();
     let error = client.ready().await.unwrap_err();
@@ -367,6 +394,11 @@ fn files_that_cannot_be_used() {
             ..
         }
     ));
+    let text = Tls {
+        ca_pem: Some("hello".to_owned()),
+        ..Tls::default()
+    };
+    assert!(matches!(refuse(text), ConfigError::Authorities(_)));
     let half = Tls {
         client_cert_file: Some(certificate),
         ..Tls::default()

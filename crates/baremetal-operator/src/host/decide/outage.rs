@@ -9,6 +9,7 @@ pub(in crate::host) fn outage(cause: Option<&Outage>) -> Wait {
         return Wait::for_ironic(WaitReason::IronicUnreachable, "Ironic has not answered yet");
     };
     let (reason, what) = match outage.kind {
+        OutageKind::Absent => (WaitReason::IronicNotReady, "it is not known where Ironic is"),
         OutageKind::Unreachable => (WaitReason::IronicUnreachable, "Ironic cannot be reached"),
         OutageKind::Unauthorized => (
             WaitReason::IronicUnauthorized,

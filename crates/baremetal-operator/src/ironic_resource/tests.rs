@@ -1,0 +1,104 @@
+use k8s_openapi::ByteString;
+use rstest::rstest;
+use serde_json::json;
+
+use super::*;
+
+fn reference() -> Reference {
+    Reference {
+        namespace: "metal3".into(),
+        name: "ironic".into(),
+    }
+}
+
+fn ironic(spec: &Value, conditions: &Value) -> DynamicObject {
+    serde_json::from_value(json!({
+        "apiVersion": "ironic.metal3.io/v1alpha1", "kind": "Ironic",
+        "metadata": {"name": "ironic", "namespace": "metal3", "generation": 3},
+        "spec": spec, "status": {"conditions": conditions},
+    }))
+    .unwrap()
+}
+
+fn is_ready() -> Value {
+    json!([
+        {"type": "Available", "status": "False", "observedGeneration": 1},
+        {"type": "Ready", "status": "True", "observedGeneration": 3, "reason": "DeploymentAvailable", "message": ""},
+    ])
+}
+
+#[rstest]
+#[case(json!({"apiCredentialsName": "api"}), "http://ironic.metal3.svc/", None)]
+#[case(json!({"apiCredentialsName": "api", "tls": {"certificateName": ""}}), "http://ironic.metal3.svc/", None)]
+#[case(json!({"apiCredentialsName": "api", "tls": {"certificateName": "cert"}}), "https://ironic.metal3.svc/", Some("cert"))]
+fn a_ready_resource_tells_where_ironic_is(
+    #[case] spec: Value,
+    #[case] endpoint: &str,
+    #[case] certificate: Option<&str>,
+) {
+    let told = announced(&reference(), Some(&ironic(&spec, &is_ready()))).unwrap();
+    let expected = Announced {
+        endpoint: Url::parse(endpoint).unwrap(),
+        credentials: "api".into(),
+        certificate: certificate.map(str::to_owned),
+    };
+    assert_eq!(told, expected);
+}
+
+#[rstest]
+#[case(json!([]), "has no condition Ready yet")]
+#[case(json!(null), "has no condition Ready yet")]
+#[case(json!([{"type": "Ready", "status": "True", "observedGeneration": 2}]), "generation 2 of 3")]
+#[case(json!([{"type": "Ready", "status": "True"}]), "generation 0 of 3")]
+#[case(json!([{"type": "Ready", "status": "False", "observedGeneration": 3, "reason": "InProgress", "message": "one pod is missing"}]),
+    "Ironic metal3/ironic is not ready: InProgress: one pod is missing")]
+#[case(json!([{"type": "Ready", "status": "Unknown", "observedGeneration": 3}]), "it does not say why")]
+fn one_that_is_not_ready_tells_what_is_waited_for(#[case] conditions: Value, #[case] part: &str) {
+    let object = ironic(&json!({"apiCredentialsName": "api"}), &conditions);
+    let why = announced(&reference(), Some(&object)).unwrap_err();
+    assert!(why.contains(part), "{why}");
+}
+
+#[test]
+fn a_missing_resource_and_missing_credentials_are_named() {
+    let why = announced(&reference(), None).unwrap_err();
+    assert!(why.starts_with("Ironic metal3/ironic, which IRONIC_NAME"), "{why}");
+    let why = announced(&reference(), Some(&ironic(&json!({}), &is_ready()))).unwrap_err();
+    assert!(
+        why.starts_with("spec.apiCredentialsName of Ironic metal3/ironic is empty"),
+        "{why}"
+    );
+}
+
+fn secret(keys: &[(&str, &[u8])]) -> Secret {
+    let data = keys
+        .iter()
+        .map(|(key, value)| ((*key).to_owned(), ByteString(value.to_vec())));
+    Secret {
+        data: Some(data.collect()),
+        ..Secret::default()
+    }
+}
+
+#[test]
+fn credentials_are_taken_to_the_byte() {
+    let found = secret(&[("username", b"admin"), ("password", b" with blanks\n")]);
+    let expected = Auth::Basic {
+        username: "admin".into(),
+        password: " with blanks\n".into(),
+    };
+    assert_eq!(credentials(&reference(), "api", Some(&found)).unwrap(), expected);
+}
+
+#[rstest]
+#[case(
+    None,
+    "Secret metal3/api, which spec.apiCredentialsName of Ironic metal3/ironic names, does not exist"
+)]
+#[case(Some(secret(&[("username", b"admin")])), "has nothing under its key password")]
+#[case(Some(secret(&[("username", b""), ("password", b"x")])), "has nothing under its key username")]
+#[case(Some(secret(&[("username", b"a"), ("password", b"\xff")])), "has no text under its key password")]
+fn unusable_secrets_are_named_with_their_key(#[case] found: Option<Secret>, #[case] part: &str) {
+    let why = credentials(&reference(), "api", found.as_ref()).unwrap_err();
+    assert!(why.contains(part) && why.contains("Secret metal3/api"), "{why}");
+}
