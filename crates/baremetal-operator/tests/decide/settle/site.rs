@@ -1,0 +1,447 @@
+//! A host, its Ironic and its operator, as the loop of passes has them.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use baremetal_operator::host::cached::take_hardware;
+use baremetal_operator::host::observed::{
+    DiscRequest, HardwareView, Lookup, Memory, NodeView, Observed, PowerRequest, SecretView,
+};
+use baremetal_operator::host::plan::{Decision, Effect, Need, Next, Plan, WaitReason, Wake};
+use baremetal_operator::host::{decide, unrecord_restart};
+use jiff::SignedDuration;
+use metal3_api::metal3::{BareMetalHost, BareMetalHostStatus, DataImage, HardwareDetails};
+use metal3_ironic::{Node, PowerTarget};
+use serde_json::{Value, json};
+
+use crate::model::Ironic;
+use crate::world::{Sight, World, host, merge, secret, stored, turbo};
+
+/// What an inspection finds: a NIC besides the one that the host boots from.
+pub(super) fn inventory() -> HardwareDetails {
+    serde_json::from_value(json!({"hostname": "h", "cpu": {"arch": "x86_64"}, "nics": [{"mac": "52:54:00:00:00:09"}]}))
+        .unwrap()
+}
+
+/// A host, its Ironic and one operator.
+#[derive(Clone)]
+pub(super) struct Site {
+    /// As it is stored; none when it is gone.
+    pub(super) host: Option<BareMetalHost>,
+    pub(super) ironic: Ironic,
+    pub(super) memory: Memory,
+    pub(super) secret_is_claimed: bool,
+    /// A wish for a BIOS setting, and how often it was edited. Its controller looks at the wish at once, and at the host never
+    /// again.
+    pub(super) turbo: Option<(&'static str, i64)>,
+    pub(super) on_reboot: bool,
+    /// The wish for a disc, and how often it was edited.
+    pub(super) data_image: Option<DataImage>,
+    pub(super) now: jiff::Timestamp,
+    /// The node as the fleet was last listed.
+    pub(super) listed: Option<Node>,
+    pub(super) effects: usize,
+    /// The operator dies after this many effects.
+    pub(super) dies_after: Option<usize>,
+    /// Every version of the host that was stored.
+    pub(super) history: Vec<BareMetalHost>,
+    pub(super) passes: usize,
+    /// Before this pass another operator looks at a copy of the host that is so many versions old.
+    pub(super) intrusion: Option<(usize, usize)>,
+}
+
+/// How a pass ended.
+#[derive(Debug, PartialEq)]
+pub(super) enum End {
+    Next(Next),
+    /// Killed, or told that its copy of the host is old, or refused by a lock.
+    Cut,
+}
+
+impl Site {
+    pub(super) fn new(seed: u64, spec: &Value) -> Self {
+        let mut fresh = host(
+            "",
+            &json!({"status": null, "metadata": {"finalizers": null, "generation": 1}}),
+        );
+        let mut value = serde_json::to_value(&fresh.spec).unwrap();
+        merge(&mut value, spec);
+        fresh.spec = serde_json::from_value(value).unwrap();
+        Self {
+            history: vec![fresh.clone()],
+            host: Some(fresh),
+            ironic: Ironic::new(seed),
+            memory: Memory::default(),
+            secret_is_claimed: false,
+            turbo: None,
+            on_reboot: false,
+            data_image: None,
+            now: crate::world::now(),
+            listed: None,
+            effects: 0,
+            dies_after: None,
+            passes: 0,
+            intrusion: None,
+        }
+    }
+
+    pub(super) fn stored(&self) -> &BareMetalHost {
+        self.host.as_ref().unwrap()
+    }
+
+    /// Changes the stored host; every change is another version.
+    pub(super) fn write(&mut self, change: impl FnOnce(&mut BareMetalHost)) {
+        let host = self.host.as_mut().unwrap();
+        let before = host.clone();
+        change(host);
+        if *host == before {
+            return;
+        }
+        let version: u64 = host.metadata.resource_version.as_ref().unwrap().parse().unwrap();
+        host.metadata.resource_version = Some((version + 1).to_string());
+        self.history.push(host.clone());
+    }
+
+    /// Stores what was decided, as the API server does with the operator's patch.
+    pub(super) fn store(&mut self, decided: &BareMetalHostStatus) {
+        let status = stored(self.stored(), decided, self.now);
+        self.write(|host| host.status = status);
+    }
+
+    /// An edit by the user: what goes, and what comes.
+    pub(super) fn edit(&mut self, less: &Value, more: &Value) {
+        self.write(|host| {
+            let mut value = serde_json::to_value(&host.spec).unwrap();
+            merge(&mut value, less);
+            merge(&mut value, more);
+            host.spec = serde_json::from_value(value).unwrap();
+            host.metadata.generation = host.metadata.generation.map(|g| g + 1);
+        });
+    }
+
+    pub(super) fn delete(&mut self) {
+        if self.stored().metadata.finalizers.is_none() {
+            self.host = None; // nothing keeps it
+            return;
+        }
+        self.write(|host| {
+            host.metadata.deletion_timestamp = serde_json::from_value(json!("2026-01-02T00:00:00Z")).unwrap();
+            host.metadata.generation = host.metadata.generation.map(|g| g + 1);
+        });
+    }
+
+    pub(super) fn world(&self, host: &BareMetalHost) -> World {
+        let mut world = World::new(host.clone(), self.ironic.node.clone(), Sight::Listed);
+        let version = if self.secret_is_claimed { "8" } else { "7" };
+        let mut found = secret(version, 1);
+        found.claimed = self.secret_is_claimed;
+        world.secret = SecretView::Found(found);
+        world.watched_version = Some(version.into());
+        world.ports.clone_from(&self.ironic.ports);
+        world.inventory = self.ironic.is_inspected.then(inventory);
+        world.firmware.settings = self.turbo.map(|(value, edits)| turbo(value, edits, edits));
+        world.on_reboot.settings = self.on_reboot;
+        world.bios.clone_from(&self.ironic.bios);
+        world.data_image.clone_from(&self.data_image);
+        world.disc = Ok(self.ironic.disc.is_some());
+        world.memory = self.memory.clone();
+        world.now = self.now;
+        world
+    }
+
+    /// One reconciliation, as `host::reconcile` makes it, of this copy of the host.
+    pub(super) fn reconcile(&mut self, cached: &BareMetalHost) -> End {
+        let mut seen = self.world(cached).seen();
+        let listed = self.listed.clone().map(|node| Node { detail: None, ..node });
+        seen.node = listed.map_or(NodeView::Unlisted, |node| NodeView::Listed(Arc::new(node)));
+        for _ in 0..12 {
+            let plan = self.decide(&mut seen);
+            let before = self.host.as_ref().and_then(|host| host.status.clone());
+            for effect in &plan.effects {
+                let is_applied = if *effect == Effect::ConfirmHost {
+                    self.confirm(&mut seen, &plan)
+                } else {
+                    self.apply(&mut seen, effect)
+                };
+                if !is_applied {
+                    if matches!(effect, Effect::Power { .. }) {
+                        self.write(|host| unrecord_restart(host.status.as_mut().unwrap(), before.as_ref()));
+                    }
+                    return End::Cut;
+                }
+                self.effects += 1;
+                if self.dies_after == Some(self.effects) {
+                    self.memory = Memory::default();
+                    return End::Cut;
+                }
+            }
+            seen.learn(&plan, self.now);
+            if plan.next == Next::Again {
+                let mut host = (*seen.host).clone();
+                let stored = host.status.replace(plan.status).unwrap_or_default();
+                seen.stored_state.get_or_insert(stored.provisioning.state);
+                seen.host = Arc::new(host);
+                continue;
+            }
+            self.memory = seen.memory.clone();
+            if plan.next != Next::Gone {
+                if self.host.as_ref().map(|h| &h.metadata.resource_version)
+                    != Some(&seen.host.metadata.resource_version)
+                {
+                    return End::Cut; // 409
+                }
+                self.store(&plan.status);
+            }
+            return End::Next(plan.next);
+        }
+        panic!("passes without an end")
+    }
+
+    pub(super) fn decide(&mut self, seen: &mut Observed) -> Plan {
+        let mut world = self.world(&seen.host);
+        if let (Some(known), Some(stored)) = (world.host.status.as_mut(), &self.host) {
+            known.hardware = stored.status.as_ref().and_then(|status| status.hardware.clone());
+        }
+        let mut looks: Vec<Need> = Vec::new();
+        loop {
+            match decide(seen, self.now) {
+                Decision::Act(plan) => return *plan,
+                Decision::Look(need) => {
+                    assert!(!looks.contains(&need), "{need:?} again");
+                    looks.push(need);
+                    world.answer(seen, need);
+                    if need == Need::LiveNode {
+                        // No list shows less than what was read.
+                        self.listed.clone_from(&self.ironic.node);
+                    }
+                }
+            }
+        }
+    }
+
+    /// As `host::confirm`: the intent is stored before the effect, where the status changes anyway.
+    pub(super) fn confirm(&mut self, seen: &mut Observed, plan: &Plan) -> bool {
+        let version = |host: &BareMetalHost| host.metadata.resource_version.clone();
+        if self.host.as_ref().and_then(version) != version(&seen.host) {
+            return false;
+        }
+        if plan.next == Next::Again {
+            return true;
+        }
+        let mut intent = plan.status.clone();
+        if let Some(before) = self.stored().status.as_ref().filter(|s| s.error_type.is_some()) {
+            intent.operational_status.clone_from(&before.operational_status);
+            intent.error_type.clone_from(&before.error_type);
+            intent.error_message.clone_from(&before.error_message);
+        }
+        self.store(&intent);
+        let mut fresh = self.stored().clone();
+        take_hardware(&mut fresh);
+        seen.host = Arc::new(fresh);
+        if let Some(details) = intent.hardware {
+            seen.hardware = HardwareView::Known(Arc::new(*details));
+        }
+        seen.stored_state = None;
+        true
+    }
+
+    /// False where the effect was refused because somebody else was faster.
+    pub(super) fn apply(&mut self, seen: &mut Observed, effect: &Effect) -> bool {
+        let is_current =
+            self.host.as_ref().map(|h| &h.metadata.resource_version) == Some(&seen.host.metadata.resource_version);
+        let live = |site: &Self| NodeView::Live(Arc::new(site.ironic.node.clone().unwrap()));
+        match effect {
+            Effect::AddFinalizer => {
+                if !is_current {
+                    return false;
+                }
+                self.write(|host| host.metadata.finalizers = Some(vec!["baremetalhost.metal3.io".into()]));
+                let mut fresh = self.stored().clone();
+                fresh.status.clone_from(&seen.host.status);
+                seen.host = Arc::new(fresh);
+            }
+            Effect::ClaimSecret => {
+                self.secret_is_claimed = true;
+                seen.secret = SecretView::Found(secret("8", 1));
+            }
+            Effect::ConfirmHost => panic!("confirmed by itself"),
+            Effect::RemoveAnnotation { key, value } => {
+                let annotations = self.stored().metadata.annotations.clone().unwrap_or_default();
+                if annotations.get(key) != Some(value) {
+                    return false;
+                }
+                self.write(|host| drop(host.metadata.annotations.as_mut().unwrap().remove(key)));
+                let mut fresh = self.stored().clone();
+                fresh.status.clone_from(&seen.host.status);
+                seen.host = Arc::new(fresh);
+            }
+            Effect::RemoveFinalizer => self.host = None,
+            Effect::RecordDataImage(status) => {
+                let Some(image) = &mut self.data_image else {
+                    return false;
+                };
+                image.status = Some((**status).clone());
+                seen.data_image = Lookup::Found(Arc::new(image.clone()));
+                seen.memory.disc_request = None;
+            }
+            Effect::ClaimNetworkData
+            | Effect::WriteRamdisk(_)
+            | Effect::ReleaseRamdisk
+            | Effect::WriteHardwareData(_)
+            | Effect::RecordFirmware(_)
+            | Effect::ReleaseHardwareData
+            | Effect::ReleaseSecret
+            | Effect::ReleaseFormerSecret(_) => {}
+            mutation => {
+                if !self.ironic.apply(mutation) {
+                    return false;
+                }
+                match mutation {
+                    Effect::CreateNode(_) => {
+                        seen.memory.accepted_digest = Some(1);
+                        seen.node = live(self);
+                        seen.ports = Lookup::NotFound;
+                        seen.memory.ports_with = None;
+                        seen.reconfigured = true;
+                    }
+                    Effect::CreatePort { .. } | Effect::EnablePort { .. } => {
+                        self.world(&seen.host).answer(seen, Need::Ports);
+                    }
+                    Effect::PatchNode { ops, .. } => {
+                        if ops.iter().any(|op| op.path == "/driver_info") {
+                            seen.memory.accepted_digest = Some(1);
+                            seen.reconfigured = true;
+                        }
+                        if ops.iter().any(|op| op.path == "/instance_info/image_pull_secret") {
+                            seen.memory.sent_pull_secret = Some(5);
+                        }
+                        seen.node = live(self);
+                    }
+                    Effect::Power { target, .. } => {
+                        let on = *target == PowerTarget::On;
+                        seen.memory.power_request = Some(PowerRequest { on });
+                        seen.memory.disc_request = None;
+                    }
+                    Effect::AttachDisc { .. } | Effect::DetachDisc { .. } => {
+                        let is_attached = matches!(mutation, Effect::AttachDisc { .. });
+                        seen.memory.disc_request = Some(if is_attached {
+                            DiscRequest::Attach
+                        } else {
+                            DiscRequest::Detach
+                        });
+                        seen.disc = Lookup::NotLooked;
+                        if let NodeView::Live(node) = &seen.node {
+                            seen.node = NodeView::Listed(node.clone());
+                        }
+                    }
+                    Effect::SetMaintenance { .. } | Effect::ClearMaintenance { .. } | Effect::SetTargetRaid { .. } => {
+                        if let NodeView::Live(node) = &seen.node {
+                            seen.node = NodeView::Listed(node.clone());
+                        }
+                    }
+                    Effect::DeleteNode { .. } => {
+                        seen.node = NodeView::Gone;
+                        seen.ports = Lookup::NotFound;
+                        seen.boot_mac_owner = Lookup::NotLooked;
+                        seen.memory = Memory::default();
+                    }
+                    _ => {}
+                }
+            }
+        }
+        true
+    }
+
+    /// Goes on until nothing is left to do, or says what keeps it.
+    pub(super) fn settle(&mut self) -> Result<(), String> {
+        let mut idle_waits = 0;
+        for _ in 0..600 {
+            let Some(current) = self.host.clone() else {
+                return Ok(());
+            };
+            if !self.ironic.one_in(4) {
+                self.listed.clone_from(&self.ironic.node);
+            }
+            self.passes += 1;
+            self.intrude();
+            let is_fresh = self.listed == self.ironic.node;
+            let end = self.reconcile(&current);
+            let is_idle = self.ironic.is_idle() && is_fresh;
+            let mut pause = Duration::from_secs(5);
+            match &end {
+                End::Next(Next::Settled | Next::Gone) if is_idle => return Ok(()),
+                End::Next(Next::Wait(wait)) => match &wait.wake {
+                    // What the user asked for, for as long as he does.
+                    Wake::Change if matches!(wait.reason, WaitReason::Detached | WaitReason::RebootAnnotation) => {
+                        if is_idle {
+                            return Ok(());
+                        }
+                    }
+                    Wake::Change => return Err(format!("{:?}: {}", wait.reason, wait.message)),
+                    Wake::After(after) if is_idle => pause = *after,
+                    // The call that the plan made moves the node; a node that is at rest then moves for nobody.
+                    Wake::Node | Wake::NodeOr(_) if is_idle => {
+                        idle_waits += 1;
+                        if idle_waits > 20 {
+                            return Err(format!("waits for a node at rest: {:?}: {}", wait.reason, wait.message));
+                        }
+                    }
+                    _ => idle_waits = 0,
+                },
+                _ => idle_waits = 0,
+            }
+            self.now += SignedDuration::try_from(pause).unwrap() + SignedDuration::from_secs(1);
+            self.ironic.tick();
+            self.release_data_image();
+        }
+        Err(format!(
+            "does not settle: {:?} {:?}",
+            self.host.as_ref().and_then(|h| h.status.clone()),
+            self.ironic.node
+        ))
+    }
+
+    /// What the DataImage's own controller does.
+    pub(super) fn release_data_image(&mut self) {
+        let is_going = |image: &DataImage| image.metadata.deletion_timestamp.is_some();
+        if self.ironic.disc.is_none() && self.data_image.as_ref().is_some_and(is_going) {
+            self.data_image = None;
+        }
+    }
+
+    /// What another operator does that has lost the lease, or that has just got it, and does not know it yet.
+    pub(super) fn intrude(&mut self) {
+        let Some((pass, age)) = self.intrusion else { return };
+        let Some(old) = self.history.len().checked_sub(1 + age).filter(|_| pass == self.passes) else {
+            return;
+        };
+        let old = self.history[old].clone();
+        let ours = (self.memory.clone(), self.effects, self.listed.clone());
+        self.memory = Memory::default();
+        self.listed.clone_from(&self.ironic.node);
+        self.reconcile(&old);
+        (self.memory, self.effects, self.listed) = ours;
+    }
+
+    /// The calls that hurt when repeated.
+    pub(super) fn costly(&self) -> Vec<(&'static str, usize)> {
+        let all = [
+            "create node",
+            "create port",
+            "inspect",
+            "provide",
+            "clean",
+            "service",
+            "active",
+            "deleted",
+            "adopt",
+            "power on",
+            "power off",
+            "reboot",
+            "attach disc",
+            "detach disc",
+            "delete node",
+        ];
+        all.into_iter().map(|what| (what, self.ironic.count(what))).collect()
+    }
+}
