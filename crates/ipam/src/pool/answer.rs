@@ -166,6 +166,10 @@ impl Book {
             self.hold_back(key, self.now);
         } else {
             self.avoid(key, new.address, &there.id);
+            if there.pool != self.name {
+                // There are more of that pool's probably. All of their names are found at once by reading the addresses.
+                self.trusted = None;
+            }
         }
     }
 

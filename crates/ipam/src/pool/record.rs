@@ -70,10 +70,10 @@ impl Book {
     /// those that need one. And whether there are new ones.
     fn next_promises(&self) -> (Promises, bool) {
         let kept: Vec<&Promise> = self.promises.iter().filter(|promise| !self.is_over(promise)).collect();
-        // The others must not wait for those that fail for reasons of their own.
+        // The others must not wait for those that fail for reasons of their own, nor for names that are taken.
         let in_flight = kept
             .iter()
-            .filter(|promise| !self.failures.contains_key(&promise.claim));
+            .filter(|promise| !self.failures.contains_key(&promise.claim) && !self.is_superseded(promise));
         let room = self.policy.promises.saturating_sub(in_flight.count());
         let mut wanting: Vec<&Arc<Claim>> = self.proposed.iter().filter_map(|key| self.claims.get(key)).collect();
         wanting.sort_unstable_by_key(|claim| claim.order());

@@ -65,7 +65,7 @@ impl Book {
     }
 
     /// Addresses whose names are taken by objects that are none of this pool's: by those of another pool with the same prefix,
-    /// and by those that were found when a name was tried.
+    /// and by those that were found when a name was tried (also one of this pool's that is for another address).
     fn foreign_names(&self, pool: &IPPool, adopted: &Adopted) -> HashMap<IpAddr, AddressId> {
         let others = adopted.addresses.iter().filter(|address| address.pool != self.name);
         let others: HashMap<&AddressId, &Arc<Address>> = others.map(|address| (&address.id, address)).collect();
@@ -78,7 +78,12 @@ impl Book {
         let taken = others
             .values()
             .filter_map(|other| Some((has_our_name(other)?, other.id.clone())));
-        let found = self.foreign.iter().filter(|(_, id)| others.contains_key(id));
+        let present: HashMap<&AddressId, &Arc<Address>> = adopted.addresses.iter().map(|a| (&a.id, a)).collect();
+        let is_other = |ip: IpAddr, there: &Address| there.pool != self.name || there.address != Some(ip);
+        let found = self
+            .foreign
+            .iter()
+            .filter(|(ip, id)| present.get(id).is_some_and(|there| is_other(**ip, there)));
         let found = found.map(|(ip, id)| (*ip, id.clone()));
         found.chain(taken).collect()
     }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use super::Book;
 use crate::alloc::{Allocator, parse_as_held};
-use crate::pool::promise::Promises;
+use crate::pool::promise::{Promise, Promises};
 use crate::pool::seen::{Address, AddressId, Claim, ClaimKey, address_name};
 
 impl Book {
@@ -236,5 +236,13 @@ impl Book {
         if self.foreign.insert(ip, by.clone()).is_none() {
             self.allocator.block(ip);
         }
+    }
+
+    /// Whether nothing can come of a promise for now: the name of its address is taken, and the claim does not wait for it.
+    ///
+    /// It is kept nevertheless until the claim is told something: another manager may be about to make that object, and
+    /// tell the claim, as soon as the name is free.
+    pub(in crate::pool) fn is_superseded(&self, promise: &Promise) -> bool {
+        self.foreign.contains_key(&promise.address) && self.allocator.held_by(&promise.claim) != Some(promise.address)
     }
 }

@@ -189,6 +189,8 @@ impl Book {
             self.foreign.remove(ip);
             self.allocator.unblock(*ip);
             self.is_freed = true;
+            // A claim that it was promised to can have it after all.
+            self.is_displaced |= self.promises.iter().any(|promise| promise.address == *ip);
         }
         !free.is_empty()
     }
@@ -197,9 +199,8 @@ impl Book {
     pub fn resync(&mut self) {
         self.dirty.extend(self.claims.keys().cloned());
         self.dirty.extend(self.objects.keys().cloned());
-        for (ip, _) in std::mem::take(&mut self.foreign) {
-            self.allocator.unblock(ip);
-        }
+        // Three requests find all taken names; trying them would cost a promise and a refused object for each.
+        self.trusted = None;
         self.is_freed = true;
     }
 }

@@ -17,7 +17,7 @@ impl Book {
         let text = refusal.to_string();
         let (namespace, pool) = (&self.namespace, &self.name);
         let why = match refusal {
-            Refusal::Exhausted => "waits for an address: all are in use or kept for other claims".to_owned(),
+            Refusal::Exhausted => self.exhausted(),
             _ => text.clone(),
         };
         let word = if refusal.is_exhaustion() {
@@ -32,6 +32,19 @@ impl Book {
             message: format!("IPPool {namespace}/{pool}: {why}"),
             now: now.wall,
         }
+    }
+
+    /// Names that another pool has taken are nothing that one sees in this pool, so one of them is named.
+    fn exhausted(&self) -> String {
+        let text = "waits for an address: all are in use or kept for other claims";
+        let Some((ip, id)) = self.foreign.iter().min() else {
+            return text.to_owned();
+        };
+        let (kind, name) = (id.family.api_version(), &id.name);
+        format!(
+            "{text}, or their names are taken: that of {ip} is taken by {kind} IPAddress {name}, which is not for it \
+             (spec.namePrefix of two pools may be equal)"
+        )
     }
 
     /// While an object cannot be made, its claim says so.

@@ -91,6 +91,11 @@ impl Manager {
         true
     }
 
+    /// Everything is looked at again.
+    pub fn resync(&mut self) {
+        self.book.resync();
+    }
+
     /// All watches catch up.
     pub fn watch_all(&mut self, world: &World) {
         for log in 0..3 {

@@ -6,6 +6,7 @@
 //! address is left over.
 
 mod checks;
+mod faults;
 mod happen;
 mod manager;
 mod server;
