@@ -68,7 +68,7 @@ impl Book {
         }
         self.place_displaced();
         let mut round = self.claims_round(now, seed);
-        let settled = round.effects.is_empty();
+        let settled = round.effects.is_empty() && !self.is_freed;
         let is_unused = self.addresses.is_empty() && self.proposed.is_empty() && self.promises.is_empty();
         if settled && pool.metadata.deletion_timestamp.is_some() && is_unused {
             round.effects.extend(self.let_pool_go());
@@ -125,6 +125,10 @@ impl Book {
         }
         if round.effects.is_empty() {
             round.again = self.later.values().min().map(|at| at.saturating_sub(now.elapsed));
+            if self.is_freed {
+                // Who was woken did not take it.
+                round.again = Some(Duration::ZERO);
+            }
         }
         round
     }

@@ -126,7 +126,9 @@ impl Book {
     }
 
     /// A claim that is left alone. If that is because the Cluster which it names is not there, it is told so.
-    pub(super) fn at_rest(&self, claim: &Arc<Claim>, now: Moment) -> Next {
+    pub(super) fn at_rest(&mut self, claim: &Arc<Claim>, now: Moment) -> Next {
+        // It cannot take an address, so one that is free is not kept for it: the next one in the queue is woken.
+        self.is_freed |= self.queue.remove(&claim.order());
         let is_known = self.clusters.contains_key(&claim.cluster);
         if claim.is_paused || is_known || claim.address.is_some() {
             return Next::Settled;

@@ -106,7 +106,7 @@ impl Book {
 
     fn choose(&mut self, claim: &Arc<Claim>, now: Moment, seed: u64) -> Next {
         let key = &claim.key;
-        self.queue.remove(&claim.order());
+        let has_waited = self.queue.remove(&claim.order());
         self.draws = self.draws.wrapping_add(1);
         let seed = seed.wrapping_add(self.draws);
         let grant = self.allocator.allocate(key.clone(), &key.name, &claim.requested, seed);
@@ -127,6 +127,9 @@ impl Book {
         };
         if refusal.is_exhaustion() {
             self.queue.insert(claim.order());
+        } else {
+            // It was woken for an address that it cannot have: that is for the next one.
+            self.is_freed |= has_waited;
         }
         if self.refused.insert(key.clone(), refusal.clone()).as_ref() != Some(&refusal) {
             self.changed = now.elapsed;

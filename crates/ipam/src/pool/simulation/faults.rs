@@ -83,3 +83,47 @@ fn a_claim_that_finds_no_free_name_says_so_and_gets_the_first_one() {
     settle(&mut world, &mut manager);
     super::checks::everything_is_in_order(&world, 6);
 }
+
+/// The only address of a pool is held by a claim; an older and a younger one wait for it.
+fn two_wait(world: &mut World, manager: &mut [Manager; 1]) -> [ClaimKey; 3] {
+    let [holder, older, younger] = [key(0), key(3), key(4)];
+    for key in [&holder, &older, &younger] {
+        world.claim(key, "", false);
+        world.change_claim(&older, |claim| claim.cluster = "cl".to_owned());
+        settle(world, manager);
+    }
+    assert!(said(world, &older).contains("all are in use") && said(world, &younger).contains("all are in use"));
+    [holder, older, younger]
+}
+
+#[test]
+fn a_claim_that_rests_does_not_keep_others_waiting() {
+    let mut world = World::new(1);
+    let mut manager = [Manager::start(&world, 7, PROMPT, 0)];
+    manager[0].see_cluster("cl", false);
+    let [holder, older, younger] = two_wait(&mut world, &mut manager);
+    manager[0].see_cluster("cl", true);
+    world.delete(&holder);
+    settle(&mut world, &mut manager);
+    assert!(address(&world, &younger).is_some(), "{}", said(&world, &younger));
+    // It has lost nothing but its turn.
+    manager[0].see_cluster("cl", false);
+    settle(&mut world, &mut manager);
+    assert_eq!(address(&world, &older), None);
+    world.delete(&younger);
+    settle(&mut world, &mut manager);
+    assert!(address(&world, &older).is_some(), "{}", said(&world, &older));
+}
+
+#[test]
+fn a_claim_that_cannot_have_what_is_free_does_not_keep_others_waiting() {
+    let mut world = World::new(1);
+    // Cluster API's claims cannot have such a prefix.
+    world.change_pool(|pool| pool.spec.pools[0].prefix = -1);
+    let mut manager = [Manager::start(&world, 7, PROMPT, 0)];
+    manager[0].see_cluster("cl", false);
+    let [holder, _, younger] = two_wait(&mut world, &mut manager);
+    world.delete(&holder);
+    settle(&mut world, &mut manager);
+    assert!(address(&world, &younger).is_some(), "{}", said(&world, &younger));
+}

@@ -8,7 +8,7 @@ use jiff::Timestamp;
 use super::Laziness;
 use super::server::list;
 use super::world::{Event, POOL, World};
-use crate::pool::book::{Book, Policy};
+use crate::pool::book::{Book, ClusterSeen, Policy};
 use crate::pool::effect::{Effect, Moment, Outcome};
 
 /// A request on its way: sent, or answered by the server and the answer under way.
@@ -89,6 +89,12 @@ impl Manager {
             }
         }
         true
+    }
+
+    /// What the watch of Clusters shows.
+    pub fn see_cluster(&mut self, name: &str, is_paused: bool) {
+        let uid = name.to_owned();
+        self.book.see_cluster(name, Some(&ClusterSeen { uid, is_paused }));
     }
 
     /// Everything is looked at again.
