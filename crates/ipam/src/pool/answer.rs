@@ -56,6 +56,10 @@ impl Book {
             _ => {}
         }
         match effect.claim() {
+            // That a claim could be told of a failure does not mean that what failed works again.
+            Some(key) if self.tells_failure(effect) => {
+                self.dirty.insert(key.clone());
+            }
             Some(key) => {
                 self.later.remove(key);
                 self.dirty.insert(key.clone());
@@ -69,6 +73,12 @@ impl Book {
             None => self.pool_failures = 0,
         }
         self.take(effect, outcome);
+    }
+
+    /// Whether a claim is told why its object cannot be made.
+    fn tells_failure(&self, effect: &Effect) -> bool {
+        matches!(effect, Effect::Report(claim, report)
+            if report.address.is_none() && self.broken.contains_key(&claim.key))
     }
 
     fn take(&mut self, effect: &Effect, outcome: Outcome) {

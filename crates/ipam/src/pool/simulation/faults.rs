@@ -1,10 +1,13 @@
 //! What stands in the way of some claims, and must not stand in the way of the others.
 
+use std::time::Duration;
+
 use metal3_runtime::conditions;
 
 use super::checks::settle;
 use super::manager::Manager;
 use super::world::{World, key};
+use crate::pool::effect::Effect;
 use crate::pool::seen::ClaimKey;
 
 /// Watches that do not lag.
@@ -126,4 +129,42 @@ fn a_claim_that_cannot_have_what_is_free_does_not_keep_others_waiting() {
     world.delete(&holder);
     settle(&mut world, &mut manager);
     assert!(address(&world, &younger).is_some(), "{}", said(&world, &younger));
+}
+
+/// Some minutes, in which the server refuses some requests with another text each time. Returns how many it has refused.
+fn refusing(world: &mut World, manager: &mut Manager, minutes: u32, what: fn(&Effect) -> bool) -> usize {
+    let mut count = 0;
+    for _ in 0..minutes * 600 {
+        manager.watch_all(world);
+        manager.decide(world);
+        while let Some(flight) = manager.flights.first() {
+            if what(&flight.effect) {
+                count += 1;
+                manager.refuse(world, 0, format!("refused: request {count}"));
+            } else {
+                manager.serve(world, 0);
+                manager.answer(world, 0, false);
+            }
+        }
+        world.clock += Duration::from_millis(100);
+    }
+    count
+}
+
+#[test]
+fn a_failure_that_is_told_anew_each_time_is_not_tried_without_a_pause() {
+    let mut world = World::new(5);
+    let mut manager = [Manager::start(&world, 7, PROMPT, 0)];
+    world.claim(&key(0), "", false);
+    let tries = refusing(&mut world, &mut manager[0], 1, |effect| {
+        matches!(effect, Effect::Create(_))
+    });
+    assert!((2..20).contains(&tries), "{tries} tries in a minute");
+    assert!(
+        said(&world, &key(0)).contains("refused: request "),
+        "{}",
+        said(&world, &key(0))
+    );
+    settle(&mut world, &mut manager);
+    assert!(address(&world, &key(0)).is_some());
 }

@@ -151,6 +151,14 @@ impl Manager {
         Some(flight.effect)
     }
 
+    /// The server refuses a request.
+    pub fn refuse(&mut self, world: &World, which: usize, why: String) {
+        if let Some(n) = self.pick(which, false) {
+            let flight = self.flights.swap_remove(n);
+            self.done(world, &flight.effect, Outcome::Failed(why));
+        }
+    }
+
     fn done(&mut self, world: &World, effect: &Effect, outcome: Outcome) {
         self.book.done(effect, outcome, Self::now(world), TOOK);
         self.told
