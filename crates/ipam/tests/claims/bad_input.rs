@@ -125,6 +125,19 @@ async fn claims_on_what_is_not_there_or_not_ours() {
         .await;
     let error = "spec.pool.namespace: IPPool default/p is in another namespace; a claim is served from its own only";
     site.refused("across", error).await;
+    // Nor does one wait for a pool here that would not be the one which it means.
+    let no_pool = json!({"name": "nowhere", "namespace": "default"});
+    site.claim_with("far", no_pool, json!({})).await;
+    site.refused("far", &error.replace("default/p", "default/nowhere"))
+        .await;
+    let paused = json!({"metadata": {"annotations": {"cluster.x-k8s.io/paused": ""}}});
+    site.pool("paused", json!({"pools": [{"start": "10.0.1.1", "end": "10.0.1.9"}]}))
+        .await;
+    site.patch::<ipam::IPPool>("paused", paused).await;
+    let of_paused = json!({"name": "paused", "namespace": "default"});
+    site.claim_with("far-paused", of_paused, json!({})).await;
+    site.refused("far-paused", &error.replace("default/p", "default/paused"))
+        .await;
     // D13: what cannot be served stops nobody who asks after it.
     site.claim("after", "p").await;
     site.served("after").await;

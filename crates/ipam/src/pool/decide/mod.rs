@@ -11,9 +11,7 @@ mod words;
 
 use std::time::Duration;
 
-use metal3_api::capi::names::reason;
-
-use self::words::{failed, report_to};
+use self::words::{elsewhere, report_to};
 use super::book::{Book, ClusterSeen};
 use super::effect::{Effect, Moment};
 use super::seen::{Claim, ClaimKey, Family};
@@ -166,15 +164,13 @@ impl Book {
         if claim.is_deleting {
             return self.releasing(&claim);
         }
+        // Before the question whether there is a pool of that name here: it would not be the one that is meant.
+        // An address is kept by its object, whatever becomes of the pool.
+        if let Some(report) = elsewhere(&claim, now).filter(|_| self.pool.is_some() || claim.address.is_none()) {
+            return report_to(&claim, report);
+        }
         if self.pool.is_none() {
             return self.without_pool(&claim, now);
-        }
-        if let Some(namespace) = &claim.other_namespace {
-            let message = format!(
-                "spec.pool.namespace: IPPool {namespace}/{} is in another namespace; a claim is served from its own only",
-                claim.pool
-            );
-            return report_to(&claim, failed(message, reason::ALLOCATION_FAILED, now));
         }
         if !claim.is_ours() {
             return Next::Do(Effect::AddFinalizer(claim));

@@ -9,7 +9,7 @@ use metal3_api::capi::names::reason;
 use metal3_api::condition::ConditionStatus;
 use metal3_runtime::conditions;
 
-use super::words::report_to;
+use super::words::{elsewhere, report_to};
 use super::{Book, Next, Round, soonest};
 use crate::pool::effect::{ClaimReport, Effect, Explanation, Moment};
 use crate::pool::note;
@@ -115,6 +115,7 @@ impl Book {
                 message: why.to_owned(),
                 now: now.wall,
             };
+            let report = elsewhere(claim, now).unwrap_or(report);
             let Next::Do(effect) = report_to(claim, report) else {
                 continue;
             };

@@ -92,7 +92,17 @@ pub(super) fn served(object: &Address, now: Moment) -> ClaimReport {
     }
 }
 
-pub(super) fn failed(message: String, reason: &'static str, now: Moment) -> ClaimReport {
+/// A pool in another namespace serves nobody here, whether there is one or not.
+pub(super) fn elsewhere(claim: &Claim, now: Moment) -> Option<ClaimReport> {
+    let namespace = claim.other_namespace.as_ref()?;
+    let message = format!(
+        "spec.pool.namespace: IPPool {namespace}/{} is in another namespace; a claim is served from its own only",
+        claim.pool
+    );
+    Some(failed(message, reason::ALLOCATION_FAILED, now))
+}
+
+fn failed(message: String, reason: &'static str, now: Moment) -> ClaimReport {
     ClaimReport {
         address: None,
         error: Some(message.clone()),
