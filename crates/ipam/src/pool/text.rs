@@ -81,7 +81,7 @@ pub fn pool_conditions(
     if usage.size == 0 {
         let first = errors.first().map(|p| format!(": {} {}", p.field, p.message));
         let message = format!("no address can be had from this pool{}", first.unwrap_or_default());
-        set(conditions::READY, false, "NoAddresses", &message);
+        set(conditions::READY, false, "NoAddresses", &bounded(&message));
     } else if usage.free == 0 {
         set(
             conditions::READY,
@@ -118,7 +118,7 @@ pub fn pool_conditions(
 }
 
 /// Within the schema's limit, whatever there is to say.
-fn bounded(text: &str) -> String {
+pub fn bounded(text: &str) -> String {
     const MOST: usize = 4096;
     text.chars().take(MOST).collect()
 }

@@ -10,6 +10,7 @@ use super::{Book, Next};
 use crate::alloc::Refusal;
 use crate::pool::effect::{ClaimReport, Effect, Moment};
 use crate::pool::seen::{Address, Claim, Family};
+use crate::pool::text::bounded;
 
 impl Book {
     /// Why a claim gets no address.
@@ -113,7 +114,14 @@ fn failed(message: String, reason: &'static str, now: Moment) -> ClaimReport {
 }
 
 /// The claim's status, if it does not say that already.
+///
+/// Users' own texts are quoted in it, of any length; the server refuses a status with one that is too long.
 pub(super) fn report_to(claim: &Arc<Claim>, report: ClaimReport) -> Next {
+    let report = ClaimReport {
+        error: report.error.as_deref().map(bounded),
+        message: bounded(&report.message),
+        ..report
+    };
     let ready = conditions::get(&claim.conditions, conditions::READY);
     let says =
         |status| ready.is_some_and(|c| c.status == status && c.reason == report.reason && c.message == report.message);

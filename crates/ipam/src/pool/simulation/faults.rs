@@ -168,3 +168,22 @@ fn a_failure_that_is_told_anew_each_time_is_not_tried_without_a_pause() {
     settle(&mut world, &mut manager);
     assert!(address(&world, &key(0)).is_some());
 }
+
+#[test]
+fn quoted_texts_of_any_length_leave_room_for_an_answer() {
+    let mut world = World::new(5);
+    world.change_pool(|pool| pool.spec.pools[0].start = "x".repeat(40_000));
+    let mut manager = [Manager::start(&world, 7, PROMPT, 0)];
+    world.claim(&key(0), &"y".repeat(40_000), false);
+    settle(&mut world, &mut manager);
+    let pool = world.pool.as_ref().and_then(|pool| pool.status.clone()).unwrap();
+    let conditions = pool.conditions.iter().chain(&world.claims[&key(0)].conditions);
+    let lengths: Vec<usize> = conditions.map(|condition| condition.message.len()).collect();
+    // What the definitions allow is 32768.
+    assert!(
+        lengths.iter().any(|length| *length > 4000),
+        "nothing is quoted: {lengths:?}"
+    );
+    assert!(lengths.iter().all(|length| *length <= 32_768), "{lengths:?}");
+    assert!(said(&world, &key(0)).contains("Invalid ipAddress annotation"));
+}
