@@ -17,8 +17,8 @@ pub struct Args {
     /// Only what needs no servers: formatting, lints, unit and property tests
     #[arg(long)]
     quick: bool,
-    /// Let the property tests try other cases in every run, instead of the same ones; with a number, those of the
-    /// baremetal-operator's decision try so many times as many
+    /// Let the property tests try other cases in every run, instead of the same ones; with a number, the simulations of
+    /// the baremetal-operator and the ip-address-manager try so many times as many
     #[arg(long, value_name = "TIMES", num_args = 0..=1, require_equals = true, default_missing_value = "1")]
     explore: Option<u32>,
 }
@@ -27,7 +27,7 @@ pub struct Args {
 /// one left to be found. Those are looked for with `--explore`.
 const SEED: (&str, &str) = ("PROPTEST_RNG_SEED", "3");
 
-/// How many times the usual number of cases is tried.
+/// How many times the usual number of cases the simulations try.
 const EXPLORE_TIMES: &str = "EXPLORE_TIMES";
 
 /// What a test needs to run.

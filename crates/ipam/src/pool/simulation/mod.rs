@@ -20,11 +20,12 @@ use self::happen::{Ghosts, happen};
 use self::manager::Manager;
 use self::world::World;
 
-/// Schedules that are tried with each number of managers. `SIMULATED_SCHEDULES` asks for another number.
+/// Schedules that are tried with each number of managers, or as many times more as `cargo xtask test --explore=TIMES`
+/// asks for.
 fn schedules() -> ProptestConfig {
-    let asked = std::env::var("SIMULATED_SCHEDULES").ok();
+    let times = std::env::var("EXPLORE_TIMES").map_or(1, |times| times.parse().unwrap());
     ProptestConfig {
-        cases: asked.map_or(256, |number| number.parse().unwrap()),
+        cases: 256 * times,
         failure_persistence: None,
         ..ProptestConfig::default()
     }
