@@ -2,14 +2,18 @@
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
+use std::sync::Arc;
 use std::time::Duration;
 
+use kube::ResourceExt;
 use metal3_api::condition::ConditionStatus;
+use metal3_api::ipam::IPPool;
 use metal3_runtime::conditions;
 
 use super::manager::Manager;
 use super::world::{World, address_of};
-use crate::pool::effect::ClaimReport;
+use crate::pool::effect::{ClaimReport, NewAddress};
+use crate::pool::promise::{Promise, Promises};
 use crate::pool::seen::{AddressId, Claim, Family};
 
 impl World {
@@ -56,6 +60,42 @@ impl World {
                 self.shown()
             );
         }
+    }
+
+    /// What is about to be made: an address that is promised to the very claim, which our finalizer keeps meanwhile.
+    ///
+    /// A request may be late: its sender has been killed or has given it up, or another manager is faster. Until it
+    /// arrives, the promise may have ended, because the claim has got an address or is gone. There has been one all the
+    /// same, because no request is sent before.
+    pub fn what_is_made_is_promised(&self, new: &NewAddress) {
+        let (key, uid) = (&new.claim.key, &new.claim.uid);
+        let is_promised = |pool: &Arc<IPPool>| Promises::of(pool).has(key, uid, new.address);
+        let is_kept = self.pool.as_ref().is_some_and(is_promised);
+        let promise = Promise {
+            claim: key.clone(),
+            uid: uid.clone(),
+            address: new.address,
+        };
+        let was_made = self.promised.contains(&(new.pool.uid().unwrap(), promise));
+        let claim = self.claims.get(key).filter(|claim| claim.uid == *uid);
+        let has_address = self
+            .addresses
+            .values()
+            .any(|address| address.owner.as_ref() == Some(uid));
+        let may_be_over = claim.is_none_or(|claim| claim.is_going()) || has_address;
+        assert!(
+            is_kept || was_made && may_be_over,
+            "{} is made for {key}, to which it is not promised\n{}",
+            new.name,
+            self.shown()
+        );
+        // Nobody but a manager takes it off, and that is the end of the claim.
+        assert!(
+            claim.is_none_or(|claim| claim.is_ours()),
+            "{} is made for {key}, which does not wait for its release\n{}",
+            new.name,
+            self.shown()
+        );
     }
 
     fn shown(&self) -> String {
@@ -126,7 +166,7 @@ pub fn everything_is_in_order(world: &World, capacity: usize) {
         "an address is left over: {}",
         world.shown()
     );
-    let waits = |claim: &&std::sync::Arc<Claim>| claim.address.is_none() && claim.requested.is_empty();
+    let waits = |claim: &&Arc<Claim>| claim.address.is_none() && claim.requested.is_empty();
     let others = world.claims.values().filter(waits).count();
     assert!(
         others == 0 || served >= capacity,

@@ -42,9 +42,11 @@ pub fn happen(world: &mut World, managers: &mut [Manager], ghosts: &mut Ghosts, 
                 while manager.watch(world, log) && n.is_multiple_of(2) {}
             }
         }
-        40..=74 => {
+        40..=70 => {
             manager.decide(world);
         }
+        // One is fast while its watches sleep, and so the others see much of it at once, or nothing.
+        71..=74 => manager.burst(world, 1 + which % 8),
         75..=129 => manager.serve(world, which),
         130..=179 => manager.answer(world, which, false),
         180..=184 => manager.answer(world, which, true),

@@ -10,6 +10,7 @@ use super::server::list;
 use super::world::{Event, POOL, World};
 use crate::pool::book::{Book, ClusterSeen, Policy};
 use crate::pool::effect::{Effect, Moment, Outcome};
+use crate::pool::seen::ClaimKey;
 
 /// A request on its way: sent, or answered by the server and the answer under way.
 pub struct Flight {
@@ -106,6 +107,22 @@ impl Manager {
     pub fn watch_all(&mut self, world: &World) {
         for log in 0..3 {
             while self.watch(world, log) {}
+        }
+    }
+
+    /// The watch of one kind of claim is ahead of the other's: a claim is seen before everything that came earlier.
+    pub fn watch_claim(&mut self, world: &World, key: &ClaimKey) {
+        self.book.see_claim(world.claims[key].clone());
+    }
+
+    /// Some rounds in a row, with all answers and without any news.
+    pub fn burst(&mut self, world: &mut World, rounds: usize) {
+        for _ in 0..rounds {
+            self.decide(world);
+            while !self.flights.is_empty() {
+                self.serve(world, 0);
+                self.answer(world, 0, false);
+            }
         }
     }
 

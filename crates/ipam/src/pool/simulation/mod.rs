@@ -1,7 +1,8 @@
 //! A server of a few lines, one manager or several whose caches lag, requests that are lost or late, kills at any moment,
 //! and users who do what users do.
 //!
-//! What must hold at every step: no address has two holders, and nobody who has been told an address is told another one.
+//! What must hold at every step: no address has two holders, nobody who has been told an address is told another one, and
+//! an address is made only after it is promised to a claim that waits for its release.
 //! And when everybody has had time: every claim is served or knows why not, every claim that should go is gone, and no
 //! address is left over.
 
@@ -9,6 +10,7 @@ mod checks;
 mod faults;
 mod happen;
 mod manager;
+mod order;
 mod server;
 mod walk;
 mod world;

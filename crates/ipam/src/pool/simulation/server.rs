@@ -136,6 +136,7 @@ impl World {
         if let Some(there) = self.addresses.get(&id).cloned() {
             return self.stale(Some(there), Outcome::Address);
         }
+        self.what_is_made_is_promised(new);
         self.write_address(Address {
             uid: format!("address-{}", self.version),
             id,

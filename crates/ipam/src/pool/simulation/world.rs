@@ -1,6 +1,6 @@
 //! What the server has, and what users do to it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,6 +11,7 @@ use metal3_api::capi;
 use metal3_api::ipam::{IPPool, IPPoolSpec, PoolEntry};
 
 use crate::pool::effect::Outcome;
+use crate::pool::promise::{Promise, Promises};
 use crate::pool::seen::{Address, AddressId, Claim, ClaimKey, Family};
 
 /// What a watch shows of an object: it, or that it is gone.
@@ -36,6 +37,8 @@ pub struct World {
     pub logs: [Vec<Event>; 3],
     pub clock: Duration,
     pub conflicts: usize,
+    /// Every promise that was ever in the status of a pool, with the UID of that pool.
+    pub promised: BTreeSet<(String, Promise)>,
     /// The kind is defined as upstream has it: the server drops what upstream does not know.
     pub is_upstreams: bool,
 }
@@ -80,9 +83,13 @@ impl World {
         pool.metadata.resource_version = Some(self.next().to_string());
         let is_kept = pool.metadata.finalizers.iter().flatten().count() > 0;
         let is_gone = pool.metadata.deletion_timestamp.is_some() && !is_kept;
+        let uid = pool.metadata.uid.clone().unwrap();
+        let promises = Promises::of(&pool);
+        self.promised
+            .extend(promises.iter().map(|promise| (uid.clone(), promise.clone())));
         let pool = Arc::new(pool);
         self.pool = (!is_gone).then(|| pool.clone());
-        self.logs[0].push(Event::Pool(self.pool.clone(), pool.metadata.uid.clone().unwrap()));
+        self.logs[0].push(Event::Pool(self.pool.clone(), uid));
         Outcome::Pool(pool)
     }
 
