@@ -314,11 +314,12 @@ async fn exhausted_claims_are_served_oldest_first_and_the_second_entry_follows_t
         (ready.status.as_str(), ready.reason.as_str()),
         ("False", "PoolExhausted")
     );
+    // D16: a failure lasts no longer than its cause, be it that an address is freed ...
     site.delete::<ipam::IPClaim>("b").await;
     assert_eq!(site.served("z-older").await.spec.address, "10.0.1.1");
     let still: capi::IPAddressClaim = site.namespace.api().get("a-younger").await.unwrap();
     assert!(still.status.unwrap().address_ref.is_none());
-    // More room serves the other one.
+    // ... or that there is more room.
     let entries = json!([{"start": "10.0.0.1", "end": "10.0.0.1"}, {"start": "10.0.1.1", "end": "10.0.1.2"}]);
     site.patch::<ipam::IPPool>("p", json!({"spec": {"pools": entries}}))
         .await;

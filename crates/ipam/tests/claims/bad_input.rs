@@ -1,6 +1,8 @@
 //! What users get wrong: each is told where and why, nothing crashes, and nothing is given away by accident.
 
-use kube::ResourceExt;
+use k8s_openapi::api::admissionregistration::v1::{ValidatingAdmissionPolicy, ValidatingAdmissionPolicyBinding};
+use kube::api::PostParams;
+use kube::{Api, ResourceExt};
 use metal3_api::condition::ConditionStatus;
 use metal3_api::{capi, ipam};
 use metal3_testkit::namespace;
@@ -138,9 +140,17 @@ async fn claims_on_what_is_not_there_or_not_ours() {
     site.claim_with("far-paused", of_paused, json!({})).await;
     site.refused("far-paused", &error.replace("default/p", "default/paused"))
         .await;
-    // D13: what cannot be served stops nobody who asks after it.
+    // D13: what cannot be served stops nobody who asks after it, nor does a request that fails.
+    deny_address_of(&site, "denied").await;
+    site.claim("denied", "p").await;
+    let said = site
+        .refused("denied", "Failed to create associated IPAddress object")
+        .await;
+    assert!(said.message.contains("not this one"), "{}", said.message);
     site.claim("after", "p").await;
     site.served("after").await;
+    site.delete::<ipam::IPClaim>("denied").await;
+    site.namespace.expect_gone::<ipam::IPClaim>("denied").await;
     site.delete::<ipam::IPClaim>("across").await;
     site.namespace.expect_gone::<ipam::IPClaim>("across").await;
     site.settled().await;
@@ -154,6 +164,45 @@ async fn claims_on_what_is_not_there_or_not_ours() {
     }
     assert_eq!(site.addresses().await.len(), 3);
     manager.stop().await;
+}
+
+/// The server refuses the address of a claim of this name.
+async fn deny_address_of(site: &Site, claim: &str) {
+    let namespace = &site.namespace.name;
+    let name = format!("deny-{namespace}");
+    let rule = json!({"apiGroups": ["ipam.metal3.io"], "apiVersions": ["*"], "operations": ["CREATE"], "resources": ["ipaddresses"]});
+    let here = json!({"matchLabels": {"kubernetes.io/metadata.name": namespace}});
+    let expression = format!("object.spec.claim.name != '{claim}'");
+    let policy = json!({"metadata": {"name": name}, "spec": {
+        "matchConstraints": {"resourceRules": [rule], "namespaceSelector": here},
+        "validations": [{"expression": expression, "message": "not this one"}]}});
+    let policy: ValidatingAdmissionPolicy = serde_json::from_value(policy).unwrap();
+    let binding = json!({"metadata": {"name": name}, "spec": {"policyName": name, "validationActions": ["Deny"]}});
+    let binding: ValidatingAdmissionPolicyBinding = serde_json::from_value(binding).unwrap();
+    let client = &site.namespace.client;
+    Api::all(client.clone())
+        .create(&PostParams::default(), &policy)
+        .await
+        .unwrap();
+    Api::all(client.clone())
+        .create(&PostParams::default(), &binding)
+        .await
+        .unwrap();
+    // It takes the server a moment to heed it.
+    let probe = json!({"metadata": {"name": "probe"},
+        "spec": {"address": "10.0.0.8", "pool": {"name": "p"}, "claim": {"name": claim}}});
+    let probe: ipam::IPAddress = serde_json::from_value(probe).unwrap();
+    let dry = PostParams {
+        dry_run: true,
+        ..PostParams::default()
+    };
+    site.until("the policy is heeded", || async {
+        match site.namespace.api().create(&dry, &probe).await {
+            Ok(_) => Err("the address is accepted".to_owned()),
+            Err(_) => Ok(()),
+        }
+    })
+    .await;
 }
 
 /// Two pools with one prefix and one range: the names of their addresses collide.
