@@ -1,16 +1,31 @@
-# The operator alone in an empty image: no shell, no package manager, not root.
+# Our programs, each alone in an empty image: no shell, no package manager, not root. One stage for each image:
+#   docker build --target ip-address-manager .
+# Without --target it is the baremetal-operator's.
 ARG RUST_VERSION=1.95.0
 FROM rust:${RUST_VERSION}-alpine AS build
 RUN apk add --no-cache musl-dev
 WORKDIR /src
 COPY . .
-RUN cargo build --release --locked --package baremetal-operator \
- && mkdir -p /out/etc/ssl/certs && cp target/release/baremetal-operator /out/ \
+RUN cargo build --release --locked \
+      --package baremetal-operator --package ip-address-manager --package cluster-api-provider-metal3 \
+ && mkdir -p /out/etc/ssl/certs \
  && cp /etc/ssl/certs/ca-certificates.crt /out/etc/ssl/certs/
 
-FROM scratch
-COPY --from=build /out/ /
 # Upstream's user, so that mounted credentials keep their owner.
+FROM scratch AS base
+COPY --from=build /out/ /
 USER 65532:65532
 EXPOSE 8443 9440
+
+# The names of the programs are upstream's: Deployments give them as commands.
+FROM base AS ip-address-manager
+COPY --from=build /src/target/release/ip-address-manager /manager
+ENTRYPOINT ["/manager"]
+
+FROM base AS cluster-api-provider-metal3
+COPY --from=build /src/target/release/cluster-api-provider-metal3 /manager
+ENTRYPOINT ["/manager"]
+
+FROM base AS baremetal-operator
+COPY --from=build /src/target/release/baremetal-operator /baremetal-operator
 ENTRYPOINT ["/baremetal-operator"]

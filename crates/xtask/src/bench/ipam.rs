@@ -25,6 +25,10 @@ pub struct Args {
     #[arg(long, default_value_t = 100)]
     claims_per_pool: u32,
 
+    /// Claims that are made while their pool is served; 0 leaves this run out
+    #[arg(long, default_value_t = 1000)]
+    arriving: u32,
+
     /// Claims of a full pool that are deleted while as many new ones are made; 0 leaves this run out
     #[arg(long, default_value_t = 1000)]
     churn: u32,
@@ -55,9 +59,10 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         pools: args.pools,
         claims_each: args.claims_per_pool,
     });
+    let arriving = (args.arriving > 0).then_some(Load::Arriving { claims: args.arriving });
     let churn = (args.churn > 0).then_some(Load::Churn { claims: args.churn });
     let mut all = Vec::new();
-    for load in at_once.chain(pools).chain(churn) {
+    for load in at_once.chain(pools).chain(arriving).chain(churn) {
         let figures = runtime.block_on(async {
             let site = Site::start(&binary, &args.flags).await?;
             let figures = load::run(&site, load).await;

@@ -8,9 +8,11 @@ use futures::{StreamExt, TryStreamExt, stream};
 use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
 use kube::runtime::{WatchStreamExt, watcher};
 use kube::{Api, ResourceExt};
+use metal3_api::capi::Cluster;
 use metal3_api::ipam::{IPClaim, IPPool};
+use metal3_lab::apply;
 use metal3_lab::audit::Position;
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::site::{BENCH, Site};
 use crate::bench::process::{self, Usage};
@@ -23,12 +25,16 @@ const AT_ONCE: usize = 16;
 const SETTLE: Duration = Duration::from_secs(5);
 /// So that the manager has seen everything before it may begin.
 const QUIET: Duration = Duration::from_secs(3);
+/// The Cluster of all pools. While it is paused the manager writes nothing, so that claims can be made without a start.
+const CLUSTER: &str = "bench";
 
 /// A task for the manager.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Load {
-    /// Claims that wait already when their pools are let go.
+    /// Claims that are there already when their pools are let go.
     AtOnce { pools: u32, claims_each: u32 },
+    /// Claims that are made, as fast as they can be, while their pool is served.
+    Arriving { claims: u32 },
     /// A full pool of which all claims are deleted while as many others are made.
     Churn { claims: u32 },
 }
@@ -37,7 +43,7 @@ impl Load {
     pub fn claims(self) -> u32 {
         match self {
             Self::AtOnce { pools, claims_each } => pools * claims_each,
-            Self::Churn { claims } => claims,
+            Self::Arriving { claims } | Self::Churn { claims } => claims,
         }
     }
 }
@@ -54,7 +60,7 @@ pub struct Figures {
     pub conflicts: usize,
     pub before: Usage,
     pub after: Usage,
-    /// The machine's load average in the minute before the end.
+    /// The machine, with its load average in the minute before the start.
     pub machine: String,
 }
 
@@ -75,20 +81,35 @@ impl Bench<'_> {
     async fn run(&self) -> anyhow::Result<Figures> {
         let (pools, each) = match self.load {
             Load::AtOnce { pools, claims_each } => (pools, claims_each),
-            Load::Churn { claims } => (1, claims),
+            Load::Arriving { claims } | Load::Churn { claims } => (1, claims),
         };
+        self.make_paused_cluster().await?;
         for pool in 0..pools {
             self.make_pool(pool, each).await?;
         }
         let names = (0..pools).flat_map(|pool| (0..each).map(move |n| (pool, format!("claim-{pool}-{n}"))));
-        self.make_claims(names).await?;
+        let is_arriving = matches!(self.load, Load::Arriving { .. });
+        if is_arriving {
+            self.let_go().await?;
+        } else {
+            self.make_claims(names.clone()).await?;
+        }
         tokio::time::sleep(QUIET).await;
+        let mut machine = process::machine();
         let mut before = process::usage(self.site.pid())?;
         let mut mark = self.site.audit.end()?;
         let mut start = Instant::now();
-        let arrivals = tokio::try_join!(self.arrivals("claim-", start), self.let_go(pools))?.0;
+        let begin = async {
+            if is_arriving {
+                self.make_claims(names).await
+            } else {
+                self.let_go().await
+            }
+        };
+        let arrivals = tokio::try_join!(self.arrivals("claim-", start), begin)?.0;
         let arrivals = if let Load::Churn { claims } = self.load {
             tokio::time::sleep(SETTLE).await;
+            machine = process::machine();
             before = process::usage(self.site.pid())?;
             mark = self.site.audit.end()?;
             start = Instant::now();
@@ -111,19 +132,32 @@ impl Bench<'_> {
             conflicts,
             before,
             after: process::usage(self.site.pid())?,
-            machine: process::machine(),
+            machine,
         })
     }
 
-    /// A pool that is paused, with as many addresses as it is to have claims.
+    async fn make_paused_cluster(&self) -> anyhow::Result<()> {
+        // What its schema insists on, and of no meaning here.
+        let reference =
+            json!({"apiGroup": "infrastructure.cluster.x-k8s.io", "kind": "Metal3Cluster", "name": CLUSTER});
+        let cluster = json!({
+            "apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "Cluster", "metadata": {"name": CLUSTER},
+            "spec": {"paused": true, "infrastructureRef": reference},
+        });
+        let objects = apply::parse(&cluster.to_string())?;
+        apply::apply(&self.site.client, &objects, Some(BENCH)).await?;
+        Ok(())
+    }
+
+    /// A pool with as many addresses as it is to have claims.
     async fn make_pool(&self, number: u32, size: u32) -> anyhow::Result<()> {
         let first = u32::from_be_bytes([10, 0, 0, 1]) + number * (1 << 16);
         let address = |number: u32| std::net::Ipv4Addr::from_bits(number).to_string();
         let name = format!("pool-{number}");
         let pool = json!({
-            "metadata": {"name": name, "annotations": {"cluster.x-k8s.io/paused": ""}},
+            "metadata": {"name": name},
             "spec": {
-                "namePrefix": name, "prefix": 16,
+                "namePrefix": name, "prefix": 16, "clusterName": CLUSTER,
                 "pools": [{"start": address(first), "end": address(first + size - 1)}],
             },
         });
@@ -132,14 +166,12 @@ impl Bench<'_> {
         Ok(())
     }
 
-    async fn let_go(&self, pools: u32) -> anyhow::Result<()> {
-        let unpaused = json!({"metadata": {"annotations": {"cluster.x-k8s.io/paused": Value::Null}}});
-        for number in 0..pools {
-            let (name, patch) = (format!("pool-{number}"), Patch::Merge(&unpaused));
-            self.api::<IPPool>()
-                .patch(&name, &PatchParams::default(), &patch)
-                .await?;
-        }
+    /// The pools may be served.
+    async fn let_go(&self) -> anyhow::Result<()> {
+        let unpaused = Patch::Merge(json!({"spec": {"paused": false}}));
+        self.api::<Cluster>()
+            .patch(CLUSTER, &PatchParams::default(), &unpaused)
+            .await?;
         Ok(())
     }
 

@@ -12,6 +12,7 @@ pub fn print(figures: &Figures) {
     let title = match figures.load {
         Load::AtOnce { pools: 1, claims_each } => format!("{claims_each} claims at once on one pool"),
         Load::AtOnce { pools, claims_each } => format!("{pools} pools with {claims_each} claims each, all at once"),
+        Load::Arriving { claims } => format!("{claims} claims made while their pool is served"),
         Load::Churn { claims } => format!("{claims} claims of a full pool deleted, and as many others made"),
     };
     println!("\n{title}");
@@ -25,7 +26,7 @@ pub fn print(figures: &Figures) {
             pools: 1,
             claims_each: 10_000,
         } => "< 60 s",
-        Load::AtOnce { .. } | Load::Churn { .. } => "",
+        Load::AtOnce { .. } | Load::Arriving { .. } | Load::Churn { .. } => "",
     };
     let requests: usize = figures.requests.values().sum();
     let each = requests as f64 / claims;
@@ -50,7 +51,7 @@ pub fn print(figures: &Figures) {
         "4,058".into(),
         String::new(),
     ]);
-    let most = if matches!(figures.load, Load::AtOnce { .. }) {
+    let most = if matches!(figures.load, Load::AtOnce { .. } | Load::Arriving { .. }) {
         "≤ 4"
     } else {
         ""
