@@ -21,7 +21,8 @@ struct Cli {
 enum Command {
     /// Measures what the operator costs, beside upstream's figures; takes minutes
     Bench(bench::Args),
-    /// Takes servers from nothing to provisioned and back in a lab of its own; the first time it builds for minutes
+    /// Takes a Cluster from nothing to Machines, servers and Nodes and back in a lab of its own; the first time it builds for
+    /// minutes
     Demo(demo::Args),
     /// Writes the files that are made from Rust code: CRDs and examples
     Generate(generate::Args),
