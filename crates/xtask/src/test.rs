@@ -9,6 +9,7 @@ use anyhow::Context;
 
 use self::programs::{Programs, TestProgram};
 
+mod lanes;
 mod programs;
 
 /// Arguments of `cargo xtask test`.
@@ -83,6 +84,9 @@ const TIERS: &[(&str, &str, Tier)] = &[
     ("metal3-lab", "cluster_api", Tier::ApiServer),
 ];
 
+/// The programs that take longest. They start first in their tier: one of them alone at its end would be waited for.
+const LONGEST: &[&str] = &["images", "demo", "clusters", "managers", "wire", "fleet"];
+
 /// Runs the tests. Every tier runs, also after one has failed; the exit code tells whether all passed.
 pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize()?;
@@ -110,10 +114,11 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
             if tier == Tier::Unit {
                 failed.extend(cargo_fails(&root, "test --quiet --workspace --doc --locked")?);
             }
-            for program in programs.tests.iter().filter(|p| tier_of(p) == tier) {
-                if !passes(program, &programs, args.explore)? {
-                    failed.push(program.command_of_a_person());
-                }
+            let of_tier = programs.tests.iter().filter(|p| tier_of(p) == tier);
+            if tier == Tier::Unit {
+                failed.extend(one_by_one(of_tier, &programs, args.explore)?);
+            } else {
+                failed.extend(side_by_side(of_tier, &programs, args.explore)?);
             }
             Ok(failed)
         })?;
@@ -183,10 +188,50 @@ fn cargo_fails(root: &Path, line: &str) -> anyhow::Result<Option<String>> {
     Ok((!is_ok).then(|| format!("cargo {line}")))
 }
 
-/// Runs a test program the way `cargo test` does.
-fn passes(program: &TestProgram, all: &Programs, explore: Option<u32>) -> anyhow::Result<bool> {
-    println!("\n$ {}", program.command_of_a_person());
-    let start = Instant::now();
+/// Runs test programs one after the other. Returns those that failed.
+fn one_by_one<'a>(
+    tests: impl Iterator<Item = &'a TestProgram>,
+    all: &Programs,
+    explore: Option<u32>,
+) -> anyhow::Result<Vec<String>> {
+    let mut failed = Vec::new();
+    for program in tests {
+        println!("\n$ {}", program.command_of_a_person());
+        let start = Instant::now();
+        let status = command(program, all, explore)
+            .status()
+            .with_context(|| format!("cannot start {}", program.executable.display()))?;
+        println!("{}: {}", program.name, minutes(start.elapsed()));
+        if !status.success() {
+            failed.push(program.command_of_a_person());
+        }
+    }
+    Ok(failed)
+}
+
+/// Runs test programs that mostly wait for servers, the longest first. Returns those that failed.
+fn side_by_side<'a>(
+    tests: impl Iterator<Item = &'a TestProgram>,
+    all: &Programs,
+    explore: Option<u32>,
+) -> anyhow::Result<Vec<String>> {
+    let mut tests: Vec<&TestProgram> = tests.collect();
+    tests.sort_by_key(|program| {
+        LONGEST
+            .iter()
+            .position(|name| *name == program.name)
+            .unwrap_or(LONGEST.len())
+    });
+    let job = |program: &TestProgram| lanes::Job {
+        name: program.name.clone(),
+        title: program.command_of_a_person(),
+        command: command(program, all, explore),
+    };
+    lanes::run(tests.into_iter().map(job).collect())
+}
+
+/// What starts a test program the way `cargo test` does.
+fn command(program: &TestProgram, all: &Programs, explore: Option<u32>) -> Command {
     let mut command = Command::new(&program.executable);
     for name in metal3_lab::cargo::variables_of_this_package() {
         command.env_remove(name);
@@ -200,11 +245,7 @@ fn passes(program: &TestProgram, all: &Programs, explore: Option<u32>) -> anyhow
         Some(times) => command.env(EXPLORE_TIMES, times.to_string()),
         None => command.env(SEED.0, SEED.1),
     };
-    let status = command
-        .status()
-        .with_context(|| format!("cannot start {}", program.executable.display()))?;
-    println!("{}: {}", program.name, minutes(start.elapsed()));
-    Ok(status.success())
+    command
 }
 
 fn minutes(time: Duration) -> String {

@@ -1,0 +1,126 @@
+//! Programs that mostly wait, side by side. Each line that they print carries the program's name, so that a person can
+//! follow both and a log that ends early still tells how far each of them came.
+
+use std::collections::VecDeque;
+use std::io::{BufRead, BufReader, Write};
+use std::process::Command;
+use std::sync::{Mutex, PoisonError};
+use std::thread;
+use std::time::Instant;
+
+use anyhow::Context;
+
+/// How many programs run at once. Two keep two cores busy; with more, the time-outs that Ironic itself has for its agents
+/// and management controllers begin to expire.
+const LANES: usize = 2;
+
+/// A program to run.
+pub struct Job {
+    /// What stands before each of its lines.
+    pub name: String,
+    /// What is told of it at its start and at its failure.
+    pub title: String,
+    pub command: Command,
+}
+
+/// Runs them in the given order. Returns the titles of those that failed.
+pub fn run(jobs: Vec<Job>) -> anyhow::Result<Vec<String>> {
+    let jobs = Mutex::new(VecDeque::from(jobs));
+    let next = || jobs.lock().unwrap_or_else(PoisonError::into_inner).pop_front();
+    let lane = || -> anyhow::Result<Vec<String>> {
+        let mut failed = Vec::new();
+        while let Some(job) = next() {
+            let title = job.title.clone();
+            if !passes(job)? {
+                failed.push(title);
+            }
+        }
+        Ok(failed)
+    };
+    thread::scope(|scope| {
+        let lanes: Vec<_> = (0..LANES).map(|_| scope.spawn(lane)).collect();
+        let mut failed = Vec::new();
+        for lane in lanes {
+            failed.extend(
+                lane.join()
+                    .map_err(|_| anyhow::anyhow!("a lane of tests ended early"))??,
+            );
+        }
+        Ok(failed)
+    })
+}
+
+fn passes(mut job: Job) -> anyhow::Result<bool> {
+    println!("\n$ {}", job.title);
+    let start = Instant::now();
+    let (reader, writer) = std::io::pipe()?;
+    job.command.stdout(writer.try_clone()?).stderr(writer);
+    let child = job.command.spawn();
+    let mut child = child.with_context(|| format!("cannot start {}", job.title))?;
+    // It holds the other end of the pipe: while it does, nobody sees the end of what is printed.
+    drop(job.command);
+    for line in BufReader::new(reader).split(b'\n') {
+        print(&job.name, &String::from_utf8_lossy(&line?));
+    }
+    let is_ok = child.wait()?.success();
+    let word = if is_ok { "passed" } else { "FAILED" };
+    print(&job.name, &format!("{word} after {}", super::minutes(start.elapsed())));
+    Ok(is_ok)
+}
+
+/// One write for each line: lines of two programs do not mix.
+fn print(name: &str, line: &str) {
+    let text = format!("{name:16} | {line}\n");
+    // Somebody who no longer reads is no reason to stop.
+    std::io::stdout().lock().write_all(text.as_bytes()).ok();
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn job(name: &str, script: &str) -> Job {
+        let mut command = Command::new("sh");
+        command.args(["-c", script]);
+        Job {
+            name: name.to_owned(),
+            title: format!("run {name}"),
+            command,
+        }
+    }
+
+    #[test]
+    fn those_that_fail_are_told_and_the_others_run_as_well() {
+        let folder = tempfile::tempdir().unwrap();
+        let touch = |name: &str| format!("echo out; echo err >&2; touch {}", folder.path().join(name).display());
+        let jobs = vec![
+            job("a", &touch("a")),
+            job("b", "exit 3"),
+            job("c", "kill -9 $$"),
+            job("d", &touch("d")),
+        ];
+        let mut failed = run(jobs).unwrap();
+        failed.sort();
+        assert_eq!(failed, ["run b", "run c"]);
+        assert!(folder.path().join("a").exists() && folder.path().join("d").exists());
+    }
+
+    #[test]
+    fn two_run_at_once() {
+        let folder = tempfile::tempdir().unwrap();
+        let pipe = folder.path().join("pipe");
+        let pipe = pipe.display();
+        // Each end of a named pipe waits for the other.
+        let failed = run(vec![
+            job(
+                "writer",
+                &format!("mkfifo {pipe}.new && mv {pipe}.new {pipe} && echo hello > {pipe}"),
+            ),
+            job(
+                "reader",
+                &format!("until [ -p {pipe} ]; do :; done; read line < {pipe} && [ $line = hello ]"),
+            ),
+        ]);
+        assert_eq!(failed.unwrap(), Vec::<String>::new());
+    }
+}
