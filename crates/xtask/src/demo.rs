@@ -7,6 +7,7 @@
 //! ```
 
 mod clusters;
+mod columns;
 mod hosts;
 mod journey;
 mod machines;

@@ -6,8 +6,6 @@ use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
-use comfy_table::presets::NOTHING;
-use comfy_table::{ContentArrangement, Table};
 use k8s_openapi::api::core::v1::{Node, Secret};
 use kube::api::{ApiResource, DeleteParams, DynamicObject, Patch, PatchParams};
 use kube::config::{KubeConfigOptions, Kubeconfig};
@@ -19,7 +17,7 @@ use metal3_lab::workload;
 use serde_json::json;
 
 use super::journey::{Journey, Seen};
-use super::{Args, NAMESPACE, Screen, client, entries, logs, machines, namespace, rack, timing};
+use super::{Args, NAMESPACE, Screen, client, columns, entries, logs, machines, namespace, rack, timing};
 
 /// The cluster, from the root of the repository, and its name.
 const FILE: &str = "examples/cluster/small.yaml";
@@ -122,13 +120,7 @@ fn api(client: &Client, kind: &str) -> Api<DynamicObject> {
 /// provider ID of its Machine.
 async fn results(client: &Client, journey: &Journey<'_>, width: u16) -> Result<String> {
     let nodes: Api<Node> = Api::all(workload_client(client).await?);
-    let mut table = Table::new();
-    table
-        .load_style(NOTHING)
-        .set_content_arrangement(ContentArrangement::Dynamic)
-        .set_width(width)
-        .force_no_tty();
-    table.set_header(["MACHINE", "HOST", "NODE", "READY", "ADDRESS", "PROVIDER ID"]);
+    let mut table = columns::fitted(width, ["MACHINE", "HOST", "NODE", "READY", "ADDRESS", "PROVIDER ID"]);
     for (name, machine) in &journey.seen.machines {
         let node = machine.node.as_deref().with_context(|| format!("{name} has no Node"))?;
         let node = nodes

@@ -3,8 +3,6 @@
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
-use comfy_table::presets::NOTHING;
-use comfy_table::{ContentArrangement, Table};
 use kube::Api;
 use kube::api::{DeleteParams, Patch, PatchParams};
 use metal3_api::metal3::{BareMetalHost, ProvisioningState};
@@ -13,7 +11,7 @@ use serde_json::json;
 
 use super::journey::{Journey, Seen};
 use super::rack::{self, Entry};
-use super::{Args, NAMESPACE, Screen, client, entries, logs, namespace, timing};
+use super::{Args, NAMESPACE, Screen, client, columns, entries, logs, namespace, timing};
 
 /// The demo itself, on a lab that runs.
 pub async fn tell(args: &Args, screen: &Screen, access: &Access) -> Result<()> {
@@ -65,13 +63,7 @@ pub async fn tell(args: &Args, screen: &Screen, access: &Access) -> Result<()> {
 
 /// What each server was given, told by the server and not by the operator. Fails if it is not what was asked for.
 async fn results(entries: &[Entry], journey: &Journey<'_>, access: &Access, width: u16) -> Result<String> {
-    let mut table = Table::new();
-    table
-        .load_style(NOTHING)
-        .set_content_arrangement(ContentArrangement::Dynamic)
-        .set_width(width)
-        .force_no_tty();
-    table.set_header([
+    let titles = [
         "HOST",
         "POWER",
         "IMAGE",
@@ -79,7 +71,8 @@ async fn results(entries: &[Entry], journey: &Journey<'_>, access: &Access, widt
         "HOSTNAME",
         "USER DATA",
         "NETWORK DATA",
-    ]);
+    ];
+    let mut table = columns::fitted(width, titles);
     for ((entry, server), story) in entries.iter().zip(&access.servers).zip(&journey.seen.hosts) {
         let name = &entry.name;
         let machine = access.machine(server).await?;

@@ -2,12 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use comfy_table::presets::NOTHING;
-use comfy_table::{ColumnConstraint, ContentArrangement, Table};
 use kube::ResourceExt;
 use kube::api::{ApiResource, DynamicObject};
 use kube::core::GroupVersionKind;
 use serde_json::Value;
+
+use super::columns;
 
 /// Conditions of a Machine in the order in which they come true.
 const WAY: [&str; 3] = ["BootstrapConfigReady", "InfrastructureReady", "NodeReady"];
@@ -100,14 +100,7 @@ pub fn table(machines: &Machines, width: u16) -> String {
     if machines.is_empty() {
         return String::new();
     }
-    let mut table = Table::new();
-    table
-        .load_style(NOTHING)
-        .set_content_arrangement(ContentArrangement::Dynamic)
-        .set_width(width)
-        .force_no_tty();
-    table.set_truncation_indicator("…");
-    table.set_header(["MACHINE", "PHASE", "NODE", "WAITING FOR"]);
+    let mut table = columns::fitted(width, ["MACHINE", "PHASE", "NODE", "WAITING FOR"]);
     for (name, machine) in machines {
         let waiting = machine.waiting.as_ref().map_or("", |(_, message)| message);
         let cells = [
@@ -116,16 +109,9 @@ pub fn table(machines: &Machines, width: u16) -> String {
             machine.node.as_deref().unwrap_or(""),
             waiting,
         ];
-        let mut row = comfy_table::Row::from(cells);
-        row.max_height(1);
-        table.add_row(row);
+        columns::add_line(&mut table, cells);
     }
-    for column in 0..3 {
-        if let Some(column) = table.column_mut(column) {
-            column.set_constraint(ColumnConstraint::ContentWidth);
-        }
-    }
-    table.trim_fmt()
+    columns::with_open_end(table)
 }
 
 #[cfg(test)]

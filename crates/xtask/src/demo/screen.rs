@@ -5,14 +5,13 @@ use std::io::{IsTerminal, Write};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use comfy_table::presets::NOTHING;
-use comfy_table::{Attribute, Cell, Color, ColumnConstraint, ContentArrangement, Table};
+use comfy_table::{Attribute, Cell, Color};
 use jiff::Timestamp;
 use metal3_api::metal3::ProvisioningState;
 
 use super::journey::Seen;
-use super::machines;
 use super::story::{Story, seconds};
+use super::{columns, machines};
 
 /// The width of tables where there is no terminal to ask.
 const PLAIN_WIDTH: u16 = 120;
@@ -189,18 +188,12 @@ fn write(text: &str) {
 
 /// The table of hosts, one line each whatever the width.
 pub fn table(stories: &[&Story], now: Timestamp, width: u16, is_coloured: bool) -> String {
-    let mut table = Table::new();
-    table
-        .load_style(NOTHING)
-        .set_content_arrangement(ContentArrangement::Dynamic)
-        .set_width(width);
-    table.set_truncation_indicator("…");
-    table.force_no_tty();
+    let dim = |cell: Cell| cell.add_attribute(Attribute::Dim);
+    let titles = ["HOST", "STATE", "FOR", "WAITING FOR"].map(|title| dim(Cell::new(title)));
+    let mut table = columns::fitted(width, titles);
     if is_coloured {
         table.enforce_styling();
     }
-    let dim = |cell: Cell| cell.add_attribute(Attribute::Dim);
-    table.set_header(["HOST", "STATE", "FOR", "WAITING FOR"].map(|title| dim(Cell::new(title))));
     for story in stories {
         let waits = match (&story.error, &story.waiting) {
             (Some(error), _) => Cell::new(format!("error: {error}")).fg(Color::Red),
@@ -215,16 +208,9 @@ pub fn table(stories: &[&Story], now: Timestamp, width: u16, is_coloured: bool) 
             dim(Cell::new(format!("{elapsed:>4.0} s"))),
             waits,
         ];
-        let mut row = comfy_table::Row::from(cells);
-        row.max_height(1);
-        table.add_row(row);
+        columns::add_line(&mut table, cells);
     }
-    for column in 0..3 {
-        if let Some(column) = table.column_mut(column) {
-            column.set_constraint(ColumnConstraint::ContentWidth);
-        }
-    }
-    table.trim_fmt()
+    columns::with_open_end(table)
 }
 
 /// The text with each UUID cut to its beginning: a line of the table has no room for more.

@@ -14,11 +14,11 @@
 
 use std::collections::BTreeMap;
 
-use comfy_table::presets::NOTHING;
-use comfy_table::{Cell, CellAlignment, ContentArrangement, Table};
+use comfy_table::{Cell, CellAlignment};
 use jiff::Timestamp;
 use metal3_lab::ironic::{Moment, Request};
 
+use super::columns;
 use super::story::{Phase, Spell, Story};
 
 /// How exact the numbers are, for the output.
@@ -149,13 +149,8 @@ pub fn rows(stories: &[Story], busy: &BTreeMap<String, Vec<Busy>>) -> Vec<Row> {
 
 /// The table for people. Numbers of several hosts are medians.
 pub fn table(rows: &[Row], width: u16) -> String {
-    let mut table = Table::new();
-    table
-        .load_style(NOTHING)
-        .set_content_arrangement(ContentArrangement::Dynamic)
-        .set_width(width);
-    table.force_no_tty();
-    table.set_header(["STATE", "HOSTS", "WALL", "SLOWEST", "IRONIC", "OURS", "WHAT IRONIC DID"]);
+    let titles = ["STATE", "HOSTS", "WALL", "SLOWEST", "IRONIC", "OURS", "WHAT IRONIC DID"];
+    let mut table = columns::fitted(width, titles);
     for row in rows {
         if row.costs.is_empty() {
             // Such as preparing, where there is nothing to prepare.
