@@ -63,8 +63,8 @@ pub fn decide(seen: &Observed, now: Timestamp) -> Decision {
     }
     match &attempt.status.phase {
         None => begin(attempt),
-        Some(RemediationPhase::Running) => running(attempt),
-        Some(RemediationPhase::Waiting) => waiting(attempt),
+        Some(RemediationPhase::Running) => with_host(attempt, running),
+        Some(RemediationPhase::Waiting) => with_host(attempt, waiting),
         // Of these two the remediation is over.
         Some(RemediationPhase::DeletingMachine | RemediationPhase::Failed) => Decision::Nothing,
         Some(RemediationPhase::Other(phase)) => {
@@ -86,12 +86,17 @@ fn begin(attempt: Attempt<'_>) -> Decision {
     }
 }
 
-fn running(attempt: Attempt<'_>) -> Decision {
+/// Goes on with the machine's host, or waits for one.
+fn with_host(attempt: Attempt<'_>, go_on: fn(Attempt<'_>, &BareMetalHost) -> Decision) -> Decision {
+    if let Some(host) = attempt.seen.own_host() {
+        return go_on(attempt, host);
+    }
+    let (reason, message) = without_host(attempt.seen);
+    attempt.wait(reason, message)
+}
+
+fn running(attempt: Attempt<'_>, host: &BareMetalHost) -> Decision {
     let seen = attempt.seen;
-    let Some(host) = seen.own_host() else {
-        let (reason, message) = without_host(seen);
-        return attempt.wait(reason, message);
-    };
     let name = host.name_any();
     if !host::is_provisioned(host) {
         let state = host.status.as_ref().map(|status| status.provisioning.state.clone());
@@ -148,12 +153,8 @@ fn request(attempt: Attempt<'_>, host: &BareMetalHost) -> Decision {
     plan.telling("SwitchingOff", message).into()
 }
 
-fn waiting(attempt: Attempt<'_>) -> Decision {
+fn waiting(attempt: Attempt<'_>, host: &BareMetalHost) -> Decision {
     let seen = attempt.seen;
-    let Some(host) = seen.own_host() else {
-        let (reason, message) = without_host(seen);
-        return attempt.wait(reason, message);
-    };
     let name = host.name_any();
     if let Some(patch) = host::release(host) {
         // Another process could have begun the next attempt.
