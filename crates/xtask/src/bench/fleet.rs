@@ -28,8 +28,10 @@ const NAMESPACE: &str = "bench";
 const LIMIT: Duration = Duration::from_secs(3600);
 /// How many requests of ours are under way at once.
 const AT_ONCE: usize = 16;
-/// What follows the last arrival belongs to it: events, conditions, the last list.
+/// What follows the last arrival belongs to it: events, conditions, the last lists.
 const SETTLE: Duration = Duration::from_secs(20);
+/// What a large fleet needs besides, for each host: two pauses between lists of all nodes.
+const SETTLE_OF_A_HOST: Duration = Duration::from_millis(7);
 
 /// How many hosts of the fleet at rest are disturbed.
 const WAKES: u32 = 100;
@@ -189,7 +191,7 @@ impl Bench {
             self.create::<BareMetalHost>(hosts),
         )?;
         println!("{} hosts are available; they settle …", self.hosts);
-        tokio::time::sleep(SETTLE).await;
+        tokio::time::sleep(SETTLE + SETTLE_OF_A_HOST * self.hosts).await;
         let enrol = self.cost(&before)?;
         let before = self.mark()?;
         let start = Instant::now();
