@@ -45,7 +45,10 @@ impl Books {
         Self {
             inner: Arc::default(),
             queue,
-            policy,
+            policy: Policy {
+                is_filtered: !filter.is_empty(),
+                ..policy
+            },
             filter: filter.to_owned(),
         }
     }
@@ -76,7 +79,7 @@ impl Books {
 
     pub(crate) fn show(&self, key: &ObjectKey, thing: Thing) {
         let mut inner = self.lock();
-        let book = inner.book(key, &self.policy);
+        let book = inner.book(key, self.policy);
         match thing {
             Thing::Pool(pool) => open(&book).see_pool(pool),
             Thing::Claim(claim) => open(&book).see_claim(claim),
@@ -133,10 +136,10 @@ impl Books {
 }
 
 impl Inner {
-    fn book(&mut self, key: &ObjectKey, policy: &Policy) -> Arc<Mutex<Book>> {
+    fn book(&mut self, key: &ObjectKey, policy: Policy) -> Arc<Mutex<Book>> {
         let clusters = &self.clusters;
         let book = self.books.entry(key.clone()).or_insert_with(|| {
-            let mut book = Book::new(&key.namespace, &key.name, policy.clone());
+            let mut book = Book::new(&key.namespace, &key.name, policy);
             for (name, cluster) in clusters.get(&key.namespace).into_iter().flatten() {
                 book.see_cluster(name, Some(cluster));
             }

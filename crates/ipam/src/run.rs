@@ -161,7 +161,7 @@ impl Manager {
         let queue = Queue::new();
         let ctx = Context {
             recorder: Recorder::new(client.clone(), REPORTER, clock.clone()),
-            books: Books::new(queue.clone(), setup.policy.clone(), &setup.watch_filter),
+            books: Books::new(queue.clone(), setup.policy, &setup.watch_filter),
             client,
             lists: Lists::default(),
             clock,

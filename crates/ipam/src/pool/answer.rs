@@ -109,9 +109,11 @@ impl Book {
             (Effect::LookAtClaim(key, uids), Outcome::Absent) => self.claim_is_absent(key, uids),
             (Effect::LookAtClaim(key, uids), Outcome::Claim(claim)) => {
                 self.claim_is(&claim, uids);
-                if !self.claims.contains_key(key) {
-                    // The watch has not shown it before this answer, or has shown its end already; or the claim is none of
-                    // ours (another watch filter).
+                if !self.claims.contains_key(key) && self.policy.is_filtered {
+                    // It is none of ours. If it is one that the watch has yet to show, that will be news.
+                    self.dirty.remove(key);
+                } else if !self.claims.contains_key(key) {
+                    // The watch has not shown it before this answer, or has shown its end already.
                     self.hold_back(key, self.now);
                 }
             }

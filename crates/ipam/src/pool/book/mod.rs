@@ -28,7 +28,7 @@ pub struct ClusterSeen {
 }
 
 /// What the controller is started with.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Policy {
     /// How long an address that we made is left alone when its claim cannot be found. Backups restore addresses before
     /// claims; a claim that is deleted in the ordinary way takes its address along at once.
@@ -40,6 +40,8 @@ pub struct Policy {
     pub promises: usize,
     /// How long a settled pool's figures may lag behind, so that many changes are one write.
     pub settle: Duration,
+    /// Whether only pools and claims with a certain label are shown: what is not seen may be there, and be another manager's.
+    pub is_filtered: bool,
 }
 
 impl Default for Policy {
@@ -49,6 +51,7 @@ impl Default for Policy {
             batch: 1000,
             promises: 2000,
             settle: Duration::from_millis(100),
+            is_filtered: false,
         }
     }
 }

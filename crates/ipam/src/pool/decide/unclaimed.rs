@@ -12,6 +12,11 @@ impl Book {
     /// What a manager made goes with its claim, also when its finalizer is off already. What was made by hand stays until
     /// somebody deletes it.
     pub(super) fn unclaimed(&mut self, key: &ClaimKey, now: Moment) -> Next {
+        if self.policy.is_filtered && self.pool.is_none() {
+            // All addresses are shown, and these may be from a pool that another manager looks after. A pool that has any
+            // cannot vanish.
+            return Next::Settled;
+        }
         let is_open = |promise: &Promise| !self.is_dead(key, &promise.uid);
         if self.promises.of_claim(key).any(is_open) {
             // The claim may be one that only another manager has seen so far.

@@ -187,3 +187,48 @@ fn quoted_texts_of_any_length_leave_room_for_an_answer() {
     assert!(lengths.iter().all(|length| *length <= 32_768), "{lengths:?}");
     assert!(said(&world, &key(0)).contains("Invalid ipAddress annotation"));
 }
+
+/// An hour of a manager with a watch filter. Returns what it asked for.
+fn an_hour(world: &mut World, manager: &mut Manager) -> Vec<&'static str> {
+    let mut asked = Vec::new();
+    for _ in 0..3600 {
+        manager.watch_all(world);
+        manager.decide(world);
+        while let Some(flight) = manager.flights.first() {
+            asked.push(flight.effect.label());
+            manager.serve(world, 0);
+            manager.answer(world, 0, false);
+        }
+        world.clock += Duration::from_secs(1);
+    }
+    asked
+}
+
+#[test]
+fn what_a_watch_filter_hides_is_left_to_those_who_see_it() {
+    let mut world = World::new(5);
+    let mut others = [Manager::start(&world, 7, PROMPT, 0)];
+    (0..4).for_each(|n| world.claim(&key(n), "", false));
+    settle(&mut world, &mut others);
+    let mut manager = Manager::start_filtered(&world, 8, false);
+    assert_eq!(an_hour(&mut world, &mut manager), Vec::<&str>::new());
+    // Nor is the address of a claim that vanished removed: the pool may be paused, or its manager be away.
+    world.claims.remove(&key(0));
+    let before = world.addresses.len();
+    assert_eq!(an_hour(&mut world, &mut manager), Vec::<&str>::new());
+    assert_eq!(world.addresses.len(), before);
+}
+
+#[test]
+fn claims_that_a_watch_filter_hides_are_asked_for_once() {
+    let mut world = World::new(5);
+    let mut others = [Manager::start(&world, 7, PROMPT, 0)];
+    (0..4).for_each(|n| world.claim(&key(n), "", false));
+    settle(&mut world, &mut others);
+    let before = world.addresses.len();
+    let mut manager = Manager::start_filtered(&world, 8, true);
+    let asked = an_hour(&mut world, &mut manager);
+    let looks = asked.iter().filter(|effect| **effect == "claim_look").count();
+    assert!((1..=2 * 4).contains(&looks), "{asked:?}");
+    assert_eq!(world.addresses.len(), before, "they are in use");
+}

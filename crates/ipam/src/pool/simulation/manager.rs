@@ -26,6 +26,8 @@ pub struct Manager {
     /// Reasons of everything that it has told users.
     pub told: BTreeSet<&'static str>,
     pub laziness: Laziness,
+    /// Which of the watches show it something; addresses are never filtered.
+    shows: [bool; 3],
 }
 
 /// How long a request took that was answered.
@@ -34,11 +36,21 @@ const TOOK: Duration = Duration::from_millis(5);
 impl Manager {
     /// It begins with lists that lack the last `lag` events of each kind.
     pub fn start(world: &World, seed: u64, laziness: Laziness, lag: usize) -> Self {
+        Self::start_with(world, seed, laziness, lag, [true; 3])
+    }
+
+    /// One whose watch filter hides the claims of the pool, and the pool unless `sees_pool`.
+    pub fn start_filtered(world: &World, seed: u64, sees_pool: bool) -> Self {
+        Self::start_with(world, seed, [1; 3], 0, [sees_pool, false, true])
+    }
+
+    fn start_with(world: &World, seed: u64, laziness: Laziness, lag: usize, shows: [bool; 3]) -> Self {
         let policy = Policy {
             orphan_grace: Duration::from_secs(5),
             batch: 5,
             promises: 3,
             settle: Duration::from_millis(100),
+            is_filtered: shows != [true; 3],
         };
         let mut manager = Self {
             book: Book::new("ns", POOL, policy),
@@ -47,6 +59,7 @@ impl Manager {
             seed,
             told: BTreeSet::new(),
             laziness,
+            shows,
         };
         for log in 0..3 {
             while manager.seen[log] + lag < world.logs[log].len() && manager.watch(world, log) {}
@@ -67,6 +80,9 @@ impl Manager {
             return false;
         };
         self.seen[log] += 1;
+        if !self.shows[log] {
+            return true;
+        }
         match event.clone() {
             Event::Pool(Some(pool), _) => self.book.see_pool(pool),
             Event::Pool(None, uid) => {
