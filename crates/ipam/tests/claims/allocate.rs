@@ -177,12 +177,15 @@ async fn reservations_and_requests_of_both_families() {
     site.capi_claim("kept", "p").await;
     let said = site.capi_refused("kept", "AllocationFailed").await;
     assert!(
-        said.message.contains("2001:db8::2 is held by another claim"),
+        said.message
+            .contains("2001:db8::2 is held by another claim: spec.preAllocations.kept of the pool keeps 2001:db8::2, which IPClaim kept has"),
         "{}",
         said.message
     );
     site.claim("outside", "p").await;
-    site.refused("outside", "Pre-allocated IP out of bounds").await;
+    let said = site.refused("outside", "Pre-allocated IP out of bounds").await;
+    let why = "spec.preAllocations.outside of the pool keeps 2001:db8::ff, which is in no range of spec.pools";
+    assert!(said.message.ends_with(why), "{}", said.message);
 
     let asking = |address: &str| json!({"annotations": {"ipAddress": address}});
     let pool = || json!({"name": "p"});
@@ -200,8 +203,12 @@ async fn reservations_and_requests_of_both_families() {
         said.message
     );
     assert_eq!(said.reason, "AllocationFailed");
+    let why = "metadata.annotations.ipAddress asks for 2001:db8::8, which IPClaim wish has";
+    assert!(said.message.ends_with(why), "{}", said.message);
     site.claim_with("kept-for-another", pool(), asking("2001:db8::3")).await;
-    site.refused("kept-for-another", "Requested IP not available").await;
+    let said = site.refused("kept-for-another", "Requested IP not available").await;
+    let why = "asks for 2001:db8::3, which IPAddressClaim kept-too has";
+    assert!(said.message.ends_with(why), "{}", said.message);
     site.capi_claim_with("nonsense", reference(), json!({}), asking("2001:db8::8::"))
         .await;
     let said = site.capi_refused("nonsense", "AllocationFailed").await;
@@ -226,8 +233,11 @@ async fn reservations_and_requests_of_both_families() {
     site.patch::<ipam::IPPool>("p", json!({"spec": {"preAllocations": {"torn": "2001:db8::5"}}}))
         .await;
     site.claim_with("torn", pool(), asking("2001:db8::6")).await;
-    site.refused("torn", "PreAllocation and requested ip address are conflicting")
+    let said = site
+        .refused("torn", "PreAllocation and requested ip address are conflicting")
         .await;
+    let both = "asks for 2001:db8::6, spec.preAllocations.torn of the pool keeps 2001:db8::5";
+    assert!(said.message.contains(both), "{}", said.message);
     site.patch::<ipam::IPClaim>(
         "torn",
         asking("2001:db8::5")

@@ -134,7 +134,7 @@ impl Book {
         if self.refused.insert(key.clone(), refusal.clone()).as_ref() != Some(&refusal) {
             self.changed = now.elapsed;
         }
-        let report = self.refusal(&refusal, now);
+        let report = self.refusal(claim, &refusal, now);
         report_to(claim, report)
     }
 }

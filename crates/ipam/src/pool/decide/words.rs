@@ -1,5 +1,6 @@
 //! What claims are told.
 
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use metal3_api::capi::names::reason;
@@ -12,14 +13,20 @@ use crate::pool::effect::{ClaimReport, Effect, Moment};
 use crate::pool::seen::{Address, Claim, Family};
 use crate::pool::text::bounded;
 
+/// Where a claim asks for an address.
+const REQUEST: &str = "metadata.annotations.ipAddress";
+
 impl Book {
-    /// Why a claim gets no address.
-    pub(super) fn refusal(&self, refusal: &Refusal, now: Moment) -> ClaimReport {
+    /// Why a claim gets no address: in upstream's words, and in the condition also with the fields that it is about.
+    pub(super) fn refusal(&self, claim: &Claim, refusal: &Refusal, now: Moment) -> ClaimReport {
         let text = refusal.to_string();
         let (namespace, pool) = (&self.namespace, &self.name);
         let why = match refusal {
             Refusal::Exhausted => self.exhausted(),
-            _ => text.clone(),
+            _ => match self.fields_of(claim, refusal) {
+                Some(fields) => format!("{text}: {fields}"),
+                None => text.clone(),
+            },
         };
         let word = if refusal.is_exhaustion() {
             reason::POOL_EXHAUSTED
@@ -32,6 +39,39 @@ impl Book {
             reason: word,
             message: format!("IPPool {namespace}/{pool}: {why}"),
             now: now.wall,
+        }
+    }
+
+    /// The fields that a refusal comes from, and the way out; nothing if its text says it all.
+    fn fields_of(&self, claim: &Claim, refusal: &Refusal) -> Option<String> {
+        let kept = format!("spec.preAllocations.{} of the pool", claim.key.name);
+        Some(match refusal {
+            Refusal::Conflict { requested, reserved } => {
+                format!("{REQUEST} asks for {requested}, {kept} keeps {reserved}; change one or remove it")
+            }
+            Refusal::RequestedTaken(ip) => format!("{REQUEST} asks for {ip}, which {}", self.whose(*ip)),
+            Refusal::ReservedOutside(ip) => format!("{kept} keeps {ip}, which is in no range of spec.pools"),
+            Refusal::ReservedTaken(ip) => format!("{kept} keeps {ip}, which {}", self.whose(*ip)),
+            Refusal::InvalidPrefix(prefix) => {
+                format!("{prefix} is the prefix of the pool's entry, or else spec.prefix of the pool")
+            }
+            Refusal::InvalidRequest(_) | Refusal::RequestedOutside(_) | Refusal::Exhausted => return None,
+        })
+    }
+
+    /// Who stands between a claim and an address.
+    fn whose(&self, ip: IpAddr) -> String {
+        if let Some(holder) = self.allocator.holder_of(ip) {
+            return format!("{holder} has");
+        }
+        if let Some(id) = self.foreign.get(&ip) {
+            let (kind, name) = (id.family.api_version(), &id.name);
+            return format!("cannot be given: its name is taken by {kind} IPAddress {name}, which is not for it");
+        }
+        let mut kept = self.allocator.plan().reserved().filter(|(_, address)| *address == ip);
+        match kept.next() {
+            Some((name, _)) => format!("spec.preAllocations.{name} of the pool keeps"),
+            None => "is not free yet: it is being released".to_owned(),
         }
     }
 
