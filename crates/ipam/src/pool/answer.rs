@@ -68,9 +68,7 @@ impl Book {
                     self.broken.remove(key);
                 }
             }
-            // That it can be read does not mean that what failed works again.
-            None if *effect == Effect::Adopt => {}
-            None => self.pool_failures = 0,
+            None => self.stuck.succeeded(effect),
         }
         self.take(effect, outcome);
     }
@@ -229,9 +227,12 @@ impl Book {
     /// Only what failed is held back: other claims go on.
     fn failed(&mut self, effect: &Effect, why: &str, now: Moment) {
         let Some(key) = effect.claim() else {
-            let delay = Backoff::TRANSIENT.delay(self.pool_failures, self.draws);
-            self.pool_failures = self.pool_failures.saturating_add(1);
-            self.pool_later = now.elapsed + delay;
+            if self.stuck.failed(effect, why, now.elapsed, self.draws) {
+                self.dirty.extend(self.claims.keys().cloned());
+                let words = self.stuck.words(now.elapsed).unwrap_or_default().to_owned();
+                self.notes
+                    .push(note::about_pool(note::WAITING, Severity::Warning, words));
+            }
             return;
         };
         self.hold_back(key, now.elapsed);
@@ -247,12 +248,6 @@ impl Book {
         self.draws = self.draws.wrapping_add(1);
         self.later.insert(key.clone(), now + delay);
         self.dirty.insert(key.clone());
-    }
-
-    /// Until when the pool itself is left alone after a failure, from now.
-    pub(super) fn pool_retry(&self) -> Option<Duration> {
-        let left = self.pool_later.saturating_sub(self.now);
-        (self.pool_failures > 0 && !left.is_zero()).then_some(left)
     }
 }
 

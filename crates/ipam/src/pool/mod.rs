@@ -17,6 +17,7 @@ mod record;
 pub mod seen;
 #[cfg(test)]
 mod simulation;
+mod stuck;
 mod text;
 
 pub use self::apply::Server;

@@ -26,7 +26,7 @@ pub const RELEASED: &str = "AddressReleased";
 pub const EXHAUSTED: &str = "PoolExhausted";
 /// A claim cannot be served.
 pub const FAILED: &str = "AllocationFailed";
-/// A claim waits for its pool.
+/// A claim waits for its pool, or a pool cannot be read or written.
 pub const WAITING: &str = "PoolNotReady";
 /// A pool or a claim waits for its Cluster. Reason of their conditions, too.
 pub const CLUSTER_NOT_FOUND: &str = "ClusterNotFound";

@@ -16,6 +16,7 @@ use self::known::Known;
 use super::note::Told;
 use super::promise::Promises;
 use super::seen::{Address, AddressId, Claim, ClaimKey, Version};
+use super::stuck::Stuck;
 use crate::alloc::{Allocator, Plan, Refusal};
 
 /// A Cluster as far as it matters here.
@@ -110,8 +111,10 @@ pub struct Book {
     pub(super) failures: HashMap<ClaimKey, u32>,
     /// Claims whose address object could not be made, and why.
     pub(super) broken: HashMap<ClaimKey, String>,
-    pub(super) pool_failures: u32,
-    pub(super) pool_later: Duration,
+    /// What fails of the pool's own.
+    pub(super) stuck: Stuck,
+    /// What claims are told while the pool rests.
+    pub(super) told_at_rest: Option<String>,
     /// Not before this time is the pool's status written again.
     pub(super) next_record: Duration,
     /// When something changed that the status tells of.
@@ -153,8 +156,8 @@ impl Book {
             later: BTreeMap::new(),
             failures: HashMap::new(),
             broken: HashMap::new(),
-            pool_failures: 0,
-            pool_later: Duration::ZERO,
+            stuck: Stuck::default(),
+            told_at_rest: None,
             next_record: Duration::ZERO,
             changed: Duration::ZERO,
             notes: Vec::new(),

@@ -7,6 +7,7 @@ use metal3_api::ipam::IPPool;
 use super::{Book, ClusterSeen};
 use crate::pool::promise::Promises;
 use crate::pool::seen::{Address, AddressId, Claim, ClaimKey, version};
+use crate::pool::stuck::Stuck;
 use crate::pool::text::plan_of;
 
 impl Book {
@@ -53,6 +54,7 @@ impl Book {
         if own == Some(uid) {
             self.pool = None;
             self.trusted = None;
+            self.stuck = Stuck::default();
             self.set_promises(Promises::default());
             self.published.clear();
             self.dirty.extend(self.claims.keys().cloned());

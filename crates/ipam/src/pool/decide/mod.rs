@@ -48,24 +48,30 @@ impl Book {
         if let Some(round) = self.resting(now) {
             return round;
         }
-        if let Some(until) = self.pool_retry() {
-            return Round {
-                effects: Vec::new(),
-                again: Some(until),
-            };
-        }
+        let pause = self.stuck.left(now.elapsed);
         let first = match self.trusted {
             None => Some(Effect::Adopt),
             Some(_) => self.metadata().map(Effect::Pool),
         };
-        if let Some(effect) = first {
-            return Round {
-                effects: vec![effect],
-                again: None,
-            };
+        match (first, pause) {
+            (Some(_), Some(left)) => return self.stuck_round(left, now),
+            (Some(effect), None) => {
+                return Round {
+                    effects: vec![effect],
+                    again: None,
+                };
+            }
+            (None, _) => {}
         }
         self.place_displaced();
         let mut round = self.claims_round(now, seed);
+        if let Some(left) = pause {
+            // What claims need of their own goes on; that some are released may even be what helps the pool.
+            if round.effects.is_empty() {
+                soonest(&mut round.again, left);
+            }
+            return round;
+        }
         let settled = round.effects.is_empty() && !self.is_freed;
         let is_unused = self.addresses.is_empty() && self.proposed.is_empty() && self.promises.is_empty();
         if settled && pool.metadata.deletion_timestamp.is_some() && is_unused {

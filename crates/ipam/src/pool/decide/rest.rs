@@ -1,15 +1,15 @@
-//! A pool that rests: nothing is given out of it, and who waits for it is told why.
+//! A pool that rests, or is stuck: nothing is given out of it, and who waits for it is told why.
 //!
 //! While a Cluster is paused nothing is written at all: its objects may be on their way to another API server.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use kube::ResourceExt;
-use metal3_api::capi::names::reason;
 use metal3_api::condition::ConditionStatus;
 use metal3_runtime::conditions;
 
-use super::words::{elsewhere, report_to};
+use super::words::{elsewhere, not_ready, report_to};
 use super::{Book, Next, Round, soonest};
 use crate::pool::effect::{ClaimReport, Effect, Explanation, Moment};
 use crate::pool::note;
@@ -29,21 +29,45 @@ impl Book {
     /// The round of a pool for which nothing may be done: it is paused, or its Cluster is, or its Cluster is not there.
     /// Nothing if it does not rest.
     pub(super) fn resting(&mut self, now: Moment) -> Option<Round> {
-        let cause = self.cause_of_rest()?;
+        let Some(cause) = self.cause_of_rest() else {
+            self.told_at_rest = None;
+            return None;
+        };
+        // Who goes on reads everything anew, and looks at every claim.
         self.trusted = None;
         let mut round = Round::default();
-        match self.pool_retry() {
+        match self.stuck.left(now.elapsed) {
             Some(left) => round.again = Some(left),
             None if matches!(cause, Cause::NoCluster) => round.effects.extend(self.without_cluster(now)),
             None => {}
         }
-        if let Some(why) = self.why_claims_wait(&cause) {
+        let why = self.why_claims_wait(&cause);
+        if self.told_at_rest != why {
+            self.dirty.extend(self.claims.keys().cloned());
+            self.told_at_rest.clone_from(&why);
+        }
+        if let Some(why) = why {
             self.tell_waiting(&why, now, &mut round);
         }
         if !round.effects.is_empty() {
             round.again = None;
         }
         Some(round)
+    }
+
+    /// The round of a pool of which nothing can be decided, because the request that comes first fails.
+    pub(super) fn stuck_round(&mut self, left: Duration, now: Moment) -> Round {
+        let mut round = Round {
+            effects: Vec::new(),
+            again: Some(left),
+        };
+        if let Some(why) = self.why_stuck(now) {
+            self.tell_waiting(&why, now, &mut round);
+        }
+        if !round.effects.is_empty() {
+            round.again = None;
+        }
+        round
     }
 
     fn cause_of_rest(&self) -> Option<Cause> {
@@ -100,28 +124,32 @@ impl Book {
     }
 
     /// Every claim without an address is told once.
-    fn tell_waiting(&self, why: &str, now: Moment, round: &mut Round) {
+    fn tell_waiting(&mut self, why: &str, now: Moment, round: &mut Round) {
+        let mut is_told = Vec::new();
         for key in &self.dirty {
             if round.effects.len() >= self.policy.batch {
-                return;
+                break;
             }
-            let Some(claim) = self.claims.get(key).filter(|claim| self.may_be_told(claim)) else {
-                continue;
+            let Some(claim) = self.claims.get(key) else { continue };
+            let next = if self.may_be_told(claim) {
+                let report = elsewhere(claim, now).unwrap_or_else(|| not_ready(claim, why.to_owned(), now));
+                report_to(claim, report)
+            } else {
+                Next::Settled
             };
-            let report = ClaimReport {
-                address: None,
-                error: claim.error.clone(),
-                reason: reason::POOL_NOT_READY,
-                message: why.to_owned(),
-                now: now.wall,
-            };
-            let report = elsewhere(claim, now).unwrap_or(report);
-            let Next::Do(effect) = report_to(claim, report) else {
+            let Next::Do(effect) = next else {
+                is_told.push(key.clone());
                 continue;
             };
             match self.later.get(key).filter(|at| **at > now.elapsed) {
                 Some(at) => soonest(&mut round.again, at.saturating_sub(now.elapsed)),
                 None => round.effects.push(effect),
+            }
+        }
+        // They are not looked at again for each event. When everything is read anew, every claim is.
+        if self.trusted.is_none() {
+            for key in is_told {
+                self.dirty.remove(&key);
             }
         }
     }

@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use super::words::{report_to, served};
+use super::words::{not_ready, report_to, served};
 use super::{Book, Next};
 use crate::alloc::Refusal;
 use crate::pool::effect::{Effect, Moment, NewAddress};
@@ -32,8 +32,7 @@ impl Book {
         self.queue.remove(&claim.order());
         self.refused.remove(key);
         if !self.promises.has(key, &claim.uid, ip) {
-            self.proposed.insert(key.clone());
-            return Next::Record;
+            return self.propose(claim, now);
         }
         match self.main_object(key, ip).cloned() {
             None => self
@@ -104,6 +103,16 @@ impl Book {
         })
     }
 
+    /// The claim waits until the pool promises it the address that it holds here. If that takes long, it says why.
+    fn propose(&mut self, claim: &Arc<Claim>, now: Moment) -> Next {
+        self.proposed.insert(claim.key.clone());
+        let report = self.why_stuck(now).map(|why| not_ready(claim, why, now));
+        match report.map(|report| report_to(claim, report)) {
+            Some(Next::Do(effect)) if claim.address.is_none() => Next::Do(effect),
+            _ => Next::Record,
+        }
+    }
+
     fn choose(&mut self, claim: &Arc<Claim>, now: Moment, seed: u64) -> Next {
         let key = &claim.key;
         let has_waited = self.queue.remove(&claim.order());
@@ -122,8 +131,7 @@ impl Book {
         let Err(refusal) = answer else {
             self.refused.remove(key);
             self.unpublished.insert(key.name.clone());
-            self.proposed.insert(key.clone());
-            return Next::Record;
+            return self.propose(claim, now);
         };
         if refusal.is_exhaustion() {
             self.queue.insert(claim.order());

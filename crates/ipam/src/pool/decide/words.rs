@@ -111,14 +111,26 @@ impl Book {
             Family::ClusterApi => "spec.poolRef.name",
         };
         let (namespace, pool) = (&self.namespace, &self.name);
-        let report = ClaimReport {
-            address: None,
-            error: claim.error.clone(),
-            reason: reason::POOL_NOT_READY,
-            message: format!("{field}: IPPool {namespace}/{pool} does not exist; the claim waits for it"),
-            now: now.wall,
-        };
-        report_to(claim, report)
+        let message = format!("{field}: IPPool {namespace}/{pool} does not exist; the claim waits for it");
+        report_to(claim, not_ready(claim, message, now))
+    }
+
+    /// Why no claim can be given anything for now; nothing if that is not so, or has just begun.
+    pub(super) fn why_stuck(&self, now: Moment) -> Option<String> {
+        let (namespace, pool) = (&self.namespace, &self.name);
+        let words = self.stuck.words(now.elapsed)?;
+        Some(format!("IPPool {namespace}/{pool}: {words}; the claim waits until that works"))
+    }
+}
+
+/// A claim waits for its pool. That is no failure, and takes none away.
+pub(super) fn not_ready(claim: &Claim, message: String, now: Moment) -> ClaimReport {
+    ClaimReport {
+        address: None,
+        error: claim.error.clone(),
+        reason: reason::POOL_NOT_READY,
+        message,
+        now: now.wall,
     }
 }
 

@@ -11,15 +11,15 @@ use crate::pool::effect::Effect;
 use crate::pool::seen::ClaimKey;
 
 /// Watches that do not lag.
-const PROMPT: super::Laziness = [1; 3];
+pub const PROMPT: super::Laziness = [1; 3];
 
 /// What a claim's condition says.
-fn said(world: &World, key: &ClaimKey) -> String {
+pub fn said(world: &World, key: &ClaimKey) -> String {
     let ready = conditions::get(&world.claims[key].conditions, conditions::READY);
     ready.map(|ready| ready.message.clone()).unwrap_or_default()
 }
 
-fn address(world: &World, key: &ClaimKey) -> Option<String> {
+pub fn address(world: &World, key: &ClaimKey) -> Option<String> {
     world.claims[key].address.clone()
 }
 
@@ -132,7 +132,7 @@ fn a_claim_that_cannot_have_what_is_free_does_not_keep_others_waiting() {
 }
 
 /// Some minutes, in which the server refuses some requests with another text each time. Returns how many it has refused.
-fn refusing(world: &mut World, manager: &mut Manager, minutes: u32, what: fn(&Effect) -> bool) -> usize {
+pub fn refusing(world: &mut World, manager: &mut Manager, minutes: u32, what: fn(&Effect) -> bool) -> usize {
     let mut count = 0;
     for _ in 0..minutes * 600 {
         manager.watch_all(world);

@@ -119,6 +119,11 @@ impl Manager {
         self.book.resync();
     }
 
+    /// How many claims it would look at for any event.
+    pub fn open(&self) -> usize {
+        self.book.dirty.len()
+    }
+
     /// All watches catch up.
     pub fn watch_all(&mut self, world: &World) {
         for log in 0..3 {

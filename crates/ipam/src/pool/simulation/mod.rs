@@ -12,6 +12,7 @@ mod happen;
 mod manager;
 mod order;
 mod server;
+mod stuck;
 mod walk;
 mod world;
 

@@ -25,6 +25,8 @@ impl World {
                 if let Some(finalizers) = &meta.finalizers {
                     pool.metadata.finalizers = Some(finalizers.clone());
                 }
+                let labels = pool.metadata.labels.get_or_insert_default();
+                labels.extend(meta.labels.clone());
             }),
             Effect::Record(record) => {
                 let is_upstreams = self.is_upstreams;
