@@ -6,7 +6,7 @@ use metal3_api::ipam::{AllocationStrategy, IPPool, IPPoolSpec, PoolEntry};
 
 use super::FieldError;
 use crate::alloc::{Entry, Size, parse, parse_as_held};
-use crate::pool::pool_text;
+use crate::pool::{plan_of, pool_text};
 
 /// Fills in what is missing. Returns whether anything was.
 pub fn defaults(pool: &mut IPPool) -> bool {
@@ -22,6 +22,16 @@ pub fn create(pool: &IPPool) -> Vec<FieldError> {
     let mut errors = shape(&pool.spec);
     errors.extend(reservations_in_bounds(&pool.spec));
     errors
+}
+
+/// What a pool is taken with although it may not be meant: a gateway outside of the subnet, for example. These are the same
+/// as its condition `SpecValid` will name, for the warnings of the answer.
+pub fn warnings(pool: &IPPool) -> Vec<FieldError> {
+    let plan = plan_of(&pool.spec);
+    let problems = plan.problems().iter();
+    problems
+        .map(|problem| FieldError::new(problem.field.clone(), problem.message.clone()))
+        .collect()
 }
 
 /// A changed pool.

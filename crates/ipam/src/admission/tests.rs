@@ -53,6 +53,7 @@ fn pools_that_are_refused(#[case] spec: Value, #[case] field: &str, #[case] frag
     let wrong = pool(spec);
     assert_one(&create_pool(&wrong), field, fragment);
     assert_one(&update_pool(&wrong, &wrong), field, fragment);
+    assert_ne!(warn_of_pool(&wrong), [], "without webhooks, its condition names it");
 }
 
 #[rstest]
@@ -64,6 +65,20 @@ fn pools_that_are_refused(#[case] spec: Value, #[case] field: &str, #[case] frag
 #[case::random(json!({"allocationStrategy": "random", "pools": [{"subnet": "2001:db8::/65"}, {"subnet": "10.0.0.0/32"}]}))]
 fn pools_that_are_taken(#[case] spec: Value) {
     assert_eq!(create_pool(&pool(spec)), []);
+}
+
+/// Upstream takes them, and users may rely on it; but they are told.
+#[rstest]
+#[case::gateway(json!({"pools": [{"subnet": "10.0.0.0/24"}], "gateway": "10.7.0.1"}), "spec.gateway", "not in the subnet")]
+#[case::own_gateway(json!({"pools": [{"start": "10.0.0.9", "gateway": "fe80::1"}]}), "spec.pools[0].gateway", "is IPv6")]
+#[case::prefix(json!({"pools": [{"start": "10.0.0.9"}], "prefix": 64}), "spec.prefix", "no prefix length of IPv4")]
+#[case::negative(json!({"pools": [{"start": "10.0.0.9", "prefix": -1}]}), "spec.pools[0].prefix", "no prefix length")]
+#[case::end_only(json!({"pools": [{"end": "10.0.0.9"}]}), "spec.pools[0].end", "gives no address")]
+#[case::overlap(json!({"pools": [{"start": "10.0.0.9"}, {"start": "10.0.1.9"}]}), "spec.pools[1]", "shares addresses")]
+fn pools_that_are_taken_with_a_warning(#[case] spec: Value, #[case] field: &str, #[case] fragment: &str) {
+    let odd = pool(spec);
+    assert_eq!(create_pool(&odd), []);
+    assert_one(&warn_of_pool(&odd), field, fragment);
 }
 
 #[test]

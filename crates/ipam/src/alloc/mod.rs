@@ -14,7 +14,9 @@ mod address;
 mod allocator;
 mod blocked;
 mod entry;
+mod fit;
 mod plan;
+mod read;
 
 #[cfg(test)]
 mod model;

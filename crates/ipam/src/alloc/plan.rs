@@ -1,10 +1,10 @@
-//! What a pool's specification means, read once.
+//! What a pool's specification means.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
-use super::address::{Subnet, Version, parse};
-use super::entry::{Entry, EntryText, Range, Size};
+use super::address::Version;
+use super::entry::{EntryText, Range, Size};
 
 /// The texts of a pool's specification; empty means absent.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -79,39 +79,12 @@ pub struct Plan {
     pub(super) usable: Vec<Usable>,
     pub(super) reserved: BTreeMap<String, IpAddr>,
     /// All addresses that can be allocated, without overlaps, in order.
-    union: Vec<Range>,
-    defaults: Settings,
-    problems: Vec<Problem>,
+    pub(super) union: Vec<Range>,
+    pub(super) defaults: Settings,
+    pub(super) problems: Vec<Problem>,
 }
 
 impl Plan {
-    /// Reads a specification. Nothing stops it: what cannot be used is left out, and named in [`Plan::problems`].
-    pub fn read(text: &PoolText) -> Self {
-        let mut plan = Self {
-            strategy: if text.strategy == "random" {
-                Strategy::Random
-            } else {
-                Strategy::Sequential
-            },
-            defaults: Settings {
-                prefix: text.prefix,
-                gateway: text.gateway.clone(),
-                dns_servers: text.dns_servers.clone(),
-            },
-            ..Self::default()
-        };
-        plan.read_settings("spec", &text.gateway, &text.dns_servers, text.prefix, None);
-        for (index, entry) in text.entries.iter().enumerate() {
-            plan.read_entry(&format!("spec.pools[{index}]"), entry);
-        }
-        plan.union = merged(plan.usable.iter().map(|entry| entry.range).collect());
-        for (name, address) in &text.reserved {
-            plan.read_reservation(name, address);
-        }
-        plan.problems.sort_by_key(|problem| problem.severity);
-        plan
-    }
-
     /// What is wrong with the specification, errors first.
     pub fn problems(&self) -> &[Problem] {
         &self.problems
@@ -159,144 +132,4 @@ impl Plan {
     pub(super) fn entry_of(&self, address: IpAddr) -> Option<&Usable> {
         self.usable.iter().find(|entry| entry.range.contains(address))
     }
-
-    fn read_entry(&mut self, field: &str, text: &EntryText) {
-        let (entry, errors) = Entry::read(text);
-        let settings = Settings {
-            prefix: if text.prefix == 0 {
-                self.defaults.prefix
-            } else {
-                text.prefix
-            },
-            gateway: or(&text.gateway, &self.defaults.gateway).to_owned(),
-            dns_servers: if text.dns_servers.is_empty() {
-                self.defaults.dns_servers.clone()
-            } else {
-                text.dns_servers.clone()
-            },
-        };
-        self.read_settings(field, &text.gateway, &text.dns_servers, text.prefix, entry.subnet());
-        let mut at = |severity, (part, message): (&str, String)| {
-            let dot = if part.is_empty() { "" } else { "." };
-            self.problems.push(Problem {
-                field: format!("{field}{dot}{part}"),
-                message,
-                severity,
-            });
-        };
-        let is_readable = errors.is_empty();
-        for error in errors {
-            at(Severity::Error, error);
-        }
-        if !is_readable {
-            return;
-        }
-        if let Some(useless) = entry.useless() {
-            return at(Severity::Error, useless);
-        }
-        if let Some(odd) = entry.odd() {
-            at(Severity::Warning, odd);
-        }
-        let size = entry.size();
-        if self.strategy == Strategy::Random && !matches!(size, Size::Finite(_)) {
-            let message = "cannot be used with allocationStrategy \"random\": its number of addresses has no bound, or \
-                           does not fit 63 bits";
-            return at(Severity::Error, ("", message.to_owned()));
-        }
-        let Some(range) = entry.range() else { return };
-        if let Some(other) = self.usable.iter().position(|other| overlaps(other.range, range)) {
-            let message = format!(
-                "shares addresses with an entry before it ({})",
-                shown(self.usable[other].range)
-            );
-            at(Severity::Warning, ("", message));
-        }
-        self.usable.push(Usable { range, size, settings });
-    }
-
-    fn read_settings(&mut self, field: &str, gateway: &str, dns: &[String], prefix: i64, subnet: Option<Subnet>) {
-        let mut say = |field: String, message: String, severity| {
-            self.problems.push(Problem {
-                field,
-                message,
-                severity,
-            });
-        };
-        if !gateway.is_empty() {
-            match parse(gateway) {
-                Err(error) => say(format!("{field}.gateway"), error.to_string(), Severity::Error),
-                Ok(address) => {
-                    if let Some(subnet) = subnet.filter(|subnet| !subnet.contains(address)) {
-                        let message = format!("{address} is not in the subnet {}/{}", subnet.address, subnet.prefix);
-                        say(format!("{field}.gateway"), message, Severity::Warning);
-                    }
-                }
-            }
-        }
-        for (index, server) in dns.iter().enumerate() {
-            if let Err(error) = parse(server) {
-                say(
-                    format!("{field}.dnsServers[{index}]"),
-                    error.to_string(),
-                    Severity::Error,
-                );
-            }
-        }
-        if !(0..=128).contains(&prefix) {
-            let message = format!("{prefix} is no prefix length: it must be between 0 and 128");
-            say(format!("{field}.prefix"), message, Severity::Error);
-        }
-    }
-
-    fn read_reservation(&mut self, name: &str, text: &str) {
-        let mut errors = Vec::new();
-        let address = parse(text).map_err(|error| errors.push(error.to_string())).ok();
-        if let Some(address) = address {
-            if let Some((other, _)) = self.reserved.iter().find(|(_, other)| **other == address) {
-                errors.push(format!("{address} is kept for the claim {other} already"));
-            }
-            if self.entry_of(address).is_none() {
-                errors.push(format!("{address} is out of bounds of the pools given"));
-            }
-        }
-        self.problems.extend(errors.into_iter().map(|message| Problem {
-            field: format!("spec.preAllocations.{name}"),
-            message,
-            severity: Severity::Error,
-        }));
-        // An error or not, nobody else may get the address.
-        self.reserved.extend(address.map(|address| (name.to_owned(), address)));
-    }
-}
-
-fn or<'a>(own: &'a str, default: &'a str) -> &'a str {
-    if own.is_empty() { default } else { own }
-}
-
-fn overlaps(a: Range, b: Range) -> bool {
-    a.version == b.version && a.first <= b.last && b.first <= a.last
-}
-
-fn shown(range: Range) -> String {
-    let end = |number| {
-        range
-            .version
-            .address(number)
-            .map_or_else(String::new, |address| address.to_string())
-    };
-    format!("{} to {}", end(range.first), end(range.last))
-}
-
-fn merged(mut ranges: Vec<Range>) -> Vec<Range> {
-    ranges.sort_unstable();
-    let mut union: Vec<Range> = Vec::new();
-    for range in ranges {
-        match union.last_mut() {
-            Some(before) if before.version == range.version && range.first <= before.last.saturating_add(1) => {
-                before.last = before.last.max(range.last);
-            }
-            _ => union.push(range),
-        }
-    }
-    union
 }

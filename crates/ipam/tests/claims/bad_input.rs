@@ -61,6 +61,12 @@ async fn wrong_specifications_are_named_by_field() {
             "spec.pools[0].gateway",
             false,
         ),
+        (
+            "prefix",
+            json!({"start": "10.0.0.9", "end": "10.0.0.9", "prefix": 64}),
+            "spec.pools[0].prefix",
+            false,
+        ),
     ];
     for (name, entry, field, is_error) in &cases {
         site.pool(name, json!({"pools": [entry, good], "prefix": 24})).await;

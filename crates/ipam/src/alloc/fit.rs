@@ -1,0 +1,46 @@
+//! Whether what goes with addresses fits them: the gateway their network, the prefix length their version.
+//!
+//! Upstream hands out whatever is given. So does this; what follows are questions to whoever wrote it.
+
+use std::net::IpAddr;
+
+use super::address::{Subnet, Version};
+use super::entry::Range;
+
+/// What does not fit about a prefix length of 0 to 128.
+pub(super) fn prefix(prefix: i64, range: Range) -> Option<String> {
+    let (version, bits) = (range.version, range.version.bits());
+    (prefix > bits.into()).then(|| format!("{prefix} is no prefix length of {version}, whose addresses have {bits} bits"))
+}
+
+/// What does not fit about a gateway. Without a subnet, the network is what the prefix length makes of the first address.
+pub(super) fn gateway(gateway: IpAddr, range: Range, subnet: Option<Subnet>, prefix: i64) -> Option<String> {
+    let version = range.version;
+    if Version::of(gateway) != version {
+        let other = Version::of(gateway);
+        return Some(format!("{gateway} is {other}, but the addresses are {version}"));
+    }
+    if is_on_every_link(gateway) {
+        return None;
+    }
+    if let Some(subnet) = subnet {
+        let (address, prefix) = (subnet.address, subnet.prefix);
+        return (!subnet.contains(gateway)).then(|| format!("{gateway} is not in the subnet {address}/{prefix}"));
+    }
+    let network = network(range, prefix)?;
+    let (address, prefix) = (version.address(network.first())?, network.prefix);
+    (!network.contains(gateway)).then(|| format!("{gateway} is not in {address}/{prefix}, the network of the addresses"))
+}
+
+/// Routers of IPv6 are often given by their link-local address, which is in no subnet.
+fn is_on_every_link(address: IpAddr) -> bool {
+    matches!(address, IpAddr::V6(address) if address.is_unicast_link_local())
+}
+
+/// Nothing for the prefix of a single host either: its gateway is elsewhere on purpose.
+fn network(range: Range, prefix: i64) -> Option<Subnet> {
+    let prefix = u8::try_from(prefix).ok()?;
+    let is_network = prefix > 0 && prefix < range.version.bits();
+    let address = range.version.address(range.first).filter(|_| is_network)?;
+    Some(Subnet { address, prefix })
+}

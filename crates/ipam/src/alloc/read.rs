@@ -1,0 +1,197 @@
+//! Reading a pool's specification, once, and finding everything that is wrong with it.
+
+use std::collections::{BTreeMap, HashMap};
+use std::net::IpAddr;
+
+use super::address::parse;
+use super::entry::{Entry, EntryText, Range, Size};
+use super::fit;
+use super::plan::{Plan, PoolText, Problem, Settings, Severity, Strategy, Usable};
+
+impl Plan {
+    /// Reads a specification. Nothing stops it: what cannot be used is left out, and named in [`Plan::problems`].
+    pub fn read(text: &PoolText) -> Self {
+        let mut plan = Self {
+            strategy: if text.strategy == "random" {
+                Strategy::Random
+            } else {
+                Strategy::Sequential
+            },
+            defaults: Settings {
+                prefix: text.prefix,
+                gateway: text.gateway.clone(),
+                dns_servers: text.dns_servers.clone(),
+            },
+            ..Self::default()
+        };
+        plan.read_settings("spec", &text.gateway, &text.dns_servers, text.prefix);
+        for (index, entry) in text.entries.iter().enumerate() {
+            plan.read_entry(&format!("spec.pools[{index}]"), entry);
+        }
+        plan.union = merged(plan.usable.iter().map(|entry| entry.range).collect());
+        plan.read_reservations(&text.reserved);
+        plan.find_gateway_in_ranges("spec", &text.gateway);
+        for (index, entry) in text.entries.iter().enumerate() {
+            plan.find_gateway_in_ranges(&format!("spec.pools[{index}]"), &entry.gateway);
+        }
+        plan.problems.sort_by_key(|problem| problem.severity);
+        plan
+    }
+
+    fn read_entry(&mut self, field: &str, text: &EntryText) {
+        self.read_settings(field, &text.gateway, &text.dns_servers, text.prefix);
+        let (entry, errors) = Entry::read(text);
+        let is_readable = errors.is_empty();
+        for (part, message) in errors {
+            self.say(Severity::Error, path(field, part), message);
+        }
+        if !is_readable {
+            return;
+        }
+        if let Some((part, message)) = entry.useless() {
+            return self.say(Severity::Error, path(field, part), message);
+        }
+        if let Some((part, message)) = entry.odd() {
+            self.say(Severity::Warning, path(field, part), message);
+        }
+        let size = entry.size();
+        if self.strategy == Strategy::Random && !matches!(size, Size::Finite(_)) {
+            let message = "cannot be used with allocationStrategy \"random\": its number of addresses has no bound, or \
+                           does not fit 63 bits";
+            return self.say(Severity::Error, field.to_owned(), message.to_owned());
+        }
+        let Some(range) = entry.range() else { return };
+        let settings = self.settings_of(text);
+        let prefix = fit::prefix(settings.prefix, range);
+        self.ask(field, "prefix", text.prefix != 0, prefix);
+        let gateway = parse(&settings.gateway).ok();
+        let gateway = gateway.and_then(|ip| fit::gateway(ip, range, entry.subnet(), settings.prefix));
+        self.ask(field, "gateway", !text.gateway.is_empty(), gateway);
+        if let Some(other) = self.usable.iter().find(|other| overlaps(other.range, range)) {
+            let message = format!("shares addresses with an entry before it ({})", shown(other.range));
+            self.say(Severity::Warning, field.to_owned(), message);
+        }
+        self.usable.push(Usable { range, size, settings });
+    }
+
+    /// What goes with the addresses of an entry: its own settings, or else the pool's.
+    fn settings_of(&self, text: &EntryText) -> Settings {
+        let mut settings = self.defaults.clone();
+        if text.prefix != 0 {
+            settings.prefix = text.prefix;
+        }
+        if !text.gateway.is_empty() {
+            settings.gateway.clone_from(&text.gateway);
+        }
+        if !text.dns_servers.is_empty() {
+            settings.dns_servers.clone_from(&text.dns_servers);
+        }
+        settings
+    }
+
+    fn read_settings(&mut self, field: &str, gateway: &str, dns: &[String], prefix: i64) {
+        if let Some(Err(error)) = (!gateway.is_empty()).then(|| parse(gateway)) {
+            self.say(Severity::Error, path(field, "gateway"), error.to_string());
+        }
+        for (index, server) in dns.iter().enumerate() {
+            if let Err(error) = parse(server) {
+                let part = format!("dnsServers[{index}]");
+                self.say(Severity::Error, path(field, &part), error.to_string());
+            }
+        }
+        if !(0..=128).contains(&prefix) {
+            let message = format!("{prefix} is no prefix length: it must be between 0 and 128");
+            self.say(Severity::Error, path(field, "prefix"), message);
+        }
+    }
+
+    fn read_reservations(&mut self, texts: &BTreeMap<String, String>) {
+        let mut holders: HashMap<IpAddr, &str> = HashMap::new();
+        for (name, text) in texts {
+            let field = path("spec.preAllocations", name);
+            let address = match parse(text) {
+                Ok(address) => address,
+                Err(error) => {
+                    self.say(Severity::Error, field, error.to_string());
+                    continue;
+                }
+            };
+            if let Some(other) = holders.get(&address) {
+                let message = format!("{address} is kept for the claim {other} already");
+                self.say(Severity::Error, field.clone(), message);
+            }
+            if !self.contains(address) {
+                let message = format!("{address} is out of bounds of the pools given");
+                self.say(Severity::Error, field, message);
+            }
+            // An error or not, nobody else may get the address.
+            holders.entry(address).or_insert(name);
+            self.reserved.insert(name.clone(), address);
+        }
+    }
+
+    /// A gateway is given to claims like any other address of the ranges.
+    fn find_gateway_in_ranges(&mut self, field: &str, gateway: &str) {
+        let Ok(address) = parse(gateway) else { return };
+        if self.contains(address) && self.reserved.values().all(|reserved| *reserved != address) {
+            let advice = "leave it out of the ranges, or keep it in spec.preAllocations";
+            let message = format!("{address} is one of the addresses that claims get; {advice}");
+            self.say(Severity::Warning, path(field, "gateway"), message);
+        }
+    }
+
+    /// What does not fit an entry is asked where it was written: at the entry, or at the pool, once for all entries.
+    fn ask(&mut self, field: &str, part: &str, is_own: bool, message: Option<String>) {
+        let Some(message) = message else { return };
+        let (field, message) = if is_own {
+            (path(field, part), message)
+        } else {
+            (path("spec", part), format!("does not fit {field}: {message}"))
+        };
+        if self.problems.iter().all(|problem| problem.field != field) {
+            self.say(Severity::Warning, field, message);
+        }
+    }
+
+    fn say(&mut self, severity: Severity, field: String, message: String) {
+        self.problems.push(Problem {
+            field,
+            message,
+            severity,
+        });
+    }
+}
+
+/// A part of a field, or the field itself.
+fn path(field: &str, part: &str) -> String {
+    let dot = if part.is_empty() { "" } else { "." };
+    format!("{field}{dot}{part}")
+}
+
+fn overlaps(a: Range, b: Range) -> bool {
+    a.version == b.version && a.first <= b.last && b.first <= a.last
+}
+
+fn shown(range: Range) -> String {
+    let end = |number| {
+        range
+            .version
+            .address(number)
+            .map_or_else(String::new, |address| address.to_string())
+    };
+    format!("{} to {}", end(range.first), end(range.last))
+}
+
+fn merged(mut ranges: Vec<Range>) -> Vec<Range> {
+    ranges.sort_unstable();
+    let mut union: Vec<Range> = Vec::new();
+    for range in ranges {
+        match union.last_mut() {
+            Some(before) if before.version == range.version && range.first <= before.last.saturating_add(1) => {
+                before.last = before.last.max(range.last);
+            }
+            _ => union.push(range),
+        }
+    }
+    union
+}
