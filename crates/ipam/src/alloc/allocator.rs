@@ -1,6 +1,6 @@
 //! Who holds which address of a pool, and who gets the next one.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::hash::Hash;
 use std::net::IpAddr;
 
@@ -9,70 +9,8 @@ use metal3_runtime::backoff::mixed;
 use super::address::parse;
 use super::blocked::Blocked;
 use super::entry::{Range, Size};
-use super::plan::{Plan, Settings, Strategy, Usable};
-
-/// An address for a claim, and what goes with it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Grant {
-    /// The address.
-    pub address: IpAddr,
-    /// Prefix, gateway, DNS servers.
-    pub settings: Settings,
-}
-
-/// Why a claim gets no address.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Refusal {
-    /// The requested address is none.
-    #[error("Invalid ipAddress annotation {0:?}: not a valid IP address")]
-    InvalidRequest(String),
-    /// The claim requests one address, and another one is kept for it.
-    #[error("PreAllocation and requested ip address are conflicting")]
-    Conflict {
-        /// What the claim asks for.
-        requested: IpAddr,
-        /// What the pool keeps for it.
-        reserved: IpAddr,
-    },
-    /// Somebody has the requested address, or it is kept for another claim.
-    #[error("Requested IP not available")]
-    RequestedTaken(IpAddr),
-    /// The requested address is in none of the pool's ranges.
-    #[error("Exhausted IP Pools: the requested address {0} is in no range of the pool")]
-    RequestedOutside(IpAddr),
-    /// The address that is kept for the claim is in none of the pool's ranges.
-    #[error("Pre-allocated IP out of bounds")]
-    ReservedOutside(IpAddr),
-    /// Another claim, of the same name in the other family or an older one, holds the address that is kept for this one.
-    #[error("Pre-allocated IP not available: {0} is held by another claim")]
-    ReservedTaken(IpAddr),
-    /// The prefix length that goes with the address is none, and the claim's family insists on one.
-    #[error("Invalid prefix value, it must be between 0 and 128")]
-    InvalidPrefix(i64),
-    /// Every address is in use or kept.
-    #[error("Exhausted IP Pools")]
-    Exhausted,
-}
-
-impl Refusal {
-    /// Whether any free address would do for the claim.
-    pub fn is_exhaustion(&self) -> bool {
-        *self == Self::Exhausted
-    }
-}
-
-/// How many addresses of a pool are in which state. Numbers beyond 128 bits stay at the greatest one.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Usage {
-    /// Addresses in the pool's ranges.
-    pub total: u128,
-    /// Addresses that are held, those outside of the ranges too.
-    pub used: u128,
-    /// Addresses that are kept for a claim and not held.
-    pub reserved: u128,
-    /// Addresses that anybody can get.
-    pub free: u128,
-}
+use super::grant::{Grant, Refusal, Usage};
+use super::plan::{Plan, Strategy, Usable};
 
 /// Who holds what, in one pool. `C` names a claim: its family and name.
 ///
@@ -89,6 +27,8 @@ pub struct Allocator<C> {
     reserved: HashMap<IpAddr, u32>,
     /// Those of them that are in the ranges and that nobody holds.
     reserved_unheld: u128,
+    /// Addresses that are held and in no range.
+    outside: BTreeSet<IpAddr>,
 }
 
 impl<C: Eq + Hash + Clone> Allocator<C> {
@@ -102,6 +42,7 @@ impl<C: Eq + Hash + Clone> Allocator<C> {
             blocked_inside: 0,
             reserved: HashMap::new(),
             reserved_unheld: 0,
+            outside: BTreeSet::new(),
         };
         this.set_plan(plan);
         this
@@ -122,6 +63,8 @@ impl<C: Eq + Hash + Clone> Allocator<C> {
         self.reserved_unheld = self.reserved.keys().filter(waits).count() as u128;
         let inside = self.blocked.iter().filter(|address| self.plan.contains(*address));
         self.blocked_inside = inside.count() as u128;
+        let outside = self.holders.keys().filter(|address| !self.plan.contains(**address));
+        self.outside = outside.copied().collect();
     }
 
     /// Whether an address of the ranges is kept for a claim. One outside of them can be given to nobody.
@@ -149,6 +92,11 @@ impl<C: Eq + Hash + Clone> Allocator<C> {
         self.held.iter().map(|(claim, address)| (claim, *address))
     }
 
+    /// Addresses that are held although they are in no range, in order: the pool was made smaller, or they were given by hand.
+    pub fn outside(&self) -> impl ExactSizeIterator<Item = IpAddr> {
+        self.outside.iter().copied()
+    }
+
     /// The number of claims that hold an address.
     pub fn len(&self) -> usize {
         self.held.len()
@@ -170,6 +118,9 @@ impl<C: Eq + Hash + Clone> Allocator<C> {
                 if self.is_kept_inside(address) {
                     self.reserved_unheld -= 1;
                 }
+                if !self.plan.contains(address) {
+                    self.outside.insert(address);
+                }
                 self.holders.insert(address, claim.clone());
                 self.held.insert(claim, address);
                 true
@@ -181,6 +132,7 @@ impl<C: Eq + Hash + Clone> Allocator<C> {
     pub fn release(&mut self, claim: &C) -> Option<IpAddr> {
         let address = self.held.remove(claim)?;
         self.holders.remove(&address);
+        self.outside.remove(&address);
         if self.is_kept_inside(address) {
             self.reserved_unheld += 1;
         }

@@ -15,18 +15,24 @@ mod allocator;
 mod blocked;
 mod entry;
 mod fit;
+mod grant;
 mod plan;
 mod read;
 
 #[cfg(test)]
+mod claims;
+#[cfg(test)]
 mod model;
+#[cfg(test)]
+mod problems;
 #[cfg(test)]
 mod vectors;
 
 pub use self::{
     address::{AddressError, Line, Subnet, SubnetError, Version, parse, parse_as_held},
-    allocator::{Allocator, Grant, Refusal, Usage},
+    allocator::Allocator,
     blocked::Blocked,
     entry::{Entry, EntryText, Range, Size},
+    grant::{Grant, Refusal, Usage},
     plan::{Plan, PoolText, Problem, Settings, Severity, Strategy},
 };

@@ -14,6 +14,7 @@ use super::effect::{Effect, Moment, PoolMeta, Record};
 use super::promise::{Promise, Promises};
 use super::seen::{Claim, ClaimKey, Family, version};
 use super::text::{pool_conditions, usage};
+use crate::alloc::{Problem, Severity};
 
 impl Book {
     /// The pool's next status and when it may be written; nothing if it is what it should be.
@@ -32,8 +33,7 @@ impl Book {
         let status = pool.status.clone_without_indexes();
         let indexes = self.next_indexes(&promises);
         let usage = usage(self.allocator.usage(), self.waiting());
-        let problems = self.allocator.plan().problems();
-        let conditions = pool_conditions(&pool, problems, usage, &self.rival_names(), now.wall);
+        let conditions = pool_conditions(&pool, &self.problems(), usage, &self.rival_names(), now.wall);
         let since = pool.metadata.creation_timestamp.as_ref().map(|time| time.0);
         let known = status.last_updated.map(|time| time.0);
         let last_updated = if indexes.is_empty() {
@@ -64,6 +64,26 @@ impl Book {
             conditions,
         };
         Some((at, record))
+    }
+
+    /// What is wrong with the specification, and with what is in use under it.
+    fn problems(&self) -> Vec<Problem> {
+        let mut problems = self.allocator.plan().problems().to_vec();
+        let mut outside = self.allocator.outside();
+        let others = match outside.len().saturating_sub(1) {
+            0 => String::new(),
+            count => format!(", and {count} more"),
+        };
+        if let Some(ip) = outside.next()
+            && let Some(holder) = self.allocator.holder_of(ip)
+        {
+            problems.push(Problem {
+                field: "spec.pools".to_owned(),
+                message: format!("{ip} of {holder} is in use but out of bounds of the pools given{others}"),
+                severity: Severity::Warning,
+            });
+        }
+        problems
     }
 
     /// What the pool should promise next: what it has promised and what is still open, and new promises to the oldest of

@@ -51,6 +51,16 @@ async fn a_claim_gets_an_address_and_gives_it_back() {
     assert_eq!((usage.size, usage.used, usage.free, usage.waiting), (11, 1, 10, 0));
     site.namespace.expect_event("c", "AddressAllocated").await;
     assert_eq!(pool.finalizers(), ["ippool.ipam.metal3.io"]);
+    let figures = [("size", 11), ("used", 1), ("reserved", 0), ("free", 10)];
+    for (state, figure) in figures {
+        let line = format!("{{namespace=\"{}\",pool=\"prov\",state=\"{state}\"}} {figure}\n", site.namespace.name);
+        site.until(&line, || async {
+            let text = manager.metrics.text().unwrap();
+            let is_there = text.contains(&format!("metal3_ippool_addresses{line}"));
+            if is_there { Ok(()) } else { Err(text) }
+        })
+        .await;
+    }
 
     // The pool cannot go while an address is in use; unused reservations do not keep it.
     let edit = json!({"spec": {"preAllocations": {"later": "192.168.0.12"}, "prefix": 25, "dnsServers": ["9.9.9.9"]}});
@@ -66,6 +76,7 @@ async fn a_claim_gets_an_address_and_gives_it_back() {
     for name in ["c", "late"] {
         site.delete::<ipam::IPClaim>(name).await;
         site.namespace.expect_gone::<ipam::IPClaim>(name).await;
+        site.namespace.expect_event(name, "AddressReleased").await;
     }
     site.namespace.expect_gone::<ipam::IPPool>("prov").await;
     assert_eq!(site.addresses().await, []);
@@ -252,6 +263,20 @@ async fn reservations_and_requests_of_both_families() {
     assert_eq!(site.capi_served("kept").await.spec.address, "2001:db8::2");
     site.delete::<ipam::IPClaim>("wish").await;
     assert_eq!(site.served("taken").await.spec.address, "2001:db8::8");
+
+    // A machine that is provisioned anew claims under the name that it had, and gets what is kept for that name.
+    let kept = json!({"spec": {"preAllocations": {"torn": "2001:db8::5", "host": "2001:db8::7"}}});
+    site.patch::<ipam::IPPool>("p", kept).await;
+    for _ in 0..2 {
+        site.claim("host", "p").await;
+        assert_eq!(site.served("host").await.spec.address, "2001:db8::7");
+        site.delete::<ipam::IPClaim>("host").await;
+        site.namespace.expect_gone::<ipam::IPClaim>("host").await;
+    }
+    site.claim_with("not-the-host", pool(), asking("2001:db8::7")).await;
+    let said = site.refused("not-the-host", "Requested IP not available").await;
+    let why = "which spec.preAllocations.host of the pool keeps";
+    assert!(said.message.ends_with(why), "{}", said.message);
     manager.stop().await;
 }
 

@@ -81,6 +81,16 @@ async fn wrong_specifications_are_named_by_field() {
     // The rest of such a pool still works.
     site.claim("c", "reversed").await;
     assert_eq!(site.served("c").await.spec.address, "10.1.0.1");
+    // What is given stays when the pool is made smaller, which a webhook would refuse (U3), and the pool says so.
+    let pools = json!({"spec": {"pools": [{"start": "10.5.0.1", "end": "10.5.0.9"}]}});
+    site.patch::<ipam::IPPool>("reversed", pools).await;
+    let says = |pool: &ipam::IPPool| {
+        let mut conditions = pool.status.iter().flat_map(|s| &s.conditions);
+        let message = "spec.pools: 10.1.0.1 of IPClaim c is in use but out of bounds of the pools given";
+        conditions.any(|c| c.type_ == "SpecValid" && c.message == message)
+    };
+    site.namespace.expect("reversed", "says what is outside", says).await;
+    assert_eq!(site.served("c").await.spec.address, "10.1.0.1");
     // Cluster API would refuse an address with this prefix.
     site.capi_claim("prefix", "negative").await;
     let said = site.capi_refused("prefix", "AllocationFailed").await;

@@ -28,6 +28,8 @@ pub struct Site {
 
 /// A manager that runs in this process.
 pub struct Running {
+    /// What it counts.
+    pub metrics: Registry,
     stop: CancellationToken,
     task: JoinSet<()>,
 }
@@ -106,7 +108,11 @@ impl Site {
             let (_leading, leads) = watch::channel(true);
             manager.run(leads, metrics, || {}).await.unwrap();
         });
-        Running { stop, task }
+        Running {
+            metrics: registry,
+            stop,
+            task,
+        }
     }
 
     /// What managers of this site have asked the server for so far.
