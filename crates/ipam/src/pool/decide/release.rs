@@ -23,14 +23,16 @@ impl Book {
             self.vacate(key);
             return Next::Settled;
         }
-        // One that only others still keep is theirs to end.
         if let Some(object) = self.objects_of(key).find(|object| object.is_removable()) {
             return Next::Do(Effect::removal(object));
         }
         if let Some(look) = self.look_for_told(claim).or_else(|| self.look_for_promised(claim)) {
             return look;
         }
-        self.vacate(key);
+        // What others keep is theirs to end, and nobody's address until then. The claim need not wait for it.
+        if !self.objects.contains_key(key) {
+            self.vacate(key);
+        }
         if claim.is_ours() {
             Next::Do(Effect::Release(claim.clone()))
         } else {

@@ -39,7 +39,7 @@ impl Book {
                 .new_address(claim, ip)
                 .map_or(Next::Settled, |new| Next::Do(Effect::Create(new))),
             Some(object) if object.owner.as_ref() == Some(&claim.uid) => report_to(claim, served(&object, now)),
-            Some(object) => self.own(claim, &object, ip),
+            Some(object) => self.own(claim, &object, ip, now),
         }
     }
 
@@ -49,7 +49,7 @@ impl Book {
         self.refused.remove(&claim.key);
         let report = report_to(claim, served(object, now));
         match (report, object.address) {
-            (Next::Settled, Some(ip)) if object.owner.as_ref() != Some(&claim.uid) => self.own(claim, object, ip),
+            (Next::Settled, Some(ip)) if object.owner.as_ref() != Some(&claim.uid) => self.own(claim, object, ip, now),
             (Next::Settled, _) => self.superfluous(claim, &object.id),
             (next, _) => next,
         }
@@ -83,10 +83,10 @@ impl Book {
 
     /// An object that was made by hand, or for an earlier claim of the name, becomes the claim's own. From then on nobody
     /// can remove it in the belief that it is still what it was.
-    fn own(&self, claim: &Arc<Claim>, object: &Arc<Address>, ip: IpAddr) -> Next {
+    fn own(&self, claim: &Arc<Claim>, object: &Arc<Address>, ip: IpAddr, now: Moment) -> Next {
         if object.is_deleting && !object.has_finalizer() {
             // It is on its way out; another one is made then.
-            return Next::Settled;
+            return self.wait_for_end_of(object, claim, now);
         }
         let new = self.new_address(claim, ip);
         new.map_or(Next::Settled, |new| Next::Do(Effect::Own(object.clone(), new)))

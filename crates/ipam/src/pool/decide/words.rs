@@ -115,6 +115,20 @@ impl Book {
         report_to(claim, not_ready(claim, message, now))
     }
 
+    /// An object stands in a claim's way which is being deleted. If others keep it, that may last.
+    pub(super) fn wait_for_end_of(&self, object: &Address, claim: &Arc<Claim>, now: Moment) -> Next {
+        if claim.address.is_some() || object.finalizers.is_empty() {
+            return Next::Settled;
+        }
+        let (namespace, pool) = (&self.namespace, &self.name);
+        let (name, keepers) = (&object.id.name, object.finalizers.join(", "));
+        let message = format!(
+            "IPPool {namespace}/{pool}: IPAddress {name} of an earlier claim of this name is being deleted and kept by the \
+             finalizers {keepers}; the claim waits until it is gone"
+        );
+        report_to(claim, not_ready(claim, message, now))
+    }
+
     /// Why no claim can be given anything for now; nothing if that is not so, or has just begun.
     pub(super) fn why_stuck(&self, now: Moment) -> Option<String> {
         let (namespace, pool) = (&self.namespace, &self.name);

@@ -11,6 +11,7 @@ mod faults;
 mod happen;
 mod manager;
 mod order;
+mod others;
 mod server;
 mod stuck;
 mod walk;

@@ -95,6 +95,27 @@ fn no_conflict_of_our_own_making() {
     assert_eq!(world.conflicts, 0);
 }
 
+/// When addresses were last given or freed is what `lastUpdated` says, and not when the pool was last written.
+#[test]
+fn last_updated_follows_the_addresses() {
+    let mut world = World::new(5);
+    let mut manager = [Manager::start(&world, 3, PROMPT, 0)];
+    let mut after = |change: fn(&mut World)| {
+        // It counts in seconds.
+        world.clock += Duration::from_secs(2);
+        change(&mut world);
+        settle(&mut world, &mut manager);
+        let status = world.pool.as_ref().and_then(|pool| pool.status.clone());
+        status.and_then(|status| status.last_updated).unwrap().0
+    };
+    let made = after(|_| {});
+    assert_eq!(made, jiff::Timestamp::UNIX_EPOCH, "when the pool was made");
+    let given = after(|world| world.claim(&key(0), "", false));
+    assert!(given > made);
+    assert_eq!(after(|world| world.resize(6)), given);
+    assert!(after(|world| world.delete(&key(0))) > given);
+}
+
 /// Nothing is given on trust in a status that the server does not keep; and not much is tried, either.
 #[test]
 fn a_definition_without_our_fields_is_told_and_gives_nothing_away() {
