@@ -18,7 +18,9 @@ use crate::alloc::parse;
 
 pub use self::address::{create as create_address, update as update_address};
 pub use self::claim::{create as create_claim, update as update_claim};
-pub use self::pool::{create as create_pool, defaults as default_pool, update as update_pool, warnings as warn_of_pool};
+pub use self::pool::{
+    create as create_pool, defaults as default_pool, update as update_pool, warnings as warn_of_pool,
+};
 
 /// What is wrong with a field.
 #[derive(Clone, Debug, PartialEq, Eq)]

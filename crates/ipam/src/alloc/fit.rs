@@ -10,7 +10,8 @@ use super::entry::Range;
 /// What does not fit about a prefix length of 0 to 128.
 pub(super) fn prefix(prefix: i64, range: Range) -> Option<String> {
     let (version, bits) = (range.version, range.version.bits());
-    (prefix > bits.into()).then(|| format!("{prefix} is no prefix length of {version}, whose addresses have {bits} bits"))
+    (prefix > bits.into())
+        .then(|| format!("{prefix} is no prefix length of {version}, whose addresses have {bits} bits"))
 }
 
 /// What does not fit about a gateway. Without a subnet, the network is what the prefix length makes of the first address.
@@ -29,7 +30,8 @@ pub(super) fn gateway(gateway: IpAddr, range: Range, subnet: Option<Subnet>, pre
     }
     let network = network(range, prefix)?;
     let (address, prefix) = (version.address(network.first())?, network.prefix);
-    (!network.contains(gateway)).then(|| format!("{gateway} is not in {address}/{prefix}, the network of the addresses"))
+    (!network.contains(gateway))
+        .then(|| format!("{gateway} is not in {address}/{prefix}, the network of the addresses"))
 }
 
 /// Routers of IPv6 are often given by their link-local address, which is in no subnet.

@@ -62,19 +62,62 @@ fn odd_entries_are_named_and_work() {
 /// What goes with an address but does not fit it is given all the same, as upstream gives it. Fields are the pool's or the
 /// entry's, wherever it was written.
 #[rstest]
-#[case::gateway_outside_the_subnet("", 0, "10.7.0.1", 0, "spec.pools[0].gateway", "10.7.0.1 is not in the subnet 10.0.0.0/24")]
-#[case::pools_gateway_outside_the_subnet("10.7.0.1", 0, "", 0, "spec.gateway",
-    "does not fit spec.pools[0]: 10.7.0.1 is not in the subnet 10.0.0.0/24")]
-#[case::gateway_of_the_other_family("", 0, "2001:db8::1", 0, "spec.pools[0].gateway",
-    "2001:db8::1 is IPv6, but the addresses are IPv4")]
-#[case::pools_gateway_of_the_other_family("fe80::1", 0, "", 0, "spec.gateway",
-    "does not fit spec.pools[0]: fe80::1 is IPv6, but the addresses are IPv4")]
-#[case::gateway_that_is_given_to_claims("", 0, "10.0.0.11", 0, "spec.pools[0].gateway",
-    "10.0.0.11 is one of the addresses that claims get; leave it out of the ranges, or keep it in spec.preAllocations")]
-#[case::prefix_of_the_other_family("", 0, "", 64, "spec.pools[0].prefix",
-    "64 is no prefix length of IPv4, whose addresses have 32 bits")]
-#[case::pools_prefix_of_the_other_family("", 64, "", 0, "spec.prefix",
-    "does not fit spec.pools[0]: 64 is no prefix length of IPv4, whose addresses have 32 bits")]
+#[case::gateway_outside_the_subnet(
+    "",
+    0,
+    "10.7.0.1",
+    0,
+    "spec.pools[0].gateway",
+    "10.7.0.1 is not in the subnet 10.0.0.0/24"
+)]
+#[case::pools_gateway_outside_the_subnet(
+    "10.7.0.1",
+    0,
+    "",
+    0,
+    "spec.gateway",
+    "does not fit spec.pools[0]: 10.7.0.1 is not in the subnet 10.0.0.0/24"
+)]
+#[case::gateway_of_the_other_family(
+    "",
+    0,
+    "2001:db8::1",
+    0,
+    "spec.pools[0].gateway",
+    "2001:db8::1 is IPv6, but the addresses are IPv4"
+)]
+#[case::pools_gateway_of_the_other_family(
+    "fe80::1",
+    0,
+    "",
+    0,
+    "spec.gateway",
+    "does not fit spec.pools[0]: fe80::1 is IPv6, but the addresses are IPv4"
+)]
+#[case::gateway_that_is_given_to_claims(
+    "",
+    0,
+    "10.0.0.11",
+    0,
+    "spec.pools[0].gateway",
+    "10.0.0.11 is one of the addresses that claims get; leave it out of the ranges, or keep it in spec.preAllocations"
+)]
+#[case::prefix_of_the_other_family(
+    "",
+    0,
+    "",
+    64,
+    "spec.pools[0].prefix",
+    "64 is no prefix length of IPv4, whose addresses have 32 bits"
+)]
+#[case::pools_prefix_of_the_other_family(
+    "",
+    64,
+    "",
+    0,
+    "spec.prefix",
+    "does not fit spec.pools[0]: 64 is no prefix length of IPv4, whose addresses have 32 bits"
+)]
 fn what_does_not_fit_is_asked_and_given(
     #[case] gateway: &str,
     #[case] prefix: i64,
@@ -141,7 +184,11 @@ fn a_gateway_outside_the_network_of_start_and_prefix_is_asked() {
         ..pool(&[entry("192.168.0.10", "192.168.0.20", "")])
     };
     let plan = Plan::read(&text);
-    let said: Vec<_> = plan.problems().iter().map(|p| (p.field.as_str(), p.message.as_str())).collect();
+    let said: Vec<_> = plan
+        .problems()
+        .iter()
+        .map(|p| (p.field.as_str(), p.message.as_str()))
+        .collect();
     let message = "does not fit spec.pools[0]: 192.168.1.1 is not in 192.168.0.0/24, the network of the addresses";
     assert_eq!(said, [("spec.gateway", message)]);
 }

@@ -89,7 +89,10 @@ mod tests {
         let words = "its addresses cannot be read, without which no address is given: failure 32";
         assert_eq!(stuck.words(EVER), Some(words));
         let left = stuck.left(EVER).unwrap();
-        assert!(left > Duration::from_secs(29) && left <= Duration::from_secs(60), "{left:?}");
+        assert!(
+            left > Duration::from_secs(29) && left <= Duration::from_secs(60),
+            "{left:?}"
+        );
         assert_eq!(stuck.words(EVER + left), None, "it is being tried again");
         stuck.succeeded(&Effect::Adopt);
         assert_eq!((stuck.left(EVER), stuck.words(EVER)), (None, None));
@@ -102,7 +105,10 @@ mod tests {
             "rpc error: trying to send message larger than max (2400000 vs. 2097152)",
         ] {
             let words = words(&Effect::Adopt, why);
-            assert!(words.ends_with("delete claims, or take another pool for new ones"), "{words}");
+            assert!(
+                words.ends_with("delete claims, or take another pool for new ones"),
+                "{words}"
+            );
         }
     }
 }

@@ -53,7 +53,10 @@ async fn a_claim_gets_an_address_and_gives_it_back() {
     assert_eq!(pool.finalizers(), ["ippool.ipam.metal3.io"]);
     let figures = [("size", 11), ("used", 1), ("reserved", 0), ("free", 10)];
     for (state, figure) in figures {
-        let line = format!("{{namespace=\"{}\",pool=\"prov\",state=\"{state}\"}} {figure}\n", site.namespace.name);
+        let line = format!(
+            "{{namespace=\"{}\",pool=\"prov\",state=\"{state}\"}} {figure}\n",
+            site.namespace.name
+        );
         site.until(&line, || async {
             let text = manager.metrics.text().unwrap();
             let is_there = text.contains(&format!("metal3_ippool_addresses{line}"));

@@ -10,7 +10,7 @@ use metal3_api::{capi, ipam};
 use metal3_testkit::namespace;
 use serde_json::{Value, json};
 
-use crate::support::Site;
+use crate::support::{Kind, Site};
 
 fn small() -> Value {
     json!([{"start": "10.0.0.1", "end": "10.0.0.50"}])
@@ -239,14 +239,7 @@ async fn transfer(from: &Site, to: &Site) {
     to.cluster("cl", false).await;
 }
 
-async fn carry<K>(from: &Site, to: &Site, uids: &mut BTreeMap<Option<String>, Option<String>>)
-where
-    K: kube::Resource<Scope = k8s_openapi::NamespaceResourceScope, DynamicType = ()>
-        + Clone
-        + serde::de::DeserializeOwned
-        + serde::Serialize
-        + std::fmt::Debug,
-{
+async fn carry<K: Kind>(from: &Site, to: &Site, uids: &mut BTreeMap<Option<String>, Option<String>>) {
     for object in from.namespace.api::<K>().list(&ListParams::default()).await.unwrap() {
         let mut copy = object.clone();
         let meta = copy.meta_mut();
@@ -275,13 +268,7 @@ where
 }
 
 /// As clusterctl removes what it has moved: without finalizers.
-async fn remove<K>(site: &Site)
-where
-    K: kube::Resource<Scope = k8s_openapi::NamespaceResourceScope, DynamicType = ()>
-        + Clone
-        + serde::de::DeserializeOwned
-        + std::fmt::Debug,
-{
+async fn remove<K: Kind>(site: &Site) {
     let api = site.namespace.api::<K>();
     for object in api.list(&ListParams::default()).await.unwrap() {
         let name = object.name_any();

@@ -1,13 +1,15 @@
 //! A manager in a namespace of its own, with the rights that it ships, and what tests do to it.
 
+use std::fmt::Debug;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use ip_address_manager::pool::Policy;
 use ip_address_manager::run::{Manager, Setup};
+use k8s_openapi::NamespaceResourceScope;
 use k8s_openapi::api::core::v1::ServiceAccount;
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
-use kube::{Api, Client, ResourceExt};
+use kube::{Api, Client, Resource, ResourceExt};
 use metal3_api::condition::{Condition, ConditionStatus};
 use metal3_api::{capi, ipam};
 use metal3_lab::audit::Request;
@@ -15,6 +17,8 @@ use metal3_runtime::Clock;
 use metal3_runtime::args::Namespaces;
 use metal3_runtime::metrics::{Build, ControllerMetrics, Registry};
 use metal3_testkit::{DEADLINE, TestNamespace, eventually};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use tokio::sync::{OnceCell, watch};
 use tokio::task::JoinSet;
@@ -24,6 +28,17 @@ use tokio_util::sync::CancellationToken;
 pub struct Site {
     pub namespace: TestNamespace,
     account: String,
+}
+
+/// Any kind with objects in a namespace.
+pub trait Kind:
+    Resource<Scope = NamespaceResourceScope, DynamicType = ()> + Clone + DeserializeOwned + Serialize + Debug
+{
+}
+
+impl<K> Kind for K where
+    K: Resource<Scope = NamespaceResourceScope, DynamicType = ()> + Clone + DeserializeOwned + Serialize + Debug
+{
 }
 
 /// A manager that runs in this process.
@@ -257,13 +272,7 @@ impl Site {
         condition(Some(&conditions), &ConditionStatus::False).unwrap().clone()
     }
 
-    pub async fn delete<K>(&self, name: &str)
-    where
-        K: kube::Resource<Scope = k8s_openapi::NamespaceResourceScope, DynamicType = ()>
-            + Clone
-            + serde::de::DeserializeOwned
-            + std::fmt::Debug,
-    {
+    pub async fn delete<K: Kind>(&self, name: &str) {
         self.namespace
             .api::<K>()
             .delete(name, &DeleteParams::default())
@@ -271,13 +280,7 @@ impl Site {
             .unwrap();
     }
 
-    pub async fn patch<K>(&self, name: &str, patch: Value) -> K
-    where
-        K: kube::Resource<Scope = k8s_openapi::NamespaceResourceScope, DynamicType = ()>
-            + Clone
-            + serde::de::DeserializeOwned
-            + std::fmt::Debug,
-    {
+    pub async fn patch<K: Kind>(&self, name: &str, patch: Value) -> K {
         let patch = Patch::Merge(patch);
         self.namespace
             .api::<K>()
@@ -287,24 +290,12 @@ impl Site {
     }
 
     /// Empties a status, as a move does.
-    pub async fn wipe<K>(&self, name: &str)
-    where
-        K: kube::Resource<Scope = k8s_openapi::NamespaceResourceScope, DynamicType = ()>
-            + Clone
-            + serde::de::DeserializeOwned
-            + std::fmt::Debug,
-    {
+    pub async fn wipe<K: Kind>(&self, name: &str) {
         self.status::<K>(name, Value::Null).await;
     }
 
     /// Writes a status, as an earlier manager may have done.
-    pub async fn status<K>(&self, name: &str, status: Value)
-    where
-        K: kube::Resource<Scope = k8s_openapi::NamespaceResourceScope, DynamicType = ()>
-            + Clone
-            + serde::de::DeserializeOwned
-            + std::fmt::Debug,
-    {
+    pub async fn status<K: Kind>(&self, name: &str, status: Value) {
         let patch: Patch<Value> = Patch::Merge(json!({"status": status}));
         let api = self.namespace.api::<K>();
         api.patch_status(name, &PatchParams::default(), &patch).await.unwrap();

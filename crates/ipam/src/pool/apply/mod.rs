@@ -2,8 +2,10 @@
 
 mod bodies;
 
+use std::fmt::Debug;
 use std::sync::Arc;
 
+use k8s_openapi::NamespaceResourceScope;
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams, Preconditions};
 use kube::{Api, Client, Resource};
 use metal3_api::capi;
@@ -27,8 +29,10 @@ pub struct Server {
     lists: Lists,
 }
 
-/// What an object of either family says as an answer.
-trait Seen: Sized {
+/// A kind that is written here, and what an object of it says as an answer.
+trait Seen:
+    Resource<Scope = NamespaceResourceScope, DynamicType = ()> + Clone + DeserializeOwned + Serialize + Debug
+{
     fn outcome(&self) -> Outcome;
 }
 
@@ -116,10 +120,7 @@ impl Server {
         }
     }
 
-    fn api<K>(&self) -> Api<K>
-    where
-        K: Resource<Scope = k8s_openapi::NamespaceResourceScope, DynamicType = ()>,
-    {
+    fn api<K: Seen>(&self) -> Api<K> {
         Api::namespaced(self.client.clone(), &self.namespace)
     }
 
@@ -146,14 +147,7 @@ impl Server {
     }
 
     /// A merge patch, which says itself what it insists on.
-    async fn merge<K>(&self, name: &str, body: &Value, part: Option<&'static str>) -> Outcome
-    where
-        K: Resource<Scope = k8s_openapi::NamespaceResourceScope, DynamicType = ()>
-            + Clone
-            + DeserializeOwned
-            + std::fmt::Debug
-            + Seen,
-    {
+    async fn merge<K: Seen>(&self, name: &str, body: &Value, part: Option<&'static str>) -> Outcome {
         // A definition that is older than this program lacks some fields of ours. Without this, the server would answer
         // with one warning for each address, in headers that nobody can read any more when there are many.
         let params = PatchParams::default().validation_ignore();
@@ -174,14 +168,7 @@ impl Server {
     }
 
     /// What is there, after a write that was refused.
-    async fn instead<K>(&self, name: &str, refused: Option<&kube::Error>) -> Outcome
-    where
-        K: Resource<Scope = k8s_openapi::NamespaceResourceScope, DynamicType = ()>
-            + Clone
-            + DeserializeOwned
-            + std::fmt::Debug
-            + Seen,
-    {
+    async fn instead<K: Seen>(&self, name: &str, refused: Option<&kube::Error>) -> Outcome {
         match self.api::<K>().get_opt(name).await {
             Ok(Some(object)) => match (refused, object.outcome()) {
                 // What was written is wrong in itself.
@@ -200,15 +187,7 @@ impl Server {
         }
     }
 
-    async fn create_as<K>(&self, object: &K) -> Outcome
-    where
-        K: Resource<Scope = k8s_openapi::NamespaceResourceScope, DynamicType = ()>
-            + Clone
-            + DeserializeOwned
-            + Serialize
-            + std::fmt::Debug
-            + Seen,
-    {
+    async fn create_as<K: Seen>(&self, object: &K) -> Outcome {
         let name = object.meta().name.clone().unwrap_or_default();
         match self.api::<K>().create(&PostParams::default(), object).await {
             Ok(made) => made.outcome(),
@@ -218,14 +197,7 @@ impl Server {
     }
 
     /// The owners of the object are read first: there may be some that nobody here knows of.
-    async fn own<K>(&self, address: &Address, new: &NewAddress) -> Outcome
-    where
-        K: Resource<Scope = k8s_openapi::NamespaceResourceScope, DynamicType = ()>
-            + Clone
-            + DeserializeOwned
-            + std::fmt::Debug
-            + Seen,
-    {
+    async fn own<K: Seen>(&self, address: &Address, new: &NewAddress) -> Outcome {
         let name = &address.id.name;
         match self.api::<K>().get_opt(name).await {
             Ok(Some(there)) if version(there.meta()) == address.version => {
@@ -250,14 +222,7 @@ impl Server {
         }
     }
 
-    async fn get<K>(&self, name: &str) -> Outcome
-    where
-        K: Resource<Scope = k8s_openapi::NamespaceResourceScope, DynamicType = ()>
-            + Clone
-            + DeserializeOwned
-            + std::fmt::Debug
-            + Seen,
-    {
+    async fn get<K: Seen>(&self, name: &str) -> Outcome {
         // No object has an empty name, and asking for one would be asking for a list.
         if name.is_empty() {
             return Outcome::Absent;
@@ -268,14 +233,7 @@ impl Server {
         }
     }
 
-    async fn delete<K>(&self, address: &Address) -> Outcome
-    where
-        K: Resource<Scope = k8s_openapi::NamespaceResourceScope, DynamicType = ()>
-            + Clone
-            + DeserializeOwned
-            + std::fmt::Debug
-            + Seen,
-    {
+    async fn delete<K: Seen>(&self, address: &Address) -> Outcome {
         let name = &address.id.name;
         let params = DeleteParams {
             preconditions: Some(Preconditions {
@@ -353,6 +311,10 @@ mod tests {
         let immutable = "Invalid value: \"8d5c\": field is immutable";
         assert!(is_about_uid(&refused("c", "metadata.uid", immutable)));
         let too_long = "Too long: may not be more than 32768 bytes";
-        assert!(!is_about_uid(&refused("fluid-1", "status.conditions[0].message", too_long)));
+        assert!(!is_about_uid(&refused(
+            "fluid-1",
+            "status.conditions[0].message",
+            too_long
+        )));
     }
 }

@@ -133,7 +133,9 @@ impl Book {
     pub(super) fn why_stuck(&self, now: Moment) -> Option<String> {
         let (namespace, pool) = (&self.namespace, &self.name);
         let words = self.stuck.words(now.elapsed)?;
-        Some(format!("IPPool {namespace}/{pool}: {words}; the claim waits until that works"))
+        Some(format!(
+            "IPPool {namespace}/{pool}: {words}; the claim waits until that works"
+        ))
     }
 }
 

@@ -68,7 +68,10 @@ fn an_address_that_others_keep_is_given_to_nobody() {
         assert_eq!(address(&world, &other_family), None, "restarted: {restarted}");
         assert_eq!(address(&world, &same_name), None, "restarted: {restarted}");
         let said = said(&world, &same_name);
-        assert!(said.contains(&format!("IPAddress {} of an earlier claim", id.name)), "{said}");
+        assert!(
+            said.contains(&format!("IPAddress {} of an earlier claim", id.name)),
+            "{said}"
+        );
         assert!(said.contains(CONSUMER), "{said}");
         manager = [Manager::start(&world, 8, PROMPT, 0)];
         settle(&mut world, &mut manager);

@@ -60,7 +60,10 @@ fn claims_are_told_why_the_status_of_their_pool_cannot_be_written() {
 #[test]
 fn claims_are_told_why_addresses_cannot_be_read() {
     let meanwhile = stuck(|effect| *effect == Effect::Adopt, "its addresses cannot be read");
-    assert!(meanwhile.claims.contains_key(&key(0)), "nothing is done for what is not known");
+    assert!(
+        meanwhile.claims.contains_key(&key(0)),
+        "nothing is done for what is not known"
+    );
 }
 
 /// Thousands of claims may wait for a pool that rests. Who has been told is not looked at for each event of another one.
