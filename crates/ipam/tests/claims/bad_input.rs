@@ -221,6 +221,38 @@ async fn deny_address_of(site: &Site, claim: &str) {
     .await;
 }
 
+#[tokio::test]
+async fn a_pool_whose_status_cannot_be_written_says_so_on_its_claims_and_still_takes_addresses_back() {
+    let site = Site::new(namespace!().await).await;
+    let manager = site.manager().await;
+    site.pool("p", json!({"pools": [{"start": "10.0.0.1", "end": "10.0.0.9"}]}))
+        .await;
+    site.claim("first", "p").await;
+    site.served("first").await;
+    site.settled().await;
+    site.may_write_status("p", false).await;
+    site.claim("c", "p").await;
+    site.capi_claim("c", "p").await;
+    let said = site.capi_refused("c", "PoolNotReady").await.message;
+    let start = format!(
+        "IPPool {}/p: its status cannot be written, without which no address is given: ",
+        site.namespace.name
+    );
+    assert!(
+        said.starts_with(&start) && said.contains("cannot patch resource"),
+        "{said}"
+    );
+    assert_eq!(site.waits("c").await.message, said);
+    site.namespace.expect_event("p", "PoolNotReady").await;
+    site.delete::<ipam::IPClaim>("first").await;
+    site.namespace.expect_gone::<ipam::IPClaim>("first").await;
+    assert_eq!(site.addresses().await, []);
+    site.may_write_status("p", true).await;
+    site.served("c").await;
+    site.capi_served("c").await;
+    manager.stop().await;
+}
+
 /// Two pools with one prefix and one range: the names of their addresses collide.
 #[tokio::test]
 async fn pools_with_equal_prefixes_do_not_wait_for_each_other_for_ever() {

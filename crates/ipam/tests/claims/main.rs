@@ -5,5 +5,8 @@
 mod allocate;
 mod bad_input;
 mod lives;
+mod moves;
+mod objects;
+mod requests;
 mod support;
 mod upstream;
