@@ -40,7 +40,8 @@ impl Watched for IPPool {
 impl Watched for ipam::IPClaim {
     const FILTERED: bool = true;
     fn thing(&self) -> Option<(String, Thing)> {
-        named(&self.spec.pool.name, Thing::Claim(Arc::new(self.into())))
+        // One that names no pool waits for one that there cannot be, and is told so.
+        Some((self.spec.pool.name.clone(), Thing::Claim(Arc::new(self.into()))))
     }
 }
 

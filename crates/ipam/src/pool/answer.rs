@@ -6,13 +6,12 @@ use std::time::Duration;
 use metal3_api::capi::names::reason;
 use metal3_api::ipam::IPPool;
 use metal3_runtime::backoff::Backoff;
-use metal3_runtime::conditions;
 use metal3_runtime::events::Severity;
 
 use super::book::Book;
-use super::effect::{Effect, Explanation, Moment, NewAddress, Outcome, PoolMeta, Record};
+use super::doubt::{is_dropped, is_fruitless, is_no_news, is_unsaid};
+use super::effect::{Effect, Moment, NewAddress, Outcome};
 use super::note::{self, about};
-use super::promise::Promises;
 use super::seen::{Address, Claim, ClaimKey, version};
 
 /// The status of a pool takes at most one part in so many of the time.
@@ -248,55 +247,5 @@ impl Book {
         self.draws = self.draws.wrapping_add(1);
         self.later.insert(key.clone(), now + delay);
         self.dirty.insert(key.clone());
-    }
-}
-
-/// Answers that may come again and again without getting anybody further.
-fn is_fruitless(effect: &Effect, outcome: &Outcome) -> bool {
-    matches!(
-        (effect, outcome),
-        (Effect::Create(_), Outcome::Stale(_)) | (Effect::LookAtClaim(..), Outcome::Claim(_))
-    )
-}
-
-/// Whether the server has thrown away what was written into the pool's status.
-fn is_dropped(effect: &Effect, there: &IPPool) -> bool {
-    let record = match effect {
-        Effect::Record(record) => record,
-        Effect::Explain(explanation) => {
-            let said = there.status.as_ref().map(|status| &status.conditions[..]);
-            return said.unwrap_or_default().len() < explanation.conditions.len();
-        }
-        _ => return false,
-    };
-    let has_usage = there.status.as_ref().is_some_and(|status| status.usage.is_some());
-    !has_usage || Promises::of(there) != record.promises
-}
-
-/// Whether the server has thrown away why a claim has no address.
-fn is_unsaid(effect: &Effect, there: &Claim) -> bool {
-    let Effect::Report(_, report) = effect else {
-        return false;
-    };
-    let said = conditions::get(&there.conditions, conditions::READY);
-    report.address.is_none() && said.is_none()
-}
-
-/// A conflict whose cause cannot be seen would be met again and again: then it counts as a failure.
-fn is_no_news(effect: &Effect, there: &Outcome) -> bool {
-    match (effect, there) {
-        (Effect::AddFinalizer(seen) | Effect::Report(seen, _) | Effect::Release(seen), Outcome::Claim(now)) => {
-            seen.uid == now.uid && seen.version == now.version
-        }
-        (Effect::Own(seen, _) | Effect::Unlock(seen) | Effect::Delete(seen), Outcome::Address(now)) => {
-            seen.uid == now.uid && seen.version == now.version
-        }
-        (
-            Effect::Pool(PoolMeta { version: written, .. })
-            | Effect::Record(Record { version: written, .. })
-            | Effect::Explain(Explanation { version: written, .. }),
-            Outcome::Pool(now),
-        ) => *written == version(&now.metadata),
-        _ => false,
     }
 }

@@ -9,6 +9,7 @@ mod answer;
 mod apply;
 mod book;
 mod decide;
+mod doubt;
 pub mod effect;
 mod fresh;
 mod note;

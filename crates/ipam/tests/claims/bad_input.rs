@@ -138,6 +138,13 @@ async fn claims_on_what_is_not_there_or_not_ours() {
         .await;
     site.served("early").await;
     site.capi_served("early").await;
+    site.claim_with("nameless", json!({}), json!({})).await;
+    let error = "spec.pool.name: cannot be empty; it says which IPPool of this namespace serves the claim";
+    let said = site.refused("nameless", error).await;
+    assert_eq!(
+        (said.reason.as_str(), said.message.as_str()),
+        ("AllocationFailed", error)
+    );
     // D15: never across namespaces.
     site.claim_with("across", json!({"name": "p", "namespace": "default"}), json!({}))
         .await;

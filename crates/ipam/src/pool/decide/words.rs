@@ -106,6 +106,10 @@ impl Book {
             // An address is kept by its object, whatever becomes of the pool.
             return Next::Settled;
         }
+        if self.name.is_empty() {
+            let message = "spec.pool.name: cannot be empty; it says which IPPool of this namespace serves the claim";
+            return report_to(claim, failed(message.to_owned(), reason::ALLOCATION_FAILED, now));
+        }
         let field = match claim.key.family {
             Family::Metal3 => "spec.pool.name",
             Family::ClusterApi => "spec.poolRef.name",

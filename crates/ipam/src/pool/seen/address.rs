@@ -1,0 +1,97 @@
+//! Address objects.
+
+use std::net::IpAddr;
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use metal3_api::capi;
+use metal3_api::ipam;
+
+use super::{AddressId, ClaimKey, Family, Version, is_our_pool, seconds, version};
+use crate::alloc::parse_as_held;
+
+/// An address object as it was seen.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Address {
+    /// Which one.
+    pub id: AddressId,
+    /// Its identity beyond its name.
+    pub uid: String,
+    /// How new this view of it is.
+    pub version: Version,
+    /// When it was made, in seconds.
+    pub created: i64,
+    /// Whether it is being deleted.
+    pub is_deleting: bool,
+    /// Everybody's finalizers.
+    pub finalizers: Vec<String>,
+    /// The pool's name; empty if that is no pool of ours.
+    pub pool: String,
+    /// The claim that it is for.
+    pub claim: ClaimKey,
+    /// The UID of the claim that owns it. One that was made by hand has none.
+    pub owner: Option<String>,
+    /// The address; nothing if its text is none.
+    pub address: Option<IpAddr>,
+}
+
+impl Address {
+    /// Whether our finalizer is on it.
+    pub fn has_finalizer(&self) -> bool {
+        self.finalizers.iter().any(|f| f == self.id.family.address_finalizer())
+    }
+
+    /// Whether there is anything left that we can do to remove it. What only others still keep is theirs to end.
+    pub fn is_removable(&self) -> bool {
+        self.has_finalizer() || !self.is_deleting
+    }
+}
+
+fn address(family: Family, meta: &ObjectMeta, pool: &str, claim: &str, text: &str) -> Address {
+    let owners = meta.owner_references.iter().flatten();
+    let mut claims = owners.filter(|owner| owner.kind == family.claim_kind() && owner.name == claim);
+    Address {
+        id: AddressId {
+            family,
+            name: meta.name.clone().unwrap_or_default(),
+        },
+        uid: meta.uid.clone().unwrap_or_default(),
+        version: version(meta),
+        created: seconds(meta.creation_timestamp.as_ref()),
+        is_deleting: meta.deletion_timestamp.is_some(),
+        finalizers: meta.finalizers.clone().unwrap_or_default(),
+        pool: pool.to_owned(),
+        claim: ClaimKey {
+            family,
+            name: claim.to_owned(),
+        },
+        owner: claims.next().map(|owner| owner.uid.clone()),
+        address: parse_as_held(text),
+    }
+}
+
+impl From<&ipam::IPAddress> for Address {
+    fn from(object: &ipam::IPAddress) -> Self {
+        let spec = &object.spec;
+        address(
+            Family::Metal3,
+            &object.metadata,
+            &spec.pool.name,
+            &spec.claim.name,
+            &spec.address,
+        )
+    }
+}
+
+impl From<&capi::IPAddress> for Address {
+    fn from(object: &capi::IPAddress) -> Self {
+        let spec = &object.spec;
+        // One from another provider's pool of the same name is none of ours.
+        let pool = if is_our_pool(&spec.pool_ref) {
+            &spec.pool_ref.name
+        } else {
+            ""
+        };
+        let claim = &spec.claim_ref.name;
+        address(Family::ClusterApi, &object.metadata, pool, claim, &spec.address)
+    }
+}

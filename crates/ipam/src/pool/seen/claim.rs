@@ -1,0 +1,132 @@
+//! Claims.
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use metal3_api::capi;
+use metal3_api::condition::Condition;
+use metal3_api::ipam;
+
+use super::{ClaimKey, Family, Version, is_paused, seconds, version};
+
+/// A claim as it was seen.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Claim {
+    /// Which one.
+    pub key: ClaimKey,
+    /// Its identity beyond its name.
+    pub uid: String,
+    /// How new this view of it is.
+    pub version: Version,
+    /// When it was made, in seconds.
+    pub created: i64,
+    /// Whether it is being deleted.
+    pub is_deleting: bool,
+    /// Everybody's finalizers.
+    pub finalizers: Vec<String>,
+    /// Its labels, which its address gets.
+    pub labels: BTreeMap<String, String>,
+    /// The address that it asks for, as it wrote it; empty for none.
+    pub requested: String,
+    /// The pool's name.
+    pub pool: String,
+    /// A namespace for the pool that is not the claim's own, in which it is never looked for.
+    pub other_namespace: Option<String>,
+    /// The Cluster that it belongs to by its own words; only Cluster API's claims are paused with it.
+    pub cluster: String,
+    /// Whether it carries the pause annotation.
+    pub is_paused: bool,
+    /// The address object that its status names.
+    pub address: Option<String>,
+    /// The failure that its status names (Metal3's only).
+    pub error: Option<String>,
+    /// Its conditions.
+    pub conditions: Vec<Condition>,
+}
+
+impl Claim {
+    /// Whether our finalizer is on it.
+    pub fn is_ours(&self) -> bool {
+        self.finalizers.iter().any(|f| f == self.key.family.claim_finalizer())
+    }
+
+    /// Whether somebody else still keeps it.
+    pub fn is_kept_by_others(&self) -> bool {
+        self.finalizers.iter().any(|f| f != self.key.family.claim_finalizer())
+    }
+
+    /// Whether it is being deleted and nobody else keeps it. That is final: nobody can put a finalizer on it any more.
+    pub fn is_going(&self) -> bool {
+        self.is_deleting && !self.is_kept_by_others()
+    }
+
+    /// Oldest first; claims of one second by name.
+    pub fn order(&self) -> (i64, ClaimKey) {
+        (self.created, self.key.clone())
+    }
+}
+
+fn requested(meta: &ObjectMeta) -> String {
+    let annotations = meta.annotations.as_ref();
+    annotations
+        .and_then(|all| all.get(ipam::names::annotation::REQUESTED_ADDRESS))
+        .cloned()
+        .unwrap_or_default()
+}
+
+fn text(text: &str) -> Option<String> {
+    (!text.is_empty()).then(|| text.to_owned())
+}
+
+/// What both families' claims have in their metadata.
+fn claim(family: Family, meta: &ObjectMeta, pool: &str) -> Claim {
+    Claim {
+        key: ClaimKey {
+            family,
+            name: meta.name.clone().unwrap_or_default(),
+        },
+        uid: meta.uid.clone().unwrap_or_default(),
+        version: version(meta),
+        created: seconds(meta.creation_timestamp.as_ref()),
+        is_deleting: meta.deletion_timestamp.is_some(),
+        finalizers: meta.finalizers.clone().unwrap_or_default(),
+        labels: meta.labels.clone().unwrap_or_default(),
+        requested: requested(meta),
+        pool: pool.to_owned(),
+        other_namespace: None,
+        cluster: String::new(),
+        is_paused: is_paused(meta),
+        address: None,
+        error: None,
+        conditions: Vec::new(),
+    }
+}
+
+impl From<&ipam::IPClaim> for Claim {
+    fn from(object: &ipam::IPClaim) -> Self {
+        let reference = &object.spec.pool;
+        let own = object.metadata.namespace.as_deref().unwrap_or_default();
+        let status = object.status.clone().unwrap_or_default();
+        Self {
+            other_namespace: text(&reference.namespace).filter(|namespace| namespace != own),
+            address: status.address.and_then(|reference| text(&reference.name)),
+            error: status.error_message.and_then(|message| text(&message)),
+            conditions: status.conditions,
+            ..claim(Family::Metal3, &object.metadata, &reference.name)
+        }
+    }
+}
+
+impl From<&capi::IPAddressClaim> for Claim {
+    fn from(object: &capi::IPAddressClaim) -> Self {
+        let labels = object.metadata.labels.as_ref();
+        let label = labels.and_then(|all| all.get(capi::names::label::CLUSTER_NAME));
+        let status = object.status.clone().unwrap_or_default();
+        Self {
+            cluster: text(&object.spec.cluster_name).or(label.cloned()).unwrap_or_default(),
+            address: status.address_ref.and_then(|reference| text(&reference.name)),
+            conditions: status.conditions,
+            ..claim(Family::ClusterApi, &object.metadata, &object.spec.pool_ref.name)
+        }
+    }
+}
