@@ -6,7 +6,7 @@ use metal3_api::ipam::{AllocationStrategy, IPPool, IPPoolSpec, PoolEntry};
 
 use super::FieldError;
 use crate::alloc::{Entry, Size, parse, parse_as_held};
-use crate::pool::{plan_of, pool_text};
+use crate::pool::{plan_of, pool_text, problems_of};
 
 /// Fills in what is missing. Returns whether anything was.
 pub fn defaults(pool: &mut IPPool) -> bool {
@@ -27,10 +27,9 @@ pub fn create(pool: &IPPool) -> Vec<FieldError> {
 /// What a pool is taken with although it may not be meant: a gateway outside of the subnet, for example. These are the same
 /// as its condition `SpecValid` will name, for the warnings of the answer.
 pub fn warnings(pool: &IPPool) -> Vec<FieldError> {
-    let plan = plan_of(&pool.spec);
-    let problems = plan.problems().iter();
+    let problems = problems_of(&pool.spec, &plan_of(&pool.spec)).into_iter();
     problems
-        .map(|problem| FieldError::new(problem.field.clone(), problem.message.clone()))
+        .map(|problem| FieldError::new(problem.field, problem.message))
         .collect()
 }
 

@@ -81,6 +81,25 @@ fn pools_that_are_taken_with_a_warning(#[case] spec: Value, #[case] field: &str,
     assert_one(&warn_of_pool(&odd), field, fragment);
 }
 
+/// Upstream takes these, too, and then fails to make each address.
+#[rstest]
+#[case("Upper", 1)]
+#[case("under_score", 1)]
+#[case("-", 1)]
+#[case("", 1)]
+#[case("rack-1.example", 0)]
+#[case("2001:db8", 0)]
+#[case(&"p".repeat(213), 0)]
+#[case(&"p".repeat(214), 1)]
+fn prefixes_of_names(#[case] prefix: &str, #[case] warnings: usize) {
+    let mut named = pool(json!({"pools": [{"start": "10.0.0.9"}]}));
+    prefix.clone_into(&mut named.spec.name_prefix);
+    let said = warn_of_pool(&named);
+    assert_eq!(said.len(), warnings, "{said:?}");
+    assert!(said.iter().all(|warning| warning.field == "spec.namePrefix"));
+    assert_eq!(create_pool(&named), []);
+}
+
 #[test]
 fn what_may_not_change_and_what_is_in_use() {
     let mut old = pool(json!({"pools": [{"start": "2001:db8::1", "end": "2001:db8::9"}]}));

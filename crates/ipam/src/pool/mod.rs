@@ -26,4 +26,4 @@ pub use self::book::{Book, ClusterSeen, Policy};
 pub use self::decide::Round;
 pub use self::fresh::Lists;
 pub use self::note::{Told, gathered};
-pub use self::text::{CONSISTENT, SPEC_VALID, plan_of, pool_text};
+pub use self::text::{CONSISTENT, SPEC_VALID, plan_of, pool_text, problems_of};

@@ -6,14 +6,14 @@ use std::time::Duration;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use metal3_api::capi;
-use metal3_api::ipam::{self, IPPoolStatus};
+use metal3_api::ipam::{self, IPPool, IPPoolStatus};
 use metal3_runtime::conditions::whole_seconds;
 
 use super::book::Book;
 use super::effect::{Effect, Moment, PoolMeta, Record};
 use super::promise::{Promise, Promises};
 use super::seen::{Claim, ClaimKey, Family, version};
-use super::text::{pool_conditions, usage};
+use super::text::{pool_conditions, problems_of, usage};
 use crate::alloc::{Problem, Severity};
 
 impl Book {
@@ -33,7 +33,7 @@ impl Book {
         let status = pool.status.clone_without_indexes();
         let indexes = self.next_indexes(&promises);
         let usage = usage(self.allocator.usage(), self.waiting());
-        let conditions = pool_conditions(&pool, &self.problems(), usage, &self.rival_names(), now.wall);
+        let conditions = pool_conditions(&pool, &self.problems(&pool), usage, &self.rival_names(), now.wall);
         let since = pool.metadata.creation_timestamp.as_ref().map(|time| time.0);
         let known = status.last_updated.map(|time| time.0);
         let last_updated = if indexes.is_empty() {
@@ -67,8 +67,8 @@ impl Book {
     }
 
     /// What is wrong with the specification, and with what is in use under it.
-    fn problems(&self) -> Vec<Problem> {
-        let mut problems = self.allocator.plan().problems().to_vec();
+    fn problems(&self, pool: &IPPool) -> Vec<Problem> {
+        let mut problems = problems_of(&pool.spec, self.allocator.plan());
         let mut outside = self.allocator.outside();
         let others = match outside.len().saturating_sub(1) {
             0 => String::new(),

@@ -32,6 +32,32 @@ pub fn plan_of(spec: &IPPoolSpec) -> Plan {
     Plan::read(&pool_text(spec))
 }
 
+/// What is wrong with a specification: with what [`plan_of`] has read, and with the names that objects will get.
+pub fn problems_of(spec: &IPPoolSpec, plan: &Plan) -> Vec<Problem> {
+    let mut problems = plan.problems().to_vec();
+    let prefix = &spec.name_prefix;
+    if !is_start_of_names(prefix) {
+        problems.push(Problem {
+            field: "spec.namePrefix".to_owned(),
+            message: format!(
+                "no object can have a name that begins with {prefix:?}: it takes lower-case letters, digits, \"-\" and \".\", a \
+                 letter or digit first, and {LONGEST_PREFIX} characters at most"
+            ),
+            severity: Severity::Error,
+        });
+    }
+    problems
+}
+
+/// Kubernetes allows 253 characters. A `-` and the longest address take some of them.
+const LONGEST_PREFIX: usize = 253 - 1 - "ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff".len();
+
+fn is_start_of_names(prefix: &str) -> bool {
+    let is_plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit();
+    let is_allowed = |c: char| is_plain(c) || ['-', '.', ':'].contains(&c);
+    prefix.starts_with(is_plain) && prefix.chars().all(is_allowed) && prefix.len() <= LONGEST_PREFIX
+}
+
 /// Numbers as the status has them.
 pub fn usage(usage: Usage, waiting: usize) -> PoolUsage {
     let number = |number: u128| i64::try_from(number).unwrap_or(i64::MAX);

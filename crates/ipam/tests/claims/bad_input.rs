@@ -78,6 +78,15 @@ async fn wrong_specifications_are_named_by_field() {
         };
         site.namespace.expect(name, "says what is wrong", says).await;
     }
+    site.pool("prefix-of-names", json!({"pools": [good], "namePrefix": "Upper_Case"}))
+        .await;
+    let says = |pool: &ipam::IPPool| {
+        let mut conditions = pool.status.iter().flat_map(|s| &s.conditions);
+        conditions.any(|c| c.type_ == "SpecValid" && c.message.starts_with("spec.namePrefix: no object can have"))
+    };
+    site.namespace
+        .expect("prefix-of-names", "says what is wrong", says)
+        .await;
     // The rest of such a pool still works.
     site.claim("c", "reversed").await;
     assert_eq!(site.served("c").await.spec.address, "10.1.0.1");
