@@ -1,54 +1,73 @@
 //! A whole life, cut off at each of its requests in turn; and one without any disturbance.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use kube::ResourceExt;
 
 use super::checks::{everything_is_in_order, settle};
 use super::manager::Manager;
-use super::world::{World, key};
+use super::world::{POOL, World, key};
 use crate::pool::note;
 use crate::pool::seen::{ClaimKey, Family};
 
 /// Watches that do not lag.
 const PROMPT: super::Laziness = [1; 3];
 
-/// Claims of both families with equal names, one too many, deletions, the end of the pool.
-fn life(world: &mut World, stage: usize) -> bool {
-    match stage {
-        0 => (0..6).for_each(|n| world.claim(&key(n), "", false)),
-        1 => [0, 1, 3].into_iter().for_each(|n| world.delete(&key(n))),
-        2 => {
-            (0..6).for_each(|n| world.delete(&key(n)));
-            world.delete_pool();
-        }
-        _ => return false,
-    }
-    true
-}
+/// The stages of a life, so that every kind of request occurs in it.
+const LIFE: [fn(&mut World); 6] = [
+    // The pool waits for its Cluster.
+    |world| {
+        world.change_pool(|pool| pool.spec.cluster_name = "missing".into());
+        (0..6).for_each(|n| world.claim(&key(n), "", false));
+    },
+    // Claims of both families with equal names, and one too many. An address has been made for one of them by hand.
+    |world| {
+        world.by_hand(key(0), 4, POOL);
+        world.change_pool(|pool| pool.spec.cluster_name = String::new());
+    },
+    // A claim and an address are taken away by force.
+    |world| {
+        world.change_claim(&key(2), |claim| claim.finalizers.clear());
+        world.delete(&key(2));
+        let told = world.claims.values().find(|claim| claim.address.is_some()).cloned();
+        let objects: Vec<_> = world.addresses.values().cloned().collect();
+        let taken = objects
+            .iter()
+            .find(|object| told.as_ref().is_some_and(|claim| claim.key == object.claim));
+        let mut taken = (**taken.unwrap()).clone();
+        taken.finalizers.clear();
+        taken.is_deleting = true;
+        world.write_address(taken);
+    },
+    |world| [0, 1, 3].into_iter().for_each(|n| world.delete(&key(n))),
+    |world| (0..6).for_each(|n| world.claim(&key(n), "", false)),
+    |world| {
+        (0..6).for_each(|n| world.delete(&key(n)));
+        world.delete_pool();
+    },
+];
 
 /// Lives through everything with one manager that is killed once, at its `cut`-th request: before the server has it, or
-/// after it and before the answer. Returns whether there was such a request.
-fn walk(cut: usize, is_served: bool) -> bool {
+/// after it and before the answer. Returns whether there was such a request, and of which kind it was.
+fn walk(cut: usize, is_served: bool) -> Option<&'static str> {
     let mut world = World::new(5);
     let mut manager = [Manager::start(&world, 7, PROMPT, 0)];
     let mut count = 0;
-    let mut was_cut = false;
-    for stage in 0.. {
-        if !life(&mut world, stage) {
-            break;
-        }
+    let mut was_cut = None;
+    for (stage, happens) in LIFE.iter().enumerate() {
+        happens(&mut world);
         for _ in 0..200 {
             manager[0].watch_all(&world);
             manager[0].decide(&world);
             while !manager[0].flights.is_empty() {
                 count += 1;
                 if count == cut {
+                    was_cut = manager[0].flights.first().map(|flight| flight.effect.label());
                     if is_served {
                         manager[0].serve(&mut world, 0);
                     }
                     manager[0] = Manager::start(&world, 8, PROMPT, 0);
-                    was_cut = true;
                     break;
                 }
                 manager[0].serve(&mut world, 0);
@@ -57,7 +76,7 @@ fn walk(cut: usize, is_served: bool) -> bool {
             world.clock += Duration::from_millis(50);
         }
         settle(&mut world, &mut manager);
-        if stage < 2 {
+        if (1..LIFE.len() - 1).contains(&stage) {
             everything_is_in_order(&world, 5);
         }
     }
@@ -69,11 +88,29 @@ fn walk(cut: usize, is_served: bool) -> bool {
     was_cut
 }
 
+/// Every kind of request there is.
+const ALL: [&str; 13] = [
+    "address_create",
+    "address_delete",
+    "address_look",
+    "address_own",
+    "address_unlock",
+    "adopt",
+    "claim_finalizer",
+    "claim_look",
+    "claim_release",
+    "claim_status",
+    "pool_conditions",
+    "pool_metadata",
+    "pool_status",
+];
+
 #[test]
 fn a_kill_at_any_request_changes_nothing_in_the_end() {
     for is_served in [false, true] {
-        let cuts = (1..10_000).take_while(|cut| walk(*cut, is_served)).count();
-        assert!(cuts > 30, "only {cuts} requests in a whole life");
+        let cuts: Vec<&str> = (1..10_000).map_while(|cut| walk(cut, is_served)).collect();
+        let kinds: BTreeSet<&str> = cuts.iter().copied().collect();
+        assert_eq!(kinds, BTreeSet::from(ALL), "after {} requests", cuts.len());
     }
 }
 
