@@ -75,7 +75,9 @@ pub fn happen(world: &mut World, managers: &mut [Manager], ghosts: &mut Ghosts, 
             ghosts.0.extend(std::mem::replace(manager, next).unserved());
         }
         246..=251 => ghosts.one_arrives(world, which),
-        252..=253 => world.clock += Duration::from_secs(3),
+        252 => world.clock += Duration::from_secs(3),
+        253 if n.is_multiple_of(2) => world.vanish(&key(n / 2)),
+        253 => world.keep(which),
         _ => {
             let is_idle = managers.iter().all(|manager| manager.flights.is_empty()) && ghosts.0.is_empty();
             let is_settled = |pool: &Arc<IPPool>| pool.status.as_ref().is_none_or(|s| s.allocating.is_empty());

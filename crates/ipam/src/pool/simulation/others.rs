@@ -53,9 +53,7 @@ fn an_address_that_others_keep_is_given_to_nobody() {
         family: holder.family,
         name: address(&world, &holder).unwrap(),
     };
-    let mut object = (*world.addresses[&id]).clone();
-    object.finalizers.push(CONSUMER.to_owned());
-    world.write_address(object);
+    world.keep(0);
     world.delete(&holder);
     settle(&mut world, &mut manager);
     assert!(!world.claims.contains_key(&holder), "its own release waits for nobody");
@@ -76,9 +74,7 @@ fn an_address_that_others_keep_is_given_to_nobody() {
         manager = [Manager::start(&world, 8, PROMPT, 0)];
         settle(&mut world, &mut manager);
     }
-    let mut object = (*world.addresses[&id]).clone();
-    object.finalizers.clear();
-    world.write_address(object);
+    world.keep(0);
     settle(&mut world, &mut manager);
     everything_is_in_order(&world, 1);
 }

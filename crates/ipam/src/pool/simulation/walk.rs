@@ -28,8 +28,7 @@ const LIFE: [fn(&mut World); 6] = [
     },
     // A claim and an address are taken away by force.
     |world| {
-        world.change_claim(&key(2), |claim| claim.finalizers.clear());
-        world.delete(&key(2));
+        world.vanish(&key(2));
         let told = world.claims.values().find(|claim| claim.address.is_some()).cloned();
         let objects: Vec<_> = world.addresses.values().cloned().collect();
         let taken = objects

@@ -24,7 +24,7 @@ pub enum Event {
 
 pub const PREFIX: &str = "p";
 pub const POOL: &str = "pool";
-/// The finalizer of somebody who uses a claim's address.
+/// The finalizer of somebody who uses a claim, or an address.
 pub const CONSUMER: &str = "example.org/in-use";
 
 #[derive(Default)]
@@ -166,6 +166,30 @@ impl World {
         self.change_claim(key, |claim| claim.is_deleting = true);
     }
 
+    /// A claim is taken away by force, without being released.
+    pub fn vanish(&mut self, key: &ClaimKey) {
+        self.change_claim(key, |claim| {
+            claim.finalizers.clear();
+            claim.is_deleting = true;
+        });
+    }
+
+    /// Somebody keeps an address object, or lets it go again.
+    pub fn keep(&mut self, which: usize) {
+        let count = self.addresses.len().max(1);
+        let Some(object) = self.addresses.values().nth(which % count) else {
+            return;
+        };
+        let mut object = (**object).clone();
+        let is_kept = object.finalizers.iter().any(|finalizer| finalizer == CONSUMER);
+        if is_kept {
+            object.finalizers.retain(|finalizer| finalizer != CONSUMER);
+        } else if !object.is_deleting {
+            object.finalizers.push(CONSUMER.to_owned());
+        }
+        self.write_address(object);
+    }
+
     pub fn delete_pool(&mut self) {
         self.change_pool(|pool| pool.metadata.deletion_timestamp = Some(Time(Timestamp::UNIX_EPOCH)));
     }
@@ -234,9 +258,10 @@ impl World {
         for key in used {
             self.change_claim(&key, |claim| claim.finalizers.retain(|finalizer| finalizer != CONSUMER));
         }
-        let by_hand: Vec<Address> = self.addresses.values().map(|address| (**address).clone()).collect();
-        for mut address in by_hand.into_iter().filter(|address| address.owner.is_none()) {
-            address.is_deleting = true;
+        let addresses: Vec<Address> = self.addresses.values().map(|address| (**address).clone()).collect();
+        for mut address in addresses {
+            address.finalizers.retain(|finalizer| finalizer != CONSUMER);
+            address.is_deleting |= address.owner.is_none();
             self.write_address(address);
         }
     }
