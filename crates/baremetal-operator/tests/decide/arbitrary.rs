@@ -222,6 +222,7 @@ fn metadata() -> BoxedStrategy<Value> {
                 json!({"generation": 4}),
                 json!({"finalizers": null}),
                 json!({"annotations": {"baremetalhost.metal3.io/paused": ""}}),
+                json!({"annotations": {"clusterctl.cluster.x-k8s.io/delete-for-move": ""}}),
                 json!({"annotations": {"inspect.metal3.io": "disabled"}}),
                 json!({"annotations": {"reboot.metal3.io": ""}}),
             ],

@@ -79,7 +79,11 @@ fn is_annotated(world: &World, key: &str) -> bool {
 }
 
 fn is_paused(world: &World) -> bool {
-    is_annotated(world, "baremetalhost.metal3.io/paused")
+    let keys = [
+        "baremetalhost.metal3.io/paused",
+        "clusterctl.cluster.x-k8s.io/delete-for-move",
+    ];
+    keys.iter().any(|key| is_annotated(world, key))
 }
 
 /// The host as it would be stored after the plan.

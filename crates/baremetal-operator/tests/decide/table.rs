@@ -115,6 +115,11 @@ fn provisioned() -> World {
         .with_node(&instance(IMAGE))
 }
 
+/// What `clusterctl move` leaves of a host's annotations before it deletes it.
+fn moved_away() -> serde_json::Value {
+    json!({"metadata": {"annotations": {"clusterctl.cluster.x-k8s.io/delete-for-move": ""}}})
+}
+
 fn with_custom(method: &str) -> World {
     World::at("provisioned", "active")
         .with_spec(&json!({"customDeploy": {"method": method}}))
@@ -158,6 +163,9 @@ table! {
     new_with_node_of_its_name_takes_it => { let mut w = fresh(&json!({})); w.node = Some(node("manageable", &json!({}))); w };
     unmanaged_with_bmc_registers => World::at("unmanaged", "enroll").with_status(&json!({"provisioning": {"ID": ""}}));
     paused_does_nothing => provisioned().deleting().with_host(&json!({"metadata": {"annotations": {"baremetalhost.metal3.io/paused": ""}}}));
+
+    moved_away_is_not_deprovisioned => provisioned().deleting().with_host(&moved_away());
+    moved_away_is_not_taken_out_of_ironic => World::at("available", "available").deleting().with_host(&moved_away());
 
     registering_unverified_is_recorded => unverified();
     registering_unverified_early_is_held_back => unverified().failed("registration error", 1, JUST_NOW);

@@ -35,6 +35,7 @@ pub use self::reboot::unrecord as unrecord_restart;
 pub(super) use self::restore::is_pending as awaits_status;
 
 use jiff::Timestamp;
+use metal3_api::capi::names::annotation::DELETE_FOR_MOVE;
 use metal3_api::metal3::{BareMetalHost, ErrorType, OperationalStatus, ProvisioningState, names};
 
 use super::annotations;
@@ -165,11 +166,13 @@ fn unmanaged(draft: &mut Draft<'_>) -> Step {
     }
 }
 
+/// Somebody has paused the host; or `clusterctl move` takes it away after it has copied it to another cluster. clusterctl
+/// puts its own annotation in the place of all others, the pause included, and deletes the host after that: the server must
+/// not notice any of it.
 fn is_paused(host: &BareMetalHost) -> bool {
-    host.metadata
-        .annotations
-        .as_ref()
-        .is_some_and(|a| a.contains_key(names::annotation::PAUSED))
+    let pauses = [names::annotation::PAUSED, DELETE_FOR_MOVE];
+    let annotations = host.metadata.annotations.as_ref();
+    annotations.is_some_and(|present| pauses.iter().any(|key| present.contains_key(*key)))
 }
 
 fn has_finalizer(host: &BareMetalHost) -> bool {
