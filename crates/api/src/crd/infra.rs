@@ -38,6 +38,8 @@ where
 {
     let crd = Crd::of::<Old>()?.merge(Crd::of::<New>()?)?;
     Ok(crd
+        // As `clusterctl init` does: definitions that were installed in another way are overlooked by `clusterctl move`.
+        .label(label::CLUSTERCTL, "")
         .label(label::PROVIDER, "infrastructure-metal3")
         .label(label::CONTRACT_V1BETA1, "v1beta1")
         .label(label::CONTRACT_V1BETA2, "v1beta2")

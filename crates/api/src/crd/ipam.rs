@@ -10,7 +10,9 @@ pub fn all() -> Result<Vec<Crd>, CrdError> {
     let crds = [Crd::of::<IPAddress>()?, Crd::of::<IPClaim>()?, Crd::of::<IPPool>()?];
     // The only version follows both of Cluster API's contracts.
     let labelled = crds.map(|crd| {
-        crd.label(label::PROVIDER, PROVIDER)
+        // As `clusterctl init` does: definitions that were installed in another way are overlooked by `clusterctl move`.
+        crd.label(label::CLUSTERCTL, "")
+            .label(label::PROVIDER, PROVIDER)
             .label(label::CONTRACT_V1BETA1, "v1alpha1")
             .label(label::CONTRACT_V1BETA2, "v1alpha1")
     });

@@ -7,30 +7,34 @@ use crate::metal3::{
     HostDeployPolicy, HostFirmwareComponents, HostFirmwareSettings, HostNetworkAttachment, HostUpdatePolicy,
     PreprovisioningImage,
 };
+use kube::CustomResourceExt;
+use schemars::JsonSchema;
 
 /// All of them, in any order.
 pub fn all() -> Result<Vec<Crd>, CrdError> {
     Ok(vec![
         // `clusterctl move` has to be told to look at hosts, and to take along what they own, such as credentials.
-        Crd::of::<BareMetalHost>()?
-            .label(label::CLUSTERCTL, "")
-            .label(label::MOVE, "")
-            .label(label::MOVE_HIERARCHY, ""),
+        moved::<BareMetalHost>()?.label(label::MOVE_HIERARCHY, ""),
         Crd::of::<BareMetalSwitch>()?,
         Crd::of::<BMCEventSubscription>()?,
-        Crd::of::<DataImage>()?,
+        // What users ask of a host beside the host: without it the host would get other settings, or lose its disc, at the
+        // new place.
+        moved::<DataImage>()?,
         Crd::of::<FirmwareSchema>()?,
-        Crd::of::<HardwareData>()?
-            .label(label::CLUSTERCTL, "")
-            .label(label::MOVE, ""),
+        moved::<HardwareData>()?,
         Crd::of::<HostClaim>()?,
         Crd::of::<HostDeployPolicy>()?,
-        Crd::of::<HostFirmwareComponents>()?,
-        Crd::of::<HostFirmwareSettings>()?,
+        moved::<HostFirmwareComponents>()?,
+        moved::<HostFirmwareSettings>()?,
         // Go clients ask for the subresource although there is no status.
         Crd::of::<HostNetworkAttachment>()?.status_subresource(true),
         // Go clients write its empty status together with the rest.
-        Crd::of::<HostUpdatePolicy>()?.status_subresource(false),
+        moved::<HostUpdatePolicy>()?.status_subresource(false),
         Crd::of::<PreprovisioningImage>()?,
     ])
+}
+
+/// A kind that `clusterctl move` takes along, whether or not anything owns its objects.
+fn moved<K: CustomResourceExt + JsonSchema>() -> Result<Crd, CrdError> {
+    Ok(Crd::of::<K>()?.label(label::CLUSTERCTL, "").label(label::MOVE, ""))
 }

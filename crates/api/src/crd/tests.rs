@@ -280,7 +280,8 @@ fn every_definition_is_sound_and_in_order() {
     }
 }
 
-/// What `clusterctl move` goes by: hosts with all that they own, and what nothing that it moves owns.
+/// What `clusterctl move` goes by: hosts with all that they own, what nothing that it moves owns, and kinds whose objects it
+/// looks at because of their owners.
 #[test]
 fn clusterctl_finds_what_it_has_to_move() {
     let mut labelled = Vec::new();
@@ -298,10 +299,31 @@ fn clusterctl_finds_what_it_has_to_move() {
         "baremetalhosts",
         "baremetalhosts/move",
         "baremetalhosts/move-hierarchy",
+        "dataimages",
+        "dataimages/move",
         "hardwaredata",
         "hardwaredata/move",
+        "hostfirmwarecomponents",
+        "hostfirmwarecomponents/move",
+        "hostfirmwaresettings",
+        "hostfirmwaresettings/move",
+        "hostupdatepolicies",
+        "hostupdatepolicies/move",
+        "ipaddresses",
+        "ipclaims",
+        "ippools",
+        "metal3clusters",
+        "metal3clustertemplates",
+        "metal3dataclaims",
+        "metal3datas",
+        "metal3datatemplates",
         "metal3datatemplates/move",
+        "metal3machines",
+        "metal3machinetemplates",
+        "metal3remediations",
+        "metal3remediationtemplates",
         "metal3remediationtemplates/move",
     ];
+    labelled.sort();
     assert_eq!(labelled, expected);
 }
