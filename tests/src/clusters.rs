@@ -1,6 +1,7 @@
 //! A site with everything that makes clusters: Cluster API's managers, our three programs, and a workload cluster.
 
 use std::path::Path;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use k8s_openapi::api::core::v1::Node;
@@ -47,7 +48,7 @@ pub struct ClusterSite {
     /// The hosts' part.
     pub site: Site,
     /// What servers join when they boot.
-    pub workload: WorkloadCluster,
+    pub workload: Arc<WorkloadCluster>,
     managers: Vec<Manager>,
     capi: ClusterApi,
 }
@@ -64,13 +65,29 @@ impl ClusterSite {
         };
         let site = Site::start(namespace, config).await;
         let workload = WorkloadCluster::start(None, None, Some(site.ironic.servers())).await;
+        let workload = workload.expect("the workload cluster starts");
+        Self::with(site, capi, Arc::new(workload)).await
+    }
+
+    /// Another management cluster for the same servers, with everything that the first one has, and a namespace of the same
+    /// name: where `clusterctl move` goes.
+    pub async fn beside(&self) -> Self {
+        let namespace = self.site.namespace.elsewhere().await;
+        let capi = ClusterApi::start(namespace.server()).await.expect("Cluster API starts");
+        let mut site = Site::at(namespace, Arc::clone(&self.site.ironic), 0).await;
+        site.config.folder.push("beside");
+        site.start_operator().await;
+        Self::with(site, capi, Arc::clone(&self.workload)).await
+    }
+
+    async fn with(site: Site, capi: ClusterApi, workload: Arc<WorkloadCluster>) -> Self {
         let mut managers = Vec::new();
         for (name, role) in PROGRAMS {
             managers.push(start(&site.namespace, name, role).await);
         }
         Self {
             site,
-            workload: workload.expect("the workload cluster starts"),
+            workload,
             managers,
             capi,
         }
@@ -182,12 +199,14 @@ impl ClusterSite {
         lines.join("\n")
     }
 
-    /// Stops what was started here, in good order.
+    /// Stops what was started here, in good order; the workload cluster with the last of its management clusters.
     pub async fn stop(self) {
         for manager in self.managers {
             manager.stop().await;
         }
-        self.workload.stop().await;
+        if let Some(workload) = Arc::into_inner(self.workload) {
+            workload.stop().await;
+        }
         self.capi.stop().await;
     }
 }

@@ -17,6 +17,8 @@
 mod backend;
 mod clusters;
 mod fleet;
+mod inventory;
+mod machines;
 mod pool;
 mod seen;
 mod site;
@@ -33,6 +35,7 @@ use tokio::runtime::Runtime;
 pub use backend::description;
 pub use clusters::{ClusterSite, Kind};
 pub use fleet::{FleetSite, PASSWORD, USER};
+pub use inventory::{Inventory, differences};
 pub use pool::Pool;
 pub use seen::{
     condition, id, is_at_rest, is_available_and_on, is_running, state, status, version, waits, waits_for_nothing,

@@ -6,63 +6,24 @@
     reason = "a test fails by panicking, in its helper functions too"
 )]
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use k8s_openapi::api::core::v1::Secret;
 use kube::ResourceExt;
 use kube::api::{DynamicObject, ListParams};
 use metal3_api::metal3::ProvisioningState;
 use metal3_scenarios::{ClusterSite, Kind, description, run, state};
-use serde_json::{Value, json};
+use serde_json::json;
 
 const NAME: &str = "small";
 const EXAMPLE: &str = "cluster/small.yaml";
 /// Of the six hosts, those that may be chosen for the control plane come first.
 const CONTROL_PLANE: usize = 2;
 
-fn text<'a>(object: &'a DynamicObject, pointer: &str) -> &'a str {
-    object.data.pointer(pointer).and_then(Value::as_str).unwrap_or_default()
-}
-
 fn is_true(object: &DynamicObject, condition: &str) -> bool {
     let conditions = object.data["status"]["conditions"].as_array().into_iter().flatten();
     let mut found = conditions.filter(|one| one["type"] == condition);
     found.any(|one| one["status"] == "True")
-}
-
-/// The Machines, once there are so many, all of them run, and each has the one Node with its provider ID. By name, with
-/// the name of the Node.
-async fn expect_running(site: &ClusterSite, count: usize) -> BTreeMap<String, String> {
-    let what = format!("{count} Machines run with their Nodes");
-    site.until(&what, async || {
-        let machines = site.list(Kind::MACHINE).await;
-        let nodes = site.nodes().await;
-        let mut running = BTreeMap::new();
-        for machine in &machines {
-            let id = text(machine, "/spec/providerID");
-            let with_it: Vec<_> = nodes
-                .iter()
-                .filter(|node| node.spec.as_ref().and_then(|spec| spec.provider_id.as_deref()) == Some(id))
-                .map(ResourceExt::name_any)
-                .collect();
-            if text(machine, "/status/phase") == "Running" && with_it == [text(machine, "/status/nodeRef/name")] {
-                running.insert(machine.name_any(), with_it[0].clone());
-            }
-        }
-        if (machines.len(), running.len()) == (count, count) {
-            Ok(running)
-        } else {
-            Err(format!("{} of {} run", running.len(), machines.len()))
-        }
-    })
-    .await
-}
-
-/// Which machine uses which host, by host.
-async fn users(site: &ClusterSite) -> BTreeMap<String, String> {
-    let hosts = site.hosts().await.into_iter();
-    let user = |host: metal3_api::metal3::BareMetalHost| Some((host.name_any(), host.spec.consumer_ref?.name));
-    hosts.filter_map(user).collect()
 }
 
 /// How often an image was written to the servers, in their order.
@@ -98,7 +59,7 @@ async fn hosts_of_template(site: &ClusterSite, template: &str) -> BTreeSet<Strin
         of.is_some_and(|of| of == template)
     };
     let names: BTreeSet<String> = machines.filter(from).map(|machine| machine.name_any()).collect();
-    let users = users(site).await.into_iter();
+    let users = site.users().await.into_iter();
     users
         .filter(|(_, user)| names.contains(user))
         .map(|(host, _)| host)
@@ -124,10 +85,10 @@ fn a_cluster_is_made_scaled_rolled_over_and_deleted() {
         site.apply_example(EXAMPLE, NAME, |_| {}).await;
 
         // One machine of a control plane and two workers, each on a host of the right kind.
-        let made = expect_running(&site, 3).await;
+        let made = site.expect_running(3).await;
         for node in made.values() {
             assert!(
-                users(&site).await.contains_key(node),
+                site.users().await.contains_key(node),
                 "{node} is called as its host: {made:?}"
             );
         }
@@ -166,17 +127,17 @@ fn a_cluster_is_made_scaled_rolled_over_and_deleted() {
             }
         })
         .await;
-        expect_running(&site, 3).await;
+        site.expect_running(3).await;
         assert_eq!(hosts_of_template(&site, "small-workers-2").await, hosts);
 
         // Up and down. The host of the worker that goes is kept for the next one, as node reuse wants it.
         site.patch(Kind::DEPLOYMENT, "small-workers", json!({"spec": {"replicas": 3}}))
             .await;
-        expect_running(&site, 4).await;
+        site.expect_running(4).await;
         site.patch(Kind::DEPLOYMENT, "small-workers", json!({"spec": {"replicas": 2}}))
             .await;
-        expect_running(&site, 3).await;
-        let kept = users(&site).await.into_values().filter(|user| user == NAME).count();
+        site.expect_running(3).await;
+        let kept = site.users().await.into_values().filter(|user| user == NAME).count();
         assert_eq!(kept, 1, "{}", site.overview().await);
 
         // A control plane of one machine gets its next one before the old one goes.
@@ -195,7 +156,7 @@ fn a_cluster_is_made_scaled_rolled_over_and_deleted() {
             }
         })
         .await;
-        expect_running(&site, 3).await;
+        site.expect_running(3).await;
         assert!(
             hosts_of_template(&site, "small-control-plane-2")
                 .await
@@ -209,7 +170,7 @@ fn a_cluster_is_made_scaled_rolled_over_and_deleted() {
             // Those that were made by hand, too: Cluster API takes them for the cluster's.
             let secrets = secrets(&site).await;
             let secrets: BTreeSet<_> = secrets.difference(&before).collect();
-            let users = users(&site).await;
+            let users = site.users().await;
             let hosts = site.hosts().await;
             let free = hosts
                 .iter()

@@ -19,6 +19,7 @@ pub mod binaries;
 pub mod cargo;
 pub mod cloud_init;
 pub mod cluster_api;
+pub mod clusterctl;
 pub mod control_plane;
 pub mod instance;
 pub mod ironic;

@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
+use kube::ResourceExt;
 use kube::api::DynamicObject;
 use serde::Deserialize;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -16,7 +17,7 @@ use tokio::net::TcpStream;
 
 use crate::ports::Port;
 use crate::process::{Child, Program};
-use crate::{ControlPlane, apply};
+use crate::{ControlPlane, apply, clusterctl};
 
 /// How long a manager may take to get ready; it takes half a second.
 const READY: Duration = Duration::from_secs(60);
@@ -73,9 +74,13 @@ impl Provider {
             .with_context(|| format!("cannot make the folder {}", certificates.display()))?;
         lab.authority().server(name, &[])?.write(&certificates, "tls")?;
 
-        let objects = render(lab, controlplane, webhook.number(), &config.kustomizations)
+        let mut objects = render(lab, controlplane, webhook.number(), &config.kustomizations)
             .await
             .with_context(|| format!("cannot render what {name} installs"))?;
+        // As `clusterctl init` does, which moves only objects of kinds that it finds by this label.
+        for object in &mut objects {
+            object.labels_mut().insert(clusterctl::LABEL.to_owned(), String::new());
+        }
         let applied = apply::apply(&lab.client().await?, &objects, None)
             .await
             .with_context(|| format!("cannot install {name}"))?;

@@ -16,7 +16,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::eventually::at;
-use crate::{DEADLINE, fail, server};
+use crate::{DEADLINE, another_server, fail, server};
 
 /// A namespace that only one test uses, on the API server that the tests of this binary share. It is not deleted: the
 /// server ends with the binary, and until then what a failed test has left can be looked at.
@@ -58,7 +58,6 @@ impl TestNamespace {
     /// Makes a namespace with a name like `name`. See [`namespace!`].
     pub async fn new(name: &str) -> Self {
         let server = server().await;
-        let client = server.client().await.unwrap_or_else(|err| fail("no client", &err));
         // A label of 63 characters, of which the API server takes five.
         let mut prefix: String = name
             .chars()
@@ -79,11 +78,26 @@ impl TestNamespace {
                 "t"
             },
         );
+        let meta = ObjectMeta {
+            generate_name: Some(format!("{prefix}-")),
+            ..ObjectMeta::default()
+        };
+        Self::make(server, meta).await
+    }
+
+    /// A namespace of the same name on another API server, which is started for it.
+    pub async fn elsewhere(&self) -> Self {
+        let meta = ObjectMeta {
+            name: Some(self.name.clone()),
+            ..ObjectMeta::default()
+        };
+        Self::make(another_server().await, meta).await
+    }
+
+    async fn make(server: &'static ControlPlane, meta: ObjectMeta) -> Self {
+        let client = server.client().await.unwrap_or_else(|err| fail("no client", &err));
         let namespace = Namespace {
-            metadata: ObjectMeta {
-                generate_name: Some(format!("{prefix}-")),
-                ..ObjectMeta::default()
-            },
+            metadata: meta,
             ..Namespace::default()
         };
         let made = Api::all(client.clone())

@@ -33,6 +33,16 @@ pub async fn server() -> &'static ControlPlane {
     }
 }
 
+/// Another control plane like [`server`], for tests that need two. Like that one it ends with the binary.
+pub async fn another_server() -> &'static ControlPlane {
+    init();
+    match tokio::task::spawn_blocking(start).await {
+        Ok(Ok(server)) => Box::leak(Box::new(server)),
+        Ok(Err(err)) => fail("no second API server", &err),
+        Err(err) => panic!("the start of the second API server was cut off: {err}"),
+    }
+}
+
 /// Whether the shared control plane gets a kube-controller-manager.
 static CONTROLLER_MANAGER: AtomicBool = AtomicBool::new(false);
 

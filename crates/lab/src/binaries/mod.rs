@@ -40,6 +40,11 @@ impl ClusterApiBinaries {
         self.folder.join(name)
     }
 
+    /// The folder with the definitions of the kinds of a provider, or of clusterctl itself.
+    pub fn definitions(&self, provider: &str) -> PathBuf {
+        self.folder.join("config").join(provider).join("crd/bases")
+    }
+
     /// The kustomization of a provider, such as `core`, as it is shipped in the module.
     pub fn kustomization(&self, provider: &str) -> PathBuf {
         self.folder.join("config").join(provider).join("default")

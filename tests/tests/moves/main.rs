@@ -1,0 +1,230 @@
+//! A cluster moves to another management cluster and back by clusterctl, with everything real but the servers and their
+//! kubelets. Both management clusters run all programs all the time and share one Ironic: whatever any of them did to a
+//! server would show.
+
+#![expect(
+    clippy::unwrap_used,
+    reason = "a test fails by panicking, in its helper functions too"
+)]
+
+mod trace;
+
+use std::collections::BTreeMap;
+
+use kube::ResourceExt;
+use metal3_api::capi::names::annotation::{BLOCK_MOVE, DELETE_FOR_MOVE};
+use metal3_api::metal3::{BareMetalHost, ProvisioningState, names};
+use metal3_lab::clusterctl::{Clusterctl, Entry};
+use metal3_scenarios::{ClusterSite, Inventory, Kind, differences, run, state};
+use serde_json::json;
+
+use trace::Trace;
+
+const NAME: &str = "small";
+const EXAMPLE: &str = "cluster/small.yaml";
+const WORKERS: &str = "small-workers";
+/// One server for the control plane, the others for workers.
+const HOSTS: usize = 3;
+
+/// Our providers, as `clusterctl init` would note them down.
+const OURS: [Entry<'static>; 2] = [
+    Entry {
+        type_: "InfrastructureProvider",
+        provider: "metal3",
+        name: "infrastructure-metal3",
+        namespace: "capm3-system",
+        version: concat!("v", env!("CARGO_PKG_VERSION")),
+    },
+    Entry {
+        type_: "IPAMProvider",
+        provider: "metal3",
+        name: "ipam-metal3",
+        namespace: "metal3-ipam-system",
+        version: concat!("v", env!("CARGO_PKG_VERSION")),
+    },
+];
+
+/// What goes along besides the example: objects that nothing owns.
+const OTHERS: &str = r#"
+apiVersion: infrastructure.cluster.x-k8s.io/v1beta2
+kind: Metal3RemediationTemplate
+metadata: {name: reboot}
+spec: {template: {spec: {strategy: {type: Reboot, retryLimit: 1, timeoutSeconds: 600}}}}
+---
+apiVersion: cluster.x-k8s.io/v1beta2
+kind: MachineHealthCheck
+metadata: {name: small-workers}
+spec:
+  clusterName: small
+  selector: {matchLabels: {cluster.x-k8s.io/deployment-name: small-workers}}
+  checks:
+    unhealthyNodeConditions:
+    - {type: Ready, status: Unknown, timeoutSeconds: 3600}
+  remediation:
+    templateRef:
+      apiVersion: infrastructure.cluster.x-k8s.io/v1beta2
+      kind: Metal3RemediationTemplate
+      name: reboot
+"#;
+
+#[test]
+fn a_cluster_moves_to_another_management_cluster_and_back() {
+    run(async {
+        let home = ClusterSite::start("moves", u16::try_from(HOSTS).unwrap()).await;
+        let away = home.beside().await;
+        let clusterctl = Clusterctl::ensure(&home.site.ironic.folder().join("clusterctl"))
+            .await
+            .unwrap();
+        for side in [&home, &away] {
+            let taken = clusterctl.take_stock(side.site.namespace.server(), &OURS).await;
+            taken.unwrap();
+        }
+
+        // A control plane and a worker. One host is nobody's.
+        for number in 0..HOSTS {
+            let role = if number == 0 { "control-plane" } else { "worker" };
+            let label = json!({"example.org/role": role});
+            home.site
+                .apply_host(number, |host| host["metadata"]["labels"] = label)
+                .await;
+        }
+        home.apply_example(EXAMPLE, NAME, |object| {
+            if object.name_any() == WORKERS && object.data["spec"]["replicas"].is_number() {
+                object.data["spec"]["replicas"] = json!(1);
+            }
+        })
+        .await;
+        home.site.namespace.apply(OTHERS).await;
+        let made = home.expect_running(2).await;
+        expect_available(&home, 1).await;
+        expect_blocked(&home, 2).await;
+        // Something that a user wants of a host, and that has no controller here which could make it again.
+        let policy = json!({"apiVersion": "metal3.io/v1alpha1", "kind": "HostUpdatePolicy",
+            "metadata": {"name": home.site.server(1).name}, "spec": {"firmwareUpdates": "onReboot"}});
+        home.site.namespace.apply(&policy.to_string()).await;
+
+        moves(&clusterctl, &home, &away, &made).await;
+
+        // The host that nobody used is as good as before: a new worker gets it.
+        let scale = |replicas: u8| json!({"spec": {"replicas": replicas}});
+        away.patch(Kind::DEPLOYMENT, WORKERS, scale(2)).await;
+        let made = away.expect_running(3).await;
+        expect_blocked(&away, 3).await;
+
+        moves(&clusterctl, &away, &home, &made).await;
+
+        home.delete(Kind::CLUSTER, NAME).await;
+        home.until("nothing is left of the cluster", async || {
+            let left = home.leftovers().await;
+            if left == json!({}) {
+                Ok(())
+            } else {
+                Err(left.to_string())
+            }
+        })
+        .await;
+        expect_available(&home, HOSTS).await;
+        expect_blocked(&home, 0).await;
+        assert_eq!(home.users().await, BTreeMap::new());
+        assert_eq!(away.inventory().await, Inventory::new());
+        away.stop().await;
+        home.stop().await;
+    });
+}
+
+/// Moves the cluster, and sees that everything arrives, that nothing stays behind, and that no server notices.
+async fn moves(clusterctl: &Clusterctl, from: &ClusterSite, to: &ClusterSite, machines: &BTreeMap<String, String>) {
+    let (objects, statuses) = settled(from).await;
+    let trace = Trace::begin(&from.site).await;
+
+    let (name, servers) = (
+        &from.site.namespace.name,
+        [from, to].map(|side| side.site.namespace.server()),
+    );
+    let said = clusterctl.move_namespace(name, servers[0], servers[1]).await.unwrap();
+    println!("{said}");
+
+    let left = from.inventory().await;
+    assert_eq!(
+        differences(&Inventory::new(), &left),
+        Vec::<String>::new(),
+        "left behind"
+    );
+    assert_eq!(&to.expect_running(machines.len()).await, machines);
+    to.until("everything is there as it was", async || {
+        let lines = differences(&objects, &to.inventory().await);
+        same(lines)
+    })
+    .await;
+    to.until("every status is there as it was", async || {
+        let lines = differences(&statuses, &to.statuses().await);
+        same(lines)
+    })
+    .await;
+    expect_blocked(to, machines.len()).await;
+    for host in to.hosts().await {
+        for gone in [names::annotation::PAUSED, names::annotation::STATUS, DELETE_FOR_MOVE] {
+            assert!(!host.annotations().contains_key(gone), "{gone} of {}", host.name_any());
+        }
+    }
+    trace.expect_untouched(&to.site).await;
+}
+
+fn same(lines: Vec<String>) -> Result<(), String> {
+    if lines.is_empty() {
+        Ok(())
+    } else {
+        Err(lines.join("\n"))
+    }
+}
+
+/// What is there, once it is the same twice: controllers may still be telling what has come about.
+async fn settled(site: &ClusterSite) -> (Inventory, Inventory) {
+    let last = std::cell::RefCell::new(None);
+    site.until("nothing changes any more", async || {
+        let now = (site.inventory().await, site.statuses().await);
+        match last.replace(Some(now.clone())) {
+            Some(before) if before == now => Ok(now),
+            Some(before) => {
+                let lines = [differences(&before.0, &now.0), differences(&before.1, &now.1)];
+                Err(lines.concat().join("\n"))
+            }
+            None => Err("looked once".to_owned()),
+        }
+    })
+    .await
+}
+
+/// Waits until so many hosts are available.
+async fn expect_available(site: &ClusterSite, count: usize) {
+    site.until(&format!("{count} hosts are available"), async || {
+        let hosts = site.hosts().await;
+        let free = hosts.iter().filter(|host| state(host) == ProvisioningState::Available);
+        let free = free.count();
+        if free == count {
+            Ok(())
+        } else {
+            Err(format!("{free} are"))
+        }
+    })
+    .await;
+}
+
+/// Waits until so many hosts hold back a move: those in use, and no others.
+async fn expect_blocked(site: &ClusterSite, count: usize) {
+    site.until(&format!("{count} hosts hold back a move"), async || {
+        let hosts = site.hosts().await;
+        let blocks = |host: &&BareMetalHost| host.annotations().contains_key(BLOCK_MOVE);
+        let wrong = hosts
+            .iter()
+            .filter(|host| host.spec.consumer_ref.is_some() != blocks(host));
+        let wrong: Vec<_> = wrong.map(ResourceExt::name_any).collect();
+        let blocking = hosts.iter().filter(blocks).count();
+        if wrong.is_empty() && blocking == count {
+            Ok(())
+        } else {
+            Err(format!("{blocking} do; wrong: {wrong:?}"))
+        }
+    })
+    .await;
+}

@@ -1,0 +1,98 @@
+//! What happened to a site's servers between two moments, as Ironic and the servers themselves tell it.
+
+use std::collections::BTreeMap;
+
+use metal3_lab::ironic::{Machine, Mark, Request, count};
+use metal3_scenarios::Site;
+use serde_json::{Map, Value};
+
+/// Of a node, what any work on it would change.
+const OF_WORK: [&str; 14] = [
+    "uuid",
+    "name",
+    "created_at",
+    "provision_state",
+    "target_provision_state",
+    "provision_updated_at",
+    "power_state",
+    "target_power_state",
+    "inspection_finished_at",
+    "inspection_started_at",
+    "instance_info",
+    "instance_uuid",
+    "maintenance",
+    "last_error",
+];
+
+/// The servers as they were.
+pub struct Trace {
+    nodes: BTreeMap<String, Value>,
+    machines: Vec<Machine>,
+    requests: Mark,
+    moments: Mark,
+}
+
+impl Trace {
+    /// Remembers how things are.
+    pub async fn begin(site: &Site) -> Self {
+        Self {
+            nodes: nodes(site).await,
+            machines: machines(site).await,
+            requests: site.ironic.requests(Mark::default()).unwrap().1,
+            moments: site.ironic.moments(Mark::default()).unwrap().1,
+        }
+    }
+
+    /// Expects that nothing was done to any server since then: nothing was registered, inspected, cleaned, deployed or
+    /// switched. All that Ironic may have been told is the credentials of each server, which are in a new Secret.
+    pub async fn expect_untouched(&self, site: &Site) {
+        let (requests, _) = site.ironic.requests(self.requests).unwrap();
+        let is_change = |request: &&Request| !request.is_of_a_ramdisk() && request.method != "GET";
+        let changes = count(requests.iter().filter(is_change));
+        let told = BTreeMap::from([("PATCH /v1/nodes/{id}".to_owned(), self.nodes.len() as u64)]);
+        println!("Ironic was told {changes:?}");
+        assert_eq!(changes, told, "what Ironic was told");
+
+        assert_eq!(nodes(site).await, self.nodes, "Ironic's nodes with their history");
+        let (moments, _) = site.ironic.moments(self.moments).unwrap();
+        let ours = moments.iter().filter(|moment| self.nodes.contains_key(&moment.node));
+        for moment in ours {
+            let before = &self.nodes[&moment.node];
+            let seen = [&moment.provision_state, &moment.power_state].map(Option::as_deref);
+            let same = ["provision_state", "power_state"].map(|field| before[field].as_str());
+            assert_eq!(seen, same, "in between, node {} was {moment:?}", moment.node);
+            assert_eq!(
+                (&moment.target_provision_state, &moment.target_power_state),
+                (&None, &None)
+            );
+        }
+        assert_eq!(machines(site).await, self.machines, "the servers");
+    }
+}
+
+/// The nodes by their UUID, with what Ironic has noted down of their past.
+async fn nodes(site: &Site) -> BTreeMap<String, Value> {
+    let mut nodes = BTreeMap::new();
+    for node in site.nodes().await {
+        let uuid = node["uuid"].as_str().unwrap().to_owned();
+        let kept = OF_WORK.map(|field| (field.to_owned(), node[field].clone()));
+        let mut kept: Map<String, Value> = kept.into_iter().collect();
+        let history = site.ask_ironic(&format!("/v1/nodes/{uuid}/history")).await;
+        kept.insert("history".to_owned(), history["history"].clone());
+        let ports = site.ask_ironic(&format!("/v1/nodes/{uuid}/ports")).await;
+        kept.insert("ports".to_owned(), ports["ports"].clone());
+        nodes.insert(uuid, Value::Object(kept));
+    }
+    nodes
+}
+
+/// The servers, without how often they were merely looked at.
+async fn machines(site: &Site) -> Vec<Machine> {
+    let mut machines = site.ironic.machines().await.unwrap();
+    for machine in &mut machines {
+        // Ironic reads them all the time, and logs in for that.
+        let is_work = |request: &String| !request.starts_with("GET ") && !request.ends_with("/Sessions");
+        machine.counters.bmc_requests.retain(|request, _| is_work(request));
+    }
+    machines
+}
