@@ -28,9 +28,13 @@ pub(super) fn hold(draft: &mut Draft<'_>) {
     let mut patch = HostPatch::default();
     if !is_paused {
         patch.annotate(PAUSED, PAUSED_BY_CAPM3);
-        if let Some(status) = status_text(host) {
-            patch.annotate(STATUS, status);
-        }
+    }
+    // Also of a host that somebody else has paused: it moves like the others, and a server at work whose status is lost
+    // would be set up as a new one when that pause ends.
+    if let Some(status) = status_text(host)
+        && host.annotations().get(STATUS) != Some(&status)
+    {
+        patch.annotate(STATUS, status);
     }
     if is_blocked {
         patch.annotate(BLOCK_MOVE, Value::Null);

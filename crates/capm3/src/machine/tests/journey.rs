@@ -224,6 +224,32 @@ fn a_pause_of_ours_ends_with_that_of_the_cluster_and_nobody_elses() {
 }
 
 #[test]
+fn a_host_moves_with_its_status_whoever_has_paused_it() {
+    let held = |annotations: &Value| {
+        let mut of_host = told("provisioned");
+        of_host["metadata"] = json!({"annotations": annotations});
+        let mut seen = with_host(&json!({}), &of_host);
+        seen.cluster = cluster(&json!({"spec": {"paused": true}}));
+        plan(&seen)
+    };
+    let key = "baremetalhost.metal3.io/status";
+    let mut of_plan = host_patch(&held(&json!({})))["metadata"]["annotations"].clone();
+    let status = of_plan[key].take();
+    let state: Value = serde_json::from_str(status.as_str().unwrap()).unwrap();
+    assert_eq!(state["provisioning"]["state"], "provisioned");
+    let moved = json!({"clusterctl.cluster.x-k8s.io/block-move": null, "baremetalhost.metal3.io/paused": "metal3.io/capm3",
+        key: null});
+    assert_eq!(of_plan, moved);
+
+    let by_a_user = json!({"baremetalhost.metal3.io/paused": "me"});
+    let of_user = json!({"clusterctl.cluster.x-k8s.io/block-move": null, key: status});
+    assert_eq!(host_patch(&held(&by_a_user))["metadata"]["annotations"], of_user);
+    let all =
+        json!({"baremetalhost.metal3.io/paused": "me", "clusterctl.cluster.x-k8s.io/block-move": null, key: status});
+    assert_eq!(held(&all).effects, [], "once");
+}
+
+#[test]
 fn a_host_that_is_to_be_told_waits_for_its_secrets() {
     let mut seen = with_host(&json!({}), &json!({}));
     seen.looks.secrets = None;
