@@ -98,8 +98,10 @@ impl Book {
             (Effect::Look(key, id), Outcome::Absent) => self.object_is_missing(key, &id.name),
             (Effect::Look(key, id), Outcome::Address(address)) => {
                 let is_its = address.pool == self.name && address.claim == *key;
-                self.see(Outcome::Address(address));
-                if !is_its {
+                self.see(Outcome::Address(address.clone()));
+                if self.serves_from_elsewhere(&address) {
+                    self.object_is_elsewhere(address);
+                } else if !is_its {
                     self.object_is_missing(key, &id.name);
                 }
             }

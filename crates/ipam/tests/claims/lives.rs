@@ -240,6 +240,46 @@ async fn two_managers_at_once_give_no_address_twice() {
 }
 
 #[tokio::test]
+async fn a_claim_keeps_its_address_although_it_names_another_pool_later() {
+    let site = Site::new(namespace!().await).await;
+    let policy = Policy {
+        orphan_grace: Duration::from_secs(1),
+        ..Policy::default()
+    };
+    let manager = site.manager_with("", policy).await;
+    for (pool, address) in [("first", "10.0.0.1"), ("second", "10.0.1.1")] {
+        site.pool(pool, json!({"pools": [{"start": address, "end": address}]}))
+            .await;
+    }
+    site.claim("c", "first").await;
+    site.served("c").await;
+    // Upstream's webhook would refuse that.
+    site.patch::<ipam::IPClaim>("c", json!({"spec": {"pool": {"name": "second"}}}))
+        .await;
+    let message = format!(
+        "spec.pool: cannot be changed; IPAddress first-10-0-0-1 of IPPool {}/first serves the claim",
+        site.namespace.name
+    );
+    let says = move |claim: &ipam::IPClaim| {
+        let mut conditions = claim.status.iter().flat_map(|status| &status.conditions);
+        conditions.any(|c| c.type_ == "Ready" && c.status.as_str() == "True" && c.message == message)
+    };
+    site.namespace.expect("c", "says that it stays where it is", says).await;
+    assert_eq!(site.served("c").await.spec.address, "10.0.0.1");
+    site.claim("d", "second").await;
+    assert_eq!(
+        site.served("d").await.spec.address,
+        "10.0.1.1",
+        "nothing is kept for it"
+    );
+    site.delete::<ipam::IPClaim>("c").await;
+    site.namespace.expect_gone::<ipam::IPClaim>("c").await;
+    site.claim("e", "first").await;
+    assert_eq!(site.served("e").await.spec.address, "10.0.0.1", "nothing is left of it");
+    manager.stop().await;
+}
+
+#[tokio::test]
 async fn orphans_are_removed_and_what_was_made_by_hand_stays() {
     let site = Site::new(namespace!().await).await;
     let policy = Policy {

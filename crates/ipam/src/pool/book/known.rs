@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use super::Book;
 use crate::pool::effect::Effect;
-use crate::pool::seen::{AddressId, Claim, ClaimKey};
+use crate::pool::seen::{Address, AddressId, Claim, ClaimKey};
 
 /// About one claim, by name.
 #[derive(Debug, Default)]
@@ -15,6 +15,8 @@ pub(super) struct Known {
     dead: BTreeSet<String>,
     /// Names of objects that the server did not have, when it was asked after the last news of the claim.
     missing: BTreeSet<String>,
+    /// The object that the claim has been told, which is one of another pool.
+    elsewhere: Option<Arc<Address>>,
     /// There was no claim of this name, when that was asked after the last news of it.
     is_absent: bool,
 }
@@ -96,10 +98,30 @@ impl Book {
         self.dirty.insert(key.clone());
     }
 
+    /// Whether an object of another pool serves a claim on this one: the claim was on that pool when it got its address.
+    pub(in crate::pool) fn serves_from_elsewhere(&self, object: &Address) -> bool {
+        let claim = self.claims.get(&object.claim).filter(|claim| !claim.is_deleting);
+        object.pool != self.name && claim.is_some_and(|claim| object.owner.as_ref() == Some(&claim.uid))
+    }
+
+    /// The server has an object of another pool for a claim.
+    pub(in crate::pool) fn object_is_elsewhere(&mut self, object: Arc<Address>) {
+        let key = object.claim.clone();
+        self.known.entry(key.clone()).or_default().elsewhere = Some(object);
+        self.dirty.insert(key);
+    }
+
+    /// The object of another pool that the claim has been told.
+    pub(in crate::pool) fn told_elsewhere(&self, claim: &Claim) -> Option<&Arc<Address>> {
+        let object = self.known.get(&claim.key)?.elsewhere.as_ref()?;
+        (claim.address.as_ref() == Some(&object.id.name) && self.serves_from_elsewhere(object)).then_some(object)
+    }
+
     /// News of a claim: earlier answers about its existence, and about the object that it names, are out of date.
     pub(super) fn news_of_claim(&mut self, claim: &Claim) {
         if let Some(known) = self.known.get_mut(&claim.key) {
             known.is_absent = false;
+            known.elsewhere = None;
             if let Some(name) = &claim.address {
                 known.missing.remove(name);
             }

@@ -19,6 +19,9 @@ impl Book {
         if let Some(object) = self.told_object(claim).cloned() {
             return self.told(claim, &object, now);
         }
+        if let Some(object) = self.told_elsewhere(claim) {
+            return report_to(claim, self.unmoved(object, now));
+        }
         if let Some(look) = self.look_for_told(claim) {
             // Nobody is told anything else because of a watch that lags.
             return look;

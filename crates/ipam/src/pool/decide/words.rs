@@ -133,6 +133,17 @@ impl Book {
         report_to(claim, not_ready(claim, message, now))
     }
 
+    /// A claim names another pool than when it was served. It keeps its address, which may be in use on a machine.
+    pub(super) fn unmoved(&self, object: &Address, now: Moment) -> ClaimReport {
+        let (namespace, pool, name) = (&self.namespace, &object.pool, &object.id.name);
+        ClaimReport {
+            message: format!(
+                "spec.pool: cannot be changed; IPAddress {name} of IPPool {namespace}/{pool} serves the claim"
+            ),
+            ..served(object, now)
+        }
+    }
+
     /// Why no claim can be given anything for now; nothing if that is not so, or has just begun.
     pub(super) fn why_stuck(&self, now: Moment) -> Option<String> {
         let (namespace, pool) = (&self.namespace, &self.name);
