@@ -211,8 +211,13 @@ impl ClusterSite {
     }
 }
 
-/// One of our programs for one namespace, as a service account with the rights that it ships.
 async fn start(namespace: &TestNamespace, name: &str, role: &str) -> Manager {
+    let config = installed(namespace, name, role).await;
+    Manager::start(&config).await.expect("it starts")
+}
+
+/// One of our programs for one namespace, as a service account with the rights that it ships.
+pub(crate) async fn installed(namespace: &TestNamespace, name: &str, role: &str) -> ManagerConfig {
     let rights = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("../config/rbac/{name}.yaml"));
     let rights = std::fs::read_to_string(rights).expect("the generated rights");
     namespace.apply(&rights).await;
@@ -229,7 +234,7 @@ async fn start(namespace: &TestNamespace, name: &str, role: &str) -> Manager {
     let mut config = ManagerConfig::new(name, program(name), folder, kubeconfig);
     config.args = vec![format!("--namespace={}", namespace.name)];
     config.env = vec![("POD_NAMESPACE".into(), namespace.name.clone().into())];
-    Manager::start(&config).await.expect("it starts")
+    config
 }
 
 /// Kinds of which a cluster leaves objects behind when something leaks.

@@ -141,6 +141,12 @@ impl FleetSite {
 
     /// Applies all hosts with their Secrets.
     pub async fn apply_hosts(&self) {
+        self.apply_hosts_with(|_| {}).await;
+    }
+
+    /// The same; `change` may change each host before.
+    pub async fn apply_hosts_with(&self, change: impl Fn(&mut Value)) {
+        let change = &change;
         stream::iter(0..self.hosts)
             .for_each_concurrent(AT_ONCE, |number| async move {
                 let server = self.sim.server(number);
@@ -148,13 +154,14 @@ impl FleetSite {
                     "apiVersion": "v1", "kind": "Secret", "metadata": {"name": format!("{}-bmc", server.name)},
                     "stringData": {"username": server.credentials.username, "password": server.credentials.password},
                 });
-                let host = json!({
+                let mut host = json!({
                     "apiVersion": "metal3.io/v1alpha1", "kind": "BareMetalHost", "metadata": {"name": server.name},
                     "spec": {
                         "online": true, "bootMACAddress": server.boot_mac(),
                         "bmc": {"address": server.redfish_address(), "credentialsName": format!("{}-bmc", server.name)},
                     },
                 });
+                change(&mut host);
                 self.namespace.apply(&format!("{secret}\n---\n{host}")).await;
             })
             .await;

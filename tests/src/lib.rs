@@ -15,13 +15,16 @@
 )]
 
 mod backend;
+mod claims;
 mod clusters;
 mod fleet;
 mod inventory;
+mod lone_machines;
 mod machines;
 mod pool;
 mod seen;
 mod site;
+mod unsteady;
 mod usual;
 
 use std::any::type_name;
@@ -33,14 +36,17 @@ use std::time::{Duration, Instant};
 use tokio::runtime::Runtime;
 
 pub use backend::description;
+pub use claims::{Claims, Seen};
 pub use clusters::{ClusterSite, Kind};
 pub use fleet::{FleetSite, PASSWORD, USER};
 pub use inventory::{Inventory, differences};
+pub use lone_machines::{ShakyProvider, delete_machine, make_cluster, make_machine};
 pub use pool::Pool;
 pub use seen::{
     condition, id, is_at_rest, is_available_and_on, is_running, state, status, version, waits, waits_for_nothing,
 };
 pub use site::Site;
+pub use unsteady::{Trouble, UnsteadyApi};
 pub use usual::{at_once, deployed_at_once, network_ramdisk, over_network, without_retries};
 
 /// What anything may take that comes about by itself. An Ironic on a busy machine is slow, and what comes is seen at once.

@@ -76,6 +76,7 @@ const TIERS: &[(&str, &str, Tier)] = &[
     ("metal3-api", "wire", Tier::ApiServer),
     ("metal3-runtime", "real_api", Tier::ApiServer),
     ("metal3-scenarios", "fleet", Tier::ApiServer),
+    ("metal3-scenarios", "two_providers", Tier::ApiServer),
     ("metal3-testkit", "*", Tier::ApiServer),
     ("metal3-scenarios", "cluster_api_kinds", Tier::ApiServer),
     ("metal3-scenarios", "manifests", Tier::ApiServer),
