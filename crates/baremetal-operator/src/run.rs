@@ -271,10 +271,7 @@ async fn hosts(
     }
     let ring = async {
         while let Some(host) = woken.recv().await {
-            // Nothing of what it sees has changed, only whose turn it is, or its node has come back to where it was.
-            if ctx.fleet.is_in_queue(&host) || ctx.fleet.has_returned(&host) {
-                ctx.quiet.call(&host);
-            }
+            host::woken(&ctx, &host);
             for (_, bell) in bells
                 .iter()
                 .filter(|(n, _)| n.as_ref().is_none_or(|n| *n == host.namespace))

@@ -56,6 +56,7 @@ impl Tier {
 const TIERS: &[(&str, &str, Tier)] = &[
     ("baremetal-operator", "decide", Tier::Unit),
     ("baremetal-operator", "flags", Tier::Unit),
+    ("baremetal-operator", "passes", Tier::Unit),
     ("metal3-api", "conversion", Tier::Unit),
     ("metal3-api", "capi", Tier::Unit),
     ("ip-address-manager", "claims", Tier::ApiServer),

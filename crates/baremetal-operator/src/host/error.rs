@@ -14,6 +14,13 @@ pub enum ObserveError {
     Ironic(#[from] metal3_ironic::Error),
 }
 
+impl ObserveError {
+    /// Whether Ironic said it, and not the Kubernetes API.
+    pub fn is_of_ironic(&self) -> bool {
+        matches!(self, Self::Ironic(_))
+    }
+}
+
 /// Acting failed.
 #[derive(Debug, thiserror::Error)]
 pub enum ApplyError {

@@ -40,8 +40,8 @@ use metal3_runtime::error::{Class, Classified, chain};
 pub use self::conditions::WAITING;
 use self::context::Context;
 pub use self::decide::{decide, is_exempt, ramdisk_surroundings, takes_slot, unrecord_restart};
-use self::error::ApplyError;
 pub use self::error::ReconcileError;
+use self::error::{ApplyError, ObserveError};
 pub use self::gone::{forget, vanished};
 pub use self::observe::key_of;
 use self::observed::{Conflict, HardwareView, Lookup, NodeView, Observed};
@@ -53,7 +53,8 @@ use crate::fleet::HostKey;
 const MAX_LOOKS: usize = 24;
 /// More passes than any chain of changes in Ironic needs without a wait.
 const MAX_PASSES: usize = 64;
-/// After so many failed looks in a row the user is told.
+/// After so many failed reads from the Kubernetes API in a row the user is told: some three seconds. What Ironic says is told
+/// at once, because its client has asked three times by then.
 const WORTH_TELLING: u32 = 3;
 /// Everything is looked at again after this time, in case a change was missed. It costs no call where nothing changed.
 const NET: Duration = Duration::from_secs(30 * 60);
@@ -75,7 +76,7 @@ pub async fn reconcile(cached: Arc<BareMetalHost>, ctx: Arc<Context>) -> Result<
     ctx.fleet.reconciled(&key, ctx.clock.elapsed());
     ctx.metrics.slots(ctx.fleet.occupancy());
     ctx.metrics.upstream.reconciled(&key, answer.is_ok());
-    if let Err(ReconcileError::Observe(error::ObserveError::Kube(_))) = &answer {
+    if let Err(ReconcileError::Observe(ObserveError::Kube(_))) = &answer {
         ctx.metrics.upstream.unreadable();
     }
     answer
@@ -91,13 +92,19 @@ async fn passes(ctx: &Context, key: &HostKey, mut seen: Observed) -> Result<Acti
                 // What the passes before did has happened.
                 report::publish(ctx, &seen.host, &notes).await;
                 if let ReconcileError::Observe(cause) = &error
-                    && ctx.attempts.count(key) >= WORTH_TELLING
+                    && (cause.is_of_ironic() || ctx.attempts.count(key) >= WORTH_TELLING)
                     && let Some(status) = report::unreadable(&seen.host, stored.as_ref(), cause, ctx.clock.now())
                     && let Err(error) = report::store(ctx, &seen.host, stored.as_ref(), &status).await
                 {
                     tracing::warn!(host = %seen.host_name(), error = %chain(&error), "cannot tell what keeps the host");
                 }
-                return Err(error);
+                return match &error {
+                    // Nothing failed: it has no time for us.
+                    ReconcileError::Observe(ObserveError::Ironic(busy)) if busy.class() == ErrorClass::Busy => {
+                        Ok(Action::requeue(busy.retry_after().unwrap_or(report::RECHECK)))
+                    }
+                    _ => Err(error),
+                };
             }
         };
         tracing::debug!(host = %seen.host_name(), state = plan.status.provisioning.state.as_str(),
@@ -306,6 +313,12 @@ fn until_next_look(ctx: &Context, key: &HostKey, next: &Next) -> Duration {
         Wake::Node => NODE_NET,
         Wake::Change | Wake::Ironic => NET,
     }
+}
+
+/// The fleet has woken a host: to be called before the host is reconciled.
+pub fn woken(ctx: &Context, key: &HostKey) {
+    // What it sees may be what it saw: it is its turn, or its node has changed and come back to where it was.
+    ctx.quiet.call(key);
 }
 
 /// The ramdisk that is built for a host has changed: the host looks at it again.

@@ -94,7 +94,7 @@ struct Last {
 impl Quiet {
     /// How often the host was told to look: asked before a reconciliation reads anything, for [`begin`](Self::begin).
     pub fn calls(&self, host: &HostKey) -> u64 {
-        self.lock().get(host).map_or(0, |last| last.calls)
+        self.lock().entry(host.clone()).or_default().calls
     }
 
     /// A reconciliation begins that has heard so many calls.
@@ -123,12 +123,13 @@ impl Quiet {
         (*at_hand == AtHand::before(seen)).then_some(left)
     }
 
-    /// The next reconciliation has to look, whatever it sees, also where one is under way.
+    /// The next reconciliation has to look, whatever it sees, also where one is under way. What was never reconciled looks
+    /// anyway: it may be nobody's host.
     pub fn call(&self, host: &HostKey) {
-        let mut hosts = self.lock();
-        let last = hosts.entry(host.clone()).or_default();
-        last.calls += 1;
-        last.left = None;
+        if let Some(last) = self.lock().get_mut(host) {
+            last.calls += 1;
+            last.left = None;
+        }
     }
 
     /// The host is gone.

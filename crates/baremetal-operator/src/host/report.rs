@@ -22,7 +22,7 @@ use super::text::for_people;
 use crate::fleet::outage_of;
 
 /// How soon a locked node, or a failed write, is tried again.
-const RECHECK: Duration = Duration::from_secs(3);
+pub(super) const RECHECK: Duration = Duration::from_secs(3);
 
 /// What follows a failed effect: pure, like a decision.
 pub struct Aftermath {

@@ -251,11 +251,7 @@ fn act(mut draft: Draft<'_>, mut next: Next) -> Decision {
     }
     // A wait that is not worth telling leaves the status as it is.
     if matches!(&next, Next::Settled) || matches!(&next, Next::Wait(wait) if wait.is_shown) {
-        let stored = draft.seen.stored_state.as_ref();
-        let was = stored.or(draft.seen.host.status.as_ref().map(|s| &s.provisioning.state));
-        let (budgets, generation) = (&draft.seen.settings.budgets, draft.seen.host.metadata.generation);
-        let overdue = budget::judge(&mut draft.status, was, budgets, is_queued, generation, draft.now);
-        draft.notes.extend(overdue);
+        keep_time(&mut draft, is_queued);
     }
     if draft.is_configured {
         conditions::confirm(&mut draft.status, draft.seen.host.metadata.generation);
@@ -277,6 +273,15 @@ fn act(mut draft: Draft<'_>, mut next: Next) -> Decision {
     }))
 }
 
+/// Says by when the state should be over, and tells once when it is not.
+fn keep_time(draft: &mut Draft<'_>, is_queued: bool) {
+    let stored = draft.seen.stored_state.as_ref();
+    let was = stored.or(draft.seen.host.status.as_ref().map(|s| &s.provisioning.state));
+    let (budgets, generation) = (&draft.seen.settings.budgets, draft.seen.host.metadata.generation);
+    let overdue = budget::judge(&mut draft.status, was, budgets, is_queued, generation, draft.now);
+    draft.notes.extend(overdue);
+}
+
 /// Ironic understood an effect of the plan and said no: a failure of the host, in the state that the plan had reached.
 pub(super) fn refused(seen: &Observed, plan: &Plan, message: String, now: Timestamp) -> Aftermath {
     let mut draft = Draft::new(seen, now);
@@ -286,6 +291,7 @@ pub(super) fn refused(seen: &Observed, plan: &Plan, message: String, now: Timest
         Step::Wait(wait) => {
             let node = draft.known();
             conditions::compute(&mut draft.status, &seen.host, node, Some(&wait), now);
+            keep_time(&mut draft, false);
             Next::Wait(wait)
         }
         Step::Look(_) | Step::Move(_) | Step::Continue | Step::Rest | Step::Again | Step::Gone => Next::Again,

@@ -1,0 +1,221 @@
+//! The loop of passes as it is, between an API server of a few lines and a simulated Ironic: what is read, changed and
+//! written when, whatever happens between two effects.
+#![expect(clippy::unwrap_used, clippy::panic, reason = "a test, helpers included")]
+
+mod cluster;
+mod death;
+mod site;
+mod walk;
+
+use std::time::Duration;
+
+use kube::runtime::controller::Action;
+use metal3_api::metal3::{BareMetalHost, ErrorType, ProvisioningState};
+use metal3_ironic_sim::{Action as Trouble, Rule};
+use serde_json::{Value, json};
+
+use crate::cluster::Request;
+use crate::site::{IMAGE, Site, pause};
+
+/// An image for the host.
+fn deployed() -> Value {
+    json!({"image": {"url": IMAGE, "checksum": "0".repeat(64), "checksumType": "sha256", "format": "raw"}})
+}
+
+/// What a user took back a moment ago is not done because the cache still shows it.
+#[tokio::test]
+async fn an_old_copy_is_refused_before_anything_happens_in_ironic() {
+    let image = deployed();
+    let site = Site::new(&image).await;
+    let life = site.begin(None);
+    assert!(site.until_at_rest(&life, ProvisioningState::Provisioned).await);
+    site.edit(&json!({"spec": {"image": null}}));
+    let old = site.host().unwrap();
+    site.edit(&json!({"spec": image}));
+    let now = site.host().unwrap();
+
+    // With nothing remembered: its own writes would tell it.
+    let other = site.begin(None);
+    other.listed().await;
+    site.cluster.requests();
+    let answer = other.reconcile(old.clone()).await.unwrap();
+    let again = match answer {
+        Ok(action) => action,
+        Err(error) => other.on_error(&old, &error),
+    };
+    assert_ne!(again, Action::await_change());
+    let refused: Vec<_> = site.cluster.requests().into_iter().filter(Request::is_write).collect();
+    assert_eq!(refused.len(), 1, "the status with the intent: {refused:?}");
+    assert_eq!(site.host(), Some(now), "nothing was stored");
+    assert_eq!((site.counters().undeploys, site.counters().deploys), (0, 1));
+    assert!(site.until_at_rest(&other, ProvisioningState::Provisioned).await);
+    assert_eq!((site.counters().undeploys, site.counters().deploys), (0, 1));
+}
+
+#[tokio::test]
+async fn a_host_at_rest_costs_nothing_and_a_change_writes_what_differs() {
+    let site = Site::new(&json!({})).await;
+    let life = site.begin(None);
+    assert!(site.until_at_rest(&life, ProvisioningState::Available).await);
+    // Looked at again although nothing happened: by an operator that knows nothing, too.
+    let other = site.begin(None);
+    other.listed().await;
+    for life in [&life, &other] {
+        life.forget_rest();
+        life.reconcile(site.host().unwrap()).await.unwrap().unwrap();
+        site.cluster.requests();
+        let before = site.sim.requests();
+        for _ in 0..3 {
+            life.forget_rest();
+            life.reconcile(site.host().unwrap()).await.unwrap().unwrap();
+            life.reconcile(site.host().unwrap()).await.unwrap().unwrap();
+        }
+        let asked = site.cluster.requests();
+        assert!(asked.is_empty(), "{asked:?}");
+        let changed: Vec<_> = site
+            .sim
+            .requests()
+            .into_iter()
+            .filter(|(kind, count)| before.get(kind) != Some(count))
+            .collect();
+        assert!(
+            changed.iter().all(|(kind, _)| kind == "GET /v1/nodes"),
+            "the list of all: {changed:?}"
+        );
+    }
+
+    site.edit(&json!({"spec": {"online": false}}));
+    let from = site.cluster.versions().len();
+    assert!(site.until_at_rest(&life, ProvisioningState::Available).await);
+    for request in site
+        .cluster
+        .requests()
+        .iter()
+        .filter(|request| request.path.ends_with("/status"))
+    {
+        let paths = request
+            .body
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|op| op["path"].as_str().unwrap());
+        for path in paths {
+            let may_differ = [
+                "/metadata/resourceVersion",
+                "/status/conditions",
+                "/status/lastUpdated",
+                "/status/poweredOn",
+            ];
+            assert!(may_differ.contains(&path), "{}", request.body);
+        }
+    }
+    let versions = site.cluster.versions();
+    let differ = versions[from - 1..]
+        .windows(2)
+        .all(|pair| pair[0].status != pair[1].status);
+    assert!(differ, "no write without a difference");
+}
+
+/// What could not be stored after an effect is stored by the next reconciliation, and the effect is not repeated.
+#[tokio::test]
+async fn a_status_that_could_not_be_stored_is_stored_later() {
+    let site = Site::new(&json!({})).await;
+    let life = site.begin(None);
+    life.listed().await;
+    site.cluster.fail_status_writes(3);
+    let mut failures = 0;
+    while site.status().provisioning.id.is_empty() {
+        let host = site.host().unwrap();
+        if let Err(error) = life.reconcile(host.clone()).await.unwrap() {
+            assert_eq!(error.to_string(), "cannot write the status");
+            assert_ne!(life.on_error(&host, &error), Action::await_change());
+            failures += 1;
+            assert!(failures <= 3, "{error}");
+        }
+        pause().await;
+    }
+    // One of them may be that of an intent, after which the host is looked at again.
+    assert!(failures >= 2, "{failures}");
+    assert_eq!(site.counters().creates, 1);
+    assert!(site.until_at_rest(&life, ProvisioningState::Available).await);
+    let went = site.counters();
+    assert_eq!((went.creates, went.inspections, went.power_ons), (1, 1, 1));
+}
+
+fn failures(host: Option<&BareMetalHost>) -> i32 {
+    host.and_then(|host| host.status.as_ref())
+        .map_or(0, |status| status.error_count)
+}
+
+/// An effect that Ironic refuses is an error of the host, told once in the status and once by an event.
+#[tokio::test]
+async fn a_refused_effect_is_told_once() {
+    let site = Site::new(&json!({})).await;
+    site.sim.add_rule(Rule {
+        method: Some("POST".to_owned()),
+        path: Some("/v1/nodes".to_owned()),
+        action: Trouble::Refuse {
+            status: 400,
+            text: "no such driver".to_owned(),
+            retry_after: None,
+        },
+        ..Rule::default()
+    });
+    let life = site.begin(None);
+    life.listed().await;
+    assert!(site.until(&life, "refused", |host| failures(host) > 0).await);
+    let status = site.status();
+    assert_eq!(status.error_type, Some(ErrorType::Registration));
+    assert!(
+        status.error_message.contains("no such driver"),
+        "{}",
+        status.error_message
+    );
+    for _ in 0..3 {
+        life.reconcile(site.host().unwrap()).await.unwrap().unwrap();
+    }
+    assert_eq!(site.status(), status, "it waits out its back-off");
+    let events = site.cluster.requests();
+    let told = events
+        .iter()
+        .filter(|request| request.path == "events" && request.body["type"] == "Warning")
+        .count();
+    assert_eq!(told, 1);
+}
+
+/// A busy Ironic is no error: the host says at the first look what keeps it, and looks again when Ironic said to.
+#[tokio::test]
+async fn a_busy_ironic_is_told_at_the_first_look() {
+    let site = Site::new(&json!({})).await;
+    let life = site.begin(None);
+    assert!(site.until_at_rest(&life, ProvisioningState::Available).await);
+    site.sim.add_rule(Rule {
+        method: Some("GET".to_owned()),
+        path: Some("/v1/nodes/*".to_owned()),
+        count: Some(1),
+        action: Trouble::Refuse {
+            status: 503,
+            text: "no free conductor workers".to_owned(),
+            retry_after: Some(7),
+        },
+        ..Rule::default()
+    });
+    site.edit(&json!({"spec": {"online": false}}));
+    let again = life.reconcile(site.host().unwrap()).await.unwrap().unwrap();
+    assert_eq!(again, Action::requeue(Duration::from_secs(7)));
+    let status = site.status();
+    let waiting = status
+        .conditions
+        .iter()
+        .find(|c| c.type_ == baremetal_operator::host::WAITING)
+        .unwrap();
+    assert_eq!(waiting.reason, "IronicFailing");
+    assert!(
+        waiting.message.contains("no free conductor workers"),
+        "{}",
+        waiting.message
+    );
+    assert_eq!((status.error_type, status.error_count), (None, 0));
+    assert!(site.until_at_rest(&life, ProvisioningState::Available).await);
+    assert!(!site.sim.is_on(0));
+}

@@ -1,0 +1,278 @@
+//! One host, its Ironic and its operator, which may live several lives.
+
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use baremetal_operator::fleet::{self, Fleet, HostKey};
+use baremetal_operator::host::companions::Companions;
+use baremetal_operator::host::context::{Context, Memories};
+use baremetal_operator::host::quiet::Quiet;
+use baremetal_operator::host::{self, ReconcileError};
+use baremetal_operator::metrics::{Catalogue, HostMetrics};
+use baremetal_operator::settings::{DeployImages, HostSettings};
+use k8s_openapi::api::core::v1::Secret;
+use kube::core::PartialObjectMeta;
+use kube::runtime::controller::Action;
+use kube::runtime::watcher;
+use metal3_api::metal3::{BareMetalHost, BareMetalHostStatus, ProvisioningState};
+use metal3_ironic::{Client, ClientConfig, Link, Url};
+use metal3_ironic_sim::{ApiServer, Config, Counters, Pace, Sim};
+use metal3_runtime::Clock;
+use metal3_runtime::backoff::Attempts;
+use metal3_runtime::events::{Recorder, Reporter};
+use metal3_runtime::metrics::{Build, Registry};
+use metal3_runtime::secrets::SecretVersions;
+use metal3_runtime::written::Written;
+use serde_json::{Value, json};
+use tokio::sync::mpsc::UnboundedReceiver;
+use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
+
+use crate::cluster::{Cluster, NAMESPACE};
+use crate::death::Death;
+
+/// The longest that anything may take.
+const LIMIT: Duration = Duration::from_secs(60);
+/// Between reconciliations that nobody asked for, and between lists.
+const PAUSE: Duration = Duration::from_millis(50);
+/// How much faster time passes for Ironic. Not so fast that the whole seconds of its records were all the same.
+const FASTER: f64 = 20.0;
+pub const IMAGE: &str = "http://images.example/os.img";
+pub const NAME: &str = "server-0";
+
+/// What lasts.
+pub struct Site {
+    pub cluster: Cluster,
+    pub sim: Sim,
+    api: ApiServer,
+}
+
+/// One life of the operator: what it remembers goes with it.
+pub struct Life {
+    ctx: Arc<Context>,
+    cluster: Cluster,
+    pub death: Arc<Death>,
+    woken: Mutex<UnboundedReceiver<HostKey>>,
+    /// Lists the fleet; it ends with this.
+    _poller: JoinSet<()>,
+}
+
+impl Site {
+    /// A host that asks for this besides the usual.
+    pub async fn new(spec: &Value) -> Self {
+        let sim = Sim::new(Config {
+            pace: Pace::Times(FASTER),
+            ..Config::default()
+        });
+        let api = ApiServer::start(&sim, ([127, 0, 0, 1], 0).into(), None).await.unwrap();
+        let cluster = Cluster::default();
+        let server = sim.server(0);
+        let data = [
+            ("username", &server.credentials.username),
+            ("password", &server.credentials.password),
+        ];
+        let data: serde_json::Map<_, _> = data
+            .into_iter()
+            .map(|(key, text)| (key.to_owned(), encoded(text)))
+            .collect();
+        let secret = json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "bmc"}, "data": data});
+        cluster.ask("POST", "secrets", secret);
+        let mut host = json!({
+            "apiVersion": "metal3.io/v1alpha1", "kind": "BareMetalHost", "metadata": {"name": NAME},
+            "spec": {
+                "online": true, "bootMACAddress": server.boot_mac(),
+                "bmc": {"address": server.redfish_address(), "credentialsName": "bmc"},
+            },
+        });
+        json_patch::merge(&mut host["spec"], spec);
+        cluster.ask("POST", "baremetalhosts", host);
+        cluster.requests();
+        Self { cluster, sim, api }
+    }
+
+    /// A new life of the operator, which ends after so many effects.
+    pub fn begin(&self, dies_after: Option<usize>) -> Life {
+        let death = Arc::new(Death::after(dies_after));
+        let kube = self.cluster.client(&death);
+        let client = Client::new(ClientConfig {
+            observer: Some(death.clone()),
+            ..ClientConfig::new(Url::parse(&self.api.url()).unwrap())
+        });
+        let link = Link::to(client.unwrap());
+        let clock = Clock::system();
+        let registry = Registry::new(Build {
+            component: "test",
+            version: "1",
+        });
+        let (fleet, woken) = Fleet::new(20);
+        let mut poller = JoinSet::new();
+        let never = CancellationToken::new();
+        poller.spawn(fleet::run(fleet.clone(), link.clone(), quick(), clock.clone(), never));
+        let reporter = Reporter {
+            component: "test",
+            controller: "test",
+        };
+        let settings = HostSettings {
+            deploy_images: DeployImages {
+                iso: Some("http://images.example/ipa.iso".to_owned()),
+                ..DeployImages::default()
+            },
+            ..HostSettings::default()
+        };
+        let ctx = Context {
+            kube: kube.clone(),
+            ironic: link,
+            fleet,
+            secrets: SecretVersions::default(),
+            companions: Companions::default(),
+            written: Written::default(),
+            recorder: Recorder::new(kube, reporter, clock.clone()),
+            metrics: HostMetrics::new(&mut Catalogue::new(&registry), clock.clone(), false),
+            clock,
+            settings: Arc::new(settings),
+            attempts: Attempts::default(),
+            quiet: Quiet::default(),
+            memory: Memories::default(),
+        };
+        Life {
+            ctx: Arc::new(ctx),
+            cluster: self.cluster.clone(),
+            death,
+            woken: Mutex::new(woken),
+            _poller: poller,
+        }
+    }
+
+    /// The host as it is stored.
+    pub fn host(&self) -> Option<BareMetalHost> {
+        self.cluster.get("baremetalhosts", NAME)
+    }
+
+    /// Its status as it is stored.
+    pub fn status(&self) -> BareMetalHostStatus {
+        self.host().and_then(|host| host.status).unwrap_or_default()
+    }
+
+    /// Changes the host as `kubectl patch --type=merge` does.
+    pub fn edit(&self, change: &Value) {
+        self.cluster
+            .ask("PATCH", &format!("baremetalhosts/{NAME}"), change.clone());
+    }
+
+    pub fn delete(&self) {
+        self.cluster
+            .ask("DELETE", &format!("baremetalhosts/{NAME}"), json!(null));
+    }
+
+    /// What the server went through.
+    pub fn counters(&self) -> Counters {
+        self.sim.counters(0)
+    }
+
+    /// Reconciles until this holds of the host, or the operator has died: then false.
+    pub async fn until(&self, life: &Life, what: &str, holds: impl Fn(Option<&BareMetalHost>) -> bool) -> bool {
+        let begin = Instant::now();
+        loop {
+            let host = self.host();
+            if holds(host.as_ref()) {
+                return true;
+            }
+            let shown = host.as_ref().and_then(|host| host.status.clone());
+            assert!(
+                begin.elapsed() < LIMIT,
+                "never {what}: {}, {:?}, {:?}",
+                json!(shown),
+                self.sim.states(),
+                self.counters()
+            );
+            let Some(host) = host else {
+                panic!("{what}: the host is gone");
+            };
+            // Whatever goes wrong is tried again, as the controller does it.
+            if life.reconcile(host).await.is_none() {
+                return false;
+            }
+            pause().await;
+        }
+    }
+
+    /// The same for a state in which the host waits for nothing.
+    pub async fn until_at_rest(&self, life: &Life, state: ProvisioningState) -> bool {
+        self.until(life, state.as_str(), |host| {
+            host.is_some_and(|host| is_at_rest(host, &state))
+        })
+        .await
+    }
+}
+
+impl Life {
+    /// One reconciliation of this copy of the host; `None` where the operator has died in it.
+    pub async fn reconcile(&self, copy: BareMetalHost) -> Option<Result<Action, ReconcileError>> {
+        if self.death.has_come() {
+            return None;
+        }
+        // What the watch of Secrets shows, and whom the fleet wakes.
+        while let Ok(host) = self.woken.lock().unwrap().try_recv() {
+            host::woken(&self.ctx, &host);
+        }
+        if let Some(secret) = self.cluster.get::<PartialObjectMeta<Secret>>("secrets", "bmc") {
+            self.ctx.secrets.apply(Some(NAMESPACE), &watcher::Event::Apply(secret));
+        }
+        tokio::select! {
+            biased;
+            () = self.death.wait() => {
+                self.ctx.ironic.unset("the operator has died");
+                None
+            }
+            answer = Box::pin(host::reconcile(Arc::new(copy), self.ctx.clone())) => Some(answer),
+        }
+    }
+
+    /// What the controller does when a reconciliation failed.
+    pub fn on_error(&self, host: &BareMetalHost, error: &ReconcileError) -> Action {
+        host::on_error(host, error, &self.ctx)
+    }
+
+    /// Waits until the fleet's list knows the host's node.
+    pub async fn listed(&self) {
+        self.ctx.fleet.first_answer().await;
+    }
+
+    /// Forgets how the last reconciliation left the world, as a time that has passed does.
+    pub fn forget_rest(&self) {
+        self.ctx.quiet.call(&HostKey {
+            namespace: NAMESPACE.to_owned(),
+            name: NAME.to_owned(),
+        });
+    }
+}
+
+/// Lets everything else go on before the next reconciliation.
+pub async fn pause() {
+    tokio::time::sleep(PAUSE).await;
+}
+
+/// The host is in this state, as it is wanted, and waits for nothing.
+pub fn is_at_rest(host: &BareMetalHost, state: &ProvisioningState) -> bool {
+    let Some(status) = &host.status else { return false };
+    let waits = status
+        .conditions
+        .iter()
+        .any(|c| c.type_ == host::WAITING && c.reason != "NotWaiting");
+    status.provisioning.state == *state
+        && status.powered_on == host.spec.online
+        && !waits
+        && !status.conditions.is_empty()
+}
+
+fn quick() -> fleet::Pace {
+    fleet::Pace {
+        fast: PAUSE,
+        slow: PAUSE,
+        ..fleet::Pace::default()
+    }
+}
+
+fn encoded(text: &str) -> Value {
+    json!(k8s_openapi::ByteString(text.as_bytes().to_vec()))
+}
