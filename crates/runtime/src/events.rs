@@ -4,6 +4,7 @@
 
 use std::{
     collections::HashMap,
+    hash::{DefaultHasher, Hash, Hasher as _},
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicU64, Ordering},
@@ -159,14 +160,9 @@ impl Recorder {
     }
 }
 
-/// Events that are alike: same object, reason, severity and message.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-struct Key {
-    object: (Option<String>, Option<String>, Option<String>, Option<String>),
-    reason: &'static str,
-    severity: Severity,
-    message: String,
-}
+/// Events that are alike: same object, reason, severity and message. Their digest, because thousands are remembered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+struct Key(u64);
 
 impl Key {
     fn new(regarding: &ObjectReference, note: &Note) -> Self {
@@ -176,14 +172,11 @@ impl Key {
             name,
             uid,
             ..
-        } = regarding.clone();
-        let message = shortened(&note.message).into_owned();
-        Self {
-            object: (kind, namespace, name, uid),
-            reason: note.reason,
-            severity: note.severity,
-            message,
-        }
+        } = regarding;
+        let message = shortened(&note.message);
+        let mut hasher = DefaultHasher::new();
+        (kind, namespace, name, uid, note.reason, note.severity, message).hash(&mut hasher);
+        Self(hasher.finish())
     }
 }
 
