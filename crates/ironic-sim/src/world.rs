@@ -209,6 +209,7 @@ impl World {
         node.state = state;
         node.target = state.target().map(|usual| target.unwrap_or(usual));
         node.provision_updated = Some(now);
+        node.updated = Some(now);
         self.leave(before);
         *self.populations.entry(state).or_default() += 1;
     }

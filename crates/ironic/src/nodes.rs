@@ -36,10 +36,7 @@ impl Client {
     /// All nodes without their details, page after page. For pollers: costs the server a fraction of single reads.
     pub async fn nodes(&self) -> Result<Vec<Node>, Error> {
         let operation = Operation::ListNodes;
-        let mut fields = LIST_FIELDS.join(",");
-        if self.versions().await?.supports(Feature::Health) {
-            fields.push_str(",health");
-        }
+        let fields = self.list_fields().await?;
         let limit = self.shared.config.page_limit.to_string();
         let query = [("fields", fields.as_str()), ("limit", limit.as_str())];
         let mut url = self.address(operation, None, &["nodes"], &query)?;
@@ -77,6 +74,32 @@ impl Client {
                 )
             })?;
         }
+    }
+
+    /// The nodes whose records were changed last, without their details: so many at most, the latest first. Every lock and
+    /// every accepted request changes a record; nodes that were never changed come last.
+    pub async fn nodes_changed_last(&self, limit: usize) -> Result<Vec<Node>, Error> {
+        let operation = Operation::ListNodes;
+        let (fields, limit) = (self.list_fields().await?, limit.to_string());
+        let query = [
+            ("fields", fields.as_str()),
+            ("limit", limit.as_str()),
+            ("sort_key", "updated_at"),
+            ("sort_dir", "desc"),
+        ];
+        let url = self.address(operation, None, &["nodes"], &query)?;
+        let answer = self.call_at(url, Call::get(operation, &[])).await?;
+        let page: Page = parse(operation, None, &answer)?;
+        Ok(page.nodes)
+    }
+
+    /// The fields of nodes in lists.
+    async fn list_fields(&self) -> Result<String, Error> {
+        let mut fields = LIST_FIELDS.join(",");
+        if self.versions().await?.supports(Feature::Health) {
+            fields.push_str(",health");
+        }
+        Ok(fields)
     }
 
     /// Creates a node, in the state `enroll`.

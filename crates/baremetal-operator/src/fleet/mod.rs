@@ -9,7 +9,11 @@
 //!        ▲  fast while a host waits, slow at rest      │
 //!        └──────────── pause ◀── View::pause ◀─────────┘
 //! ```
+//!
+//! A list costs Ironic the more the more nodes it has, so that in a large fleet the pause is long. While hosts wait, those nodes
+//! whose records were changed last are listed in between (`sort_key=updated_at`): what is waited for is among them.
 
+mod pace;
 mod poller;
 mod slots;
 mod view;
@@ -21,9 +25,10 @@ use jiff::Timestamp;
 use metal3_ironic::{Error, ErrorClass, Feature, Node, Versions};
 use tokio::sync::{Notify, mpsc, watch};
 
+pub use self::pace::{Glance, Pace};
 pub use self::poller::run;
 pub use self::slots::{Place, Slot, Slots};
-pub use self::view::{HostKey, Pace, View};
+pub use self::view::{HostKey, View};
 use crate::host::observed::{NodeView, Outage, OutageKind};
 
 /// The shared view and the bell of the poller.
@@ -126,11 +131,6 @@ impl Fleet {
         self.view().agreed(node, now);
     }
 
-    /// Whether a host was woken although its node looks as before. Tells it once.
-    pub fn has_returned(&self, host: &HostKey) -> bool {
-        self.view().has_returned(host)
-    }
-
     /// Ironic answered the act that the slot was for, whatever it said.
     pub fn acted(&self, host: &HostKey, now: Duration) {
         self.slots().acted(host, now);
@@ -142,11 +142,6 @@ impl Fleet {
         if self.slots().done(host) {
             self.call(&view, now);
         }
-    }
-
-    /// Whether the host waits for a slot.
-    pub fn is_in_queue(&self, host: &HostKey) -> bool {
-        self.slots().is_waiting(host)
     }
 
     /// How many slots there are, how many are taken, and how many hosts wait for one.
@@ -163,7 +158,12 @@ impl Fleet {
     /// Wakes those whose turn it is.
     fn call(&self, view: &View, now: Duration) {
         let Some(busy) = view.busy_now() else { return };
-        for host in self.slots().calls(busy, now) {
+        let calls = self.slots().calls(busy, now);
+        self.wake(calls);
+    }
+
+    fn wake(&self, hosts: Vec<HostKey>) {
+        for host in hosts {
             // The receiver lives as long as the controller; without it nobody is left to be woken.
             self.0.woken.send(host).ok();
         }

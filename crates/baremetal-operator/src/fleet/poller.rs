@@ -33,13 +33,47 @@ pub async fn run(fleet: Fleet, link: Link, pace: Pace, clock: Clock, stop: Cance
         fleet.call(&fleet.view(), clock.elapsed());
         fleet.0.first.send_replace(true);
         tokio::select! {
-            () = tokio::time::sleep(pause) => {}
+            () = rest(&fleet, ready.as_ref(), &pace, &clock, pause) => {}
             () = stop.cancelled() => return,
             () = &mut exchanged => {}
             // Even then not more often than the fast pace, and never two lists back to back on a slow Ironic.
             () = rung(&fleet, pace.fast.max(cost)) => {}
         }
     }
+}
+
+/// Waits so long. As long as hosts wait, the nodes that were changed last are listed meanwhile.
+async fn rest(fleet: &Fleet, client: Option<&Client>, pace: &Pace, clock: &Clock, pause: Duration) {
+    let end = clock.elapsed() + pause;
+    let mut took = Duration::ZERO;
+    loop {
+        let left = end.saturating_sub(clock.elapsed());
+        let glance = fleet.view().glance(pace);
+        let (Some(client), Some(glance)) = (client, glance.filter(|glance| glance.pause.max(took) < left)) else {
+            return tokio::time::sleep(left).await;
+        };
+        tokio::time::sleep(glance.pause.max(took)).await;
+        let asked = clock.elapsed();
+        let answer = client.nodes_changed_last(glance.nodes).await;
+        let now = clock.elapsed();
+        took = now.saturating_sub(asked);
+        match answer {
+            Ok(nodes) => look(fleet, nodes, asked, now),
+            // The next list of all nodes tells what it is.
+            Err(_) => return,
+        }
+    }
+}
+
+/// Takes the nodes that were changed last.
+fn look(fleet: &Fleet, nodes: Vec<Node>, asked: Duration, now: Duration) {
+    let listed = nodes.iter().map(|node| node.uuid.clone()).collect();
+    let mut view = fleet.view();
+    let woken = view.update(nodes, asked);
+    fleet.slots().glimpsed(&listed, asked);
+    fleet.call(&view, now);
+    drop(view);
+    fleet.wake(woken);
 }
 
 async fn rung(fleet: &Fleet, least: Duration) {
@@ -83,9 +117,6 @@ fn take(fleet: &Fleet, answer: Result<Vec<Node>, Error>, pace: &Pace, asked: Dur
             }
         }
     };
-    for host in woken {
-        // The receiver lives as long as the controller; without it nobody is left to be woken.
-        fleet.0.woken.send(host).ok();
-    }
+    fleet.wake(woken);
     pause
 }

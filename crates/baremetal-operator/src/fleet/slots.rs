@@ -204,9 +204,10 @@ impl Slots {
             .retain(|_, taken| taken.acted.is_none_or(|acted| acted >= asked));
     }
 
-    /// Whether the host waits here.
-    pub fn is_waiting(&self, host: &HostKey) -> bool {
-        self.waiters.contains_key(host)
+    /// The same for these nodes only.
+    pub fn glimpsed(&mut self, nodes: &HashSet<String>, asked: Duration) {
+        self.taken
+            .retain(|_, taken| taken.acted.is_none_or(|acted| acted >= asked) || !nodes.contains(&taken.node));
     }
 
     /// Whom to wake: those whose turn it is, each once, and now and then those who have come a good deal nearer.

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use metal3_ironic::Node;
 
+use super::pace::{Glance, Pace};
 use super::slots::is_counted;
 use crate::host::observed::{NodeView, Outage};
 
@@ -16,38 +17,6 @@ pub struct HostKey {
     pub namespace: String,
     /// `metadata.name`.
     pub name: String,
-}
-
-/// How often Ironic is listed. The interval follows what a list costs Ironic, which grows with the number of nodes, so that
-/// listing never takes more than a fixed share of it. Ironic's answer time alone would mislead: on a busy Ironic it is mostly
-/// queueing.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Pace {
-    /// Between lists while somebody waits for a node.
-    pub fast: Duration,
-    /// Between lists while nobody does.
-    pub slow: Duration,
-    /// The longest pause, whatever a list costs.
-    pub longest: Duration,
-    /// Ironic's CPU time for one node of a list: measured, 0.17 s for 500.
-    pub per_node: Duration,
-    /// A pause is at least this many times a list's CPU time while somebody waits: a tenth of one core.
-    pub fast_factor: u32,
-    /// The same while nobody does.
-    pub slow_factor: u32,
-}
-
-impl Default for Pace {
-    fn default() -> Self {
-        Self {
-            fast: Duration::from_millis(150),
-            slow: Duration::from_secs(5),
-            longest: Duration::from_secs(60),
-            per_node: Duration::from_micros(350),
-            fast_factor: 10,
-            slow_factor: 50,
-        }
-    }
 }
 
 /// What is known of all nodes, and who waits for one.
@@ -64,8 +33,6 @@ pub struct View {
     learned: HashMap<String, Duration>,
     /// Nodes that were asked to change their state, and when Ironic agreed, until a list that was asked for later.
     asked_to_change: HashMap<String, Duration>,
-    /// Hosts whose node may have changed its state and come back to where it was.
-    returned: HashSet<HostKey>,
     outage: Option<Outage>,
     is_complete: bool,
 }
@@ -80,29 +47,7 @@ impl View {
         let mut nodes = HashMap::with_capacity(list.len());
         let mut by_name = HashMap::with_capacity(list.len());
         for node in list {
-            let is_old = self.learned.contains_key(&node.uuid)
-                && self
-                    .nodes
-                    .get(&node.uuid)
-                    .is_some_and(|known| known.provision_updated_at >= node.provision_updated_at);
-            let is_same = self.nodes.get(&node.uuid).is_some_and(|known| **known == node);
-            let agreed = self.asked_to_change.get(&node.uuid).copied();
-            if agreed.is_some_and(|agreed| agreed <= asked) {
-                self.asked_to_change.remove(&node.uuid);
-                // Ironic changes the state before it agrees. So a record as it was before tells of a change that is over
-                // already: an inspection within one second ends in the state that it began in.
-                if let Some(host) = self.host_of(&node).filter(|_| is_same) {
-                    self.returned.insert(host.clone());
-                    woken.insert(host);
-                }
-            }
-            let node = match self.nodes.remove(&node.uuid) {
-                Some(known) if is_same || is_old => known,
-                _ => {
-                    woken.extend(self.host_of(&node));
-                    Arc::new(node)
-                }
-            };
+            let node = self.judge(node, asked, &mut woken);
             insert(&mut nodes, &mut by_name, node);
         }
         // Enrolled meanwhile.
@@ -129,6 +74,50 @@ impl View {
         woken.into_iter().collect()
     }
 
+    /// Takes the nodes that were changed last, listed at this moment, and tells whom they concern. Of all other nodes this
+    /// says nothing.
+    pub fn update(&mut self, list: Vec<Node>, asked: Duration) -> Vec<HostKey> {
+        let mut woken = HashSet::new();
+        for node in list {
+            let node = self.judge(node, asked, &mut woken);
+            self.count(&node);
+            insert(&mut self.nodes, &mut self.by_name, node);
+        }
+        woken.into_iter().collect()
+    }
+
+    /// One record of a list that was asked for at this moment: which one counts, and whom it wakes.
+    fn judge(&mut self, node: Node, asked: Duration, woken: &mut HashSet<HostKey>) -> Arc<Node> {
+        let known = self.nodes.remove(&node.uuid);
+        let is_old = self.learned.get(&node.uuid).is_some_and(|at| *at >= asked)
+            && known
+                .as_ref()
+                .is_some_and(|known| known.provision_updated_at >= node.provision_updated_at);
+        let is_same = known.as_ref().is_some_and(|known| **known == node);
+        let agreed = self.asked_to_change.get(&node.uuid).copied();
+        if agreed.is_some_and(|agreed| agreed <= asked) {
+            self.asked_to_change.remove(&node.uuid);
+            // Ironic changes the state before it agrees. So a record as it was before tells of a change that is over
+            // already: an inspection within one second ends in the state that it began in.
+            woken.extend(self.host_of(&node).filter(|_| is_same));
+        }
+        match known {
+            Some(known) if is_same || is_old => known,
+            _ => {
+                woken.extend(self.host_of(&node));
+                Arc::new(node)
+            }
+        }
+    }
+
+    fn count(&mut self, node: &Node) {
+        if is_counted(node) {
+            self.busy.insert(node.uuid.clone());
+        } else {
+            self.busy.remove(&node.uuid);
+        }
+    }
+
     /// Ironic did not answer. Those who wait for it are told, once per cause.
     pub fn fail(&mut self, outage: Outage) -> Vec<HostKey> {
         if self.outage.as_ref() == Some(&outage) {
@@ -148,22 +137,13 @@ impl View {
         if let Some(name) = &summary.name {
             self.by_name.insert(name.clone(), summary.uuid.clone());
         }
-        if is_counted(&summary) {
-            self.busy.insert(summary.uuid.clone());
-        } else {
-            self.busy.remove(&summary.uuid);
-        }
+        self.count(&summary);
         self.nodes.insert(summary.uuid.clone(), Arc::new(summary));
     }
 
     /// Ironic agreed at this moment to change the state of a node.
     pub fn agreed(&mut self, node: &str, now: Duration) {
         self.asked_to_change.insert(node.to_owned(), now);
-    }
-
-    /// Whether a host was woken although its node looks as before: it has to look closer. Tells it once.
-    pub fn has_returned(&mut self, host: &HostKey) -> bool {
-        self.returned.remove(host)
     }
 
     /// The nodes that take a slot; `None` before the first list.
@@ -202,7 +182,6 @@ impl View {
     pub fn forget(&mut self, host: &HostKey) {
         self.owners.retain(|_, owner| owner != host);
         self.waiting.remove(host);
-        self.returned.remove(host);
     }
 
     /// Whether a host waits for its node, or for Ironic. True when this made the fleet move.
@@ -225,12 +204,23 @@ impl View {
     pub fn pause(&self, pace: &Pace, took: Duration) -> Duration {
         let (least, factor) = if self.waiting.is_empty() {
             (pace.slow, pace.slow_factor)
+        } else if self.glance(pace).is_some() {
+            (pace.fast, 2 * pace.fast_factor)
         } else {
             (pace.fast, pace.fast_factor)
         };
-        let nodes = u32::try_from(self.nodes.len()).unwrap_or(u32::MAX);
-        let cost = pace.per_node.saturating_mul(nodes).saturating_mul(factor);
-        cost.max(took).clamp(least, pace.longest)
+        pace.cost(self.nodes.len(), factor).max(took).clamp(least, pace.longest)
+    }
+
+    /// Between two lists of all nodes it is enough to list some: how many, and how long before. `None` where nobody waits, and
+    /// where so many do that it would be most nodes: those that change are those that somebody waits for.
+    pub fn glance(&self, pace: &Pace) -> Option<Glance> {
+        let nodes = pace.glance + 2 * self.waiting.len();
+        let is_worth_it = !self.waiting.is_empty() && self.is_complete && 2 * nodes <= self.nodes.len();
+        is_worth_it.then(|| Glance {
+            nodes,
+            pause: pace.cost(nodes, pace.fast_factor).max(pace.fast),
+        })
     }
 
     fn host_of(&self, node: &Node) -> Option<HostKey> {
@@ -252,165 +242,4 @@ fn insert(nodes: &mut HashMap<String, Arc<Node>>, by_name: &mut HashMap<String, 
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::host::observed::OutageKind;
-    use serde_json::json;
-
-    const NOW: Duration = Duration::from_secs(1);
-
-    fn node(n: u32, state: &str) -> Node {
-        let record = json!({"uuid": format!("u{n}"), "name": format!("ns~h{n}"), "provision_state": state});
-        serde_json::from_value(record).unwrap()
-    }
-
-    fn key(n: u32) -> HostKey {
-        HostKey {
-            namespace: "ns".into(),
-            name: format!("h{n}"),
-        }
-    }
-
-    fn sorted(mut keys: Vec<HostKey>) -> Vec<HostKey> {
-        keys.sort();
-        keys
-    }
-
-    fn down(cause: &str) -> Outage {
-        Outage {
-            kind: OutageKind::Unreachable,
-            cause: cause.into(),
-        }
-    }
-
-    #[test]
-    fn only_changes_wake() {
-        let mut view = View::default();
-        assert_eq!(
-            sorted(view.replace(vec![node(1, "enroll"), node(2, "active")], NOW)),
-            [key(1), key(2)]
-        );
-        assert_eq!(view.replace(vec![node(1, "enroll"), node(2, "active")], NOW), []);
-        assert_eq!(
-            view.replace(vec![node(1, "verifying"), node(2, "active")], NOW),
-            [key(1)]
-        );
-        assert_eq!(view.replace(vec![node(1, "verifying")], NOW), [key(2)]);
-        assert!(matches!(view.of("u2", ["ns~h2", "h2"]), NodeView::Unlisted));
-        assert!(matches!(view.of("", ["ns~h1", "h1"]), NodeView::Listed(_)));
-    }
-
-    /// A list of many nodes is seconds old when it has arrived. What a host has done or read meanwhile would look undone, and
-    /// the host be woken for it.
-    #[test]
-    fn a_list_does_not_undo_what_was_read_since_it_was_asked_for() {
-        let state = |view: &View, n: u32| match view.of(&format!("u{n}"), ["", ""]) {
-            NodeView::Listed(node) => node.provision_state.as_str().to_owned(),
-            other => panic!("{other:?}"),
-        };
-        let second = Duration::from_secs;
-        let mut view = View::default();
-        view.replace(vec![node(1, "enroll")], second(1));
-        view.learn(&node(1, "manageable"), second(3));
-        view.learn(&node(2, "enroll"), second(3));
-        assert_eq!(view.replace(vec![node(1, "enroll")], second(2)), []);
-        assert_eq!(
-            (state(&view, 1), state(&view, 2)),
-            ("manageable".into(), "enroll".into())
-        );
-        // A list that knows of a later change does count.
-        let mut later = node(1, "cleaning");
-        later.provision_updated_at = Some("2026-01-01T00:00:09Z".into());
-        view.learn(&node(1, "manageable"), second(5));
-        assert_eq!(view.replace(vec![later, node(2, "enroll")], second(4)), [key(1)]);
-        // So does one that was asked for afterwards.
-        assert_eq!(
-            sorted(view.replace(vec![node(1, "active")], second(6))),
-            [key(1), key(2)]
-        );
-        assert!(matches!(view.of("u2", ["", ""]), NodeView::Unlisted));
-    }
-
-    /// Times of Ironic's records have whole seconds.
-    #[test]
-    fn a_change_that_came_and_went_between_two_lists_wakes() {
-        let second = Duration::from_secs;
-        let mut view = View::default();
-        let list = || vec![node(1, "manageable")];
-        view.replace(list(), second(1));
-        view.agreed("u1", second(3));
-        assert_eq!(view.replace(list(), second(2)), [], "asked for before");
-        assert!(!view.has_returned(&key(1)));
-        assert_eq!(view.replace(list(), second(3)), [key(1)]);
-        assert!(view.has_returned(&key(1)));
-        assert!(!view.has_returned(&key(1)), "told once");
-        assert_eq!(view.replace(list(), second(4)), []);
-        // A change that is seen is enough.
-        view.agreed("u1", second(5));
-        assert_eq!(view.replace(vec![node(1, "inspecting")], second(6)), [key(1)]);
-        assert!(!view.has_returned(&key(1)));
-        assert_eq!(view.replace(vec![node(1, "inspecting")], second(7)), []);
-    }
-
-    #[test]
-    fn an_outage_is_told_once_and_its_end_wakes_those_who_wait() {
-        let mut view = View::default();
-        view.replace(vec![node(1, "active"), node(2, "cleaning")], NOW);
-        assert!(view.set_waiting(&key(2), true));
-        assert_eq!(view.fail(down("refused")), [key(2)]);
-        assert_eq!(view.fail(down("refused")), []);
-        // What was known stays known: a host at rest is not disturbed.
-        assert!(matches!(view.of("u1", ["ns~h1", "h1"]), NodeView::Listed(_)));
-        assert!(matches!(
-            view.of("u9", ["ns~h9", "h9"]),
-            NodeView::Unknown { cause: Some(_) }
-        ));
-        assert_eq!(
-            view.replace(vec![node(1, "active"), node(2, "cleaning")], NOW),
-            [key(2)]
-        );
-        assert_eq!(view.outage(), None);
-    }
-
-    #[test]
-    fn an_emptied_ironic_wakes_every_host_that_had_a_node() {
-        let mut view = View::default();
-        view.replace(vec![node(1, "active"), node(2, "manageable")], NOW);
-        view.own(
-            "u1",
-            &HostKey {
-                namespace: "other".into(),
-                name: "legacy".into(),
-            },
-        );
-        let woken = sorted(view.replace(Vec::new(), NOW));
-        assert_eq!(
-            woken,
-            [
-                key(2),
-                HostKey {
-                    namespace: "other".into(),
-                    name: "legacy".into()
-                }
-            ]
-        );
-    }
-
-    #[test]
-    fn the_pause_follows_the_cost_of_a_list() {
-        let (mut view, pace) = (View::default(), Pace::default());
-        let quick = Duration::from_millis(20);
-        assert_eq!(view.pause(&pace, quick), Duration::from_secs(5));
-        view.set_waiting(&key(1), true);
-        assert_eq!(view.pause(&pace, quick), Duration::from_millis(150));
-        assert_eq!(
-            view.pause(&pace, Duration::from_secs(2)),
-            Duration::from_secs(2),
-            "a busy Ironic"
-        );
-        view.replace((0..1000).map(|n| node(n, "active")).collect(), NOW);
-        assert_eq!(view.pause(&pace, quick), Duration::from_millis(3500));
-        view.set_waiting(&key(1), false);
-        assert_eq!(view.pause(&pace, quick), Duration::from_millis(17_500));
-    }
-}
+mod tests;

@@ -60,14 +60,9 @@ fn list(world: &World, request: &Request, detail: bool) -> Answer {
         return Err(Refusal::bad_request("Can't fetch a subset of fields with 'detail' set"));
     }
     let limit = limit(request, world.config.max_limit)?;
-    let after = match request.asks("marker") {
-        Some(marker) => Bound::Excluded(world.find(marker)?),
-        None => Bound::Unbounded,
-    };
+    let marker = request.asks("marker").map(|marker| world.find(marker)).transpose()?;
     let wanted = Filter::of(request)?;
-    let range = world.nodes.range((after, Bound::Unbounded));
-    let mut listed = range
-        .map(|(_, node)| node)
+    let mut listed = in_order(world, request, marker)?
         .filter(|node| wanted.takes(node))
         .take(limit)
         .peekable();
@@ -92,6 +87,38 @@ fn list(world: &World, request: &Request, detail: bool) -> Answer {
         answer["next"] = next_page(request, "nodes", limit, &marker);
     }
     Ok(Reply::ok(answer))
+}
+
+/// The nodes after a marker: in the order of their creation, or of their last change. Ironic sorts by other fields too.
+fn in_order<'a>(
+    world: &'a World,
+    request: &Request,
+    marker: Option<u32>,
+) -> Result<Box<dyn Iterator<Item = &'a Node> + 'a>, Refusal> {
+    let is_descending = request.asks("sort_dir") == Some("desc");
+    match request.asks("sort_key") {
+        None | Some("created_at" | "id") if !is_descending => {
+            let after = marker.map_or(Bound::Unbounded, Bound::Excluded);
+            Ok(Box::new(
+                world.nodes.range((after, Bound::Unbounded)).map(|(_, node)| node),
+            ))
+        }
+        key @ (None | Some("created_at" | "id" | "updated_at")) => {
+            let mut nodes: Vec<_> = world.nodes.iter().collect();
+            if key == Some("updated_at") {
+                nodes.sort_by_key(|(number, node)| (node.updated, **number));
+            }
+            if is_descending {
+                nodes.reverse();
+            }
+            let begin = marker.and_then(|marker| nodes.iter().position(|(number, _)| **number == marker));
+            let rest = nodes.into_iter().skip(begin.map_or(0, |marker| marker + 1));
+            Ok(Box::new(rest.map(|(_, node)| node)))
+        }
+        Some(key) => Err(Refusal::bad_request(format!(
+            "The sort_key value \"{key}\" is an invalid field for sorting"
+        ))),
+    }
 }
 
 /// How many a page may have.

@@ -298,6 +298,7 @@ impl World {
         }
         if let Some(node) = self.nodes.get_mut(&number) {
             node.power = Some(power);
+            node.updated = Some(self.now);
         }
     }
 }

@@ -103,6 +103,7 @@ impl World {
         if let Some(node) = self.nodes.get_mut(&number) {
             node.is_locked = true;
             node.last_error = None;
+            node.updated = Some(self.now);
         }
         let time = self.first_span(number, &task.work);
         self.plan(number, task, time);

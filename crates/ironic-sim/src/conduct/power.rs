@@ -103,6 +103,7 @@ impl World {
                 node.maintenance_reason = None;
                 node.fault = None;
                 node.power = Some(power);
+                node.updated = Some(self.now);
             }
         }
     }
@@ -116,6 +117,7 @@ impl World {
                 node.power = power;
                 // News for whoever wants it otherwise.
                 node.rested = Some(now);
+                node.updated = Some(now);
             }
         }
     }

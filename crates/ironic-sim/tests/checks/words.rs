@@ -277,6 +277,27 @@ async fn pages(site: &Site, nodes: &[String]) {
     );
     let rest = site.get(&full["next"].as_str().unwrap()[site.url.len()..]).await;
     assert_eq!(rest["nodes"], json!([]));
+    let changed_last = "/v1/nodes?fields=uuid,name&sort_key=updated_at&sort_dir=desc";
+    for last in [&nodes[1], &nodes[0], &nodes[1]] {
+        site.patch(last, json!([{"op": "add", "path": "/extra/changed", "value": true}]))
+            .await;
+        assert_eq!(
+            listed(&site.get(&format!("{changed_last}&limit=1")).await),
+            *std::slice::from_ref(last)
+        );
+    }
+    let order = [1, 0, 2].map(|number: usize| nodes[number].clone());
+    assert_eq!(
+        listed(&site.get(changed_last).await),
+        order,
+        "what never changed comes last"
+    );
+    for node in &nodes[..2] {
+        site.patch(node, json!([{"op": "remove", "path": "/extra/changed"}]))
+            .await;
+    }
+    let (words, path) = ("is an invalid field for sorting", "/v1/nodes?sort_key=telepathy");
+    site.refused(400, words, "GET", path, Value::Null).await;
     site.refused(
         404,
         "could not be found",

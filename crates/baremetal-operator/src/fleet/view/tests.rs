@@ -1,0 +1,195 @@
+use super::*;
+use crate::host::observed::OutageKind;
+use serde_json::json;
+
+const NOW: Duration = Duration::from_secs(1);
+
+fn node(n: u32, state: &str) -> Node {
+    let record = json!({"uuid": format!("u{n}"), "name": format!("ns~h{n}"), "provision_state": state});
+    serde_json::from_value(record).unwrap()
+}
+
+fn key(n: u32) -> HostKey {
+    HostKey {
+        namespace: "ns".into(),
+        name: format!("h{n}"),
+    }
+}
+
+fn sorted(mut keys: Vec<HostKey>) -> Vec<HostKey> {
+    keys.sort();
+    keys
+}
+
+fn down(cause: &str) -> Outage {
+    Outage {
+        kind: OutageKind::Unreachable,
+        cause: cause.into(),
+    }
+}
+
+#[test]
+fn only_changes_wake() {
+    let mut view = View::default();
+    assert_eq!(
+        sorted(view.replace(vec![node(1, "enroll"), node(2, "active")], NOW)),
+        [key(1), key(2)]
+    );
+    assert_eq!(view.replace(vec![node(1, "enroll"), node(2, "active")], NOW), []);
+    assert_eq!(
+        view.replace(vec![node(1, "verifying"), node(2, "active")], NOW),
+        [key(1)]
+    );
+    assert_eq!(view.replace(vec![node(1, "verifying")], NOW), [key(2)]);
+    assert!(matches!(view.of("u2", ["ns~h2", "h2"]), NodeView::Unlisted));
+    assert!(matches!(view.of("", ["ns~h1", "h1"]), NodeView::Listed(_)));
+}
+
+/// A list of many nodes is seconds old when it has arrived. What a host has done or read meanwhile would look undone, and
+/// the host be woken for it.
+#[test]
+fn a_list_does_not_undo_what_was_read_since_it_was_asked_for() {
+    let state = |view: &View, n: u32| match view.of(&format!("u{n}"), ["", ""]) {
+        NodeView::Listed(node) => node.provision_state.as_str().to_owned(),
+        other => panic!("{other:?}"),
+    };
+    let second = Duration::from_secs;
+    let mut view = View::default();
+    view.replace(vec![node(1, "enroll")], second(1));
+    view.learn(&node(1, "manageable"), second(3));
+    view.learn(&node(2, "enroll"), second(3));
+    assert_eq!(view.replace(vec![node(1, "enroll")], second(2)), []);
+    assert_eq!(
+        (state(&view, 1), state(&view, 2)),
+        ("manageable".into(), "enroll".into())
+    );
+    // A list that knows of a later change does count.
+    let mut later = node(1, "cleaning");
+    later.provision_updated_at = Some("2026-01-01T00:00:09Z".into());
+    view.learn(&node(1, "manageable"), second(5));
+    assert_eq!(view.replace(vec![later, node(2, "enroll")], second(4)), [key(1)]);
+    // So does one that was asked for afterwards.
+    assert_eq!(
+        sorted(view.replace(vec![node(1, "active")], second(6))),
+        [key(1), key(2)]
+    );
+    assert!(matches!(view.of("u2", ["", ""]), NodeView::Unlisted));
+}
+
+/// Times of Ironic's records have whole seconds.
+#[test]
+fn a_change_that_came_and_went_between_two_lists_wakes() {
+    let second = Duration::from_secs;
+    let mut view = View::default();
+    let list = || vec![node(1, "manageable")];
+    view.replace(list(), second(1));
+    view.agreed("u1", second(3));
+    assert_eq!(view.replace(list(), second(2)), [], "asked for before");
+    assert_eq!(view.replace(list(), second(3)), [key(1)]);
+    assert_eq!(view.replace(list(), second(4)), []);
+    // A change that is seen is enough.
+    view.agreed("u1", second(5));
+    assert_eq!(view.replace(vec![node(1, "inspecting")], second(6)), [key(1)]);
+    assert_eq!(view.replace(vec![node(1, "inspecting")], second(7)), []);
+}
+
+#[test]
+fn a_list_of_some_nodes_wakes_their_hosts_and_says_nothing_of_the_others() {
+    let second = Duration::from_secs;
+    let mut view = View::default();
+    view.replace(
+        vec![node(1, "inspecting"), node(2, "active"), node(3, "enroll")],
+        second(1),
+    );
+    assert_eq!(view.busy().map(HashSet::len), Some(1));
+    let list = || vec![node(1, "manageable"), node(3, "enroll")];
+    assert_eq!(view.update(list(), second(2)), [key(1)]);
+    assert_eq!(view.busy().map(HashSet::len), Some(0));
+    assert!(matches!(view.of("u2", ["", ""]), NodeView::Listed(_)));
+    assert_eq!(view.update(list(), second(3)), []);
+    // It came and went in between, or was read since.
+    view.agreed("u3", second(4));
+    assert_eq!(view.update(list(), second(5)), [key(3)]);
+    view.learn(&node(1, "cleaning"), second(7));
+    assert_eq!(view.update(list(), second(6)), []);
+    assert_eq!(view.busy().map(HashSet::len), Some(1));
+    // Enrolled by somebody else.
+    assert_eq!(view.update(vec![node(4, "enroll")], second(8)), [key(4)]);
+    assert!(matches!(view.of("", ["ns~h4", "h4"]), NodeView::Listed(_)));
+}
+
+#[test]
+fn an_outage_is_told_once_and_its_end_wakes_those_who_wait() {
+    let mut view = View::default();
+    view.replace(vec![node(1, "active"), node(2, "cleaning")], NOW);
+    assert!(view.set_waiting(&key(2), true));
+    assert_eq!(view.fail(down("refused")), [key(2)]);
+    assert_eq!(view.fail(down("refused")), []);
+    // What was known stays known: a host at rest is not disturbed.
+    assert!(matches!(view.of("u1", ["ns~h1", "h1"]), NodeView::Listed(_)));
+    assert!(matches!(
+        view.of("u9", ["ns~h9", "h9"]),
+        NodeView::Unknown { cause: Some(_) }
+    ));
+    assert_eq!(
+        view.replace(vec![node(1, "active"), node(2, "cleaning")], NOW),
+        [key(2)]
+    );
+    assert_eq!(view.outage(), None);
+}
+
+#[test]
+fn an_emptied_ironic_wakes_every_host_that_had_a_node() {
+    let mut view = View::default();
+    view.replace(vec![node(1, "active"), node(2, "manageable")], NOW);
+    view.own(
+        "u1",
+        &HostKey {
+            namespace: "other".into(),
+            name: "legacy".into(),
+        },
+    );
+    let woken = sorted(view.replace(Vec::new(), NOW));
+    assert_eq!(
+        woken,
+        [
+            key(2),
+            HostKey {
+                namespace: "other".into(),
+                name: "legacy".into()
+            }
+        ]
+    );
+}
+
+#[test]
+fn the_pause_follows_the_cost_of_a_list() {
+    let (mut view, pace) = (View::default(), Pace::default());
+    let quick = Duration::from_millis(20);
+    assert_eq!(view.pause(&pace, quick), Duration::from_secs(5));
+    view.set_waiting(&key(1), true);
+    assert_eq!(view.pause(&pace, quick), Duration::from_millis(150));
+    assert_eq!(
+        view.pause(&pace, Duration::from_secs(2)),
+        Duration::from_secs(2),
+        "a busy Ironic"
+    );
+    view.replace((0..1000).map(|n| node(n, "active")).collect(), NOW);
+    // The nodes that change are looked at in between.
+    assert_eq!(view.pause(&pace, quick), Duration::from_millis(7000));
+    let glance = Glance {
+        nodes: 42,
+        pause: Duration::from_micros(150_000),
+    };
+    assert_eq!(view.glance(&pace), Some(glance));
+    for n in 0..300 {
+        view.set_waiting(&key(n), true);
+    }
+    assert_eq!(view.glance(&pace), None, "it would be most of them");
+    assert_eq!(view.pause(&pace, quick), Duration::from_millis(3500));
+    for n in 0..300 {
+        view.set_waiting(&key(n), false);
+    }
+    assert_eq!(view.glance(&pace), None, "nobody waits");
+    assert_eq!(view.pause(&pace, quick), Duration::from_millis(17_500));
+}
