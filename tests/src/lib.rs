@@ -14,6 +14,7 @@
     reason = "a library of assertions: to panic is how they fail a test"
 )]
 
+pub mod announced;
 mod backend;
 mod claims;
 mod clusters;
@@ -24,6 +25,7 @@ mod machines;
 mod pool;
 mod seen;
 mod site;
+mod tunnel;
 mod unsteady;
 mod usual;
 
@@ -46,6 +48,7 @@ pub use seen::{
     condition, id, is_at_rest, is_available_and_on, is_running, state, status, version, waits, waits_for_nothing,
 };
 pub use site::Site;
+pub use tunnel::Tunnel;
 pub use unsteady::{Trouble, UnsteadyApi};
 pub use usual::{at_once, deployed_at_once, network_ramdisk, over_network, without_retries};
 

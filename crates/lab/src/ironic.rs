@@ -54,7 +54,7 @@ pub use requests::{Mark, Request, count};
 pub use servers::Servers;
 
 use crate::instance::{Claim, Scratch};
-use crate::pki::Authority;
+use crate::pki::{Authority, Name};
 use crate::ports::Port;
 use crate::process::{Child, Program};
 use environment::Environment;
@@ -341,15 +341,15 @@ impl IronicLab {
             .context("no number of deleted rows")
     }
 
-    /// Gives Ironic's API a certificate of another authority, which counts from its next start. BMCs, agents and the lab
-    /// itself trust both authorities from then on; [`IronicLab::ca_file`] holds both. Returns the new authority's
-    /// certificate, PEM. Only with TLS.
-    pub fn exchange_authority(&self) -> Result<String> {
+    /// Gives Ironic's API a certificate of another authority, for 127.0.0.1 and these names, which counts from its next
+    /// start. BMCs, agents and the lab itself trust both authorities from then on; [`IronicLab::ca_file`] holds both.
+    /// Returns the new authority's certificate, PEM. Only with TLS.
+    pub fn exchange_authority(&self, names: &[Name]) -> Result<String> {
         ensure!(self.config.tls, "without TLS there is no authority to exchange");
         let authority = Authority::generate("metal3-lab-ironic-exchanged")?;
         let tls = self.files.folder.join("tls");
         // The other programs have read theirs.
-        authority.server("127.0.0.1", &[])?.write(&tls, "server")?;
+        authority.server("127.0.0.1", names)?.write(&tls, "server")?;
         let ca = self.files.ca();
         let mut trusted = std::fs::read_to_string(&ca).with_context(|| format!("cannot read {}", ca.display()))?;
         trusted.push_str(authority.certificate());

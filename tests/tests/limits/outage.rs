@@ -101,7 +101,7 @@ fn a_long_outage_counts_as_nobodys_failure_and_a_new_certificate_is_taken_up() {
             assert_eq!(version(&after), version(before), "{name}: {:?}", status(&after));
         }
 
-        let new_ca = site.ironic.exchange_authority().unwrap();
+        let new_ca = site.ironic.exchange_authority(&[]).unwrap();
         site.ironic.start_ironic().await.unwrap();
         let host = site
             .expect_waiting(&names[late], "IronicUnreachable", &["certificate"])

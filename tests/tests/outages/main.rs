@@ -1,6 +1,7 @@
 //! Ironic is down, comes back, or comes back having forgotten everything.
 
 mod amnesia;
+mod announced;
 
 use std::time::{Duration, Instant};
 
