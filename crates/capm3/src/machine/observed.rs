@@ -155,9 +155,14 @@ pub fn host_seen(world: &World, machine: &Metal3Machine, key: &ObjectKey) -> Hos
     let uid = machine.uid().unwrap_or_default();
     let Some(named) = host_of(machine) else {
         let mut claimed = world.hosts.find(&HostBy::Consumer(key.clone()));
-        claimed.retain(|host| select::claimed(host, key, &uid) == Claimed::ByUs);
         claimed.sort_by_key(|host| host.metadata.name.clone());
-        return claimed.into_iter().next().map_or(Host::None, Host::Ours);
+        let is_ours = |host: &&Arc<BareMetalHost>| select::claimed(host, key, &uid) == Claimed::ByUs;
+        return match (claimed.iter().find(is_ours), &*claimed) {
+            (Some(host), _) => Host::Ours(host.clone()),
+            // A machine that had a host and names none any more: of before a move, if there is just the one.
+            (None, [only]) if was_associated(machine) => Host::Ours(only.clone()),
+            (None, _) => Host::None,
+        };
     };
     relation(machine, &named.name, world.hosts.get(&named))
 }
@@ -203,12 +208,7 @@ impl Observed {
 
     /// Whether the machine has had its host before: what is not there any more was lost.
     pub fn was_associated(&self) -> bool {
-        let status = self.machine.status.as_ref();
-        !self.machine.spec.provider_id.is_empty()
-            || status.is_some_and(|status| {
-                metal3_runtime::conditions::is_true(&status.conditions, super::ASSOCIATED)
-                    || status.initialization.provisioned == Some(true)
-            })
+        was_associated(&self.machine)
     }
 
     /// The Secrets that have to be there before a host is provisioned, each with what names it.
@@ -227,4 +227,13 @@ impl Observed {
         });
         bootstrap.into_iter().chain(own).collect()
     }
+}
+
+fn was_associated(machine: &Metal3Machine) -> bool {
+    let status = machine.status.as_ref();
+    !machine.spec.provider_id.is_empty()
+        || status.is_some_and(|status| {
+            metal3_runtime::conditions::is_true(&status.conditions, super::ASSOCIATED)
+                || status.initialization.provisioned == Some(true)
+        })
 }

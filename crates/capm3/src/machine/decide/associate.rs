@@ -10,8 +10,7 @@ use metal3_runtime::events::Severity;
 use serde_json::{Value, json};
 
 use super::draft::{Draft, Why};
-use super::waits::{missing_secrets, waits};
-use super::{ASSOCIATED, Decision, Effect, HostPatch, Need, data, host_spec};
+use super::{ASSOCIATED, Decision, Effect, HostPatch, Need, data, host_spec, waits};
 use crate::conditions::LegacySeverity;
 use crate::machine::{Host, Observed};
 use crate::select::{Outcome, Selection, Selector, Wish};
@@ -32,30 +31,19 @@ pub(super) fn decide(mut draft: Draft<'_>) -> Decision {
     if let Host::Missing(_) | Host::Foreign(..) = &draft.seen.host {
         return unname(draft);
     }
-    let owner = match waits(draft.seen) {
+    let owner = match waits::waits(draft.seen) {
         Ok(owner) => owner,
-        Err((reason, legacy, message)) => {
-            let why = Why {
-                reason,
-                legacy,
-                severity: LegacySeverity::Info,
-                message: &message,
-            };
-            draft.not_associated(why, None);
+        Err(wait) => {
+            waits::say(&mut draft, &wait);
             return draft.plan();
         }
     };
-    match missing_secrets(&draft) {
+    match waits::missing_secrets(&draft) {
         Err(need) => return Decision::Look(need),
         Ok(None) => {}
         Ok(Some(message)) => {
-            let why = Why {
-                reason: reason::WAITING_FOR_BOOTSTRAP_DATA,
-                legacy: "WaitingForBootstrapReady",
-                severity: LegacySeverity::Info,
-                message: &message,
-            };
-            draft.not_associated(why, None);
+            let wait = (reason::WAITING_FOR_BOOTSTRAP_DATA, "WaitingForBootstrapReady", message);
+            waits::say(&mut draft, &wait);
             return draft.plan();
         }
     }
@@ -255,17 +243,27 @@ fn refuse(draft: &mut Draft<'_>, message: &str, failure: Option<&str>) {
 /// this, and what runs on the host is not known.
 pub(super) fn lost(mut draft: Draft<'_>) -> Decision {
     let (host, what) = match &draft.seen.host {
+        Host::None => (String::new(), String::new()),
         Host::Missing(host) => (host.clone(), "does not exist any more".to_owned()),
         Host::Foreign(host, other) => (host.name_any(), format!("is used by {} {} now", other.kind, other.name)),
         Host::Unclaimed(host) => (host.name_any(), "lost its spec.consumerRef".to_owned()),
-        Host::None | Host::Ours(_) => return Decision::Nothing,
+        Host::Ours(_) => return Decision::Nothing,
     };
     let name = draft.seen.key().name;
-    let message = format!(
-        "BareMetalHost {host}, which this machine had, {what}: give it back (spec.consumerRef naming Metal3Machine {name}), \
-         or delete Machine {} to get another",
-        draft.seen.owner.found().map_or(name.clone(), |owner| owner.name_any())
-    );
+    let owner = draft.seen.owner.found();
+    let replaced = owner.map_or_else(|| name.clone(), |owner| owner.name_any());
+    let message = if host.is_empty() {
+        format!(
+            "the annotation {}, which named the BareMetalHost that this machine had, is gone, and no host names the machine: \
+             set it again to NAMESPACE/HOST, or delete Machine {replaced} to get another",
+            annotation::HOST
+        )
+    } else {
+        format!(
+            "BareMetalHost {host}, which this machine had, {what}: give it back (spec.consumerRef naming Metal3Machine \
+             {name}), or delete Machine {replaced} to get another"
+        )
+    };
     if draft.is_news(capi::names::condition::READY, FAILED) {
         draft.note(Severity::Warning, FAILED, message.clone());
     }

@@ -1,8 +1,9 @@
 //! What to do about a Metal3Machine. Pure.
 //!
 //! ```text
-//!  paused? ─▶ deleted? ─▶ has its host? ──no──▶ waits ─▶ Secrets ─▶ choice ─▶ claim (with all it takes, where known)
-//!                              └──────────yes─▶ data ─▶ Secrets ─▶ what to run ─▶ provisioned ─▶ provider ID
+//!  paused? ─▶ deleted? ─▶ Cluster seen? ─▶ has its host? ──no──▶ waits ─▶ Secrets ─▶ choice ─▶ claim (with all it takes,
+//!                                               │                                              where that is known)
+//!                                               └─────yes─▶ data ─▶ Secrets ─▶ what to run ─▶ provisioned ─▶ provider ID
 //! ```
 
 mod associate;
@@ -49,8 +50,13 @@ pub fn decide(seen: &Observed, now: Timestamp) -> Decision {
     if is_deleted {
         return delete::decide(draft);
     }
+    // Nobody can tell whether it is paused: on its way to another management cluster, the Cluster may come later.
+    if seen.cluster.found().is_none() {
+        return waits::without_cluster(draft);
+    }
     match &seen.host {
         Host::Ours(host) => provision::decide(draft, host),
+        Host::None if seen.was_associated() => associate::lost(draft),
         Host::Missing(_) | Host::Unclaimed(_) | Host::Foreign(..) if seen.was_associated() => {
             if seen.looks.is_host_fresh {
                 associate::lost(draft)

@@ -4,9 +4,10 @@ use kube::ResourceExt;
 use metal3_api::capi::Machine;
 use metal3_api::capi::names::reason;
 
-use super::Need;
-use super::draft::Draft;
-use crate::machine::{Observed, Related};
+use super::draft::{Draft, Why};
+use super::{Decision, Need};
+use crate::conditions::LegacySeverity;
+use crate::machine::{Host, Observed, Related};
 
 /// The reason in both styles, and in words.
 type Wait = (&'static str, &'static str, String);
@@ -76,6 +77,30 @@ pub(super) fn waits(seen: &Observed) -> Result<&Machine, Wait> {
         });
     }
     Ok(owner)
+}
+
+/// What is waited for is said.
+pub(super) fn say(draft: &mut Draft<'_>, (reason, legacy, message): &Wait) {
+    let why = Why {
+        reason,
+        legacy,
+        severity: LegacySeverity::Info,
+        message,
+    };
+    let has_host = matches!(draft.seen.host, Host::Ours(_)) || draft.seen.was_associated();
+    if has_host {
+        draft.not_ready(why);
+    } else {
+        draft.not_associated(why, None);
+    }
+}
+
+/// There is no Cluster, or no Machine that names one: that is said, and nothing written besides.
+pub(super) fn without_cluster(mut draft: Draft<'_>) -> Decision {
+    if let Err(wait) = waits(draft.seen) {
+        say(&mut draft, &wait);
+    }
+    draft.plan()
 }
 
 /// The Secret with what the machine does at its first boot.

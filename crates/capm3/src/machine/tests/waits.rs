@@ -2,8 +2,12 @@
 
 use rstest::rstest;
 
+use metal3_runtime::store::ObjectKey;
+
 use super::*;
 use crate::machine::decide::Need;
+use crate::machine::host_seen;
+use crate::world::World;
 
 const ASSOCIATED: &str = "AssociateBareMetalHost";
 
@@ -101,6 +105,56 @@ fn the_wish_has_what_the_machine_and_its_owner_ask_for() {
         }
         other => panic!("{other:?}"),
     }
+}
+
+#[test]
+fn a_machine_that_names_no_host_any_more_gets_no_second_one() {
+    let mut seen = seen(&json!({"spec": {"providerID": "metal3://ns/h/m"}}));
+    seen.looks.selection = chosen(free(), false);
+    let plan = plan(&seen);
+    assert_eq!((labels(&plan), plan.notes.len()), (vec![], 1));
+    let (holds, reason, message) = said(status(&plan), "Ready");
+    assert_eq!((holds, reason), (false, "AssociateBareMetalHostFailed"));
+    assert!(message.contains("set it again to NAMESPACE/HOST"), "{message}");
+}
+
+#[rstest]
+#[case::of_this_machine(json!({}), &["u-m"], Some("h0"))]
+#[case::of_before_a_move(json!({"spec": {"providerID": "metal3://ns/h0/m"}}), &["old"], Some("h0"))]
+#[case::which_of_them(json!({"spec": {"providerID": "metal3://ns/h0/m"}}), &["old", "old"], None)]
+#[case::of_an_earlier_machine(json!({}), &["old"], None)]
+fn a_machine_without_its_annotation_finds_the_host_that_names_it(
+    #[case] other: Value,
+    #[case] uids: &[&str],
+    #[case] found: Option<&str>,
+) {
+    let world = World::new("");
+    for (number, uid) in uids.iter().enumerate() {
+        let named = json!({"metadata": {"name": format!("h{number}")}, "spec": {"consumerRef": {"uid": uid}}});
+        world.hosts.created((*host(&named)).clone());
+    }
+    let expected = found.map_or(Host::None, |name| {
+        Host::Ours(world.hosts.get(&ObjectKey::new("ns", name)).unwrap())
+    });
+    assert_eq!(host_seen(&world, &machine(&other), &ObjectKey::new("ns", "m")), expected);
+}
+
+#[rstest]
+#[case::cluster(|seen: &mut Observed| seen.cluster = Related::Missing("c".into()), "Cluster c does not exist")]
+#[case::no_cluster(|seen: &mut Observed| seen.cluster = Related::Unset, "names no Cluster")]
+#[case::lost(|seen: &mut Observed| (seen.cluster, seen.host) = (Related::Missing("c".into()), Host::None),
+    "Cluster c does not exist")]
+fn nothing_is_written_while_the_cluster_is_not_seen(#[case] change: Change, #[case] words: &str) {
+    let had = json!({"spec": {"providerID": "metal3://ns/h/m", "dataTemplate": {"name": "t"},
+        "automatedCleaningMode": "disabled"}});
+    let unmarked = json!({"metadata": {"annotations": {"clusterctl.cluster.x-k8s.io/block-move": null}}});
+    let mut seen = with_host(&had, &unmarked);
+    change(&mut seen);
+    let plan = plan(&seen);
+    assert_eq!(plan.effects, []);
+    let (holds, reason, message) = said(status(&plan), "Ready");
+    assert_eq!((holds, reason), (false, "WaitingForClusterInfrastructureReady"));
+    assert!(message.contains(words), "{message}");
 }
 
 #[rstest]
