@@ -18,13 +18,6 @@ use crate::world::owner;
 
 pub(super) fn decide(mut draft: Draft<'_>) -> Decision {
     let seen = draft.seen;
-    if let Some(claim) = &seen.claim
-        && owner(&**claim, metal3_api::infra::names::GROUP, "Metal3Machine") == Some(&seen.key().name)
-        && (claim.metadata.deletion_timestamp.is_none()
-            || claim.finalizers().iter().any(|present| present == finalizer::MACHINE))
-    {
-        draft.effects.push(Effect::DeleteClaim(claim.clone()));
-    }
     match &seen.host {
         Host::Ours(host) => empty(draft, host),
         // Another process may have claimed it, and the watch be late: nobody would ever give the host back.
@@ -41,14 +34,28 @@ pub(super) fn decide(mut draft: Draft<'_>) -> Decision {
                 );
                 draft.note(Severity::Normal, "BareMetalHostLeftAlone", message);
             }
-            draft.farewell()
+            farewell(draft)
         }
         Host::Unclaimed(host) => {
             associate::mark_passed_over(&mut draft, host);
-            draft.farewell()
+            farewell(draft)
         }
-        Host::None | Host::Missing(_) => draft.farewell(),
+        Host::None | Host::Missing(_) => farewell(draft),
     }
+}
+
+/// Nothing of the machine is on any host. Only now its data is given back: until the host was switched off, it was in the
+/// network with the addresses that it was given.
+fn farewell(mut draft: Draft<'_>) -> Decision {
+    let seen = draft.seen;
+    if let Some(claim) = &seen.claim
+        && owner(&**claim, metal3_api::infra::names::GROUP, "Metal3Machine") == Some(&seen.key().name)
+        && (claim.metadata.deletion_timestamp.is_none()
+            || claim.finalizers().iter().any(|present| present == finalizer::MACHINE))
+    {
+        draft.effects.push(Effect::DeleteClaim(claim.clone()));
+    }
+    draft.farewell()
 }
 
 fn empty(mut draft: Draft<'_>, host: &BareMetalHost) -> Decision {
@@ -56,7 +63,6 @@ fn empty(mut draft: Draft<'_>, host: &BareMetalHost) -> Decision {
     // Without the Cluster nobody says that the move is over. At the place that it moved away from, touching the host would
     // wipe what runs at the other.
     if !matches!(draft.seen.cluster, Related::Found(_)) && pause::is_paused_by_us(host) {
-        draft.effects.clear();
         draft.deleting(&format!(
             "BareMetalHost {name} was paused for a move of its cluster, which is not here: remove its annotation {PAUSED} to \
              have it deprovisioned"
@@ -94,7 +100,7 @@ fn empty(mut draft: Draft<'_>, host: &BareMetalHost) -> Decision {
         Some(kept_as) => format!("BareMetalHost {name} is free, and kept for {kept_as}"),
         None => format!("BareMetalHost {name} is free"),
     };
-    draft.host(host, &patch, "release the host");
+    // Before the host is released, after which nobody knows any more whose label it was.
     let (secret, cluster) = (&host.spec.bmc.credentials_name, cluster_name(&draft));
     if let Some(cluster) = cluster.filter(|_| !secret.is_empty()) {
         draft.effects.push(Effect::UnlabelSecret {
@@ -102,8 +108,9 @@ fn empty(mut draft: Draft<'_>, host: &BareMetalHost) -> Decision {
             cluster,
         });
     }
+    draft.host(host, &patch, "release the host");
     draft.note(Severity::Normal, "BareMetalHostReleased", freed);
-    draft.farewell()
+    farewell(draft)
 }
 
 /// What takes everything off the host that a machine puts on it.

@@ -2,6 +2,8 @@
 
 use rstest::rstest;
 
+use metal3_api::infra::v1beta2::Metal3DataClaim;
+
 use super::*;
 use crate::machine::decide::Need;
 
@@ -85,8 +87,8 @@ fn a_host_is_given_back_when_nothing_is_left_on_it(#[case] state: &str, #[case] 
         return;
     }
     let steps = [
-        "release the host",
         "take the label off the Secret of the host's BMC",
+        "release the host",
         "remove the finalizer",
     ];
     assert_eq!(labels(&plan), steps);
@@ -160,23 +162,44 @@ fn what_is_not_ours_is_left_alone() {
     assert!(matches!(decide(&seen, now()), Decision::Nothing));
 }
 
+/// The wish for data of a machine of this name, and `other` over that.
+fn claim(owner: &str, other: &Value) -> Option<Arc<Metal3DataClaim>> {
+    let object = json!({"apiVersion": HERE, "kind": "Metal3DataClaim", "spec": {}, "metadata": {"name": "m",
+        "finalizers": [FINALIZER],
+        "ownerReferences": [{"apiVersion": HERE, "kind": "Metal3Machine", "name": owner, "uid": "u"}]}});
+    Some(with(object, other))
+}
+
 #[test]
 fn the_wish_for_data_goes_with_the_machine_if_it_is_its_own() {
-    let claim = |owner: &str, other: Value| {
-        let object = json!({"apiVersion": HERE, "kind": "Metal3DataClaim", "spec": {}, "metadata": {"name": "m",
-            "finalizers": [FINALIZER],
-            "ownerReferences": [{"apiVersion": HERE, "kind": "Metal3Machine", "name": owner, "uid": "u"}]}});
+    let steps = |owner: &str, other: Value| {
         let mut seen = seen(&deleted());
-        seen.claim = Some(with(object, &other));
+        seen.claim = claim(owner, &other);
         labels(&plan(&seen))
     };
     assert_eq!(
-        claim("m", json!({})),
+        steps("m", json!({})),
         ["delete the Metal3DataClaim", "remove the finalizer"]
     );
-    assert_eq!(claim("other", json!({})), ["remove the finalizer"]);
+    assert_eq!(steps("other", json!({})), ["remove the finalizer"]);
     let gone = json!({"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z", "finalizers": null}});
-    assert_eq!(claim("m", gone), ["remove the finalizer"]);
+    assert_eq!(steps("m", gone), ["remove the finalizer"]);
+}
+
+#[rstest]
+#[case::running("provisioned", json!({"image": {"url": "http://i"}}), &["deprovision the host"])]
+#[case::on_its_way_out("deprovisioning", json!({}), &[])]
+#[case::empty("available", json!({}), &["take the label off the Secret of the host's BMC", "release the host",
+    "delete the Metal3DataClaim", "remove the finalizer"])]
+fn addresses_are_given_back_when_nothing_runs_with_them_any_more(
+    #[case] state: &str,
+    #[case] spec: Value,
+    #[case] steps: &[&str],
+) {
+    let mut seen = with_host(&deleted(), &json!({"spec": spec, "status": {"provisioning": {"state": state}}}));
+    seen.looks.is_kept = Some(false);
+    seen.claim = claim("m", &json!({}));
+    assert_eq!(labels(&plan(&seen)), steps);
 }
 
 #[test]
