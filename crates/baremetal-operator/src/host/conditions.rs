@@ -2,15 +2,12 @@
 
 use jiff::Timestamp;
 use metal3_api::condition::{Condition, ConditionStatus};
+pub use metal3_api::metal3::names::condition::host::WAITING;
 use metal3_api::metal3::{BareMetalHost, BareMetalHostStatus, OperationalStatus, ProvisioningState};
 use metal3_ironic::Node;
 use metal3_runtime::conditions::{self, Claim};
 
 use super::plan::{Wait, WaitReason};
-
-/// Our own condition: `True` while the host waits for something, with the reason, the object waited for and what
-/// unblocks it. Its transition time follows the *reason*, so that it tells since when the host waits for this.
-pub const WAITING: &str = "Waiting";
 
 const NOTHING: &str = "NotWaiting";
 

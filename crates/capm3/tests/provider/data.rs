@@ -148,7 +148,7 @@ pub async fn machine(site: &Site, name: &str, host: &str, template: &str) {
     let metal3 = json!({"apiVersion": INFRA, "kind": "Metal3Machine",
         "metadata": {"name": name, "labels": labels, "ownerReferences": owner,
             "annotations": {"metal3.io/BareMetalHost": format!("{}/{host}", site.namespace.name)}},
-        "spec": {"dataTemplate": {"name": template}, "image": {"url": "http://192.0.2.1/image"}}});
+        "spec": {"dataTemplate": {"name": template}, "image": {"url": "http://192.0.2.1/image", "checksum": "abc"}}});
     let metal3 = site.namespace.apply(&metal3.to_string()).await;
     let uid = metal3[0].metadata.uid.clone().unwrap();
     site.apply(claim(name, template, name, &uid)).await;

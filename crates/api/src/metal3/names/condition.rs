@@ -1,5 +1,12 @@
 //! Conditions and their reasons, by kind. Those of BareMetalHost are beside what computes them.
 
+/// Of BareMetalHost, what not only its own controller reads.
+pub mod host {
+    /// Our own: the host waits for something, with the reason, the object waited for and what unblocks it. Its transition
+    /// time follows the reason, so that it tells since when the host waits for this.
+    pub const WAITING: &str = "Waiting";
+}
+
 /// Of BareMetalSwitch.
 pub mod switch {
     /// The switch is part of Ironic's configuration.

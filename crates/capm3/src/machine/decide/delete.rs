@@ -11,8 +11,7 @@ use metal3_runtime::events::Severity;
 use serde_json::{Value, json};
 
 use super::draft::Draft;
-use super::provision::{error_of, state, word};
-use super::{Decision, Effect, HostPatch, Need, associate, pause};
+use super::{Decision, Effect, HostPatch, Need, associate, pause, words};
 use crate::machine::{Host, Related};
 use crate::world::owner;
 
@@ -76,17 +75,12 @@ fn empty(mut draft: Draft<'_>, host: &BareMetalHost) -> Decision {
         return draft.plan();
     }
     if !is_released(host) {
-        let error = error_of(host.status.as_ref());
-        let error = error.map_or_else(String::new, |error| format!("; {error}"));
-        let paused = if host.annotations().contains_key(PAUSED) {
-            format!("; its annotation {PAUSED} keeps it from going on")
-        } else {
-            String::new()
-        };
-        let state = state(host);
+        let error = words::error_of(host).map_or_else(String::new, |error| format!("; {error}"));
+        let state = words::state(host);
         let message = format!(
-            "waiting until BareMetalHost {name} is available: it is {}{error}{paused}",
-            word(&state)
+            "waiting until BareMetalHost {name} is available: it is {}{error}{}",
+            words::word(&state),
+            words::held_up(host)
         );
         draft.deleting(&message);
         return draft.plan();
@@ -140,7 +134,7 @@ fn cleared(draft: &Draft<'_>, host: &BareMetalHost) -> HostPatch {
 
 /// Whether nothing of the machine is left on the host.
 fn is_released(host: &BareMetalHost) -> bool {
-    match state(host) {
+    match words::state(host) {
         // Moved here, and its status not restored yet.
         ProvisioningState::None => !host.annotations().contains_key(STATUS),
         ProvisioningState::Unmanaged

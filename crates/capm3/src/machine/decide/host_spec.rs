@@ -38,8 +38,12 @@ pub(super) fn check(machine: &Metal3Machine) -> Result<(), String> {
             "spec.dataTemplate.namespace is {template}: only templates of the machine's namespace, {own}, are used"
         ));
     }
-    if image(machine).is_none() && spec.custom_deploy.method.is_empty() {
+    let image = image(machine);
+    if image.is_none() && spec.custom_deploy.method.is_empty() {
         return Err("there is nothing to install: set spec.image or spec.customDeploy".to_owned());
+    }
+    if let Some(Err(error)) = image.as_ref().map(Image::resolve_checksum) {
+        return Err(format!("spec.image: {error}"));
     }
     Ok(())
 }

@@ -16,6 +16,7 @@ mod pause;
 mod plan;
 mod provision;
 mod waits;
+mod words;
 
 use jiff::Timestamp;
 use metal3_api::infra::names::finalizer;

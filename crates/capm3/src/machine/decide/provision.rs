@@ -6,12 +6,12 @@ use kube::ResourceExt;
 use metal3_api::capi::names::condition;
 use metal3_api::infra::names::label;
 use metal3_api::infra::v1beta2::{MachineAddress, MachineAddressType};
-use metal3_api::metal3::{BareMetalHost, BareMetalHostStatus, ProvisioningState};
+use metal3_api::metal3::{BareMetalHost, ProvisioningState};
 use metal3_runtime::events::Severity;
 use serde_json::Value;
 
 use super::draft::{Draft, Why};
-use super::{Decision, HostPatch, associate, data, host_spec, node, pause, waits};
+use super::{Decision, HostPatch, associate, data, host_spec, node, pause, waits, words};
 use crate::conditions::LegacySeverity;
 
 /// The status of a machine has room for so many addresses.
@@ -91,7 +91,7 @@ fn tell(draft: &mut Draft<'_>, patch: &mut HostPatch) -> Result<Option<String>, 
 /// The host knows what to run.
 fn follow(draft: &mut Draft<'_>, patch: &mut HostPatch, host: &BareMetalHost, was_provisioned: bool) -> Option<String> {
     // A user who switches a machine off that runs wants it to be off; before that it would never get there.
-    if !host.spec.online && !was_provisioned && state(host) != ProvisioningState::Provisioned {
+    if !host.spec.online && !was_provisioned && words::state(host) != ProvisioningState::Provisioned {
         patch.set("online", true);
     }
     let (sources, owner) = (data::sources(draft), draft.seen.owner.found());
@@ -103,9 +103,8 @@ fn follow(draft: &mut Draft<'_>, patch: &mut HostPatch, host: &BareMetalHost, wa
 
 fn report(draft: &mut Draft<'_>, host: &BareMetalHost, is_told: bool, waits: Option<&str>) {
     let name = host.name_any();
-    let error = error_of(host.status.as_ref());
-    let error = error.map(|error| format!("BareMetalHost {name}: {error}"));
-    let state = state(host);
+    let error = words::error_of(host).map(|error| format!("BareMetalHost {name}: {error}"));
+    let state = words::state(host);
     match waits {
         // The condition for data has said it.
         Some("") => {}
@@ -137,18 +136,20 @@ fn report(draft: &mut Draft<'_>, host: &BareMetalHost, is_told: bool, waits: Opt
             }
             draft.ready(&error.unwrap_or_default());
         }
-        None => unready(draft, &name, &state, error),
+        None => unready(draft, host, error),
     }
 }
 
 /// The host is on its way, or has failed.
-fn unready(draft: &mut Draft<'_>, host: &str, state: &ProvisioningState, error: Option<String>) {
+fn unready(draft: &mut Draft<'_>, host: &BareMetalHost, error: Option<String>) {
+    let held_up = words::held_up(host);
     let (reason, severity, message) = if let Some(error) = error {
-        (HOST_ERROR, LegacySeverity::Warning, error)
+        (HOST_ERROR, LegacySeverity::Warning, format!("{error}{held_up}"))
     } else {
+        let (name, state) = (host.name_any(), words::state(host));
         let message = format!(
-            "waiting until BareMetalHost {host} is provisioned: it is {}",
-            word(state)
+            "waiting until BareMetalHost {name} is provisioned: it is {}{held_up}",
+            words::word(&state)
         );
         ("NotReady", LegacySeverity::Info, message)
     };
@@ -161,27 +162,6 @@ fn unready(draft: &mut Draft<'_>, host: &str, state: &ProvisioningState, error: 
         severity,
         message: &message,
     });
-}
-
-/// The state of a host.
-pub(super) fn state(host: &BareMetalHost) -> ProvisioningState {
-    let status = host.status.as_ref();
-    status.map_or(ProvisioningState::None, |status| status.provisioning.state.clone())
-}
-
-/// A state in words.
-pub(super) fn word(state: &ProvisioningState) -> &str {
-    match state.as_str() {
-        "" => "not looked at yet",
-        known => known,
-    }
-}
-
-/// What went wrong on a host, with its kind.
-pub(super) fn error_of(status: Option<&BareMetalHostStatus>) -> Option<String> {
-    let status = status.filter(|status| !status.error_message.is_empty())?;
-    let kind = status.error_type.as_ref().map_or("error", |kind| kind.as_str());
-    Some(format!("{kind}: {}", status.error_message))
 }
 
 /// Where the host is reached: the addresses that its inspection found, each once.

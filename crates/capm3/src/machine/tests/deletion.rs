@@ -196,7 +196,10 @@ fn addresses_are_given_back_when_nothing_runs_with_them_any_more(
     #[case] spec: Value,
     #[case] steps: &[&str],
 ) {
-    let mut seen = with_host(&deleted(), &json!({"spec": spec, "status": {"provisioning": {"state": state}}}));
+    let mut seen = with_host(
+        &deleted(),
+        &json!({"spec": spec, "status": {"provisioning": {"state": state}}}),
+    );
     seen.looks.is_kept = Some(false);
     seen.claim = claim("m", &json!({}));
     assert_eq!(labels(&plan(&seen)), steps);

@@ -164,6 +164,31 @@ fn a_machine_is_not_ready_before_its_host_is(
 }
 
 #[rstest]
+#[case::image(json!({"status": {"conditions": [waiting("InvalidImage", "spec.image.url is no URL")]}}),
+    "it is available; spec.image.url is no URL")]
+#[case::on_its_way(json!({"status": {"conditions": [waiting("Queued", "third in the queue")]}}), "it is available")]
+#[case::paused(json!({"metadata": {"annotations": {"baremetalhost.metal3.io/paused": "me"}},
+    "status": {"conditions": [waiting("InvalidImage", "of then")]}}),
+    "it is available; its annotation baremetalhost.metal3.io/paused keeps it from going on")]
+#[case::detached(json!({"metadata": {"annotations": {"baremetalhost.metal3.io/detached": ""}}}),
+    "it is available; its annotation baremetalhost.metal3.io/detached keeps it from going on")]
+#[case::deleted(json!({"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"}}), "it is available; it is being deleted")]
+#[case::failed(json!({"status": {"errorMessage": "no disk", "conditions": [waiting("BackOff", "again at 12:00")]}}),
+    "error: no disk; again at 12:00")]
+fn what_the_host_waits_for_is_said_by_the_machine(#[case] of_host: Value, #[case] words: &str) {
+    let mut host = told("available");
+    merge(&mut host, &of_host);
+    let plan = plan(&with_host(&json!({}), &host));
+    let (holds, _, message) = said(status(&plan), "Ready");
+    assert!(!holds && message.ends_with(words), "{message}");
+}
+
+fn waiting(reason: &str, message: &str) -> Value {
+    json!({"type": "Waiting", "status": "True", "reason": reason, "message": message,
+        "lastTransitionTime": "2026-01-01T00:00:00Z"})
+}
+
+#[rstest]
 #[case::before("provisioning", json!({}), true)]
 #[case::afterwards("provisioned", json!({"spec": {"providerID": "x"}}), false)]
 fn a_host_is_switched_on_until_it_is_provisioned(#[case] state: &str, #[case] other: Value, #[case] is_switched: bool) {

@@ -60,6 +60,7 @@ fn waits_are_said_in_both_styles(
 #[rstest]
 #[case(json!({"hostSelector": {"matchExpressions": [{"key": "a", "operator": "near", "values": []}]}}), "matchExpressions[0].operator")]
 #[case(json!({"image": null}), "set spec.image or spec.customDeploy")]
+#[case(json!({"image": {"checksum": null}}), "spec.image: checksum is missing")]
 #[case(json!({"metaData": {"name": "x", "namespace": "other"}}), "spec.metaData.namespace is other")]
 #[case(json!({"dataTemplate": {"name": "x", "namespace": "other"}}), "spec.dataTemplate.namespace is other")]
 fn what_cannot_be_done_on_any_host_is_a_failure(#[case] spec: Value, #[case] words: &str) {
@@ -136,7 +137,10 @@ fn a_machine_without_its_annotation_finds_the_host_that_names_it(
     let expected = found.map_or(Host::None, |name| {
         Host::Ours(world.hosts.get(&ObjectKey::new("ns", name)).unwrap())
     });
-    assert_eq!(host_seen(&world, &machine(&other), &ObjectKey::new("ns", "m")), expected);
+    assert_eq!(
+        host_seen(&world, &machine(&other), &ObjectKey::new("ns", "m")),
+        expected
+    );
 }
 
 #[rstest]
