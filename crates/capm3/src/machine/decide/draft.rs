@@ -182,6 +182,13 @@ impl<'a> Draft<'a> {
         before.is_none_or(|before| before.reason != reason)
     }
 
+    /// Whether the standard condition has, as stored, other words than these.
+    pub fn is_unsaid(&self, type_: &str, message: &str) -> bool {
+        let stored = self.seen.machine.status.as_ref();
+        let before = stored.and_then(|status| conditions::get(&status.conditions, type_));
+        before.is_none_or(|before| before.message != message)
+    }
+
     pub fn note(&mut self, severity: Severity, reason: &'static str, message: String) {
         self.notes.push(Note {
             reason,

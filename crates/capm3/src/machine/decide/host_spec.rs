@@ -5,7 +5,7 @@ use metal3_api::capi::names::annotation::BLOCK_MOVE;
 use metal3_api::capi::names::label::CLUSTER_NAME;
 use metal3_api::infra::names::{GROUP, label};
 use metal3_api::infra::v1beta2::Metal3Machine;
-use metal3_api::metal3::{Image, ImageFormat};
+use metal3_api::metal3::{BareMetalHost, Image, ImageFormat};
 use metal3_api::reference::SecretReference;
 use metal3_runtime::store::ObjectKey;
 use serde_json::{Value, json};
@@ -105,14 +105,98 @@ pub(super) fn run(patch: &mut HostPatch, draft: &mut Draft<'_>, owner: &Machine,
     patch.set("online", true);
 }
 
+/// What somebody else has made of a host that was told what to run, in words.
+#[derive(Debug, Default)]
+pub(super) struct Edits {
+    /// What is installed: with another of these, the host is installed anew.
+    pub installed: Vec<String>,
+    /// What the installed system is given at its first boot: of no consequence once it runs.
+    pub given: Vec<String>,
+}
+
+impl Edits {
+    /// None.
+    pub fn is_empty(&self) -> bool {
+        self.installed.is_empty() && self.given.is_empty()
+    }
+
+    /// A Secret that the machine does not want is of no harm.
+    fn given(&mut self, field: &str, found: Option<&SecretReference>, wanted: Option<&SecretReference>) {
+        if let Some(wanted) = wanted {
+            let found = found.map_or("", |found| &found.name);
+            self.given.extend(difference(field, found, &wanted.name));
+        }
+    }
+}
+
+/// In words, if there is one.
+fn difference(field: &str, found: &str, wanted: &str) -> Option<String> {
+    let word = |text: &str| if text.is_empty() { "nothing" } else { text }.to_owned();
+    (found != wanted).then(|| format!("spec.{field} is {} instead of {}", word(found), word(wanted)))
+}
+
+/// What an image is by field. Go clients may write what is not there as an empty text.
+fn parts(image: Option<&Image>) -> [(&'static str, &str); 4] {
+    let Some(image) = image else {
+        return ["image.url", "image.checksum", "image.checksumType", "image.format"].map(|field| (field, ""));
+    };
+    let kind = image.checksum_type.as_ref().map_or("", |kind| kind.as_str());
+    let format = image.format.as_ref().map_or("", |format| format.as_str());
+    [
+        ("image.url", &image.url),
+        ("image.checksum", &image.checksum),
+        ("image.checksumType", kind),
+        ("image.format", format),
+    ]
+}
+
+/// How the host differs from what [`run`] writes; as far as that is known, if the Machine or the data is not there.
+pub(super) fn edits(
+    host: &BareMetalHost,
+    machine: &Metal3Machine,
+    owner: Option<&Machine>,
+    data: Option<&Sources>,
+) -> Edits {
+    let mut edits = Edits::default();
+    let wanted = image(machine);
+    let pairs = parts(host.spec.wanted_image()).into_iter().zip(parts(wanted.as_ref()));
+    for ((field, found), (_, wanted)) in pairs {
+        edits.installed.extend(difference(field, found, wanted));
+    }
+    let deploy = host.spec.custom_deploy.as_ref();
+    let (deploy, wanted) = (
+        deploy.map_or("", |deploy| &deploy.method),
+        &machine.spec.custom_deploy.method,
+    );
+    edits
+        .installed
+        .extend(difference("customDeploy.method", deploy, wanted));
+    if let Some(owner) = owner {
+        let wanted = user_data(owner, &ObjectKey::of(machine).namespace);
+        edits.given("userData", host.spec.user_data.as_ref(), wanted.as_ref());
+    }
+    if let Some(data) = data {
+        edits.given("metaData", host.spec.meta_data.as_ref(), data.meta_data.as_ref());
+        edits.given(
+            "networkData",
+            host.spec.network_data.as_ref(),
+            data.network_data.as_ref(),
+        );
+    }
+    edits
+}
+
+fn user_data(owner: &Machine, namespace: &str) -> Option<SecretReference> {
+    bootstrap_secret(owner).map(|name| SecretReference {
+        name: name.to_owned(),
+        namespace: namespace.to_owned(),
+    })
+}
+
 /// The Secrets in use.
 pub(super) fn remember(draft: &mut Draft<'_>, owner: &Machine, sources: &Sources) {
     let namespace = draft.seen.key().namespace;
-    let user_data = bootstrap_secret(owner).map(|name| SecretReference {
-        name: name.to_owned(),
-        namespace,
-    });
-    draft.status.user_data = user_data;
+    draft.status.user_data = user_data(owner, &namespace);
     draft.status.meta_data.clone_from(&sources.meta_data);
     draft.status.network_data.clone_from(&sources.network_data);
 }

@@ -11,6 +11,7 @@ use metal3_runtime::events::Severity;
 use serde_json::Value;
 
 use super::draft::{Draft, Why};
+use super::host_spec::Edits;
 use super::{Decision, HostPatch, associate, data, host_spec, node, pause, waits, words};
 use crate::conditions::LegacySeverity;
 
@@ -19,6 +20,8 @@ pub const MOST_ADDRESSES: usize = 32;
 
 /// Reason of Ready while the host reports an error.
 const HOST_ERROR: &str = "BareMetalHostError";
+/// Reason of Ready, and of an event, when somebody has told the host to run something else.
+const CHANGED: &str = "BareMetalHostChanged";
 
 pub(super) fn decide(mut draft: Draft<'_>, host: &BareMetalHost) -> Decision {
     let seen = draft.seen;
@@ -36,8 +39,10 @@ pub(super) fn decide(mut draft: Draft<'_>, host: &BareMetalHost) -> Decision {
     let is_told = host.spec.wanted_image().is_some() || host.spec.custom_deploy.is_some();
     let was_provisioned =
         !seen.machine.spec.provider_id.is_empty() || seen.machine.status.as_ref().is_some_and(is_provisioned);
+    let mut edits = Edits::default();
     let waits = if is_told {
-        follow(&mut draft, &mut patch, host, was_provisioned)
+        edits = follow(&mut draft, &mut patch, host, was_provisioned);
+        None
     } else if was_provisioned {
         let name = host.name_any();
         Some(format!(
@@ -55,7 +60,7 @@ pub(super) fn decide(mut draft: Draft<'_>, host: &BareMetalHost) -> Decision {
     }
     draft.host(host, &patch, "set up the host");
     data::ask(&mut draft);
-    report(&mut draft, host, is_told, waits.as_deref());
+    report(&mut draft, host, is_told, waits.as_deref(), &edits);
     draft.plan()
 }
 
@@ -88,23 +93,42 @@ fn tell(draft: &mut Draft<'_>, patch: &mut HostPatch) -> Result<Option<String>, 
     Ok(None)
 }
 
-/// The host knows what to run.
-fn follow(draft: &mut Draft<'_>, patch: &mut HostPatch, host: &BareMetalHost, was_provisioned: bool) -> Option<String> {
+/// The host knows what to run; or something else, if somebody has edited it.
+fn follow(draft: &mut Draft<'_>, patch: &mut HostPatch, host: &BareMetalHost, was_provisioned: bool) -> Edits {
     // A user who switches a machine off that runs wants it to be off; before that it would never get there.
     if !host.spec.online && !was_provisioned && words::state(host) != ProvisioningState::Provisioned {
         patch.set("online", true);
     }
     let (sources, owner) = (data::sources(draft), draft.seen.owner.found());
-    if let (Some(sources), Some(owner)) = (&sources, owner) {
+    let edits = host_spec::edits(host, &draft.seen.machine, owner.map(|owner| &**owner), sources.as_ref());
+    if let (Some(sources), Some(owner), true) = (&sources, owner, edits.is_empty()) {
         host_spec::remember(draft, owner, sources);
     }
-    None
+    edits
 }
 
-fn report(draft: &mut Draft<'_>, host: &BareMetalHost, is_told: bool, waits: Option<&str>) {
+/// The host has been told something else than this machine wants. That is left as it is: whoever did it had a reason, and
+/// what runs on the host is not known.
+fn changed(draft: &mut Draft<'_>, host: &BareMetalHost, edits: &Edits) -> String {
+    let all: Vec<&str> = edits.installed.iter().chain(&edits.given).map(String::as_str).collect();
+    let (name, machine) = (host.name_any(), draft.seen.machine.name_any());
+    let machine = draft.seen.owner.found().map_or(machine, |owner| owner.name_any());
+    let message = format!(
+        "BareMetalHost {name} is not as this machine wants it: {}; put that back, or delete Machine {machine} to have it \
+         replaced",
+        all.join(", ")
+    );
+    if draft.is_unsaid(condition::READY, &message) {
+        draft.note(Severity::Warning, CHANGED, message.clone());
+    }
+    message
+}
+
+fn report(draft: &mut Draft<'_>, host: &BareMetalHost, is_told: bool, waits: Option<&str>, edits: &Edits) {
     let name = host.name_any();
     let error = words::error_of(host).map(|error| format!("BareMetalHost {name}: {error}"));
     let state = words::state(host);
+    let changed = (!edits.is_empty()).then(|| changed(draft, host, edits));
     match waits {
         // The condition for data has said it.
         Some("") => {}
@@ -114,6 +138,16 @@ fn report(draft: &mut Draft<'_>, host: &BareMetalHost, is_told: bool, waits: Opt
             severity: LegacySeverity::Warning,
             message,
         }),
+        None if let Some(message) = &changed
+            && (!edits.installed.is_empty() || state != ProvisioningState::Provisioned) =>
+        {
+            draft.not_ready(Why {
+                reason: CHANGED,
+                legacy: CHANGED,
+                severity: LegacySeverity::Error,
+                message,
+            });
+        }
         None if is_told && state == ProvisioningState::Provisioned => {
             let id = match node::follow(draft, &name) {
                 Ok(id) => id,
@@ -134,7 +168,7 @@ fn report(draft: &mut Draft<'_>, host: &BareMetalHost, is_told: bool, waits: Opt
                 let message = format!("BareMetalHost {name} is provisioned");
                 draft.note(Severity::Normal, "Provisioned", message);
             }
-            draft.ready(&error.unwrap_or_default());
+            draft.ready(&changed.or(error).unwrap_or_default());
         }
         None => unready(draft, host, error),
     }

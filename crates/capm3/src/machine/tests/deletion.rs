@@ -163,18 +163,18 @@ fn what_is_not_ours_is_left_alone() {
 }
 
 /// The wish for data of a machine of this name, and `other` over that.
-fn claim(owner: &str, other: &Value) -> Option<Arc<Metal3DataClaim>> {
+fn claim(owner: &str, other: &Value) -> Arc<Metal3DataClaim> {
     let object = json!({"apiVersion": HERE, "kind": "Metal3DataClaim", "spec": {}, "metadata": {"name": "m",
         "finalizers": [FINALIZER],
         "ownerReferences": [{"apiVersion": HERE, "kind": "Metal3Machine", "name": owner, "uid": "u"}]}});
-    Some(with(object, other))
+    with(object, other)
 }
 
 #[test]
 fn the_wish_for_data_goes_with_the_machine_if_it_is_its_own() {
     let steps = |owner: &str, other: Value| {
         let mut seen = seen(&deleted());
-        seen.claim = claim(owner, &other);
+        seen.claim = Some(claim(owner, &other));
         labels(&plan(&seen))
     };
     assert_eq!(
@@ -201,7 +201,7 @@ fn addresses_are_given_back_when_nothing_runs_with_them_any_more(
         &json!({"spec": spec, "status": {"provisioning": {"state": state}}}),
     );
     seen.looks.is_kept = Some(false);
-    seen.claim = claim("m", &json!({}));
+    seen.claim = Some(claim("m", &json!({})));
     assert_eq!(labels(&plan(&seen)), steps);
 }
 

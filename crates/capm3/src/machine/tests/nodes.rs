@@ -14,7 +14,8 @@ const OURS: &str = "metal3://ns/h/m";
 
 /// A machine whose host is provisioned, and what is known of its Node.
 fn seen(other: &Value, cloud_provider: bool, node: NodeView) -> Observed {
-    let provisioned = json!({"spec": {"image": {"url": "http://i"}, "online": true},
+    let image = json!({"url": "http://i", "checksum": "abc", "checksumType": "sha256", "format": "raw"});
+    let provisioned = json!({"spec": {"image": image, "userData": {"name": "b"}, "online": true},
         "status": {"provisioning": {"state": "provisioned"}}});
     let mut seen = with_host(other, &provisioned);
     let cluster = json!({"apiVersion": super::HERE, "kind": "Metal3Cluster", "metadata": {"name": "c"},
