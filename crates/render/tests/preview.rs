@@ -6,7 +6,7 @@
 mod fixture;
 
 use fixture::metadata;
-use fixture::templates::{FATAL, TEMPLATES};
+use fixture::templates::{FATAL, TEMPLATES, UNJUDGED};
 use metal3_render::{Key, Metadata, missing_keys};
 use proptest::prelude::*;
 use rstest::rstest;
@@ -77,6 +77,48 @@ fn a_loop_without_end_ends() {
     let template =
         "## template: jinja\n{% for a in range(99999) %}{% for b in range(99999) %}x{% endfor %}{% endfor %}";
     assert!(missing(template).is_empty());
+}
+
+#[test]
+fn what_could_take_much_memory_is_not_looked_at() {
+    for (template, _) in UNJUDGED {
+        assert!(
+            missing(&format!("## template: jinja\n{template}")).is_empty(),
+            "{template}"
+        );
+    }
+    // With each of these a few hundred bytes would make terabytes.
+    let many = |text: &str| text.repeat(60);
+    let bombs = [
+        many("{% set a = a ~ a %}"),
+        many("{% set a = a or [a, a] %}"),
+        many("{% set a = a if v1 else (a, a) %}"),
+        many("{% set a %}{{ a }}{{ a }}{% endset %}"),
+        many("{% set a = a | replace('a', 'aaaaaaaaaaaaaaaaaaaaaaaa') %}"),
+        many("{% set a = a.replace('a', 'aaaaaaaaaaaaaaaaaaaaaaaa') %}"),
+        many("{% set a = a | center(60000) | replace(' ', a) %}"),
+        format!("{}{}", many("{% for a in [a ~ a] %}"), many("{% endfor %}")),
+        "{{ range(99999) | join(range(99999) | join) }}".to_owned(),
+        "{{ '%999999999999d' | format(1) }}{{ '{:>999999999999}'.format(1) }}".to_owned(),
+        "{{ '}}' ~ ('a' * 99999999) ~ ('a' * 99999999) }}".to_owned(),
+    ];
+    for bomb in bombs {
+        let template =
+            format!("## template: jinja\n{{% set a = 'aaaaaaaa' %}}{bomb}{{{{ a }}}}{{{{ ds.meta_data.zone }}}}");
+        let found = missing(&template);
+        assert!(found.is_empty() || found == ["zone"], "{template}: {found:?}");
+    }
+}
+
+#[test]
+fn long_texts_around_a_template_do_not_matter_and_long_code_does() {
+    let text = "x".repeat(900_000);
+    assert_eq!(
+        missing(&format!("## template: jinja\n{text}{{{{ ds.meta_data.zone }}}}{text}")),
+        ["zone"]
+    );
+    let code = "{{ ds.meta_data.zone }}".repeat(1000);
+    assert!(missing(&format!("## template: jinja\n{code}")).is_empty());
 }
 
 #[test]

@@ -6,10 +6,14 @@ use minijinja::value::{Rest, Value};
 use minijinja::{Environment, UndefinedBehavior};
 use minijinja_contrib::pycompat;
 
+use super::bounds;
 use super::stand_in::{Missing, Unknown};
 
-/// Enough for user data that fills a config drive, and an end for loops that have none.
-const STEPS: u64 = 1_000_000;
+/// Enough for every template that is small enough to be looked at, and an end for loops that have none.
+const STEPS: u64 = 100_000;
+
+/// Its result may be of any size, as its pattern says.
+const FORMAT: &str = "format";
 
 /// The filters of Jinja, except `default`.
 const FILTERS: &[&str] = &[
@@ -75,7 +79,12 @@ pub fn like_cloud_init() -> Environment<'static> {
     let mut environment = Environment::new();
     environment.set_undefined_behavior(UndefinedBehavior::Chainable);
     environment.set_fuel(Some(STEPS));
-    environment.set_unknown_method_callback(pycompat::unknown_method_callback);
+    environment.set_unknown_method_callback(|state, value, method, args| {
+        if method == FORMAT || !bounds::is_little(args.iter().chain([value])) {
+            return Ok(Unknown::value());
+        }
+        pycompat::unknown_method_callback(state, value, method, args)
+    });
     environment.add_test("defined", |value: Value| is_defined(&value));
     environment.add_test("undefined", |value: Value| !is_defined(&value));
     for name in ["default", "d"] {
@@ -113,7 +122,7 @@ fn filter(own: &Environment<'_>, name: &str, args: &[Value]) -> Value {
         missing.is_used();
         stands_in = true;
     }
-    let result = if stands_in {
+    let result = if stands_in || name == FORMAT || !bounds::is_little(args) {
         None
     } else {
         own.empty_state().apply_filter(name, args).ok()

@@ -9,11 +9,13 @@
 //! being compared are what careful templates do, and no fault. Whatever only the machine knows is a stand-in of its own,
 //! which says yes to everything. The result of the rendering is thrown away.
 
+mod bounds;
 mod environment;
 mod instance;
 mod stand_in;
 
 use std::fmt;
+use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::Metadata;
@@ -37,17 +39,20 @@ impl fmt::Display for Key {
 /// The keys that user data takes from the metadata although they are not there, in the order of their first use.
 ///
 /// Only the branches that are taken are looked at. What is no template (cloud-config, scripts, Ignition, archives), or one
-/// that cannot be understood, is not judged: nothing is missing then.
+/// that cannot be understood or could take much memory, is not judged: nothing is missing then.
 pub fn missing_keys(user_data: &str, metadata: &Metadata) -> Vec<Key> {
     let Some(template) = template_in(user_data) else {
         return Vec::new();
     };
+    if !bounds::is_small(template, metadata) {
+        return Vec::new();
+    }
     let found = Found::default();
     let environment = environment::like_cloud_init();
-    if environment
-        .render_str(template, instance::data(metadata, &found))
-        .is_err()
-    {
+    let rendered = environment
+        .template_from_str(template)
+        .and_then(|template| template.render_captured_to(instance::data(metadata, &found), io::sink()));
+    if rendered.is_err() {
         // Mostly an operator that no undefined value has, such as minus in `ds.meta_data.local-hostname`: cloud-init
         // would drop the whole user data.
         found.blame_last();
