@@ -51,8 +51,8 @@ pub fn manager_rules() -> Vec<PolicyRule> {
         ),
         // Of any control plane: which template its machines are made from.
         rule("controlplane.cluster.x-k8s.io", &["*"], &["get"]),
-        // Those with rendered data; of others whether they exist, and the label of their cluster on those of BMCs. Contents
-        // are never asked for.
+        // Those with rendered data, and what a machine boots with, once; of others whether they exist, and the label of their
+        // cluster on those of BMCs.
         rule("", &["secrets"], &OWNED),
         rule("", &["events"], &["create", "patch"]),
     ]

@@ -30,8 +30,8 @@ pub use facts::Facts;
 pub use metadata::{Metadata, PROVIDER_ID};
 pub use network::{Bond, Ethernet, Link, Network, NetworkData, NetworkType, Route, Service, Vlan};
 pub use pools::{Pool, pools};
-pub use preview::{Key, missing_keys};
-pub use yaml::YamlError;
+pub use preview::{Key, is_template, missing_keys};
+pub use yaml::{NotMetadata, YamlError};
 
 use metal3_api::infra::v1beta2::Metal3DataTemplateSpec;
 

@@ -1,6 +1,7 @@
-//! Rendered values as YAML texts.
+//! Rendered values as YAML texts, and metadata back from one.
 
 use serde::Serialize;
+use serde_json::{Map, Value};
 
 use crate::{Metadata, NetworkData};
 
@@ -16,6 +17,25 @@ impl Metadata {
     }
 }
 
+/// Why a text is no metadata. Nothing of it is repeated.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("it is no map of keys to values, in YAML or JSON")]
+pub struct NotMetadata;
+
+impl Metadata {
+    /// The metadata that a Secret has, ours or a user's. What is no text there is one here.
+    pub fn from_yaml(text: &str) -> Result<Self, NotMetadata> {
+        // The words `on` and `no` stay words, as baremetal-operator reads them.
+        let options = serde_saphyr::options! { strict_booleans: true };
+        let map: Map<String, Value> = serde_saphyr::from_str_with_options(text, options).map_err(|_| NotMetadata)?;
+        let texts = map.into_iter().map(|(key, value)| match value {
+            Value::String(text) => (key, text),
+            other => (key, other.to_string()),
+        });
+        Ok(Self(texts.collect()))
+    }
+}
+
 impl NetworkData {
     /// The text of the Secret's key `networkData`.
     pub fn to_yaml(&self) -> Result<String, YamlError> {
@@ -28,4 +48,38 @@ impl NetworkData {
 fn emit(value: &impl Serialize) -> Result<String, YamlError> {
     let options = serde_saphyr::ser_options! { prefer_block_scalars: false };
     Ok(serde_saphyr::to_string_with_options(value, options)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rstest::rstest;
+
+    #[test]
+    fn metadata_of_a_secret_is_read_as_it_was_written() {
+        let written = Metadata(
+            [
+                ("a".to_owned(), "no".to_owned()),
+                ("b: c".to_owned(), "1\n2".to_owned()),
+            ]
+            .into(),
+        );
+        assert_eq!(Metadata::from_yaml(&written.to_yaml().unwrap()), Ok(written));
+        let of_user = Metadata::from_yaml(r#"{"rack": 7, "on": no, "list": [1]}"#).unwrap();
+        let texts: Vec<_> = of_user
+            .0
+            .iter()
+            .map(|(key, text)| (key.as_str(), text.as_str()))
+            .collect();
+        assert_eq!(texts, [("list", "[1]"), ("on", "no"), ("rack", "7")]);
+    }
+
+    #[rstest]
+    #[case("- a")]
+    #[case("a: [")]
+    #[case("hunter2")]
+    fn what_is_no_map_is_not_repeated(#[case] text: &str) {
+        let error = Metadata::from_yaml(text).unwrap_err();
+        assert!(!error.to_string().contains(text) && !format!("{error:?}").contains(text));
+    }
 }

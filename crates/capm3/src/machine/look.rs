@@ -47,6 +47,7 @@ impl Metal3Machines {
                     wants_secrets = true;
                     seen.looks.secrets = Some(self.look_for(&key, names).await?);
                 }
+                Decision::Look(Need::Preview(payload)) => self.look_at_payload(seen, payload).await?,
                 Decision::Look(Need::FreshHost) => self.look_at_host(seen).await?,
                 Decision::Look(Need::Kept) => {
                     let is_kept = self

@@ -19,6 +19,7 @@ mod listen;
 mod look;
 mod node;
 mod observed;
+mod preview;
 mod reuse;
 #[cfg(test)]
 mod tests;
@@ -42,9 +43,10 @@ use tokio_util::sync::CancellationToken;
 
 pub(crate) use self::decide::HostPatch;
 use self::decide::Plan;
-pub use self::decide::{ASSOCIATED, DATA_READY, METADATA, MOST_ADDRESSES, NODE};
+pub use self::decide::{ASSOCIATED, BOOTSTRAP_DATA, DATA_READY, METADATA, MOST_ADDRESSES, NODE};
 pub use self::node::{Gift, NodeView};
 pub use self::observed::{Host, Looks, Observed, Related, host_seen, observe};
+pub use self::preview::{Payload, Preview};
 use self::waiting::Waiting;
 use crate::controller::{Context, Controller, Next};
 use crate::error::PassError;

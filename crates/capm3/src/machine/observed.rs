@@ -11,6 +11,7 @@ use metal3_api::metal3::BareMetalHost;
 use metal3_runtime::store::ObjectKey;
 
 use super::node::NodeView;
+use super::preview::Preview;
 use super::reuse;
 use crate::select::{self, Claimed, Consumer, Selection};
 use crate::world::{HostBy, World, cluster_of, host_of, infrastructure, owner};
@@ -49,6 +50,8 @@ pub struct Looks {
     pub selection: Option<Selection>,
     /// The Secrets that were looked for, by name, and whether they exist.
     pub secrets: Option<BTreeMap<String, bool>>,
+    /// What a host would boot with.
+    pub preview: Option<Preview>,
     /// Whether the host is kept for the next machine of the same kind.
     pub is_kept: Option<bool>,
     /// Whether the host was read now, and not only seen by a watch that may be late.

@@ -9,6 +9,7 @@ mod label_sync;
 mod machine_templates;
 mod machines;
 mod preallocation;
+mod preview;
 mod remediation;
 mod support;
 mod workload;

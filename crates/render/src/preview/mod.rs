@@ -60,6 +60,11 @@ pub fn missing_keys(user_data: &str, metadata: &Metadata) -> Vec<Key> {
     found.keys()
 }
 
+/// Whether cloud-init takes this user data for a template, so that [`missing_keys`] may have something to say.
+pub fn is_template(user_data: &str) -> bool {
+    template_in(user_data).is_some()
+}
+
 /// The template without the line that says that it is one. cloud-init is as strict about that line.
 fn template_in(user_data: &str) -> Option<&str> {
     const HEADER: &str = "## template: jinja";

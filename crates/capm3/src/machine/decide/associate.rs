@@ -10,7 +10,7 @@ use metal3_runtime::events::Severity;
 use serde_json::{Value, json};
 
 use super::draft::{Draft, Why};
-use super::{ASSOCIATED, Decision, Effect, HostPatch, Need, data, host_spec, waits};
+use super::{ASSOCIATED, Decision, Effect, HostPatch, Need, data, host_spec, preview, waits};
 use crate::conditions::LegacySeverity;
 use crate::machine::{Host, Observed};
 use crate::select::{Outcome, Selection, Selector, Wish};
@@ -206,7 +206,12 @@ fn claim(
         message: &message,
     });
     if let Some(sources) = data::sources(&mut draft) {
-        host_spec::run(&mut patch, &mut draft, owner, &sources);
+        match preview::objection(&mut draft, owner, &sources) {
+            Err(need) => return Decision::Look(need),
+            Ok(None) => host_spec::run(&mut patch, &mut draft, owner, &sources),
+            // The host is the machine's, and waits.
+            Ok(Some(_)) => {}
+        }
     }
     draft.host(host, &patch, "claim the host");
     let secret = &host.spec.bmc.credentials_name;

@@ -10,7 +10,7 @@ use metal3_runtime::events::{Note, Severity};
 
 use serde_json::{Map, Value};
 
-use super::{ASSOCIATED, DATA_READY, Decision, Effect, HostPatch, METADATA, NODE, Plan};
+use super::{ASSOCIATED, BOOTSTRAP_DATA, DATA_READY, Decision, Effect, HostPatch, METADATA, NODE, Plan};
 use crate::conditions::{LegacySeverity, Setter};
 use crate::machine::Observed;
 use crate::machine::node::Gift;
@@ -150,6 +150,17 @@ impl<'a> Draft<'a> {
     /// Whether the Node carries its provider ID, and if not, why.
     pub fn node(&mut self, holds: bool, reason: &str, message: &str) {
         self.set.set(&mut self.status.conditions, NODE, holds, reason, message);
+    }
+
+    /// Why the bootstrap data is not complete, as a reason and in words; or nothing.
+    pub fn bootstrap_data(&mut self, why: Option<(&str, &str)>) {
+        let list = &mut self.status.conditions;
+        match why {
+            Some((reason, message)) => self.set.set(list, BOOTSTRAP_DATA, false, reason, message),
+            None => {
+                conditions::remove(list, BOOTSTRAP_DATA);
+            }
+        }
     }
 
     pub fn not_ready(&mut self, why: Why<'_>) {

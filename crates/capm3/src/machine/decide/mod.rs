@@ -14,6 +14,7 @@ mod host_spec;
 mod node;
 mod pause;
 mod plan;
+mod preview;
 mod provision;
 mod waits;
 mod words;
@@ -25,6 +26,7 @@ use metal3_api::infra::v1beta2::Metal3Machine;
 use self::draft::Draft;
 pub use self::node::NODE;
 pub use self::plan::{Decision, Effect, HostPatch, Need, Plan};
+pub use self::preview::BOOTSTRAP_DATA;
 pub use self::provision::MOST_ADDRESSES;
 use super::{Host, Observed};
 

@@ -7,6 +7,7 @@ use metal3_runtime::events::Note;
 use serde_json::{Map, Value, json};
 
 use crate::machine::node::Gift;
+use crate::machine::preview::Payload;
 use crate::select::Wish;
 
 /// The outcome of a decision.
@@ -27,6 +28,8 @@ pub enum Need {
     Host(Box<Wish>),
     /// Whether these Secrets of the machine's namespace exist.
     Secrets(Vec<String>),
+    /// What a host would boot with.
+    Preview(Payload),
     /// Whether the host is kept for the next machine of the same kind.
     Kept,
     /// The host that the machine names, as it is stored now.

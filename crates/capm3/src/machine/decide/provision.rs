@@ -12,7 +12,7 @@ use serde_json::Value;
 
 use super::draft::{Draft, Why};
 use super::host_spec::Edits;
-use super::{Decision, HostPatch, associate, data, host_spec, node, pause, waits, words};
+use super::{Decision, HostPatch, associate, data, host_spec, node, pause, preview, waits, words};
 use crate::conditions::LegacySeverity;
 
 /// The status of a machine has room for so many addresses.
@@ -89,6 +89,9 @@ fn tell(draft: &mut Draft<'_>, patch: &mut HostPatch) -> Result<Option<String>, 
     let Some(sources) = data::sources(draft) else {
         return Ok(Some(String::new()));
     };
+    if let Some(objection) = preview::objection(draft, owner, &sources)? {
+        return Ok(Some(objection));
+    }
     host_spec::run(patch, draft, owner, &sources);
     Ok(None)
 }

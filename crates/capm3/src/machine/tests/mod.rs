@@ -3,6 +3,7 @@
 mod deletion;
 mod journey;
 mod nodes;
+mod preview;
 mod schedules;
 mod waits;
 
@@ -19,7 +20,7 @@ use serde_json::{Value, json};
 
 use super::decide::{Decision, Effect, Plan, decide};
 use super::node::NodeView;
-use super::{Host, Looks, Observed, Related};
+use super::{Host, Looks, Observed, Preview, Related};
 use crate::select::{Outcome, Selection};
 
 const FINALIZER: &str = "metal3machine.infrastructure.cluster.x-k8s.io";
@@ -116,6 +117,7 @@ fn seen(other: &Value) -> Observed {
         node: NodeView::NotAsked,
         looks: Looks {
             secrets: Some(BTreeMap::from(secrets)),
+            preview: Some(Preview::Complete),
             ..Looks::default()
         },
     }

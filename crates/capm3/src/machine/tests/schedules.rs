@@ -116,6 +116,7 @@ impl Manager {
                 Decision::Look(Need::Secrets(names)) => {
                     seen.looks.secrets = Some(names.into_iter().map(|name| (name, true)).collect());
                 }
+                Decision::Look(Need::Preview(_)) => seen.looks.preview = Some(Preview::Complete),
                 Decision::Look(Need::Kept) => seen.looks.is_kept = Some(false),
                 Decision::Look(Need::FreshHost) => {
                     let name = host_of(&seen.machine).unwrap().name;

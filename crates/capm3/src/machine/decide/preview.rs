@@ -1,0 +1,83 @@
+//! What a machine would boot with, before its host is told.
+
+use kube::ResourceExt;
+use metal3_api::capi::Machine;
+use metal3_runtime::events::Severity;
+
+use super::Need;
+use super::data::Sources;
+use super::draft::Draft;
+use super::waits::bootstrap_secret;
+use crate::machine::preview::{Keys, Payload, Preview};
+
+/// Our own condition: whether the metadata has all that the bootstrap data takes from it. There only while it has not.
+pub const BOOTSTRAP_DATA: &str = "BootstrapDataComplete";
+
+/// On a Metal3Machine, usually by its template: with the value true, no host is provisioned with bootstrap data that takes
+/// from the metadata what is not there.
+pub const STRICT_BOOTSTRAP_DATA: &str = "infrastructure.cluster.x-k8s.io/strict-bootstrap-data";
+
+const KEYS_MISSING: &str = "MetadataKeysMissing";
+const NO_METADATA: &str = "MetadataUnreadable";
+
+/// Why the host is not to be told yet, in words. What is missing is said in any case; that it is waited for is for the user
+/// to ask.
+pub(super) fn objection(draft: &mut Draft<'_>, owner: &Machine, sources: &Sources) -> Result<Option<String>, Need> {
+    let Some(user_data) = bootstrap_secret(owner) else {
+        return Ok(None);
+    };
+    let seen = draft.seen;
+    let meta_data = sources.meta_data.as_ref().map(|secret| secret.name.as_str());
+    let (reason, what) = match &seen.looks.preview {
+        None => {
+            return Err(Need::Preview(Payload {
+                user_data: user_data.to_owned(),
+                meta_data: meta_data.map(str::to_owned),
+            }));
+        }
+        Some(Preview::Complete) => {
+            draft.bootstrap_data(None);
+            return Ok(None);
+        }
+        Some(Preview::NoMetadata(why)) => (
+            NO_METADATA,
+            format!("the bootstrap data of Secret {user_data} is a template, and {why}: mend it"),
+        ),
+        Some(Preview::Lacks(keys)) => (
+            KEYS_MISSING,
+            format!(
+                "the bootstrap data of Secret {user_data} takes {} from the metadata, which has no such key: {}, or give it a \
+                 default in the bootstrap data",
+                Keys(keys),
+                way_out(draft, meta_data)
+            ),
+        ),
+    };
+    let annotations = seen.machine.annotations();
+    let is_strict = annotations
+        .get(STRICT_BOOTSTRAP_DATA)
+        .is_some_and(|value| value == "true");
+    let message = if is_strict {
+        format!("{what}; the host waits for that, as the annotation {STRICT_BOOTSTRAP_DATA} asks")
+    } else {
+        format!("{what}; the host is provisioned all the same")
+    };
+    if draft.is_news(BOOTSTRAP_DATA, reason) {
+        draft.note(Severity::Warning, reason, message.clone());
+    }
+    draft.bootstrap_data(Some((reason, &message)));
+    Ok(is_strict.then_some(message))
+}
+
+/// Rendered metadata is not written again while it is there.
+fn way_out(draft: &Draft<'_>, meta_data: Option<&str>) -> String {
+    let spec = &draft.seen.machine.spec;
+    let template = &spec.data_template.name;
+    let is_users = spec.meta_data.as_ref().is_some_and(|secret| !secret.name.is_empty());
+    match meta_data {
+        Some(secret) if is_users => format!("add it to Secret {secret}"),
+        Some(secret) => format!("add it to spec.metaData of Metal3DataTemplate {template} and delete Secret {secret}"),
+        None if template.is_empty() => "name a Metal3DataTemplate in spec.dataTemplate that has it".to_owned(),
+        None => format!("add it to spec.metaData of Metal3DataTemplate {template}"),
+    }
+}

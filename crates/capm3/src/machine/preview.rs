@@ -1,0 +1,137 @@
+//! What a machine would boot with is looked at before its host is told: which keys its user data takes from the metadata
+//! although they are not there.
+//!
+//! Contents end here: what goes on are the names of keys.
+
+use std::fmt;
+
+use k8s_openapi::api::core::v1::Secret;
+use kube::Api;
+use metal3_api::metal3::names::secret_key::{META_DATA, USER_DATA, VALUE};
+use metal3_render::{Key, Metadata, is_template, missing_keys};
+use metal3_runtime::error::chain;
+use metal3_runtime::secrets::SecretKey;
+use metal3_runtime::store::ObjectKey;
+
+use super::{KIND, Metal3Machines, Observed};
+use crate::error::PassError;
+
+/// What a machine boots with: Secrets of its namespace.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Payload {
+    /// The one with user data.
+    pub user_data: String,
+    /// The one with metadata, if there is to be any.
+    pub meta_data: Option<String>,
+}
+
+/// What was found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Preview {
+    /// Nothing is missing, or nothing that could be told: most user data is no template.
+    Complete,
+    /// The metadata lacks these keys.
+    Lacks(Vec<Key>),
+    /// The user data is a template, and its metadata cannot be read. Why, in words.
+    NoMetadata(String),
+}
+
+impl Metal3Machines {
+    /// Reads the Secrets, once for each machine: a host that was told is not looked at again. A change of one of them
+    /// wakes the machine for as long as it waits.
+    pub(super) async fn look_at_payload(&self, seen: &mut Observed, payload: Payload) -> Result<(), PassError> {
+        let key = seen.key();
+        let wanted = seen.wanted_secrets();
+        let names = wanted.iter().map(|(name, _)| name).chain(&payload.meta_data);
+        let references: Vec<SecretKey> = names.map(|name| secret_key(&key, name)).collect();
+        self.secrets.set_references(key.clone(), references);
+        let Some(user_data) = self.read(&key, &payload.user_data).await? else {
+            // Gone since it was looked for: that is waited for.
+            let secrets = seen.looks.secrets.get_or_insert_default();
+            secrets.insert(payload.user_data, false);
+            return Ok(());
+        };
+        seen.looks.preview = Some(match text_of(&user_data, USER_DATA).filter(|text| is_template(text)) {
+            None => Preview::Complete,
+            Some(template) => match self.metadata(&key, payload.meta_data.as_deref()).await? {
+                Ok(metadata) => preview(template, metadata).await,
+                Err(why) => Preview::NoMetadata(why),
+            },
+        });
+        Ok(())
+    }
+
+    /// The metadata, or why there is none that can be read.
+    async fn metadata(&self, key: &ObjectKey, name: Option<&str>) -> Result<Result<Metadata, String>, PassError> {
+        let Some(name) = name else {
+            return Ok(Ok(Metadata::default()));
+        };
+        let Some(secret) = self.read(key, name).await? else {
+            return Ok(Err(format!("Secret {name} does not exist")));
+        };
+        let text = text_of(&secret, META_DATA);
+        let text = text.ok_or_else(|| format!("Secret {name} has no text under the key {META_DATA} or {VALUE}"));
+        Ok(text.and_then(|text| {
+            Metadata::from_yaml(&text).map_err(|why| format!("Secret {name} holds no metadata: {why}"))
+        }))
+    }
+
+    async fn read(&self, key: &ObjectKey, name: &str) -> Result<Option<Secret>, PassError> {
+        let secrets: Api<Secret> = Api::namespaced(self.ctx.client.clone(), &key.namespace);
+        let secret = secrets.get_opt(name).await;
+        let secret = secret.map_err(PassError::of("read what the host is to boot with", KIND, key))?;
+        let metadata = secret.as_ref().map(|secret| &secret.metadata);
+        self.secrets.learn(&secret_key(key, name), metadata);
+        Ok(secret)
+    }
+}
+
+fn secret_key(machine: &ObjectKey, name: &str) -> SecretKey {
+    SecretKey {
+        namespace: machine.namespace.clone(),
+        name: name.to_owned(),
+    }
+}
+
+/// A text of a Secret, looked for where baremetal-operator looks for it.
+fn text_of(secret: &Secret, key: &str) -> Option<String> {
+    let data = secret.data.as_ref()?;
+    let bytes = data.get(key).or_else(|| data.get(VALUE))?;
+    String::from_utf8(bytes.0.clone()).ok()
+}
+
+/// Rendering takes a second at worst, in which others are not to wait.
+async fn preview(template: String, metadata: Metadata) -> Preview {
+    let missing = tokio::task::spawn_blocking(move || missing_keys(&template, &metadata));
+    match missing.await {
+        Ok(missing) if missing.is_empty() => Preview::Complete,
+        Ok(missing) => Preview::Lacks(missing),
+        Err(error) => {
+            tracing::error!(error = %chain(&error), "a template could not be looked at");
+            Preview::Complete
+        }
+    }
+}
+
+/// So many keys are named.
+const MOST_NAMED: usize = 10;
+/// So many characters of each.
+const LONGEST_NAME: usize = 100;
+
+/// The keys in words.
+pub(super) struct Keys<'a>(pub &'a [Key]);
+
+impl fmt::Display for Keys<'_> {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (number, key) in self.0.iter().take(MOST_NAMED).enumerate() {
+            let separator = if number == 0 { "" } else { ", " };
+            let mut name = key.to_string();
+            crate::conditions::cut(&mut name, LONGEST_NAME);
+            write!(out, "{separator}{name}")?;
+        }
+        match self.0.len().saturating_sub(MOST_NAMED) {
+            0 => Ok(()),
+            more => write!(out, " and {more} more"),
+        }
+    }
+}

@@ -1,0 +1,115 @@
+//! Bootstrap data that takes from the metadata what is not there.
+
+use metal3_render::Key;
+use rstest::rstest;
+
+use super::*;
+use crate::machine::decide::Need;
+use crate::machine::{BOOTSTRAP_DATA, Payload};
+
+const STRICT: &str = "infrastructure.cluster.x-k8s.io/strict-bootstrap-data";
+
+fn lacks() -> Option<Preview> {
+    Some(Preview::Lacks(vec![Key("rack".to_owned()), Key("row/no".to_owned())]))
+}
+
+fn is_told(plan: &Plan) -> bool {
+    host_patch(plan)["spec"]["image"].is_object()
+}
+
+#[test]
+fn what_a_host_boots_with_is_looked_at_before_it_is_told() {
+    let meta = json!({"spec": {"metaData": {"name": "meta"}}});
+    let mut claiming = seen(&meta);
+    claiming.looks.selection = chosen(free(), false);
+    let mut claimed = with_host(&meta, &json!({}));
+    for seen in [&mut claiming, &mut claimed] {
+        seen.looks.preview = None;
+        match decide(seen, now()) {
+            Decision::Look(Need::Preview(payload)) => {
+                let (user_data, meta_data) = ("b".to_owned(), Some("meta".to_owned()));
+                assert_eq!(payload, Payload { user_data, meta_data });
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+    // A host that was told is not looked at again.
+    let told = json!({"spec": {"image": {"url": "http://i"}}, "status": {"provisioning": {"state": "provisioned"}}});
+    let mut told = with_host(&meta, &told);
+    told.looks.preview = None;
+    assert!(matches!(decide(&told, now()), Decision::Do(_)));
+}
+
+#[rstest]
+#[case::of_a_template(json!({"dataTemplate": {"name": "t"}}), "add it to spec.metaData of Metal3DataTemplate t")]
+#[case::of_the_user(json!({"metaData": {"name": "meta"}}), "add it to Secret meta")]
+#[case::without_metadata(json!({}), "name a Metal3DataTemplate in spec.dataTemplate")]
+fn missing_keys_are_told_once_and_waited_for_where_the_user_asks(#[case] spec: Value, #[case] way_out: &str) {
+    for is_strict in [false, true] {
+        let annotations = if is_strict {
+            json!({STRICT: "true"})
+        } else {
+            json!({STRICT: "false"})
+        };
+        let machine = json!({"metadata": {"annotations": annotations}, "spec": spec});
+        let mut seen = with_host(&machine, &json!({}));
+        seen.claim = Some(with(
+            json!({"metadata": {"name": "m", "namespace": "ns"}, "spec": {"template": {"name": "t"}}}),
+            &json!({"status": {"renderedData": {"name": "t-0"}}}),
+        ));
+        seen.data = Some(with(
+            json!({"metadata": {"name": "t-0", "namespace": "ns"}, "spec": {"index": 0, "claim": {"name": "m"},
+                "template": {"name": "t"}}}),
+            &json!({"status": {"ready": true}}),
+        ));
+        seen.looks.preview = lacks();
+        let plan = plan(&seen);
+        let is_written = plan.effects.iter().any(|effect| effect.label() == "set up the host");
+        assert_eq!(is_written, !is_strict);
+        let (holds, reason, message) = said(status(&plan), BOOTSTRAP_DATA);
+        assert_eq!((holds, reason), (false, "MetadataKeysMissing"));
+        assert!(
+            message.contains(r#"takes ds.meta_data.rack, ds.meta_data["row/no"] from"#),
+            "{message}"
+        );
+        assert!(message.contains(way_out), "{message}");
+        assert_eq!(message.contains(STRICT), is_strict, "{message}");
+        assert_eq!(said(status(&plan), "Ready").2 == message, is_strict);
+        assert_eq!(plan.notes.len(), 1);
+        // Told once.
+        seen.machine = {
+            let mut machine = (*seen.machine).clone();
+            machine.status.clone_from(&plan.status);
+            Arc::new(machine)
+        };
+        let again = super::plan(&seen);
+        assert_eq!((again.status, again.notes.len()), (None, 0));
+        // Mended.
+        seen.looks.preview = Some(Preview::Complete);
+        let mended = super::plan(&seen);
+        assert!(is_told(&mended));
+        assert_eq!(conditions::get(&status(&mended).conditions, BOOTSTRAP_DATA), None);
+    }
+}
+
+#[test]
+fn a_strict_machine_claims_its_host_and_has_it_wait() {
+    let mut seen = seen(&json!({"metadata": {"annotations": {STRICT: "true"}}}));
+    seen.looks.selection = chosen(free(), false);
+    seen.looks.preview = Some(Preview::NoMetadata("Secret meta does not exist".to_owned()));
+    let plan = plan(&seen);
+    assert!(host_patch(&plan)["spec"]["consumerRef"].is_object());
+    assert!(!is_told(&plan));
+    let (_, reason, message) = said(status(&plan), BOOTSTRAP_DATA);
+    assert_eq!(reason, "MetadataUnreadable");
+    assert!(message.contains("Secret meta does not exist"), "{message}");
+}
+
+#[test]
+fn of_many_keys_the_first_are_named_and_of_long_ones_the_beginning() {
+    let keys: Vec<Key> = (0..12)
+        .map(|number| Key(format!("k{number}{}", "x".repeat(500))))
+        .collect();
+    let words = crate::machine::preview::Keys(&keys).to_string();
+    assert!(words.len() < 1100 && words.ends_with(" and 2 more"), "{words}");
+}
