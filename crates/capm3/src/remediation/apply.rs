@@ -1,7 +1,5 @@
 //! The writes. Nothing is chosen here.
 
-use std::time::Duration;
-
 use k8s_openapi::api::core::v1::Node;
 use kube::api::{Api, DeleteParams, Patch, PatchParams, Preconditions};
 use metal3_api::capi::Machine;
@@ -10,14 +8,10 @@ use metal3_api::infra::v1beta2::Metal3Remediation;
 use metal3_api::metal3::BareMetalHost;
 use metal3_runtime::error::is_not_found;
 use metal3_runtime::patch;
-use serde_json::Value;
 
 use super::decide::Effect;
 use crate::controller::Context;
 use crate::workload::Workload;
-
-/// A workload cluster that does not answer a write for so long is tried again later.
-const LIMIT: Duration = Duration::from_secs(10);
 
 /// Does one thing, and returns the remediation as it is then. What is written is seen in the stores at once. What is to be
 /// done in a workload cluster that cannot be asked any more is not done; the remediation is woken when it can.
@@ -51,7 +45,7 @@ pub async fn apply(
         }
         Effect::Node { node, patch, .. } => {
             if let Some(workload) = workload {
-                change_node(workload, node, patch).await?;
+                workload.change_node(node, patch).await?;
             }
             None
         }
@@ -72,24 +66,11 @@ pub async fn apply(
     Ok(written.unwrap_or_else(|| seen.clone()))
 }
 
-async fn change_node(workload: &Workload, node: &str, change: &Value) -> Result<(), kube::Error> {
-    let nodes: Api<Node> = Api::all(workload.client.clone());
-    let (merge, change) = (PatchParams::default(), Patch::Merge(change));
-    let written = in_time(nodes.patch(node, &merge, &change)).await?;
-    workload.nodes.written(written);
-    Ok(())
-}
-
 async fn delete_node(workload: &Workload, node: &str, preconditions: Preconditions) -> Result<(), kube::Error> {
     let nodes: Api<Node> = Api::all(workload.client.clone());
     let this_one = DeleteParams::default().preconditions(preconditions);
-    match in_time(nodes.delete(node, &this_one)).await {
+    match workload.ask(nodes.delete(node, &this_one)).await {
         Err(error) if is_not_found(&error) => Ok(()),
         result => result.map(|_| ()),
     }
-}
-
-async fn in_time<T>(answer: impl Future<Output = Result<T, kube::Error>>) -> Result<T, kube::Error> {
-    let answer = tokio::time::timeout(LIMIT, answer).await;
-    answer.unwrap_or_else(|elapsed| Err(kube::Error::Service(Box::new(elapsed))))
 }

@@ -1,23 +1,20 @@
 //! Looks at what is not at hand.
 
-use std::time::Duration;
-
 use k8s_openapi::api::core::v1::{Node, Pod};
 use k8s_openapi::api::storage::v1::VolumeAttachment;
+use kube::Api;
 use kube::api::ListParams;
-use kube::{Api, Client};
 use metal3_runtime::error::chain;
 
 use super::node::{Drain, has_to_leave};
-
-/// A workload cluster that does not answer for so long is asked again later: nobody else waits for it.
-const LIMIT: Duration = Duration::from_secs(10);
+use crate::workload::Workload;
 
 /// What has not left a Node yet. Volumes are looked for when no Pod is left to use them.
 ///
 /// Both lists come from the API server's memory. What it has not heard of yet is that something is gone.
-pub async fn drain(client: &Client, node: &str) -> Result<Drain, String> {
-    in_time(async {
+pub async fn drain(workload: &Workload, node: &str) -> Result<Drain, String> {
+    let client = &workload.client;
+    let drain = workload.ask(async {
         let here = ListParams::default().match_any();
         let pods: Api<Pod> = Api::all(client.clone());
         let pods = pods
@@ -31,20 +28,20 @@ pub async fn drain(client: &Client, node: &str) -> Result<Drain, String> {
             volumes = attachments.iter().filter(|a| a.spec.node_name == node).count();
         }
         Ok(Drain { pods, volumes })
-    })
-    .await
+    });
+    drain.await.map_err(|error| chain(&error).to_string())
 }
 
 /// The Node of this name.
-pub async fn node(client: &Client, name: &str) -> Result<Option<Node>, kube::Error> {
-    let nodes: Api<Node> = Api::all(client.clone());
-    let answer = tokio::time::timeout(LIMIT, nodes.get_opt(name)).await;
-    answer.unwrap_or_else(|elapsed| Err(kube::Error::Service(Box::new(elapsed))))
+pub async fn node(workload: &Workload, name: &str) -> Result<Option<Node>, kube::Error> {
+    let nodes: Api<Node> = Api::all(workload.client.clone());
+    workload.ask(nodes.get_opt(name)).await
 }
 
 /// Whether a cluster knows the out-of-service taint: its own version counts, and not that of the management cluster.
-pub async fn knows_taint(client: &Client) -> Result<bool, String> {
-    let version = in_time(async { client.apiserver_version().await }).await?;
+pub async fn knows_taint(workload: &Workload) -> Result<bool, String> {
+    let version = workload.ask(workload.client.apiserver_version()).await;
+    let version = version.map_err(|error| chain(&error).to_string())?;
     let knows = knows_taint_by(&version.major, &version.minor);
     knows.ok_or_else(|| format!("its version is {}.{}", version.major, version.minor))
 }
@@ -56,13 +53,6 @@ fn knows_taint_by(major: &str, minor: &str) -> Option<bool> {
         text.get(..end)?.parse::<u32>().ok()
     };
     Some((number(major)?, number(minor)?) >= (1, 28))
-}
-
-async fn in_time<T>(answer: impl Future<Output = Result<T, kube::Error>>) -> Result<T, String> {
-    match tokio::time::timeout(LIMIT, answer).await {
-        Ok(answer) => answer.map_err(|error| chain(&error).to_string()),
-        Err(_) => Err(format!("no answer within {} s", LIMIT.as_secs())),
-    }
 }
 
 #[cfg(test)]

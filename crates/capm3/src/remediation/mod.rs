@@ -109,7 +109,7 @@ impl Metal3Remediations {
         }
         let gone = "it cannot be asked any more".to_owned();
         let workload = match self.workload(seen) {
-            Some(Ok(workload)) => Ok(workload.client),
+            Some(Ok(workload)) => Ok(workload),
             Some(Err(why)) => Err(why.to_string()),
             None => Err(gone),
         };
@@ -117,13 +117,13 @@ impl Metal3Remediations {
             (Need::Drain, NodeView::Here(node)) => {
                 let name = node.name_any();
                 seen.looks.drain = Some(match &workload {
-                    Ok(client) => look::drain(client, &name).await,
+                    Ok(workload) => look::drain(workload, &name).await,
                     Err(why) => Err(why.clone()),
                 });
             }
             _ => {
                 seen.looks.knows_taint = Some(match &workload {
-                    Ok(client) => look::knows_taint(client).await,
+                    Ok(workload) => look::knows_taint(workload).await,
                     Err(why) => Err(why.clone()),
                 });
             }
@@ -164,7 +164,7 @@ impl Metal3Remediations {
         let Some(Ok(workload)) = self.workload(seen) else {
             return Ok(false);
         };
-        let node = look::node(&workload.client, &name).await;
+        let node = look::node(&workload, &name).await;
         let node = node.map_err(PassError::of("read the Node", KIND, &seen.key()))?;
         let now = node.as_ref().and_then(ResourceExt::resource_version);
         if let Some(node) = node {

@@ -8,14 +8,16 @@ use std::time::Duration;
 use futures::StreamExt;
 use k8s_openapi::ByteString;
 use k8s_openapi::api::core::v1::{Node, Secret};
+use kube::Client;
+use kube::api::{Api, ListParams};
 use kube::runtime::{WatchStreamExt, watcher};
-use kube::{Api, Client};
 use metal3_runtime::args::ClientArgs;
 use metal3_runtime::error::chain;
 use metal3_runtime::store::{Awaited, Follow, ObjectKey};
 use tokio::sync::Notify;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
+use super::turns::{LIMIT, NoAnswer, Turns};
 use super::{News, Shared, Unreachable, Workload, kubeconfig, nodes};
 
 /// A server that does not take a connection for so long is not there. kube's own limit is four times as long, and somebody
@@ -24,6 +26,18 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(8);
 
 /// Between looks whether a workload cluster that was there is back. While it answers it is not asked.
 const PROBE: Duration = Duration::from_secs(5);
+
+/// A workload cluster that has not answered a request is left alone for so long: it may answer the probe and nothing else.
+const QUIET: Duration = Duration::from_secs(20);
+
+/// Whether the Nodes can be listed: that the server answers says nothing of the right to do so.
+async fn probe(client: &Client) -> Result<(), kube::Error> {
+    let nodes: Api<Node> = Api::all(client.clone());
+    let one = ListParams::default().limit(1);
+    let answer = tokio::time::timeout(LIMIT, nodes.list_metadata(&one)).await;
+    let answer = answer.map_err(|_| kube::Error::Service(Box::new(NoAnswer::Late)))?;
+    answer.map(|_| ())
+}
 
 /// Keeps one workload cluster at hand.
 #[derive(Clone)]
@@ -106,9 +120,18 @@ impl Link {
     }
 
     async fn follow(self, client: Client, stop: CancellationToken) {
+        while !stop.is_cancelled() {
+            self.follow_until_unanswered(&client, &stop).await;
+        }
+    }
+
+    /// Follows the Nodes until stopped, or until the cluster answers again after it left a request without an answer: its
+    /// watch may then show nothing for minutes, and is begun anew.
+    async fn follow_until_unanswered(&self, client: &Client, stop: &CancellationToken) {
         let workload = Workload {
             client: client.clone(),
             nodes: nodes::nodes(),
+            turns: Turns::default(),
         };
         let (link, until) = (self.clone(), stop.clone());
         workload.nodes.listen(move |change| {
@@ -126,10 +149,10 @@ impl Link {
         let heard = |heard: Result<(), &watcher::Error>| match heard {
             Ok(()) => {
                 is_listed.store(true, Ordering::Relaxed);
-                self.found(&stop, &workload);
+                self.found(stop, &workload);
             }
             Err(error) => {
-                self.lost(&stop, self.silent(error));
+                self.lost(stop, self.silent(error));
                 interrupted.notify_one();
             }
         };
@@ -139,12 +162,12 @@ impl Link {
                 interrupted.notified().await;
                 while is_listed.load(Ordering::Relaxed) {
                     tokio::time::sleep(PROBE).await;
-                    match client.apiserver_version().await {
-                        Ok(_) => {
-                            self.found(&stop, &workload);
+                    match probe(client).await {
+                        Ok(()) => {
+                            self.found(stop, &workload);
                             break;
                         }
-                        Err(error) => self.lost(&stop, self.silent(&error)),
+                        Err(error) => self.lost(stop, self.silent(&error)),
                     }
                 }
             }
@@ -152,8 +175,21 @@ impl Link {
         let awaited = Awaited::default();
         awaited.expect();
         tokio::select! {
-            () = nodes.run_heard(awaited, stop.clone(), heard) => {}
-            () = resumption => {}
+            () = nodes.run_heard(awaited, stop.clone(), heard) => return,
+            () = resumption => return,
+            () = workload.turns.unanswered() => {}
+        }
+        self.lost(stop, self.silent(&NoAnswer::Late));
+        let answers = async {
+            tokio::time::sleep(QUIET).await;
+            while let Err(error) = probe(client).await {
+                self.lost(stop, self.silent(&error));
+                tokio::time::sleep(PROBE).await;
+            }
+        };
+        tokio::select! {
+            () = stop.cancelled() => {}
+            () = answers => {}
         }
     }
 

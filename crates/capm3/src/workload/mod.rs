@@ -14,11 +14,11 @@ pub mod kubeconfig;
 mod link;
 pub mod nodes;
 pub mod provider_id;
+mod turns;
 
 use std::collections::HashMap;
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
-use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Node;
 use kube::Client;
@@ -32,6 +32,7 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 
 use self::link::Link;
 pub use self::nodes::{NodeBy, Nodes};
+use self::turns::Turns;
 
 /// A workload cluster that answers.
 #[derive(Clone)]
@@ -40,6 +41,7 @@ pub struct Workload {
     pub client: Client,
     /// Its Nodes, all of them.
     pub nodes: Nodes,
+    turns: Turns,
 }
 
 impl fmt::Debug for Workload {
@@ -50,16 +52,18 @@ impl fmt::Debug for Workload {
     }
 }
 
-/// A workload cluster that does not answer a write for so long is tried again later: nobody else waits for it.
-const WRITE_LIMIT: Duration = Duration::from_secs(10);
-
 impl Workload {
+    /// Makes a request that somebody waits for. Where the cluster does not answer it is silent from then on, and few wait
+    /// at once: whoever works for other clusters goes on.
+    pub async fn ask<T>(&self, request: impl Future<Output = Result<T, kube::Error>>) -> Result<T, kube::Error> {
+        self.turns.ask(request).await
+    }
+
     /// Changes a Node by a merge patch. Whoever looks for it from then on sees the answer.
     pub async fn change_node(&self, name: &str, change: &Value) -> Result<(), kube::Error> {
         let nodes: Api<Node> = Api::all(self.client.clone());
         let (params, change) = (PatchParams::default(), Patch::Merge(change));
-        let written = tokio::time::timeout(WRITE_LIMIT, nodes.patch(name, &params, &change)).await;
-        let written = written.unwrap_or_else(|elapsed| Err(kube::Error::Service(Box::new(elapsed))))?;
+        let written = self.ask(nodes.patch(name, &params, &change)).await?;
         self.nodes.written(written);
         Ok(())
     }

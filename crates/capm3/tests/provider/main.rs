@@ -11,5 +11,6 @@ mod machines;
 mod preallocation;
 mod preview;
 mod remediation;
+mod silence;
 mod support;
 mod workload;

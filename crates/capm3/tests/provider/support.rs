@@ -219,12 +219,17 @@ impl Site {
     /// A Machine of cluster c with the bootstrap Secret b, and its Metal3Machine, which belongs to it as if Cluster API had
     /// said so. `spec` adds to that of the Metal3Machine.
     pub async fn machine(&self, name: &str, spec: Value) {
+        self.machine_of("c", name, spec).await;
+    }
+
+    /// The same of another cluster.
+    pub async fn machine_of(&self, cluster: &str, name: &str, spec: Value) {
         let group = "infrastructure.cluster.x-k8s.io";
-        let labels = json!({"cluster.x-k8s.io/cluster-name": "c"});
+        let labels = json!({"cluster.x-k8s.io/cluster-name": cluster});
         let reference = json!({"apiGroup": group, "kind": "Metal3Machine", "name": name});
         let machine = json!({"apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "Machine",
             "metadata": {"name": name, "labels": labels},
-            "spec": {"clusterName": "c", "bootstrap": {"dataSecretName": "b"}, "infrastructureRef": reference}});
+            "spec": {"clusterName": cluster, "bootstrap": {"dataSecretName": "b"}, "infrastructureRef": reference}});
         let made = self.namespace.apply(&machine.to_string()).await;
         let owner = json!({"apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "Machine", "name": name,
             "uid": made[0].metadata.uid});
