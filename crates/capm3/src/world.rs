@@ -33,6 +33,7 @@ pub use self::remediation::{RemediationBy, machine_of_remediation};
 use crate::data::SECRET_TYPE;
 use crate::machine::MOST_ADDRESSES;
 use crate::machine_template::cloned_from;
+use crate::remediation::requested_by;
 use crate::select::{self, Selector};
 
 /// The stores. Cheap to clone.
@@ -101,6 +102,10 @@ pub enum HostBy {
     Namespace(String),
     /// Its UID, which nodes carry as a label.
     Uid(String),
+    /// Its host name, as its inspection found it.
+    Hostname(String),
+    /// The UID of a Metal3Remediation that keeps it switched off.
+    Remediation(String),
     /// The Metal3Machine that uses it.
     Consumer(ObjectKey),
     /// The Cluster for whose machines it is kept.
@@ -128,6 +133,10 @@ fn keys_of_host(host: &BareMetalHost) -> Vec<HostBy> {
     let namespace = host.namespace().unwrap_or_default();
     let mut keys = vec![HostBy::Namespace(namespace.clone())];
     keys.extend(host.uid().map(HostBy::Uid));
+    let hardware = host.status.as_ref().and_then(|status| status.hardware.as_ref());
+    let hostname = hardware.map(|hardware| hardware.hostname.clone());
+    keys.extend(hostname.filter(|name| !name.is_empty()).map(HostBy::Hostname));
+    keys.extend(requested_by(host).map(|uid| HostBy::Remediation(uid.to_owned())));
     keys.extend(select::consumer_of(host).map(HostBy::Consumer));
     keys.extend(select::keeper_of(host).map(HostBy::Keeper));
     if let Some(kept_for) = host.labels().get(label::NODE_REUSE) {
@@ -379,6 +388,18 @@ mod tests {
         assert_eq!(keys(&labels, &json!({}), "available"), free);
         assert_eq!(keys(&labels, &json!({"consumerRef": {}}), "ready"), free);
         assert_eq!(keys(&labels, &json!({}), "inspecting"), std::slice::from_ref(&all));
+        let off = json!({"annotations": {"reboot.metal3.io/metal3-remediation-r": "", "reboot.metal3.io/x": ""}});
+        let by = [all.clone(), HostBy::Remediation("r".into())];
+        assert_eq!(keys(&off, &json!({}), "provisioned"), by);
+        let mut named: BareMetalHost =
+            serde_json::from_value(json!({"metadata": {}, "spec": {}, "status": {"poweredOn": true,
+            "hardware": {"hostname": "h.example"}}}))
+            .unwrap();
+        named.metadata.namespace = Some("ns".to_owned());
+        assert_eq!(
+            keys_of_host(&named),
+            [all.clone(), HostBy::Hostname("h.example".into())]
+        );
         let used = json!({"consumerRef": {"kind": "Metal3Machine", "name": "m",
             "apiVersion": "infrastructure.cluster.x-k8s.io/v1beta1"}});
         let consumer = HostBy::Consumer(ObjectKey::new("ns", "m"));

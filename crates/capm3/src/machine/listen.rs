@@ -123,28 +123,26 @@ impl Metal3Machines {
         });
     }
 
-    /// Heartbeats of Nodes wake nobody: only what a Node is found by counts, and it wakes the machine that it names.
+    /// Heartbeats of Nodes wake nobody: only what a Node is found by counts, and it wakes the machines that could find it.
     fn listen_to_nodes(&self, queue: &Queue<ObjectKey>) {
         let (own, bell) = (self.clone(), queue.clone());
         self.workloads.listen(move |cluster, news| match news {
             News::Link => own.ring_for_cluster(&bell, cluster),
             News::Node(change) if change.affects(nodes::keys_of) => {
-                let mut named = Vec::new();
                 for by in change.states().flat_map(|node| nodes::keys_of(node)) {
-                    match by {
-                        NodeBy::ProviderId(id) => named.extend(machine_of(&id)),
-                        NodeBy::HostUid(uid) => {
-                            let hosts = own.ctx.world.hosts.find(&HostBy::Uid(uid));
-                            named.extend(hosts.iter().filter_map(|host| consumer_of(host)));
+                    let hosts = match by {
+                        NodeBy::ProviderId(id) => {
+                            if let Some(machine) = machine_of(&id) {
+                                bell.push(machine);
+                            }
+                            continue;
                         }
-                        NodeBy::Host(_) | NodeBy::Hostname(_) => {}
+                        NodeBy::HostUid(uid) => own.ctx.world.hosts.find(&HostBy::Uid(uid)),
+                        NodeBy::Hostname(name) => own.ctx.world.hosts.find(&HostBy::Hostname(name)),
+                    };
+                    for machine in hosts.iter().filter_map(|host| consumer_of(host)) {
+                        bell.push(machine);
                     }
-                }
-                if named.is_empty() {
-                    own.ring_for_cluster(&bell, cluster);
-                }
-                for machine in named {
-                    bell.push(machine);
                 }
             }
             News::Node(_) => {}

@@ -22,6 +22,12 @@ pub fn request_key(remediation: &Metal3Remediation) -> String {
     format!("{REBOOT_PREFIX}{NAME}{}", remediation.uid().unwrap_or_default())
 }
 
+/// The UIDs of the remediations that keep a host switched off.
+pub fn requested_by(host: &BareMetalHost) -> impl Iterator<Item = &str> {
+    let keys = host.annotations().keys();
+    keys.filter_map(|key| key.strip_prefix(REBOOT_PREFIX)?.strip_prefix(NAME))
+}
+
 /// Whether this remediation asks for the host to be off.
 pub fn is_requested(host: &BareMetalHost, remediation: &Metal3Remediation) -> bool {
     host.annotations().contains_key(&request_key(remediation))

@@ -39,6 +39,7 @@ use metal3_runtime::store::ObjectKey;
 use metal3_runtime::work::Queue;
 
 use self::decide::{Decision, Need, Plan, decide};
+pub(crate) use self::host::requested_by;
 pub use self::observed::{NodeView, Observed, Over, observe};
 use crate::controller::{Context, Controller, Next};
 use crate::error::PassError;

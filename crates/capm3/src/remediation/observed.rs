@@ -13,7 +13,6 @@ use metal3_api::infra::v1beta2::{Metal3Machine, Metal3Remediation, RemediationPh
 use metal3_api::metal3::BareMetalHost;
 use metal3_runtime::store::ObjectKey;
 
-use super::host;
 use super::node::Drain;
 use crate::machine::{Host, Related, host_seen};
 use crate::workload::Unreachable;
@@ -249,12 +248,11 @@ impl Observed {
     }
 
     fn strays(&self, world: &World) -> Vec<Arc<BareMetalHost>> {
-        let key = host::request_key(&self.remediation);
         let own = self.own_host().map(|host| host.name_any());
-        let mut hosts = world
-            .hosts
-            .find(&HostBy::Namespace(self.remediation.namespace().unwrap_or_default()));
-        hosts.retain(|host| host.annotations().contains_key(&key) && Some(host.name_any()) != own);
+        let namespace = self.remediation.namespace();
+        let uid = self.remediation.uid().unwrap_or_default();
+        let mut hosts = world.hosts.find(&HostBy::Remediation(uid));
+        hosts.retain(|host| host.namespace() == namespace && Some(host.name_any()) != own);
         hosts
     }
 }

@@ -14,8 +14,6 @@ pub const HOSTNAME: &str = "kubernetes.io/hostname";
 pub enum NodeBy {
     /// Its provider ID.
     ProviderId(String),
-    /// The beginning of its provider ID that names a host: `metal3://<namespace>/<host>/`.
-    Host(String),
     /// The UID of its host, in its label.
     HostUid(String),
     /// Its host name, in its label.
@@ -36,7 +34,6 @@ pub fn keys_of(node: &Node) -> Vec<NodeBy> {
     let label = |key: &str| node.labels().get(key).filter(|value| !value.is_empty()).cloned();
     [
         id.map(|id| NodeBy::ProviderId(id.to_owned())),
-        id.and_then(host_prefix).map(|prefix| NodeBy::Host(prefix.to_owned())),
         label(HOST_UID).map(NodeBy::HostUid),
         label(HOSTNAME).map(NodeBy::Hostname),
     ]
@@ -49,14 +46,6 @@ pub fn keys_of(node: &Node) -> Vec<NodeBy> {
 pub fn provider_id(node: &Node) -> Option<&str> {
     let id = node.spec.as_ref()?.provider_id.as_deref();
     id.filter(|id| !id.is_empty())
-}
-
-/// The beginning of one of our provider IDs that names the host.
-pub fn host_prefix(id: &str) -> Option<&str> {
-    let rest = id.strip_prefix("metal3://")?;
-    let (host, _machine) = rest.rsplit_once('/')?;
-    host.contains('/')
-        .then(|| id.split_at(id.len() - rest.len() + host.len() + 1).0)
 }
 
 /// Whether the kubelet is heard of, as the condition Ready says: True and False are its own words, Unknown is said for it
@@ -92,18 +81,7 @@ fn reduce(node: &mut Node) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use rstest::rstest;
     use serde_json::json;
-
-    #[rstest]
-    #[case("metal3://ns/host-0/machine", Some("metal3://ns/host-0/"))]
-    #[case("metal3://ns/host-0/", Some("metal3://ns/host-0/"))]
-    #[case("metal3://ns/host-0", None)]
-    #[case("metal3://0e1d2c3b-0000-4000-8000-000000000000", None)]
-    #[case("aws:///eu-1/i-0", None)]
-    fn the_host_is_the_middle_of_a_provider_id(#[case] id: &str, #[case] prefix: Option<&str>) {
-        assert_eq!(host_prefix(id), prefix);
-    }
 
     #[test]
     fn a_node_is_found_by_all_that_it_says_of_its_host() {
@@ -117,7 +95,6 @@ mod tests {
         .unwrap();
         let keys = [
             NodeBy::ProviderId("metal3://ns/host-0/m".into()),
-            NodeBy::Host("metal3://ns/host-0/".into()),
             NodeBy::HostUid("u".into()),
             NodeBy::Hostname("host-0".into()),
         ];

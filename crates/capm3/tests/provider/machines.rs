@@ -304,14 +304,29 @@ async fn a_node_gets_the_provider_id_of_its_machine() {
     let found = nodes.get(&name).await.unwrap().spec.unwrap_or_default().provider_id;
     assert_eq!(found, Some(machine.spec.provider_id));
 
-    // At rest: heartbeats of the Node wake nobody.
+    // At rest: heartbeats of the Node wake nobody, nor does a Node that no machine could be.
     let settled = site.settled().await;
+    let passes = || -> u64 {
+        let figures = provider.registry.text().unwrap();
+        let lines = figures
+            .lines()
+            .filter(|line| line.starts_with("metal3_reconcile_seconds_count"));
+        let ours = lines.filter(|line| line.contains("controller=\"metal3machine\""));
+        ours.map(|line| line.rsplit(' ').next().unwrap().parse::<u64>().unwrap())
+            .sum()
+    };
+    let before = passes();
+    let stranger = format!("{}-stranger", site.namespace.name);
+    let labels = json!({"metal3.io/uuid": "nobody", "kubernetes.io/hostname": stranger});
+    let node = serde_json::from_value(json!({"metadata": {"name": stranger, "labels": labels}})).unwrap();
+    nodes.create(&PostParams::default(), &node).await.unwrap();
     let beat = json!({"metadata": {"annotations": {"beat": "1"}}});
     nodes
         .patch(&name, &PatchParams::default(), &Patch::Merge(beat))
         .await
         .unwrap();
-    assert_eq!(site.settled().await, settled);
+    assert_eq!((site.settled().await, passes()), (settled, before));
+    nodes.delete(&stranger, &DeleteParams::default()).await.unwrap();
     nodes.delete(&name, &DeleteParams::default()).await.unwrap();
     let is_waiting = |machine: &Metal3Machine| lacks(machine, NODE, "has joined");
     site.namespace.expect("m", "waits for its Node again", is_waiting).await;
