@@ -4,7 +4,7 @@ use jiff::Timestamp;
 use kube::ResourceExt;
 use metal3_api::capi::names::{condition, reason};
 use metal3_api::infra::names::{finalizer, label};
-use metal3_api::infra::v1beta2::{ApiEndpoint, Metal3Cluster, Metal3ClusterStatus};
+use metal3_api::infra::v1beta2::{Metal3Cluster, Metal3ClusterStatus};
 use metal3_api::metal3::BareMetalHost;
 use metal3_runtime::conditions;
 use metal3_runtime::events::{Note, Severity};
@@ -24,11 +24,19 @@ pub const ANNOTATIONS: &str = "AnnotationsValid";
 /// Its reason for prefixes of labels.
 const BAD_PREFIXES: &str = "InvalidLabelSyncPrefixes";
 
+/// Where API servers listen unless something else is said. Upstream's webhook sets it where none is.
+const API_SERVER_PORT: i32 = 6443;
+
 /// A write.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Effect {
     /// From now on we are asked before it goes.
     AddFinalizer,
+    /// The endpoint gets the usual port of API servers.
+    SetPort {
+        /// The patch, over the version that was judged.
+        patch: Value,
+    },
     /// A host that was kept for the next machine of the cluster is everybody's again.
     ReleaseHost {
         /// Its name.
@@ -45,6 +53,7 @@ impl Effect {
     pub fn label(&self) -> &'static str {
         match self {
             Self::AddFinalizer => "add the finalizer",
+            Self::SetPort { .. } => "set the endpoint's port",
             Self::ReleaseHost { .. } => "release a host that was kept for the cluster",
             Self::RemoveFinalizer => "remove the finalizer",
         }
@@ -94,22 +103,29 @@ pub fn decide(seen: &Observed, now: Timestamp) -> Option<Plan> {
         Owner::Found(owner) => {
             let has_finalizer = has_finalizer(cluster);
             draft.status.failure_domains.clone_from(&cluster.spec.failure_domains);
-            match missing(&cluster.spec.control_plane_endpoint) {
-                // Cluster API takes the endpoint from here only if the Cluster has none.
-                Some(part) if !owner.spec.control_plane_endpoint.is_complete() => {
-                    let message = format!(
-                        "spec.controlPlaneEndpoint.{part} is not set: set it to where the API servers of the cluster are to be reached"
-                    );
-                    let failure = ("ControlPlaneEndpointFailed", Some(message.as_str()));
-                    draft.not_ready("InvalidConfiguration", &message, Some(failure));
-                }
-                Some(_) | None => draft.ready(),
-            }
-            let effects = if has_finalizer {
-                vec![]
+            let endpoint = &cluster.spec.control_plane_endpoint;
+            let mut effects = Vec::new();
+            // Cluster API takes the endpoint from here only if the Cluster has none.
+            let is_taken = !owner.spec.control_plane_endpoint.is_complete();
+            if endpoint.host.is_empty() && is_taken {
+                let message = "spec.controlPlaneEndpoint.host is not set: set it to where the API servers of the cluster are to be \
+                               reached";
+                let failure = ("ControlPlaneEndpointFailed", Some(message));
+                draft.not_ready("InvalidConfiguration", message, Some(failure));
             } else {
-                vec![Effect::AddFinalizer]
-            };
+                if endpoint.port == 0 && is_taken {
+                    effects.push(Effect::SetPort {
+                        patch: json!({
+                            "metadata": {"resourceVersion": cluster.metadata.resource_version},
+                            "spec": {"controlPlaneEndpoint": {"port": API_SERVER_PORT}},
+                        }),
+                    });
+                }
+                draft.ready();
+            }
+            if !has_finalizer {
+                effects.push(Effect::AddFinalizer);
+            }
             Some(draft.plan(effects))
         }
     }
@@ -153,14 +169,6 @@ fn release(host: &BareMetalHost) -> Effect {
 fn has_finalizer(cluster: &Metal3Cluster) -> bool {
     let finalizers = cluster.metadata.finalizers.iter().flatten();
     finalizers.into_iter().any(|present| present == finalizer::CLUSTER)
-}
-
-fn missing(endpoint: &ApiEndpoint) -> Option<&'static str> {
-    if endpoint.host.is_empty() {
-        Some("host")
-    } else {
-        (endpoint.port == 0).then_some("port")
-    }
 }
 
 /// The status in the making.

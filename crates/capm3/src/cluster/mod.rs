@@ -96,6 +96,10 @@ impl Metal3Clusters {
         let written = match effect {
             Effect::AddFinalizer => patch::add_finalizer(&api, seen, finalizer::CLUSTER).await?,
             Effect::RemoveFinalizer => patch::remove_finalizer(&api, seen, finalizer::CLUSTER).await?,
+            Effect::SetPort { patch } => {
+                let name = seen.metadata.name.as_deref().unwrap_or_default();
+                Some(api.patch(name, &PatchParams::default(), &Patch::Merge(patch)).await?)
+            }
             Effect::ReleaseHost { host, patch } => {
                 let hosts: Api<BareMetalHost> = Api::namespaced(client.clone(), &namespace);
                 let released = hosts.patch(host, &PatchParams::default(), &Patch::Merge(patch)).await?;

@@ -25,12 +25,13 @@ async fn a_cluster_from_its_endpoint_to_its_end() {
     let is_invalid = |cluster: &Metal3Cluster| ready(cluster, &False, "InvalidConfiguration");
     site.namespace.expect("c", "lacks its endpoint", is_invalid).await;
     site.namespace.expect_event("c", "InvalidConfiguration").await;
-    let endpoint = json!({"spec": {"controlPlaneEndpoint": {"host": "192.0.2.1", "port": 6443}}});
+    let endpoint = json!({"spec": {"controlPlaneEndpoint": {"host": "192.0.2.1"}}});
     site.patch::<Metal3Cluster>("c", endpoint).await;
     let is_ready = |cluster: &Metal3Cluster| {
         let status = cluster.status.clone().unwrap_or_default();
         let is_provisioned = status.initialization.provisioned == Some(true);
-        ready(cluster, &True, "Ready") && is_provisioned && status.failure_domains.len() == 2
+        let has_port = cluster.spec.control_plane_endpoint.port == 6443;
+        ready(cluster, &True, "Ready") && is_provisioned && has_port && status.failure_domains.len() == 2
     };
     site.namespace.expect("c", "is provisioned", is_ready).await;
 

@@ -38,7 +38,7 @@ use std::collections::BTreeMap;
 #[serde(rename_all = "camelCase", default, remote = "Self")]
 #[schemars(!remote)]
 pub struct Metal3ClusterSpec {
-    /// Where the cluster's control plane is reached. The host must be given; the webhook sets port 6443 where none is.
+    /// Where the cluster's control plane is reached. The host must be given; port 6443 is set where none is.
     #[serde(skip_serializing_if = "is_default")]
     pub control_plane_endpoint: ApiEndpoint,
 
