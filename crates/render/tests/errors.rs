@@ -84,6 +84,10 @@ fn error(spec: &str, machine: &Objects) -> String {
     "metaData: {prefixesFromPool: [{key: a, name: bare}]}",
     "spec.metaData.prefixesFromPool[a]: IPPool bare tells no prefix length; set it in the pool"
 )]
+#[case::no_prefix_of_a_network(
+    "networkData: {networks: {ipv4: [{id: nic, link: l, fromPoolRef: {name: bare}}]}}",
+    "spec.networkData.networks.ipv4[nic].fromPoolRef: IPPool bare tells no prefix length; set it in the pool"
+)]
 #[case::bad_prefix(
     "networkData: {networks: {ipv4DHCP: [{id: nic, link: l, routes: [{network: 10.0.0.0, prefix: 33, gateway: {}}]}]}}",
     "spec.networkData.networks.ipv4DHCP[nic].routes[10.0.0.0].prefix: 33 is not the length of a prefix"
@@ -92,6 +96,11 @@ fn error(spec: &str, machine: &Objects) -> String {
     "networkData: {networks: {ipv4: [{id: nic, link: l, fromPoolRef: {name: workers6}}]}}",
     "spec.networkData.networks.ipv4[nic].fromPoolRef: IPPool workers6 has given 2001:db8::10, which is not an IPv4 \
      address; name a pool of IPv4"
+)]
+#[case::wrong_family_of_a_gateway(
+    "networkData: {networks: {ipv6SLAAC: [{id: nic, link: l, routes: [{network: '::', gateway: {fromIPPool: workers}}]}]}}",
+    "spec.networkData.networks.ipv6SLAAC[nic].routes[::].gateway.fromIPPool: IPPool workers has given 192.0.2.1, which is \
+     not an IPv6 address; name a pool of IPv6"
 )]
 #[case::taken_parameters(
     "networkData: {links: {bonds: [{id: b, bondMode: 802.3ad, macAddress: {fromHostInterface: eno1}, parameters: \

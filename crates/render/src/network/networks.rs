@@ -111,12 +111,15 @@ impl Given<'_> {
         let (source, pool) = address_source(&field, network, self.facts)?;
         let given = of_pool(&source, &pool, self.addresses)?;
         family.check(&source, &pool, &given.address)?;
-        let netmask = given.prefix.map(|prefix| family.netmask(&source, prefix));
+        // cloud-init would take 24 or 64 bits, which may be wrong.
+        let prefix = given
+            .prefix
+            .ok_or_else(|| RenderError::new(&source, Problem::NoPrefix(pool)))?;
         Ok(Network {
             id: network.id.clone(),
             ip_address: Some(given.address.clone()),
             link: network.link.clone(),
-            netmask: Some(netmask.transpose()?.unwrap_or_default()),
+            netmask: Some(family.netmask(&source, prefix)?),
             routes: self.routes(&field, family, &network.routes)?,
             type_,
         })
@@ -139,6 +142,15 @@ impl Given<'_> {
         })
     }
 
+    /// The gateway that a pool tells, or an empty text.
+    fn gateway(&self, field: &str, pool: &Pool, family: Family) -> Result<String, RenderError> {
+        let given = of_pool(field, pool, self.addresses)?;
+        if !given.gateway.is_empty() {
+            family.check(field, pool, &given.gateway)?;
+        }
+        Ok(given.gateway.clone())
+    }
+
     fn routes<A: AddressFamily>(
         &self,
         network: &str,
@@ -150,7 +162,7 @@ impl Given<'_> {
             let gateway = match gateway_source(&field, &route.gateway, self.facts)? {
                 GatewaySource::None => String::new(),
                 GatewaySource::Text(text) => text.to_owned(),
-                GatewaySource::Pool(field, pool) => of_pool(&field, &pool, self.addresses)?.gateway.clone(),
+                GatewaySource::Pool(field, pool) => self.gateway(&field, &pool, family)?,
             };
             let services = &route.services;
             let literals = services.dns.iter().map(AsRef::as_ref);
