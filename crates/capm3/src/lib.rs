@@ -26,6 +26,8 @@ pub mod machine;
 pub mod machine_template;
 pub mod metrics;
 pub mod rbac;
+#[cfg(test)]
+mod reasons;
 pub mod remediation;
 pub mod run;
 pub mod select;
