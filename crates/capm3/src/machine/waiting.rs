@@ -58,17 +58,22 @@ impl Waiting {
             _ => candidates(world, wish),
         };
         let mut selection = select(wish, &hosts, &state.reserved, seed);
-        if matches!(selection.outcome, Outcome::None | Outcome::Await(_)) {
-            // Only a machine that gets none is told about all hosts.
-            let all = world.hosts.find(&HostBy::Namespace(wish.machine.namespace.clone()));
-            selection = select(wish, &all, &state.reserved, seed);
-        }
         let before = state.unpromise(&wish.machine);
         if let Outcome::Chosen { host, .. } = &selection.outcome {
             state.promise(ObjectKey::of(&**host), wish.machine.clone());
         }
         let left = before.and_then(|host| world.hosts.get(&host));
         let other = left.and_then(|host| state.offer(&host));
+        if matches!(selection.outcome, Outcome::None | Outcome::Await(_)) {
+            // Only a machine that gets none is told about all hosts, and nobody else waits until they are judged. One that has
+            // become free since is offered.
+            let reserved = state.reserved.clone();
+            drop(state);
+            let all = world.hosts.find(&HostBy::Namespace(wish.machine.namespace.clone()));
+            let explained = select(wish, &all, &reserved, seed);
+            selection.considered = explained.considered;
+            selection.refused = explained.refused;
+        }
         (selection, other)
     }
 
