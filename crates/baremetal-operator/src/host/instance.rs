@@ -138,11 +138,20 @@ impl<'a> Deployment<'a> {
         })
     }
 
-    /// The node runs this. Only the URL and the deploy method count, as they do for [`is_cancelled`]: other edits of the
-    /// image do not cost a user the data on the disk.
+    /// The node runs this, as far as can be told. Only the URL and the deploy method count, as they do for
+    /// [`is_cancelled`]: other edits of the image do not cost a user the data on the disk.
     pub fn runs_on(self, detail: &NodeDetail) -> bool {
         let text = |key: &str| detail.instance_info.get(key).and_then(Value::as_str);
-        let is_custom = text(METHOD).is_some() || detail.deploy_interface.as_deref() == Some("custom-agent");
+        let interface = detail.deploy_interface.as_deref();
+        if [METHOD, "image_source", "boot_iso"]
+            .into_iter()
+            .all(|key| text(key).is_none())
+        {
+            // Adopted, or deployed by somebody who left no mark: nothing speaks against what is asked for, unless it could
+            // not have been deployed in this way.
+            return !matches!(interface, Some("ramdisk" | "custom-agent")) || interface == self.interface();
+        }
+        let is_custom = text(METHOD).is_some() || interface == Some("custom-agent");
         match self {
             Self::Disk(image) => !is_custom && text("image_source") == Some(&image.url),
             Self::LiveIso(image) => !is_custom && text("boot_iso") == Some(&image.url),

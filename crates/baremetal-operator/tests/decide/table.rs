@@ -372,6 +372,10 @@ table! {
     provisioning_failed_early_is_held_back => wanting("provisioning", "deploy failed").with_node(&instance(IMAGE)).failed("provisioning error", 1, JUST_NOW);
     provisioning_failed_due_goes_back => wanting("provisioning", "deploy failed").with_node(&instance(IMAGE)).failed("provisioning error", 1, LONG_AGO);
     provisioning_another_image_runs_is_torn_down => wanting("provisioning", "active").with_node(&instance("http://images/b.qcow2"));
+    provisioning_adopted_node_is_provisioned => wanting("provisioning", "active");
+    provisioning_adopted_node_is_provisioned_by_custom_deploy => World::at("provisioning", "active").with_spec(&json!({"customDeploy": {"method": "install"}}));
+    provisioning_adopted_live_iso_is_provisioned => iso("active").with_node(&json!({"deploy_interface": "ramdisk"}));
+    provisioning_adopted_live_iso_is_not_an_image_on_disk => wanting("provisioning", "active").with_node(&json!({"deploy_interface": "ramdisk"}));
 
     provisioned_custom_deploy_stays => with_custom("install");
     provisioned_other_custom_deploy_is_torn_down => with_custom("install").edited().with_spec(&json!({"customDeploy": {"method": "replace"}}));
