@@ -7,7 +7,7 @@ use std::sync::Arc;
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::Secret;
 use metal3_api::metal3::{BareMetalHost, DataImage, HardwareDetails, PreprovisioningImage, ProvisioningState};
-use metal3_ironic::{Node, Port};
+use metal3_ironic::{Node, Port, PowerState};
 use serde_json::Value;
 
 use super::firmware;
@@ -477,6 +477,22 @@ impl Observed {
                 self.memory.ramdisk = Some(ramdisk_surroundings(&self.host, self.network_data.version()));
             }
         }
+        if self.is_power_reached() {
+            // What Ironic says of an error from now on is of something else.
+            self.memory.power_request = None;
+        }
+    }
+
+    /// The node has the power that was asked for last.
+    fn is_power_reached(&self) -> bool {
+        let (NodeView::Live(node) | NodeView::Listed(node)) = &self.node else {
+            return false;
+        };
+        let wanted = self.memory.power_request.map(|request| match request.on {
+            true => PowerState::On,
+            false => PowerState::Off,
+        });
+        wanted.is_some() && node.power_state == wanted && node.target_power_state.is_none()
     }
 }
 

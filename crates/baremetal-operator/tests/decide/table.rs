@@ -886,6 +886,33 @@ fn an_edit_outlives_locks_outages_and_work_in_progress() {
     locked.node.as_mut().unwrap().reservation = Some("conductor-1".into());
     locked.memory.locked_since = Some("2026-01-01T00:00:00Z".parse().unwrap());
     let mut unlocked = locked.then();
+/// What Ironic says of an error after the power was reached is of something else, although this process asked for it once.
+#[test]
+fn a_power_request_that_was_served_is_forgotten() {
+    let learned = |mut world: World| {
+        let outcome = world.decide();
+        let mut seen = outcome.seen;
+        seen.learn(&outcome.plan, world.now);
+        world.memory = seen.memory;
+        world
+    };
+    let off = json!({"power_state": "power off", "last_error": "the disc cannot be attached"});
+    let fails = |world: &World| show::line(&world.decide()).contains("Power on failed");
+
+    let waiting = learned(asked(
+        provisioned().with_node(&merged(off.clone(), &json!({"target_power_state": "power on"}))),
+        true,
+    ));
+    assert!(
+        fails(&waiting.with_node(&merged(instance(IMAGE), &off))),
+        "not reached yet"
+    );
+
+    let served = learned(asked(provisioned(), true)).with_node(&merged(instance(IMAGE), &off));
+    assert!(!fails(&served), "reached, and then it went off by itself");
+    assert!(show::line(&served.decide()).contains("ask for power on"));
+}
+
     unlocked.node.as_mut().unwrap().reservation = None;
     assert!(is_sent(&unlocked), "after a lock");
 
