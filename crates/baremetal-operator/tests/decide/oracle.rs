@@ -70,6 +70,11 @@ impl<'a> Oracle<'a> {
             .any(|(_, text)| is_deployed || Self::argument(text, "force") == true)
     }
 
+    fn wants_no_inspection(&self) -> bool {
+        let mode = self.host.spec.inspection_mode.as_ref();
+        mode.is_some_and(|mode| mode.as_str() == "disabled") || self.annotation("inspect.metal3.io") == Some("disabled")
+    }
+
     /// Somebody's workload, which is off and to be switched on, or is to be restarted.
     fn is_about_to_start(&self, node: Option<&Node>, ends: &str) -> bool {
         let is_off = node.is_some_and(|n| n.power_state == Some(PowerState::Off));
@@ -345,7 +350,8 @@ impl<'a> Oracle<'a> {
                         && in_state(&["manageable", "adopt failed"])
                 }
                 Verb::Abort => {
-                    let restarts = ends == "inspecting" && self.wants_reboot(ends) && in_state(&["inspect wait"]);
+                    let stops = self.wants_reboot(ends) || self.wants_no_inspection();
+                    let restarts = ends == "inspecting" && stops && in_state(&["inspect wait"]);
                     let given_up = self.state_is(&["provisioned", "externally provisioned"])
                         && in_state(&["service wait", "service failed"]);
                     self.is_deleting || self.is_detached(ends) || restarts || given_up

@@ -89,6 +89,23 @@ const LIVES: [&[Act]; 20] = [
     ],
 ];
 
+/// Inspection is switched off after so many passes: the host becomes available, and can be used.
+#[test]
+fn an_inspection_that_is_not_wanted_any_more_is_left_behind() {
+    let mut stopped = 0;
+    for passes in 0..25 {
+        let mut site = Site::new(1, &json!({}));
+        site.pass(passes);
+        site.act(Act::NoInspection);
+        site.settle()
+            .unwrap_or_else(|why| panic!("after {passes} passes: {why}"));
+        site.check();
+        site.live_through(&[Act::Image(IMAGE), Act::Off, Act::NoImage, Act::Delete]);
+        stopped += site.ironic.count("abort");
+    }
+    assert!(stopped > 0, "it was switched off while the ramdisk was waited for");
+}
+
 /// What is never switched off restarts in one go.
 const NEVER_OFF: &[Act] = &[
     Act::Image(IMAGE),
@@ -330,6 +347,8 @@ fn acts() -> impl Strategy<Value = Vec<Act>> {
         Just(Act::Hold),
         Just(Act::Release),
         Just(Act::InspectAgain),
+        Just(Act::NoInspection),
+        Just(Act::Inspection),
         Just(Act::Disc(DISC)),
         Just(Act::Disc(OTHER_DISC)),
         Just(Act::NoDisc),
@@ -371,13 +390,7 @@ proptest! {
     fn changes_of_mind_settle(seed in any::<u64>(), acts in acts(), pauses in prop::collection::vec(0..25_usize, 5)) {
         let mut site = Site::new(seed, &json!({}));
         for (act, pause) in acts.iter().zip(pauses) {
-            for _ in 0..pause {
-                let Some(host) = site.host.clone() else { break };
-                site.listed.clone_from(&site.ironic.node);
-                site.reconcile(&host);
-                site.now += SignedDuration::from_secs(6);
-                site.ironic.tick();
-            }
+            site.pass(pause);
             site.act(*act);
         }
         if let Err(why) = site.settle() {

@@ -219,6 +219,10 @@ table! {
     preparing_settings_tell_the_node_first => World::at("preparing", "manageable").with_turbo("On", 3);
     preparing_settings_told_are_asked_for => World::at("preparing", "manageable").with_turbo("On", 3).marked();
     preparing_settings_done_go_on => World::at("preparing", "manageable").with_turbo("On", 3).marked().over(None);
+    inspecting_disabled_under_way_is_stopped => World::at("inspecting", "inspect wait").edited().with_spec(&json!({"inspectionMode": "disabled"}));
+    inspecting_disabled_by_annotation_is_stopped => World::at("inspecting", "inspect wait").annotated(INSPECT, "disabled");
+    inspecting_disabled_while_it_starts_waits => World::at("inspecting", "inspecting").with_spec(&json!({"inspectionMode": "disabled"}));
+    inspecting_disabled_without_ironic_waits => { let mut w = World::at("inspecting", "inspect wait").with_spec(&json!({"inspectionMode": "disabled"})); w.sight = Sight::Unknown; w };
     // Upstream cleans again until the object's controller has looked, minutes later.
     preparing_settings_that_ironic_has_already_go_on => World::at("preparing", "manageable").with_turbo("Off", 3);
     preparing_settings_edited_wait_for_their_controller => World::at("preparing", "manageable").with_turbo("On", 2);

@@ -25,15 +25,9 @@ pub(super) fn inspecting(draft: &mut Draft<'_>) -> Step {
             Step::Continue => {}
             step => return step,
         }
-        // What failed before has to be left behind, or nothing could follow.
-        if draft
-            .known()
-            .is_some_and(|node| node.provision_state == ProvisionState::InspectFailed)
-        {
-            return match draft.live() {
-                Ok((node, _)) => manage(draft, node),
-                Err(step) => step,
-            };
+        match left_behind(draft) {
+            Step::Continue => {}
+            step => return step,
         }
         draft.note(
             EventReason::InspectionSkipped,
@@ -102,6 +96,27 @@ pub(super) fn inspecting(draft: &mut Draft<'_>) -> Step {
             }
         }
         other => unexpected(node, other, "manageable, to be inspected"),
+    }
+}
+
+/// What runs, or failed, when inspection is switched off has to be left behind, or nothing could follow. `Continue` when it is.
+fn left_behind(draft: &mut Draft<'_>) -> Step {
+    if let NodeView::Unknown { cause } = &draft.seen.node {
+        return Step::Wait(outage(cause.as_ref()));
+    }
+    let (node, _) = match draft.live() {
+        Ok(node) => node,
+        Err(step) => return step,
+    };
+    if let Some(holder) = &node.reservation {
+        return Step::Wait(locked(node, holder));
+    }
+    match &node.provision_state {
+        ProvisionState::InspectFailed => manage(draft, node),
+        // While the ramdisk is waited for it can be stopped; before that Ironic lets nobody.
+        ProvisionState::InspectWait => abort(draft, node),
+        ProvisionState::Inspecting => Step::Wait(running(draft, node)),
+        _ => Step::Continue,
     }
 }
 
@@ -189,7 +204,7 @@ fn manage(draft: &mut Draft<'_>, node: &Node) -> Step {
     )
 }
 
-/// A reboot with force, asked for while the ramdisk keeps Ironic waiting, begins the inspection anew.
+/// What the ramdisk keeps Ironic waiting for is stopped. After a reboot with force it begins anew.
 fn abort(draft: &mut Draft<'_>, node: &Node) -> Step {
     let wait = running(draft, node);
     let step = draft.mutate(
@@ -199,7 +214,9 @@ fn abort(draft: &mut Draft<'_>, node: &Node) -> Step {
         },
         wait,
     );
-    reboot::is_served(draft);
+    if reboot::is_forced(draft) {
+        reboot::is_served(draft);
+    }
     step
 }
 

@@ -33,6 +33,9 @@ pub(super) enum Act {
     Hold,
     Release,
     InspectAgain,
+    /// Inspection is switched off, also while one runs.
+    NoInspection,
+    Inspection,
     /// A disc for the next start.
     Disc(&'static str),
     NoDisc,
@@ -103,6 +106,11 @@ impl Site {
                 self.release_data_image();
             }
             Act::InspectAgain => self.annotate("inspect.metal3.io", Some("")),
+            Act::NoInspection => {
+                self.was_uninspected = true;
+                self.edit(&json!({}), &json!({"inspectionMode": "disabled"}));
+            }
+            Act::Inspection => self.edit(&json!({"inspectionMode": null}), &json!({})),
             // What has no status yet is only created again.
             Act::Move if self.stored().status.is_none() => {}
             Act::Move => {

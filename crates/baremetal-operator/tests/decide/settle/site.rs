@@ -35,6 +35,8 @@ pub(super) struct Site {
     /// again.
     pub(super) turbo: Option<(&'static str, i64)>,
     pub(super) on_reboot: bool,
+    /// Inspection was switched off for a while.
+    pub(super) was_uninspected: bool,
     /// The wish for a disc, and how often it was edited.
     pub(super) data_image: Option<DataImage>,
     pub(super) now: jiff::Timestamp,
@@ -75,6 +77,7 @@ impl Site {
             secret_is_claimed: false,
             turbo: None,
             on_reboot: false,
+            was_uninspected: false,
             data_image: None,
             now: crate::world::now(),
             listed: None,
@@ -350,6 +353,17 @@ impl Site {
             }
         }
         true
+    }
+
+    /// So many passes, whether there is something to do or not.
+    pub(super) fn pass(&mut self, passes: usize) {
+        for _ in 0..passes {
+            let Some(host) = self.host.clone() else { break };
+            self.listed.clone_from(&self.ironic.node);
+            self.reconcile(&host);
+            self.now += SignedDuration::from_secs(6);
+            self.ironic.tick();
+        }
     }
 
     /// Goes on until nothing is left to do, or says what keeps it.
