@@ -91,7 +91,7 @@ waits! {
     Deploying, Node: "the image to be written", "If it lasts: look at the host's console.";
     Adopting, Node: "Ironic to take over a host that runs", "Nothing.";
     TearingDown, Node: "the instance to be removed and the disks to be cleaned", "Nothing; whole disks take hours.";
-    PowerChanging, Node: "the host to go on or off",
+    PowerChanging, Node: "the host to go on or off, or what Ironic does with the node to end first",
         "A host that ignores a soft power-off is switched off by Ironic after three minutes.";
     Removing, Node: "Ironic to let go of the node", "Nothing.";
     BackOff, Time: "the time of the next attempt after a failure",

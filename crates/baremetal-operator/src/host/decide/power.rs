@@ -169,8 +169,11 @@ fn restart(draft: &mut Draft<'_>, requests: &Requests) -> Step {
         Ok(node) => node,
         Err(step) => return step,
     };
-    if node.target_power_state.is_some() || node.target_provision_state.is_some() {
+    if node.target_power_state.is_some() {
         return Step::Wait(restarting(node));
+    }
+    if let Some(wait) = busy(node, "is restarted") {
+        return Step::Wait(wait);
     }
     if let Some(holder) = &node.reservation {
         return Step::Wait(locked(node, holder));
@@ -243,8 +246,11 @@ fn change(draft: &mut Draft<'_>, wanted: bool, is_hard: bool) -> Step {
     if let Some(holder) = &node.reservation {
         return Step::Wait(locked(node, holder));
     }
-    if node.target_provision_state.is_some() || node.target_power_state.is_some() {
+    if node.target_power_state.is_some() {
         return Step::Wait(changing(node, wanted));
+    }
+    if let Some(wait) = busy(node, if wanted { "is switched on" } else { "is switched off" }) {
+        return Step::Wait(wait);
     }
     if is_powered_on(node) == Some(wanted) {
         reached(draft, wanted);
@@ -315,6 +321,59 @@ fn changing(node: &Node, wanted: bool) -> Wait {
         WaitReason::PowerChanging,
         format!("Ironic switches node {} {what}", node.uuid),
     )
+}
+
+/// What Ironic does with the node comes first. What it has tried, and failed to do, keeps nobody from the power: there Ironic
+/// would have the node wait for ever.
+fn busy(node: &Node, what: &str) -> Option<Wait> {
+    let state = node.provision_state.as_str();
+    match &node.provision_state {
+        ProvisionState::Verifying
+        | ProvisionState::Inspecting
+        | ProvisionState::InspectWait
+        | ProvisionState::Cleaning
+        | ProvisionState::CleanWait
+        | ProvisionState::Deploying
+        | ProvisionState::DeployWait
+        | ProvisionState::Deleting
+        | ProvisionState::Adopting
+        | ProvisionState::Rescuing
+        | ProvisionState::RescueWait
+        | ProvisionState::Unrescuing
+        | ProvisionState::Servicing
+        | ProvisionState::ServiceWait => Some(Wait::for_node(
+            WaitReason::PowerChanging,
+            format!(
+                "node {} is {state:?} in Ironic: the server {what} when that has ended",
+                node.uuid
+            ),
+        )),
+        // The ramdisk runs there, and somebody looks at it. Its change wakes the host anyway.
+        ProvisionState::CleanHold
+        | ProvisionState::DeployHold
+        | ProvisionState::ServiceHold
+        | ProvisionState::Other(_) => Some(Wait::for_change(
+            WaitReason::UnexpectedNodeState,
+            format!(
+                "node {} is in state {state:?} in Ironic: the server {what} when it has left that; `baremetal node unhold` lets \
+                 go on what a hold step stopped",
+                node.uuid
+            ),
+        )),
+        ProvisionState::Enroll
+        | ProvisionState::Manageable
+        | ProvisionState::Available
+        | ProvisionState::Active
+        | ProvisionState::Rescue
+        | ProvisionState::DeployFailed
+        | ProvisionState::CleanFailed
+        | ProvisionState::Error
+        | ProvisionState::InspectFailed
+        | ProvisionState::AdoptFailed
+        | ProvisionState::RescueFailed
+        | ProvisionState::UnrescueFailed
+        | ProvisionState::ServiceFailed => None,
+    }
 }
 
 fn restarting(node: &Node) -> Wait {
