@@ -108,6 +108,7 @@ fn spec() -> BoxedStrategy<Value> {
                 json!({"bootMode": "UEFISecureBoot"}),
                 json!({"bootMACAddress": ""}),
                 json!({"bootMACAddress": "52:54:00:AA:BB:CC"}),
+                json!({"bootMACAddress": "52:54:00:AA:BB:CC:00:01"}),
                 json!({"raid": {"softwareRAIDVolumes": []}}),
                 json!({"raid": {"softwareRAIDVolumes": [{"level": "1", "rootVolume": true}]}}),
                 json!({"raid": {"softwareRAIDVolumes": [{"level": "0"}]}}),

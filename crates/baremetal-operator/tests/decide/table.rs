@@ -195,6 +195,10 @@ table! {
     available_address_of_unknown_type_is_told => World::at("available", "manageable").edited().with_spec(&json!({"bmc": {"address": "pigeon://192.0.2.1"}}));
     available_without_credentials_name_is_told => World::at("available", "manageable").edited().with_spec(&json!({"bmc": {"credentialsName": ""}}));
     available_fast_inspection_of_ipmi_is_refused => World::at("available", "manageable").edited()
+    // Some get past the schema, and Ironic would refuse them without naming the field.
+    new_with_eight_octets_of_boot_mac_is_told => fresh(&json!({"bootMACAddress": "52:54:00:12:34:56:00:01"}));
+    new_with_boot_mac_in_other_words_is_told => fresh(&json!({"bootMACAddress": "x52:54:00:12:34:56"}));
+    deleting_malformed_boot_mac_does_not_keep_it => { let mut w = World::at("registering", "enroll").deleting().with_spec(&json!({"bootMACAddress": "52:54:00:12:34:56:00:01"})); w.node = None; w };
         .with_spec(&json!({"bmc": {"address": "ipmi://192.0.2.1"}, "inspectionMode": "fast"}));
     available_secure_boot_of_ipmi_is_refused => World::at("available", "manageable").edited()
         .with_spec(&json!({"bmc": {"address": "ipmi://192.0.2.1"}, "bootMode": "UEFISecureBoot"}));

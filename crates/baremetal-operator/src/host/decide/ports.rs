@@ -121,7 +121,8 @@ fn wanted(draft: &Draft<'_>) -> Result<Vec<Wanted>, Step> {
     Ok(wanted)
 }
 
-fn is_mac(text: &str) -> bool {
+/// Six octets in hexadecimal, as Ironic wants them.
+pub(in crate::host::decide) fn is_mac(text: &str) -> bool {
     let mut octets = 0;
     text.split(':').all(|octet| {
         octets += 1;

@@ -3,6 +3,7 @@
 use metal3_api::metal3::{HardwareProfile, InspectionMode};
 use metal3_bmc::BmcAddress;
 
+use crate::host::decide::ports::is_mac;
 use crate::host::draft::Draft;
 
 /// What this specification asks of the driver and the driver cannot do.
@@ -33,6 +34,13 @@ pub(super) fn unsupported(draft: &Draft<'_>, address: &BmcAddress) -> Option<Str
             } else {
                 "where inspection is disabled".into()
             }
+        ));
+    }
+    // The schema lets more pass than Ironic, which would refuse it without naming the field.
+    let mac = &draft.spec().boot_mac_address;
+    if !mac.is_empty() && !is_mac(mac) {
+        return Some(format!(
+            "spec.bootMACAddress: {mac:?} is no MAC address of six octets, such as 52:54:00:12:34:56"
         ));
     }
     if let Err(error) = HardwareProfile::choose(&draft.status.hardware_profile, draft.spec()) {
