@@ -3,14 +3,15 @@
 //! A value that cannot be read is never dropped in silence: the condition [`ANNOTATIONS_VALID`] names the key and the
 //! mistake until it is mended, and an event tells of it once.
 
+mod stored;
+
 use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 use metal3_api::condition::ConditionStatus;
 use metal3_api::metal3::names::annotation;
 use metal3_api::metal3::{
-    BareMetalHost, BareMetalHostStatus, BootMode, DetachedArguments, ErrorType, HardwareDetails, InspectionMode,
-    OperationalStatus, reboot_requests,
+    BareMetalHost, BareMetalHostStatus, DetachedArguments, HardwareDetails, InspectionMode, reboot_requests,
 };
 use metal3_runtime::conditions::{self, Claim};
 use serde_json::Value;
@@ -47,19 +48,14 @@ pub fn wanted_inspection(host: &BareMetalHost) -> Option<&str> {
 ///
 /// # Errors
 ///
-/// It is no JSON of a status, or has a word that the API server would refuse.
+/// It is no JSON of a status, or has a value that the API server would refuse.
 pub fn status(text: &str) -> Result<Option<BareMetalHostStatus>, String> {
     if text.trim().is_empty() {
         return Ok(None);
     }
     let status: BareMetalHostStatus = serde_json::from_value(object(text)?).map_err(|e| e.to_string())?;
-    let unknown = [
-        matches!(status.operational_status, OperationalStatus::Other(_)).then_some("operationalStatus"),
-        matches!(&status.error_type, Some(ErrorType::Other(_))).then_some("errorType"),
-        matches!(status.provisioning.boot_mode, Some(BootMode::Other(_))).then_some("provisioning.bootMode"),
-    ];
-    match unknown.into_iter().flatten().next() {
-        Some(field) => Err(format!("{field} has a value that does not exist")),
+    match stored::refused_status(&status) {
+        Some(problem) => Err(problem),
         None => Ok(Some(status)),
     }
 }
@@ -68,13 +64,15 @@ pub fn status(text: &str) -> Result<Option<BareMetalHostStatus>, String> {
 ///
 /// # Errors
 ///
-/// It is no JSON of hardware details, or names a field that they do not have: a misspelt field would be lost.
+/// It is no JSON of hardware details, has a value that the API server would refuse, or names a field that they do not have: a
+/// misspelt field would be lost.
 pub fn hardware_details(text: &str) -> Result<HardwareDetails, String> {
     let given = object(text)?;
     let details: HardwareDetails = serde_json::from_value(given.clone()).map_err(|e| e.to_string())?;
     let kept = serde_json::to_value(&details).map_err(|e| e.to_string())?;
-    match lost(&given, &kept) {
-        Some(path) => Err(format!("unknown field {path:?}")),
+    let problem = lost(&given, &kept).map(|path| format!("unknown field {path:?}"));
+    match problem.or_else(|| stored::refused_hardware(&details)) {
+        Some(problem) => Err(problem),
         None => Ok(details),
     }
 }
@@ -208,6 +206,7 @@ mod tests {
     #[case::misspelt(r#"{"hostnam":"a"}"#, Some("hostnam"))]
     #[case::misspelt_inside(r#"{"nics":[{"name":"eth0","macc":"x"}]}"#, Some("nics.0.macc"))]
     #[case::misspelt_in_empty(r#"{"systemVendor":{"serial":"x"}}"#, Some("systemVendor.serial"))]
+    #[case::unknown_word(r#"{"storage":[{"name":"/dev/sda","type":"FLOPPY"}]}"#, Some("storage.0.type"))]
     #[case::text("eth0", Some("expected"))]
     #[case::wrong_type(r#"{"ramMebibytes":"many"}"#, Some("invalid type"))]
     fn hardware_is_read_strictly(#[case] text: &str, #[case] problem: Option<&str>) {

@@ -640,11 +640,13 @@ table! {
     details_are_taken => World::at("available", "manageable").with_spec(&json!({"inspectionMode": "disabled"})).annotated(DETAILS, r#"{"hostname":"h"}"#);
     details_stored_are_done => World::at("available", "manageable").with_status(&json!({"hardware": hardware("h")})).annotated(DETAILS, r#"{"hostname":"h"}"#);
     details_of_data_win => { let mut w = World::at("available", "manageable").annotated(DETAILS, r#"{"hostname":"h"}"#); w.hardware_data = Some(hardware("data")); w };
+    restored_unknown_format_is_refused => moved(r#"{"operationalStatus":"OK","provisioning":{"state":"provisioned","image":{"url":"http://images/a.qcow2","format":"bogus"}}}"#);
     details_after_data_are_dropped => { let mut w = World::at("available", "manageable").with_spec(&json!({"inspectionMode": "disabled"}))
         .with_status(&json!({"hardware": hardware("data")})).annotated(DETAILS, r#"{"hostname":"h"}"#); w.hardware_data = Some(hardware("data")); w };
     details_of_an_inspected_host_are_dropped => World::at("available", "manageable").with_status(&json!({"hardware": hardware("found")})).annotated(DETAILS, r#"{"hostname":"h"}"#);
     details_misspelt_are_told => World::at("available", "manageable").with_spec(&json!({"inspectionMode": "disabled"})).annotated(DETAILS, r#"{"hostnam":"h"}"#);
     registering_with_misspelt_details_waits => World::at("registering", "manageable").with_spec(&json!({"inspectionMode": "disabled"})).annotated(DETAILS, r#"{"hostnam":"h"}"#);
+    details_with_an_unknown_word_are_told => World::at("available", "manageable").with_spec(&json!({"inspectionMode": "disabled"})).annotated(DETAILS, r#"{"storage":[{"type":"FLOPPY"}]}"#);
     registering_without_inspection_takes_data => { let mut w = World::at("registering", "manageable").with_spec(&json!({"inspectionMode": "disabled"})); w.hardware_data = Some(hardware("data")); w };
 
     available_is_inspected_again => World::at("available", "manageable").with_status(&json!({"hardware": hardware("h")})).annotated(INSPECT, "");
