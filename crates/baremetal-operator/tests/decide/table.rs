@@ -8,6 +8,7 @@ use baremetal_operator::host::observed::{
 use baremetal_operator::host::ramdisk_surroundings;
 use metal3_api::metal3::HardwareDetails;
 use serde_json::json;
+use rstest::rstest;
 
 use crate::show;
 use crate::world::{
@@ -995,6 +996,25 @@ fn a_settled_host_needs_no_look() {
         || World::at("available", "manageable"),
         || World::at("available", "available"),
     ];
+/// Failures count for one way to deploy one image. An edit of either begins anew, also below the limit.
+#[rstest]
+#[case(&json!({"customDeploy": {"method": "install"}}), 4)]
+#[case(&json!({"customDeploy": {"method": "replace"}}), 0)]
+#[case(&json!({"customDeploy": null}), 0)]
+#[case(&json!({"image": {"checksum": "bbbb"}}), 0)]
+fn failures_are_counted_for_what_was_attempted(#[case] edit: &serde_json::Value, #[case] failures: i32) {
+    let mut world = described("install", Some(IMAGE), "available");
+    world.store(&world.decide().plan);
+    let mut world = world
+        .with_status(&json!({"provisioningFailCount": 4, "provisioning": {"state": "available"}}))
+        .with_spec(edit)
+        .edited();
+    world.node = Some(node("manageable", &json!({})));
+    let plan = world.decide().plan;
+    assert_eq!(plan.status.provisioning.state.as_str(), "provisioning");
+    assert_eq!(plan.status.provisioning_fail_count, failures);
+}
+
     for world in worlds {
         let mut world = world();
         for sight in [Sight::Listed, Sight::ListedThenDown, Sight::Unknown] {

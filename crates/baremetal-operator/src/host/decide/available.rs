@@ -2,7 +2,7 @@
 
 use metal3_api::metal3::{ErrorType, OperationalStatus, ProvisioningState};
 
-use super::{inspect, power, prepare};
+use super::{attempt, inspect, power, prepare};
 use crate::host::draft::{Draft, Step};
 use crate::host::instance::Deployment;
 use crate::host::observed::PullSecretView;
@@ -28,6 +28,7 @@ pub(super) fn available(draft: &mut Draft<'_>) -> Step {
     let Some(wanted) = Deployment::wanted(draft.spec()) else {
         draft.status.provisioning_fail_count = 0;
         draft.status.last_attempted_image = None;
+        attempt::forget(draft);
         clear_provisioning_error(draft);
         return power::follow(draft);
     };
@@ -57,7 +58,7 @@ pub(super) fn available(draft: &mut Draft<'_>) -> Step {
             PullSecretView::Ready(_) => {}
         }
     }
-    if is_another(draft, wanted) {
+    if attempt::is_another(draft, wanted) {
         draft.status.provisioning_fail_count = 0;
     }
     let limit = draft.seen.settings.max_provisioning_retries;
@@ -66,29 +67,11 @@ pub(super) fn available(draft: &mut Draft<'_>) -> Step {
             ErrorType::Provisioning,
             WaitReason::RetryLimitReached,
             EventReason::ProvisioningError,
-            format!("{}{limit} times; {AGAIN}", failed(wanted)),
+            attempt::given_up(wanted, limit),
         );
     }
     draft.clear_error(OperationalStatus::Ok);
     Step::Move(ProvisioningState::Provisioning)
-}
-
-const AGAIN: &str = "it is tried again when spec.image or spec.customDeploy changes";
-
-fn failed(wanted: Deployment<'_>) -> String {
-    format!("{} failed ", wanted.name())
-}
-
-/// The failures that are counted were those of something else.
-fn is_another(draft: &Draft<'_>, wanted: Deployment<'_>) -> bool {
-    // The status has no field for the method that was attempted, but the refusal names it.
-    let refused = draft
-        .status
-        .error_message
-        .ends_with(AGAIN)
-        .then_some(&draft.status.error_message);
-    draft.status.last_attempted_image.as_ref() != draft.spec().wanted_image()
-        || refused.is_some_and(|text| !text.starts_with(&failed(wanted)))
 }
 
 /// What was set up for images. Volumes of controllers outlive them.

@@ -4,6 +4,7 @@
 //! brings along, the start of a deletion, detachment, registration, and only then the state itself. Several states can be passed through in one decision as long as
 //! nothing has to be waited for.
 
+mod attempt;
 mod available;
 mod data_image;
 mod delete;

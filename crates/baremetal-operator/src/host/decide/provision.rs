@@ -3,6 +3,7 @@
 use metal3_api::metal3::{ErrorType, OperationalStatus, ProvisioningState};
 use metal3_ironic::{DeployStep, Node, NodeDetail, ProvisionRequest, ProvisionState, Verb};
 
+use super::attempt;
 use super::deprovision::unexpected;
 use super::outage::outage;
 use super::reboot;
@@ -20,7 +21,7 @@ pub(super) fn provisioning(draft: &mut Draft<'_>) -> Step {
     if draft.status.error_type == Some(ErrorType::Provisioning) {
         return after_failure(draft);
     }
-    draft.status.last_attempted_image = draft.spec().wanted_image().cloned();
+    attempt::remember(draft, wanted);
     let restarts = reboot::is_forced(draft);
     if let Some(node) = draft.known()
         && let Some(wait) = running(node, restarts)
@@ -219,6 +220,7 @@ fn complete(draft: &mut Draft<'_>, deployed: Deployment<'_>) -> Step {
     draft.status.provisioning_fail_count = 0;
     draft.note(
         EventReason::ProvisioningComplete,
+    attempt::forget(draft);
         format!("Image provisioning completed for {}", target(deployed)),
     );
     Step::Move(ProvisioningState::Provisioned)
