@@ -31,6 +31,7 @@ pub struct Target<'a> {
 
 const ARCHITECTURE: &str = "cpu_arch";
 const CAPABILITIES: &str = "capabilities";
+const EXTERNAL_URL: &str = "external_http_url";
 const DEPLOY_KEYS: [&str; 4] = ["deploy_kernel", "deploy_ramdisk", "deploy_iso", "kernel_append_params"];
 
 impl Target<'_> {
@@ -88,7 +89,7 @@ impl Target<'_> {
         if let Some(url) = self.settings.external_url_v6.as_ref()
             && self.address.ip().is_some_and(|ip| ip.is_ipv6())
         {
-            info.insert("external_http_url".to_owned(), url.clone().into());
+            info.insert(EXTERNAL_URL.to_owned(), url.clone().into());
         }
         info
     }
@@ -161,7 +162,7 @@ pub fn boot(target: &Target<'_>, node: &Node) -> Option<PatchOp> {
     (stored != wanted).then(|| PatchOp::add("/boot_interface", wanted))
 }
 
-/// Whether a visible part of the BMC access differs: passwords come back masked and cannot be compared.
+/// Whether a visible part of the BMC access differs, or was taken away: passwords come back masked and cannot be compared.
 pub fn access_differs(target: &Target<'_>, detail: &NodeDetail) -> bool {
     let nobody = Credentials {
         username: String::new(),
@@ -169,17 +170,19 @@ pub fn access_differs(target: &Target<'_>, detail: &NodeDetail) -> bool {
     };
     let wanted = target.access_info(&nobody);
     let is_secret = |key: &str| key.ends_with("_username") || key.ends_with("_password");
-    let verify = wanted
-        .keys()
-        .chain(detail.driver_info.keys())
-        .filter(|k| k.ends_with("_verify_ca"));
-    wanted
-        .iter()
-        .filter(|(key, _)| !is_secret(key))
-        .any(|(key, value)| detail.driver_info.get(key).is_none_or(|v| v != value && v != MASK))
-        || verify
-            .into_iter()
-            .any(|key| wanted.get(key) != detail.driver_info.get(key))
+    let is_another = |(key, value): (&String, &Value)| {
+        let stored = detail.driver_info.get(key);
+        stored.is_none_or(|stored| stored != value && stored != MASK)
+    };
+    // Of those that an address may be without. What somebody has set by hand besides is left alone.
+    let is_optional = |key: &str| key == "redfish_system_id" || key.ends_with("_verify_ca");
+    let has_gone = |key: &String| is_optional(key) && !wanted.contains_key(key);
+    wanted.iter().filter(|(key, _)| !is_secret(key)).any(is_another) || detail.driver_info.keys().any(has_gone)
+}
+
+/// Whether a key of `driver_info` says how Ironic reaches the BMC, or the BMC Ironic: it goes with the address.
+fn is_access(key: &str) -> bool {
+    key.starts_with("ipmi_") || key.starts_with("redfish_") || key == EXTERNAL_URL
 }
 
 /// The differences of an existing node. With `access` the whole BMC access is sent again.
@@ -189,8 +192,7 @@ pub fn configure(target: &Target<'_>, access: Option<&Credentials>, detail: &Nod
         // Replacing the whole map also removes keys of another BMC type. What is not access is kept.
         let mut info = target.access_info(credentials);
         for (key, value) in detail.driver_info.iter() {
-            let is_access = key.starts_with("ipmi_") || key.starts_with("redfish_");
-            if !is_access && value != MASK {
+            if !is_access(key) && value != MASK {
                 info.entry(key.clone()).or_insert_with(|| value.clone());
             }
         }

@@ -5,6 +5,7 @@ use baremetal_operator::fleet::{Place, Slot};
 use baremetal_operator::host::observed::{
     DiscRequest, ForeignPort, MacOwner, Memory, NetworkDataView, PowerRequest, SecretView,
 };
+use baremetal_operator::host::plan::Effect;
 use baremetal_operator::host::ramdisk_surroundings;
 use metal3_api::metal3::HardwareDetails;
 use serde_json::json;
@@ -210,6 +211,8 @@ table! {
     available_disable_power_off_on_old_ironic_is_refused =>
         { let mut w = World::at("available", "manageable").edited().with_spec(&json!({"disablePowerOff": true})); w.settings.can_disable_power_off = false; w };
     available_other_address_is_sent => World::at("available", "manageable").edited()
+    registering_system_taken_out_of_the_address_is_sent => unverified().edited().with_spec(&json!({"bmc": {"address": "redfish-virtualmedia://192.0.2.1"}}));
+    available_system_taken_out_of_the_address_is_sent => World::at("available", "manageable").edited().with_spec(&json!({"bmc": {"address": "redfish-virtualmedia://192.0.2.1"}}));
         .with_spec(&json!({"bmc": {"address": "redfish-virtualmedia://192.0.2.7/redfish/v1/Systems/1"}}));
     available_lost_node_is_enrolled_again => { let mut w = World::at("available", "manageable"); w.node = None; w };
 
@@ -943,6 +946,27 @@ fn a_power_request_that_was_served_is_forgotten() {
 /// A failure is recorded once; its back-off ends at one point in time, whatever is seen meanwhile.
 #[test]
 fn a_back_off_is_not_prolonged_by_looks() {
+/// What belonged to the former address goes with it.
+#[test]
+fn a_new_address_leaves_nothing_of_the_old_one() {
+    let former = json!({"driver_info": {"redfish_verify_ca": false, "external_http_url": "http://[2001:db8::1]:6180",
+        "redfish_auth_type": "basic", "somebodys": "own"}});
+    let world = World::at("available", "manageable").with_node(&former).edited();
+    let outcome = world
+        .with_spec(&json!({"bmc": {"address": "redfish-virtualmedia://192.0.2.7"}}))
+        .decide();
+    let sent = outcome.plan.effects.iter().find_map(|effect| match effect {
+        Effect::PatchNode { ops, .. } => ops.iter().find(|op| op.path == "/driver_info")?.value.clone(),
+        _ => None,
+    });
+    let sent = sent.unwrap();
+    let keys: Vec<_> = sent.as_object().unwrap().keys().collect();
+    assert_eq!(
+        keys,
+        ["redfish_address", "redfish_password", "redfish_username", "somebodys"]
+    );
+}
+
     let mut world = World::at("inspecting", "inspect failed").with_node(&json!({"last_error": "no ramdisk"}));
     let first = world.decide();
     assert_eq!(first.plan.status.error_count, 1);
