@@ -1,4 +1,4 @@
-//! The conditions of a host: upstream's six, with upstream's meaning, and `Waiting`, which is ours.
+//! The conditions of a host: upstream's six, with upstream's meaning, and `Waiting` and `Configured`, which are ours.
 
 use jiff::Timestamp;
 use metal3_api::condition::{Condition, ConditionStatus};
@@ -17,8 +17,11 @@ const FALSE: ConditionStatus = ConditionStatus::False;
 
 const MANAGEABLE: &str = "Manageable";
 
-/// Recomputes every condition. The node may be unknown: then what it would say stays as it was. `Manageable` keeps the
-/// generation that it was last [confirmed](confirm) for.
+/// Our own condition, on managed hosts: the node in Ironic carries what the specification says. Its `observedGeneration` is the
+/// generation for which that was true last; an edit makes it `False` until the node can be changed.
+const CONFIGURED: &str = "Configured";
+
+/// Recomputes every condition. The node may be unknown: then what it would say stays as it was.
 pub fn compute(
     status: &mut BareMetalHostStatus,
     host: &BareMetalHost,
@@ -27,7 +30,6 @@ pub fn compute(
     now: Timestamp,
 ) {
     let generation = host.metadata.generation;
-    let confirmed = confirmed(&status.conditions);
     for (type_, (value, reason)) in [
         ("AvailableForProvisioning", available(&status.provisioning.state)),
         ("Progressing", progressing(status)),
@@ -37,23 +39,32 @@ pub fn compute(
         set(status, type_, value, reason, "", generation, now);
     }
     let (value, reason) = manageable(status, node);
-    set(status, MANAGEABLE, value, reason, "", confirmed, now);
+    set(status, MANAGEABLE, value, reason, "", generation, now);
     let (value, reason) = healthy(status, node);
     set(status, "Healthy", value, reason, "", generation, now);
     waiting(status, wait, generation, now);
+    let state = &status.provisioning.state;
+    let confirmed = confirmed(&status.conditions);
+    if matches!(state, ProvisioningState::None | ProvisioningState::Unmanaged) {
+        conditions::remove(&mut status.conditions, CONFIGURED);
+    } else if confirmed.is_none() || confirmed != generation {
+        set(status, CONFIGURED, FALSE, "NotConfigured", "", confirmed, now);
+    }
 }
 
 /// The generation whose specification the node is known to carry. An edit that comes while the node is locked or busy,
 /// or while Ironic is away, stays open by it, over a restart as well.
 pub fn confirmed(conditions: &[Condition]) -> Option<i64> {
-    conditions::get(conditions, MANAGEABLE)?.observed_generation
+    conditions::get(conditions, CONFIGURED)?.observed_generation
 }
 
-/// The node carries the specification of this generation.
-pub fn confirm(status: &mut BareMetalHostStatus, generation: Option<i64>) {
-    for condition in status.conditions.iter_mut().filter(|c| c.type_ == MANAGEABLE) {
-        condition.observed_generation = generation;
-    }
+/// The node carries the specification of this generation; `None`: it is known not to.
+pub fn confirm(status: &mut BareMetalHostStatus, generation: Option<i64>, now: Timestamp) {
+    let (value, reason) = match generation {
+        Some(_) => (TRUE, "Configured"),
+        None => (FALSE, "NotConfigured"),
+    };
+    set(status, CONFIGURED, value, reason, "", generation, now);
 }
 
 fn set(

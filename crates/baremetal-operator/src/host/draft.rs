@@ -266,7 +266,7 @@ impl<'a> Draft<'a> {
             if self.status.provisioning.boot_mode != wanted {
                 self.status.provisioning.boot_mode = wanted;
                 // The node was configured for the old one.
-                conditions::confirm(&mut self.status, None);
+                conditions::confirm(&mut self.status, None, now);
             }
         }
     }

@@ -10,8 +10,8 @@ use serde_json::{Value, json};
 
 use crate::matrix::NODE_STATES;
 use crate::world::{
-    IMAGE, MAC, OCI, SUM, Sight, World, custom, data_image, host, image, instance, live, merge, network_data, node,
-    oci, ramdisk, secret,
+    IMAGE, MAC, OCI, SUM, Sight, World, configured, custom, data_image, host, image, instance, live, merge,
+    network_data, node, oci, ramdisk, secret,
 };
 
 pub const OTHER_IMAGE: &str = "http://images/b.qcow2";
@@ -136,6 +136,7 @@ fn status() -> BoxedStrategy<Value> {
             let reason = if is_back_off { "BackOff" } else { "NodeLocked" };
             json!({"operationalStatus": "error", "errorType": kind, "errorMessage": "it broke", "errorCount": count,
                 "lastUpdated": since, "conditions": [
+                    configured(&since),
                     {"type": "Manageable", "status": "True", "reason": "Manageable", "message": "",
                         "observedGeneration": 3, "lastTransitionTime": since},
                     {"type": "Waiting", "status": "True", "reason": reason, "message": "waits",

@@ -1034,6 +1034,22 @@ fn failures_are_counted_for_what_was_attempted(#[case] edit: &serde_json::Value,
         .with_spec(edit)
         .edited();
     world.node = Some(node("manageable", &json!({})));
+/// Upstream's conditions are of the generation that was looked at; whether the node has it already is told by another.
+#[test]
+fn an_edit_that_waits_for_the_node_is_told() {
+    let generations = |world: &World| {
+        let status = world.decide().plan.status;
+        ["Configured", "Manageable"].map(|type_| {
+            let condition = status.conditions.iter().find(|c| c.type_ == type_).unwrap();
+            (condition.status.to_string(), condition.observed_generation.unwrap())
+        })
+    };
+    let busy = wanting("provisioning", "cleaning").edited();
+    assert_eq!(generations(&busy), [("False".into(), 3), ("True".into(), 4)]);
+    let idle = provisioned().edited();
+    assert_eq!(generations(&idle), [("True".into(), 4), ("True".into(), 4)]);
+}
+
     let plan = world.decide().plan;
     assert_eq!(plan.status.provisioning.state.as_str(), "provisioning");
     assert_eq!(plan.status.provisioning_fail_count, failures);

@@ -54,6 +54,12 @@ fn merged(mut base: Value, change: &Value) -> Value {
     base
 }
 
+/// The node carries the specification of the third generation.
+pub fn configured(since: &str) -> Value {
+    json!({"type": "Configured", "status": "True", "reason": "Configured", "message": "",
+        "observedGeneration": 3, "lastTransitionTime": since})
+}
+
 /// A host that was registered, has seen its specification, and stands in `state`.
 pub fn host(state: &str, change: &Value) -> BareMetalHost {
     let credentials = json!({"credentials": {"name": "bmc", "namespace": "n"}, "credentialsVersion": "7"});
@@ -73,7 +79,7 @@ pub fn host(state: &str, change: &Value) -> BareMetalHost {
             "provisioning": {"state": state, "ID": NODE, "bootMode": "UEFI",
                 "rootDeviceHints": {"deviceName": "/dev/sda"}},
             "goodCredentials": credentials, "triedCredentials": credentials,
-            "conditions": [condition("Manageable"), condition("Waiting")]},
+            "conditions": [configured("2026-01-01T00:00:00Z"), condition("Manageable"), condition("Waiting")]},
     });
     serde_json::from_value(merged(base, change)).unwrap()
 }
@@ -385,7 +391,7 @@ impl World {
         };
         self.with_status(
             &json!({"operationalStatus": "error", "errorType": error, "errorMessage": "it broke",
-            "errorCount": count, "conditions": [condition("Manageable", "True", "Manageable"),
+            "errorCount": count, "conditions": [configured(since), condition("Manageable", "True", "Manageable"),
                 condition("Waiting", "True", "BackOff")]}),
         )
     }

@@ -242,6 +242,9 @@ fn act(mut draft: Draft<'_>, mut next: Next) -> Decision {
         wait.is_shown = false;
         wait.wake = Wake::NodeOr(WORTH_TELLING.unsigned_abs());
     }
+    if draft.is_configured {
+        conditions::confirm(&mut draft.status, draft.seen.host.metadata.generation, draft.now);
+    }
     let node = draft.known();
     match &next {
         Next::Wait(wait) if !wait.is_shown => {}
@@ -253,9 +256,6 @@ fn act(mut draft: Draft<'_>, mut next: Next) -> Decision {
     // A wait that is not worth telling leaves the status as it is.
     if matches!(&next, Next::Settled) || matches!(&next, Next::Wait(wait) if wait.is_shown) {
         keep_time(&mut draft, is_queued);
-    }
-    if draft.is_configured {
-        conditions::confirm(&mut draft.status, draft.seen.host.metadata.generation);
     }
     if let Some(first) = draft.effects.iter().position(Effect::is_destructive) {
         draft.effects.insert(first, Effect::ConfirmHost);

@@ -26,11 +26,11 @@ use crate::host::plan::{Effect, EventReason, Need, Wait, WaitReason};
 pub(super) fn ensure_registered(draft: &mut Draft<'_>) -> Step {
     draft.is_configured = false;
     match draft.state() {
-        ProvisioningState::None | ProvisioningState::Unmanaged | ProvisioningState::Deleting => {
-            draft.is_configured = true; // there is nothing to configure
-            return Step::Continue;
-        }
-        ProvisioningState::MatchProfile | ProvisioningState::Other(_) => return Step::Continue,
+        ProvisioningState::None
+        | ProvisioningState::Unmanaged
+        | ProvisioningState::Deleting
+        | ProvisioningState::MatchProfile
+        | ProvisioningState::Other(_) => return Step::Continue,
         ProvisioningState::Registering
         | ProvisioningState::Inspecting
         | ProvisioningState::Preparing
