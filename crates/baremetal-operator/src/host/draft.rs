@@ -476,8 +476,15 @@ pub fn write_detach_error(status: &mut BareMetalHostStatus) {
 
 /// Recognises the stored form of a failed detachment.
 fn read_detach_error(status: &mut BareMetalHostStatus) {
-    if status.error_type == Some(ErrorType::Registration) && status.error_message.starts_with(DETACHING_FAILED) {
-        status.error_type = Some(detach_error());
+    status.error_type = error_type(status);
+}
+
+/// The type of a status's error, where that of a failed detachment is told from others.
+pub fn error_type(status: &BareMetalHostStatus) -> Option<ErrorType> {
+    let is_detaching = status.error_message.starts_with(DETACHING_FAILED);
+    match &status.error_type {
+        Some(ErrorType::Registration) if is_detaching => Some(detach_error()),
+        other => other.clone(),
     }
 }
 

@@ -8,6 +8,8 @@ use metal3_api::metal3::{
 };
 use metal3_ironic::{CreateNode, PatchOp, PowerTarget, ProvisionRequest, Verb};
 
+pub use super::draft::error_type;
+
 /// The outcome of one look at a host.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Decision {

@@ -16,6 +16,7 @@ use prometheus_client::metrics::histogram::Histogram;
 use super::upstream::Upstream;
 use super::{Catalogue, Kind};
 use crate::fleet::HostKey;
+use crate::host::plan::{error_type, reason_of};
 use crate::host::{WAITING, budget};
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -148,10 +149,10 @@ impl HostMetrics {
 
     /// A host's status was stored.
     pub fn status(&self, host: &HostKey, before: Option<&BareMetalHostStatus>, after: &BareMetalHostStatus) {
-        if let Some(kind) = &after.error_type
+        if let Some(kind) = error_type(after)
             && before.is_none_or(|b| b.error_count < after.error_count)
         {
-            let error_type = crate::host::plan::reason_of(kind).as_str();
+            let error_type = reason_of(&kind).as_str();
             self.errors.get_or_create(&ErrorKind { error_type }).inc();
         }
         self.upstream.status(host, before, after);

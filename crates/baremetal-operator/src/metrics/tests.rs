@@ -162,6 +162,39 @@ fn waits_are_counted_by_upstreams_names_when_they_begin() {
     }
 }
 
+/// A failed detachment is stored under another type, for which upstream's schema has a word.
+#[test]
+fn a_failed_detachment_is_counted_as_one() {
+    let site = site(false);
+    let before = status("provisioned", "Detaching", json!({}));
+    let failed = json!({"operationalStatus": "error", "errorType": "registration error", "errorCount": 1,
+        "errorMessage": "detaching failed: the node is locked"});
+    site.metrics
+        .status(&key(), Some(&before), &status("provisioned", "BackOff", failed));
+    site.has("metal3_host_error_total{error_type=\"DetachError\"} 1");
+    site.has("metal3_credentials_no_management_access_total 0");
+}
+
+#[test]
+fn incomplete_data_is_counted_by_its_field() {
+    let site = site(false);
+    let before = status("provisioning", "", json!({}));
+    for (field, kind) in [
+        ("userData", "userData"),
+        ("metaData", "metaData"),
+        ("preprovisioningNetworkDataName", "networkData"),
+    ] {
+        let message = format!("Secret n/x, named by spec.{field}, does not exist");
+        let conditions = json!({"conditions": [{"type": "Waiting", "status": "True", "reason": "ConfigDriveIncomplete",
+            "message": message, "lastTransitionTime": "2026-01-02T11:00:00Z"}]});
+        let after = status("provisioning", "", conditions);
+        site.metrics.status(&key(), Some(&before), &after);
+        site.has(&format!(
+            "metal3_host_config_data_error_total{{host_data_type=\"{kind}\"}} 1"
+        ));
+    }
+}
+
 /// The list that the reference is made from has the kinds and labels that are exposed.
 #[test]
 fn the_catalogue_says_what_is_exposed() {

@@ -13,7 +13,7 @@ use prometheus_client::metrics::histogram::Histogram;
 use super::{Catalogue, Kind};
 use crate::fleet::HostKey;
 use crate::host::WAITING;
-use crate::host::plan::WaitReason;
+use crate::host::plan::{WaitReason, error_type};
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct Host {
@@ -263,7 +263,7 @@ impl Upstream {
         if tried(before) != tried(after) && !tried(before).is_empty() {
             self.credentials_updated.inc();
         }
-        if after.error_type == Some(ErrorType::Registration) && before.error_count < after.error_count {
+        if error_type(after) == Some(ErrorType::Registration) && before.error_count < after.error_count {
             self.no_management_access.inc();
         }
         let reason = |s: &BareMetalHostStatus| waiting(&s.conditions).map(|c| c.reason.clone());
@@ -326,10 +326,14 @@ impl Upstream {
         {
             self.not_ready.inc();
         } else if is(WaitReason::ConfigDriveIncomplete) {
-            let named = ["userData", "networkData", "metaData"]
-                .into_iter()
-                .find(|word| waiting.message.contains(word));
-            let host_data_type = named.unwrap_or("metaData");
+            let host_data_type = [
+                ("userData", "userData"),
+                ("networkData", "networkData"),
+                ("preprovisioningNetworkDataName", "networkData"),
+            ]
+            .into_iter()
+            .find(|(field, _)| waiting.message.contains(&format!("spec.{field}")))
+            .map_or("metaData", |(_, data)| data);
             self.config_data_errors
                 .get_or_create(&DataType { host_data_type })
                 .inc();
