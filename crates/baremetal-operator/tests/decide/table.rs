@@ -381,6 +381,9 @@ table! {
         wanting("provisioning", "available").with_node(&instance(IMAGE)).failed("power management error", 2, LONG_AGO);
     provisioning_clean_failed_is_recorded => wanting("provisioning", "clean failed").with_node(&json!({"last_error": "a disk is broken"}));
     provisioning_image_removed_is_torn_down => World::at("provisioning", "deploying");
+    // A restart by force begins with a tear-down, which failed.
+    provisioning_restart_failed_is_recorded => wanting("provisioning", "error").with_node(&instance(IMAGE)).with_error("the BMC is away");
+    provisioning_restart_failed_due_goes_back => wanting("provisioning", "error").with_error("the BMC is away").failed("provisioning error", 1, LONG_AGO);
     provisioning_failed_early_is_held_back => wanting("provisioning", "deploy failed").with_node(&instance(IMAGE)).failed("provisioning error", 1, JUST_NOW);
     provisioning_failed_due_goes_back => wanting("provisioning", "deploy failed").with_node(&instance(IMAGE)).failed("provisioning error", 1, LONG_AGO);
     provisioning_another_image_runs_is_torn_down => wanting("provisioning", "active").with_node(&instance("http://images/b.qcow2"));

@@ -68,6 +68,8 @@ pub(super) fn provisioning(draft: &mut Draft<'_>) -> Step {
             restarting(node),
         ),
         ProvisionState::CleanFailed => fail(draft, node, "Cleaning before provisioning failed"),
+        // What a restart was to begin with. The way on is another tear-down.
+        ProvisionState::Error => fail(draft, node, "Taking back the deployment failed"),
         ProvisionState::DeployFailed if wanted.is_described(detail) => {
             let what = match wanted {
                 Deployment::Disk(_) | Deployment::LiveIso(_) => "Image provisioning failed".to_owned(),
