@@ -764,7 +764,7 @@ table! {
     reboot_of_available_needs_force => World::at("available", "manageable").annotated(REBOOT, "");
     reboot_of_available_that_is_off_is_over =>
         World::at("available", "manageable").with_node(&json!({"power_state": "power off"})).annotated(REBOOT, "");
-    reboot_of_available_forced_is_cut => World::at("available", "manageable").annotated(REBOOT, FORCE);
+    reboot_of_available_forced_is_asked => World::at("available", "manageable").annotated(REBOOT, FORCE);
     reboot_of_external_is_asked => World::at("externally provisioned", "active").with_spec(&json!({"externallyProvisioned": true})).annotated(REBOOT, "");
     reboot_provisioning_done_serves_it => wanting("provisioning", "active").with_node(&instance(IMAGE)).annotated(REBOOT, "");
     reboot_deprovisioning_done_serves_it => World::at("deprovisioning", "available").annotated(REBOOT, "");

@@ -227,7 +227,7 @@ fn before_start(draft: &mut Draft<'_>) -> Step {
     }
 }
 
-/// A workload gets the chance to shut down; a second attempt does not ask again.
+/// Whatever runs gets the chance to shut down; a second attempt does not ask again.
 fn may_ask_softly(draft: &Draft<'_>) -> bool {
     draft.status.error_count == 0 && !draft.seen.memory.no_soft_power_off
 }
@@ -263,7 +263,7 @@ fn change(draft: &mut Draft<'_>, wanted: bool, is_hard: bool) -> Step {
             step => return step,
         }
     }
-    let is_soft = !is_hard && is_provisioned(draft) && may_ask_softly(draft);
+    let is_soft = !is_hard && may_ask_softly(draft);
     // The last error may be older than our request: only one that follows a request speaks of power.
     let asked = draft.seen.memory.power_request.is_some_and(|r| r.on == wanted);
     if asked && let Some(error) = &node.last_error {
