@@ -133,13 +133,19 @@ pub enum Namespaces {
 impl FromStr for Namespaces {
     type Err = Infallible;
 
-    /// Splits at commas. Blanks are kept, as upstream does: a name with a blank is wrong and shall be seen to be wrong.
+    /// Splits at commas. Blanks are kept, as upstream does: a name with a blank is wrong and shall be seen to be wrong. A name
+    /// that is there twice counts once: two watches would have two controllers for the same objects.
     fn from_str(list: &str) -> Result<Self, Infallible> {
-        Ok(if list.is_empty() {
-            Self::All
-        } else {
-            Self::Only(list.split(',').map(str::to_owned).collect())
-        })
+        if list.is_empty() {
+            return Ok(Self::All);
+        }
+        let mut names: Vec<String> = Vec::new();
+        for name in list.split(',') {
+            if !names.iter().any(|known| known == name) {
+                names.push(name.to_owned());
+            }
+        }
+        Ok(Self::Only(names))
     }
 }
 
@@ -174,6 +180,8 @@ mod tests {
     #[rstest]
     #[case("", Namespaces::All, None)]
     #[case("a", Namespaces::Only(vec!["a".into()]), Some("a"))]
+    #[case("a,b,a", Namespaces::Only(vec!["a".into(), "b".into()]), None)]
+    #[case("a,a", Namespaces::Only(vec!["a".into()]), Some("a"))]
     #[case("a, b", Namespaces::Only(vec!["a".into(), " b".into()]), None)]
     fn namespaces_are_split_but_not_trimmed(
         #[case] text: &str,
