@@ -7,7 +7,7 @@ mod states;
 mod waits;
 
 pub use self::errors::{ERRORS, EVENTS, ErrorHelp, EventHelp, error_help, event_help};
-pub use self::moves::{MOVES, Move};
+pub use self::moves::{FROM_ANY, MOVES, Move};
 pub use self::states::{STATES, StateHelp};
 pub use self::waits::{Next, WAITS, WaitHelp, wait_help};
 

@@ -35,7 +35,14 @@ const NOTHING_THERE: &str = "deleted: nothing runs";
 const OFF_FIRST: &str = "deleted: switched off first";
 const TORN_DOWN_FIRST: &str = "deleted: torn down first";
 
-/// Every move there is.
+/// The one move that leads from any state but the last.
+pub const FROM_ANY: Move = end(
+    "any state",
+    "deleting",
+    "deleted while detached: the node leaves Ironic, and the server is left as it runs",
+);
+
+/// Every other move there is.
 pub const MOVES: &[Move] = &[
     go("", "unmanaged", "spec.bmc is empty"),
     go("", "registering", "spec.bmc is set"),

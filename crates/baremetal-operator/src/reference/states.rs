@@ -96,13 +96,13 @@ pub const STATES: &[StateHelp] = &[
         ProvisioningState::Deprovisioning,
         "The instance is torn down and the disks are cleaned.",
         "`Waiting` is `TearingDown`",
-        "Cleaning whole disks takes hours; `spec.automatedCleaningMode` chooses. A deletion goes on after three failures.",
+        "Cleaning whole disks takes hours; `spec.automatedCleaningMode` chooses. A deletion goes on after the fourth failure in a row.",
     ),
     row(
         ProvisioningState::PoweringOffBeforeDelete,
         "A deletion switches the host off before it lets it go.",
         "`Waiting` is `Removing`",
-        "After three failures the deletion goes on. `spec.disablePowerOff` leaves the host on.",
+        "After the fourth failure in a row the deletion goes on. `spec.disablePowerOff` leaves the host on.",
     ),
     row(
         ProvisioningState::Deleting,

@@ -61,7 +61,8 @@ waits! {
     NetworkDataIncomplete, Change: "the Secret of `spec.preprovisioningNetworkDataName`", "Create or mend it.";
     RamdiskBuilding, Time: "the image builder to finish the PreprovisioningImage of the host's name",
         "The message says what is missing. If nobody takes it up, is there a builder?";
-    ConfigDriveIncomplete, Change: "a Secret of `spec.userData`, `networkData` or `metaData`", "Create or mend it.";
+    ConfigDriveIncomplete, Change: "a Secret of `spec.userData`, `networkData`, `metaData` or `preprovisioningNetworkDataName`",
+        "Create or mend it.";
     ImageAuthIncomplete, Change: "a usable Secret of `spec.image.ociAuthSecretName`",
         "Create it with type `kubernetes.io/dockerconfigjson` and an entry for the image's registry.";
     InvalidImage, Change: "an image that can be deployed", "The message names the field of `spec.image`.";

@@ -420,7 +420,7 @@ const LAST_MOVES: [(&str, &[&str]); 15] = [
 
 /// Whether one pass may lead from one state to another, by way of others.
 pub fn can_reach(from: &str, to: &str, is_deleting: bool, is_detached: bool) -> bool {
-    if is_deleting && is_detached && to == "deleting" {
+    if is_deleting && is_detached && to == reference::FROM_ANY.to {
         return true;
     }
     let table: &[(&str, &[&str])] = if is_deleting { &LAST_MOVES } else { &MOVES };

@@ -8,8 +8,8 @@ use baremetal_operator::host::observed::{
 use baremetal_operator::host::plan::Effect;
 use baremetal_operator::host::ramdisk_surroundings;
 use metal3_api::metal3::HardwareDetails;
-use serde_json::json;
 use rstest::rstest;
+use serde_json::json;
 
 use crate::show;
 use crate::world::{
@@ -195,12 +195,12 @@ table! {
     provisioning_secret_changed_waits_for_the_cleaning => with_secret(wanting("provisioning", "cleaning"), SecretView::Found(secret("8", 2)), "8");
     available_address_malformed_is_told => World::at("available", "manageable").edited().with_spec(&json!({"bmc": {"address": "redfish://"}}));
     available_address_of_unknown_type_is_told => World::at("available", "manageable").edited().with_spec(&json!({"bmc": {"address": "pigeon://192.0.2.1"}}));
-    available_without_credentials_name_is_told => World::at("available", "manageable").edited().with_spec(&json!({"bmc": {"credentialsName": ""}}));
-    available_fast_inspection_of_ipmi_is_refused => World::at("available", "manageable").edited()
     // Some get past the schema, and Ironic would refuse them without naming the field.
     new_with_eight_octets_of_boot_mac_is_told => fresh(&json!({"bootMACAddress": "52:54:00:12:34:56:00:01"}));
     new_with_boot_mac_in_other_words_is_told => fresh(&json!({"bootMACAddress": "x52:54:00:12:34:56"}));
     deleting_malformed_boot_mac_does_not_keep_it => { let mut w = World::at("registering", "enroll").deleting().with_spec(&json!({"bootMACAddress": "52:54:00:12:34:56:00:01"})); w.node = None; w };
+    available_without_credentials_name_is_told => World::at("available", "manageable").edited().with_spec(&json!({"bmc": {"credentialsName": ""}}));
+    available_fast_inspection_of_ipmi_is_refused => World::at("available", "manageable").edited()
         .with_spec(&json!({"bmc": {"address": "ipmi://192.0.2.1"}, "inspectionMode": "fast"}));
     available_secure_boot_of_ipmi_is_refused => World::at("available", "manageable").edited()
         .with_spec(&json!({"bmc": {"address": "ipmi://192.0.2.1"}, "bootMode": "UEFISecureBoot"}));
@@ -210,15 +210,19 @@ table! {
         { let mut w = World::at("available", "manageable").edited().with_spec(&json!({"bmc": {"address": "ipmi://192.0.2.1"}})); w.settings.provisioning_network_disabled = true; w };
     available_disable_power_off_on_old_ironic_is_refused =>
         { let mut w = World::at("available", "manageable").edited().with_spec(&json!({"disablePowerOff": true})); w.settings.can_disable_power_off = false; w };
-    available_other_address_is_sent => World::at("available", "manageable").edited()
     registering_system_taken_out_of_the_address_is_sent => unverified().edited().with_spec(&json!({"bmc": {"address": "redfish-virtualmedia://192.0.2.1"}}));
     available_system_taken_out_of_the_address_is_sent => World::at("available", "manageable").edited().with_spec(&json!({"bmc": {"address": "redfish-virtualmedia://192.0.2.1"}}));
+    available_other_address_is_sent => World::at("available", "manageable").edited()
         .with_spec(&json!({"bmc": {"address": "redfish-virtualmedia://192.0.2.7/redfish/v1/Systems/1"}}));
     available_lost_node_is_enrolled_again => { let mut w = World::at("available", "manageable"); w.node = None; w };
 
     inspecting_disabled_is_skipped => World::at("inspecting", "manageable").with_spec(&json!({"inspectionMode": "disabled"}));
     inspecting_disabled_after_a_failure_forgets_it =>
         World::at("inspecting", "inspect failed").failed("inspection error", 3, JUST_NOW).with_spec(&json!({"inspectionMode": "disabled"}));
+    inspecting_disabled_under_way_is_stopped => World::at("inspecting", "inspect wait").edited().with_spec(&json!({"inspectionMode": "disabled"}));
+    inspecting_disabled_by_annotation_is_stopped => World::at("inspecting", "inspect wait").annotated(INSPECT, "disabled");
+    inspecting_disabled_while_it_starts_waits => World::at("inspecting", "inspecting").with_spec(&json!({"inspectionMode": "disabled"}));
+    inspecting_disabled_without_ironic_waits => { let mut w = World::at("inspecting", "inspect wait").with_spec(&json!({"inspectionMode": "disabled"})); w.sight = Sight::Unknown; w };
     inspecting_inventory_there_goes_on => { let mut w = World::at("inspecting", "manageable"); w.inventory = Some(HardwareDetails::default()); w };
     inspecting_failed_early_is_held_back => World::at("inspecting", "inspect failed").failed("inspection error", 1, JUST_NOW);
     inspecting_failed_early_and_locked_is_held_back =>
@@ -227,10 +231,6 @@ table! {
     preparing_settings_tell_the_node_first => World::at("preparing", "manageable").with_turbo("On", 3);
     preparing_settings_told_are_asked_for => World::at("preparing", "manageable").with_turbo("On", 3).marked();
     preparing_settings_done_go_on => World::at("preparing", "manageable").with_turbo("On", 3).marked().over(None);
-    inspecting_disabled_under_way_is_stopped => World::at("inspecting", "inspect wait").edited().with_spec(&json!({"inspectionMode": "disabled"}));
-    inspecting_disabled_by_annotation_is_stopped => World::at("inspecting", "inspect wait").annotated(INSPECT, "disabled");
-    inspecting_disabled_while_it_starts_waits => World::at("inspecting", "inspecting").with_spec(&json!({"inspectionMode": "disabled"}));
-    inspecting_disabled_without_ironic_waits => { let mut w = World::at("inspecting", "inspect wait").with_spec(&json!({"inspectionMode": "disabled"})); w.sight = Sight::Unknown; w };
     // Upstream cleans again until the object's controller has looked, minutes later.
     preparing_settings_that_ironic_has_already_go_on => World::at("preparing", "manageable").with_turbo("Off", 3);
     preparing_settings_edited_wait_for_their_controller => World::at("preparing", "manageable").with_turbo("On", 2);
@@ -640,20 +640,20 @@ table! {
     restored_partial_is_taken_over => moved(r#"{"provisioning":{"state":"provisioned"}}"#);
     restored_broken_is_refused => moved(r#"{"provisioning":{"state":"provi"#);
     restored_unknown_word_is_refused => moved(r#"{"operationalStatus":"splendid"}"#);
+    restored_unknown_format_is_refused => moved(r#"{"operationalStatus":"OK","provisioning":{"state":"provisioned","image":{"url":"http://images/a.qcow2","format":"bogus"}}}"#);
     restored_broken_does_not_keep_a_deletion => moved("{").deleting();
     restored_empty_is_none => moved("");
     restored_before_is_removed => provisioned().annotated(STATUS, r#"{"provisioning":{"state":"inspecting"}}"#);
 
     details_are_taken => World::at("available", "manageable").with_spec(&json!({"inspectionMode": "disabled"})).annotated(DETAILS, r#"{"hostname":"h"}"#);
+    details_with_an_unknown_word_are_told => World::at("available", "manageable").with_spec(&json!({"inspectionMode": "disabled"})).annotated(DETAILS, r#"{"storage":[{"type":"FLOPPY"}]}"#);
     details_stored_are_done => World::at("available", "manageable").with_status(&json!({"hardware": hardware("h")})).annotated(DETAILS, r#"{"hostname":"h"}"#);
     details_of_data_win => { let mut w = World::at("available", "manageable").annotated(DETAILS, r#"{"hostname":"h"}"#); w.hardware_data = Some(hardware("data")); w };
-    restored_unknown_format_is_refused => moved(r#"{"operationalStatus":"OK","provisioning":{"state":"provisioned","image":{"url":"http://images/a.qcow2","format":"bogus"}}}"#);
     details_after_data_are_dropped => { let mut w = World::at("available", "manageable").with_spec(&json!({"inspectionMode": "disabled"}))
         .with_status(&json!({"hardware": hardware("data")})).annotated(DETAILS, r#"{"hostname":"h"}"#); w.hardware_data = Some(hardware("data")); w };
     details_of_an_inspected_host_are_dropped => World::at("available", "manageable").with_status(&json!({"hardware": hardware("found")})).annotated(DETAILS, r#"{"hostname":"h"}"#);
     details_misspelt_are_told => World::at("available", "manageable").with_spec(&json!({"inspectionMode": "disabled"})).annotated(DETAILS, r#"{"hostnam":"h"}"#);
     registering_with_misspelt_details_waits => World::at("registering", "manageable").with_spec(&json!({"inspectionMode": "disabled"})).annotated(DETAILS, r#"{"hostnam":"h"}"#);
-    details_with_an_unknown_word_are_told => World::at("available", "manageable").with_spec(&json!({"inspectionMode": "disabled"})).annotated(DETAILS, r#"{"storage":[{"type":"FLOPPY"}]}"#);
     registering_without_inspection_takes_data => { let mut w = World::at("registering", "manageable").with_spec(&json!({"inspectionMode": "disabled"})); w.hardware_data = Some(hardware("data")); w };
 
     available_is_inspected_again => World::at("available", "manageable").with_status(&json!({"hardware": hardware("h")})).annotated(INSPECT, "");
@@ -886,23 +886,6 @@ impl World {
     }
 }
 
-const OTHER_ADDRESS: &str = "redfish-virtualmedia://192.0.2.7/redfish/v1/Systems/1";
-
-/// However long the node could not be changed, the edit reaches it in the end.
-#[test]
-fn an_edit_outlives_locks_outages_and_work_in_progress() {
-    let edited = || {
-        provisioned()
-            .edited()
-            .with_spec(&json!({"bmc": {"address": OTHER_ADDRESS}}))
-    };
-    let is_sent = |world: &World| show::line(&world.decide()).contains("patch /driver_info");
-    assert!(is_sent(&edited()));
-
-    let mut locked = edited();
-    locked.node.as_mut().unwrap().reservation = Some("conductor-1".into());
-    locked.memory.locked_since = Some("2026-01-01T00:00:00Z".parse().unwrap());
-    let mut unlocked = locked.then();
 /// What Ironic says of an error after the power was reached is of something else, although this process asked for it once.
 #[test]
 fn a_power_request_that_was_served_is_forgotten() {
@@ -930,6 +913,23 @@ fn a_power_request_that_was_served_is_forgotten() {
     assert!(show::line(&served.decide()).contains("ask for power on"));
 }
 
+const OTHER_ADDRESS: &str = "redfish-virtualmedia://192.0.2.7/redfish/v1/Systems/1";
+
+/// However long the node could not be changed, the edit reaches it in the end.
+#[test]
+fn an_edit_outlives_locks_outages_and_work_in_progress() {
+    let edited = || {
+        provisioned()
+            .edited()
+            .with_spec(&json!({"bmc": {"address": OTHER_ADDRESS}}))
+    };
+    let is_sent = |world: &World| show::line(&world.decide()).contains("patch /driver_info");
+    assert!(is_sent(&edited()));
+
+    let mut locked = edited();
+    locked.node.as_mut().unwrap().reservation = Some("conductor-1".into());
+    locked.memory.locked_since = Some("2026-01-01T00:00:00Z".parse().unwrap());
+    let mut unlocked = locked.then();
     unlocked.node.as_mut().unwrap().reservation = None;
     assert!(is_sent(&unlocked), "after a lock");
 
@@ -946,9 +946,6 @@ fn a_power_request_that_was_served_is_forgotten() {
     assert!(is_sent(&done), "after work in progress");
 }
 
-/// A failure is recorded once; its back-off ends at one point in time, whatever is seen meanwhile.
-#[test]
-fn a_back_off_is_not_prolonged_by_looks() {
 /// What belonged to the former address goes with it.
 #[test]
 fn a_new_address_leaves_nothing_of_the_old_one() {
@@ -970,6 +967,9 @@ fn a_new_address_leaves_nothing_of_the_old_one() {
     );
 }
 
+/// A failure is recorded once; its back-off ends at one point in time, whatever is seen meanwhile.
+#[test]
+fn a_back_off_is_not_prolonged_by_looks() {
     let mut world = World::at("inspecting", "inspect failed").with_node(&json!({"last_error": "no ramdisk"}));
     let first = world.decide();
     assert_eq!(first.plan.status.error_count, 1);
@@ -996,6 +996,25 @@ fn a_new_address_leaves_nothing_of_the_old_one() {
     assert_eq!(world.node.unwrap().uuid, NODE);
 }
 
+/// Failures count for one way to deploy one image. An edit of either begins anew, also below the limit.
+#[rstest]
+#[case(&json!({"customDeploy": {"method": "install"}}), 4)]
+#[case(&json!({"customDeploy": {"method": "replace"}}), 0)]
+#[case(&json!({"customDeploy": null}), 0)]
+#[case(&json!({"image": {"checksum": "bbbb"}}), 0)]
+fn failures_are_counted_for_what_was_attempted(#[case] edit: &serde_json::Value, #[case] failures: i32) {
+    let mut world = described("install", Some(IMAGE), "available");
+    world.store(&world.decide().plan);
+    let mut world = world
+        .with_status(&json!({"provisioningFailCount": 4, "provisioning": {"state": "available"}}))
+        .with_spec(edit)
+        .edited();
+    world.node = Some(node("manageable", &json!({})));
+    let plan = world.decide().plan;
+    assert_eq!(plan.status.provisioning.state.as_str(), "provisioning");
+    assert_eq!(plan.status.provisioning_fail_count, failures);
+}
+
 /// `errorCount` says how many errors a host has met since its last success: each refusal is one, a further look at it none.
 #[test]
 fn a_refusal_is_counted_once_however_often_it_is_looked_at() {
@@ -1015,28 +1034,6 @@ fn a_refusal_is_counted_once_however_often_it_is_looked_at() {
     assert_eq!(count(&world), 0, "a success");
 }
 
-/// A host at rest asks for nothing, whether Ironic is there or not.
-#[test]
-fn a_settled_host_needs_no_look() {
-    let worlds: [fn() -> World; 3] = [
-        provisioned,
-        || World::at("available", "manageable"),
-        || World::at("available", "available"),
-    ];
-/// Failures count for one way to deploy one image. An edit of either begins anew, also below the limit.
-#[rstest]
-#[case(&json!({"customDeploy": {"method": "install"}}), 4)]
-#[case(&json!({"customDeploy": {"method": "replace"}}), 0)]
-#[case(&json!({"customDeploy": null}), 0)]
-#[case(&json!({"image": {"checksum": "bbbb"}}), 0)]
-fn failures_are_counted_for_what_was_attempted(#[case] edit: &serde_json::Value, #[case] failures: i32) {
-    let mut world = described("install", Some(IMAGE), "available");
-    world.store(&world.decide().plan);
-    let mut world = world
-        .with_status(&json!({"provisioningFailCount": 4, "provisioning": {"state": "available"}}))
-        .with_spec(edit)
-        .edited();
-    world.node = Some(node("manageable", &json!({})));
 /// Upstream's conditions are of the generation that was looked at; whether the node has it already is told by another.
 #[test]
 fn an_edit_that_waits_for_the_node_is_told() {
@@ -1053,11 +1050,14 @@ fn an_edit_that_waits_for_the_node_is_told() {
     assert_eq!(generations(&idle), [("True".into(), 4), ("True".into(), 4)]);
 }
 
-    let plan = world.decide().plan;
-    assert_eq!(plan.status.provisioning.state.as_str(), "provisioning");
-    assert_eq!(plan.status.provisioning_fail_count, failures);
-}
-
+/// A host at rest asks for nothing, whether Ironic is there or not.
+#[test]
+fn a_settled_host_needs_no_look() {
+    let worlds: [fn() -> World; 3] = [
+        provisioned,
+        || World::at("available", "manageable"),
+        || World::at("available", "available"),
+    ];
     for world in worlds {
         let mut world = world();
         for sight in [Sight::Listed, Sight::ListedThenDown, Sight::Unknown] {

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use baremetal_operator::args::Args;
 use baremetal_operator::host::budget::{self, BUDGETS};
 use baremetal_operator::host::plan::EventReason;
-use baremetal_operator::reference::{ERRORS, EVENTS, MOVES, STATES, StateHelp, WAITS, event_help, wait_help};
+use baremetal_operator::reference::{ERRORS, EVENTS, FROM_ANY, MOVES, STATES, StateHelp, WAITS, event_help, wait_help};
 use clap::{Arg, CommandFactory as _};
 
 use super::Files;
@@ -75,6 +75,11 @@ fn states() -> Result<String, std::fmt::Error> {
     text.push_str(&chart(false)?);
     text.push_str("\n## A deletion\n\n");
     text.push_str(&chart(true)?);
+    writeln!(
+        text,
+        "\nBesides, from {} to `{}`: {}.",
+        FROM_ANY.from, FROM_ANY.to, FROM_ANY.when
+    )?;
     text.push_str(
         "\nA detached or paused host keeps its state. Deletion, detaching, pause and power are asked before the state.\n",
     );
@@ -95,7 +100,8 @@ fn states() -> Result<String, std::fmt::Error> {
         );
         writeln!(text, "| budget | {budget} |")?;
         writeln!(text, "| if it does not end | {} |", row.to_do)?;
-        for m in MOVES.iter().filter(|m| m.from == state) {
+        let from_any = std::iter::once(&FROM_ANY).filter(|m| m.to != state);
+        for m in MOVES.iter().filter(|m| m.from == state).chain(from_any) {
             writeln!(text, "| → {} | {} |", m.to, m.when)?;
         }
     }

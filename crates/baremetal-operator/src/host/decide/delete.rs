@@ -11,7 +11,7 @@ use crate::host::draft::{Draft, Step, Verdict, detach_error, locked};
 use crate::host::observed::NodeView;
 use crate::host::plan::{Effect, EventReason, Need, Wait, WaitReason};
 
-/// After this many failures in a row a deletion goes on without what failed.
+/// After more failures in a row than this a deletion goes on without what failed.
 const GIVE_UP_AFTER: i32 = 3;
 
 /// The state that a deletion leads to from here; `None` where the present state goes on.

@@ -10,7 +10,7 @@ use crate::host::draft::{Draft, Step, Verdict, locked};
 use crate::host::observed::NodeView;
 use crate::host::plan::{Effect, EventReason, Wait, WaitReason};
 
-/// After this many failures in a row a deletion goes on without what failed.
+/// After more failures in a row than this a deletion goes on without what failed.
 const GIVE_UP_AFTER: i32 = 3;
 
 pub(super) fn deprovisioning(draft: &mut Draft<'_>) -> Step {

@@ -220,9 +220,9 @@ fn complete(draft: &mut Draft<'_>, deployed: Deployment<'_>) -> Step {
         .clone_from(&draft.spec().custom_deploy);
     draft.status.error_count = 0;
     draft.status.provisioning_fail_count = 0;
+    attempt::forget(draft);
     draft.note(
         EventReason::ProvisioningComplete,
-    attempt::forget(draft);
         format!("Image provisioning completed for {}", target(deployed)),
     );
     Step::Move(ProvisioningState::Provisioned)
