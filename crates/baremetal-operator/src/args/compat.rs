@@ -11,7 +11,7 @@ use crate::ironic_config::go_duration;
 #[derive(Args, Clone, Debug)]
 #[command(next_help_heading = "Compatibility")]
 pub struct CompatArgs {
-    /// The way hosts are provisioned: ironic; demo and fixture are known, and refused
+    /// The way hosts are provisioned: ironic. Upstream's demo and fixture make up hosts within the operator; they are refused, so that no host is said to run what nobody deployed: an Ironic to try things with is crates/ironic-sim
     #[arg(long, default_value = "ironic", value_parser = provisioner())]
     pub provisioner: String,
 
