@@ -103,11 +103,15 @@ impl Books {
             }
             self.queue.push(key.clone());
         }
-        if let Was::Address { id, .. } = was {
-            for (other, book) in inner.books.iter().filter(|(other, _)| other.namespace == key.namespace) {
-                if open(book).lose_foreign(id) {
-                    self.queue.push(other.clone());
-                }
+        // What is gone may also concern a pool that it did not belong to.
+        for (other, book) in inner.books.iter().filter(|(other, _)| other.namespace == key.namespace) {
+            let is_concerned = match was {
+                Was::Address { id, .. } => open(book).lose_foreign(id),
+                Was::Claim { key, .. } => open(book).lose_foreign_claim(key),
+                Was::Pool { .. } => false,
+            };
+            if is_concerned {
+                self.queue.push(other.clone());
             }
         }
     }

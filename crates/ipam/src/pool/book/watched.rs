@@ -197,6 +197,17 @@ impl Book {
         !free.is_empty()
     }
 
+    /// A claim is gone that was on another pool at last. It may have got its address from this one.
+    /// Returns whether that may be so.
+    pub fn lose_foreign_claim(&mut self, key: &ClaimKey) -> bool {
+        let may_be = self.objects.contains_key(key) && !self.claims.contains_key(key);
+        if may_be {
+            self.later.remove(key);
+            self.dirty.insert(key.clone());
+        }
+        may_be
+    }
+
     /// Looks at everything again, as if all of it had just changed.
     pub fn resync(&mut self) {
         self.dirty.extend(self.claims.keys().cloned());
