@@ -6,8 +6,8 @@ use metal3_runtime::backoff::Backoff;
 
 use super::effect::Effect;
 
-/// A hiccup is nothing to tell: so many failures take some seconds. Told anew is only every second, fourth, eighth … of
-/// them, because the text may be another one each time, and there may be thousands of claims.
+/// A hiccup is nothing to tell: so many failures take some seconds. More is told only when their number has doubled, because
+/// the text may be another one each time, and there may be thousands of claims.
 const TOLD_AFTER: u32 = 4;
 
 /// What stands in the way of a pool.
