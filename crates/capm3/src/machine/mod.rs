@@ -33,6 +33,7 @@ use kube::Resource;
 use metal3_api::infra::v1beta2::{Metal3Machine, Metal3MachineStatus};
 use metal3_runtime::args::Namespaces;
 use metal3_runtime::conditions::whole_seconds;
+use metal3_runtime::error::chain;
 use metal3_runtime::secrets::SecretVersions;
 use metal3_runtime::status;
 use metal3_runtime::store::ObjectKey;
@@ -42,8 +43,8 @@ use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 pub(crate) use self::decide::HostPatch;
-use self::decide::Plan;
 pub use self::decide::{ASSOCIATED, BOOTSTRAP_DATA, DATA_READY, METADATA, MOST_ADDRESSES, NODE};
+use self::decide::{Decision, Plan, Refused};
 pub use self::node::{Gift, NodeView};
 pub use self::observed::{Host, Looks, Observed, Related, host_seen, observe};
 pub use self::preview::{Payload, Preview};
@@ -54,6 +55,9 @@ use crate::workload::Workloads;
 
 /// Of what it looks after, for errors.
 const KIND: &str = "Metal3Machine";
+/// Of what is done to the Node and to the status, for the same.
+const GIVE: &str = "set the provider ID of the node";
+const STORE_STATUS: &str = "store the status";
 
 /// The controller.
 #[derive(Clone)]
@@ -137,7 +141,7 @@ impl Metal3Machines {
         // The API server takes the first one only, so that nobody's is overwritten.
         let change = json!({"spec": {"providerID": gift.id}});
         let given = workload.change_node(&gift.node, &change).await;
-        given.map_err(PassError::of("set the provider ID of the node", KIND, key))?;
+        given.map_err(PassError::of(GIVE, KIND, key))?;
         tracing::info!(machine = %key, node = gift.node, id = gift.id, "a node has its provider ID");
         Ok(())
     }
@@ -155,7 +159,7 @@ impl Metal3Machines {
         }
         status.last_updated = Some(Time(whole_seconds(self.ctx.clock.now())));
         let written = status::replace(&self.ctx.client, seen, status).await;
-        let failed = PassError::of("store the status", KIND, key);
+        let failed = PassError::of(STORE_STATUS, KIND, key);
         self.ctx.world.metal3_machines.written(written.map_err(failed)?);
         Ok(())
     }
@@ -166,9 +170,39 @@ impl Metal3Machines {
             return Ok(());
         };
         seen.node = node::look(&self.workloads, &seen);
-        match self.planned(&mut seen).await? {
-            Some(plan) => self.carry_out(key, &seen, *plan).await,
+        let done = self.planned_and_done(key, &mut seen).await;
+        if let Err(error) = &done {
+            self.tell_refusal(key, seen, error).await;
+        }
+        done
+    }
+
+    async fn planned_and_done(&self, key: &ObjectKey, seen: &mut Observed) -> Result<(), PassError> {
+        match self.planned(seen).await? {
+            Some(plan) => self.carry_out(key, seen, *plan).await,
             None => Ok(()),
+        }
+    }
+
+    /// What an API server will not do until somebody changes something has to be told: the pass has not come to its status.
+    async fn tell_refusal(&self, key: &ObjectKey, mut seen: Observed, error: &PassError) {
+        let Some(message) = error.refusal().filter(|_| error.what != STORE_STATUS) else {
+            return;
+        };
+        // The pass may have written it.
+        let Some(machine) = self.ctx.world.metal3_machines.get(key) else {
+            return;
+        };
+        seen.machine = machine;
+        let what = if error.what == GIVE {
+            Refused::Gift
+        } else {
+            Refused::Write
+        };
+        if let Decision::Do(plan) = decide::refused(&seen, what, &message, self.ctx.clock.now())
+            && let Err(error) = self.carry_out(key, &seen, *plan).await
+        {
+            tracing::debug!(machine = %key, error = %chain(&error), "cannot tell what was refused");
         }
     }
 }

@@ -214,6 +214,11 @@ impl Observed {
         was_associated(&self.machine)
     }
 
+    /// Whether the machine has a host now, or had one.
+    pub fn has_host(&self) -> bool {
+        matches!(self.host, Host::Ours(_)) || self.was_associated()
+    }
+
     /// The Secrets that have to be there before a host is provisioned, each with what names it.
     pub fn wanted_secrets(&self) -> BTreeSet<(String, &'static str)> {
         let owner = self.owner.found();

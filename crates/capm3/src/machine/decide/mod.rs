@@ -16,6 +16,7 @@ mod pause;
 mod plan;
 mod preview;
 mod provision;
+mod refused;
 mod waits;
 mod words;
 
@@ -28,6 +29,7 @@ pub use self::node::NODE;
 pub use self::plan::{Decision, Effect, HostPatch, Need, Plan};
 pub use self::preview::BOOTSTRAP_DATA;
 pub use self::provision::MOST_ADDRESSES;
+pub use self::refused::{Refused, refused};
 use super::{Host, Observed};
 
 /// Whether the machine has its host.

@@ -5,6 +5,7 @@ use metal3_runtime::conditions;
 use metal3_runtime::events::Severity;
 
 use super::draft::Draft;
+use super::refused::NODE_REFUSED;
 use crate::machine::node::{Gift, NodeView};
 use crate::workload::Unreachable;
 use crate::workload::provider_id::{self, Answer};
@@ -30,8 +31,11 @@ pub(super) fn follow(draft: &mut Draft<'_>, host: &str) -> Result<String, (&'sta
             return Ok(id.clone());
         }
         NodeView::Answered(Answer::Give { id, node }) => {
-            let message = format!("node {node} gets its provider ID");
-            draft.node(false, "SettingProviderID", &message);
+            // What was refused last time stays said until it is not: else it would be news with each attempt.
+            if draft.is_news(NODE, NODE_REFUSED) {
+                let message = format!("node {node} gets its provider ID");
+                draft.node(false, "SettingProviderID", &message);
+            }
             draft.gift = Some(Gift {
                 node: node.clone(),
                 id: id.clone(),

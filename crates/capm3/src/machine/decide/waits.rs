@@ -7,7 +7,7 @@ use metal3_api::capi::names::reason;
 use super::draft::{Draft, Why};
 use super::{Decision, Need};
 use crate::conditions::LegacySeverity;
-use crate::machine::{Host, Observed, Related};
+use crate::machine::{Observed, Related};
 
 /// The reason in both styles, and in words.
 type Wait = (&'static str, &'static str, String);
@@ -87,8 +87,7 @@ pub(super) fn say(draft: &mut Draft<'_>, (reason, legacy, message): &Wait) {
         severity: LegacySeverity::Info,
         message,
     };
-    let has_host = matches!(draft.seen.host, Host::Ours(_)) || draft.seen.was_associated();
-    if has_host {
+    if draft.seen.has_host() {
         draft.not_ready(why);
     } else {
         draft.not_associated(why, None);

@@ -261,8 +261,10 @@ fn a_host_as_upstream_has_written_it_is_as_it_is_wanted() {
         json!({"spec": {"image": {"checksumType": "", "format": ""}, "networkData": {"name": "of-before"}}});
     merge(&mut of_host, &upstreams);
     let mut seen = with_host(&json!({}), &of_host);
-    seen.machine = machine(&json!({"metadata": {"annotations": {"metal3.io/BareMetalHost": "ns/h"}},
-        "spec": {"providerID": "metal3://ns/h/m", "image": {"checksumType": null, "diskFormat": null}}}));
+    seen.machine = machine(
+        &json!({"metadata": {"annotations": {"metal3.io/BareMetalHost": "ns/h"}},
+        "spec": {"providerID": "metal3://ns/h/m", "image": {"checksumType": null, "diskFormat": null}}}),
+    );
     let plan = plan(&seen);
     assert_eq!(
         (plan.notes.len(), said(status(&plan), "Ready")),

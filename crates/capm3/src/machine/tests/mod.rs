@@ -18,7 +18,7 @@ use metal3_runtime::conditions;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
-use super::decide::{Decision, Effect, Plan, decide};
+use super::decide::{Decision, Effect, Plan, Refused, decide, refused};
 use super::node::NodeView;
 use super::{Host, Looks, Observed, Preview, Related};
 use crate::select::{Outcome, Selection};
@@ -143,6 +143,13 @@ fn chosen(host: Arc<BareMetalHost>, is_reuse: bool) -> Option<Selection> {
 
 fn plan(seen: &Observed) -> Plan {
     match decide(seen, now()) {
+        Decision::Do(plan) => *plan,
+        other => panic!("no plan: {other:?}"),
+    }
+}
+
+fn told_refusal(seen: &Observed, what: Refused, message: &str) -> Plan {
+    match refused(seen, what, message, now()) {
         Decision::Do(plan) => *plan,
         other => panic!("no plan: {other:?}"),
     }

@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 
 use super::super::{NODE, NodeView};
 use super::{Effect, Observed, Plan, Related, said, status, with, with_host};
+use crate::machine::decide::{Decision, Refused, refused};
 use crate::machine::node::Gift;
 use crate::workload::Unreachable;
 use crate::workload::provider_id::Answer;
@@ -113,4 +114,27 @@ fn what_was_known_of_a_node_stays_while_nobody_can_be_asked(#[case] node: NodeVi
     let after = json!({"spec": {"providerID": OURS}, "status": serde_json::to_value(status(&before)).unwrap()});
     let plan = super::plan(&seen(&after, false, node));
     assert_eq!((plan.effects.len(), plan.status, plan.notes.len()), (0, None, 0));
+}
+
+#[test]
+fn a_node_that_may_not_be_given_its_id_says_so_until_it_may() {
+    let answer = || {
+        NodeView::Answered(Answer::Give {
+            id: OURS.to_owned(),
+            node: "n".to_owned(),
+        })
+    };
+    let before = seen(&json!({"spec": {"providerID": OURS}}), false, answer());
+    let words = "cannot set the provider ID of the node: nodes \"n\" is forbidden";
+    let told = super::told_refusal(&before, Refused::Gift, words);
+    assert_eq!(said(status(&told), NODE), (false, "NodeRefused", words));
+    assert_eq!((told.effects.len(), told.notes.len(), told.gift), (0, 1, None));
+
+    let after = json!({"spec": {"providerID": OURS}, "status": serde_json::to_value(status(&told)).unwrap()});
+    let after = seen(&after, false, answer());
+    let again = super::plan(&after);
+    assert!(again.gift.is_some(), "it is tried again");
+    assert_eq!(said(status(&again), NODE).1, "NodeRefused");
+    let told = refused(&after, Refused::Gift, words, super::now());
+    assert!(matches!(told, Decision::Nothing), "told once");
 }

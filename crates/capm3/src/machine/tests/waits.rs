@@ -225,3 +225,27 @@ fn while_paused_only_that_is_said(#[case] other: Value, #[case] of_cluster: Valu
     assert_eq!((plan.effects.len(), status(&plan).conditions.len()), (0, 1));
     assert_eq!(said(status(&plan), "Paused").1, "Paused");
 }
+
+#[rstest]
+#[case::on_the_way_to_a_host(seen(&json!({})), true)]
+#[case::with_its_host(with_host(&json!({}), &json!({})), false)]
+#[case::at_its_end(seen(&json!({"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"}})), false)]
+fn what_the_api_server_refuses_is_told_once(#[case] mut seen: Observed, #[case] lacks_host: bool) {
+    let words = "cannot claim the host of Metal3Machine ns/m: admission webhook denied the request: no (403 Forbidden)";
+    let told = told_refusal(&seen, Refused::Write, words);
+    assert_eq!((told.effects.len(), told.notes.len()), (0, 1));
+    assert_eq!(
+        (told.notes[0].reason, told.notes[0].message.as_str()),
+        ("UpdateError", words)
+    );
+    assert_eq!(said(status(&told), "Ready"), (false, "UpdateError", words));
+    let associated = conditions::get(&status(&told).conditions, ASSOCIATED);
+    assert_eq!(
+        associated.is_some_and(|condition| condition.message == words),
+        lacks_host
+    );
+    Arc::make_mut(&mut seen.machine).status.clone_from(&told.status);
+    let told = |words: &str| matches!(refused(&seen, Refused::Write, words, now()), Decision::Nothing);
+    assert!(told(words) && told(&words.replace("no", "no 17:03:05")), "told once");
+    assert!(!told(&words.replace("webhook", "policy")));
+}
