@@ -1,18 +1,22 @@
 //! The writes. Nothing is chosen here.
 
+use std::sync::Arc;
+
 use k8s_openapi::api::core::v1::Secret;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::api::{Api, DeleteParams, Patch, PatchParams, PostParams, Preconditions};
 use kube::{Client, Resource, ResourceExt};
 use metal3_api::capi::names::label::CLUSTER_NAME;
-use metal3_api::infra::names::finalizer;
+use metal3_api::infra::names::{GROUP, finalizer};
 use metal3_api::infra::v1beta2::{Metal3DataClaim, Metal3Machine};
 use metal3_api::metal3::BareMetalHost;
 use metal3_runtime::error::{chain, is_not_found};
 use metal3_runtime::patch;
+use metal3_runtime::store::ObjectKey;
 use serde_json::json;
 
 use super::decide::Effect;
-use crate::world::World;
+use crate::world::{World, group_of};
 
 /// Does one thing. What is written is seen in the world at once.
 pub async fn apply(
@@ -86,6 +90,36 @@ async fn delete_claim(
         Err(error) if is_not_found(&error) => Ok(()),
         result => result.map(|_| ()),
     }
+}
+
+/// Lets a wish for data go that is being deleted, if the machine that it was made for is gone for good: taken away by force,
+/// or gone before another process made the wish. Nobody else would, and its index and addresses would never come back. One
+/// request to be sure, and only then.
+pub async fn release_claim(client: &Client, world: &World, key: &ObjectKey) -> Result<(), kube::Error> {
+    let is_held = |claim: &Arc<Metal3DataClaim>| {
+        claim.metadata.deletion_timestamp.is_some() && claim.finalizers().iter().any(|one| one == finalizer::MACHINE)
+    };
+    let Some(claim) = world.data_claims.get(key).filter(is_held) else {
+        return Ok(());
+    };
+    let of_machine = |one: &&OwnerReference| one.kind == "Metal3Machine" && group_of(&one.api_version) == GROUP;
+    let Some(owner) = claim.owner_references().iter().find(of_machine) else {
+        return Ok(());
+    };
+    let is_it = |machine: &Metal3Machine| machine.metadata.uid.as_ref() == Some(&owner.uid);
+    if !world.is_ours(&*claim) || world.metal3_machines.get(key).is_some_and(|machine| is_it(&machine)) {
+        return Ok(());
+    }
+    let machines: Api<Metal3Machine> = Api::namespaced(client.clone(), &key.namespace);
+    if machines.get_opt(&owner.name).await?.as_ref().is_some_and(is_it) {
+        return Ok(());
+    }
+    tracing::info!(claim = %key, uid = owner.uid, "the machine of a Metal3DataClaim is gone: the claim may go");
+    let claims: Api<Metal3DataClaim> = Api::namespaced(client.clone(), &key.namespace);
+    if let Some(written) = patch::remove_finalizer(&claims, &claim, finalizer::MACHINE).await? {
+        world.data_claims.written(written);
+    }
+    Ok(())
 }
 
 /// The label is for people and for tools that look for what belongs to a cluster: without it everything works.

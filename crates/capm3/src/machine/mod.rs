@@ -165,6 +165,8 @@ impl Metal3Machines {
     }
 
     async fn work(&self, key: &ObjectKey) -> Result<(), PassError> {
+        let released = apply::release_claim(&self.ctx.client, &self.ctx.world, key).await;
+        released.map_err(PassError::of("let go of the Metal3DataClaim", KIND, key))?;
         let Some(mut seen) = observe(&self.ctx.world, key, self.is_fast_track) else {
             self.settle(key, false, false);
             return Ok(());

@@ -7,7 +7,7 @@ use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
 use kube::{Api, ResourceExt};
 use metal3_api::capi::{Cluster, Machine};
 use metal3_api::condition::ConditionStatus::True;
-use metal3_api::infra::v1beta2::Metal3Machine;
+use metal3_api::infra::v1beta2::{Metal3DataClaim, Metal3Machine};
 use metal3_api::metal3::BareMetalHost;
 use metal3_testkit::{TestNamespace, namespace};
 use serde_json::{Value, json};
@@ -330,5 +330,50 @@ async fn a_node_gets_the_provider_id_of_its_machine() {
     nodes.delete(&name, &DeleteParams::default()).await.unwrap();
     let is_waiting = |machine: &Metal3Machine| lacks(machine, NODE, "has joined");
     site.namespace.expect("m", "waits for its Node again", is_waiting).await;
+    provider.stop().await;
+}
+
+#[tokio::test]
+async fn data_comes_back_from_a_machine_that_was_removed_by_force() {
+    let site = Site::for_machines(namespace!().await).await;
+    site.host("h", json!({}), "available").await;
+    let provider = site.provider().await;
+    site.machine("m", json!({"dataTemplate": {"name": "t"}})).await;
+    site.claimed("h", "m").await;
+    let is_held = |claim: &Metal3DataClaim| !claim.finalizers().is_empty();
+    site.namespace.expect("m", "is held", is_held).await;
+
+    // With its machine there, a wish stays, whoever deletes it.
+    site.delete::<Metal3DataClaim>("m").await;
+    site.settled().await;
+    let claim: Metal3DataClaim = site.namespace.api().get("m").await.unwrap();
+    assert!(is_held(&claim), "{claim:?}");
+    // Paused, so that it does not go by itself.
+    let paused = json!({"metadata": {"annotations": {"cluster.x-k8s.io/paused": ""}}});
+    site.patch::<Metal3Machine>("m", paused).await;
+    site.delete::<Metal3Machine>("m").await;
+    site.patch::<Metal3Machine>("m", json!({"metadata": {"finalizers": null}}))
+        .await;
+    site.namespace.expect_gone::<Metal3DataClaim>("m").await;
+    provider.stop().await;
+}
+
+#[tokio::test]
+async fn what_the_api_server_refuses_is_told_and_done_when_it_is_allowed() {
+    let site = Site::for_machines(namespace!().await).await;
+    site.host("h", json!({}), "available").await;
+    site.only_reads("baremetalhosts").await;
+    let provider = site.provider().await;
+    site.machine("m", json!({})).await;
+    let words = "cannot claim the host of Metal3Machine";
+    let is_told = |machine: &Metal3Machine| {
+        lacks(machine, ASSOCIATED, words) && lacks(machine, "Ready", words) && lacks(machine, "Ready", "forbidden")
+    };
+    site.namespace.expect("m", "says what is refused", is_told).await;
+    site.namespace.expect_event("m", "UpdateError").await;
+    site.grant().await;
+    site.claimed("h", "m").await;
+    let is_on_its_way = |machine: &Metal3Machine| lacks(machine, "Ready", "BareMetalHost h is");
+    site.namespace.expect("m", "goes on", is_on_its_way).await;
     provider.stop().await;
 }

@@ -8,6 +8,7 @@ use cluster_api_provider_metal3::args::Args;
 use cluster_api_provider_metal3::run::{Provider, Setup};
 use k8s_openapi::NamespaceResourceScope;
 use k8s_openapi::api::core::v1::ServiceAccount;
+use k8s_openapi::api::rbac::v1::PolicyRule;
 use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
 use kube::{Api, Resource};
 use metal3_api::capi::Cluster;
@@ -72,9 +73,26 @@ impl Site {
     }
 
     /// The rights that the provider ships, in this namespace only.
-    async fn grant(&self) {
+    pub async fn grant(&self) {
+        self.grant_rules(cluster_api_provider_metal3::rbac::manager_rules())
+            .await;
+    }
+
+    /// The same, but objects of this kind are only read.
+    pub async fn only_reads(&self, plural: &str) {
+        let mut rules = cluster_api_provider_metal3::rbac::manager_rules();
+        for rule in &mut rules {
+            let is_of = |resource: &String| resource == plural;
+            if rule.resources.iter().flatten().any(is_of) {
+                rule.verbs.retain(|verb| ["get", "list", "watch"].contains(&&**verb));
+            }
+        }
+        self.grant_rules(rules).await;
+    }
+
+    async fn grant_rules(&self, rules: Vec<PolicyRule>) {
         let name = &self.namespace.name;
-        let rules = serde_json::to_value(cluster_api_provider_metal3::rbac::manager_rules()).unwrap();
+        let rules = serde_json::to_value(rules).unwrap();
         let role = json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "Role",
             "metadata": {"name": "provider"}, "rules": rules});
         let binding = json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "RoleBinding",
