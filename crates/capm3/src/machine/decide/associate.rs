@@ -214,13 +214,7 @@ fn claim(
         }
     }
     draft.host(host, &patch, "claim the host");
-    let secret = &host.spec.bmc.credentials_name;
-    if !secret.is_empty() {
-        draft.effects.push(Effect::LabelSecret {
-            secret: secret.clone(),
-            cluster: cluster.to_owned(),
-        });
-    }
+    label_secret(&mut draft, host, cluster);
     data::ask(&mut draft);
     let message = format!(
         "BareMetalHost {name} was claimed, one of {} looked at",
@@ -228,6 +222,17 @@ fn claim(
     );
     draft.note(Severity::Normal, reason, message);
     draft.plan()
+}
+
+/// The Secret with the credentials of the host's BMC is marked as one of the cluster.
+pub(super) fn label_secret(draft: &mut Draft<'_>, host: &BareMetalHost, cluster: &str) {
+    let secret = &host.spec.bmc.credentials_name;
+    if !secret.is_empty() {
+        draft.effects.push(Effect::LabelSecret {
+            secret: secret.clone(),
+            cluster: cluster.to_owned(),
+        });
+    }
 }
 
 /// No host, and why.

@@ -80,6 +80,14 @@ pub(super) fn take(patch: &mut HostPatch, machine: &Metal3Machine, cluster: &str
     cleaning(patch, machine);
 }
 
+/// After a move to another management cluster the machine has another UID. One that upstream wrote without stays without.
+pub(super) fn identify(patch: &mut HostPatch, machine: &Metal3Machine, host: &BareMetalHost) {
+    let stored = host.spec.consumer_ref.as_ref().map_or("", |consumer| &consumer.uid);
+    if !stored.is_empty() && machine.metadata.uid.as_deref().is_some_and(|uid| uid != stored) {
+        patch.set("consumerRef", json!({"uid": machine.metadata.uid}));
+    }
+}
+
 /// Whether disks are cleaned, where the machine says so.
 pub(super) fn cleaning(patch: &mut HostPatch, machine: &Metal3Machine) {
     if let Some(mode) = &machine.spec.automated_cleaning_mode {

@@ -27,8 +27,11 @@ pub(super) fn decide(mut draft: Draft<'_>, host: &BareMetalHost) -> Decision {
     let seen = draft.seen;
     let mut patch = HostPatch::default();
     draft.failure(None);
+    // The pass that claimed the host came to no end.
+    let was_cut_short = !seen.was_associated();
     draft.associated("AssociateBareMetalHostSuccess");
     pause::release(&mut patch, seen, host);
+    host_spec::identify(&mut patch, &seen.machine, host);
     if host.labels().contains_key(label::NODE_REUSE) {
         patch.label(label::NODE_REUSE, Value::Null);
     }
@@ -59,6 +62,9 @@ pub(super) fn decide(mut draft: Draft<'_>, host: &BareMetalHost) -> Decision {
         associate::choose(&mut draft, owner, host);
     }
     draft.host(host, &patch, "set up the host");
+    if let (true, Some(cluster)) = (was_cut_short, seen.cluster.found()) {
+        associate::label_secret(&mut draft, host, &cluster.name_any());
+    }
     data::ask(&mut draft);
     report(&mut draft, host, is_told, waits.as_deref(), &edits);
     draft.plan()

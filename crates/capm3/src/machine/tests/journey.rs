@@ -274,6 +274,21 @@ fn a_host_as_upstream_has_written_it_is_as_it_is_wanted() {
     );
 }
 
+#[rstest]
+#[case::of_before_a_move("old", Some(json!({"consumerRef": {"uid": "u-m"}})))]
+#[case::its_own("u-m", None)]
+#[case::upstreams("", None)]
+fn a_host_names_the_machine_as_it_is_now(#[case] uid: &str, #[case] change: Option<Value>) {
+    let mut of_host = told("provisioned");
+    of_host["spec"]["consumerRef"] = json!({"uid": uid});
+    let plan = plan(&with_host(&json!({}), &of_host));
+    let patches = plan.effects.iter().filter_map(|effect| match effect {
+        Effect::Host { patch, .. } => Some(patch["spec"].clone()),
+        _ => None,
+    });
+    assert_eq!(patches.collect::<Vec<_>>(), change.into_iter().collect::<Vec<_>>());
+}
+
 #[test]
 fn what_ran_once_is_not_installed_again() {
     let plan = plan(&with_host(&json!({"spec": {"providerID": "x"}}), &json!({})));
@@ -290,6 +305,11 @@ fn a_claim_whose_name_was_not_stored_is_found_again() {
         panic!()
     };
     assert_eq!(change["metadata"]["annotations"]["metal3.io/BareMetalHost"], "ns/h");
+    let of_cluster = Effect::LabelSecret {
+        secret: "bmc".into(),
+        cluster: "c".into(),
+    };
+    assert_eq!(plan.effects[1..], [of_cluster], "the claim came last before the end");
 }
 
 #[test]

@@ -125,7 +125,10 @@ fn seen(other: &Value) -> Observed {
 
 /// The same with its host, which the machine names.
 fn with_host(other: &Value, of_host: &Value) -> Observed {
-    let mut named = json!({"metadata": {"annotations": {"metal3.io/BareMetalHost": "ns/h"}}});
+    let associated = json!({"type": "AssociateBareMetalHost", "status": "True", "reason": "AssociateBareMetalHostSuccess",
+        "message": "", "observedGeneration": 3, "lastTransitionTime": "2026-01-01T00:00:00Z"});
+    let mut named = json!({"metadata": {"annotations": {"metal3.io/BareMetalHost": "ns/h"}},
+        "status": {"conditions": [associated]}});
     merge(&mut named, other);
     let mut seen = seen(&named);
     seen.host = Host::Ours(host(of_host));
