@@ -2,12 +2,14 @@
 
 mod compat;
 
-use clap::Parser;
+use clap::{Parser, ValueEnum};
 use metal3_runtime::args::{
     ClientArgs, LeaderArgs, LogArgs, MetricsArgs, NamespaceArgs, ProbeArgs, ProviderArgs, TlsArgs, go_bool,
 };
+use metal3_runtime::backoff::random_seed;
 
 pub use self::compat::CompatArgs;
+use crate::select::stable_seed;
 
 /// Runs Cluster API's machines on bare-metal hosts.
 #[derive(Clone, Debug, Parser)]
@@ -50,6 +52,10 @@ pub struct Args {
     #[arg(long, env = "CAPM3_FAST_TRACK", default_value = "")]
     pub fast_track: String,
 
+    /// Which of several hosts that suit a machine it gets: stable, always the same one, or random, as upstream chooses
+    #[arg(long, env = "HOST_CHOICE", value_enum, default_value_t = HostChoice::Stable)]
+    pub host_choice: HostChoice,
+
     /// How workload clusters are asked.
     #[command(flatten)]
     pub workloads: WorkloadArgs,
@@ -57,6 +63,25 @@ pub struct Args {
     /// What has no effect.
     #[command(flatten)]
     pub compat: CompatArgs,
+}
+
+/// Which of several hosts a machine gets that suit it equally.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum HostChoice {
+    /// Always the same one for the same machine.
+    Stable,
+    /// Any.
+    Random,
+}
+
+impl HostChoice {
+    /// What the choice for the machine of this UID is made with.
+    pub fn seed(self, uid: &str) -> u64 {
+        match self {
+            Self::Stable => stable_seed(uid),
+            Self::Random => random_seed(),
+        }
+    }
 }
 
 /// How often each workload cluster may be asked.
@@ -172,6 +197,15 @@ mod tests {
         assert_eq!(args.workers.metal3cluster_concurrency, 3);
         assert_eq!(args.workers.metal3remediation_concurrency, 6);
         assert_eq!(args.provider.watch_filter, "blue");
+    }
+
+    #[test]
+    fn the_choice_of_hosts_is_stable_unless_it_is_to_be_random() {
+        let seeds = |argv: &[&str]| [(); 2].map(|()| parse(argv).host_choice.seed("uid"));
+        let [first, second] = seeds(&[]);
+        assert_eq!(first, second);
+        let [first, second] = seeds(&["--host-choice=random"]);
+        assert_ne!(first, second);
     }
 
     #[test]

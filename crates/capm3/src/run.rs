@@ -12,7 +12,7 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
-use crate::args::{Args, Workers};
+use crate::args::{Args, HostChoice, Workers};
 use crate::cluster::Metal3Clusters;
 use crate::controller::{Context, Controllers};
 use crate::data::Metal3Datas;
@@ -62,6 +62,7 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
         workers: args.workers.clone(),
         sync_period: args.provider.sync_period,
         is_fast_track: args.fast_track == "true",
+        host_choice: args.host_choice,
         workload_limits: args.workloads.limits(),
     };
     let stop = process.tasks.stop();
@@ -99,6 +100,8 @@ pub struct Setup {
     pub sync_period: Duration,
     /// Whether hosts stay powered on between two machines.
     pub is_fast_track: bool,
+    /// Which of several hosts a machine gets that suit it equally.
+    pub host_choice: HostChoice,
     /// How often each workload cluster may be asked.
     pub workload_limits: ClientArgs,
 }
@@ -153,7 +156,7 @@ impl Provider {
         let mut controllers = Controllers::new(metrics.clone(), ctx.clock.clone(), stop.clone());
         let workers = &setup.workers;
         controllers.add(Metal3Clusters { ctx: ctx.clone() }, workers.metal3cluster_concurrency);
-        let machines = Metal3Machines::new(ctx.clone(), workloads.clone(), setup.is_fast_track);
+        let machines = Metal3Machines::new(ctx.clone(), workloads.clone(), setup.is_fast_track, setup.host_choice);
         let remediations = Metal3Remediations::new(ctx.clone(), workloads.clone());
         controllers.add(remediations, workers.metal3remediation_concurrency);
         controllers.add(machines.clone(), workers.metal3machine_concurrency);

@@ -13,7 +13,6 @@ use metal3_runtime::store::ObjectKey;
 use super::decide::{Decision, Need, Plan, decide};
 use super::{KIND, Metal3Machines, Observed, observed, reuse, waiting};
 use crate::error::PassError;
-use crate::select::stable_seed;
 use crate::world::host_of;
 
 /// More looks than there are questions would be a loop.
@@ -37,7 +36,7 @@ impl Metal3Machines {
                 Decision::Look(Need::Host(wish)) => {
                     wants_host = true;
                     let since = waiting::since(&*seen.machine);
-                    let order = stable_seed(&wish.uid);
+                    let order = self.host_choice.seed(&wish.uid);
                     let named = seen.host.unclaimed();
                     let (selection, other) = self.waiting.choose(&self.ctx.world, &wish, named, since, order);
                     self.wake(other);

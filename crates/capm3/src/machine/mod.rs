@@ -48,9 +48,11 @@ use self::decide::{Decision, Plan, Refused};
 pub use self::node::{Gift, NodeView};
 pub use self::observed::{Host, Looks, Observed, Related, host_seen, observe};
 pub use self::preview::{Payload, Preview};
-use self::waiting::Waiting;
+use self::waiting::{Waiter, Waiting};
+use crate::args::HostChoice;
 use crate::controller::{Context, Controller, Next};
 use crate::error::PassError;
+use crate::select::Wish;
 use crate::workload::Workloads;
 
 /// Of what it looks after, for errors.
@@ -64,6 +66,7 @@ const STORE_STATUS: &str = "store the status";
 pub struct Metal3Machines {
     ctx: Context,
     is_fast_track: bool,
+    host_choice: HostChoice,
     workloads: Workloads,
     waiting: Waiting,
     secrets: SecretVersions<ObjectKey>,
@@ -72,10 +75,11 @@ pub struct Metal3Machines {
 
 impl Metal3Machines {
     /// The controller; `is_fast_track` leaves hosts powered on between two machines.
-    pub fn new(ctx: Context, workloads: Workloads, is_fast_track: bool) -> Self {
+    pub fn new(ctx: Context, workloads: Workloads, is_fast_track: bool, host_choice: HostChoice) -> Self {
         Self {
             ctx,
             is_fast_track,
+            host_choice,
             workloads,
             waiting: Waiting::default(),
             secrets: SecretVersions::default(),
@@ -164,6 +168,16 @@ impl Metal3Machines {
         Ok(())
     }
 
+    /// The machines that want a host now.
+    fn waiters(&self) -> Vec<Waiter> {
+        let of = |key: &ObjectKey| {
+            let seen = observe(&self.ctx.world, key, self.is_fast_track)?;
+            let wish = decide::wanted(&seen)?;
+            Some((waiting::since(&*seen.machine), wish, seen.host.unclaimed().cloned()))
+        };
+        self.all().iter().filter_map(of).collect()
+    }
+
     async fn work(&self, key: &ObjectKey) -> Result<(), PassError> {
         let released = apply::release_claim(&self.ctx.client, &self.ctx.world, key).await;
         released.map_err(PassError::of("let go of the Metal3DataClaim", KIND, key))?;
@@ -223,6 +237,8 @@ impl Controller for Metal3Machines {
     }
 
     async fn pass(&self, key: &ObjectKey) -> Result<Next, PassError> {
+        let seed = |wish: &Wish| self.host_choice.seed(&wish.uid);
+        self.waiting.muster(&self.ctx.world, || self.waiters(), seed);
         let result = self.work(key).await;
         self.wake(self.waiting.done(key, &self.ctx.world));
         result.map(|()| Next::Change)

@@ -30,13 +30,41 @@ type Place = (Timestamp, ObjectKey);
 struct State {
     waiters: BTreeMap<Place, Wish>,
     places: HashMap<ObjectKey, Timestamp>,
+    is_mustered: bool,
     /// By host.
     reserved: Reserved,
     /// The same by machine: each has at most one.
     promised: HashMap<ObjectKey, ObjectKey>,
 }
 
+/// A machine that wants a host: since when, what it asks for, and the host that it has named already.
+pub type Waiter = (Timestamp, Wish, Option<Arc<BareMetalHost>>);
+
 impl Waiting {
+    /// Before the first pass of all: those who want a host already wait, and the hosts that there are get kept for them,
+    /// oldest first, until their passes have ended. Who is looked at first is not who has waited longest.
+    pub fn muster(&self, world: &World, waiters: impl FnOnce() -> Vec<Waiter>, seed: impl Fn(&Wish) -> u64) {
+        let mut state = self.lock();
+        if std::mem::replace(&mut state.is_mustered, true) {
+            return;
+        }
+        let mut waiters = waiters();
+        // Who has named a host is about to claim it.
+        waiters.sort_by_key(|(since, wish, named)| (named.is_none(), *since, wish.machine.clone()));
+        for (since, wish, named) in waiters {
+            state.enlist(&wish, since);
+            let selection = select(
+                &wish,
+                &state.within_reach(world, &wish, named.as_ref()),
+                &state.reserved,
+                seed(&wish),
+            );
+            if let Outcome::Chosen { host, .. } = &selection.outcome {
+                state.promise(ObjectKey::of(&**host), wish.machine);
+            }
+        }
+    }
+
     /// Chooses a host among those that the world shows now, and keeps it for the machine until [`Waiting::done`]. The
     /// machine waits from now on, in the order of `since`, until [`Waiting::forget`]. Second: whom to wake, because a host
     /// was kept for this machine that it does not take.
@@ -53,11 +81,7 @@ impl Waiting {
         let mut state = self.lock();
         // Under the lock: what becomes free from here on is offered, and the machine is among those who are asked.
         state.enlist(wish, since);
-        let hosts = match named {
-            Some(named) if suits(wish, named, &state.reserved) => vec![named.clone()],
-            _ => candidates(world, wish),
-        };
-        let mut selection = select(wish, &hosts, &state.reserved, seed);
+        let mut selection = select(wish, &state.within_reach(world, wish, named), &state.reserved, seed);
         let before = state.unpromise(&wish.machine);
         if let Outcome::Chosen { host, .. } = &selection.outcome {
             state.promise(ObjectKey::of(&**host), wish.machine.clone());
@@ -118,6 +142,14 @@ impl State {
             self.waiters.remove(&(before, wish.machine.clone()));
         }
         self.waiters.insert((since, wish.machine.clone()), wish.clone());
+    }
+
+    /// The host that is named already if it will do, else those that the machine might get.
+    fn within_reach(&self, world: &World, wish: &Wish, named: Option<&Arc<BareMetalHost>>) -> Vec<Arc<BareMetalHost>> {
+        match named {
+            Some(named) if suits(wish, named, &self.reserved) => vec![named.clone()],
+            _ => candidates(world, wish),
+        }
     }
 
     fn offer(&mut self, host: &BareMetalHost) -> Option<ObjectKey> {

@@ -127,6 +127,7 @@ impl Site {
             workers: args.workers,
             sync_period: Duration::from_secs(600),
             is_fast_track: args.fast_track == "true",
+            host_choice: args.host_choice,
         };
         let stop = CancellationToken::new();
         let provider = Provider::new(client, Clock::system(), &registry, setup, stop.clone());

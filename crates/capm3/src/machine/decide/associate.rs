@@ -130,6 +130,16 @@ fn unname(mut draft: Draft<'_>) -> Decision {
     draft.plan()
 }
 
+/// What a machine asks of a host that is about to ask for one, as far as that is at hand.
+pub fn wanted(seen: &Observed) -> Option<Wish> {
+    let is_going = seen.machine.metadata.deletion_timestamp.is_some() || seen.paused().is_some();
+    let lacks_host = matches!(seen.host, Host::None | Host::Unclaimed(_)) && !seen.was_associated();
+    if is_going || !lacks_host {
+        return None;
+    }
+    wish(seen, waits::waits(seen).ok()?).ok()
+}
+
 fn wish(seen: &Observed, owner: &Machine) -> Result<Wish, String> {
     let machine = &*seen.machine;
     let selector = Selector::parse(machine.spec.host_selector.as_ref()).map_err(|errors| {

@@ -5,6 +5,7 @@ mod journey;
 mod nodes;
 mod preview;
 mod schedules;
+mod waiting;
 mod waits;
 
 use std::collections::BTreeMap;

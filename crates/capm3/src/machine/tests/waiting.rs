@@ -1,0 +1,91 @@
+//! Who gets a host that several wait for.
+
+use metal3_runtime::store::ObjectKey;
+
+use super::*;
+use crate::machine::waiting::{Waiter, Waiting};
+use crate::select::{Selector, Wish};
+use crate::world::World;
+
+fn wish(name: &str) -> Wish {
+    Wish {
+        machine: ObjectKey::new("ns", name),
+        uid: format!("u-{name}"),
+        selector: Selector::default(),
+        failure_domain: String::new(),
+        is_domain_strict: false,
+        reuse: None,
+    }
+}
+
+/// Made so many seconds after the first one.
+fn since(seconds: i64) -> Timestamp {
+    now() + jiff::SignedDuration::from_secs(seconds)
+}
+
+/// A free host of this name, which the world shows.
+fn shown(world: &World, name: &str) -> Arc<BareMetalHost> {
+    let mut host = (*free()).clone();
+    host.metadata.name = Some(name.to_owned());
+    world.hosts.created(host);
+    world.hosts.get(&ObjectKey::new("ns", name)).unwrap()
+}
+
+fn choose(waiting: &Waiting, world: &World, name: &str, seconds: i64) -> Option<String> {
+    let (selection, _) = waiting.choose(world, &wish(name), None, since(seconds), 7);
+    match selection.outcome {
+        Outcome::Chosen { host, .. } => host.metadata.name.clone(),
+        _ => None,
+    }
+}
+
+fn key(name: &str) -> Option<ObjectKey> {
+    Some(ObjectKey::new("ns", name))
+}
+
+#[test]
+fn at_the_start_the_oldest_goes_first_whoever_is_looked_at_first() {
+    let (world, waiting) = (World::new(""), Waiting::default());
+    shown(&world, "h");
+    let waiters = || -> Vec<Waiter> { vec![(since(9), wish("young"), None), (since(1), wish("old"), None)] };
+    waiting.muster(&world, waiters, |_| 7);
+    assert_eq!(choose(&waiting, &world, "young", 9), None);
+    assert_eq!(choose(&waiting, &world, "old", 1).as_deref(), Some("h"));
+    // Once: later on hosts are offered as they become free.
+    waiting.muster(&world, || panic!("only at the start"), |_| 7);
+}
+
+#[test]
+fn at_the_start_a_host_that_is_named_is_kept_for_whoever_names_it() {
+    let (world, waiting) = (World::new(""), Waiting::default());
+    let named = shown(&world, "h");
+    let waiters = || -> Vec<Waiter> { vec![(since(1), wish("old"), None), (since(9), wish("named"), Some(named))] };
+    waiting.muster(&world, waiters, |_| 7);
+    assert_eq!(choose(&waiting, &world, "old", 1), None);
+    assert_eq!(choose(&waiting, &world, "named", 9).as_deref(), Some("h"));
+}
+
+#[test]
+fn what_was_kept_for_a_machine_that_does_not_take_it_goes_to_the_next() {
+    let (world, waiting) = (World::new(""), Waiting::default());
+    shown(&world, "h");
+    let waiters = || -> Vec<Waiter> { vec![(since(1), wish("old"), None), (since(9), wish("young"), None)] };
+    waiting.muster(&world, waiters, |_| 7);
+    waiting.forget(&ObjectKey::new("ns", "old"));
+    assert_eq!(waiting.done(&ObjectKey::new("ns", "old"), &world), key("young"));
+    assert_eq!(choose(&waiting, &world, "young", 9).as_deref(), Some("h"));
+}
+
+#[test]
+fn a_host_that_becomes_free_is_kept_for_the_oldest() {
+    let (world, waiting) = (World::new(""), Waiting::default());
+    for (name, seconds) in [("middle", 5), ("young", 9), ("old", 1)] {
+        assert_eq!(choose(&waiting, &world, name, seconds), None);
+        waiting.done(&ObjectKey::new("ns", name), &world);
+    }
+    let host = shown(&world, "h");
+    assert_eq!(waiting.offer(&host), key("old"));
+    assert_eq!(waiting.offer(&host), None, "it is kept already");
+    assert_eq!(choose(&waiting, &world, "young", 9), None);
+    assert_eq!(choose(&waiting, &world, "old", 1).as_deref(), Some("h"));
+}
