@@ -116,7 +116,7 @@ pub async fn release_claim(client: &Client, world: &World, key: &ObjectKey) -> R
     }
     tracing::info!(claim = %key, uid = owner.uid, "the machine of a Metal3DataClaim is gone: the claim may go");
     let claims: Api<Metal3DataClaim> = Api::namespaced(client.clone(), &key.namespace);
-    if let Some(written) = patch::remove_finalizer(&claims, &claim, finalizer::MACHINE).await? {
+    if let Some(written) = patch::remove_finalizer(&claims, &*claim, finalizer::MACHINE).await? {
         world.data_claims.written(written);
     }
     Ok(())

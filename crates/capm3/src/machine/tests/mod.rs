@@ -1,6 +1,7 @@
 //! Decisions about Metal3Machines.
 
 mod deletion;
+mod host;
 mod journey;
 mod nodes;
 mod preview;
@@ -92,6 +93,17 @@ fn host(other: &Value) -> Arc<BareMetalHost> {
         "status": {"provisioning": {"state": "available", "ID": ""}, "errorMessage": "", "poweredOn": false},
     });
     with(object, other)
+}
+
+/// The machine's image in the words of a host.
+fn image() -> Value {
+    json!({"url": "http://i", "checksum": "abc", "checksumType": "sha256", "format": "raw"})
+}
+
+/// A host that has been told what to run, in this state.
+fn told(state: &str) -> Value {
+    json!({"spec": {"image": image(), "userData": {"name": "b", "namespace": "ns"}, "online": true},
+        "status": {"provisioning": {"state": state}}})
 }
 
 /// A free host.

@@ -4,7 +4,7 @@ use rstest::rstest;
 use serde_json::{Value, json};
 
 use super::super::{NODE, NodeView};
-use super::{Effect, Observed, Plan, Related, said, status, with, with_host};
+use super::{Effect, Observed, Plan, Related, said, status, told, with, with_host};
 use crate::machine::decide::{Decision, Refused, refused};
 use crate::machine::node::Gift;
 use crate::workload::Unreachable;
@@ -15,10 +15,7 @@ const OURS: &str = "metal3://ns/h/m";
 
 /// A machine whose host is provisioned, and what is known of its Node.
 fn seen(other: &Value, cloud_provider: bool, node: NodeView) -> Observed {
-    let image = json!({"url": "http://i", "checksum": "abc", "checksumType": "sha256", "format": "raw"});
-    let provisioned = json!({"spec": {"image": image, "userData": {"name": "b"}, "online": true},
-        "status": {"provisioning": {"state": "provisioned"}}});
-    let mut seen = with_host(other, &provisioned);
+    let mut seen = with_host(other, &told("provisioned"));
     let cluster = json!({"apiVersion": super::HERE, "kind": "Metal3Cluster", "metadata": {"name": "c"},
         "spec": {"cloudProviderEnabled": cloud_provider}});
     seen.metal3_cluster = Related::Found(with(cluster, &json!({})));

@@ -1,0 +1,114 @@
+//! What the host says, and what others make of it.
+
+use rstest::rstest;
+
+use super::*;
+
+#[rstest]
+#[case::image(json!({"status": {"conditions": [waiting("InvalidImage", "spec.image.url is no URL")]}}),
+    "it is available; spec.image.url is no URL")]
+#[case::on_its_way(json!({"status": {"conditions": [waiting("Queued", "third in the queue")]}}), "it is available")]
+#[case::paused(json!({"metadata": {"annotations": {"baremetalhost.metal3.io/paused": "me"}},
+    "status": {"conditions": [waiting("InvalidImage", "of then")]}}),
+    "it is available; its annotation baremetalhost.metal3.io/paused keeps it from going on")]
+#[case::detached(json!({"metadata": {"annotations": {"baremetalhost.metal3.io/detached": ""}}}),
+    "it is available; its annotation baremetalhost.metal3.io/detached keeps it from going on")]
+#[case::deleted(json!({"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"}}), "it is available; it is being deleted")]
+#[case::failed(json!({"status": {"errorMessage": "no disk", "conditions": [waiting("BackOff", "again at 12:00")]}}),
+    "error: no disk; again at 12:00")]
+fn what_the_host_waits_for_is_said_by_the_machine(#[case] of_host: Value, #[case] words: &str) {
+    let mut host = told("available");
+    merge(&mut host, &of_host);
+    let plan = plan(&with_host(&json!({}), &host));
+    let (holds, _, message) = said(status(&plan), "Ready");
+    assert!(!holds && message.ends_with(words), "{message}");
+}
+
+fn waiting(reason: &str, message: &str) -> Value {
+    json!({"type": "Waiting", "status": "True", "reason": reason, "message": message,
+        "lastTransitionTime": "2026-01-01T00:00:00Z"})
+}
+
+#[rstest]
+#[case::image("provisioned", json!({"image": {"url": "http://other"}}), false,
+    "spec.image.url is http://other instead of http://i")]
+#[case::checksum("provisioning", json!({"image": {"checksum": "def"}}), false,
+    "spec.image.checksum is def instead of abc")]
+#[case::deploy("provisioned", json!({"customDeploy": {"method": "x"}}), false,
+    "spec.customDeploy.method is x instead of nothing")]
+#[case::data_on_its_way("provisioning", json!({"userData": {"name": "x"}}), false, "spec.userData is x instead of b")]
+#[case::data_of_what_runs("provisioned", json!({"networkData": null}), true,
+    "spec.networkData is nothing instead of net")]
+fn a_host_that_is_told_something_else_is_reported_and_left_alone(
+    #[case] state: &str,
+    #[case] edit: Value,
+    #[case] is_ready: bool,
+    #[case] words: &str,
+) {
+    let mut of_host = told(state);
+    merge(&mut of_host, &json!({"spec": {"networkData": {"name": "net"}}}));
+    merge(&mut of_host, &json!({"spec": edit}));
+    let mut of_machine = json!({"spec": {"providerID": "metal3://ns/h/m", "networkData": {"name": "net"}}});
+    let plan = plan(&with_host(&of_machine, &of_host));
+    assert_eq!(plan.effects, [], "nothing is overwritten");
+    let changed: Vec<_> = plan
+        .notes
+        .iter()
+        .filter(|note| note.reason == "BareMetalHostChanged")
+        .collect();
+    assert!(
+        changed.len() == 1 && changed[0].message.contains(words),
+        "{:?}",
+        plan.notes
+    );
+    let (holds, reason, message) = said(status(&plan), "Ready");
+    assert_eq!((holds, reason == "BareMetalHostChanged"), (is_ready, !is_ready));
+    assert!(
+        message.contains(words) && message.contains("delete Machine owner"),
+        "{message}"
+    );
+    assert_eq!(
+        status(&plan).user_data,
+        None,
+        "what is in use is not claimed to be what is wanted"
+    );
+    // Told once.
+    of_machine["status"] = serde_json::to_value(status(&plan)).unwrap();
+    let again = super::plan(&with_host(&of_machine, &of_host));
+    assert_eq!((again.status, again.notes.len()), (None, 0));
+}
+
+#[test]
+fn a_host_as_upstream_has_written_it_is_as_it_is_wanted() {
+    let mut of_host = told("provisioned");
+    let upstreams =
+        json!({"spec": {"image": {"checksumType": "", "format": ""}, "networkData": {"name": "of-before"}}});
+    merge(&mut of_host, &upstreams);
+    let mut seen = with_host(&json!({}), &of_host);
+    seen.machine = machine(
+        &json!({"metadata": {"annotations": {"metal3.io/BareMetalHost": "ns/h"}},
+        "spec": {"providerID": "metal3://ns/h/m", "image": {"checksumType": null, "diskFormat": null}}}),
+    );
+    let plan = plan(&seen);
+    assert_eq!(
+        (plan.notes.len(), said(status(&plan), "Ready")),
+        (1, (true, "Ready", "")),
+        "{:?}",
+        plan.notes
+    );
+}
+
+#[rstest]
+#[case::of_before_a_move("old", Some(json!({"consumerRef": {"uid": "u-m"}})))]
+#[case::its_own("u-m", None)]
+#[case::upstreams("", None)]
+fn a_host_names_the_machine_as_it_is_now(#[case] uid: &str, #[case] change: Option<Value>) {
+    let mut of_host = told("provisioned");
+    of_host["spec"]["consumerRef"] = json!({"uid": uid});
+    let plan = plan(&with_host(&json!({}), &of_host));
+    let patches = plan.effects.iter().filter_map(|effect| match effect {
+        Effect::Host { patch, .. } => Some(patch["spec"].clone()),
+        _ => None,
+    });
+    assert_eq!(patches.collect::<Vec<_>>(), change.into_iter().collect::<Vec<_>>());
+}
