@@ -12,11 +12,11 @@ mod trace;
 use std::collections::BTreeMap;
 
 use kube::ResourceExt;
-use metal3_api::capi::names::annotation::{BLOCK_MOVE, DELETE_FOR_MOVE};
+use metal3_api::capi::names::annotation::{BLOCK_MOVE, DELETE_FOR_MOVE, PAUSED};
 use metal3_api::metal3::{BareMetalHost, ProvisioningState, names};
 use metal3_lab::clusterctl::{Clusterctl, Entry};
 use metal3_scenarios::{ClusterSite, Inventory, Kind, differences, run, state};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use trace::Trace;
 
@@ -44,8 +44,17 @@ const OURS: [Entry<'static>; 2] = [
     },
 ];
 
+/// A pool that belongs to no cluster, for addresses besides those of the example.
+const SHARED: &str = "shared";
+const POOL: Kind = Kind("ipam.metal3.io", "v1alpha1", "IPPool");
+
 /// What goes along besides the example: objects that nothing owns.
 const OTHERS: &str = r#"
+apiVersion: ipam.metal3.io/v1alpha1
+kind: IPPool
+metadata: {name: shared, labels: {clusterctl.cluster.x-k8s.io/move: ""}}
+spec: {namePrefix: shared, prefix: 24, pools: [{start: 203.0.113.10, end: 203.0.113.19}]}
+---
 apiVersion: infrastructure.cluster.x-k8s.io/v1beta2
 kind: Metal3RemediationTemplate
 metadata: {name: reboot}
@@ -89,8 +98,14 @@ fn a_cluster_moves_to_another_management_cluster_and_back() {
                 .await;
         }
         home.apply_example(EXAMPLE, NAME, |object| {
-            if object.name_any() == WORKERS && object.data["spec"]["replicas"].is_number() {
-                object.data["spec"]["replicas"] = json!(1);
+            let kind = object.types.as_ref().map_or("", |types| &types.kind);
+            let spec = &mut object.data["spec"];
+            if kind == "MachineDeployment" {
+                spec["replicas"] = json!(1);
+            } else if kind == "Metal3DataTemplate" {
+                let address = json!({"key": SHARED, "name": SHARED, "apiGroup": POOL.0, "kind": POOL.2});
+                let addresses = spec["metaData"]["ipAddressesFromPool"].as_array_mut();
+                addresses.unwrap().push(address);
             }
         })
         .await;
@@ -134,7 +149,10 @@ fn a_cluster_moves_to_another_management_cluster_and_back() {
 
 /// Moves the cluster, and sees that everything arrives, that nothing stays behind, and that no server notices.
 async fn moves(clusterctl: &Clusterctl, from: &ClusterSite, to: &ClusterSite, machines: &BTreeMap<String, String>) {
+    // What belongs to no cluster is not paused with one.
+    let paused = |value: Value| json!({"metadata": {"annotations": {PAUSED: value}}});
     let (objects, statuses) = settled(from).await;
+    from.patch(POOL, SHARED, paused(json!(""))).await;
     let trace = Trace::begin(&from.site).await;
 
     let (name, servers) = (
@@ -156,6 +174,7 @@ async fn moves(clusterctl: &Clusterctl, from: &ClusterSite, to: &ClusterSite, ma
         same(lines)
     })
     .await;
+    to.patch(POOL, SHARED, paused(json!(null))).await;
     to.until("every status is there as it was", async || {
         let lines = differences(&statuses, &to.statuses().await);
         same(lines)
