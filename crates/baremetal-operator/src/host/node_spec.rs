@@ -155,6 +155,16 @@ pub fn has_another_driver(target: &Target<'_>, detail: &NodeDetail) -> bool {
     stored.is_some_and(|driver| driver != target.address.access().driver())
 }
 
+/// The node is reached by another protocol than the address asks for: its driver could make nothing of it.
+pub fn has_another_protocol(target: &Target<'_>, detail: &NodeDetail) -> bool {
+    let wanted = target.access_info(&Credentials::default());
+    let is_stored = |key: &str| detail.driver_info.contains_key(key);
+    ["ipmi_address", "redfish_address"]
+        .into_iter()
+        .any(|key| is_stored(key) && !wanted.contains_key(key))
+        && !wanted.keys().any(|key| key.ends_with("_address") && is_stored(key))
+}
+
 /// How the host boots, where the node was enrolled for another type of address.
 pub fn boot(target: &Target<'_>, node: &Node) -> Option<PatchOp> {
     let wanted = target.address.access().boot_interface?;
@@ -164,11 +174,7 @@ pub fn boot(target: &Target<'_>, node: &Node) -> Option<PatchOp> {
 
 /// Whether a visible part of the BMC access differs, or was taken away: passwords come back masked and cannot be compared.
 pub fn access_differs(target: &Target<'_>, detail: &NodeDetail) -> bool {
-    let nobody = Credentials {
-        username: String::new(),
-        password: String::new(),
-    };
-    let wanted = target.access_info(&nobody);
+    let wanted = target.access_info(&Credentials::default());
     let is_secret = |key: &str| key.ends_with("_username") || key.ends_with("_password");
     let is_another = |(key, value): (&String, &Value)| {
         let stored = detail.driver_info.get(key);

@@ -213,6 +213,8 @@ table! {
     registering_system_taken_out_of_the_address_is_sent => unverified().edited().with_spec(&json!({"bmc": {"address": "redfish-virtualmedia://192.0.2.1"}}));
     available_system_taken_out_of_the_address_is_sent => World::at("available", "manageable").edited().with_spec(&json!({"bmc": {"address": "redfish-virtualmedia://192.0.2.1"}}));
     available_other_address_is_sent => World::at("available", "manageable").edited()
+    // What another protocol needs would cut the node off.
+    provisioned_address_of_another_type_is_refused => provisioned().edited().with_spec(&json!({"bmc": {"address": "ipmi://192.0.2.9"}}));
         .with_spec(&json!({"bmc": {"address": "redfish-virtualmedia://192.0.2.7/redfish/v1/Systems/1"}}));
     available_lost_node_is_enrolled_again => { let mut w = World::at("available", "manageable"); w.node = None; w };
 

@@ -164,6 +164,15 @@ fn with_node(draft: &mut Draft<'_>, address: &BmcAddress, secret: Secret<'_>) ->
                     node: node.uuid.clone(),
                 });
             }
+            if !draft.is_deleting() && node_spec::has_another_protocol(&target, detail) {
+                return draft.refuse(
+                    ErrorType::Registration,
+                    WaitReason::InvalidBMCDetails,
+                    EventReason::RegistrationError,
+                    "spec.bmc.address: the host is enrolled in Ironic with another type of BMC. Put the former address back, or \
+                     detach the host by annotation baremetalhost.metal3.io/detached, change the address, and let it come back",
+                );
+            }
             // Masked passwords cannot be compared: BMC access is sent whole when the Secret or a visible key changed.
             let access = match secret.found {
                 Some(found) if is_new(draft, &secret) || node_spec::access_differs(&target, detail) => {
