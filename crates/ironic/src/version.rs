@@ -172,6 +172,7 @@ mod tests {
     #[case(json!({"kind": "APIVersions"}), "no API version")]
     #[case(json!("hello"), "no API version")]
     fn what_cannot_be_used_says_why(#[case] document: Value, #[case] reason: &str) {
+        // D24 of upstream's: the documentation allows an Ironic that the code refuses.
         let error = Versions::negotiate(&document).unwrap_err();
         assert!(error.contains(reason), "{error}");
     }

@@ -97,6 +97,7 @@ fn a_fleet_arrives_through_storms() {
 /// A lock ends by itself. What Ironic answers again and again for the same node does not, so that the user is told.
 #[test]
 fn a_refusal_that_stays_is_an_error_and_a_lock_is_none() {
+    // D4 of upstream's: every 409 counts as a lock, and a refusal is repeated for ever.
     const REFUSED: &str =
         "The requested action \"manage\" can not be performed on node x while it is in state \"enroll\".";
     run(async {
@@ -179,10 +180,14 @@ fn hardware_outlives_all_other_writes_and_is_replaced_by_an_inspection() {
         site.patch_hosts(&json!({"metadata": {"annotations": {"inspect.metal3.io": ""}}}))
             .await;
         site.until("it is inspected again", |sum| sum.inspections == 2).await;
-        assert_eq!(
-            hardware(&site.expect_all(ProvisioningState::Available).await),
-            inspected
-        );
+        let hosts = site.expect_all(ProvisioningState::Available).await;
+        assert_eq!(hardware(&hosts), inspected);
+        // DEFECT 22: there is one, and it is there all the time.
+        let again: HardwareData = site.namespace.api().get(&name).await.unwrap();
+        assert_eq!(again.metadata.uid, data.metadata.uid, "updated in place");
+        // DEFECT 23: the specification is its owner's, also where the architecture was found out.
+        assert!(!inspected.cpu.arch.is_empty());
+        assert_eq!(hosts[0].spec.architecture, "");
     });
 }
 

@@ -18,6 +18,7 @@ const RECREATED: Duration = Duration::from_secs(20);
 
 #[test]
 fn hosts_say_that_ironic_is_down_and_go_on_when_it_is_back() {
+    // D23 of upstream's: trouble with Ironic is never shown.
     run(async {
         let mut site = Site::without_operator(namespace!().await, IronicConfig::default()).await;
         site.ironic.stop_ironic().await;

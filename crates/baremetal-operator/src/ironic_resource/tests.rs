@@ -54,6 +54,7 @@ fn a_ready_resource_tells_where_ironic_is(
     "Ironic metal3/ironic is not ready: InProgress: one pod is missing")]
 #[case(json!([{"type": "Ready", "status": "Unknown", "observedGeneration": 3}]), "it does not say why")]
 fn one_that_is_not_ready_tells_what_is_waited_for(#[case] conditions: Value, #[case] part: &str) {
+    // D1 of upstream's: an `Ironic` resource that is not ready is an error.
     let object = ironic(&json!({"apiCredentialsName": "api"}), &conditions);
     let why = announced(&reference(), Some(&object)).unwrap_err();
     assert!(why.contains(part), "{why}");

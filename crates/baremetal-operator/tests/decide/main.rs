@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test, helpers included")]
 
 mod arbitrary;
+mod defects;
 mod matrix;
 mod model;
 mod oracle;

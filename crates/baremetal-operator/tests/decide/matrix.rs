@@ -171,6 +171,7 @@ fn state_and_node(
 #[case::provisioned("provisioned", "active", json!({"online": false, "image": image(IMAGE)}), json!({"provisioning": {"image": image(IMAGE)}}))]
 #[case::externally_provisioned("externally provisioned", "active", json!({"online": false, "externallyProvisioned": true}), json!({}))]
 fn switched_off(#[case] state: &str, #[case] node_state: &str, #[case] spec: Value, #[case] status: Value) {
+    // D21 of upstream's: power is waited for on nodes where something failed, because Ironic keeps their target.
     let world = World::at(state, node_state).with_node(&marks(node_state));
     let world = world.with_spec(&spec).with_status(&status);
     let name = format!("{}_off", state.replace(' ', "_"));

@@ -119,6 +119,7 @@ const NEVER_OFF: &[Act] = &[
 
 #[test]
 fn a_life_costs_each_call_once() {
+    // DEFECT 20 of upstream's: each step from state to state costs a pass with all its calls.
     let mut site = Site::new(1, &json!({"online": true}));
     site.live_through(&[Act::Image(IMAGE), Act::Image(OTHER_IMAGE), Act::NoImage, Act::Delete]);
     let mut expected = vec![
@@ -150,6 +151,7 @@ fn a_life_costs_each_call_once() {
 fn death_after_any_effect_costs_nothing(
     #[values(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19)] life: usize,
 ) {
+    // DEFECT 7 of upstream's: a flag that says whether to store the status is overwritten on the way.
     die_everywhere(LIVES[life], &json!({}));
 }
 
@@ -299,6 +301,8 @@ fn an_old_copy_does_no_harm(
     #[values(0, 1, 2, 3, 4, 8, 9, 11, 17, 18)] life: usize,
     #[values(1, 2, 3, 5, 8)] age: usize,
 ) {
+    // DEFECT 30 of upstream's: whole objects are written, over edits that came meanwhile.
+    // DEFECT 16 of upstream's: a conflict ends a pass whose effects in Ironic have happened.
     let acts = LIVES[life];
     let mut alone = Site::new(7, &json!({}));
     alone.live_through(acts);

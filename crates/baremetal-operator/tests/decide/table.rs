@@ -190,6 +190,7 @@ table! {
     available_secret_missing_is_told => with_secret(World::at("available", "manageable"), SecretView::Missing, "7");
     available_secret_invalid_is_told => with_secret(World::at("available", "manageable"), SecretView::Invalid("key password is empty".into()), "8");
     available_secret_unclaimed_is_claimed => with_secret(World::at("available", "manageable"), unclaimed(), "8");
+    // DEFECT 6 of upstream's: any change of the Secret object, such as of a label, counts as new credentials.
     available_secret_touched_is_only_noted => with_secret(World::at("available", "manageable"), SecretView::Found(secret("8", 1)), "8");
     available_secret_changed_is_sent => with_secret(World::at("available", "manageable"), SecretView::Found(secret("8", 2)), "8");
     provisioning_secret_changed_waits_for_the_cleaning => with_secret(wanting("provisioning", "cleaning"), SecretView::Found(secret("8", 2)), "8");
@@ -212,9 +213,9 @@ table! {
         { let mut w = World::at("available", "manageable").edited().with_spec(&json!({"disablePowerOff": true})); w.settings.can_disable_power_off = false; w };
     registering_system_taken_out_of_the_address_is_sent => unverified().edited().with_spec(&json!({"bmc": {"address": "redfish-virtualmedia://192.0.2.1"}}));
     available_system_taken_out_of_the_address_is_sent => World::at("available", "manageable").edited().with_spec(&json!({"bmc": {"address": "redfish-virtualmedia://192.0.2.1"}}));
-    available_other_address_is_sent => World::at("available", "manageable").edited()
     // What another protocol needs would cut the node off.
     provisioned_address_of_another_type_is_refused => provisioned().edited().with_spec(&json!({"bmc": {"address": "ipmi://192.0.2.9"}}));
+    available_other_address_is_sent => World::at("available", "manageable").edited()
         .with_spec(&json!({"bmc": {"address": "redfish-virtualmedia://192.0.2.7/redfish/v1/Systems/1"}}));
     available_lost_node_is_enrolled_again => { let mut w = World::at("available", "manageable"); w.node = None; w };
 
@@ -233,15 +234,17 @@ table! {
     preparing_settings_tell_the_node_first => World::at("preparing", "manageable").with_turbo("On", 3);
     preparing_settings_told_are_asked_for => World::at("preparing", "manageable").with_turbo("On", 3).marked();
     preparing_settings_done_go_on => World::at("preparing", "manageable").with_turbo("On", 3).marked().over(None);
-    // Upstream cleans again until the object's controller has looked, minutes later.
+    // DEFECT 10: Upstream cleans again until the object's controller has looked, minutes later.
     preparing_settings_that_ironic_has_already_go_on => World::at("preparing", "manageable").with_turbo("Off", 3);
     preparing_settings_edited_wait_for_their_controller => World::at("preparing", "manageable").with_turbo("On", 2);
     preparing_settings_of_a_bmc_without_any_go_on => { let mut w = World::at("preparing", "manageable").with_turbo("On", 3); w.bios.clear(); w };
     preparing_settings_without_ironic_wait => { let mut w = World::at("preparing", "manageable").with_turbo("On", 3); w.sight = Sight::Unknown; w };
     preparing_firmware_told_is_asked_for => World::at("preparing", "manageable").with_bios_update(Some("http://firmware/1")).marked();
+    // DEFECT 25 of upstream's: firmware counts as updated when the update begins.
     preparing_firmware_done_is_recorded => World::at("preparing", "manageable").with_bios_update(None).marked().over(None);
     preparing_firmware_recorded_goes_on => World::at("preparing", "manageable").with_bios_update(Some("http://firmware/2"));
     preparing_all_at_once_is_one_cleaning => raid("manageable").with_turbo("On", 3).with_bios_update(None).marked().told();
+    // D22 of upstream's: hold and rescue states are waited in without a word.
     preparing_clean_hold_is_explained => raid("clean hold");
     available_settings_are_prepared => World::at("available", "manageable").with_turbo("On", 3);
     available_settings_done_but_not_seen_rest => { let mut w = World::at("preparing", "manageable").with_turbo("On", 3).marked().over(None).with_status(&json!({"provisioning": {"state": "available"}})); w.sight = Sight::Live; w };
@@ -261,7 +264,7 @@ table! {
     provisioned_service_failed_is_recorded => serving("service failed").in_maintenance().with_error("no space");
     provisioned_service_failed_due_clears_maintenance => serving("service failed").in_maintenance().failed("servicing error", 1, LONG_AGO);
     provisioned_service_failed_due_is_begun_anew => serving("service failed").failed("servicing error", 1, LONG_AGO);
-    // Upstream never clears the fault, and Ironic refuses to abort in maintenance.
+    // D13: Upstream never clears the fault, and Ironic refuses to abort in maintenance.
     provisioned_service_failed_and_not_wanted_clears_maintenance => { let mut w = serving("service failed").in_maintenance(); w.firmware.settings = None; w };
     provisioned_service_failed_and_not_wanted_is_given_up => { let mut w = serving("service failed"); w.firmware.settings = None; w };
     registering_foreign_host_leaves_a_service_of_others_alone => World::at("registering", "service wait")
@@ -331,6 +334,7 @@ table! {
     available_other_custom_deploy_starts_anew => World::at("available", "available")
         .with_spec(&json!({"customDeploy": {"method": "install"}})).with_status(&json!({"provisioningFailCount": 5})).then()
         .edited().with_spec(&json!({"customDeploy": {"method": "replace"}}));
+    // DEFECT 18 of upstream's: the retry limit is recorded and told again at every back-off.
     available_limit_reached_is_told => wanting("available", "available").with_status(&json!({"provisioningFailCount": 5, "lastAttemptedImage": image(IMAGE)}));
     available_other_checksum_starts_anew => wanting("available", "available").with_spec(&json!({"image": {"checksum": "bbbb"}}))
         .with_status(&json!({"provisioningFailCount": 5, "lastAttemptedImage": image(IMAGE)}));
@@ -351,7 +355,7 @@ table! {
     provisioning_custom_deploy_with_image_is_asked_for => described("install", Some(IMAGE), "available");
     provisioning_custom_deploy_done_is_provisioned => described("install", None, "active");
     provisioning_custom_deploy_by_another_operator_is_provisioned => described("install", None, "active").with_node(&json!({"deploy_interface": "custom-agent"}));
-    // Upstream takes the failed attempt for another one, and repeats it for ever without a word.
+    // D18: Upstream takes the failed attempt for another one, and repeats it for ever without a word.
     provisioning_custom_deploy_failed_is_recorded => described("install", None, "deploy failed");
     provisioning_custom_deploy_with_untyped_checksum_failed_is_recorded => described("install", Some(IMAGE), "deploy failed");
     provisioning_custom_deploy_by_other_method_is_torn_down => described("replace", None, "active").with_spec(&json!({"customDeploy": {"method": "install"}}));
@@ -376,11 +380,13 @@ table! {
     provisioning_failed_without_reason_is_recorded => wanting("provisioning", "deploy failed").with_node(&instance(IMAGE));
     // Another checksum, format or registry account is another attempt; upstream sees the format and the account not at all.
     provisioning_failed_with_other_checksum_is_described_anew => wanting("provisioning", "deploy failed").with_node(&instance(IMAGE)).with_spec(&json!({"image": {"checksum": "bbbb"}}));
+    // D19 of upstream's: another format or registry account is not seen as another attempt.
     provisioning_failed_with_other_format_is_described_anew => wanting("provisioning", "deploy failed").with_node(&instance(IMAGE)).with_spec(&json!({"image": {"format": "raw"}}));
     provisioning_checksum_edited_on_the_way_is_provisioned => wanting("provisioning", "active").with_node(&instance(IMAGE)).with_spec(&json!({"image": {"checksum": "bbbb"}}));
-    // An old error of another operation is no reason to tear anything down; upstream takes it for one.
+    // DEFECT 17: An old error of another operation is no reason to tear anything down; upstream takes it for one.
     provisioning_with_an_error_of_power_goes_on =>
         wanting("provisioning", "available").with_node(&instance(IMAGE)).failed("power management error", 2, LONG_AGO);
+    // D9 of upstream's: a cleaning that fails before a deployment is repeated in silence.
     provisioning_clean_failed_is_recorded => wanting("provisioning", "clean failed").with_node(&json!({"last_error": "a disk is broken"}));
     provisioning_image_removed_is_torn_down => World::at("provisioning", "deploying");
     // A restart by force begins with a tear-down, which failed.
@@ -411,6 +417,7 @@ table! {
     provisioned_offline_failed_due_is_cut =>
         asked(provisioned().with_spec(&json!({"online": false})).with_node(&json!({"last_error": "timeout"})).failed("power management error", 1, LONG_AGO), false);
     provisioned_offline_never_off_stays => provisioned().with_spec(&json!({"online": false, "disablePowerOff": true}));
+    // DEFECT 9 of upstream's: after one failure of the power every later power-off is a hard one.
     provisioned_power_reached_forgets_failures => provisioned().with_status(&json!({"errorCount": 2}));
     provisioned_down_and_unwanted_power_waits => { let mut w = provisioned().with_spec(&json!({"online": false})); w.sight = Sight::ListedThenDown; w };
     provisioned_adoption_failed_due_is_tried_again =>
@@ -431,6 +438,7 @@ table! {
     deleting_power_off_failed_is_recorded => asked(World::at("powering off before delete", "manageable").deleting().with_node(&json!({"last_error": "timeout"})), false);
     deleting_power_off_refused_is_tried_again => with_power_off_refused(3);
     deleting_power_off_refused_gives_up => with_power_off_refused(4);
+    // D11 of upstream's: a deletion waits for the end of a manual cleaning.
     deleting_manual_cleaning_is_aborted => World::at("powering off before delete", "clean wait").deleting().with_node(&json!({"target_provision_state": "manageable"}));
     deleting_unwanted_cleaning_is_aborted => World::at("powering off before delete", "clean wait").deleting()
         .with_spec(&json!({"automatedCleaningMode": "disabled"})).with_node(&json!({"target_provision_state": "available"}));
@@ -601,6 +609,7 @@ table! {
     detached_node_gone_is_done => { let mut w = provisioned().annotated(DETACHED, ""); w.node = None; w };
     detached_after_a_failure_forgets_it => { let mut w = provisioned().annotated(DETACHED, "").failed("detach error", 2, LONG_AGO); w.node = None; w };
     detached_with_another_error_keeps_it => { let mut w = provisioned().annotated(DETACHED, "").failed("power management error", 2, LONG_AGO); w.node = None; w };
+    // DEFECT 1 of upstream's: `detach error` is not in the schema: the status cannot be stored, again and again.
     detached_failed_before_is_held_back => provisioned().annotated(DETACHED, "").failed("registration error", 1, JUST_NOW)
         .with_status(&json!({"errorMessage": "detaching failed: node is busy"}));
     detached_with_a_registration_error_does_not_wait_for_it =>
@@ -617,6 +626,7 @@ table! {
     detached_provisioning_forced_on_old_ironic_is_torn_down => wanting("provisioning", "wait call-back").annotated(DETACHED, FORCE).failed("detach error", 1, LONG_AGO);
     detached_provisioning_forced_busy_waits => wanting("provisioning", "deploying").annotated(DETACHED, FORCE);
     detached_provisioning_invalid_is_not_forced => wanting("provisioning", "wait call-back").annotated(DETACHED, "{force}");
+    // DEFECT 24 of upstream's: arguments of the detached annotation that cannot be read are ignored in silence.
     detached_provisioned_invalid_is_detached_and_told => provisioned().annotated(DETACHED, "yes please");
     attached_provisioned_is_enrolled => is_detached(provisioned());
     attached_with_error_has_it_back => is_detached(provisioned().failed("power management error", 2, LONG_AGO));
@@ -640,6 +650,7 @@ table! {
     restored_full_is_taken_over => moved(r#"{"operationalStatus":"OK","lastUpdated":"2026-01-01T00:00:00Z","errorMessage":"","poweredOn":true,
         "provisioning":{"state":"provisioned","ID":"node-1","image":{"url":"http://images/a.qcow2","checksum":"aaaa"}}}"#);
     restored_partial_is_taken_over => moved(r#"{"provisioning":{"state":"provisioned"}}"#);
+    // DEFECT 3 of upstream's: a status annotation that cannot be read is dropped, and the host set up as a new one.
     restored_broken_is_refused => moved(r#"{"provisioning":{"state":"provi"#);
     restored_unknown_word_is_refused => moved(r#"{"operationalStatus":"splendid"}"#);
     restored_unknown_format_is_refused => moved(r#"{"operationalStatus":"OK","provisioning":{"state":"provisioned","image":{"url":"http://images/a.qcow2","format":"bogus"}}}"#);
@@ -672,9 +683,11 @@ table! {
     inspecting_held_reboot_does_not_begin_anew => World::at("inspecting", "inspect wait").annotated("reboot.metal3.io/a", FORCE);
     inspecting_aborted_begins_anew => World::at("inspecting", "inspect failed").annotated(REBOOT, FORCE).with_node(&json!({"last_error": "Inspection was aborted by request."}));
     inspecting_other_mode_changes_the_interface => World::at("inspecting", "manageable").with_spec(&json!({"inspectionMode": "fast"}));
+    // D8 of upstream's: another inspection mode after a failed inspection is refused by Ironic.
     inspecting_other_mode_after_failure_manages_first =>
         World::at("inspecting", "inspect failed").with_spec(&json!({"inspectionMode": "fast"})).failed("inspection error", 1, LONG_AGO);
 
+    // DEFECT 27 of upstream's: new credentials of a managed host are called good without a try.
     available_new_secret_refused_by_the_bmc_is_told => bmc_refuses(tried_only());
     available_new_secret_refused_early_is_held_back => bmc_refuses(tried_only().failed("registration error", 1, JUST_NOW));
     available_new_secret_refused_again_is_counted => bmc_refuses(tried_only().failed("registration error", 1, LONG_AGO));
@@ -685,6 +698,7 @@ table! {
     available_with_a_node_of_the_old_name_renames_it => World::at("available", "manageable").edited().with_node(&json!({"name": "h"}));
     available_boot_mac_changed_gets_its_port => World::at("available", "manageable").edited().with_spec(&json!({"bootMACAddress": "52:54:00:AA:BB:CC"}));
     available_boot_mac_changed_to_anothers_is_told => taken(World::at("available", "manageable").edited().with_spec(&json!({"bootMACAddress": "52:54:00:aa:bb:cc"})));
+    // D7 of upstream's: MAC addresses in capitals cost calls in every pass; a taken one is a line in the log.
     available_boot_mac_in_capitals_is_the_same => World::at("available", "manageable").edited().with_spec(&json!({"bootMACAddress": MAC.to_uppercase()}));
     available_boot_port_disabled_is_enabled => { let mut w = World::at("available", "manageable").edited(); w.disabled_ports = true; w };
     available_nics_get_their_ports => World::at("available", "manageable").edited().with_status(&json!({"hardware": nics()}));
@@ -694,6 +708,7 @@ table! {
         { let mut w = World::at("available", "manageable").edited().with_status(&json!({"hardware": nics()})); w.memory.foreign_ports = foreign("2026-01-02T10:30:00Z"); w };
     available_nic_of_another_node_is_told_once =>
         { let mut w = World::at("available", "manageable").edited().with_status(&json!({"hardware": nics()})); w.memory.foreign_ports = foreign("2026-01-02T11:30:00Z"); w.then().edited_again() };
+    // D25 of upstream's: ports are made and never corrected.
     available_nic_that_turns_out_to_boot_is_enabled =>
         { let mut w = World::at("available", "manageable").edited().with_status(&json!({"hardware": {"nics": [{"mac": "52:54:00:00:00:09", "pxe": true}]}}));
           w.ports.push("52:54:00:00:00:09".into()); w.disabled_ports = true; w.with_spec(&json!({"bootMACAddress": ""})) };
@@ -723,7 +738,7 @@ table! {
     inspecting_fast_needs_no_ramdisk => built(World::at("inspecting", "manageable").with_spec(&json!({"inspectionMode": "fast"})), None);
     available_ramdisk_being_built_does_not_matter => built(World::at("available", "manageable"), Some(json!({"metadata": {"generation": 3}})));
     available_ramdisk_known_costs_nothing => { let mut w = built(World::at("available", "manageable"), Some(json!({}))); w.memory.ramdisk = Some(ramdisk_surroundings(&w.host, None)); w };
-    // Upstream does not watch labels: the image keeps the old ones until something else moves the host.
+    // DEFECT 2: Upstream does not watch labels: the image keeps the old ones until something else moves the host.
     available_ramdisk_known_for_other_labels_is_asked_for_again => { let mut w = built(World::at("available", "manageable"), Some(json!({})));
         w.memory.ramdisk = Some(ramdisk_surroundings(&w.host, None)); w.with_host(&json!({"metadata": {"labels": {"rack": "b"}}})) };
     inspecting_ramdisk_known_for_other_network_data_waits => { let mut w = with_network(built(World::at("inspecting", "manageable"),
@@ -770,6 +785,7 @@ table! {
     reboot_of_external_is_asked => World::at("externally provisioned", "active").with_spec(&json!({"externallyProvisioned": true})).annotated(REBOOT, "");
     reboot_provisioning_done_serves_it => wanting("provisioning", "active").with_node(&instance(IMAGE)).annotated(REBOOT, "");
     reboot_deprovisioning_done_serves_it => World::at("deprovisioning", "available").annotated(REBOOT, "");
+    // D10 of upstream's: a restart of a host that is never switched off is told by an event without a reason.
     reboot_never_off_restarts_softly => never_off().annotated(REBOOT, "");
     reboot_never_off_restarts_hard => never_off().annotated("reboot.metal3.io/a", r#"{"mode":"hard"}"#);
     reboot_never_off_not_asked_yet_is_asked => rebooting(false, "2026-01-01T00:00:00+00:00");
@@ -786,6 +802,7 @@ table! {
     disc_that_did_not_appear_is_told => { let mut w = with_disc(&attached(DISC), false).with_error("no such URL"); w.memory.disc_request = Some(DiscRequest::Attach); w };
     disc_of_before_is_detached_first => with_disc(&attached("http://images/e.iso"), true);
     disc_that_stays_in_the_drive_is_told => { let mut w = with_disc(&attached("http://images/e.iso"), true); w.memory.disc_request = Some(DiscRequest::Detach); w };
+    // D20 of upstream's: any disc in the drive counts as the DataImage.
     disc_that_nobody_remembers_is_detached_first => with_disc(&json!({}), true);
     disc_failed_early_is_held_back => with_disc(&disc_failed(JUST_NOW), false);
     disc_failed_due_is_tried_again => with_disc(&disc_failed(LONG_AGO), false);
@@ -795,7 +812,7 @@ table! {
     disc_gone_is_recorded => { let mut w = with_disc(&attached(DISC), false); w.data_image.as_mut().unwrap().metadata.deletion_timestamp = serde_json::from_value(json!("2026-01-02T00:00:00Z")).unwrap(); w };
     disc_of_a_running_host_waits_for_a_start => { let mut w = with_disc(&json!({}), false); w.node.as_mut().unwrap().power_state = Some(metal3_ironic::PowerState::On); w };
     disc_of_an_available_host_does_not_matter => { let mut w = with_disc(&json!({}), false).with_status(&json!({"provisioning": {"state": "available"}})).with_spec(&json!({"image": null})); w.node = Some(node("manageable", &json!({"power_state": "power off"}))); w };
-    // Upstream never changes the disc of a host that is never seen off.
+    // DEFECT 21: Upstream never changes the disc of a host that is never seen off.
     disc_of_what_is_never_off_is_attached_before_the_restart => { let mut w = never_off().annotated(REBOOT, ""); w.data_image = Some(data_image(DISC, &json!({}))); w };
 
     provisioning_failed_early_with_another_registry_secret_goes_back => failed_with_secret("4");
@@ -891,6 +908,7 @@ impl World {
 /// What Ironic says of an error after the power was reached is of something else, although this process asked for it once.
 #[test]
 fn a_power_request_that_was_served_is_forgotten() {
+    // D12 of upstream's: any error of the node counts as one of the power.
     let learned = |mut world: World| {
         let outcome = world.decide();
         let mut seen = outcome.seen;
@@ -951,6 +969,7 @@ fn an_edit_outlives_locks_outages_and_work_in_progress() {
 /// What belonged to the former address goes with it.
 #[test]
 fn a_new_address_leaves_nothing_of_the_old_one() {
+    // D17 of upstream's: of the way to the BMC only another address is noticed.
     let former = json!({"driver_info": {"redfish_verify_ca": false, "external_http_url": "http://[2001:db8::1]:6180",
         "redfish_auth_type": "basic", "somebodys": "own"}});
     let world = World::at("available", "manageable").with_node(&former).edited();
@@ -967,6 +986,25 @@ fn a_new_address_leaves_nothing_of_the_old_one() {
         keys,
         ["redfish_address", "redfish_password", "redfish_username", "somebodys"]
     );
+}
+
+/// An address that is written as IPv6: what a name stands for may change with every look.
+#[rstest]
+#[case("[2001:db8::7]", true)]
+#[case("192.0.2.7", false)]
+#[case("bmc.example", false)]
+fn bmcs_with_an_ipv6_address_fetch_from_a_url_of_their_own(#[case] host: &str, #[case] is_own: bool) {
+    // D6 of upstream's: names of BMCs are resolved in every pass, to find out whether they have IPv6.
+    let url = "http://[2001:db8::1]:6180";
+    let address = format!("redfish-virtualmedia://{host}/redfish/v1/Systems/1");
+    let mut world = fresh(&json!({"bmc": {"address": address}}));
+    world.settings.external_url_v6 = Some(url.into());
+    let created = world.decide().plan.effects.into_iter().find_map(|effect| match effect {
+        Effect::CreateNode(body) => Some(body),
+        _ => None,
+    });
+    let info = created.unwrap().driver_info;
+    assert_eq!(info.get("external_http_url"), is_own.then(|| json!(url)).as_ref());
 }
 
 /// A failure is recorded once; its back-off ends at one point in time, whatever is seen meanwhile.
@@ -1005,6 +1043,7 @@ fn a_back_off_is_not_prolonged_by_looks() {
 #[case(&json!({"customDeploy": null}), 0)]
 #[case(&json!({"image": {"checksum": "bbbb"}}), 0)]
 fn failures_are_counted_for_what_was_attempted(#[case] edit: &serde_json::Value, #[case] failures: i32) {
+    // DEFECT 8 of upstream's: the retry limit does not hold for custom deploys.
     let mut world = described("install", Some(IMAGE), "available");
     world.store(&world.decide().plan);
     let mut world = world
@@ -1020,6 +1059,7 @@ fn failures_are_counted_for_what_was_attempted(#[case] edit: &serde_json::Value,
 /// `errorCount` says how many errors a host has met since its last success: each refusal is one, a further look at it none.
 #[test]
 fn a_refusal_is_counted_once_however_often_it_is_looked_at() {
+    // DEFECT 4 of upstream's: a missing Secret costs a write, an event and a count every ten seconds.
     let world = World::at("available", "manageable").failed("registration error", 2, JUST_NOW);
     let mut world = with_secret(world, SecretView::Missing, "7").edited();
     let count = |world: &World| world.host.status.as_ref().unwrap().error_count;
@@ -1086,6 +1126,7 @@ table! {
         queued(World::at("inspecting", "inspect failed").failed("inspection error", 2, LONG_AGO));
     queued_error_is_recorded_at_once =>
         queued(World::at("inspecting", "inspect failed").with_node(&json!({"last_error": "no ramdisk"})));
+    // DEFECT 5 of upstream's: a host that waits for capacity can be neither deleted nor detached.
     queued_deletion_does_not_wait =>
         queued(provisioned().with_status(&json!({"provisioning": {"state": "deprovisioning"}})).deleting());
     queued_no_more_is_not_delayed =>

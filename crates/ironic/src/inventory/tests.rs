@@ -10,6 +10,7 @@ fn read(value: Value) -> Inventory {
 
 #[test]
 fn a_ramdisk_inventory_is_read_in_full() {
+    // D16 of upstream's: VLANs are never filled in.
     let inventory = read(json!({
         "inventory": {
             "hostname": "host-0", "bmc_address": "192.0.2.7", "bmc_v6address": "::/0",
@@ -82,6 +83,7 @@ fn a_ramdisk_inventory_is_read_in_full() {
 #[case::negative(json!(-5), None)]
 #[case::list(json!([2100]), None)]
 fn frequencies(#[case] frequency: Value, #[case] expected: Option<f64>) {
+    // D15 of upstream's: an inventory with a number for the frequency of the processor is refused.
     let inventory = read(json!({"inventory": {"cpu": {"frequency": frequency, "count": 4}}}));
     assert_eq!(inventory.cpu.frequency_mhz, expected);
     assert_eq!(inventory.cpu.count, Some(4));

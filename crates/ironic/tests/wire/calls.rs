@@ -109,6 +109,7 @@ async fn a_node_is_created_patched_and_deleted() {
 /// A server before 1.95 refuses to be told what it would do anyway.
 #[tokio::test]
 async fn old_servers_are_not_told_that_power_off_is_fine() {
+    // D5 of upstream's: `disable_power_off` is sent to servers that do not know it.
     let server = Server::start_bare(|seen, _| {
         let body = if seen.path == "/" {
             root("1.94")

@@ -17,6 +17,7 @@ fn page(nodes: &[&str], next: Option<&str>) -> Value {
 
 #[tokio::test]
 async fn every_page_is_followed_on_the_configured_server() {
+    // D3 of upstream's: of long lists the first page is read.
     let server = Server::start(|seen, _| {
         // Ironic behind a proxy may call itself by an address that leads elsewhere, or nowhere.
         let next = |marker| format!("http://192.0.2.1:6385/v1/nodes?limit=2&fields=uuid&marker={marker}");

@@ -280,6 +280,7 @@ async fn a_client_certificate_is_shown() {
 /// Certificates may be rotated under a running process, and a half-written file does no harm.
 #[tokio::test]
 async fn changed_files_are_noticed() {
+    // D2 of upstream's: the client is made anew every few seconds, with a copy of the CA in a file.
     let (files, authority, clients) = (Files::new(), Authority::new("ca"), Authority::new("clients"));
     let server = TlsServer::start(&authority.issue(&named("ironic", &["localhost"])), Some(&clients));
     let stranger = authority.issue(&named("stranger", &[]));

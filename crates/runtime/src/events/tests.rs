@@ -28,6 +28,7 @@ const REPORTER: Reporter = Reporter {
 
 #[tokio::test]
 async fn repetitions_are_counted_and_different_messages_are_not_merged() {
+    // DEFECT 19 of upstream's: one Event object for each occurrence, all of type Normal, some without a reason.
     let (client, requests) = mock::echo();
     let clock = Clock::manual(Timestamp::UNIX_EPOCH);
     let recorder = Recorder::new(client, REPORTER, clock.clone());

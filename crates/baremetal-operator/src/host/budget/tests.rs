@@ -28,6 +28,7 @@ fn says(status: &BareMetalHostStatus) -> String {
 
 #[test]
 fn a_host_past_its_budget_says_so_once() {
+    // DEFECT 28 of upstream's: a host may wait in a state for ever.
     let mut status = status(ProvisioningState::Inspecting);
     assert_eq!(look(&mut status, "10:00:00.5"), None);
     let in_time = "False Inspecting 2026-01-02T10:00:00Z should be over by 2026-01-02T11:00:00Z";
