@@ -37,7 +37,7 @@ pub enum Effect {
         /// The patch, over the version that was judged.
         patch: Value,
     },
-    /// A host that was kept for the next machine of the cluster is everybody's again.
+    /// A host that was kept for the next machine of a deployment, or of the cluster, is everybody's again.
     ReleaseHost {
         /// Its name.
         host: String,
@@ -126,6 +126,7 @@ pub fn decide(seen: &Observed, now: Timestamp) -> Option<Plan> {
             if !has_finalizer {
                 effects.push(Effect::AddFinalizer);
             }
+            effects.extend(seen.kept.iter().map(|host| release(host)));
             Some(draft.plan(effects))
         }
     }

@@ -8,7 +8,7 @@ mod tests;
 
 use kube::api::{Patch, PatchParams};
 use kube::{Api, Resource};
-use metal3_api::capi;
+use metal3_api::capi::{self, MachineSet};
 use metal3_api::infra::names::finalizer;
 use metal3_api::infra::v1beta2::{Metal3Cluster, Metal3ClusterStatus};
 use metal3_api::metal3::BareMetalHost;
@@ -57,6 +57,18 @@ impl Controller for Metal3Clusters {
             let cluster = left.and_then(|machine| world.clusters.get(&cluster_of(&**machine)?));
             if let Some(key) = cluster.and_then(|cluster| infrastructure(&cluster)) {
                 bell.push(key);
+            }
+        });
+        // Hosts may be kept for a deployment whose last set goes.
+        let (world, bell) = (self.ctx.world.clone(), queue.clone());
+        self.ctx.world.machine_sets.listen(move |change| {
+            let stays = |set: &MachineSet| set.metadata.deletion_timestamp.is_none();
+            if let Some(set) = change.before.as_ref().filter(|_| change.affects(stays)) {
+                let cluster = ObjectKey::new(&change.key.namespace, &set.spec.cluster_name);
+                let cluster = world.clusters.get(&cluster);
+                if let Some(key) = cluster.and_then(|cluster| infrastructure(&cluster)) {
+                    bell.push(key);
+                }
             }
         });
     }

@@ -4,10 +4,12 @@ use std::sync::Arc;
 
 use kube::ResourceExt;
 use metal3_api::capi::{self, Cluster};
+use metal3_api::infra::names::label;
 use metal3_api::infra::v1beta2::Metal3Cluster;
 use metal3_api::metal3::BareMetalHost;
 use metal3_runtime::store::ObjectKey;
 
+use crate::machine::is_awaited;
 use crate::world::{HostBy, MachineBy, World, cluster_of, owner};
 
 /// A Metal3Cluster and what it has to do with.
@@ -19,7 +21,8 @@ pub struct Observed {
     pub owner: Owner,
     /// Names of the Machines of the Cluster that are still there, in order.
     pub machines: Vec<String>,
-    /// Hosts that are kept for machines of the Cluster; only looked for when it goes.
+    /// Hosts that are kept for machines of the Cluster, when it goes; before that, those of them for which no machine will
+    /// come any more.
     pub kept: Vec<Arc<BareMetalHost>>,
 }
 
@@ -53,8 +56,13 @@ pub fn observe(world: &World, key: &ObjectKey) -> Option<Observed> {
         machines.into_iter().map(|machine| machine.name).collect()
     });
     machines.sort();
-    let goes = of.filter(|_| cluster.metadata.deletion_timestamp.is_some());
-    let kept = goes.map_or_else(Vec::new, |of| world.hosts.find(&HostBy::Keeper(of)));
+    let mut kept = of.map_or_else(Vec::new, |of| world.hosts.find(&HostBy::Keeper(of)));
+    if cluster.metadata.deletion_timestamp.is_none() {
+        kept.retain(|host| {
+            let kept_as = host.labels().get(label::NODE_REUSE);
+            kept_as.is_some_and(|kept_as| !is_awaited(world, &key.namespace, kept_as))
+        });
+    }
     Some(Observed {
         cluster,
         owner,

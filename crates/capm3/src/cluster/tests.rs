@@ -255,6 +255,24 @@ fn a_cluster_that_goes_leaves_no_host_kept_for_it() {
 }
 
 #[test]
+fn a_host_that_is_kept_for_nobody_any_more_is_released_while_the_cluster_stays() {
+    let mut seen = seen(&json!({}));
+    let host = json!({"metadata": {"name": "h", "resourceVersion": "7"}, "spec": {"online": false}});
+    seen.kept = vec![Arc::new(serde_json::from_value(host).unwrap())];
+    let released = |seen: &Observed| {
+        let effects = decide(seen, now()).unwrap().effects;
+        effects
+            .iter()
+            .any(|effect| matches!(effect, Effect::ReleaseHost { .. }))
+    };
+    assert!(released(&seen));
+    let pause = json!({"metadata": {"annotations": {"cluster.x-k8s.io/paused": ""}}});
+    let paused = super::tests::seen(&pause);
+    seen.cluster = paused.cluster;
+    assert!(!released(&seen), "nothing is touched while it is paused");
+}
+
+#[test]
 fn a_deletion_waits_for_the_machines_and_names_them() {
     let mut seen = seen(&json!({"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"}}));
     seen.machines = ["m1", "m2", "m3", "m4"].map(str::to_owned).into();

@@ -48,6 +48,7 @@ use self::decide::{Decision, Plan, Refused};
 pub use self::node::{Gift, NodeView};
 pub use self::observed::{Host, Looks, Observed, Related, host_seen, observe};
 pub use self::preview::{Payload, Preview};
+pub(crate) use self::reuse::is_awaited;
 use self::waiting::{Waiter, Waiting};
 use crate::args::HostChoice;
 use crate::controller::{Context, Controller, Next};

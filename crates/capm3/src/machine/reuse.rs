@@ -2,8 +2,8 @@
 
 use kube::ResourceExt;
 use kube::api::{Api, ApiResource, DynamicObject, GroupVersionKind};
-use metal3_api::capi::Machine;
 use metal3_api::capi::names::{group, label};
+use metal3_api::capi::{Machine, MachineSet};
 use metal3_runtime::error::is_not_found;
 use metal3_runtime::store::ObjectKey;
 use serde_json::Value;
@@ -23,8 +23,24 @@ pub fn kept_as(world: &World, machine: &Machine) -> Option<String> {
     let set_name = owner(machine, group::CORE, "MachineSet")?;
     let key = ObjectKey::new(machine.namespace().unwrap_or_default(), set_name);
     let set = world.machine_sets.get(&key)?;
-    let deployment = owner(&*set, group::CORE, "MachineDeployment");
-    Some(deployment.map_or_else(|| label_value("ms", set_name), |name| label_value("md", name)))
+    Some(kept_as_of(&set))
+}
+
+/// The same for machines of a set: sets of one deployment follow each other.
+fn kept_as_of(set: &MachineSet) -> String {
+    let deployment = owner(set, group::CORE, "MachineDeployment");
+    deployment.map_or_else(|| label_value("ms", &set.name_any()), |name| label_value("md", name))
+}
+
+/// Whether machines can still come for whom hosts with this node-reuse label are kept. Not once the last machine set of a
+/// deployment is there no more or is being deleted. Of control planes, which can be of any kind, nobody knows.
+pub fn is_awaited(world: &World, namespace: &str, kept_as: &str) -> bool {
+    let of_sets = kept_as.starts_with("md-") || kept_as.starts_with("ms-");
+    let sets = world.machine_sets.objects();
+    let mut staying = sets
+        .iter()
+        .filter(|set| set.namespace().as_deref() == Some(namespace) && set.metadata.deletion_timestamp.is_none());
+    !of_sets || staying.any(|set| kept_as_of(set) == kept_as)
 }
 
 /// A name that is too long for a label is cut, and a number made from the whole takes the place of the rest.
@@ -41,9 +57,13 @@ fn label_value(prefix: &str, name: &str) -> String {
 }
 
 /// Whether the host of this machine is kept for the next one of the same kind: what the template of its control plane or
-/// machine set says now. One request for machines of a control plane, which is of any kind; none for others.
+/// machine set says now, unless there will be no next one. One request for machines of a control plane, which is of any kind;
+/// none for others.
 pub async fn is_kept(client: &kube::Client, world: &World, machine: &Machine) -> Result<bool, kube::Error> {
     let namespace = machine.namespace().unwrap_or_default();
+    if !kept_as(world, machine).is_some_and(|kept_as| is_awaited(world, &namespace, &kept_as)) {
+        return Ok(false);
+    }
     let template = if machine.labels().contains_key(label::CONTROL_PLANE) {
         template_of_control_plane(client, machine, &namespace).await?
     } else {
@@ -67,6 +87,8 @@ async fn template_of_control_plane(
     let kind = GroupVersionKind::gvk(group::CONTROL_PLANE, version, &plane.kind);
     let api: Api<DynamicObject> = Api::namespaced_with(client.clone(), namespace, &ApiResource::from_gvk(&kind));
     match api.get(&plane.name).await {
+        // One that is being deleted makes no machines any more.
+        Ok(object) if object.metadata.deletion_timestamp.is_some() => Ok(None),
         Ok(object) => Ok(template_name(&object.data)),
         Err(error) if is_not_found(&error) => Ok(None),
         Err(error) => Err(error),

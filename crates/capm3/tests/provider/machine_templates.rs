@@ -1,7 +1,7 @@
 //! Metal3MachineTemplates: what of them holds for machines that are there already.
 
 use kube::ResourceExt;
-use metal3_api::capi::{Cluster, Machine};
+use metal3_api::capi::{Cluster, Machine, MachineSet};
 use metal3_api::condition::ConditionStatus::True;
 use metal3_api::infra::v1beta2::{Metal3Machine, Metal3MachineTemplate};
 use metal3_api::metal3::BareMetalHost;
@@ -126,5 +126,13 @@ async fn a_kept_host_goes_to_the_next_machine_of_its_deployment() {
         )
     };
     site.namespace.expect("next", "says why it has this host", reused).await;
+
+    // Kept again, and then nobody comes any more: the deployment goes, and with it its set.
+    site.delete::<Metal3Machine>("next").await;
+    site.namespace.expect_gone::<Metal3Machine>("next").await;
+    let host: BareMetalHost = site.namespace.api().get("h").await.unwrap();
+    assert_eq!(consumer(&host), Some("c"));
+    site.delete::<MachineSet>("s").await;
+    site.claimed("h", "other").await;
     provider.stop().await;
 }
