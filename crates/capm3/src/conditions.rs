@@ -76,6 +76,14 @@ impl Setter {
     }
 }
 
+/// What was said of the generation that was judged holds for the one that our own write to the spec has made of it: without
+/// this the next pass would have nothing to say but the number.
+pub fn carry_over(list: &mut [Condition], judged: Option<i64>, now: Option<i64>) {
+    for condition in list.iter_mut().filter(|c| c.observed_generation == judged) {
+        condition.observed_generation = now;
+    }
+}
+
 /// Cuts a text to so many bytes at most, at the end of a character.
 pub fn cut(text: &mut String, bytes: usize) {
     let mut end = bytes.min(text.len());
@@ -97,6 +105,21 @@ mod tests {
     }
 
     use super::*;
+
+    #[test]
+    fn what_was_judged_holds_for_what_we_made_of_it_and_nothing_else_does() {
+        let mut list = Vec::new();
+        for (generation, type_) in [(3, "A"), (4, "B")] {
+            let set = Setter {
+                generation: Some(generation),
+                now: Timestamp::UNIX_EPOCH,
+            };
+            set.set(&mut list, type_, true, "Why", "");
+        }
+        carry_over(&mut list, Some(4), Some(5));
+        let generations: Vec<_> = list.iter().map(|c| c.observed_generation).collect();
+        assert_eq!(generations, [Some(3), Some(5)]);
+    }
 
     #[test]
     fn the_older_style_keeps_its_time_while_the_status_stays() {

@@ -28,7 +28,7 @@ use serde::de::DeserializeOwned;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
-pub use self::data::{DataBy, DataTemplateBy, OfDataBy, SecretMeta, data_of, template_of};
+pub use self::data::{DataBy, DataTemplateBy, KnownClaims, OfDataBy, SecretMeta, data_of, template_of};
 pub use self::remediation::{RemediationBy, machine_of_remediation};
 use crate::data::SECRET_TYPE;
 use crate::machine::MOST_ADDRESSES;
@@ -57,6 +57,8 @@ pub struct World {
     pub data_templates: Store<Metal3DataTemplate, DataTemplateBy>,
     /// The machines' wishes for such data.
     pub data_claims: Store<Metal3DataClaim, DataBy>,
+    /// Those of which it is known what was made for them.
+    pub known_claims: KnownClaims,
     /// The data of single machines.
     pub datas: Store<Metal3Data, DataBy>,
     /// The Secrets with rendered data, without what is in them.
@@ -179,6 +181,7 @@ impl World {
             hosts: Store::reduced(keys_of_host, reduce_host),
             data_templates: Store::new(data::keys_of_template),
             data_claims: Store::new(data::keys_of_claim),
+            known_claims: KnownClaims::default(),
             datas: Store::new(data::keys_of_data),
             secrets: Store::new(data::keys_of_owned),
             ip_claims: Store::new(data::keys_of_owned),

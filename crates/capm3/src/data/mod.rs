@@ -37,6 +37,7 @@ use crate::data_template::{Hold, hold_of};
 use crate::error::PassError;
 
 pub use self::apply::SECRET_TYPE;
+pub use self::decide::secrets_of;
 
 /// As many characters fit an error message.
 const MESSAGE: usize = 512;

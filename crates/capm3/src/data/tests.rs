@@ -319,6 +319,27 @@ fn the_claim_of_an_earlier_metal3data_of_the_name_is_released_first() {
     assert_eq!(scene.step(), Step::Write(Effect::Release(Box::new(old))));
 }
 
+/// Of two that were made for one claim, the other one may carry the finalizer already.
+#[test]
+fn one_that_its_claim_does_not_announce_goes_although_the_claim_stays() {
+    let scene = Scene::new();
+    let deleted = json!({"metadata": {"deletionTimestamp": DELETED, "resourceVersion": "2"}});
+    scene.data(&deleted);
+    let claim = |version: &str, answer: &str| {
+        let owners = owner("Metal3Machine", "m");
+        let body = json!({"metadata": {"resourceVersion": version, "ownerReferences": owners},
+            "spec": {"template": {"name": "t"}}, "status": {"renderedData": {"name": answer}}});
+        scene
+            .world
+            .data_claims
+            .created(object(INFRA, "Metal3DataClaim", "claim", &body));
+    };
+    claim("2", "");
+    assert_eq!(scene.step(), rest(None), "it could still be announced");
+    claim("3", "t-1");
+    assert_eq!(scene.step(), Step::Write(Effect::LetGo));
+}
+
 #[test]
 fn it_goes_after_its_claim_and_releases_everything_first() {
     let mut scene = Scene::new();

@@ -20,6 +20,7 @@ use super::effect::Effect;
 use super::observed::machine_of;
 use super::space::{name_of, space_of};
 use crate::controller::Context;
+use crate::data::secrets_of;
 
 /// What came of a write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -69,7 +70,11 @@ pub async fn apply(ctx: &Context, space: &ObjectKey, effect: &Effect) -> Result<
             Ok(taken(written, |written| world.data_claims.written(written)))
         }
         Effect::Create { claim, template, index } => {
-            let data = data(claim, template, *index);
+            let mut data = data(claim, template, *index);
+            // Without it nobody would take off the finalizer.
+            if world.is_ours(&data) {
+                adopt(&mut data, claim, template);
+            }
             match api.datas.create(&PostParams::default(), &data).await {
                 Ok(made) => world.datas.created(made),
                 Err(kube::Error::Api(status)) if status.is_already_exists() => {
@@ -228,6 +233,18 @@ pub fn data(claim: &Metal3DataClaim, template: &Metal3DataTemplate, index: i32) 
         ..data.metadata
     };
     data
+}
+
+/// What the controller of Metal3Datas would write first, if anything is rendered: that it is asked before the object goes,
+/// and which Secrets it makes.
+pub fn adopt(data: &mut Metal3Data, claim: &Metal3DataClaim, template: &Metal3DataTemplate) {
+    let Some(machine) = machine_of(claim) else { return };
+    let secrets = secrets_of(template, &machine.name, &claim.namespace().unwrap_or_default());
+    if secrets.iter().any(Option::is_some) {
+        [data.spec.meta_data, data.spec.network_data] = secrets;
+        let finalizers = data.metadata.finalizers.get_or_insert_default();
+        finalizers.push(finalizer::DATA.to_owned());
+    }
 }
 
 /// The UIDs of the claims of which everything is known after this effect.

@@ -17,7 +17,6 @@ mod space;
 mod tests;
 
 use std::collections::HashSet;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use futures::StreamExt;
@@ -49,26 +48,12 @@ const AGAIN: Duration = Duration::from_millis(200);
 #[derive(Clone)]
 pub struct Metal3DataTemplates {
     ctx: Context,
-    known: Known,
-}
-
-/// UIDs of the claims of which this process knows everything that was made for them.
-#[derive(Clone, Default)]
-struct Known(Arc<Mutex<HashSet<String>>>);
-
-impl Known {
-    fn lock(&self) -> MutexGuard<'_, HashSet<String>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
 }
 
 impl Metal3DataTemplates {
-    /// Knows nothing yet.
+    /// The controller.
     pub fn new(ctx: Context) -> Self {
-        Self {
-            ctx,
-            known: Known::default(),
-        }
+        Self { ctx }
     }
 }
 
@@ -86,7 +71,7 @@ impl Controller for Metal3DataTemplates {
                 bell.push(ObjectKey::of(&**template));
             }
         });
-        let (seen, bell, known) = (world.clone(), queue.clone(), self.known.clone());
+        let (seen, bell) = (world.clone(), queue.clone());
         world.data_claims.listen(move |change| {
             for claim in change.states() {
                 for key in spaces(&seen, template_of(&**claim, &claim.spec.template), None) {
@@ -94,7 +79,7 @@ impl Controller for Metal3DataTemplates {
                 }
             }
             if let (Some(gone), None) = (&change.before, &change.after) {
-                known.lock().remove(&gone.uid().unwrap_or_default());
+                seen.known_claims.forget(&gone.uid().unwrap_or_default());
             }
         });
         let (seen, bell) = (world.clone(), queue.clone());
@@ -133,7 +118,7 @@ impl Controller for Metal3DataTemplates {
     async fn pass(&self, space: &ObjectKey) -> Result<Next, PassError> {
         let mut round = Round::default();
         loop {
-            let seen = observe(&self.ctx.world, space, |uid| self.known.lock().contains(uid));
+            let seen = observe(&self.ctx.world, space);
             let mut effects = round.left(decide(&seen));
             if effects.is_empty() {
                 effects = round.left(finish(&seen));
@@ -149,7 +134,7 @@ impl Controller for Metal3DataTemplates {
             let mut answers = std::pin::pin!(answers);
             while let Some((effect, answer)) = answers.next().await {
                 if answer.is_ok() {
-                    self.known.lock().extend(known_by(&effect, &seen));
+                    self.ctx.world.known_claims.learn(known_by(&effect, &seen));
                 }
                 round.account(space, &effect, answer);
             }

@@ -23,6 +23,7 @@ use crate::world::World;
 
 const KINDS: [&str; 3] = ["metal3datatemplates", "metal3dataclaims", "metal3datas"];
 const MACHINE: &str = "metal3machine.infrastructure.cluster.x-k8s.io";
+const ANSWERED: &str = "metal3dataclaim.infrastructure.cluster.x-k8s.io";
 
 struct Manager {
     controller: Metal3DataTemplates,
@@ -100,7 +101,8 @@ enum Step {
     Answer(usize),
     Watch(bool, usize),
     Kill(bool),
-    Claim,
+    /// By the machines' controller of one of them, or as upstream makes them.
+    Claim(Option<bool>),
     Release(usize),
     /// As `clusterctl move` and restored backups leave claims.
     WipeStatus(usize),
@@ -112,7 +114,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
         12 => any::<usize>().prop_map(Step::Answer),
         8 => (any::<bool>(), 0..3_usize).prop_map(|(who, kind)| Step::Watch(who, kind)),
         1 => any::<bool>().prop_map(Step::Kill),
-        3 => Just(Step::Claim),
+        3 => any::<Option<bool>>().prop_map(Step::Claim),
         1 => any::<usize>().prop_map(Step::Release),
         1 => any::<usize>().prop_map(Step::WipeStatus),
     ];
@@ -129,14 +131,17 @@ struct Run {
 }
 
 impl Run {
-    fn claim(&mut self, template: &str) {
+    /// Gives its UID.
+    fn claim(&mut self, template: &str, finalizers: &[&str]) -> String {
         self.claims += 1;
         let owner = json!({"apiVersion": "infrastructure.cluster.x-k8s.io/v1beta2", "kind": "Metal3Machine",
             "name": format!("m{}", self.claims), "uid": format!("machine-{}", self.claims), "controller": true});
         let claim = json!({"apiVersion": "infrastructure.cluster.x-k8s.io/v1beta2", "kind": "Metal3DataClaim",
-            "metadata": {"name": format!("m{}", self.claims), "finalizers": [MACHINE], "ownerReferences": [owner]},
+            "metadata": {"name": format!("m{}", self.claims), "finalizers": finalizers, "ownerReferences": [owner]},
             "spec": {"template": {"name": template}}});
-        assert_eq!(self.server.ask("POST", "metal3dataclaims", claim).0, 201);
+        let (code, made) = self.server.ask("POST", "metal3dataclaims", claim);
+        assert_eq!(code, 201);
+        made["metadata"]["uid"].as_str().unwrap().to_owned()
     }
 
     /// The machine's controller takes its finalizer off and deletes the claim.
@@ -249,9 +254,15 @@ async fn simulate(steps: &[Step]) {
                 let new = Manager::start(&run.server);
                 managers[usize::from(*who)] = new;
             }
-            Step::Claim => {
+            Step::Claim(by) => {
                 let template = if run.claims % 3 == 2 { "t2" } else { "t" };
-                run.claim(template);
+                match by {
+                    None => drop(run.claim(template, &[MACHINE])),
+                    Some(who) => {
+                        let made = run.claim(template, &[MACHINE, ANSWERED]);
+                        managers[usize::from(*who)].world.known_claims.learn([made]);
+                    }
+                }
             }
             Step::Release(which) => run.release(*which),
             Step::WipeStatus(which) => run.wipe(*which),
@@ -285,7 +296,7 @@ async fn simulate(steps: &[Step]) {
         .sum();
     assert_eq!(listed, claims.len());
 
-    run.claim("t");
+    run.claim("t", &[MACHINE]);
     settle(&mut run, &mut managers, "t").await;
     let lowest = (0..=i32::MAX).find(|index| !taken.contains(index)).unwrap();
     let new: Vec<i32> = indexes(&run).difference(&taken).copied().collect();

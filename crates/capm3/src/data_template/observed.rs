@@ -46,8 +46,8 @@ pub struct Claim {
     pub datas: Vec<Arc<Metal3Data>>,
     /// Why it is left alone, if so.
     pub hold: Option<Hold>,
-    /// Whether `datas` lacks nothing that was made before: this process has put the finalizer on the claim, or has asked the
-    /// API server since. What the store shows alone could be late.
+    /// Whether `datas` lacks nothing that was made before: this process has made the claim with the finalizer or has put it
+    /// on, or has asked the API server since. What the store shows alone could be late.
     pub is_known: bool,
 }
 
@@ -60,8 +60,8 @@ pub enum Hold {
     NoCluster(String),
 }
 
-/// Gathers it. `is_known` tells of the UID of a claim whether it is.
-pub fn observe(world: &World, space: &ObjectKey, is_known: impl Fn(&str) -> bool) -> Observed {
+/// Gathers it.
+pub fn observe(world: &World, space: &ObjectKey) -> Observed {
     let mut templates: BTreeMap<String, Template> = BTreeMap::new();
     for object in world.data_templates.find(&DataTemplateBy::Space(space.clone())) {
         if world.is_ours(&*object) {
@@ -81,7 +81,7 @@ pub fn observe(world: &World, space: &ObjectKey, is_known: impl Fn(&str) -> bool
         for object in world.data_claims.find(&by) {
             if templates.contains_key(name) || world.is_ours(&*object) {
                 let template = templates.get(name);
-                claims.push(claim(world, object, template, &is_known));
+                claims.push(claim(world, object, template));
             }
         }
     }
@@ -99,12 +99,7 @@ pub fn observe(world: &World, space: &ObjectKey, is_known: impl Fn(&str) -> bool
     }
 }
 
-fn claim(
-    world: &World,
-    object: Arc<Metal3DataClaim>,
-    template: Option<&Template>,
-    is_known: &impl Fn(&str) -> bool,
-) -> Claim {
+fn claim(world: &World, object: Arc<Metal3DataClaim>, template: Option<&Template>) -> Claim {
     let of_name = world.datas.find(&DataBy::Claim(ObjectKey::of(&*object)));
     let mut datas: Vec<_> = of_name.into_iter().filter(|data| answers(data, &object)).collect();
     datas.sort_by_key(|data| data.spec.index);
@@ -113,7 +108,7 @@ fn claim(
     } else {
         hold_of(world, &*object)
     };
-    let is_known = object.metadata.uid.as_deref().is_some_and(is_known);
+    let is_known = world.known_claims.has(&object.metadata);
     Claim {
         object,
         datas,

@@ -1,12 +1,13 @@
 use std::sync::Arc;
 
+use kube::ResourceExt;
 use metal3_api::capi::Cluster;
 use metal3_api::infra::v1beta2::{Metal3Data, Metal3DataClaim, Metal3DataTemplate};
 use metal3_runtime::store::ObjectKey;
 use rstest::rstest;
 use serde_json::{Value, json};
 
-use super::apply::data;
+use super::apply::{adopt, data};
 use super::decide::{decide, finish, is_unused};
 use super::effect::Effect;
 use super::observed::{Observed, observe};
@@ -63,7 +64,9 @@ fn made(world: &World, index: i32, claim: &str, metadata: &Value) -> Arc<Metal3D
 }
 
 fn seen(world: &World) -> Observed {
-    observe(world, &ObjectKey::new("ns", "t"), |_| true)
+    let claims = world.data_claims.objects();
+    world.known_claims.learn(claims.iter().filter_map(|claim| claim.uid()));
+    observe(world, &ObjectKey::new("ns", "t"))
 }
 
 /// What is made, by claim.
@@ -122,7 +125,7 @@ fn what_another_process_may_have_made_is_looked_for_once_for_all_claims() {
     template(&world, "t", &json!({}));
     claim(&world, "a", &json!({}), "");
     claim(&world, "b", &json!({}), "");
-    let seen = observe(&world, &ObjectKey::new("ns", "t"), |_| false);
+    let seen = observe(&world, &ObjectKey::new("ns", "t"));
     assert_eq!(decide(&seen), [Effect::Look]);
 }
 
@@ -302,4 +305,27 @@ fn a_metal3data_is_made_as_metal3_makes_it() {
         "spec": {"index": 3, "claim": {"name": "a", "namespace": "ns"}, "template": {"name": "t", "namespace": "ns"}},
     });
     assert_eq!(serde_json::to_value(data(&a, &template, 3)).unwrap(), expected);
+}
+
+#[test]
+fn what_renders_something_belongs_to_its_controller_from_the_start() {
+    let world = World::new("");
+    template(&world, "t", &json!({}));
+    let claim = claim(&world, "a", &json!({}), "");
+    let plain = world.data_templates.get(&ObjectKey::new("ns", "t")).unwrap();
+    let mut made = data(&claim, &plain, 0);
+    adopt(&mut made, &claim, &plain);
+    assert_eq!(made.metadata.finalizers, Some(vec![OF_CLAIM.to_owned()]));
+
+    let mut rendering = (*plain).clone();
+    rendering.spec.network_data = Some(metal3_api::infra::v1beta2::NetworkData::default());
+    adopt(&mut made, &claim, &rendering);
+    let of_data = "metal3data.infrastructure.cluster.x-k8s.io";
+    assert_eq!(
+        made.metadata.finalizers,
+        Some(vec![OF_CLAIM.to_owned(), of_data.to_owned()])
+    );
+    let named = made.spec.network_data.map(|secret| (secret.name, secret.namespace));
+    assert_eq!(named, Some(("a-networkdata".to_owned(), "ns".to_owned())));
+    assert_eq!(made.spec.meta_data, None);
 }

@@ -26,6 +26,7 @@ mod tests;
 mod waiting;
 
 use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
 use futures::StreamExt;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
@@ -51,6 +52,7 @@ pub use self::preview::{Payload, Preview};
 pub(crate) use self::reuse::is_awaited;
 use self::waiting::{Waiter, Waiting};
 use crate::args::HostChoice;
+use crate::conditions;
 use crate::controller::{Context, Controller, Next};
 use crate::error::PassError;
 use crate::select::Wish;
@@ -118,6 +120,12 @@ impl Metal3Machines {
         }
     }
 
+    fn wake_in(&self, machine: &ObjectKey, after: Duration) {
+        if let Some(queue) = self.queue.get() {
+            queue.push_in(machine.clone(), after);
+        }
+    }
+
     async fn carry_out(&self, key: &ObjectKey, seen: &Observed, plan: Plan) -> Result<(), PassError> {
         let ctx = &self.ctx;
         let mut machine = (*seen.machine).clone();
@@ -125,8 +133,15 @@ impl Metal3Machines {
             let applied = apply::apply(&ctx.client, &ctx.world, &mut machine, effect).await;
             applied.map_err(PassError::of(effect.label(), KIND, key))?;
         }
-        if let Some(status) = plan.status {
-            self.store(key, &machine, status).await?;
+        match (plan.status, plan.patience) {
+            (Some(_), Some(patience)) => self.wake_in(key, patience),
+            (Some(mut status), None) => {
+                // What was written since was written by this pass, over the version that was judged.
+                let (judged, now) = (seen.machine.metadata.generation, machine.metadata.generation);
+                conditions::carry_over(&mut status.conditions, judged, now);
+                self.store(key, &machine, status).await?;
+            }
+            (None, _) => {}
         }
         for note in &plan.notes {
             ctx.recorder.publish(&machine.object_ref(&()), None, note).await;

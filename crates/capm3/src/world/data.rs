@@ -1,7 +1,10 @@
 //! By what Metal3DataTemplates, Metal3DataClaims, Metal3Datas and what is made for these are found.
 
+use std::collections::HashSet;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
 use kube::ResourceExt;
-use kube::core::PartialObjectMeta;
+use kube::core::{ObjectMeta, PartialObjectMeta};
 use metal3_api::infra::names::GROUP;
 use metal3_api::infra::v1beta2::{Metal3Data, Metal3DataClaim, Metal3DataTemplate, ObjectRef};
 use metal3_runtime::store::ObjectKey;
@@ -34,6 +37,32 @@ pub enum DataBy {
 pub enum OfDataBy {
     /// The name of the Metal3Data.
     Owner(ObjectKey),
+}
+
+/// UIDs of the Metal3DataClaims of which this process knows everything that was made for them: nothing can have been made
+/// before it put the finalizer for that on the claim. Cheap to clone; clones are the same.
+#[derive(Clone, Debug, Default)]
+pub struct KnownClaims(Arc<Mutex<HashSet<String>>>);
+
+impl KnownClaims {
+    /// From now on these are known.
+    pub fn learn(&self, uids: impl IntoIterator<Item = String>) {
+        self.lock().extend(uids);
+    }
+
+    /// The claim is gone.
+    pub fn forget(&self, uid: &str) {
+        self.lock().remove(uid);
+    }
+
+    /// Whether a claim is known.
+    pub fn has(&self, claim: &ObjectMeta) -> bool {
+        claim.uid.as_ref().is_some_and(|uid| self.lock().contains(uid))
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashSet<String>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 /// The template that a claim or a Metal3Data names. One of another namespace is never used.

@@ -168,32 +168,34 @@ fn sources(seen: &Observed) -> Result<Sources<'_>, Step> {
             data.spec.template.name
         )));
     }
-    let secret = |is_wanted: bool, said: &Option<SecretReference>, suffix: &str| {
-        let named = said.clone().filter(|said| !said.name.is_empty());
-        let new = || SecretReference {
-            name: format!("{}-{suffix}", metal3_machine.name_any()),
-            namespace: seen.namespace(),
-        };
-        // What was said once stays.
-        if is_wanted {
-            Some(named.unwrap_or_else(new))
-        } else {
-            said.clone()
-        }
+    // What was said once stays.
+    let stays = |said: &Option<SecretReference>, new: Option<SecretReference>| {
+        let is_named = said.as_ref().is_some_and(|said| !said.name.is_empty());
+        if is_named || new.is_none() { said.clone() } else { new }
     };
+    let [meta_data, network_data] = secrets_of(template, &metal3_machine.name_any(), &seen.namespace());
     let wanted = [
-        secret(template.spec.meta_data.is_some(), &data.spec.meta_data, "metadata"),
-        secret(
-            template.spec.network_data.is_some(),
-            &data.spec.network_data,
-            "networkdata",
-        ),
+        stays(&data.spec.meta_data, meta_data),
+        stays(&data.spec.network_data, network_data),
     ];
     Ok(Sources {
         template,
         metal3_machine,
         wanted,
     })
+}
+
+/// The Secrets for what a template renders for this Metal3Machine: metadata, network data.
+pub fn secrets_of(template: &Metal3DataTemplate, machine: &str, namespace: &str) -> [Option<SecretReference>; 2] {
+    let secret = |suffix: &str| SecretReference {
+        name: format!("{machine}-{suffix}"),
+        namespace: namespace.to_owned(),
+    };
+    let spec = &template.spec;
+    [
+        spec.meta_data.is_some().then(|| secret("metadata")),
+        spec.network_data.is_some().then(|| secret("networkdata")),
+    ]
 }
 
 /// The first Secret that is yet to be made, and under which key it holds what is rendered.
@@ -264,8 +266,14 @@ fn release(seen: &Observed, read: &Read) -> Step {
         return quiet();
     }
     if let Some(claim) = seen.claim.as_deref().filter(|claim| answers(&seen.data, claim)) {
-        if claim.metadata.deletion_timestamp.is_some() {
+        let answer = claim.status.as_ref().map(|status| status.rendered_data.name.as_str());
+        let answer = answer.unwrap_or_default();
+        if claim.metadata.deletion_timestamp.is_some() || answer.is_empty() {
             return quiet();
+        }
+        if answer != seen.data.name_any() {
+            // Of two that were made for one claim it is the other one.
+            return let_go(seen, read);
         }
         let says = Some(Says::Held(format!(
             "it is to go, but Metal3DataClaim {} still needs it: it goes with the claim",
@@ -273,6 +281,11 @@ fn release(seen: &Observed, read: &Read) -> Step {
         )));
         return Step::Rest(Rest { says, again: None });
     }
+    let_go(seen, read)
+}
+
+/// Everything that was made for it goes, and then it goes itself.
+fn let_go(seen: &Observed, read: &Read) -> Step {
     let is_left = |meta: &ObjectMeta| seen.owns(meta) && !read.gone.contains(meta.uid.as_deref().unwrap_or_default());
     for claim in seen.address_claims.iter().filter(|claim| is_left(&claim.meta)) {
         if claim.is_held() || !claim.is_deleting() {

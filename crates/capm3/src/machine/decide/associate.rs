@@ -222,6 +222,8 @@ fn claim(
             // The host is the machine's, and waits.
             Ok(Some(_)) => {}
         }
+    } else {
+        draft.patience = data::patience(&draft);
     }
     draft.host(host, &patch, "claim the host");
     label_secret(&mut draft, host, cluster);

@@ -1,5 +1,8 @@
 //! Metadata and network data: from Secrets that the user names, or rendered from a template.
 
+use std::time::Duration;
+
+use jiff::Timestamp;
 use kube::{Resource, ResourceExt};
 use metal3_api::infra::names::finalizer;
 use metal3_api::infra::v1beta2::{Metal3Data, Metal3DataClaim, Metal3DataClaimSpec, Metal3Machine, ObjectRef};
@@ -98,6 +101,27 @@ fn rendered<'a>(draft: &Draft<'a>) -> Result<&'a Metal3Data, String> {
     })
 }
 
+/// A wait for data that is shorter than this is not told: it would cost a write for each step of whoever renders.
+pub(super) const PATIENCE: Duration = Duration::from_secs(10);
+
+/// How much longer the data may take before it is told that it is waited for. None if something is wrong with it.
+pub(super) fn patience(draft: &Draft<'_>) -> Option<Duration> {
+    let seen = draft.seen;
+    let Some(claim) = &seen.claim else {
+        return Some(PATIENCE);
+    };
+    let of_claim = claim.status.as_ref().map(|status| &status.error_message);
+    let of_data = seen.data.as_ref().and_then(|data| data.status.as_ref());
+    let of_data = of_data.map(|status| &status.error_message);
+    let is_wrong = of_claim.into_iter().chain(of_data).any(|message| !message.is_empty());
+    if is_wrong || claim.metadata.deletion_timestamp.is_some() {
+        return None;
+    }
+    let made: Timestamp = claim.creation_timestamp()?.0;
+    let age = Duration::try_from(draft.now.duration_since(made)).ok()?;
+    PATIENCE.checked_sub(age).filter(|left| !left.is_zero())
+}
+
 /// Asks for data, if a template is named and nobody has asked yet.
 pub(super) fn ask(draft: &mut Draft<'_>) {
     if draft.seen.claim.is_none() && !draft.seen.machine.spec.data_template.name.is_empty() {
@@ -106,7 +130,7 @@ pub(super) fn ask(draft: &mut Draft<'_>) {
     }
 }
 
-/// The wish of a machine: it has its name and its labels, and stays until the machine lets it go.
+/// The wish of a machine: it has its name and its labels, and stays until the machine and whoever answers it let it go.
 fn claim_for(machine: &Metal3Machine) -> Metal3DataClaim {
     let spec = Metal3DataClaimSpec {
         template: ObjectRef {
@@ -117,7 +141,7 @@ fn claim_for(machine: &Metal3Machine) -> Metal3DataClaim {
     let mut claim = Metal3DataClaim::new(&machine.name_any(), spec);
     claim.metadata.namespace = machine.namespace();
     claim.metadata.labels.clone_from(&machine.metadata.labels);
-    claim.metadata.finalizers = Some(vec![finalizer::MACHINE.to_owned()]);
+    claim.metadata.finalizers = Some(vec![finalizer::MACHINE.to_owned(), finalizer::DATA_CLAIM.to_owned()]);
     claim.metadata.owner_references = machine.controller_owner_ref(&()).map(|owner| vec![owner]);
     claim
 }

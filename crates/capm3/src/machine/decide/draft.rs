@@ -1,5 +1,7 @@
 //! A plan in the making.
 
+use std::time::Duration;
+
 use jiff::Timestamp;
 use kube::ResourceExt;
 use metal3_api::capi::names::{condition, reason};
@@ -48,8 +50,11 @@ pub struct Draft<'a> {
     pub insist: bool,
     /// Whether the next step follows at once.
     pub is_again: bool,
+    /// How long the status may wait, because it is likely to be another soon.
+    pub patience: Option<Duration>,
     /// What the Node is to carry.
     pub gift: Option<Gift>,
+    pub now: Timestamp,
     set: Setter,
     notes: Vec<Note>,
 }
@@ -65,6 +70,8 @@ impl<'a> Draft<'a> {
             gift: None,
             insist: false,
             is_again: false,
+            patience: None,
+            now,
             set: Setter {
                 generation: seen.machine.metadata.generation,
                 now,
@@ -232,6 +239,7 @@ impl<'a> Draft<'a> {
         Decision::Do(Box::new(Plan {
             effects: self.effects,
             gift: self.gift,
+            patience: self.patience.filter(|_| is_new),
             status: is_new.then_some(self.status),
             notes: self.notes,
             is_again: self.is_again,
@@ -244,6 +252,7 @@ impl<'a> Draft<'a> {
         Decision::Do(Box::new(Plan {
             effects: self.effects,
             gift: None,
+            patience: None,
             status: None,
             notes: self.notes,
             is_again: false,

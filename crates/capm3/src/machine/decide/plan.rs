@@ -1,6 +1,7 @@
 //! What is decided about a Metal3Machine.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use metal3_api::infra::v1beta2::{Metal3DataClaim, Metal3MachineStatus};
 use metal3_runtime::events::Note;
@@ -43,6 +44,8 @@ pub struct Plan {
     pub effects: Vec<Effect>,
     /// What the Node is to carry, once the status is stored: another cluster must not hold that up.
     pub gift: Option<Gift>,
+    /// The status is only stored if it is still the same after so long.
+    pub patience: Option<Duration>,
     /// The status from now on; nothing if it does not matter any more.
     pub status: Option<Metal3MachineStatus>,
     /// Events.

@@ -93,6 +93,7 @@ fn tell(draft: &mut Draft<'_>, patch: &mut HostPatch) -> Result<Option<String>, 
         return Ok(Some(missing));
     }
     let Some(sources) = data::sources(draft) else {
+        draft.patience = data::patience(draft);
         return Ok(Some(String::new()));
     };
     if let Some(objection) = preview::objection(draft, owner, &sources)? {

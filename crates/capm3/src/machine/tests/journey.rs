@@ -1,5 +1,7 @@
 //! From a claim to a machine that is ready.
 
+use std::time::Duration;
+
 use rstest::rstest;
 
 use super::*;
@@ -71,7 +73,11 @@ fn with_a_template_the_host_is_told_what_to_run_when_the_data_is_there() {
         panic!("{:?}", plan.effects)
     };
     assert_eq!(claim.metadata.labels, choosing.machine.metadata.labels);
-    assert_eq!(claim.metadata.finalizers, Some(vec![FINALIZER.to_owned()]));
+    let of_data = "metal3dataclaim.infrastructure.cluster.x-k8s.io";
+    assert_eq!(
+        claim.metadata.finalizers,
+        Some(vec![FINALIZER.to_owned(), of_data.to_owned()])
+    );
     assert_eq!(claim.metadata.owner_references.as_ref().unwrap()[0].uid, "u-m");
     assert_eq!(
         (
@@ -258,4 +264,25 @@ fn a_host_that_is_to_be_told_waits_for_its_secrets() {
     let plan = plan(&seen);
     assert_eq!(plan.effects, []);
     assert!(said(status(&plan), "Ready").2.starts_with("Secret b, named by"));
+}
+
+#[rstest]
+#[case::asked_now("2026-01-01T00:00:00Z", json!({}), Some(10))]
+#[case::asked_a_while_ago("2025-12-31T23:59:56Z", json!({}), Some(6))]
+#[case::asked_long_ago("2025-12-31T23:59:50Z", json!({}), None)]
+#[case::by_a_clock_that_is_ahead("2026-01-01T00:00:02Z", json!({}), None)]
+#[case::refused("2026-01-01T00:00:00Z", json!({"errorMessage": "no such template"}), None)]
+fn a_short_wait_for_data_is_not_told(#[case] asked: &str, #[case] status: Value, #[case] patience: Option<u64>) {
+    let spec = json!({"spec": {"dataTemplate": {"name": "t", "namespace": "ns"}}});
+    let mut choosing = seen(&spec);
+    choosing.looks.selection = chosen(free(), false);
+    assert_eq!(plan(&choosing).patience, Some(Duration::from_secs(10)));
+
+    let mut waiting = with_host(&spec, &json!({}));
+    let claim = json!({"apiVersion": HERE, "kind": "Metal3DataClaim", "spec": {}, "status": status,
+        "metadata": {"name": "m", "creationTimestamp": asked}});
+    waiting.claim = Some(with(claim, &json!({})));
+    let plan = plan(&waiting);
+    assert_eq!(plan.patience, patience.map(Duration::from_secs));
+    assert!(!said(super::status(&plan), "Metal3DataReady").0);
 }
