@@ -3,9 +3,13 @@
 mod fleet;
 mod host_life;
 mod ipam;
+mod machines;
+mod many;
 mod own_time;
 mod process;
 mod report;
+mod requests;
+mod times;
 
 use std::path::{Path, PathBuf};
 
@@ -38,6 +42,14 @@ enum What {
     Fleet(fleet::Args),
     /// Claims on the ip-address-manager's pools, from nothing to served
     Ipam(ipam::Args),
+    /// Machines on the infrastructure provider that claim hosts, from nothing to provisioned
+    Machines(machines::Args),
+    /// Time to choose a host among 10,000
+    Choice {
+        /// The build profile
+        #[arg(long, default_value = "lab")]
+        profile: String,
+    },
     /// Bytes of memory that a watched object takes, by kind; takes seconds
     Sizes,
 }
@@ -47,7 +59,10 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     match &args.what {
         Some(What::Fleet(args)) => fleet::run(args),
         Some(What::Ipam(args)) => ipam::run(args),
-        Some(What::Sizes) => sizes(),
+        Some(What::Machines(args)) => machines::run(args),
+        Some(What::Choice { profile }) => example("cluster-api-provider-metal3", "choose", profile),
+        // In a program of its own, because every allocation of it is counted.
+        Some(What::Sizes) => example("metal3-runtime", "sizes", "dev"),
         None => host_lives(args),
     }
 }
@@ -68,15 +83,24 @@ fn host_lives(args: &Args) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// In a program of its own, because every allocation of it is counted.
-fn sizes() -> anyhow::Result<()> {
+/// Runs an example that measures something.
+fn example(package: &str, name: &str, profile: &str) -> anyhow::Result<()> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let status = metal3_lab::cargo::command()
-        .args(["run", "--quiet", "--package", "metal3-runtime", "--example", "sizes"])
+        .args([
+            "run",
+            "--quiet",
+            "--package",
+            package,
+            "--example",
+            name,
+            "--profile",
+            profile,
+        ])
         .current_dir(root)
         .status()
         .context("cannot start cargo")?;
-    ensure!(status.success(), "the sizes cannot be measured");
+    ensure!(status.success(), "{name} of {package} cannot be measured");
     Ok(())
 }
 

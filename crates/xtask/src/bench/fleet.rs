@@ -8,9 +8,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
-use futures::{StreamExt, TryStreamExt, stream};
-use k8s_openapi::api::core::v1::Secret;
-use kube::api::PostParams;
+use futures::{StreamExt, TryStreamExt};
 use kube::runtime::{WatchStreamExt, watcher};
 use kube::{Api, Client, ResourceExt};
 use metal3_api::metal3::{BareMetalHost, ProvisioningState};
@@ -18,16 +16,15 @@ use metal3_ironic_sim::{ApiServer, Config, Sim, Timings};
 use metal3_lab::audit::{AuditLog, Position};
 use metal3_lab::operator::{IronicAccess, Operator, OperatorConfig};
 use metal3_lab::{ControlPlane, ControlPlaneConfig};
-use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
+use super::many::create_all;
 use super::process::{self, Usage};
+use super::requests::Requests;
 
 const NAMESPACE: &str = "bench";
 /// How long all hosts together may take.
 const LIMIT: Duration = Duration::from_secs(3600);
-/// How many requests of ours are under way at once.
-const AT_ONCE: usize = 16;
 /// What follows the last arrival belongs to it: events, conditions, the last lists.
 const SETTLE: Duration = Duration::from_secs(20);
 /// What a large fleet needs besides, for each host: two pauses between lists of all nodes.
@@ -65,10 +62,8 @@ pub struct Args {
 /// What a time cost.
 #[derive(Debug, Default)]
 struct Cost {
-    /// Requests to the API server by verb and resource; watches and leases left out.
-    kubernetes: BTreeMap<String, usize>,
-    /// How many of them met a conflict.
-    conflicts: usize,
+    /// Requests to the API server.
+    kubernetes: Requests,
     /// Requests to Ironic by method and kind of path.
     ironic: BTreeMap<String, u64>,
     /// CPU seconds.
@@ -177,7 +172,7 @@ async fn one(hosts: u32, args: &Args, binary: &Path) -> anyhow::Result<Figures> 
 impl Bench {
     async fn run(&self, rest: Duration) -> anyhow::Result<Figures> {
         let secrets = (0..self.hosts).map(|number| self.secret(number));
-        self.create::<Secret>(secrets).await?;
+        create_all(&self.client, NAMESPACE, secrets).await?;
         let empty = process::usage(self.pid)?;
         let before = self.mark()?;
         let hosts = (0..self.hosts).map(|number| self.host(number));
@@ -188,7 +183,7 @@ impl Bench {
                     .await
                     .with_context(|| format!("not all hosts arrived: {:?}", self.sim.states()))?
             },
-            self.create::<BareMetalHost>(hosts),
+            create_all(&self.client, NAMESPACE, hosts),
         )?;
         println!("{} hosts are available; they settle …", self.hosts);
         tokio::time::sleep(SETTLE + SETTLE_OF_A_HOST * self.hosts).await;
@@ -257,29 +252,6 @@ impl Bench {
         })
     }
 
-    async fn create<K>(&self, objects: impl Iterator<Item = Value>) -> anyhow::Result<()>
-    where
-        K: kube::Resource<Scope = k8s_openapi::NamespaceResourceScope, DynamicType = ()>
-            + Clone
-            + std::fmt::Debug
-            + DeserializeOwned
-            + serde::Serialize,
-    {
-        let api: Api<K> = Api::namespaced(self.client.clone(), NAMESPACE);
-        stream::iter(objects)
-            .map(|object| {
-                let api = api.clone();
-                async move {
-                    let object: K = serde_json::from_value(object)?;
-                    api.create(&PostParams::default(), &object).await?;
-                    anyhow::Ok(())
-                }
-            })
-            .buffer_unordered(AT_ONCE)
-            .try_collect()
-            .await
-    }
-
     /// When each host was seen to be available. A watch, because lists would cost the server more than the operator does.
     async fn arrivals(&self, start: Instant) -> anyhow::Result<Vec<f64>> {
         let api: Api<BareMetalHost> = Api::namespaced(self.client.clone(), NAMESPACE);
@@ -309,19 +281,9 @@ impl Bench {
     fn cost(&self, since: &(Position, BTreeMap<String, u64>, f64)) -> anyhow::Result<Cost> {
         let mut cost = Cost {
             cpu: process::usage(self.pid)?.cpu - since.2,
+            kubernetes: Requests::of(&self.audit.since(since.0)?.0, &self.user),
             ..Cost::default()
         };
-        let requests = self.audit.since(since.0)?.0;
-        let ours = requests
-            .iter()
-            .filter(|r| r.user == self.user && r.verb != "watch" && r.resource != "leases");
-        for request in ours {
-            *cost
-                .kubernetes
-                .entry(format!("{} {}", request.verb, request.resource))
-                .or_default() += 1;
-            cost.conflicts += usize::from(request.status == 409);
-        }
         for (kind, count) in self.sim.requests() {
             let new = count - since.1.get(&kind).copied().unwrap_or_default();
             if new > 0 {

@@ -3,18 +3,18 @@
 #![expect(clippy::cast_precision_loss, reason = "counts are small")]
 
 use std::collections::BTreeMap;
-use std::time::Duration;
 
 use comfy_table::{Table, presets::UTF8_FULL_CONDENSED};
 
 use super::Figures;
+use crate::bench::times::{growth, percentiles};
 
 /// Prints one run. Upstream's figures are for 1,000 hosts with its own fixture instead of an Ironic.
 pub fn print(figures: &Figures) {
     let n = f64::from(figures.hosts);
     let wall = figures.arrivals.last().copied().unwrap_or_default();
     let per_host = |counts: f64| format!("{:.1}", counts / n);
-    let kubernetes = sum(figures.enrol.kubernetes.values().map(|count| *count as f64));
+    let kubernetes = figures.enrol.kubernetes.sum() as f64;
     let (shared, single) = split(&figures.enrol.ironic);
     println!("\n{} hosts from nothing to available", figures.hosts);
     let mut table = Table::new();
@@ -22,18 +22,7 @@ pub fn print(figures: &Figures) {
     table.set_header(["figure", "measured", "upstream at 1,000", "goal"]);
     let minutes = figures.rest_seconds / 60.0;
     let (rest_shared, rest_single) = split(&figures.rest.ironic);
-    let rest = |verbs: &[&str]| {
-        let counted = figures
-            .rest
-            .kubernetes
-            .iter()
-            .filter(|(key, _)| verbs.iter().any(|verb| key.starts_with(verb)));
-        counted.map(|(_, count)| *count).sum::<usize>()
-    };
-    let (writes, lists) = (
-        rest(&["create ", "update ", "patch ", "delete "]),
-        rest(&["list ", "get "]),
-    );
+    let (writes, lists) = (figures.rest.kubernetes.writes(), figures.rest.kubernetes.reads());
     for row in [
         [
             "wall".to_owned(),
@@ -49,7 +38,7 @@ pub fn print(figures: &Figures) {
         ],
         [
             "time per host, last tenth / first tenth".to_owned(),
-            tenths(&figures.arrivals).map_or_else(|| "too few hosts".to_owned(), |ratio| format!("{ratio:.2}")),
+            growth(&figures.arrivals),
             "superlinear".to_owned(),
             "≤ 1.2".to_owned(),
         ],
@@ -61,7 +50,7 @@ pub fn print(figures: &Figures) {
         ],
         [
             "conflicts".to_owned(),
-            figures.enrol.conflicts.to_string(),
+            figures.enrol.kubernetes.conflicts.to_string(),
             "1,080".to_owned(),
             "0".to_owned(),
         ],
@@ -100,13 +89,13 @@ pub fn print(figures: &Figures) {
         ],
         [
             "reaction with all at once, p50 / p99 / max".to_owned(),
-            reactions(&figures.reactions),
+            percentiles(&figures.reactions),
             String::new(),
             String::new(),
         ],
         [
             "reaction in a fleet at rest, p50 / p99 / max".to_owned(),
-            reactions(&figures.wakes),
+            percentiles(&figures.wakes),
             String::new(),
             "p99 < 1 s + interval of lists".to_owned(),
         ],
@@ -144,10 +133,10 @@ pub fn print(figures: &Figures) {
         table.add_row(row);
     }
     println!("{table}");
-    println!("API: {}", list(&figures.enrol.kubernetes));
+    println!("API: {}", list(&figures.enrol.kubernetes.counts));
     println!("Ironic: {}", list(&figures.enrol.ironic));
     if writes + lists > 0 {
-        println!("API at rest: {}", list(&figures.rest.kubernetes));
+        println!("API at rest: {}", list(&figures.rest.kubernetes.counts));
     }
 }
 
@@ -168,49 +157,10 @@ fn split(ironic: &BTreeMap<String, u64>) -> (f64, f64) {
     (of(true), of(false))
 }
 
-/// How much slower the last tenth of the hosts came in than the first, arrival by arrival.
-fn tenths(arrivals: &[f64]) -> Option<f64> {
-    let tenth = arrivals.len() / 10;
-    if tenth < 5 {
-        return None;
-    }
-    let first = arrivals.get(tenth)? - arrivals.first()?;
-    let last = arrivals.last()? - arrivals.get(arrivals.len() - 1 - tenth)?;
-    Some(last / first.max(f64::EPSILON))
-}
-
-fn reactions(times: &[Duration]) -> String {
-    let mut times = times.to_vec();
-    times.sort();
-    let at = |share: usize| times.get((times.len() * share / 100).min(times.len().saturating_sub(1)));
-    let text =
-        |time: Option<&Duration>| time.map_or_else(|| "–".to_owned(), |time| format!("{:.2}", time.as_secs_f64()));
-    format!("{} / {} / {} s", text(at(50)), text(at(99)), text(times.last()))
-}
-
 fn list<N: std::fmt::Display>(counts: &BTreeMap<String, N>) -> String {
     counts
         .iter()
         .map(|(what, count)| format!("{count} {what}"))
         .collect::<Vec<_>>()
         .join(", ")
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_steady_fleet_has_a_ratio_of_one() {
-        let steady: Vec<f64> = (0..100).map(f64::from).collect();
-        assert!((tenths(&steady).unwrap() - 1.0).abs() < 1e-9);
-        assert_eq!(tenths(&steady[..40]), None);
-    }
-
-    #[test]
-    fn percentiles_are_of_the_sorted_times() {
-        let times: Vec<Duration> = (1..=100).rev().map(Duration::from_secs).collect();
-        assert_eq!(reactions(&times), "51.00 / 100.00 / 100.00 s");
-        assert_eq!(reactions(&[]), "– / – / – s");
-    }
 }

@@ -11,11 +11,11 @@ use kube::{Api, ResourceExt};
 use metal3_api::capi::Cluster;
 use metal3_api::ipam::{IPClaim, IPPool};
 use metal3_lab::apply;
-use metal3_lab::audit::Position;
 use serde_json::json;
 
 use super::site::{BENCH, Site};
 use crate::bench::process::{self, Usage};
+use crate::bench::requests::Requests;
 
 /// How long a run may take.
 const LIMIT: Duration = Duration::from_secs(1800);
@@ -54,10 +54,8 @@ pub struct Figures {
     pub load: Load,
     /// Seconds from the start until a claim had its address, in the order of arrival.
     pub arrivals: Vec<f64>,
-    /// Requests of the manager by verb and resource; watches and leases left out.
-    pub requests: BTreeMap<String, usize>,
-    /// How many of them met a conflict.
-    pub conflicts: usize,
+    /// Requests of the manager.
+    pub requests: Requests,
     pub before: Usage,
     pub after: Usage,
     /// The machine, with its load average in the minute before the start.
@@ -124,12 +122,11 @@ impl Bench<'_> {
             arrivals
         };
         tokio::time::sleep(SETTLE).await;
-        let (requests, conflicts) = self.requests(mark)?;
+        let requests = Requests::of(&self.site.audit.since(mark)?.0, &self.site.user);
         Ok(Figures {
             load: self.load,
             arrivals,
             requests,
-            conflicts,
             before,
             after: process::usage(self.site.pid())?,
             machine,
@@ -231,22 +228,6 @@ impl Bench<'_> {
             }
         }
         bail!("the watch ended with {} of {wanted} claims", ends.len())
-    }
-
-    fn requests(&self, since: Position) -> anyhow::Result<(BTreeMap<String, usize>, usize)> {
-        let all = self.site.audit.since(since)?.0;
-        let is_ours = |verb: &str, resource: &str| verb != "watch" && resource != "leases.coordination.k8s.io";
-        let ours = all
-            .iter()
-            .filter(|r| r.user == self.site.user && is_ours(&r.verb, &r.resource));
-        let (mut counts, mut conflicts) = (BTreeMap::new(), 0);
-        for request in ours {
-            *counts
-                .entry(format!("{} {}", request.verb, request.resource))
-                .or_default() += 1;
-            conflicts += usize::from(request.status == 409);
-        }
-        Ok((counts, conflicts))
     }
 
     fn api<K>(&self) -> Api<K>

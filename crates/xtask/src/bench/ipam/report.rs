@@ -28,7 +28,7 @@ pub fn print(figures: &Figures) {
         } => "< 60 s",
         Load::AtOnce { .. } | Load::Arriving { .. } | Load::Churn { .. } => "",
     };
-    let requests: usize = figures.requests.values().sum();
+    let requests = figures.requests.sum();
     let each = requests as f64 / claims;
     let mut table = Table::new();
     table.load_style(UTF8_FULL_CONDENSED);
@@ -64,7 +64,7 @@ pub fn print(figures: &Figures) {
     ]);
     table.add_row([
         "conflicts".to_owned(),
-        figures.conflicts.to_string(),
+        figures.requests.conflicts.to_string(),
         "481".into(),
         "0".into(),
     ]);
@@ -80,7 +80,7 @@ pub fn print(figures: &Figures) {
         String::new(),
     ]);
     println!("{table}");
-    for (what, count) in &figures.requests {
+    for (what, count) in &figures.requests.counts {
         println!("  {count:>6} {what}");
     }
 }
@@ -104,7 +104,7 @@ pub fn print_growth(all: &[Figures]) {
         first.load.claims(),
         last.load.claims(),
         growth(wall),
-        growth(|figures| figures.requests.values().sum::<usize>() as f64),
+        growth(|figures| figures.requests.sum() as f64),
         growth(|figures| figures.after.cpu - figures.before.cpu),
     );
 }

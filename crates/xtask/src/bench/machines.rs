@@ -1,0 +1,83 @@
+//! `cargo xtask bench machines`: the infrastructure provider's process with its default flags, a real API server, and as
+//! many machines and hosts as are asked for. It prints figures and judges none.
+//!
+//! So that what is measured is the provider's own, the others are played, and play as fast as they can:
+//!
+//! | | |
+//! |---|---|
+//! | Cluster API | its Machines, their owners and their bootstrap data are written beforehand; the machines may begin when their Cluster says that its infrastructure is there |
+//! | baremetal-operator | a host is provisioned the moment that it is told what to run |
+//! | workload cluster | the same API server under another name; Nodes never appear |
+
+mod life;
+mod objects;
+mod player;
+mod report;
+mod site;
+
+use self::site::Site;
+
+use super::process;
+
+/// Arguments of `cargo xtask bench machines`.
+#[derive(clap::Args)]
+pub struct Args {
+    /// Machines that claim as many hosts at once, one run for each number
+    #[arg(long, value_delimiter = ',', default_value = "100,1000")]
+    machines: Vec<u32>,
+
+    /// Hosts besides those that are claimed
+    #[arg(long, default_value_t = 0)]
+    spare: u32,
+
+    /// Machines without a Metal3DataTemplate: no metadata and network data are rendered
+    #[arg(long)]
+    without_data: bool,
+
+    /// Seconds at rest after each run
+    #[arg(long, default_value_t = 60)]
+    rest: u64,
+
+    /// Machines that wait for a host after each run, of which one after the other gets one; 0 leaves this out
+    #[arg(long, default_value_t = 100)]
+    waiting: u32,
+
+    /// The provider's build profile
+    #[arg(long, default_value = "lab")]
+    profile: String,
+
+    /// Flags for the provider besides its defaults
+    #[arg(last = true)]
+    flags: Vec<String>,
+}
+
+/// Runs the benchmark.
+pub fn run(args: &Args) -> anyhow::Result<()> {
+    let binary = super::build("cluster-api-provider-metal3", &args.profile)?;
+    rustls::crypto::ring::default_provider().install_default().ok(); // fails if there is one, which is as well
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_all()
+        .build()?;
+    println!("provider: profile {}; {}", args.profile, process::machine());
+    let mut all = Vec::new();
+    for machines in &args.machines {
+        let load = life::Load {
+            machines: *machines,
+            spare: args.spare,
+            has_data: !args.without_data,
+            rest: std::time::Duration::from_secs(args.rest),
+            waiting: args.waiting,
+        };
+        let figures = runtime.block_on(async {
+            let site = Site::start(&binary, &args.flags).await?;
+            let figures = life::run(&site, load).await;
+            site.stop().await;
+            figures
+        })?;
+        report::print(&figures);
+        all.push(figures);
+    }
+    report::print_growth(&all);
+    Ok(())
+}
