@@ -120,3 +120,6 @@ fn take(fleet: &Fleet, answer: Result<Vec<Node>, Error>, pace: &Pace, asked: Dur
     fleet.wake(woken);
     pause
 }
+
+#[cfg(test)]
+mod tests;

@@ -198,7 +198,10 @@ pub(super) fn maintenance(world: &mut World, request: &Request, ident: &str, is_
         .get("reason")
         .and_then(Value::as_str)
         .map(str::to_owned);
-    set_maintenance(world.node(number)?, is_on, reason.filter(|_| is_on));
+    let now = world.now;
+    let node = world.node(number)?;
+    node.updated = Some(now);
+    set_maintenance(node, is_on, reason.filter(|_| is_on));
     Ok(Reply::accepted())
 }
 
