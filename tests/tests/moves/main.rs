@@ -171,13 +171,13 @@ async fn moves(clusterctl: &Clusterctl, from: &ClusterSite, to: &ClusterSite, ma
     assert_eq!(&to.expect_running(machines.len()).await, machines);
     to.until("everything is there as it was", async || {
         let lines = differences(&objects, &to.inventory().await);
-        same(lines)
+        same(&lines)
     })
     .await;
     to.patch(POOL, SHARED, paused(json!(null))).await;
     to.until("every status is there as it was", async || {
         let lines = differences(&statuses, &to.statuses().await);
-        same(lines)
+        same(&lines)
     })
     .await;
     expect_blocked(to, machines.len()).await;
@@ -189,7 +189,7 @@ async fn moves(clusterctl: &Clusterctl, from: &ClusterSite, to: &ClusterSite, ma
     trace.expect_untouched(&to.site).await;
 }
 
-fn same(lines: Vec<String>) -> Result<(), String> {
+fn same(lines: &[String]) -> Result<(), String> {
     if lines.is_empty() {
         Ok(())
     } else {
