@@ -60,9 +60,10 @@ async fn missing_metadata_is_told_before_the_host_is_and_waited_for_where_the_us
     let host = site.claimed("strict", "strict").await;
     assert!(!is_told(&host), "a user asks for that");
 
-    // What is read once is not read again.
+    // What is read once is not read again. The other machine looks at its own, and at what they share, while it waits.
     site.settled().await;
-    let before = (reads(&site, "of-easy"), reads(&site, "b"));
+    let before = reads(&site, "of-easy");
+    assert!(before <= 2, "whether it is there, and what is in it: {before}");
     site.host_becomes("easy", "provisioning").await;
     site.host_becomes("easy", "provisioned").await;
     let is_provisioned = |machine: &Metal3Machine| {
@@ -71,7 +72,7 @@ async fn missing_metadata_is_told_before_the_host_is_and_waited_for_where_the_us
     };
     site.namespace.expect("easy", "is provisioned", is_provisioned).await;
     site.settled().await;
-    assert_eq!((reads(&site, "of-easy"), reads(&site, "b")), before);
+    assert_eq!(reads(&site, "of-easy"), before);
 
     secret("of-strict", "metaData", "rack: b\n").await;
     site.namespace.expect("strict", "is to be provisioned", is_told).await;
