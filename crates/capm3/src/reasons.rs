@@ -6,9 +6,10 @@ use std::path::Path;
 
 use metal3_api::capi::names::reason;
 
-/// Words of the code that are none: kinds, roles, metrics and such.
+/// Words of the code that are none: kinds, roles, and reasons of hosts, which have a document of their own.
 const OTHERS: &[&str] = &[
     "BareMetalHost",
+    "DataImageChanging",
     "DoesNotExist",
     "IPAddressClaim",
     "IPClaim",
@@ -24,8 +25,11 @@ const OTHERS: &[&str] = &[
     "Metal3Remediation",
     "NoExecute",
     "NoSchedule",
+    "NodeLocked",
     "NotFound",
     "NotIn",
+    "PowerChanging",
+    "TearingDown",
 ];
 
 /// The texts in a program that are one word of several, such as `WaitingForHost`. Tests are left out.
