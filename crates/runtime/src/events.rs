@@ -123,12 +123,12 @@ impl Recorder {
         let api: Api<Event> = Api::namespaced(self.client.clone(), namespace);
         let key = Key::new(regarding, note);
         let now = Time(whole_seconds(self.clock.now()));
-        if let Some((name, count)) = self.recent.again(&key, self.clock.elapsed()) {
+        if let Some((name, count)) = self.recent.again(key, self.clock.elapsed()) {
             let patch = Patch::Merge(json!({ "count": count, "lastTimestamp": now }));
             match api.patch(&name, &PatchParams::default(), &patch).await {
                 Ok(_) => return Ok(()),
                 // Expired on the server, or removed with its namespace: begin a new one.
-                Err(error) if is_not_found(&error) => self.recent.forget(&key),
+                Err(error) if is_not_found(&error) => self.recent.forget(key),
                 Err(error) => return Err(error),
             }
         }
@@ -199,10 +199,10 @@ const MAX_RECENT: usize = 10_000;
 
 impl Recent {
     /// Counts a repetition: the event's name and how often it has now happened.
-    fn again(&self, key: &Key, now: Duration) -> Option<(String, i32)> {
+    fn again(&self, key: Key, now: Duration) -> Option<(String, i32)> {
         let mut events = self.lock();
         let event = events
-            .get_mut(key)
+            .get_mut(&key)
             .filter(|event| now.saturating_sub(event.last) < SAME)?;
         event.count = event.count.saturating_add(1);
         event.last = now;
@@ -227,8 +227,8 @@ impl Recent {
         }
     }
 
-    fn forget(&self, key: &Key) {
-        self.lock().remove(key);
+    fn forget(&self, key: Key) {
+        self.lock().remove(&key);
     }
 
     /// A name that no other event has, as long as the clock or the sequence moves.

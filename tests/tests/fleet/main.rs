@@ -1,10 +1,5 @@
 //! Many hosts, an Ironic in which much goes wrong, and an operator that dies: nothing is done twice, and all hosts arrive.
 
-#![expect(
-    clippy::expect_used,
-    reason = "a test fails by panicking, in its helper functions too"
-)]
-
 mod ironic_resource;
 
 use k8s_openapi::api::core::v1::Event;

@@ -1,4 +1,5 @@
 //! Ironic is announced by a resource, over https: what its Secrets say is followed, also when it changes.
+#![expect(clippy::unwrap_used, reason = "a test, helpers included")]
 
 use metal3_api::metal3::{BareMetalHost, ProvisioningState};
 use metal3_lab::ironic::IronicConfig;

@@ -176,10 +176,10 @@ fn the_pause_follows_the_cost_of_a_list() {
     );
     view.replace((0..1000).map(|n| node(n, "active")).collect(), NOW);
     // The nodes that change are looked at in between.
-    assert_eq!(view.pause(&pace, quick), Duration::from_millis(7000));
+    assert_eq!(view.pause(&pace, quick), Duration::from_secs(7));
     let glance = Glance {
         nodes: 42,
-        pause: Duration::from_micros(150_000),
+        pause: Duration::from_millis(150),
     };
     assert_eq!(view.glance(&pace), Some(glance));
     for n in 0..300 {
