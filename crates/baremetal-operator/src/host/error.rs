@@ -67,6 +67,32 @@ impl ApplyError {
     }
 }
 
+impl ApplyError {
+    /// The picture of all nodes may be wrong: Ironic is not what it was, or a node is not where it is thought to be. A node
+    /// that is locked for a moment, a busy Ironic and a request that it will not take say nothing of the kind, and a list of
+    /// all nodes for each of them would cost a large fleet more than its pace allows.
+    pub fn puts_in_doubt(&self) -> bool {
+        let Self::Ironic { source, .. } = self else {
+            return false;
+        };
+        match source.class() {
+            ErrorClass::Locked | ErrorClass::Busy | ErrorClass::BadRequest => false,
+            ErrorClass::Absent
+            | ErrorClass::Unreachable
+            | ErrorClass::Timeout
+            | ErrorClass::Unauthorized
+            | ErrorClass::Forbidden
+            | ErrorClass::NotFound
+            | ErrorClass::Duplicate
+            | ErrorClass::InvalidState
+            | ErrorClass::Conflict
+            | ErrorClass::VersionUnsupported
+            | ErrorClass::Server
+            | ErrorClass::Protocol => true,
+        }
+    }
+}
+
 impl Classified for ObserveError {
     fn class(&self) -> Class {
         match self {

@@ -93,10 +93,8 @@ async fn passes(ctx: &Context, key: &HostKey, mut seen: Observed) -> Result<Acti
                 report::publish(ctx, &seen.host, &notes).await;
                 if let ReconcileError::Observe(cause) = &error
                     && (cause.is_of_ironic() || ctx.attempts.count(key) >= WORTH_TELLING)
-                    && let Some(status) = report::unreadable(&seen.host, stored.as_ref(), cause, ctx.clock.now())
-                    && let Err(error) = report::store(ctx, &seen.host, stored.as_ref(), &status).await
                 {
-                    tracing::warn!(host = %seen.host_name(), error = %chain(&error), "cannot tell what keeps the host");
+                    tell_unreadable(ctx, &seen, stored.as_ref(), cause).await;
                 }
                 return match &error {
                     // Nothing failed: it has no time for us.
@@ -139,14 +137,28 @@ async fn passes(ctx: &Context, key: &HostKey, mut seen: Observed) -> Result<Acti
             Next::Again => seen.carry(plan.status),
             // The state had to be stored before what comes now.
             Next::Wait(wait) if wait.wake == Wake::After(Duration::ZERO) => {
-                save(ctx, &mut seen, &mut stored, &plan.status)
-                    .await
-                    .map_err(ReconcileError::Report)?;
+                if let Err(error) = save(ctx, &mut seen, &mut stored, &plan.status).await {
+                    report::publish(ctx, &seen.host, &notes).await;
+                    return Err(ReconcileError::Report(error));
+                }
             }
             next => return finish(ctx, key, seen, stored, &plan.status, &notes, next).await,
         }
     }
     Err(ReconcileError::Endless(MAX_PASSES))
+}
+
+async fn tell_unreadable(ctx: &Context, seen: &Observed, stored: Option<&BareMetalHostStatus>, cause: &ObserveError) {
+    let (budgets, now) = (&seen.settings.budgets, ctx.clock.now());
+    let Some((status, overdue)) = report::unreadable(&seen.host, stored, budgets, cause, now) else {
+        return;
+    };
+    match report::store(ctx, &seen.host, stored, &status).await {
+        Ok(_) => report::publish(ctx, &seen.host, overdue.as_slice()).await,
+        Err(error) => {
+            tracing::warn!(host = %seen.host_name(), error = %chain(&error), "cannot tell what keeps the host");
+        }
+    }
 }
 
 async fn decide_with_looks(ctx: &Context, seen: &mut Observed) -> Result<Plan, ReconcileError> {
@@ -176,7 +188,9 @@ async fn apply_all(
             if error.class() != Class::Stale {
                 tracing::warn!(host = %seen.host_name(), error = %chain(&error), "an effect failed");
             }
-            ctx.fleet.doubt();
+            if error.puts_in_doubt() {
+                ctx.fleet.doubt();
+            }
             if matches!(effect, Effect::Power { .. }) && error.is_refusal() {
                 unrecord(ctx, seen, stored, before.as_ref()).await;
             }
@@ -275,10 +289,10 @@ async fn finish(
     // Before the status, so that a change of the node that comes meanwhile is not missed.
     let waits = matches!(next, Next::Wait(wait) if matches!(wait.wake, Wake::Node | Wake::NodeOr(_) | Wake::Ironic));
     ctx.fleet.set_waiting(key, waits);
-    save(ctx, &mut seen, &mut stored, status)
-        .await
-        .map_err(ReconcileError::Report)?;
+    let saved = save(ctx, &mut seen, &mut stored, status).await;
+    // Also where the status could not be stored: the effects have happened, and the next pass finds them done.
     report::publish(ctx, &seen.host, notes).await;
+    saved.map_err(ReconcileError::Report)?;
     let is_deleting = seen.host.metadata.deletion_timestamp.is_some();
     let reason = match next {
         Next::Wait(wait) => Some(wait.reason),
@@ -286,7 +300,10 @@ async fn finish(
     };
     ctx.metrics.upstream.waits(status, reason, is_deleting);
     let mut again = until_next_look(ctx, key, next);
-    if let Some(left) = budget::left(status, &ctx.settings.budgets, ctx.clock.now()) {
+    // Nobody judges a paused host: it does not get overdue.
+    if !decide::is_paused(&seen.host)
+        && let Some(left) = budget::left(status, &ctx.settings.budgets, ctx.clock.now())
+    {
         // The condition has whole seconds: a moment later it is past for certain.
         again = again.min(left + Duration::from_secs(1));
     }

@@ -11,6 +11,7 @@ use metal3_runtime::error::{Class, Classified, chain};
 use metal3_runtime::events;
 use metal3_runtime::patch::status_changed;
 
+use super::budget::{self, Budgets};
 use super::cached;
 use super::conditions;
 use super::context::Context;
@@ -74,21 +75,23 @@ pub fn after_failure(seen: &Observed, plan: &Plan, error: &ApplyError, now: jiff
     };
     let mut status = seen.host.status.clone().unwrap_or_default();
     conditions::compute(&mut status, &seen.host, None, Some(&wait), now);
+    let overdue = super::decide::overdue(&mut status, seen, false, now);
     Aftermath {
         status,
-        notes: Vec::new(),
+        notes: overdue.into_iter().collect(),
         next: Next::Wait(wait),
     }
 }
 
 /// What to store of a host that could not be judged, because something could not be read. `None` where the condition says since
-/// when a back-off or a place in the queue counts: that must outlive the trouble.
+/// when a back-off or a place in the queue counts: that must outlive the trouble. With it an event, if the host is overdue now.
 pub fn unreadable(
     host: &BareMetalHost,
     stored: Option<&BareMetalHostStatus>,
+    budgets: &Budgets,
     error: &ObserveError,
     now: jiff::Timestamp,
-) -> Option<BareMetalHostStatus> {
+) -> Option<(BareMetalHostStatus, Option<Note>)> {
     let mut status = stored.cloned().unwrap_or_default();
     let counts_since = [WaitReason::BackOff, WaitReason::Queued].map(WaitReason::as_str);
     let waiting = metal3_runtime::conditions::get(&status.conditions, conditions::WAITING);
@@ -103,7 +106,9 @@ pub fn unreadable(
     let message = format!("{}; the host goes on by itself when this ends", chain(error));
     let wait = Wait::for_time(reason, RECHECK, for_people(&message));
     conditions::compute(&mut status, host, None, Some(&wait), now);
-    Some(status)
+    let state = status.provisioning.state.clone();
+    let overdue = budget::judge(&mut status, Some(&state), budgets, false, host.metadata.generation, now);
+    Some((status, overdue))
 }
 
 fn look_again(seen: &Observed) -> Aftermath {
@@ -227,13 +232,37 @@ mod tests {
         let error = ObserveError::Kube(kube::Error::Api(Box::new(status)));
         let told = |reason: &str| {
             let host = host(reason);
-            unreadable(&host, host.status.as_ref(), &error, jiff::Timestamp::UNIX_EPOCH)
+            let budgets = Budgets::default();
+            unreadable(
+                &host,
+                host.status.as_ref(),
+                &budgets,
+                &error,
+                jiff::Timestamp::UNIX_EPOCH,
+            )
         };
-        let status = told("Verifying").unwrap();
+        let (status, _) = told("Verifying").unwrap();
         let waiting = metal3_runtime::conditions::get(&status.conditions, conditions::WAITING).unwrap();
         assert_eq!(waiting.reason, "KubernetesFailing");
         assert!(waiting.message.contains(words), "{}", waiting.message);
         assert_eq!(told("BackOff"), None, "the back-off would begin anew");
         assert_eq!(told("Queued"), None, "the place would be lost");
+    }
+    #[test]
+    fn a_host_that_cannot_be_read_gets_overdue_all_the_same() {
+        let error = ObserveError::Kube(kube::Error::Api(Box::new(
+            Status::failure("no", "Forbidden").with_code(403),
+        )));
+        let at = |minute: i64| jiff::Timestamp::UNIX_EPOCH + jiff::SignedDuration::from_mins(minute);
+        let mut host = host("Verifying");
+        let budgets = Budgets::default();
+        let (status, note) = unreadable(&host, host.status.as_ref(), &budgets, &error, at(0)).unwrap();
+        assert!(note.is_none() && !budget::is_overdue(&status.conditions));
+        host.status = Some(status);
+        let (status, note) = unreadable(&host, host.status.as_ref(), &budgets, &error, at(16)).unwrap();
+        assert!(note.is_some() && budget::is_overdue(&status.conditions));
+        host.status = Some(status);
+        let (_, note) = unreadable(&host, host.status.as_ref(), &budgets, &error, at(17)).unwrap();
+        assert_eq!(note.map(|note| note.message), None, "told once");
     }
 }

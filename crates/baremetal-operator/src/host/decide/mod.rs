@@ -37,12 +37,12 @@ pub(super) use self::restore::is_pending as awaits_status;
 
 use jiff::Timestamp;
 use metal3_api::capi::names::annotation::DELETE_FOR_MOVE;
-use metal3_api::metal3::{BareMetalHost, ErrorType, OperationalStatus, ProvisioningState, names};
+use metal3_api::metal3::{BareMetalHost, BareMetalHostStatus, ErrorType, OperationalStatus, ProvisioningState, names};
 
 use super::annotations;
 use super::draft::{Draft, Step, write_detach_error};
 use super::observed::Observed;
-use super::plan::{Decision, Effect, EventReason, Next, Plan, Wait, WaitReason, Wake};
+use super::plan::{Decision, Effect, EventReason, Next, Note, Plan, Wait, WaitReason, Wake};
 use super::report::Aftermath;
 use super::{budget, conditions};
 
@@ -170,7 +170,7 @@ fn unmanaged(draft: &mut Draft<'_>) -> Step {
 /// Somebody has paused the host; or `clusterctl move` takes it away after it has copied it to another cluster. clusterctl
 /// puts its own annotation in the place of all others, the pause included, and deletes the host after that: the server must
 /// not notice any of it.
-fn is_paused(host: &BareMetalHost) -> bool {
+pub(super) fn is_paused(host: &BareMetalHost) -> bool {
     let pauses = [names::annotation::PAUSED, DELETE_FOR_MOVE];
     let annotations = host.metadata.annotations.as_ref();
     annotations.is_some_and(|present| pauses.iter().any(|key| present.contains_key(*key)))
@@ -274,13 +274,21 @@ fn act(mut draft: Draft<'_>, mut next: Next) -> Decision {
     }))
 }
 
-/// Says by when the state should be over, and tells once when it is not.
 fn keep_time(draft: &mut Draft<'_>, is_queued: bool) {
-    let stored = draft.seen.stored_state.as_ref();
-    let was = stored.or(draft.seen.host.status.as_ref().map(|s| &s.provisioning.state));
-    let (budgets, generation) = (&draft.seen.settings.budgets, draft.seen.host.metadata.generation);
-    let overdue = budget::judge(&mut draft.status, was, budgets, is_queued, generation, draft.now);
+    let overdue = overdue(&mut draft.status, draft.seen, is_queued, draft.now);
     draft.notes.extend(overdue);
+}
+
+/// Says by when the state should be over, and tells once when it is not.
+pub(super) fn overdue(
+    status: &mut BareMetalHostStatus,
+    seen: &Observed,
+    is_queued: bool,
+    now: Timestamp,
+) -> Option<Note> {
+    let was = (seen.stored_state.as_ref()).or(seen.host.status.as_ref().map(|s| &s.provisioning.state));
+    let generation = seen.host.metadata.generation;
+    budget::judge(status, was, &seen.settings.budgets, is_queued, generation, now)
 }
 
 /// Ironic understood an effect of the plan and said no: a failure of the host, in the state that the plan had reached.
