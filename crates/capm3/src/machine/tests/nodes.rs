@@ -125,7 +125,7 @@ fn a_node_that_may_not_be_given_its_id_says_so_until_it_may() {
     let words = "cannot set the provider ID of the node: nodes \"n\" is forbidden";
     let told = super::told_refusal(&before, Refused::Gift, words);
     assert_eq!(said(status(&told), NODE), (false, "NodeRefused", words));
-    assert_eq!((told.effects.len(), told.notes.len(), told.gift), (0, 1, None));
+    assert_eq!((told.effects.len(), told.notes.len(), &told.gift), (0, 1, &None));
 
     let after = json!({"spec": {"providerID": OURS}, "status": serde_json::to_value(status(&told)).unwrap()});
     let after = seen(&after, false, answer());
