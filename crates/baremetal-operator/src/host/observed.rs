@@ -488,10 +488,10 @@ impl Observed {
         let (NodeView::Live(node) | NodeView::Listed(node)) = &self.node else {
             return false;
         };
-        let wanted = self.memory.power_request.map(|request| match request.on {
-            true => PowerState::On,
-            false => PowerState::Off,
-        });
+        let wanted = self
+            .memory
+            .power_request
+            .map(|request| if request.on { PowerState::On } else { PowerState::Off });
         wanted.is_some() && node.power_state == wanted && node.target_power_state.is_none()
     }
 }

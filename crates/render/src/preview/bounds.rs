@@ -67,10 +67,9 @@ fn end_of(text: &str, delimiter: &str) -> usize {
             Some(_) if is_escaped => is_escaped = false,
             Some(_) if c == '\\' => is_escaped = true,
             Some(open) if c == open => quote = None,
-            Some(_) => {}
             None if c == '"' || c == '\'' => quote = Some(c),
             None if text[at..].starts_with(delimiter) => return at,
-            None => {}
+            Some(_) | None => {}
         }
     }
     text.len()

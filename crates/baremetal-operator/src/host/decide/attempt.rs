@@ -33,14 +33,12 @@ pub(super) fn forget(draft: &mut Draft<'_>) {
 
 /// The failures that are counted were those of something else.
 pub(super) fn is_another(draft: &Draft<'_>, wanted: Deployment<'_>) -> bool {
-    let attempted = conditions::get(&draft.status.conditions, ATTEMPTED);
-    let is_another_way = match attempted {
-        Some(attempted) => attempted.message != way(wanted),
+    let is_another_way = if let Some(attempted) = conditions::get(&draft.status.conditions, ATTEMPTED) {
+        attempted.message != way(wanted)
+    } else {
         // Stored by an operator that does not write the condition; the refusal names what was attempted.
-        None => {
-            let refused = &draft.status.error_message;
-            refused.ends_with(AGAIN) && !refused.starts_with(&failed(wanted))
-        }
+        let refused = &draft.status.error_message;
+        refused.ends_with(AGAIN) && !refused.starts_with(&failed(wanted))
     };
     is_another_way || draft.status.last_attempted_image.as_ref() != draft.spec().wanted_image()
 }

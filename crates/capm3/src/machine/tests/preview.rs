@@ -9,8 +9,8 @@ use crate::machine::{BOOTSTRAP_DATA, Payload};
 
 const STRICT: &str = "infrastructure.cluster.x-k8s.io/strict-bootstrap-data";
 
-fn lacks() -> Option<Preview> {
-    Some(Preview::Lacks(vec![Key("rack".to_owned()), Key("row/no".to_owned())]))
+fn lacks() -> Preview {
+    Preview::Lacks(vec![Key("rack".to_owned()), Key("row/no".to_owned())])
 }
 
 fn is_told(plan: &Plan) -> bool {
@@ -62,7 +62,7 @@ fn missing_keys_are_told_once_and_waited_for_where_the_user_asks(#[case] spec: V
                 "template": {"name": "t"}}}),
             &json!({"status": {"ready": true}}),
         ));
-        seen.looks.preview = lacks();
+        seen.looks.preview = Some(lacks());
         let plan = plan(&seen);
         let is_written = plan.effects.iter().any(|effect| effect.label() == "set up the host");
         assert_eq!(is_written, !is_strict);

@@ -28,7 +28,7 @@ fn shown(world: &World, name: &str) -> Arc<BareMetalHost> {
     let mut host = (*free()).clone();
     host.metadata.name = Some(name.to_owned());
     world.hosts.created(host);
-    world.hosts.get(&ObjectKey::new("ns", name)).unwrap()
+    world.hosts.get(&key(name)).unwrap()
 }
 
 fn choose(waiting: &Waiting, world: &World, name: &str, seconds: i64) -> Option<String> {
@@ -39,8 +39,8 @@ fn choose(waiting: &Waiting, world: &World, name: &str, seconds: i64) -> Option<
     }
 }
 
-fn key(name: &str) -> Option<ObjectKey> {
-    Some(ObjectKey::new("ns", name))
+fn key(name: &str) -> ObjectKey {
+    ObjectKey::new("ns", name)
 }
 
 #[test]
@@ -71,8 +71,8 @@ fn what_was_kept_for_a_machine_that_does_not_take_it_goes_to_the_next() {
     shown(&world, "h");
     let waiters = || -> Vec<Waiter> { vec![(since(1), wish("old"), None), (since(9), wish("young"), None)] };
     waiting.muster(&world, waiters, |_| 7);
-    waiting.forget(&ObjectKey::new("ns", "old"));
-    assert_eq!(waiting.done(&ObjectKey::new("ns", "old"), &world), key("young"));
+    waiting.forget(&key("old"));
+    assert_eq!(waiting.done(&key("old"), &world), Some(key("young")));
     assert_eq!(choose(&waiting, &world, "young", 9).as_deref(), Some("h"));
 }
 
@@ -81,10 +81,10 @@ fn a_host_that_becomes_free_is_kept_for_the_oldest() {
     let (world, waiting) = (World::new(""), Waiting::default());
     for (name, seconds) in [("middle", 5), ("young", 9), ("old", 1)] {
         assert_eq!(choose(&waiting, &world, name, seconds), None);
-        waiting.done(&ObjectKey::new("ns", name), &world);
+        waiting.done(&key(name), &world);
     }
     let host = shown(&world, "h");
-    assert_eq!(waiting.offer(&host), key("old"));
+    assert_eq!(waiting.offer(&host), Some(key("old")));
     assert_eq!(waiting.offer(&host), None, "it is kept already");
     assert_eq!(choose(&waiting, &world, "young", 9), None);
     assert_eq!(choose(&waiting, &world, "old", 1).as_deref(), Some("h"));
