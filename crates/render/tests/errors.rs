@@ -84,10 +84,6 @@ fn error(spec: &str, machine: &Objects) -> String {
     "metaData: {prefixesFromPool: [{key: a, name: bare}]}",
     "spec.metaData.prefixesFromPool[a]: IPPool bare tells no prefix length; set it in the pool"
 )]
-#[case::no_prefix_of_a_network(
-    "networkData: {networks: {ipv4: [{id: nic, link: l, fromPoolRef: {name: bare}}]}}",
-    "spec.networkData.networks.ipv4[nic].fromPoolRef: IPPool bare tells no prefix length; set it in the pool"
-)]
 #[case::bad_prefix(
     "networkData: {networks: {ipv4DHCP: [{id: nic, link: l, routes: [{network: 10.0.0.0, prefix: 33, gateway: {}}]}]}}",
     "spec.networkData.networks.ipv4DHCP[nic].routes[10.0.0.0].prefix: 33 is not the length of a prefix"

@@ -353,13 +353,10 @@ fn template() -> impl Strategy<Value = Metal3DataTemplateSpec> {
 fn give(pools: &[Pool]) -> Addresses {
     let known = addresses();
     let give = |pool: &Pool| {
-        let given = known.get(pool).cloned().unwrap_or_else(|| PoolAddress {
+        known.get(pool).cloned().unwrap_or_else(|| PoolAddress {
             address: "192.0.2.77".to_owned(),
             ..PoolAddress::default()
-        });
-        // Without one little is rendered.
-        let prefix = given.prefix.or(Some(24));
-        PoolAddress { prefix, ..given }
+        })
     };
     pools.iter().map(|pool| (pool.clone(), give(pool))).collect()
 }

@@ -111,15 +111,13 @@ impl Given<'_> {
         let (source, pool) = address_source(&field, network, self.facts)?;
         let given = of_pool(&source, &pool, self.addresses)?;
         family.check(&source, &pool, &given.address)?;
-        // cloud-init would take 24 or 64 bits, which may be wrong.
-        let prefix = given
-            .prefix
-            .ok_or_else(|| RenderError::new(&source, Problem::NoPrefix(pool)))?;
+        // Without one upstream leaves it empty, and cloud-init takes 24 or 64 bits: pools in use may count on that.
+        let netmask = given.prefix.map(|prefix| family.netmask(&source, prefix));
         Ok(Network {
             id: network.id.clone(),
             ip_address: Some(given.address.clone()),
             link: network.link.clone(),
-            netmask: Some(family.netmask(&source, prefix)?),
+            netmask: Some(netmask.transpose()?.unwrap_or_default()),
             routes: self.routes(&field, family, &network.routes)?,
             type_,
         })
