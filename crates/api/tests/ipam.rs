@@ -139,6 +139,8 @@ fn names_and_labels(#[case] kind: &str, #[case] short: &[&str], #[case] category
         "cluster.x-k8s.io/provider": "ipam-metal3",
         "cluster.x-k8s.io/v1beta1": "v1alpha1",
         "cluster.x-k8s.io/v1beta2": "v1alpha1",
+        // Without it `clusterctl move` leaves them behind.
+        "clusterctl.cluster.x-k8s.io": "",
     });
     assert_eq!(crd.manifest()["metadata"]["labels"], labels);
 }
