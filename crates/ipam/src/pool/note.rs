@@ -46,7 +46,8 @@ pub fn gathered(told: Vec<Told>) -> Vec<Told> {
     let mut gathered = Vec::new();
     for reason in reasons {
         let of_reason: Vec<&Told> = told.iter().filter(|told| told.note.reason == reason).collect();
-        if of_reason.len() <= 2 {
+        // What is told of the pool itself has no claims to name.
+        if of_reason.len() <= 2 || of_reason.iter().all(|told| told.claim.is_none()) {
             gathered.extend(of_reason.into_iter().cloned());
             continue;
         }

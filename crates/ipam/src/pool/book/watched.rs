@@ -44,6 +44,12 @@ impl Book {
         let Some(pool) = &self.pool else { return };
         self.allocator.set_plan(plan_of(&pool.spec));
         self.is_freed = true;
+        // What is only intended was chosen by what the specification said: it is chosen again, by the oldest first.
+        let is_open = |key: &&ClaimKey| self.claims.get(key).is_none_or(|claim| claim.address.is_none());
+        for key in self.proposed.iter().filter(is_open).cloned().collect::<Vec<_>>() {
+            self.vacate(&key);
+            self.dirty.insert(key);
+        }
         // A request that was out of range may be in range now.
         self.dirty.extend(self.refused.keys().cloned());
     }
@@ -93,6 +99,12 @@ impl Book {
             }
         }
         self.news_of_claim(&claim);
+        let before = self.claims.get(&key).map(|before| &before.requested);
+        let is_other_wish = before.is_some_and(|before| *before != claim.requested);
+        if is_other_wish && claim.address.is_none() && self.proposed.contains(&key) {
+            // It asks for another address than the one that was intended for it.
+            self.vacate(&key);
+        }
         if !self.failures.contains_key(&key) {
             self.later.remove(&key);
         }

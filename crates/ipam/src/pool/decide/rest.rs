@@ -72,13 +72,16 @@ impl Book {
 
     fn cause_of_rest(&self) -> Option<Cause> {
         let pool = self.pool.as_ref()?;
+        let cluster = self.cluster();
+        // First, because nothing at all is written then: the objects may be about to be moved.
+        if cluster.is_some_and(|cluster| cluster.is_paused) {
+            return Some(Cause::Cluster);
+        }
         if is_paused(&pool.metadata) {
             return Some(Cause::Annotation);
         }
-        match self.cluster() {
-            Some(cluster) => cluster.is_paused.then_some(Cause::Cluster),
-            None => (self.lacks_cluster() && pool.metadata.deletion_timestamp.is_none()).then_some(Cause::NoCluster),
-        }
+        let is_alone = cluster.is_none() && self.lacks_cluster() && pool.metadata.deletion_timestamp.is_none();
+        is_alone.then_some(Cause::NoCluster)
     }
 
     /// A pool whose Cluster is not there yet gets its labels, and says what it waits for.

@@ -44,15 +44,21 @@ pub struct Claim {
     pub conditions: Vec<Condition>,
 }
 
+/// Finalizers of the garbage collector: an object is deleted in the foreground, or leaves what it owns behind.
+const OF_THE_COLLECTOR: [&str; 2] = ["foregroundDeletion", "orphan"];
+
 impl Claim {
     /// Whether our finalizer is on it.
     pub fn is_ours(&self) -> bool {
         self.finalizers.iter().any(|f| f == self.key.family.claim_finalizer())
     }
 
-    /// Whether somebody else still keeps it.
+    /// Whether somebody else still keeps it. The garbage collector does not: it waits for what the claim owns, its address, and
+    /// that would wait for the claim.
     pub fn is_kept_by_others(&self) -> bool {
-        self.finalizers.iter().any(|f| f != self.key.family.claim_finalizer())
+        let ours = self.key.family.claim_finalizer();
+        let is_of_others = |finalizer: &String| finalizer != ours && !OF_THE_COLLECTOR.contains(&finalizer.as_str());
+        self.finalizers.iter().any(is_of_others)
     }
 
     /// Whether it is being deleted and nobody else keeps it. That is final: nobody can put a finalizer on it any more.
@@ -128,5 +134,30 @@ impl From<&capi::IPAddressClaim> for Claim {
             conditions: status.conditions,
             ..claim(Family::ClusterApi, &object.metadata, &object.spec.pool_ref.name)
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The collector waits for the address, which waits until nobody uses the claim.
+    #[test]
+    fn a_deletion_in_the_foreground_is_nobody_who_uses_a_claim() {
+        let of = |finalizer: &str| {
+            let meta = ObjectMeta {
+                deletion_timestamp: Some(k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(
+                    jiff::Timestamp::UNIX_EPOCH,
+                )),
+                finalizers: Some(vec![
+                    Family::ClusterApi.claim_finalizer().to_owned(),
+                    finalizer.to_owned(),
+                ]),
+                ..ObjectMeta::default()
+            };
+            claim(Family::ClusterApi, &meta, "pool").is_going()
+        };
+        assert!(of("foregroundDeletion") && of("orphan"));
+        assert!(!of("example.com/uses-it"));
     }
 }

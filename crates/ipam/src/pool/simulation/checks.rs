@@ -1,6 +1,6 @@
 //! What must hold.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,12 +11,42 @@ use metal3_api::ipam::IPPool;
 use metal3_runtime::conditions;
 
 use super::manager::Manager;
-use super::world::{World, address_of};
-use crate::pool::effect::{ClaimReport, NewAddress};
+use super::world::{Event, World, address_of};
+use crate::pool::effect::{ClaimReport, NewAddress, Record};
 use crate::pool::promise::{Promise, Promises};
-use crate::pool::seen::{AddressId, Claim, Family};
+use crate::pool::seen::{AddressId, Claim, ClaimKey, Family};
+use crate::pool::text::plan_of;
+
+/// What is about to be promised: addresses that the pool has by its specification of this moment, and keeps for nobody else.
+/// Claims that have an address keep it, whatever becomes of the pool.
+pub fn what_is_promised_may_be_given(record: &Record, pool: &IPPool, is_settled: &BTreeSet<ClaimKey>) {
+    let (plan, before) = (plan_of(&pool.spec), Promises::of(pool));
+    let is_new = |promise: &&Promise| !before.has(&promise.claim, &promise.uid, promise.address);
+    let is_open = |promise: &&Promise| !is_settled.contains(&promise.claim);
+    for promise in record.promises.iter().filter(is_new).filter(is_open) {
+        let (claim, address) = (&promise.claim, promise.address);
+        assert!(
+            plan.contains(address),
+            "{claim} is promised {address}, which is in no range"
+        );
+        let others = plan
+            .reserved()
+            .find(|(name, kept)| *kept == address && *name != claim.name);
+        assert_eq!(others, None, "{claim} is promised what is kept for another claim");
+    }
+}
 
 impl World {
+    /// Claims that have been told an address, or for which one was made, if only for a while.
+    pub fn claims_with_addresses(&self) -> BTreeSet<ClaimKey> {
+        let with_one = |event: &Event| match event {
+            Event::Claim(Some(claim), ..) => claim.address.is_some().then(|| claim.key.clone()),
+            Event::Address(Some(address), ..) => Some(address.claim.clone()),
+            Event::Pool(..) | Event::Claim(None, ..) | Event::Address(None, ..) => None,
+        };
+        self.logs[1].iter().chain(&self.logs[2]).filter_map(with_one).collect()
+    }
+
     /// A claim has the address that its status names, until it is deleted and nobody uses it any more.
     pub fn no_address_has_two_holders(&self) {
         let mut holders: BTreeMap<IpAddr, &Claim> = BTreeMap::new();

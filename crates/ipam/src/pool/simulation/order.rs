@@ -1,8 +1,13 @@
 //! What comes before what: the promise and the finalizer before the address.
 
+use std::time::Duration;
+
+use rstest::rstest;
+
 use super::checks::{everything_is_in_order, settle};
 use super::manager::Manager;
 use super::world::World;
+use crate::pool::effect::Effect;
 use crate::pool::seen::{ClaimKey, Family};
 
 fn claim_of(family: Family) -> ClaimKey {
@@ -38,6 +43,40 @@ fn what_one_manager_gives_another_one_that_sees_nothing_does_not() {
         everything_is_in_order(&world, 2);
         assert_eq!(world.addresses.len(), 2);
     }
+}
+
+/// An address is about to be promised, and on its way, when its pool or its claim changes: it is not given.
+#[rstest]
+#[case::of_the_ranges(|world: &mut World| world.change_pool(|pool| pool.spec.pools[0].start = "10.0.0.4".into()))]
+#[case::of_what_is_kept(|world: &mut World| world.change_pool(|pool| {
+    pool.spec.pre_allocations.insert("somebody".into(), "10.0.0.1".into());
+}))]
+#[case::of_the_request(|world: &mut World| world.change_claim(&claim_of(Family::Metal3), |claim| claim.requested = "10.0.0.3".into()))]
+fn what_was_only_intended_is_chosen_again_after_a_change(#[case] change: fn(&mut World)) {
+    let mut world = World::new(6);
+    let mut managers = at_rest::<1>(&mut world);
+    let key = claim_of(Family::Metal3);
+    world.claim(&key, "", false);
+    let manager = &mut managers[0];
+    let is_on_its_way = |manager: &Manager| manager.flights.iter().any(|f| matches!(f.effect, Effect::Record(_)));
+    for _ in 0..100 {
+        manager.watch_all(&world);
+        manager.decide(&world);
+        if is_on_its_way(manager) {
+            break;
+        }
+        while !manager.flights.is_empty() {
+            manager.serve(&mut world, 0);
+            manager.answer(&world, 0, false);
+        }
+        world.clock += Duration::from_millis(50);
+    }
+    assert!(is_on_its_way(manager));
+    change(&mut world);
+    settle(&mut world, &mut managers);
+    everything_is_in_order(&world, 6);
+    let given = world.claims[&key].address.clone();
+    assert!(given.is_some() && given.as_deref() != Some("p-10-0-0-1"), "{given:?}");
 }
 
 /// A claim is deleted between any two requests that serve it. No address is there without its claim, not even for a moment.

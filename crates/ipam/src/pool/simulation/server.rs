@@ -7,6 +7,7 @@ use metal3_api::condition::ConditionStatus;
 use metal3_api::ipam::{IPPool, IPPoolStatus};
 use metal3_runtime::conditions;
 
+use super::checks::what_is_promised_may_be_given;
 use super::world::{POOL, World};
 use crate::pool::effect::{Adopted, ClaimReport, Effect, NewAddress, Outcome, Record};
 use crate::pool::promise::Promise;
@@ -30,7 +31,9 @@ impl World {
             }),
             Effect::Record(record) => {
                 let is_upstreams = self.is_upstreams;
+                let is_settled = self.claims_with_addresses();
                 self.with_pool(record.version, |pool| {
+                    what_is_promised_may_be_given(record, pool, &is_settled);
                     write(record, pool);
                     if let Some(status) = pool.status.as_mut().filter(|_| is_upstreams) {
                         (status.allocating, status.usage) = (Vec::new(), None);
