@@ -386,6 +386,8 @@ table! {
     // DEFECT 17: An old error of another operation is no reason to tear anything down; upstream takes it for one.
     provisioning_with_an_error_of_power_goes_on =>
         wanting("provisioning", "available").with_node(&instance(IMAGE)).failed("power management error", 2, LONG_AGO);
+    // Begun now it would fail, and be held back for hours.
+    provisioning_bmc_lost_is_waited_for => wanting("provisioning", "manageable").with_node(&json!({"maintenance": true, "fault": "power failure"}));
     // D9 of upstream's: a cleaning that fails before a deployment is repeated in silence.
     provisioning_clean_failed_is_recorded => wanting("provisioning", "clean failed").with_node(&json!({"last_error": "a disk is broken"}));
     provisioning_image_removed_is_torn_down => World::at("provisioning", "deploying");
@@ -448,6 +450,9 @@ table! {
     deleting_bad_address_does_not_keep_it => { let mut w = World::at("available", "manageable").deleting().with_spec(&json!({"bmc": {"address": "?"}})); w.node = None; w };
     deleting_missing_secret_does_not_keep_it => { let mut w = with_secret(provisioned().deleting(), SecretView::Missing, "7"); w.node = None; w };
     deleting_claimed_node_is_freed_first => World::at("deleting", "available").deleting().with_node(&json!({"instance_uuid": "uid-1"}));
+    deprovisioning_bmc_lost_is_waited_for => World::at("deprovisioning", "active").with_node(&json!({"maintenance": true, "fault": "power failure"}));
+    deprovisioning_bmc_lost_holds_up_no_deletion =>
+        World::at("deprovisioning", "active").with_node(&json!({"maintenance": true, "fault": "power failure"})).deleting();
     deleting_active_node_needs_maintenance => World::at("deleting", "active").deleting();
     deleting_active_node_in_maintenance_is_removed => World::at("deleting", "active").deleting().with_node(&json!({"maintenance": true}));
     deleting_without_node_releases_all => { let mut w = World::at("deleting", "active").deleting(); w.node = None; w };

@@ -4,6 +4,7 @@ use metal3_api::metal3::{CleaningMode, ErrorType, OperationalStatus, Provisionin
 use metal3_ironic::{Diff, Node, ProvisionRequest, ProvisionState, Verb};
 
 use super::available::forget_settings;
+use super::maintenance;
 use super::outage::outage;
 use super::reboot;
 use crate::host::draft::{Draft, Step, Verdict, locked};
@@ -124,10 +125,8 @@ fn ask(draft: &mut Draft<'_>, node: &Node, verb: Verb) -> Step {
     if let Some(step) = draft.held_back(&ErrorType::Provisioning) {
         return step;
     }
-    if node.maintenance {
-        return draft.mutate_and_go_on(Effect::ClearMaintenance {
-            node: node.uuid.clone(),
-        });
+    if let Some(step) = maintenance::leave(draft, node) {
+        return step;
     }
     draft.mutate(
         Effect::Provision {

@@ -14,6 +14,7 @@ mod details;
 mod firmware;
 mod inspect;
 mod limits;
+mod maintenance;
 mod network_data;
 mod outage;
 mod ports;

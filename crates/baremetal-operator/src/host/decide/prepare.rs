@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 
 use super::deprovision::unexpected;
 use super::firmware::changes;
+use super::maintenance;
 use super::outage::outage;
 use crate::host::draft::{Draft, Step, Verdict, locked};
 use crate::host::firmware::{Changes, Kinds};
@@ -168,10 +169,8 @@ fn begin(draft: &mut Draft<'_>, node: &Node, detail: &NodeDetail, work: &Work) -
     if let Some(step) = draft.held_back(&ErrorType::Preparation) {
         return step;
     }
-    if node.maintenance {
-        return draft.mutate_and_go_on(Effect::ClearMaintenance {
-            node: node.uuid.clone(),
-        });
+    if let Some(step) = maintenance::leave(draft, node) {
+        return step;
     }
     let mut diff = Diff::default();
     mark::set(&mut diff, node, detail, &work.parts);
@@ -246,10 +245,8 @@ fn failed(draft: &mut Draft<'_>, node: &Node, detail: &NodeDetail) -> Step {
                     ops,
                 });
             }
-            if node.maintenance {
-                return draft.mutate_and_go_on(Effect::ClearMaintenance {
-                    node: node.uuid.clone(),
-                });
+            if let Some(step) = maintenance::leave(draft, node) {
+                return step;
             }
             ask(draft, node, ProvisionRequest::from(Verb::Manage))
         }

@@ -5,6 +5,7 @@ use metal3_ironic::{DeployStep, Node, NodeDetail, ProvisionRequest, ProvisionSta
 
 use super::attempt;
 use super::deprovision::unexpected;
+use super::maintenance;
 use super::outage::outage;
 use super::reboot;
 use crate::host::draft::{Draft, Step, locked};
@@ -43,10 +44,8 @@ pub(super) fn provisioning(draft: &mut Draft<'_>) -> Step {
     }
     match &node.provision_state {
         ProvisionState::Manageable => {
-            if node.maintenance {
-                return draft.mutate_and_go_on(Effect::ClearMaintenance {
-                    node: node.uuid.clone(),
-                });
+            if let Some(step) = maintenance::leave(draft, node) {
+                return step;
             }
             draft.mutate(
                 Effect::Provision {
@@ -167,10 +166,8 @@ fn deploy(draft: &mut Draft<'_>, wanted: Deployment<'_>, node: &Node, detail: &N
         }
     }
     // Ironic refuses to deploy a node in maintenance.
-    if node.maintenance {
-        return draft.mutate_and_go_on(Effect::ClearMaintenance {
-            node: node.uuid.clone(),
-        });
+    if let Some(step) = maintenance::leave(draft, node) {
+        return step;
     }
     if !draft.is_entered() {
         return Step::Wait(deploying(node).at_once());

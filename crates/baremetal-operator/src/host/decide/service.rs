@@ -5,6 +5,7 @@ use metal3_ironic::{Diff, Node, NodeDetail, ProvisionRequest, ProvisionState, Ve
 
 use super::deprovision::unexpected;
 use super::firmware::changes;
+use super::maintenance;
 use super::outage::outage;
 use super::power::is_powered_on;
 use super::reboot::{self, Record, Requests};
@@ -116,10 +117,8 @@ fn begin(draft: &mut Draft<'_>, node: &Node, detail: &NodeDetail, changes: &Chan
         announce(draft);
         return Step::Wait(servicing(node).at_once());
     }
-    if node.maintenance {
-        return draft.mutate_and_go_on(Effect::ClearMaintenance {
-            node: node.uuid.clone(),
-        });
+    if let Some(step) = maintenance::leave(draft, node) {
+        return step;
     }
     let mut diff = Diff::default();
     mark::set(&mut diff, node, detail, &[(PART, changes.name())]);
@@ -146,10 +145,8 @@ fn failed(draft: &mut Draft<'_>, node: &Node, detail: &NodeDetail, changes: &Cha
             Verdict::Retry => begin(draft, node, detail, changes),
         };
     }
-    if node.maintenance {
-        return draft.mutate_and_go_on(Effect::ClearMaintenance {
-            node: node.uuid.clone(),
-        });
+    if let Some(step) = maintenance::leave(draft, node) {
+        return step;
     }
     ask(draft, node, ProvisionRequest::from(Verb::Abort))
 }
