@@ -89,3 +89,21 @@ fn claims_that_know_why_their_pool_rests_are_left_alone_until_that_changes() {
     everything_is_in_order(&world, 5);
     assert!(world.pool.as_ref().is_some_and(|pool| pool.finalizers().len() == 1));
 }
+
+/// Its objects may be on their way to another API server, whatever annotation there is besides.
+#[test]
+fn nothing_is_written_while_the_cluster_of_a_pool_is_paused() {
+    let mut world = World::new(5);
+    world.change_pool(|pool| pool.spec.cluster_name = "c".into());
+    world.pause(true);
+    (0..4).for_each(|n| world.claim(&key(n), "", false));
+    let written = |world: &World| world.logs.each_ref().map(Vec::len);
+    let before = written(&world);
+    let mut manager = [Manager::start(&world, 7, PROMPT, 0)];
+    manager[0].see_cluster("c", true);
+    settle(&mut world, &mut manager);
+    assert_eq!(written(&world), before);
+    manager[0].see_cluster("c", false);
+    settle(&mut world, &mut manager);
+    assert!(said(&world, &key(3)).contains("is paused by its annotation"));
+}
