@@ -158,7 +158,8 @@ fn the_config_drive_holds_what_the_secrets_say() {
         site.apply_secret("user", &[("userData", user_data)]).await;
         site.expect(&name, "goes on", |host| waits(host, "ConfigDriveIncomplete").is_none())
             .await;
-        assert!(start.elapsed() < Duration::from_secs(5), "after {:?}", start.elapsed());
+        // By itself it would look again after half an hour; a busy machine takes its seconds.
+        assert!(start.elapsed() < Duration::from_secs(60), "after {:?}", start.elapsed());
         assert_provisioned(&site, 0, &name).await;
 
         let deployment = site.machine(0).await.deployments.remove(0);
