@@ -37,14 +37,16 @@ pub fn what_is_promised_may_be_given(record: &Record, pool: &IPPool, is_settled:
 }
 
 impl World {
-    /// Claims that have been told an address, or for which one was made, if only for a while.
+    /// Claims that have been promised or told an address, or for which one was made, if only for a while.
     pub fn claims_with_addresses(&self) -> BTreeSet<ClaimKey> {
         let with_one = |event: &Event| match event {
             Event::Claim(Some(claim), ..) => claim.address.is_some().then(|| claim.key.clone()),
             Event::Address(Some(address), ..) => Some(address.claim.clone()),
             Event::Pool(..) | Event::Claim(None, ..) | Event::Address(None, ..) => None,
         };
-        self.logs[1].iter().chain(&self.logs[2]).filter_map(with_one).collect()
+        let promised = self.promised.iter().map(|(_, promise)| promise.claim.clone());
+        let seen = self.logs[1].iter().chain(&self.logs[2]).filter_map(with_one);
+        seen.chain(promised).collect()
     }
 
     /// A claim has the address that its status names, until it is deleted and nobody uses it any more.
