@@ -107,6 +107,9 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
 
     println!("\n=== building the tests ===");
     let programs = Programs::build(&root)?;
+    if !args.quick {
+        report.step("building the lab", build_lab)?;
+    }
     for tier in [Tier::Unit, Tier::ApiServer, Tier::Ironic] {
         if args.quick && tier != Tier::Unit {
             continue;
@@ -126,6 +129,15 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
         })?;
     }
     Ok(report.finish())
+}
+
+/// Builds the servers before anything runs beside them: on a new machine that takes all of it for many minutes, and what
+/// waits for Ironic meanwhile would wait too long. Done at once where they are built.
+fn build_lab() -> anyhow::Result<Vec<String>> {
+    metal3_lab::binaries::ensure_complete().context("cannot build the control plane")?;
+    metal3_lab::binaries::ensure_cluster_api().context("cannot build Cluster API")?;
+    metal3_lab::ironic::environment::ensure().context("cannot install Ironic")?;
+    Ok(Vec::new())
 }
 
 /// What ran, how long, and what failed of it.
