@@ -156,7 +156,7 @@ impl Site {
             let now = self.requests().len();
             if now != last.0 {
                 last = (now, std::time::Instant::now());
-            } else if last.1.elapsed() > Duration::from_millis(1500) {
+            } else if last.1.elapsed() > Duration::from_secs(3) {
                 return now;
             }
             tokio::time::sleep(Duration::from_millis(50)).await;
