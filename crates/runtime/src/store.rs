@@ -12,10 +12,10 @@
 //! It stays a cache: what must not be done twice is written with the resourceVersion that was seen.
 
 mod follow;
+mod state;
 #[cfg(test)]
 mod tests;
 
-use std::collections::{HashMap, HashSet, VecDeque};
 use std::fmt;
 use std::hash::Hash;
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
@@ -23,8 +23,8 @@ use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use kube::{Resource, ResourceExt};
 
 pub use self::follow::{Awaited, Follow, Sink};
+use self::state::State;
 use crate::cache;
-use crate::index::Index;
 
 /// A namespaced object by its name.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -103,35 +103,6 @@ struct Shared<K, By> {
     listeners: RwLock<Vec<Listener<K>>>,
 }
 
-struct State<K, By> {
-    objects: HashMap<ObjectKey, Arc<K>>,
-    index: Index<ObjectKey, By>,
-    gone: Gone,
-}
-
-/// UIDs of objects that are known to be gone, so that no late answer brings one back.
-#[derive(Default)]
-struct Gone {
-    uids: HashSet<String>,
-    order: VecDeque<String>,
-}
-
-/// An answer is not later than so many deletions.
-const REMEMBERED_GONE: usize = 4096;
-
-impl Gone {
-    fn remember(&mut self, uid: String) {
-        if self.uids.insert(uid.clone()) {
-            self.order.push_back(uid);
-        }
-        if self.order.len() > REMEMBERED_GONE
-            && let Some(oldest) = self.order.pop_front()
-        {
-            self.uids.remove(&oldest);
-        }
-    }
-}
-
 impl<K, By> Store<K, By>
 where
     K: Resource<DynamicType = ()>,
@@ -148,11 +119,7 @@ where
         Self(Arc::new(Shared {
             keys_of,
             reduce,
-            state: RwLock::new(State {
-                objects: HashMap::new(),
-                index: Index::default(),
-                gone: Gone::default(),
-            }),
+            state: RwLock::default(),
             listeners: RwLock::default(),
         }))
     }
@@ -166,39 +133,37 @@ where
 
     /// The object of this name.
     pub fn get(&self, key: &ObjectKey) -> Option<Arc<K>> {
-        self.read().objects.get(key).cloned()
+        self.read().get(key).cloned()
     }
 
     /// The objects that have this key, in no particular order.
     pub fn find(&self, by: &By) -> Vec<Arc<K>> {
-        let state = self.read();
-        let found = state.index.ids(by).filter_map(|id| state.objects.get(id));
-        found.cloned().collect()
+        self.read().find(by).cloned().collect()
     }
 
     /// The names of the objects that have this key, in no particular order.
     pub fn names(&self, by: &By) -> Vec<ObjectKey> {
-        self.read().index.ids(by).cloned().collect()
+        self.read().find(by).map(|object| ObjectKey::of(&**object)).collect()
     }
 
     /// How many objects have this key.
     pub fn count(&self, by: &By) -> usize {
-        self.read().index.ids(by).count()
+        self.read().find(by).count()
     }
 
     /// The names of all objects.
     pub fn all(&self) -> Vec<ObjectKey> {
-        self.read().objects.keys().cloned().collect()
+        self.read().objects().map(|object| ObjectKey::of(&**object)).collect()
     }
 
     /// All objects, in no particular order.
     pub fn objects(&self) -> Vec<Arc<K>> {
-        self.read().objects.values().cloned().collect()
+        self.read().objects().cloned().collect()
     }
 
     /// The number of objects.
     pub fn len(&self) -> usize {
-        self.read().objects.len()
+        self.read().objects().len()
     }
 
     /// Whether there are none.
@@ -210,7 +175,7 @@ where
     /// nothing.
     pub fn written(&self, object: K) {
         let key = ObjectKey::of(&object);
-        let is_known = |state: &State<K, By>| state.objects.get(&key).is_some_and(|seen| seen.uid() == object.uid());
+        let is_known = |state: &State<K, By>| state.get(&key).is_some_and(|seen| seen.uid() == object.uid());
         if is_known(&self.read()) {
             self.put(object);
         }
@@ -253,23 +218,21 @@ where
         let uid = object.uid().unwrap_or_default();
         let is_finished = object.meta().deletion_timestamp.is_some() && object.finalizers().is_empty();
         let mut state = self.write();
-        if state.gone.uids.contains(&uid) {
+        if state.gone.contains(&uid) {
             return;
         }
-        let before = state.objects.get(&key).cloned();
+        let before = state.get(&key).cloned();
         if before.as_deref().is_some_and(|before| !is_newer(&object, before)) {
             return;
         }
         let after = if is_finished {
             // The write took the last finalizer off: the server has removed it.
-            state.gone.remember(uid);
-            state.objects.remove(&key);
-            state.index.remove(&key);
+            state.gone.remember(&uid);
+            state.remove(&key);
             None
         } else {
             let object = Arc::new(object);
-            state.index.set(key.clone(), (self.0.keys_of)(&object));
-            state.objects.insert(key.clone(), object.clone());
+            state.set(&key, object.clone(), (self.0.keys_of)(&object));
             Some(object)
         };
         drop(state);
@@ -278,14 +241,13 @@ where
 
     fn remove(&self, key: &ObjectKey, uid: &str) {
         let mut state = self.write();
-        state.gone.remember(uid.to_owned());
+        state.gone.remember(uid);
         let is_this = |seen: &Arc<K>| seen.uid().unwrap_or_default() == uid;
-        if !state.objects.get(key).is_some_and(is_this) {
+        if !state.get(key).is_some_and(is_this) {
             // Gone already, or made anew and seen by the answer to the create.
             return;
         }
-        let before = state.objects.remove(key);
-        state.index.remove(key);
+        let before = state.remove(key);
         drop(state);
         self.tell(&Change {
             key: key.clone(),
