@@ -27,7 +27,8 @@ pub fn claimed(host: &BareMetalHost, machine: &ObjectKey, uid: &str) -> Claimed 
     let Some(reference) = consumer(host) else {
         return Claimed::ByNobody;
     };
-    let is_namesake = consumer_of(host).as_ref() == Some(machine);
+    let is_namesake = reference_to(host, infra::names::GROUP, "Metal3Machine")
+        .is_some_and(|(namespace, name)| namespace == machine.namespace && name == machine.name);
     if is_namesake && (reference.uid.is_empty() || reference.uid == uid) {
         return Claimed::ByUs;
     }
@@ -40,22 +41,23 @@ pub fn claimed(host: &BareMetalHost, machine: &ObjectKey, uid: &str) -> Claimed 
 
 /// The Metal3Machine that uses a host, whatever the version in the reference.
 pub fn consumer_of(host: &BareMetalHost) -> Option<ObjectKey> {
-    consumer_of_kind(host, infra::names::GROUP, "Metal3Machine")
+    reference_to(host, infra::names::GROUP, "Metal3Machine").map(|(namespace, name)| ObjectKey::new(namespace, name))
 }
 
 /// The Cluster that a host is kept for, so that its next machine of a kind gets it.
 pub fn keeper_of(host: &BareMetalHost) -> Option<ObjectKey> {
-    consumer_of_kind(host, capi::names::group::CORE, "Cluster")
+    reference_to(host, capi::names::group::CORE, "Cluster").map(|(namespace, name)| ObjectKey::new(namespace, name))
 }
 
-fn consumer_of_kind(host: &BareMetalHost, group: &str, kind: &str) -> Option<ObjectKey> {
+/// Namespace and name of what uses a host, if it is of this kind.
+fn reference_to<'a>(host: &'a BareMetalHost, group: &str, kind: &str) -> Option<(&'a str, &'a str)> {
     let reference = consumer(host).filter(|one| one.kind == kind && group_of(&one.api_version) == group)?;
     let namespace = if reference.namespace.is_empty() {
         host.metadata.namespace.as_deref().unwrap_or_default()
     } else {
         &reference.namespace
     };
-    Some(ObjectKey::new(namespace, &reference.name))
+    Some((namespace, &reference.name))
 }
 
 /// Who uses a host, of whatever kind. Go clients may write a reference that is not there as an empty one.

@@ -153,8 +153,12 @@ fn judge(wish: &Wish, host: &BareMetalHost, reserved: &Reserved) -> Verdict {
         Claimed::ByOther(consumer) if is_kept && consumer.kind == "Cluster" => {}
         Claimed::ByOther(consumer) => return Verdict::Refused(Refusal::InUse(consumer)),
     }
-    let key = ObjectKey::of(host);
-    if let Some(other) = reserved.get(&key).filter(|other| **other != wish.machine) {
+    // Usually there are none, and the name of each host is not worth building.
+    if !reserved.is_empty()
+        && let Some(other) = reserved
+            .get(&ObjectKey::of(host))
+            .filter(|other| **other != wish.machine)
+    {
         return Verdict::Refused(Refusal::BeingClaimed(other.clone()));
     }
     if let Some(refusal) = unfit(host) {
@@ -199,7 +203,8 @@ fn unfit(host: &BareMetalHost) -> Option<Refusal> {
 
 /// Whether a host waits for an image. What comes before the state is not looked at.
 pub fn is_available(host: &BareMetalHost) -> bool {
-    matches!(state(host), ProvisioningState::Available | ProvisioningState::Ready)
+    let state = host.status.as_ref().map(|status| &status.provisioning.state);
+    matches!(state, Some(ProvisioningState::Available | ProvisioningState::Ready))
 }
 
 /// Whether somebody has asked for an image without naming a consumer: the host is about to be provisioned with that, and
@@ -224,8 +229,8 @@ impl<'a> Best<'a> {
     fn offer(&mut self, host: &'a Arc<BareMetalHost>, in_domain: bool, seed: u64) {
         let number = number(seed, host);
         let is_better = self.0.is_none_or(|(best_in_domain, best_number, best)| {
-            let name = |host: &Arc<BareMetalHost>| host.metadata.name.clone();
-            (!in_domain, number, name(host)) < (!best_in_domain, best_number, name(best))
+            let (name, best_name) = (&host.metadata.name, &best.metadata.name);
+            (!in_domain, number, name) < (!best_in_domain, best_number, best_name)
         });
         if is_better {
             self.0 = Some((in_domain, number, host));

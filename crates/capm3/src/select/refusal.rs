@@ -1,5 +1,7 @@
 //! Why a host cannot be chosen.
 
+use std::sync::Arc;
+
 use metal3_api::metal3::ProvisioningState;
 use metal3_runtime::store::ObjectKey;
 
@@ -9,7 +11,7 @@ use super::Requirement;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Refusal {
     /// Its labels do not meet this.
-    Label(Requirement),
+    Label(Arc<Requirement>),
     /// It is kept for the machines of another control plane or deployment: the value of its node-reuse label.
     KeptFor(String),
     /// Somebody else uses it.

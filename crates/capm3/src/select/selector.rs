@@ -2,15 +2,16 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::sync::Arc;
 
 use metal3_api::infra::v1beta2::{HostSelector, HostSelectorRequirement};
 
 /// Requirements that all have to be met. None at all admits every host.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Selector(Vec<Requirement>);
+pub struct Selector(Vec<Arc<Requirement>>);
 
 /// One requirement on one label.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Requirement {
     /// Key of the label.
     pub key: String,
@@ -19,7 +20,7 @@ pub struct Requirement {
 }
 
 /// What must hold of a label.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Test {
     /// It is there and has one of these values.
     In(Vec<String>),
@@ -57,13 +58,13 @@ impl Selector {
                 test: Test::In(vec![value.clone()]),
             };
             match check_key(key).and_then(|()| check_value(value)) {
-                Ok(()) => requirements.push(requirement),
+                Ok(()) => requirements.push(Arc::new(requirement)),
                 Err(problem) => errors.push(SelectorError { path, problem }),
             }
         }
         for (number, expression) in selector.match_expressions.iter().enumerate() {
             match requirement(expression) {
-                Ok(requirement) => requirements.push(requirement),
+                Ok(requirement) => requirements.push(Arc::new(requirement)),
                 Err((field, problem)) => errors.push(SelectorError {
                     path: format!("matchExpressions[{number}].{field}"),
                     problem,
@@ -78,7 +79,7 @@ impl Selector {
     }
 
     /// The first requirement that these labels do not meet.
-    pub fn first_unmet(&self, labels: &BTreeMap<String, String>) -> Option<&Requirement> {
+    pub fn first_unmet(&self, labels: &BTreeMap<String, String>) -> Option<&Arc<Requirement>> {
         self.0.iter().find(|requirement| !requirement.is_met(labels))
     }
 

@@ -1,9 +1,11 @@
 //! A selection in words: "0 of 14 hosts: 9 in use by a, b, c and 6 more; 3 lack label rack=b; 2 not available: inspecting".
 
-use std::collections::BTreeMap;
+use std::borrow::Cow;
+use std::cmp::Reverse;
+use std::collections::HashMap;
 use std::fmt::Write as _;
 
-use super::{Outcome, Refusal, Selection, Wish};
+use super::{Outcome, Refusal, Requirement, Selection, Wish};
 
 /// Names in a row before the rest is only counted.
 const NAMED: usize = 3;
@@ -40,24 +42,26 @@ impl Selection {
 
     /// One text for each rule that has refused anything, the most frequent first.
     fn groups(&self) -> Vec<String> {
-        let mut counts: BTreeMap<Rule, Details> = BTreeMap::new();
+        let mut counts: HashMap<Rule<'_>, Details<'_>> = HashMap::new();
         for (_, refusal) in &self.refused {
             let (rule, detail) = Rule::of(refusal);
             let details = counts.entry(rule).or_default();
             details.count += 1;
             *details.details.entry(detail).or_default() += 1;
         }
-        let mut groups: Vec<(Rule, Details)> = counts.into_iter().collect();
-        groups.sort_by_key(|(_, details)| std::cmp::Reverse(details.count));
+        let mut groups: Vec<(Rule<'_>, Details<'_>)> = counts.into_iter().collect();
+        groups.sort_by(|(rule, details), (other_rule, other)| {
+            (Reverse(details.count), rule).cmp(&(Reverse(other.count), other_rule))
+        });
         groups.iter().map(|(rule, details)| rule.text(details)).collect()
     }
 }
 
 /// Refusals that are told together.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Rule {
-    Lacks(String),
-    Unmet(String),
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+enum Rule<'a> {
+    Lacks(&'a Requirement),
+    Unmet(&'a Requirement),
     InUse,
     Predecessor,
     BeingClaimed,
@@ -72,38 +76,38 @@ enum Rule {
     Deleting,
 }
 
+/// How often, and how often with each detail.
 #[derive(Default)]
-struct Details {
+struct Details<'a> {
     count: usize,
-    details: BTreeMap<String, usize>,
+    details: HashMap<Cow<'a, str>, usize>,
 }
 
-impl Rule {
-    fn of(refusal: &Refusal) -> (Self, String) {
+impl<'a> Rule<'a> {
+    fn of(refusal: &'a Refusal) -> (Self, Cow<'a, str>) {
+        const NONE: Cow<'_, str> = Cow::Borrowed("");
         match refusal {
-            Refusal::Label(requirement) if requirement.is_positive() => {
-                (Self::Lacks(requirement.to_string()), String::new())
-            }
-            Refusal::Label(requirement) => (Self::Unmet(requirement.to_string()), String::new()),
-            Refusal::KeptFor(who) => (Self::Kept, who.clone()),
-            Refusal::InUse(consumer) if consumer.is_predecessor => (Self::Predecessor, String::new()),
-            Refusal::InUse(consumer) if consumer.kind == "Metal3Machine" => (Self::InUse, consumer.name.clone()),
-            Refusal::InUse(consumer) => (Self::InUse, format!("{} {}", consumer.kind, consumer.name)),
-            Refusal::BeingClaimed(machine) => (Self::BeingClaimed, machine.name.clone()),
-            Refusal::Deleting => (Self::Deleting, String::new()),
-            Refusal::Error(kind) => (Self::Failed, kind.clone()),
-            Refusal::Paused => (Self::Paused, String::new()),
-            Refusal::Detached => (Self::Detached, String::new()),
-            Refusal::Unhealthy => (Self::Unhealthy, String::new()),
-            Refusal::FailureDomain(domain) if domain.is_empty() => (Self::OtherDomain, "none".to_owned()),
-            Refusal::FailureDomain(domain) => (Self::OtherDomain, domain.clone()),
-            Refusal::HasImage => (Self::HasImage, String::new()),
-            Refusal::State(state) if state.as_str().is_empty() => (Self::Unavailable, "not looked at yet".to_owned()),
-            Refusal::State(state) => (Self::Unavailable, state.as_str().to_owned()),
+            Refusal::Label(requirement) if requirement.is_positive() => (Self::Lacks(requirement), NONE),
+            Refusal::Label(requirement) => (Self::Unmet(requirement), NONE),
+            Refusal::KeptFor(who) => (Self::Kept, who.into()),
+            Refusal::InUse(consumer) if consumer.is_predecessor => (Self::Predecessor, NONE),
+            Refusal::InUse(consumer) if consumer.kind == "Metal3Machine" => (Self::InUse, (&consumer.name).into()),
+            Refusal::InUse(consumer) => (Self::InUse, format!("{} {}", consumer.kind, consumer.name).into()),
+            Refusal::BeingClaimed(machine) => (Self::BeingClaimed, (&machine.name).into()),
+            Refusal::Deleting => (Self::Deleting, NONE),
+            Refusal::Error(kind) => (Self::Failed, kind.into()),
+            Refusal::Paused => (Self::Paused, NONE),
+            Refusal::Detached => (Self::Detached, NONE),
+            Refusal::Unhealthy => (Self::Unhealthy, NONE),
+            Refusal::FailureDomain(domain) if domain.is_empty() => (Self::OtherDomain, "none".into()),
+            Refusal::FailureDomain(domain) => (Self::OtherDomain, domain.into()),
+            Refusal::HasImage => (Self::HasImage, NONE),
+            Refusal::State(state) if state.as_str().is_empty() => (Self::Unavailable, "not looked at yet".into()),
+            Refusal::State(state) => (Self::Unavailable, state.as_str().into()),
         }
     }
 
-    fn text(&self, of: &Details) -> String {
+    fn text(&self, of: &Details<'_>) -> String {
         let count = of.count;
         match self {
             Self::Lacks(label) if count == 1 => format!("1 lacks label {label}"),
@@ -128,10 +132,15 @@ impl Rule {
     }
 }
 
-impl Details {
-    /// Some of the names.
+impl Details<'_> {
+    /// The first of the names.
     fn names(&self) -> String {
-        let named: Vec<&str> = self.details.keys().take(NAMED).map(String::as_str).collect();
+        let mut named: Vec<&str> = self.details.keys().map(Cow::as_ref).collect();
+        if named.len() > NAMED {
+            named.select_nth_unstable(NAMED - 1);
+            named.truncate(NAMED);
+        }
+        named.sort_unstable();
         let more = self.details.len() - named.len();
         let named = named.join(", ");
         if more == 0 {
@@ -146,8 +155,9 @@ impl Details {
         if self.details.len() == 1 {
             return self.names();
         }
-        let counted: Vec<String> = self
-            .details
+        let mut details: Vec<(&str, usize)> = self.details.iter().map(|(detail, count)| (&**detail, *count)).collect();
+        details.sort_unstable();
+        let counted: Vec<String> = details
             .iter()
             .map(|(detail, count)| format!("{count} {detail}"))
             .collect();
