@@ -28,6 +28,7 @@ pub mod metrics;
 pub mod rbac;
 #[cfg(test)]
 mod reasons;
+mod refusals;
 pub mod remediation;
 pub mod run;
 pub mod select;

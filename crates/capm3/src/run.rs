@@ -165,7 +165,7 @@ impl Provider {
             workloads,
         };
         controllers.add(labels, workers.metal3labelsync_concurrency);
-        let templates = Metal3MachineTemplates { ctx: ctx.clone() };
+        let templates = Metal3MachineTemplates::new(ctx.clone());
         controllers.add(templates, workers.metal3machinetemplate_concurrency);
         let data_templates = Metal3DataTemplates::new(ctx.clone());
         controllers.add(data_templates, workers.metal3datatemplate_concurrency);

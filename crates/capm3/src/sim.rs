@@ -1,16 +1,20 @@
 //! An API server of a few lines whose answers come when a test wants them to: requests wait at a gate until they are let
 //! through, watches show what happened when the test says so, and a process may die between any two requests.
 
+mod site;
+
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use kube::Client;
 use kube::client::Body;
 use kube::core::Status;
-use kube::core::response::StatusSummary;
+use kube::core::response::{StatusDetails, StatusSummary};
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use tokio::sync::oneshot;
+
+pub use self::site::{Site, limits, owners};
 
 /// The namespace of everything.
 pub const NAMESPACE: &str = "ns";
@@ -49,17 +53,31 @@ impl Server {
         let service = tower::service_fn(move |request: axum::http::Request<Body>| {
             let state = state.clone();
             async move {
-                let (parts, body) = request.into_parts();
-                let bytes = body.collect_bytes().await?;
-                let request = Request {
-                    method: parts.method.to_string(),
-                    path: parts.uri.path().to_owned(),
-                    body: serde_json::from_slice(&bytes).unwrap_or(Value::Null),
-                };
+                let request = read(request).await?;
                 let (answer, answered) = oneshot::channel();
                 state.lock().unwrap().waiting.push((request, answer));
                 // Whoever asks may be gone by then; the test lets the request through all the same.
                 let (code, body) = answered.await.unwrap_or((500, Value::Null));
+                let response = axum::http::Response::builder().status(code);
+                Ok::<_, kube::Error>(response.body(Body::from(body.to_string().into_bytes())).unwrap())
+            }
+        });
+        Client::new(service, NAMESPACE)
+    }
+
+    /// A client whose requests are answered at once. `other` is shown each first, as method, path and body, and may answer
+    /// it instead of the server.
+    pub fn prompt_client(
+        &self,
+        other: impl Fn(&str, &str, &Value) -> Option<(u16, Value)> + Send + Sync + 'static,
+    ) -> Client {
+        let (state, other) = (self.0.clone(), Arc::new(other));
+        let service = tower::service_fn(move |request: axum::http::Request<Body>| {
+            let (state, other) = (state.clone(), other.clone());
+            async move {
+                let request = read(request).await?;
+                let answer = other(&request.method, &request.path, &request.body);
+                let (code, body) = answer.unwrap_or_else(|| state.lock().unwrap().handle(&request));
                 let response = axum::http::Response::builder().status(code);
                 Ok::<_, kube::Error>(response.body(Body::from(body.to_string().into_bytes())).unwrap())
             }
@@ -98,8 +116,20 @@ impl Server {
     }
 }
 
-fn failure(code: u16, reason: &str) -> (u16, Value) {
-    let mut status = Status::failure("refused", reason).with_code(code);
+async fn read(request: axum::http::Request<Body>) -> Result<Request, kube::Error> {
+    let (parts, body) = request.into_parts();
+    let bytes = body.collect_bytes().await?;
+    Ok(Request {
+        method: parts.method.to_string(),
+        path: parts.uri.path().to_owned(),
+        body: serde_json::from_slice(&bytes).unwrap_or(Value::Null),
+    })
+}
+
+/// What a server says that does not do it, with the name of the object.
+pub fn failure(code: u16, reason: &str) -> (u16, Value) {
+    let named: StatusDetails = serde_json::from_value(json!({"name": "object"})).unwrap();
+    let mut status = Status::failure("refused", reason).with_code(code).with_details(named);
     status.status = Some(StatusSummary::Failure);
     (code, serde_json::to_value(status).unwrap())
 }

@@ -14,6 +14,7 @@ use super::is_externally_managed;
 use super::observed::{Observed, Owner};
 use crate::conditions::{LegacySeverity, Setter};
 use crate::label_sync::Prefixes;
+use crate::refusals::{UPDATE_ERROR, is_told};
 
 /// Whether machines can be made: the endpoint is there.
 pub const INFRASTRUCTURE: &str = "BaremetalInfrastructureReady";
@@ -56,6 +57,14 @@ impl Effect {
             Self::SetPort { .. } => "set the endpoint's port",
             Self::ReleaseHost { .. } => "release a host that was kept for the cluster",
             Self::RemoveFinalizer => "remove the finalizer",
+        }
+    }
+
+    /// What is written, where that is not the Metal3Cluster, for the same.
+    pub fn object(&self) -> Option<String> {
+        match self {
+            Self::ReleaseHost { host, .. } => Some(format!("BareMetalHost {host}")),
+            Self::AddFinalizer | Self::SetPort { .. } | Self::RemoveFinalizer => None,
         }
     }
 }
@@ -130,6 +139,19 @@ pub fn decide(seen: &Observed, now: Timestamp) -> Option<Plan> {
             Some(draft.plan(effects))
         }
     }
+}
+
+/// Says what an API server will not do until somebody changes something; nothing if that is told already. The next plan that
+/// is carried out takes it back.
+pub fn refused(cluster: &Metal3Cluster, message: &str, now: Timestamp) -> Option<Plan> {
+    let mut draft = Draft::new(cluster, now);
+    if is_told(&draft.status.conditions, condition::READY, UPDATE_ERROR, message) {
+        return None;
+    }
+    draft.note(Severity::Warning, UPDATE_ERROR, message);
+    let ready = (condition::READY, UPDATE_ERROR, message);
+    draft.say(ready, (LegacySeverity::Error, UPDATE_ERROR, message));
+    Some(draft.plan(Vec::new()))
 }
 
 fn delete(seen: &Observed, mut draft: Draft<'_>) -> Option<Plan> {

@@ -13,6 +13,7 @@ use metal3_api::infra::names::finalizer;
 use metal3_api::infra::v1beta2::{Metal3Cluster, Metal3ClusterStatus};
 use metal3_api::metal3::BareMetalHost;
 use metal3_runtime::conditions::whole_seconds;
+use metal3_runtime::error::chain;
 use metal3_runtime::store::ObjectKey;
 use metal3_runtime::work::Queue;
 use metal3_runtime::{patch, status};
@@ -25,6 +26,8 @@ use crate::world::{cluster_of, infrastructure};
 
 /// Of what it looks after, for errors.
 const KIND: &str = "Metal3Cluster";
+/// Of what is done to its status, for the same.
+const STORE_STATUS: &str = "store the status";
 
 /// The controller.
 #[derive(Clone)]
@@ -85,22 +88,45 @@ impl Controller for Metal3Clusters {
         let Some(plan) = decide(&seen, ctx.clock.now()) else {
             return Ok(Next::Change);
         };
-        let mut object = (*seen.cluster).clone();
+        let done = self.carry_out(key, &seen.cluster, plan).await;
+        if let Err(error) = &done {
+            self.tell_refusal(key, error).await;
+        }
+        done.map(|()| Next::Change)
+    }
+}
+
+impl Metal3Clusters {
+    async fn carry_out(&self, key: &ObjectKey, seen: &Metal3Cluster, plan: Plan) -> Result<(), PassError> {
+        let mut object = seen.clone();
         for effect in &plan.effects {
             let applied = self.apply(&mut object, effect).await;
-            applied.map_err(PassError::of(effect.label(), KIND, key))?;
+            applied.map_err(PassError::with(effect.label(), effect.object(), KIND, key))?;
         }
         if let Some(status) = plan.status {
             self.store(key, &object, status).await?;
         }
         for note in &plan.notes {
-            ctx.recorder.publish(&object.object_ref(&()), None, note).await;
+            self.ctx.recorder.publish(&object.object_ref(&()), None, note).await;
         }
-        Ok(Next::Change)
+        Ok(())
     }
-}
 
-impl Metal3Clusters {
+    async fn tell_refusal(&self, key: &ObjectKey, error: &PassError) {
+        let Some(message) = error.refusal().filter(|_| error.what != STORE_STATUS) else {
+            return;
+        };
+        // The pass may have written it.
+        let Some(cluster) = self.ctx.world.metal3_clusters.get(key) else {
+            return;
+        };
+        if let Some(plan) = decide::refused(&cluster, &message, self.ctx.clock.now())
+            && let Err(error) = self.carry_out(key, &cluster, plan).await
+        {
+            tracing::debug!(cluster = %key, error = %chain(&error), "cannot tell what was refused");
+        }
+    }
+
     async fn apply(&self, seen: &mut Metal3Cluster, effect: &Effect) -> Result<(), kube::Error> {
         let (client, world) = (&self.ctx.client, &self.ctx.world);
         let namespace = seen.metadata.namespace.clone().unwrap_or_default();
@@ -141,7 +167,7 @@ impl Metal3Clusters {
         let now = whole_seconds(self.ctx.clock.now());
         status.last_updated = Some(k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(now));
         let written = status::replace(&self.ctx.client, seen, status).await;
-        let failed = PassError::of("store the status", KIND, key);
+        let failed = PassError::of(STORE_STATUS, KIND, key);
         self.ctx.world.metal3_clusters.written(written.map_err(failed)?);
         Ok(())
     }

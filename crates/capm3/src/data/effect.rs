@@ -106,4 +106,14 @@ impl Effect {
             Self::LetGo => "remove the finalizer",
         }
     }
+
+    /// What is written, where that is not the Metal3Data, for the same.
+    pub fn object(&self) -> Option<String> {
+        match self {
+            Self::Claim { pool, name } => Some(format!("{} {name}", Family::of(pool).claim_kind())),
+            Self::Release(claim) => Some(format!("{} {}", claim.family.claim_kind(), claim.name())),
+            Self::Secret(Secret { name, .. }) | Self::DeleteSecret(name, _) => Some(format!("Secret {name}")),
+            Self::Adopt { .. } | Self::LetGo => None,
+        }
+    }
 }

@@ -21,6 +21,7 @@ use std::time::Duration;
 use kube::{Api, Resource, ResourceExt};
 use metal3_api::infra::v1beta2::{Metal3Data, Metal3DataStatus};
 use metal3_api::ipam::IPClaim;
+use metal3_runtime::error::chain;
 use metal3_runtime::events::{Note, Severity};
 use metal3_runtime::status;
 use metal3_runtime::store::ObjectKey;
@@ -28,7 +29,7 @@ use metal3_runtime::work::Queue;
 
 use self::address::{AddressClaim, Family};
 use self::apply::Server;
-use self::decide::decide;
+use self::decide::{decide, refused};
 use self::effect::{Effect, Rest, Says, Step};
 use self::observed::{Read, address_claims, observe};
 use crate::conditions::cut;
@@ -38,6 +39,12 @@ use crate::error::PassError;
 
 pub use self::apply::SECRET_TYPE;
 pub use self::decide::secrets_of;
+
+/// Of what it looks after, for errors.
+const KIND: &str = "Metal3Data";
+/// Of what is done to the status, and to what an earlier one has left, for the same.
+const STORE_STATUS: &str = "store the status";
+const SWEEP: &str = "release what was left";
 
 /// As many characters fit an error message.
 const MESSAGE: usize = 512;
@@ -67,15 +74,23 @@ impl Controller for Metal3Datas {
     }
 
     async fn pass(&self, key: &ObjectKey) -> Result<Next, PassError> {
-        let failed = |what| PassError::of(what, "Metal3Data", key);
+        let done = self.work(key).await;
+        if let Err(error) = &done {
+            self.tell_refusal(key, error).await;
+        }
+        done
+    }
+}
+
+impl Metal3Datas {
+    async fn work(&self, key: &ObjectKey) -> Result<Next, PassError> {
+        let failed = |what| PassError::of(what, KIND, key);
         let server = Server {
             ctx: &self.ctx,
             namespace: &key.namespace,
             by_host: self.by_host,
         };
-        self.sweep(&server, key)
-            .await
-            .map_err(failed("release what was left"))?;
+        self.sweep(&server, key).await.map_err(failed(SWEEP))?;
         let mut read = Read::default();
         for _ in 0..MAX_STEPS {
             let Some(seen) = observe(&self.ctx.world, key, self.by_host) else {
@@ -88,14 +103,14 @@ impl Controller for Metal3Datas {
                     .map_err(failed("look at what is needed"))?,
                 Step::Write(effect) => {
                     let done = server.apply(&seen.data, &effect, &mut read).await;
-                    done.map_err(failed(effect.label()))?;
+                    done.map_err(PassError::with(effect.label(), effect.object(), KIND, key))?;
                     if effect == Effect::LetGo {
                         return Ok(Next::Change);
                     }
                 }
                 Step::Rest(rest) => {
                     let reported = self.report(&seen.data, &rest).await;
-                    reported.map_err(failed("store the status"))?;
+                    reported.map_err(failed(STORE_STATUS))?;
                     let again = rest.again.map(Duration::from_secs);
                     return Ok(again.map_or(Next::Change, Next::After));
                 }
@@ -103,9 +118,29 @@ impl Controller for Metal3Datas {
         }
         Ok(Next::After(Duration::from_secs(1)))
     }
-}
 
-impl Metal3Datas {
+    /// What an API server will not do until somebody changes something. What has to do with an earlier Metal3Data of this name
+    /// is not this one's to tell.
+    async fn tell_refusal(&self, key: &ObjectKey, error: &PassError) {
+        let Some(mut message) = error.refusal().filter(|_| ![STORE_STATUS, SWEEP].contains(&error.what)) else {
+            return;
+        };
+        cut(&mut message, MESSAGE);
+        // The pass may have written it.
+        let world = &self.ctx.world;
+        let Some(data) = world.datas.get(key).filter(|data| world.is_ours(&**data)) else {
+            return;
+        };
+        let Some(says) = refused(&data, message) else { return };
+        let rest = Rest {
+            says: Some(says),
+            again: None,
+        };
+        if let Err(error) = self.report(&data, &rest).await {
+            tracing::debug!(data = %key, error = %chain(&error), "cannot tell what was refused");
+        }
+    }
+
     /// Stores the status if it differs from what is there.
     async fn report(&self, data: &Metal3Data, rest: &Rest) -> Result<(), kube::Error> {
         let Some(says) = &rest.says else { return Ok(()) };

@@ -21,6 +21,7 @@ use super::effect::Effect;
 use super::observed::{Claim, Hold, Observed, Template, answers, machine_of};
 use super::space::name_of;
 use crate::conditions::cut;
+use crate::refusals::is_same;
 
 /// As many indexes fit the list in the status of a template.
 const LISTED: usize = 512;
@@ -127,6 +128,13 @@ fn reason_to_wait<'a>(claim: &Claim, template: Option<&'a Template>) -> Result<&
         return Err("the claim has no owner of kind Metal3Machine: it cannot be told what to render for".to_owned());
     }
     Ok(template)
+}
+
+/// What says on a claim that a write was refused for good; nothing if it is said already, whatever the numbers in it. An
+/// answer takes it back.
+pub fn refused(claim: &std::sync::Arc<Metal3DataClaim>, mut why: String) -> Option<Effect> {
+    cut(&mut why, MESSAGE);
+    (!is_same(error_of(claim), &why)).then(|| Effect::Explain(claim.clone(), why))
 }
 
 fn explain(claim: &std::sync::Arc<Metal3DataClaim>, mut why: String) -> Option<Effect> {

@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use kube::ResourceExt;
+use k8s_openapi::api::core::v1::ObjectReference;
+use kube::{Resource, ResourceExt};
 use metal3_api::infra::v1beta2::{Metal3Data, Metal3DataClaim, Metal3DataTemplate, Metal3DataTemplateStatus};
 
 /// A write. Each may be repeated, and each may be the last one before the process dies.
@@ -56,6 +57,39 @@ impl Effect {
             | Self::Announce(claim, _)
             | Self::Explain(claim, _) => ("claim", claim.name_any()),
             Self::Delete(data) | Self::Unlock(data) | Self::Discard(data) => ("data", data.name_any()),
+        }
+    }
+
+    /// The same for events.
+    pub fn regarding(&self) -> ObjectReference {
+        match self {
+            Self::HoldTemplate(template) | Self::ReleaseTemplate(template) | Self::Report(template, _) => {
+                template.object_ref(&())
+            }
+            Self::Look => ObjectReference::default(),
+            Self::HoldClaim(claim)
+            | Self::ReleaseClaim(claim)
+            | Self::Create { claim, .. }
+            | Self::Announce(claim, _)
+            | Self::Explain(claim, _) => claim.object_ref(&()),
+            Self::Delete(data) | Self::Unlock(data) | Self::Discard(data) => data.object_ref(&()),
+        }
+    }
+
+    /// The claim that is not answered, or not let go, if this write is refused.
+    pub fn claim(&self) -> Option<&Arc<Metal3DataClaim>> {
+        match self {
+            Self::HoldClaim(claim) | Self::ReleaseClaim(claim) | Self::Create { claim, .. } => Some(claim),
+            // These would be told by the very write that is refused, or are no claim's.
+            Self::Announce(..)
+            | Self::Explain(..)
+            | Self::HoldTemplate(_)
+            | Self::ReleaseTemplate(_)
+            | Self::Report(..)
+            | Self::Look
+            | Self::Delete(_)
+            | Self::Unlock(_)
+            | Self::Discard(_) => None,
         }
     }
 

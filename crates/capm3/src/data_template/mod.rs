@@ -27,11 +27,12 @@ use metal3_runtime::store::ObjectKey;
 use metal3_runtime::work::Queue;
 
 use self::apply::{Applied, apply, known_by};
-use self::decide::{decide, finish};
+use self::decide::{decide, finish, refused};
 use self::effect::Effect;
 use self::observed::{observe, spaces};
 use crate::controller::{Context, Controller, Next};
 use crate::error::PassError;
+use crate::refusals::Told;
 use crate::world::{DataBy, template_of};
 
 pub use self::observed::{Hold, answers, hold_of, machine_of, owner_of};
@@ -48,12 +49,37 @@ const AGAIN: Duration = Duration::from_millis(200);
 #[derive(Clone)]
 pub struct Metal3DataTemplates {
     ctx: Context,
+    refusals: Told,
 }
 
 impl Metal3DataTemplates {
     /// The controller.
     pub fn new(ctx: Context) -> Self {
-        Self { ctx }
+        Self {
+            ctx,
+            refusals: Told::default(),
+        }
+    }
+
+    /// What an API server will not do until somebody changes something is told by the claim, or by an event where no claim
+    /// waits for it or none can be written.
+    async fn tell_refusal(&self, space: &ObjectKey, effect: &Effect, error: &PassError) {
+        let Some(message) = error.refusal() else { return };
+        // Written since, or gone.
+        let claims = &self.ctx.world.data_claims;
+        let claim = effect.claim().and_then(|claim| claims.get(&ObjectKey::of(&**claim)));
+        match (effect, claim) {
+            // Its watch fails as well, and nobody gets so far.
+            (Effect::Look, _) => {}
+            (_, Some(claim)) => {
+                if let Some(explanation) = refused(&claim, message)
+                    && let Err(error) = apply(&self.ctx, space, &explanation).await
+                {
+                    tracing::debug!(claim = claim.name_any(), error = %chain(&error), "cannot tell what was refused");
+                }
+            }
+            (_, None) => self.refusals.hear(&self.ctx.recorder, &effect.regarding(), error).await,
+        }
     }
 }
 
@@ -133,10 +159,13 @@ impl Controller for Metal3DataTemplates {
             let answers = futures::stream::iter(effects).map(ask).buffer_unordered(AT_ONCE);
             let mut answers = std::pin::pin!(answers);
             while let Some((effect, answer)) = answers.next().await {
-                if answer.is_ok() {
+                let Err(error) = round.account(space, &effect, answer) else {
                     self.ctx.world.known_claims.learn(known_by(&effect, &seen));
-                }
-                round.account(space, &effect, answer);
+                    self.refusals.forget(effect.regarding().uid.as_deref());
+                    continue;
+                };
+                self.tell_refusal(space, &effect, &error).await;
+                round.failed(error);
             }
         }
     }
@@ -157,13 +186,19 @@ impl Round {
         effects.into_iter().filter(is_left).collect()
     }
 
-    fn account(&mut self, space: &ObjectKey, effect: &Effect, answer: Result<Applied, kube::Error>) {
+    fn account(
+        &mut self,
+        space: &ObjectKey,
+        effect: &Effect,
+        answer: Result<Applied, kube::Error>,
+    ) -> Result<(), PassError> {
         let subject = effect.subject();
         match answer {
-            Ok(Applied::Seen) => {}
+            Ok(Applied::Seen) => Ok(()),
             Ok(Applied::Unseen) => {
                 self.put_off.insert(subject);
                 self.again = Some(AGAIN);
+                Ok(())
             }
             Err(source) => {
                 let error = PassError {
@@ -172,14 +207,18 @@ impl Round {
                     source,
                 };
                 self.put_off.insert(subject);
-                match &self.failed {
-                    // The first one that is not merely late tells when to go on.
-                    Some(before) if before.class() != Class::Stale || error.class() == Class::Stale => {
-                        tracing::debug!(error = %chain(&error), "a write failed, and not as the only one");
-                    }
-                    _ => self.failed = Some(error),
-                }
+                Err(error)
             }
+        }
+    }
+
+    fn failed(&mut self, error: PassError) {
+        match &self.failed {
+            // The first one that is not merely late tells when to go on.
+            Some(before) if before.class() != Class::Stale || error.class() == Class::Stale => {
+                tracing::debug!(error = %chain(&error), "a write failed, and not as the only one");
+            }
+            _ => self.failed = Some(error),
         }
     }
 

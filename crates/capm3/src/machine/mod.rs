@@ -131,7 +131,7 @@ impl Metal3Machines {
         let mut machine = (*seen.machine).clone();
         for effect in &plan.effects {
             let applied = apply::apply(&ctx.client, &ctx.world, &mut machine, effect).await;
-            applied.map_err(PassError::of(effect.label(), KIND, key))?;
+            applied.map_err(PassError::with(effect.label(), effect.object(), KIND, key))?;
         }
         match (plan.status, plan.patience) {
             (Some(_), Some(patience)) => self.wake_in(key, patience),

@@ -25,13 +25,14 @@ use self::decide::{Plan, decide};
 use crate::controller::{Context, Controller, Next};
 use crate::data_template::hold_of;
 use crate::error::PassError;
+use crate::refusals::Told;
 use crate::world::{Metal3MachineBy, World};
 
 /// The controller. Its keys are those of Metal3Machines.
 #[derive(Clone)]
 pub struct Metal3MachineTemplates {
-    /// What all controllers share.
-    pub ctx: Context,
+    ctx: Context,
+    refusals: Told,
 }
 
 /// A machine that may be written, and the template that it was made from.
@@ -105,14 +106,33 @@ impl Controller for Metal3MachineTemplates {
     }
 
     async fn pass(&self, key: &ObjectKey) -> Result<Next, PassError> {
-        if let Some(plan) = observe(&self.ctx.world, key).as_ref().and_then(decide) {
-            self.apply(key, &plan).await?;
+        let Some(seen) = observe(&self.ctx.world, key) else {
+            return Ok(Next::Change);
+        };
+        let done = match decide(&seen) {
+            Some(plan) => self.apply(key, &plan).await,
+            None => Ok(()),
+        };
+        match &done {
+            Ok(()) => self.refusals.forget(seen.machine.metadata.uid.as_deref()),
+            Err(error) => {
+                let machine = seen.machine.object_ref(&());
+                self.refusals.hear(&self.ctx.recorder, &machine, error).await;
+            }
         }
-        Ok(Next::Change)
+        done.map(|()| Next::Change)
     }
 }
 
 impl Metal3MachineTemplates {
+    /// The controller.
+    pub fn new(ctx: Context) -> Self {
+        Self {
+            ctx,
+            refusals: Told::default(),
+        }
+    }
+
     async fn apply(&self, key: &ObjectKey, plan: &Plan) -> Result<(), PassError> {
         let ctx = &self.ctx;
         let machines: Api<Metal3Machine> = Api::namespaced(ctx.client.clone(), &key.namespace);

@@ -43,6 +43,7 @@ pub(crate) use self::host::requested_by;
 pub use self::observed::{NodeView, Observed, Over, observe};
 use crate::controller::{Context, Controller, Next};
 use crate::error::PassError;
+use crate::refusals::Told;
 use crate::workload::{Unreachable, Workload, Workloads};
 
 /// The controller.
@@ -52,6 +53,7 @@ pub struct Metal3Remediations {
     workloads: Workloads,
     /// The reason of the last wait that was told of each remediation.
     told: Arc<Mutex<HashMap<ObjectKey, &'static str>>>,
+    refusals: Told,
 }
 
 /// Of what it looks after, for errors.
@@ -70,6 +72,7 @@ impl Metal3Remediations {
             ctx,
             workloads,
             told: Arc::default(),
+            refusals: Told::default(),
         }
     }
 
@@ -174,12 +177,28 @@ impl Metal3Remediations {
         Ok(now == version)
     }
 
+    async fn planned_and_done(&self, key: &ObjectKey, seen: &mut Observed) -> Result<Next, PassError> {
+        for _ in 0..MOST_LOOKS {
+            match decide(seen, self.ctx.clock.now()) {
+                Decision::Nothing => return Ok(Next::Change),
+                Decision::Do(plan) => return self.carry_out(key, seen, *plan).await,
+                Decision::Look(need) => {
+                    if !self.look(seen, need).await? {
+                        return Ok(Next::After(AGAIN));
+                    }
+                }
+            }
+        }
+        tracing::error!(remediation = %key, "a decision asks again for what it was given");
+        Ok(Next::Change)
+    }
+
     async fn carry_out(&self, key: &ObjectKey, seen: &Observed, plan: Plan) -> Result<Next, PassError> {
         let mut object = (*seen.remediation).clone();
         if let Some(effect) = &plan.effect {
             let workload = self.workload(seen).and_then(Result::ok);
             let applied = apply::apply(&self.ctx, workload.as_ref(), &object, effect).await;
-            object = applied.map_err(PassError::of(effect.label(), KIND, key))?;
+            object = applied.map_err(PassError::with(effect.label(), effect.object(), KIND, key))?;
         }
         let is_written = plan.effect.is_some() | self.store(key, &object, plan.status).await?;
         for note in &plan.notes {
@@ -250,18 +269,14 @@ impl Controller for Metal3Remediations {
             return Ok(Next::Change);
         };
         seen.node = self.node(&seen);
-        for _ in 0..MOST_LOOKS {
-            match decide(&seen, self.ctx.clock.now()) {
-                Decision::Nothing => return Ok(Next::Change),
-                Decision::Do(plan) => return self.carry_out(key, &seen, *plan).await,
-                Decision::Look(need) => {
-                    if !self.look(&mut seen, need).await? {
-                        return Ok(Next::After(AGAIN));
-                    }
-                }
+        let done = self.planned_and_done(key, &mut seen).await;
+        match &done {
+            Ok(_) => self.refusals.forget(seen.remediation.metadata.uid.as_deref()),
+            Err(error) => {
+                let remediation = seen.remediation.object_ref(&());
+                self.refusals.hear(&self.ctx.recorder, &remediation, error).await;
             }
         }
-        tracing::error!(remediation = %key, "a decision asks again for what it was given");
-        Ok(Next::Change)
+        done
     }
 }

@@ -212,6 +212,17 @@ impl Workloads {
         answer
     }
 
+    /// One that answers and whose Nodes are these, without a watch.
+    #[cfg(test)]
+    pub fn connected(&self, cluster: &ObjectKey, client: Client, nodes: Nodes) {
+        let turns = Turns::default();
+        let followed = Followed {
+            answer: Ok(Workload { client, nodes, turns }),
+            _task: CancellationToken::new().drop_guard(),
+        };
+        self.0.lock().insert(cluster.clone(), followed);
+    }
+
     /// The Cluster is gone: so are its client, its watches and its Nodes.
     pub fn forget(&self, cluster: &ObjectKey) {
         let followed = self.0.lock().remove(cluster);

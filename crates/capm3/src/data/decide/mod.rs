@@ -16,7 +16,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::ResourceExt;
 use metal3_api::capi::Machine;
 use metal3_api::infra::names::finalizer;
-use metal3_api::infra::v1beta2::{Metal3DataTemplate, Metal3Machine};
+use metal3_api::infra::v1beta2::{Metal3Data, Metal3DataTemplate, Metal3Machine};
 use metal3_api::metal3::BareMetalHost;
 use metal3_api::reference::SecretReference;
 use metal3_render::{Facts, pools, render};
@@ -25,6 +25,7 @@ use self::addresses::addresses;
 use super::effect::{Effect, Need, Rest, Says, Secret, Step};
 use super::observed::{Host, Observed, Read};
 use crate::data_template::{Hold, answers};
+use crate::refusals::is_same;
 
 /// Key of a Secret with metadata.
 pub const META_DATA: &str = "metaData";
@@ -55,6 +56,20 @@ fn quiet() -> Step {
 fn wait(why: impl Into<String>) -> Step {
     let says = Some(Says::Waiting(why.into()));
     Step::Rest(Rest { says, again: None })
+}
+
+/// What is said of a write that was refused for good; nothing if it is said already.
+pub fn refused(data: &Metal3Data, message: String) -> Option<Says> {
+    let before = data.status.as_ref().map(|status| status.error_message.as_str());
+    if before.is_some_and(|before| is_same(before, &message)) {
+        return None;
+    }
+    let is_leaving = data.metadata.deletion_timestamp.is_some();
+    Some(if is_leaving {
+        Says::Held(message)
+    } else {
+        Says::Waiting(message)
+    })
 }
 
 /// The objects that data is rendered from.

@@ -103,6 +103,16 @@ impl Effect {
             Self::RemoveFinalizer => "remove the finalizer",
         }
     }
+
+    /// What is written, where that is not the machine, for the same.
+    pub fn object(&self) -> Option<String> {
+        match self {
+            Self::Host { host, .. } => Some(format!("BareMetalHost {host}")),
+            Self::LabelSecret { secret, .. } | Self::UnlabelSecret { secret, .. } => Some(format!("Secret {secret}")),
+            // A claim has the name of its machine.
+            Self::Machine(_) | Self::CreateClaim(_) | Self::DeleteClaim(_) | Self::RemoveFinalizer => None,
+        }
+    }
 }
 
 /// A merge patch of a host: null takes a field away.

@@ -2,16 +2,14 @@
 
 use jiff::Timestamp;
 use metal3_api::capi::names::condition;
-use metal3_runtime::conditions;
 use metal3_runtime::events::Severity;
 
 use super::draft::{Draft, Why};
 use super::{Decision, NODE};
 use crate::conditions::LegacySeverity;
 use crate::machine::Observed;
+use crate::refusals::{UPDATE_ERROR, is_told};
 
-/// Reason of Ready: a write of the pass was refused.
-const UPDATE_ERROR: &str = "UpdateError";
 /// Reason of [`NODE`]: the workload cluster does not let its Node have the provider ID.
 pub(super) const NODE_REFUSED: &str = "NodeRefused";
 
@@ -32,8 +30,7 @@ pub fn refused(seen: &Observed, what: Refused, message: &str, now: Timestamp) ->
         Refused::Write => (condition::READY, UPDATE_ERROR),
         Refused::Gift => (NODE, NODE_REFUSED),
     };
-    let before = conditions::get(&draft.status.conditions, type_);
-    if before.is_some_and(|before| before.reason == reason && gist(&before.message).eq(gist(message))) {
+    if is_told(&draft.status.conditions, type_, reason, message) {
         return Decision::Nothing;
     }
     draft.note(Severity::Warning, reason, message.to_owned());
@@ -49,11 +46,4 @@ pub fn refused(seen: &Observed, what: Refused, message: &str, now: Timestamp) ->
         Refused::Write => draft.not_associated(why, None),
     }
     draft.plan()
-}
-
-/// The words without numbers. With a time or the number of the request in them, each attempt would be news, and as a machine
-/// that is written is looked at again, the next one would follow at once.
-fn gist(message: &str) -> impl Iterator<Item = &str> {
-    let has_digit = |word: &str| word.contains(|c: char| c.is_ascii_digit());
-    message.split_whitespace().filter(move |word| !has_digit(word))
 }

@@ -101,6 +101,16 @@ impl Effect {
             Self::Machine { .. } => "ask for a replacement of the Machine",
         }
     }
+
+    /// What is written, where that is not the remediation, for the same.
+    pub fn object(&self) -> Option<String> {
+        match self {
+            Self::Host { host, .. } => Some(format!("BareMetalHost {host}")),
+            Self::Node { node, .. } | Self::DeleteNode { node, .. } => Some(format!("Node {node}")),
+            Self::Machine { machine, .. } => Some(format!("Machine {machine}")),
+            Self::AddFinalizer | Self::RemoveFinalizer | Self::Keep(_) => None,
+        }
+    }
 }
 
 impl Plan {

@@ -1,0 +1,325 @@
+//! Each controller against a server that does not do one of its writes: it is told once, and taken back when it is done.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use kube::ResourceExt;
+use metal3_api::infra::v1beta2::{
+    Metal3Cluster, Metal3Data, Metal3DataClaim, Metal3DataTemplate, Metal3Machine, Metal3MachineTemplate,
+    Metal3Remediation,
+};
+use metal3_runtime::store::ObjectKey;
+use rstest::rstest;
+use serde_json::{Value, json};
+use tokio_util::sync::CancellationToken;
+
+use super::*;
+use crate::cluster::Metal3Clusters;
+use crate::controller::Controller;
+use crate::data::Metal3Datas;
+use crate::data_template::Metal3DataTemplates;
+use crate::machine_template::Metal3MachineTemplates;
+use crate::remediation::Metal3Remediations;
+use crate::sim::{Site, failure, limits, owners};
+use crate::workload::{Workloads, nodes};
+
+const INFRA: &str = "infrastructure.cluster.x-k8s.io/v1beta2";
+const CAPI: &str = "cluster.x-k8s.io/v1beta2";
+
+/// What the server does not do: method, plural, code.
+type Refused = (&'static str, &'static str, u16);
+
+/// A server that does not do one thing, until it does.
+struct Refusing {
+    site: Site,
+    is_refusing: Arc<AtomicBool>,
+}
+
+impl std::ops::Deref for Refusing {
+    type Target = Site;
+
+    fn deref(&self) -> &Site {
+        &self.site
+    }
+}
+
+impl Refusing {
+    fn new((refused, plural, code): Refused) -> Self {
+        let is_refusing = Arc::new(AtomicBool::new(true));
+        let refusing = is_refusing.clone();
+        let site = Site::new("", move |method, path, _| {
+            let is_of_kind = path.split('/').any(|part| part == plural) && !path.ends_with("/status");
+            if refusing.load(Ordering::Relaxed) && method == refused && is_of_kind {
+                return Some(match code {
+                    // A kind that is not installed.
+                    404 => (404, json!("404 page not found")),
+                    _ => failure(code, "Refused"),
+                });
+            }
+            // The server knows no objects without a namespace.
+            let node = || json!({"metadata": {"name": "n", "resourceVersion": "9"}});
+            path.contains("/nodes/").then(|| (200, node()))
+        });
+        Self { site, is_refusing }
+    }
+
+    /// Passes that are refused: what was told by then, as reasons and messages.
+    async fn refused<C: Controller>(&self, controller: &C, key: &str) -> Vec<(String, String)> {
+        let key = ObjectKey::new("ns", key);
+        controller.pass(&key).await.expect_err("the pass fails");
+        let before = (self.told(), self.writes());
+        // The next attempts fail in the same way, and that is no news.
+        for _ in 0..3 {
+            controller.pass(&key).await.expect_err("the pass fails");
+        }
+        assert_eq!((self.told(), self.writes()), before);
+        before.0
+    }
+
+    /// Somebody has changed something, and the next pass comes through.
+    async fn allowed<C: Controller>(&self, controller: &C, key: &str) {
+        self.is_refusing.store(false, Ordering::Relaxed);
+        let done = controller.pass(&ObjectKey::new("ns", key)).await;
+        assert!(done.is_ok(), "{:?}", done.err().map(|error| error.to_string()));
+    }
+}
+
+fn one(told: &[(String, String)], reason: &str, words: &[&str]) {
+    let [(said, message)] = told else { panic!("{told:?}") };
+    assert_eq!(said, reason, "{message}");
+    for word in words {
+        assert!(message.contains(word), "{message}");
+    }
+}
+
+/// A machine with a host, whose data is rendered from a template with this metadata.
+fn rendering(site: &Site, meta_data: &Value) {
+    let world = &site.ctx.world;
+    world
+        .clusters
+        .created(site.stored("clusters", CAPI, "Cluster", "c", &json!({})));
+    let template = json!({"metadata": {"finalizers": ["metal3datatemplate.infrastructure.cluster.x-k8s.io"]},
+        "spec": {"metaData": meta_data}});
+    let template: Metal3DataTemplate = site.stored("metal3datatemplates", INFRA, "Metal3DataTemplate", "t", &template);
+    world.data_templates.created(template);
+    let host = json!({"spec": {"online": true}, "status": {"provisioning": {"state": "available", "ID": ""}}});
+    world
+        .hosts
+        .created(site.stored("baremetalhosts", "metal3.io/v1alpha1", "BareMetalHost", "h", &host));
+    let owner = owners(CAPI, "Machine", "machine", Some("x".to_owned()));
+    let machine = json!({"metadata": {"annotations": {"metal3.io/BareMetalHost": "ns/h"}, "ownerReferences": owner},
+        "spec": {"dataTemplate": {"name": "t"}}});
+    let machine: Metal3Machine = site.stored("metal3machines", INFRA, "Metal3Machine", "m", &machine);
+    let of_machine = owners(INFRA, "Metal3Machine", "m", machine.uid());
+    world.metal3_machines.created(machine);
+    let machine = json!({"spec": {"clusterName": "c", "infrastructureRef": {"name": "m"}}});
+    world
+        .machines
+        .created(site.stored("machines", CAPI, "Machine", "machine", &machine));
+    let claim = json!({"metadata": {"ownerReferences": of_machine,
+            "finalizers": ["metal3dataclaim.infrastructure.cluster.x-k8s.io"]},
+        "spec": {"template": {"name": "t"}}});
+    let claim: Metal3DataClaim = site.stored("metal3dataclaims", INFRA, "Metal3DataClaim", "m", &claim);
+    world.known_claims.learn(claim.uid());
+    world.data_claims.created(claim);
+}
+
+#[rstest]
+#[case::kind_that_is_not_installed(
+    json!({"ipAddressesFromPool": [{"key": "ip", "name": "p"}]}),
+    ("POST", "ipclaims", 404),
+    &["claim an address of Metal3Data ns/t-0, IPClaim t-0-p", "is its kind installed?"]
+)]
+#[case::quota(json!({"strings": [{"key": "a", "value": "b"}]}), ("POST", "secrets", 403), &["make a Secret of Metal3Data ns/t-0, Secret m-metadata", "(403"])]
+#[case::admission(json!({"strings": [{"key": "a", "value": "b"}]}), ("POST", "secrets", 422), &["make a Secret of Metal3Data ns/t-0, Secret m-metadata", "(422"])]
+#[tokio::test]
+async fn a_metal3data_says_what_is_refused(#[case] meta_data: Value, #[case] what: Refused, #[case] words: &[&str]) {
+    let site = Refusing::new(what);
+    rendering(&site, &meta_data);
+    // The claim is answered with what is to be rendered.
+    let templates = Metal3DataTemplates::new(site.ctx.clone());
+    templates.pass(&ObjectKey::new("ns", "t")).await.unwrap();
+    let datas = Metal3Datas {
+        ctx: site.ctx.clone(),
+        by_host: false,
+    };
+    one(&site.refused(&datas, "t-0").await, "NotRendered", words);
+    let status = site.now::<Metal3Data>("metal3datas").status.unwrap();
+    assert_eq!(status.ready, Some(false));
+    assert!(
+        words.iter().all(|word| status.error_message.contains(word)),
+        "{status:?}"
+    );
+    site.allowed(&datas, "t-0").await;
+    if what.1 == "secrets" {
+        let status = site.now::<Metal3Data>("metal3datas").status.unwrap();
+        assert_eq!((status.ready, status.error_message.as_str()), (Some(true), ""));
+    } else {
+        assert_eq!(site.server.all::<Value>(what.1).len(), 1);
+    }
+}
+
+#[tokio::test]
+async fn a_claim_says_why_nothing_can_be_made_for_it() {
+    let site = Refusing::new(("POST", "metal3datas", 422));
+    rendering(&site, &json!({}));
+    let templates = Metal3DataTemplates::new(site.ctx.clone());
+    one(
+        &site.refused(&templates, "t").await,
+        "NotAnswered",
+        &["create the Metal3Data for claim ns/m", "(422"],
+    );
+    let status = || site.now::<Metal3DataClaim>("metal3dataclaims").status.unwrap();
+    assert!(status().error_message.contains("(422"), "{:?}", status());
+    site.allowed(&templates, "t").await;
+    assert_eq!(
+        (status().rendered_data.name.as_str(), status().error_message.as_str()),
+        ("t-0", "")
+    );
+}
+
+#[tokio::test]
+async fn of_a_template_it_is_an_event() {
+    let site = Refusing::new(("PATCH", "metal3datatemplates", 403));
+    let template = site.stored(
+        "metal3datatemplates",
+        INFRA,
+        "Metal3DataTemplate",
+        "t",
+        &json!({"spec": {}}),
+    );
+    site.ctx.world.data_templates.created(template);
+    let templates = Metal3DataTemplates::new(site.ctx.clone());
+    one(
+        &site.refused(&templates, "t").await,
+        UPDATE_ERROR,
+        &["add the finalizer of the Metal3DataTemplate", "(403"],
+    );
+    site.allowed(&templates, "t").await;
+    assert_eq!(site.told().len(), 1);
+}
+
+#[tokio::test]
+async fn a_cluster_is_not_ready_while_it_is_refused() {
+    let site = Refusing::new(("PATCH", "metal3clusters", 403));
+    let (world, clusters) = (&site.ctx.world, Metal3Clusters { ctx: site.ctx.clone() });
+    let cluster = json!({"spec": {"infrastructureRef": {"apiGroup": "infrastructure.cluster.x-k8s.io",
+        "kind": "Metal3Cluster", "name": "c"}}});
+    world
+        .clusters
+        .created(site.stored("clusters", CAPI, "Cluster", "c", &cluster));
+    let ours = json!({"metadata": {"ownerReferences": owners(CAPI, "Cluster", "c", None)},
+        "spec": {"controlPlaneEndpoint": {"host": "192.0.2.1", "port": 6443}}});
+    world
+        .metal3_clusters
+        .created(site.stored("metal3clusters", INFRA, "Metal3Cluster", "c", &ours));
+    one(
+        &site.refused(&clusters, "c").await,
+        UPDATE_ERROR,
+        &["add the finalizer of Metal3Cluster ns/c", "(403"],
+    );
+    let ready = || {
+        let status = site.now::<Metal3Cluster>("metal3clusters").status.unwrap();
+        let ready = conditions::get(&status.conditions, conditions::READY).cloned().unwrap();
+        let legacy = status.deprecated.v1beta1.conditions;
+        let legacy = legacy
+            .into_iter()
+            .find(|condition| condition.type_ == conditions::READY);
+        (ready.reason, legacy.map(|legacy| (legacy.status, legacy.severity)))
+    };
+    let legacy = |status: &str, severity: &str| Some((status.to_owned(), severity.to_owned()));
+    assert_eq!(ready(), (UPDATE_ERROR.to_owned(), legacy("False", "Error")));
+    site.allowed(&clusters, "c").await;
+    assert_eq!(ready(), ("Ready".to_owned(), legacy("True", "")));
+}
+
+#[tokio::test]
+async fn of_a_machine_whose_template_has_changed_it_is_an_event() {
+    let site = Refusing::new(("PATCH", "metal3machines", 422));
+    let world = &site.ctx.world;
+    let template = json!({"spec": {"template": {"spec": {"automatedCleaningMode": "disabled"}}}});
+    let template: Metal3MachineTemplate =
+        site.stored("metal3machinetemplates", INFRA, "Metal3MachineTemplate", "t", &template);
+    world.templates.created(template);
+    let cloned = json!({"cluster.x-k8s.io/cloned-from-name": "t",
+        "cluster.x-k8s.io/cloned-from-groupkind": "Metal3MachineTemplate.infrastructure.cluster.x-k8s.io"});
+    let machine = json!({"metadata": {"annotations": cloned}, "spec": {}});
+    world
+        .metal3_machines
+        .created(site.stored("metal3machines", INFRA, "Metal3Machine", "m", &machine));
+    let templates = Metal3MachineTemplates::new(site.ctx.clone());
+    one(
+        &site.refused(&templates, "m").await,
+        UPDATE_ERROR,
+        &["change spec.automatedCleaningMode of Metal3Machine ns/m", "(422"],
+    );
+    site.allowed(&templates, "m").await;
+}
+
+#[rstest]
+#[case::host(("PATCH", "baremetalhosts", 422), "ask for the host to be switched off of Metal3Remediation ns/r, BareMetalHost h", false)]
+#[case::node(("PATCH", "nodes", 403), "take the taint off the Node of Metal3Remediation ns/r, Node n", true)]
+#[tokio::test]
+async fn of_a_remediation_it_is_an_event(#[case] what: Refused, #[case] words: &str, #[case] is_on_again: bool) {
+    let site = Refusing::new(what);
+    let world = &site.ctx.world;
+    world
+        .clusters
+        .created(site.stored("clusters", CAPI, "Cluster", "c", &json!({})));
+    let machine = json!({"spec": {"clusterName": "c", "infrastructureRef": {"apiGroup": "infrastructure.cluster.x-k8s.io",
+            "kind": "Metal3Machine", "name": "mm"}},
+        "status": {"nodeRef": {"name": "n"}}});
+    let machine: metal3_api::capi::Machine = site.stored("machines", CAPI, "Machine", "m", &machine);
+    let status = json!({"phase": if is_on_again { "Waiting" } else { "Running" },
+        "lastRemediated": "2026-01-01T01:00:00Z"});
+    let remediation = json!({"metadata": {"ownerReferences": owners(CAPI, "Machine", "m", machine.uid()),
+            "finalizers": ["metal3remediation.infrastructure.cluster.x-k8s.io"]},
+        "spec": {"strategy": {"type": "Reboot"}}, "status": status});
+    let remediation: Metal3Remediation =
+        site.stored("metal3remediations", INFRA, "Metal3Remediation", "r", &remediation);
+    world.remediations.created(remediation);
+    world.machines.created(machine);
+    let ours: Metal3Machine = site.stored(
+        "metal3machines",
+        INFRA,
+        "Metal3Machine",
+        "mm",
+        &json!({"metadata": {"annotations": {"metal3.io/BareMetalHost": "ns/h"}}, "spec": {}}),
+    );
+    let consumer =
+        json!({"apiVersion": INFRA, "kind": "Metal3Machine", "namespace": "ns", "name": "mm", "uid": ours.uid()});
+    world.metal3_machines.created(ours);
+    let host = json!({"spec": {"online": true, "consumerRef": consumer},
+        "status": {"provisioning": {"state": "provisioned", "ID": "i"}, "errorMessage": "", "poweredOn": true}});
+    world
+        .hosts
+        .created(site.stored("baremetalhosts", "metal3.io/v1alpha1", "BareMetalHost", "h", &host));
+    let seen = nodes::nodes();
+    let taint = json!({"key": "node.kubernetes.io/out-of-service", "value": "nodeshutdown", "effect": "NoExecute"});
+    let node = json!({"metadata": {"name": "n", "uid": "n", "resourceVersion": "1"}, "spec": {"taints": [taint]}});
+    seen.created(serde_json::from_value(node).unwrap());
+    let workloads = Workloads::new(site.ctx.client.clone(), limits(), CancellationToken::new());
+    workloads.connected(&ObjectKey::new("ns", "c"), site.ctx.client.clone(), seen);
+    let remediations = Metal3Remediations::new(site.ctx.clone(), workloads);
+    one(&site.refused(&remediations, "r").await, UPDATE_ERROR, &[words]);
+    site.allowed(&remediations, "r").await;
+}
+
+#[test]
+fn a_refusal_is_news_once_and_again_when_it_was_over() {
+    let told = Told::default();
+    assert!(told.is_news("u", "refused: request 17"));
+    assert!(!told.is_news("u", "refused: request 18"));
+    assert!(told.is_news("u", "refused by another"));
+    assert!(told.is_news("other", "refused by another"));
+    told.forget(Some("u"));
+    assert!(told.is_news("u", "refused by another"));
+}
+
+#[test]
+fn what_is_remembered_has_an_end() {
+    let told = Told::default();
+    for number in 0..=MOST {
+        assert!(told.is_news(&format!("u{number}"), "no"));
+    }
+    assert!(told.lock().len() <= MOST);
+}

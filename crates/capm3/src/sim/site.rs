@@ -1,0 +1,96 @@
+//! What one controller needs, over a server that answers at once, and what came of it.
+
+use std::sync::{Arc, Mutex};
+
+use metal3_runtime::Clock;
+use metal3_runtime::events::{Recorder, Reporter};
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+
+use super::Server;
+use crate::controller::Context;
+use crate::world::World;
+
+pub struct Site {
+    pub ctx: Context,
+    pub server: Server,
+    events: Arc<Mutex<Vec<(String, String)>>>,
+    writes: Arc<Mutex<Vec<String>>>,
+}
+
+impl Site {
+    /// With a watch filter. `other` may answer a request, given as method, path and body, instead of the server.
+    pub fn new(
+        filter: &str,
+        other: impl Fn(&str, &str, &Value) -> Option<(u16, Value)> + Send + Sync + 'static,
+    ) -> Self {
+        let server = Server::default();
+        let events: Arc<Mutex<Vec<(String, String)>>> = Arc::default();
+        let writes: Arc<Mutex<Vec<String>>> = Arc::default();
+        let (told, written) = (events.clone(), writes.clone());
+        let client = server.prompt_client(move |method, path, body| {
+            let text = |field: &str| body[field].as_str().unwrap_or_default().to_owned();
+            if path.ends_with("/events") {
+                told.lock().unwrap().push((text("reason"), text("message")));
+                return None;
+            }
+            let answer = other(method, path, body);
+            let is_done = answer.as_ref().is_none_or(|(code, _)| *code < 400);
+            if is_done && method != "GET" {
+                written.lock().unwrap().push(format!("{method} {path}"));
+            }
+            answer
+        });
+        let clock = Clock::manual("2026-01-01T01:00:00Z".parse().unwrap());
+        let reporter = Reporter {
+            component: "test",
+            controller: "test",
+        };
+        Self {
+            ctx: Context {
+                recorder: Recorder::new(client.clone(), reporter, clock.clone()),
+                world: World::new(filter),
+                client,
+                clock,
+            },
+            server,
+            events,
+            writes,
+        }
+    }
+
+    /// One that is stored, as it is then.
+    pub fn stored<K: DeserializeOwned>(&self, plural: &str, version: &str, kind: &str, name: &str, body: &Value) -> K {
+        let mut object = json!({"apiVersion": version, "kind": kind, "metadata": {"name": name}});
+        json_patch::merge(&mut object, body);
+        let (code, made) = self.server.ask("POST", plural, object);
+        assert_eq!(code, 201);
+        serde_json::from_value(made).unwrap()
+    }
+
+    /// The first one of a kind, as it is stored.
+    pub fn now<K: DeserializeOwned>(&self, plural: &str) -> K {
+        self.server.all(plural).remove(0)
+    }
+
+    /// Reason and message of each event.
+    pub fn told(&self) -> Vec<(String, String)> {
+        self.events.lock().unwrap().clone()
+    }
+
+    /// Method and path of each write that was done, events excepted.
+    pub fn writes(&self) -> Vec<String> {
+        self.writes.lock().unwrap().clone()
+    }
+}
+
+/// A reference to an owner.
+pub fn owners(version: &str, kind: &str, name: &str, uid: Option<String>) -> Value {
+    json!([{"apiVersion": version, "kind": kind, "name": name, "uid": uid}])
+}
+
+/// The limits of requests to workload clusters that hold without flags.
+pub fn limits() -> metal3_runtime::args::ClientArgs {
+    use clap::Parser;
+    crate::args::Args::parse_from(["test"]).unified().workloads.limits()
+}
