@@ -13,6 +13,7 @@ use metal3_runtime::store::ObjectKey;
 use super::node::NodeView;
 use super::preview::Preview;
 use super::reuse;
+use crate::data_template::{answers, machine_of};
 use crate::select::{self, Claimed, Consumer, Selection};
 use crate::world::{HostBy, World, cluster_of, host_of, infrastructure, owner};
 
@@ -29,9 +30,9 @@ pub struct Observed {
     pub metal3_cluster: Related<Metal3Cluster>,
     /// The host.
     pub host: Host,
-    /// The wish for rendered data, which has the name of the machine.
+    /// The wish for rendered data, which has the name of the machine. It may be that of an earlier machine of the name.
     pub claim: Option<Arc<Metal3DataClaim>>,
-    /// What answers it.
+    /// What answers it, if it is this machine's.
     pub data: Option<Arc<Metal3Data>>,
     /// What the node-reuse label of hosts says that are kept for machines such as this one.
     pub kept_as: Option<String>,
@@ -130,13 +131,14 @@ pub fn observe(world: &World, key: &ObjectKey, is_fast_track: bool) -> Option<Ob
         world.metal3_clusters.get(&here(name))
     });
     let claim = world.data_claims.get(key);
-    let rendered = claim
-        .as_ref()
-        .and_then(|claim| claim.status.as_ref())
-        .map(|status| status.rendered_data.name.as_str());
-    let data = rendered
-        .filter(|name| !name.is_empty())
-        .and_then(|name| world.datas.get(&here(name)));
+    let data = claim
+        .as_deref()
+        .filter(|claim| is_of(claim, &machine))
+        .and_then(|claim| {
+            let name = &claim.status.as_ref()?.rendered_data.name;
+            let data = world.datas.get(&here(name)).filter(|_| !name.is_empty())?;
+            answers(&data, claim).then_some(data)
+        });
     let kept_as = owner.found().and_then(|machine| reuse::kept_as(world, machine));
     Some(Observed {
         host: host_seen(world, &machine, key),
@@ -184,7 +186,18 @@ pub(super) fn relation(machine: &Metal3Machine, name: &str, host: Option<Arc<Bar
     }
 }
 
+/// Whether a wish was made for this very machine, and not for another of its name. The UIDs of owners are made to agree when
+/// objects are moved to another management cluster.
+fn is_of(claim: &Metal3DataClaim, machine: &Metal3Machine) -> bool {
+    machine_of(claim).is_some_and(|owner| Some(&owner.uid) == machine.metadata.uid.as_ref())
+}
+
 impl Observed {
+    /// The wish for rendered data, if it was made for this very machine.
+    pub fn own_claim(&self) -> Option<&Arc<Metal3DataClaim>> {
+        self.claim.as_ref().filter(|claim| is_of(claim, &self.machine))
+    }
+
     /// The name of the machine.
     pub fn key(&self) -> ObjectKey {
         ObjectKey::of(&*self.machine)

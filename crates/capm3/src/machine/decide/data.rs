@@ -11,6 +11,7 @@ use metal3_api::reference::SecretReference;
 use super::Effect;
 use super::draft::{Draft, Why};
 use crate::conditions::LegacySeverity;
+use crate::data_template::machine_of;
 
 /// The Secrets to use.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -72,6 +73,16 @@ fn rendered<'a>(draft: &Draft<'a>) -> Result<&'a Metal3Data, String> {
         return Err(format!("asking Metal3DataTemplate {template} for data"));
     };
     let name = claim.name_any();
+    if seen.own_claim().is_none() {
+        let owner = machine_of(claim).map_or_else(
+            || "no Metal3Machine".to_owned(),
+            |owner| format!("Metal3Machine {} with UID {}", owner.name, owner.uid),
+        );
+        return Err(format!(
+            "waiting until Metal3DataClaim {name} is gone, which belongs to {owner} and not to this one: delete it if nobody \
+             needs it"
+        ));
+    }
     if claim.metadata.deletion_timestamp.is_some() {
         return Err(format!("waiting until the earlier Metal3DataClaim {name} is gone"));
     }
@@ -114,7 +125,7 @@ pub(super) fn patience(draft: &Draft<'_>) -> Option<Duration> {
     let of_data = seen.data.as_ref().and_then(|data| data.status.as_ref());
     let of_data = of_data.map(|status| &status.error_message);
     let is_wrong = of_claim.into_iter().chain(of_data).any(|message| !message.is_empty());
-    if is_wrong || claim.metadata.deletion_timestamp.is_some() {
+    if is_wrong || seen.own_claim().is_none() || claim.metadata.deletion_timestamp.is_some() {
         return None;
     }
     let made: Timestamp = claim.creation_timestamp()?.0;

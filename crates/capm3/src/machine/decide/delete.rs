@@ -13,7 +13,6 @@ use serde_json::{Value, json};
 use super::draft::Draft;
 use super::{Decision, Effect, HostPatch, Need, associate, pause, words};
 use crate::machine::{Host, Related};
-use crate::world::owner;
 
 pub(super) fn decide(mut draft: Draft<'_>) -> Decision {
     let seen = draft.seen;
@@ -47,8 +46,7 @@ pub(super) fn decide(mut draft: Draft<'_>) -> Decision {
 /// network with the addresses that it was given.
 fn farewell(mut draft: Draft<'_>) -> Decision {
     let seen = draft.seen;
-    if let Some(claim) = &seen.claim
-        && owner(&**claim, metal3_api::infra::names::GROUP, "Metal3Machine") == Some(&seen.key().name)
+    if let Some(claim) = seen.own_claim()
         && (claim.metadata.deletion_timestamp.is_none()
             || claim.finalizers().iter().any(|present| present == finalizer::MACHINE))
     {

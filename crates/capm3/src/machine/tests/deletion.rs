@@ -2,8 +2,6 @@
 
 use rstest::rstest;
 
-use metal3_api::infra::v1beta2::Metal3DataClaim;
-
 use super::*;
 use crate::machine::decide::Need;
 
@@ -162,28 +160,20 @@ fn what_is_not_ours_is_left_alone() {
     assert!(matches!(decide(&seen, now()), Decision::Nothing));
 }
 
-/// The wish for data of a machine of this name, and `other` over that.
-fn claim(owner: &str, other: &Value) -> Arc<Metal3DataClaim> {
-    let object = json!({"apiVersion": HERE, "kind": "Metal3DataClaim", "spec": {}, "metadata": {"name": "m",
-        "finalizers": [FINALIZER],
-        "ownerReferences": [{"apiVersion": HERE, "kind": "Metal3Machine", "name": owner, "uid": "u"}]}});
-    with(object, other)
-}
-
 #[test]
 fn the_wish_for_data_goes_with_the_machine_if_it_is_its_own() {
-    let steps = |owner: &str, other: Value| {
+    let steps = |other: Value| {
         let mut seen = seen(&deleted());
-        seen.claim = Some(claim(owner, &other));
+        seen.claim = Some(claim(&other));
         labels(&plan(&seen))
     };
-    assert_eq!(
-        steps("m", json!({})),
-        ["delete the Metal3DataClaim", "remove the finalizer"]
-    );
-    assert_eq!(steps("other", json!({})), ["remove the finalizer"]);
+    assert_eq!(steps(json!({})), ["delete the Metal3DataClaim", "remove the finalizer"]);
+    let owned = |name: &str, uid: &str| json!({"metadata": {"ownerReferences": [{"apiVersion": HERE, "kind": "Metal3Machine", "name": name, "uid": uid}]}});
+    assert_eq!(steps(owned("other", "u-o")), ["remove the finalizer"]);
+    // Of an earlier machine of the name.
+    assert_eq!(steps(owned("m", "u-before")), ["remove the finalizer"]);
     let gone = json!({"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z", "finalizers": null}});
-    assert_eq!(steps("m", gone), ["remove the finalizer"]);
+    assert_eq!(steps(gone), ["remove the finalizer"]);
 }
 
 #[rstest]
@@ -201,7 +191,7 @@ fn addresses_are_given_back_when_nothing_runs_with_them_any_more(
         &json!({"spec": spec, "status": {"provisioning": {"state": state}}}),
     );
     seen.looks.is_kept = Some(false);
-    seen.claim = Some(claim("m", &json!({})));
+    seen.claim = Some(claim(&json!({})));
     assert_eq!(labels(&plan(&seen)), steps);
 }
 

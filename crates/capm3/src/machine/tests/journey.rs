@@ -88,12 +88,7 @@ fn with_a_template_the_host_is_told_what_to_run_when_the_data_is_there() {
     );
 
     let mut seen = with_host(&spec, &json!({}));
-    let claim = |status: Value| {
-        Some(with(
-            json!({"apiVersion": HERE, "kind": "Metal3DataClaim", "metadata": {"name": "m"}, "spec": {}, "status": status}),
-            &json!({}),
-        ))
-    };
+    let claim = |status: Value| Some(super::claim(&json!({"status": status})));
     seen.claim = claim(json!({"errorMessage": "no such template"}));
     let waiting = super::plan(&seen);
     assert_eq!(
@@ -279,9 +274,9 @@ fn a_short_wait_for_data_is_not_told(#[case] asked: &str, #[case] status: Value,
     assert_eq!(plan(&choosing).patience, Some(Duration::from_secs(10)));
 
     let mut waiting = with_host(&spec, &json!({}));
-    let claim = json!({"apiVersion": HERE, "kind": "Metal3DataClaim", "spec": {}, "status": status,
-        "metadata": {"name": "m", "creationTimestamp": asked}});
-    waiting.claim = Some(with(claim, &json!({})));
+    waiting.claim = Some(claim(
+        &json!({"metadata": {"creationTimestamp": asked}, "status": status}),
+    ));
     let plan = plan(&waiting);
     assert_eq!(plan.patience, patience.map(Duration::from_secs));
     assert!(!said(super::status(&plan), "Metal3DataReady").0);

@@ -3,6 +3,7 @@
 mod deletion;
 mod host;
 mod journey;
+mod namesakes;
 mod nodes;
 mod preview;
 mod schedules;
@@ -14,7 +15,7 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 use metal3_api::condition::ConditionStatus;
-use metal3_api::infra::v1beta2::Metal3MachineStatus;
+use metal3_api::infra::v1beta2::{Metal3DataClaim, Metal3MachineStatus};
 use metal3_api::metal3::BareMetalHost;
 use metal3_runtime::conditions;
 use serde::de::DeserializeOwned;
@@ -146,6 +147,14 @@ fn with_host(other: &Value, of_host: &Value) -> Observed {
     let mut seen = seen(&named);
     seen.host = Host::Ours(host(of_host));
     seen
+}
+
+/// The wish for data of the machine, and `other` over that.
+fn claim(other: &Value) -> Arc<Metal3DataClaim> {
+    let owner = json!([{"apiVersion": HERE, "kind": "Metal3Machine", "name": "m", "uid": "u-m"}]);
+    let object = json!({"apiVersion": HERE, "kind": "Metal3DataClaim", "spec": {"template": {"name": "t"}},
+        "metadata": {"namespace": "ns", "name": "m", "finalizers": [FINALIZER], "ownerReferences": owner}});
+    with(object, other)
 }
 
 #[expect(clippy::unnecessary_wraps, reason = "it is what a look answers")]

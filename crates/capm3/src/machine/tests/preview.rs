@@ -53,10 +53,7 @@ fn missing_keys_are_told_once_and_waited_for_where_the_user_asks(#[case] spec: V
         };
         let machine = json!({"metadata": {"annotations": annotations}, "spec": spec});
         let mut seen = with_host(&machine, &json!({}));
-        seen.claim = Some(with(
-            json!({"metadata": {"name": "m", "namespace": "ns"}, "spec": {"template": {"name": "t"}}}),
-            &json!({"status": {"renderedData": {"name": "t-0"}}}),
-        ));
+        seen.claim = Some(claim(&json!({"status": {"renderedData": {"name": "t-0"}}})));
         seen.data = Some(with(
             json!({"metadata": {"name": "t-0", "namespace": "ns"}, "spec": {"index": 0, "claim": {"name": "m"},
                 "template": {"name": "t"}}}),
