@@ -28,7 +28,7 @@ use serde::de::DeserializeOwned;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
-pub use self::data::{DataBy, DataTemplateBy, KnownClaims, OfDataBy, SecretMeta, data_of, template_of};
+pub use self::data::{DataBy, DataTemplateBy, KnownClaims, OfDataBy, SecretMeta, data_of, template_asked, template_of};
 pub use self::remediation::{RemediationBy, machine_of_remediation};
 use crate::data::SECRET_TYPE;
 use crate::machine::MOST_ADDRESSES;

@@ -15,13 +15,14 @@ use std::collections::BTreeSet;
 
 use kube::ResourceExt;
 use metal3_api::infra::names::finalizer;
-use metal3_api::infra::v1beta2::{DataIndex, Metal3Data, Metal3DataClaim, Metal3DataTemplateStatus};
+use metal3_api::infra::v1beta2::{DataIndex, Metal3Data, Metal3DataClaim, Metal3DataTemplateStatus, ObjectRef};
 
 use super::effect::Effect;
 use super::observed::{Claim, Hold, Observed, Template, answers, machine_of};
 use super::space::name_of;
 use crate::conditions::cut;
 use crate::refusals::is_same;
+use crate::world::template_of;
 
 /// As many indexes fit the list in the status of a template.
 const LISTED: usize = 512;
@@ -113,7 +114,16 @@ fn reason_to_wait<'a>(claim: &Claim, template: Option<&'a Template>) -> Result<&
         ));
     }
     let Some(template) = template else {
-        let name = &claim.object.spec.template.name;
+        let ObjectRef { name, namespace } = &claim.object.spec.template;
+        if name.is_empty() {
+            return Err("spec.template.name is empty: name a Metal3DataTemplate of this namespace".to_owned());
+        }
+        if template_of(&*claim.object, &claim.object.spec.template).is_none() {
+            return Err(format!(
+                "spec.template names Metal3DataTemplate {namespace}/{name}, and those of other namespaces are not used: create \
+                 it in this one, and leave spec.template.namespace out"
+            ));
+        }
         return Err(format!(
             "waiting for Metal3DataTemplate {name}, which does not exist in this namespace: create it"
         ));

@@ -33,7 +33,7 @@ use self::observed::{observe, spaces};
 use crate::controller::{Context, Controller, Next};
 use crate::error::PassError;
 use crate::refusals::Told;
-use crate::world::{DataBy, template_of};
+use crate::world::{DataBy, template_asked, template_of};
 
 pub use self::observed::{Hold, answers, hold_of, machine_of, owner_of};
 pub use self::space::{slot_of, space_of};
@@ -100,7 +100,7 @@ impl Controller for Metal3DataTemplates {
         let (seen, bell) = (world.clone(), queue.clone());
         world.data_claims.listen(move |change| {
             for claim in change.states() {
-                for key in spaces(&seen, template_of(&**claim, &claim.spec.template), None) {
+                for key in spaces(&seen, Some(template_asked(claim)), None) {
                     bell.push(key);
                 }
             }
@@ -122,7 +122,7 @@ impl Controller for Metal3DataTemplates {
                 return;
             }
             for claim in seen.data_claims.find(&DataBy::Cluster(change.key.clone())) {
-                for key in spaces(&seen, template_of(&*claim, &claim.spec.template), None) {
+                for key in spaces(&seen, Some(template_asked(&claim)), None) {
                     bell.push(key);
                 }
             }

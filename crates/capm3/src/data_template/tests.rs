@@ -11,7 +11,7 @@ use super::apply::{adopt, data};
 use super::decide::{decide, finish, is_unused};
 use super::effect::Effect;
 use super::observed::{Observed, observe};
-use crate::world::World;
+use crate::world::{World, template_asked};
 
 const OF_TEMPLATE: &str = "metal3datatemplate.infrastructure.cluster.x-k8s.io";
 const OF_CLAIM: &str = "metal3dataclaim.infrastructure.cluster.x-k8s.io";
@@ -218,6 +218,38 @@ fn a_claim_that_cannot_be_answered_says_why_once(
     told.status.get_or_insert_default().error_message = why.to_owned();
     world.data_claims.created(told);
     assert_eq!(decide(&seen(&world)), []);
+}
+
+#[rstest]
+#[case::of_another_namespace(json!({"name": "t", "namespace": "elsewhere"}), "Metal3DataTemplate elsewhere/t")]
+#[case::none(json!({"name": ""}), "spec.template.name is empty")]
+fn a_claim_that_names_no_template_of_its_namespace_says_so_once(#[case] named: Value, #[case] words: &str) {
+    let world = World::new("");
+    template(&world, "t", &json!({}));
+    let mut other = (*claim(&world, "a", &json!({"resourceVersion": "2"}), "")).clone();
+    other.spec.template = serde_json::from_value(named).unwrap();
+    other.metadata.resource_version = Some("3".to_owned());
+    world.data_claims.created(other.clone());
+    let space = template_asked(&other);
+    assert_eq!(
+        decide(&seen(&world)),
+        [],
+        "the template of this namespace is not concerned"
+    );
+    let effects = decide(&observe(&world, &space));
+    let why = explained(&effects);
+    assert!(why.contains(words), "{why}");
+    other.metadata.resource_version = Some("4".to_owned());
+    other.status.get_or_insert_default().error_message = why.to_owned();
+    world.data_claims.created(other.clone());
+    assert_eq!(decide(&observe(&world, &space)), []);
+    other.metadata.resource_version = Some("5".to_owned());
+    other.metadata.deletion_timestamp = serde_json::from_value(json!(DELETED)).unwrap();
+    world.data_claims.created(other);
+    assert!(matches!(
+        decide(&observe(&world, &space))[..],
+        [Effect::ReleaseClaim(_)]
+    ));
 }
 
 #[rstest]

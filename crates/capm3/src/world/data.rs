@@ -72,14 +72,23 @@ pub fn template_of(object: &impl ResourceExt, template: &ObjectRef) -> Option<Ob
     (is_here && !template.name.is_empty()).then(|| ObjectKey::new(namespace, &template.name))
 }
 
+/// The template from which a claim is to be answered. Claims that name none of their namespace are told so, all those of a
+/// namespace together: under no name.
+pub fn template_asked(claim: &Metal3DataClaim) -> ObjectKey {
+    let nobody = || ObjectKey::new(claim.namespace().unwrap_or_default(), "");
+    template_of(claim, &claim.spec.template).unwrap_or_else(nobody)
+}
+
 pub(super) fn keys_of_template(template: &Metal3DataTemplate) -> Vec<DataTemplateBy> {
     vec![DataTemplateBy::Space(space_of(template))]
 }
 
 pub(super) fn keys_of_claim(claim: &Metal3DataClaim) -> Vec<DataBy> {
-    let template = template_of(claim, &claim.spec.template).map(DataBy::Template);
     let cluster = cluster_of(claim).map(DataBy::Cluster);
-    template.into_iter().chain(cluster).collect()
+    [DataBy::Template(template_asked(claim))]
+        .into_iter()
+        .chain(cluster)
+        .collect()
 }
 
 pub(super) fn keys_of_data(data: &Metal3Data) -> Vec<DataBy> {

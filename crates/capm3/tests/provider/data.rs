@@ -291,6 +291,17 @@ async fn claims_that_wait_say_so_and_nothing_is_given_out_while_paused() {
     };
     site.namespace.expect("m", "names what is missing", says_so).await;
     site.namespace.expect_event("m", "NotAnswered").await;
+    let mut elsewhere = claim("foreign", "missing", "foreign", "no-such-machine");
+    elsewhere["spec"]["template"]["namespace"] = json!("elsewhere");
+    site.apply(elsewhere).await;
+    let says_so = |claim: &Metal3DataClaim| {
+        let status = claim.status.clone().unwrap_or_default();
+        status.error_message.contains("Metal3DataTemplate elsewhere/missing")
+    };
+    site.namespace
+        .expect("foreign", "says that other namespaces do not count", says_so)
+        .await;
+    site.namespace.expect_event("foreign", "NotAnswered").await;
     site.patch::<metal3_api::capi::Cluster>("c", json!({"spec": {"paused": true}}))
         .await;
     site.settled().await;
