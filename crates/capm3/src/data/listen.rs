@@ -23,7 +23,8 @@ pub fn listen(world: &World, queue: &Queue<ObjectKey>) {
         .listen(move |change| wake(DataBy::Claim(change.key.clone())));
     let wake = waker(world, queue);
     world.data_templates.listen(move |change| {
-        if change.affects(ResourceExt::uid) {
+        // What cannot be rendered asks for another specification.
+        if change.affects(|template| (template.uid(), template.spec.clone())) {
             wake(DataBy::Template(change.key.clone()));
         }
     });

@@ -2,10 +2,11 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 use metal3_api::capi::IPAddressClaim;
-use metal3_api::infra::v1beta2::Metal3Data;
+use metal3_api::infra::v1beta2::{Metal3Data, Metal3DataTemplate};
 use metal3_api::ipam::IPClaim;
 use metal3_render::{Pool, PoolAddress};
 use metal3_runtime::store::ObjectKey;
+use metal3_runtime::work::Queue;
 use rstest::rstest;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
@@ -14,6 +15,7 @@ use super::address::{AddressClaim, Family};
 use super::apply::{cluster_api_claim, metal3_claim, secret_object};
 use super::decide::decide;
 use super::effect::{Effect, Need, Rest, Says, Secret, Step};
+use super::listen::listen;
 use super::observed::{Host, Observed, Read, observe};
 use crate::world::World;
 
@@ -308,6 +310,33 @@ fn what_others_have_made_under_its_names_is_left_alone_and_said() {
     scene.read.secrets.insert("m-metadata".to_owned(), meta);
     let why = scene.waits_because();
     assert!(why.contains("Secret m-metadata") && why.contains("delete it"), "{why}");
+    // Nobody tells us when it goes.
+    let Step::Rest(rest) = scene.step() else { panic!() };
+    assert_eq!(rest.again, Some(10));
+}
+
+#[test]
+fn an_edit_of_the_template_is_looked_at_and_a_word_in_its_status_is_not() {
+    let scene = Scene::new();
+    let queue = Queue::new();
+    listen(&scene.world, &queue);
+    let edit = |version: u32, change: Value| {
+        let mut template: Metal3DataTemplate = object(INFRA, "Metal3DataTemplate", "t", &change);
+        template.metadata.resource_version = Some(version.to_string());
+        scene.world.data_templates.written(template);
+    };
+    let before = scene.world.data_templates.get(&ObjectKey::new("ns", "t")).unwrap();
+    let spec = serde_json::to_value(&before.spec).unwrap();
+    edit(
+        2,
+        json!({"spec": spec, "status": {"indexes": [{"name": "claim", "index": 0}]}}),
+    );
+    assert!(queue.is_empty());
+    edit(
+        3,
+        json!({"spec": {"metaData": {"strings": [{"key": "a", "value": "b"}]}}}),
+    );
+    assert_eq!(queue.len(), 1);
 }
 
 #[test]

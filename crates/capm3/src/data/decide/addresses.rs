@@ -4,16 +4,16 @@ use jiff::Timestamp;
 use kube::ResourceExt;
 use metal3_render::{Addresses, Pool};
 
-use super::{Sources, quiet};
+use super::{Sources, quiet, wait_for_others};
 use crate::data::address::{AddressClaim, Family};
 use crate::data::effect::{Effect, Need, Rest, Says, Step};
 use crate::data::observed::{Observed, Read};
 
-/// For so many seconds a pool may be silent before that is said.
-const PATIENCE: u64 = 10;
+/// For so many seconds a pool may be silent before that is said, and so often what is in the way is looked at.
+pub(super) const PATIENCE: u64 = 10;
 
 /// So often, in seconds, a pool that is silent is looked at.
-const SILENT: u64 = 60;
+pub(super) const SILENT: u64 = 60;
 
 /// The address from each pool, or the next step towards it.
 pub(super) fn addresses(
@@ -146,10 +146,5 @@ fn claim_on<'a>(
     let why = format!(
         "{kind} {name}, which is to be made, exists already and belongs to {owner}: delete it if nobody needs it"
     );
-    // Nothing wakes us when that goes.
-    let says = Some(Says::Waiting(why));
-    Err(Step::Rest(Rest {
-        says,
-        again: Some(PATIENCE),
-    }))
+    Err(wait_for_others(why, PATIENCE))
 }

@@ -21,7 +21,7 @@ use metal3_api::metal3::BareMetalHost;
 use metal3_api::reference::SecretReference;
 use metal3_render::{Facts, pools, render};
 
-use self::addresses::addresses;
+use self::addresses::{PATIENCE, SILENT, addresses};
 use super::effect::{Effect, Need, Rest, Says, Secret, Step};
 use super::observed::{Host, Observed, Read};
 use crate::data_template::{Hold, answers};
@@ -56,6 +56,13 @@ fn quiet() -> Step {
 fn wait(why: impl Into<String>) -> Step {
     let says = Some(Says::Waiting(why.into()));
     Step::Rest(Rest { says, again: None })
+}
+
+/// The same for something of others that no watch shows: it is looked at after so many seconds.
+fn wait_for_others(why: String, seconds: u64) -> Step {
+    let says = Some(Says::Waiting(why));
+    let again = Some(seconds);
+    Step::Rest(Rest { says, again })
 }
 
 /// What is said of a write that was refused for good; nothing if it is said already.
@@ -118,13 +125,15 @@ fn serve(seen: &Observed, read: &Read, now: Timestamp) -> Result<Step, Step> {
     })?;
     let host = host(seen, read, &sources)?;
     let facts = facts(seen, &sources, machine, host);
-    let pools = pools(&sources.template.spec, &facts).map_err(|error| unrendered(seen, &error))?;
+    let pools = pools(&sources.template.spec, &facts).map_err(|error| wait(words(seen, &error)))?;
     let addresses = addresses(seen, read, &sources, &pools, now)?;
     if read.host == Host::Unseen {
         // What is rendered once and for all is rendered from the host as it is, not as the store has it.
         return Ok(Step::Look(Need::Host(host.name_any())));
     }
-    let rendered = render(&sources.template.spec, &facts, &addresses).map_err(|error| unrendered(seen, &error))?;
+    // What is wrong may be an address, and these are not watched.
+    let rendered = render(&sources.template.spec, &facts, &addresses)
+        .map_err(|error| wait_for_others(words(seen, &error), SILENT))?;
     let text = if key == META_DATA {
         rendered.metadata.map(|data| data.to_yaml())
     } else {
@@ -145,8 +154,8 @@ fn serve(seen: &Observed, read: &Read, now: Timestamp) -> Result<Step, Step> {
     }
 }
 
-fn unrendered(seen: &Observed, error: &metal3_render::RenderError) -> Step {
-    wait(format!("Metal3DataTemplate {}: {error}", seen.data.spec.template.name))
+fn words(seen: &Observed, error: &metal3_render::RenderError) -> String {
+    format!("Metal3DataTemplate {}: {error}", seen.data.spec.template.name)
 }
 
 /// The objects behind it, or what is missing of them.
@@ -236,11 +245,12 @@ fn missing(seen: &Observed, read: &Read, sources: &Sources<'_>) -> Result<Option
                 }
             }
             Some(_) => {
-                return Err(wait(format!(
+                let why = format!(
                     "Secret {}, which is to be made, exists already and does not belong to this Metal3Data: delete it if \
                      nobody needs it",
                     reference.name
-                )));
+                );
+                return Err(wait_for_others(why, PATIENCE));
             }
         }
     }
