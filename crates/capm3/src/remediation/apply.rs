@@ -27,9 +27,9 @@ pub async fn apply(
     let written = match effect {
         Effect::AddFinalizer => patch::add_finalizer(&remediations, seen, finalizer::REMEDIATION).await?,
         Effect::RemoveFinalizer => patch::remove_finalizer(&remediations, seen, finalizer::REMEDIATION).await?,
-        Effect::Keep(change) => {
+        Effect::Keep { patch, .. } => {
             let name = seen.metadata.name.as_deref().unwrap_or_default();
-            Some(remediations.patch(name, &merge, &Patch::Merge(change)).await?)
+            Some(remediations.patch(name, &merge, &Patch::Merge(patch)).await?)
         }
         Effect::Host { host, patch, .. } => {
             let hosts: Api<BareMetalHost> = Api::namespaced(client.clone(), namespace);

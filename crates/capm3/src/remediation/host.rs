@@ -75,11 +75,16 @@ pub fn release(host: &BareMetalHost) -> Option<Value> {
 pub fn abandon(host: &BareMetalHost) -> Option<Value> {
     let mut patch = HostPatch::default();
     forget(&mut patch, host);
-    let annotations = host.annotations();
-    if !annotations.contains_key(UNHEALTHY) && !annotations.contains_key(UNHEALTHY_OLD) {
+    if !is_abandoned(host) {
         patch.annotate(UNHEALTHY, UNHEALTHY_NODE);
     }
     (!patch.is_empty()).then(|| patch.over(host.metadata.resource_version.as_deref()))
+}
+
+/// Whether the host is chosen for no machine any more.
+pub fn is_abandoned(host: &BareMetalHost) -> bool {
+    let annotations = host.annotations();
+    annotations.contains_key(UNHEALTHY) || annotations.contains_key(UNHEALTHY_OLD)
 }
 
 /// Takes the annotations of all remediations away. A host has one machine, and a machine one remediation: those of others

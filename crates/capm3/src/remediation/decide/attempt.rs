@@ -3,14 +3,22 @@
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::ResourceExt;
-use metal3_api::infra::v1beta2::{Metal3RemediationStatus, RemediationPhase};
+use metal3_api::infra::names::annotation::REMEDIATION_ATTEMPTS;
+use metal3_api::infra::v1beta2::{Metal3Remediation, Metal3RemediationStatus, RemediationPhase};
 use metal3_runtime::conditions::whole_seconds;
+use serde_json::{Value, json};
 
 use super::plan::{Decision, Effect, Need, Plan};
 use crate::machine::{Host, Related};
 use crate::remediation::host;
 use crate::remediation::machine::{self, is_to_be_replaced};
 use crate::remediation::observed::{Limits, Observed};
+
+/// How many attempts have begun, as the annotation says. A text that somebody has made unreadable says none.
+fn attempts(remediation: &Metal3Remediation) -> i32 {
+    let text = remediation.annotations().get(REMEDIATION_ATTEMPTS);
+    text.and_then(|text| text.parse().ok()).unwrap_or_default()
+}
 
 /// The attempt that is under way.
 pub struct Attempt<'a> {
@@ -68,8 +76,15 @@ impl<'a> Attempt<'a> {
         Plan::wait(reason, message, Some(self.end())).into()
     }
 
-    /// The first attempt begins.
+    /// The first attempt begins; or that one anew which had begun when the remediation was moved to this management cluster,
+    /// where it has no status.
     pub fn begin(mut self) -> Decision {
+        let begun = attempts(&self.seen.remediation);
+        self.status.retry_count = begun.saturating_sub(1).min(self.limits.retries).max(0);
+        let is_abandoned = self.seen.own_host().is_some_and(|host| host::is_abandoned(host));
+        if begun > self.limits.retries && is_abandoned {
+            return self.give_up("that was found before the remediation was moved here");
+        }
         self.status.phase = Some(RemediationPhase::Running);
         self.status.last_remediated = Some(Time(whole_seconds(self.now)));
         let message = format!(
@@ -78,6 +93,16 @@ impl<'a> Attempt<'a> {
             self.host_in_words()
         );
         self.plan().telling("RemediationStarted", message).into()
+    }
+
+    /// What says in the remediation itself that this attempt has begun, if it does not say so yet.
+    pub fn intent(&self) -> Option<Value> {
+        let remediation = &self.seen.remediation;
+        let number = self.status.retry_count.saturating_add(1);
+        (attempts(remediation) != number).then(|| {
+            json!({"metadata": {"resourceVersion": remediation.resource_version(),
+                "annotations": {REMEDIATION_ATTEMPTS: number.to_string()}}})
+        })
     }
 
     /// The host may be on again. Where nobody has looked after it until the time was over, because we were not there, the

@@ -127,6 +127,10 @@ fn running(attempt: Attempt<'_>, host: &BareMetalHost) -> Decision {
 /// write counts only if the host is then still as it was seen.
 fn request(attempt: Attempt<'_>, host: &BareMetalHost) -> Decision {
     let seen = attempt.seen;
+    // First, because a status is not moved to another management cluster, and attempts are counted there, too.
+    if let Some(patch) = attempt.intent() {
+        return Plan::keep("count the attempt", patch).into();
+    }
     if !seen.looks.is_fresh {
         return Decision::Look(Need::Fresh);
     }

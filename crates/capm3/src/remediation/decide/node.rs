@@ -14,6 +14,9 @@ use k8s_openapi::api::core::v1::Node;
 /// Pods and volumes of workload clusters are not watched: while some are waited for, they are looked at this often.
 const POLL: SignedDuration = SignedDuration::from_secs(5);
 
+/// Of what is kept of the Node, for errors.
+const KEEP_NODE: &str = "keep the labels and annotations of the Node";
+
 /// What there is to do while the host is off. Nothing: it may be switched on.
 ///
 /// A workload cluster that cannot be asked is waited for until half of the time is over, and not at all where the Node may
@@ -86,7 +89,7 @@ fn replace(seen: &Observed, node: &Node) -> Decision {
     let kept = Backup::of(&seen.remediation);
     let wanted = kept.clone().unwrap_or_default().with(node);
     if kept.as_ref() != Some(&wanted) {
-        return Plan::write(Effect::Keep(wanted.kept(&seen.remediation))).into();
+        return Plan::keep(KEEP_NODE, wanted.kept(&seen.remediation)).into();
     }
     if !seen.looks.is_fresh {
         return Decision::Look(Need::Fresh);
@@ -155,5 +158,5 @@ pub fn restore(seen: &Observed, is_awaited: bool) -> Restored {
         };
         return Restored::Step(Plan::write(effect).telling("NodeRestored", message));
     }
-    Restored::Step(Plan::write(Effect::Keep(Backup::dropped(&seen.remediation))))
+    Restored::Step(Plan::keep(KEEP_NODE, Backup::dropped(&seen.remediation)))
 }

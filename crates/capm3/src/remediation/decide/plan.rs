@@ -78,8 +78,13 @@ pub enum Effect {
         /// Its version.
         version: Option<String>,
     },
-    /// To the remediation: what it keeps of the Node.
-    Keep(Value),
+    /// To the annotations of the remediation.
+    Keep {
+        /// What it is for.
+        what: &'static str,
+        /// The patch.
+        patch: Value,
+    },
     /// To the status of the Machine.
     Machine {
         /// The Machine's name.
@@ -95,9 +100,8 @@ impl Effect {
         match self {
             Self::AddFinalizer => "add the finalizer",
             Self::RemoveFinalizer => "remove the finalizer",
-            Self::Host { what, .. } | Self::Node { what, .. } => what,
+            Self::Host { what, .. } | Self::Node { what, .. } | Self::Keep { what, .. } => what,
             Self::DeleteNode { .. } => "delete the Node",
-            Self::Keep(_) => "keep the labels and annotations of the Node",
             Self::Machine { .. } => "ask for a replacement of the Machine",
         }
     }
@@ -108,7 +112,7 @@ impl Effect {
             Self::Host { host, .. } => Some(format!("BareMetalHost {host}")),
             Self::Node { node, .. } | Self::DeleteNode { node, .. } => Some(format!("Node {node}")),
             Self::Machine { machine, .. } => Some(format!("Machine {machine}")),
-            Self::AddFinalizer | Self::RemoveFinalizer | Self::Keep(_) => None,
+            Self::AddFinalizer | Self::RemoveFinalizer | Self::Keep { .. } => None,
         }
     }
 }
@@ -129,6 +133,11 @@ impl Plan {
             effect: Some(effect),
             ..Self::default()
         }
+    }
+
+    /// One write to the annotations of the remediation.
+    pub fn keep(what: &'static str, patch: Value) -> Self {
+        Self::write(Effect::Keep { what, patch })
     }
 
     /// And this is told.

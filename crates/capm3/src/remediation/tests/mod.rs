@@ -18,6 +18,7 @@ const ASKED: &str = r#"{"mode":"hard","force":false}"#;
 const FINALIZER: &str = "metal3remediation.infrastructure.cluster.x-k8s.io";
 const UNHEALTHY: &str = "capm3.metal3.io/unhealthy";
 const TAINT: &str = "node.kubernetes.io/out-of-service";
+const ATTEMPTS: &str = "infrastructure.cluster.x-k8s.io/remediation-attempts";
 const OF_ANNOTATIONS: &str = "remediation.metal3.io/node-annotations-backup";
 const OF_LABELS: &str = "remediation.metal3.io/node-labels-backup";
 
@@ -58,7 +59,7 @@ fn patch(plan: &Plan) -> &Value {
         Effect::Host { patch, .. }
         | Effect::Node { patch, .. }
         | Effect::Machine { patch, .. }
-        | Effect::Keep(patch) => patch,
+        | Effect::Keep { patch, .. } => patch,
         other => panic!("no patch: {other:?}"),
     }
 }
@@ -73,7 +74,11 @@ fn in_phase(phase: &str, seconds: i64, retries: i32) -> Scene {
     let now: jiff::Timestamp = NOW.parse().unwrap();
     let since = now - jiff::SignedDuration::from_secs(seconds);
     let mut scene = Scene::new();
-    scene.set("remediation", &json!({"metadata": {"finalizers": [FINALIZER]}}));
+    let begun = json!({ATTEMPTS: (retries + 1).to_string()});
+    scene.set(
+        "remediation",
+        &json!({"metadata": {"finalizers": [FINALIZER], "annotations": begun}}),
+    );
     let mut status = json!({"phase": phase, "lastRemediated": since});
     if retries > 0 {
         status["retryCount"] = json!(retries);

@@ -167,7 +167,7 @@ impl Scene {
             Effect::AddFinalizer | Effect::RemoveFinalizer => panic!("a patch of metadata: see `finalize`"),
             Effect::Host { patch, .. } => self.patch("host", patch),
             Effect::Node { patch, .. } => self.patch("node", patch),
-            Effect::Keep(patch) => self.patch("remediation", patch),
+            Effect::Keep { patch, .. } => self.patch("remediation", patch),
             Effect::Machine { patch, .. } => self.patch("machine", patch),
             Effect::DeleteNode { uid, version, .. } => {
                 let is_this = self.objects.get("node").is_some_and(|node| {

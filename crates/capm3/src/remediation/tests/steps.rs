@@ -17,12 +17,35 @@ fn a_remediation_begins_with_the_first_attempt() {
     );
 }
 
+#[rstest]
+#[case::first("1", 0, "attempt 1 of 2")]
+#[case::last("2", 1, "attempt 2 of 2")]
+#[case::of_a_greater_limit("9", 1, "attempt 2 of 2")]
+#[case::unreadable("-", 0, "attempt 1 of 2")]
+fn an_attempt_that_was_moved_here_begins_anew_and_is_counted(
+    #[case] begun: &str,
+    #[case] retries: i64,
+    #[case] words: &str,
+) {
+    let moved = with("remediation", &json!({"metadata": {"annotations": {ATTEMPTS: begun}}}));
+    let plan = plan(&moved);
+    assert_eq!(status(&plan)["retryCount"].as_i64().unwrap_or_default(), retries);
+    assert!(plan.notes[0].message.starts_with(words), "{:?}", plan.notes);
+}
+
 #[test]
 fn the_finalizer_comes_before_the_request_and_the_request_once() {
     let mut scene = in_phase("Running", 10, 0);
     scene.set("remediation", &json!({"metadata": {"finalizers": []}}));
     assert_eq!(label(&plan(&scene)), "add the finalizer");
-    scene.set("remediation", &json!({"metadata": {"finalizers": [FINALIZER]}}));
+    scene.set(
+        "remediation",
+        &json!({"metadata": {"finalizers": [FINALIZER], "annotations": {ATTEMPTS: "x"}}}),
+    );
+    let counted = plan(&scene);
+    assert_eq!(label(&counted), "count the attempt");
+    assert_eq!(patch(&counted)["metadata"]["annotations"], json!({ATTEMPTS: "1"}));
+    scene.set("remediation", &json!({"metadata": {"annotations": {ATTEMPTS: "1"}}}));
     assert_eq!(
         looks(&scene),
         Some(Need::Fresh),

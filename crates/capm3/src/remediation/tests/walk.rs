@@ -230,7 +230,7 @@ impl Play {
 
 fn is_about(effect: &Effect, kind: &str) -> bool {
     match effect {
-        Effect::AddFinalizer | Effect::RemoveFinalizer | Effect::Keep(_) => kind == "remediation",
+        Effect::AddFinalizer | Effect::RemoveFinalizer | Effect::Keep { .. } => kind == "remediation",
         Effect::Host { .. } => kind == "host",
         Effect::Machine { .. } => kind == "machine",
         Effect::Node { .. } => kind == "node",
@@ -251,7 +251,7 @@ fn a_kill_after_any_write_changes_nothing_in_the_end(#[case] heals: bool, #[case
     assert_eq!(whole.requests, attempts, "one power cycle for each attempt");
     assert_eq!(whole.end()["on"], json!(true));
     assert_eq!(
-        whole.end()["kept"].is_null(),
+        whole.end()["kept"][OF_LABELS].is_null(),
         heals || knows_taint,
         "what cannot be given back is kept"
     );
@@ -271,6 +271,46 @@ fn a_kill_after_any_write_changes_nothing_in_the_end(#[case] heals: bool, #[case
         assert_eq!(killed.end(), whole.end(), "killed after write {kill}");
         assert_eq!(killed.requests, attempts, "killed after write {kill}");
     }
+}
+
+/// `clusterctl move` takes the annotations along, and no status: as many power cycles as ever, but for the one that it cuts
+/// short. Upstream counts anew.
+#[test]
+fn a_move_at_any_time_forgets_no_attempt() {
+    let story = Story {
+        heals: false,
+        knows_taint: true,
+    };
+    let rounds = 300;
+    let mut has_moved_late = false;
+    for moved in 0..rounds {
+        let mut play = Play::new(story);
+        let mut round = 0;
+        while round <= moved || !play.is_settled() {
+            assert!(round < 2 * rounds, "it does not come to an end: {:#}", play.end());
+            if round == moved {
+                play.scene.set("remediation", &json!({"status": null}));
+                play.scene.set("machine", &json!({"status": {"conditions": []}}));
+            }
+            let mut view = play.scene.objects.clone();
+            play.pass(&mut view, usize::MAX);
+            play.operate();
+            play.now += ROUND;
+            round += 1;
+        }
+        let requests = play.requests.as_slice();
+        assert!(
+            [[0, 1].as_slice(), &[0, 0, 1], &[0, 1, 1]].contains(&requests),
+            "moved in round {moved}: {requests:?}"
+        );
+        assert_eq!(play.end()["phase"], "Deleting machine");
+        assert_eq!(play.end()["machine"][0][0], "OwnerRemediated");
+        if requests.len() == 2 && moved > 60 {
+            has_moved_late = true;
+            break;
+        }
+    }
+    assert!(has_moved_late, "what was given up is not tried again");
 }
 
 #[derive(Clone, Debug)]
