@@ -1,6 +1,7 @@
 //! An API server of a few lines whose answers come when a test wants them to: requests wait at a gate until they are let
 //! through, watches show what happened when the test says so, and a process may die between any two requests.
 
+mod manager;
 mod site;
 
 use std::collections::BTreeMap;
@@ -14,6 +15,7 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use tokio::sync::oneshot;
 
+pub use self::manager::{Manager, settle};
 pub use self::site::{Site, limits, owners};
 
 /// The namespace of everything.

@@ -12,6 +12,8 @@ mod apply;
 mod decide;
 mod effect;
 mod listen;
+#[cfg(test)]
+mod model;
 mod observed;
 #[cfg(test)]
 mod tests;

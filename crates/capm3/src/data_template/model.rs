@@ -8,91 +8,19 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use kube::ResourceExt;
 use metal3_api::infra::v1beta2::{Metal3Data, Metal3DataClaim, Metal3DataTemplate};
-use metal3_runtime::Clock;
-use metal3_runtime::events::{Recorder, Reporter};
-use metal3_runtime::store::ObjectKey;
 use proptest::prelude::*;
 use serde_json::{Value, json};
-use tokio::task::JoinSet;
 
 use super::Metal3DataTemplates;
 use super::observed::answers;
-use crate::controller::{Context, Controller};
-use crate::sim::{NAMESPACE, Server, breathe};
-use crate::world::World;
+use crate::sim::{Manager, Server, breathe, settle};
 
 const KINDS: [&str; 3] = ["metal3datatemplates", "metal3dataclaims", "metal3datas"];
 const MACHINE: &str = "metal3machine.infrastructure.cluster.x-k8s.io";
 const ANSWERED: &str = "metal3dataclaim.infrastructure.cluster.x-k8s.io";
 
-struct Manager {
-    controller: Metal3DataTemplates,
-    world: World,
-    /// How much of the log it has seen of each kind: watches do not wait for each other.
-    shown: [usize; 3],
-    pass: JoinSet<()>,
-}
-
-impl Manager {
-    fn start(server: &Server) -> Self {
-        let world = World::new("");
-        let client = server.client();
-        let clock = Clock::system();
-        let reporter = Reporter {
-            component: "test",
-            controller: "test",
-        };
-        let ctx = Context {
-            recorder: Recorder::new(client.clone(), reporter, clock.clone()),
-            world: world.clone(),
-            client,
-            clock,
-        };
-        let mut new = Self {
-            controller: Metal3DataTemplates::new(ctx),
-            world,
-            shown: [0; 3],
-            pass: JoinSet::new(),
-        };
-        // It works only when all watches have shown what there is.
-        for kind in 0..KINDS.len() {
-            while new.watch(server, kind) {}
-        }
-        new
-    }
-
-    /// Shows one more event of a kind, if there is one.
-    fn watch(&mut self, server: &Server, kind: usize) -> bool {
-        let event = {
-            let state = server.state();
-            let of_kind = state.log.iter().enumerate().skip(self.shown[kind]);
-            let mut of_kind = of_kind.filter(|(_, (plural, _))| plural == KINDS[kind]);
-            of_kind.next().map(|(at, (_, object))| (at, object.clone()))
-        };
-        let Some((at, object)) = event else { return false };
-        self.shown[kind] = at + 1;
-        match kind {
-            0 => self.world.data_templates.created(read(object)),
-            1 => self.world.data_claims.created(read(object)),
-            _ => self.world.datas.created(read(object)),
-        }
-        true
-    }
-
-    /// Begins a pass, unless one is under way.
-    fn work(&mut self, space: &str) {
-        while self.pass.try_join_next().is_some() {}
-        if self.pass.is_empty() {
-            let (controller, space) = (self.controller.clone(), ObjectKey::new(NAMESPACE, space));
-            self.pass.spawn(async move {
-                controller.pass(&space).await.ok();
-            });
-        }
-    }
-}
-
-fn read<K: serde::de::DeserializeOwned>(object: Value) -> K {
-    serde_json::from_value(object).unwrap()
+fn start(server: &Server) -> Manager<Metal3DataTemplates> {
+    Manager::start(server, &KINDS, Metal3DataTemplates::new)
 }
 
 #[derive(Clone, Debug)]
@@ -199,28 +127,9 @@ impl Run {
     }
 }
 
-async fn settle(run: &mut Run, managers: &mut [Manager; 2], space: &str) {
-    let mut quiet = 0;
-    while quiet < 3 {
-        let before = run.server.state().log.len();
-        for manager in &mut *managers {
-            for kind in 0..KINDS.len() {
-                while manager.watch(&run.server, kind) {}
-            }
-            manager.work(space);
-        }
-        breathe().await;
-        while run.server.waiting() > 0 {
-            run.server.answer(0);
-            run.check();
-            breathe().await;
-        }
-        quiet = if run.server.state().log.len() == before {
-            quiet + 1
-        } else {
-            0
-        };
-    }
+async fn rest(run: &mut Run, managers: &mut [Manager<Metal3DataTemplates>]) {
+    let server = run.server.clone();
+    settle(&server, managers, &["t"], |_| run.check()).await;
 }
 
 async fn simulate(steps: &[Step]) {
@@ -237,7 +146,7 @@ async fn simulate(steps: &[Step]) {
             "metadata": {"name": name, "annotations": annotations}, "spec": {}});
         run.server.ask("POST", "metal3datatemplates", template);
     }
-    let mut managers = [Manager::start(&run.server), Manager::start(&run.server)];
+    let mut managers = [start(&run.server), start(&run.server)];
     for step in steps {
         match step {
             Step::Work(who) => managers[usize::from(*who)].work("t"),
@@ -251,7 +160,7 @@ async fn simulate(steps: &[Step]) {
                 managers[usize::from(*who)].watch(&run.server, *kind);
             }
             Step::Kill(who) => {
-                let new = Manager::start(&run.server);
+                let new = start(&run.server);
                 managers[usize::from(*who)] = new;
             }
             Step::Claim(by) => {
@@ -270,7 +179,7 @@ async fn simulate(steps: &[Step]) {
         breathe().await;
         run.check();
     }
-    settle(&mut run, &mut managers, "t").await;
+    rest(&mut run, &mut managers).await;
     let claims = run.server.all::<Metal3DataClaim>("metal3dataclaims");
     let taken = indexes(&run);
     let left: Vec<_> = claims.iter().map(|claim| (&claim.metadata, &claim.status)).collect();
@@ -297,14 +206,14 @@ async fn simulate(steps: &[Step]) {
     assert_eq!(listed, claims.len());
 
     run.claim("t", &[MACHINE]);
-    settle(&mut run, &mut managers, "t").await;
+    rest(&mut run, &mut managers).await;
     let lowest = (0..=i32::MAX).find(|index| !taken.contains(index)).unwrap();
     let new: Vec<i32> = indexes(&run).difference(&taken).copied().collect();
     assert_eq!(new, [lowest]);
 
     // At rest nothing is asked.
     let before = run.server.state().answered;
-    settle(&mut run, &mut managers, "t").await;
+    rest(&mut run, &mut managers).await;
     assert_eq!(run.server.state().answered, before);
 }
 

@@ -1,0 +1,133 @@
+//! A process with one controller: its watches show one event at a time, and it dies when it is dropped.
+
+use std::collections::HashMap;
+
+use metal3_runtime::Clock;
+use metal3_runtime::events::{Recorder, Reporter};
+use metal3_runtime::store::ObjectKey;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+use tokio::task::JoinSet;
+
+use super::{NAMESPACE, Server, breathe};
+use crate::controller::{Context, Controller};
+use crate::world::World;
+
+pub struct Manager<C> {
+    controller: C,
+    pub world: World,
+    kinds: &'static [&'static str],
+    /// How much of the log it has seen of each kind: watches do not wait for each other.
+    shown: Vec<usize>,
+    passes: HashMap<String, JoinSet<()>>,
+}
+
+impl<C: Controller> Manager<C> {
+    /// One that watches these kinds, by their plurals. It works only when all watches have shown what there is.
+    pub fn start(server: &Server, kinds: &'static [&'static str], controller: impl FnOnce(Context) -> C) -> Self {
+        let (world, client, clock) = (World::new(""), server.client(), Clock::system());
+        let reporter = Reporter {
+            component: "test",
+            controller: "test",
+        };
+        let ctx = Context {
+            recorder: Recorder::new(client.clone(), reporter, clock.clone()),
+            world: world.clone(),
+            client,
+            clock,
+        };
+        let mut new = Self {
+            controller: controller(ctx),
+            world,
+            kinds,
+            shown: vec![0; kinds.len()],
+            passes: HashMap::new(),
+        };
+        new.catch_up(server);
+        new
+    }
+
+    /// Shows one more event of a kind, if there is one.
+    pub fn watch(&mut self, server: &Server, kind: usize) -> bool {
+        let plural = self.kinds[kind];
+        let event = {
+            let state = server.state();
+            let of_kind = state.log.iter().enumerate().skip(self.shown[kind]);
+            let mut of_kind = of_kind.filter(|(_, (other, _))| other == plural);
+            of_kind.next().map(|(at, (_, object))| (at, object.clone()))
+        };
+        let Some((at, object)) = event else { return false };
+        self.shown[kind] = at + 1;
+        show(&self.world, plural, object);
+        true
+    }
+
+    /// Shows everything that there is.
+    pub fn catch_up(&mut self, server: &Server) {
+        for kind in 0..self.kinds.len() {
+            while self.watch(server, kind) {}
+        }
+    }
+
+    /// Begins a pass, unless one of this object is under way.
+    pub fn work(&mut self, name: &str) {
+        let pass = self.passes.entry(name.to_owned()).or_default();
+        while pass.try_join_next().is_some() {}
+        if pass.is_empty() {
+            let (controller, key) = (self.controller.clone(), ObjectKey::new(NAMESPACE, name));
+            pass.spawn(async move {
+                controller.pass(&key).await.ok();
+            });
+        }
+    }
+}
+
+fn show(world: &World, plural: &str, object: Value) {
+    match plural {
+        "clusters" => world.clusters.created(read(object)),
+        "machines" => world.machines.created(read(object)),
+        "metal3machines" => world.metal3_machines.created(read(object)),
+        "baremetalhosts" => world.hosts.created(read(object)),
+        "metal3datatemplates" => world.data_templates.created(read(object)),
+        "metal3dataclaims" => world.data_claims.created(read(object)),
+        "metal3datas" => world.datas.created(read(object)),
+        "ipclaims" => world.ip_claims.created(read(object)),
+        "secrets" => world.secrets.created(read(object)),
+        other => panic!("nobody watches {other}"),
+    }
+}
+
+fn read<K: DeserializeOwned>(object: Value) -> K {
+    serde_json::from_value(object).unwrap()
+}
+
+/// Everybody sees everything and works on these objects, and every request is answered, until nothing is written any more.
+/// `check` is called after each answer.
+pub async fn settle<C: Controller>(
+    server: &Server,
+    managers: &mut [Manager<C>],
+    names: &[&str],
+    mut check: impl FnMut(&Server),
+) {
+    let mut quiet = 0;
+    while quiet < 3 {
+        let before = server.state().log.len();
+        for manager in &mut *managers {
+            manager.catch_up(server);
+            for name in names {
+                manager.work(name);
+            }
+        }
+        breathe().await;
+        while server.waiting() > 0 {
+            server.answer(0);
+            check(server);
+            breathe().await;
+        }
+        quiet = if server.state().log.len() == before {
+            quiet + 1
+        } else {
+            0
+        };
+    }
+}
