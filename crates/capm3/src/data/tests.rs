@@ -349,6 +349,34 @@ fn the_claim_of_an_earlier_metal3data_of_the_name_is_released_first() {
 }
 
 /// Of two that were made for one claim, the other one may carry the finalizer already.
+#[rstest]
+#[case::of_an_earlier_one(json!([{"apiVersion": INFRA, "kind": "Metal3Data", "name": "t-0", "uid": "earlier"}]), None)]
+#[case::of_another(json!([{"apiVersion": INFRA, "kind": "Metal3Data", "name": "u-0", "uid": "other"}]),
+    Some("IPAddressClaim t-0-q, which is to be made, exists already and belongs to Metal3Data u-0"))]
+fn a_claim_of_cluster_api_under_the_name_is_looked_at_like_one_of_metal3(
+    #[case] owners: Value,
+    #[case] words: Option<&str>,
+) {
+    let mut scene = Scene::new();
+    let pool = json!({"key": "ip", "name": "q", "kind": "OtherPool", "apiGroup": "ipam.example.com"});
+    let template = json!({"metadata": {"resourceVersion": "2"}, "spec": {"metaData": {"ipAddressesFromPool": [pool]}}});
+    let template: Metal3DataTemplate = object(INFRA, "Metal3DataTemplate", "t", &template);
+    scene.world.data_templates.created(template);
+    let claim = json!({"metadata": {"ownerReferences": owners, "finalizers": [OF_DATA]},
+        "spec": {"poolRef": {"apiGroup": "ipam.example.com", "kind": "OtherPool", "name": "q"}}});
+    let claim: IPAddressClaim = object("ipam.cluster.x-k8s.io/v1beta2", "IPAddressClaim", "t-0-q", &claim);
+    let there = AddressClaim::from(&claim);
+    scene.world.ip_address_claims.created(claim);
+    let Some(words) = words else {
+        assert_eq!(scene.step(), Step::Write(Effect::Release(Box::new(there))));
+        return;
+    };
+    // The store finds it under its owner; who wants to make one of the name is shown it.
+    scene.read.named.insert((Family::ClusterApi, "t-0-q".to_owned()), there);
+    let why = scene.waits_because();
+    assert!(why.contains(words), "{why}");
+}
+
 #[test]
 fn one_that_its_claim_does_not_announce_goes_although_the_claim_stays() {
     let scene = Scene::new();

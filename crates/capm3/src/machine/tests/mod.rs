@@ -5,6 +5,7 @@ mod host;
 mod journey;
 mod namesakes;
 mod nodes;
+mod passes;
 mod preview;
 mod schedules;
 mod waiting;

@@ -1,4 +1,5 @@
-//! Two managers with views that are late, in any order of steps: one machine has one host, and one host one machine.
+//! Two managers with views that are late, in any order of steps: one machine has one host, and one host one machine. Machines
+//! go and others of their names come, hosts are kept for these or not, others write to hosts, and the cluster is paused.
 
 use std::collections::HashMap;
 
@@ -24,6 +25,10 @@ struct Server {
     version: u64,
     machines: HashMap<String, Value>,
     hosts: HashMap<String, Value>,
+    /// The one Cluster.
+    cluster: Value,
+    /// How many machines there have been.
+    made: usize,
 }
 
 impl Server {
@@ -48,26 +53,31 @@ impl Server {
 struct Manager {
     world: World,
     waiting: Waiting,
+    /// Whether hosts are kept for the next machine.
+    keeps: bool,
 }
 
 impl Manager {
-    fn new() -> Self {
+    fn new(server: &Server, keeps: bool) -> Self {
         let world = World::new("");
         let metadata = json!({"namespace": "ns", "name": "c", "resourceVersion": "1", "uid": "c"});
-        let cluster = json!({"metadata": metadata, "status": {"initialization": {"infrastructureProvisioned": true}},
-            "spec": {"infrastructureRef": {"apiGroup": "infrastructure.cluster.x-k8s.io", "kind": "Metal3Cluster",
-                "name": "c"}}});
-        world.clusters.created(serde_json::from_value(cluster).unwrap());
+        world
+            .clusters
+            .created(serde_json::from_value(server.cluster.clone()).unwrap());
         let ours = json!({"apiVersion": HERE, "kind": "Metal3Cluster", "metadata": metadata, "spec": {}});
         world.metal3_clusters.created(serde_json::from_value(ours).unwrap());
         for number in 0..MACHINES {
-            let machine = json!({"metadata": {"namespace": "ns", "name": format!("m{number}"), "resourceVersion": "1"},
+            let machine = json!({"metadata": {"namespace": "ns", "name": format!("m{number}"), "resourceVersion": "1",
+                    "labels": {"cluster.x-k8s.io/control-plane": ""},
+                    "ownerReferences": [{"apiVersion": "controlplane.cluster.x-k8s.io/v1beta2",
+                        "kind": "KubeadmControlPlane", "name": "plane", "uid": "p"}]},
                 "spec": {"clusterName": "c", "bootstrap": {"dataSecretName": format!("b{number}")}}});
             world.machines.created(serde_json::from_value(machine).unwrap());
         }
         Self {
             world,
             waiting: Waiting::default(),
+            keeps,
         }
     }
 
@@ -86,6 +96,11 @@ impl Manager {
                 .metal3_machines
                 .created(serde_json::from_value(object).unwrap());
         }
+    }
+
+    fn sees_cluster(&self, server: &Server) {
+        let cluster = serde_json::from_value(server.cluster.clone()).unwrap();
+        self.world.clusters.created(cluster);
     }
 
     /// One pass, which is killed after so many writes.
@@ -117,7 +132,7 @@ impl Manager {
                     seen.looks.secrets = Some(names.into_iter().map(|name| (name, true)).collect());
                 }
                 Decision::Look(Need::Preview(_)) => seen.looks.preview = Some(Preview::Complete),
-                Decision::Look(Need::Kept) => seen.looks.is_kept = Some(false),
+                Decision::Look(Need::Kept) => seen.looks.is_kept = Some(self.keeps),
                 Decision::Look(Need::FreshHost) => {
                     let name = host_of(&seen.machine).unwrap().name;
                     let host = server.hosts.get(&name).cloned();
@@ -188,6 +203,14 @@ enum Step {
     Operate(usize),
     /// A machine is deleted.
     Delete(usize),
+    /// Another machine gets the name of one that is gone.
+    Create(usize),
+    /// Somebody writes to a host.
+    Touch(usize),
+    /// The cluster is paused, or not any more.
+    Pause(bool),
+    /// A manager sees that.
+    SeesCluster(bool),
 }
 
 fn step() -> impl Strategy<Value = Step> {
@@ -196,12 +219,19 @@ fn step() -> impl Strategy<Value = Step> {
         4 => (any::<bool>(), 0..MACHINES, 0..6_usize).prop_map(|(who, which, writes)| Step::Pass(who, which, writes)),
         2 => (0..HOSTS).prop_map(Step::Operate),
         1 => (0..MACHINES).prop_map(Step::Delete),
+        1 => (0..MACHINES).prop_map(Step::Create),
+        1 => (0..HOSTS).prop_map(Step::Touch),
+        1 => any::<bool>().prop_map(Step::Pause),
+        1 => any::<bool>().prop_map(Step::SeesCluster),
     ]
 }
 
 /// What the operator makes of a host.
 fn operate(server: &mut Server, name: &str) {
     let host = &server.hosts[name];
+    if host["metadata"]["annotations"]["baremetalhost.metal3.io/paused"].is_string() {
+        return;
+    }
     let state = if host["spec"]["image"].is_object() {
         "provisioned"
     } else {
@@ -219,6 +249,10 @@ fn check(server: &Server) {
             assert!(host.spec.image.is_none(), "{name} runs what nobody has");
             continue;
         };
+        if consumer.kind == "Cluster" {
+            assert!(host.spec.image.is_none(), "{name} is kept, and runs something");
+            continue;
+        }
         let other = host_of_machine.insert(consumer.name.clone(), name.clone());
         assert_eq!(other, None, "{} has two hosts", consumer.name);
         if let Some(user_data) = &host.spec.user_data {
@@ -231,18 +265,37 @@ fn check(server: &Server) {
     }
 }
 
+fn create(server: &mut Server, name: &str) {
+    server.version += 1;
+    server.made += 1;
+    let object = json!({"apiVersion": HERE, "kind": "Metal3Machine",
+        "metadata": {"namespace": "ns", "name": name, "uid": format!("u{}", server.made),
+            "resourceVersion": server.version.to_string(), "labels": {"cluster.x-k8s.io/cluster-name": "c"},
+            "creationTimestamp": "2026-01-01T00:00:00Z",
+            "ownerReferences": [{"apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "Machine", "name": name, "uid": "o"}]},
+        "spec": {"image": {"url": "http://i", "checksum": "a"}}});
+    server.machines.insert(name.to_owned(), object);
+}
+
+fn pause(server: &mut Server, is_paused: bool) {
+    server.version += 1;
+    let version = server.version.to_string();
+    merge(
+        &mut server.cluster,
+        &json!({"metadata": {"resourceVersion": version}, "spec": {"paused": is_paused}}),
+    );
+}
+
 fn server() -> Server {
-    let mut server = Server::default();
+    let mut server = Server {
+        cluster: json!({"metadata": {"namespace": "ns", "name": "c", "resourceVersion": "1", "uid": "c"},
+            "status": {"initialization": {"infrastructureProvisioned": true}},
+            "spec": {"paused": false, "infrastructureRef": {"apiGroup": "infrastructure.cluster.x-k8s.io",
+                "kind": "Metal3Cluster", "name": "c"}}}),
+        ..Server::default()
+    };
     for number in 0..MACHINES {
-        server.version += 1;
-        let name = format!("m{number}");
-        let object = json!({"apiVersion": HERE, "kind": "Metal3Machine",
-            "metadata": {"namespace": "ns", "name": name, "uid": format!("u{number}"),
-                "resourceVersion": server.version.to_string(), "labels": {"cluster.x-k8s.io/cluster-name": "c"},
-                "creationTimestamp": "2026-01-01T00:00:00Z",
-                "ownerReferences": [{"apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "Machine", "name": name, "uid": "o"}]},
-            "spec": {"image": {"url": "http://i", "checksum": "a"}}});
-        server.machines.insert(name, object);
+        create(&mut server, &format!("m{number}"));
     }
     for number in 0..HOSTS {
         server.version += 1;
@@ -257,9 +310,12 @@ fn server() -> Server {
 
 proptest! {
     #[test]
-    fn one_machine_has_one_host_whatever_the_order(steps in prop::collection::vec(step(), 1..120)) {
+    fn one_machine_has_one_host_whatever_the_order(
+        keeps in any::<bool>(),
+        steps in prop::collection::vec(step(), 1..120),
+    ) {
         let mut server = server();
-        let managers = [Manager::new(), Manager::new()];
+        let managers = [Manager::new(&server, keeps), Manager::new(&server, keeps)];
         for step in steps {
             match step {
                 Step::Sees(who, is_host, which) => {
@@ -280,11 +336,25 @@ proptest! {
                         server.machines.remove(&name);
                     }
                 }
+                Step::Create(which) => {
+                    let name = format!("m{which}");
+                    if !server.machines.contains_key(&name) {
+                        create(&mut server, &name);
+                    }
+                }
+                Step::Touch(which) => {
+                    let touched = json!({"metadata": {"annotations": {"note": server.version.to_string()}}});
+                    server.patch(true, &format!("h{which}"), &touched);
+                }
+                Step::Pause(is_paused) => pause(&mut server, is_paused),
+                Step::SeesCluster(who) => managers[usize::from(who)].sees_cluster(&server),
             }
             check(&server);
         }
+        pause(&mut server, false);
+        managers[0].sees_cluster(&server);
         // Left alone with all in view, it comes to rest: what is to go is gone, and the rest has its host.
-        for _ in 0..8 {
+        for _ in 0..12 {
             let hosts: Vec<String> = server.hosts.keys().cloned().collect();
             let machines: Vec<String> = server.machines.keys().cloned().collect();
             for name in &hosts {
@@ -306,7 +376,8 @@ proptest! {
             prop_assert_eq!(status.initialization.provisioned, Some(true), "{}: {:?}", machine.name_any(), status);
             prop_assert!(host_of(&machine).is_some());
         }
-        let used = server.hosts.values().filter(|host| host["spec"]["consumerRef"].is_object()).count();
+        let is_used = |host: &&Value| host["spec"]["consumerRef"]["kind"] == "Metal3Machine";
+        let used = server.hosts.values().filter(is_used).count();
         prop_assert_eq!(used, server.machines.len(), "hosts of machines that are gone are free");
     }
 }

@@ -57,10 +57,25 @@ fn waits_are_said_in_both_styles(
     assert_eq!(status.deprecated.v1beta1.failure_reason, "");
 }
 
+/// Ironic checks these in another way, or not at all.
+#[rstest]
+#[case::oci(json!({"url": "oci://registry/image", "checksum": null, "checksumType": null, "diskFormat": null}))]
+#[case::live(json!({"checksum": null, "checksumType": null, "diskFormat": "live-iso"}))]
+fn an_image_that_needs_no_checksum_has_none(#[case] image: Value) {
+    let mut seen = seen(&json!({"spec": {"image": image}}));
+    seen.looks.selection = chosen(free(), false);
+    let told = host_patch(&plan(&seen))["spec"]["image"].clone();
+    assert!(
+        told["url"].is_string() && told["checksum"].as_str().unwrap_or_default().is_empty(),
+        "{told}"
+    );
+}
+
 #[rstest]
 #[case(json!({"hostSelector": {"matchExpressions": [{"key": "a", "operator": "near", "values": []}]}}), "matchExpressions[0].operator")]
 #[case(json!({"image": null}), "set spec.image or spec.customDeploy")]
 #[case(json!({"image": {"checksum": null}}), "spec.image: checksum is missing")]
+#[case(json!({"image": {"url": "oci://r/i"}}), "spec.image: checksum must be empty for an oci image")]
 #[case(json!({"metaData": {"name": "x", "namespace": "other"}}), "spec.metaData.namespace is other")]
 #[case(json!({"dataTemplate": {"name": "x", "namespace": "other"}}), "spec.dataTemplate.namespace is other")]
 fn what_cannot_be_done_on_any_host_is_a_failure(#[case] spec: Value, #[case] words: &str) {

@@ -1,0 +1,140 @@
+//! Whole passes of the controller, and what wakes it.
+
+use metal3_api::infra::v1beta2::Metal3Machine;
+use metal3_runtime::store::{ObjectKey, Sink};
+use metal3_runtime::work::Queue;
+use rstest::rstest;
+use tokio_util::sync::CancellationToken;
+
+use super::*;
+use crate::args::HostChoice;
+use crate::controller::Controller;
+use crate::machine::{BOOTSTRAP_DATA, Metal3Machines};
+use crate::sim::{Site, limits, owners};
+use crate::workload::{Workloads, nodes};
+
+const CAPI: &str = "cluster.x-k8s.io/v1beta2";
+
+/// Machine m of cluster c, that lacks nothing but a host. Its bootstrap Secret holds this.
+fn site(filter: &str, labels: &Value, bootstrap: &str) -> Site {
+    let site = Site::new(filter, |_, _, _| None);
+    let world = &site.ctx.world;
+    let cluster = json!({"spec": {"infrastructureRef": {"apiGroup": "infrastructure.cluster.x-k8s.io",
+            "kind": "Metal3Cluster", "name": "c"}},
+        "status": {"initialization": {"infrastructureProvisioned": true}}});
+    world
+        .clusters
+        .created(site.stored("clusters", CAPI, "Cluster", "c", &cluster));
+    world
+        .metal3_clusters
+        .created(site.stored("metal3clusters", HERE, "Metal3Cluster", "c", &json!({"spec": {}})));
+    let machine = json!({"spec": {"clusterName": "c", "bootstrap": {"dataSecretName": "b"}}});
+    world
+        .machines
+        .created(site.stored("machines", CAPI, "Machine", "owner", &machine));
+    let ours = json!({"metadata": {"labels": labels, "ownerReferences": owners(CAPI, "Machine", "owner", None)},
+        "spec": {"image": {"url": "http://i", "checksum": "abc"}}});
+    world
+        .metal3_machines
+        .created(site.stored("metal3machines", HERE, "Metal3Machine", "m", &ours));
+    let text = k8s_openapi::ByteString(bootstrap.as_bytes().to_vec());
+    let secret = json!({"data": {"value": text, "format": "aWduaXRpb24="}});
+    site.stored::<Value>("secrets", "v1", "Secret", "b", &secret);
+    site
+}
+
+fn free_host(site: &Site) {
+    let host = json!({"spec": {"online": false},
+        "status": {"provisioning": {"state": "available", "ID": ""}, "errorMessage": ""}});
+    let host = site.stored("baremetalhosts", "metal3.io/v1alpha1", "BareMetalHost", "h", &host);
+    site.ctx.world.hosts.created(host);
+}
+
+fn machines(site: &Site) -> (Metal3Machines, Workloads) {
+    let workloads = Workloads::new(site.ctx.client.clone(), limits(), CancellationToken::new());
+    let machines = Metal3Machines::new(site.ctx.clone(), workloads.clone(), false, HostChoice::Stable);
+    (machines, workloads)
+}
+
+async fn passes(site: &Site) {
+    let (machines, _) = machines(site);
+    for _ in 0..4 {
+        machines.pass(&key("m")).await.unwrap();
+    }
+}
+
+fn key(name: &str) -> ObjectKey {
+    ObjectKey::new("ns", name)
+}
+
+/// What looks like a template in the middle of JSON is none: the data goes on as it is, by reference.
+#[tokio::test]
+async fn ignition_is_handed_on_and_not_looked_into() {
+    let ignition = r#"{"ignition": {"version": "3.4.0"}, "storage": {"files": [{"path": "/etc/x", "contents": {"source":
+        "data:,## template: jinja\n{{ ds.meta_data.no_such_key }}"}}]}}"#;
+    let site = site("", &json!({}), ignition);
+    free_host(&site);
+    passes(&site).await;
+    let host: BareMetalHost = site.now("baremetalhosts");
+    assert_eq!(
+        serde_json::to_value(&host.spec.user_data).unwrap(),
+        json!({"name": "b", "namespace": "ns"})
+    );
+    let status = site.now::<Metal3Machine>("metal3machines").status.unwrap();
+    assert_eq!(conditions::get(&status.conditions, BOOTSTRAP_DATA), None);
+    let secret: Value = site.now("secrets");
+    assert_eq!(secret["metadata"]["resourceVersion"], "5", "it is not written");
+}
+
+#[tokio::test]
+async fn a_host_of_another_namespace_is_none_to_choose() {
+    let site = site("", &json!({}), "#cloud-config");
+    let mut host = (*free()).clone();
+    host.metadata.namespace = Some("other".to_owned());
+    site.ctx.world.hosts.created(host);
+    passes(&site).await;
+    let status = site.now::<Metal3Machine>("metal3machines").status.unwrap();
+    let associated = conditions::get(&status.conditions, "AssociateBareMetalHost").unwrap();
+    assert_eq!(
+        (associated.status.clone(), associated.reason.as_str()),
+        (ConditionStatus::False, "AssociateBareMetalHostFailed")
+    );
+    assert!(!site.writes().iter().any(|write| write.contains("baremetalhosts")));
+}
+
+#[rstest]
+#[case::without(json!({}), false)]
+#[case::another(json!({"cluster.x-k8s.io/watch-filter": "red"}), false)]
+#[case::ours(json!({"cluster.x-k8s.io/watch-filter": "blue"}), true)]
+#[tokio::test]
+async fn with_a_watch_filter_only_machines_that_carry_it_are_worked_on(#[case] labels: Value, #[case] is_ours: bool) {
+    let site = site("blue", &labels, "#cloud-config");
+    free_host(&site);
+    passes(&site).await;
+    assert_eq!(!site.writes().is_empty(), is_ours, "{:?}", site.writes());
+    assert_eq!(
+        site.now::<BareMetalHost>("baremetalhosts").spec.consumer_ref.is_some(),
+        is_ours
+    );
+}
+
+/// Its watch and its client go, and it is not followed for ever.
+#[tokio::test]
+async fn the_workload_cluster_of_a_cluster_that_is_gone_is_forgotten() {
+    let site = site("", &json!({}), "#cloud-config");
+    let (machines, workloads) = machines(&site);
+    machines.listen(&Queue::new());
+    for name in ["c", "other"] {
+        workloads.connected(&key(name), site.ctx.client.clone(), nodes::nodes());
+    }
+    let mut cluster = (*site.ctx.world.clusters.get(&key("c")).unwrap()).clone();
+    cluster.metadata.deletion_timestamp = serde_json::from_value(json!("2026-01-01T00:00:00Z")).unwrap();
+    cluster.metadata.finalizers = Some(vec!["x".to_owned()]);
+    cluster.metadata.resource_version = Some("100".to_owned());
+    site.ctx.world.clusters.put(cluster.clone());
+    assert_eq!(workloads.len(), 2, "its machines may still be on their way out");
+    cluster.metadata.finalizers = None;
+    cluster.metadata.resource_version = Some("101".to_owned());
+    site.ctx.world.clusters.put(cluster);
+    assert_eq!(workloads.len(), 1);
+}
