@@ -1,0 +1,134 @@
+//! By what hosts are found, and what is kept of them.
+
+use kube::ResourceExt;
+use metal3_api::infra::names::label;
+use metal3_api::metal3::BareMetalHost;
+use metal3_runtime::store::ObjectKey;
+
+use crate::machine::MOST_ADDRESSES;
+use crate::remediation::requested_by;
+use crate::select::{self, Selector};
+
+/// What a host is found by.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum HostBy {
+    /// Its namespace.
+    Namespace(String),
+    /// Its UID, which nodes carry as a label.
+    Uid(String),
+    /// Its host name, as its inspection found it.
+    Hostname(String),
+    /// The UID of a Metal3Remediation that keeps it switched off.
+    Remediation(String),
+    /// The Metal3Machine that uses it.
+    Consumer(ObjectKey),
+    /// The Cluster for whose machines it is kept.
+    Keeper(ObjectKey),
+    /// Free in this namespace: available, used by nobody and kept for nobody.
+    Free(String),
+    /// The same with this label: namespace, key and value.
+    FreeWith(String, String, String),
+    /// Kept in this namespace for the machines of the control plane or deployment that the value of its label names.
+    Kept(String, String),
+}
+
+impl HostBy {
+    /// The narrowest of these that shows all free hosts of a namespace that a selector admits.
+    pub fn free(namespace: &str, selector: &Selector) -> Self {
+        let exact = selector.exact().next();
+        exact.map_or_else(
+            || Self::Free(namespace.to_owned()),
+            |(key, value)| Self::FreeWith(namespace.to_owned(), key.to_owned(), value.to_owned()),
+        )
+    }
+}
+
+pub(super) fn keys_of(host: &BareMetalHost) -> Vec<HostBy> {
+    let namespace = host.namespace().unwrap_or_default();
+    let mut keys = vec![HostBy::Namespace(namespace.clone())];
+    keys.extend(host.uid().map(HostBy::Uid));
+    let hardware = host.status.as_ref().and_then(|status| status.hardware.as_ref());
+    let hostname = hardware.map(|hardware| hardware.hostname.clone());
+    keys.extend(hostname.filter(|name| !name.is_empty()).map(HostBy::Hostname));
+    keys.extend(requested_by(host).map(|uid| HostBy::Remediation(uid.to_owned())));
+    keys.extend(select::consumer_of(host).map(HostBy::Consumer));
+    keys.extend(select::keeper_of(host).map(HostBy::Keeper));
+    if let Some(kept_for) = host.labels().get(label::NODE_REUSE) {
+        keys.push(HostBy::Kept(namespace, kept_for.clone()));
+    } else if select::consumer(host).is_none() && select::is_available(host) {
+        let labels = host.labels().iter();
+        keys.extend(labels.map(|(key, value)| HostBy::FreeWith(namespace.clone(), key.clone(), value.clone())));
+        keys.push(HostBy::Free(namespace));
+    }
+    keys
+}
+
+/// What data is rendered from is read when it is: once for each machine.
+pub(super) fn reduce(host: &mut BareMetalHost) {
+    if let Some(hardware) = host.status.as_mut().and_then(|status| status.hardware.as_mut()) {
+        **hardware = hardware.reachability(MOST_ADDRESSES);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::{Value, json};
+
+    fn keys(metadata: &Value, spec: &Value, state: &str) -> Vec<HostBy> {
+        let mut host: BareMetalHost = serde_json::from_value(json!({
+            "apiVersion": "metal3.io/v1alpha1", "kind": "BareMetalHost", "metadata": metadata, "spec": spec,
+            "status": {"provisioning": {"state": state, "ID": ""}},
+        }))
+        .unwrap();
+        host.metadata.namespace = Some("ns".to_owned());
+        keys_of(&host)
+    }
+
+    #[test]
+    fn hosts_are_found_by_what_makes_them_candidates() {
+        let all = HostBy::Namespace("ns".to_owned());
+        let free = [
+            all.clone(),
+            HostBy::FreeWith("ns".into(), "rack".into(), "a".into()),
+            HostBy::Free("ns".into()),
+        ];
+        let labels = json!({"labels": {"rack": "a"}});
+        assert_eq!(keys(&labels, &json!({}), "available"), free);
+        assert_eq!(keys(&labels, &json!({"consumerRef": {}}), "ready"), free);
+        assert_eq!(keys(&labels, &json!({}), "inspecting"), std::slice::from_ref(&all));
+        let off = json!({"annotations": {"reboot.metal3.io/metal3-remediation-r": "", "reboot.metal3.io/x": ""}});
+        let by = [all.clone(), HostBy::Remediation("r".into())];
+        assert_eq!(keys(&off, &json!({}), "provisioned"), by);
+        let mut named: BareMetalHost =
+            serde_json::from_value(json!({"metadata": {}, "spec": {}, "status": {"poweredOn": true,
+            "hardware": {"hostname": "h.example"}}}))
+            .unwrap();
+        named.metadata.namespace = Some("ns".to_owned());
+        assert_eq!(keys_of(&named), [all.clone(), HostBy::Hostname("h.example".into())]);
+        let used = json!({"consumerRef": {"kind": "Metal3Machine", "name": "m",
+            "apiVersion": "infrastructure.cluster.x-k8s.io/v1beta1"}});
+        let consumer = HostBy::Consumer(ObjectKey::new("ns", "m"));
+        assert_eq!(keys(&json!({}), &used, "available"), [all.clone(), consumer]);
+        let kept = json!({"labels": {"infrastructure.cluster.x-k8s.io/node-reuse": "cp-a"}, "uid": "u"});
+        let by = [all, HostBy::Uid("u".into()), HostBy::Kept("ns".into(), "cp-a".into())];
+        assert_eq!(keys(&kept, &json!({}), "available"), by);
+    }
+
+    #[test]
+    fn of_a_hosts_hardware_its_name_and_addresses_are_kept() {
+        let nic = |name: &str, ip: &str| json!({"name": name, "mac": "52:54:00:00:00:01", "model": "m", "ip": ip, "pxe": true});
+        let hardware = json!({"hostname": "h", "ramMebibytes": 4096, "cpu": {"arch": "x86_64"},
+            "nics": [nic("a", "192.0.2.1"), nic("b", ""), nic("a", "2001:db8::1"), nic("c", "192.0.2.1")]});
+        let mut host: BareMetalHost = serde_json::from_value(json!({
+            "apiVersion": "metal3.io/v1alpha1", "kind": "BareMetalHost", "metadata": {"name": "h"}, "spec": {},
+            "status": {"poweredOn": true, "hardware": hardware},
+        }))
+        .unwrap();
+        reduce(&mut host);
+        let status = host.status.unwrap();
+        let kept = json!({"hostname": "h", "nics": [{"ip": "192.0.2.1"}, {"ip": "2001:db8::1"}]});
+        assert_eq!(serde_json::to_value(&status.hardware).unwrap(), kept);
+        assert!(status.powered_on);
+    }
+}

@@ -1,0 +1,69 @@
+//! By what Machines and Metal3Machines are found.
+
+use kube::ResourceExt;
+use metal3_api::capi::Machine;
+use metal3_api::infra::names::annotation;
+use metal3_api::infra::v1beta2::Metal3Machine;
+use metal3_runtime::store::ObjectKey;
+
+use super::cluster_of;
+use crate::machine_template::cloned_from;
+
+/// What a Machine is found by.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum MachineBy {
+    /// The Cluster that its label names.
+    Cluster(ObjectKey),
+}
+
+/// What a Metal3Machine is found by.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Metal3MachineBy {
+    /// The Cluster that its label names.
+    Cluster(ObjectKey),
+    /// The host that its annotation names.
+    Host(ObjectKey),
+    /// The Metal3MachineTemplate that it was made from.
+    Template(ObjectKey),
+}
+
+pub(super) fn keys_of_machine(machine: &Machine) -> Vec<MachineBy> {
+    cluster_of(machine).map(MachineBy::Cluster).into_iter().collect()
+}
+
+pub(super) fn keys_of_metal3_machine(machine: &Metal3Machine) -> Vec<Metal3MachineBy> {
+    let cluster = cluster_of(machine).map(Metal3MachineBy::Cluster);
+    let host = host_of(machine).map(Metal3MachineBy::Host);
+    let template = cloned_from(machine).map(Metal3MachineBy::Template);
+    cluster.into_iter().chain(host).chain(template).collect()
+}
+
+/// The host that a Metal3Machine's annotation names. It is looked for in the machine's namespace, whatever namespace is
+/// written there.
+pub fn host_of(machine: &Metal3Machine) -> Option<ObjectKey> {
+    let text = machine.annotations().get(annotation::HOST)?;
+    let name = text.rsplit_once('/').map_or(text.as_str(), |(_, name)| name);
+    (!name.is_empty()).then(|| ObjectKey::new(machine.namespace().unwrap_or_default(), name))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn the_hosts_annotation_names_a_host_of_the_own_namespace() {
+        let machine = |value: &str| {
+            let machine: Metal3Machine = serde_json::from_value(json!({
+                "apiVersion": "infrastructure.cluster.x-k8s.io/v1beta2", "kind": "Metal3Machine",
+                "metadata": {"namespace": "ns", "name": "m", "annotations": {"metal3.io/BareMetalHost": value}}, "spec": {},
+            }))
+            .unwrap();
+            host_of(&machine)
+        };
+        assert_eq!(machine("ns/h"), Some(ObjectKey::new("ns", "h")));
+        assert_eq!(machine("other/h"), Some(ObjectKey::new("ns", "h")));
+        assert_eq!(machine("h"), Some(ObjectKey::new("ns", "h")));
+        assert_eq!(machine(""), None);
+    }
+}

@@ -1,0 +1,154 @@
+//! The watches that fill the stores.
+
+use std::fmt::Debug;
+use std::hash::Hash;
+use std::time::Duration;
+
+use futures::FutureExt;
+use futures::future::BoxFuture;
+use kube::api::ListParams;
+use kube::runtime::watcher;
+use kube::{Client, Resource};
+use metal3_runtime::args::Namespaces;
+use metal3_runtime::error::chain;
+use metal3_runtime::store::{Awaited, Follow, Store};
+use serde::de::DeserializeOwned;
+use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
+
+use super::World;
+use crate::data::SECRET_TYPE;
+
+impl World {
+    /// Shows every store to `visitor`.
+    fn visit(&self, visitor: &mut impl Visitor) {
+        visitor.kind(&self.clusters);
+        visitor.kind(&self.machines);
+        visitor.kind(&self.machine_sets);
+        visitor.kind(&self.metal3_clusters);
+        visitor.kind(&self.metal3_machines);
+        visitor.kind(&self.templates);
+        visitor.kind(&self.hosts);
+        visitor.kind(&self.data_templates);
+        visitor.kind(&self.data_claims);
+        visitor.kind(&self.datas);
+        visitor.kind(&self.remediations);
+        let rendered = watcher::Config::default().fields(&format!("type={SECRET_TYPE}"));
+        visitor.watched(&self.secrets, rendered, false);
+        // Whoever uses no pools of a kind need not install it.
+        visitor.watched(&self.ip_claims, watcher::Config::default(), true);
+        visitor.watched(&self.ip_address_claims, watcher::Config::default(), true);
+    }
+
+    /// Starts the watches. They end with `stop`. What is returned says when all have shown what there is.
+    pub fn follow(
+        &self,
+        client: &Client,
+        namespaces: &Namespaces,
+        watches: &mut JoinSet<()>,
+        stop: &CancellationToken,
+    ) -> Awaited {
+        let mut starter = Starter {
+            client,
+            namespaces,
+            tasks: watches,
+            stop,
+            awaited: Awaited::default(),
+        };
+        self.visit(&mut starter);
+        starter.awaited
+    }
+
+    /// Waits until all kinds are served, Cluster API's too, so that the order of installation does not matter. Asked by a
+    /// list of one object, for which the rights are there anyway.
+    pub async fn served(&self, client: &Client, namespaces: &Namespaces) {
+        loop {
+            let mut asker = Asker {
+                client,
+                namespaces,
+                answers: Vec::new(),
+            };
+            self.visit(&mut asker);
+            let answers = futures::future::join_all(asker.answers).await;
+            let Some(error) = answers.into_iter().find_map(Result::err) else {
+                return;
+            };
+            tracing::warn!(error = %chain(&error), "waiting until the kinds of the provider and of Cluster API can be listed");
+            tokio::time::sleep(KINDS_RECHECK).await;
+        }
+    }
+}
+
+/// Between looks for kinds that are not served yet.
+const KINDS_RECHECK: Duration = Duration::from_secs(2);
+
+/// Does something with each store.
+trait Visitor {
+    /// One whose kind must be there, with all its objects.
+    fn kind<K, By>(&mut self, store: &Store<K, By>)
+    where
+        K: Resource<DynamicType = (), Scope = k8s_openapi::NamespaceResourceScope>,
+        K: Clone + DeserializeOwned + Debug + Send + Sync + 'static,
+        By: Eq + Hash + Clone + Send + Sync + 'static,
+    {
+        self.watched(store, watcher::Config::default(), false);
+    }
+
+    fn watched<K, By>(&mut self, store: &Store<K, By>, config: watcher::Config, is_optional: bool)
+    where
+        K: Resource<DynamicType = (), Scope = k8s_openapi::NamespaceResourceScope>,
+        K: Clone + DeserializeOwned + Debug + Send + Sync + 'static,
+        By: Eq + Hash + Clone + Send + Sync + 'static;
+}
+
+struct Starter<'a> {
+    client: &'a Client,
+    namespaces: &'a Namespaces,
+    tasks: &'a mut JoinSet<()>,
+    stop: &'a CancellationToken,
+    awaited: Awaited,
+}
+
+impl Visitor for Starter<'_> {
+    fn watched<K, By>(&mut self, store: &Store<K, By>, config: watcher::Config, is_optional: bool)
+    where
+        K: Resource<DynamicType = (), Scope = k8s_openapi::NamespaceResourceScope>,
+        K: Clone + DeserializeOwned + Debug + Send + Sync + 'static,
+        By: Eq + Hash + Clone + Send + Sync + 'static,
+    {
+        for api in self.namespaces.apis::<K>(self.client) {
+            let follow = Follow {
+                api,
+                store: store.clone(),
+                config: config.clone(),
+                is_optional,
+            };
+            self.awaited.expect();
+            self.tasks.spawn(follow.run(self.awaited.clone(), self.stop.clone()));
+        }
+    }
+}
+
+struct Asker<'a> {
+    client: &'a Client,
+    namespaces: &'a Namespaces,
+    answers: Vec<BoxFuture<'static, Result<(), kube::Error>>>,
+}
+
+impl Visitor for Asker<'_> {
+    fn watched<K, By>(&mut self, _: &Store<K, By>, _: watcher::Config, is_optional: bool)
+    where
+        K: Resource<DynamicType = (), Scope = k8s_openapi::NamespaceResourceScope>,
+        K: Clone + DeserializeOwned + Debug + Send + Sync + 'static,
+        By: Eq + Hash + Clone + Send + Sync + 'static,
+    {
+        let apis = self.namespaces.apis::<K>(self.client);
+        for api in apis.into_iter().filter(|_| !is_optional) {
+            let first = async move {
+                let answer = api.list_metadata(&ListParams::default().limit(1)).await;
+                answer.map(|_| ())
+            };
+            self.answers.push(first.boxed());
+        }
+    }
+}
