@@ -12,27 +12,29 @@
 //! | deleted | its Metal3Data is deleted and unlocked, then the claim let go |
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use kube::ResourceExt;
 use metal3_api::infra::names::finalizer;
-use metal3_api::infra::v1beta2::{DataIndex, Metal3Data, Metal3DataClaim, Metal3DataTemplateStatus, ObjectRef};
+use metal3_api::infra::v1beta2::{
+    DataIndex, Metal3Data, Metal3DataClaim, Metal3DataTemplate, Metal3DataTemplateStatus, ObjectRef,
+};
 
 use super::effect::Effect;
-use super::observed::{Claim, Hold, Observed, Template, answers, machine_of};
-use super::space::name_of;
+use super::observed::{Claim, Hold, Listed, Observed, answers, has_pause, index_before, machine_of};
 use crate::conditions::cut;
 use crate::refusals::is_same;
 use crate::world::template_of;
 
 /// As many indexes fit the list in the status of a template.
-const LISTED: usize = 512;
+pub const LISTED: usize = 512;
 
 /// As many characters fit an error message.
 const MESSAGE: usize = 512;
 
 /// The writes of one round. None are left when everything is as it should be, or waits.
 pub fn decide(seen: &Observed) -> Vec<Effect> {
-    let mut free = Free::new(&seen.taken);
+    let mut free = Free::new(seen);
     let mut effects: Vec<Effect> = seen.templates.values().filter_map(hold_template).collect();
     let mut must_look = false;
     for claim in &seen.claims {
@@ -58,13 +60,18 @@ pub fn decide(seen: &Observed) -> Vec<Effect> {
     effects
 }
 
-fn hold_template(template: &Template) -> Option<Effect> {
-    let is_needed = !template.is_deleted() && !has(&*template.object, finalizer::DATA_TEMPLATE);
-    (is_needed && !template.is_paused()).then(|| Effect::HoldTemplate(template.object.clone()))
+fn hold_template(template: &Arc<Metal3DataTemplate>) -> Option<Effect> {
+    let is_needed = !is_deleted(template) && !has(&**template, finalizer::DATA_TEMPLATE);
+    (is_needed && !has_pause(&**template)).then(|| Effect::HoldTemplate(template.clone()))
 }
 
 /// The next step towards an answer.
-fn serve(seen: &Observed, claim: &Claim, template: Option<&Template>, free: &mut Free<'_>) -> Option<Effect> {
+fn serve(
+    seen: &Observed,
+    claim: &Claim,
+    template: Option<&Arc<Metal3DataTemplate>>,
+    free: &mut Free<'_>,
+) -> Option<Effect> {
     let object = &claim.object;
     let answer = object.status.clone().unwrap_or_default().rendered_data.name;
     let announced = claim.datas.iter().find(|data| data.name_any() == answer);
@@ -91,23 +98,26 @@ fn serve(seen: &Observed, claim: &Claim, template: Option<&Template>, free: &mut
     if !has(&**object, finalizer::DATA_CLAIM) {
         return Some(Effect::HoldClaim(object.clone()));
     }
-    if !has(&*template.object, finalizer::DATA_TEMPLATE) {
+    if !has(&**template, finalizer::DATA_TEMPLATE) {
         return None; // it gets it in this round
     }
     // What was made for it before, by another process, need not have reached the store yet.
     if !claim.is_known {
         return Some(Effect::Look);
     }
-    let index = free.take(index_of(&answer, seen));
+    let index = free.take(index_before(object, &seen.space))?;
     Some(Effect::Create {
         claim: object.clone(),
-        template: template.object.clone(),
+        template: template.clone(),
         index,
     })
 }
 
 /// The template, or why a claim cannot be answered.
-fn reason_to_wait<'a>(claim: &Claim, template: Option<&'a Template>) -> Result<&'a Template, String> {
+fn reason_to_wait<'a>(
+    claim: &Claim,
+    template: Option<&'a Arc<Metal3DataTemplate>>,
+) -> Result<&'a Arc<Metal3DataTemplate>, String> {
     if let Some(Hold::NoCluster(name)) = &claim.hold {
         return Err(format!(
             "waiting for Cluster {name}, which the label cluster.x-k8s.io/cluster-name names: it does not exist"
@@ -128,10 +138,10 @@ fn reason_to_wait<'a>(claim: &Claim, template: Option<&'a Template>) -> Result<&
             "waiting for Metal3DataTemplate {name}, which does not exist in this namespace: create it"
         ));
     };
-    if template.is_deleted() && !has(&*template.object, finalizer::DATA_TEMPLATE) {
+    if is_deleted(template) && !has(&**template, finalizer::DATA_TEMPLATE) {
         return Err(format!(
             "waiting until Metal3DataTemplate {}, which is being deleted, is gone: create it again afterwards",
-            template.object.name_any()
+            template.name_any()
         ));
     }
     if machine_of(&claim.object).is_none() {
@@ -142,12 +152,12 @@ fn reason_to_wait<'a>(claim: &Claim, template: Option<&'a Template>) -> Result<&
 
 /// What says on a claim that a write was refused for good; nothing if it is said already, whatever the numbers in it. An
 /// answer takes it back.
-pub fn refused(claim: &std::sync::Arc<Metal3DataClaim>, mut why: String) -> Option<Effect> {
+pub fn refused(claim: &Arc<Metal3DataClaim>, mut why: String) -> Option<Effect> {
     cut(&mut why, MESSAGE);
     (!is_same(error_of(claim), &why)).then(|| Effect::Explain(claim.clone(), why))
 }
 
-fn explain(claim: &std::sync::Arc<Metal3DataClaim>, mut why: String) -> Option<Effect> {
+fn explain(claim: &Arc<Metal3DataClaim>, mut why: String) -> Option<Effect> {
     cut(&mut why, MESSAGE);
     (error_of(claim) != why).then(|| Effect::Explain(claim.clone(), why))
 }
@@ -166,36 +176,35 @@ fn release(claim: &Claim) -> Option<Effect> {
 }
 
 /// The writes to templates that come when nothing else is left to do: their status, and letting them go.
-pub fn finish(seen: &Observed) -> Vec<Effect> {
+pub fn finish(seen: &[Listed]) -> Vec<Effect> {
     let mut effects = Vec::new();
-    for template in seen.templates.values().filter(|template| !template.is_paused()) {
-        let name = template.object.name_any();
-        let is_used = |claim: &Claim| claim.object.spec.template.name == name;
-        let is_done = template.is_deleted() && template.datas.is_empty() && !seen.claims.iter().any(is_used);
-        if is_done && has(&*template.object, finalizer::DATA_TEMPLATE) {
-            effects.push(Effect::ReleaseTemplate(template.object.clone()));
+    for listed in seen.iter().filter(|listed| !has_pause(&*listed.template)) {
+        let template = &listed.template;
+        let is_done = is_deleted(template) && listed.datas.is_empty() && !listed.is_claimed;
+        if is_done && has(&**template, finalizer::DATA_TEMPLATE) {
+            effects.push(Effect::ReleaseTemplate(template.clone()));
             continue;
         }
-        let status = template.object.status.clone().unwrap_or_default();
-        let indexes = indexes(template);
+        let status = template.status.clone().unwrap_or_default();
+        let indexes = indexes(listed);
         if status.indexes != indexes {
             let status = Metal3DataTemplateStatus { indexes, ..status };
-            effects.push(Effect::Report(template.object.clone(), status));
+            effects.push(Effect::Report(template.clone(), status));
         }
     }
     effects
 }
 
 /// The indexes in use, in order, as far as they fit.
-fn indexes(template: &Template) -> Vec<DataIndex> {
+fn indexes(seen: &Listed) -> Vec<DataIndex> {
     let mut listed = BTreeSet::new();
-    let of_data = |data: &std::sync::Arc<Metal3Data>| {
+    let of_data = |data: &Arc<Metal3Data>| {
         let index = data.spec.index?;
         let name = data.spec.claim.name.clone();
         // The schema lets each index be there once.
         (!name.is_empty() && listed.insert(index)).then_some(DataIndex { name, index })
     };
-    template.datas.iter().filter_map(of_data).take(LISTED).collect()
+    seen.datas.iter().filter_map(of_data).take(LISTED).collect()
 }
 
 /// Whether a look at its claim shows that nobody uses this Metal3Data.
@@ -215,56 +224,34 @@ fn has(object: &impl ResourceExt, finalizer: &str) -> bool {
     object.finalizers().iter().any(|present| present == finalizer)
 }
 
-impl Template {
-    fn is_deleted(&self) -> bool {
-        self.object.metadata.deletion_timestamp.is_some()
-    }
-
-    fn is_paused(&self) -> bool {
-        let paused = metal3_api::capi::names::annotation::PAUSED;
-        self.object.annotations().contains_key(paused)
-    }
-}
-
-/// The index of an answer whose Metal3Data vanished.
-fn index_of(answer: &str, seen: &Observed) -> Option<i32> {
-    let (_, index) = answer.rsplit_once('-')?;
-    let index: i32 = index.parse().ok()?;
-    (name_of(&seen.space, index) == answer && index >= 0).then_some(index)
+fn is_deleted(template: &Metal3DataTemplate) -> bool {
+    template.metadata.deletion_timestamp.is_some()
 }
 
 /// Free indexes, lowest first. Handing out all of n costs n steps, not n².
 struct Free<'a> {
-    taken: &'a BTreeSet<i32>,
+    seen: &'a Observed,
     given: BTreeSet<i32>,
-    next: i32,
+    next: std::slice::Iter<'a, i32>,
 }
 
 impl<'a> Free<'a> {
-    fn new(taken: &'a BTreeSet<i32>) -> Self {
+    fn new(seen: &'a Observed) -> Self {
         Self {
-            taken,
+            seen,
             given: BTreeSet::new(),
-            next: 0,
+            next: seen.free.iter(),
         }
     }
 
     /// The preferred index, or the lowest one that is free.
-    fn take(&mut self, preferred: Option<i32>) -> i32 {
+    fn take(&mut self, preferred: Option<i32>) -> Option<i32> {
+        let preferred = preferred.filter(|index| self.seen.free_again.contains(index) && !self.given.contains(index));
         let index = match preferred {
-            Some(index) if self.is_free(index) => index,
-            _ => {
-                while !self.is_free(self.next) {
-                    self.next = self.next.saturating_add(1);
-                }
-                self.next
-            }
+            Some(index) => index,
+            None => *self.next.find(|index| !self.given.contains(index))?,
         };
         self.given.insert(index);
-        index
-    }
-
-    fn is_free(&self, index: i32) -> bool {
-        !self.taken.contains(&index) && !self.given.contains(&index)
+        Some(index)
     }
 }

@@ -6,6 +6,9 @@ use k8s_openapi::api::core::v1::ObjectReference;
 use kube::{Resource, ResourceExt};
 use metal3_api::infra::v1beta2::{Metal3Data, Metal3DataClaim, Metal3DataTemplate, Metal3DataTemplateStatus};
 
+use super::news::Focus;
+use super::observed::Observed;
+
 /// A write. Each may be repeated, and each may be the last one before the process dies.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Effect {
@@ -91,6 +94,38 @@ impl Effect {
             | Self::Unlock(_)
             | Self::Discard(_) => None,
         }
+    }
+
+    /// What has to be looked at when it is to be tried again. What is written to a template comes of all that there is.
+    pub fn left_over(&self, seen: &Observed) -> Focus {
+        match self {
+            Self::HoldTemplate(_) | Self::ReleaseTemplate(_) | Self::Report(..) => Focus::whole(),
+            _ => self.concerns(seen),
+        }
+    }
+
+    /// What has to be looked at when it is done, besides what changes by it.
+    pub fn concerns(&self, seen: &Observed) -> Focus {
+        let mut focus = Focus::default();
+        match self {
+            Self::HoldTemplate(_) | Self::ReleaseTemplate(_) | Self::Report(..) => {}
+            Self::Look => {
+                let unknown = seen.claims.iter().filter(|claim| !claim.is_known);
+                focus.claims.extend(unknown.map(|claim| claim.object.name_any()));
+            }
+            Self::HoldClaim(claim)
+            | Self::ReleaseClaim(claim)
+            | Self::Create { claim, .. }
+            | Self::Announce(claim, _)
+            | Self::Explain(claim, _) => {
+                focus.claims.insert(claim.name_any());
+            }
+            Self::Delete(data) | Self::Unlock(data) | Self::Discard(data) => {
+                focus.claims.insert(data.spec.claim.name.clone());
+                focus.datas.insert(data.name_any());
+            }
+        }
+        focus
     }
 
     /// What it is, for errors.

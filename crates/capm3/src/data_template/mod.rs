@@ -9,8 +9,10 @@
 mod apply;
 mod decide;
 mod effect;
+mod listen;
 #[cfg(test)]
 mod model;
+mod news;
 mod observed;
 mod space;
 #[cfg(test)]
@@ -21,7 +23,6 @@ use std::time::Duration;
 
 use futures::StreamExt;
 use kube::ResourceExt;
-use metal3_api::capi::Cluster;
 use metal3_runtime::error::{Class, Classified as _, chain};
 use metal3_runtime::store::ObjectKey;
 use metal3_runtime::work::Queue;
@@ -29,11 +30,11 @@ use metal3_runtime::work::Queue;
 use self::apply::{Applied, apply, known_by};
 use self::decide::{decide, finish, refused};
 use self::effect::Effect;
-use self::observed::{observe, spaces};
+use self::news::{Focus, News};
+use self::observed::{Observed, concerns_list, list, observe};
 use crate::controller::{Context, Controller, Next};
 use crate::error::PassError;
 use crate::refusals::Told;
-use crate::world::{DataBy, template_asked, template_of};
 
 pub use self::observed::{Hold, answers, hold_of, machine_of, owner_of};
 pub use self::space::{slot_of, space_of};
@@ -49,6 +50,7 @@ const AGAIN: Duration = Duration::from_millis(200);
 #[derive(Clone)]
 pub struct Metal3DataTemplates {
     ctx: Context,
+    news: News,
     refusals: Told,
 }
 
@@ -57,6 +59,7 @@ impl Metal3DataTemplates {
     pub fn new(ctx: Context) -> Self {
         Self {
             ctx,
+            news: News::default(),
             refusals: Told::default(),
         }
     }
@@ -88,45 +91,7 @@ impl Controller for Metal3DataTemplates {
     type Error = PassError;
 
     fn listen(&self, queue: &Queue<ObjectKey>) {
-        let world = &self.ctx.world;
-        let bell = queue.clone();
-        world.data_templates.listen(move |change| {
-            for template in change.states() {
-                bell.push(space_of(template));
-                // Claims may have come before it.
-                bell.push(ObjectKey::of(&**template));
-            }
-        });
-        let (seen, bell) = (world.clone(), queue.clone());
-        world.data_claims.listen(move |change| {
-            for claim in change.states() {
-                for key in spaces(&seen, Some(template_asked(claim)), None) {
-                    bell.push(key);
-                }
-            }
-            if let (Some(gone), None) = (&change.before, &change.after) {
-                seen.known_claims.forget(&gone.uid().unwrap_or_default());
-            }
-        });
-        let (seen, bell) = (world.clone(), queue.clone());
-        world.datas.listen(move |change| {
-            for data in change.states() {
-                for key in spaces(&seen, template_of(&**data, &data.spec.template), Some(data)) {
-                    bell.push(key);
-                }
-            }
-        });
-        let (seen, bell) = (world.clone(), queue.clone());
-        world.clusters.listen(move |change| {
-            if !change.affects(Cluster::is_paused) {
-                return;
-            }
-            for claim in seen.data_claims.find(&DataBy::Cluster(change.key.clone())) {
-                for key in spaces(&seen, Some(template_asked(&claim)), None) {
-                    bell.push(key);
-                }
-            }
-        });
+        listen::listen(&self.ctx.world, &self.news, queue);
     }
 
     fn all(&self) -> Vec<ObjectKey> {
@@ -138,19 +103,32 @@ impl Controller for Metal3DataTemplates {
         let datas = world.datas.all();
         let datas = datas.iter().filter_map(|key| world.datas.get(key));
         spaces.extend(datas.filter_map(|data| slot_of(&data)).map(|(space, _)| space));
+        for space in &spaces {
+            self.news.add(space, Focus::whole());
+        }
         spaces.into_iter().collect()
     }
 
     async fn pass(&self, space: &ObjectKey) -> Result<Next, PassError> {
-        let mut round = Round::default();
+        let world = &self.ctx.world;
+        let (mut round, mut focus, mut is_listed) = (Round::default(), Focus::default(), true);
         loop {
-            let seen = observe(&self.ctx.world, space);
-            let mut effects = round.left(decide(&seen));
-            if effects.is_empty() {
-                effects = round.left(finish(&seen));
+            focus.extend(self.news.take(space));
+            is_listed &= !concerns_list(world, space, &focus);
+            let seen = observe(world, space, &focus, &self.news);
+            let mut effects = round.left(decide(&seen), &seen);
+            if effects.is_empty() && !is_listed {
+                is_listed = true;
+                effects = round.left(finish(&list(world, space)), &seen);
             }
             if effects.is_empty() {
+                self.news.add(space, std::mem::take(&mut round.left_over));
                 return round.end();
+            }
+            // What else there is to do follows from what is written, which is news.
+            focus = Focus::default();
+            for effect in &effects {
+                focus.extend(effect.concerns(&seen));
             }
             let ask = async |effect: Effect| {
                 let answer = apply(&self.ctx, space, &effect).await;
@@ -159,7 +137,7 @@ impl Controller for Metal3DataTemplates {
             let answers = futures::stream::iter(effects).map(ask).buffer_unordered(AT_ONCE);
             let mut answers = std::pin::pin!(answers);
             while let Some((effect, answer)) = answers.next().await {
-                let Err(error) = round.account(space, &effect, answer) else {
+                let Err(error) = round.account(space, &effect, answer, &seen) else {
                     self.ctx.world.known_claims.learn(known_by(&effect, &seen));
                     self.refusals.forget(effect.regarding().uid.as_deref());
                     continue;
@@ -176,14 +154,21 @@ impl Controller for Metal3DataTemplates {
 struct Round {
     /// What is left for a later pass: one that cannot be answered must not hold up the others.
     put_off: HashSet<(&'static str, String)>,
+    /// What has to be looked at then.
+    left_over: Focus,
     again: Option<Duration>,
     failed: Option<PassError>,
 }
 
 impl Round {
-    fn left(&self, effects: Vec<Effect>) -> Vec<Effect> {
-        let is_left = |effect: &Effect| !self.put_off.contains(&effect.subject());
-        effects.into_iter().filter(is_left).collect()
+    /// Those that are not put off.
+    fn left(&mut self, effects: Vec<Effect>, seen: &Observed) -> Vec<Effect> {
+        let is_late = |effect: &Effect| self.put_off.contains(&effect.subject());
+        let (late, left): (Vec<Effect>, Vec<Effect>) = effects.into_iter().partition(is_late);
+        for effect in late {
+            self.left_over.extend(effect.left_over(seen));
+        }
+        left
     }
 
     fn account(
@@ -191,8 +176,12 @@ impl Round {
         space: &ObjectKey,
         effect: &Effect,
         answer: Result<Applied, kube::Error>,
+        seen: &Observed,
     ) -> Result<(), PassError> {
         let subject = effect.subject();
+        if !matches!(answer, Ok(Applied::Seen)) {
+            self.left_over.extend(effect.left_over(seen));
+        }
         match answer {
             Ok(Applied::Seen) => Ok(()),
             Ok(Applied::Unseen) => {

@@ -10,31 +10,37 @@ use metal3_api::infra;
 use metal3_api::infra::v1beta2::{Metal3Data, Metal3DataClaim, Metal3DataTemplate, Metal3Machine};
 use metal3_runtime::store::ObjectKey;
 
-use super::space::{slot_of, space_of};
-use crate::world::{DataBy, DataTemplateBy, World, cluster_of, group_of};
+use super::decide::LISTED;
+use super::news::{Focus, News, is_free};
+use super::space::{name_of, slot_of, space_of};
+use crate::world::{DataBy, DataTemplateBy, World, cluster_of, group_of, template_asked};
 
-/// Templates that share their indexes, the claims on them, and what answers these.
+/// Templates that share their indexes, claims on them, and what answers these.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Observed {
     /// The space; a template of this name need not exist.
     pub space: ObjectKey,
     /// The templates, by name. Those that are not ours to look after are not among them.
-    pub templates: BTreeMap<String, Template>,
-    /// The claims, oldest first.
+    pub templates: BTreeMap<String, Arc<Metal3DataTemplate>>,
+    /// The claims that are looked at, oldest first.
     pub claims: Vec<Claim>,
-    /// Metal3Datas whose claim is not there.
+    /// Of the Metal3Datas that are looked at, those whose claim is not there.
     pub orphans: Vec<Arc<Metal3Data>>,
-    /// Indexes whose names are in use.
-    pub taken: BTreeSet<i32>,
+    /// Free indexes, lowest first, one for each claim that may need one.
+    pub free: Vec<i32>,
+    /// Of the indexes that claims had, those that are free.
+    pub free_again: BTreeSet<i32>,
 }
 
-/// A template.
+/// A template and all that is rendered from it.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Template {
-    /// The object.
-    pub object: Arc<Metal3DataTemplate>,
-    /// What is rendered from it, in order of indexes.
+pub struct Listed {
+    /// The template.
+    pub template: Arc<Metal3DataTemplate>,
+    /// In order of indexes.
     pub datas: Vec<Arc<Metal3Data>>,
+    /// Whether there are claims on it.
+    pub is_claimed: bool,
 }
 
 /// A claim.
@@ -60,29 +66,34 @@ pub enum Hold {
     NoCluster(String),
 }
 
-/// Gathers it.
-pub fn observe(world: &World, space: &ObjectKey) -> Observed {
-    let mut templates: BTreeMap<String, Template> = BTreeMap::new();
-    for object in world.data_templates.find(&DataTemplateBy::Space(space.clone())) {
-        if world.is_ours(&*object) {
-            let mut datas = world.datas.find(&DataBy::Template(ObjectKey::of(&*object)));
-            datas.sort_by_key(|data| data.spec.index);
-            templates.insert(object.name_any(), Template { object, datas });
-        }
-    }
+/// Gathers what is to be looked at.
+pub fn observe(world: &World, space: &ObjectKey, focus: &Focus, news: &News) -> Observed {
+    let templates: BTreeMap<String, _> = templates(world, space)
+        .into_iter()
+        .map(|template| (template.name_any(), template))
+        .collect();
     // Claims on a template that is not there are told so.
     let mut named: BTreeSet<String> = templates.keys().cloned().collect();
     if world.data_templates.get(space).is_none() {
         named.insert(space.name.clone());
     }
+    let here = |name: &String| ObjectKey::new(&space.namespace, name);
+    let objects: Vec<_> = if focus.is_whole {
+        let of_template = |name| world.data_claims.find(&DataBy::Template(here(name)));
+        named.iter().flat_map(of_template).collect()
+    } else {
+        let is_of_space = |claim: &Arc<Metal3DataClaim>| named.contains(&template_asked(claim).name);
+        let found = focus
+            .claims
+            .iter()
+            .filter_map(|name| world.data_claims.get(&here(name)));
+        found.filter(is_of_space).collect()
+    };
     let mut claims = Vec::new();
-    for name in &named {
-        let by = DataBy::Template(ObjectKey::new(&space.namespace, name));
-        for object in world.data_claims.find(&by) {
-            if templates.contains_key(name) || world.is_ours(&*object) {
-                let template = templates.get(name);
-                claims.push(claim(world, object, template));
-            }
+    for object in objects {
+        let template = templates.get(&object.spec.template.name);
+        if template.is_some() || world.is_ours(&*object) {
+            claims.push(claim(world, object, template));
         }
     }
     claims.sort_by_cached_key(|claim| {
@@ -90,20 +101,77 @@ pub fn observe(world: &World, space: &ObjectKey) -> Observed {
         let created = meta.creation_timestamp.as_ref().map(|time| time.0);
         (created, claim.object.name_any())
     });
+    let unanswered = claims
+        .iter()
+        .filter(|claim| claim.datas.is_empty() && claim.object.metadata.deletion_timestamp.is_none());
+    let had = unanswered
+        .clone()
+        .filter_map(|claim| index_before(&claim.object, space));
     Observed {
-        orphans: orphans(world, space, &named),
-        taken: taken(world, space),
+        orphans: orphans(world, space, &named, focus),
+        free_again: had.filter(|index| is_free(world, space, *index)).collect(),
+        free: news.free(world, space, unanswered.count()),
         space: space.clone(),
         templates,
         claims,
     }
 }
 
-fn claim(world: &World, object: Arc<Metal3DataClaim>, template: Option<&Template>) -> Claim {
+/// The templates of a space that are ours to look after.
+fn templates(world: &World, space: &ObjectKey) -> Vec<Arc<Metal3DataTemplate>> {
+    let mut found = world.data_templates.find(&DataTemplateBy::Space(space.clone()));
+    found.retain(|template| world.is_ours(&**template));
+    found
+}
+
+/// Gathers all that is rendered from the templates of a space.
+pub fn list(world: &World, space: &ObjectKey) -> Vec<Listed> {
+    let listed = templates(world, space).into_iter().map(|template| {
+        let by = DataBy::Template(ObjectKey::of(&*template));
+        let mut datas = world.datas.find(&by);
+        datas.sort_by_key(|data| data.spec.index);
+        Listed {
+            is_claimed: world.data_claims.count(&by) > 0,
+            template,
+            datas,
+        }
+    });
+    listed.collect()
+}
+
+/// Whether what has changed may be seen in the list of a template, or let a template go.
+pub fn concerns_list(world: &World, space: &ObjectKey, focus: &Focus) -> bool {
+    let concerns = |template: Arc<Metal3DataTemplate>| {
+        let status = template.status.as_ref();
+        let full = status.filter(|status| status.indexes.len() >= LISTED);
+        let last = full.and_then(|status| status.indexes.last()).map(|entry| entry.index);
+        let is_within = |name: &String| {
+            let index = index_of(name, space);
+            last.zip(index).is_none_or(|(last, index)| index <= last)
+        };
+        template.metadata.deletion_timestamp.is_some() || focus.datas.iter().any(is_within)
+    };
+    focus.is_whole || templates(world, space).into_iter().any(concerns)
+}
+
+/// The index of an answer that was given before.
+pub fn index_before(claim: &Metal3DataClaim, space: &ObjectKey) -> Option<i32> {
+    let answer = &claim.status.as_ref()?.rendered_data.name;
+    index_of(answer, space)
+}
+
+/// The index that the name of a Metal3Data of this space stands for.
+fn index_of(name: &str, space: &ObjectKey) -> Option<i32> {
+    let (_, index) = name.rsplit_once('-')?;
+    let index: i32 = index.parse().ok()?;
+    (name_of(space, index) == name && index >= 0).then_some(index)
+}
+
+fn claim(world: &World, object: Arc<Metal3DataClaim>, template: Option<&Arc<Metal3DataTemplate>>) -> Claim {
     let of_name = world.datas.find(&DataBy::Claim(ObjectKey::of(&*object)));
     let mut datas: Vec<_> = of_name.into_iter().filter(|data| answers(data, &object)).collect();
     datas.sort_by_key(|data| data.spec.index);
-    let hold = if template.is_some_and(|template| has_pause(&*template.object)) {
+    let hold = if template.is_some_and(|template| has_pause(&**template)) {
         Some(Hold::Paused)
     } else {
         hold_of(world, &*object)
@@ -118,15 +186,18 @@ fn claim(world: &World, object: Arc<Metal3DataClaim>, template: Option<&Template
 }
 
 /// Metal3Datas of these templates, or in the space, whose claim is not there.
-fn orphans(world: &World, space: &ObjectKey, named: &BTreeSet<String>) -> Vec<Arc<Metal3Data>> {
+fn orphans(world: &World, space: &ObjectKey, named: &BTreeSet<String>, focus: &Focus) -> Vec<Arc<Metal3Data>> {
+    let here = |name: &String| ObjectKey::new(&space.namespace, name);
     let mut found: BTreeMap<String, Arc<Metal3Data>> = BTreeMap::new();
-    let by_name = named
-        .iter()
-        .map(|name| DataBy::Template(ObjectKey::new(&space.namespace, name)));
-    for by in by_name.chain([DataBy::Space(space.clone())]) {
-        for data in world.datas.find(&by) {
-            found.insert(data.name_any(), data);
-        }
+    let by: Vec<DataBy> = if focus.is_whole {
+        let of_templates = named.iter().map(|name| DataBy::Template(here(name)));
+        of_templates.chain([DataBy::Space(space.clone())]).collect()
+    } else {
+        focus.claims.iter().map(|name| DataBy::Claim(here(name))).collect()
+    };
+    let by_name = focus.datas.iter().filter_map(|name| world.datas.get(&here(name)));
+    for data in by.iter().flat_map(|by| world.datas.find(by)).chain(by_name) {
+        found.insert(data.name_any(), data);
     }
     let is_orphan = |data: &Arc<Metal3Data>| {
         let claim = ObjectKey::new(&space.namespace, &data.spec.claim.name);
@@ -137,12 +208,6 @@ fn orphans(world: &World, space: &ObjectKey, named: &BTreeSet<String>) -> Vec<Ar
         is_ours && !is_paused && !claim.is_some_and(|claim| answers(data, &claim))
     };
     found.into_values().filter(is_orphan).collect()
-}
-
-fn taken(world: &World, space: &ObjectKey) -> BTreeSet<i32> {
-    let datas = world.datas.names(&DataBy::Space(space.clone()));
-    let index = |key: ObjectKey| key.name.rsplit_once('-').and_then(|(_, index)| index.parse().ok());
-    datas.into_iter().filter_map(index).collect()
 }
 
 /// The index spaces that have to do with a claim or with what was made for it: that of the template, and the one that a
@@ -176,7 +241,7 @@ pub fn owner_of<'a>(meta: &'a ObjectMeta, group: &str, kind: &str) -> Option<&'a
     owners.find(|owner| owner.kind == kind && group_of(&owner.api_version) == group)
 }
 
-fn has_pause(object: &impl ResourceExt) -> bool {
+pub(super) fn has_pause(object: &impl ResourceExt) -> bool {
     object.annotations().contains_key(capi::names::annotation::PAUSED)
 }
 

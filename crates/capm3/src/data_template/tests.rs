@@ -3,14 +3,17 @@ use std::sync::Arc;
 use kube::ResourceExt;
 use metal3_api::capi::Cluster;
 use metal3_api::infra::v1beta2::{Metal3Data, Metal3DataClaim, Metal3DataTemplate};
-use metal3_runtime::store::ObjectKey;
+use metal3_runtime::store::{ObjectKey, Sink};
+use metal3_runtime::work::Queue;
 use rstest::rstest;
 use serde_json::{Value, json};
 
 use super::apply::{adopt, data};
 use super::decide::{decide, finish, is_unused};
 use super::effect::Effect;
-use super::observed::{Observed, observe};
+use super::listen::listen;
+use super::news::{Focus, News};
+use super::observed::{Observed, concerns_list, list, observe};
 use crate::world::{World, template_asked};
 
 const OF_TEMPLATE: &str = "metal3datatemplate.infrastructure.cluster.x-k8s.io";
@@ -66,7 +69,11 @@ fn made(world: &World, index: i32, claim: &str, metadata: &Value) -> Arc<Metal3D
 fn seen(world: &World) -> Observed {
     let claims = world.data_claims.objects();
     world.known_claims.learn(claims.iter().filter_map(|claim| claim.uid()));
-    observe(world, &ObjectKey::new("ns", "t"))
+    observe(world, &space(), &Focus::whole(), &News::default())
+}
+
+fn space() -> ObjectKey {
+    ObjectKey::new("ns", "t")
 }
 
 /// What is made, by claim.
@@ -125,7 +132,7 @@ fn what_another_process_may_have_made_is_looked_for_once_for_all_claims() {
     template(&world, "t", &json!({}));
     claim(&world, "a", &json!({}), "");
     claim(&world, "b", &json!({}), "");
-    let seen = observe(&world, &ObjectKey::new("ns", "t"));
+    let seen = observe(&world, &space(), &Focus::whole(), &News::default());
     assert_eq!(decide(&seen), [Effect::Look]);
 }
 
@@ -236,18 +243,18 @@ fn a_claim_that_names_no_template_of_its_namespace_says_so_once(#[case] named: V
         [],
         "the template of this namespace is not concerned"
     );
-    let effects = decide(&observe(&world, &space));
+    let effects = decide(&observe(&world, &space, &Focus::whole(), &News::default()));
     let why = explained(&effects);
     assert!(why.contains(words), "{why}");
     other.metadata.resource_version = Some("4".to_owned());
     other.status.get_or_insert_default().error_message = why.to_owned();
     world.data_claims.created(other.clone());
-    assert_eq!(decide(&observe(&world, &space)), []);
+    assert_eq!(decide(&observe(&world, &space, &Focus::whole(), &News::default())), []);
     other.metadata.resource_version = Some("5".to_owned());
     other.metadata.deletion_timestamp = serde_json::from_value(json!(DELETED)).unwrap();
     world.data_claims.created(other);
     assert!(matches!(
-        decide(&observe(&world, &space))[..],
+        decide(&observe(&world, &space, &Focus::whole(), &News::default()))[..],
         [Effect::ReleaseClaim(_)]
     ));
 }
@@ -280,7 +287,7 @@ fn a_template_lists_its_indexes_and_goes_when_nothing_uses_it() {
     template(&world, "t", &json!({"deletionTimestamp": DELETED}));
     claim(&world, "b", &json!({}), "t-2");
     made(&world, 2, "b", &json!({}));
-    let effects = finish(&seen(&world));
+    let effects = finish(&list(&world, &space()));
     let [Effect::Report(_, status)] = effects.as_slice() else {
         panic!("{effects:?}")
     };
@@ -293,7 +300,7 @@ fn a_template_lists_its_indexes_and_goes_when_nothing_uses_it() {
 
     let world = World::new("");
     template(&world, "t", &json!({"deletionTimestamp": DELETED}));
-    let effects = finish(&seen(&world));
+    let effects = finish(&list(&world, &space()));
     assert!(
         matches!(effects.as_slice(), [Effect::ReleaseTemplate(_)]),
         "{effects:?}"
@@ -307,7 +314,7 @@ fn a_list_of_more_indexes_than_fit_is_cut() {
     for index in 0..600 {
         made(&world, index, &format!("c{index}"), &json!({}));
     }
-    let effects = finish(&seen(&world));
+    let effects = finish(&list(&world, &space()));
     let [Effect::Report(_, status)] = effects.as_slice() else {
         panic!("{effects:?}")
     };
@@ -360,4 +367,98 @@ fn what_renders_something_belongs_to_its_controller_from_the_start() {
     let named = made.spec.network_data.map(|secret| (secret.name, secret.namespace));
     assert_eq!(named, Some(("a-networkdata".to_owned(), "ns".to_owned())));
     assert_eq!(made.spec.meta_data, None);
+}
+
+/// A space in which everything is as it should be.
+fn at_rest(count: i32) -> World {
+    let world = World::new("");
+    template(&world, "t", &json!({}));
+    for index in 0..count {
+        claim(&world, &format!("c{index}"), &json!({}), &format!("t-{index}"));
+        made(&world, index, &format!("c{index}"), &json!({}));
+    }
+    world
+}
+
+#[test]
+fn a_claim_is_looked_at_alone_however_many_there_are() {
+    for count in [3, 300] {
+        let (world, news) = (at_rest(count), News::default());
+        listen(&world, &news, &Queue::new());
+        assert_eq!(news.take(&space()), Focus::whole(), "the first time");
+        claim(&world, "new", &json!({}), "");
+        let focus = news.take(&space());
+        let seen = observe_known(&world, &focus, &news);
+        assert_eq!((seen.claims.len(), seen.orphans.len(), seen.free.len()), (1, 0, 1));
+        assert_eq!(created(&decide(&seen)), [("new".to_owned(), count)]);
+        assert_eq!(news.take(&space()), Focus::default(), "once");
+    }
+}
+
+fn observe_known(world: &World, focus: &Focus, news: &News) -> Observed {
+    let claims = world.data_claims.objects();
+    world.known_claims.learn(claims.iter().filter_map(|claim| claim.uid()));
+    observe(world, &space(), focus, news)
+}
+
+#[test]
+fn what_is_gone_makes_its_claim_news_and_frees_its_index() {
+    let (world, news, queue) = (at_rest(300), News::default(), Queue::new());
+    listen(&world, &news, &queue);
+    news.take(&space());
+    assert_eq!(news.free(&world, &space(), 2), [300, 301]);
+    world.datas.remove(&ObjectKey::new("ns", "t-7"), "uid-t-7");
+    assert_eq!(queue.len(), 1);
+    assert_eq!(news.free(&world, &space(), 2), [7, 300]);
+    let seen = observe_known(&world, &news.take(&space()), &news);
+    assert_eq!(seen.claims.len(), 1);
+    assert_eq!(created(&decide(&seen)), [("c7".to_owned(), 7)]);
+}
+
+#[test]
+fn that_data_is_rendered_is_no_news_here() {
+    let (world, news, queue) = (at_rest(3), News::default(), Queue::new());
+    listen(&world, &news, &queue);
+    news.take(&space());
+    let mut rendered = (*world.datas.get(&ObjectKey::new("ns", "t-1")).unwrap()).clone();
+    rendered.metadata.resource_version = Some("2".to_owned());
+    rendered.status.get_or_insert_default().ready = Some(true);
+    world.datas.created(rendered);
+    let mut listed = (*world.data_templates.get(&space()).unwrap()).clone();
+    listed.metadata.resource_version = Some("2".to_owned());
+    listed.status.get_or_insert_default().last_updated = None;
+    world.data_templates.created(listed);
+    assert_eq!((queue.len(), news.take(&space())), (0, Focus::default()));
+}
+
+#[test]
+fn a_list_is_made_for_what_it_shows() {
+    let world = at_rest(600);
+    let named = |name: &str| Focus {
+        datas: [name.to_owned()].into(),
+        ..Focus::default()
+    };
+    assert!(
+        concerns_list(&world, &space(), &named("t-599")),
+        "nothing is listed yet"
+    );
+    let effects = finish(&list(&world, &space()));
+    let [Effect::Report(template, status)] = effects.as_slice() else {
+        panic!("{effects:?}")
+    };
+    assert_eq!(
+        effects[0].concerns(&seen(&world)),
+        Focus::default(),
+        "claims do not wait for it"
+    );
+    let mut listed = (**template).clone();
+    listed.metadata.resource_version = Some("2".to_owned());
+    listed.status = Some(status.clone());
+    world.data_templates.created(listed);
+    assert!(
+        !concerns_list(&world, &space(), &named("t-512")),
+        "it has no room in the list"
+    );
+    assert!(concerns_list(&world, &space(), &named("t-511")));
+    assert!(!concerns_list(&world, &space(), &Focus::default()));
 }

@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use metal3_runtime::Clock;
 use metal3_runtime::events::{Recorder, Reporter};
 use metal3_runtime::store::ObjectKey;
+use metal3_runtime::work::Queue;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use tokio::task::JoinSet;
@@ -36,8 +37,10 @@ impl<C: Controller> Manager<C> {
             client,
             clock,
         };
+        let controller = controller(ctx);
+        controller.listen(&Queue::new());
         let mut new = Self {
-            controller: controller(ctx),
+            controller,
             world,
             kinds,
             shown: vec![0; kinds.len()],
