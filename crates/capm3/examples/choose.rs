@@ -4,7 +4,7 @@ use std::error::Error;
 use std::hint::black_box;
 use std::time::Instant;
 
-use cluster_api_provider_metal3::select::{Outcome, Reserved, Selector, Wish, select};
+use cluster_api_provider_metal3::select::{Outcome, Reserved, Selector, Wish, search, select};
 use cluster_api_provider_metal3::world::{HostBy, World};
 use metal3_api::infra::v1beta2::HostSelector;
 use metal3_api::metal3::BareMetalHost;
@@ -52,8 +52,7 @@ fn main() -> Result<(), Box<dyn Error>> {
 
 /// As the provider does: among those that the index shows to be free, and where none will do, among all for the reasons.
 fn choose(world: &World, wish: &Wish, seed: u64) {
-    let hosts = world.hosts.find(&HostBy::free(NAMESPACE, &wish.selector));
-    let mut selection = select(wish, &hosts, &Reserved::new(), seed);
+    let mut selection = search(world, wish, &Reserved::new(), seed);
     if matches!(selection.outcome, Outcome::None) {
         let all = world.hosts.find(&HostBy::Namespace(NAMESPACE.to_owned()));
         selection = select(wish, &all, &Reserved::new(), seed);

@@ -20,7 +20,7 @@ use metal3_runtime::store::Store;
 
 pub use self::cluster::{ClusterBy, cluster_of, infrastructure};
 pub use self::data::{DataBy, DataTemplateBy, KnownClaims, OfDataBy, SecretMeta, data_of, template_asked, template_of};
-pub use self::host::HostBy;
+pub use self::host::{HostBy, PARTS};
 pub use self::machine::{MachineBy, Metal3MachineBy, host_of};
 pub use self::owner::{group_of, owner};
 pub use self::remediation::{RemediationBy, machine_of_remediation};

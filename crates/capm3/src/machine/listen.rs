@@ -115,10 +115,8 @@ impl Metal3Machines {
                     status.map(|status| (status.provisioning.state.clone(), status.error_type.clone())),
                 )
             };
-            if change.affects(said) {
-                for machine in own.waiting.of(&change.key.namespace) {
-                    bell.push_in(machine, RETELL);
-                }
+            if !own.waiting.is_empty() && change.affects(said) {
+                bell.push_in(all_waiting(&change.key.namespace), RETELL);
             }
         });
     }
@@ -155,6 +153,12 @@ impl Metal3Machines {
             bell.push(machine);
         }
     }
+}
+
+/// Stands for all machines of a namespace that wait for a host: with one key for all, a change of a host costs the same
+/// however many wait.
+pub(super) fn all_waiting(namespace: &str) -> ObjectKey {
+    ObjectKey::new(namespace, "")
 }
 
 /// The Metal3Machine that one of our provider IDs names.

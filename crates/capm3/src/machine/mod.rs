@@ -253,6 +253,12 @@ impl Controller for Metal3Machines {
     }
 
     async fn pass(&self, key: &ObjectKey) -> Result<Next, PassError> {
+        if *key == listen::all_waiting(&key.namespace) {
+            for machine in self.waiting.of(&key.namespace) {
+                self.wake(Some(machine));
+            }
+            return Ok(Next::Change);
+        }
         let seed = |wish: &Wish| self.host_choice.seed(&wish.uid);
         self.waiting.muster(&self.ctx.world, || self.waiters(), seed);
         let result = self.work(key).await;

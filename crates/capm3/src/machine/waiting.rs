@@ -16,7 +16,7 @@ use kube::ResourceExt;
 use metal3_api::metal3::BareMetalHost;
 use metal3_runtime::store::ObjectKey;
 
-use crate::select::{Outcome, Reserved, Selection, Wish, is_available, select, suits};
+use crate::select::{Outcome, Reserved, Selection, Wish, consumer_of, is_available, search, select, suits};
 use crate::world::{HostBy, World};
 
 /// Machines without a host, and hosts that are promised. Cheap to clone; clones are the same.
@@ -53,12 +53,7 @@ impl Waiting {
         waiters.sort_by_key(|(since, wish, named)| (named.is_none(), *since, wish.machine.clone()));
         for (since, wish, named) in waiters {
             state.enlist(&wish, since);
-            let selection = select(
-                &wish,
-                &state.within_reach(world, &wish, named.as_ref()),
-                &state.reserved,
-                seed(&wish),
-            );
+            let selection = state.pick(world, &wish, named.as_ref(), seed(&wish));
             if let Outcome::Chosen { host, .. } = &selection.outcome {
                 state.promise(ObjectKey::of(&**host), wish.machine);
             }
@@ -81,7 +76,7 @@ impl Waiting {
         let mut state = self.lock();
         // Under the lock: what becomes free from here on is offered, and the machine is among those who are asked.
         state.enlist(wish, since);
-        let mut selection = select(wish, &state.within_reach(world, wish, named), &state.reserved, seed);
+        let mut selection = state.pick(world, wish, named, seed);
         let before = state.unpromise(&wish.machine);
         if let Outcome::Chosen { host, .. } = &selection.outcome {
             state.promise(ObjectKey::of(&**host), wish.machine.clone());
@@ -122,6 +117,11 @@ impl Waiting {
         }
     }
 
+    /// Whether nobody waits.
+    pub fn is_empty(&self) -> bool {
+        self.lock().places.is_empty()
+    }
+
     /// The machines that wait in a namespace.
     pub fn of(&self, namespace: &str) -> Vec<ObjectKey> {
         let state = self.lock();
@@ -144,17 +144,20 @@ impl State {
         self.waiters.insert((since, wish.machine.clone()), wish.clone());
     }
 
-    /// The host that is named already if it will do, else those that the machine might get.
-    fn within_reach(&self, world: &World, wish: &Wish, named: Option<&Arc<BareMetalHost>>) -> Vec<Arc<BareMetalHost>> {
+    /// The host that is named already if it will do, else the choice among all.
+    fn pick(&self, world: &World, wish: &Wish, named: Option<&Arc<BareMetalHost>>, seed: u64) -> Selection {
         match named {
-            Some(named) if suits(wish, named, &self.reserved) => vec![named.clone()],
-            _ => candidates(world, wish),
+            Some(named) if suits(wish, named, &self.reserved) => {
+                select(wish, std::slice::from_ref(named), &self.reserved, seed)
+            }
+            _ => search(world, wish, &self.reserved, seed),
         }
     }
 
     fn offer(&mut self, host: &BareMetalHost) -> Option<ObjectKey> {
         let key = ObjectKey::of(host);
-        if self.waiters.is_empty() || !is_available(host) || self.reserved.contains_key(&key) {
+        let is_offered = is_available(host) && consumer_of(host).is_none() && !self.reserved.contains_key(&key);
+        if self.waiters.is_empty() || !is_offered {
             return None;
         }
         let mut wishes = self
@@ -176,18 +179,6 @@ impl State {
         self.reserved.remove(&host);
         Some(host)
     }
-}
-
-/// The hosts that the machine might get, found by label and state.
-fn candidates(world: &World, wish: &Wish) -> Vec<Arc<BareMetalHost>> {
-    let namespace = &wish.machine.namespace;
-    let kept = wish.reuse.iter().flat_map(|reuse| {
-        let by = HostBy::Kept(namespace.clone(), reuse.clone());
-        world.hosts.find(&by)
-    });
-    let free = HostBy::free(namespace, &wish.selector);
-    let own = world.hosts.find(&HostBy::Consumer(wish.machine.clone()));
-    own.into_iter().chain(kept).chain(world.hosts.find(&free)).collect()
 }
 
 /// Since when a machine waits: since it was made.

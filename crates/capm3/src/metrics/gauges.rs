@@ -20,7 +20,7 @@ use prometheus_client::metrics::gauge::Gauge;
 use super::phase::Phase;
 use crate::select::{Reserved, Selector, Wish, suits};
 use crate::workload::{Unreachable, Workloads};
-use crate::world::{HostBy, World};
+use crate::world::{HostBy, PARTS, World};
 
 /// Counts the objects in the stores. What is gone is in no store, and so in no series.
 #[derive(Debug)]
@@ -160,7 +160,9 @@ fn free(gauges: &Gauges) -> Counts {
 }
 
 fn free_with(world: &World, namespace: String, selector: Selector) -> i64 {
-    let by = HostBy::free(&namespace, &selector);
+    let with = selector.exact().next();
+    let parts = (0..PARTS).flat_map(|part| world.hosts.find(&HostBy::free(&namespace, with, part)));
+    let hosts: Vec<_> = parts.collect();
     let wish = Wish {
         machine: ObjectKey::new(namespace, ""),
         uid: String::new(),
@@ -169,7 +171,6 @@ fn free_with(world: &World, namespace: String, selector: Selector) -> i64 {
         is_domain_strict: false,
         reuse: None,
     };
-    let hosts = world.hosts.find(&by);
     let free = hosts.iter().filter(|host| suits(&wish, host, &Reserved::default()));
     i64::try_from(free.count()).unwrap_or(i64::MAX)
 }

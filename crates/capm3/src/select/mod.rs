@@ -13,6 +13,7 @@
 
 mod consumer;
 mod refusal;
+mod search;
 mod selector;
 mod summary;
 #[cfg(test)]
@@ -29,6 +30,7 @@ use metal3_runtime::store::ObjectKey;
 
 pub use self::consumer::{Claimed, claimed, consumer, consumer_of, keeper_of};
 pub use self::refusal::{Consumer, Refusal};
+pub use self::search::search;
 pub use self::selector::{Requirement, Selector, SelectorError, is_subdomain};
 
 /// What a machine asks of its host.
@@ -253,7 +255,8 @@ pub fn stable_seed(uid: &str) -> u64 {
     mixed(hash(uid))
 }
 
-fn hash(text: &str) -> u64 {
+/// A number that says nothing but which text it is (FNV-1a).
+pub(crate) fn hash(text: &str) -> u64 {
     text.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
         (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
     })

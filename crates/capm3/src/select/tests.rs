@@ -1,4 +1,5 @@
 use super::*;
+use crate::world::World;
 use metal3_api::infra::v1beta2::HostSelector;
 use proptest::prelude::*;
 use rstest::rstest;
@@ -374,4 +375,70 @@ proptest! {
         }
         first.summary(&wish);
     }
+}
+
+/// Free hosts, every tenth of them in domain a.
+fn free_hosts(count: usize) -> World {
+    let world = World::new("");
+    for number in 0..count {
+        let domain = if number % 10 == 0 { "a" } else { "b" };
+        let host = host(&format!("h{number}"), &json!({DOMAIN: domain, "rack": "r"}), &json!({}));
+        world.hosts.created((*host).clone());
+    }
+    world
+}
+
+#[rstest]
+#[case::any("", json!({}))]
+#[case::with_a_label("", json!({"matchLabels": {"rack": "r"}}))]
+#[case::in_a_domain("a", json!({}))]
+fn a_choice_looks_at_a_part_of_the_free_hosts(#[case] domain: &str, #[case] labels: Value) {
+    let world = free_hosts(2000);
+    for seed in 0..20 {
+        let wish = Wish {
+            failure_domain: domain.to_owned(),
+            selector: selector(labels.clone()),
+            ..wish()
+        };
+        let selection = search(&world, &wish, &Reserved::new(), seed);
+        let Outcome::Chosen { host, .. } = &selection.outcome else {
+            panic!("{selection:?}")
+        };
+        assert!(domain.is_empty() || host.labels()[DOMAIN] == domain);
+        assert!(selection.considered <= 100, "{} of 2000", selection.considered);
+        let again = search(&world, &wish, &Reserved::new(), seed);
+        assert_eq!(again.outcome, selection.outcome, "the same for the same seed");
+    }
+}
+
+#[test]
+fn a_host_is_found_in_whichever_part_it_is() {
+    let world = free_hosts(2000);
+    let all: Vec<ObjectKey> = world.hosts.all();
+    let reserved = |but: &str| -> Reserved {
+        let others = all.iter().filter(|host| host.name != but);
+        others
+            .map(|host| (host.clone(), ObjectKey::new("ns", "other")))
+            .collect()
+    };
+    for last in ["h0", "h777", "h1999"] {
+        let selection = search(&world, &wish(), &reserved(last), 7);
+        assert_eq!(chosen(&selection), Some(last));
+    }
+    // Outside of the domain only if none is left inside, and if that is allowed.
+    let mut wish = Wish {
+        failure_domain: "a".to_owned(),
+        ..wish()
+    };
+    assert_eq!(chosen(&search(&world, &wish, &reserved("h1"), 7)), Some("h1"));
+    wish.is_domain_strict = true;
+    assert_eq!(chosen(&search(&world, &wish, &reserved("h1"), 7)), None);
+}
+
+#[test]
+fn hosts_that_are_kept_go_before_free_ones() {
+    let world = free_hosts(10);
+    let kept = host("kept", &json!({REUSE: "md-workers"}), &json!({}));
+    world.hosts.created((*kept).clone());
+    assert_eq!(chosen(&search(&world, &wish(), &Reserved::new(), 7)), Some("kept"));
 }

@@ -7,7 +7,7 @@ use metal3_runtime::store::ObjectKey;
 
 use crate::machine::MOST_ADDRESSES;
 use crate::remediation::requested_by;
-use crate::select::{self, Selector};
+use crate::select;
 
 /// What a host is found by.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -24,21 +24,23 @@ pub enum HostBy {
     Consumer(ObjectKey),
     /// The Cluster for whose machines it is kept.
     Keeper(ObjectKey),
-    /// Free in this namespace: available, used by nobody and kept for nobody.
-    Free(String),
-    /// The same with this label: namespace, key and value.
-    FreeWith(String, String, String),
+    /// Free in this namespace: available, used by nobody and kept for nobody. The number is that of a part, of [`PARTS`].
+    Free(String, u64),
+    /// The same with this label: namespace, key, value and part.
+    FreeWith(String, String, String, u64),
     /// Kept in this namespace for the machines of the control plane or deployment that the value of its label names.
     Kept(String, String),
 }
 
+/// Free hosts are found in so many parts of about the same size: whoever needs one host does not look at all.
+pub const PARTS: u64 = 64;
+
 impl HostBy {
-    /// The narrowest of these that shows all free hosts of a namespace that a selector admits.
-    pub fn free(namespace: &str, selector: &Selector) -> Self {
-        let exact = selector.exact().next();
-        exact.map_or_else(
-            || Self::Free(namespace.to_owned()),
-            |(key, value)| Self::FreeWith(namespace.to_owned(), key.to_owned(), value.to_owned()),
+    /// A part of the free hosts of a namespace, of those with this label if there is one.
+    pub fn free(namespace: &str, with: Option<(&str, &str)>, part: u64) -> Self {
+        with.map_or_else(
+            || Self::Free(namespace.to_owned(), part),
+            |(key, value)| Self::FreeWith(namespace.to_owned(), key.to_owned(), value.to_owned(), part),
         )
     }
 }
@@ -56,9 +58,10 @@ pub(super) fn keys_of(host: &BareMetalHost) -> Vec<HostBy> {
     if let Some(kept_for) = host.labels().get(label::NODE_REUSE) {
         keys.push(HostBy::Kept(namespace, kept_for.clone()));
     } else if select::consumer(host).is_none() && select::is_available(host) {
+        let part = select::hash(&host.name_any()) % PARTS;
         let labels = host.labels().iter();
-        keys.extend(labels.map(|(key, value)| HostBy::FreeWith(namespace.clone(), key.clone(), value.clone())));
-        keys.push(HostBy::Free(namespace));
+        keys.extend(labels.map(|(key, value)| HostBy::free(&namespace, Some((key, value)), part)));
+        keys.push(HostBy::free(&namespace, None, part));
     }
     keys
 }
@@ -88,10 +91,11 @@ mod tests {
     #[test]
     fn hosts_are_found_by_what_makes_them_candidates() {
         let all = HostBy::Namespace("ns".to_owned());
+        let part = select::hash("") % PARTS;
         let free = [
             all.clone(),
-            HostBy::FreeWith("ns".into(), "rack".into(), "a".into()),
-            HostBy::Free("ns".into()),
+            HostBy::free("ns", Some(("rack", "a")), part),
+            HostBy::free("ns", None, part),
         ];
         let labels = json!({"labels": {"rack": "a"}});
         assert_eq!(keys(&labels, &json!({}), "available"), free);

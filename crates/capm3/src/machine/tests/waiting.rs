@@ -1,10 +1,17 @@
 //! Who gets a host that several wait for.
 
 use metal3_runtime::store::ObjectKey;
+use metal3_runtime::work::Queue;
+use tokio_util::sync::CancellationToken;
 
 use super::*;
+use crate::args::HostChoice;
+use crate::controller::Controller;
+use crate::machine::Metal3Machines;
 use crate::machine::waiting::{Waiter, Waiting};
 use crate::select::{Selector, Wish};
+use crate::sim::{Site, limits};
+use crate::workload::Workloads;
 use crate::world::World;
 
 fn wish(name: &str) -> Wish {
@@ -88,4 +95,26 @@ fn a_host_that_becomes_free_is_kept_for_the_oldest() {
     assert_eq!(waiting.offer(&host), None, "it is kept already");
     assert_eq!(choose(&waiting, &world, "young", 9), None);
     assert_eq!(choose(&waiting, &world, "old", 1).as_deref(), Some("h"));
+}
+
+#[tokio::test]
+async fn a_change_of_a_host_wakes_all_who_wait_by_one_key() {
+    let site = Site::new("", |_, _, _| None);
+    let workloads = Workloads::new(site.ctx.client.clone(), limits(), CancellationToken::new());
+    let machines = Metal3Machines::new(site.ctx.clone(), workloads, false, HostChoice::Stable);
+    let (world, queue) = (&site.ctx.world, Queue::new());
+    machines.listen(&queue);
+    shown(world, "h");
+    assert_eq!(queue.len(), 0, "nobody waits");
+    for number in 0..50 {
+        let mut wish = wish(&format!("m{number}"));
+        wish.selector = Selector::parse(Some(
+            &serde_json::from_value(json!({"matchLabels": {"a": "b"}})).unwrap(),
+        ))
+        .unwrap();
+        machines.waiting.choose(world, &wish, None, since(number), 7);
+    }
+    shown(world, "other");
+    assert_eq!(queue.len(), 1);
+    assert_eq!(machines.waiting.of("ns").len(), 50);
 }
