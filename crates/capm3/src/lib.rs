@@ -18,6 +18,8 @@ pub mod args;
 pub mod cluster;
 mod conditions;
 pub mod controller;
+#[cfg(test)]
+mod costs;
 pub mod data;
 pub mod data_template;
 pub mod error;

@@ -20,7 +20,7 @@ use metal3_runtime::store::Store;
 
 pub use self::cluster::{ClusterBy, cluster_of, infrastructure};
 pub use self::data::{DataBy, DataTemplateBy, KnownClaims, OfDataBy, SecretMeta, data_of, template_asked, template_of};
-pub use self::host::{HostBy, PARTS};
+pub use self::host::{ClaimedHosts, HostBy, PARTS};
 pub use self::machine::{MachineBy, Metal3MachineBy, host_of};
 pub use self::owner::{group_of, owner};
 pub use self::remediation::{RemediationBy, machine_of_remediation};
@@ -42,6 +42,8 @@ pub struct World {
     pub templates: Store<Metal3MachineTemplate>,
     /// The hosts. Of their hardware only addresses and the host name are kept.
     pub hosts: Store<BareMetalHost, HostBy>,
+    /// Those that were claimed just now, with what data is rendered from.
+    pub claimed_hosts: ClaimedHosts,
     /// What metadata and network data are rendered from.
     pub data_templates: Store<Metal3DataTemplate, DataTemplateBy>,
     /// The machines' wishes for such data.
@@ -72,6 +74,7 @@ impl World {
             metal3_machines: Store::new(machine::keys_of_metal3_machine),
             templates: Store::new(|_| Vec::new()),
             hosts: Store::reduced(host::keys_of, host::reduce),
+            claimed_hosts: ClaimedHosts::default(),
             data_templates: Store::new(data::keys_of_template),
             data_claims: Store::new(data::keys_of_claim),
             known_claims: KnownClaims::default(),

@@ -15,6 +15,7 @@ use metal3_api::reference::{ObjectReference, SecretReference};
 use metal3_render::Pool;
 use metal3_runtime::error::is_not_found;
 use metal3_runtime::patch;
+use metal3_runtime::store::ObjectKey;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
@@ -47,7 +48,12 @@ impl Server<'_> {
     pub async fn look(&self, need: Need, read: &mut Read) -> Result<(), kube::Error> {
         match need {
             Need::Host(name) => {
-                let host = self.api::<BareMetalHost>().get_opt(&name).await?;
+                let world = &self.ctx.world;
+                let seen = world.hosts.get(&ObjectKey::new(self.namespace, &name));
+                let host = match seen.and_then(|seen| world.claimed_hosts.take(&seen)) {
+                    Some(host) => Some(host),
+                    None => self.api::<BareMetalHost>().get_opt(&name).await?,
+                };
                 read.host = host.map_or(Host::Gone, |host| Host::Here(Box::new(host)));
             }
             Need::Address(Family::Metal3, name, claim) => {

@@ -34,9 +34,14 @@ pub async fn apply(
             world.metal3_machines.written(written.clone());
             *machine = written;
         }
-        Effect::Host { host, patch, .. } => {
+        Effect::Host {
+            host, patch, is_claim, ..
+        } => {
             let hosts: Api<BareMetalHost> = Api::namespaced(client.clone(), &namespace);
             let written = hosts.patch(host, &merge, &Patch::Merge(patch)).await?;
+            if *is_claim && !machine.spec.data_template.name.is_empty() {
+                world.claimed_hosts.keep(&written);
+            }
             world.hosts.written(written);
         }
         Effect::CreateClaim(claim) => {

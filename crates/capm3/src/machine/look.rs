@@ -44,7 +44,7 @@ impl Metal3Machines {
                 }
                 Decision::Look(Need::Secrets(names)) => {
                     wants_secrets = true;
-                    seen.looks.secrets = Some(self.look_for(&key, names).await?);
+                    seen.looks.secrets = Some(self.look_for(seen, names).await?);
                 }
                 Decision::Look(Need::Preview(payload)) => self.look_at_payload(seen, payload).await?,
                 Decision::Look(Need::FreshHost) => self.look_at_host(seen).await?,
@@ -67,6 +67,7 @@ impl Metal3Machines {
         }
         if !wants_secrets {
             self.secrets.remove_owner(key);
+            self.plain.forget(key);
         }
     }
 
@@ -94,8 +95,12 @@ impl Metal3Machines {
         kept.map_err(PassError::of("read the control plane", KIND, key))
     }
 
-    /// Whether the Secrets exist: by the watch, or by asking where that has not shown them yet.
-    async fn look_for(&self, key: &ObjectKey, names: Vec<String>) -> Result<BTreeMap<String, bool>, PassError> {
+    /// Whether the Secrets exist: by the watch, or by asking where that has not shown them yet. The one with bootstrap data
+    /// is read then, because what the host would boot with is looked at next.
+    async fn look_for(&self, seen: &Observed, names: Vec<String>) -> Result<BTreeMap<String, bool>, PassError> {
+        let key = &seen.key();
+        let owner = seen.owner.found();
+        let bootstrap = owner.and_then(|owner| owner.spec.bootstrap.data_secret_name.as_deref());
         let secret = |name: &String| SecretKey {
             namespace: key.namespace.clone(),
             name: name.clone(),
@@ -107,6 +112,7 @@ impl Metal3Machines {
             let is_there = match self.secrets.get(&secret(&name)) {
                 Known::Present(_) => true,
                 Known::Absent => false,
+                Known::Unknown if bootstrap == Some(name.as_str()) => self.read_user_data(key, &name).await?.is_some(),
                 Known::Unknown => {
                     let answer =
                         api.get_metadata_opt(&name)

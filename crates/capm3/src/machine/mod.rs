@@ -23,6 +23,7 @@ mod preview;
 mod reuse;
 #[cfg(test)]
 mod tests;
+mod untold;
 mod waiting;
 
 use std::sync::{Arc, OnceLock};
@@ -45,11 +46,13 @@ use tokio_util::sync::CancellationToken;
 
 pub(crate) use self::decide::HostPatch;
 pub use self::decide::{ASSOCIATED, BOOTSTRAP_DATA, DATA_READY, METADATA, MOST_ADDRESSES, NODE};
-use self::decide::{Decision, Plan, Refused};
+use self::decide::{Decision, Effect, Plan, Refused};
 pub use self::node::{Gift, NodeView};
 pub use self::observed::{Host, Looks, Observed, Related, host_seen, observe};
+use self::preview::Plain;
 pub use self::preview::{Payload, Preview};
 pub(crate) use self::reuse::is_awaited;
+use self::untold::Untold;
 use self::waiting::{Waiter, Waiting};
 use crate::args::HostChoice;
 use crate::conditions;
@@ -72,6 +75,8 @@ pub struct Metal3Machines {
     host_choice: HostChoice,
     workloads: Workloads,
     waiting: Waiting,
+    untold: Untold,
+    plain: Plain,
     secrets: SecretVersions<ObjectKey>,
     queue: Arc<OnceLock<Queue<ObjectKey>>>,
 }
@@ -85,6 +90,8 @@ impl Metal3Machines {
             host_choice,
             workloads,
             waiting: Waiting::default(),
+            untold: Untold::default(),
+            plain: Plain::default(),
             secrets: SecretVersions::default(),
             queue: Arc::default(),
         }
@@ -132,6 +139,12 @@ impl Metal3Machines {
         for effect in &plan.effects {
             let applied = apply::apply(&ctx.client, &ctx.world, &mut machine, effect).await;
             applied.map_err(PassError::with(effect.label(), effect.object(), KIND, key))?;
+            if let Effect::Host { is_claim, .. } = effect {
+                self.untold.wrote(key, plan.claim, ctx.clock.now());
+                if *is_claim {
+                    self.waiting.forget(key);
+                }
+            }
         }
         match (plan.status, plan.patience) {
             (Some(_), Some(patience)) => self.wake_in(key, patience),
@@ -140,6 +153,7 @@ impl Metal3Machines {
                 let (judged, now) = (seen.machine.metadata.generation, machine.metadata.generation);
                 conditions::carry_over(&mut status.conditions, judged, now);
                 self.store(key, &machine, status).await?;
+                self.untold.forget(key);
             }
             (None, _) => {}
         }
@@ -199,8 +213,10 @@ impl Metal3Machines {
         released.map_err(PassError::of("let go of the Metal3DataClaim", KIND, key))?;
         let Some(mut seen) = observe(&self.ctx.world, key, self.is_fast_track) else {
             self.settle(key, false, false);
+            self.untold.forget(key);
             return Ok(());
         };
+        seen.untold = self.untold.get(key);
         seen.node = node::look(&self.workloads, &seen);
         let done = self.planned_and_done(key, &mut seen).await;
         if let Err(error) = &done {

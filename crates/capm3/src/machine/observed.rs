@@ -13,6 +13,7 @@ use metal3_runtime::store::ObjectKey;
 use super::node::NodeView;
 use super::preview::Preview;
 use super::reuse;
+use super::untold::Step;
 use crate::data_template::{answers, machine_of};
 use crate::select::{self, Claimed, Consumer, Selection};
 use crate::world::{HostBy, World, cluster_of, host_of, infrastructure, owner};
@@ -40,6 +41,8 @@ pub struct Observed {
     pub is_fast_track: bool,
     /// The Node that the machine has become.
     pub node: NodeView,
+    /// What was done for the machine and is not told yet.
+    pub untold: Option<Step>,
     /// What was looked at because a decision asked for it.
     pub looks: Looks,
 }
@@ -151,6 +154,7 @@ pub fn observe(world: &World, key: &ObjectKey, is_fast_track: bool) -> Option<Ob
         kept_as,
         is_fast_track,
         node: NodeView::NotAsked,
+        untold: None,
         looks: Looks::default(),
     })
 }
@@ -225,6 +229,12 @@ impl Observed {
     /// Whether the machine has had its host before: what is not there any more was lost.
     pub fn was_associated(&self) -> bool {
         was_associated(&self.machine)
+    }
+
+    /// Whether the stored status says that the machine has its host.
+    pub fn says_host(&self) -> bool {
+        let status = self.machine.status.as_ref();
+        status.is_some_and(|status| metal3_runtime::conditions::is_true(&status.conditions, super::ASSOCIATED))
     }
 
     /// Whether the machine has a host now, or had one.

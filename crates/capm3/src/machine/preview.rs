@@ -3,14 +3,17 @@
 //!
 //! Contents end here: what goes on are the names of keys.
 
+use std::collections::HashMap;
 use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use k8s_openapi::api::core::v1::Secret;
 use kube::Api;
+use kube::core::ObjectMeta;
 use metal3_api::metal3::names::secret_key::{META_DATA, USER_DATA, VALUE};
 use metal3_render::{Key, Metadata, is_template, missing_keys};
 use metal3_runtime::error::chain;
-use metal3_runtime::secrets::SecretKey;
+use metal3_runtime::secrets::{Known, SecretKey};
 use metal3_runtime::store::ObjectKey;
 
 use super::{KIND, Metal3Machines, Observed};
@@ -45,7 +48,12 @@ impl Metal3Machines {
         let names = wanted.iter().map(|(name, _)| name).chain(&payload.meta_data);
         let references: Vec<SecretKey> = names.map(|name| secret_key(&key, name)).collect();
         self.secrets.set_references(key.clone(), references);
-        let Some(user_data) = self.read(&key, &payload.user_data).await? else {
+        let known = self.secrets.get(&secret_key(&key, &payload.user_data));
+        if self.plain.has(&key, &known) {
+            seen.looks.preview = Some(Preview::Complete);
+            return Ok(());
+        }
+        let Some(user_data) = self.read_user_data(&key, &payload.user_data).await? else {
             // Gone since it was looked for: that is waited for.
             let secrets = seen.looks.secrets.get_or_insert_default();
             secrets.insert(payload.user_data, false);
@@ -76,6 +84,17 @@ impl Metal3Machines {
         }))
     }
 
+    /// The Secret with user data. That it is no template is remembered.
+    pub(super) async fn read_user_data(&self, key: &ObjectKey, name: &str) -> Result<Option<Secret>, PassError> {
+        let secret = self.read(key, name).await?;
+        if let Some(secret) = &secret
+            && !text_of(secret, USER_DATA).is_some_and(|text| is_template(&text))
+        {
+            self.plain.learn(key, &secret.metadata);
+        }
+        Ok(secret)
+    }
+
     async fn read(&self, key: &ObjectKey, name: &str) -> Result<Option<Secret>, PassError> {
         let secrets: Api<Secret> = Api::namespaced(self.ctx.client.clone(), &key.namespace);
         let secret = secrets.get_opt(name).await;
@@ -83,6 +102,35 @@ impl Metal3Machines {
         let metadata = secret.as_ref().map(|secret| &secret.metadata);
         self.secrets.learn(&secret_key(key, name), metadata);
         Ok(secret)
+    }
+}
+
+/// Which user data is known to be no template, by its machine: UID and version of the Secret. Most is none, and need not be
+/// read again when the host is told. Cheap to clone; clones are the same.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Plain(Arc<Mutex<HashMap<ObjectKey, (String, String)>>>);
+
+impl Plain {
+    /// Whether the Secret, as it is known to be now, was found to hold no template.
+    fn has(&self, machine: &ObjectKey, secret: &Known) -> bool {
+        let found = self.lock().get(machine).cloned();
+        let found = found.as_ref().map(|(uid, version)| (uid.as_str(), version.as_str()));
+        found.is_some() && found == secret.version()
+    }
+
+    fn learn(&self, machine: &ObjectKey, secret: &ObjectMeta) {
+        if let Some(version) = secret.uid.clone().zip(secret.resource_version.clone()) {
+            self.lock().insert(machine.clone(), version);
+        }
+    }
+
+    /// The machine has no use for it any more.
+    pub(super) fn forget(&self, machine: &ObjectKey) {
+        self.lock().remove(machine);
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<ObjectKey, (String, String)>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -160,8 +160,8 @@ fn free(gauges: &Gauges) -> Counts {
 }
 
 fn free_with(world: &World, namespace: String, selector: Selector) -> i64 {
-    let with = selector.exact().next();
-    let parts = (0..PARTS).flat_map(|part| world.hosts.find(&HostBy::free(&namespace, with, part)));
+    let exact = selector.exact().next();
+    let parts = (0..PARTS).flat_map(|part| world.hosts.find(&HostBy::free(&namespace, exact, part)));
     let hosts: Vec<_> = parts.collect();
     let wish = Wish {
         machine: ObjectKey::new(namespace, ""),

@@ -1,8 +1,12 @@
 //! By what hosts are found, and what is kept of them.
 
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
 use kube::ResourceExt;
 use metal3_api::infra::names::label;
-use metal3_api::metal3::BareMetalHost;
+use metal3_api::metal3::{BareMetalHost, HardwareDetails};
+use metal3_runtime::cache;
 use metal3_runtime::store::ObjectKey;
 
 use crate::machine::MOST_ADDRESSES;
@@ -73,6 +77,47 @@ pub(super) fn reduce(host: &mut BareMetalHost) {
     }
 }
 
+/// Hosts as they were claimed, with their network interfaces: the answer to the claim has shown all that data is rendered
+/// from, which then need not be read. Each serves once, and only the last few are kept. Cheap to clone; clones are the same.
+#[derive(Clone, Debug, Default)]
+pub struct ClaimedHosts(Arc<Mutex<VecDeque<BareMetalHost>>>);
+
+/// So many are kept: data is rendered within a second of the claim, even where many machines come at once.
+const MOST_CLAIMED: usize = 256;
+
+impl ClaimedHosts {
+    /// A host was claimed.
+    pub fn keep(&self, host: &BareMetalHost) {
+        let mut host = host.clone();
+        cache::trim(&mut host);
+        if let Some(hardware) = host.status.as_mut().and_then(|status| status.hardware.as_mut()) {
+            **hardware = HardwareDetails {
+                nics: std::mem::take(&mut hardware.nics),
+                ..HardwareDetails::default()
+            };
+        }
+        let mut hosts = self.lock();
+        if hosts.len() >= MOST_CLAIMED {
+            hosts.pop_front();
+        }
+        hosts.push_back(host);
+    }
+
+    /// The host that was claimed, if it is still as `seen` shows it: nobody has written it since.
+    pub fn take(&self, seen: &BareMetalHost) -> Option<BareMetalHost> {
+        let of = |host: &BareMetalHost| (host.metadata.uid.clone(), host.metadata.resource_version.clone());
+        let mut hosts = self.lock();
+        let at = hosts
+            .iter()
+            .position(|host| host.metadata.resource_version.is_some() && of(host) == of(seen))?;
+        hosts.remove(at)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, VecDeque<BareMetalHost>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -134,5 +179,28 @@ mod tests {
         let kept = json!({"hostname": "h", "nics": [{"ip": "192.0.2.1"}, {"ip": "2001:db8::1"}]});
         assert_eq!(serde_json::to_value(&status.hardware).unwrap(), kept);
         assert!(status.powered_on);
+    }
+
+    #[test]
+    fn a_host_that_was_claimed_serves_once_and_only_as_it_was() {
+        let host = |version: &str| -> BareMetalHost {
+            let hardware = json!({"hostname": "h", "nics": [{"name": "eth0", "mac": "52:54:00:00:00:01"}]});
+            serde_json::from_value(
+                json!({"metadata": {"name": "h", "uid": "u", "resourceVersion": version}, "spec": {},
+                "status": {"poweredOn": true, "hardware": hardware}}),
+            )
+            .unwrap()
+        };
+        let claimed = ClaimedHosts::default();
+        claimed.keep(&host("7"));
+        assert_eq!(claimed.take(&host("8")), None, "somebody has written it since");
+        let taken = claimed.take(&host("7")).unwrap();
+        assert_eq!(taken.status.unwrap().hardware.unwrap().nics[0].name, "eth0");
+        assert_eq!(claimed.take(&host("7")), None);
+        for version in 0..=MOST_CLAIMED {
+            claimed.keep(&host(&version.to_string()));
+        }
+        assert_eq!(claimed.take(&host("0")), None, "the oldest makes room");
+        assert!(claimed.take(&host("1")).is_some());
     }
 }

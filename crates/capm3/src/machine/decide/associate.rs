@@ -9,9 +9,10 @@ use metal3_api::metal3::BareMetalHost;
 use metal3_runtime::events::Severity;
 use serde_json::{Value, json};
 
-use super::draft::{Draft, Why};
-use super::{ASSOCIATED, Decision, Effect, HostPatch, Need, data, host_spec, preview, waits};
+use super::draft::{CLAIMED, Draft, Taken, Why};
+use super::{ASSOCIATED, Decision, HostPatch, Need, data, host_spec, preview, waits};
 use crate::conditions::LegacySeverity;
+use crate::machine::untold::{self, Claim};
 use crate::machine::{Host, Observed};
 use crate::select::{Outcome, Selection, Selector, Wish};
 
@@ -203,12 +204,16 @@ fn claim(
     let reason = if is_reuse {
         "AssociateBareMetalHostViaNodeReuseSuccess"
     } else {
-        "AssociateBareMetalHostSuccess"
+        CLAIMED
     };
+    draft.claim = Some(Claim {
+        reason,
+        considered: selection.considered,
+    });
+    draft.taken = Some(taken(host, cluster));
     draft.failure(None);
     draft.associated(reason);
-    let name = host.name_any();
-    let message = format!("BareMetalHost {name} is being provisioned");
+    let message = format!("BareMetalHost {} is being provisioned", host.name_any());
     draft.not_ready(Why {
         reason: "NotReady",
         legacy: "NotReady",
@@ -218,7 +223,10 @@ fn claim(
     if let Some(sources) = data::sources(&mut draft) {
         match preview::objection(&mut draft, owner, &sources) {
             Err(need) => return Decision::Look(need),
-            Ok(None) => host_spec::run(&mut patch, &mut draft, owner, &sources),
+            Ok(None) => {
+                host_spec::run(&mut patch, &mut draft, owner, &sources);
+                draft.patience = Some(untold::PATIENCE);
+            }
             // The host is the machine's, and waits.
             Ok(Some(_)) => {}
         }
@@ -226,24 +234,16 @@ fn claim(
         draft.patience = data::patience(&draft);
     }
     draft.host(host, &patch, "claim the host");
-    label_secret(&mut draft, host, cluster);
     data::ask(&mut draft);
-    let message = format!(
-        "BareMetalHost {name} was claimed, one of {} looked at",
-        selection.considered
-    );
-    draft.note(Severity::Normal, reason, message);
     draft.plan()
 }
 
-/// The Secret with the credentials of the host's BMC is marked as one of the cluster.
-pub(super) fn label_secret(draft: &mut Draft<'_>, host: &BareMetalHost, cluster: &str) {
-    let secret = &host.spec.bmc.credentials_name;
-    if !secret.is_empty() {
-        draft.effects.push(Effect::LabelSecret {
-            secret: secret.clone(),
-            cluster: cluster.to_owned(),
-        });
+/// What is told of a host that is the machine's.
+pub(super) fn taken(host: &BareMetalHost, cluster: &str) -> Taken {
+    Taken {
+        host: host.name_any(),
+        secret: host.spec.bmc.credentials_name.clone(),
+        cluster: cluster.to_owned(),
     }
 }
 

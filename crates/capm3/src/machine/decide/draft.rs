@@ -16,6 +16,7 @@ use super::{ASSOCIATED, BOOTSTRAP_DATA, DATA_READY, Decision, Effect, HostPatch,
 use crate::conditions::{LegacySeverity, Setter};
 use crate::machine::Observed;
 use crate::machine::node::Gift;
+use crate::machine::untold::Claim;
 
 /// The names of the conditions in the older style.
 mod legacy {
@@ -23,6 +24,9 @@ mod legacy {
     pub const DATA_READY: &str = "Metal3DataReady";
     pub const NODE_READY: &str = "KubernetesNodeReady";
 }
+
+/// Reason of [`ASSOCIATED`]: the host is the machine's.
+pub const CLAIMED: &str = "AssociateBareMetalHostSuccess";
 
 /// Why something does not hold, in both styles.
 #[derive(Clone, Copy, Debug)]
@@ -35,6 +39,17 @@ pub struct Why<'a> {
     pub severity: LegacySeverity,
     /// In words.
     pub message: &'a str,
+}
+
+/// A host that the status says is the machine's.
+#[derive(Clone, Debug)]
+pub struct Taken {
+    /// Its name.
+    pub host: String,
+    /// The Secret with the credentials of its BMC; empty if there is none.
+    pub secret: String,
+    /// The name of the Cluster.
+    pub cluster: String,
 }
 
 /// The status in the making, with what is done about it.
@@ -54,6 +69,10 @@ pub struct Draft<'a> {
     pub patience: Option<Duration>,
     /// What the Node is to carry.
     pub gift: Option<Gift>,
+    /// The host, until it is told.
+    pub taken: Option<Taken>,
+    /// How it is claimed, if it is.
+    pub claim: Option<Claim>,
     pub now: Timestamp,
     set: Setter,
     notes: Vec<Note>,
@@ -68,6 +87,8 @@ impl<'a> Draft<'a> {
             metadata: Map::new(),
             spec: Map::new(),
             gift: None,
+            taken: None,
+            claim: None,
             insist: false,
             is_again: false,
             patience: None,
@@ -222,11 +243,39 @@ impl<'a> Draft<'a> {
                 what,
                 host: host.name_any(),
                 patch: patch.over(host.metadata.resource_version.as_deref()),
+                is_claim: self.claim.is_some(),
             });
         }
     }
 
+    /// The status says for the first time whose the host is. The Secret with the credentials of its BMC is marked as one of
+    /// the cluster, and who has the host is an event, unless it has come to run meanwhile.
+    fn tell_of_host(&mut self, taken: Taken) {
+        let Taken { host, secret, cluster } = taken;
+        if !secret.is_empty() {
+            self.effects.push(Effect::LabelSecret { secret, cluster });
+        }
+        if self.seen.was_associated() || conditions::is_true(&self.status.conditions, condition::READY) {
+            return;
+        }
+        let claim = self.claim.or_else(|| self.seen.untold.map(|step| step.claim));
+        let (reason, among) = claim.map_or((CLAIMED, String::new()), |claim| {
+            (claim.reason, format!(", one of {} looked at", claim.considered))
+        });
+        self.note(
+            Severity::Normal,
+            reason,
+            format!("BareMetalHost {host} was claimed{among}"),
+        );
+    }
+
     pub fn plan(mut self) -> Decision {
+        let is_new = self.seen.machine.status.as_ref() != Some(&self.status);
+        // What has news is told at once.
+        let patience = self.patience.filter(|_| is_new && self.notes.is_empty());
+        if let Some(taken) = self.taken.take().filter(|_| patience.is_none()) {
+            self.tell_of_host(taken);
+        }
         let parts = [("metadata", self.metadata), ("spec", self.spec)];
         let changed = parts.into_iter().filter(|(_, fields)| !fields.is_empty());
         let patch: Map<String, Value> = changed.map(|(part, fields)| (part.to_owned(), fields.into())).collect();
@@ -235,11 +284,11 @@ impl<'a> Draft<'a> {
             patch["metadata"]["resourceVersion"] = self.seen.machine.metadata.resource_version.clone().into();
             self.effects.insert(0, Effect::Machine(patch));
         }
-        let is_new = self.seen.machine.status.as_ref() != Some(&self.status);
         Decision::Do(Box::new(Plan {
             effects: self.effects,
+            claim: self.claim,
             gift: self.gift,
-            patience: self.patience.filter(|_| is_new),
+            patience,
             status: is_new.then_some(self.status),
             notes: self.notes,
             is_again: self.is_again,
@@ -251,6 +300,7 @@ impl<'a> Draft<'a> {
         self.effects.push(Effect::RemoveFinalizer);
         Decision::Do(Box::new(Plan {
             effects: self.effects,
+            claim: None,
             gift: None,
             patience: None,
             status: None,

@@ -9,6 +9,7 @@ use serde_json::{Map, Value, json};
 
 use crate::machine::node::Gift;
 use crate::machine::preview::Payload;
+use crate::machine::untold::Claim;
 use crate::select::Wish;
 
 /// The outcome of a decision.
@@ -42,6 +43,8 @@ pub enum Need {
 pub struct Plan {
     /// Writes, in order.
     pub effects: Vec<Effect>,
+    /// How the host came to be the machine's, if a write claims it.
+    pub claim: Option<Claim>,
     /// What the Node is to carry, once the status is stored: another cluster must not hold that up.
     pub gift: Option<Gift>,
     /// The status is only stored if it is still the same after so long.
@@ -67,6 +70,8 @@ pub enum Effect {
         host: String,
         /// The patch, with the version.
         patch: Value,
+        /// Whether it makes the host the machine's.
+        is_claim: bool,
     },
     /// The Secret with the credentials of the host's BMC gets the label of the cluster.
     LabelSecret {

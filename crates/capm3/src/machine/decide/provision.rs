@@ -1,6 +1,7 @@
 //! A machine with a host: the host is told what to run, and Cluster API how far it is.
 
 use std::collections::HashSet;
+use std::time::Duration;
 
 use kube::ResourceExt;
 use metal3_api::capi::names::condition;
@@ -10,10 +11,11 @@ use metal3_api::metal3::{BareMetalHost, ProvisioningState};
 use metal3_runtime::events::Severity;
 use serde_json::Value;
 
-use super::draft::{Draft, Why};
+use super::draft::{CLAIMED, Draft, Why};
 use super::host_spec::Edits;
-use super::{Decision, HostPatch, associate, data, host_spec, node, pause, preview, waits, words};
+use super::{Decision, Effect, HostPatch, associate, data, host_spec, node, pause, preview, waits, words};
 use crate::conditions::LegacySeverity;
+use crate::machine::untold;
 
 /// The status of a machine has room for so many addresses.
 pub const MOST_ADDRESSES: usize = 32;
@@ -27,9 +29,10 @@ pub(super) fn decide(mut draft: Draft<'_>, host: &BareMetalHost) -> Decision {
     let seen = draft.seen;
     let mut patch = HostPatch::default();
     draft.failure(None);
-    // The pass that claimed the host came to no end.
-    let was_cut_short = !seen.was_associated();
-    draft.associated("AssociateBareMetalHostSuccess");
+    if let Some(cluster) = seen.cluster.found().filter(|_| !seen.says_host()) {
+        draft.taken = Some(associate::taken(host, &cluster.name_any()));
+    }
+    draft.associated(seen.untold.map_or(CLAIMED, |step| step.claim.reason));
     pause::release(&mut patch, seen, host);
     host_spec::identify(&mut patch, &seen.machine, host);
     if host.labels().contains_key(label::NODE_REUSE) {
@@ -62,9 +65,6 @@ pub(super) fn decide(mut draft: Draft<'_>, host: &BareMetalHost) -> Decision {
         associate::choose(&mut draft, owner, host);
     }
     draft.host(host, &patch, "set up the host");
-    if let (true, Some(cluster)) = (was_cut_short, seen.cluster.found()) {
-        associate::label_secret(&mut draft, host, &cluster.name_any());
-    }
     data::ask(&mut draft);
     report(&mut draft, host, is_told, waits.as_deref(), &edits);
     draft.plan()
@@ -174,9 +174,13 @@ fn report(draft: &mut Draft<'_>, host: &BareMetalHost, is_told: bool, waits: Opt
                 draft.spec.insert("providerID".to_owned(), id.into());
             }
             if draft.status.initialization.provisioned != Some(true) {
+                let seen = draft.seen;
                 draft.status.initialization.provisioned = Some(true);
-                let message = format!("BareMetalHost {name} is provisioned");
-                draft.note(Severity::Normal, "Provisioned", message);
+                // Of a host that ran at once nobody was told that it is on its way.
+                if seen.was_associated() {
+                    let message = format!("BareMetalHost {name} is provisioned");
+                    draft.note(Severity::Normal, "Provisioned", message);
+                }
             }
             draft.ready(&changed.or(error).unwrap_or_default());
         }
@@ -197,6 +201,9 @@ fn unready(draft: &mut Draft<'_>, host: &BareMetalHost, error: Option<String>) {
         );
         ("NotReady", LegacySeverity::Info, message)
     };
+    if reason != HOST_ERROR && held_up.is_empty() {
+        draft.patience = patience(draft);
+    }
     if reason == HOST_ERROR && draft.is_news(condition::READY, HOST_ERROR) {
         draft.note(Severity::Warning, HOST_ERROR, message.clone());
     }
@@ -206,6 +213,17 @@ fn unready(draft: &mut Draft<'_>, host: &BareMetalHost, error: Option<String>) {
         severity,
         message: &message,
     });
+}
+
+/// How much longer a host that is on its way need not be told of. Each write begins the wait anew.
+fn patience(draft: &Draft<'_>) -> Option<Duration> {
+    let step = draft.seen.untold.filter(|_| !draft.seen.says_host())?;
+    let is_written = draft.effects.iter().any(|effect| matches!(effect, Effect::Host { .. }));
+    if is_written {
+        Some(untold::PATIENCE)
+    } else {
+        step.patience(draft.now)
+    }
 }
 
 /// Where the host is reached: the addresses that its inspection found, each once.

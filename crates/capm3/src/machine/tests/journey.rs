@@ -6,6 +6,7 @@ use rstest::rstest;
 
 use super::*;
 use crate::machine::decide::Need;
+use crate::machine::untold::{Claim, Step};
 
 #[test]
 fn a_claim_is_one_write_over_the_version_that_was_judged_with_all_that_it_takes() {
@@ -13,12 +14,7 @@ fn a_claim_is_one_write_over_the_version_that_was_judged_with_all_that_it_takes(
     seen.owner = owner(&json!({"spec": {"failureDomain": "a"}}));
     seen.looks.selection = chosen(free(), false);
     let plan = plan(&seen);
-    let order = [
-        "store the choice of a host",
-        "claim the host",
-        "label the Secret of the host's BMC",
-    ];
-    assert_eq!(labels(&plan), order);
+    assert_eq!(labels(&plan), ["store the choice of a host", "claim the host"]);
     let Effect::Machine(choice) = &plan.effects[0] else {
         panic!()
     };
@@ -48,7 +44,59 @@ fn a_claim_is_one_write_over_the_version_that_was_judged_with_all_that_it_takes(
     assert_eq!(said(status, "Metal3DataReady").1, "SecretsSetExternally");
     assert!(!said(status, "Ready").0);
     assert_eq!(status.user_data.as_ref().unwrap().name, "b");
-    assert_eq!(plan.notes[0].reason, "AssociateBareMetalHostSuccess");
+    assert_eq!(
+        (plan.patience, plan.notes.len()),
+        (Some(Duration::from_secs(2)), 0),
+        "it is told if it lasts"
+    );
+}
+
+/// A machine whose host was claimed, for node reuse, and told so many seconds ago, which it has not said yet.
+fn untold(seconds: i64, of_host: &Value) -> Observed {
+    let mut seen = with_host(&json!({"status": null}), of_host);
+    let claim = Claim {
+        reason: "AssociateBareMetalHostViaNodeReuseSuccess",
+        considered: 3,
+    };
+    let since = now() - jiff::SignedDuration::from_secs(seconds);
+    seen.untold = Some(Step { claim, since });
+    seen
+}
+
+#[rstest]
+#[case::not_yet(1, "available", Some(1), &[], None)]
+#[case::it_lasts(2, "available", None, &["label the Secret of the host's BMC"], Some("BareMetalHost h was claimed, one of 3 looked at"))]
+#[case::it_runs_already(1, "provisioned", None, &["store the choice of a host", "label the Secret of the host's BMC"], None)]
+fn a_step_is_told_if_it_lasts(
+    #[case] seconds: i64,
+    #[case] state: &str,
+    #[case] patience: Option<u64>,
+    #[case] effects: &[&str],
+    #[case] event: Option<&str>,
+) {
+    let plan = plan(&untold(seconds, &told(state)));
+    assert_eq!(plan.patience, patience.map(Duration::from_secs));
+    assert_eq!(labels(&plan), effects);
+    let messages: Vec<&str> = plan.notes.iter().map(|note| note.message.as_str()).collect();
+    assert_eq!(messages, event.into_iter().collect::<Vec<_>>());
+    let (holds, reason, _) = said(status(&plan), "AssociateBareMetalHost");
+    assert_eq!((holds, reason), (true, "AssociateBareMetalHostViaNodeReuseSuccess"));
+}
+
+#[test]
+fn what_goes_wrong_is_told_at_once() {
+    let mut of_host = told("provisioning");
+    merge(
+        &mut of_host,
+        &json!({"status": {"errorType": "provisioning error", "errorMessage": "no disk"}}),
+    );
+    let plan = plan(&untold(0, &of_host));
+    assert_eq!(plan.patience, None);
+    let reasons: Vec<&str> = plan.notes.iter().map(|note| note.reason).collect();
+    assert_eq!(
+        reasons,
+        ["BareMetalHostError", "AssociateBareMetalHostViaNodeReuseSuccess"]
+    );
 }
 
 #[test]

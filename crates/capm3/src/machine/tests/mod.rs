@@ -130,6 +130,7 @@ fn seen(other: &Value) -> Observed {
         kept_as: Some("md-workers".to_owned()),
         is_fast_track: false,
         node: NodeView::NotAsked,
+        untold: None,
         looks: Looks {
             secrets: Some(BTreeMap::from(secrets)),
             preview: Some(Preview::Complete),

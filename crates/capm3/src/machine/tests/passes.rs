@@ -1,5 +1,7 @@
 //! Whole passes of the controller, and what wakes it.
 
+use std::time::Duration;
+
 use metal3_api::infra::v1beta2::Metal3Machine;
 use metal3_runtime::store::{ObjectKey, Sink};
 use metal3_runtime::work::Queue;
@@ -60,6 +62,8 @@ async fn passes(site: &Site) {
     let (machines, _) = machines(site);
     for _ in 0..4 {
         machines.pass(&key("m")).await.unwrap();
+        // What lasts is told.
+        site.ctx.clock.advance(Duration::from_secs(1));
     }
 }
 
