@@ -14,6 +14,7 @@ mod boot;
 mod fit;
 mod kubelets;
 mod objects;
+mod steps;
 
 use std::path::PathBuf;
 
@@ -24,6 +25,7 @@ use serde_json::{Value, json};
 pub use boot::{Boot, Role};
 pub use fit::fit;
 pub use kubelets::{join, leave};
+pub use steps::Silence;
 
 use crate::binaries::Binaries;
 use crate::control_plane::{ControlPlane, ControlPlaneConfig};
@@ -95,6 +97,14 @@ impl WorkloadCluster {
     /// How to reach it.
     pub fn access(&self) -> &Access {
         &self.access
+    }
+
+    /// Lets the kubelet of a server, by the server's name, fall silent while the server runs on: its Node is not ready.
+    /// Fails where no servers join.
+    pub fn silence(&self, server: &str, silence: Silence) -> Result<()> {
+        let kubelets = self.kubelets.as_ref().context("no servers join this cluster")?;
+        kubelets.silence(server, silence);
+        Ok(())
     }
 
     /// Stops it.

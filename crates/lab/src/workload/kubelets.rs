@@ -1,10 +1,11 @@
 //! Kubelets of all servers, as far as the workload cluster sees them: a server that runs its image joins, one that goes off
-//! falls silent. Nodes are taken away by nobody here, as no kubelet does that.
+//! falls silent, and so does one that is told to. Nodes are taken away by nobody here, as no kubelet does that.
 
 use std::collections::HashMap;
 use std::fs::OpenOptions;
 use std::io::Write as _;
 use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use anyhow::{Context, Result};
@@ -19,31 +20,44 @@ use tokio::task::JoinSet;
 
 use super::boot::Boot;
 use super::objects;
+use super::steps::{Silence, Step, Up, next};
 use crate::ironic::{Machine, Servers};
 
 /// How often the servers are looked at.
 const LOOK: Duration = Duration::from_millis(250);
 
+/// Those that are to be silent, by the name of the server.
+type Silences = Arc<Mutex<HashMap<String, Silence>>>;
+
 /// All of them, in one task. Dropping it ends them: their Nodes stay as they are.
 #[derive(Debug)]
 pub struct Kubelets {
+    silences: Silences,
     _task: JoinSet<()>,
 }
 
 impl Kubelets {
     /// Starts them in this runtime. `version` is theirs, such as `v1.36.3`; `log` gets who has joined, and who cannot.
     pub fn start(client: Client, version: String, servers: Servers, log: PathBuf) -> Self {
+        let silences = Silences::default();
         let all = All {
             client,
             version,
             servers,
             log,
+            silences: Arc::clone(&silences),
             up: HashMap::new(),
             said: HashMap::new(),
         };
         let mut task = JoinSet::new();
         task.spawn(all.run());
-        Self { _task: task }
+        Self { silences, _task: task }
+    }
+
+    /// Lets the kubelet of a server fall silent.
+    pub fn silence(&self, server: &str, silence: Silence) {
+        let mut silences = self.silences.lock().unwrap_or_else(PoisonError::into_inner);
+        silences.insert(server.to_owned(), silence);
     }
 }
 
@@ -52,8 +66,9 @@ struct All {
     version: String,
     servers: Servers,
     log: PathBuf,
-    /// By server: which of its starts this is, and what it has become; nothing if it is no node.
-    up: HashMap<String, (u64, Option<Boot>)>,
+    silences: Silences,
+    /// By server.
+    up: HashMap<String, Up>,
     /// By server: what went wrong last, so that it is said once.
     said: HashMap<String, String>,
 }
@@ -96,19 +111,40 @@ impl All {
     async fn look(&mut self, machine: &Machine) -> Result<()> {
         let start = machine.times_switched_on();
         let known = self.up.get(&machine.uuid);
+        let running = machine.runs_image.then_some(start);
+        let node = match next(known, running, self.silence(&machine.name)) {
+            Step::Nothing => return Ok(()),
+            Step::Join => {
+                let boot = self.boot(machine).await?;
+                self.speak(&machine.name);
+                boot
+            }
+            Step::StaySilent => None,
+            Step::FallSilent | Step::Leave => {
+                if let Some(boot) = known.and_then(|up| up.node.as_ref()) {
+                    leave(&self.client, &self.version, boot).await?;
+                    self.note(&machine.name, &format!("Node {} falls silent", boot.node));
+                }
+                None
+            }
+        };
         if machine.runs_image {
-            if known.is_some_and(|(of, _)| *of == start) {
-                return Ok(());
-            }
-            let boot = self.boot(machine).await?;
-            self.up.insert(machine.uuid.clone(), (start, boot));
-        } else if let Some((_, boot)) = known {
-            if let Some(boot) = boot {
-                leave(&self.client, &self.version, boot).await?;
-            }
+            self.up.insert(machine.uuid.clone(), Up { start, node });
+        } else {
             self.up.remove(&machine.uuid);
         }
         Ok(())
+    }
+
+    fn silence(&self, server: &str) -> Option<Silence> {
+        let silences = self.silences.lock().unwrap_or_else(PoisonError::into_inner);
+        silences.get(server).copied()
+    }
+
+    /// Its silence is over.
+    fn speak(&self, server: &str) {
+        let mut silences = self.silences.lock().unwrap_or_else(PoisonError::into_inner);
+        silences.remove(server);
     }
 
     async fn boot(&self, machine: &Machine) -> Result<Option<Boot>> {
