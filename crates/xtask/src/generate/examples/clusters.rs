@@ -135,7 +135,13 @@ fn remediation() -> anyhow::Result<String> {
             ),
         ],
     )?;
-    file.add(&health_check("production", "reboot"), &[])?;
+    file.add(
+        &health_check("production", "reboot"),
+        &[(
+            "spec.checks.nodeStartupTimeoutSeconds",
+            "It begins with the Machine. The default, ten minutes, may be over while the server is still deployed.",
+        )],
+    )?;
     Ok(file.text)
 }
 

@@ -253,10 +253,13 @@ pub fn health_check(cluster: &str, remediation: &str) -> Value {
         "spec": {
             "clusterName": cluster,
             "selector": { "matchLabels": { "cluster.x-k8s.io/deployment-name": format!("{cluster}-workers") } },
-            "checks": { "unhealthyNodeConditions": [
-                { "type": "Ready", "status": "Unknown", "timeoutSeconds": 300 },
-                { "type": "Ready", "status": "False", "timeoutSeconds": 300 },
-            ] },
+            "checks": {
+                "nodeStartupTimeoutSeconds": 3600,
+                "unhealthyNodeConditions": [
+                    { "type": "Ready", "status": "Unknown", "timeoutSeconds": 300 },
+                    { "type": "Ready", "status": "False", "timeoutSeconds": 300 },
+                ],
+            },
             "remediation": { "templateRef": {
                 "apiVersion": format!("{INFRASTRUCTURE}/v1beta2"),
                 "kind": "Metal3RemediationTemplate",
