@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use k8s_openapi::api::core::v1::Node;
 use kube::Api;
-use kube::api::{ApiResource, DeleteParams, DynamicObject, ListParams, Patch, PatchParams};
+use kube::api::{ApiResource, DeleteParams, DynamicObject, ListParams, ObjectMeta, Patch, PatchParams, PostParams};
 use kube::core::GroupVersionKind;
 use metal3_api::metal3::BareMetalHost;
 use metal3_lab::cluster_api::ClusterApi;
@@ -41,6 +41,10 @@ impl Kind {
     pub const DEPLOYMENT: Self = Self("cluster.x-k8s.io", "v1beta2", "MachineDeployment");
     /// Cluster API's control plane.
     pub const CONTROL_PLANE: Self = Self("controlplane.cluster.x-k8s.io", "v1beta2", "KubeadmControlPlane");
+    /// Ours, from which Cluster API makes our machines.
+    pub const MACHINE_TEMPLATE: Self = Self("infrastructure.cluster.x-k8s.io", "v1beta2", "Metal3MachineTemplate");
+    /// Ours, from which we render metadata and network data.
+    pub const DATA_TEMPLATE: Self = Self("infrastructure.cluster.x-k8s.io", "v1beta2", "Metal3DataTemplate");
 }
 
 /// A [`Site`] on which clusters are made, with the servers of an Ironic of its own.
@@ -64,9 +68,18 @@ impl ClusterSite {
             ..IronicConfig::default()
         };
         let site = Site::start(namespace, config).await;
-        let workload = WorkloadCluster::start(None, None, Some(site.ironic.servers())).await;
-        let workload = workload.expect("the workload cluster starts");
-        Self::with(site, capi, Arc::new(workload)).await
+        let workload = empty_workload(&site).await;
+        Self::with(site, capi, workload).await
+    }
+
+    /// Puts an empty workload cluster into the place of the present one: what a cluster that is gone has left there, its
+    /// Nodes above all, would be in the way of the next one.
+    pub async fn renew_workload(&mut self) {
+        let workload = empty_workload(&self.site).await;
+        let old = std::mem::replace(&mut self.workload, workload);
+        if let Some(old) = Arc::into_inner(old) {
+            old.stop().await;
+        }
     }
 
     /// Another management cluster for the same servers, with everything that the first one has, and a namespace of the same
@@ -93,12 +106,33 @@ impl ClusterSite {
         }
     }
 
+    /// Applies the hosts of all servers. The first `of_control_plane` may be chosen for the control plane of the clusters of
+    /// `examples`, the others for their workers.
+    pub async fn apply_hosts(&self, of_control_plane: usize) {
+        for number in 0..self.site.ironic.hosts().len() {
+            let role = if number < of_control_plane {
+                "control-plane"
+            } else {
+                "worker"
+            };
+            let label = json!({"example.org/role": role});
+            self.site
+                .apply_host(number, |host| host["metadata"]["labels"] = label)
+                .await;
+        }
+    }
+
     /// Applies a file of `examples` with the lab's addresses, after the Secrets that its cluster needs here. `change` may
     /// change an object before.
-    pub async fn apply_example(&self, file: &str, cluster: &str, change: impl Fn(&mut DynamicObject)) {
+    pub async fn apply_cluster(&self, file: &str, cluster: &str, change: impl Fn(&mut DynamicObject)) {
         for secret in self.workload.access().secrets(cluster) {
             self.site.namespace.apply(&secret.to_string()).await;
         }
+        self.apply_example(file, change).await;
+    }
+
+    /// The same for what is no cluster.
+    pub async fn apply_example(&self, file: &str, change: impl Fn(&mut DynamicObject)) {
         let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../examples").join(file);
         let text = std::fs::read_to_string(path).expect("the example");
         let mut objects = metal3_testkit::parse(&text).expect("objects");
@@ -119,6 +153,18 @@ impl ClusterSite {
     pub async fn list(&self, kind: Kind) -> Vec<DynamicObject> {
         let listed = self.api(kind).list(&ListParams::default()).await;
         listed.expect("objects can be listed").items
+    }
+
+    /// Makes another object like one that is there; `change` may change it before.
+    pub async fn copy(&self, kind: Kind, of: &str, name: &str, change: impl FnOnce(&mut Value)) {
+        let mut copy = self.api(kind).get(of).await.expect("what is copied is there");
+        copy.metadata = ObjectMeta {
+            name: Some(name.to_owned()),
+            ..ObjectMeta::default()
+        };
+        change(&mut copy.data["spec"]);
+        let made = self.api(kind).create(&PostParams::default(), &copy).await;
+        made.expect("the copy is accepted");
     }
 
     /// Changes an object as `kubectl patch --type=merge` does.
@@ -211,6 +257,12 @@ impl ClusterSite {
     }
 }
 
+/// A workload cluster that a site's servers join.
+async fn empty_workload(site: &Site) -> Arc<WorkloadCluster> {
+    let workload = WorkloadCluster::start(None, None, Some(site.ironic.servers())).await;
+    Arc::new(workload.expect("the workload cluster starts"))
+}
+
 async fn start(namespace: &TestNamespace, name: &str, role: &str) -> Manager {
     let config = installed(namespace, name, role).await;
     Manager::start(&config).await.expect("it starts")
@@ -235,36 +287,4 @@ pub(crate) async fn installed(namespace: &TestNamespace, name: &str, role: &str)
     config.args = vec![format!("--namespace={}", namespace.name)];
     config.env = vec![("POD_NAMESPACE".into(), namespace.name.clone().into())];
     config
-}
-
-/// Kinds of which a cluster leaves objects behind when something leaks.
-const LEFTOVERS: [Kind; 9] = [
-    Kind::CLUSTER,
-    Kind::MACHINE,
-    Kind("infrastructure.cluster.x-k8s.io", "v1beta2", "Metal3Cluster"),
-    Kind("infrastructure.cluster.x-k8s.io", "v1beta2", "Metal3Machine"),
-    Kind("infrastructure.cluster.x-k8s.io", "v1beta2", "Metal3Data"),
-    Kind("infrastructure.cluster.x-k8s.io", "v1beta2", "Metal3DataClaim"),
-    Kind("ipam.metal3.io", "v1alpha1", "IPClaim"),
-    Kind("ipam.metal3.io", "v1alpha1", "IPAddress"),
-    Kind("bootstrap.cluster.x-k8s.io", "v1beta2", "KubeadmConfig"),
-];
-
-impl ClusterSite {
-    /// What is left of all clusters, Secrets apart: the names of objects by kind.
-    pub async fn leftovers(&self) -> Value {
-        let mut left = serde_json::Map::new();
-        for kind in LEFTOVERS {
-            let names: Vec<_> = self
-                .list(kind)
-                .await
-                .into_iter()
-                .filter_map(|o| o.metadata.name)
-                .collect();
-            if !names.is_empty() {
-                left.insert(kind.2.to_owned(), json!(names));
-            }
-        }
-        Value::Object(left)
-    }
 }

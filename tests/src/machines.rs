@@ -1,13 +1,13 @@
-//! Machines of a cluster with their Nodes and hosts.
+//! Machines of a cluster with their Nodes and hosts, and what is left of them.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use kube::ResourceExt;
 use kube::api::DynamicObject;
-use metal3_api::metal3::BareMetalHost;
-use serde_json::Value;
+use metal3_api::metal3::{BareMetalHost, ProvisioningState};
+use serde_json::{Value, json};
 
-use crate::{ClusterSite, Kind};
+use crate::{ClusterSite, Kind, description, state};
 
 impl ClusterSite {
     /// The Machines, once there are so many, all of them run, and each has the one Node with its provider ID. By name, with
@@ -43,6 +43,52 @@ impl ClusterSite {
         let hosts = self.hosts().await.into_iter();
         let user = |host: BareMetalHost| Some((host.name_any(), host.spec.consumer_ref?.name));
         hosts.filter_map(user).collect()
+    }
+
+    /// Waits until so many hosts are available.
+    pub async fn expect_available(&self, count: usize) {
+        self.until(&format!("{count} hosts are available"), async || {
+            let free = self.available().await;
+            if free == count {
+                Ok(())
+            } else {
+                Err(format!("{free} are"))
+            }
+        })
+        .await;
+    }
+
+    async fn available(&self) -> usize {
+        let hosts = self.hosts().await;
+        let free = hosts.iter().filter(|host| state(host) == ProvisioningState::Available);
+        free.count()
+    }
+
+    /// What there is in the namespace of clusters and hosts, Secrets with it, such as `Metal3Data/small-0`.
+    pub async fn names(&self) -> BTreeSet<String> {
+        self.inventory().await.into_keys().collect()
+    }
+
+    /// Waits until all hosts are free and nothing is left that was not there `before`, and sees that Ironic has nothing on
+    /// its nodes any more.
+    pub async fn expect_nothing_new(&self, before: &BTreeSet<String>) {
+        self.until("nothing is left", async || {
+            let (users, free) = (self.users().await, self.available().await);
+            if !users.is_empty() || free != self.site.ironic.hosts().len() {
+                return Err(format!("in use: {users:?}, available: {free}"));
+            }
+            let names = self.names().await;
+            let new: Vec<_> = names.difference(before).collect();
+            if new.is_empty() {
+                Ok(())
+            } else {
+                Err(format!("{new:?}"))
+            }
+        })
+        .await;
+        for node in self.site.nodes().await {
+            assert_eq!(description(&node), json!({}), "{node}");
+        }
     }
 }
 

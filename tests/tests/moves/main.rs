@@ -13,9 +13,9 @@ use std::collections::BTreeMap;
 
 use kube::ResourceExt;
 use metal3_api::capi::names::annotation::{BLOCK_MOVE, DELETE_FOR_MOVE, PAUSED};
-use metal3_api::metal3::{BareMetalHost, ProvisioningState, names};
+use metal3_api::metal3::{BareMetalHost, names};
 use metal3_lab::clusterctl::{Clusterctl, Entry};
-use metal3_scenarios::{ClusterSite, Inventory, Kind, differences, run, state};
+use metal3_scenarios::{ClusterSite, Inventory, Kind, differences, run};
 use serde_json::{Value, json};
 
 use trace::Trace;
@@ -90,14 +90,15 @@ fn a_cluster_moves_to_another_management_cluster_and_back() {
         }
 
         // A control plane and a worker. One host is nobody's.
-        for number in 0..HOSTS {
-            let role = if number == 0 { "control-plane" } else { "worker" };
-            let label = json!({"example.org/role": role});
-            home.site
-                .apply_host(number, |host| host["metadata"]["labels"] = label)
-                .await;
-        }
-        home.apply_example(EXAMPLE, NAME, |object| {
+        home.apply_hosts(1).await;
+        home.expect_available(HOSTS).await;
+        home.site.namespace.apply(OTHERS).await;
+        // Something that a user wants of a host, and that has no controller here which could make it again.
+        let policy = json!({"apiVersion": "metal3.io/v1alpha1", "kind": "HostUpdatePolicy",
+            "metadata": {"name": home.site.server(1).name}, "spec": {"firmwareUpdates": "onReboot"}});
+        home.site.namespace.apply(&policy.to_string()).await;
+        let before = home.names().await;
+        home.apply_cluster(EXAMPLE, NAME, |object| {
             let kind = object.types.as_ref().map_or("", |types| &types.kind);
             let spec = &mut object.data["spec"];
             if kind == "MachineDeployment" {
@@ -109,14 +110,9 @@ fn a_cluster_moves_to_another_management_cluster_and_back() {
             }
         })
         .await;
-        home.site.namespace.apply(OTHERS).await;
         let made = home.expect_running(2).await;
-        expect_available(&home, 1).await;
+        home.expect_available(1).await;
         expect_blocked(&home, 2).await;
-        // Something that a user wants of a host, and that has no controller here which could make it again.
-        let policy = json!({"apiVersion": "metal3.io/v1alpha1", "kind": "HostUpdatePolicy",
-            "metadata": {"name": home.site.server(1).name}, "spec": {"firmwareUpdates": "onReboot"}});
-        home.site.namespace.apply(&policy.to_string()).await;
 
         moves(&clusterctl, &home, &away, &made).await;
 
@@ -129,18 +125,9 @@ fn a_cluster_moves_to_another_management_cluster_and_back() {
         moves(&clusterctl, &away, &home, &made).await;
 
         home.delete(Kind::CLUSTER, NAME).await;
-        home.until("nothing is left of the cluster", async || {
-            let left = home.leftovers().await;
-            if left == json!({}) {
-                Ok(())
-            } else {
-                Err(left.to_string())
-            }
-        })
-        .await;
-        expect_available(&home, HOSTS).await;
+        home.delete(Kind::DATA_TEMPLATE, NAME).await;
+        home.expect_nothing_new(&before).await;
         expect_blocked(&home, 0).await;
-        assert_eq!(home.users().await, BTreeMap::new());
         assert_eq!(away.inventory().await, Inventory::new());
         away.stop().await;
         home.stop().await;
@@ -212,21 +199,6 @@ async fn settled(site: &ClusterSite) -> (Inventory, Inventory) {
         }
     })
     .await
-}
-
-/// Waits until so many hosts are available.
-async fn expect_available(site: &ClusterSite, count: usize) {
-    site.until(&format!("{count} hosts are available"), async || {
-        let hosts = site.hosts().await;
-        let free = hosts.iter().filter(|host| state(host) == ProvisioningState::Available);
-        let free = free.count();
-        if free == count {
-            Ok(())
-        } else {
-            Err(format!("{free} are"))
-        }
-    })
-    .await;
 }
 
 /// Waits until so many hosts hold back a move: those in use, and no others.

@@ -1,0 +1,67 @@
+//! From a Cluster to Nodes and back, with everything real but the servers and their kubelets: Cluster API's managers, our
+//! three programs, Ironic.
+
+#![expect(
+    clippy::unwrap_used,
+    reason = "a test fails by panicking, in its helper functions too"
+)]
+
+mod rollouts;
+
+use std::sync::{Mutex, PoisonError};
+
+use metal3_lab::ironic::{ConfigDrive, Machine};
+use metal3_scenarios::{ClusterSite, run};
+
+/// A cluster, and its file in `examples`.
+const NAME: &str = "small";
+const SMALL: &str = "cluster/small.yaml";
+
+const SERVERS: u16 = 6;
+/// Of their hosts, those that may be chosen for the control plane come first.
+const CONTROL_PLANE: usize = 2;
+
+/// Runs a scenario on a site that all of them share, one after the other: it takes a minute until its hosts are available.
+/// A scenario that fails leaves the next one to start another.
+fn on_site(scenario: impl AsyncFnOnce(&ClusterSite)) {
+    static SITE: Mutex<Option<ClusterSite>> = Mutex::new(None);
+    let mut shared = SITE.lock().unwrap_or_else(PoisonError::into_inner);
+    let present = shared.take();
+    run(async {
+        let site = match present {
+            Some(mut site) => {
+                site.renew_workload().await;
+                site
+            }
+            None => start().await,
+        };
+        scenario(&site).await;
+        *shared = Some(site);
+    });
+}
+
+async fn start() -> ClusterSite {
+    let site = ClusterSite::start("clusters", SERVERS).await;
+    site.apply_hosts(CONTROL_PLANE).await;
+    site.expect_available(usize::from(SERVERS)).await;
+    site
+}
+
+/// What the server of a host went through.
+async fn server(site: &ClusterSite, host: &str) -> Machine {
+    let ironic = &site.site.ironic;
+    let server = ironic.hosts().iter().find(|server| server.name == host).unwrap();
+    ironic.machine(server).await.unwrap()
+}
+
+/// What the server of a host has booted with.
+async fn config_drive(site: &ClusterSite, host: &str) -> ConfigDrive {
+    let deployments = server(site, host).await.deployments;
+    deployments.into_iter().last().unwrap().config_drive.unwrap()
+}
+
+/// How often an image was written to any server.
+async fn deploys(site: &ClusterSite) -> usize {
+    let machines = site.site.ironic.machines().await.unwrap();
+    machines.iter().map(|machine| machine.deploys).sum()
+}
