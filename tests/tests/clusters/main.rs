@@ -6,6 +6,7 @@
     reason = "a test fails by panicking, in its helper functions too"
 )]
 
+mod class;
 mod rollouts;
 
 use std::sync::{Mutex, PoisonError};
