@@ -7,6 +7,7 @@
 )]
 
 mod class;
+mod remediation;
 mod rollouts;
 
 use std::sync::{Mutex, PoisonError};
