@@ -63,7 +63,8 @@ pub struct IronicArgs {
     #[arg(long, env = "IRONIC_MAX_CONCURRENT_CALLS", default_value = "16", value_parser = clap::value_parser!(u16).range(1..))]
     pub ironic_max_concurrent_calls: u16,
 
-    /// Folder with ironic/username and ironic/password; without the folder no credentials are sent
+    /// Folder with ironic/username and ironic/password, which may be exchanged at any time; without a folder ironic at the
+    /// start no credentials are sent
     #[arg(long, env = "METAL3_AUTH_ROOT_DIR", default_value = "/opt/metal3/auth")]
     pub metal3_auth_root_dir: PathBuf,
 
@@ -127,18 +128,6 @@ pub enum SettingsError {
         "a client certificate needs its key: of IRONIC_CLIENT_CERT_FILE and IRONIC_CLIENT_PRIVATE_KEY_FILE only {0} exists"
     )]
     HalfClientCertificate(PathBuf),
-    /// A credentials file that cannot be read.
-    #[error("cannot read {path}")]
-    Credentials {
-        /// Which.
-        path: PathBuf,
-        /// Why.
-        #[source]
-        source: std::io::Error,
-    },
-    /// A credentials file with nothing in it.
-    #[error("{0} is empty")]
-    EmptyCredentials(PathBuf),
 }
 
 /// Who says where Ironic is.
@@ -151,7 +140,7 @@ pub enum Source {
 }
 
 impl IronicArgs {
-    /// Who says where Ironic is; reads the credential files where it is the settings. `namespaces` are those that the
+    /// Who says where Ironic is. `namespaces` are those that the
     /// resource may be in where nothing is said of it, empty ones are skipped.
     pub fn source(&self, namespaces: &[&str]) -> Result<Source, SettingsError> {
         let named = [self.ironic_namespace.as_str()];
@@ -171,7 +160,7 @@ impl IronicArgs {
     }
 
     fn client_at(&self, endpoint: &Url) -> Result<ClientConfig, SettingsError> {
-        let mut config = self.client(endpoint.clone(), self.auth()?)?;
+        let mut config = self.client(endpoint.clone(), self.auth())?;
         config.tls.ca_file = existing(&self.ironic_cacert_file);
         Ok(config)
     }
@@ -212,28 +201,15 @@ impl IronicArgs {
         usize::try_from(self.provisioning_limit).unwrap_or(0)
     }
 
-    fn auth(&self) -> Result<Auth, SettingsError> {
+    fn auth(&self) -> Auth {
         let folder = self.metal3_auth_root_dir.join("ironic");
         if !folder.exists() {
-            return Ok(Auth::None);
+            return Auth::None;
         }
-        let read = |name: &str| {
-            let path = folder.join(name);
-            let text = std::fs::read_to_string(&path).map_err(|source| SettingsError::Credentials {
-                path: path.clone(),
-                source,
-            })?;
-            let text = text.trim().to_owned();
-            if text.is_empty() {
-                Err(SettingsError::EmptyCredentials(path))
-            } else {
-                Ok(text)
-            }
-        };
-        Ok(Auth::Basic {
-            username: read("username")?,
-            password: read("password")?,
-        })
+        Auth::Files {
+            username: folder.join("username"),
+            password: folder.join("password"),
+        }
     }
 
     /// What decisions about hosts depend on. Where ramdisks are built for each host a kernel alone is for those that come

@@ -71,39 +71,38 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
             args.build_preprov_image,
         )?
     };
-    let config = args.client.config().await?;
-    let election_client = ClientArgs::unlimited(config.clone())?;
-    let client = args.client.limited(config)?;
     let mut catalogue = Catalogue::new(&registry);
     let host_metrics = HostMetrics::new(&mut catalogue, clock.clone(), args.per_host_metrics);
     let observer: Arc<dyn metal3_ironic::Observer> = Arc::new(IronicMetrics::new(&mut catalogue));
-
-    let mut tasks = Tasks::new();
-    let ironic = match source {
+    let ironic = match &source {
         Source::Settings(config) => {
             let config = ClientConfig {
-                observer: Some(observer),
-                ..*config
+                observer: Some(observer.clone()),
+                ..(**config).clone()
             };
             Link::to(metal3_ironic::Client::new(config).context("the settings for Ironic cannot be used")?)
         }
-        Source::Resource(reference) => {
-            let link = Link::unsaid();
-            let follower = Follower {
-                kube: client.clone(),
-                reference,
-                args: args.ironic.clone(),
-                observer: Some(observer),
-                link: link.clone(),
-            };
-            let stop = tasks.stop();
-            tasks.spawn("the Ironic resource", async move {
-                follower.run(stop).await;
-                Ok::<(), BoxError>(())
-            });
-            link
-        }
+        Source::Resource(_) => Link::unsaid(),
     };
+    let config = args.client.config().await?;
+    let election_client = ClientArgs::unlimited(config.clone())?;
+    let client = args.client.limited(config)?;
+
+    let mut tasks = Tasks::new();
+    if let Source::Resource(reference) = source {
+        let follower = Follower {
+            kube: client.clone(),
+            reference,
+            args: args.ironic.clone(),
+            observer: Some(observer),
+            link: ironic.clone(),
+        };
+        let stop = tasks.stop();
+        tasks.spawn("the Ironic resource", async move {
+            follower.run(stop).await;
+            Ok::<(), BoxError>(())
+        });
+    }
     let mut probes = Probes::new();
     let kinds_ready = probes.ready("kinds");
     if let Some(listener) = args.probes.health_addr.bind()? {

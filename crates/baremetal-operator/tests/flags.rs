@@ -207,6 +207,21 @@ fn what_upstream_refuses_is_refused_with_the_name_of_the_setting() {
 }
 
 #[test]
+fn credentials_that_cannot_be_used_are_told_with_their_file() {
+    let root = tempfile::tempdir().unwrap();
+    let files = root.path().join("ironic");
+    std::fs::create_dir(&files).unwrap();
+    let env = [("METAL3_AUTH_ROOT_DIR", root.path().to_str().unwrap())];
+    refused(&env, &[], "ironic/username cannot be read: No such file");
+    std::fs::write(files.join("username"), "metal3").unwrap();
+    std::fs::write(files.join("password"), "\n").unwrap();
+    refused(&env, &[], "ironic/password is empty");
+    std::fs::write(files.join("password"), "correct-horse\n").unwrap();
+    let words = accepted(&env, &[]);
+    assert!(!words.contains("correct-horse"), "{words}");
+}
+
+#[test]
 fn without_an_address_of_ironic_the_program_says_what_to_set() {
     let words = end(&[], &[]);
     assert!(words.contains("IRONIC_ENDPOINT is not set"), "{words}");

@@ -14,13 +14,13 @@ use tracing::debug;
 use url::Url;
 
 use crate::cause::Cause;
-use crate::config::{Auth, ClientConfig, ConfigError};
+use crate::config::{ClientConfig, ConfigError};
 use crate::error::{Error, Reason};
 use crate::fault::{self, Refusal};
 use crate::fields::secrets_in;
 use crate::flight::Flight;
 use crate::observe::{Exchange, Operation, Outcome};
-use crate::transport::Transport;
+use crate::transport::{Access, Transport};
 use crate::version::Versions;
 
 /// The longest wait between two attempts of one call. Longer ones are the caller's to plan.
@@ -144,7 +144,7 @@ impl fmt::Debug for Client {
 }
 
 impl Client {
-    /// Builds a client. Reads the TLS files that are named, contacts nobody.
+    /// Builds a client. Reads the files that are named, contacts nobody.
     pub fn new(config: ClientConfig) -> Result<Self, ConfigError> {
         config.check()?;
         let transport = Transport::new(&config)?;
@@ -277,10 +277,26 @@ impl Client {
             Pace::Bmc => self.shared.bmc_slots.acquire().await.ok(),
         };
         let permit = self.shared.slots.acquire().await.ok();
-        let started = Instant::now();
-        let result = self.exchange(request).await;
-        let duration = started.elapsed();
+        let access = self.shared.transport.access().await;
+        let mut result = self.exchange(request, &access).await;
+        // Refused unlooked at. Where the credentials were exchanged meanwhile, the caller does not get to know of it.
+        if let Err(Reason::Refused {
+            refusal: Refusal::Unauthorized,
+            ..
+        }) = &result
+            && let Some(access) = self.shared.transport.instead_of(&access).await
+        {
+            result = self.exchange(request, &access).await;
+        }
         drop((permit, bmc_permit));
+        result.map_err(|reason| Error::new(request.operation, request.node, reason))
+    }
+
+    /// One exchange, which is told to the log and the observer.
+    async fn exchange(&self, request: &Request<'_>, access: &Access) -> Result<Answer, Reason> {
+        let started = Instant::now();
+        let result = self.converse(request, access).await;
+        let duration = started.elapsed();
         let outcome = match &result {
             Ok(answer) => Outcome::Status(answer.status),
             Err(reason) => reason.outcome(),
@@ -294,21 +310,18 @@ impl Client {
                 duration,
             });
         }
-        result.map_err(|reason| Error::new(operation, request.node, reason))
+        result
     }
 
-    async fn exchange(&self, request: &Request<'_>) -> Result<Answer, Reason> {
+    async fn converse(&self, request: &Request<'_>, access: &Access) -> Result<Answer, Reason> {
         let config = &self.shared.config;
         let timeout = match request.pace {
             Pace::Usual => config.timeout,
             Pace::Bmc => config.bmc_timeout,
         };
         let lost = |error: reqwest::Error| Reason::NoAnswer(Cause::of(&error, timeout, config.connect_timeout));
-        let mut builder = self
-            .shared
-            .transport
-            .pool()
-            .await
+        let mut builder = access
+            .pool
             .request(request.method.clone(), request.url.clone())
             .timeout(timeout)
             .header(header::ACCEPT, "application/json");
@@ -316,8 +329,8 @@ impl Client {
             builder = builder
                 .header("X-OpenStack-Ironic-API-Version", version.sent.to_string())
                 .header("OpenStack-API-Version", format!("baremetal {}", version.sent));
-            if let Auth::Basic { username, password } = &config.auth {
-                builder = builder.basic_auth(username, Some(password));
+            if let Some(user) = &access.user {
+                builder = builder.basic_auth(&user.name, Some(&user.password));
             }
         }
         if let Some(body) = &request.body {

@@ -17,6 +17,7 @@
 mod cause;
 mod client;
 mod config;
+mod credentials;
 mod error;
 mod fault;
 mod fields;

@@ -1,5 +1,6 @@
-//! The HTTP connection pool, and its TLS material out of files that may be rotated.
+//! The HTTP connection pool and our user, out of files that may be rotated.
 
+use std::error::Error;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,21 +12,32 @@ use tokio::sync::Mutex;
 use tokio::time::Instant;
 use tracing::{info, warn};
 
-use crate::config::{ClientConfig, ConfigError, Tls};
+use crate::config::{Auth, ClientConfig, ConfigError, Tls};
+use crate::credentials::User;
 use crate::verify::GivenAuthorities;
 
-/// How long the content of certificate files is trusted without looking.
+/// How long the content of files is trusted without looking.
 const FILE_CHECK: Duration = Duration::from_secs(5);
 
 const CA: &str = "CA file";
 const CERTIFICATE: &str = "client certificate file";
 const KEY: &str = "client key file";
 
-/// One shared connection pool, rebuilt when certificate files change.
+/// What calls are made with, renewed when files change.
 pub(crate) struct Transport {
+    auth: Auth,
     tls: Tls,
     settings: Settings,
     current: Mutex<Current>,
+}
+
+/// What a call is made with. Clones share it.
+#[derive(Clone)]
+pub(crate) struct Access {
+    /// The connections.
+    pub pool: reqwest::Client,
+    /// Whom to call as; none where Ironic takes anybody.
+    pub user: Option<Arc<User>>,
 }
 
 struct Settings {
@@ -34,9 +46,11 @@ struct Settings {
 }
 
 struct Current {
-    pool: reqwest::Client,
+    access: Access,
     files: Files,
     looked: Instant,
+    /// What was said of credentials that cannot be used, so that it is said once.
+    complaint: Option<String>,
 }
 
 /// The content of the files, as last used. Never printed: one is a private key.
@@ -78,40 +92,82 @@ impl Transport {
             return Err(ConfigError::UserAgent(settings.user_agent));
         }
         let files = Files::read(&config.tls)?;
-        let pool = build(&settings, &files, config.tls.insecure)?;
+        let access = Access {
+            pool: build(&settings, &files, config.tls.insecure)?,
+            user: User::read(&config.auth)?.map(Arc::new),
+        };
         let current = Mutex::new(Current {
-            pool,
+            access,
             files,
             looked: Instant::now(),
+            complaint: None,
         });
         Ok(Self {
+            auth: config.auth.clone(),
             tls: config.tls.clone(),
             settings,
             current,
         })
     }
 
-    /// The pool to use now. Cloning it is cheap and shares its connections.
-    pub async fn pool(&self) -> reqwest::Client {
+    /// What to make a call with now.
+    pub async fn access(&self) -> Access {
         let mut current = self.current.lock().await;
-        let has_files = self.tls.ca_file.is_some() || self.tls.client_cert_file.is_some();
-        if has_files && current.looked.elapsed() >= FILE_CHECK {
+        if current.looked.elapsed() >= FILE_CHECK {
             current.looked = Instant::now();
             // A few kilobytes, a few times a minute: not worth a trip to a blocking thread.
-            match Files::read(&self.tls) {
-                Ok(files) if files != current.files => match build(&self.settings, &files, self.tls.insecure) {
-                    Ok(pool) => {
-                        info!("the TLS files for Ironic have changed, new connections use them");
-                        current.pool = pool;
-                        current.files = files;
-                    }
-                    Err(error) => warn!(%error, "changed TLS files for Ironic are not usable, keeping the former"),
-                },
-                Ok(_) => {}
-                Err(error) => warn!(%error, "the TLS files for Ironic cannot be read, keeping the former"),
+            self.look_at_tls(&mut current);
+            self.look_at_user(&mut current);
+        }
+        current.access.clone()
+    }
+
+    /// What to make a call with of which Ironic has refused the credentials; none while there are no others.
+    pub async fn instead_of(&self, refused: &Access) -> Option<Access> {
+        let mut current = self.current.lock().await;
+        self.look_at_user(&mut current);
+        (current.access.user != refused.user).then(|| current.access.clone())
+    }
+
+    fn look_at_tls(&self, current: &mut Current) {
+        if self.tls.ca_file.is_none() && self.tls.client_cert_file.is_none() {
+            return;
+        }
+        match Files::read(&self.tls) {
+            Ok(files) if files != current.files => match build(&self.settings, &files, self.tls.insecure) {
+                Ok(pool) => {
+                    info!("the TLS files for Ironic have changed, new connections use them");
+                    current.access.pool = pool;
+                    current.files = files;
+                }
+                Err(error) => warn!(%error, "changed TLS files for Ironic are not usable, keeping the former"),
+            },
+            Ok(_) => {}
+            Err(error) => warn!(%error, "the TLS files for Ironic cannot be read, keeping the former"),
+        }
+    }
+
+    fn look_at_user(&self, current: &mut Current) {
+        if !matches!(self.auth, Auth::Files { .. }) {
+            return;
+        }
+        match User::read(&self.auth) {
+            Ok(user) => {
+                current.complaint = None;
+                if user.as_ref() != current.access.user.as_deref() {
+                    info!("the credentials for Ironic have changed, calls use them from now on");
+                    current.access.user = user.map(Arc::new);
+                }
+            }
+            Err(error) => {
+                let complaint = error.to_string();
+                if current.complaint.as_ref() != Some(&complaint) {
+                    let error = &error as &dyn Error;
+                    warn!(error, "the credentials for Ironic cannot be used, keeping the former");
+                    current.complaint = Some(complaint);
+                }
             }
         }
-        current.pool.clone()
     }
 }
 

@@ -79,7 +79,7 @@ pub struct IronicLab {
     environment: Environment,
     client: Mutex<Client>,
     config: IronicConfig,
-    user: Option<Credentials>,
+    user: Mutex<Option<Credentials>>,
     hosts: Vec<Host>,
     servers: Servers,
     ports: Ports,
@@ -194,7 +194,7 @@ impl IronicLab {
             environment,
             client: Mutex::new(client),
             config,
-            user,
+            user: Mutex::new(user),
             hosts,
             servers: Servers::at(&ports.control_url())?,
             ports,
@@ -228,8 +228,8 @@ impl IronicLab {
     }
 
     /// What the API wants; `None` if it takes anybody.
-    pub fn credentials(&self) -> Option<&Credentials> {
-        self.user.as_ref()
+    pub fn credentials(&self) -> Option<Credentials> {
+        self.user.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// The certificate of the authority behind all certificates; `None` without TLS.
@@ -295,8 +295,8 @@ impl IronicLab {
     /// A request to the API with the right credentials and trust; `path` begins with `/v1`.
     pub fn request(&self, method: Method, path: &str) -> RequestBuilder {
         let request = self.client().request(method, format!("{}{path}", self.endpoint()));
-        match &self.user {
-            Some(user) => request.basic_auth(&user.username, Some(&user.password)),
+        match self.credentials() {
+            Some(user) => request.basic_auth(user.username, Some(user.password)),
             None => request,
         }
     }
@@ -326,19 +326,24 @@ impl IronicLab {
     /// Empties Ironic's database in place, whether Ironic runs or not: it knows no node any more. The servers keep
     /// their power state and media. Returns how many rows are gone.
     pub async fn wipe_database(&self) -> Result<u64> {
-        let log = self.files.log("wipe.log");
-        let wipe = Child::spawn(&self.environment.program("wipe", &self.files.database(), log.clone()))?;
-        let status = ended(&wipe).await;
-        ensure!(
-            status.success(),
-            "emptying the database failed ({status}){}",
-            wipe.log_tail()
-        );
-        let text = std::fs::read_to_string(&log).with_context(|| format!("cannot read {}", log.display()))?;
+        let text = self.finish("wipe", &self.files.database()).await?;
         text.lines()
             .last()
             .and_then(|line| line.parse().ok())
             .context("no number of deleted rows")
+    }
+
+    /// Has Ironic's API take this user from now on, and not the one before, whether Ironic runs or not. Only with
+    /// authentication.
+    pub async fn exchange_credentials(&self, user: Credentials) -> Result<()> {
+        ensure!(
+            self.config.auth,
+            "without authentication there are no credentials to exchange"
+        );
+        self.files.set_user(&user)?;
+        self.finish("users", &self.files.instance()).await?;
+        *self.user.lock().unwrap_or_else(PoisonError::into_inner) = Some(user);
+        Ok(())
     }
 
     /// Gives Ironic's API a certificate of another authority, for 127.0.0.1 and these names, which counts from its next
@@ -412,6 +417,19 @@ impl IronicLab {
     }
 
     // --- inside ---
+
+    /// Runs one of our programs that end by themselves. Returns what it wrote.
+    async fn finish(&self, module: &str, argument: &Path) -> Result<String> {
+        let log = self.files.log(&format!("{module}.log"));
+        let program = Child::spawn(&self.environment.program(module, argument, log.clone()))?;
+        let status = ended(&program).await;
+        ensure!(
+            status.success(),
+            "ironic_lab.{module} failed ({status}){}",
+            program.log_tail()
+        );
+        std::fs::read_to_string(&log).with_context(|| format!("cannot read {}", log.display()))
+    }
 
     fn client(&self) -> Client {
         self.client.lock().unwrap_or_else(PoisonError::into_inner).clone()

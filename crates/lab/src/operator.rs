@@ -2,7 +2,7 @@
 
 use std::ffi::OsString;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use anyhow::{Context, Result};
 
@@ -42,7 +42,15 @@ impl OperatorConfig {
             wait: true,
         }
     }
+
+    /// The folder of the files `username` and `password` with its credentials for Ironic, which are written at its start.
+    pub fn credentials(&self) -> PathBuf {
+        self.folder.join(AUTH).join("ironic")
+    }
 }
+
+/// Where it looks for its credentials, below its folder.
+const AUTH: &str = "auth";
 
 /// The Ironic that an operator is to use.
 #[derive(Debug, Clone)]
@@ -61,7 +69,7 @@ impl From<&IronicLab> for IronicAccess {
     fn from(ironic: &IronicLab) -> Self {
         Self {
             endpoint: ironic.endpoint(),
-            credentials: ironic.credentials().cloned(),
+            credentials: ironic.credentials(),
             ca_file: ironic.ca_file(),
             ramdisk_iso_url: ironic.ramdisk_iso_url(),
         }
@@ -85,10 +93,7 @@ impl Operator {
         let mut env: Vec<(OsString, OsString)> = vec![
             ("IRONIC_ENDPOINT".into(), format!("{}/v1/", ironic.endpoint).into()),
             ("DEPLOY_ISO_URL".into(), ironic.ramdisk_iso_url.clone().into()),
-            (
-                "METAL3_AUTH_ROOT_DIR".into(),
-                credentials(folder, config, ironic)?.into(),
-            ),
+            ("METAL3_AUTH_ROOT_DIR".into(), credentials(config, ironic)?.into()),
             ("POD_NAMESPACE".into(), "baremetal-operator-system".into()),
         ];
         if let Some(ca) = &ironic.ca_file {
@@ -121,10 +126,9 @@ impl Operator {
 }
 
 /// The folder in which the operator looks for its credentials; without authentication, one that does not exist.
-fn credentials(folder: &Path, config: &OperatorConfig, ironic: &IronicAccess) -> Result<PathBuf> {
-    let root = folder.join("auth");
+fn credentials(config: &OperatorConfig, ironic: &IronicAccess) -> Result<PathBuf> {
     if let Some(user) = &ironic.credentials {
-        let ironic = root.join("ironic");
+        let ironic = config.credentials();
         fs::create_dir_all(&ironic).with_context(|| format!("cannot make {}", ironic.display()))?;
         fs::write(ironic.join("username"), &user.username)?;
         fs::write(
@@ -132,5 +136,5 @@ fn credentials(folder: &Path, config: &OperatorConfig, ironic: &IronicAccess) ->
             config.ironic_password.as_ref().unwrap_or(&user.password),
         )?;
     }
-    Ok(root)
+    Ok(config.folder.join(AUTH))
 }

@@ -11,9 +11,7 @@ import pathlib
 import sys
 import tempfile
 
-import bcrypt
-
-from ironic_lab import iso
+from ironic_lab import iso, users
 
 MIB = 1 << 20
 KIB = 1 << 10
@@ -40,12 +38,6 @@ def prepare_boot_files(boot: pathlib.Path) -> None:
         (boot / name).write_bytes(b"\0" * 2 * KIB)
 
 
-def write_users(path: pathlib.Path, username: str, password: str, rounds: int) -> None:
-    """The file of API users. Every request pays for the check, so a lab takes few rounds."""
-    digest = bcrypt.hashpw(password.encode(), bcrypt.gensalt(rounds, prefix=b"2b")).decode()
-    path.write_text(f"{username}:{digest}\n")
-
-
 def main() -> None:
     """Prepare one instance."""
     path = pathlib.Path(sys.argv[1]).resolve()
@@ -53,9 +45,7 @@ def main() -> None:
     folder = path.parent
     prepare_images(folder / "http" / "images", instance["image_size"])
     prepare_boot_files(folder / "boot")
-    user = instance["api_user"]
-    if user:
-        write_users(folder / "htpasswd", user["username"], user["password"], instance["bcrypt_rounds"])
+    users.write(folder, instance)
 
 
 if __name__ == "__main__":

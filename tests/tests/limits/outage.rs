@@ -1,4 +1,4 @@
-//! Ironic is away for long, and comes back with a certificate of another authority.
+//! Ironic is away for long, and comes back with a certificate of another authority; or takes another password.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -7,6 +7,7 @@ use metal3_api::metal3::{BareMetalHost, ErrorType, ProvisioningState};
 use metal3_lab::ironic::{AgentFaults, Credentials, IronicConfig, Timeouts};
 use metal3_scenarios::{LIMIT, Site, at_once, deployed_at_once, id, is_at_rest, run, state, status, version, waits};
 use metal3_testkit::{eventually, namespace};
+use serde_json::json;
 
 /// As long as some twenty units of the scenario's back-off, which last twenty minutes with the default unit.
 const AWAY: Duration = Duration::from_secs(40);
@@ -31,6 +32,22 @@ fn standing(host: &BareMetalHost) -> (ProvisioningState, Option<ErrorType>, i32,
     )
 }
 
+/// The image is written until this is taken back.
+fn never_done() -> AgentFaults {
+    AgentFaults {
+        hangs_in_step: Some("write_image".to_owned()),
+        ..AgentFaults::default()
+    }
+}
+
+async fn expect_writing(site: &Site, number: usize) {
+    eventually(LIMIT, "the image is being written", || async {
+        let begun = site.machine(number).await.counters.deploy_steps;
+        begun.get("write_image").map_or(Err(format!("{begun:?}")), |_| Ok(()))
+    })
+    .await;
+}
+
 #[test]
 fn a_long_outage_counts_as_nobodys_failure_and_a_new_certificate_is_taken_up() {
     run(async {
@@ -49,12 +66,7 @@ fn a_long_outage_counts_as_nobodys_failure_and_a_new_certificate_is_taken_up() {
         site.start_operator().await;
 
         let [provisioned, available, deploying, unregistered, late] = std::array::from_fn(|number| number);
-        let hangs_in_step = Some("write_image".to_owned());
-        let faults = AgentFaults {
-            hangs_in_step,
-            ..AgentFaults::default()
-        };
-        site.agent(deploying, faults).await;
+        site.agent(deploying, never_done()).await;
         site.apply_credentials(unregistered, &Credentials::new("admin", "letmein"))
             .await;
         let mut names = vec![
@@ -71,11 +83,7 @@ fn a_long_outage_counts_as_nobodys_failure_and_a_new_certificate_is_taken_up() {
             state(host) == ProvisioningState::Available && is_at_rest(host)
         })
         .await;
-        eventually(LIMIT, "the image is being written", || async {
-            let begun = site.machine(deploying).await.counters.deploy_steps;
-            begun.get("write_image").map_or(Err(format!("{begun:?}")), |_| Ok(()))
-        })
-        .await;
+        expect_writing(&site, deploying).await;
         site.expect_waiting(&names[unregistered], "BackOff", &["registration error"])
             .await;
 
@@ -133,5 +141,76 @@ fn a_long_outage_counts_as_nobodys_failure_and_a_new_certificate_is_taken_up() {
         }
         assert_eq!(deploys, [1, 0, 1, 0, 0]);
         assert_eq!(site.nodes().await.len(), 5);
+    });
+}
+
+#[test]
+fn credentials_that_are_exchanged_are_taken_up_without_a_restart() {
+    run(async {
+        let config = IronicConfig {
+            hosts: 3,
+            timeouts: Timeouts {
+                power_sync_interval: Duration::from_secs(15),
+                ..Timeouts::default()
+            },
+            ..IronicConfig::default()
+        };
+        let site = Site::start(namespace!().await, config).await;
+        let [resting, deploying, late] = std::array::from_fn(|number| number);
+        site.agent(deploying, never_done()).await;
+        let mut names = vec![
+            site.apply_host(resting, deployed_at_once(site.image())).await,
+            site.apply_host(deploying, deployed_at_once(site.image())).await,
+        ];
+        let is_resting = |host: &BareMetalHost| state(host) == ProvisioningState::Provisioned && is_at_rest(host);
+        let before = site
+            .expect(&names[resting], "is provisioned and at rest", is_resting)
+            .await;
+        expect_writing(&site, deploying).await;
+
+        // Ironic's first.
+        let files = site.config.credentials();
+        let user = Credentials::new("ironic", "second-secret-of-ironic");
+        site.ironic.exchange_credentials(user.clone()).await.unwrap();
+        names.push(site.apply_host(late, at_once).await);
+        for number in [deploying, late] {
+            let words = ["Ironic refuses the operator's credentials", "goes on by itself"];
+            let host = site.expect_waiting(&names[number], "IronicUnauthorized", &words).await;
+            assert_eq!((status(&host).error_type, status(&host).error_count), (None, 0));
+        }
+        replace(&files.join("password"), &user.password);
+        let start = Instant::now();
+        site.expect_state(&names[late], ProvisioningState::Available).await;
+        println!(
+            "enrolled and available {:?} after the new password file",
+            start.elapsed()
+        );
+        site.agent(deploying, AgentFaults::default()).await;
+        site.expect_state(&names[deploying], ProvisioningState::Provisioned)
+            .await;
+        let after = site.host(&names[resting]).await;
+        assert_eq!(
+            version(&before),
+            version(&after),
+            "at rest throughout: {:?}",
+            status(&after)
+        );
+
+        // Ours first, and the user has another name.
+        let user = Credentials::new("metal3", "third-secret-of-ironic");
+        replace(&files.join("username"), &user.username);
+        replace(&files.join("password"), &user.password);
+        site.ironic.exchange_credentials(user).await.unwrap();
+        site.patch(&names[resting], json!({"spec": {"online": false}})).await;
+        let host = site
+            .expect(&names[resting], "is off", |host| !status(host).powered_on)
+            .await;
+        assert_eq!((status(&host).error_type, status(&host).error_count), (None, 0));
+        let mut deploys = Vec::new();
+        for number in 0..names.len() {
+            deploys.push(site.machine(number).await.deploys);
+        }
+        assert_eq!(deploys, [1, 1, 0]);
+        assert!(!site.operator_log().contains("secret-of-ironic"));
     });
 }

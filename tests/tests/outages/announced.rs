@@ -39,7 +39,7 @@ fn certificate_and_password_are_those_of_the_secrets_at_any_time() {
         let tunnel = Tunnel::to(port.parse().unwrap()).await;
         announced::follow(&mut site.config, &site.namespace, tunnel.url());
         announced::define(&site.namespace).await;
-        let user = site.ironic.credentials().expect("Ironic does not take anybody").clone();
+        let user = site.ironic.credentials().expect("Ironic does not take anybody");
         let keys = |password| [("username", user.username.as_str()), ("password", password)];
         site.apply_secret(CREDENTIALS, &keys("wrong")).await;
         let spec = json!({"apiCredentialsName": CREDENTIALS, "tls": {"certificateName": CERTIFICATE}});

@@ -71,8 +71,8 @@ waits! {
     IronicUnreachable, Ironic: "Ironic to answer",
         "The message has the cause: connection refused, certificate, time-out. Nothing has to be done on the host.";
     IronicUnauthorized, Ironic: "Ironic to accept the operator's own credentials",
-        "Check the Secret mounted at `METAL3_AUTH_ROOT_DIR` and restart the operator; with `IRONIC_NAME`, that of the \
-         resource's `spec.apiCredentialsName`, which needs no restart.";
+        "Mend the Secret mounted at `METAL3_AUTH_ROOT_DIR`, or with `IRONIC_NAME` that of the resource's \
+         `spec.apiCredentialsName`. No restart is needed: what a Secret is mounted as follows it within a minute or two.";
     IronicFailing, Ironic: "Ironic to stop failing, to be new enough (API 1.89), or to have a conductor",
         "Look at Ironic's log.";
     NodeLocked, Node: "another operation on the node", "Nothing; it ends when the lock does. A lock that stays is a conductor that died.";

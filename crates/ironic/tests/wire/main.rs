@@ -6,6 +6,7 @@ mod limits;
 mod paging;
 mod ready;
 mod refusals;
+mod rotation;
 mod secrets;
 mod server;
 mod tls;

@@ -13,8 +13,9 @@ use crate::server::{PASSWORD, Server, fault};
 const BMC_PASSWORD: &str = "battery-staple";
 const USER_DATA: &str = "#cloud-config\nssh_key: tr0ub4dor\n";
 
+/// What is logged, down to the last detail.
 #[derive(Clone, Default)]
-struct Log(Arc<Mutex<Vec<u8>>>);
+pub struct Log(Arc<Mutex<Vec<u8>>>);
 
 impl io::Write for Log {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
@@ -33,7 +34,25 @@ impl<'a> MakeWriter<'a> for Log {
     }
 }
 
-fn assert_clean(text: &str) {
+impl Log {
+    /// Catches what this thread logs while the guards are held.
+    pub fn caught() -> (Self, [Box<dyn std::any::Any>; 2]) {
+        let log = Self::default();
+        // With one subscriber alone, an event that another test's thread meets first counts as unwanted in all threads.
+        let other = tracing::Dispatch::new(tracing_subscriber::registry());
+        let subscriber = tracing_subscriber::fmt()
+            .with_max_level(tracing_subscriber::filter::LevelFilter::TRACE)
+            .with_writer(log.clone());
+        let guard = tracing::subscriber::set_default(subscriber.finish());
+        (log, [Box::new(other), Box::new(guard)])
+    }
+
+    pub fn text(&self) -> String {
+        String::from_utf8(self.0.lock().unwrap().clone()).unwrap()
+    }
+}
+
+pub fn assert_clean(text: &str) {
     // Both credentials in base64, as the header has them.
     for secret in [PASSWORD, BMC_PASSWORD, "tr0ub4dor", "bWV0YWwzOmNvcnJlY3QtaG9yc2U="] {
         assert!(!text.contains(secret), "{secret} is in: {text}");
@@ -42,13 +61,7 @@ fn assert_clean(text: &str) {
 
 #[tokio::test]
 async fn nothing_secret_gets_out() {
-    let log = Log::default();
-    // With one subscriber alone, an event that another test's thread meets first counts as unwanted in all threads.
-    let _other = tracing::Dispatch::new(tracing_subscriber::registry());
-    let subscriber = tracing_subscriber::fmt()
-        .with_max_level(tracing_subscriber::filter::LevelFilter::TRACE)
-        .with_writer(log.clone());
-    let guard = tracing::subscriber::set_default(subscriber.finish());
+    let (log, guard) = Log::caught();
 
     // Ironic quotes what it does not understand.
     let server =
@@ -83,7 +96,7 @@ async fn nothing_secret_gets_out() {
         "{client:?} {ops:?} {node:?} {request:?} {:?}",
         server.config()
     ));
-    let log = String::from_utf8(log.0.lock().unwrap().clone()).unwrap();
+    let log = log.text();
     assert!(log.contains("patch_node"), "the log was not caught: {log}");
     assert_clean(&log);
 }

@@ -127,14 +127,14 @@ impl TlsServer {
     }
 }
 
-struct Files(TempDir);
+pub struct Files(pub TempDir);
 
 impl Files {
-    fn new() -> Self {
+    pub fn new() -> Self {
         Self(tempfile::tempdir().unwrap())
     }
 
-    fn put(&self, name: &str, content: &str) -> PathBuf {
+    pub fn put(&self, name: &str, content: &str) -> PathBuf {
         let path = self.0.path().join(name);
         std::fs::write(&path, content).unwrap();
         path
@@ -316,7 +316,7 @@ async fn changed_files_are_noticed() {
 }
 
 /// Lets the time pass after which files are looked at again.
-async fn later() {
+pub async fn later() {
     tokio::time::pause();
     tokio::time::advance(Duration::from_secs(6)).await;
     tokio::time::resume();

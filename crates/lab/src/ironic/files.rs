@@ -87,6 +87,16 @@ impl Files {
         self.write_private("instance.json", &instance)
     }
 
+    /// Makes this the API's user.
+    pub fn set_user(&self, user: &Credentials) -> Result<()> {
+        let path = self.instance();
+        let text = fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))?;
+        let mut instance: serde_json::Value = serde_json::from_str(&text).context("the instance's file is no JSON")?;
+        instance["api_user"] = json!(user);
+        let text = serde_json::to_string_pretty(&instance).context("cannot write JSON")?;
+        self.write_private("instance.json", &text)
+    }
+
     fn instance_json(
         &self,
         config: &IronicConfig,

@@ -1,0 +1,55 @@
+//! Our own user at Ironic's API: of the configuration, or of files that may be exchanged under a running process.
+
+use std::path::Path;
+
+use crate::config::{Auth, ConfigError};
+
+const USERNAME: &str = "user name file";
+const PASSWORD: &str = "password file";
+
+/// Whom calls are made as. Never printed.
+#[derive(PartialEq, Eq)]
+pub(crate) struct User {
+    pub name: String,
+    pub password: String,
+}
+
+impl User {
+    /// The user as it is now; none where Ironic takes anybody.
+    pub fn read(auth: &Auth) -> Result<Option<Self>, ConfigError> {
+        let user = match auth {
+            Auth::None => return Ok(None),
+            Auth::Basic { username, password } => Self {
+                name: username.clone(),
+                password: password.clone(),
+            },
+            // Exchanged in between they do not fit, which the next look mends: Ironic refuses what does not fit.
+            Auth::Files { username, password } => Self {
+                name: content(USERNAME, username)?,
+                password: content(PASSWORD, password)?,
+            },
+        };
+        if user.name.is_empty() || user.password.is_empty() {
+            return Err(ConfigError::Credentials("user name and password must not be empty"));
+        }
+        if user.name.contains(':') {
+            return Err(ConfigError::Credentials("a user name with a colon cannot be sent"));
+        }
+        Ok(Some(user))
+    }
+}
+
+/// What a file holds, without the end of the line that editors leave there.
+fn content(what: &'static str, path: &Path) -> Result<String, ConfigError> {
+    let text = std::fs::read_to_string(path).map_err(|source| ConfigError::Read {
+        what,
+        path: path.to_owned(),
+        source,
+    })?;
+    let text = text.trim();
+    if text.is_empty() {
+        let path = path.to_owned();
+        return Err(ConfigError::Empty { what, path });
+    }
+    Ok(text.to_owned())
+}
