@@ -155,6 +155,12 @@ impl Site {
         set.expect("the simulated servers answer");
     }
 
+    /// A server loses its power, and its BMC has no part in it.
+    pub async fn cut_power(&self, number: usize) {
+        let cut = self.ironic.cut_power(self.server(number)).await;
+        cut.expect("the simulated servers answer");
+    }
+
     // --- what a user writes ---
 
     /// The hosts in the namespace.

@@ -381,6 +381,14 @@ impl IronicLab {
             .map(|_: Value| ())
     }
 
+    /// A server loses its power, and its BMC has no part in it.
+    pub async fn cut_power(&self, host: &Host) -> Result<()> {
+        let path = format!("machines/{}/power-cut", host.uuid);
+        self.control(Method::POST, &path, Some(&json!({})))
+            .await
+            .map(|_: Value| ())
+    }
+
     /// Ends every fault of every server.
     pub async fn clear_faults(&self) -> Result<()> {
         self.control(Method::DELETE, "faults", None::<&()>)

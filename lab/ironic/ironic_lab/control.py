@@ -2,6 +2,7 @@
 
 GET    /machines          every machine: power, agent, counters
 GET    /machines/<uuid>   one machine, with its deployments and their config drives
+POST   /machines/<uuid>/power-cut   the machine loses its power, past its BMC
 GET    /faults            all fault knobs
 POST   /faults            {"host": "<uuid>" | "all", "bmc": {...}, "agent": {...}}: replaces the sides it names
 DELETE /faults            every knob off
@@ -49,7 +50,7 @@ class ControlHandler(Handler):
             self.reply(404, {"error": "not found"})
 
     def do_POST(self) -> None:
-        """Set knobs, or run an IPMI command."""
+        """Set knobs, cut a machine's power, or run an IPMI command."""
         parts, _ = self.split_path()
         body = self.read_json()
         if parts == ["faults"]:
@@ -61,6 +62,9 @@ class ControlHandler(Handler):
                 if side in body:
                     self.server.faults.set(host, side, body[side])
             self.reply(200, self.server.faults.view())
+        elif len(parts) == 3 and parts[::2] == ["machines", "power-cut"] and parts[1] in self.server.machines:
+            self.server.machines[parts[1]].power("ForceOff")
+            self.reply(200, {})
         elif parts == ["ipmi"]:
             self.reply(200, self._run_ipmi(body))
         else:

@@ -17,7 +17,7 @@ use metal3_scenarios::Pool;
 
 /// Whatever Ironic waits for it gives up soon. Hosts that are inspected have to make it within that time on a busy machine.
 static IRONIC: Pool = Pool::new(|| IronicConfig {
-    hosts: 12,
+    hosts: 16,
     timeouts: Timeouts {
         inspection: Duration::from_secs(30),
         check_interval: Duration::from_secs(5),

@@ -4,10 +4,13 @@ use std::time::Instant;
 
 use metal3_api::condition::ConditionStatus;
 use metal3_api::metal3::{BareMetalHost, ErrorType, ProvisioningState};
-use metal3_lab::ironic::BmcFaults;
-use metal3_scenarios::{Site, at_once, condition, deployed_at_once, is_available_and_on, run, status};
-use metal3_testkit::namespace;
-use serde_json::json;
+use metal3_lab::ironic::{AgentFaults, BmcFaults, Mark};
+use metal3_scenarios::{
+    LIMIT, Site, at_once, condition, deployed_at_once, is_available_and_on, is_running, run, state, status, version,
+    waits,
+};
+use metal3_testkit::{eventually, namespace};
+use serde_json::{Value, json};
 
 use super::IRONIC;
 
@@ -74,6 +77,22 @@ fn a_server_that_does_not_follow_is_told_and_forgiven() {
     });
 }
 
+/// As while it starts. To anything of the 500s Ironic's driver comes back for half a minute, at every look.
+fn away() -> BmcFaults {
+    BmcFaults {
+        status: Some(404),
+        ..BmcFaults::default()
+    }
+}
+
+fn has_lost_its_bmc(host: &BareMetalHost) -> bool {
+    condition(host, "Manageable").is_some_and(|c| c.status == ConditionStatus::False && c.reason == "PowerFailure")
+}
+
+fn is_manageable(host: &BareMetalHost) -> bool {
+    condition(host, "Manageable").is_some_and(|c| c.status == ConditionStatus::True)
+}
+
 #[test]
 fn a_bmc_that_is_away_is_told_and_its_host_goes_on_when_it_is_back() {
     run(async {
@@ -81,19 +100,9 @@ fn a_bmc_that_is_away_is_told_and_its_host_goes_on_when_it_is_back() {
         let name = site.apply_host(0, at_once).await;
         site.expect(&name, "is available and on", is_available_and_on).await;
         let before = site.machine(0).await;
-        // As while it starts. To anything of the 500s Ironic's driver comes back for half a minute, at every look.
-        let starting = BmcFaults {
-            status: Some(404),
-            ..BmcFaults::default()
-        };
-        site.bmc(0, starting).await;
+        site.bmc(0, away()).await;
         let start = Instant::now();
-        let manageable = |host: &BareMetalHost| condition(host, "Manageable").map(|c| (c.status, c.reason));
-        let host = site
-            .expect(&name, "has lost its BMC", |host| {
-                manageable(host) == Some((ConditionStatus::False, "PowerFailure".to_owned()))
-            })
-            .await;
+        let host = site.expect(&name, "has lost its BMC", has_lost_its_bmc).await;
         println!("the BMC was missed after {:?}", start.elapsed());
         // Whether the server is on is not known, so what is known of it stays.
         let seen = status(&host);
@@ -110,7 +119,7 @@ fn a_bmc_that_is_away_is_told_and_its_host_goes_on_when_it_is_back() {
         let start = Instant::now();
         let host = site
             .expect(&name, "is off, as it was asked to be meanwhile", |host| {
-                !status(host).powered_on && manageable(host).is_some_and(|(status, _)| status == ConditionStatus::True)
+                !status(host).powered_on && is_manageable(host)
             })
             .await;
         assert_eq!((status(&host).error_type, status(&host).error_count), (None, 0));
@@ -118,5 +127,157 @@ fn a_bmc_that_is_away_is_told_and_its_host_goes_on_when_it_is_back() {
         let after = site.machine(0).await;
         assert_eq!(after.times_switched_off(), before.times_switched_off() + 1);
         assert_eq!(after.times_switched_on(), before.times_switched_on());
+    });
+}
+
+/// Whether anything went wrong with a host, as its events tell.
+async fn has_failed(site: &Site, name: &str) -> bool {
+    let events = site.events(name).await;
+    events.iter().any(|(reason, _)| reason.ends_with("Error"))
+}
+
+#[test]
+fn work_waits_for_bmcs_that_are_away_and_goes_on_when_they_are_back() {
+    run(async {
+        let site = Site::shared(namespace!().await, &IRONIC, 4).await;
+        let [wanted, given_up, deploying, cleaning] = std::array::from_fn(|number| number);
+        let hang = |step: &str| AgentFaults {
+            hangs_in_step: Some(step.to_owned()),
+            ..AgentFaults::default()
+        };
+        site.agent(deploying, hang("write_image")).await;
+        site.agent(cleaning, hang("erase_devices_metadata")).await;
+        let is_cleaned = |host: &mut Value| host["spec"]["inspectionMode"] = json!("disabled");
+        let image = site.image();
+        let names = [
+            site.apply_host(wanted, is_cleaned).await,
+            site.apply_host(given_up, deployed_at_once(image.clone())).await,
+            site.apply_host(deploying, deployed_at_once(image.clone())).await,
+            site.apply_host(cleaning, |host| {
+                is_cleaned(host);
+                host["spec"]["image"] = image.clone();
+            })
+            .await,
+        ];
+        site.expect(&names[wanted], "is available and on", is_available_and_on)
+            .await;
+        site.expect(&names[given_up], "is provisioned and on", is_running).await;
+        site.expect_waiting(&names[deploying], "Deploying", &["node "]).await;
+        site.expect_waiting(&names[cleaning], "Cleaning", &["node "]).await;
+
+        let (_, mark) = site.ironic.requests(Mark::default()).unwrap();
+        for number in 0..names.len() {
+            site.bmc(number, away()).await;
+        }
+        for number in [wanted, given_up] {
+            site.expect(&names[number], "has lost its BMC", has_lost_its_bmc).await;
+        }
+        site.patch(&names[wanted], json!({"spec": {"image": image}})).await;
+        let cleaned = json!({"spec": {"image": null, "automatedCleaningMode": "metadata"}});
+        site.patch(&names[given_up], cleaned).await;
+        let mut before = Vec::new();
+        for number in [wanted, given_up] {
+            let words = [
+                "cannot reach the BMC of node",
+                "goes on when Ironic has reached it again",
+            ];
+            let host = site.expect_waiting(&names[number], "PowerUnknown", &words).await;
+            assert!(has_lost_its_bmc(&host));
+            before.push((number, host, site.machine(number).await.bmc_requests()));
+        }
+        let states = [ProvisioningState::Provisioning, ProvisioningState::Deprovisioning];
+        assert_eq!([state(&before[0].1), state(&before[1].1)], states);
+        // Ironic has looked for the BMC again and again, and nothing has come of it.
+        for (number, host, asked) in &before {
+            eventually(LIMIT, "Ironic asks the BMC again", || async {
+                let now = site.machine(*number).await.bmc_requests();
+                if now >= asked + 3 {
+                    Ok(())
+                } else {
+                    Err(format!("{asked}, now {now}"))
+                }
+            })
+            .await;
+            let after = site.host(&names[*number]).await;
+            assert_eq!(version(host), version(&after), "{:?}", status(&after));
+            let node = site.node(&names[*number]).await;
+            assert_eq!(
+                (&node["maintenance"], &node["fault"]),
+                (&json!(true), &json!("power failure"))
+            );
+        }
+        for (number, reason) in [(deploying, "Deploying"), (cleaning, "Cleaning")] {
+            let host = site.host(&names[number]).await;
+            assert!(waits(&host, reason).is_some(), "{:?}", status(&host));
+        }
+
+        for number in 0..names.len() {
+            site.bmc(number, BmcFaults::default()).await;
+        }
+        let start = Instant::now();
+        for number in [deploying, cleaning] {
+            site.agent(number, AgentFaults::default()).await;
+        }
+        for number in [wanted, deploying, cleaning] {
+            site.expect_state(&names[number], ProvisioningState::Provisioned).await;
+        }
+        site.expect_state(&names[given_up], ProvisioningState::Available).await;
+        println!("all had ended well {:?} after the return of the BMCs", start.elapsed());
+        for (number, name) in names.iter().enumerate() {
+            let host = site.host(name).await;
+            let seen = status(&host);
+            assert_eq!(
+                (seen.error_type, seen.error_count, seen.provisioning_fail_count),
+                (None, 0, 0),
+                "{name}"
+            );
+            assert!(is_manageable(&host) && !has_failed(&site, name).await, "{name}");
+            let machine = site.machine(number).await;
+            let cleans = u64::from(number != deploying);
+            assert_eq!((machine.deploys, machine.cleans()), (1, cleans), "{name}");
+        }
+        let nodes = site.nodes().await;
+        let (mut requests, _) = site.ironic.requests(mark).unwrap();
+        requests.retain(|request| nodes.iter().any(|node| node["uuid"] == *request.member));
+        assert!(!requests.is_empty());
+        requests.retain(|request| request.method == "DELETE" && request.path.ends_with("/maintenance"));
+        assert_eq!(requests, [], "it is Ironic that ends the maintenance");
+    });
+}
+
+#[test]
+fn a_server_that_lost_its_power_with_its_bmc_is_switched_on_again() {
+    run(async {
+        let site = Site::shared(namespace!().await, &IRONIC, 1).await;
+        let name = site.apply_host(0, deployed_at_once(site.image())).await;
+        site.expect(&name, "is provisioned and on", is_running).await;
+        // Last switched on by the operator.
+        site.patch(&name, json!({"spec": {"online": false}})).await;
+        site.expect(&name, "is off", |host| !status(host).powered_on).await;
+        site.patch(&name, json!({"spec": {"online": true}})).await;
+        site.expect(&name, "is on", is_running).await;
+        let before = site.machine(0).await;
+
+        site.bmc(0, away()).await;
+        site.expect(&name, "has lost its BMC", has_lost_its_bmc).await;
+        let error = site.node(&name).await["last_error"].to_string();
+        println!("{error}");
+        assert!(
+            error.contains("max retries exceeded"),
+            "Ironic leaves this behind: {error}"
+        );
+        site.cut_power(0).await;
+        site.bmc(0, BmcFaults::default()).await;
+        let start = Instant::now();
+        site.expect(&name, "is on again", |host| is_manageable(host) && is_running(host))
+            .await;
+        println!("on again {:?} after the return of its BMC", start.elapsed());
+        let after = site.machine(0).await;
+        assert!(after.is_on);
+        assert_eq!(after.times_switched_on(), before.times_switched_on() + 1);
+        assert_eq!(after.deploys, 1);
+        let host = site.host(&name).await;
+        assert_eq!((status(&host).error_type, status(&host).error_count), (None, 0));
+        assert!(!has_failed(&site, &name).await, "{:?}", site.events(&name).await);
     });
 }
