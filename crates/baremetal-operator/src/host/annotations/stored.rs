@@ -3,6 +3,10 @@
 //! The types accept texts that they do not know, so that one odd object does not keep all the others from being read. What is
 //! written has to pass the schema: a status that somebody brings along is held against it before it is taken over, because
 //! the refusal of the write would come too late to be told.
+//!
+//! By hand, because that is short. A library for JSON Schema (`jsonschema`) brings some twenty crates, knows lists with keys as
+//! little as everything else that is Kubernetes' own, and tells of a value in other words than ours; kube's check (its feature
+//! `cel`) evaluates rules, and nothing else of a schema. A test sees to it that no keyword is passed over.
 
 use std::sync::LazyLock;
 
@@ -59,7 +63,7 @@ fn problem(value: &Value, schema: &Value, path: &str) -> Option<String> {
     }
 }
 
-/// What the types do not see to: words, limits and patterns.
+/// What the types do not see to: words, limits, patterns, and entries that must differ.
 fn wrong(value: &Value, schema: &Value) -> Option<String> {
     let limit = |name: &str| schema[name].as_f64();
     let length = match value {
@@ -69,6 +73,7 @@ fn wrong(value: &Value, schema: &Value) -> Option<String> {
     };
     let count = |name: &str| schema[name].as_u64().and_then(|n| usize::try_from(n).ok());
     let is_long = |name: &str| length.zip(count(name)).is_some_and(|(length, most)| length > most);
+    let is_short = |name: &str| length.zip(count(name)).is_some_and(|(length, least)| length < least);
     if let Some(words) = schema["enum"].as_array().filter(|words| !words.contains(value)) {
         let words: Vec<String> = words.iter().map(Value::to_string).collect();
         return Some(format!("is none of {}", words.join(", ")));
@@ -86,11 +91,16 @@ fn wrong(value: &Value, schema: &Value) -> Option<String> {
     if is_long("maxLength") || is_long("maxItems") {
         return Some("is too long".to_owned());
     }
-    if length
-        .zip(count("minLength"))
-        .is_some_and(|(length, least)| length < least)
-    {
+    if is_short("minLength") || is_short("minItems") {
         return Some("is too short".to_owned());
+    }
+    if let (Some(items), Some(keys)) = (value.as_array(), schema["x-kubernetes-list-map-keys"].as_array()) {
+        let key = |item: &Value| -> Value { keys.iter().filter_map(|k| item.get(k.as_str()?).cloned()).collect() };
+        let taken: Vec<Value> = items.iter().map(key).collect();
+        let again = taken.iter().enumerate().find(|(i, key)| taken[..*i].contains(key));
+        if let Some((_, key)) = again {
+            return Some(format!("has two entries with the key {key}"));
+        }
     }
     let pattern = schema["pattern"].as_str()?;
     let is_match =
@@ -104,6 +114,10 @@ mod tests {
     use rstest::rstest;
     use serde_json::json;
 
+    fn condition(type_: &str) -> Value {
+        json!({"type": type_, "status": "True", "reason": "Fine", "message": "", "lastTransitionTime": "2026-01-01T00:00:00Z"})
+    }
+
     #[rstest]
     #[case(json!({}), None)]
     #[case(json!({"operationalStatus": "splendid"}), Some("operationalStatus: \"splendid\" is none of"))]
@@ -114,6 +128,9 @@ mod tests {
     #[case(json!({"hardware": {"storage": [{"type": "FLOPPY"}]}}), Some("hardware.storage.0.type: "))]
     #[case(json!({"hardware": {"nics": [{"mac": "eth0"}]}}), Some("hardware.nics.0.mac: "))]
     #[case(json!({"hardware": {"nics": [{"mac": "52:54:00:12:34:56", "vlanId": 4095}]}}), Some("hardware.nics.0.vlanId: 4095 is more than 4094"))]
+    #[case(json!({"provisioning": {"state": "", "raid": {"softwareRAIDVolumes": [{"level": "1", "physicalDisks": [{"deviceName": "/dev/sda"}]}]}}}), Some("is too short"))]
+    #[case(json!({"conditions": [condition("Ready"), condition("Healthy"), condition("Ready")]}), Some("has two entries with the key [\"Ready\"]"))]
+    #[case(json!({"conditions": [condition("Ready"), condition("Healthy")]}), None)]
     #[case(json!({"conditions": [{"type": "Ready", "status": "True", "reason": "", "message": "", "lastTransitionTime": "2026-01-01T00:00:00Z"}]}), Some("conditions.0.reason: "))]
     fn what_the_schema_refuses_is_named(#[case] status: Value, #[case] expected: Option<&str>) {
         let status: BareMetalHostStatus = serde_json::from_value(status).unwrap();
@@ -122,5 +139,32 @@ mod tests {
             (Some(found), Some(words)) => assert!(found.contains(words), "{found}"),
             (found, expected) => assert_eq!(found.as_deref(), expected),
         }
+    }
+
+    /// What is looked at; then what the types see to, or what refuses nothing.
+    const KEYWORDS: &str = "enum items maxItems maxLength maximum minItems minLength minimum pattern properties \
+        x-kubernetes-list-map-keys \
+        default description format nullable required type x-kubernetes-list-type \
+        x-kubernetes-map-type";
+
+    fn expect_known(schema: &Value, path: &str) {
+        for (keyword, inside) in schema.as_object().unwrap() {
+            assert!(KEYWORDS.split(' ').any(|known| known == keyword), "{path}: {keyword}");
+            match keyword.as_str() {
+                "properties" => {
+                    for (name, schema) in inside.as_object().unwrap() {
+                        expect_known(schema, &format!("{path}.{name}"));
+                    }
+                }
+                "items" => expect_known(inside, &format!("{path}[]")),
+                _ => {}
+            }
+        }
+    }
+
+    #[test]
+    fn no_keyword_of_the_schema_is_passed_over() {
+        assert!(STATUS["properties"].is_object());
+        expect_known(&STATUS, "status");
     }
 }
