@@ -128,7 +128,8 @@ fn an_image_that_does_not_exist_is_told_and_its_correction_ends_the_back_off() {
 fn the_config_drive_holds_what_the_secrets_say() {
     run(async {
         let site = Site::shared(namespace!().await, &IRONIC, 2).await;
-        let user_data = "#cloud-config\nhostname: \"on\"\n";
+        // To the byte: neither line ends nor blanks nor other alphabets are touched, and no line end is added.
+        let user_data = "#cloud-config\r\nhostname: \"on\"\n\n# \u{e9}\u{4e16} \t{{ ds.meta }} \\ ${HOME} \n  last: no";
         site.apply_secret(
             "metadata",
             &[("metaData", "rack: b\nlocal-hostname: other\nanswer: no\n")],
