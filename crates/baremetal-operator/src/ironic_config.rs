@@ -27,7 +27,8 @@ pub struct IronicArgs {
     #[arg(long, env = "IRONIC_NAMESPACE", default_value = "")]
     pub ironic_namespace: String,
 
-    /// Where BMCs with an IPv6 address fetch virtual media from, instead of Ironic's usual address
+    /// Where BMCs with an IPv6 address fetch virtual media from, instead of Ironic's usual address. A name in the address of a
+    /// BMC is resolved once, and its first address counts
     #[arg(long, env = "IRONIC_EXTERNAL_URL_V6")]
     pub ironic_external_url_v6: Option<Url>,
 

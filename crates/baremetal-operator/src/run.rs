@@ -135,6 +135,7 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
         fleet,
         secrets: SecretVersions::default(),
         companions: host::companions::Companions::default(),
+        bmc_names: host::bmc_names::BmcNames::default(),
         written: metal3_runtime::written::Written::default(),
         recorder: Recorder::new(client.clone(), REPORTER, clock.clone()),
         clock,

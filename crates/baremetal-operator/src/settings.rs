@@ -26,7 +26,7 @@ pub struct HostSettings {
     pub builds_ramdisks: bool,
     /// Whether Ironic knows `disable_power_off` (API 1.95).
     pub can_disable_power_off: bool,
-    /// Where BMCs with an IPv6 address fetch virtual media from (`IRONIC_EXTERNAL_URL_V6`).
+    /// Where BMCs with an IPv6 address, of their own or of their name, fetch virtual media from (`IRONIC_EXTERNAL_URL_V6`).
     pub external_url_v6: Option<String>,
     /// How long a host may stay in a state before it counts as overdue.
     pub budgets: Budgets,

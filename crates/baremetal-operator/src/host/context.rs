@@ -12,6 +12,7 @@ use metal3_runtime::events::Recorder;
 use metal3_runtime::secrets::SecretVersions;
 use metal3_runtime::written::Written;
 
+use super::bmc_names::BmcNames;
 use super::companions::Companions;
 use super::observed::Memory;
 use super::quiet::Quiet;
@@ -31,6 +32,8 @@ pub struct Context {
     pub secrets: SecretVersions<ObjectRef<BareMetalHost>>,
     /// What is known of the objects beside the hosts.
     pub companions: Companions,
+    /// What the names of BMCs stand for.
+    pub bmc_names: BmcNames,
     /// Our writes that the cache may not have seen.
     pub written: Written<BareMetalHost>,
     /// Events.

@@ -61,6 +61,7 @@ mod tests {
             fleet,
             secrets: metal3_runtime::secrets::SecretVersions::default(),
             companions: crate::host::companions::Companions::default(),
+            bmc_names: crate::host::bmc_names::BmcNames::default(),
             written: metal3_runtime::written::Written::default(),
             recorder: Recorder::new(
                 kube,

@@ -2,6 +2,7 @@
 
 mod annotations;
 mod apply;
+pub mod bmc_names;
 pub mod budget;
 pub mod cached;
 pub mod companions;

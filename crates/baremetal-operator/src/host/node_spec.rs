@@ -27,6 +27,19 @@ pub struct Target<'a> {
     pub address: &'a BmcAddress,
     /// What its ramdisk is started from.
     pub ramdisk: &'a Ramdisk,
+    /// Where its BMC fetches virtual media from.
+    pub media: MediaUrl<'a>,
+}
+
+/// Where a BMC fetches virtual media from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MediaUrl<'a> {
+    /// From Ironic's usual address.
+    Ironics,
+    /// From this one (`IRONIC_EXTERNAL_URL_V6`).
+    Own(&'a str),
+    /// From where the node says, because nobody knows what the BMC's name stands for.
+    AsItIs,
 }
 
 const ARCHITECTURE: &str = "cpu_arch";
@@ -85,11 +98,8 @@ impl Target<'_> {
             .address
             .driver_info(credentials, self.host.spec.bmc.disable_certificate_verification)
             .into();
-        // By the address as it is written: what a name stands for may change with every look.
-        if let Some(url) = self.settings.external_url_v6.as_ref()
-            && self.address.ip().is_some_and(|ip| ip.is_ipv6())
-        {
-            info.insert(EXTERNAL_URL.to_owned(), url.clone().into());
+        if let MediaUrl::Own(url) = self.media {
+            info.insert(EXTERNAL_URL.to_owned(), url.into());
         }
         info
     }
@@ -198,7 +208,8 @@ pub fn configure(target: &Target<'_>, access: Option<&Credentials>, detail: &Nod
         // Replacing the whole map also removes keys of another BMC type. What is not access is kept.
         let mut info = target.access_info(credentials);
         for (key, value) in detail.driver_info.iter() {
-            if !is_access(key) && value != MASK {
+            let is_kept = !is_access(key) || (key == EXTERNAL_URL && target.media == MediaUrl::AsItIs);
+            if is_kept && value != MASK {
                 info.entry(key.clone()).or_insert_with(|| value.clone());
             }
         }

@@ -9,6 +9,7 @@ use kube::{Api, ResourceExt};
 use metal3_api::metal3::names::{finalizer, label, secret_key};
 use metal3_api::metal3::{BareMetalHost, DataImage, HardwareData, PreprovisioningImage};
 use metal3_api::reference::SecretReference;
+use metal3_bmc::BmcAddress;
 use metal3_ironic::{ErrorClass, Feature};
 use metal3_runtime::conditions::whole_seconds;
 use metal3_runtime::secrets::{Known, SecretKey};
@@ -50,6 +51,7 @@ pub fn begin(ctx: &Context, cached: &BareMetalHost) -> Observed {
         inventory: Lookup::NotLooked,
         hardware_data: Lookup::NotLooked,
         bmc_access: Lookup::NotLooked,
+        bmc_name: Lookup::NotLooked,
         ramdisk: Lookup::NotLooked,
         network_data: network_data_at_hand(ctx, &host),
         config_drive: ConfigDriveView::NotLooked,
@@ -171,6 +173,10 @@ pub async fn fetch(ctx: &Context, seen: &mut Observed, need: Need) -> Result<(),
         Need::Ramdisk => ramdisk(ctx, seen).await,
         Need::NetworkData => network_data(ctx, seen).await,
         Need::BmcAccess => bmc_access(ctx, seen).await,
+        Need::BmcName => {
+            bmc_name(ctx, seen).await;
+            Ok(())
+        }
         Need::DataImage => data_image(ctx, seen).await,
         Need::Disc => disc(ctx, seen).await,
     };
@@ -423,6 +429,14 @@ async fn bmc_access(ctx: &Context, seen: &mut Observed) -> Result<(), ObserveErr
         seen.reconfigured = false;
     }
     Ok(())
+}
+
+/// An address that cannot be parsed is told by the decision.
+async fn bmc_name(ctx: &Context, seen: &mut Observed) {
+    seen.bmc_name = match BmcAddress::parse(&seen.host.spec.bmc.address) {
+        Ok(address) => Lookup::Found(ctx.bmc_names.is_ipv6(address.host()).await),
+        Err(_) => Lookup::NotFound,
+    };
 }
 
 async fn hardware_data(ctx: &Context, seen: &mut Observed) -> Result<(), ObserveError> {

@@ -34,6 +34,8 @@ pub struct Observed {
     pub boot_mac_owner: Lookup<MacOwner>,
     /// The result of the last inspection.
     pub inventory: Lookup<Arc<HardwareDetails>>,
+    /// Whether the name in the BMC address stands for an IPv6 address, or why nobody knows.
+    pub bmc_name: Lookup<Result<bool, String>>,
     /// Whether the BMC answers Ironic, or what Ironic said instead.
     pub bmc_access: Lookup<Result<(), String>>,
     /// The hardware of the HardwareData of the host's name.

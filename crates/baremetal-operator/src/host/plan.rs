@@ -54,6 +54,8 @@ pub enum Need {
     NetworkData,
     /// Whether the BMC answers Ironic with the access that the node has now.
     BmcAccess,
+    /// What the name in the BMC address stands for.
+    BmcName,
     /// The DataImage of the host's name.
     DataImage,
     /// What is in the server's virtual drive; it reaches the BMC.

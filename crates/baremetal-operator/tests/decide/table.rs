@@ -32,14 +32,14 @@ macro_rules! table {
     )*};
 }
 
-fn fresh(spec: &serde_json::Value) -> World {
+pub fn fresh(spec: &serde_json::Value) -> World {
     let fresh = host("", &json!({"status": null, "metadata": {"finalizers": null}}));
     let mut world = World::new(fresh, None, Sight::Unlisted).with_spec(spec);
     world.memory = Memory::default();
     world
 }
 
-fn with_secret(mut world: World, secret: SecretView, version: &str) -> World {
+pub fn with_secret(mut world: World, secret: SecretView, version: &str) -> World {
     world.secret = secret;
     world.watched_version = Some(version.into());
     world
@@ -991,25 +991,6 @@ fn a_new_address_leaves_nothing_of_the_old_one() {
         keys,
         ["redfish_address", "redfish_password", "redfish_username", "somebodys"]
     );
-}
-
-/// An address that is written as IPv6: what a name stands for may change with every look.
-#[rstest]
-#[case("[2001:db8::7]", true)]
-#[case("192.0.2.7", false)]
-#[case("bmc.example", false)]
-fn bmcs_with_an_ipv6_address_fetch_from_a_url_of_their_own(#[case] host: &str, #[case] is_own: bool) {
-    // D6 of upstream's: names of BMCs are resolved in every pass, to find out whether they have IPv6.
-    let url = "http://[2001:db8::1]:6180";
-    let address = format!("redfish-virtualmedia://{host}/redfish/v1/Systems/1");
-    let mut world = fresh(&json!({"bmc": {"address": address}}));
-    world.settings.external_url_v6 = Some(url.into());
-    let created = world.decide().plan.effects.into_iter().find_map(|effect| match effect {
-        Effect::CreateNode(body) => Some(body),
-        _ => None,
-    });
-    let info = created.unwrap().driver_info;
-    assert_eq!(info.get("external_http_url"), is_own.then(|| json!(url)).as_ref());
 }
 
 /// A failure is recorded once; its back-off ends at one point in time, whatever is seen meanwhile.

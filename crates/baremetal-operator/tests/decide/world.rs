@@ -243,6 +243,8 @@ pub struct World {
     pub network_data: NetworkDataView,
     /// What the BMC answers to Ironic instead of letting it in.
     pub bmc_refuses: Option<String>,
+    /// Whether the name of the BMC stands for an IPv6 address, or why nobody knows.
+    pub bmc_is_ipv6: Result<bool, String>,
     pub config_drive: Result<Value, String>,
     /// The firmware objects beside the host, and what they may do while it is in use.
     pub firmware: Objects,
@@ -319,6 +321,7 @@ impl World {
                 claimed: false,
             },
             bmc_refuses: None,
+            bmc_is_ipv6: Ok(false),
             config_drive: Ok(json!({"meta_data": {"name": "h"}})),
             firmware: Objects::default(),
             on_reboot: Kinds::default(),
@@ -482,6 +485,7 @@ impl World {
             inventory: Lookup::NotLooked,
             hardware_data: Lookup::NotLooked,
             bmc_access: Lookup::NotLooked,
+            bmc_name: Lookup::NotLooked,
             ramdisk: Lookup::NotLooked,
             network_data: match &self.network_data {
                 NetworkDataView::Found { version, claimed, .. } => NetworkDataView::NotLooked {
@@ -601,6 +605,7 @@ impl World {
                     seen.reconfigured = false;
                 }
             }
+            Need::BmcName => seen.bmc_name = Lookup::Found(self.bmc_is_ipv6.clone()),
             Need::HardwareData => {
                 seen.hardware_data = self
                     .hardware_data

@@ -125,6 +125,7 @@ impl Site {
             fleet,
             secrets: SecretVersions::default(),
             companions: Companions::default(),
+            bmc_names: baremetal_operator::host::bmc_names::BmcNames::default(),
             written: Written::default(),
             recorder: Recorder::new(kube, reporter, clock.clone()),
             metrics: HostMetrics::new(&mut Catalogue::new(&registry), clock.clone(), false),

@@ -4,6 +4,7 @@
 //! passes without a single call.
 
 mod credentials;
+mod media;
 mod support;
 
 use metal3_api::metal3::{ErrorType, ProvisioningState};
@@ -11,6 +12,7 @@ use metal3_bmc::BmcAddress;
 use metal3_ironic::{CreateNode, Node, PatchOp, ProvisionRequest, ProvisionState, Verb};
 
 use self::credentials::{Secret, accepted, credentials, is_new, is_tried_only, try_credentials};
+use self::media::{media_url, unresolved};
 use self::support::unsupported;
 use super::network_data;
 use super::outage::outage;
@@ -18,7 +20,7 @@ use super::ports;
 use super::ramdisk::{self, Ramdisk};
 use crate::host::conditions;
 use crate::host::draft::{Draft, Step, Verdict, locked, node_name};
-use crate::host::node_spec::{self, Target};
+use crate::host::node_spec::{self, MediaUrl, Target};
 use crate::host::observed::{Lookup, NodeView, SecretView};
 use crate::host::plan::{Effect, EventReason, Need, Wait, WaitReason};
 
@@ -140,7 +142,14 @@ fn with_node(draft: &mut Draft<'_>, address: &BmcAddress, secret: Secret<'_>) ->
             } else {
                 Ramdisk::Configured
             };
-            let body = node_spec::create(&target(draft, address, &ramdisk), &found.credentials());
+            let media = match media_url(draft, address) {
+                Ok(media) => media,
+                Err(step) => return step,
+            };
+            if let Some(step) = unresolved(draft, address, &secret) {
+                return step;
+            }
+            let body = node_spec::create(&target(draft, address, &ramdisk, media), &found.credentials());
             enrol(draft, body, &secret)
         }
         NodeView::Live(node) => {
@@ -151,7 +160,11 @@ fn with_node(draft: &mut Draft<'_>, address: &BmcAddress, secret: Secret<'_>) ->
                 Ok(ramdisk) => ramdisk,
                 Err(step) => return step,
             };
-            let target = target(draft, address, &ramdisk);
+            let media = match media_url(draft, address) {
+                Ok(media) => media,
+                Err(step) => return step,
+            };
+            let target = target(draft, address, &ramdisk, media);
             let is_unproven = *draft.state() == ProvisioningState::Registering
                 && node.provision_state == ProvisionState::Enroll
                 && !draft.is_deleting();
@@ -199,7 +212,7 @@ fn with_node(draft: &mut Draft<'_>, address: &BmcAddress, secret: Secret<'_>) ->
     }
 }
 
-fn target<'t>(draft: &'t Draft<'_>, address: &'t BmcAddress, ramdisk: &'t Ramdisk) -> Target<'t> {
+fn target<'t>(draft: &'t Draft<'_>, address: &'t BmcAddress, ramdisk: &'t Ramdisk, media: MediaUrl<'t>) -> Target<'t> {
     Target {
         host: &draft.seen.host,
         status: &draft.status,
@@ -207,6 +220,7 @@ fn target<'t>(draft: &'t Draft<'_>, address: &'t BmcAddress, ramdisk: &'t Ramdis
         settings: &draft.seen.settings,
         address,
         ramdisk,
+        media,
     }
 }
 

@@ -1,0 +1,47 @@
+//! Where BMCs fetch virtual media from: those with IPv6 may have an address of their own for it.
+
+use metal3_api::metal3::ErrorType;
+use metal3_bmc::BmcAddress;
+
+use super::credentials::{Secret, try_credentials};
+use crate::host::draft::{Draft, Step, Verdict};
+use crate::host::node_spec::MediaUrl;
+use crate::host::observed::Lookup;
+use crate::host::plan::Need;
+
+/// The address for this BMC.
+pub(super) fn media_url<'s>(draft: &Draft<'s>, address: &BmcAddress) -> Result<MediaUrl<'s>, Step> {
+    let Some(own) = draft.seen.settings.external_url_v6.as_deref() else {
+        return Ok(MediaUrl::Ironics);
+    };
+    let is_ipv6 = match (address.ip(), &draft.seen.bmc_name) {
+        (Some(ip), _) => ip.is_ipv6(),
+        (None, Lookup::NotLooked) => return Err(Step::Look(Need::BmcName)),
+        (None, Lookup::Found(Ok(is_ipv6))) => *is_ipv6,
+        // A name server that is away is no reason to change a node.
+        (None, Lookup::NotFound | Lookup::Found(Err(_))) => return Ok(MediaUrl::AsItIs),
+    };
+    Ok(if is_ipv6 { MediaUrl::Own(own) } else { MediaUrl::Ironics })
+}
+
+/// Nobody knows what the name in the address stands for: without that no host is enrolled, or it might never find its media.
+pub(super) fn unresolved(draft: &mut Draft<'_>, address: &BmcAddress, secret: &Secret<'_>) -> Option<Step> {
+    let Lookup::Found(Err(why)) = &draft.seen.bmc_name else {
+        return None;
+    };
+    if draft.is_deleting() {
+        return None; // which must not hang on a name server
+    }
+    // Else they would count as new at every look, and end the back-off each time.
+    try_credentials(draft, secret);
+    let message = format!(
+        "spec.bmc.address: the name {} cannot be resolved by the operator, which has to know because of IRONIC_EXTERNAL_URL_V6 \
+         whether it stands for an IPv6 address: {why}",
+        address.host()
+    );
+    Some(match draft.failure(&ErrorType::Registration, message.clone()) {
+        Verdict::Hold(step) => step,
+        // It was asked for just now.
+        Verdict::Retry => draft.fail(&ErrorType::Registration, message),
+    })
+}
