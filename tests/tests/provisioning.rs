@@ -21,7 +21,7 @@ static IRONIC: Pool = Pool::new(|| IronicConfig {
 
 /// Waits for the error of a failed deployment, checks what a user sees of it, and returns its text.
 async fn expect_failed_deployment(site: &Site, name: &str) -> String {
-    let words = ["provisioning error", "failure 1 in a row", "tried again at"];
+    let words = ["provisioning error", "failure 1 in a row", "next check: at"];
     let host = site.expect_waiting(name, "BackOff", &words).await;
     let seen = status(&host);
     assert_eq!(

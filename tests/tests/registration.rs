@@ -138,7 +138,7 @@ fn a_wrong_bmc_password_is_told_in_ironics_words_and_its_correction_ends_the_bac
         let right = site.server(0).credentials.clone();
         site.apply_credentials(0, &Credentials::new("admin", "letmein")).await;
         let name = site.apply_bare(0, |_| {}).await;
-        let words = ["registration error", "failure 1 in a row", "tried again at", "401"];
+        let words = ["registration error", "failure 1 in a row", "next check: at", "401"];
         let host = site.expect_waiting(&name, "BackOff", &words).await;
         let seen = status(&host);
         println!("{}", seen.error_message);

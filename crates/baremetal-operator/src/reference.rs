@@ -9,7 +9,7 @@ mod waits;
 pub use self::errors::{ERRORS, EVENTS, ErrorHelp, EventHelp, error_help, event_help};
 pub use self::moves::{FROM_ANY, MOVES, Move};
 pub use self::states::{STATES, StateHelp};
-pub use self::waits::{Next, WAITS, WaitHelp, wait_help};
+pub use self::waits::{WAITS, WaitHelp, wait_help};
 
 #[cfg(test)]
 mod tests {
@@ -66,6 +66,7 @@ mod tests {
     fn no_section_is_empty() {
         for help in WAITS.iter().map(|r| wait_help(*r)) {
             assert!(help.waits_for.len() > 5 && help.to_do.len() > 5, "{help:?}");
+            assert!(!help.latest.is_empty(), "a reason without a next check: {help:?}");
         }
         for help in ERRORS {
             assert!(help.means.len() > 5 && help.to_do.len() > 5, "{help:?}");

@@ -91,14 +91,14 @@ fn set(
 
 fn waiting(status: &mut BareMetalHostStatus, wait: Option<&Wait>, generation: Option<i64>, now: Timestamp) {
     let (value, reason, message) = match wait {
-        Some(wait) => (TRUE, wait.reason.as_str(), wait.message.as_str()),
-        None => (FALSE, NOTHING, ""),
+        Some(wait) => (TRUE, wait.reason.as_str(), wait.told()),
+        None => (FALSE, NOTHING, String::new()),
     };
     // Every failure begins a back-off of its own, from which the time of the next attempt is counted. Which failure it is
     // stands before the semicolon; the rest may be put in other words without beginning anew.
     let failure = |message: &str| message.split(';').next().map(str::to_owned);
     let is_new_back_off =
-        |c: &Condition| reason == WaitReason::BackOff.as_str() && failure(&c.message) != failure(message);
+        |c: &Condition| reason == WaitReason::BackOff.as_str() && failure(&c.message) != failure(&message);
     let is_other = status
         .conditions
         .iter()
@@ -106,7 +106,19 @@ fn waiting(status: &mut BareMetalHostStatus, wait: Option<&Wait>, generation: Op
     if is_other {
         status.conditions.retain(|c| c.type_ != WAITING);
     }
-    set(status, WAITING, value, reason, message, generation, now);
+    set(status, WAITING, value, reason, &message, generation, now);
+}
+
+/// What stands between a wait and what keeps the operator from seeing whether it is over.
+const MEANWHILE: &str = "; meanwhile: ";
+
+/// Tells of trouble in the message of what the host waits for. The reason stays, and so do the time and the generation: a
+/// back-off and a place in the queue count from them, and must outlive the trouble.
+pub fn interrupt(status: &mut BareMetalHostStatus, trouble: &Wait) {
+    for waiting in status.conditions.iter_mut().filter(|c| c.type_ == WAITING) {
+        let waits_for = waiting.message.split(MEANWHILE).next().unwrap_or_default();
+        waiting.message = format!("{waits_for}{MEANWHILE}{}", trouble.told());
+    }
 }
 
 fn available(state: &ProvisioningState) -> Row {

@@ -380,11 +380,11 @@ impl<'a> Draft<'a> {
             .unwrap_or(self.now);
         let tries = self.status.error_count;
         let message = format!(
-            "{}: failure {tries} in a row; tried again at {at}, or at once when the host or its Secret is changed: {}",
+            "{}: failure {tries} in a row; {}",
             self.status.error_type.as_ref().map_or("error", ErrorType::as_str),
             self.status.error_message
         );
-        Wait::for_time(WaitReason::BackOff, after, message)
+        Wait::until(WaitReason::BackOff, at, after, message)
     }
 
     /// The back-off after the current number of failures: the same at every look and after every restart.

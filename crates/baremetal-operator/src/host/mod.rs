@@ -18,6 +18,7 @@ mod hardware;
 mod hints;
 mod instance;
 mod mark;
+pub mod next_check;
 mod node_spec;
 mod observe;
 pub mod observed;
@@ -28,6 +29,7 @@ pub mod quiet;
 mod raid;
 mod report;
 pub(crate) mod text;
+mod trouble;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -54,13 +56,9 @@ use crate::fleet::HostKey;
 const MAX_LOOKS: usize = 24;
 /// More passes than any chain of changes in Ironic needs without a wait.
 const MAX_PASSES: usize = 64;
-/// After so many failed reads from the Kubernetes API in a row the user is told: some three seconds. What Ironic says is told
+/// After so many failed calls of the Kubernetes API in a row the user is told: some three seconds. What Ironic says is told
 /// at once, because its client has asked three times by then.
 const WORTH_TELLING: u32 = 3;
-/// Everything is looked at again after this time, in case a change was missed. It costs no call where nothing changed.
-const NET: Duration = Duration::from_secs(30 * 60);
-/// The same for a wait on a node: the fleet view should end it long before.
-const NODE_NET: Duration = Duration::from_secs(60);
 
 /// One reconciliation: passes follow each other at once as long as nothing has to be waited for; the status is stored
 /// once, at the end.
@@ -77,8 +75,12 @@ pub async fn reconcile(cached: Arc<BareMetalHost>, ctx: Arc<Context>) -> Result<
     ctx.fleet.reconciled(&key, ctx.clock.elapsed());
     ctx.metrics.slots(ctx.fleet.occupancy());
     ctx.metrics.upstream.reconciled(&key, answer.is_ok());
-    if let Err(ReconcileError::Observe(ObserveError::Kube(_))) = &answer {
-        ctx.metrics.upstream.unreadable();
+    match &answer {
+        Err(ReconcileError::Observe(ObserveError::Kube(_))) => ctx.metrics.upstream.unreadable(),
+        Err(ReconcileError::Report(cause)) if ctx.attempts.count(&key) >= WORTH_TELLING => {
+            trouble::tell_unstored(&ctx, &cached, cause).await;
+        }
+        _ => {}
     }
     answer
 }
@@ -95,7 +97,7 @@ async fn passes(ctx: &Context, key: &HostKey, mut seen: Observed) -> Result<Acti
                 if let ReconcileError::Observe(cause) = &error
                     && (cause.is_of_ironic() || ctx.attempts.count(key) >= WORTH_TELLING)
                 {
-                    tell_unreadable(ctx, &seen, stored.as_ref(), cause).await;
+                    trouble::tell_unreadable(ctx, &seen, stored.as_ref(), cause).await;
                 }
                 return match &error {
                     // Nothing failed: it has no time for us.
@@ -110,11 +112,11 @@ async fn passes(ctx: &Context, key: &HostKey, mut seen: Observed) -> Result<Acti
             effects = ?plan.effects, next = ?plan.next, "decided");
         if let Err(failed) = apply_all(ctx, &mut seen, &mut stored, &plan).await {
             ctx.memory.set(key, seen.memory.clone());
+            notes.extend(failed.notes);
             if failed.next == Next::Again {
                 report::publish(ctx, &seen.host, &notes).await;
                 return Ok(Action::requeue(Duration::from_millis(100)));
             }
-            notes.extend(failed.notes);
             return finish(ctx, key, seen, stored, &failed.status, &notes, &failed.next).await;
         }
         seen.learn(&plan, ctx.clock.now());
@@ -147,19 +149,6 @@ async fn passes(ctx: &Context, key: &HostKey, mut seen: Observed) -> Result<Acti
         }
     }
     Err(ReconcileError::Endless(MAX_PASSES))
-}
-
-async fn tell_unreadable(ctx: &Context, seen: &Observed, stored: Option<&BareMetalHostStatus>, cause: &ObserveError) {
-    let (budgets, now) = (&seen.settings.budgets, ctx.clock.now());
-    let Some((status, overdue)) = report::unreadable(&seen.host, stored, budgets, cause, now) else {
-        return;
-    };
-    match report::store(ctx, &seen.host, stored, &status).await {
-        Ok(_) => report::publish(ctx, &seen.host, overdue.as_slice()).await,
-        Err(error) => {
-            tracing::warn!(host = %seen.host_name(), error = %chain(&error), "cannot tell what keeps the host");
-        }
-    }
 }
 
 async fn decide_with_looks(ctx: &Context, seen: &mut Observed) -> Result<Plan, ReconcileError> {
@@ -196,7 +185,10 @@ async fn apply_all(
                 unrecord(ctx, seen, stored, before.as_ref()).await;
             }
             seen.remember_conflict(&error);
-            return Err(Box::new(report::after_failure(seen, plan, &error, ctx.clock.now())));
+            let mut failed = report::after_failure(seen, plan, &error, ctx.clock.now());
+            let told = report::stored_with_intent(plan, before.as_ref(), stored.as_ref());
+            failed.notes.extend(told.cloned());
+            return Err(Box::new(failed));
         }
         if effect.is_ironic_mutation() {
             seen.memory.conflict = None;
@@ -318,19 +310,13 @@ async fn finish(
 fn until_next_look(ctx: &Context, key: &HostKey, next: &Next) -> Duration {
     let Next::Wait(wait) = next else {
         ctx.attempts.reset(key);
-        return NET;
+        return next_check::NET;
     };
     if wait.wake == Wake::Ironic {
         return Backoff::TRANSIENT.delay(ctx.attempts.failed(key), random_seed());
     }
     ctx.attempts.reset(key);
-    match &wait.wake {
-        Wake::After(after) | Wake::NodeOr(after) => *after,
-        // It is called when its turn comes.
-        Wake::Node if wait.reason == WaitReason::Queued => NET,
-        Wake::Node => NODE_NET,
-        Wake::Change | Wake::Ironic => NET,
-    }
+    wait.longest()
 }
 
 /// The fleet has woken a host: to be called before the host is reconciled.

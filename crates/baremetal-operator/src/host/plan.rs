@@ -3,6 +3,7 @@
 use std::panic::Location;
 use std::time::Duration;
 
+use jiff::Timestamp;
 use metal3_api::metal3::{
     BareMetalHostStatus, DataImageStatus, ErrorType, FirmwareUpdate, HardwareDetails, PreprovisioningImageSpec,
 };
@@ -337,6 +338,7 @@ pub enum EventReason {
     InvalidAnnotationValue,
     PortAddressTaken,
     DataImageError,
+    StatusNotStored,
 }
 
 impl EventReason {
@@ -373,6 +375,7 @@ impl EventReason {
             Self::InvalidAnnotationValue => "InvalidAnnotationValue",
             Self::PortAddressTaken => "PortAddressTaken",
             Self::DataImageError => "DataImageError",
+            Self::StatusNotStored => "StatusNotStored",
         }
     }
 
@@ -393,7 +396,8 @@ impl EventReason {
             | Self::DetachError
             | Self::InvalidAnnotationValue
             | Self::PortAddressTaken
-            | Self::DataImageError => true,
+            | Self::DataImageError
+            | Self::StatusNotStored => true,
             Self::Discovered
             | Self::Registered
             | Self::BMCAccessValidated
@@ -450,6 +454,8 @@ pub struct Wait {
     pub message: String,
     /// What ends it.
     pub wake: Wake,
+    /// The time of day that is waited for, where it is that.
+    pub until: Option<Timestamp>,
     /// Whether the condition tells of it.
     pub is_shown: bool,
     /// The line that decided, for logs.
@@ -458,7 +464,7 @@ pub struct Wait {
 
 impl PartialEq for Wait {
     fn eq(&self, other: &Self) -> bool {
-        (self.reason, &self.message, &self.wake) == (other.reason, &other.message, &other.wake)
+        (self.reason, &self.message, &self.wake, self.until) == (other.reason, &other.message, &other.wake, other.until)
     }
 }
 
@@ -470,6 +476,7 @@ impl Wait {
             reason,
             message: message.into(),
             wake: Wake::Node,
+            until: None,
             is_shown: true,
             decided_at: Location::caller(),
         }
@@ -482,6 +489,7 @@ impl Wait {
             reason,
             message: message.into(),
             wake: Wake::Change,
+            until: None,
             is_shown: true,
             decided_at: Location::caller(),
         }
@@ -494,6 +502,7 @@ impl Wait {
             reason,
             message: message.into(),
             wake: Wake::Ironic,
+            until: None,
             is_shown: true,
             decided_at: Location::caller(),
         }
@@ -515,6 +524,21 @@ impl Wait {
             reason,
             message: message.into(),
             wake: Wake::After(after),
+            until: None,
+            is_shown: true,
+            decided_at: Location::caller(),
+        }
+    }
+
+    /// A wait until this time, which is so far away. Whatever is looked at in between counts on from the same start, so that
+    /// the time stays as it was told.
+    #[track_caller]
+    pub fn until(reason: WaitReason, at: Timestamp, left: Duration, message: impl Into<String>) -> Self {
+        Self {
+            reason,
+            message: message.into(),
+            wake: Wake::After(left),
+            until: Some(at),
             is_shown: true,
             decided_at: Location::caller(),
         }
@@ -561,6 +585,8 @@ pub enum WaitReason {
     IronicUnauthorized,
     /// Ironic answers, but with an error of its own.
     IronicFailing,
+    /// Ironic will not answer what has to be known of this host.
+    IronicRefusing,
     /// The node is locked by another operation.
     NodeLocked,
     /// Others are inspected, cleaned or provisioned first.
@@ -630,6 +656,7 @@ impl WaitReason {
             Self::IronicUnreachable => "IronicUnreachable",
             Self::IronicUnauthorized => "IronicUnauthorized",
             Self::IronicFailing => "IronicFailing",
+            Self::IronicRefusing => "IronicRefusing",
             Self::NodeLocked => "NodeLocked",
             Self::Queued => "Queued",
             Self::Verifying => "Verifying",

@@ -5,20 +5,20 @@ use std::time::Duration;
 use json_patch::Patch as JsonPatch;
 use kube::api::{Patch, PatchParams};
 use kube::{Api, Resource, ResourceExt};
-use metal3_api::metal3::{BareMetalHost, BareMetalHostStatus};
+use metal3_api::metal3::{BareMetalHost, BareMetalHostStatus, ProvisioningState};
 use metal3_ironic::{ErrorClass, PowerTarget};
 use metal3_runtime::error::{Class, Classified, chain};
 use metal3_runtime::events;
 use metal3_runtime::patch::status_changed;
 
-use super::budget::{self, Budgets};
+use super::budget;
 use super::cached;
 use super::conditions;
 use super::context::Context;
 use super::draft::seconds;
-use super::error::{ApplyError, ObserveError};
+use super::error::ApplyError;
 use super::observed::{Conflict, Observed};
-use super::plan::{Effect, Next, Note, Plan, Wait, WaitReason};
+use super::plan::{Effect, EventReason, Next, Note, Plan, Wait, WaitReason};
 use super::text::for_people;
 use crate::fleet::outage_of;
 
@@ -74,6 +74,7 @@ pub fn after_failure(seen: &Observed, plan: &Plan, error: &ApplyError, now: jiff
         },
     };
     let mut status = seen.host.status.clone().unwrap_or_default();
+    begin(&mut status, &plan.status);
     conditions::compute(&mut status, &seen.host, None, Some(&wait), now);
     let overdue = super::decide::overdue(&mut status, seen, false, now);
     Aftermath {
@@ -83,32 +84,30 @@ pub fn after_failure(seen: &Observed, plan: &Plan, error: &ApplyError, now: jiff
     }
 }
 
-/// What to store of a host that could not be judged, because something could not be read. `None` where the condition says since
-/// when a back-off or a place in the queue counts: that must outlive the trouble. With it an event, if the host is overdue now.
-pub fn unreadable(
-    host: &BareMetalHost,
-    stored: Option<&BareMetalHostStatus>,
-    budgets: &Budgets,
-    error: &ObserveError,
-    now: jiff::Timestamp,
-) -> Option<(BareMetalHostStatus, Option<Note>)> {
-    let mut status = stored.cloned().unwrap_or_default();
-    let counts_since = [WaitReason::BackOff, WaitReason::Queued].map(WaitReason::as_str);
-    let waiting = metal3_runtime::conditions::get(&status.conditions, conditions::WAITING);
-    if waiting.is_some_and(|waiting| counts_since.contains(&waiting.reason.as_str())) {
-        return None;
+/// A host whose very first step fails is being registered all the same: that is a state with a budget.
+fn begin(status: &mut BareMetalHostStatus, planned: &BareMetalHostStatus) {
+    let is_first = status.provisioning.state == ProvisioningState::None;
+    if is_first && planned.provisioning.state == ProvisioningState::Registering {
+        status.provisioning.state = ProvisioningState::Registering;
+        status
+            .provisioning
+            .boot_mode
+            .clone_from(&planned.provisioning.boot_mode);
+        status.operation_history.register = planned.operation_history.register.clone();
     }
-    let reason = match error {
-        ObserveError::Kube(_) if error.class() == Class::Stale => return None,
-        ObserveError::Kube(_) => WaitReason::KubernetesFailing,
-        ObserveError::Ironic(_) => WaitReason::IronicFailing,
-    };
-    let message = format!("{}; the host goes on by itself when this ends", chain(error));
-    let wait = Wait::for_time(reason, RECHECK, for_people(&message));
-    conditions::compute(&mut status, host, None, Some(&wait), now);
-    let state = status.provisioning.state.clone();
-    let overdue = budget::judge(&mut status, Some(&state), budgets, false, host.metadata.generation, now);
-    Some((status, overdue))
+}
+
+/// Events of a failed plan that nobody would tell again, because what they tell of was stored with the intent.
+pub fn stored_with_intent<'a>(
+    plan: &'a Plan,
+    before: Option<&BareMetalHostStatus>,
+    stored: Option<&BareMetalHostStatus>,
+) -> impl Iterator<Item = &'a Note> + use<'a> {
+    let is_overdue = |status: Option<&BareMetalHostStatus>| status.is_some_and(|s| budget::is_overdue(&s.conditions));
+    let is_new = is_overdue(stored) && !is_overdue(before);
+    plan.notes
+        .iter()
+        .filter(move |note| is_new && note.reason == EventReason::Overdue)
 }
 
 fn look_again(seen: &Observed) -> Aftermath {
@@ -204,65 +203,5 @@ pub async fn publish(ctx: &Context, host: &BareMetalHost, notes: &[Note]) {
             severity,
         };
         ctx.recorder.publish(&regarding, related.as_ref(), &note).await;
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use kube::core::Status;
-    use serde_json::json;
-
-    fn host(reason: &str) -> BareMetalHost {
-        serde_json::from_value(json!({
-            "apiVersion": "metal3.io/v1alpha1", "kind": "BareMetalHost", "metadata": {"name": "h", "namespace": "n"},
-            "spec": {"online": true},
-            "status": {"operationalStatus": "OK", "errorMessage": "", "poweredOn": false,
-                "provisioning": {"state": "registering", "ID": ""},
-                "conditions": [{"type": "Waiting", "status": "True", "reason": reason, "message": "waits",
-                    "lastTransitionTime": "2026-01-02T11:00:00Z"}]}
-        }))
-        .unwrap()
-    }
-
-    #[test]
-    fn what_cannot_be_read_is_told() {
-        let words = "secrets \"bmc\" is forbidden: User \"bmo\" cannot get resource";
-        let status = Status::failure(words, "Forbidden").with_code(403);
-        let error = ObserveError::Kube(kube::Error::Api(Box::new(status)));
-        let told = |reason: &str| {
-            let host = host(reason);
-            let budgets = Budgets::default();
-            unreadable(
-                &host,
-                host.status.as_ref(),
-                &budgets,
-                &error,
-                jiff::Timestamp::UNIX_EPOCH,
-            )
-        };
-        let (status, _) = told("Verifying").unwrap();
-        let waiting = metal3_runtime::conditions::get(&status.conditions, conditions::WAITING).unwrap();
-        assert_eq!(waiting.reason, "KubernetesFailing");
-        assert!(waiting.message.contains(words), "{}", waiting.message);
-        assert_eq!(told("BackOff"), None, "the back-off would begin anew");
-        assert_eq!(told("Queued"), None, "the place would be lost");
-    }
-    #[test]
-    fn a_host_that_cannot_be_read_gets_overdue_all_the_same() {
-        let error = ObserveError::Kube(kube::Error::Api(Box::new(
-            Status::failure("no", "Forbidden").with_code(403),
-        )));
-        let at = |minute: i64| jiff::Timestamp::UNIX_EPOCH + jiff::SignedDuration::from_mins(minute);
-        let mut host = host("Verifying");
-        let budgets = Budgets::default();
-        let (status, note) = unreadable(&host, host.status.as_ref(), &budgets, &error, at(0)).unwrap();
-        assert!(note.is_none() && !budget::is_overdue(&status.conditions));
-        host.status = Some(status);
-        let (status, note) = unreadable(&host, host.status.as_ref(), &budgets, &error, at(16)).unwrap();
-        assert!(note.is_some() && budget::is_overdue(&status.conditions));
-        host.status = Some(status);
-        let (_, note) = unreadable(&host, host.status.as_ref(), &budgets, &error, at(17)).unwrap();
-        assert_eq!(note.map(|note| note.message), None, "told once");
     }
 }

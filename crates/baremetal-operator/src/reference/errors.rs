@@ -112,5 +112,6 @@ events! {
     InvalidAnnotationValue: "An annotation has a value that cannot be used; the message names it.";
     PortAddressTaken: "A NIC of the host has a MAC address that a port of another node has in Ironic.";
     DataImageError: "The disc of the host's DataImage could not be changed.";
+    StatusNotStored: "The API server refuses or fails to store the host's status, so that the status cannot tell it itself.";
     Overdue: "The host has been in its state for longer than the budget; told once.";
 }

@@ -77,7 +77,14 @@ fn target(state: &str) -> Option<&'static str> {
 fn rows(base: &World) -> String {
     let mut text = String::new();
     let mut row = |name: String, world: &World| {
-        text.push_str(format!("{name:<28} {}\n", show::line(&world.decide())).trim_end());
+        let outcome = world.decide();
+        assert_eq!(
+            show::next_check(&outcome.plan),
+            None,
+            "{name}: {}",
+            show::full(&outcome)
+        );
+        text.push_str(format!("{name:<28} {}\n", show::line(&outcome)).trim_end());
         text.push('\n');
     };
     for state in NODE_STATES {

@@ -67,6 +67,7 @@ fn flaws(plan: &Plan, generation: Option<i64>) -> Vec<String> {
             "the Waiting condition is of another generation",
         );
     }
+    expect(show::next_check(plan).is_none(), "the next check is not told");
     for note in &plan.notes {
         expect(note.message.len() <= 1200, "an unbounded event");
     }

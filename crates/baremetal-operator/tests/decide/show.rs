@@ -1,6 +1,10 @@
 //! Plans as text for snapshots: what a reviewer wants to see, in as few words as possible.
 
+use std::time::Duration;
+
+use baremetal_operator::host::WAITING;
 use baremetal_operator::host::plan::{Effect, Next, Plan, Wake};
+use baremetal_operator::reference::wait_help;
 use metal3_api::metal3::BareMetalHostStatus;
 use metal3_ironic::Op;
 
@@ -88,6 +92,31 @@ pub fn line(outcome: &Outcome) -> String {
     parts.join(" ")
 }
 
+/// What is wrong with how a plan tells when its host is looked at again.
+pub fn next_check(plan: &Plan) -> Option<String> {
+    let Next::Wait(wait) = &plan.next else { return None };
+    if !wait.is_shown {
+        let is_short = wait.longest() <= Duration::from_secs(5);
+        return (!is_short).then(|| format!("a wait of {:?} is not told", wait.longest()));
+    }
+    let told = plan.status.conditions.iter().find(|c| c.type_ == WAITING);
+    let told = told.map_or("", |condition| condition.message.as_str());
+    let help = wait_help(wait.reason);
+    let checks = told.matches("; next check: ").count();
+    if told != wait.told() || checks != 1 || wait.message.is_empty() {
+        Some(format!("no next check, or more than one: {told:?}"))
+    } else if !help.latest.contains(&wait.latest()) {
+        Some(format!(
+            "the runbook says {:?} of {:?}, which waits {:?}",
+            help.latest,
+            wait.reason,
+            wait.latest()
+        ))
+    } else {
+        None
+    }
+}
+
 fn cut(text: &str) -> String {
     text.chars().take(600).collect()
 }
@@ -96,7 +125,9 @@ fn cut(text: &str) -> String {
 pub fn full(outcome: &Outcome) -> String {
     let mut lines = vec![cut(&line(outcome))];
     if let Next::Wait(wait) = &outcome.plan.next {
-        lines.push(format!("  says: {}", cut(&wait.message)));
+        // What is the same for every wait of a kind is left out: `next_check` sees to it.
+        let told = wait.until.map_or_else(|| wait.message.clone(), |_| wait.told());
+        lines.push(format!("  says: {}", cut(&told)));
     }
     for note in &outcome.plan.notes {
         lines.push(format!("  event {}: {}", note.reason.as_str(), cut(&note.message)));

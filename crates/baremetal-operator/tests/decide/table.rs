@@ -24,7 +24,10 @@ macro_rules! table {
     ($($name:ident => $world:expr;)*) => {$(
         #[test]
         fn $name() {
-            let outcome = show::full(&$world.decide());
+            let outcome = $world.decide();
+            let untold = show::next_check(&outcome.plan);
+            let outcome = show::full(&outcome);
+            assert_eq!(untold, None, "{outcome}");
             insta::with_settings!({
                 prepend_module_to_snapshot => false, omit_expression => true, snapshot_path => "table"
             }, { insta::assert_snapshot!(stringify!($name), outcome) });

@@ -28,6 +28,8 @@ struct State {
     /// Every version of every host that was stored, oldest first.
     versions: Vec<Value>,
     requests: Vec<Request>,
+    /// Whether status writes that change the state are refused.
+    keeps_state: bool,
     /// How many of the next status writes fail.
     failing: usize,
 }
@@ -122,6 +124,11 @@ impl Cluster {
     pub fn fail_status_writes(&self, count: usize) {
         self.lock().failing = count;
     }
+
+    /// Whether status writes that change the state are refused from now on, as those that break a schema are.
+    pub fn keep_state(&self, keeps_state: bool) {
+        self.lock().keeps_state = keeps_state;
+    }
 }
 
 fn failure(code: u16, reason: &str) -> (u16, Value) {
@@ -167,6 +174,11 @@ impl State {
         }
         if object["metadata"]["resourceVersion"] != there["metadata"]["resourceVersion"] {
             return failure(409, "Conflict");
+        }
+        let state = |object: &Value| object["status"]["provisioning"]["state"].as_str().map(str::to_owned);
+        let changes = |object| state(object).unwrap_or_default() != state(&there).unwrap_or_default();
+        if is_status && self.keeps_state && changes(&object) {
+            return failure(422, "Invalid");
         }
         if is_status {
             let status = object["status"].take();

@@ -5,6 +5,7 @@
 mod cluster;
 mod death;
 mod site;
+mod trouble;
 mod walk;
 
 use std::time::Duration;

@@ -114,7 +114,8 @@ fn runbook() -> Result<String, std::fmt::Error> {
         "`kubectl get bmh NAME -o jsonpath='{.status.conditions[?(@.type==\"Waiting\")]}'` says what a host waits for, since \
          when, and for which object. `kubectl events --for bmh/NAME --types=Warning` lists what went wrong.\n\n\
          ## What a host waits for\n\nThe reasons of the condition `Waiting`. Its transition time follows the reason, so that it \
-         tells since when the host waits for *this*. Every wait of more than five seconds is told.\n",
+         tells since when the host waits for *this*. Every wait of more than five seconds is told, and \
+         the message ends with what brings the next look about and when it comes at the latest.\n",
     );
     for reason in WAITS {
         let help = wait_help(*reason);
@@ -128,7 +129,7 @@ fn runbook() -> Result<String, std::fmt::Error> {
             text,
             "- What to do: {}\n- Looked at again {}.",
             help.to_do,
-            help.next.as_str()
+            help.next_check()
         )?;
     }
     text.push_str(

@@ -134,7 +134,7 @@ fn fail(draft: &mut Draft<'_>, image: &DataImage, why: &str) -> Step {
     );
     draft.effects.push(Effect::RecordDataImage(Box::new(status.clone())));
     let after = delay(draft, &status);
-    Step::Wait(failing(image, &status, after, after))
+    Step::Wait(failing(draft, image, &status, after))
 }
 
 /// The wait after a failure to do what is to be done now.
@@ -146,7 +146,7 @@ fn held_back(draft: &Draft<'_>, image: &DataImage) -> Option<Step> {
     let delay = delay(draft, status);
     let due = status.last_reconciled.as_ref()?.0.checked_add(delay).ok()?;
     let left = due.duration_since(draft.now);
-    (!left.is_negative() && !left.is_zero()).then(|| Step::Wait(failing(image, status, delay, left.unsigned_abs())))
+    (!left.is_negative() && !left.is_zero()).then(|| Step::Wait(failing(draft, image, status, left.unsigned_abs())))
 }
 
 fn delay(draft: &Draft<'_>, status: &DataImageStatus) -> Duration {
@@ -164,17 +164,16 @@ fn goal(image: &DataImage) -> String {
     }
 }
 
-fn failing(image: &DataImage, status: &DataImageStatus, delay: Duration, left: Duration) -> Wait {
-    let since = status.last_reconciled.as_ref().map(|time| time.0);
-    let at = since
-        .and_then(|since| since.checked_add(delay).ok()?.round(jiff::Unit::Second).ok())
-        .map_or_else(String::new, |at| format!(" at {at}"));
-    Wait::for_time(
+fn failing(draft: &Draft<'_>, image: &DataImage, status: &DataImageStatus, left: Duration) -> Wait {
+    let since = status.last_reconciled.as_ref().map_or(draft.now, |time| time.0);
+    let at = since.checked_add(delay(draft, status)).ok();
+    let at = at.and_then(|at| at.round(jiff::Unit::Second).ok());
+    Wait::until(
         WaitReason::DataImageFailing,
+        at.unwrap_or(draft.now),
         left,
         format!(
-            "{}: {}; tried again{at}, or at once when its url is changed. The host is started when the disc is there, or when \
-             the DataImage is deleted",
+            "{}: {}; another url is tried at once. The host is started when the disc is there, or when the DataImage is deleted",
             name(&image.metadata),
             status.error.message
         ),

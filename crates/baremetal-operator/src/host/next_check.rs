@@ -1,0 +1,205 @@
+//! What brings the next look at a waiting host about, and when it comes at the latest: in one place for the controller,
+//! which keeps to it, for the condition, which tells it, and for the runbook.
+//!
+//! A time that moves would have to be stored at every look. So the words say what calls the host and how long the operator
+//! never stays away; a time of day stands only where the wait itself is for that time.
+
+use std::time::Duration;
+
+use metal3_runtime::backoff::Backoff;
+
+use super::plan::{Wait, WaitReason, Wake};
+
+/// Everything is looked at again after this time, in case a change was missed. It costs no call where nothing changed.
+pub(super) const NET: Duration = Duration::from_secs(30 * 60);
+/// The same for a wait on a node: the fleet view should end it long before.
+const NODE_NET: Duration = Duration::from_secs(60);
+
+/// What has a waiting host looked at, besides the passing of time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Call {
+    /// The list of nodes shows a change of its node.
+    Node,
+    /// The host, or what its message names, is changed.
+    Change,
+    /// The host or its Secret is changed.
+    Edit,
+    /// Ironic can be used again.
+    Ironic,
+    /// A slot is handed out to it.
+    Turn,
+    /// Nothing that could be named.
+    None,
+}
+
+impl Call {
+    /// The call of every wait for this reason.
+    pub const fn of(reason: WaitReason) -> Self {
+        match reason {
+            WaitReason::SecretMissing
+            | WaitReason::InvalidBMCDetails
+            | WaitReason::RamdiskBuilding
+            | WaitReason::NetworkDataIncomplete
+            | WaitReason::ConfigDriveIncomplete
+            | WaitReason::ImageAuthIncomplete
+            | WaitReason::InvalidImage
+            | WaitReason::FirmwareUnobserved
+            | WaitReason::RetryLimitReached
+            | WaitReason::Detached
+            | WaitReason::InvalidAnnotation
+            | WaitReason::RebootAnnotation
+            | WaitReason::DataImageFailing
+            | WaitReason::Unsupported => Self::Change,
+            WaitReason::BackOff | WaitReason::IronicRefusing => Self::Edit,
+            WaitReason::IronicNotReady
+            | WaitReason::IronicUnreachable
+            | WaitReason::IronicUnauthorized
+            | WaitReason::IronicFailing => Self::Ironic,
+            WaitReason::Queued => Self::Turn,
+            WaitReason::NodeLocked
+            | WaitReason::Verifying
+            | WaitReason::Inspecting
+            | WaitReason::Preparing
+            | WaitReason::Servicing
+            | WaitReason::Cleaning
+            | WaitReason::Deploying
+            | WaitReason::Adopting
+            | WaitReason::TearingDown
+            | WaitReason::PowerChanging
+            | WaitReason::Removing
+            | WaitReason::UnexpectedNodeState
+            | WaitReason::Detaching
+            | WaitReason::Rebooting
+            | WaitReason::PowerUnknown
+            | WaitReason::DataImageChanging => Self::Node,
+            WaitReason::KubernetesFailing => Self::None,
+        }
+    }
+
+    /// In words; `None` where there is nothing to say.
+    pub const fn words(self) -> Option<&'static str> {
+        match self {
+            Self::Node => Some("when the node changes in Ironic"),
+            Self::Change => Some("when the host or an object named here changes"),
+            Self::Edit => Some("when the host or its Secret changes"),
+            Self::Ironic => Some("when Ironic can be used"),
+            Self::Turn => Some("when its turn comes"),
+            Self::None => None,
+        }
+    }
+}
+
+/// How long a host that nothing calls is left alone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Latest {
+    /// Until the time that the message names.
+    Named,
+    /// Not worth naming.
+    Seconds,
+    /// One minute.
+    Minute,
+    /// Five minutes.
+    Minutes,
+    /// Half an hour: it is only a net.
+    HalfHour,
+}
+
+impl Latest {
+    /// Rounded up, so that a wait that is some seconds longer or shorter than the last one is told in the same words.
+    fn of(wait: &Wait) -> Self {
+        let steps = [(5, Self::Seconds), (60, Self::Minute), (300, Self::Minutes)];
+        let is_named = wait.until.is_some();
+        // What is stored before the call to Ironic is told as the wait for its answer, which follows at once: other words would
+        // have to be stored again.
+        let longest = if wait.longest().is_zero() {
+            NODE_NET
+        } else {
+            wait.longest()
+        };
+        let step = steps.into_iter().find(|(most, _)| longest.as_secs() <= *most);
+        match step {
+            _ if is_named => Self::Named,
+            Some((_, latest)) => latest,
+            None => Self::HalfHour,
+        }
+    }
+
+    /// In words.
+    pub const fn words(self) -> &'static str {
+        match self {
+            Self::Named => "at the time that the message names",
+            Self::Seconds => "within 5 s",
+            Self::Minute => "at least every 60 s",
+            Self::Minutes => "at least every 5 min",
+            Self::HalfHour => "at least every 30 min",
+        }
+    }
+}
+
+impl Wait {
+    /// When the host is looked at again at the latest, from now on.
+    pub fn longest(&self) -> Duration {
+        match self.wake {
+            Wake::After(after) | Wake::NodeOr(after) => after,
+            // It is called when its turn comes.
+            Wake::Node if self.reason == WaitReason::Queued => NET,
+            Wake::Node => NODE_NET,
+            Wake::Ironic => Backoff::TRANSIENT.max,
+            Wake::Change => NET,
+        }
+    }
+
+    /// How long the host is left alone at most, in the steps that are told.
+    pub fn latest(&self) -> Latest {
+        Latest::of(self)
+    }
+
+    /// What the condition tells: the message, and what brings the next look about.
+    pub fn told(&self) -> String {
+        let call = Call::of(self.reason).words();
+        let next = match (self.until, call) {
+            (Some(at), Some(call)) => format!("at {at}, or {call}"),
+            (Some(at), None) => format!("at {at}"),
+            (None, Some(call)) => format!("{call}, {}", self.latest().words()),
+            (None, None) => self.latest().words().to_owned(),
+        };
+        format!("{}; next check: {next}", self.message)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_wait_says_what_calls_the_host_and_how_long_it_is_left_alone() {
+        let node = Wait::for_node(WaitReason::Deploying, "Ironic writes");
+        assert_eq!(
+            node.told(),
+            "Ironic writes; next check: when the node changes in Ironic, at least every 60 s"
+        );
+        let turn = Wait::for_node(WaitReason::Queued, "place 2");
+        assert_eq!(
+            turn.told(),
+            "place 2; next check: when its turn comes, at least every 30 min"
+        );
+        let at = "2026-01-02T12:00:00Z".parse().unwrap();
+        let back_off = Wait::until(WaitReason::BackOff, at, Duration::from_secs(77), "it broke");
+        assert_eq!(
+            back_off.told(),
+            "it broke; next check: at 2026-01-02T12:00:00Z, or when the host or its Secret changes"
+        );
+    }
+
+    #[test]
+    fn a_wait_of_another_length_is_told_in_the_same_words() {
+        let after = |seconds| Wait::for_time(WaitReason::NodeLocked, Duration::from_secs(seconds), "busy").told();
+        assert_eq!(after(3), after(5));
+        assert_eq!(after(6), after(60));
+        assert_ne!(after(5), after(6));
+        let node = Wait::for_node(WaitReason::TearingDown, "Ironic tears down");
+        assert_eq!(node.clone().at_once().told(), node.told());
+        let api = Wait::for_time(WaitReason::KubernetesFailing, Duration::from_secs(3), "no");
+        assert_eq!(api.told(), "no; next check: within 5 s");
+    }
+}

@@ -1,0 +1,135 @@
+//! Trouble with the calls themselves is told on the host, as well as it can be.
+
+use metal3_api::metal3::{BareMetalHost, ProvisioningState};
+use metal3_ironic_sim::{Action as Trouble, Rule};
+use serde_json::{Value, json};
+
+use crate::site::{Life, Site, pause};
+
+/// The condition `Waiting`: its reason and message.
+fn waiting(host: Option<&BareMetalHost>) -> (String, String) {
+    let status = host.and_then(|host| host.status.clone()).unwrap_or_default();
+    let waiting = status.conditions.into_iter().find(|c| c.type_ == "Waiting");
+    waiting.map(|c| (c.reason, c.message)).unwrap_or_default()
+}
+
+fn refusing(path: &str, status: u16, text: &str) -> Rule {
+    Rule {
+        path: Some(path.to_owned()),
+        action: Trouble::Refuse {
+            status,
+            text: text.to_owned(),
+            retry_after: None,
+        },
+        ..Rule::default()
+    }
+}
+
+/// Reconciles, and counts what fails as the controller does.
+async fn look(site: &Site, life: &Life) {
+    let host = site.host().unwrap();
+    if let Err(error) = life.reconcile(host.clone()).await.unwrap() {
+        life.on_error(&host, &error);
+    }
+    pause().await;
+}
+
+/// A status that the API server refuses leaves the old one, which says so.
+#[tokio::test]
+async fn a_refused_status_is_told_in_the_condition() {
+    let site = Site::new(&json!({"bmc": null})).await;
+    let life = site.begin(None);
+    life.listed().await;
+    site.cluster.keep_state(true);
+    let is_told = || waiting(site.host().as_ref()).1.contains("cannot store the status");
+    for _ in 0..20 {
+        look(&site, &life).await;
+        if is_told() {
+            break;
+        }
+    }
+    let (reason, message) = waiting(site.host().as_ref());
+    assert_eq!(reason, "KubernetesFailing", "{message}");
+    assert!(message.contains("refused by the test's server"), "{message}");
+    assert!(message.ends_with("; next check: at least every 60 s"), "{message}");
+    let versions = site.cluster.versions().len();
+    look(&site, &life).await;
+    assert_eq!(site.cluster.versions().len(), versions, "it is told once");
+
+    site.cluster.keep_state(false);
+    let is_stored = |host: Option<&BareMetalHost>| waiting(host).0 == "NotWaiting";
+    assert!(site.until(&life, "stored", is_stored).await);
+    assert_eq!(site.status().provisioning.state, ProvisioningState::Unmanaged);
+}
+
+/// Where no status can be stored at all, an event tells it.
+#[tokio::test]
+async fn a_status_that_cannot_be_stored_at_all_is_told_by_an_event() {
+    let site = Site::new(&json!({})).await;
+    let life = site.begin(None);
+    life.listed().await;
+    site.cluster.fail_status_writes(usize::MAX);
+    let mut told = Vec::<Value>::new();
+    for _ in 0..20 {
+        look(&site, &life).await;
+        let events = site.cluster.requests().into_iter().filter(|r| r.path == "events");
+        told.extend(
+            events
+                .map(|r| r.body)
+                .filter(|event| event["reason"] == "StatusNotStored"),
+        );
+        if !told.is_empty() {
+            break;
+        }
+    }
+    let words = told.first().map(|event| event["message"].clone().to_string());
+    assert!(
+        words.is_some_and(|words| words.contains("cannot store the status")),
+        "{told:?}"
+    );
+    site.cluster.fail_status_writes(0);
+    assert!(site.until_at_rest(&life, ProvisioningState::Available).await);
+}
+
+/// A question that Ironic refuses does not end by itself, and the host does not say so.
+#[tokio::test]
+async fn a_refused_question_is_told_as_such() {
+    let site = Site::new(&json!({})).await;
+    let life = site.begin(None);
+    site.sim
+        .add_rule(refusing("/v1/ports", 400, "Invalid input for field address"));
+    life.listed().await;
+    let is_refused = |host: Option<&BareMetalHost>| waiting(host).0 == "IronicRefusing";
+    assert!(site.until(&life, "told", is_refused).await);
+    let (_, message) = waiting(site.host().as_ref());
+    assert!(message.contains("Invalid input for field address"), "{message}");
+    assert!(
+        message.contains("does not end by itself") && !message.contains("goes on by itself"),
+        "{message}"
+    );
+    let end = "; next check: when the host or its Secret changes, at least every 60 s";
+    assert!(message.ends_with(end), "{message}");
+    site.sim.clear_rules();
+    assert!(site.until_at_rest(&life, ProvisioningState::Available).await);
+}
+
+/// A host whose very first step fails is being registered: it has a state with a budget.
+#[tokio::test]
+async fn a_first_step_that_fails_is_a_registration() {
+    let site = Site::new(&json!({})).await;
+    let life = site.begin(None);
+    life.listed().await;
+    let rule = Rule {
+        method: Some("POST".to_owned()),
+        ..refusing("/v1/nodes", 500, "database is gone")
+    };
+    site.sim.add_rule(rule);
+    let is_told = |host: Option<&BareMetalHost>| waiting(host).0 == "IronicFailing";
+    assert!(site.until(&life, "told", is_told).await);
+    let status = site.status();
+    assert_eq!(status.provisioning.state, ProvisioningState::Registering);
+    assert!(status.conditions.iter().any(|c| c.type_ == "Overdue"), "{status:?}");
+    site.sim.clear_rules();
+    assert!(site.until_at_rest(&life, ProvisioningState::Available).await);
+    assert_eq!(site.counters().creates, 1);
+}
