@@ -11,7 +11,8 @@ use jiff::Timestamp;
 use metal3_api::condition::ConditionStatus;
 use metal3_api::metal3::names::annotation;
 use metal3_api::metal3::{
-    BareMetalHost, BareMetalHostStatus, DetachedArguments, HardwareDetails, InspectionMode, reboot_requests,
+    BareMetalHost, BareMetalHostStatus, DeleteAction, DetachedArguments, HardwareDetails, InspectionMode,
+    reboot_requests,
 };
 use metal3_runtime::conditions::{self, Claim};
 use serde_json::Value;
@@ -30,6 +31,11 @@ pub fn value<'h>(host: &'h BareMetalHost, key: &str) -> Option<&'h str> {
 /// What the detached annotation asks for; the defaults where its value cannot be read.
 pub fn detached(host: &BareMetalHost) -> Option<DetachedArguments> {
     value(host, annotation::DETACHED).map(|text| DetachedArguments::parse(text).unwrap_or_default())
+}
+
+/// Whether the detached annotation asks for a deletion of the host to wait.
+pub fn delays_deletion(host: &BareMetalHost) -> bool {
+    detached(host).is_some_and(|arguments| arguments.delete_action == DeleteAction::Delay)
 }
 
 /// Whether the host may be inspected as far as its specification and annotations go.

@@ -13,6 +13,7 @@ use metal3_runtime::backoff;
 
 use super::annotations;
 use super::conditions::{self, WAITING};
+use super::decide::{Deletion, deletion};
 use super::observed::{HardwareView, NodeView, Observed, SecretView};
 use super::plan::{Effect, EventReason, Need, Note, Wait, WaitReason, reason_of};
 use super::text::for_people;
@@ -137,8 +138,14 @@ impl<'a> Draft<'a> {
         stored == Some(self.state())
     }
 
+    /// The host is on its way out. One whose deletion is to wait until it is detached lives on until it rests, where it can be.
     pub fn is_deleting(&self) -> bool {
-        self.seen.host.metadata.deletion_timestamp.is_some()
+        self.seen.host.metadata.deletion_timestamp.is_some() && !self.is_deletion_delayed()
+    }
+
+    /// The host was deleted, and its detachment, or its return from one, comes first.
+    pub fn is_deletion_delayed(&self) -> bool {
+        self.seen.host.metadata.deletion_timestamp.is_some() && deletion(self) == Deletion::Delayed
     }
 
     /// The specification was edited since the host was last told what it waits for. A lock that is not worth telling does

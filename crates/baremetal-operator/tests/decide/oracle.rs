@@ -17,6 +17,18 @@ pub struct Oracle<'a> {
     deployed: Option<String>,
 }
 
+/// A deletion that is to wait until the host is detached asks for nothing before that; one that has begun in earnest goes on.
+pub fn is_on_its_way_out(host: &BareMetalHost) -> bool {
+    let status = host.status.clone().unwrap_or_default();
+    let annotations = host.metadata.annotations.as_ref();
+    let detached = annotations.and_then(|all| all.get("baremetalhost.metal3.io/detached"));
+    let waits = match detached {
+        Some(text) => Oracle::argument(text, "deleteAction") == "delay",
+        None => status.operational_status == OperationalStatus::Detached,
+    };
+    host.metadata.deletion_timestamp.is_some() && (!waits || status.provisioning.state.as_str() == "deleting")
+}
+
 fn method(deploy: Option<&metal3_api::metal3::CustomDeploy>) -> Option<&str> {
     deploy.map(|c| c.method.as_str()).filter(|m| !m.is_empty())
 }
@@ -27,7 +39,7 @@ impl<'a> Oracle<'a> {
         Self {
             host,
             state: status.provisioning.state.as_str().to_owned(),
-            is_deleting: host.metadata.deletion_timestamp.is_some(),
+            is_deleting: is_on_its_way_out(host),
             wanted: host
                 .spec
                 .image

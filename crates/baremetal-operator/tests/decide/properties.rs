@@ -11,7 +11,7 @@ use proptest::prelude::*;
 use serde_json::json;
 
 use crate::arbitrary::world;
-use crate::oracle::{Oracle, can_reach};
+use crate::oracle::{Oracle, can_reach, is_on_its_way_out};
 use crate::show;
 use crate::world::{Outcome, World};
 
@@ -111,9 +111,9 @@ proptest! {
         }
         let before = world.host.status.as_ref().unwrap().provisioning.state.as_str();
         let after = outcome.plan.status.provisioning.state.as_str();
-        let is_deleting = world.host.metadata.deletion_timestamp.is_some();
+        let is_deleting = is_on_its_way_out(&world.host);
         prop_assert!(can_reach(before, after, is_deleting, is_annotated(&world, "baremetalhost.metal3.io/detached")), "{:?} → {:?}", before, after);
-        let is_released = is_deleting && world.host.metadata.finalizers.is_none();
+        let is_released = world.host.metadata.deletion_timestamp.is_some() && world.host.metadata.finalizers.is_none();
         if !is_released {
             let flaws = flaws(&outcome.plan, world.host.metadata.generation);
             prop_assert!(flaws.is_empty(), "{:?}\n{}", flaws, show::full(&outcome));

@@ -11,6 +11,7 @@ use rstest::rstest;
 use serde_json::{Value, json};
 
 use self::act::Act;
+use self::check::DETACHED;
 use self::site::Site;
 use crate::arbitrary::OTHER_IMAGE;
 use crate::model::Fault;
@@ -104,6 +105,33 @@ fn an_inspection_that_is_not_wanted_any_more_is_left_behind() {
         stopped += site.ironic.count("abort");
     }
     assert!(stopped > 0, "it was switched off while the ramdisk was waited for");
+}
+
+/// A deletion that is to wait comes after so many passes of a deployment: what is under way comes to rest, is detached as it
+/// runs, and is deleted when the annotation goes.
+#[test]
+fn a_delayed_deletion_waits_for_what_is_under_way() {
+    let mut deployed = 0;
+    for passes in 0..25 {
+        let mut site = Site::new(1, &json!({}));
+        site.settle().unwrap();
+        site.act(Act::Image(IMAGE));
+        site.pass(passes);
+        site.act(Act::DetachAndKeep);
+        site.act(Act::Delete);
+        site.settle()
+            .unwrap_or_else(|why| panic!("after {passes} passes: {why}"));
+        site.check();
+        assert!(site.host.is_some(), "the deletion waits");
+        assert_eq!(site.ironic.count("deleted"), 0, "after {passes} passes");
+        deployed += site.ironic.count("active");
+        site.annotate(DETACHED, None);
+        site.settle()
+            .unwrap_or_else(|why| panic!("after {passes} passes, in the end: {why}"));
+        site.check();
+        assert!(site.host.is_none(), "it is deleted in the usual way");
+    }
+    assert!(deployed > 0, "some had begun");
 }
 
 /// What is never switched off restarts in one go.
@@ -346,6 +374,7 @@ fn acts() -> impl Strategy<Value = Vec<Act>> {
         Just(Act::Lose),
         Just(Act::Delete),
         Just(Act::Detach),
+        Just(Act::DetachAndKeep),
         Just(Act::Attach),
         Just(Act::Reboot),
         Just(Act::Hold),

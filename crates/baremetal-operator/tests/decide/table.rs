@@ -651,7 +651,14 @@ table! {
     deleting_delayed_waits => is_detached(provisioned().deleting().annotated(DETACHED, DELAY));
     deleting_delayed_is_detached_first => provisioned().deleting().annotated(DETACHED, DELAY);
     deleting_delayed_inspecting_waits => World::at("inspecting", "inspect wait").deleting().annotated(DETACHED, DELAY);
-    deleting_delayed_deprovisioning_waits => World::at("deprovisioning", "active").deleting().annotated(DETACHED, DELAY);
+    deleting_delayed_deployment_is_waited_for => wanting("provisioning", "wait call-back").deleting().annotated(DETACHED, DELAY);
+    deleting_delayed_deployed_is_provisioned_and_detached => wanting("provisioning", "active").with_node(&instance(IMAGE)).deleting().annotated(DETACHED, DELAY);
+    deleting_delayed_failed_deployment_is_recorded => wanting("provisioning", "deploy failed").with_node(&instance(IMAGE)).deleting().annotated(DETACHED, DELAY);
+    deleting_delayed_registration_is_waited_for => World::at("registering", "verifying").deleting().annotated(DETACHED, DELAY);
+    deleting_delayed_deprovisioning_is_torn_down => World::at("deprovisioning", "active").deleting().annotated(DETACHED, DELAY);
+    deleting_delayed_torn_down_is_detached_where_it_rests => World::at("deprovisioning", "available").deleting().annotated(DETACHED, DELAY);
+    deleting_delayed_powering_off_stops_there => World::at("powering off before delete", "manageable").deleting().annotated(DETACHED, DELAY);
+    deleting_delayed_unmanaged_waits => World::at("unmanaged", "manageable").deleting().annotated(DETACHED, DELAY).with_spec(&json!({"bmc": null}));
     deleting_reattached_comes_back_first => is_detached(provisioned().deleting());
     deleting_in_the_end_ignores_the_annotation => World::at("deleting", "manageable").deleting().annotated(DETACHED, DELAY);
 
@@ -1118,6 +1125,8 @@ table! {
     // DEFECT 5 of upstream's: a host that waits for capacity can be neither deleted nor detached.
     queued_deletion_does_not_wait =>
         queued(provisioned().with_status(&json!({"provisioning": {"state": "deprovisioning"}})).deleting());
+    queued_delayed_deletion_waits_like_any_deployment =>
+        queued(wanting("provisioning", "available").with_node(&instance(IMAGE)).deleting().annotated(DETACHED, DELAY));
     queued_no_more_is_not_delayed =>
         queued(World::at("available", "manageable")).with_status(&json!({"operationalStatus": "delayed"}));
     queued_working_node_is_waited_for => queued(wanting("provisioning", "cleaning"));

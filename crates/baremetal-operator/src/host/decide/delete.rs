@@ -16,12 +16,10 @@ const GIVE_UP_AFTER: i32 = 3;
 
 /// The state that a deletion leads to from here; `None` where the present state goes on.
 pub(super) fn start(draft: &Draft<'_>) -> Option<ProvisioningState> {
-    if *draft.state() != ProvisioningState::Deleting {
-        match detach::deletion(draft) {
-            Deletion::Usual => {}
-            Deletion::AtOnce => return Some(ProvisioningState::Deleting),
-            Deletion::Delayed => return None,
-        }
+    match detach::deletion(draft) {
+        Deletion::Usual => {}
+        Deletion::AtOnce => return Some(ProvisioningState::Deleting),
+        Deletion::Delayed => return None,
     }
     let gives_up = draft.status.error_type == Some(ErrorType::Registration) && draft.status.error_count > GIVE_UP_AFTER;
     match draft.state() {

@@ -15,17 +15,21 @@ use crate::host::plan::{Need, Wait, WaitReason};
 
 /// What a detachment does to the deletion of its host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Deletion {
+pub(in crate::host) enum Deletion {
     /// There is no detachment.
     Usual,
     /// The host is forgotten as it runs.
     AtOnce,
-    /// The annotation asks for the deletion to wait, or it was removed and the host has to come back first.
+    /// The annotation asks for the deletion to wait, or it was removed and the host has to come back first. What is under way
+    /// goes on to where the host rests and is detached.
     Delayed,
 }
 
 /// How a deletion goes on as far as detachment decides it.
-pub(super) fn deletion(draft: &Draft<'_>) -> Deletion {
+pub(in crate::host) fn deletion(draft: &Draft<'_>) -> Deletion {
+    if *draft.state() == ProvisioningState::Deleting {
+        return Deletion::Usual;
+    }
     match annotations::detached(&draft.seen.host) {
         Some(arguments) if arguments.delete_action == DeleteAction::Delay => Deletion::Delayed,
         Some(_) => Deletion::AtOnce,
@@ -43,9 +47,10 @@ pub(super) fn detach(draft: &mut Draft<'_>) -> Step {
         return attach(draft);
     };
     if !(arguments.force || is_at_rest(draft.state())) {
-        // A deletion that is to wait begins nothing new, and what runs ends by itself.
         return match attach(draft) {
-            Step::Continue if draft.is_deleting() => Step::Wait(detached(draft)),
+            Step::Continue if draft.is_deletion_delayed() && !leads_to_rest(draft.state()) => {
+                Step::Wait(detached(draft))
+            }
             step => step,
         };
     }
@@ -97,6 +102,39 @@ fn is_at_rest(state: &ProvisioningState) -> bool {
     }
 }
 
+/// Whether a state ends in one where the host rests, if the deletion of the host is left out of account.
+fn leads_to_rest(state: &ProvisioningState) -> bool {
+    match state {
+        ProvisioningState::Registering
+        | ProvisioningState::MatchProfile
+        | ProvisioningState::Inspecting
+        | ProvisioningState::Preparing
+        | ProvisioningState::Provisioning
+        | ProvisioningState::Deprovisioning => true,
+        // Nothing is there to be detached, or too little is known of it.
+        ProvisioningState::None
+        | ProvisioningState::Unmanaged
+        | ProvisioningState::PoweringOffBeforeDelete
+        | ProvisioningState::Deleting
+        | ProvisioningState::Other(_)
+        | ProvisioningState::Provisioned
+        | ProvisioningState::ExternallyProvisioned
+        | ProvisioningState::Ready
+        | ProvisioningState::Available => false,
+    }
+}
+
+/// Says of a host that is still at work that it was deleted, and why it does not go.
+pub(super) fn tell_of_deletion(draft: &Draft<'_>, wait: &mut Wait) {
+    let is_at_work = leads_to_rest(draft.state()) && annotations::detached(&draft.seen.host).is_some();
+    if is_at_work && draft.is_deletion_delayed() {
+        wait.message.push_str(
+            ". The host was deleted: when it has come to rest it is detached, and the deletion waits, as deleteAction of \
+             the annotation asks for",
+        );
+    }
+}
+
 fn gone(draft: &mut Draft<'_>) -> Step {
     forget_failure(draft);
     draft.status.operational_status = OperationalStatus::Detached;
@@ -104,7 +142,7 @@ fn gone(draft: &mut Draft<'_>) -> Step {
 }
 
 fn detached(draft: &Draft<'_>) -> Wait {
-    let message = if draft.is_deleting() {
+    let message = if draft.is_deletion_delayed() {
         format!(
             "the deletion waits, as deleteAction of annotation {DETACHED} asks for: remove the annotation to have the host \
              deprovisioned and deleted, or its deleteAction to have it forgotten as it runs"

@@ -5,6 +5,7 @@ use metal3_bmc::BmcAddress;
 use metal3_ironic::Verb;
 
 use crate::fleet::{Place, Slot};
+use crate::host::annotations;
 use crate::host::draft::{Draft, Mark, Step};
 use crate::host::observed::{Lookup, Outage};
 use crate::host::plan::{Effect, EventReason, Need, Wait, WaitReason};
@@ -23,7 +24,8 @@ pub fn takes_slot(effect: &Effect) -> bool {
 /// Whether the host needs no slot: its ramdisk comes by virtual media or HTTP, or it is on its way out, which nothing
 /// may hold up.
 pub fn is_exempt(host: &BareMetalHost) -> bool {
-    host.metadata.deletion_timestamp.is_some()
+    let is_deleted = host.metadata.deletion_timestamp.is_some();
+    is_deleted && !annotations::delays_deletion(host)
         || BmcAddress::parse(&host.spec.bmc.address).is_ok_and(|address| address.access().supports_iso())
 }
 

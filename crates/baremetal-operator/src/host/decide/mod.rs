@@ -29,6 +29,7 @@ mod registering;
 mod restore;
 mod service;
 
+pub(super) use self::detach::{Deletion, deletion};
 pub use self::limits::{is_exempt, takes_slot};
 pub(super) use self::outage::outage;
 pub(super) use self::ramdisk::Ramdisk;
@@ -59,13 +60,14 @@ pub fn decide(seen: &Observed, now: Timestamp) -> Decision {
         return Decision::Act(Box::new(untouched(seen)));
     }
     let mut draft = Draft::new(seen, now);
-    if draft.is_deleting() && !has_finalizer(&seen.host) {
+    let is_deleted = seen.host.metadata.deletion_timestamp.is_some();
+    if is_deleted && !has_finalizer(&seen.host) {
         return Decision::Act(Box::new(Plan {
             next: Next::Gone,
             ..untouched(seen)
         }));
     }
-    if !draft.is_deleting() && !has_finalizer(&seen.host) {
+    if !is_deleted && !has_finalizer(&seen.host) {
         // Before anything exists that the finalizer has to clean up.
         draft.effects.push(Effect::AddFinalizer);
     }
@@ -228,6 +230,9 @@ fn act(mut draft: Draft<'_>, mut next: Next) -> Decision {
         && let Some(left) = draft.back_off_left()
     {
         *wait = draft.back_off_wait(left);
+    }
+    if let Next::Wait(wait) = &mut next {
+        detach::tell_of_deletion(&draft, wait);
     }
     // Ironic locks a node for moments all the time. A lock is worth telling when it lasts; until then the status says what
     // it said, unless something else has to be written anyway.

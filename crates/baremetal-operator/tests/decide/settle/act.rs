@@ -27,6 +27,8 @@ pub(super) enum Act {
     /// Ironic loses its database.
     Lose,
     Detach,
+    /// The same, and a deletion is to wait.
+    DetachAndKeep,
     Attach,
     Reboot,
     /// Somebody wants it off for a while.
@@ -82,6 +84,7 @@ impl Site {
             Act::Delete => self.delete(),
             Act::Lose => self.ironic.lose(),
             Act::Detach => self.annotate(DETACHED, Some("{}")),
+            Act::DetachAndKeep => self.annotate(DETACHED, Some(r#"{"deleteAction":"delay"}"#)),
             Act::Attach => self.annotate(DETACHED, None),
             Act::Reboot => self.annotate("reboot.metal3.io", Some(r#"{"mode":"soft"}"#)),
             Act::Hold => self.annotate(HOLD, Some("")),
