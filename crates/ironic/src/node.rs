@@ -1,7 +1,7 @@
 //! A node as Ironic shows it.
 
 use serde::{Deserialize, Deserializer};
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use crate::fields::Fields;
 use crate::state::{PowerState, ProvisionState};
@@ -189,6 +189,8 @@ pub struct Port {
     pub node_uuid: String,
     /// Whether the node may boot from it.
     pub pxe_enabled: Option<bool>,
+    /// What others have put on it; Ironic makes nothing of it.
+    pub extra: Map<String, Value>,
 }
 
 impl<'de> Deserialize<'de> for Port {
@@ -204,6 +206,7 @@ impl<'de> Deserialize<'de> for Port {
             address: need("address")?.to_ascii_lowercase(),
             node_uuid: need("node_uuid")?,
             pxe_enabled: view.boolean("pxe_enabled"),
+            extra: view.object("extra").cloned().unwrap_or_default(),
         })
     }
 }

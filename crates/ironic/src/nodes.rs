@@ -258,7 +258,7 @@ pub(crate) fn accepted(result: Result<Answer, Error>) -> Result<(), Error> {
     }
 }
 
-fn absent_if_not_found<T>(result: Result<T, Error>) -> Result<Option<T>, Error> {
+pub(crate) fn absent_if_not_found<T>(result: Result<T, Error>) -> Result<Option<T>, Error> {
     match result {
         Ok(found) => Ok(Some(found)),
         Err(error) if error.class() == ErrorClass::NotFound => Ok(None),

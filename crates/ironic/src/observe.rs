@@ -69,6 +69,8 @@ operations! {
     GetInventory = "get_inventory", "reading the inventory of node";
     /// Changing a port.
     PatchPort = "patch_port", "changing a port of node";
+    /// Deleting a port.
+    DeletePort = "delete_port", "deleting a port of node";
     /// Asking a BMC what its server boots from.
     GetBootDevice = "get_boot_device", "asking the BMC of node";
     /// Having a node's settings checked, by asking its BMC too.

@@ -7,12 +7,12 @@ use url::Url;
 use crate::client::{Call, Client, parse};
 use crate::error::{Error, Reason};
 use crate::node::Port;
-use crate::nodes::{following, to_json};
+use crate::nodes::{absent_if_not_found, accepted, following, to_json};
 use crate::observe::Operation;
 use crate::patch::PatchOp;
 use crate::request::CreatePort;
 
-const FIELDS: &str = "node_uuid,uuid,address,pxe_enabled";
+const FIELDS: &str = "node_uuid,uuid,address,pxe_enabled,extra";
 
 #[derive(Deserialize)]
 struct Page {
@@ -86,6 +86,15 @@ impl Client {
         let path = ["ports", id];
         let call = Call::get(Operation::PatchPort, &path).method(Method::PATCH);
         self.read(call.node(node).body(body)).await
+    }
+
+    /// Deletes a port, given by its uuid, of a node. That it is not there is a success.
+    pub async fn delete_port(&self, id: &str, node: &str) -> Result<(), Error> {
+        let path = ["ports", id];
+        let call = Call::get(Operation::DeletePort, &path)
+            .method(Method::DELETE)
+            .node(node);
+        absent_if_not_found(accepted(self.call(call).await)).map(|_| ())
     }
 
     /// Creates a port. An address that another port has is a failure of class [`crate::ErrorClass::Duplicate`].

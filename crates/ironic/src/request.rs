@@ -77,6 +77,9 @@ pub struct CreatePort {
     pub address: String,
     /// Whether the node may boot from it.
     pub pxe_enabled: bool,
+    /// What the one who creates it wants to find on it again.
+    #[serde(skip_serializing_if = "Map::is_empty")]
+    pub extra: Map<String, Value>,
 }
 
 /// One step of manual cleaning or of a service.

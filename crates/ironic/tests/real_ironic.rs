@@ -337,12 +337,17 @@ async fn duplicates(lab: &IronicLab, client: &Client, one: &str, two: &str) {
         node_uuid: node.to_owned(),
         address: "52:54:00:AA:00:01".to_owned(),
         pxe_enabled: true,
+        extra: json!({"whose": "ours"}).as_object().unwrap().clone(),
     };
-    assert_eq!(
-        client.create_port(&port(one)).await.unwrap().address,
-        "52:54:00:aa:00:01"
-    );
+    let made = client.create_port(&port(one)).await.unwrap();
+    assert_eq!(made.address, "52:54:00:aa:00:01");
     check(client.create_port(&port(two)).await.unwrap_err(), "52:54:00:aa:00:01");
+    assert_eq!(client.ports_of(one).await.unwrap()[0].extra["whose"], "ours");
+    // A port that is gone makes room for another one.
+    for _ in 0..2 {
+        client.delete_port(&made.uuid, one).await.unwrap();
+    }
+    client.create_port(&port(two)).await.unwrap();
     client
         .patch_node(one, &[PatchOp::add("/instance_uuid", INSTANCE)])
         .await

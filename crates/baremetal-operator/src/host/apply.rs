@@ -21,6 +21,7 @@ use metal3_runtime::patch::{self, Removal};
 
 use super::cached;
 use super::context::Context;
+use super::decide::port_mark;
 use super::error::ApplyError;
 use super::firmware;
 use super::instance;
@@ -93,6 +94,7 @@ pub async fn apply(ctx: &Context, seen: &mut Observed, effect: &Effect) -> Resul
                 node_uuid: node.clone(),
                 address: mac.clone(),
                 pxe_enabled: *pxe_enabled,
+                extra: port_mark(&seen.host),
             };
             match client()?.create_port(&body).await {
                 Ok(port) => now_there(seen, port),
@@ -103,10 +105,21 @@ pub async fn apply(ctx: &Context, seen: &mut Observed, effect: &Effect) -> Resul
             }
             Ok(())
         }
-        Effect::EnablePort { node, port } => {
-            let ops = [PatchOp::add("/pxe_enabled", true)];
+        Effect::SetPortBoot {
+            node,
+            port,
+            pxe_enabled,
+        } => {
+            let ops = [PatchOp::add("/pxe_enabled", *pxe_enabled)];
             let port = client()?.patch_port(port, node, &ops).await.map_err(ironic)?;
             now_there(seen, port);
+            Ok(())
+        }
+        Effect::DeletePort { node, port } => {
+            client()?.delete_port(port, node).await.map_err(ironic)?;
+            if let Lookup::Found(ports) = &mut seen.ports {
+                ports.retain(|known| known.uuid != *port);
+            }
             Ok(())
         }
         Effect::PatchNode { node, ops } => {

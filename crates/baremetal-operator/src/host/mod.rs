@@ -42,7 +42,7 @@ use metal3_runtime::error::{Class, Classified, chain};
 
 pub use self::conditions::WAITING;
 use self::context::Context;
-pub use self::decide::{decide, is_exempt, ramdisk_surroundings, takes_slot, unrecord_restart};
+pub use self::decide::{decide, is_exempt, port_mark, ramdisk_surroundings, takes_slot, unrecord_restart};
 pub use self::error::ReconcileError;
 use self::error::{ApplyError, ObserveError};
 pub use self::gone::{forget, vanished};

@@ -134,8 +134,17 @@ pub enum Effect {
         /// Whether the host cannot do without it. Another node may have the address of a port that it can do without.
         is_needed: bool,
     },
-    /// Lets the host boot from a port that exists.
-    EnablePort {
+    /// Lets the host boot from a port that exists, or not any more.
+    SetPortBoot {
+        /// Its node.
+        node: String,
+        /// Its UUID.
+        port: String,
+        /// Whether the host may boot from it.
+        pxe_enabled: bool,
+    },
+    /// Removes the port of a NIC that the host does not have any more.
+    DeletePort {
         /// Its node.
         node: String,
         /// Its UUID.
@@ -204,7 +213,8 @@ impl Effect {
         match self {
             Self::CreateNode(_)
             | Self::CreatePort { .. }
-            | Self::EnablePort { .. }
+            | Self::SetPortBoot { .. }
+            | Self::DeletePort { .. }
             | Self::PatchNode { .. }
             | Self::SetTargetRaid { .. }
             | Self::Provision { .. }
@@ -257,7 +267,8 @@ impl Effect {
             | Self::DetachDisc { .. }
             | Self::CreateNode(_)
             | Self::CreatePort { .. }
-            | Self::EnablePort { .. }
+            | Self::SetPortBoot { .. }
+            | Self::DeletePort { .. }
             | Self::ClearMaintenance { .. } => false,
         }
     }
@@ -281,7 +292,9 @@ impl Effect {
             Self::ConfirmHost => "confirm host",
             Self::CreateNode(_) => "create node",
             Self::CreatePort { .. } => "create port",
-            Self::EnablePort { .. } => "enable port",
+            Self::SetPortBoot { pxe_enabled: true, .. } => "enable port",
+            Self::SetPortBoot { .. } => "disable port",
+            Self::DeletePort { .. } => "delete port",
             Self::PatchNode { .. } => "patch node",
             Self::SetTargetRaid { .. } => "set target RAID",
             Self::Provision { .. } => "set provision state",

@@ -259,6 +259,7 @@ impl Ironic {
                     assert!(!self.ports.contains(mac), "a second port");
                     self.ports.push(mac.clone());
                 }
+                Effect::DeletePort { port, .. } => self.ports.retain(|mac| format!("port-{mac}") != *port),
                 Effect::PatchNode { ops, .. } => patch(node, ops),
                 Effect::SetTargetRaid { logical_disks, .. } => {
                     let detail = node.detail.as_mut().unwrap();

@@ -181,7 +181,8 @@ impl<'a> Oracle<'a> {
                 effect,
                 Effect::CreateNode(_)
                     | Effect::CreatePort { .. }
-                    | Effect::EnablePort { .. }
+                    | Effect::SetPortBoot { .. }
+                    | Effect::DeletePort { .. }
                     | Effect::PatchNode { .. }
                     | Effect::SetTargetRaid { .. }
                     | Effect::ClearMaintenance { .. }
@@ -239,7 +240,8 @@ impl<'a> Oracle<'a> {
                 return (!is_nobodys || !is_named).then(|| format!("{effect:?} on somebody's node"));
             }
             Effect::CreatePort { node, .. }
-            | Effect::EnablePort { node, .. }
+            | Effect::SetPortBoot { node, .. }
+            | Effect::DeletePort { node, .. }
             | Effect::PatchNode { node, .. }
             | Effect::SetTargetRaid { node, .. }
             | Effect::Provision { node, .. }
@@ -306,9 +308,10 @@ impl<'a> Oracle<'a> {
             Effect::CreateNode(_) => is_managed && !self.state_is(&["deleting"]),
             Effect::ConfirmHost
             | Effect::CreatePort { .. }
-            | Effect::EnablePort { .. }
             | Effect::PatchNode { .. }
             | Effect::ClearMaintenance { .. } => true,
+            Effect::SetPortBoot { .. } => in_state(&["enroll", "manageable"]),
+            Effect::DeletePort { .. } => in_state(&["manageable"]) && self.host.status.is_some(),
             Effect::SetTargetRaid { .. } => self.may_prepare() && in_state(&["manageable"]),
             Effect::Power { target, .. } => {
                 let is_on = node.map(|n| n.power_state.clone()) == Some(Some(PowerState::On));

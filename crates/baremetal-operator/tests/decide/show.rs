@@ -35,7 +35,10 @@ pub fn effect(effect: &Effect) -> String {
             format!("ask for {}{}", request.target, steps.chain(own).collect::<String>())
         }
         Effect::Power { target, .. } => format!("ask for {target}"),
-        Effect::EnablePort { port, .. } => format!("enable {port}"),
+        Effect::SetPortBoot { port, pxe_enabled, .. } => {
+            format!("{} {port}", if *pxe_enabled { "enable" } else { "disable" })
+        }
+        Effect::DeletePort { port, .. } => format!("delete {port}"),
         Effect::RemoveAnnotation { key, .. } => format!("remove annotation {key}"),
         Effect::ConfirmHost => "confirm host".to_owned(),
         other => other.label().to_owned(),

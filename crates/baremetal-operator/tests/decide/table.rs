@@ -569,6 +569,30 @@ fn nics() -> serde_json::Value {
         {"name": "eth1", "mac": "52:54:00:00:00:09"}, {"name": "lo", "mac": ""}]})
 }
 
+/// The server was booted from its first NIC.
+fn booted_from_the_first() -> serde_json::Value {
+    let mut nics = nics();
+    nics["nics"][0]["pxe"] = json!(true);
+    nics["nics"]
+        .as_array_mut()
+        .unwrap()
+        .push(json!({"name": "eth2", "mac": GONE}));
+    nics
+}
+
+const GONE: &str = "52:54:00:00:00:77";
+
+/// Has these details, and besides the ports of its NICs that of one that they do not have.
+fn with_ports(world: World, hardware: &serde_json::Value) -> World {
+    let mut world = if hardware.is_null() {
+        world
+    } else {
+        world.with_status(&json!({"hardware": hardware}))
+    };
+    world.ports = [MAC, "52:54:00:00:00:09", GONE].map(str::to_owned).into();
+    world
+}
+
 fn provisioned_in(node_state: &str) -> World {
     let mut world = provisioned();
     world.node = Some(node(node_state, &instance(IMAGE)));
@@ -724,6 +748,21 @@ table! {
     available_nic_of_another_node_is_told_once =>
         { let mut w = World::at("available", "manageable").edited().with_status(&json!({"hardware": nics()})); w.memory.foreign_ports = foreign("2026-01-02T11:30:00Z"); w.then().edited_again() };
     // D25 of upstream's: ports are made and never corrected.
+    available_port_of_a_nic_that_is_gone_is_removed => with_ports(World::at("available", "manageable").edited(), &nics());
+    available_port_of_a_nic_that_is_gone_waits_for_the_lock => with_ports(World::at("available", "manageable").edited(), &nics())
+        .with_node(&json!({"reservation": "c"}));
+    available_port_that_others_made_is_left => { let mut w = with_ports(World::at("available", "manageable").edited(), &nics()); w.others_ports = true; w };
+    available_port_without_an_inventory_is_left => with_ports(World::at("available", "manageable").edited(), &json!(null));
+    available_port_with_an_inventory_without_nics_is_left => with_ports(World::at("available", "manageable").edited(), &json!({"nics": []}));
+    available_cleaned_port_of_a_nic_that_is_gone_is_left => with_ports(World::at("available", "available").edited(), &nics());
+    available_port_not_booted_from_any_more_is_disabled => with_ports(World::at("available", "manageable").edited(), &booted_from_the_first());
+    available_cleaned_port_disabled_is_left => { let mut w = World::at("available", "available").edited(); w.disabled_ports = true; w };
+    provisioned_port_of_a_nic_that_is_gone_is_left => with_ports(provisioned().edited(), &nics());
+    inspecting_found_a_nic_no_more_removes_its_port => { let mut w = with_ports(World::at("inspecting", "manageable"), &nics());
+        w.inventory = Some(serde_json::from_value(nics()).unwrap()); w };
+    inspecting_found_nic_of_another_is_asked_for_again => { let mut w = World::at("inspecting", "manageable")
+            .with_status(&json!({"operationHistory": {"inspect": {"start": "2026-01-02T11:45:00Z"}}}));
+        w.inventory = Some(serde_json::from_value(nics()).unwrap()); w.memory.foreign_ports = foreign("2026-01-02T11:30:00Z"); w };
     available_nic_that_turns_out_to_boot_is_enabled =>
         { let mut w = World::at("available", "manageable").edited().with_status(&json!({"hardware": {"nics": [{"mac": "52:54:00:00:00:09", "pxe": true}]}}));
           w.ports.push("52:54:00:00:00:09".into()); w.disabled_ports = true; w.with_spec(&json!({"bootMACAddress": ""})) };

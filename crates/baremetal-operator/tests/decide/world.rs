@@ -12,14 +12,14 @@ use baremetal_operator::host::observed::{
     NodeView, Observed, Outage, OutageKind, PullSecret, PullSecretView, SecretFound, SecretView,
 };
 use baremetal_operator::host::plan::{Decision, EventReason, Need, Plan};
-use baremetal_operator::host::{decide, status_change};
+use baremetal_operator::host::{decide, port_mark, status_change};
 use baremetal_operator::settings::HostSettings;
 use jiff::Timestamp;
 use metal3_api::metal3::{
     BareMetalHost, BareMetalHostStatus, DataImage, HardwareDetails, HostFirmwareSettings, PreprovisioningImage,
 };
 use metal3_ironic::{Node, Port};
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 pub const NODE: &str = "node-1";
 pub const MAC: &str = "52:54:00:12:34:56";
@@ -235,6 +235,8 @@ pub struct World {
     pub ports: Vec<String>,
     /// The host may boot from none of them.
     pub disabled_ports: bool,
+    /// Whether somebody else has created them.
+    pub others_ports: bool,
     pub mac_owner: Option<MacOwner>,
     pub inventory: Option<HardwareDetails>,
     pub hardware_data: Option<HardwareDetails>,
@@ -312,6 +314,7 @@ impl World {
             watched_version: Some("7".into()),
             ports: vec![MAC.into()],
             disabled_ports: false,
+            others_ports: false,
             mac_owner: None,
             inventory: None,
             hardware_data: None,
@@ -570,11 +573,19 @@ impl World {
                 }
             }
             Need::Ports => {
+                let mark = || {
+                    if self.others_ports {
+                        Map::new()
+                    } else {
+                        port_mark(&self.host)
+                    }
+                };
                 let port = |mac: &String| Port {
                     uuid: format!("port-{mac}"),
                     address: mac.clone(),
                     node_uuid: NODE.into(),
                     pxe_enabled: Some(!self.disabled_ports),
+                    extra: mark(),
                 };
                 seen.ports = Lookup::Found(self.ports.iter().map(port).collect());
             }

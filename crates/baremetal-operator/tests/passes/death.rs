@@ -62,7 +62,8 @@ impl Observer for Death {
             | Operation::SetMaintenance
             | Operation::ClearMaintenance
             | Operation::CreatePort
-            | Operation::PatchPort => true,
+            | Operation::PatchPort
+            | Operation::DeletePort => true,
             Operation::Discover
             | Operation::ListDrivers
             | Operation::GetNode

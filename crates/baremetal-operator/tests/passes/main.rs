@@ -4,6 +4,7 @@
 
 mod cluster;
 mod death;
+mod ports;
 mod site;
 mod trouble;
 mod walk;

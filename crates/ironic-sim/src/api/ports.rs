@@ -170,6 +170,9 @@ pub(super) fn patch(world: &mut World, request: &Request, ident: &str) -> Answer
         let (path, value) = (op["path"].as_str().unwrap_or_default().to_owned(), &op["value"]);
         match (path.as_str(), value) {
             ("/pxe_enabled", Value::Bool(flag)) => {
+                if world.ports.get(&number).is_some_and(|port| port.pxe_enabled != *flag) {
+                    connectivity(world, number)?;
+                }
                 if let Some(port) = world.ports.get_mut(&number) {
                     port.pxe_enabled = *flag;
                 }
@@ -191,6 +194,24 @@ pub(super) fn patch(world: &mut World, request: &Request, ident: &str) -> Answer
     }
     let port = world.ports.get(&number).ok_or_else(|| not_found(ident))?;
     Ok(Reply::ok(record(world, request, port, port::FIELDS)))
+}
+
+/// What tells how a card is connected is changed where nothing depends on it.
+fn connectivity(world: &World, number: u32) -> Result<(), Refusal> {
+    let port = world.ports.get(&number).ok_or_else(|| not_found(""))?;
+    let node = world.nodes.get(&port.node).ok_or_else(|| not_found(""))?;
+    let state = node.state.as_str();
+    let allowed = ["enroll", "inspecting", "inspect wait", "manageable"];
+    if allowed.contains(&state) || node.maintenance {
+        return Ok(());
+    }
+    Err(Refusal::conflict(format!(
+        "Port {} can not have any connectivity attributes (pxe_enabled) updated unless node {} is in a {} state or in maintenance \
+         mode. The current state is {state}.",
+        port.uuid,
+        node.uuid,
+        allowed.join(", ")
+    )))
 }
 
 pub(super) fn delete(world: &mut World, ident: &str) -> Answer {

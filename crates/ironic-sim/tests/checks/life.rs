@@ -25,6 +25,7 @@ pub async fn all(site: &Site, server: usize) {
     site.no_go(400, "can not be performed on node", &node, "active").await;
     site.no_go(400, "can not be performed on node", &node, "manage").await;
     site.no_delete("is associated with instance", &node).await;
+    fixed_port(site, server).await;
     let interface = json!([{"op": "add", "path": "/boot_interface", "value": "ipxe"}]);
     site.no_patch(409, "unless it is in one of allowed", &node, interface)
         .await;
@@ -57,6 +58,23 @@ pub async fn all(site: &Site, server: usize) {
         .get(&format!("/v1/ports?address={}", site.servers[server].mac))
         .await;
     assert_eq!(ports["ports"], json!([]), "ports go with their node");
+}
+
+/// How a server in use is connected is not changed.
+async fn fixed_port(site: &Site, server: usize) {
+    let ports = site
+        .get(&format!(
+            "/v1/ports?address={}&fields=uuid,pxe_enabled",
+            site.servers[server].mac
+        ))
+        .await;
+    let port = &ports["ports"][0];
+    let is_booted = port["pxe_enabled"].as_bool().unwrap();
+    let change = |value: bool| json!([{"op": "replace", "path": "/pxe_enabled", "value": value}]);
+    let path = format!("/v1/ports/{}", port["uuid"].as_str().unwrap());
+    let words = "can not have any connectivity attributes";
+    site.refused(409, words, "PATCH", &path, change(!is_booted)).await;
+    site.expect(200, "PATCH", &path, change(is_booted)).await;
 }
 
 async fn verification(site: &Site, node: &str) {

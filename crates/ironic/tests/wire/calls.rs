@@ -201,6 +201,7 @@ async fn ports_inventory_and_validation_are_read() {
         node_uuid: "u".to_owned(),
         address: "52:54:00:00:00:AB".to_owned(),
         pxe_enabled: true,
+        extra: serde_json::Map::new(),
     };
     assert_eq!(client.create_port(&wanted).await.unwrap().uuid, "p");
     assert_eq!(
@@ -214,7 +215,7 @@ async fn ports_inventory_and_validation_are_read() {
     assert!(
         seen[0]
             .query
-            .starts_with("node_uuid=u&fields=node_uuid%2Cuuid%2Caddress%2Cpxe_enabled&limit=")
+            .starts_with("node_uuid=u&fields=node_uuid%2Cuuid%2Caddress%2Cpxe_enabled%2Cextra&limit=")
     );
     assert!(seen[1].query.starts_with("address=52%3A54%3A00%3A00%3A00%3Aab&"));
     assert_eq!(

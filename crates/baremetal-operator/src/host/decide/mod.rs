@@ -32,6 +32,7 @@ mod service;
 pub(super) use self::detach::{Deletion, deletion};
 pub use self::limits::{is_exempt, takes_slot};
 pub(super) use self::outage::outage;
+pub use self::ports::mark as port_mark;
 pub(super) use self::ramdisk::Ramdisk;
 pub use self::ramdisk::surroundings as ramdisk_surroundings;
 pub use self::reboot::unrecord as unrecord_restart;

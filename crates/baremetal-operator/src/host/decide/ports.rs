@@ -1,11 +1,12 @@
 //! Ports: by the MAC addresses of a node's ports Ironic recognises the ramdisk that calls in.
 
 use metal3_api::condition::ConditionStatus;
-use metal3_api::metal3::ErrorType;
-use metal3_ironic::{Node, Port};
+use metal3_api::metal3::{BareMetalHost, ErrorType};
+use metal3_ironic::{Node, Port, ProvisionState};
 use metal3_runtime::conditions::{self, Claim};
+use serde_json::{Map, Value};
 
-use crate::host::draft::{Draft, Step, Verdict, locked};
+use crate::host::draft::{Draft, Step, Verdict, locked, node_name};
 use crate::host::observed::{Lookup, MacOwner};
 use crate::host::plan::{Effect, EventReason, Need};
 
@@ -23,8 +24,16 @@ struct Wanted {
     is_boot: bool,
 }
 
-/// `Continue` when every NIC that is known has its port. What Ironic has besides is left as it is, and a port that may be
-/// booted from stays one: an inspection through the BMC does not say what the host boots from.
+/// Stands in `extra` of the ports that this operator has created: the name of the node that they were created for.
+const MARK: &str = "metal3_host";
+
+/// What tells our ports from those that Ironic's inspection or somebody by hand has created.
+pub fn mark(host: &BareMetalHost) -> Map<String, Value> {
+    Map::from_iter([(MARK.to_owned(), node_name(host).into())])
+}
+
+/// `Continue` when every NIC that is known has its port, and no port of ours is left of one that is gone. What others have
+/// created is left as it is.
 pub(super) fn ensure(draft: &mut Draft<'_>, node: &Node) -> Step {
     let memory = &draft.seen.memory;
     let boot = draft.spec().boot_mac_address.to_ascii_lowercase();
@@ -43,41 +52,86 @@ pub(super) fn ensure(draft: &mut Draft<'_>, node: &Node) -> Step {
         Lookup::NotFound => &no_port,
         Lookup::Found(ports) => ports,
     };
+    let mut missing = Vec::new();
     for nic in &wanted {
         let port = ports.iter().find(|port| port.address.eq_ignore_ascii_case(&nic.mac));
         let step = match port {
-            Some(port) if nic.pxe_enabled && port.pxe_enabled == Some(false) => enable(draft, node, port),
+            Some(port) if nic.pxe_enabled && port.pxe_enabled == Some(false) && may_change(node) => {
+                set_boot(draft, node, port, true)
+            }
             Some(_) => continue,
-            None if owner_of(draft, nic).is_some() => continue,
-            None => create(draft, node, nic),
+            None => match owner_of(draft, nic) {
+                Some(owner) => {
+                    missing.push(format!("{} of node {owner}", nic.mac));
+                    continue;
+                }
+                None => create(draft, node, nic),
+            },
         };
         return step;
     }
-    tell(draft, &wanted);
+    if let Some(step) = tidy(draft, node, ports, &wanted) {
+        return step;
+    }
+    tell(draft, &missing);
     draft.has_ports = true;
     Step::Continue
 }
 
-/// The other node that has the port of this NIC. The host cannot do without the one that it boots from.
+/// Where Ironic lets a port's role in booting be changed.
+fn may_change(node: &Node) -> bool {
+    matches!(
+        node.provision_state,
+        ProvisionState::Enroll | ProvisionState::Manageable
+    )
+}
+
+/// Takes back what was created for NICs that the last inspection did not find again, or that the host does not boot from any
+/// more: another server may have the card by now. Only where nothing runs on the host and no ramdisk is waited for, and
+/// never the one that the specification names.
+fn tidy(draft: &mut Draft<'_>, node: &Node, ports: &[Port], wanted: &[Wanted]) -> Option<Step> {
+    let found = match draft.hardware() {
+        Ok(hardware) => hardware.map_or(&[][..], |hardware| &hardware.nics),
+        Err(step) => return Some(step),
+    };
+    if node.provision_state != ProvisionState::Manageable || !found.iter().any(|nic| is_mac(&nic.mac)) {
+        return None;
+    }
+    // An inspection through the BMC does not say what the host boots from.
+    let tells_boot = found.iter().any(|nic| nic.pxe);
+    let ours = mark(&draft.seen.host);
+    for port in ports.iter().filter(|port| port.extra.get(MARK) == ours.get(MARK)) {
+        match wanted.iter().find(|nic| nic.mac.eq_ignore_ascii_case(&port.address)) {
+            None => return Some(delete(draft, node, port)),
+            Some(nic) if tells_boot && !nic.pxe_enabled && port.pxe_enabled == Some(true) => {
+                return Some(set_boot(draft, node, port, false));
+            }
+            Some(_) => {}
+        }
+    }
+    None
+}
+
+/// The other node that has the port of this NIC, as far as that was seen since the last inspection, after which the NIC may
+/// have a place of its own. The host cannot do without the one that it boots from.
 fn owner_of<'a>(draft: &Draft<'a>, nic: &Wanted) -> Option<&'a str> {
     let foreign = draft.seen.memory.foreign_ports.get(&nic.mac).filter(|_| !nic.is_boot)?;
-    foreign.is_recent(draft.now).then_some(foreign.owner.as_str())
+    let inspected = draft.status.operation_history.inspect.start.as_ref();
+    let is_known = foreign.is_recent(draft.now) && inspected.is_none_or(|start| start.0 <= foreign.at);
+    is_known.then_some(foreign.owner.as_str())
 }
 
 /// Says which NICs have no port because another node has it.
-fn tell(draft: &mut Draft<'_>, wanted: &[Wanted]) {
-    let foreign: Vec<String> = wanted
-        .iter()
-        .filter_map(|nic| Some(format!("{} of node {}", nic.mac, owner_of(draft, nic)?)))
-        .collect();
+fn tell(draft: &mut Draft<'_>, foreign: &[String]) {
     if foreign.is_empty() {
         conditions::remove(&mut draft.status.conditions, PORTS_COMPLETE);
         return;
     }
     let message = format!(
         "NICs of this host have MAC addresses that Ironic has as those of ports of other nodes: {}. The host goes on without \
-         these ports; where they are this host's, delete them in Ironic (baremetal port delete): when the host is edited an \
-         hour later or more, they are created here",
+         these ports. Where the NIC was moved here, have that node's host inspected again (annotation inspect.metal3.io), which \
+         removes a port of the operator's, or remove it by `baremetal port delete`; then have this host inspected again, or edit \
+         it an hour later",
         foreign.join(", ")
     );
     let stored = conditions::get(&draft.status.conditions, PORTS_COMPLETE);
@@ -130,11 +184,22 @@ pub(in crate::host::decide) fn is_mac(text: &str) -> bool {
     }) && octets == 6
 }
 
-fn enable(draft: &mut Draft<'_>, node: &Node, port: &Port) -> Step {
+fn set_boot(draft: &mut Draft<'_>, node: &Node, port: &Port, pxe_enabled: bool) -> Step {
     if let Some(holder) = &node.reservation {
         return Step::Wait(locked(node, holder));
     }
-    draft.mutate_and_go_on(Effect::EnablePort {
+    draft.mutate_and_go_on(Effect::SetPortBoot {
+        node: node.uuid.clone(),
+        port: port.uuid.clone(),
+        pxe_enabled,
+    })
+}
+
+fn delete(draft: &mut Draft<'_>, node: &Node, port: &Port) -> Step {
+    if let Some(holder) = &node.reservation {
+        return Step::Wait(locked(node, holder));
+    }
+    draft.mutate_and_go_on(Effect::DeletePort {
         node: node.uuid.clone(),
         port: port.uuid.clone(),
     })
@@ -163,7 +228,8 @@ fn create(draft: &mut Draft<'_>, node: &Node, nic: &Wanted) -> Step {
 pub(super) fn taken(draft: &mut Draft<'_>, owner: &MacOwner) -> Step {
     let message = format!(
         "spec.bootMACAddress: a port with MAC address {} belongs to node {} in Ironic already; \
-         two hosts cannot have the same one",
+         two hosts cannot have the same one: correct the field of the one that has not this NIC, or, where the NIC was moved \
+         here, remove the port of that node by `baremetal port delete`",
         draft.spec().boot_mac_address,
         owner.name.as_ref().unwrap_or(&owner.node)
     );

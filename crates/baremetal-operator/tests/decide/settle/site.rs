@@ -307,7 +307,7 @@ impl Site {
                         seen.memory.ports_with = None;
                         seen.reconfigured = true;
                     }
-                    Effect::CreatePort { .. } | Effect::EnablePort { .. } => {
+                    Effect::CreatePort { .. } | Effect::SetPortBoot { .. } | Effect::DeletePort { .. } => {
                         self.world(&seen.host).answer(seen, Need::Ports);
                     }
                     Effect::PatchNode { ops, .. } => {
