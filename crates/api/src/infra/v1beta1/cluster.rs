@@ -37,7 +37,7 @@ use std::collections::BTreeMap;
 #[serde(rename_all = "camelCase", default, remote = "Self")]
 #[schemars(!remote)]
 pub struct Metal3ClusterSpec {
-    /// Where the cluster's control plane is reached. The host must be given; the webhook sets port 6443 where it is 0.
+    /// Where the cluster's control plane is reached. The host must be given; a port of 0 becomes 6443.
     #[serde(skip_serializing_if = "is_default")]
     pub control_plane_endpoint: ApiEndpoint,
 
@@ -47,7 +47,7 @@ pub struct Metal3ClusterSpec {
     pub no_cloud_provider: Option<bool>,
 
     /// Whether a cloud provider sets the provider ID of nodes. If so, it is only read; if not, the machine's controller
-    /// finds the node and sets it. The webhook sets false where it is absent.
+    /// finds the node and sets it. Absent means false.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cloud_provider_enabled: Option<bool>,
 

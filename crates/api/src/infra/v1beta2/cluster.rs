@@ -43,7 +43,7 @@ pub struct Metal3ClusterSpec {
     pub control_plane_endpoint: ApiEndpoint,
 
     /// Whether a cloud provider sets the provider ID of nodes. If so, it is only read; if not, the machine's controller
-    /// finds the node and sets it. The webhook sets false where it is absent.
+    /// finds the node and sets it. Absent means false.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cloud_provider_enabled: Option<bool>,
 
