@@ -47,8 +47,9 @@ pub fn manager_rules() -> Vec<PolicyRule> {
             &[ironic_resource::PLURAL],
             &["get", "list", "watch"],
         ),
-        // Lists and watches ask for metadata only. No patch: upstream's role has none, and ours works under that one too.
-        rule("", &["secrets"], &["get", "list", "watch", "update"]),
+        // Lists and watches ask for metadata only. Patches are spared under upstream's role, which has none; ours works under
+        // that one too.
+        rule("", &["secrets"], &["get", "list", "watch", "update", "patch"]),
         rule("", &["events"], &["create", "patch"]),
     ]
 }

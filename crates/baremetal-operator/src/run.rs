@@ -144,6 +144,7 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
         attempts: backoff::Attempts::default(),
         quiet: host::quiet::Quiet::default(),
         memory: Memories::default(),
+        rights: host::claim::Rights::default(),
     });
     let stop = tasks.stop();
     let workers = args.workers();

@@ -3,9 +3,10 @@
 use std::fmt::Debug;
 
 use json_patch::{
-    AddOperation, Patch as JsonPatch, PatchOperation, RemoveOperation, ReplaceOperation, TestOperation,
+    AddOperation, MoveOperation, Patch as JsonPatch, PatchOperation, RemoveOperation, ReplaceOperation, TestOperation,
     jsonptr::PointerBuf,
 };
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::{
     Api, Resource, ResourceExt,
     api::{Patch, PatchParams},
@@ -48,6 +49,50 @@ pub fn annotation_removed(key: &str, value: &str) -> JsonPatch {
         }),
         PatchOperation::Remove(RemoveOperation { path }),
     ])
+}
+
+/// What marks an object that somebody else made as used by a controller.
+#[derive(Clone, Debug)]
+pub struct Marks<'a> {
+    /// A label and its value.
+    pub label: (&'a str, &'a str),
+    /// For whom it is used.
+    pub owner: Option<OwnerReference>,
+    /// What keeps it as long as it is used.
+    pub finalizer: &'a str,
+}
+
+/// The JSON patch that marks an object of which nothing was read yet, and whose answer is the object: one request instead of a
+/// read and a write.
+///
+/// It holds for an object that has the fields `needed`, and nothing at all where the marks go. For any other one the server answers
+/// 422: that has to be read first.
+pub fn unmarked_marked(marks: &Marks<'_>, needed: &[&[&str]]) -> JsonPatch {
+    // Moved onto itself, a field stays as it is, and has to be there.
+    let needed = needed.iter().map(|field| {
+        let path = PointerBuf::from_tokens(field.iter().copied());
+        PatchOperation::Move(MoveOperation {
+            from: path.clone(),
+            path,
+        })
+    });
+    let (label, value) = marks.label;
+    let owner = marks.owner.as_ref();
+    let added = [
+        Some(("labels", json!({ label: value }))),
+        owner.map(|owner| ("ownerReferences", json!([owner]))),
+        Some(("finalizers", json!([marks.finalizer]))),
+    ];
+    let added = added.into_iter().flatten().flat_map(|(field, value)| {
+        let path = PointerBuf::from_tokens(["metadata", field]);
+        // To the server a field that is not there is null.
+        let value_of_none = TestOperation {
+            path,
+            value: Value::Null,
+        };
+        [PatchOperation::Test(value_of_none), add(&["metadata", field], value)]
+    });
+    JsonPatch(needed.chain(added).collect())
 }
 
 /// The JSON patch that turns a status `before` into `after`, or nothing if they are equal.

@@ -21,7 +21,7 @@ use metal3_runtime::{
     events::{Note, Recorder, Reporter, Severity},
     leader::{self, Candidate, KubeLease, Lost, Signals, Timing},
     metrics::{Access, Decision, KubeAccess},
-    patch::{self, Removal},
+    patch::{self, Marks, Removal},
     secrets::{Known, SecretKey, SecretVersions},
     written::Written,
 };
@@ -258,6 +258,56 @@ async fn metadata_is_written_without_losing_what_others_wrote() {
             .unwrap()
             .is_none()
     );
+}
+
+#[tokio::test]
+async fn an_unmarked_object_is_marked_and_read_by_one_patch() {
+    let namespace = metal3_testkit::namespace!().await;
+    let owner = config_map(&namespace, "{apiVersion: v1, kind: ConfigMap, metadata: {name: owner}}").await;
+    let marks = Marks {
+        label: ("used-by", "us"),
+        owner: owner.owner_ref(&()),
+        finalizer: "example.com/ours",
+    };
+    let secrets: Api<Secret> = namespace.api();
+    let mark = async |name: &str| {
+        let patch: Patch<()> = Patch::Json(patch::unmarked_marked(&marks, &[&["data", "user"], &["data", "word"]]));
+        secrets.patch(name, &PatchParams::default(), &patch).await
+    };
+    let make = async |name: &str, metadata: Value, data: Value| {
+        let mut secret = json!({"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "stringData": data});
+        secret["metadata"]["name"] = json!(name);
+        namespace.apply(&secret.to_string()).await;
+        secrets.get(name).await.unwrap()
+    };
+    let both = json!({"user": "u", "word": "w"});
+    let plain = make("plain", json!({}), both.clone()).await;
+    let marked = mark("plain").await.unwrap();
+    assert_eq!(marked.data, plain.data, "the content comes with the answer, unchanged");
+    assert_eq!(marked.labels()["used-by"], "us");
+    assert_eq!(marked.finalizers(), ["example.com/ours"]);
+    assert_eq!(marked.owner_references()[0].uid, owner.uid().unwrap());
+
+    assert!(mark("missing").await.unwrap_err().to_string().contains("not found"));
+    for (name, metadata, data) in [
+        ("keyless", json!({}), json!({"user": "u"})),
+        ("labelled", json!({"labels": {"a": "b"}}), both.clone()),
+        ("held", json!({"finalizers": ["example.com/theirs"]}), both.clone()),
+        ("owned", json!({"ownerReferences": [owner.owner_ref(&())]}), both),
+    ] {
+        let before = make(name, metadata, data).await;
+        match mark(name).await {
+            Err(kube::Error::Api(status)) if status.is_invalid() => {}
+            other => panic!("{name}: {other:?}"),
+        }
+        assert_eq!(secrets.get(name).await.unwrap(), before, "left as it is");
+    }
+    // What is marked already is not marked again, and nothing else of it is lost.
+    assert!(mark("plain").await.is_err());
+    let free: Patch<Value> = Patch::Merge(json!({"metadata": {"finalizers": null}}));
+    for name in ["plain", "held"] {
+        secrets.patch(name, &PatchParams::default(), &free).await.unwrap();
+    }
 }
 
 #[tokio::test]

@@ -20,15 +20,16 @@ use metal3_runtime::error::is_not_found;
 use metal3_runtime::patch::{self, Removal};
 
 use super::cached;
+use super::claim;
 use super::context::Context;
 use super::decide::port_mark;
 use super::error::ApplyError;
 use super::firmware;
 use super::instance;
-use super::observe::{key_of, read_credentials, read_network_data};
+use super::observe::{key_of, read_network_data};
 use super::observed::{
     DiscRequest, ForeignPort, Lookup, Memory, NetworkDataView, NodeView, Observed, PowerRequest, PullSecretView,
-    SecretFound, SecretView,
+    SecretView,
 };
 use super::plan::Effect;
 
@@ -59,7 +60,7 @@ pub async fn apply(ctx: &Context, seen: &mut Observed, effect: &Effect) -> Resul
             if is_tried(seen) {
                 learn_credentials(seen);
             }
-            claim_secret(ctx, seen).await.map_err(kube)
+            claim::secret(ctx, seen).await.map_err(kube)
         }
         Effect::WriteRamdisk(spec) => write_ramdisk(ctx, seen, spec).await.map_err(kube),
         Effect::ReleaseRamdisk => release_ramdisk(ctx, seen).await.map_err(kube),
@@ -350,39 +351,6 @@ fn hosts(ctx: &Context, host: &BareMetalHost) -> Api<BareMetalHost> {
     Api::namespaced(ctx.kube.clone(), &host.namespace().unwrap_or_default())
 }
 
-/// Label, owner reference and finalizer in one write of the Secret that was read. A replacement and not a patch: the
-/// role that upstream ships does not allow patches of Secrets, and this operator should run under it.
-async fn claim_secret(ctx: &Context, seen: &mut Observed) -> Result<(), kube::Error> {
-    let SecretView::Found(SecretFound {
-        object: Some(secret), ..
-    }) = &seen.secret
-    else {
-        return Ok(());
-    };
-    let host = seen.host.clone();
-    let mut secret = (**secret).clone();
-    let metadata = &mut secret.metadata;
-    metadata
-        .labels
-        .get_or_insert_default()
-        .insert(label::ENVIRONMENT.to_owned(), label::ENVIRONMENT_BAREMETAL.to_owned());
-    let owners = metadata.owner_references.get_or_insert_default();
-    if let Some(owner) = host.owner_ref(&())
-        && !owners.iter().any(|o| o.uid == owner.uid)
-    {
-        owners.push(owner);
-    }
-    let finalizers = metadata.finalizers.get_or_insert_default();
-    if !finalizers.iter().any(|f| f == finalizer::SECRET) {
-        finalizers.push(finalizer::SECRET.to_owned());
-    }
-    let secret = secrets(ctx, &host)
-        .replace(&host.spec.bmc.credentials_name, &PostParams::default(), &secret)
-        .await?;
-    seen.secret = read_credentials(secret, &host);
-    Ok(())
-}
-
 /// As for the credentials, but without an owner: the Secret may be there for several hosts, and outlives them.
 async fn claim_network_data(ctx: &Context, seen: &mut Observed) -> Result<(), kube::Error> {
     let NetworkDataView::Found {
@@ -409,7 +377,7 @@ async fn claim_network_data(ctx: &Context, seen: &mut Observed) -> Result<(), ku
     Ok(())
 }
 
-fn secrets(ctx: &Context, host: &BareMetalHost) -> Api<Secret> {
+pub(super) fn secrets(ctx: &Context, host: &BareMetalHost) -> Api<Secret> {
     Api::namespaced(ctx.kube.clone(), &host.namespace().unwrap_or_default())
 }
 

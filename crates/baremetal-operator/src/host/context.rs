@@ -13,6 +13,7 @@ use metal3_runtime::secrets::SecretVersions;
 use metal3_runtime::written::Written;
 
 use super::bmc_names::BmcNames;
+use super::claim::Rights;
 use super::companions::Companions;
 use super::observed::Memory;
 use super::quiet::Quiet;
@@ -50,6 +51,8 @@ pub struct Context {
     pub quiet: Quiet,
     /// Hints that may be lost.
     pub memory: Memories,
+    /// What we may do.
+    pub rights: Rights,
 }
 
 /// What is remembered of hosts between reconciliations.

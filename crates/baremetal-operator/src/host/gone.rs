@@ -77,6 +77,7 @@ mod tests {
             attempts: metal3_runtime::backoff::Attempts::default(),
             quiet: crate::host::quiet::Quiet::default(),
             memory: crate::host::context::Memories::default(),
+            rights: crate::host::claim::Rights::default(),
         };
         let key = HostKey {
             namespace: "n".into(),

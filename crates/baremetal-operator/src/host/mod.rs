@@ -5,6 +5,7 @@ mod apply;
 pub mod bmc_names;
 pub mod budget;
 pub mod cached;
+pub mod claim;
 pub mod companions;
 mod conditions;
 mod config_drive;

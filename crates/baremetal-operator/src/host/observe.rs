@@ -45,6 +45,7 @@ pub fn begin(ctx: &Context, cached: &BareMetalHost) -> Observed {
     let memory = ctx.memory.get(&key);
     Observed {
         secret: secret_at_hand(ctx, &host),
+        may_claim_unread: ctx.rights.may_patch_secrets(),
         node: ctx.fleet.of(id, &key),
         ports: Lookup::NotLooked,
         boot_mac_owner: Lookup::NotLooked,

@@ -26,6 +26,8 @@ pub struct Observed {
     pub hardware: HardwareView,
     /// The BMC credentials.
     pub secret: SecretView,
+    /// They may be claimed before they are read, by a patch whose answer they are.
+    pub may_claim_unread: bool,
     /// The host's node in Ironic.
     pub node: NodeView,
     /// The ports of the node.

@@ -89,7 +89,7 @@ pub struct Plan {
 pub enum Effect {
     /// Our finalizer on the host, before anything exists that needs cleaning up.
     AddFinalizer,
-    /// Label, owner reference and finalizer on the credentials Secret.
+    /// Label, owner reference and finalizer on the credentials Secret. One that was not read yet is read by it.
     ClaimSecret,
     /// Asks for a ramdisk of this description, with the host's labels.
     WriteRamdisk(Box<PreprovisioningImageSpec>),

@@ -347,7 +347,7 @@ pub fn world() -> impl Strategy<Value = World> {
         secret_view(),
         select(sights),
         select(vec![vec![], vec![MAC.to_owned()], vec!["52:54:00:aa:bb:cc".to_owned()]]),
-        any::<[bool; 9]>(),
+        any::<[bool; 10]>(),
         prop::option::of(any::<bool>()),
         (
             prop::option::weighted(0.3, select(discs())),
@@ -387,9 +387,11 @@ pub fn world() -> impl Strategy<Value = World> {
                     can_disable,
                     is_queued,
                     has_wish,
+                    may_claim_unread,
                 ] = flags;
                 let mut world = World::new(host(state, &change), node, sight);
                 (world.secret, world.watched_version) = secret;
+                world.may_claim_unread = may_claim_unread;
                 world.ports = ports;
                 world.inventory = has_inventory.then(HardwareDetails::default);
                 world.hardware_data = (has_drive && is_valid).then(|| HardwareDetails {

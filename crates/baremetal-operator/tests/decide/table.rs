@@ -164,6 +164,11 @@ fn queued(mut world: World) -> World {
 table! {
     new_without_bmc_becomes_unmanaged => fresh(&json!({"bmc": null}));
     new_with_bmc_is_enrolled => fresh(&json!({}));
+    new_with_unread_secret_claims_it_by_what_reads_it => { let mut w = fresh(&json!({})); w.may_claim_unread = true; w };
+    new_with_missing_secret_claims_nothing => { let mut w = fresh(&json!({})); w.may_claim_unread = true; w.secret = SecretView::Missing; w };
+    available_other_secret_is_claimed_by_what_reads_it => { let mut w = World::at("available", "manageable").with_spec(&json!({"bmc": {"credentialsName": "other"}})).edited(); w.watched_version = None; w.may_claim_unread = true; w };
+    available_new_secret_version_is_read => { let mut w = World::at("available", "manageable"); w.watched_version = Some("8".into()); w.secret = SecretView::Found(secret("8", 2)); w.may_claim_unread = true; w };
+    deleting_unread_secret_is_not_claimed => { let mut w = fresh(&json!({})).with_host(&json!({"metadata": {"finalizers": ["baremetalhost.metal3.io"]}, "status": {"provisioning": {"state": "registering"}}})).deleting(); w.may_claim_unread = true; w };
     new_with_boot_mac_taken_fails => taken(fresh(&json!({})));
     new_with_node_of_its_name_takes_it => { let mut w = fresh(&json!({})); w.node = Some(node("manageable", &json!({}))); w };
     unmanaged_with_bmc_registers => World::at("unmanaged", "enroll").with_status(&json!({"provisioning": {"ID": ""}}));

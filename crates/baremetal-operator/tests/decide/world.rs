@@ -232,6 +232,8 @@ pub struct World {
     pub secret: SecretView,
     /// The version that the metadata watch has seen; `None`: it has seen none.
     pub watched_version: Option<String>,
+    /// It may be claimed by a patch that reads it.
+    pub may_claim_unread: bool,
     pub ports: Vec<String>,
     /// The host may boot from none of them.
     pub disabled_ports: bool,
@@ -312,6 +314,7 @@ impl World {
             sight,
             secret: SecretView::Found(secret("7", 1)),
             watched_version: Some("7".into()),
+            may_claim_unread: false,
             ports: vec![MAC.into()],
             disabled_ports: false,
             others_ports: false,
@@ -473,6 +476,7 @@ impl World {
                     version: version.clone(),
                 },
             },
+            may_claim_unread: self.may_claim_unread,
             node: match (self.sight, &self.node) {
                 (Sight::Live, Some(node)) => NodeView::Live(Arc::new(node.clone())),
                 (Sight::Live, None) => NodeView::Gone,

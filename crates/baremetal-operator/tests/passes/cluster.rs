@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard};
 
+use json_patch::PatchOperation;
 use kube::Client;
 use kube::client::Body;
 use kube::core::Status;
@@ -32,6 +33,8 @@ struct State {
     keeps_state: bool,
     /// How many of the next status writes fail.
     failing: usize,
+    /// As under the role that upstream ships.
+    forbids_patches_of_secrets: bool,
 }
 
 /// What was asked of the server.
@@ -120,6 +123,11 @@ impl Cluster {
         std::mem::take(&mut self.lock().requests)
     }
 
+    /// Refuses patches of Secrets, as the role that upstream ships does.
+    pub fn forbid_patches_of_secrets(&self) {
+        self.lock().forbids_patches_of_secrets = true;
+    }
+
     /// So many of the next status writes fail.
     pub fn fail_status_writes(&self, count: usize) {
         self.lock().failing = count;
@@ -153,6 +161,9 @@ impl State {
                 _ => failure(404, "NotFound"),
             };
         };
+        if self.forbids_patches_of_secrets && key.0 == "secrets" && request.method == "PATCH" {
+            return failure(403, "Forbidden");
+        }
         if is_status && self.failing > 0 {
             self.failing -= 1;
             return failure(500, "InternalError");
@@ -163,7 +174,14 @@ impl State {
             "DELETE" => object["metadata"]["deletionTimestamp"] = json!("2026-01-02T00:00:00Z"),
             "PUT" => object = request.body.clone(),
             "PATCH" => match serde_json::from_value::<json_patch::Patch>(request.body.clone()) {
-                Ok(patch) => {
+                Ok(mut patch) => {
+                    // To a real server, too, what is not there is null.
+                    patch.0.retain(|op| match op {
+                        PatchOperation::Test(test) => {
+                            !test.value.is_null() || object.pointer(test.path.as_str()).is_some()
+                        }
+                        _ => true,
+                    });
                     if json_patch::patch(&mut object, &patch).is_err() {
                         return failure(422, "Invalid");
                     }

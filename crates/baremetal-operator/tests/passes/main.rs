@@ -9,8 +9,11 @@ mod site;
 mod trouble;
 mod walk;
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
+use k8s_openapi::api::core::v1::Secret;
+use kube::ResourceExt;
 use kube::runtime::controller::Action;
 use metal3_api::metal3::{BareMetalHost, ErrorType, ProvisioningState};
 use metal3_ironic_sim::{Action as Trouble, Rule};
@@ -116,6 +119,63 @@ async fn a_host_at_rest_costs_nothing_and_a_change_writes_what_differs() {
         .windows(2)
         .all(|pair| pair[0].status != pair[1].status);
     assert!(differ, "no write without a difference");
+}
+
+/// What a host costs the API server from nothing to available, by method and path; paths of single objects without their name.
+async fn enrolment(site: &Site) -> BTreeMap<String, usize> {
+    let life = site.begin(None);
+    life.listed().await;
+    site.cluster.requests();
+    assert!(site.until_at_rest(&life, ProvisioningState::Available).await);
+    let mut counts = BTreeMap::new();
+    for request in site.cluster.requests() {
+        let mut parts = request.path.split('/');
+        let kind = [parts.next(), parts.nth(1)].into_iter().flatten();
+        let what = format!("{} {}", request.method, kind.collect::<Vec<_>>().join("/"));
+        *counts.entry(what).or_default() += 1;
+    }
+    counts
+}
+
+/// Each request that is made for every host of a fleet is paid for a thousand times.
+#[tokio::test]
+async fn a_host_comes_to_available_with_twelve_requests() {
+    let site = Site::new(&json!({})).await;
+    let mut counts = enrolment(&site).await;
+    // One for each wait that a user sees: verifying, inspecting, switching on; and one at the end. Where Ironic was quicker than
+    // the operator there is one less.
+    let writes = counts.remove("PATCH baremetalhosts/status").unwrap_or_default();
+    assert!((3..=4).contains(&writes), "{writes} status writes, {counts:?}");
+    // The operator watches these two; here nobody does.
+    counts.retain(|what, _| !what.starts_with("GET hostfirmware"));
+    let expected = [
+        ("PATCH baremetalhosts", 1),
+        ("PATCH hardwaredata", 1),
+        ("PATCH secrets", 1),
+        ("POST events", 5),
+    ];
+    assert_eq!(counts, expected.map(|(what, count)| (what.to_owned(), count)).into());
+    let secret: Secret = site.cluster.get("secrets", "bmc").unwrap();
+    let host = site.host().unwrap();
+    assert_eq!(secret.labels()["environment.metal3.io"], "baremetal");
+    assert_eq!(secret.finalizers(), ["baremetalhost.metal3.io/secret"]);
+    assert_eq!(secret.owner_references()[0].uid, host.metadata.uid.unwrap());
+}
+
+/// The role that upstream ships does not allow patches of Secrets.
+#[tokio::test]
+async fn a_secret_that_may_not_be_patched_is_read_and_written() {
+    let site = Site::new(&json!({})).await;
+    site.cluster.forbid_patches_of_secrets();
+    let counts = enrolment(&site).await;
+    let of_secrets: Vec<_> = counts
+        .into_iter()
+        .filter(|(what, _)| what.ends_with("secrets"))
+        .collect();
+    let expected = ["GET secrets", "PATCH secrets", "PUT secrets"];
+    assert_eq!(of_secrets, expected.map(|what| (what.to_owned(), 1)));
+    let secret: Secret = site.cluster.get("secrets", "bmc").unwrap();
+    assert_eq!(secret.finalizers(), ["baremetalhost.metal3.io/secret"]);
 }
 
 /// What could not be stored after an effect is stored by the next reconciliation, and the effect is not repeated.

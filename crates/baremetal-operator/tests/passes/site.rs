@@ -4,6 +4,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use baremetal_operator::fleet::{self, Fleet, HostKey};
+use baremetal_operator::host::claim::Rights;
 use baremetal_operator::host::companions::Companions;
 use baremetal_operator::host::context::{Context, Memories};
 use baremetal_operator::host::quiet::Quiet;
@@ -134,6 +135,7 @@ impl Site {
             attempts: Attempts::default(),
             quiet: Quiet::default(),
             memory: Memories::default(),
+            rights: Rights::default(),
         };
         Life {
             ctx: Arc::new(ctx),

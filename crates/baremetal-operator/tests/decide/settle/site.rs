@@ -31,6 +31,8 @@ pub(super) struct Site {
     pub(super) ironic: Ironic,
     pub(super) memory: Memory,
     pub(super) secret_is_claimed: bool,
+    /// The operator may patch Secrets.
+    pub(super) may_claim_unread: bool,
     /// A wish for a BIOS setting, and how often it was edited. Its controller looks at the wish at once, and at the host never
     /// again.
     pub(super) turbo: Option<(&'static str, i64)>,
@@ -75,6 +77,7 @@ impl Site {
             ironic: Ironic::new(seed),
             memory: Memory::default(),
             secret_is_claimed: false,
+            may_claim_unread: seed.is_multiple_of(2),
             turbo: None,
             on_reboot: false,
             was_uninspected: false,
@@ -140,6 +143,7 @@ impl Site {
         found.claimed = self.secret_is_claimed;
         world.secret = SecretView::Found(found);
         world.watched_version = Some(version.into());
+        world.may_claim_unread = self.may_claim_unread;
         world.ports.clone_from(&self.ironic.ports);
         world.inventory = self.ironic.is_inspected.then(inventory);
         world.firmware.settings = self.turbo.map(|(value, edits)| turbo(value, edits, edits));

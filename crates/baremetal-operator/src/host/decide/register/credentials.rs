@@ -37,6 +37,12 @@ pub(super) fn credentials<'a>(draft: &mut Draft<'a>) -> Result<Option<Secret<'a>
         {
             Ok(Some(Secret { version, found: None }))
         }
+        SecretView::NotLooked { .. }
+            if draft.seen.may_claim_unread && !draft.is_deleting() && is_first(draft, name) =>
+        {
+            draft.effects.push(Effect::ClaimSecret);
+            Err(Step::Again)
+        }
         SecretView::NotLooked { .. } => Err(Step::Look(Need::Credentials)),
         SecretView::Missing | SecretView::Invalid(_) if draft.is_deleting() => Ok(None),
         SecretView::Missing => Err(draft.refuse(
@@ -68,6 +74,12 @@ pub(super) fn credentials<'a>(draft: &mut Draft<'a>) -> Result<Option<Secret<'a>
             }))
         }
     }
+}
+
+/// Whether Ironic was never given the credentials of this Secret: it is hardly marked as ours then.
+fn is_first(draft: &Draft<'_>, name: &str) -> bool {
+    let tried = draft.status.tried_credentials.credentials.as_ref();
+    tried.is_none_or(|tried| tried.name != name)
 }
 
 /// Whether Ironic was given other credentials, or none yet.
