@@ -21,7 +21,6 @@ use metal3_runtime::events::{Recorder, Reporter};
 use metal3_runtime::leader::{self, Candidate, KubeLease};
 use metal3_runtime::metrics::{Build, ControllerMetrics, Endpoint, KubeAccess, Registry};
 use metal3_runtime::probes::{self, Probes};
-use metal3_runtime::secrets::SecretVersions;
 use metal3_runtime::shutdown::Tasks;
 use metal3_runtime::{BoxError, Clock, backoff, telemetry, tls};
 use tokio::sync::{mpsc, watch};
@@ -133,7 +132,7 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
         kube: client.clone(),
         ironic,
         fleet,
-        secrets: SecretVersions::default(),
+        secrets: host::secret_versions(),
         companions: host::companions::Companions::default(),
         bmc_names: host::bmc_names::BmcNames::default(),
         written: metal3_runtime::written::Written::default(),

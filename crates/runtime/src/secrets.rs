@@ -52,37 +52,60 @@ pub enum Known {
     Unknown,
     /// It does not exist.
     Absent,
-    /// It exists. Only uid, resourceVersion, deletionTimestamp, labels, finalizers and ownerReferences are filled in.
-    Present(Arc<ObjectMeta>),
+    /// It exists.
+    Present(Arc<Outline>),
+}
+
+/// What is kept of a Secret that exists. Labels and owners would be most of a host's memory.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Outline {
+    /// `metadata.uid`.
+    pub uid: Option<String>,
+    /// `metadata.resourceVersion`.
+    pub resource_version: Option<String>,
+    /// Whether it carries the marks that [`SecretVersions::marked_by`] was told of.
+    pub is_marked: bool,
 }
 
 impl Known {
     /// The uid and version, which together identify one content.
     pub fn version(&self) -> Option<(&str, &str)> {
         match self {
-            Self::Present(metadata) => metadata.uid.as_deref().zip(metadata.resource_version.as_deref()),
+            Self::Present(known) => known.uid.as_deref().zip(known.resource_version.as_deref()),
             Self::Unknown | Self::Absent => None,
         }
     }
 }
 
+/// Tells by its metadata whether a Secret carries a controller's marks.
+type IsMarked = fn(&ObjectMeta) -> bool;
+
 /// The versions of all Secrets that an `Owner` (a host, for example) references. Cheap to clone.
 #[derive(Debug)]
-pub struct SecretVersions<Owner>(Arc<Mutex<State<Owner>>>);
+pub struct SecretVersions<Owner>(Arc<Mutex<State<Owner>>>, IsMarked);
 
 impl<Owner> Clone for SecretVersions<Owner> {
     fn clone(&self) -> Self {
-        Self(self.0.clone())
+        Self(self.0.clone(), self.1)
     }
 }
 
 impl<Owner> Default for SecretVersions<Owner> {
+    /// For a controller that puts no marks on Secrets.
     fn default() -> Self {
-        Self(Arc::new(Mutex::new(State {
+        Self::marked_by(|_| false)
+    }
+}
+
+impl<Owner> SecretVersions<Owner> {
+    /// For a controller that recognises its marks on Secrets by this.
+    pub fn marked_by(is_marked: IsMarked) -> Self {
+        let state = State {
             references: Index::default(),
             known: HashMap::new(),
             missing: HashMap::new(),
-        })))
+        };
+        Self(Arc::new(Mutex::new(state)), is_marked)
     }
 }
 
@@ -124,7 +147,8 @@ impl<Owner: Eq + Hash + Clone> SecretVersions<Owner> {
     pub fn learn(&self, key: &SecretKey, found: Option<&ObjectMeta>) {
         let mut state = self.lock();
         if state.references.contains_key(key) && !state.known.contains_key(key) {
-            state.known.insert(key.clone(), found.map_or(Known::Absent, reduced));
+            let known = found.map_or(Known::Absent, |metadata| self.outline(metadata));
+            state.known.insert(key.clone(), known);
         }
     }
 
@@ -157,7 +181,7 @@ impl<Owner: Eq + Hash + Clone> SecretVersions<Owner> {
                 for missing in state.missing.values_mut() {
                     missing.remove(&key);
                 }
-                state.now_known(key, reduced(&secret.metadata))
+                state.now_known(key, self.outline(&secret.metadata))
             }
             watcher::Event::Delete(secret) => {
                 let key = SecretKey::of(&secret.metadata);
@@ -209,6 +233,14 @@ impl<Owner: Eq + Hash + Clone> SecretVersions<Owner> {
         })
     }
 
+    fn outline(&self, metadata: &ObjectMeta) -> Known {
+        Known::Present(Arc::new(Outline {
+            uid: metadata.uid.clone(),
+            resource_version: metadata.resource_version.clone(),
+            is_marked: (self.1)(metadata),
+        }))
+    }
+
     fn lock(&self) -> MutexGuard<'_, State<Owner>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -235,18 +267,6 @@ impl<Owner: Eq + Hash + Clone> State<Owner> {
             }
         }
     }
-}
-
-fn reduced(metadata: &ObjectMeta) -> Known {
-    Known::Present(Arc::new(ObjectMeta {
-        uid: metadata.uid.clone(),
-        resource_version: metadata.resource_version.clone(),
-        deletion_timestamp: metadata.deletion_timestamp.clone(),
-        labels: metadata.labels.clone(),
-        finalizers: metadata.finalizers.clone(),
-        owner_references: metadata.owner_references.clone(),
-        ..ObjectMeta::default()
-    }))
 }
 
 #[cfg(test)]

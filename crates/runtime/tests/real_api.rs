@@ -137,7 +137,7 @@ async fn changes_of_referenced_secrets_wake_their_owners() {
     assert_eq!(woken().await, "host"); // the list is complete: it is certain now that one is missing
     assert_eq!(versions.get(&key("missing")), Known::Absent);
     let first = versions.get(&key("bmc"));
-    assert!(matches!(&first, Known::Present(metadata) if metadata.resource_version.is_some()));
+    assert!(matches!(&first, Known::Present(known) if known.resource_version.is_some()));
 
     versions.set_references("other", [key("late")]);
     assert_eq!(versions.get(&key("late")), Known::Unknown);

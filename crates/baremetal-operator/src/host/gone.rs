@@ -59,7 +59,7 @@ mod tests {
             kube: kube.clone(),
             ironic: metal3_ironic::Link::to(metal3_ironic::Client::new(ironic).unwrap()),
             fleet,
-            secrets: metal3_runtime::secrets::SecretVersions::default(),
+            secrets: crate::host::secret_versions(),
             companions: crate::host::companions::Companions::default(),
             bmc_names: crate::host::bmc_names::BmcNames::default(),
             written: metal3_runtime::written::Written::default(),

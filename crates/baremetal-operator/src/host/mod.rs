@@ -47,7 +47,7 @@ pub use self::decide::{decide, is_exempt, port_mark, ramdisk_surroundings, takes
 pub use self::error::ReconcileError;
 use self::error::{ApplyError, ObserveError};
 pub use self::gone::{forget, vanished};
-pub use self::observe::key_of;
+pub use self::observe::{key_of, secret_versions};
 use self::observed::{Conflict, HardwareView, Lookup, NodeView, Observed};
 use self::plan::{Decision, Effect, Next, Note, Plan, WaitReason, Wake};
 pub use self::report::change as status_change;
@@ -303,7 +303,8 @@ async fn finish(
     }
     // A clash with somebody else's write and a failing Ironic are looked at again whatever the world looks like.
     if matches!(next, Next::Settled) || matches!(next, Next::Wait(wait) if wait.wake != Wake::Ironic) {
-        ctx.quiet.left(key, &seen, ctx.clock.elapsed() + again);
+        let listed = ctx.fleet.of(&status.provisioning.id, key);
+        ctx.quiet.left(key, &seen, &listed, ctx.clock.elapsed() + again);
     }
     Ok(Action::requeue(again))
 }

@@ -12,7 +12,7 @@ use metal3_api::reference::SecretReference;
 use metal3_bmc::BmcAddress;
 use metal3_ironic::{ErrorClass, Feature};
 use metal3_runtime::conditions::whole_seconds;
-use metal3_runtime::secrets::{Known, SecretKey};
+use metal3_runtime::secrets::{Known, SecretKey, SecretVersions};
 
 use super::cached;
 use super::config_drive::{self, Texts};
@@ -101,8 +101,8 @@ fn secret_at_hand(ctx: &Context, host: &BareMetalHost) -> SecretView {
     }) {
         Known::Unknown => SecretView::NotLooked { version: None },
         Known::Absent => SecretView::Missing,
-        Known::Present(metadata) => SecretView::NotLooked {
-            version: metadata.resource_version.clone(),
+        Known::Present(known) => SecretView::NotLooked {
+            version: known.resource_version.clone(),
         },
     }
 }
@@ -119,9 +119,9 @@ fn network_data_at_hand(ctx: &Context, host: &BareMetalHost) -> NetworkDataView 
             claimed: false,
         },
         Known::Absent => NetworkDataView::Missing,
-        Known::Present(metadata) => NetworkDataView::NotLooked {
-            version: metadata.resource_version.clone(),
-            claimed: is_claimed(&metadata),
+        Known::Present(known) => NetworkDataView::NotLooked {
+            version: known.resource_version.clone(),
+            claimed: known.is_marked,
         },
     }
 }
@@ -144,7 +144,7 @@ fn deployment_secrets(ctx: &Context, host: &BareMetalHost) -> DeploymentSecrets 
         match ctx.secrets.get(&key) {
             Known::Unknown => None,
             Known::Absent => Some((key.name, None)),
-            Known::Present(metadata) => Some((key.name, metadata.resource_version.clone())),
+            Known::Present(known) => Some((key.name, known.resource_version.clone())),
         }
     });
     known.collect()
@@ -391,6 +391,11 @@ pub fn read_network_data(secret: Secret) -> NetworkDataView {
             object: Some(Arc::new(secret)),
         },
     }
+}
+
+/// The versions of the hosts' Secrets, none of which is known yet.
+pub fn secret_versions() -> SecretVersions<ObjectRef<BareMetalHost>> {
+    SecretVersions::marked_by(is_claimed)
 }
 
 /// Label and finalizer are there.

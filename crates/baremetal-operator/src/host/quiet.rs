@@ -46,13 +46,17 @@ impl AtHand {
     }
 
     /// What the next one begins with if nothing changes: what this one read itself is then at hand. A change that came
-    /// after this one read differs from it, and is therefore not missed. `None` where that cannot be told.
-    fn after(seen: &Observed) -> Option<Self> {
+    /// after this one read differs from it, and is therefore not missed. `None` where that cannot be told. `listed` is the
+    /// node as it is at hand now: one of two equal records is enough.
+    fn after(seen: &Observed, listed: &NodeView) -> Option<Self> {
         let node = match &seen.node {
-            NodeView::Live(node) => NodeView::Listed(Arc::new(Node {
-                detail: None,
-                ..(**node).clone()
-            })),
+            NodeView::Live(node) => {
+                let node = NodeView::Listed(Arc::new(Node {
+                    detail: None,
+                    ..(**node).clone()
+                }));
+                if node == *listed { listed.clone() } else { node }
+            }
             NodeView::Gone => return None,
             NodeView::Unknown { .. } | NodeView::Unlisted | NodeView::Listed(_) => seen.node.clone(),
         };
@@ -107,9 +111,11 @@ impl Quiet {
 
     /// A reconciliation ended with what it saw and stored, and wants to be asked again at `due` (on the scale
     /// of [`metal3_runtime::Clock::elapsed`]). Whoever was called meanwhile may have read before what it was called for: then
-    /// this says nothing.
-    pub fn left(&self, host: &HostKey, seen: &Observed, due: Duration) {
-        let Some(at_hand) = AtHand::after(seen) else { return };
+    /// this says nothing. `listed` is the node as it is at hand now.
+    pub fn left(&self, host: &HostKey, seen: &Observed, listed: &NodeView, due: Duration) {
+        let Some(at_hand) = AtHand::after(seen, listed) else {
+            return;
+        };
         if let Some(last) = self.lock().get_mut(host).filter(|last| last.heard == last.calls) {
             last.left = Some((at_hand, due));
         }

@@ -23,7 +23,7 @@ const NOW: Duration = Duration::from_secs(20);
 fn a_call_during_a_reconciliation_is_not_swallowed_by_its_end() {
     let (quiet, key) = (Quiet::default(), key());
     let seen = World::at("available", "manageable").seen();
-    let end = || quiet.left(&key, &seen, DUE);
+    let end = || quiet.left(&key, &seen, &seen.node, DUE);
     let remaining = || quiet.remaining(&key, &seen, NOW);
 
     quiet.begin(&key, quiet.calls(&key));

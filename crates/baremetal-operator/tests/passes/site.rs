@@ -22,7 +22,6 @@ use metal3_runtime::Clock;
 use metal3_runtime::backoff::Attempts;
 use metal3_runtime::events::{Recorder, Reporter};
 use metal3_runtime::metrics::{Build, Registry};
-use metal3_runtime::secrets::SecretVersions;
 use metal3_runtime::written::Written;
 use serde_json::{Value, json};
 use tokio::sync::mpsc::UnboundedReceiver;
@@ -124,7 +123,7 @@ impl Site {
             kube: kube.clone(),
             ironic: link,
             fleet,
-            secrets: SecretVersions::default(),
+            secrets: host::secret_versions(),
             companions: Companions::default(),
             bmc_names: baremetal_operator::host::bmc_names::BmcNames::default(),
             written: Written::default(),

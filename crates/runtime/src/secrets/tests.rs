@@ -47,10 +47,6 @@ fn only_referenced_secrets_are_kept_and_wake_their_owners() {
     assert_eq!(versions.get(&key("image")), Known::Absent);
     assert_eq!(versions.get(&key("helm")), Known::Unknown);
     assert_eq!(versions.len(), 2);
-    let Known::Present(metadata) = versions.get(&key("bmc")) else {
-        panic!("bmc is there")
-    };
-    assert!(metadata.annotations.is_none());
 
     assert!(versions.apply(None, &Event::Apply(secret("helm", "3"))).is_empty());
     assert!(versions.apply(None, &Event::Apply(secret("bmc", "2"))).is_empty());
@@ -124,4 +120,25 @@ fn a_secret_that_vanished_while_the_watch_was_down_wakes_its_owner() {
     }
     assert_eq!(versions.apply(None, &Event::InitDone), ["host"]);
     assert_eq!(versions.get(&key("bmc")), Known::Absent);
+}
+
+#[test]
+fn marks_are_seen_to_come_and_go() {
+    let versions = SecretVersions::marked_by(|metadata| metadata.labels.is_some());
+    versions.set_references("host", [key("bmc"), key("read")]);
+    let is_marked = |name: &str| match versions.get(&key(name)) {
+        Known::Present(known) => known.is_marked,
+        other => panic!("{name}: {other:?}"),
+    };
+    let marked = |name: &str, version: &str| {
+        let mut secret = secret(name, version);
+        secret.metadata.labels = Some([("ours".to_owned(), String::new())].into());
+        secret
+    };
+    versions.apply(None, &Event::Apply(secret("bmc", "1")));
+    assert!(!is_marked("bmc"));
+    assert_eq!(versions.apply(None, &Event::Apply(marked("bmc", "2"))), ["host"]);
+    assert!(is_marked("bmc"));
+    versions.learn(&key("read"), Some(&marked("read", "3").metadata));
+    assert!(is_marked("read"));
 }
