@@ -4,7 +4,7 @@
 mod report;
 
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
@@ -54,9 +54,22 @@ pub struct Args {
     #[arg(long, default_value = "lab")]
     profile: String,
 
+    /// A program that is there already, instead of one that is built now
+    #[arg(long, conflicts_with = "profile")]
+    binary: Option<PathBuf>,
+
+    /// Environment variables for the operator besides the usual, as NAME=VALUE
+    #[arg(long, value_parser = variable)]
+    env: Vec<(String, String)>,
+
     /// Flags for the operator besides its defaults
     #[arg(last = true)]
     flags: Vec<String>,
+}
+
+fn variable(text: &str) -> Result<(String, String), &'static str> {
+    let (name, value) = text.split_once('=').ok_or("not NAME=VALUE")?;
+    Ok((name.to_owned(), value.to_owned()))
 }
 
 /// What a time cost.
@@ -68,6 +81,16 @@ struct Cost {
     ironic: BTreeMap<String, u64>,
     /// CPU seconds.
     cpu: f64,
+    /// CPU seconds of everything, by program: this one plays Ironic.
+    machine: BTreeMap<String, f64>,
+}
+
+/// Where the counts stood.
+struct Before {
+    audit: Position,
+    ironic: BTreeMap<String, u64>,
+    cpu: f64,
+    machine: BTreeMap<String, f64>,
 }
 
 /// A run.
@@ -91,13 +114,20 @@ struct Figures {
 
 /// Runs the benchmark.
 pub fn run(args: &Args) -> anyhow::Result<()> {
-    let binary = super::build("baremetal-operator", &args.profile)?;
+    let binary = match &args.binary {
+        Some(binary) => binary.clone(),
+        None => super::build("baremetal-operator", &args.profile)?,
+    };
     rustls::crypto::ring::default_provider().install_default().ok(); // fails if there is one, which is as well
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
         .enable_all()
         .build()?;
-    println!("operator: profile {}; {}", args.profile, process::machine());
+    let what = args.binary.as_ref().map_or_else(
+        || format!("profile {}", args.profile),
+        |binary| binary.display().to_string(),
+    );
+    println!("operator: {what}; {}", process::machine());
     for hosts in &args.hosts {
         let figures = runtime.block_on(one(*hosts, args, &binary))?;
         report::print(&figures);
@@ -147,6 +177,7 @@ async fn one(hosts: u32, args: &Args, binary: &Path) -> anyhow::Result<Figures> 
     let kubeconfig = control_plane.service_account_kubeconfig(home, account).await?;
     let mut config = OperatorConfig::new(binary, control_plane.folder().join("operator"), kubeconfig);
     config.args.clone_from(&args.flags);
+    config.env.clone_from(&args.env);
     let access = IronicAccess {
         endpoint: server.url(),
         credentials: None,
@@ -274,21 +305,30 @@ impl Bench {
         bail!("the watch ended with {} of {} hosts", ends.len(), self.hosts)
     }
 
-    fn mark(&self) -> anyhow::Result<(Position, BTreeMap<String, u64>, f64)> {
-        Ok((self.audit.end()?, self.sim.requests(), process::usage(self.pid)?.cpu))
+    fn mark(&self) -> anyhow::Result<Before> {
+        Ok(Before {
+            audit: self.audit.end()?,
+            ironic: self.sim.requests(),
+            cpu: process::usage(self.pid)?.cpu,
+            machine: process::cpu_of_all()?,
+        })
     }
 
-    fn cost(&self, since: &(Position, BTreeMap<String, u64>, f64)) -> anyhow::Result<Cost> {
+    fn cost(&self, before: &Before) -> anyhow::Result<Cost> {
         let mut cost = Cost {
-            cpu: process::usage(self.pid)?.cpu - since.2,
-            kubernetes: Requests::of(&self.audit.since(since.0)?.0, &self.user),
+            cpu: process::usage(self.pid)?.cpu - before.cpu,
+            kubernetes: Requests::of(&self.audit.since(before.audit)?.0, &self.user),
             ..Cost::default()
         };
         for (kind, count) in self.sim.requests() {
-            let new = count - since.1.get(&kind).copied().unwrap_or_default();
+            let new = count - before.ironic.get(&kind).copied().unwrap_or_default();
             if new > 0 {
                 cost.ironic.insert(kind, new);
             }
+        }
+        for (program, cpu) in process::cpu_of_all()? {
+            let new = cpu - before.machine.get(&program).copied().unwrap_or_default();
+            cost.machine.insert(program, new);
         }
         Ok(cost)
     }

@@ -88,6 +88,12 @@ pub fn print(figures: &Figures) {
             "≤ 30 MB".to_owned(),
         ],
         [
+            "of it the program's own file".to_owned(),
+            format!("{:.0} / {:.0} / – MiB", figures.empty.file, figures.full.file),
+            String::new(),
+            String::new(),
+        ],
+        [
             "reaction with all at once, p50 / p99 / max".to_owned(),
             percentiles(&figures.reactions),
             String::new(),
@@ -133,6 +139,12 @@ pub fn print(figures: &Figures) {
         table.add_row(row);
     }
     println!("{table}");
+    let machine = figures
+        .enrol
+        .machine
+        .iter()
+        .map(|(program, cpu)| format!("{program} {cpu:.0} s"));
+    println!("CPU of all programs: {}", machine.collect::<Vec<_>>().join(", "));
     println!("API: {}", list(&figures.enrol.kubernetes.counts));
     println!("Ironic: {}", list(&figures.enrol.ironic));
     if writes + lists > 0 {
