@@ -32,6 +32,7 @@
 mod conversion;
 mod eventually;
 mod namespace;
+pub mod played;
 mod server;
 
 pub use eventually::{DEADLINE, eventually};

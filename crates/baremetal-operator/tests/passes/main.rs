@@ -17,9 +17,9 @@ use kube::ResourceExt;
 use kube::runtime::controller::Action;
 use metal3_api::metal3::{BareMetalHost, ErrorType, ProvisioningState};
 use metal3_ironic_sim::{Action as Trouble, Rule};
+use metal3_testkit::played::Request;
 use serde_json::{Value, json};
 
-use crate::cluster::Request;
 use crate::site::{IMAGE, Site, pause};
 
 /// An image for the host.
@@ -240,7 +240,7 @@ async fn a_refused_effect_is_told_once() {
     let events = site.cluster.requests();
     let told = events
         .iter()
-        .filter(|request| request.path == "events" && request.body["type"] == "Warning")
+        .filter(|request| request.below_namespace() == "events" && request.body["type"] == "Warning")
         .count();
     assert_eq!(told, 1);
 }
