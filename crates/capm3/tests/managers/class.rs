@@ -8,12 +8,13 @@ use kube::api::{ApiResource, DeleteParams, DynamicObject, ListParams, Patch, Pat
 use kube::core::GroupVersionKind;
 use kube::{Api, Client, ResourceExt};
 use metal3_api::infra::v1beta2::Metal3Machine;
-use metal3_api::metal3::BareMetalHost;
+use metal3_api::metal3::{BareMetalHost, ProvisioningState};
 use metal3_lab::ironic::ConfigDrive;
 use metal3_lab::workload::{Boot, WorkloadCluster, fit, join};
 use metal3_testkit::{eventually, namespace, with_controller_manager};
 use serde_json::{Value, json};
 
+use crate::hosts::turns;
 use crate::support::Site;
 use crate::{ALONE, LIMIT, cluster_api};
 
@@ -52,25 +53,18 @@ impl Class {
 
     /// Plays the operator for a while: a host that is told what to run boots it.
     async fn play(&self) {
-        let hosts: Api<BareMetalHost> = self.site.namespace.api();
-        for host in hosts.list(&ListParams::default()).await.unwrap() {
+        for (host, state) in turns(&self.site).await {
             let name = host.name_any();
-            let state = host
-                .status
-                .as_ref()
-                .map(|status| status.provisioning.state.as_str().to_owned());
-            match (host.spec.image.is_some(), state.as_deref()) {
-                (true, Some("available")) => {
-                    let drive = self.config_drive(&host).await;
-                    self.site.host_becomes(&name, "provisioned").await;
-                    let boot = Boot::read(&drive).unwrap().unwrap();
-                    join(&self.client, &self.workload.access().version, &boot)
-                        .await
-                        .unwrap();
-                }
-                (false, Some("provisioned")) => self.site.host_becomes(&name, "available").await,
-                _ => {}
+            if state == ProvisioningState::Available {
+                self.site.host_becomes(&name, state.as_str()).await;
+                continue;
             }
+            let drive = self.config_drive(&host).await;
+            self.site.host_becomes(&name, state.as_str()).await;
+            let boot = Boot::read(&drive).unwrap().unwrap();
+            join(&self.client, &self.workload.access().version, &boot)
+                .await
+                .unwrap();
         }
     }
 

@@ -4,6 +4,7 @@
 #![expect(clippy::unwrap_used, reason = "what goes wrong in a test fails the test")]
 
 mod class;
+mod hosts;
 #[path = "../provider/support.rs"]
 #[expect(dead_code, reason = "the other program uses the rest")]
 mod support;
@@ -12,12 +13,13 @@ mod remediation;
 
 use std::time::Duration;
 
+use hosts::turns;
 use k8s_openapi::api::core::v1::Node;
 use kube::api::{DeleteParams, ListParams, PostParams};
 use kube::{Api, ResourceExt};
 use metal3_api::capi::Cluster;
 use metal3_api::infra::v1beta2::Metal3Machine;
-use metal3_api::metal3::BareMetalHost;
+use metal3_api::metal3::{BareMetalHost, ProvisioningState};
 use metal3_lab::ControlPlane;
 use metal3_lab::cluster_api::ClusterApi;
 use metal3_testkit::{TestNamespace, eventually, namespace, server, with_controller_manager};
@@ -37,22 +39,11 @@ async fn cluster_api(server: &ControlPlane) {
 
 /// Plays the operator and the kubelets for a while: a host that is told what to run runs it, and its node joins.
 async fn play(site: &Site, nodes: &Api<Node>) {
-    let hosts: Api<BareMetalHost> = site.namespace.api();
-    for host in hosts.list(&ListParams::default()).await.unwrap() {
+    for (host, state) in turns(site).await {
         let name = host.name_any();
-        let state = host
-            .status
-            .as_ref()
-            .map(|status| status.provisioning.state.as_str().to_owned());
-        let is_told = host.spec.image.is_some();
-        let next = match (is_told, state.as_deref()) {
-            (true, Some("available")) => "provisioned",
-            (false, Some("provisioned")) => "available",
-            _ => continue,
-        };
-        site.host_becomes(&name, next).await;
+        site.host_becomes(&name, state.as_str()).await;
         let node = format!("{}-{name}", site.namespace.name);
-        if is_told {
+        if state == ProvisioningState::Provisioned {
             let made = json!({"metadata": {"name": node, "labels": {"metal3.io/uuid": host.uid()}}});
             let made = serde_json::from_value(made).unwrap();
             nodes.create(&PostParams::default(), &made).await.unwrap();
