@@ -189,11 +189,11 @@ impl Was {
             },
             Thing::Claim(claim) => Self::Claim {
                 key: claim.key.clone(),
-                uid: claim.uid.clone(),
+                uid: claim.meta.uid.clone(),
             },
             Thing::Address(address) => Self::Address {
                 id: address.id.clone(),
-                uid: address.uid.clone(),
+                uid: address.meta.uid.clone(),
             },
         }
     }

@@ -129,7 +129,7 @@ fn claim_reference(key: &ObjectKey, claim: &Arc<Claim>) -> ObjectReference {
         kind: Some(claim.key.family.claim_kind().to_owned()),
         namespace: Some(key.namespace.clone()),
         name: Some(claim.key.name.clone()),
-        uid: Some(claim.uid.clone()),
+        uid: Some(claim.meta.uid.clone()),
         ..ObjectReference::default()
     }
 }

@@ -91,7 +91,7 @@ impl Book {
                 self.tell(claim, report);
                 self.see_claim(seen);
             }
-            (Effect::Release(claim), Outcome::Claim(seen)) if seen.is_deleting && seen.finalizers.is_empty() => {
+            (Effect::Release(claim), Outcome::Claim(seen)) if seen.meta.is_gone() => {
                 self.released(claim);
             }
             (Effect::Release(claim), Outcome::Absent) => self.released(claim),
@@ -117,7 +117,7 @@ impl Book {
                 }
             }
             (Effect::Delete(address), Outcome::Absent) => self.removed(address),
-            (Effect::Unlock(address), Outcome::Address(seen)) if seen.is_deleting && seen.finalizers.is_empty() => {
+            (Effect::Unlock(address), Outcome::Address(seen)) if seen.meta.is_gone() => {
                 self.removed(address);
             }
             (_, Outcome::Stale(there)) if *there == Outcome::Absent => self.vanished(effect),
@@ -149,10 +149,10 @@ impl Book {
     fn vanished(&mut self, effect: &Effect) {
         match effect {
             Effect::AddFinalizer(claim) | Effect::Report(claim, _) | Effect::Release(claim) => {
-                self.claim_died(&claim.key, &claim.uid);
+                self.claim_died(&claim.key, &claim.meta.uid);
             }
             Effect::Own(address, _) | Effect::Unlock(address) | Effect::Delete(address) => {
-                self.lose_address(&address.id, &address.uid);
+                self.lose_address(&address.id, &address.meta.uid);
             }
             _ => {}
         }
@@ -169,7 +169,7 @@ impl Book {
         if is_here && there.claim == *key {
             return;
         }
-        let living = self.claims.get(&there.claim).map(|claim| &claim.uid);
+        let living = self.claims.get(&there.claim).map(|claim| &claim.meta.uid);
         let is_left_over = is_here && there.owner.is_some() && there.owner.as_ref() != living;
         let tries = self.failures.get(key).copied().unwrap_or_default();
         if is_left_over && tries < PATIENCE {
@@ -187,12 +187,12 @@ impl Book {
     fn released(&mut self, claim: &Arc<Claim>) {
         let message = format!("the claim is gone, and what it had of IPPool {} is free", self.name);
         self.notes.push(about(claim, note::RELEASED, Severity::Normal, message));
-        self.claim_died(&claim.key, &claim.uid);
+        self.claim_died(&claim.key, &claim.meta.uid);
     }
 
     /// The server has removed an address object: it need not be asked for it.
     fn removed(&mut self, address: &Arc<Address>) {
-        self.lose_address(&address.id, &address.uid);
+        self.lose_address(&address.id, &address.meta.uid);
         self.object_is_missing(&address.claim, &address.id.name);
         if self.is_absent(&address.claim) {
             let message = format!("IPAddress {} had no claim any more: removed", address.id.name);

@@ -42,10 +42,10 @@ pub(super) fn is_unsaid(effect: &Effect, there: &Claim) -> bool {
 pub(super) fn is_no_news(effect: &Effect, there: &Outcome) -> bool {
     match (effect, there) {
         (Effect::AddFinalizer(seen) | Effect::Report(seen, _) | Effect::Release(seen), Outcome::Claim(now)) => {
-            seen.uid == now.uid && seen.version == now.version
+            seen.meta.is_same_view(&now.meta)
         }
         (Effect::Own(seen, _) | Effect::Unlock(seen) | Effect::Delete(seen), Outcome::Address(now)) => {
-            seen.uid == now.uid && seen.version == now.version
+            seen.meta.is_same_view(&now.meta)
         }
         (
             Effect::Pool(PoolMeta { version: written, .. })

@@ -100,7 +100,7 @@ impl Book {
         let new = wanting.into_iter().filter_map(|claim| {
             Some(Promise {
                 claim: claim.key.clone(),
-                uid: claim.uid.clone(),
+                uid: claim.meta.uid.clone(),
                 address: self.allocator.held_by(&claim.key)?,
             })
         });
@@ -113,7 +113,7 @@ impl Book {
     /// after that, so one that a living claim knows of protects itself; and a claim that is gone cannot be told anything.
     fn is_over(&self, promise: &Promise) -> bool {
         let key = &promise.claim;
-        match self.claims.get(key).filter(|claim| claim.uid == promise.uid) {
+        match self.claims.get(key).filter(|claim| claim.meta.uid == promise.uid) {
             Some(claim) if claim.is_going() => !self.objects.contains_key(key),
             // It has been told this address, or another one for good.
             Some(claim) => self.told_object(claim).is_some(),

@@ -10,13 +10,13 @@ use serde_json::{Value, json};
 
 use crate::pool::effect::{ClaimReport, Explanation, NewAddress, PoolMeta, Record};
 use crate::pool::promise::Promise;
-use crate::pool::seen::{Claim, Family, Version};
+use crate::pool::seen::{Claim, Family, Meta};
 
 /// What a patch of finalizers needs to know of an object.
-pub(super) fn seen(version: Version, finalizers: &[String]) -> ObjectMeta {
+pub(super) fn seen(meta: &Meta) -> ObjectMeta {
     ObjectMeta {
-        resource_version: Some(version.to_string()),
-        finalizers: Some(finalizers.to_vec()),
+        resource_version: Some(meta.version.to_string()),
+        finalizers: Some(meta.finalizers.clone()),
         ..ObjectMeta::default()
     }
 }
@@ -82,7 +82,7 @@ pub(super) fn claim_status(claim: &Claim, report: &ClaimReport, namespace: &str)
         }),
     };
     // Lists are replaced whole, so nobody may have written in between; and a later claim of this name is not meant.
-    let metadata = json!({ "uid": claim.uid, "resourceVersion": claim.version.to_string() });
+    let metadata = json!({ "uid": claim.meta.uid, "resourceVersion": claim.meta.version.to_string() });
     json!({ "metadata": metadata, "status": body })
 }
 
@@ -104,7 +104,7 @@ fn owners(new: &NewAddress) -> Vec<OwnerReference> {
     let pool = owner(Family::Metal3.api_version(), "IPPool", &new.pool.metadata);
     let holder = ObjectMeta {
         name: Some(claim.key.name.clone()),
-        uid: Some(claim.uid.clone()),
+        uid: Some(claim.meta.uid.clone()),
         ..ObjectMeta::default()
     };
     let mut owners = vec![pool, owner(family.api_version(), family.claim_kind(), &holder)];

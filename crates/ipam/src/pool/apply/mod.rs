@@ -86,12 +86,12 @@ impl Server {
                     .await
             }
             Effect::AddFinalizer(claim) => {
-                let seen = bodies::seen(claim.version, &claim.finalizers);
+                let seen = bodies::seen(&claim.meta);
                 let body = patch::finalizer_added(&seen, claim.key.family.claim_finalizer());
                 self.patch_claim(claim, &body.unwrap_or(Value::Null), None).await
             }
             Effect::Release(claim) => {
-                let seen = bodies::seen(claim.version, &claim.finalizers);
+                let seen = bodies::seen(&claim.meta);
                 let body = patch::finalizer_removed(&seen, claim.key.family.claim_finalizer());
                 self.patch_claim(claim, &body.unwrap_or(Value::Null), None).await
             }
@@ -107,7 +107,7 @@ impl Server {
             },
             Effect::LookAtClaim(key, _) => self.look_at_claim(key).await,
             Effect::Unlock(address) => {
-                let seen = bodies::seen(address.version, &address.finalizers);
+                let seen = bodies::seen(&address.meta);
                 let body = patch::finalizer_removed(&seen, address.id.family.address_finalizer());
                 let body = body.unwrap_or(Value::Null);
                 match address.id.family {
@@ -202,7 +202,7 @@ impl Server {
     async fn own<K: Seen>(&self, address: &Address, new: &NewAddress) -> Outcome {
         let name = &address.id.name;
         match self.api::<K>().get_opt(name).await {
-            Ok(Some(there)) if version(there.meta()) == address.version => {
+            Ok(Some(there)) if version(there.meta()) == address.meta.version => {
                 self.merge::<K>(name, &bodies::owned(there.meta(), new), None).await
             }
             Ok(there) => Outcome::Stale(Box::new(there.map_or(Outcome::Absent, |there| there.outcome()))),
@@ -239,8 +239,8 @@ impl Server {
         let name = &address.id.name;
         let params = DeleteParams {
             preconditions: Some(Preconditions {
-                uid: Some(address.uid.clone()),
-                resource_version: Some(address.version.to_string()),
+                uid: Some(address.meta.uid.clone()),
+                resource_version: Some(address.meta.version.to_string()),
             }),
             ..DeleteParams::default()
         };

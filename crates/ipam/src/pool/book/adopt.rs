@@ -25,12 +25,12 @@ impl Book {
             Family::ClusterApi => adopted.as_of[1],
         };
         self.addresses
-            .retain(|id, address| known.contains(id) || address.version > as_of(id.family));
+            .retain(|id, address| known.contains(id) || address.meta.version > as_of(id.family));
         let pool_name = self.name.clone();
         for address in adopted.addresses.iter().filter(|address| address.pool == pool_name) {
             let before = self.addresses.get(&address.id);
-            let is_news = before.is_none_or(|before| before.version < address.version);
-            if is_news && !self.gone.contains(&address.uid) {
+            let is_news = before.is_none_or(|before| before.meta.version < address.meta.version);
+            if is_news && !self.gone.contains(&address.meta.uid) {
                 self.addresses.insert(address.id.clone(), address.clone());
                 self.news_of_object(&address.claim, &address.id);
             }

@@ -51,7 +51,7 @@ impl Book {
     /// The question to the server which of the claims of a name there is.
     pub(in crate::pool) fn ask_for_claim(&self, key: &ClaimKey) -> Effect {
         let mut uids = self.strangers(key);
-        uids.extend(self.claims.get(key).map(|claim| claim.uid.clone()));
+        uids.extend(self.claims.get(key).map(|claim| claim.meta.uid.clone()));
         Effect::LookAtClaim(key.clone(), uids)
     }
 
@@ -65,7 +65,7 @@ impl Book {
 
     /// This is the claim of its name, and so those that had been heard of before the question are gone.
     pub(in crate::pool) fn claim_is(&mut self, claim: &Arc<Claim>, heard_of: &[String]) {
-        let others: Vec<String> = heard_of.iter().filter(|uid| **uid != claim.uid).cloned().collect();
+        let others: Vec<String> = heard_of.iter().filter(|uid| **uid != claim.meta.uid).cloned().collect();
         self.bury(&claim.key, &others);
     }
 
@@ -100,8 +100,8 @@ impl Book {
 
     /// Whether an object of another pool serves a claim on this one: the claim was on that pool when it got its address.
     pub(in crate::pool) fn serves_from_elsewhere(&self, object: &Address) -> bool {
-        let claim = self.claims.get(&object.claim).filter(|claim| !claim.is_deleting);
-        object.pool != self.name && claim.is_some_and(|claim| object.owner.as_ref() == Some(&claim.uid))
+        let claim = self.claims.get(&object.claim).filter(|claim| !claim.meta.is_deleting);
+        object.pool != self.name && claim.is_some_and(|claim| object.owner.as_ref() == Some(&claim.meta.uid))
     }
 
     /// The server has an object of another pool for a claim.
@@ -150,6 +150,6 @@ impl Book {
     }
 
     fn is_uid_of(&self, key: &ClaimKey, uid: &str) -> bool {
-        self.claims.get(key).is_some_and(|claim| claim.uid == uid)
+        self.claims.get(key).is_some_and(|claim| claim.meta.uid == uid)
     }
 }

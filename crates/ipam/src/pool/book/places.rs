@@ -83,7 +83,7 @@ impl Book {
             let held = self.allocator.held_by(key);
             let claim = self.claims.get(key);
             held.zip(claim)
-                .is_some_and(|(ip, claim)| !self.promises.has(key, &claim.uid, ip))
+                .is_some_and(|(ip, claim)| !self.promises.has(key, &claim.meta.uid, ip))
         };
         let proposed: BTreeSet<ClaimKey> = self.proposed.iter().filter(|key| is_open(key)).cloned().collect();
         self.proposed = proposed;
@@ -141,7 +141,7 @@ impl Book {
             promised.insert(ip, key.clone());
             let claim = self.claims.get(key);
             // What was promised to another claim of the name is nothing for this one, unless that one is gone.
-            if claim.is_some_and(|claim| claim.uid != promise.uid) && !self.is_dead(key, &promise.uid) {
+            if claim.is_some_and(|claim| claim.meta.uid != promise.uid) && !self.is_dead(key, &promise.uid) {
                 continue;
             }
             let told = claim
@@ -175,9 +175,9 @@ impl Book {
     fn place_objects(&mut self, promised: &HashMap<IpAddr, ClaimKey>) {
         let is_own = |object: &Address| {
             let claim = self.claims.get(&object.claim);
-            claim.is_some_and(|claim| object.owner.as_ref() == Some(&claim.uid))
+            claim.is_some_and(|claim| object.owner.as_ref() == Some(&claim.meta.uid))
         };
-        let order = |object: &Arc<Address>| (Reverse(is_own(object)), object.created, object.id.clone());
+        let order = |object: &Arc<Address>| (Reverse(is_own(object)), object.meta.created, object.id.clone());
         let mut objects: Vec<Arc<Address>> = self.addresses.values().cloned().collect();
         objects.sort_by_cached_key(order);
         for object in &objects {
@@ -199,8 +199,8 @@ impl Book {
         let claim = self.claims.get(key);
         let rank = |object: &&Arc<Address>| {
             let is_told = claim.is_some_and(|claim| claim.address.as_ref() == Some(&object.id.name));
-            let is_own = claim.is_some_and(|claim| object.owner.as_ref() == Some(&claim.uid));
-            (!is_told, !is_own, object.created, object.id.clone())
+            let is_own = claim.is_some_and(|claim| object.owner.as_ref() == Some(&claim.meta.uid));
+            (!is_told, !is_own, object.meta.created, object.id.clone())
         };
         let objects = self.objects_of(key).filter(|object| object.address == Some(ip));
         objects.min_by_key(rank)

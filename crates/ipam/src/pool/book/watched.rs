@@ -86,16 +86,16 @@ impl Book {
     /// A view of a claim.
     pub fn see_claim(&mut self, claim: Arc<Claim>) {
         let key = claim.key.clone();
-        if self.gone.contains(&claim.uid) {
+        if self.gone.contains(&claim.meta.uid) {
             return;
         }
         if let Some(before) = self.claims.get(&key).cloned() {
-            if before.version >= claim.version {
+            if before.meta.version >= claim.meta.version {
                 return;
             }
             self.queue.remove(&before.order());
-            if before.uid != claim.uid {
-                self.lose_claim(&key, &before.uid);
+            if before.meta.uid != claim.meta.uid {
+                self.lose_claim(&key, &before.meta.uid);
             }
         }
         self.news_of_claim(&claim);
@@ -120,7 +120,7 @@ impl Book {
 
     /// A claim is gone, or none of ours any more.
     pub fn lose_claim(&mut self, key: &ClaimKey, uid: &str) {
-        let Some(claim) = self.claims.get(key).filter(|claim| claim.uid == uid) else {
+        let Some(claim) = self.claims.get(key).filter(|claim| claim.meta.uid == uid) else {
             return;
         };
         self.queue.remove(&claim.order());
@@ -156,14 +156,15 @@ impl Book {
     /// A view of an address.
     pub fn see_address(&mut self, address: Arc<Address>) {
         let id = address.id.clone();
-        if self.gone.contains(&address.uid) {
+        if self.gone.contains(&address.meta.uid) {
             return;
         }
         if let Some(before) = self.addresses.get(&id).cloned() {
-            if before.version >= address.version {
+            if before.meta.version >= address.meta.version {
                 return;
             }
-            if before.uid != address.uid || before.address != address.address || before.claim != address.claim {
+            if before.meta.uid != address.meta.uid || before.address != address.address || before.claim != address.claim
+            {
                 self.drop_address(&before);
             }
         }
@@ -183,7 +184,12 @@ impl Book {
 
     /// An address object is gone.
     pub fn lose_address(&mut self, id: &AddressId, uid: &str) {
-        let Some(address) = self.addresses.get(id).filter(|address| address.uid == uid).cloned() else {
+        let Some(address) = self
+            .addresses
+            .get(id)
+            .filter(|address| address.meta.uid == uid)
+            .cloned()
+        else {
             return;
         };
         self.gone.insert(uid.to_owned());

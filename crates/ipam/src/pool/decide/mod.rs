@@ -103,7 +103,7 @@ impl Book {
     /// One request for each claim that needs one.
     fn claims_round(&mut self, now: Moment, seed: u64) -> Round {
         self.wake(now.elapsed);
-        let age = |key: &ClaimKey| self.claims.get(key).map_or(i64::MIN, |claim| claim.created);
+        let age = |key: &ClaimKey| self.claims.get(key).map_or(i64::MIN, |claim| claim.meta.created);
         let mut order: Vec<(i64, ClaimKey)> = self.dirty.iter().map(|key| (age(key), key.clone())).collect();
         order.sort_unstable();
         let mut round = Round::default();
@@ -167,7 +167,7 @@ impl Book {
         if claim.is_paused || self.is_cluster_resting(&claim) {
             return self.at_rest(&claim, now);
         }
-        if claim.is_deleting {
+        if claim.meta.is_deleting {
             return self.releasing(&claim);
         }
         // Before the question whether there is a pool of that name here: it would not be the one that is meant.
@@ -190,7 +190,7 @@ impl Book {
             return false;
         }
         let cluster = self.clusters.get(&claim.cluster);
-        cluster.map_or(!claim.is_deleting, |cluster| cluster.is_paused)
+        cluster.map_or(!claim.meta.is_deleting, |cluster| cluster.is_paused)
     }
 }
 

@@ -34,14 +34,14 @@ impl Book {
         };
         self.queue.remove(&claim.order());
         self.refused.remove(key);
-        if !self.promises.has(key, &claim.uid, ip) {
+        if !self.promises.has(key, &claim.meta.uid, ip) {
             return self.propose(claim, now);
         }
         match self.main_object(key, ip).cloned() {
             None => self
                 .new_address(claim, ip)
                 .map_or(Next::Settled, |new| Next::Do(Effect::Create(new))),
-            Some(object) if object.owner.as_ref() == Some(&claim.uid) => report_to(claim, served(&object, now)),
+            Some(object) if object.owner.as_ref() == Some(&claim.meta.uid) => report_to(claim, served(&object, now)),
             Some(object) => self.own(claim, &object, ip, now),
         }
     }
@@ -52,7 +52,9 @@ impl Book {
         self.refused.remove(&claim.key);
         let report = report_to(claim, served(object, now));
         match (report, object.address) {
-            (Next::Settled, Some(ip)) if object.owner.as_ref() != Some(&claim.uid) => self.own(claim, object, ip, now),
+            (Next::Settled, Some(ip)) if object.owner.as_ref() != Some(&claim.meta.uid) => {
+                self.own(claim, object, ip, now)
+            }
             (Next::Settled, _) => self.superfluous(claim, &object.id),
             (next, _) => next,
         }
@@ -79,7 +81,7 @@ impl Book {
     fn left_over(&self, claim: &Claim) -> Option<&Arc<Address>> {
         let mut objects = self.objects_of(&claim.key);
         objects.find(|object| {
-            let is_of_other = object.owner.as_ref().is_some_and(|owner| *owner != claim.uid);
+            let is_of_other = object.owner.as_ref().is_some_and(|owner| *owner != claim.meta.uid);
             is_of_other && self.rivals.contains(&object.id) && object.is_removable()
         })
     }
@@ -87,7 +89,7 @@ impl Book {
     /// An object that was made by hand, or for an earlier claim of the name, becomes the claim's own. From then on nobody
     /// can remove it in the belief that it is still what it was.
     fn own(&self, claim: &Arc<Claim>, object: &Arc<Address>, ip: IpAddr, now: Moment) -> Next {
-        if object.is_deleting && !object.has_finalizer() {
+        if object.meta.is_deleting && !object.has_finalizer() {
             // It is on its way out; another one is made then.
             return self.wait_for_end_of(object, claim, now);
         }

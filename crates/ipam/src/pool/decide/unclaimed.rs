@@ -22,7 +22,8 @@ impl Book {
             // The claim may be one that only another manager has seen so far.
             return Next::Do(self.ask_for_claim(key));
         }
-        let goes = |object: &&Arc<Address>| object.is_removable() && (object.owner.is_some() || object.is_deleting);
+        let goes =
+            |object: &&Arc<Address>| object.is_removable() && (object.owner.is_some() || object.meta.is_deleting);
         let Some(object) = self.objects_of(key).find(goes).cloned() else {
             if !self.objects.contains_key(key) {
                 self.vacate(key);
@@ -41,11 +42,11 @@ impl Book {
 
     /// How long an object without a claim is still left alone. One that stands in somebody's way is not.
     fn grace_of(&self, object: &Address, now: Moment) -> Duration {
-        if object.is_deleting || self.rivals.contains(&object.id) {
+        if object.meta.is_deleting || self.rivals.contains(&object.id) {
             return Duration::ZERO;
         }
         let grace = i64::try_from(self.policy.orphan_grace.as_secs()).unwrap_or(i64::MAX);
-        let end = object.created.saturating_add(grace);
+        let end = object.meta.created.saturating_add(grace);
         let left = end.saturating_sub(now.wall.as_second());
         Duration::from_secs(u64::try_from(left).unwrap_or_default())
     }

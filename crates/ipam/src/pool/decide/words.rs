@@ -95,7 +95,7 @@ impl Book {
         let mut report = failed(text.to_owned(), reason::ALLOCATION_FAILED, now);
         report.message = format!("{text}: {why}");
         match report_to(claim, report) {
-            Next::Do(effect) if !claim.is_deleting && !claim.is_paused => Some(effect),
+            Next::Do(effect) if !claim.meta.is_deleting && !claim.is_paused => Some(effect),
             _ => None,
         }
     }
@@ -121,11 +121,11 @@ impl Book {
 
     /// An object stands in a claim's way which is being deleted. If others keep it, that may last.
     pub(super) fn wait_for_end_of(&self, object: &Address, claim: &Arc<Claim>, now: Moment) -> Next {
-        if claim.address.is_some() || object.finalizers.is_empty() {
+        if claim.address.is_some() || object.meta.finalizers.is_empty() {
             return Next::Settled;
         }
         let (namespace, pool) = (&self.namespace, &self.name);
-        let (name, keepers) = (&object.id.name, object.finalizers.join(", "));
+        let (name, keepers) = (&object.id.name, object.meta.finalizers.join(", "));
         let message = format!(
             "IPPool {namespace}/{pool}: IPAddress {name} of an earlier claim of this name is being deleted and kept by the \
              finalizers {keepers}; the claim waits until it is gone"

@@ -6,7 +6,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use metal3_api::capi;
 use metal3_api::ipam;
 
-use super::{AddressId, ClaimKey, Family, Version, is_our_pool, seconds, version};
+use super::{AddressId, ClaimKey, Family, Meta, is_our_pool};
 use crate::alloc::parse_as_held;
 
 /// An address object as it was seen.
@@ -14,16 +14,8 @@ use crate::alloc::parse_as_held;
 pub struct Address {
     /// Which one.
     pub id: AddressId,
-    /// Its identity beyond its name.
-    pub uid: String,
-    /// How new this view of it is.
-    pub version: Version,
-    /// When it was made, in seconds.
-    pub created: i64,
-    /// Whether it is being deleted.
-    pub is_deleting: bool,
-    /// Everybody's finalizers.
-    pub finalizers: Vec<String>,
+    /// Which version of which object, and what becomes of it.
+    pub meta: Meta,
     /// The pool's name; empty if that is no pool of ours.
     pub pool: String,
     /// The claim that it is for.
@@ -37,12 +29,12 @@ pub struct Address {
 impl Address {
     /// Whether our finalizer is on it.
     pub fn has_finalizer(&self) -> bool {
-        self.finalizers.iter().any(|f| f == self.id.family.address_finalizer())
+        self.meta.has(self.id.family.address_finalizer())
     }
 
     /// Whether there is anything left that we can do to remove it. What only others still keep is theirs to end.
     pub fn is_removable(&self) -> bool {
-        self.has_finalizer() || !self.is_deleting
+        self.has_finalizer() || !self.meta.is_deleting
     }
 }
 
@@ -54,11 +46,7 @@ fn address(family: Family, meta: &ObjectMeta, pool: &str, claim: &str, text: &st
             family,
             name: meta.name.clone().unwrap_or_default(),
         },
-        uid: meta.uid.clone().unwrap_or_default(),
-        version: version(meta),
-        created: seconds(meta.creation_timestamp.as_ref()),
-        is_deleting: meta.deletion_timestamp.is_some(),
-        finalizers: meta.finalizers.clone().unwrap_or_default(),
+        meta: meta.into(),
         pool: pool.to_owned(),
         claim: ClaimKey {
             family,

@@ -7,23 +7,15 @@ use metal3_api::capi;
 use metal3_api::condition::Condition;
 use metal3_api::ipam;
 
-use super::{ClaimKey, Family, Version, is_paused, seconds, version};
+use super::{ClaimKey, Family, Meta, is_paused};
 
 /// A claim as it was seen.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Claim {
     /// Which one.
     pub key: ClaimKey,
-    /// Its identity beyond its name.
-    pub uid: String,
-    /// How new this view of it is.
-    pub version: Version,
-    /// When it was made, in seconds.
-    pub created: i64,
-    /// Whether it is being deleted.
-    pub is_deleting: bool,
-    /// Everybody's finalizers.
-    pub finalizers: Vec<String>,
+    /// Which version of which object, and what becomes of it.
+    pub meta: Meta,
     /// Its labels, which its address gets.
     pub labels: BTreeMap<String, String>,
     /// The address that it asks for, as it wrote it; empty for none.
@@ -50,7 +42,7 @@ const OF_THE_COLLECTOR: [&str; 2] = ["foregroundDeletion", "orphan"];
 impl Claim {
     /// Whether our finalizer is on it.
     pub fn is_ours(&self) -> bool {
-        self.finalizers.iter().any(|f| f == self.key.family.claim_finalizer())
+        self.meta.has(self.key.family.claim_finalizer())
     }
 
     /// Whether somebody else still keeps it. The garbage collector does not: it waits for what the claim owns, its address, and
@@ -58,17 +50,17 @@ impl Claim {
     pub fn is_kept_by_others(&self) -> bool {
         let ours = self.key.family.claim_finalizer();
         let is_of_others = |finalizer: &String| finalizer != ours && !OF_THE_COLLECTOR.contains(&finalizer.as_str());
-        self.finalizers.iter().any(is_of_others)
+        self.meta.finalizers.iter().any(is_of_others)
     }
 
     /// Whether it is being deleted and nobody else keeps it. That is final: nobody can put a finalizer on it any more.
     pub fn is_going(&self) -> bool {
-        self.is_deleting && !self.is_kept_by_others()
+        self.meta.is_deleting && !self.is_kept_by_others()
     }
 
     /// Oldest first; claims of one second by name.
     pub fn order(&self) -> (i64, ClaimKey) {
-        (self.created, self.key.clone())
+        (self.meta.created, self.key.clone())
     }
 }
 
@@ -91,11 +83,7 @@ fn claim(family: Family, meta: &ObjectMeta, pool: &str) -> Claim {
             family,
             name: meta.name.clone().unwrap_or_default(),
         },
-        uid: meta.uid.clone().unwrap_or_default(),
-        version: version(meta),
-        created: seconds(meta.creation_timestamp.as_ref()),
-        is_deleting: meta.deletion_timestamp.is_some(),
-        finalizers: meta.finalizers.clone().unwrap_or_default(),
+        meta: meta.into(),
         labels: meta.labels.clone().unwrap_or_default(),
         requested: requested(meta),
         pool: pool.to_owned(),

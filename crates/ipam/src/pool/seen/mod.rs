@@ -6,7 +6,7 @@ mod claim;
 use std::fmt;
 use std::net::IpAddr;
 
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use metal3_api::capi;
 use metal3_api::ipam;
 
@@ -96,6 +96,50 @@ pub struct AddressId {
     pub name: String,
 }
 
+/// What is kept of the metadata of a claim and of an address alike.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Meta {
+    /// The object's identity beyond its name.
+    pub uid: String,
+    /// How new this view of it is.
+    pub version: Version,
+    /// When it was made, in seconds.
+    pub created: i64,
+    /// Whether it is being deleted.
+    pub is_deleting: bool,
+    /// Everybody's finalizers.
+    pub finalizers: Vec<String>,
+}
+
+impl Meta {
+    /// Whether this finalizer is on the object.
+    pub fn has(&self, finalizer: &str) -> bool {
+        self.finalizers.iter().any(|present| present == finalizer)
+    }
+
+    /// Whether the server has removed the object, which only what it answered to the last request shows.
+    pub fn is_gone(&self) -> bool {
+        self.is_deleting && self.finalizers.is_empty()
+    }
+
+    /// Whether this is the same view of the same object.
+    pub fn is_same_view(&self, other: &Self) -> bool {
+        self.uid == other.uid && self.version == other.version
+    }
+}
+
+impl From<&ObjectMeta> for Meta {
+    fn from(meta: &ObjectMeta) -> Self {
+        Self {
+            uid: meta.uid.clone().unwrap_or_default(),
+            version: version(meta),
+            created: meta.creation_timestamp.as_ref().map_or(0, |time| time.0.as_second()),
+            is_deleting: meta.deletion_timestamp.is_some(),
+            finalizers: meta.finalizers.clone().unwrap_or_default(),
+        }
+    }
+}
+
 /// A version of an object. Versions of one kind are ordered decimal numbers: Kubernetes guarantees that since 1.35, and
 /// with etcd it has always been so.
 pub type Version = u64;
@@ -112,10 +156,6 @@ pub fn version(meta: &ObjectMeta) -> Version {
         .as_deref()
         .and_then(|version| version.parse().ok())
         .unwrap_or_default()
-}
-
-fn seconds(time: Option<&Time>) -> i64 {
-    time.map_or(0, |time| time.0.as_second())
 }
 
 /// Whether an object carries the pause annotation, with any value.

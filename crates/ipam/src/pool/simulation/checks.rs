@@ -67,7 +67,10 @@ impl World {
 
     /// What is about to be written to a claim: an address that there is, that is the claim's, and no other one than before.
     pub fn what_is_told_is_so(&self, seen: &Claim, report: &ClaimReport) {
-        let there = self.claims.get(&seen.key).filter(|claim| claim.version == seen.version);
+        let there = self
+            .claims
+            .get(&seen.key)
+            .filter(|claim| claim.meta.version == seen.meta.version);
         let Some(claim) = there else { return };
         if let Some(before) = &claim.address {
             assert_eq!(
@@ -84,7 +87,7 @@ impl World {
                 name: name.clone(),
             };
             let object = self.addresses.get(&id);
-            let is_its = object.is_some_and(|object| object.owner.as_ref() == Some(&claim.uid));
+            let is_its = object.is_some_and(|object| object.owner.as_ref() == Some(&claim.meta.uid));
             assert!(
                 is_its,
                 "{} is told {name}, which is not its own\n{}",
@@ -100,7 +103,7 @@ impl World {
     /// arrives, the promise may have ended, because the claim has got an address or is gone. There has been one all the
     /// same, because no request is sent before.
     pub fn what_is_made_is_promised(&self, new: &NewAddress) {
-        let (key, uid) = (&new.claim.key, &new.claim.uid);
+        let (key, uid) = (&new.claim.key, &new.claim.meta.uid);
         let is_promised = |pool: &Arc<IPPool>| Promises::of(pool).has(key, uid, new.address);
         let is_kept = self.pool.as_ref().is_some_and(is_promised);
         let promise = Promise {
@@ -109,7 +112,7 @@ impl World {
             address: new.address,
         };
         let was_made = self.promised.contains(&(new.pool.uid().unwrap(), promise));
-        let claim = self.claims.get(key).filter(|claim| claim.uid == *uid);
+        let claim = self.claims.get(key).filter(|claim| claim.meta.uid == *uid);
         let has_address = self
             .addresses
             .values()
@@ -171,7 +174,7 @@ pub fn settle(world: &mut World, managers: &mut [Manager]) {
 /// What must be true in the end.
 pub fn everything_is_in_order(world: &World, capacity: usize) {
     assert!(
-        world.claims.values().all(|claim| !claim.is_deleting),
+        world.claims.values().all(|claim| !claim.meta.is_deleting),
         "a claim does not go away: {}",
         world.shown()
     );

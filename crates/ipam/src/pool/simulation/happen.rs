@@ -56,7 +56,7 @@ pub fn happen(world: &mut World, managers: &mut [Manager], ghosts: &mut Ghosts, 
             world.claim(&key(n), requested, n.is_multiple_of(7));
         }
         211..=223 => world.delete(&key(n)),
-        224..=226 => world.change_claim(&key(n), |claim| claim.finalizers.retain(|f| f != CONSUMER)),
+        224..=226 => world.change_claim(&key(n), |claim| claim.meta.finalizers.retain(|f| f != CONSUMER)),
         227..=228 => world.change_claim(&key(n), |_| {}),
         229..=230 => world.change_pool(|_| {}),
         231..=233 => world.resize(small),

@@ -46,11 +46,11 @@ impl World {
                 status.conditions.clone_from(&explanation.conditions);
             }),
             Effect::AddFinalizer(seen) => self.with_claim(seen, |claim| {
-                claim.finalizers.push(claim.key.family.claim_finalizer().into());
+                claim.meta.finalizers.push(claim.key.family.claim_finalizer().into());
             }),
             Effect::Release(seen) => self.with_claim(seen, |claim| {
                 let ours = claim.key.family.claim_finalizer();
-                claim.finalizers.retain(|f| f != ours);
+                claim.meta.finalizers.retain(|f| f != ours);
             }),
             Effect::Report(seen, report) => {
                 self.what_is_told_is_so(seen, report);
@@ -65,10 +65,10 @@ impl World {
             Effect::Create(new) => self.create(new),
             Effect::Own(seen, new) => self.with_address(seen, |address| {
                 let ours = address.id.family.address_finalizer();
-                if !address.is_deleting && !address.has_finalizer() {
-                    address.finalizers.push(ours.into());
+                if !address.meta.is_deleting && !address.has_finalizer() {
+                    address.meta.finalizers.push(ours.into());
                 }
-                address.owner = Some(new.claim.uid.clone());
+                address.owner = Some(new.claim.meta.uid.clone());
             }),
             Effect::Look(_, id) => self
                 .addresses
@@ -78,12 +78,12 @@ impl World {
             Effect::LookAtClaim(key, _) => self.claims.get(key).cloned().map_or(Outcome::Absent, Outcome::Claim),
             Effect::Unlock(seen) => self.with_address(seen, |address| {
                 let ours = address.id.family.address_finalizer();
-                address.finalizers.retain(|f| f != ours);
+                address.meta.finalizers.retain(|f| f != ours);
             }),
             Effect::Delete(seen) => {
-                let answer = self.with_address(seen, |address| address.is_deleting = true);
+                let answer = self.with_address(seen, |address| address.meta.is_deleting = true);
                 match answer {
-                    Outcome::Address(address) if address.finalizers.is_empty() => Outcome::Absent,
+                    Outcome::Address(address) if address.meta.finalizers.is_empty() => Outcome::Absent,
                     answer => answer,
                 }
             }
@@ -111,7 +111,7 @@ impl World {
         let Some(there) = self.claims.get(&seen.key).cloned() else {
             return Outcome::Absent;
         };
-        if there.version != seen.version {
+        if there.meta.version != seen.meta.version {
             return self.stale(Some(there), Outcome::Claim);
         }
         let mut claim = (*there).clone();
@@ -123,7 +123,7 @@ impl World {
         let Some(there) = self.addresses.get(&seen.id).cloned() else {
             return Outcome::Absent;
         };
-        if there.version != seen.version {
+        if there.meta.version != seen.meta.version {
             return self.stale(Some(there), Outcome::Address);
         }
         let mut address = (*there).clone();
@@ -143,15 +143,11 @@ impl World {
         }
         self.what_is_made_is_promised(new);
         self.write_address(Address {
-            uid: format!("address-{}", self.version),
+            meta: self.new_meta("address", Some(family.address_finalizer())),
             id,
-            version: 0,
-            created: self.seconds(),
-            is_deleting: false,
-            finalizers: vec![family.address_finalizer().into()],
             pool: POOL.into(),
             claim: new.claim.key.clone(),
-            owner: Some(new.claim.uid.clone()),
+            owner: Some(new.claim.meta.uid.clone()),
             address: Some(new.address),
         })
     }

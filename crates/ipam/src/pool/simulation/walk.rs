@@ -35,8 +35,8 @@ const LIFE: [fn(&mut World); 6] = [
             .iter()
             .find(|object| told.as_ref().is_some_and(|claim| claim.key == object.claim));
         let mut taken = (**taken.unwrap()).clone();
-        taken.finalizers.clear();
-        taken.is_deleting = true;
+        taken.meta.finalizers.clear();
+        taken.meta.is_deleting = true;
         world.write_address(taken);
     },
     |world| [0, 1, 3].into_iter().for_each(|n| world.delete(&key(n))),

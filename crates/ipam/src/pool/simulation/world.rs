@@ -12,7 +12,7 @@ use metal3_api::ipam::{IPPool, IPPoolSpec, PoolEntry};
 
 use crate::pool::effect::Outcome;
 use crate::pool::promise::{Promise, Promises};
-use crate::pool::seen::{Address, AddressId, Claim, ClaimKey, Family};
+use crate::pool::seen::{Address, AddressId, Claim, ClaimKey, Family, Meta};
 
 /// What a watch shows of an object: it, or that it is gone.
 #[derive(Clone, Debug)]
@@ -93,32 +93,43 @@ impl World {
         Outcome::Pool(pool)
     }
 
+    /// What the server gives an object that is made; its version comes with the writing.
+    pub fn new_meta(&self, prefix: &str, finalizer: Option<&str>) -> Meta {
+        Meta {
+            uid: format!("{prefix}-{}", self.version),
+            version: 0,
+            created: self.seconds(),
+            is_deleting: false,
+            finalizers: finalizer.map(str::to_owned).into_iter().collect(),
+        }
+    }
+
     pub fn write_claim(&mut self, mut claim: Claim) -> Outcome {
-        claim.version = self.next();
+        claim.meta.version = self.next();
         let claim = Arc::new(claim);
-        let is_gone = claim.is_deleting && claim.finalizers.is_empty();
+        let is_gone = claim.meta.is_gone();
         if is_gone {
             self.claims.remove(&claim.key);
         } else {
             self.claims.insert(claim.key.clone(), claim.clone());
         }
         let shown = (!is_gone).then(|| claim.clone());
-        self.logs[1].push(Event::Claim(shown, claim.key.clone(), claim.uid.clone()));
+        self.logs[1].push(Event::Claim(shown, claim.key.clone(), claim.meta.uid.clone()));
         self.no_address_has_two_holders();
         Outcome::Claim(claim)
     }
 
     pub fn write_address(&mut self, mut address: Address) -> Outcome {
-        address.version = self.next();
+        address.meta.version = self.next();
         let address = Arc::new(address);
-        let is_gone = address.is_deleting && address.finalizers.is_empty();
+        let is_gone = address.meta.is_gone();
         if is_gone {
             self.addresses.remove(&address.id);
         } else {
             self.addresses.insert(address.id.clone(), address.clone());
         }
         let shown = (!is_gone).then(|| address.clone());
-        self.logs[2].push(Event::Address(shown, address.id.clone(), address.uid.clone()));
+        self.logs[2].push(Event::Address(shown, address.id.clone(), address.meta.uid.clone()));
         Outcome::Address(address)
     }
 
@@ -129,11 +140,7 @@ impl World {
         }
         self.write_claim(Claim {
             key: key.clone(),
-            uid: format!("claim-{}", self.version),
-            version: 0,
-            created: self.seconds(),
-            is_deleting: false,
-            finalizers: is_used.then(|| CONSUMER.to_owned()).into_iter().collect(),
+            meta: self.new_meta("claim", is_used.then_some(CONSUMER)),
             labels: BTreeMap::new(),
             requested: requested.into(),
             pool: POOL.into(),
@@ -163,14 +170,14 @@ impl World {
     }
 
     pub fn delete(&mut self, key: &ClaimKey) {
-        self.change_claim(key, |claim| claim.is_deleting = true);
+        self.change_claim(key, |claim| claim.meta.is_deleting = true);
     }
 
     /// A claim is taken away by force, without being released.
     pub fn vanish(&mut self, key: &ClaimKey) {
         self.change_claim(key, |claim| {
-            claim.finalizers.clear();
-            claim.is_deleting = true;
+            claim.meta.finalizers.clear();
+            claim.meta.is_deleting = true;
         });
     }
 
@@ -181,11 +188,11 @@ impl World {
             return;
         };
         let mut object = (**object).clone();
-        let is_kept = object.finalizers.iter().any(|finalizer| finalizer == CONSUMER);
+        let is_kept = object.meta.finalizers.iter().any(|finalizer| finalizer == CONSUMER);
         if is_kept {
-            object.finalizers.retain(|finalizer| finalizer != CONSUMER);
-        } else if !object.is_deleting {
-            object.finalizers.push(CONSUMER.to_owned());
+            object.meta.finalizers.retain(|finalizer| finalizer != CONSUMER);
+        } else if !object.meta.is_deleting {
+            object.meta.finalizers.push(CONSUMER.to_owned());
         }
         self.write_address(object);
     }
@@ -218,18 +225,14 @@ impl World {
         match self.addresses.get(&id).cloned() {
             Some(there) if there.owner.is_none() => {
                 let mut address = (*there).clone();
-                address.is_deleting = true;
+                address.meta.is_deleting = true;
                 self.write_address(address);
             }
             Some(_) => {}
             None => {
                 self.write_address(Address {
-                    uid: format!("address-{}", self.version),
+                    meta: self.new_meta("address", None),
                     id,
-                    version: 0,
-                    created: self.seconds(),
-                    is_deleting: false,
-                    finalizers: Vec::new(),
                     pool: pool.to_owned(),
                     claim,
                     owner: None,
@@ -256,12 +259,14 @@ impl World {
         self.resize(last);
         let used: Vec<ClaimKey> = self.claims.keys().cloned().collect();
         for key in used {
-            self.change_claim(&key, |claim| claim.finalizers.retain(|finalizer| finalizer != CONSUMER));
+            self.change_claim(&key, |claim| {
+                claim.meta.finalizers.retain(|finalizer| finalizer != CONSUMER);
+            });
         }
         let addresses: Vec<Address> = self.addresses.values().map(|address| (**address).clone()).collect();
         for mut address in addresses {
-            address.finalizers.retain(|finalizer| finalizer != CONSUMER);
-            address.is_deleting |= address.owner.is_none();
+            address.meta.finalizers.retain(|finalizer| finalizer != CONSUMER);
+            address.meta.is_deleting |= address.owner.is_none();
             self.write_address(address);
         }
     }
