@@ -158,7 +158,7 @@ pub struct IPPoolStatus {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub usage: Option<PoolUsage>,
 
-    /// What can be said about the pool: whether it is ready, exhausted or paused.
+    /// What can be said about the pool: whether addresses can be had, and whether its specification is as it should be.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
     pub conditions: Vec<Condition>,

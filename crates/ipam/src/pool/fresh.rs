@@ -16,7 +16,8 @@ pub(super) struct All {
 }
 
 /// At a start, every pool wants to see all addresses of its namespace as they are now. A list that another pool began
-/// after this one had asked is as good as an own one; so a hundred pools cost two lists or three, not a hundred.
+/// after this one had asked is as good as an own one; so pools that are worked on
+/// at once cost two lists or three together, not one each.
 #[derive(Clone, Debug, Default)]
 pub struct Lists(Arc<Mutex<HashMap<String, Arc<Desk>>>>);
 

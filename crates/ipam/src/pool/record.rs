@@ -90,11 +90,8 @@ impl Book {
     /// those that need one. And whether there are new ones.
     fn next_promises(&self) -> (Promises, bool) {
         let kept: Vec<&Promise> = self.promises.iter().filter(|promise| !self.is_over(promise)).collect();
-        // The others must not wait for those that fail for reasons of their own, nor for names that are taken.
-        let in_flight = kept
-            .iter()
-            .filter(|promise| !self.failures.contains_key(&promise.claim) && !self.is_superseded(promise));
-        let room = self.policy.promises.saturating_sub(in_flight.count());
+        let in_flight = kept.iter().filter(|promise| self.is_in_flight(promise)).count();
+        let room = self.policy.promises.saturating_sub(in_flight);
         let mut wanting: Vec<&Arc<Claim>> = self.proposed.iter().filter_map(|key| self.claims.get(key)).collect();
         wanting.sort_unstable_by_key(|claim| claim.order());
         let new = wanting.into_iter().filter_map(|claim| {
@@ -107,6 +104,14 @@ impl Book {
         let new: Vec<Promise> = new.take(room).collect();
         let is_urgent = !new.is_empty();
         (kept.into_iter().cloned().chain(new).collect(), is_urgent)
+    }
+
+    /// Whether a promise is on its way to its claim. The others must not wait for claims that fail for reasons of their own,
+    /// or rest, or are being deleted and kept, nor for names that are taken.
+    fn is_in_flight(&self, promise: &Promise) -> bool {
+        let key = &promise.claim;
+        let waits = |claim: &Arc<Claim>| self.is_resting(claim) || claim.meta.is_deleting && claim.is_kept_by_others();
+        !self.failures.contains_key(key) && !self.is_superseded(promise) && !self.claims.get(key).is_some_and(waits)
     }
 
     /// Whether a promise need not be kept in the pool's status any longer. Whoever sees the pool without it reads all objects

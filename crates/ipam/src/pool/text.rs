@@ -148,3 +148,35 @@ pub fn bounded(text: &str) -> String {
     const MOST: usize = 4096;
     text.chars().take(MOST).collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use metal3_runtime::conditions::get;
+
+    use super::*;
+
+    #[test]
+    fn two_objects_for_one_address_are_named_until_one_is_gone() {
+        let mut pool = IPPool::default();
+        let mut conditions_with = |rivals: &[&str]| {
+            let rivals: Vec<String> = rivals.iter().map(|name| (*name).to_owned()).collect();
+            let list = pool_conditions(&pool, &[], PoolUsage::default(), &rivals, Timestamp::UNIX_EPOCH);
+            pool.status.get_or_insert_default().conditions.clone_from(&list);
+            get(&list, CONSISTENT).cloned()
+        };
+        assert_eq!(conditions_with(&[]), None);
+        let told = conditions_with(&[
+            "ipam.metal3.io/v1alpha1 IPAddress a",
+            "ipam.metal3.io/v1alpha1 IPAddress b",
+        ]);
+        let told = told.unwrap();
+        assert_eq!((told.status, told.reason.as_str()), (ConditionStatus::False, "Rivals"));
+        assert!(
+            told.message
+                .ends_with("IPAddress a, ipam.metal3.io/v1alpha1 IPAddress b"),
+            "{}",
+            told.message
+        );
+        assert_eq!(conditions_with(&[]), None);
+    }
+}

@@ -53,16 +53,9 @@ async fn a_claim_gets_an_address_and_gives_it_back() {
     assert_eq!(pool.finalizers(), ["ippool.ipam.metal3.io"]);
     let figures = [("size", 11), ("used", 1), ("reserved", 0), ("free", 10)];
     for (state, figure) in figures {
-        let line = format!(
-            "{{namespace=\"{}\",pool=\"prov\",state=\"{state}\"}} {figure}\n",
-            site.namespace.name
-        );
-        site.until(&line, || async {
-            let text = manager.metrics.text().unwrap();
-            let is_there = text.contains(&format!("metal3_ippool_addresses{line}"));
-            if is_there { Ok(()) } else { Err(text) }
-        })
-        .await;
+        let pool = format!("namespace=\"{}\",pool=\"prov\"", site.namespace.name);
+        let line = format!("metal3_ippool_addresses{{{pool},state=\"{state}\"}} {figure}");
+        manager.shows(&line).await;
     }
 
     // The pool cannot go while an address is in use; unused reservations do not keep it.
@@ -235,6 +228,13 @@ async fn exhausted_claims_are_served_oldest_first_and_the_second_entry_follows_t
         (ready.status.as_str(), ready.reason.as_str()),
         ("False", "PoolExhausted")
     );
+    let pool = format!("namespace=\"{}\",pool=\"p\"", site.namespace.name);
+    manager
+        .shows(&format!("metal3_ippool_claims_waiting{{{pool}}} 2"))
+        .await;
+    manager
+        .shows("metal3_ipam_claims_total{reason=\"AddressAllocated\"} 2")
+        .await;
     // D16: a failure lasts no longer than its cause, be it that an address is freed ...
     site.delete::<ipam::IPClaim>("b").await;
     assert_eq!(site.served("z-older").await.spec.address, "10.0.1.1");

@@ -50,6 +50,16 @@ pub struct Running {
 }
 
 impl Running {
+    /// Waits until its metrics have this line.
+    pub async fn shows(&self, line: &str) {
+        let is_there = || async {
+            let text = self.metrics.text().unwrap();
+            let is_there = text.lines().any(|there| there == line);
+            if is_there { Ok(()) } else { Err(text) }
+        };
+        eventually(DEADLINE, line, is_there).await;
+    }
+
     /// Ends it in good order.
     pub async fn stop(mut self) {
         self.stop.cancel();

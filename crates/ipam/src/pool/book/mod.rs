@@ -37,7 +37,7 @@ pub struct Policy {
     /// Requests in one round at most.
     pub batch: usize,
     /// Addresses on their way to claims at most, as a limit to the size of the pool's status. Those whose claim fails for
-    /// a reason of its own do not count.
+    /// a reason of its own, or rests, do not count.
     pub promises: usize,
     /// How long a settled pool's figures may lag behind, so that many changes are one write.
     pub settle: Duration,

@@ -164,7 +164,7 @@ impl Book {
         let Some(claim) = claim else {
             return self.unclaimed(key, now);
         };
-        if claim.is_paused || self.is_cluster_resting(&claim) {
+        if self.is_resting(&claim) {
             return self.at_rest(&claim, now);
         }
         if claim.meta.is_deleting {
@@ -182,6 +182,11 @@ impl Book {
             return Next::Do(Effect::AddFinalizer(claim));
         }
         self.serving(&claim, now, seed)
+    }
+
+    /// Whether nothing is done for a claim for now: it is paused, or its Cluster rests.
+    pub(super) fn is_resting(&self, claim: &Claim) -> bool {
+        claim.is_paused || self.is_cluster_resting(claim)
     }
 
     /// Cluster API's claims name their Cluster; they rest while it is paused or not there.

@@ -177,7 +177,7 @@ impl Book {
     }
 
     fn may_be_told(&self, claim: &Claim) -> bool {
-        let is_at_rest = claim.is_paused || claim.meta.is_deleting || self.is_cluster_resting(claim);
+        let is_at_rest = claim.meta.is_deleting || self.is_resting(claim);
         claim.address.is_none() && !is_at_rest
     }
 }

@@ -6,7 +6,7 @@ use rstest::rstest;
 
 use super::checks::{everything_is_in_order, settle};
 use super::manager::Manager;
-use super::world::World;
+use super::world::{CONSUMER, World, key};
 use crate::pool::effect::Effect;
 use crate::pool::seen::{ClaimKey, Family};
 
@@ -45,6 +45,24 @@ fn what_one_manager_gives_another_one_that_sees_nothing_does_not() {
     }
 }
 
+/// The server has not seen the promises yet.
+fn until_promises_are_on_their_way(world: &mut World, manager: &mut Manager) {
+    let is_on_its_way = |manager: &Manager| manager.flights.iter().any(|f| matches!(f.effect, Effect::Record(_)));
+    for _ in 0..100 {
+        manager.watch_all(world);
+        manager.decide(world);
+        if is_on_its_way(manager) {
+            return;
+        }
+        while !manager.flights.is_empty() {
+            manager.serve(world, 0);
+            manager.answer(world, 0, false);
+        }
+        world.clock += Duration::from_millis(50);
+    }
+    panic!("nothing is promised");
+}
+
 /// An address is about to be promised, and on its way, when its pool or its claim changes: it is not given.
 #[rstest]
 #[case::of_the_ranges(|world: &mut World| world.change_pool(|pool| pool.spec.pools[0].start = "10.0.0.4".into()))]
@@ -57,26 +75,48 @@ fn what_was_only_intended_is_chosen_again_after_a_change(#[case] change: fn(&mut
     let mut managers = at_rest::<1>(&mut world);
     let key = claim_of(Family::Metal3);
     world.claim(&key, "", false);
-    let manager = &mut managers[0];
-    let is_on_its_way = |manager: &Manager| manager.flights.iter().any(|f| matches!(f.effect, Effect::Record(_)));
-    for _ in 0..100 {
-        manager.watch_all(&world);
-        manager.decide(&world);
-        if is_on_its_way(manager) {
-            break;
-        }
-        while !manager.flights.is_empty() {
-            manager.serve(&mut world, 0);
-            manager.answer(&world, 0, false);
-        }
-        world.clock += Duration::from_millis(50);
-    }
-    assert!(is_on_its_way(manager));
+    until_promises_are_on_their_way(&mut world, &mut managers[0]);
     change(&mut world);
     settle(&mut world, &mut managers);
     everything_is_in_order(&world, 6);
     let given = world.claims[&key].address.clone();
     assert!(given.is_some() && given.as_deref() != Some("p-10-0-0-1"), "{given:?}");
+}
+
+/// As many claims as may be under way at once come to rest, or are deleted and kept, when they have been promised addresses.
+#[rstest]
+#[case::paused(|world: &mut World, key: &ClaimKey| world.change_claim(key, |claim| claim.is_paused = true))]
+#[case::deleted_and_kept(|world: &mut World, key: &ClaimKey| {
+    world.change_claim(key, |claim| claim.meta.finalizers.push(CONSUMER.to_owned()));
+    world.delete(key);
+})]
+fn claims_that_rest_take_no_room_from_others(#[case] stop: fn(&mut World, &ClaimKey)) {
+    let mut world = World::new(8);
+    let mut managers = at_rest::<1>(&mut world);
+    (0..3).for_each(|n| world.claim(&key(n), "", false));
+    until_promises_are_on_their_way(&mut world, &mut managers[0]);
+    while !managers[0].flights.is_empty() {
+        managers[0].serve(&mut world, 0);
+        managers[0].answer(&world, 0, false);
+    }
+    let promised = |world: &World| {
+        let status = world.pool.as_ref().and_then(|pool| pool.status.as_ref());
+        status.map_or(0, |status| status.allocating.len())
+    };
+    assert_eq!(promised(&world), 3);
+    (0..3).for_each(|n| stop(&mut world, &key(n)));
+    world.claim(&key(3), "", false);
+    settle(&mut world, &mut managers);
+    assert_eq!(promised(&world), 3, "what was promised stays promised");
+    assert!(world.claims[&key(3)].address.is_some(), "the others go on");
+    for n in 0..3 {
+        world.change_claim(&key(n), |claim| {
+            claim.is_paused = false;
+            claim.meta.finalizers.retain(|finalizer| finalizer != CONSUMER);
+        });
+    }
+    settle(&mut world, &mut managers);
+    everything_is_in_order(&world, 8);
 }
 
 /// A claim is deleted between any two requests that serve it. No address is there without its claim, not even for a moment.

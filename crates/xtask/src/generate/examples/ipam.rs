@@ -159,7 +159,7 @@ fn random() -> anyhow::Result<String> {
         &pool,
         &[(
             "spec.allocationStrategy",
-            "Each entry needs an end then. Cannot be changed.",
+            "Each entry needs an end then, or a subnet with at most 63 bits for hosts. Cannot be changed.",
         )],
     )?;
     Ok(file.text)
