@@ -9,6 +9,8 @@
 //! Neither the size of a pool nor the number of addresses in use matters to an allocation: whether an address belongs to
 //! a range is arithmetic, and the next free one is found by one look-up among the intervals of blocked addresses, which
 //! are kept merged. A pool of `::/0` costs what one of four addresses costs.
+//! What does matter is the number of entries in the specification: they are asked in their order until one has room, so a
+//! pool should be a few ranges, not thousands of single addresses.
 
 mod address;
 mod allocator;
