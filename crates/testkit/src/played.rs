@@ -10,7 +10,7 @@ use json_patch::PatchOperation;
 use kube::Client;
 use kube::client::Body;
 use kube::core::Status;
-use kube::core::response::StatusSummary;
+use kube::core::response::{StatusDetails, StatusSummary};
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
@@ -81,9 +81,18 @@ where
     Client::new(service, namespace)
 }
 
-/// A refusal.
+/// A refusal, which names an object as the real ones do.
 pub fn failure(code: u16, reason: &str) -> Answer {
-    let mut status = Status::failure("refused by the test's server", reason).with_code(code);
+    let named = StatusDetails {
+        name: "object".to_owned(),
+        group: String::new(),
+        kind: String::new(),
+        uid: String::new(),
+        causes: Vec::new(),
+        retry_after_seconds: 0,
+    };
+    let refused = Status::failure("refused by the test's server", reason);
+    let mut status = refused.with_code(code).with_details(named);
     status.status = Some(StatusSummary::Failure);
     (code, json!(status))
 }

@@ -225,12 +225,12 @@ fn start(server: &Server) -> Manager<Metal3Datas> {
 async fn rest(run: &mut Run, managers: &mut [Manager<Metal3Datas>]) {
     // What belongs to nobody goes, and the addresses come, while all is looked at again and again.
     loop {
-        let before = run.server.state().log.len();
+        let before = run.server.state().objects.log.len();
         let server = run.server.clone();
         settle(&server, managers, &DATAS, |_| run.check()).await;
         run.collect();
         run.give();
-        if run.server.state().log.len() == before {
+        if run.server.state().objects.log.len() == before {
             return;
         }
     }

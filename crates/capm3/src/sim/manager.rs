@@ -55,7 +55,7 @@ impl<C: Controller> Manager<C> {
         let plural = self.kinds[kind];
         let event = {
             let state = server.state();
-            let of_kind = state.log.iter().enumerate().skip(self.shown[kind]);
+            let of_kind = state.objects.log.iter().enumerate().skip(self.shown[kind]);
             let mut of_kind = of_kind.filter(|(_, (other, _))| other == plural);
             of_kind.next().map(|(at, (_, object))| (at, object.clone()))
         };
@@ -114,7 +114,7 @@ pub async fn settle<C: Controller>(
 ) {
     let mut quiet = 0;
     while quiet < 3 {
-        let before = server.state().log.len();
+        let before = server.state().objects.log.len();
         for manager in &mut *managers {
             manager.catch_up(server);
             for name in names {
@@ -127,7 +127,7 @@ pub async fn settle<C: Controller>(
             check(server);
             breathe().await;
         }
-        quiet = if server.state().log.len() == before {
+        quiet = if server.state().objects.log.len() == before {
             quiet + 1
         } else {
             0
