@@ -15,14 +15,13 @@ use kube::runtime::{WatchStreamExt, watcher};
 use kube::{Api, Client, ResourceExt};
 use metal3_api::metal3::{BareMetalHost, HardwareData, PreprovisioningImage};
 use metal3_ironic::{ClientConfig, Link};
-use metal3_runtime::args::{ClientArgs, Namespaces};
+use metal3_runtime::args::Namespaces;
 use metal3_runtime::error::{Classified, chain};
 use metal3_runtime::events::{Recorder, Reporter};
-use metal3_runtime::leader::{self, Candidate, KubeLease};
-use metal3_runtime::metrics::{Build, ControllerMetrics, Endpoint, KubeAccess, Registry};
-use metal3_runtime::probes::{self, Probes};
+use metal3_runtime::metrics::{Build, ControllerMetrics};
+use metal3_runtime::process::{Process, Settings, warn_of_missing_webhooks};
 use metal3_runtime::shutdown::Tasks;
-use metal3_runtime::{BoxError, Clock, backoff, telemetry, tls};
+use metal3_runtime::{BoxError, backoff, telemetry};
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
@@ -53,15 +52,12 @@ const FIRST_ANSWER: Duration = Duration::from_secs(3);
 pub async fn run(args: Args) -> anyhow::Result<()> {
     telemetry::init(&args.log)?;
     tell_of_what_is_missing(&args)?;
-    let clock = Clock::system();
-    let registry = Registry::new(Build {
-        component: "baremetal-operator",
-        version: env!("CARGO_PKG_VERSION"),
-    });
-    let controller_metrics = ControllerMetrics::new(&registry);
     // What is wrong with the settings is said before anything is waited for.
     let source = args.ironic.source(&namespaces_of_ironic(&args))?;
     tell_of_source(&source, &args);
+    if let Source::Settings(config) = &source {
+        client_of((**config).clone())?;
+    }
     let settings = HostSettings {
         budgets: args.state_budgets.clone(),
         ..args.ironic.hosts(
@@ -70,63 +66,26 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
             args.build_preprov_image,
         )?
     };
-    let mut catalogue = Catalogue::new(&registry);
+    let mut process = Process::begin(&Settings {
+        build: Build {
+            component: "baremetal-operator",
+            version: env!("CARGO_PKG_VERSION"),
+        },
+        lease: LEASE,
+        pod_namespace: &args.pod_namespace,
+        client: &args.client,
+        namespaces: &args.namespaces,
+        leader: &args.leader,
+        probes: &args.probes,
+        metrics: &args.metrics,
+        tls: &args.tls,
+    })
+    .await?;
+    let (client, clock) = (process.client.clone(), process.clock.clone());
+    let mut catalogue = Catalogue::new(&process.registry);
     let host_metrics = HostMetrics::new(&mut catalogue, clock.clone(), args.per_host_metrics);
-    let observer: Arc<dyn metal3_ironic::Observer> = Arc::new(IronicMetrics::new(&mut catalogue));
-    let ironic = match &source {
-        Source::Settings(config) => {
-            let config = ClientConfig {
-                observer: Some(observer.clone()),
-                ..(**config).clone()
-            };
-            Link::to(metal3_ironic::Client::new(config).context("the settings for Ironic cannot be used")?)
-        }
-        Source::Resource(_) => Link::unsaid(),
-    };
-    let config = args.client.config().await?;
-    let election_client = ClientArgs::unlimited(config.clone())?;
-    let client = args.client.limited(config)?;
-
-    let mut tasks = Tasks::new();
-    if let Source::Resource(reference) = source {
-        let follower = Follower {
-            kube: client.clone(),
-            reference,
-            args: args.ironic.clone(),
-            observer: Some(observer),
-            link: ironic.clone(),
-        };
-        let stop = tasks.stop();
-        tasks.spawn("the Ironic resource", async move {
-            follower.run(stop).await;
-            Ok::<(), BoxError>(())
-        });
-    }
-    let mut probes = Probes::new();
-    let kinds_ready = probes.ready("kinds");
-    if let Some(listener) = args.probes.health_addr.bind()? {
-        tasks.spawn_final("probes", probes::serve(listener, probes, tasks.drained()));
-    }
-    let policy = tls::Policy::from_args(&args.tls)?;
-    let access = KubeAccess::new(client.clone());
-    if let Some(endpoint) = Endpoint::open(&args.metrics, policy, access, registry.clone(), clock.clone())? {
-        tasks.spawn_final("metrics", endpoint.serve(tasks.drained()));
-    }
-
-    let (leading, leads) = watch::channel(!args.leader.enable_leader_election);
-    if args.leader.enable_leader_election {
-        let candidate = Candidate::new(leader::identity(), args.leader.timing()?, backoff::random_seed());
-        let lease = KubeLease::new(election_client, &lease_namespace(&args)?, LEASE);
-        let signals = leader::Signals {
-            stop: tasks.stop(),
-            drained: tasks.drained(),
-            leading,
-        };
-        let election_clock = clock.clone();
-        tasks.spawn_final("leader election", async move {
-            leader::run(&lease, candidate, election_clock, signals).await
-        });
-    }
+    let observer = Arc::new(IronicMetrics::new(&mut catalogue));
+    let ironic = link(source, observer, &args, &client, &mut process.tasks)?;
     let (fleet, woken) = Fleet::new(args.ironic.slots());
     let ctx = Arc::new(Context {
         kube: client.clone(),
@@ -145,28 +104,67 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
         memory: Memories::default(),
         rights: host::claim::Rights::default(),
     });
-    let stop = tasks.stop();
+    let stop = process.tasks.stop();
+    let (leads, metrics, kinds_ready) = (
+        process.leads.clone(),
+        process.controllers.clone(),
+        process.kinds_ready.clone(),
+    );
     let workers = args.workers();
-    tasks.spawn("hosts", async move {
+    process.tasks.spawn("hosts", async move {
         tokio::select! {
             () = stop.cancelled() => return Ok::<(), BoxError>(()),
             ready = wait_for_kinds(&client, &args.namespaces.namespace) => ready?,
         }
         kinds_ready.set(true);
-        hosts(ctx, &args, workers, leads, controller_metrics, woken, stop).await
+        hosts(ctx, &args, workers, leads, metrics, woken, stop).await
     });
-    tasks.run().await?;
+    process.run().await?;
     Ok(())
+}
+
+/// The way to Ironic. If a resource tells where it is, a task follows that.
+fn link(
+    source: Source,
+    observer: Arc<dyn metal3_ironic::Observer>,
+    args: &Args,
+    kube: &Client,
+    tasks: &mut Tasks,
+) -> anyhow::Result<Link> {
+    match source {
+        Source::Settings(config) => {
+            let config = ClientConfig {
+                observer: Some(observer),
+                ..*config
+            };
+            Ok(Link::to(client_of(config)?))
+        }
+        Source::Resource(reference) => {
+            let link = Link::unsaid();
+            let follower = Follower {
+                kube: kube.clone(),
+                reference,
+                args: args.ironic.clone(),
+                observer: Some(observer),
+                link: link.clone(),
+            };
+            let stop = tasks.stop();
+            tasks.spawn("the Ironic resource", async move {
+                follower.run(stop).await;
+                Ok::<(), BoxError>(())
+            });
+            Ok(link)
+        }
+    }
+}
+
+fn client_of(config: ClientConfig) -> anyhow::Result<metal3_ironic::Client> {
+    metal3_ironic::Client::new(config).context("the settings for Ironic cannot be used")
 }
 
 /// Flags of upstream that ask for something this version does not have.
 fn tell_of_what_is_missing(args: &Args) -> anyhow::Result<()> {
-    if args.webhook_port != 0 {
-        tracing::warn!(
-            port = args.webhook_port,
-            "no webhooks are served: remove their configuration from the cluster"
-        );
-    }
+    warn_of_missing_webhooks(args.webhook_port);
     if let Some(refusal) = args.compat.refusal() {
         anyhow::bail!(refusal);
     }
@@ -197,19 +195,6 @@ fn namespaces_of_ironic(args: &Args) -> [&str; 2] {
         args.pod_namespace.as_str(),
         args.namespaces.namespace.single().unwrap_or_default(),
     ]
-}
-
-fn lease_namespace(args: &Args) -> anyhow::Result<String> {
-    let candidates = [
-        args.leader.leader_election_namespace.as_str(),
-        args.pod_namespace.as_str(),
-    ];
-    candidates
-        .into_iter()
-        .chain(args.namespaces.namespace.single())
-        .find(|n| !n.is_empty())
-        .map(str::to_owned)
-        .context("leader election needs a namespace for its lease: set POD_NAMESPACE")
 }
 
 /// Between looks for kinds that are not served yet.

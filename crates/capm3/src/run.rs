@@ -6,8 +6,8 @@ use kube::Client;
 use metal3_runtime::args::{ClientArgs, Namespaces};
 use metal3_runtime::events::{Recorder, Reporter};
 use metal3_runtime::metrics::{Build, ControllerMetrics, Registry};
-use metal3_runtime::process::{Process, Settings};
-use metal3_runtime::{BoxError, Clock};
+use metal3_runtime::process::{Process, Settings, warn_of_missing_webhooks};
+use metal3_runtime::{BoxError, Clock, telemetry};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
@@ -32,6 +32,7 @@ const REPORTER: Reporter = Reporter {
 
 /// Runs the provider until it is told to stop.
 pub async fn run(args: Args) -> anyhow::Result<()> {
+    telemetry::init(&args.log)?;
     let mut process = Process::begin(&Settings {
         build: Build {
             component: "cluster-api-provider-metal3",
@@ -45,16 +46,9 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
         probes: &args.probes,
         metrics: &args.metrics,
         tls: &args.tls,
-        log: &args.log,
     })
     .await?;
-    if args.provider.webhook_port != 0 {
-        let port = args.provider.webhook_port;
-        tracing::warn!(
-            port,
-            "no webhooks are served: remove their configuration from the cluster"
-        );
-    }
+    warn_of_missing_webhooks(args.provider.webhook_port);
     let setup = Setup {
         namespaces: args.namespaces.namespace.clone(),
         watch_filter: args.provider.watch_filter.clone(),

@@ -12,10 +12,10 @@ use metal3_runtime::args::Namespaces;
 use metal3_runtime::error::chain;
 use metal3_runtime::events::{Recorder, Reporter};
 use metal3_runtime::metrics::{Build, Catalogue, ControllerMetrics, Registry};
-use metal3_runtime::process::{Process, Settings};
+use metal3_runtime::process::{Process, Settings, warn_of_missing_webhooks};
 use metal3_runtime::store::{Awaited, Follow, ObjectKey, Sink};
 use metal3_runtime::work::Queue;
-use metal3_runtime::{BoxError, Clock};
+use metal3_runtime::{BoxError, Clock, telemetry};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
@@ -36,6 +36,7 @@ const REPORTER: Reporter = Reporter {
 
 /// Runs the manager until it is told to stop.
 pub async fn run(args: Args) -> anyhow::Result<()> {
+    telemetry::init(&args.log)?;
     let mut process = Process::begin(&Settings {
         build: Build {
             component: "ip-address-manager",
@@ -49,16 +50,9 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
         probes: &args.probes,
         metrics: &args.metrics,
         tls: &args.tls,
-        log: &args.log,
     })
     .await?;
-    if args.provider.webhook_port != 0 {
-        let port = args.provider.webhook_port;
-        tracing::warn!(
-            port,
-            "no webhooks are served: remove their configuration from the cluster"
-        );
-    }
+    warn_of_missing_webhooks(args.provider.webhook_port);
     let policy = Policy {
         orphan_grace: Duration::from_secs(args.orphan_grace_seconds),
         ..Policy::default()

@@ -1,16 +1,13 @@
-//! What every manager's process begins with: logging, probes, metrics, the client and leader election.
+//! What every manager's process begins with: probes, metrics, the client and leader election.
 
 use tokio::sync::watch;
 
-use crate::args::{
-    ClientArgs, ClientError, LeaderArgs, LogArgs, MetricsArgs, NamespaceArgs, ProbeArgs, TimingError, TlsArgs,
-};
+use crate::args::{ClientArgs, ClientError, LeaderArgs, MetricsArgs, NamespaceArgs, ProbeArgs, TimingError, TlsArgs};
 use crate::leader::{self, Candidate, KubeLease};
 use crate::listen::BindError;
 use crate::metrics::{Build, ControllerMetrics, Endpoint, EndpointError, KubeAccess, Registry};
 use crate::probes::{self, Check, Probes};
 use crate::shutdown::{Ended, Tasks};
-use crate::telemetry::{self, TelemetryError};
 use crate::{Clock, backoff, tls};
 
 /// What distinguishes one manager from another, and its flags.
@@ -34,8 +31,6 @@ pub struct Settings<'a> {
     pub metrics: &'a MetricsArgs,
     /// TLS of what is served.
     pub tls: &'a TlsArgs,
-    /// Logging.
-    pub log: &'a LogArgs,
 }
 
 /// A process that has begun: spawn the controllers, then run `tasks`.
@@ -61,9 +56,6 @@ pub struct Process {
 /// Why a process could not begin.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
-    /// Logging.
-    #[error(transparent)]
-    Telemetry(#[from] TelemetryError),
     /// The client.
     #[error(transparent)]
     Client(#[from] ClientError),
@@ -85,9 +77,8 @@ pub enum StartError {
 }
 
 impl Process {
-    /// Begins: logging is on, probes and metrics are served, and the election runs. No controller does yet.
+    /// Begins: probes and metrics are served, and the election runs. No controller does yet. Logging should be on by now.
     pub async fn begin(settings: &Settings<'_>) -> Result<Self, StartError> {
-        telemetry::init(settings.log)?;
         let clock = Clock::system();
         let registry = Registry::new(settings.build.clone());
         let controllers = ControllerMetrics::new(&registry);
@@ -143,6 +134,16 @@ impl Process {
         // All of `self` lives as long as the tasks do: the sender of `leads` among it.
         let Self { tasks, _leading, .. } = self;
         tasks.run().await
+    }
+}
+
+/// Says that a Deployment's flags ask for webhooks, which are not there.
+pub fn warn_of_missing_webhooks(port: u16) {
+    if port != 0 {
+        tracing::warn!(
+            port,
+            "no webhooks are served: remove their configuration from the cluster"
+        );
     }
 }
 
