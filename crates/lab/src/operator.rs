@@ -125,6 +125,12 @@ impl Operator {
     }
 }
 
+impl From<Operator> for Manager {
+    fn from(operator: Operator) -> Self {
+        operator.0
+    }
+}
+
 /// The folder in which the operator looks for its credentials; without authentication, one that does not exist.
 fn credentials(config: &OperatorConfig, ironic: &IronicAccess) -> Result<PathBuf> {
     if let Some(user) = &ironic.credentials {

@@ -5,13 +5,17 @@ mod host_life;
 mod ipam;
 mod machines;
 mod many;
+mod measure;
 mod own_time;
 mod process;
-mod report;
+mod program;
 mod requests;
+mod site;
+mod table;
 mod times;
+mod watch;
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use anyhow::{Context, ensure};
 
@@ -68,17 +72,11 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
 }
 
 fn host_lives(args: &Args) -> anyhow::Result<()> {
-    let binary = build("baremetal-operator", &args.profile)?;
-    rustls::crypto::ring::default_provider().install_default().ok();
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(2)
-        .enable_all()
-        .build()?;
-    println!("operator: profile {}; {}", args.profile, process::machine());
+    let operator = program::OPERATOR.build_as(&args.profile, Vec::new())?;
     for (index, hosts) in args.hosts.iter().enumerate() {
         let rest = (index + 1 == args.hosts.len()).then_some(args.rest);
-        let figures = runtime.block_on(host_life::run(*hosts, rest, &binary))?;
-        report::print(&figures);
+        let figures = operator.run(host_life::run(*hosts, rest, &operator))?;
+        host_life::report::print(&figures);
     }
     Ok(())
 }
@@ -102,19 +100,4 @@ fn example(package: &str, name: &str, profile: &str) -> anyhow::Result<()> {
         .context("cannot start cargo")?;
     ensure!(status.success(), "{name} of {package} cannot be measured");
     Ok(())
-}
-
-/// Builds a controller and tells where it is. With the whole workspace's choice of features, so that one build of the
-/// dependencies serves every controller's benchmark.
-pub fn build(package: &str, profile: &str) -> anyhow::Result<PathBuf> {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    let status = metal3_lab::cargo::command()
-        .args(["build", "--workspace", "--bin", package, "--profile", profile])
-        .current_dir(&root)
-        .status()
-        .context("cannot start cargo")?;
-    ensure!(status.success(), "{package} cannot be built");
-    let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), PathBuf::from);
-    let folder = if profile == "dev" { "debug" } else { profile };
-    Ok(target.join(folder).join(package))
 }

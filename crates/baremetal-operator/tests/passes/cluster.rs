@@ -134,6 +134,8 @@ impl State {
 /// In which state each host is.
 fn states(objects: &Objects) -> Vec<ProvisioningState> {
     let hosts: Vec<BareMetalHost> = objects.all("baremetalhosts");
-    let states = hosts.into_iter().map(|host| host.status.unwrap_or_default().provisioning.state);
+    let states = hosts
+        .into_iter()
+        .map(|host| host.status.unwrap_or_default().provisioning.state);
     states.collect()
 }

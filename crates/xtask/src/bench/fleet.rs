@@ -1,28 +1,24 @@
 //! `cargo xtask bench fleet`: the operator's process with its default flags, a real API server, and as many simulated
 //! servers as are asked for. It prints figures and judges none.
 
+mod calls;
 mod report;
 
-use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, bail};
-use futures::{StreamExt, TryStreamExt};
-use kube::runtime::{WatchStreamExt, watcher};
-use kube::{Api, Client, ResourceExt};
+use anyhow::Context;
 use metal3_api::metal3::{BareMetalHost, ProvisioningState};
 use metal3_ironic_sim::{ApiServer, Config, Sim, Timings};
-use metal3_lab::audit::{AuditLog, Position};
 use metal3_lab::operator::{IronicAccess, Operator, OperatorConfig};
-use metal3_lab::{ControlPlane, ControlPlaneConfig};
 use serde_json::{Value, json};
 
+use self::calls::Counts;
 use super::many::create_all;
-use super::process::{self, Usage};
-use super::requests::Requests;
+use super::measure::{Arrivals, Cost};
+use super::program::{Built, OPERATOR, ProgramArgs};
+use super::site::{BENCH, Measured, Site};
+use super::watch::{Goal, arrivals, in_order};
 
-const NAMESPACE: &str = "bench";
 /// How long all hosts together may take.
 const LIMIT: Duration = Duration::from_secs(3600);
 /// What follows the last arrival belongs to it: events, conditions, the last lists.
@@ -50,60 +46,19 @@ pub struct Args {
     #[arg(long)]
     off: bool,
 
-    /// The operator's build profile
-    #[arg(long, default_value = "lab")]
-    profile: String,
-
-    /// A program that is there already, instead of one that is built now
-    #[arg(long, conflicts_with = "profile")]
-    binary: Option<PathBuf>,
-
-    /// Environment variables for the operator besides the usual, as NAME=VALUE
-    #[arg(long, value_parser = variable)]
-    env: Vec<(String, String)>,
-
-    /// Flags for the operator besides its defaults
-    #[arg(last = true)]
-    flags: Vec<String>,
-}
-
-fn variable(text: &str) -> Result<(String, String), &'static str> {
-    let (name, value) = text.split_once('=').ok_or("not NAME=VALUE")?;
-    Ok((name.to_owned(), value.to_owned()))
-}
-
-/// What a time cost.
-#[derive(Debug, Default)]
-struct Cost {
-    /// Requests to the API server.
-    kubernetes: Requests,
-    /// Requests to Ironic by method and kind of path.
-    ironic: BTreeMap<String, u64>,
-    /// CPU seconds.
-    cpu: f64,
-    /// CPU seconds of everything, by program: this one plays Ironic.
-    machine: BTreeMap<String, f64>,
-}
-
-/// Where the counts stood.
-struct Before {
-    audit: Position,
-    ironic: BTreeMap<String, u64>,
-    cpu: f64,
-    machine: BTreeMap<String, f64>,
+    #[command(flatten)]
+    program: ProgramArgs,
 }
 
 /// A run.
 #[derive(Debug)]
 struct Figures {
     hosts: u32,
-    /// Seconds from the first creation until a host was available, in the order of arrival.
-    arrivals: Vec<f64>,
-    enrol: Cost,
+    /// From the first creation until hosts were available, and until they had settled.
+    enrol: Arrivals,
+    enrol_calls: Counts,
     rest: Cost,
-    rest_seconds: f64,
-    empty: Usage,
-    full: Usage,
+    rest_calls: Counts,
     /// How long nodes at rest waited for us while all hosts came in, their places in the queue included.
     reactions: Vec<Duration>,
     /// The same for single hosts of a fleet at rest.
@@ -114,50 +69,23 @@ struct Figures {
 
 /// Runs the benchmark.
 pub fn run(args: &Args) -> anyhow::Result<()> {
-    let binary = match &args.binary {
-        Some(binary) => binary.clone(),
-        None => super::build("baremetal-operator", &args.profile)?,
-    };
-    rustls::crypto::ring::default_provider().install_default().ok(); // fails if there is one, which is as well
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(2)
-        .enable_all()
-        .build()?;
-    let what = args.binary.as_ref().map_or_else(
-        || format!("profile {}", args.profile),
-        |binary| binary.display().to_string(),
-    );
-    println!("operator: {what}; {}", process::machine());
+    let operator = OPERATOR.build(&args.program)?;
     for hosts in &args.hosts {
-        let figures = runtime.block_on(one(*hosts, args, &binary))?;
+        let figures = operator.run(one(*hosts, args, &operator))?;
         report::print(&figures);
     }
     Ok(())
 }
 
 struct Bench {
-    client: Client,
+    site: Measured,
     sim: Sim,
-    audit: AuditLog,
-    user: String,
     hosts: u32,
     online: bool,
-    pid: u32,
 }
 
-async fn one(hosts: u32, args: &Args, binary: &Path) -> anyhow::Result<Figures> {
-    let config = ControlPlaneConfig {
-        audit: true,
-        ..ControlPlaneConfig::default()
-    };
-    let control_plane = ControlPlane::start(config).await?;
-    let client = control_plane.client().await?;
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    metal3_lab::apply::apply_crds(&client, &root.join("config/crd")).await?;
-    let rights = std::fs::read_to_string(root.join("config/rbac/baremetal-operator.yaml"))?;
-    metal3_lab::apply::apply(&client, &metal3_lab::apply::parse(&rights)?, None).await?;
-    let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}}).to_string();
-    metal3_lab::apply::apply(&client, &metal3_lab::apply::parse(&namespace)?, None).await?;
+async fn one(hosts: u32, args: &Args, built: &Built) -> anyhow::Result<Figures> {
+    let site = Site::start(built.program).await?;
     let sim = Sim::new(Config {
         servers: hosts,
         timings: Timings {
@@ -170,60 +98,58 @@ async fn one(hosts: u32, args: &Args, binary: &Path) -> anyhow::Result<Figures> 
         ..Config::default()
     });
     let server = ApiServer::start(&sim, ([127, 0, 0, 1], 0).into(), None).await?;
-    let (home, account) = (
-        baremetal_operator::rbac::NAMESPACE,
-        baremetal_operator::rbac::SERVICE_ACCOUNT,
-    );
-    let kubeconfig = control_plane.service_account_kubeconfig(home, account).await?;
-    let mut config = OperatorConfig::new(binary, control_plane.folder().join("operator"), kubeconfig);
-    config.args.clone_from(&args.flags);
-    config.env.clone_from(&args.env);
+    let folder = site.control_plane.folder().join("operator");
+    let mut config = OperatorConfig::new(&built.executable, folder, &site.kubeconfig);
+    config.args.clone_from(&built.flags);
     let access = IronicAccess {
         endpoint: server.url(),
         credentials: None,
         ca_file: None,
         ramdisk_iso_url: "http://images.example/ipa.iso".to_owned(),
     };
-    let operator = Operator::start_with(&config, &access).await?;
     let bench = Bench {
-        client,
+        site: site.with(Operator::start_with(&config, &access).await?.into())?,
         sim,
-        audit: control_plane.audit_log().context("the audit log is on")?.clone(),
-        user: format!("system:serviceaccount:{home}:{account}"),
         hosts,
         online: !args.off,
-        pid: operator.process().pid(),
     };
     let figures = bench.run(Duration::from_secs(args.rest)).await?;
-    operator.stop().await;
+    bench.site.stop().await;
     server.stop().await;
     Ok(figures)
 }
 
 impl Bench {
     async fn run(&self, rest: Duration) -> anyhow::Result<Figures> {
+        let client = &self.site.client;
         let secrets = (0..self.hosts).map(|number| self.secret(number));
-        create_all(&self.client, NAMESPACE, secrets).await?;
-        let empty = process::usage(self.pid)?;
-        let before = self.mark()?;
+        create_all(client, BENCH, secrets).await?;
+        let (mark, calls) = (self.site.mark()?, self.calls());
         let hosts = (0..self.hosts).map(|number| self.host(number));
-        let start = Instant::now();
-        let (arrivals, ()) = tokio::try_join!(
-            async {
-                tokio::time::timeout(LIMIT, self.arrivals(start))
-                    .await
-                    .with_context(|| format!("not all hosts arrived: {:?}", self.sim.states()))?
-            },
-            create_all(&self.client, NAMESPACE, hosts),
-        )?;
+        let (seconds, ()) = tokio::try_join!(self.arrivals(mark.start), create_all(client, BENCH, hosts))?;
         println!("{} hosts are available; they settle …", self.hosts);
         tokio::time::sleep(SETTLE + SETTLE_OF_A_HOST * self.hosts).await;
-        let enrol = self.cost(&before)?;
-        let before = self.mark()?;
-        let start = Instant::now();
+        let cost = self.site.cost(&mark)?;
+        let enrol_calls = self.calls().since(&calls);
+        let (mark, calls) = (self.site.mark()?, self.calls());
         tokio::time::sleep(rest).await;
-        let (rest_cost, rest_seconds) = (self.cost(&before)?, start.elapsed().as_secs_f64());
-        let (reactions, full) = (self.sim.reactions(), process::usage(self.pid)?);
+        Ok(Figures {
+            hosts: self.hosts,
+            enrol: Arrivals { seconds, cost },
+            enrol_calls,
+            rest: self.site.cost(&mark)?,
+            rest_calls: self.calls().since(&calls),
+            reactions: self.sim.reactions(),
+            doubled: self.doubled(),
+            wakes: self.wake().await?,
+        })
+    }
+
+    fn calls(&self) -> Counts {
+        Counts(self.sim.requests())
+    }
+
+    fn doubled(&self) -> u32 {
         let counters = self.sim.all_counters();
         let doubled = counters.values().map(|went| {
             [went.creates, went.inspections, went.cleans]
@@ -231,18 +157,7 @@ impl Bench {
                 .map(|count| count.saturating_sub(1))
                 .sum::<u32>()
         });
-        Ok(Figures {
-            hosts: self.hosts,
-            arrivals,
-            enrol,
-            rest: rest_cost,
-            rest_seconds,
-            empty,
-            full,
-            reactions,
-            wakes: self.wake().await?,
-            doubled: doubled.sum(),
-        })
+        doubled.sum()
     }
 
     /// Switches some servers off behind everybody's back, one after the other, and waits until they are on again.
@@ -283,53 +198,17 @@ impl Bench {
         })
     }
 
-    /// When each host was seen to be available. A watch, because lists would cost the server more than the operator does.
+    /// When each host was seen to be available.
     async fn arrivals(&self, start: Instant) -> anyhow::Result<Vec<f64>> {
-        let api: Api<BareMetalHost> = Api::namespaced(self.client.clone(), NAMESPACE);
-        let mut events = watcher(api, watcher::Config::default()).default_backoff().boxed();
-        let mut ends = BTreeMap::new();
-        while let Some(event) = events.try_next().await? {
-            if let watcher::Event::Apply(host) | watcher::Event::InitApply(host) = event {
-                let state = host.status.as_ref().map(|status| &status.provisioning.state);
-                if state == Some(&ProvisioningState::Available) {
-                    ends.entry(host.name_any())
-                        .or_insert_with(|| start.elapsed().as_secs_f64());
-                }
-            }
-            if ends.len() == self.hosts as usize {
-                let mut ends: Vec<f64> = ends.into_values().collect();
-                ends.sort_by(f64::total_cmp);
-                return Ok(ends);
-            }
-        }
-        bail!("the watch ended with {} of {} hosts", ends.len(), self.hosts)
-    }
-
-    fn mark(&self) -> anyhow::Result<Before> {
-        Ok(Before {
-            audit: self.audit.end()?,
-            ironic: self.sim.requests(),
-            cpu: process::usage(self.pid)?.cpu,
-            machine: process::cpu_of_all()?,
-        })
-    }
-
-    fn cost(&self, before: &Before) -> anyhow::Result<Cost> {
-        let mut cost = Cost {
-            cpu: process::usage(self.pid)?.cpu - before.cpu,
-            kubernetes: Requests::of(&self.audit.since(before.audit)?.0, &self.user),
-            ..Cost::default()
-        };
-        for (kind, count) in self.sim.requests() {
-            let new = count - before.ironic.get(&kind).copied().unwrap_or_default();
-            if new > 0 {
-                cost.ironic.insert(kind, new);
-            }
-        }
-        for (program, cpu) in process::cpu_of_all()? {
-            let new = cpu - before.machine.get(&program).copied().unwrap_or_default();
-            cost.machine.insert(program, new);
-        }
-        Ok(cost)
+        let goal = Goal::State(|host: &BareMetalHost| {
+            let state = host.status.as_ref().map(|status| &status.provisioning.state);
+            state == Some(&ProvisioningState::Available)
+        });
+        let clock = || start.elapsed().as_secs_f64();
+        let arrivals = arrivals(self.site.api(), self.hosts as usize, clock, goal);
+        let ends = tokio::time::timeout(LIMIT, arrivals)
+            .await
+            .with_context(|| format!("not all hosts arrived: {:?}", self.sim.states()))??;
+        Ok(in_order(ends))
     }
 }

@@ -3,12 +3,10 @@
 
 mod load;
 mod report;
-mod site;
 
 use self::load::Load;
-use self::site::Site;
 
-use super::process;
+use super::program::{ADDRESS_MANAGER, ProgramArgs};
 
 /// Arguments of `cargo xtask bench ipam`.
 #[derive(clap::Args)]
@@ -33,24 +31,13 @@ pub struct Args {
     #[arg(long, default_value_t = 1000)]
     churn: u32,
 
-    /// The manager's build profile
-    #[arg(long, default_value = "lab")]
-    profile: String,
-
-    /// Flags for the manager besides its defaults
-    #[arg(last = true)]
-    flags: Vec<String>,
+    #[command(flatten)]
+    program: ProgramArgs,
 }
 
 /// Runs the benchmark.
 pub fn run(args: &Args) -> anyhow::Result<()> {
-    let binary = super::build("ip-address-manager", &args.profile)?;
-    rustls::crypto::ring::default_provider().install_default().ok(); // fails if there is one, which is as well
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(2)
-        .enable_all()
-        .build()?;
-    println!("ip-address-manager: profile {}; {}", args.profile, process::machine());
+    let manager = ADDRESS_MANAGER.build(&args.program)?;
     let at_once = args.claims.iter().map(|claims| Load::AtOnce {
         pools: 1,
         claims_each: *claims,
@@ -63,12 +50,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     let churn = (args.churn > 0).then_some(Load::Churn { claims: args.churn });
     let mut all = Vec::new();
     for load in at_once.chain(pools).chain(arriving).chain(churn) {
-        let figures = runtime.block_on(async {
-            let site = Site::start(&binary, &args.flags).await?;
-            let figures = load::run(&site, load).await;
-            site.stop().await;
-            figures
-        })?;
+        let figures = manager.run(load::run(&manager, load))?;
         report::print(&figures);
         all.push(figures);
     }

@@ -13,11 +13,8 @@ mod life;
 mod objects;
 mod player;
 mod report;
-mod site;
 
-use self::site::Site;
-
-use super::process;
+use super::program::{PROVIDER, ProgramArgs};
 
 /// Arguments of `cargo xtask bench machines`.
 #[derive(clap::Args)]
@@ -42,24 +39,13 @@ pub struct Args {
     #[arg(long, default_value_t = 100)]
     waiting: u32,
 
-    /// The provider's build profile
-    #[arg(long, default_value = "lab")]
-    profile: String,
-
-    /// Flags for the provider besides its defaults
-    #[arg(last = true)]
-    flags: Vec<String>,
+    #[command(flatten)]
+    program: ProgramArgs,
 }
 
 /// Runs the benchmark.
 pub fn run(args: &Args) -> anyhow::Result<()> {
-    let binary = super::build("cluster-api-provider-metal3", &args.profile)?;
-    rustls::crypto::ring::default_provider().install_default().ok(); // fails if there is one, which is as well
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(2)
-        .enable_all()
-        .build()?;
-    println!("provider: profile {}; {}", args.profile, process::machine());
+    let provider = PROVIDER.build(&args.program)?;
     let mut all = Vec::new();
     for machines in &args.machines {
         let load = life::Load {
@@ -69,12 +55,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
             rest: std::time::Duration::from_secs(args.rest),
             waiting: args.waiting,
         };
-        let figures = runtime.block_on(async {
-            let site = Site::start(&binary, &args.flags).await?;
-            let figures = life::run(&site, load).await;
-            site.stop().await;
-            figures
-        })?;
+        let figures = provider.run(life::run(&provider, load))?;
         report::print(&figures);
         all.push(figures);
     }

@@ -1,26 +1,24 @@
 //! What the manager is given to do, and what that costs.
 
-use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, bail};
+use anyhow::Context;
 use futures::{StreamExt, TryStreamExt, stream};
+use kube::ResourceExt;
 use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
-use kube::runtime::{WatchStreamExt, watcher};
-use kube::{Api, ResourceExt};
 use metal3_api::capi::Cluster;
 use metal3_api::ipam::{IPClaim, IPPool};
-use metal3_lab::apply;
+use metal3_lab::cluster_api;
 use serde_json::json;
 
-use super::site::{BENCH, Site};
-use crate::bench::process::{self, Usage};
-use crate::bench::requests::Requests;
+use crate::bench::many::{AT_ONCE, create};
+use crate::bench::measure::{Arrivals, Mark};
+use crate::bench::program::Built;
+use crate::bench::site::{BENCH, Measured, Site};
+use crate::bench::watch::{Goal, arrivals, in_order};
 
 /// How long a run may take.
 const LIMIT: Duration = Duration::from_secs(1800);
-/// How many requests of ours are under way at once.
-const AT_ONCE: usize = 16;
 /// What follows the last claim belongs to it: events, the pools' figures.
 const SETTLE: Duration = Duration::from_secs(5);
 /// So that the manager has seen everything before it may begin.
@@ -52,30 +50,29 @@ impl Load {
 #[derive(Debug)]
 pub struct Figures {
     pub load: Load,
-    /// Seconds from the start until a claim had its address, in the order of arrival.
-    pub arrivals: Vec<f64>,
-    /// Requests of the manager.
-    pub requests: Requests,
-    pub before: Usage,
-    pub after: Usage,
-    /// The machine, with its load average in the minute before the start.
-    pub machine: String,
+    /// Claims that have an address.
+    pub arrivals: Arrivals,
 }
 
 /// Runs it.
-pub async fn run(site: &Site, load: Load) -> anyhow::Result<Figures> {
+pub async fn run(built: &Built, load: Load) -> anyhow::Result<Figures> {
+    let site = Site::start(built.program).await?;
+    cluster_api::define(&site.client).await?;
+    let site = site.run(built).await?;
     let bench = Bench { site, load };
-    tokio::time::timeout(LIMIT, bench.run())
+    let figures = tokio::time::timeout(LIMIT, bench.run())
         .await
-        .with_context(|| format!("{load:?} was not done in {LIMIT:?}: {}", site.log()))?
+        .with_context(|| format!("{load:?} was not done in {LIMIT:?}: {}", bench.site.log()))?;
+    bench.site.stop().await;
+    figures
 }
 
-struct Bench<'a> {
-    site: &'a Site,
+struct Bench {
+    site: Measured,
     load: Load,
 }
 
-impl Bench<'_> {
+impl Bench {
     async fn run(&self) -> anyhow::Result<Figures> {
         let (pools, each) = match self.load {
             Load::AtOnce { pools, claims_each } => (pools, claims_each),
@@ -93,10 +90,7 @@ impl Bench<'_> {
             self.make_claims(names.clone()).await?;
         }
         tokio::time::sleep(QUIET).await;
-        let mut machine = process::machine();
-        let mut before = process::usage(self.site.pid())?;
-        let mut mark = self.site.audit.end()?;
-        let mut start = Instant::now();
+        let mark = self.site.mark()?;
         let begin = async {
             if is_arriving {
                 self.make_claims(names).await
@@ -104,33 +98,34 @@ impl Bench<'_> {
                 self.let_go().await
             }
         };
-        let arrivals = tokio::try_join!(self.arrivals("claim-", start), begin)?.0;
-        let arrivals = if let Load::Churn { claims } = self.load {
-            tokio::time::sleep(SETTLE).await;
-            machine = process::machine();
-            before = process::usage(self.site.pid())?;
-            mark = self.site.audit.end()?;
-            start = Instant::now();
-            let names = (0..claims).map(|n| (0, format!("later-{n}")));
-            tokio::try_join!(
-                self.arrivals("later-", start),
-                self.delete_all(claims),
-                self.make_claims(names)
-            )?
-            .0
-        } else {
-            arrivals
-        };
+        let (seconds, ()) = tokio::try_join!(self.arrivals("claim-", mark.start), begin)?;
         tokio::time::sleep(SETTLE).await;
-        let requests = Requests::of(&self.site.audit.since(mark)?.0, &self.site.user);
+        let arrivals = match self.load {
+            Load::Churn { claims } => self.churn(claims).await?,
+            Load::AtOnce { .. } | Load::Arriving { .. } => self.figures(seconds, &mark)?,
+        };
         Ok(Figures {
             load: self.load,
             arrivals,
-            requests,
-            before,
-            after: process::usage(self.site.pid())?,
-            machine,
         })
+    }
+
+    fn figures(&self, seconds: Vec<f64>, since: &Mark) -> anyhow::Result<Arrivals> {
+        let cost = self.site.cost(since)?;
+        Ok(Arrivals { seconds, cost })
+    }
+
+    /// The claims go, and others come.
+    async fn churn(&self, claims: u32) -> anyhow::Result<Arrivals> {
+        let mark = self.site.mark()?;
+        let names = (0..claims).map(|n| (0, format!("later-{n}")));
+        let (seconds, (), ()) = tokio::try_join!(
+            self.arrivals("later-", mark.start),
+            self.delete_all(claims),
+            self.make_claims(names)
+        )?;
+        tokio::time::sleep(SETTLE).await;
+        self.figures(seconds, &mark)
     }
 
     async fn make_paused_cluster(&self) -> anyhow::Result<()> {
@@ -141,8 +136,7 @@ impl Bench<'_> {
             "apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "Cluster", "metadata": {"name": CLUSTER},
             "spec": {"paused": true, "infrastructureRef": reference},
         });
-        let objects = apply::parse(&cluster.to_string())?;
-        apply::apply(&self.site.client, &objects, Some(BENCH)).await?;
+        create(&self.site.client, BENCH, cluster).await?;
         Ok(())
     }
 
@@ -159,21 +153,22 @@ impl Bench<'_> {
             },
         });
         let pool: IPPool = serde_json::from_value(pool)?;
-        self.api::<IPPool>().create(&PostParams::default(), &pool).await?;
+        self.site.api::<IPPool>().create(&PostParams::default(), &pool).await?;
         Ok(())
     }
 
     /// The pools may be served.
     async fn let_go(&self) -> anyhow::Result<()> {
         let unpaused = Patch::Merge(json!({"spec": {"paused": false}}));
-        self.api::<Cluster>()
+        self.site
+            .api::<Cluster>()
             .patch(CLUSTER, &PatchParams::default(), &unpaused)
             .await?;
         Ok(())
     }
 
     async fn make_claims(&self, names: impl Iterator<Item = (u32, String)>) -> anyhow::Result<()> {
-        let api = self.api::<IPClaim>();
+        let api = self.site.api::<IPClaim>();
         stream::iter(names)
             .map(|(pool, name)| {
                 let api = api.clone();
@@ -192,7 +187,7 @@ impl Bench<'_> {
     }
 
     async fn delete_all(&self, claims: u32) -> anyhow::Result<()> {
-        let api = self.api::<IPClaim>();
+        let api = self.site.api::<IPClaim>();
         stream::iter(0..claims)
             .map(|n| {
                 let api = api.clone();
@@ -206,34 +201,14 @@ impl Bench<'_> {
             .await
     }
 
-    /// When each claim was seen to have its address. A watch, because lists would cost the server more than the manager does.
+    /// When each claim of such a name was seen to have its address.
     async fn arrivals(&self, prefix: &str, start: Instant) -> anyhow::Result<Vec<f64>> {
-        let wanted = self.load.claims() as usize;
-        let mut events = watcher(self.api::<IPClaim>(), watcher::Config::default())
-            .default_backoff()
-            .boxed();
-        let mut ends = BTreeMap::new();
-        while let Some(event) = events.try_next().await? {
-            if let watcher::Event::Apply(claim) | watcher::Event::InitApply(claim) = event {
-                let has_address = claim.status.as_ref().is_some_and(|status| status.address.is_some());
-                if has_address && claim.name_any().starts_with(prefix) {
-                    ends.entry(claim.name_any())
-                        .or_insert_with(|| start.elapsed().as_secs_f64());
-                }
-            }
-            if ends.len() == wanted {
-                let mut ends: Vec<f64> = ends.into_values().collect();
-                ends.sort_by(f64::total_cmp);
-                return Ok(ends);
-            }
-        }
-        bail!("the watch ended with {} of {wanted} claims", ends.len())
-    }
-
-    fn api<K>(&self) -> Api<K>
-    where
-        K: kube::Resource<Scope = k8s_openapi::NamespaceResourceScope, DynamicType = ()>,
-    {
-        Api::namespaced(self.site.client.clone(), BENCH)
+        let goal = Goal::State(|claim: &IPClaim| {
+            let has_address = claim.status.as_ref().is_some_and(|status| status.address.is_some());
+            has_address && claim.name_any().starts_with(prefix)
+        });
+        let clock = || start.elapsed().as_secs_f64();
+        let ends = arrivals(self.site.api(), self.load.claims() as usize, clock, goal);
+        Ok(in_order(ends.await?))
     }
 }

@@ -1,14 +1,10 @@
-//! The figures as people read them, beside those of upstream on such a machine and our goals.
-
-#![expect(clippy::cast_precision_loss, reason = "counts are small")]
-
-use comfy_table::{Table, presets::UTF8_FULL_CONDENSED};
+//! The figures of claims.
 
 use super::load::{Figures, Load};
+use crate::bench::table::{self, row};
 
 /// Prints one run. Upstream's figures are for 1,000 claims at once on one pool.
 pub fn print(figures: &Figures) {
-    let claims = f64::from(figures.load.claims());
     let title = match figures.load {
         Load::AtOnce { pools: 1, claims_each } => format!("{claims_each} claims at once on one pool"),
         Load::AtOnce { pools, claims_each } => format!("{pools} pools with {claims_each} claims each, all at once"),
@@ -16,8 +12,9 @@ pub fn print(figures: &Figures) {
         Load::Churn { claims } => format!("{claims} claims of a full pool deleted, and as many others made"),
     };
     println!("\n{title}");
-    println!("(machine: {})", figures.machine);
-    let goal = match figures.load {
+    let (arrivals, cost) = (&figures.arrivals, &figures.arrivals.cost);
+    println!("(machine: {})", cost.machine);
+    let time = match figures.load {
         Load::AtOnce {
             pools: 1,
             claims_each: 1000,
@@ -28,59 +25,24 @@ pub fn print(figures: &Figures) {
         } => "< 60 s",
         Load::AtOnce { .. } | Load::Arriving { .. } | Load::Churn { .. } => "",
     };
-    let requests = figures.requests.sum();
-    let each = requests as f64 / claims;
-    let mut table = Table::new();
-    table.load_style(UTF8_FULL_CONDENSED);
-    table.set_header(["figure", "measured", "upstream, 1,000 at once", "goal"]);
-    table.add_row([
-        "wall".to_owned(),
-        format!("{:.1} s", wall(figures)),
-        "105 s".into(),
-        goal.into(),
-    ]);
-    table.add_row([
-        "claims per second".to_owned(),
-        format!("{:.0}", claims / wall(figures)),
-        "9.5".into(),
-        String::new(),
-    ]);
-    table.add_row([
-        "API requests".to_owned(),
-        requests.to_string(),
-        "4,058".into(),
-        String::new(),
-    ]);
-    let most = if matches!(figures.load, Load::AtOnce { .. } | Load::Arriving { .. }) {
-        "≤ 4"
-    } else {
-        ""
+    let most = match figures.load {
+        Load::AtOnce { .. } | Load::Arriving { .. } => "≤ 4",
+        Load::Churn { .. } => "",
     };
-    table.add_row([
-        "API requests per claim".to_owned(),
-        format!("{each:.2}"),
-        "4.1".into(),
-        most.into(),
-    ]);
-    table.add_row([
-        "conflicts".to_owned(),
-        figures.requests.conflicts.to_string(),
-        "481".into(),
-        "0".into(),
-    ]);
-    let cpu = figures.after.cpu - figures.before.cpu;
-    table.add_row(["CPU".to_owned(), format!("{cpu:.1} s"), "19 s".into(), String::new()]);
-    table.add_row([
-        "RSS before / after / peak".to_owned(),
-        format!(
-            "{:.0} / {:.0} / {:.0} MiB",
-            figures.before.rss, figures.after.rss, figures.after.peak
-        ),
-        "– / 65 / – MB".into(),
-        String::new(),
-    ]);
-    println!("{table}");
-    for (what, count) in &figures.requests.counts {
+    let wall = arrivals.wall();
+    let per_second = format!("{:.0}", f64::from(figures.load.claims()) / wall);
+    let each = format!("{:.2}", arrivals.requests_each());
+    let rows = [
+        row("wall", format!("{wall:.1} s"), "105 s", time),
+        row("claims per second", per_second, "9.5", ""),
+        row("API requests", cost.requests.sum(), "4,058", ""),
+        row("API requests per claim", each, "4.1", most),
+        row("conflicts", cost.requests.conflicts, "481", "0"),
+        row("CPU", format!("{:.1} s", cost.cpu()), "19 s", ""),
+        row("RSS before / after / peak", cost.memory(), "– / 65 / – MB", ""),
+    ];
+    table::print("upstream, 1,000 at once", rows);
+    for (what, count) in &cost.requests.counts {
         println!("  {count:>6} {what}");
     }
 }
@@ -89,26 +51,11 @@ pub fn print(figures: &Figures) {
 pub fn print_growth(all: &[Figures]) {
     let on_one = |figures: &&Figures| matches!(figures.load, Load::AtOnce { pools: 1, .. });
     let runs: Vec<&Figures> = all.iter().filter(on_one).collect();
-    let (Some(first), Some(last)) = (runs.first(), runs.last()) else {
-        return;
-    };
-    if first.load == last.load {
-        return;
+    if let (Some(first), Some(last)) = (runs.first(), runs.last())
+        && first.load != last.load
+    {
+        let growth = last.arrivals.growth_from(&first.arrivals);
+        let (from, to) = (first.load.claims(), last.load.claims());
+        println!("\nper claim, from {from} to {to} claims: {growth}");
     }
-    let growth = |of: fn(&Figures) -> f64| {
-        let per_claim = |figures: &Figures| of(figures) / f64::from(figures.load.claims());
-        per_claim(last) / per_claim(first)
-    };
-    println!(
-        "\nper claim, from {} to {} claims: time × {:.2}, requests × {:.2}, CPU × {:.2} (goal ≤ 1.2)",
-        first.load.claims(),
-        last.load.claims(),
-        growth(wall),
-        growth(|figures| figures.requests.sum() as f64),
-        growth(|figures| figures.after.cpu - figures.before.cpu),
-    );
-}
-
-fn wall(figures: &Figures) -> f64 {
-    figures.arrivals.last().copied().unwrap_or_default()
 }

@@ -1,25 +1,26 @@
 //! What the provider is given to do, and what that costs.
 
-use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
 use futures::{StreamExt, TryStreamExt, stream};
 use kube::api::{Patch, PatchParams};
 use kube::runtime::{WatchStreamExt, watcher};
-use kube::{Api, ResourceExt};
 use metal3_api::capi::Cluster;
 use metal3_api::infra::v1beta2::Metal3Machine;
 use metal3_api::metal3::BareMetalHost;
-use metal3_lab::audit::Position;
+use metal3_lab::cluster_api;
 use serde_json::json;
 
 use super::objects::{self, CLUSTER};
-use super::site::{BENCH, IN_WORKLOAD, Site};
 use crate::bench::many::{AT_ONCE, create, create_all};
-use crate::bench::process::{self, Usage};
-use crate::bench::requests::Requests;
+use crate::bench::measure::{Arrivals, Cost};
+use crate::bench::program::Built;
+use crate::bench::site::{BENCH, Measured, Site};
+use crate::bench::watch::{Goal, arrivals, in_order};
 
+/// As whom the provider asks the workload cluster.
+const IN_WORKLOAD: &str = "workload";
 /// How long a run may take.
 const LIMIT: Duration = Duration::from_secs(3600);
 /// The provider has nothing to do any more when it has asked nothing for so long.
@@ -46,74 +47,65 @@ pub struct Load {
 #[derive(Debug)]
 pub struct Figures {
     pub load: Load,
-    /// Seconds from the start until a machine was provisioned, in the order of arrival.
-    pub arrivals: Vec<f64>,
-    /// Of the provider, until all were.
-    pub requests: Requests,
-    pub before: Usage,
-    pub after: Usage,
-    /// At rest.
-    pub rest: Requests,
-    /// CPU seconds at rest.
-    pub rest_cpu: f64,
+    /// Machines that were provisioned.
+    pub arrivals: Arrivals,
+    pub rest: Cost,
     /// Requests to the workload cluster at rest.
     pub rest_workload: usize,
     /// From the moment that a host is available until the machine that waits has claimed it.
     pub reactions: Vec<Duration>,
-    /// The machine, with its load average in the minute before the start.
-    pub machine: String,
 }
 
 /// Runs it.
-pub async fn run(site: &Site, load: Load) -> anyhow::Result<Figures> {
-    let life = Life { site, load };
-    tokio::select! {
-        played = super::player::provision(site.client.clone()) => {
+pub async fn run(built: &Built, load: Load) -> anyhow::Result<Figures> {
+    let site = Site::start(built.program).await?;
+    cluster_api::define(&site.client).await?;
+    let workload = site.control_plane.user_kubeconfig(IN_WORKLOAD, &["system:masters"])?;
+    let life = Life {
+        site: site.run(built).await?,
+        workload: std::fs::read_to_string(workload)?,
+        load,
+    };
+    let lived = tokio::select! {
+        played = super::player::provision(life.site.client.clone()) => {
             played?;
             bail!("nobody plays the operator any more")
         }
         lived = tokio::time::timeout(LIMIT, life.run()) => {
-            lived.with_context(|| format!("{load:?} was not done in {LIMIT:?}: {}", site.log()))?
+            lived.with_context(|| format!("{load:?} was not done in {LIMIT:?}: {}", life.site.log()))?
         }
-    }
+    };
+    life.site.stop().await;
+    lived
 }
 
-struct Life<'a> {
-    site: &'a Site,
+struct Life {
+    site: Measured,
+    /// A kubeconfig of the workload cluster.
+    workload: String,
     load: Load,
 }
 
-impl Life<'_> {
+impl Life {
     async fn run(&self) -> anyhow::Result<Figures> {
         let load = self.load;
         self.make_cluster().await?;
         self.make_hosts("host", load.machines + load.spare, "available").await?;
         self.make_machines("machine", load.machines).await?;
         self.quiet().await?;
-        let machine = process::machine();
-        let before = process::usage(self.site.pid())?;
-        let mark = self.site.audit.end()?;
-        let start = Instant::now();
-        let (arrivals, ()) = tokio::try_join!(self.arrivals(start), self.let_go())?;
+        let mark = self.site.mark()?;
+        let (seconds, ()) = tokio::try_join!(self.arrivals(mark.start), self.let_go())?;
         println!("{} machines are provisioned; they settle …", load.machines);
         self.quiet().await?;
-        let (requests, _) = self.requests(mark)?;
-        let after = process::usage(self.site.pid())?;
-        let mark = self.site.audit.end()?;
+        let cost = self.site.cost(&mark)?;
+        let mark = self.site.mark()?;
         tokio::time::sleep(load.rest).await;
-        let (rest, rest_workload) = self.requests(mark)?;
-        let rest_cpu = process::usage(self.site.pid())?.cpu - after.cpu;
         Ok(Figures {
             load,
-            arrivals,
-            requests,
-            before,
-            after,
-            rest,
-            rest_cpu,
-            rest_workload,
+            arrivals: Arrivals { seconds, cost },
+            rest: self.site.cost(&mark)?,
+            rest_workload: self.site.requests(IN_WORKLOAD, &mark)?.sum(),
             reactions: self.reactions().await?,
-            machine,
         })
     }
 
@@ -121,7 +113,7 @@ impl Life<'_> {
         let client = &self.site.client;
         let cluster = create(client, BENCH, objects::cluster()).await?;
         create(client, BENCH, objects::metal3_cluster(cluster.metadata.uid.as_deref())).await?;
-        create(client, BENCH, objects::kubeconfig(&self.site.workload)).await?;
+        create(client, BENCH, objects::kubeconfig(&self.workload)).await?;
         create(client, BENCH, objects::data_template()).await?;
         Ok(())
     }
@@ -142,7 +134,7 @@ impl Life<'_> {
 
     async fn host_becomes(&self, name: &str, state: &str) -> anyhow::Result<()> {
         let status = Patch::Merge(objects::status_of_host(name, state));
-        let hosts = self.api::<BareMetalHost>();
+        let hosts = self.site.api::<BareMetalHost>();
         hosts.patch_status(name, &PatchParams::default(), &status).await?;
         Ok(())
     }
@@ -166,32 +158,17 @@ impl Life<'_> {
     /// The machines may begin.
     async fn let_go(&self) -> anyhow::Result<()> {
         let ready = Patch::Merge(json!({"status": {"initialization": {"infrastructureProvisioned": true}}}));
-        let clusters = self.api::<Cluster>();
+        let clusters = self.site.api::<Cluster>();
         clusters.patch_status(CLUSTER, &PatchParams::default(), &ready).await?;
         Ok(())
     }
 
-    /// When each machine was seen to be provisioned. A watch, because lists would cost the server more than the provider does.
+    /// When each machine was seen to be provisioned.
     async fn arrivals(&self, start: Instant) -> anyhow::Result<Vec<f64>> {
-        let wanted = self.load.machines as usize;
-        let mut events = watcher(self.api::<Metal3Machine>(), watcher::Config::default())
-            .default_backoff()
-            .boxed();
-        let mut ends = BTreeMap::new();
-        while let Some(event) = events.try_next().await? {
-            if let watcher::Event::Apply(machine) | watcher::Event::InitApply(machine) = event
-                && is_provisioned(&machine)
-            {
-                ends.entry(machine.name_any())
-                    .or_insert_with(|| start.elapsed().as_secs_f64());
-            }
-            if ends.len() == wanted {
-                let mut ends: Vec<f64> = ends.into_values().collect();
-                ends.sort_by(f64::total_cmp);
-                return Ok(ends);
-            }
-        }
-        bail!("the watch ended with {} of {wanted} machines", ends.len())
+        let goal = Goal::State(is_provisioned);
+        let clock = || start.elapsed().as_secs_f64();
+        let ends = arrivals(self.site.api(), self.load.machines as usize, clock, goal);
+        Ok(in_order(ends.await?))
     }
 
     /// Machines wait, and one host after the other becomes available for them.
@@ -200,7 +177,7 @@ impl Life<'_> {
         self.make_hosts("later", count, "inspecting").await?;
         self.make_machines("waiting", count).await?;
         self.quiet().await?;
-        let hosts = self.api::<BareMetalHost>();
+        let hosts = self.site.api::<BareMetalHost>();
         let mut reactions = Vec::new();
         for number in 0..count {
             let name = format!("later-{number:05}");
@@ -225,31 +202,14 @@ impl Life<'_> {
 
     /// Waits until the provider has nothing to do.
     async fn quiet(&self) -> anyhow::Result<()> {
-        let mut mark = self.site.audit.end()?;
-        let mut since = Instant::now();
-        while since.elapsed() < QUIET {
+        let mut mark = self.site.mark()?;
+        while mark.start.elapsed() < QUIET {
             tokio::time::sleep(QUIET / 8).await;
-            let (requests, _) = self.requests(mark)?;
-            if requests.sum() > 0 {
-                mark = self.site.audit.end()?;
-                since = Instant::now();
+            if self.site.is_busy(&mark)? {
+                mark = self.site.mark()?;
             }
         }
         Ok(())
-    }
-
-    /// The provider's requests since then, and how many it sent to the workload cluster.
-    fn requests(&self, since: Position) -> anyhow::Result<(Requests, usize)> {
-        let all = self.site.audit.since(since)?.0;
-        let workload = Requests::of(&all, IN_WORKLOAD).sum();
-        Ok((Requests::of(&all, &self.site.user), workload))
-    }
-
-    fn api<K>(&self) -> Api<K>
-    where
-        K: kube::Resource<Scope = k8s_openapi::NamespaceResourceScope, DynamicType = ()>,
-    {
-        Api::namespaced(self.site.client.clone(), BENCH)
     }
 }
 

@@ -1,0 +1,46 @@
+//! Figures as people read them, beside those of upstream on such a machine and our goals.
+
+use std::collections::BTreeMap;
+use std::fmt::Display;
+
+use comfy_table::{Table, presets::UTF8_FULL_CONDENSED};
+
+/// One figure. Upstream's figure and our goal are empty where there is none.
+pub struct Row {
+    figure: &'static str,
+    measured: String,
+    upstream: &'static str,
+    goal: &'static str,
+}
+
+pub fn row(figure: &'static str, measured: impl Display, upstream: &'static str, goal: &'static str) -> Row {
+    Row {
+        figure,
+        measured: measured.to_string(),
+        upstream,
+        goal,
+    }
+}
+
+/// Prints figures. `upstream` heads upstream's, and tells at what they were measured.
+pub fn print(upstream: &str, rows: impl IntoIterator<Item = Row>) {
+    let mut table = empty();
+    table.set_header(["figure", "measured", upstream, "goal"]);
+    for row in rows {
+        table.add_row([row.figure, &row.measured, row.upstream, row.goal]);
+    }
+    println!("{table}");
+}
+
+/// A table as all of ours look.
+pub fn empty() -> Table {
+    let mut table = Table::new();
+    table.load_style(UTF8_FULL_CONDENSED);
+    table
+}
+
+/// Counts in one line.
+pub fn list<N: Display>(counts: &BTreeMap<String, N>) -> String {
+    let counts = counts.iter().map(|(what, count)| format!("{count} {what}"));
+    counts.collect::<Vec<_>>().join(", ")
+}
