@@ -21,7 +21,7 @@ struct State {
     objects: Objects,
     requests: Vec<Request>,
     /// Whether status writes that change the state are refused.
-    keeps_state: bool,
+    holds_hosts_back: bool,
     /// How many of the next status writes fail.
     failing: usize,
     /// As under the role that upstream ships.
@@ -33,7 +33,7 @@ impl Default for Cluster {
         Self(Arc::new(Mutex::new(State {
             objects: Objects::new(NAMESPACE),
             requests: Vec::new(),
-            keeps_state: false,
+            holds_hosts_back: false,
             failing: 0,
             forbids_patches_of_secrets: false,
         })))
@@ -104,8 +104,8 @@ impl Cluster {
     }
 
     /// Whether status writes that change the state are refused from now on, as those that break a schema are.
-    pub fn keep_state(&self, keeps_state: bool) {
-        self.lock().keeps_state = keeps_state;
+    pub fn keep_state(&self, holds_hosts_back: bool) {
+        self.lock().holds_hosts_back = holds_hosts_back;
     }
 }
 
@@ -120,7 +120,7 @@ impl State {
             self.failing -= 1;
             return played::failure(500, "InternalError");
         }
-        if self.keeps_state {
+        if self.holds_hosts_back {
             let mut tried = self.objects.clone();
             tried.handle(request);
             if states(&tried) != states(&self.objects) {

@@ -86,7 +86,7 @@ impl Site {
 
 /// A reference to an owner.
 pub fn owners(version: &str, kind: &str, name: &str, uid: Option<String>) -> Value {
-    json!([{"apiVersion": version, "kind": kind, "name": name, "uid": uid}])
+    json!([{"apiVersion": version, "kind": kind, "name": name, "uid": Value::from(uid)}])
 }
 
 /// The limits of requests to workload clusters that hold without flags.
