@@ -154,20 +154,22 @@ impl<'a> Attempt<'a> {
             self.host_in_words()
         );
         let mut follows = "its owner is asked to replace the Machine";
+        let mut effect = None;
         if let Related::Found(machine) = &self.seen.machine {
             if !is_to_be_replaced(machine) {
-                let effect = Effect::Machine {
+                effect = Some(Effect::Machine {
                     machine: machine.name_any(),
                     patch: machine::to_be_replaced(machine, &message, self.now),
-                };
-                return Plan::write(effect).into();
+                });
             }
             if !machine::has_owner(machine) {
                 follows = "nobody owns the Machine who could replace it: delete it";
             }
         }
         self.status.phase = Some(RemediationPhase::DeletingMachine);
-        self.plan().warning("GivenUp", format!("{message}; {follows}")).into()
+        // Told in the same pass: by the next one its owner may have deleted the Machine, and then nothing is given up any more.
+        let plan = Plan { effect, ..self.plan() };
+        plan.warning("GivenUp", format!("{message}; {follows}")).into()
     }
 
     /// Whoever has switched the host off does not want it on.

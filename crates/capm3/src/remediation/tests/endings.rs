@@ -41,8 +41,12 @@ fn when_all_have_failed_the_machine_is_to_be_replaced() {
     let deprecated = json!([{"type": "OwnerRemediated", "status": "False", "severity": "Warning",
         "reason": "WaitingForRemediation", "message": words, "lastTransitionTime": NOW}]);
     assert_eq!(patch(&ask)["status"]["deprecated"]["v1beta1"]["conditions"], deprecated);
+    assert_eq!(status(&ask)["phase"], "Deleting machine");
+    assert_eq!(told(&ask), ["GivenUp"], "its owner may delete the Machine at once");
+    // If only the Machine was written.
     scene.set("machine", patch(&ask));
     let end = plan(&scene);
+    assert_eq!(end.effect, None);
     assert_eq!(status(&end)["phase"], "Deleting machine");
     assert_eq!(told(&end), ["GivenUp"]);
     assert!(
