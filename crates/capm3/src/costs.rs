@@ -146,7 +146,10 @@ impl Provider {
             if host["spec"]["image"].is_object() && host["status"]["provisioning"]["state"] != state {
                 let name = host["metadata"]["name"].as_str().unwrap();
                 let status = json!({"status": {"provisioning": {"state": state}}});
-                let (_, now) = self.site.server.ask("PATCH", &format!("baremetalhosts/{name}"), status);
+                let (_, now) = self
+                    .site
+                    .server
+                    .ask("PATCH", &format!("baremetalhosts/{name}/status"), status);
                 self.site.ctx.world.hosts.created(serde_json::from_value(now).unwrap());
             }
         }

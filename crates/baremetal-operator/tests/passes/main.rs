@@ -129,7 +129,7 @@ async fn enrolment(site: &Site) -> BTreeMap<String, usize> {
     assert!(site.until_at_rest(&life, ProvisioningState::Available).await);
     let mut counts = BTreeMap::new();
     for request in site.cluster.requests() {
-        let mut parts = request.path.split('/');
+        let mut parts = request.below_namespace().split('/');
         let kind = [parts.next(), parts.nth(1)].into_iter().flatten();
         let what = format!("{} {}", request.method, kind.collect::<Vec<_>>().join("/"));
         *counts.entry(what).or_default() += 1;

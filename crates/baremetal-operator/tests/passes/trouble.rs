@@ -72,7 +72,11 @@ async fn a_status_that_cannot_be_stored_at_all_is_told_by_an_event() {
     let mut told = Vec::<Value>::new();
     for _ in 0..20 {
         look(&site, &life).await;
-        let events = site.cluster.requests().into_iter().filter(|r| r.path == "events");
+        let events = site
+            .cluster
+            .requests()
+            .into_iter()
+            .filter(|r| r.below_namespace() == "events");
         told.extend(
             events
                 .map(|r| r.body)

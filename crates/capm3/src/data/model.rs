@@ -163,7 +163,7 @@ impl Run {
         self.made("ipaddresses", "ipam.metal3.io/v1alpha1", "IPAddress", &name, &body);
         let answer = json!({"status": {"address": {"name": name, "namespace": "ns"}}});
         self.server
-            .ask("PATCH", &format!("ipclaims/{}", of.as_str().unwrap()), answer);
+            .ask("PATCH", &format!("ipclaims/{}/status", of.as_str().unwrap()), answer);
         self.owners.insert(address, owner_of(claim));
     }
 

@@ -100,7 +100,7 @@ impl Run {
         if datas.iter().filter(|data| answers(data, claim)).count() == 1 {
             self.server.ask(
                 "PATCH",
-                &format!("metal3dataclaims/{}", claim.name_any()),
+                &format!("metal3dataclaims/{}/status", claim.name_any()),
                 json!({"status": null}),
             );
         }

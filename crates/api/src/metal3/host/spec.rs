@@ -150,7 +150,7 @@ pub struct BareMetalHostSpec {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub custom_deploy: Option<CustomDeploy>,
 
-    /// CPU architecture, such as x86_64 or aarch64. When absent, that of `status.hardware` counts, and before
+    /// CPU architecture, such as x86_64 or aarch64. When absent, that of status.hardware counts, and before
     /// an inspection that of the operator's own machine; the field itself is left as it is.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub architecture: String,

@@ -21,7 +21,8 @@ fn host(reason: &str) -> BareMetalHost {
 }
 
 fn answer(words: &str, code: u16) -> kube::Error {
-    kube::Error::Api(Box::new(Status::failure(words, "No").with_code(code)))
+    let reason = if code == 409 { "Conflict" } else { "Forbidden" };
+    kube::Error::Api(Box::new(Status::failure(words, reason).with_code(code)))
 }
 
 fn after(host: &BareMetalHost, trouble: &Wait, now: Timestamp) -> Told {
@@ -66,7 +67,7 @@ fn a_back_off_and_a_place_in_the_queue_are_kept_and_the_trouble_is_told_beside_t
             assert_eq!(told.last_transition_time, Time(now), "{reason}");
             assert_eq!(told.observed_generation, Some(3), "an edit is still to be seen");
             let expected = format!(
-                "failure 1 in a row; it broke; meanwhile: cannot read from the Kubernetes API: {words}; the host goes on by itself \
+                "failure 1 in a row; it broke; meanwhile: cannot read from the Kubernetes API: {words} (403 Forbidden); the host goes on by itself \
                  when this ends; next check: at least every 60 s"
             );
             assert_eq!(told.message, expected, "once, whatever was told before");
