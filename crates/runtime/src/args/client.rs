@@ -10,6 +10,7 @@ use kube::{
     core::NamespaceResourceScope,
 };
 use tower::limit::{ConcurrencyLimitLayer, RateLimitLayer};
+use tower::timeout::TimeoutLayer;
 
 /// How to reach the API server.
 #[derive(Args, Clone, Debug)]
@@ -55,6 +56,9 @@ impl ClientArgs {
     /// Requests that are under way at once; a watch counts until it has begun. Each takes a connection of its own, which costs
     /// some 140 KB and stays for a minute and a half. A server that answers in 20 ms gets 800 requests a second by this.
     const AT_ONCE: usize = 16;
+    /// Until an answer begins; a server gives up by itself after a minute. What a frozen server or a lost connection never
+    /// answers must not take the place of other requests for good.
+    const ANSWER: Duration = Duration::from_secs(70);
 
     /// Reads the configuration. No request is made.
     ///
@@ -82,7 +86,9 @@ impl ClientArgs {
     /// not queue behind the controllers: give it [`ClientArgs::unlimited`].
     pub fn limited(&self, config: Config) -> Result<Client, ClientError> {
         let builder = ClientBuilder::try_from(config).map_err(ClientError::Build)?;
-        let builder = builder.with_layer(&ConcurrencyLimitLayer::new(Self::AT_ONCE));
+        let builder = builder
+            .with_layer(&TimeoutLayer::new(Self::ANSWER))
+            .with_layer(&ConcurrencyLimitLayer::new(Self::AT_ONCE));
         Ok(match self.window() {
             Some((requests, per)) => builder.with_layer(&RateLimitLayer::new(requests, per)).build(),
             None => builder.build(),
@@ -275,6 +281,32 @@ mod tests {
         };
         let (answers, ()) = futures::future::join(all, rest).await;
         assert_eq!(answers.len(), 3 * ClientArgs::AT_ONCE);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_server_that_never_answers_holds_up_no_request_for_good() {
+        let silent = async || std::future::pending::<&str>().await;
+        let router = axum::Router::new()
+            .route("/silent", axum::routing::get(silent))
+            .route("/now", axum::routing::get(async || "ok"));
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let config = Config::new(format!("http://{}", listener.local_addr().unwrap()).parse().unwrap());
+        let mut tasks = tokio::task::JoinSet::new();
+        tasks.spawn(async move { axum::serve(listener, router).await.unwrap() });
+        let args = ClientArgs {
+            kubeconfig: None,
+            kube_api_qps: -1.0,
+            kube_api_burst: 1,
+        };
+        let client = args.limited(config).unwrap();
+        let get = async |path: &str| {
+            let request = axum::http::Request::get(path).body(Vec::new()).unwrap();
+            client.request_text(request).await
+        };
+        let silent = futures::future::join_all((0..ClientArgs::AT_ONCE).map(|_| get("/silent")));
+        let (silent, now) = futures::future::join(silent, get("/now")).await;
+        assert!(silent.iter().all(Result::is_err));
+        assert_eq!(now.unwrap(), "ok");
     }
 
     #[tokio::test]
