@@ -4,7 +4,7 @@ use metal3_api::metal3::{CredentialsStatus, ErrorType, OperationalStatus, Provis
 use metal3_api::reference::SecretReference;
 
 use crate::host::draft::{Draft, Step};
-use crate::host::observed::{SecretFound, SecretView};
+use crate::host::observed::{NodeView, SecretFound, SecretView};
 use crate::host::plan::{Effect, EventReason, Need, WaitReason};
 
 /// What a pass knows of the credentials.
@@ -77,7 +77,12 @@ pub(super) fn credentials<'a>(draft: &mut Draft<'a>) -> Result<Option<Secret<'a>
 }
 
 /// Whether Ironic was never given the credentials of this Secret: it is hardly marked as ours then.
+/// The Secret of a host that has a node already was marked by an earlier life of the operator and is only read, so that a life that
+/// ends after one or two effects gets further than the one before.
 fn is_first(draft: &Draft<'_>, name: &str) -> bool {
+    if matches!(draft.seen.node, NodeView::Listed(_) | NodeView::Live(_)) {
+        return false;
+    }
     let tried = draft.status.tried_credentials.credentials.as_ref();
     tried.is_none_or(|tried| tried.name != name)
 }
