@@ -80,11 +80,9 @@ pub(super) fn credentials<'a>(draft: &mut Draft<'a>) -> Result<Option<Secret<'a>
 /// The Secret of a host that has a node already was marked by an earlier life of the operator and is only read, so that a life that
 /// ends after one or two effects gets further than the one before.
 fn is_first(draft: &Draft<'_>, name: &str) -> bool {
-    if matches!(draft.seen.node, NodeView::Listed(_) | NodeView::Live(_)) {
-        return false;
-    }
+    let has_node = matches!(draft.seen.node, NodeView::Listed(_) | NodeView::Live(_));
     let tried = draft.status.tried_credentials.credentials.as_ref();
-    tried.is_none_or(|tried| tried.name != name)
+    tried.map_or(!has_node, |tried| tried.name != name)
 }
 
 /// Whether Ironic was given other credentials, or none yet.
