@@ -87,7 +87,7 @@ const TIERS: &[(&str, &str, Tier)] = &[
 ];
 
 /// The programs that take longest. They start first in their tier: one of them alone at its end would be waited for.
-const LONGEST: &[&str] = &["clusters", "images", "demo", "managers", "wire", "fleet"];
+const LONGEST: &[&str] = &["clusters", "images", "demo", "wire", "fleet"];
 
 /// Runs the tests. Every tier runs, also after one has failed; the exit code tells whether all passed.
 pub fn run(args: &Args) -> anyhow::Result<ExitCode> {

@@ -53,11 +53,6 @@ impl Site {
     pub async fn new(namespace: TestNamespace) -> Self {
         let define = async { metal3_lab::cluster_api::define(&namespace.client).await.unwrap() };
         DEFINED.get_or_init(|| define).await;
-        Self::beside_managers(namespace).await
-    }
-
-    /// The same where Cluster API's managers run, which bring the kinds.
-    pub async fn beside_managers(namespace: TestNamespace) -> Self {
         let site = Self { namespace };
         site.grant().await;
         site
