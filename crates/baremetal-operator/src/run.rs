@@ -7,7 +7,6 @@ use std::time::Duration;
 use anyhow::Context as _;
 use futures::stream::BoxStream;
 use futures::{StreamExt, TryStreamExt, stream};
-use kube::api::ListParams;
 use kube::core::PartialObjectMeta;
 use kube::runtime::controller::{self, Controller};
 use kube::runtime::reflector::{self, ObjectRef};
@@ -21,7 +20,7 @@ use metal3_runtime::events::{Recorder, Reporter};
 use metal3_runtime::metrics::{Build, ControllerMetrics};
 use metal3_runtime::process::{Process, Settings, warn_of_missing_webhooks};
 use metal3_runtime::shutdown::Tasks;
-use metal3_runtime::{BoxError, backoff, telemetry};
+use metal3_runtime::{BoxError, backoff, served, telemetry};
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
@@ -114,7 +113,7 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
     process.tasks.spawn("hosts", async move {
         tokio::select! {
             () = stop.cancelled() => return Ok::<(), BoxError>(()),
-            ready = wait_for_kinds(&client, &args.namespaces.namespace) => ready?,
+            () = kinds_served(&client, &args.namespaces.namespace) => {}
         }
         kinds_ready.set(true);
         hosts(ctx, &args, workers, leads, metrics, woken, stop).await
@@ -197,33 +196,15 @@ fn namespaces_of_ironic(args: &Args) -> [&str; 2] {
     ]
 }
 
-/// Between looks for kinds that are not served yet.
-const KINDS_RECHECK: Duration = Duration::from_secs(2);
-
-/// Waits until the kinds are served, so that the order of installation does not matter. Asked by a list of one object,
-/// for which the rights are there anyway.
-async fn wait_for_kinds(client: &Client, namespaces: &Namespaces) -> Result<(), BoxError> {
-    loop {
-        let answer = match (
-            first(namespaces.apis::<BareMetalHost>(client)).await,
-            first(namespaces.apis::<HardwareData>(client)).await,
-        ) {
-            (Ok(()), Ok(())) => return Ok(()),
-            (Err(error), _) | (_, Err(error)) => error,
-        };
-        tracing::warn!(error = %chain(&answer), "waiting until the kinds of metal3.io can be listed");
-        tokio::time::sleep(KINDS_RECHECK).await;
-    }
-}
-
-async fn first<K>(apis: Vec<Api<K>>) -> Result<(), kube::Error>
-where
-    K: kube::Resource + Clone + serde::de::DeserializeOwned + std::fmt::Debug,
-{
-    for api in apis {
-        api.list_metadata(&ListParams::default().limit(1)).await?;
-    }
-    Ok(())
+/// Waits until the kinds are served.
+async fn kinds_served(client: &Client, namespaces: &Namespaces) {
+    let ask = async || {
+        vec![
+            served::one(namespaces.apis::<BareMetalHost>(client)).await,
+            served::one(namespaces.apis::<HardwareData>(client)).await,
+        ]
+    };
+    served::all(ask).await;
 }
 
 /// Lists the fleet and runs a controller per watched namespace (or one for the cluster) while leading.

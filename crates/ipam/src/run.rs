@@ -3,19 +3,17 @@
 use std::fmt::Debug;
 use std::time::Duration;
 
-use kube::api::ListParams;
 use kube::runtime::watcher;
-use kube::{Api, Client};
+use kube::Client;
 use metal3_api::capi;
 use metal3_api::ipam::{self, IPPool};
 use metal3_runtime::args::Namespaces;
-use metal3_runtime::error::chain;
 use metal3_runtime::events::{Recorder, Reporter};
 use metal3_runtime::metrics::{Build, Catalogue, ControllerMetrics, Registry};
 use metal3_runtime::process::{Process, Settings, warn_of_missing_webhooks};
 use metal3_runtime::store::{Awaited, Follow, ObjectKey, Sink};
 use metal3_runtime::work::Queue;
-use metal3_runtime::{BoxError, Clock, telemetry};
+use metal3_runtime::{BoxError, Clock, served, telemetry};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
@@ -83,48 +81,19 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Between looks for kinds that are not served yet.
-const KINDS_RECHECK: Duration = Duration::from_secs(2);
-
-/// Waits until all kinds are served, Cluster API's too, so that the order of installation does not matter.
-async fn wait_for_kinds(client: &Client, namespaces: &Namespaces) {
-    let mut told = String::new();
-    loop {
-        let answers = futures::join!(
-            first(namespaces.apis::<IPPool>(client)),
-            first(namespaces.apis::<ipam::IPClaim>(client)),
-            first(namespaces.apis::<ipam::IPAddress>(client)),
-            first(namespaces.apis::<capi::IPAddressClaim>(client)),
-            first(namespaces.apis::<capi::IPAddress>(client)),
-            first(namespaces.apis::<capi::Cluster>(client)),
-        );
-        let answers = [answers.0, answers.1, answers.2, answers.3, answers.4, answers.5];
-        let missing: Vec<String> = answers.into_iter().filter_map(Result::err).collect();
-        if missing.is_empty() {
-            return;
-        }
-        let missing = missing.join("; ");
-        if missing != told {
-            tracing::warn!(
-                missing,
-                "waiting until these kinds can be listed: are their definitions installed?"
-            );
-            told = missing;
-        }
-        tokio::time::sleep(KINDS_RECHECK).await;
-    }
-}
-
-/// Which kind cannot be listed, and why.
-async fn first<K>(apis: Vec<Api<K>>) -> Result<(), String>
-where
-    K: kube::Resource<DynamicType = ()> + Clone + serde::de::DeserializeOwned + Debug,
-{
-    for api in apis {
-        let answer = api.list_metadata(&ListParams::default().limit(1)).await;
-        answer.map_err(|error| format!("{} of {}: {}", K::plural(&()), K::api_version(&()), chain(&error)))?;
-    }
-    Ok(())
+/// Waits until all kinds are served, Cluster API's too.
+async fn kinds_served(client: &Client, namespaces: &Namespaces) {
+    let ask = async || {
+        vec![
+            served::one(namespaces.apis::<IPPool>(client)).await,
+            served::one(namespaces.apis::<ipam::IPClaim>(client)).await,
+            served::one(namespaces.apis::<ipam::IPAddress>(client)).await,
+            served::one(namespaces.apis::<capi::IPAddressClaim>(client)).await,
+            served::one(namespaces.apis::<capi::IPAddress>(client)).await,
+            served::one(namespaces.apis::<capi::Cluster>(client)).await,
+        ]
+    };
+    served::all(ask).await;
 }
 
 /// What is looked after, and how.
@@ -176,7 +145,7 @@ impl Manager {
         let stop = ctx.stop.clone();
         tokio::select! {
             () = stop.cancelled() => return Ok(()),
-            () = wait_for_kinds(&ctx.client, &setup.namespaces) => served(),
+            () = kinds_served(&ctx.client, &setup.namespaces) => served(),
         }
         let awaited = Awaited::default();
         let mut watches = JoinSet::new();

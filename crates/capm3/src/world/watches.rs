@@ -2,15 +2,13 @@
 
 use std::fmt::Debug;
 use std::hash::Hash;
-use std::time::Duration;
 
 use futures::FutureExt;
-use futures::future::BoxFuture;
-use kube::api::ListParams;
+use futures::future::{BoxFuture, join_all};
 use kube::runtime::watcher;
 use kube::{Client, Resource};
 use metal3_runtime::args::Namespaces;
-use metal3_runtime::error::chain;
+use metal3_runtime::served;
 use metal3_runtime::store::{Awaited, Follow, Store};
 use serde::de::DeserializeOwned;
 use tokio::task::JoinSet;
@@ -59,28 +57,20 @@ impl World {
         starter.awaited
     }
 
-    /// Waits until all kinds are served, Cluster API's too, so that the order of installation does not matter. Asked by a
-    /// list of one object, for which the rights are there anyway.
+    /// Waits until all kinds are served, Cluster API's too.
     pub async fn served(&self, client: &Client, namespaces: &Namespaces) {
-        loop {
+        let ask = || {
             let mut asker = Asker {
                 client,
                 namespaces,
                 answers: Vec::new(),
             };
             self.visit(&mut asker);
-            let answers = futures::future::join_all(asker.answers).await;
-            let Some(error) = answers.into_iter().find_map(Result::err) else {
-                return;
-            };
-            tracing::warn!(error = %chain(&error), "waiting until the kinds of the provider and of Cluster API can be listed");
-            tokio::time::sleep(KINDS_RECHECK).await;
-        }
+            join_all(asker.answers)
+        };
+        served::all(ask).await;
     }
 }
-
-/// Between looks for kinds that are not served yet.
-const KINDS_RECHECK: Duration = Duration::from_secs(2);
 
 /// Does something with each store.
 trait Visitor {
@@ -132,7 +122,7 @@ impl Visitor for Starter<'_> {
 struct Asker<'a> {
     client: &'a Client,
     namespaces: &'a Namespaces,
-    answers: Vec<BoxFuture<'static, Result<(), kube::Error>>>,
+    answers: Vec<BoxFuture<'static, Result<(), String>>>,
 }
 
 impl Visitor for Asker<'_> {
@@ -142,13 +132,9 @@ impl Visitor for Asker<'_> {
         K: Clone + DeserializeOwned + Debug + Send + Sync + 'static,
         By: Eq + Hash + Clone + Send + Sync + 'static,
     {
-        let apis = self.namespaces.apis::<K>(self.client);
-        for api in apis.into_iter().filter(|_| !is_optional) {
-            let first = async move {
-                let answer = api.list_metadata(&ListParams::default().limit(1)).await;
-                answer.map(|_| ())
-            };
-            self.answers.push(first.boxed());
+        if !is_optional {
+            self.answers
+                .push(served::one(self.namespaces.apis::<K>(self.client)).boxed());
         }
     }
 }
