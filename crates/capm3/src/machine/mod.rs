@@ -241,6 +241,8 @@ impl Metal3Machines {
         let Some(machine) = self.ctx.world.metal3_machines.get(key) else {
             return;
         };
+        seen.host = host_seen(&self.ctx.world, &machine, key);
+        seen.untold = self.untold.get(key);
         seen.machine = machine;
         let what = if error.what == GIVE {
             Refused::Gift

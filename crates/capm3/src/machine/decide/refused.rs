@@ -1,13 +1,14 @@
 //! What an API server refuses for good, told by the machine.
 
 use jiff::Timestamp;
+use kube::ResourceExt;
 use metal3_api::capi::names::condition;
 use metal3_runtime::events::Severity;
 
-use super::draft::{Draft, Why};
-use super::{Decision, NODE};
+use super::draft::{CLAIMED, Draft, Why};
+use super::{Decision, NODE, associate};
 use crate::conditions::LegacySeverity;
-use crate::machine::Observed;
+use crate::machine::{Host, Observed};
 use crate::refusals::{UPDATE_ERROR, is_told};
 
 /// Reason of [`NODE`]: the workload cluster does not let its Node have the provider ID.
@@ -30,10 +31,12 @@ pub fn refused(seen: &Observed, what: Refused, message: &str, now: Timestamp) ->
         Refused::Write => (condition::READY, UPDATE_ERROR),
         Refused::Gift => (NODE, NODE_REFUSED),
     };
-    if is_told(&draft.status.conditions, type_, reason, message) {
+    let has_news = say_whose_the_host_is(&mut draft);
+    if !is_told(&draft.status.conditions, type_, reason, message) {
+        draft.note(Severity::Warning, reason, message.to_owned());
+    } else if !has_news {
         return Decision::Nothing;
     }
-    draft.note(Severity::Warning, reason, message.to_owned());
     let why = Why {
         reason,
         legacy: reason,
@@ -46,4 +49,18 @@ pub fn refused(seen: &Observed, what: Refused, message: &str, now: Timestamp) ->
         Refused::Write => draft.not_associated(why, None),
     }
     draft.plan()
+}
+
+/// What was done before the refusal holds: the host may be the machine's since. Whether that was not told yet.
+fn say_whose_the_host_is(draft: &mut Draft<'_>) -> bool {
+    let seen = draft.seen;
+    let Host::Ours(host) = &seen.host else { return false };
+    let (is_leaving, cluster) = (seen.machine.metadata.deletion_timestamp.is_some(), seen.cluster.found());
+    let Some(cluster) = cluster.filter(|_| !is_leaving && !seen.says_host()) else {
+        return false;
+    };
+    draft.taken = Some(associate::taken(host, &cluster.name_any()));
+    draft.failure(None);
+    draft.associated(seen.untold.map_or(CLAIMED, |step| step.claim.reason));
+    true
 }

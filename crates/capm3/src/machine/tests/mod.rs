@@ -7,6 +7,7 @@ mod namesakes;
 mod nodes;
 mod passes;
 mod preview;
+mod refused;
 mod schedules;
 mod waiting;
 mod waits;

@@ -20,6 +20,12 @@ const CAPI: &str = "cluster.x-k8s.io/v1beta2";
 /// Machine m of cluster c, that lacks nothing but a host. Its bootstrap Secret holds this.
 fn site(filter: &str, labels: &Value, bootstrap: &str) -> Site {
     let site = Site::new(filter, |_, _, _| None);
+    fill(&site, &json!({"metadata": {"labels": labels}}), bootstrap);
+    site
+}
+
+/// The same on a site that is there, and with `other` over the machine.
+pub(super) fn fill(site: &Site, other: &Value, bootstrap: &str) {
     let world = &site.ctx.world;
     let cluster = json!({"spec": {"infrastructureRef": {"apiGroup": "infrastructure.cluster.x-k8s.io",
             "kind": "Metal3Cluster", "name": "c"}},
@@ -34,25 +40,25 @@ fn site(filter: &str, labels: &Value, bootstrap: &str) -> Site {
     world
         .machines
         .created(site.stored("machines", CAPI, "Machine", "owner", &machine));
-    let ours = json!({"metadata": {"labels": labels, "ownerReferences": owners(CAPI, "Machine", "owner", None)},
+    let mut ours = json!({"metadata": {"ownerReferences": owners(CAPI, "Machine", "owner", None)},
         "spec": {"image": {"url": "http://i", "checksum": "abc"}}});
+    merge(&mut ours, other);
     world
         .metal3_machines
         .created(site.stored("metal3machines", HERE, "Metal3Machine", "m", &ours));
     let text = k8s_openapi::ByteString(bootstrap.as_bytes().to_vec());
     let secret = json!({"data": {"value": text, "format": "aWduaXRpb24="}});
     site.stored::<Value>("secrets", "v1", "Secret", "b", &secret);
-    site
 }
 
-fn free_host(site: &Site) {
-    let host = json!({"spec": {"online": false},
+pub(super) fn free_host(site: &Site) {
+    let host = json!({"spec": {"online": false, "bmc": {"address": "ipmi://a", "credentialsName": "bmc"}},
         "status": {"provisioning": {"state": "available", "ID": ""}, "errorMessage": ""}});
     let host = site.stored("baremetalhosts", "metal3.io/v1alpha1", "BareMetalHost", "h", &host);
     site.ctx.world.hosts.created(host);
 }
 
-fn machines(site: &Site) -> (Metal3Machines, Workloads) {
+pub(super) fn machines(site: &Site) -> (Metal3Machines, Workloads) {
     let workloads = Workloads::new(site.ctx.client.clone(), limits(), CancellationToken::new());
     let machines = Metal3Machines::new(site.ctx.clone(), workloads.clone(), false, HostChoice::Stable);
     (machines, workloads)
@@ -67,7 +73,7 @@ async fn passes(site: &Site) {
     }
 }
 
-fn key(name: &str) -> ObjectKey {
+pub(super) fn key(name: &str) -> ObjectKey {
     ObjectKey::new("ns", name)
 }
 
