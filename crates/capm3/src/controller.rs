@@ -14,6 +14,8 @@ use metal3_runtime::store::ObjectKey;
 use metal3_runtime::work::Queue;
 use tokio_util::sync::CancellationToken;
 
+use crate::error::PassError;
+use crate::refusals::Failures;
 use crate::world::World;
 
 /// What the passes of all controllers share. Cheap to clone.
@@ -27,6 +29,21 @@ pub struct Context {
     pub recorder: Recorder,
     /// The time.
     pub clock: Clock,
+    /// What the API server fails to do.
+    pub failures: Failures,
+}
+
+impl Context {
+    /// What has to be told of an error of the object with this UID: that the API server will not do it, or has not been able
+    /// to for half a minute.
+    pub fn refusal(&self, uid: Option<&str>, error: &PassError) -> Option<String> {
+        self.failures.hear(uid, error, self.clock.elapsed())
+    }
+
+    /// What there was to do for that object is done.
+    pub fn succeeded(&self, uid: Option<&str>) {
+        self.failures.forget(uid);
+    }
 }
 
 /// When a pass wants the next one.

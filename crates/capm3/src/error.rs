@@ -63,7 +63,25 @@ impl PassError {
         let is_for_good = (400..500).contains(&status.code) && ![401, 404, 408, 409, 410, 429].contains(&status.code);
         is_for_good.then(words)
     }
+
+    /// What the API server says if it is the one that cannot do it now, in words. That may pass, or last: an admission webhook
+    /// that does not answer, a store that has lost its leader.
+    pub fn failure(&self) -> Option<String> {
+        let kube::Error::Api(status) = &self.source else {
+            return None;
+        };
+        if !(500..600).contains(&status.code) {
+            return None;
+        }
+        // What a proxy says may be a whole page.
+        let mut words = brief(&chain(self).to_string());
+        cut(&mut words, LONGEST_FAILURE);
+        Some(words)
+    }
 }
+
+/// As many bytes of a failure are told.
+const LONGEST_FAILURE: usize = 1_000;
 
 /// Whether a 404 is about an object that is not there. That of a path which is not served, because the kind is not
 /// installed, names none.
@@ -132,6 +150,18 @@ mod tests {
         let status = Status::failure("404 page not found", "Failed to parse error data").with_code(404);
         let words = refused(status).unwrap();
         assert!(words.ends_with("is its kind installed?"), "{words}");
+    }
+
+    #[test]
+    fn what_the_server_cannot_do_is_a_failure_however_long_its_words_are() {
+        let failed = |code: u16, words: &str| {
+            let source = kube::Error::Api(Box::new(Status::failure(words, "InternalError").with_code(code)));
+            PassError::of("claim the host", "Metal3Machine", &ObjectKey::new("ns", "m"))(source).failure()
+        };
+        let words = "failed calling webhook \"hosts.example.org\": no endpoints available";
+        assert!(failed(500, words).unwrap().contains(words));
+        assert!(failed(504, "<p> page </p> ".repeat(500).as_str()).unwrap().len() <= LONGEST_FAILURE);
+        assert_eq!(failed(403, words), None);
     }
 
     #[test]

@@ -1,8 +1,11 @@
-//! What an API server refuses for good is told by the object that it concerns: no try will mend it.
+//! What an API server refuses for good is told by the object that it concerns: no try will mend it. So is what it fails to do
+//! for half a minute, which may have the same causes.
 //!
 //! A kind with conditions, or with a message in its status, says it there and by an event. The others have an event only,
 //! once for each refusal. The passes go on as after any other failure, and what they say when they succeed takes the place
 //! of it.
+
+mod lasting;
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -10,8 +13,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use k8s_openapi::api::core::v1::ObjectReference;
 use metal3_api::condition::Condition;
 use metal3_runtime::conditions;
-use metal3_runtime::events::{Note, Recorder, Severity};
+use metal3_runtime::events::{Note, Severity};
 
+pub use self::lasting::Failures;
+use crate::controller::Context;
 use crate::error::PassError;
 
 /// Reason of a condition and of an event: a write was refused.
@@ -43,8 +48,10 @@ pub struct Told(Arc<Mutex<HashMap<String, String>>>);
 
 impl Told {
     /// Tells a refusal of what was to be done with or for this object, if it is news.
-    pub async fn hear(&self, recorder: &Recorder, regarding: &ObjectReference, error: &PassError) {
-        let Some(message) = error.refusal() else { return };
+    pub async fn hear(&self, ctx: &Context, regarding: &ObjectReference, error: &PassError) {
+        let Some(message) = ctx.refusal(regarding.uid.as_deref(), error) else {
+            return;
+        };
         if !self.is_news(regarding.uid.as_deref().unwrap_or_default(), &message) {
             return;
         }
@@ -53,14 +60,19 @@ impl Told {
             message,
             severity: Severity::Warning,
         };
-        recorder.publish(regarding, None, &note).await;
+        ctx.recorder.publish(regarding, None, &note).await;
     }
 
     /// Nothing of this object is refused any more.
-    pub fn forget(&self, uid: Option<&str>) {
+    pub fn forget(&self, ctx: &Context, uid: Option<&str>) {
+        ctx.succeeded(uid);
         if let Some(uid) = uid {
-            self.lock().remove(uid);
+            self.take_back(uid);
         }
+    }
+
+    fn take_back(&self, uid: &str) {
+        self.lock().remove(uid);
     }
 
     fn is_news(&self, uid: &str, message: &str) -> bool {

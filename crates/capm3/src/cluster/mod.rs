@@ -89,8 +89,9 @@ impl Controller for Metal3Clusters {
             return Ok(Next::Change);
         };
         let done = self.carry_out(key, &seen.cluster, plan).await;
-        if let Err(error) = &done {
-            self.tell_refusal(key, error).await;
+        match &done {
+            Ok(()) => ctx.succeeded(seen.cluster.metadata.uid.as_deref()),
+            Err(error) => self.tell_refusal(key, error).await,
         }
         done.map(|()| Next::Change)
     }
@@ -113,11 +114,12 @@ impl Metal3Clusters {
     }
 
     async fn tell_refusal(&self, key: &ObjectKey, error: &PassError) {
-        let Some(message) = error.refusal().filter(|_| error.what != STORE_STATUS) else {
+        // The pass may have written it.
+        let cluster = self.ctx.world.metal3_clusters.get(key);
+        let Some(cluster) = cluster.filter(|_| error.what != STORE_STATUS) else {
             return;
         };
-        // The pass may have written it.
-        let Some(cluster) = self.ctx.world.metal3_clusters.get(key) else {
+        let Some(message) = self.ctx.refusal(cluster.metadata.uid.as_deref(), error) else {
             return;
         };
         if let Some(plan) = decide::refused(&cluster, &message, self.ctx.clock.now())

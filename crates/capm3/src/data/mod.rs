@@ -77,8 +77,12 @@ impl Controller for Metal3Datas {
 
     async fn pass(&self, key: &ObjectKey) -> Result<Next, PassError> {
         let done = self.work(key).await;
-        if let Err(error) = &done {
-            self.tell_refusal(key, error).await;
+        match &done {
+            Ok(_) => {
+                let data = self.ctx.world.datas.get(key);
+                self.ctx.succeeded(data.and_then(|data| data.uid()).as_deref());
+            }
+            Err(error) => self.tell_refusal(key, error).await,
         }
         done
     }
@@ -124,15 +128,18 @@ impl Metal3Datas {
     /// What an API server will not do until somebody changes something. What has to do with an earlier Metal3Data of this name
     /// is not this one's to tell.
     async fn tell_refusal(&self, key: &ObjectKey, error: &PassError) {
-        let Some(mut message) = error.refusal().filter(|_| ![STORE_STATUS, SWEEP].contains(&error.what)) else {
+        if [STORE_STATUS, SWEEP].contains(&error.what) {
             return;
-        };
-        cut(&mut message, MESSAGE);
+        }
         // The pass may have written it.
         let world = &self.ctx.world;
         let Some(data) = world.datas.get(key).filter(|data| world.is_ours(&**data)) else {
             return;
         };
+        let Some(mut message) = self.ctx.refusal(data.metadata.uid.as_deref(), error) else {
+            return;
+        };
+        cut(&mut message, MESSAGE);
         let Some(says) = refused(&data, message) else { return };
         let rest = Rest {
             says: Some(says),

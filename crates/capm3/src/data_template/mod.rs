@@ -67,7 +67,6 @@ impl Metal3DataTemplates {
     /// What an API server will not do until somebody changes something is told by the claim, or by an event where no claim
     /// waits for it or none can be written.
     async fn tell_refusal(&self, space: &ObjectKey, effect: &Effect, error: &PassError) {
-        let Some(message) = error.refusal() else { return };
         // Written since, or gone.
         let claims = &self.ctx.world.data_claims;
         let claim = effect.claim().and_then(|claim| claims.get(&ObjectKey::of(&**claim)));
@@ -75,13 +74,14 @@ impl Metal3DataTemplates {
             // Its watch fails as well, and nobody gets so far.
             (Effect::Look, _) => {}
             (_, Some(claim)) => {
-                if let Some(explanation) = refused(&claim, message)
+                if let Some(message) = self.ctx.refusal(claim.metadata.uid.as_deref(), error)
+                    && let Some(explanation) = refused(&claim, message)
                     && let Err(error) = apply(&self.ctx, space, &explanation).await
                 {
                     tracing::debug!(claim = claim.name_any(), error = %chain(&error), "cannot tell what was refused");
                 }
             }
-            (_, None) => self.refusals.hear(&self.ctx.recorder, &effect.regarding(), error).await,
+            (_, None) => self.refusals.hear(&self.ctx, &effect.regarding(), error).await,
         }
     }
 }
@@ -139,7 +139,7 @@ impl Controller for Metal3DataTemplates {
             while let Some((effect, answer)) = answers.next().await {
                 let Err(error) = round.account(space, &effect, answer, &seen) else {
                     self.ctx.world.known_claims.learn(known_by(&effect, &seen));
-                    self.refusals.forget(effect.regarding().uid.as_deref());
+                    self.refusals.forget(&self.ctx, effect.regarding().uid.as_deref());
                     continue;
                 };
                 self.tell_refusal(space, &effect, &error).await;

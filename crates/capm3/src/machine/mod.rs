@@ -219,8 +219,9 @@ impl Metal3Machines {
         seen.untold = self.untold.get(key);
         seen.node = node::look(&self.workloads, &seen);
         let done = self.planned_and_done(key, &mut seen).await;
-        if let Err(error) = &done {
-            self.tell_refusal(key, seen, error).await;
+        match &done {
+            Ok(()) => self.ctx.succeeded(seen.machine.metadata.uid.as_deref()),
+            Err(error) => self.tell_refusal(key, seen, error).await,
         }
         done
     }
@@ -234,7 +235,10 @@ impl Metal3Machines {
 
     /// What an API server will not do until somebody changes something has to be told: the pass has not come to its status.
     async fn tell_refusal(&self, key: &ObjectKey, mut seen: Observed, error: &PassError) {
-        let Some(message) = error.refusal().filter(|_| error.what != STORE_STATUS) else {
+        if error.what == STORE_STATUS {
+            return;
+        }
+        let Some(message) = self.ctx.refusal(seen.machine.metadata.uid.as_deref(), error) else {
             return;
         };
         // The pass may have written it.

@@ -1,6 +1,7 @@
 //! Each controller against a server that does not do one of its writes: it is told once, and taken back when it is done.
 
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use kube::ResourceExt;
 use metal3_api::infra::v1beta2::{
@@ -31,7 +32,8 @@ type Refused = (&'static str, &'static str, u16);
 /// A server that does not do one thing, until it does.
 struct Refusing {
     site: Site,
-    is_refusing: Arc<AtomicBool>,
+    code: u16,
+    is_on: Arc<AtomicBool>,
 }
 
 impl std::ops::Deref for Refusing {
@@ -44,8 +46,8 @@ impl std::ops::Deref for Refusing {
 
 impl Refusing {
     fn new((refused, plural, code): Refused) -> Self {
-        let is_refusing = Arc::new(AtomicBool::new(true));
-        let refusing = is_refusing.clone();
+        let is_on = Arc::new(AtomicBool::new(true));
+        let refusing = is_on.clone();
         let site = Site::new("", move |method, path, _| {
             let is_of_kind = path.split('/').any(|part| part == plural) && !path.ends_with("/status");
             if refusing.load(Ordering::Relaxed) && method == refused && is_of_kind {
@@ -59,12 +61,20 @@ impl Refusing {
             let node = || json!({"metadata": {"name": "n", "resourceVersion": "9"}});
             path.contains("/nodes/").then(|| (200, node()))
         });
-        Self { site, is_refusing }
+        Self { site, code, is_on }
     }
 
     /// Passes that are refused: what was told by then, as reasons and messages.
     async fn refused<C: Controller>(&self, controller: &C, key: &str) -> Vec<(String, String)> {
         let key = ObjectKey::new("ns", key);
+        if self.code >= 500 {
+            // The server itself could not, which may pass.
+            for _ in 0..3 {
+                controller.pass(&key).await.expect_err("the pass fails");
+                assert_eq!(self.told(), []);
+                self.ctx.clock.advance(Duration::from_secs(10));
+            }
+        }
         controller.pass(&key).await.expect_err("the pass fails");
         let before = (self.told(), self.writes());
         // The next attempts fail in the same way, and that is no news.
@@ -77,7 +87,7 @@ impl Refusing {
 
     /// Somebody has changed something, and the next pass comes through.
     async fn allowed<C: Controller>(&self, controller: &C, key: &str) {
-        self.is_refusing.store(false, Ordering::Relaxed);
+        self.is_on.store(false, Ordering::Relaxed);
         let done = controller.pass(&ObjectKey::new("ns", key)).await;
         assert!(done.is_ok(), "{:?}", done.err().map(|error| error.to_string()));
     }
@@ -131,6 +141,7 @@ fn rendering(site: &Site, meta_data: &Value) {
 )]
 #[case::quota(json!({"strings": [{"key": "a", "value": "b"}]}), ("POST", "secrets", 403), &["make a Secret of Metal3Data ns/t-0, Secret m-metadata", "(403"])]
 #[case::admission(json!({"strings": [{"key": "a", "value": "b"}]}), ("POST", "secrets", 422), &["make a Secret of Metal3Data ns/t-0, Secret m-metadata", "(422"])]
+#[case::failure(json!({"strings": [{"key": "a", "value": "b"}]}), ("POST", "secrets", 500), &["make a Secret of Metal3Data ns/t-0, Secret m-metadata", "(500"])]
 #[tokio::test]
 async fn a_metal3data_says_what_is_refused(#[case] meta_data: Value, #[case] what: Refused, #[case] words: &[&str]) {
     let site = Refusing::new(what);
@@ -158,18 +169,21 @@ async fn a_metal3data_says_what_is_refused(#[case] meta_data: Value, #[case] wha
     }
 }
 
+#[rstest]
+#[case(422)]
+#[case(500)]
 #[tokio::test]
-async fn a_claim_says_why_nothing_can_be_made_for_it() {
-    let site = Refusing::new(("POST", "metal3datas", 422));
+async fn a_claim_says_why_nothing_can_be_made_for_it(#[case] code: u16) {
+    let site = Refusing::new(("POST", "metal3datas", code));
     rendering(&site, &json!({}));
     let templates = Metal3DataTemplates::new(site.ctx.clone());
     one(
         &site.refused(&templates, "t").await,
         "NotAnswered",
-        &["create the Metal3Data for claim ns/m", "(422"],
+        &["create the Metal3Data for claim ns/m", &format!("({code}")],
     );
     let status = || site.now::<Metal3DataClaim>("metal3dataclaims").status.unwrap();
-    assert!(status().error_message.contains("(422"), "{:?}", status());
+    assert!(status().error_message.contains(&format!("({code}")), "{:?}", status());
     site.allowed(&templates, "t").await;
     assert_eq!(
         (status().rendered_data.name.as_str(), status().error_message.as_str()),
@@ -177,9 +191,12 @@ async fn a_claim_says_why_nothing_can_be_made_for_it() {
     );
 }
 
+#[rstest]
+#[case(403)]
+#[case(500)]
 #[tokio::test]
-async fn of_a_template_it_is_an_event() {
-    let site = Refusing::new(("PATCH", "metal3datatemplates", 403));
+async fn of_a_template_it_is_an_event(#[case] code: u16) {
+    let site = Refusing::new(("PATCH", "metal3datatemplates", code));
     let template = site.stored(
         "metal3datatemplates",
         INFRA,
@@ -192,15 +209,18 @@ async fn of_a_template_it_is_an_event() {
     one(
         &site.refused(&templates, "t").await,
         UPDATE_ERROR,
-        &["add the finalizer of the Metal3DataTemplate", "(403"],
+        &["add the finalizer of the Metal3DataTemplate", &format!("({code}")],
     );
     site.allowed(&templates, "t").await;
     assert_eq!(site.told().len(), 1);
 }
 
+#[rstest]
+#[case(403)]
+#[case(503)]
 #[tokio::test]
-async fn a_cluster_is_not_ready_while_it_is_refused() {
-    let site = Refusing::new(("PATCH", "metal3clusters", 403));
+async fn a_cluster_is_not_ready_while_it_is_refused(#[case] code: u16) {
+    let site = Refusing::new(("PATCH", "metal3clusters", code));
     let (world, clusters) = (&site.ctx.world, Metal3Clusters { ctx: site.ctx.clone() });
     let cluster = json!({"spec": {"infrastructureRef": {"apiGroup": "infrastructure.cluster.x-k8s.io",
         "kind": "Metal3Cluster", "name": "c"}}});
@@ -215,7 +235,7 @@ async fn a_cluster_is_not_ready_while_it_is_refused() {
     one(
         &site.refused(&clusters, "c").await,
         UPDATE_ERROR,
-        &["add the finalizer of Metal3Cluster ns/c", "(403"],
+        &["add the finalizer of Metal3Cluster ns/c", &format!("({code}")],
     );
     let ready = || {
         let status = site.now::<Metal3Cluster>("metal3clusters").status.unwrap();
@@ -232,9 +252,12 @@ async fn a_cluster_is_not_ready_while_it_is_refused() {
     assert_eq!(ready(), ("Ready".to_owned(), legacy("True", "")));
 }
 
+#[rstest]
+#[case(422)]
+#[case(500)]
 #[tokio::test]
-async fn of_a_machine_whose_template_has_changed_it_is_an_event() {
-    let site = Refusing::new(("PATCH", "metal3machines", 422));
+async fn of_a_machine_whose_template_has_changed_it_is_an_event(#[case] code: u16) {
+    let site = Refusing::new(("PATCH", "metal3machines", code));
     let world = &site.ctx.world;
     let template = json!({"spec": {"template": {"spec": {"automatedCleaningMode": "disabled"}}}});
     let template: Metal3MachineTemplate =
@@ -250,13 +273,17 @@ async fn of_a_machine_whose_template_has_changed_it_is_an_event() {
     one(
         &site.refused(&templates, "m").await,
         UPDATE_ERROR,
-        &["change spec.automatedCleaningMode of Metal3Machine ns/m", "(422"],
+        &[
+            "change spec.automatedCleaningMode of Metal3Machine ns/m",
+            &format!("({code}"),
+        ],
     );
     site.allowed(&templates, "m").await;
 }
 
 #[rstest]
 #[case::host(("PATCH", "baremetalhosts", 422), "ask for the host to be switched off of Metal3Remediation ns/r, BareMetalHost h", false)]
+#[case::host_fails(("PATCH", "baremetalhosts", 500), "ask for the host to be switched off of Metal3Remediation ns/r, BareMetalHost h", false)]
 #[case::node(("PATCH", "nodes", 403), "take the taint off the Node of Metal3Remediation ns/r, Node n", true)]
 #[tokio::test]
 async fn of_a_remediation_it_is_an_event(#[case] what: Refused, #[case] words: &str, #[case] is_on_again: bool) {
@@ -305,6 +332,33 @@ async fn of_a_remediation_it_is_an_event(#[case] what: Refused, #[case] words: &
     site.allowed(&remediations, "r").await;
 }
 
+#[tokio::test]
+async fn a_failure_that_passes_is_not_told() {
+    let site = Refusing::new(("PATCH", "metal3datatemplates", 500));
+    let template = site.stored(
+        "metal3datatemplates",
+        INFRA,
+        "Metal3DataTemplate",
+        "t",
+        &json!({"spec": {}}),
+    );
+    site.ctx.world.data_templates.created(template);
+    let templates = Metal3DataTemplates::new(site.ctx.clone());
+    let key = ObjectKey::new("ns", "t");
+    templates.pass(&key).await.expect_err("the pass fails");
+    site.ctx.clock.advance(Duration::from_secs(20));
+    site.allowed(&templates, "t").await;
+    // Later there is something else to be written.
+    let mut template: Metal3DataTemplate = site.now("metal3datatemplates");
+    template.metadata.finalizers = None;
+    template.metadata.resource_version = Some("100".to_owned());
+    site.ctx.world.data_templates.created(template);
+    site.is_on.store(true, Ordering::Relaxed);
+    site.ctx.clock.advance(Duration::from_secs(20));
+    templates.pass(&key).await.expect_err("the pass fails");
+    assert_eq!(site.told(), []);
+}
+
 #[test]
 fn a_refusal_is_news_once_and_again_when_it_was_over() {
     let told = Told::default();
@@ -312,7 +366,7 @@ fn a_refusal_is_news_once_and_again_when_it_was_over() {
     assert!(!told.is_news("u", "refused: request 18"));
     assert!(told.is_news("u", "refused by another"));
     assert!(told.is_news("other", "refused by another"));
-    told.forget(Some("u"));
+    told.take_back("u");
     assert!(told.is_news("u", "refused by another"));
 }
 

@@ -12,6 +12,7 @@ use tokio::task::JoinSet;
 
 use super::{NAMESPACE, Server, breathe};
 use crate::controller::{Context, Controller};
+use crate::refusals::Failures;
 use crate::world::World;
 
 pub struct Manager<C> {
@@ -36,6 +37,7 @@ impl<C: Controller> Manager<C> {
             world: world.clone(),
             client,
             clock,
+            failures: Failures::default(),
         };
         let controller = controller(ctx);
         controller.listen(&Queue::new());

@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 
 use super::Server;
 use crate::controller::Context;
+use crate::refusals::Failures;
 use crate::world::World;
 
 pub struct Site {
@@ -52,6 +53,7 @@ impl Site {
                 world: World::new(filter),
                 client,
                 clock,
+                failures: Failures::default(),
             },
             server,
             events,

@@ -1,6 +1,7 @@
 //! What a machine says of a write that is refused, pass by pass.
 
 use std::collections::BTreeSet;
+use std::time::Duration;
 
 use metal3_api::infra::v1beta2::Metal3Machine;
 
@@ -23,15 +24,25 @@ async fn a_machine_that_has_got_a_host_says_so_whatever_is_refused_after_that() 
         let is_claim = method == "POST" && path.ends_with("/metal3dataclaims");
         is_claim.then(|| failure(403, "Forbidden"))
     });
-    fill(&site, &json!({"spec": {"dataTemplate": {"name": "t"}}}), "#cloud-config");
+    fill(
+        &site,
+        &json!({"spec": {"dataTemplate": {"name": "t"}}}),
+        "#cloud-config",
+    );
     let (machines, _) = machines(&site);
     machines.pass(&key("m")).await.unwrap();
     let failed = "AssociateBareMetalHostFailed".to_owned();
-    assert_eq!(condition(&site, "AssociateBareMetalHost"), (ConditionStatus::False, failed));
+    assert_eq!(
+        condition(&site, "AssociateBareMetalHost"),
+        (ConditionStatus::False, failed)
+    );
     free_host(&site);
     for _ in 0..3 {
         let error = machines.pass(&key("m")).await.expect_err("no claim may be made");
-        assert_eq!(error.to_string(), "cannot create the Metal3DataClaim of Metal3Machine ns/m");
+        assert_eq!(
+            error.to_string(),
+            "cannot create the Metal3DataClaim of Metal3Machine ns/m"
+        );
         assert!(site.now::<BareMetalHost>("baremetalhosts").spec.consumer_ref.is_some());
         let claimed = (ConditionStatus::True, CLAIMED.to_owned());
         assert_eq!(condition(&site, "AssociateBareMetalHost"), claimed);
@@ -40,7 +51,43 @@ async fn a_machine_that_has_got_a_host_says_so_whatever_is_refused_after_that() 
     }
     let reasons: BTreeSet<String> = site.told().into_iter().map(|(reason, _)| reason).collect();
     assert_eq!(site.told().len(), reasons.len(), "each once: {:?}", site.told());
-    assert!(reasons.contains(CLAIMED) && reasons.contains("UpdateError"), "{reasons:?}");
-    let labelled = site.writes().into_iter().filter(|write| write.ends_with("/secrets/bmc"));
+    assert!(
+        reasons.contains(CLAIMED) && reasons.contains("UpdateError"),
+        "{reasons:?}"
+    );
+    let labelled = site
+        .writes()
+        .into_iter()
+        .filter(|write| write.ends_with("/secrets/bmc"));
     assert_eq!(labelled.count(), 1, "the Secret of the BMC is the cluster's");
+}
+
+#[tokio::test]
+async fn a_webhook_that_does_not_answer_is_told_when_that_lasts() {
+    let site = Site::new("", |method, path, _| {
+        let is_claim = method == "PATCH" && path.contains("/baremetalhosts/");
+        is_claim.then(|| failure(500, "InternalError"))
+    });
+    fill(&site, &json!({}), "#cloud-config");
+    free_host(&site);
+    let (machines, _) = machines(&site);
+    for _ in 0..3 {
+        machines.pass(&key("m")).await.expect_err("the host cannot be claimed");
+        assert_eq!(site.told(), [], "it may pass");
+        site.ctx.clock.advance(Duration::from_secs(10));
+    }
+    for _ in 0..3 {
+        machines.pass(&key("m")).await.expect_err("the host cannot be claimed");
+        let told = site.told();
+        let [(reason, words)] = told.as_slice() else {
+            panic!("{told:?}")
+        };
+        assert_eq!(reason, "UpdateError");
+        assert!(
+            words.contains("claim the host of Metal3Machine ns/m, BareMetalHost h"),
+            "{words}"
+        );
+        let refused = (ConditionStatus::False, "UpdateError".to_owned());
+        assert_eq!(condition(&site, "Ready"), refused);
+    }
 }
