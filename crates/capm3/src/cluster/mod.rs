@@ -49,8 +49,11 @@ impl Controller for Metal3Clusters {
         });
         let bell = queue.clone();
         self.ctx.world.clusters.listen(move |change| {
-            for key in change.states().filter_map(|cluster| infrastructure(cluster)) {
-                bell.push(key);
+            // How far it is, which it says all the time, does not matter here.
+            if change.affects(|cluster| cluster.spec.clone()) {
+                for key in change.states().filter_map(|cluster| infrastructure(cluster)) {
+                    bell.push(key);
+                }
             }
         });
         // Only a deletion looks at Machines, and only their going matters to it.

@@ -19,7 +19,7 @@ pub struct Observed {
     pub cluster: Arc<Metal3Cluster>,
     /// The Cluster that it belongs to.
     pub owner: Owner,
-    /// Names of the Machines of the Cluster that are still there, in order.
+    /// When it is to go: names of the Machines of the Cluster that are still there, in order.
     pub machines: Vec<String>,
     /// Hosts that are kept for machines of the Cluster, when it goes; before that, those of them for which no machine will
     /// come any more.
@@ -51,13 +51,15 @@ pub fn observe(world: &World, key: &ObjectKey) -> Option<Observed> {
     let of = name
         .map(|name| ObjectKey::new(&key.namespace, name))
         .or_else(|| cluster_of(&*cluster));
-    let mut machines: Vec<String> = of.as_ref().map_or_else(Vec::new, |of| {
-        let machines = world.machines.names(&MachineBy::Cluster(of.clone()));
-        machines.into_iter().map(|machine| machine.name).collect()
-    });
+    let is_going = cluster.metadata.deletion_timestamp.is_some();
+    let mut machines: Vec<String> = of
+        .iter()
+        .filter(|_| is_going)
+        .flat_map(|of| machines_of(world, of))
+        .collect();
     machines.sort();
     let mut kept = of.map_or_else(Vec::new, |of| world.hosts.find(&HostBy::Keeper(of)));
-    if cluster.metadata.deletion_timestamp.is_none() {
+    if !is_going {
         kept.retain(|host| {
             let kept_as = host.labels().get(label::NODE_REUSE);
             kept_as.is_some_and(|kept_as| !is_awaited(world, &key.namespace, kept_as))
@@ -69,6 +71,11 @@ pub fn observe(world: &World, key: &ObjectKey) -> Option<Observed> {
         machines,
         kept,
     })
+}
+
+fn machines_of(world: &World, cluster: &ObjectKey) -> impl Iterator<Item = String> + use<> {
+    let machines = world.machines.names(&MachineBy::Cluster(cluster.clone()));
+    machines.into_iter().map(|machine| machine.name)
 }
 
 impl Observed {

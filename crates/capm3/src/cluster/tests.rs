@@ -5,11 +5,17 @@ use metal3_api::capi::Cluster;
 use metal3_api::condition::ConditionStatus;
 use metal3_api::infra::v1beta2::{Metal3Cluster, Metal3ClusterStatus};
 use metal3_runtime::conditions;
+use metal3_runtime::store::ObjectKey;
+use metal3_runtime::work::Queue;
 use rstest::rstest;
 use serde_json::{Value, json};
 
+use super::Metal3Clusters;
 use super::decide::{ANNOTATIONS, Effect, INFRASTRUCTURE, Plan, decide};
-use super::observed::{Observed, Owner};
+use super::observed::{Observed, Owner, observe};
+use crate::controller::Controller;
+use crate::sim::{Site, owners};
+use crate::world::World;
 
 const FINALIZER: &str = "metal3cluster.infrastructure.cluster.x-k8s.io";
 
@@ -289,4 +295,40 @@ fn a_deletion_waits_for_the_machines_and_names_them() {
     assert_eq!(decide(&seen, now()).unwrap().effects, [Effect::RemoveFinalizer]);
     Arc::make_mut(&mut seen.cluster).metadata.finalizers = None;
     assert_eq!(decide(&seen, now()), None);
+}
+
+#[tokio::test]
+async fn how_far_a_cluster_is_matters_to_nobody_here() {
+    let site = Site::new("", |_, _, _| None);
+    let (world, queue) = (&site.ctx.world, Queue::new());
+    let is_now = |version: &str, is_paused: bool, is_ready: bool| {
+        let reference = json!({"apiGroup": "infrastructure.cluster.x-k8s.io", "kind": "Metal3Cluster", "name": "c"});
+        let cluster = json!({"metadata": {"namespace": "ns", "name": "c", "uid": "u", "resourceVersion": version},
+            "spec": {"paused": is_paused, "infrastructureRef": reference},
+            "status": {"initialization": {"infrastructureProvisioned": is_ready}}});
+        world.clusters.created(serde_json::from_value(cluster).unwrap());
+    };
+    is_now("1", false, false);
+    Metal3Clusters { ctx: site.ctx.clone() }.listen(&queue);
+    is_now("2", false, true);
+    assert_eq!(queue.len(), 0);
+    is_now("3", true, true);
+    assert_eq!(queue.len(), 1);
+}
+
+#[test]
+fn machines_are_only_asked_after_by_a_cluster_that_goes() {
+    let world = World::new("");
+    for name in ["b", "a"] {
+        let machine = json!({"metadata": {"namespace": "ns", "name": name,
+            "labels": {"cluster.x-k8s.io/cluster-name": "c"}}});
+        world.machines.created(serde_json::from_value(machine).unwrap());
+    }
+    for (deleted, machines) in [(None, vec![]), (Some("2026-01-01T00:00:00Z"), vec!["a", "b"])] {
+        let version = if deleted.is_some() { "2" } else { "1" };
+        let object = json!({"metadata": {"namespace": "ns", "resourceVersion": version, "deletionTimestamp": deleted,
+            "ownerReferences": owners("cluster.x-k8s.io/v1beta2", "Cluster", "c", None)}});
+        world.metal3_clusters.created((*seen(&object).cluster).clone());
+        assert_eq!(observe(&world, &ObjectKey::new("ns", "c")).unwrap().machines, machines);
+    }
 }
