@@ -146,6 +146,11 @@ where
         self.read().find(by).map(|object| ObjectKey::of(&**object)).collect()
     }
 
+    /// Whether any object has this key.
+    pub fn has(&self, by: &By) -> bool {
+        self.read().find(by).next().is_some()
+    }
+
     /// How many objects have this key.
     pub fn count(&self, by: &By) -> usize {
         self.read().find(by).count()

@@ -1,6 +1,5 @@
 //! Doing what was decided.
 
-use std::collections::HashSet;
 use std::sync::Arc;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
@@ -247,15 +246,15 @@ pub fn adopt(data: &mut Metal3Data, claim: &Metal3DataClaim, template: &Metal3Da
     }
 }
 
-/// The UIDs of the claims of which everything is known after this effect.
-pub fn known_by(effect: &Effect, seen: &super::observed::Observed) -> HashSet<String> {
+/// The claims of which everything is known after this effect.
+pub fn known_by<'a>(effect: &'a Effect, seen: &'a super::observed::Observed) -> Vec<&'a Metal3DataClaim> {
     match effect {
-        Effect::HoldClaim(claim) => claim.uid().into_iter().collect(),
+        Effect::HoldClaim(claim) => vec![&**claim],
         // While a claim is paused, more may come to light, as when objects are moved here from another server.
         Effect::Look => {
             let claims = seen.claims.iter().filter(|claim| claim.hold.is_none());
-            claims.filter_map(|claim| claim.object.uid()).collect()
+            claims.map(|claim| &*claim.object).collect()
         }
-        _ => HashSet::new(),
+        _ => Vec::new(),
     }
 }

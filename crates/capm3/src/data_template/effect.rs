@@ -46,9 +46,12 @@ pub enum Effect {
     Discard(Arc<Metal3Data>),
 }
 
+/// The object that a write is about: what it is, and its name.
+pub type Subject = (&'static str, String);
+
 impl Effect {
     /// The object that it is about: nothing more is done for it in a pass in which a write for it failed.
-    pub fn subject(&self) -> (&'static str, String) {
+    pub fn subject(&self) -> Subject {
         match self {
             Self::HoldTemplate(template) | Self::ReleaseTemplate(template) | Self::Report(template, _) => {
                 ("template", template.name_any())
@@ -96,10 +99,16 @@ impl Effect {
         }
     }
 
-    /// What has to be looked at when it is to be tried again. What is written to a template comes of all that there is.
+    /// Whether its cost grows with all that there is, and not with what has changed.
+    pub fn is_about_all(&self) -> bool {
+        matches!(self, Self::Look | Self::Report(..))
+    }
+
+    /// What has to be looked at when it is to be tried again. Whether a template is held or goes comes of all that there is.
     pub fn left_over(&self, seen: &Observed) -> Focus {
         match self {
-            Self::HoldTemplate(_) | Self::ReleaseTemplate(_) | Self::Report(..) => Focus::whole(),
+            Self::HoldTemplate(_) | Self::ReleaseTemplate(_) => Focus::whole(),
+            Self::Report(..) => Focus::lists(),
             _ => self.concerns(seen),
         }
     }

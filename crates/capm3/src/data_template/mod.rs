@@ -29,9 +29,9 @@ use metal3_runtime::work::Queue;
 
 use self::apply::{Applied, apply, known_by};
 use self::decide::{decide, finish, refused};
-use self::effect::Effect;
+use self::effect::{Effect, Subject};
 use self::news::{Focus, News};
-use self::observed::{Observed, concerns_list, list, observe};
+use self::observed::{Observed, concerns_list, is_empty, list, observe};
 use crate::controller::{Context, Controller, Next};
 use crate::error::PassError;
 use crate::refusals::Told;
@@ -116,13 +116,17 @@ impl Controller for Metal3DataTemplates {
             focus.extend(self.news.take(space));
             is_listed &= !concerns_list(world, space, &focus);
             let seen = observe(world, space, &focus, &self.news);
-            let mut effects = round.left(decide(&seen), &seen);
+            let early = |effect: &Effect| self.news.wait(space, effect, self.ctx.clock.elapsed());
+            let mut effects = round.left(decide(&seen), &seen, early);
             if effects.is_empty() && !is_listed {
                 is_listed = true;
-                effects = round.left(finish(&list(world, space)), &seen);
+                effects = round.left(finish(&list(world, space)), &seen, early);
             }
             if effects.is_empty() {
                 self.news.add(space, std::mem::take(&mut round.left_over));
+                if is_empty(world, space) {
+                    self.news.forget(space);
+                }
                 return round.end();
             }
             // What else there is to do follows from what is written, which is news.
@@ -138,7 +142,8 @@ impl Controller for Metal3DataTemplates {
             let mut answers = std::pin::pin!(answers);
             while let Some((effect, answer)) = answers.next().await {
                 let Err(error) = round.account(space, &effect, answer, &seen) else {
-                    self.ctx.world.known_claims.learn(known_by(&effect, &seen));
+                    self.ctx.world.learn(known_by(&effect, &seen));
+                    self.news.done(space, &effect, self.ctx.clock.elapsed());
                     self.refusals.forget(&self.ctx, effect.regarding().uid.as_deref());
                     continue;
                 };
@@ -153,7 +158,7 @@ impl Controller for Metal3DataTemplates {
 #[derive(Default)]
 struct Round {
     /// What is left for a later pass: one that cannot be answered must not hold up the others.
-    put_off: HashSet<(&'static str, String)>,
+    put_off: HashSet<Subject>,
     /// What has to be looked at then.
     left_over: Focus,
     again: Option<Duration>,
@@ -161,12 +166,22 @@ struct Round {
 }
 
 impl Round {
-    /// Those that are not put off.
-    fn left(&mut self, effects: Vec<Effect>, seen: &Observed) -> Vec<Effect> {
-        let is_late = |effect: &Effect| self.put_off.contains(&effect.subject());
-        let (late, left): (Vec<Effect>, Vec<Effect>) = effects.into_iter().partition(is_late);
-        for effect in late {
+    /// Those that are not put off; `early` says for how long one has to be.
+    fn left(
+        &mut self,
+        effects: Vec<Effect>,
+        seen: &Observed,
+        early: impl Fn(&Effect) -> Option<Duration>,
+    ) -> Vec<Effect> {
+        let mut left = Vec::new();
+        for effect in effects {
+            let wait = early(&effect);
+            if wait.is_none() && !self.put_off.contains(&effect.subject()) {
+                left.push(effect);
+                continue;
+            }
             self.left_over.extend(effect.left_over(seen));
+            self.again = self.again.into_iter().chain(wait).min();
         }
         left
     }
@@ -186,7 +201,7 @@ impl Round {
             Ok(Applied::Seen) => Ok(()),
             Ok(Applied::Unseen) => {
                 self.put_off.insert(subject);
-                self.again = Some(AGAIN);
+                self.again = self.again.into_iter().chain([AGAIN]).min();
                 Ok(())
             }
             Err(source) => {

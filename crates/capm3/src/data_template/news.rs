@@ -5,9 +5,11 @@
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use metal3_runtime::store::ObjectKey;
 
+use super::effect::{Effect, Subject};
 use super::space::name_of;
 use crate::world::World;
 
@@ -20,6 +22,8 @@ pub struct Focus {
     pub claims: BTreeSet<String>,
     /// And the Metal3Datas of these names.
     pub datas: BTreeSet<String>,
+    /// Whether what the templates list is to be compared with what there is.
+    pub has_lists: bool,
 }
 
 impl Focus {
@@ -31,13 +35,26 @@ impl Focus {
         }
     }
 
+    /// What the templates list.
+    pub fn lists() -> Self {
+        Self {
+            has_lists: true,
+            ..Self::default()
+        }
+    }
+
     /// This one and the other.
     pub fn extend(&mut self, other: Self) {
         self.is_whole |= other.is_whole;
+        self.has_lists |= other.has_lists;
         self.claims.extend(other.claims);
         self.datas.extend(other.datas);
     }
 }
+
+/// What costs by how much there is, and not by how much has changed, is done once in so long: where many machines come
+/// one after the other, each would else pay for all of them.
+pub const APART: Duration = Duration::from_secs(1);
 
 /// What is known of a space without a look at it.
 #[derive(Debug, Default)]
@@ -45,9 +62,11 @@ struct Known {
     changed: Focus,
     /// No index below this one is free.
     lowest: i32,
+    /// When that was done last which is not done twice within [`APART`].
+    lately: HashMap<Subject, Duration>,
 }
 
-/// Of all spaces. Cheap to clone; clones are the same.
+/// Of all spaces that there is something in. Times are those of a clock that never goes back. Cheap to clone; clones are the same.
 #[derive(Clone, Debug, Default)]
 pub struct News(Arc<Mutex<HashMap<ObjectKey, Known>>>);
 
@@ -68,6 +87,29 @@ impl News {
         }
         spaces.insert(space.clone(), Known::default());
         Focus::whole()
+    }
+
+    /// There is nothing in the space any more. If there is again, it is looked at as a whole.
+    pub fn forget(&self, space: &ObjectKey) {
+        self.lock().remove(space);
+    }
+
+    /// How much longer this is not to be done, because it was done just now.
+    pub fn wait(&self, space: &ObjectKey, effect: &Effect, now: Duration) -> Option<Duration> {
+        let spaces = self.lock();
+        let last = spaces.get(space)?.lately.get(&effect.subject())?;
+        let left = APART.checked_sub(now.saturating_sub(*last))?;
+        (effect.is_about_all() && !left.is_zero()).then_some(left)
+    }
+
+    /// This was done.
+    pub fn done(&self, space: &ObjectKey, effect: &Effect, now: Duration) {
+        if let Some(known) = self.lock().get_mut(space)
+            && effect.is_about_all()
+        {
+            known.lately.retain(|_, last| now.saturating_sub(*last) < APART);
+            known.lately.insert(effect.subject(), now);
+        }
     }
 
     /// A Metal3Data with this index is gone.

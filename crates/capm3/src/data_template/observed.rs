@@ -131,7 +131,7 @@ pub fn list(world: &World, space: &ObjectKey) -> Vec<Listed> {
         let mut datas = world.datas.find(&by);
         datas.sort_by_key(|data| data.spec.index);
         Listed {
-            is_claimed: world.data_claims.count(&by) > 0,
+            is_claimed: world.data_claims.has(&by),
             template,
             datas,
         }
@@ -151,7 +151,16 @@ pub fn concerns_list(world: &World, space: &ObjectKey, focus: &Focus) -> bool {
         };
         template.metadata.deletion_timestamp.is_some() || focus.datas.iter().any(is_within)
     };
-    focus.is_whole || templates(world, space).into_iter().any(concerns)
+    focus.is_whole || focus.has_lists || templates(world, space).into_iter().any(concerns)
+}
+
+/// Whether there is nothing in a space any more, and nobody asks for anything in it.
+pub fn is_empty(world: &World, space: &ObjectKey) -> bool {
+    let of_template = DataBy::Template(space.clone());
+    !world.data_templates.has(&DataTemplateBy::Space(space.clone()))
+        && !world.data_claims.has(&of_template)
+        && !world.datas.has(&of_template)
+        && !world.datas.has(&DataBy::Space(space.clone()))
 }
 
 /// The index of an answer that was given before.

@@ -1,3 +1,5 @@
+mod passes;
+
 use std::sync::Arc;
 
 use kube::ResourceExt;

@@ -47,9 +47,7 @@ pub async fn apply(
         Effect::CreateClaim(claim) => {
             let claims: Api<Metal3DataClaim> = Api::namespaced(client.clone(), &namespace);
             let created = claims.create(&PostParams::default(), claim).await?;
-            // It has the finalizer of whoever answers it since it exists, and nothing was made for it yet.
-            world.known_claims.learn(created.uid());
-            world.data_claims.created(created);
+            world.claimed(&created);
         }
         Effect::DeleteClaim(claim) => delete_claim(client, world, claim, &namespace).await?,
         Effect::LabelSecret { secret, cluster } => {

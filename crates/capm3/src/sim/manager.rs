@@ -1,6 +1,7 @@
 //! A process with one controller: its watches show one event at a time, and it dies when it is dropped.
 
 use std::collections::HashMap;
+use std::time::Duration;
 
 use metal3_runtime::Clock;
 use metal3_runtime::events::{Recorder, Reporter};
@@ -15,9 +16,13 @@ use crate::controller::{Context, Controller};
 use crate::refusals::Failures;
 use crate::world::World;
 
+/// From one pass to the next: what is not done twice in a second is put off by some passes, and not by others.
+const ROUND: Duration = Duration::from_millis(600);
+
 pub struct Manager<C> {
     controller: C,
     pub world: World,
+    clock: Clock,
     kinds: &'static [&'static str],
     /// How much of the log it has seen of each kind: watches do not wait for each other.
     shown: Vec<usize>,
@@ -27,7 +32,8 @@ pub struct Manager<C> {
 impl<C: Controller> Manager<C> {
     /// One that watches these kinds, by their plurals. It works only when all watches have shown what there is.
     pub fn start(server: &Server, kinds: &'static [&'static str], controller: impl FnOnce(Context) -> C) -> Self {
-        let (world, client, clock) = (World::new(""), server.client(), Clock::system());
+        let (world, client) = (World::new(""), server.client());
+        let clock = Clock::manual("2026-01-01T01:00:00Z".parse().unwrap());
         let reporter = Reporter {
             component: "test",
             controller: "test",
@@ -36,7 +42,7 @@ impl<C: Controller> Manager<C> {
             recorder: Recorder::new(client.clone(), reporter, clock.clone()),
             world: world.clone(),
             client,
-            clock,
+            clock: clock.clone(),
             failures: Failures::default(),
         };
         let controller = controller(ctx);
@@ -44,6 +50,7 @@ impl<C: Controller> Manager<C> {
         let mut new = Self {
             controller,
             world,
+            clock,
             kinds,
             shown: vec![0; kinds.len()],
             passes: HashMap::new(),
@@ -74,8 +81,9 @@ impl<C: Controller> Manager<C> {
         }
     }
 
-    /// Begins a pass, unless one of this object is under way.
+    /// Begins a pass, unless one of this object is under way. Time goes on by [`ROUND`].
     pub fn work(&mut self, name: &str) {
+        self.clock.advance(ROUND);
         let pass = self.passes.entry(name.to_owned()).or_default();
         while pass.try_join_next().is_some() {}
         if pass.is_empty() {

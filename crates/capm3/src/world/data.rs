@@ -9,7 +9,7 @@ use metal3_api::infra::names::GROUP;
 use metal3_api::infra::v1beta2::{Metal3Data, Metal3DataClaim, Metal3DataTemplate, ObjectRef};
 use metal3_runtime::store::ObjectKey;
 
-use super::{cluster_of, group_of};
+use super::{World, cluster_of, group_of};
 use crate::data_template::{slot_of, space_of};
 
 /// What a Metal3DataTemplate is found by.
@@ -45,7 +45,7 @@ pub enum OfDataBy {
 pub struct KnownClaims(Arc<Mutex<HashSet<String>>>);
 
 impl KnownClaims {
-    /// From now on these are known.
+    /// From now on these are known. Of claims that may have gone meanwhile [`World::learn`] is told.
     pub fn learn(&self, uids: impl IntoIterator<Item = String>) {
         self.lock().extend(uids);
     }
@@ -62,6 +62,32 @@ impl KnownClaims {
 
     fn lock(&self) -> MutexGuard<'_, HashSet<String>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl World {
+    /// From now on it is known of these claims what was made for them.
+    pub fn learn<'a>(&self, claims: impl IntoIterator<Item = &'a Metal3DataClaim>) {
+        for claim in claims {
+            self.known_claims.learn(claim.uid());
+            self.forget_if_gone(claim);
+        }
+    }
+
+    /// We have made this claim, with the finalizer of whoever answers it, and nothing was made for it yet.
+    pub fn claimed(&self, claim: &Metal3DataClaim) {
+        // Whoever answers it is told that it is there, and is to know it then.
+        self.known_claims.learn(claim.uid());
+        self.data_claims.created(claim.clone());
+        self.forget_if_gone(claim);
+    }
+
+    /// If it has gone meanwhile, nobody will say so any more.
+    fn forget_if_gone(&self, claim: &Metal3DataClaim) {
+        let there = self.data_claims.get(&ObjectKey::of(claim));
+        if there.is_none_or(|there| there.metadata.uid != claim.metadata.uid) {
+            self.known_claims.forget(&claim.uid().unwrap_or_default());
+        }
     }
 }
 

@@ -1,0 +1,132 @@
+//! Whole passes: what they ask the API server for, and what they leave behind.
+
+use std::collections::BTreeMap;
+use std::sync::Mutex;
+
+use super::*;
+use crate::controller::{Controller, Next};
+use crate::data_template::Metal3DataTemplates;
+use crate::data_template::news::APART;
+use crate::sim::{Site, owners};
+
+const HERE: &str = "infrastructure.cluster.x-k8s.io/v1beta2";
+const MACHINE: &str = "metal3machine.infrastructure.cluster.x-k8s.io";
+const CLAIMS: usize = 20;
+
+/// Template t, and its controller at work.
+struct Stage {
+    site: Site,
+    templates: Metal3DataTemplates,
+    /// Requests by method and what follows the namespace.
+    asked: Arc<Mutex<BTreeMap<String, usize>>>,
+}
+
+impl Stage {
+    fn new() -> Self {
+        let asked: Arc<Mutex<BTreeMap<String, usize>>> = Arc::default();
+        let log = asked.clone();
+        let site = Site::new("", move |method, path, _| {
+            let below = path.rsplit_once("/ns/").map_or(path, |(_, below)| below);
+            *log.lock().unwrap().entry(format!("{method} {below}")).or_default() += 1;
+            None
+        });
+        let template = json!({"metadata": {"finalizers": [OF_TEMPLATE]}, "spec": {}});
+        let template = site.stored("metal3datatemplates", HERE, "Metal3DataTemplate", "t", &template);
+        site.ctx.world.data_templates.created(template);
+        let templates = Metal3DataTemplates::new(site.ctx.clone());
+        templates.listen(&Queue::new());
+        Self { site, templates, asked }
+    }
+
+    /// A claim as another process makes it, or as a user does.
+    fn claim(&self, number: usize, finalizers: &[&str]) {
+        let (name, kind) = (format!("c{number:02}"), "Metal3DataClaim");
+        let claim = json!({"metadata": {"finalizers": finalizers,
+                "ownerReferences": owners(HERE, "Metal3Machine", &name, Some("machine".to_owned()))},
+            "spec": {"template": {"name": "t"}}});
+        let claim = self.site.stored("metal3dataclaims", HERE, kind, &name, &claim);
+        self.site.ctx.world.data_claims.created(claim);
+    }
+
+    async fn pass(&self) -> Next {
+        self.templates.pass(&space()).await.unwrap()
+    }
+
+    fn asked(&self, what: &str) -> usize {
+        self.asked.lock().unwrap().get(what).copied().unwrap_or_default()
+    }
+
+    /// The claims that are answered.
+    fn answered(&self) -> usize {
+        let claims = self.site.server.all::<Metal3DataClaim>("metal3dataclaims");
+        let is_answered = |claim: &&Metal3DataClaim| {
+            let status = claim.status.as_ref();
+            status.is_some_and(|status| !status.rendered_data.name.is_empty())
+        };
+        claims.iter().filter(is_answered).count()
+    }
+}
+
+#[tokio::test]
+async fn claims_that_another_process_makes_cost_a_list_a_second_and_not_one_each() {
+    let stage = Stage::new();
+    for number in 0..CLAIMS {
+        stage.claim(number, &[MACHINE, OF_CLAIM]);
+        let next = stage.pass().await;
+        assert!(number == 0 || next == Next::After(APART), "{next:?}");
+    }
+    assert_eq!((stage.asked("GET metal3datas"), stage.answered()), (1, 1));
+    stage.site.ctx.clock.advance(APART);
+    stage.pass().await;
+    assert_eq!((stage.asked("GET metal3datas"), stage.answered()), (2, CLAIMS));
+}
+
+#[tokio::test]
+async fn what_a_template_lists_is_written_once_a_second_and_not_for_each_claim() {
+    let stage = Stage::new();
+    let written = || stage.asked("PUT metal3datatemplates/t/status");
+    for number in 0..CLAIMS {
+        stage.claim(number, &[MACHINE]);
+        stage.pass().await;
+    }
+    assert_eq!((written(), stage.answered()), (1, CLAIMS), "nobody waits for it");
+    let listed = || {
+        let template: Metal3DataTemplate = stage.site.now("metal3datatemplates");
+        template.status.map_or(0, |status| status.indexes.len())
+    };
+    assert_eq!(listed(), 1);
+    stage.site.ctx.clock.advance(APART);
+    assert_eq!(stage.pass().await, Next::Change);
+    assert_eq!((written(), listed()), (2, CLAIMS));
+    stage.site.ctx.clock.advance(APART);
+    stage.pass().await;
+    assert_eq!(written(), 2);
+}
+
+#[tokio::test]
+async fn of_a_space_that_is_gone_nothing_is_kept() {
+    let stage = Stage::new();
+    stage.claim(0, &[MACHINE]);
+    stage.pass().await;
+    let (world, news) = (&stage.site.ctx.world, &stage.templates.news);
+    assert!(!news.take(&space()).is_whole, "it is known");
+    let template = world.data_templates.get(&space()).unwrap();
+    world.data_templates.remove(&space(), &uid(&*template));
+    stage.pass().await;
+    assert!(!news.take(&space()).is_whole, "there is still a claim");
+    let data = world.datas.objects().remove(0);
+    world.datas.remove(&ObjectKey::of(&*data), &uid(&*data));
+    let claim = world.data_claims.objects().remove(0);
+    world.data_claims.remove(&ObjectKey::of(&*claim), &uid(&*claim));
+    stage.pass().await;
+    assert_eq!(news.take(&space()), Focus::whole(), "it is forgotten");
+    // An answer that comes late does not bring back what is known of a claim.
+    world.learn([&*claim]);
+    assert!(!world.known_claims.has(&claim.metadata));
+    world.claimed(&claim);
+    assert!(!world.known_claims.has(&claim.metadata));
+}
+
+fn uid(object: &impl ResourceExt) -> String {
+    object.uid().unwrap()
+}
