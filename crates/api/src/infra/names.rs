@@ -54,8 +54,8 @@ pub mod annotation {
     /// On a Metal3Cluster: prefixes of labels that are copied from hosts to nodes, separated by commas.
     pub const LABEL_SYNC_PREFIXES: &str = "metal3.io/metal3-label-sync-prefixes";
 
-    /// On a Metal3Remediation: how many attempts have begun. Its status says the same, but does not travel to another management
-    /// cluster.
+    /// On a Metal3Remediation: how many attempts have begun, and whether the power cycle of the last one is done, such as `2` or
+    /// `2 done`. Its status says the same, but does not travel to another management cluster.
     pub const REMEDIATION_ATTEMPTS: &str = "infrastructure.cluster.x-k8s.io/remediation-attempts";
 
     /// On a Metal3Remediation: JSON of the node's annotations, to be given back.

@@ -300,7 +300,7 @@ async fn of_a_remediation_it_is_an_event(#[case] what: Refused, #[case] words: &
         "lastRemediated": "2026-01-01T01:00:00Z"});
     let remediation = json!({"metadata": {"ownerReferences": owners(CAPI, "Machine", "m", machine.uid()),
             "finalizers": ["metal3remediation.infrastructure.cluster.x-k8s.io"],
-            "annotations": {"infrastructure.cluster.x-k8s.io/remediation-attempts": "1"}},
+            "annotations": {"infrastructure.cluster.x-k8s.io/remediation-attempts": if is_on_again { "1 done" } else { "1" }}},
         "spec": {"strategy": {"type": "Reboot"}}, "status": status});
     let remediation: Metal3Remediation =
         site.stored("metal3remediations", INFRA, "Metal3Remediation", "r", &remediation);

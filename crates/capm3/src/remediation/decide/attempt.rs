@@ -14,10 +14,16 @@ use crate::remediation::host;
 use crate::remediation::machine::{self, is_to_be_replaced};
 use crate::remediation::observed::{Limits, Observed};
 
-/// How many attempts have begun, as the annotation says. A text that somebody has made unreadable says none.
-fn attempts(remediation: &Metal3Remediation) -> i32 {
+/// What follows the number in the annotation when the server has been off and is on again.
+const DONE: &str = " done";
+
+/// How many attempts have begun, as the annotation says, and whether the power cycle of the last one is done. A text that
+/// somebody has made unreadable says none.
+fn attempts(remediation: &Metal3Remediation) -> (i32, bool) {
     let text = remediation.annotations().get(REMEDIATION_ATTEMPTS);
-    text.and_then(|text| text.parse().ok()).unwrap_or_default()
+    let text = text.map_or("", String::as_str);
+    let (number, is_done) = text.strip_suffix(DONE).map_or((text, false), |number| (number, true));
+    number.parse().map_or((0, false), |number| (number, is_done))
 }
 
 /// The attempt that is under way.
@@ -76,33 +82,42 @@ impl<'a> Attempt<'a> {
         Plan::wait(reason, message, Some(self.end())).into()
     }
 
-    /// The first attempt begins; or that one anew which had begun when the remediation was moved to this management cluster,
-    /// where it has no status.
+    /// The first attempt begins; or that one which had begun when the remediation was moved to this management cluster, where
+    /// it has no status: with another power cycle if that was not done.
     pub fn begin(mut self) -> Decision {
-        let begun = attempts(&self.seen.remediation);
+        let (begun, is_cycle_done) = attempts(&self.seen.remediation);
         self.status.retry_count = begun.saturating_sub(1).min(self.limits.retries).max(0);
         let is_abandoned = self.seen.own_host().is_some_and(|host| host::is_abandoned(host));
         if begun > self.limits.retries && is_abandoned {
             return self.give_up("that was found before the remediation was moved here");
         }
-        self.status.phase = Some(RemediationPhase::Running);
         self.status.last_remediated = Some(Time(whole_seconds(self.now)));
-        let message = format!(
-            "attempt {}: {} is switched off and on again",
-            self.number(),
-            self.host_in_words()
-        );
+        let (phase, what) = if is_cycle_done {
+            let what = "was switched off and on again before the remediation was moved here";
+            (RemediationPhase::Waiting, what)
+        } else {
+            (RemediationPhase::Running, "is switched off and on again")
+        };
+        self.status.phase = Some(phase);
+        let message = format!("attempt {}: {} {what}", self.number(), self.host_in_words());
         self.plan().telling("RemediationStarted", message).into()
     }
 
     /// What says in the remediation itself that this attempt has begun, if it does not say so yet.
     pub fn intent(&self) -> Option<Value> {
-        let remediation = &self.seen.remediation;
         let number = self.status.retry_count.saturating_add(1);
-        (attempts(remediation) != number).then(|| {
-            json!({"metadata": {"resourceVersion": remediation.resource_version(),
-                "annotations": {REMEDIATION_ATTEMPTS: number.to_string()}}})
-        })
+        (attempts(&self.seen.remediation).0 != number).then(|| self.counted(&number.to_string()))
+    }
+
+    /// The same when its power cycle is done.
+    pub fn cycle_done(&self) -> Option<Value> {
+        let number = self.status.retry_count.saturating_add(1);
+        (attempts(&self.seen.remediation) != (number, true)).then(|| self.counted(&format!("{number}{DONE}")))
+    }
+
+    fn counted(&self, text: &str) -> Value {
+        json!({"metadata": {"resourceVersion": self.seen.remediation.resource_version(),
+            "annotations": {REMEDIATION_ATTEMPTS: text}}})
     }
 
     /// The host may be on again. Where nobody has looked after it until the time was over, because we were not there, the

@@ -185,6 +185,9 @@ fn waiting(attempt: Attempt<'_>, host: &BareMetalHost) -> Decision {
     if attempt.is_over() {
         return attempt.failed("the machine is not healthy yet");
     }
+    if let Some(patch) = attempt.cycle_done() {
+        return Plan::keep("note that the power cycle is done", patch).into();
+    }
     let health = "waiting until the machine is healthy: whoever made this remediation deletes it then";
     if !seen.is_held() {
         return attempt.wait("WaitingForHealth", health.to_owned());

@@ -69,12 +69,13 @@ fn status(plan: &Plan) -> Value {
     serde_json::to_value(plan.status.as_ref().expect("a status is stored")).unwrap()
 }
 
-/// In this phase since some seconds, with the finalizer.
+/// In this phase since some seconds, with the finalizer. Where the server is on again, that is noted.
 fn in_phase(phase: &str, seconds: i64, retries: i32) -> Scene {
     let now: jiff::Timestamp = NOW.parse().unwrap();
     let since = now - jiff::SignedDuration::from_secs(seconds);
     let mut scene = Scene::new();
-    let begun = json!({ATTEMPTS: (retries + 1).to_string()});
+    let done = if phase == "Waiting" { " done" } else { "" };
+    let begun = json!({ATTEMPTS: format!("{}{done}", retries + 1)});
     scene.set(
         "remediation",
         &json!({"metadata": {"finalizers": [FINALIZER], "annotations": begun}}),

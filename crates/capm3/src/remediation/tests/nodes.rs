@@ -82,7 +82,11 @@ fn a_cluster_that_does_not_know_the_taint_loses_the_node_and_gets_it_back() {
     );
     scene.objects.remove("node");
     assert_eq!(status(&plan(&scene))["phase"], "Waiting");
-    scene.set("remediation", &json!({"status": {"phase": "Waiting"}}));
+    let is_noted = json!({"annotations": {ATTEMPTS: "1 done"}});
+    scene.set(
+        "remediation",
+        &json!({"metadata": is_noted, "status": {"phase": "Waiting"}}),
+    );
     scene.set(
         "host",
         &json!({"metadata": {"annotations": null}, "status": {"poweredOn": true}}),

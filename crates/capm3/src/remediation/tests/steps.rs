@@ -33,6 +33,24 @@ fn an_attempt_that_was_moved_here_begins_anew_and_is_counted(
     assert!(plan.notes[0].message.starts_with(words), "{:?}", plan.notes);
 }
 
+/// A server that has just come back is not switched off once more.
+#[rstest]
+#[case::in_its_attempt("1 done", json!({"phase": "Waiting", "lastRemediated": NOW}))]
+#[case::in_the_last("2 done", json!({"phase": "Waiting", "lastRemediated": NOW, "retryCount": 1}))]
+#[case::unreadable("x done", json!({"phase": "Running", "lastRemediated": NOW}))]
+fn a_power_cycle_that_was_done_before_a_move_is_not_done_again(#[case] begun: &str, #[case] expected: Value) {
+    let mut moved = with("remediation", &json!({"metadata": {"annotations": {ATTEMPTS: begun}}}));
+    let begin = plan(&moved);
+    assert_eq!(
+        (status(&begin), told(&begin)),
+        (expected.clone(), vec!["RemediationStarted"])
+    );
+    moved.set("remediation", &json!({"status": expected}));
+    if expected["phase"] == "Waiting" {
+        assert_eq!(waits(&plan(&moved)), "WaitingForHealth");
+    }
+}
+
 #[test]
 fn the_finalizer_comes_before_the_request_and_the_request_once() {
     let mut scene = in_phase("Running", 10, 0);
@@ -103,6 +121,12 @@ fn a_host_that_is_off_is_switched_on_when_its_node_is_empty() {
         "the end of the attempt"
     );
     scene.set("host", &json!({"status": {"poweredOn": true}}));
+    let noted = plan(&scene);
+    assert_eq!(patch(&noted)["metadata"]["annotations"], json!({ATTEMPTS: "1 done"}));
+    scene.set(
+        "remediation",
+        &json!({"metadata": {"annotations": {ATTEMPTS: "1 done"}}}),
+    );
     assert_eq!(label(&plan(&scene)), "remove the finalizer");
     scene.set("remediation", &json!({"metadata": {"finalizers": []}}));
     assert_eq!(waits(&plan(&scene)), "WaitingForHealth");

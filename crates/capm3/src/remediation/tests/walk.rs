@@ -273,7 +273,7 @@ fn a_kill_after_any_write_changes_nothing_in_the_end(#[case] heals: bool, #[case
     }
 }
 
-/// `clusterctl move` takes the annotations along, and no status: as many power cycles as ever, but for the one that it cuts
+/// `clusterctl move` takes the annotations along, and no status: as many power cycles as ever, but for one that it cuts
 /// short. Upstream counts anew.
 #[test]
 fn a_move_at_any_time_forgets_no_attempt() {
@@ -282,13 +282,15 @@ fn a_move_at_any_time_forgets_no_attempt() {
         knows_taint: true,
     };
     let rounds = 300;
-    let mut has_moved_late = false;
+    let (mut has_moved_late, mut has_moved_after_cycle) = (false, false);
     for moved in 0..rounds {
         let mut play = Play::new(story);
-        let mut round = 0;
+        let (mut round, mut is_cycle_done) = (0, false);
         while round <= moved || !play.is_settled() {
             assert!(round < 2 * rounds, "it does not come to an end: {:#}", play.end());
             if round == moved {
+                let counted = play.scene.at("remediation", "/metadata/annotations").to_string();
+                is_cycle_done = counted.contains(" done");
                 play.scene.set("remediation", &json!({"status": null}));
                 play.scene.set("machine", &json!({"status": {"conditions": []}}));
             }
@@ -303,6 +305,11 @@ fn a_move_at_any_time_forgets_no_attempt() {
             [[0, 1].as_slice(), &[0, 0, 1], &[0, 1, 1]].contains(&requests),
             "moved in round {moved}: {requests:?}"
         );
+        assert!(
+            !is_cycle_done || requests.len() == 2,
+            "moved in round {moved}: what was done is done again: {requests:?}"
+        );
+        has_moved_after_cycle |= is_cycle_done;
         assert_eq!(play.end()["phase"], "Deleting machine");
         assert_eq!(play.end()["machine"][0][0], "OwnerRemediated");
         if requests.len() == 2 && moved > 60 {
@@ -311,6 +318,7 @@ fn a_move_at_any_time_forgets_no_attempt() {
         }
     }
     assert!(has_moved_late, "what was given up is not tried again");
+    assert!(has_moved_after_cycle, "some round is one after a power cycle");
 }
 
 #[derive(Clone, Debug)]
