@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use k8s_openapi::api::core::v1::Secret;
 use kube::ResourceExt;
 use metal3_api::infra::v1beta2::Metal3Machine;
 use metal3_runtime::Clock;
@@ -21,9 +22,7 @@ use crate::machine::Metal3Machines;
 use crate::sim::{NAMESPACE, Site, limits};
 use crate::workload::{Workloads, nodes};
 
-const HERE: &str = "infrastructure.cluster.x-k8s.io/v1beta2";
 const CAPI: &str = "cluster.x-k8s.io/v1beta2";
-const HOST: &str = "metal3.io/v1alpha1";
 const MACHINES: usize = 10;
 
 struct Provider {
@@ -78,23 +77,15 @@ impl Provider {
         let cluster = json!({"spec": {"infrastructureRef": {"apiGroup": "infrastructure.cluster.x-k8s.io",
                 "kind": "Metal3Cluster", "name": "c"}},
             "status": {"initialization": {"infrastructureProvisioned": true}}});
-        world
-            .clusters
-            .created(self.site.stored("clusters", CAPI, "Cluster", "c", &cluster));
-        let ours = self
-            .site
-            .stored("metal3clusters", HERE, "Metal3Cluster", "c", &json!({"spec": {}}));
-        world.metal3_clusters.created(ours);
+        self.site.shows(&world.clusters, "c", &cluster);
+        self.site.shows(&world.metal3_clusters, "c", &json!({"spec": {}}));
         let mac = json!({"fromHostInterface": "eth0"});
         let template = json!({"spec": {
             "metaData": {"objectNames": [{"key": "name", "object": "machine"}],
                 "fromHostInterfaces": [{"key": "mac", "interface": "eth0"}]},
             "networkData": {"links": {"ethernets": [{"id": "eth0", "type": "phy", "macAddress": mac}]}},
         }});
-        let template = self
-            .site
-            .stored("metal3datatemplates", HERE, "Metal3DataTemplate", "t", &template);
-        world.data_templates.created(template);
+        self.site.shows(&world.data_templates, "t", &template);
     }
 
     /// A machine, and a host that it may have.
@@ -103,41 +94,28 @@ impl Provider {
         let labels = json!({"cluster.x-k8s.io/cluster-name": "c"});
         let name = format!("m{number}");
         let text = k8s_openapi::ByteString(b"#cloud-config\n".to_vec());
-        let _: Value = self.site.stored(
-            "secrets",
-            "v1",
-            "Secret",
-            &format!("b{number}"),
-            &json!({"data": {"value": text}}),
-        );
-        let _: Value = self
-            .site
-            .stored("secrets", "v1", "Secret", &format!("bmc{number}"), &json!({}));
+        let bootstrap = json!({"data": {"value": text}});
+        for (name, secret) in [("b", bootstrap), ("bmc", json!({}))] {
+            self.site.server.make::<Secret>(&format!("{name}{number}"), &secret);
+        }
         let owner = json!({"metadata": {"labels": labels}, "spec": {"clusterName": "c",
             "infrastructureRef": {"apiGroup": "infrastructure.cluster.x-k8s.io", "kind": "Metal3Machine", "name": name},
             "bootstrap": {"dataSecretName": format!("b{number}")}}});
-        world
-            .machines
-            .created(self.site.stored("machines", CAPI, "Machine", &name, &owner));
+        self.site.shows(&world.machines, &name, &owner);
         let owner = json!([{"apiVersion": CAPI, "kind": "Machine", "name": name, "uid": "o", "controller": true}]);
         let mut ours = json!({"metadata": {"labels": labels, "ownerReferences": owner},
             "spec": {"image": {"url": "http://i", "checksum": "abc", "checksumType": "sha256", "diskFormat": "raw"}}});
         if has_data {
             ours["spec"]["dataTemplate"] = json!({"name": "t"});
         }
-        world
-            .metal3_machines
-            .created(self.site.stored("metal3machines", HERE, "Metal3Machine", &name, &ours));
+        self.site.shows(&world.metal3_machines, &name, &ours);
         let host = json!({
             "spec": {"online": false, "bootMACAddress": "52:54:00:00:00:01",
                 "bmc": {"address": "ipmi://a", "credentialsName": format!("bmc{number}")}},
             "status": {"errorMessage": "", "poweredOn": false, "provisioning": {"state": "available", "ID": ""},
                 "hardware": {"hostname": "h", "nics": [{"name": "eth0", "mac": "52:54:00:00:00:01"}]}},
         });
-        let host = self
-            .site
-            .stored("baremetalhosts", HOST, "BareMetalHost", &format!("h{number}"), &host);
-        world.hosts.created(host);
+        self.site.shows(&world.hosts, &format!("h{number}"), &host);
     }
 
     /// The operator has done with a host what it is told, up to this state.

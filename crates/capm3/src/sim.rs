@@ -6,10 +6,10 @@ mod site;
 
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use kube::Client;
+use kube::{Client, Resource};
 use metal3_testkit::played::{self, Answer, Objects, Request};
 use serde::de::DeserializeOwned;
-use serde_json::Value;
+use serde_json::{Value, json};
 use tokio::sync::oneshot;
 
 pub use self::manager::{Manager, settle};
@@ -76,9 +76,12 @@ impl Server {
         self.state().waiting.len()
     }
 
-    /// Answers one of those that wait.
+    /// Answers one of those that wait, if any does. Numbers begin anew after the last one.
     pub fn answer(&self, which: usize) {
         let mut state = self.state();
+        let Some(which) = which.checked_rem(state.waiting.len()) else {
+            return;
+        };
         let (request, sender) = state.waiting.remove(which);
         let answer = state.objects.handle(&request);
         state.answered += 1;
@@ -88,6 +91,15 @@ impl Server {
     /// Does what somebody else does, with an object or the objects of a kind: `PLURAL[/NAME[/status]]`.
     pub fn ask(&self, method: &str, path: &str, body: Value) -> Answer {
         self.state().objects.handle(&Request::new(method, path, body))
+    }
+
+    /// An object that somebody makes, as it is stored then.
+    pub fn make<K: Resource<DynamicType = ()> + DeserializeOwned>(&self, name: &str, body: &Value) -> K {
+        let mut object = json!({"apiVersion": K::api_version(&()), "kind": K::kind(&()), "metadata": {"name": name}});
+        json_patch::merge(&mut object, body);
+        let (code, made) = self.ask("POST", &K::plural(&()), object);
+        assert_eq!(code, 201, "{made}");
+        serde_json::from_value(made).unwrap()
     }
 
     /// The objects of a kind.

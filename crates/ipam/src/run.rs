@@ -3,8 +3,8 @@
 use std::fmt::Debug;
 use std::time::Duration;
 
-use kube::runtime::watcher;
 use kube::Client;
+use kube::runtime::watcher;
 use metal3_api::capi;
 use metal3_api::ipam::{self, IPPool};
 use metal3_runtime::args::Namespaces;

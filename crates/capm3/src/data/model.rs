@@ -6,12 +6,15 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use kube::ResourceExt;
-use metal3_api::infra::v1beta2::Metal3Data;
+use metal3_api::capi::{Cluster, Machine};
+use metal3_api::infra::v1beta2::{Metal3Data, Metal3DataClaim, Metal3DataTemplate, Metal3Machine};
+use metal3_api::ipam::IPAddress;
+use metal3_api::metal3::BareMetalHost;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::Metal3Datas;
-use crate::sim::{Manager, Server, breathe, settle};
+use crate::sim::{Manager, Server, breathe, owners, settle};
 
 const INFRA: &str = "infrastructure.cluster.x-k8s.io/v1beta2";
 const CAPI: &str = "cluster.x-k8s.io/v1beta2";
@@ -82,29 +85,15 @@ fn owner_of(object: &Value) -> String {
 impl Run {
     fn new() -> Self {
         let run = Self::default();
-        run.made("clusters", CAPI, "Cluster", "c", &json!({"spec": {}}));
+        run.server.make::<Cluster>("c", &json!({"spec": {}}));
         let spec = json!({"metaData": {"ipAddressesFromPool": [{"key": "ip", "name": "p"}],
             "objectNames": [{"key": "name", "object": "metal3machine"}]}, "networkData": {}});
-        run.made(
-            "metal3datatemplates",
-            INFRA,
-            "Metal3DataTemplate",
-            "t",
-            &json!({"spec": spec}),
-        );
+        run.server.make::<Metal3DataTemplate>("t", &json!({"spec": spec}));
         let host = json!({"spec": {"online": true}, "status": {"provisioning": {"state": "available", "ID": ""}}});
-        run.made("baremetalhosts", "metal3.io/v1alpha1", "BareMetalHost", "h", &host);
+        run.server.make::<BareMetalHost>("h", &host);
         let machine = json!({"spec": {"clusterName": "c", "infrastructureRef": {"name": "m"}}});
-        run.made("machines", CAPI, "Machine", "machine", &machine);
+        run.server.make::<Machine>("machine", &machine);
         run
-    }
-
-    fn made(&self, plural: &str, version: &str, kind: &str, name: &str, body: &Value) -> Value {
-        let mut object = json!({"apiVersion": version, "kind": kind, "metadata": {"name": name}});
-        json_patch::merge(&mut object, body);
-        let (code, made) = self.server.ask("POST", plural, object);
-        assert_eq!(code, 201);
-        made
     }
 
     fn all(&self, plural: &str) -> Vec<Value> {
@@ -119,19 +108,18 @@ impl Run {
         }
         self.machines += 1;
         let name = format!("m{}", self.machines);
-        let owners = |version: &str, kind: &str, name: &str, uid: &Value| json!([{"apiVersion": version, "kind": kind, "name": name, "uid": uid, "controller": true}]);
         let machine = json!({"spec": {"dataTemplate": {"name": "t"}}, "metadata": {
             "annotations": {"metal3.io/BareMetalHost": "ns/h"},
-            "ownerReferences": owners(CAPI, "Machine", "machine", &json!("x"))}});
-        let machine = self.made("metal3machines", INFRA, "Metal3Machine", &name, &machine);
+            "ownerReferences": owners(CAPI, "Machine", "machine", Some("x".to_owned()))}});
+        let machine: Metal3Machine = self.server.make(&name, &machine);
         let claim = json!({"spec": {"template": {"name": "t"}}, "status": {"renderedData": {"name": DATAS[which]}},
             "metadata": {"finalizers": [OF_CLAIM],
-                "ownerReferences": owners(INFRA, "Metal3Machine", &name, &machine["metadata"]["uid"])}});
-        let claim = self.made("metal3dataclaims", INFRA, "Metal3DataClaim", &name, &claim);
+                "ownerReferences": owners(INFRA, "Metal3Machine", &name, machine.uid())}});
+        let claim: Metal3DataClaim = self.server.make(&name, &claim);
         let data = json!({"spec": {"index": which, "claim": {"name": name}, "template": {"name": "t"}},
             "metadata": {"labels": {"cluster.x-k8s.io/cluster-name": "c"}, "finalizers": [OF_CLAIM],
-                "ownerReferences": owners(INFRA, "Metal3DataClaim", &name, &claim["metadata"]["uid"])}});
-        self.made("metal3datas", INFRA, "Metal3Data", DATAS[which], &data);
+                "ownerReferences": owners(INFRA, "Metal3DataClaim", &name, claim.uid())}});
+        self.server.make::<Metal3Data>(DATAS[which], &data);
     }
 
     /// The claim is deleted: what the controller of templates does then, up to its end.
@@ -160,7 +148,7 @@ impl Run {
         let (name, address) = (format!("p-{}", self.given), format!("192.0.2.{}", self.given));
         let of = &claim["metadata"]["name"];
         let body = json!({"spec": {"address": address, "prefix": 24, "claim": {"name": of}, "pool": {"name": "p"}}});
-        self.made("ipaddresses", "ipam.metal3.io/v1alpha1", "IPAddress", &name, &body);
+        self.server.make::<IPAddress>(&name, &body);
         let answer = json!({"status": {"address": {"name": name, "namespace": "ns"}}});
         self.server
             .ask("PATCH", &format!("ipclaims/{}/status", of.as_str().unwrap()), answer);
@@ -243,12 +231,7 @@ async fn simulate(steps: &[Step]) {
     for step in steps {
         match step {
             Step::Work(who, which) => managers[usize::from(*who)].work(DATAS[*which]),
-            Step::Answer(which) => {
-                let waiting = run.server.waiting();
-                if waiting > 0 {
-                    run.server.answer(which % waiting);
-                }
-            }
+            Step::Answer(which) => run.server.answer(*which),
             Step::Watch(who, kind) => {
                 managers[usize::from(*who)].watch(&run.server, *kind);
             }

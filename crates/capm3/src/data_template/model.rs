@@ -13,8 +13,9 @@ use serde_json::{Value, json};
 
 use super::Metal3DataTemplates;
 use super::observed::answers;
-use crate::sim::{Manager, Server, breathe, settle};
+use crate::sim::{Manager, Server, breathe, owners, settle};
 
+const INFRA: &str = "infrastructure.cluster.x-k8s.io/v1beta2";
 const KINDS: [&str; 3] = ["metal3datatemplates", "metal3dataclaims", "metal3datas"];
 const MACHINE: &str = "metal3machine.infrastructure.cluster.x-k8s.io";
 const ANSWERED: &str = "metal3dataclaim.infrastructure.cluster.x-k8s.io";
@@ -62,14 +63,11 @@ impl Run {
     /// Gives its UID.
     fn claim(&mut self, template: &str, finalizers: &[&str]) -> String {
         self.claims += 1;
-        let owner = json!({"apiVersion": "infrastructure.cluster.x-k8s.io/v1beta2", "kind": "Metal3Machine",
-            "name": format!("m{}", self.claims), "uid": format!("machine-{}", self.claims), "controller": true});
-        let claim = json!({"apiVersion": "infrastructure.cluster.x-k8s.io/v1beta2", "kind": "Metal3DataClaim",
-            "metadata": {"name": format!("m{}", self.claims), "finalizers": finalizers, "ownerReferences": [owner]},
+        let name = format!("m{}", self.claims);
+        let owners = owners(INFRA, "Metal3Machine", &name, Some(format!("machine-{}", self.claims)));
+        let claim = json!({"metadata": {"finalizers": finalizers, "ownerReferences": owners},
             "spec": {"template": {"name": template}}});
-        let (code, made) = self.server.ask("POST", "metal3dataclaims", claim);
-        assert_eq!(code, 201);
-        made["metadata"]["uid"].as_str().unwrap().to_owned()
+        self.server.make::<Metal3DataClaim>(&name, &claim).uid().unwrap()
     }
 
     /// The machine's controller takes its finalizer off and deletes the claim.
@@ -142,20 +140,14 @@ async fn simulate(steps: &[Step]) {
             json!({"infrastructure.cluster.x-k8s.io/v1beta1-data": "{\"spec\":{\"templateReference\":\"t\"}}"}),
         ),
     ] {
-        let template = json!({"apiVersion": "infrastructure.cluster.x-k8s.io/v1beta2", "kind": "Metal3DataTemplate",
-            "metadata": {"name": name, "annotations": annotations}, "spec": {}});
-        run.server.ask("POST", "metal3datatemplates", template);
+        let template = json!({"metadata": {"annotations": annotations}, "spec": {}});
+        run.server.make::<Metal3DataTemplate>(name, &template);
     }
     let mut managers = [start(&run.server), start(&run.server)];
     for step in steps {
         match step {
             Step::Work(who) => managers[usize::from(*who)].work("t"),
-            Step::Answer(which) => {
-                let waiting = run.server.waiting();
-                if waiting > 0 {
-                    run.server.answer(which % waiting);
-                }
-            }
+            Step::Answer(which) => run.server.answer(*which),
             Step::Watch(who, kind) => {
                 managers[usize::from(*who)].watch(&run.server, *kind);
             }

@@ -4,10 +4,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use kube::ResourceExt;
-use metal3_api::infra::v1beta2::{
-    Metal3Cluster, Metal3Data, Metal3DataClaim, Metal3DataTemplate, Metal3Machine, Metal3MachineTemplate,
-    Metal3Remediation,
-};
+use metal3_api::infra::v1beta2::{Metal3Cluster, Metal3Data, Metal3DataClaim, Metal3DataTemplate};
 use metal3_runtime::store::ObjectKey;
 use rstest::rstest;
 use serde_json::{Value, json};
@@ -104,33 +101,24 @@ fn one(told: &[(String, String)], reason: &str, words: &[&str]) {
 /// A machine with a host, whose data is rendered from a template with this metadata.
 fn rendering(site: &Site, meta_data: &Value) {
     let world = &site.ctx.world;
-    world
-        .clusters
-        .created(site.stored("clusters", CAPI, "Cluster", "c", &json!({})));
+    site.shows(&world.clusters, "c", &json!({}));
     let template = json!({"metadata": {"finalizers": ["metal3datatemplate.infrastructure.cluster.x-k8s.io"]},
         "spec": {"metaData": meta_data}});
-    let template: Metal3DataTemplate = site.stored("metal3datatemplates", INFRA, "Metal3DataTemplate", "t", &template);
-    world.data_templates.created(template);
+    site.shows(&world.data_templates, "t", &template);
     let host = json!({"spec": {"online": true}, "status": {"provisioning": {"state": "available", "ID": ""}}});
-    world
-        .hosts
-        .created(site.stored("baremetalhosts", "metal3.io/v1alpha1", "BareMetalHost", "h", &host));
+    site.shows(&world.hosts, "h", &host);
     let owner = owners(CAPI, "Machine", "machine", Some("x".to_owned()));
     let machine = json!({"metadata": {"annotations": {"metal3.io/BareMetalHost": "ns/h"}, "ownerReferences": owner},
         "spec": {"dataTemplate": {"name": "t"}}});
-    let machine: Metal3Machine = site.stored("metal3machines", INFRA, "Metal3Machine", "m", &machine);
+    let machine = site.shows(&world.metal3_machines, "m", &machine);
     let of_machine = owners(INFRA, "Metal3Machine", "m", machine.uid());
-    world.metal3_machines.created(machine);
     let machine = json!({"spec": {"clusterName": "c", "infrastructureRef": {"name": "m"}}});
-    world
-        .machines
-        .created(site.stored("machines", CAPI, "Machine", "machine", &machine));
+    site.shows(&world.machines, "machine", &machine);
     let claim = json!({"metadata": {"ownerReferences": of_machine,
             "finalizers": ["metal3dataclaim.infrastructure.cluster.x-k8s.io"]},
         "spec": {"template": {"name": "t"}}});
-    let claim: Metal3DataClaim = site.stored("metal3dataclaims", INFRA, "Metal3DataClaim", "m", &claim);
-    world.known_claims.learn(claim.uid());
-    world.data_claims.created(claim);
+    let claim: Metal3DataClaim = site.server.make("m", &claim);
+    world.claimed(&claim);
 }
 
 #[rstest]
@@ -197,14 +185,7 @@ async fn a_claim_says_why_nothing_can_be_made_for_it(#[case] code: u16) {
 #[tokio::test]
 async fn of_a_template_it_is_an_event(#[case] code: u16) {
     let site = Refusing::new(("PATCH", "metal3datatemplates", code));
-    let template = site.stored(
-        "metal3datatemplates",
-        INFRA,
-        "Metal3DataTemplate",
-        "t",
-        &json!({"spec": {}}),
-    );
-    site.ctx.world.data_templates.created(template);
+    site.shows(&site.ctx.world.data_templates, "t", &json!({"spec": {}}));
     let templates = Metal3DataTemplates::new(site.ctx.clone());
     one(
         &site.refused(&templates, "t").await,
@@ -224,14 +205,10 @@ async fn a_cluster_is_not_ready_while_it_is_refused(#[case] code: u16) {
     let (world, clusters) = (&site.ctx.world, Metal3Clusters { ctx: site.ctx.clone() });
     let cluster = json!({"spec": {"infrastructureRef": {"apiGroup": "infrastructure.cluster.x-k8s.io",
         "kind": "Metal3Cluster", "name": "c"}}});
-    world
-        .clusters
-        .created(site.stored("clusters", CAPI, "Cluster", "c", &cluster));
+    site.shows(&world.clusters, "c", &cluster);
     let ours = json!({"metadata": {"ownerReferences": owners(CAPI, "Cluster", "c", None)},
         "spec": {"controlPlaneEndpoint": {"host": "192.0.2.1", "port": 6443}}});
-    world
-        .metal3_clusters
-        .created(site.stored("metal3clusters", INFRA, "Metal3Cluster", "c", &ours));
+    site.shows(&world.metal3_clusters, "c", &ours);
     one(
         &site.refused(&clusters, "c").await,
         UPDATE_ERROR,
@@ -260,15 +237,11 @@ async fn of_a_machine_whose_template_has_changed_it_is_an_event(#[case] code: u1
     let site = Refusing::new(("PATCH", "metal3machines", code));
     let world = &site.ctx.world;
     let template = json!({"spec": {"template": {"spec": {"automatedCleaningMode": "disabled"}}}});
-    let template: Metal3MachineTemplate =
-        site.stored("metal3machinetemplates", INFRA, "Metal3MachineTemplate", "t", &template);
-    world.templates.created(template);
+    site.shows(&world.templates, "t", &template);
     let cloned = json!({"cluster.x-k8s.io/cloned-from-name": "t",
         "cluster.x-k8s.io/cloned-from-groupkind": "Metal3MachineTemplate.infrastructure.cluster.x-k8s.io"});
     let machine = json!({"metadata": {"annotations": cloned}, "spec": {}});
-    world
-        .metal3_machines
-        .created(site.stored("metal3machines", INFRA, "Metal3Machine", "m", &machine));
+    site.shows(&world.metal3_machines, "m", &machine);
     let templates = Metal3MachineTemplates::new(site.ctx.clone());
     one(
         &site.refused(&templates, "m").await,
@@ -289,38 +262,25 @@ async fn of_a_machine_whose_template_has_changed_it_is_an_event(#[case] code: u1
 async fn of_a_remediation_it_is_an_event(#[case] what: Refused, #[case] words: &str, #[case] is_on_again: bool) {
     let site = Refusing::new(what);
     let world = &site.ctx.world;
-    world
-        .clusters
-        .created(site.stored("clusters", CAPI, "Cluster", "c", &json!({})));
+    site.shows(&world.clusters, "c", &json!({}));
     let machine = json!({"spec": {"clusterName": "c", "infrastructureRef": {"apiGroup": "infrastructure.cluster.x-k8s.io",
             "kind": "Metal3Machine", "name": "mm"}},
         "status": {"nodeRef": {"name": "n"}}});
-    let machine: metal3_api::capi::Machine = site.stored("machines", CAPI, "Machine", "m", &machine);
+    let machine = site.shows(&world.machines, "m", &machine);
     let status = json!({"phase": if is_on_again { "Waiting" } else { "Running" },
         "lastRemediated": "2026-01-01T01:00:00Z"});
     let remediation = json!({"metadata": {"ownerReferences": owners(CAPI, "Machine", "m", machine.uid()),
             "finalizers": ["metal3remediation.infrastructure.cluster.x-k8s.io"],
             "annotations": {"infrastructure.cluster.x-k8s.io/remediation-attempts": if is_on_again { "1 done" } else { "1" }}},
         "spec": {"strategy": {"type": "Reboot"}}, "status": status});
-    let remediation: Metal3Remediation =
-        site.stored("metal3remediations", INFRA, "Metal3Remediation", "r", &remediation);
-    world.remediations.created(remediation);
-    world.machines.created(machine);
-    let ours: Metal3Machine = site.stored(
-        "metal3machines",
-        INFRA,
-        "Metal3Machine",
-        "mm",
-        &json!({"metadata": {"annotations": {"metal3.io/BareMetalHost": "ns/h"}}, "spec": {}}),
-    );
+    site.shows(&world.remediations, "r", &remediation);
+    let ours = json!({"metadata": {"annotations": {"metal3.io/BareMetalHost": "ns/h"}}, "spec": {}});
+    let ours = site.shows(&world.metal3_machines, "mm", &ours);
     let consumer =
         json!({"apiVersion": INFRA, "kind": "Metal3Machine", "namespace": "ns", "name": "mm", "uid": ours.uid()});
-    world.metal3_machines.created(ours);
     let host = json!({"spec": {"online": true, "consumerRef": consumer},
         "status": {"provisioning": {"state": "provisioned", "ID": "i"}, "errorMessage": "", "poweredOn": true}});
-    world
-        .hosts
-        .created(site.stored("baremetalhosts", "metal3.io/v1alpha1", "BareMetalHost", "h", &host));
+    site.shows(&world.hosts, "h", &host);
     let seen = nodes::nodes();
     let taint = json!({"key": "node.kubernetes.io/out-of-service", "value": "nodeshutdown", "effect": "NoExecute"});
     let node = json!({"metadata": {"name": "n", "uid": "n", "resourceVersion": "1"}, "spec": {"taints": [taint]}});
@@ -335,14 +295,7 @@ async fn of_a_remediation_it_is_an_event(#[case] what: Refused, #[case] words: &
 #[tokio::test]
 async fn a_failure_that_passes_is_not_told() {
     let site = Refusing::new(("PATCH", "metal3datatemplates", 500));
-    let template = site.stored(
-        "metal3datatemplates",
-        INFRA,
-        "Metal3DataTemplate",
-        "t",
-        &json!({"spec": {}}),
-    );
-    site.ctx.world.data_templates.created(template);
+    site.shows(&site.ctx.world.data_templates, "t", &json!({"spec": {}}));
     let templates = Metal3DataTemplates::new(site.ctx.clone());
     let key = ObjectKey::new("ns", "t");
     templates.pass(&key).await.expect_err("the pass fails");

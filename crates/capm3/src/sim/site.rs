@@ -1,9 +1,12 @@
 //! What one controller needs, over a server that answers at once, and what came of it.
 
+use std::hash::Hash;
 use std::sync::{Arc, Mutex};
 
+use kube::Resource;
 use metal3_runtime::Clock;
 use metal3_runtime::events::{Recorder, Reporter};
+use metal3_runtime::store::Store;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
@@ -61,13 +64,15 @@ impl Site {
         }
     }
 
-    /// One that is stored, as it is then.
-    pub fn stored<K: DeserializeOwned>(&self, plural: &str, version: &str, kind: &str, name: &str, body: &Value) -> K {
-        let mut object = json!({"apiVersion": version, "kind": kind, "metadata": {"name": name}});
-        json_patch::merge(&mut object, body);
-        let (code, made) = self.server.ask("POST", plural, object);
-        assert_eq!(code, 201);
-        serde_json::from_value(made).unwrap()
+    /// An object that somebody makes and this store of the world shows, as it is then.
+    pub fn shows<K, By>(&self, store: &Store<K, By>, name: &str, body: &Value) -> K
+    where
+        K: Resource<DynamicType = ()> + Clone + DeserializeOwned,
+        By: Eq + Hash + Clone,
+    {
+        let made: K = self.server.make(name, body);
+        store.created(made.clone());
+        made
     }
 
     /// The first one of a kind, as it is stored.

@@ -5,6 +5,7 @@ use std::hash::Hash;
 
 use futures::FutureExt;
 use futures::future::{BoxFuture, join_all};
+use k8s_openapi::NamespaceResourceScope;
 use kube::runtime::watcher;
 use kube::{Client, Resource};
 use metal3_runtime::args::Namespaces;
@@ -72,23 +73,32 @@ impl World {
     }
 }
 
+/// What a watch can fill a store with.
+trait Watched:
+    Resource<DynamicType = (), Scope = NamespaceResourceScope> + Clone + DeserializeOwned + Debug + Send + Sync + 'static
+{
+}
+
+impl<K> Watched for K
+where
+    K: Resource<DynamicType = (), Scope = NamespaceResourceScope>,
+    K: Clone + DeserializeOwned + Debug + Send + Sync + 'static,
+{
+}
+
+/// What the objects of a store can be found by.
+trait Key: Eq + Hash + Clone + Send + Sync + 'static {}
+
+impl<By: Eq + Hash + Clone + Send + Sync + 'static> Key for By {}
+
 /// Does something with each store.
 trait Visitor {
     /// One whose kind must be there, with all its objects.
-    fn kind<K, By>(&mut self, store: &Store<K, By>)
-    where
-        K: Resource<DynamicType = (), Scope = k8s_openapi::NamespaceResourceScope>,
-        K: Clone + DeserializeOwned + Debug + Send + Sync + 'static,
-        By: Eq + Hash + Clone + Send + Sync + 'static,
-    {
+    fn kind<K: Watched, By: Key>(&mut self, store: &Store<K, By>) {
         self.watched(store, watcher::Config::default(), false);
     }
 
-    fn watched<K, By>(&mut self, store: &Store<K, By>, config: watcher::Config, is_optional: bool)
-    where
-        K: Resource<DynamicType = (), Scope = k8s_openapi::NamespaceResourceScope>,
-        K: Clone + DeserializeOwned + Debug + Send + Sync + 'static,
-        By: Eq + Hash + Clone + Send + Sync + 'static;
+    fn watched<K: Watched, By: Key>(&mut self, store: &Store<K, By>, config: watcher::Config, is_optional: bool);
 }
 
 struct Starter<'a> {
@@ -100,12 +110,7 @@ struct Starter<'a> {
 }
 
 impl Visitor for Starter<'_> {
-    fn watched<K, By>(&mut self, store: &Store<K, By>, config: watcher::Config, is_optional: bool)
-    where
-        K: Resource<DynamicType = (), Scope = k8s_openapi::NamespaceResourceScope>,
-        K: Clone + DeserializeOwned + Debug + Send + Sync + 'static,
-        By: Eq + Hash + Clone + Send + Sync + 'static,
-    {
+    fn watched<K: Watched, By: Key>(&mut self, store: &Store<K, By>, config: watcher::Config, is_optional: bool) {
         for api in self.namespaces.apis::<K>(self.client) {
             let follow = Follow {
                 api,
@@ -126,12 +131,7 @@ struct Asker<'a> {
 }
 
 impl Visitor for Asker<'_> {
-    fn watched<K, By>(&mut self, _: &Store<K, By>, _: watcher::Config, is_optional: bool)
-    where
-        K: Resource<DynamicType = (), Scope = k8s_openapi::NamespaceResourceScope>,
-        K: Clone + DeserializeOwned + Debug + Send + Sync + 'static,
-        By: Eq + Hash + Clone + Send + Sync + 'static,
-    {
+    fn watched<K: Watched, By: Key>(&mut self, _: &Store<K, By>, _: watcher::Config, is_optional: bool) {
         if !is_optional {
             self.answers
                 .push(served::one(self.namespaces.apis::<K>(self.client)).boxed());

@@ -238,6 +238,26 @@ mod tests {
         assert_eq!(start.elapsed().as_secs(), 4);
     }
 
+    const WITHOUT_RATE: ClientArgs = ClientArgs {
+        kubeconfig: None,
+        kube_api_qps: -1.0,
+        kube_api_burst: 1,
+    };
+
+    /// How to reach a server of these paths, which ends with what is returned besides.
+    async fn serve(router: axum::Router) -> (Config, tokio::task::JoinSet<()>) {
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let config = Config::new(format!("http://{}", listener.local_addr().unwrap()).parse().unwrap());
+        let mut tasks = tokio::task::JoinSet::new();
+        tasks.spawn(async move { axum::serve(listener, router).await.unwrap() });
+        (config, tasks)
+    }
+
+    async fn get(client: &Client, path: &str) -> Result<String, kube::Error> {
+        let request = axum::http::Request::get(path).body(Vec::new()).unwrap();
+        client.request_text(request).await
+    }
+
     #[tokio::test]
     async fn only_so_many_requests_are_under_way_at_once() {
         let (arrived, counted) = tokio::sync::watch::channel(0_usize);
@@ -250,20 +270,9 @@ mod tests {
         let router = axum::Router::new()
             .route("/held", axum::routing::get(held))
             .route("/now", axum::routing::get(async || "ok"));
-        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let config = Config::new(format!("http://{}", listener.local_addr().unwrap()).parse().unwrap());
-        let mut tasks = tokio::task::JoinSet::new();
-        tasks.spawn(async move { axum::serve(listener, router).await.unwrap() });
-        let args = ClientArgs {
-            kubeconfig: None,
-            kube_api_qps: -1.0,
-            kube_api_burst: 1,
-        };
-        let get = async |client: &Client, path: &str| {
-            let request = axum::http::Request::get(path).body(Vec::new()).unwrap();
-            client.request_text(request).await.unwrap()
-        };
-        let client = args.limited(config.clone()).unwrap();
+        let (config, _server) = serve(router).await;
+        let get = async |client: &Client, path: &str| get(client, path).await.unwrap();
+        let client = WITHOUT_RATE.limited(config.clone()).unwrap();
         let all = futures::future::join_all((0..3 * ClientArgs::AT_ONCE).map(|_| get(&client, "/held")));
         let rest = async {
             counted
@@ -289,22 +298,10 @@ mod tests {
         let router = axum::Router::new()
             .route("/silent", axum::routing::get(silent))
             .route("/now", axum::routing::get(async || "ok"));
-        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let config = Config::new(format!("http://{}", listener.local_addr().unwrap()).parse().unwrap());
-        let mut tasks = tokio::task::JoinSet::new();
-        tasks.spawn(async move { axum::serve(listener, router).await.unwrap() });
-        let args = ClientArgs {
-            kubeconfig: None,
-            kube_api_qps: -1.0,
-            kube_api_burst: 1,
-        };
-        let client = args.limited(config).unwrap();
-        let get = async |path: &str| {
-            let request = axum::http::Request::get(path).body(Vec::new()).unwrap();
-            client.request_text(request).await
-        };
-        let silent = futures::future::join_all((0..ClientArgs::AT_ONCE).map(|_| get("/silent")));
-        let (silent, now) = futures::future::join(silent, get("/now")).await;
+        let (config, _server) = serve(router).await;
+        let client = WITHOUT_RATE.limited(config).unwrap();
+        let silent = futures::future::join_all((0..ClientArgs::AT_ONCE).map(|_| get(&client, "/silent")));
+        let (silent, now) = futures::future::join(silent, get(&client, "/now")).await;
         assert!(silent.iter().all(Result::is_err));
         assert_eq!(now.unwrap(), "ok");
     }

@@ -31,8 +31,7 @@ impl Stage {
             None
         });
         let template = json!({"metadata": {"finalizers": [OF_TEMPLATE]}, "spec": {}});
-        let template = site.stored("metal3datatemplates", HERE, "Metal3DataTemplate", "t", &template);
-        site.ctx.world.data_templates.created(template);
+        site.shows(&site.ctx.world.data_templates, "t", &template);
         let templates = Metal3DataTemplates::new(site.ctx.clone());
         templates.listen(&Queue::new());
         Self { site, templates, asked }
@@ -40,12 +39,11 @@ impl Stage {
 
     /// A claim as another process makes it, or as a user does.
     fn claim(&self, number: usize, finalizers: &[&str]) {
-        let (name, kind) = (format!("c{number:02}"), "Metal3DataClaim");
+        let name = format!("c{number:02}");
         let claim = json!({"metadata": {"finalizers": finalizers,
                 "ownerReferences": owners(HERE, "Metal3Machine", &name, Some("machine".to_owned()))},
             "spec": {"template": {"name": "t"}}});
-        let claim = self.site.stored("metal3dataclaims", HERE, kind, &name, &claim);
-        self.site.ctx.world.data_claims.created(claim);
+        self.site.shows(&self.site.ctx.world.data_claims, &name, &claim);
     }
 
     async fn pass(&self) -> Next {

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use k8s_openapi::api::core::v1::Secret;
 use metal3_api::infra::v1beta2::Metal3Machine;
 use metal3_runtime::store::{ObjectKey, Sink};
 use metal3_runtime::work::Queue;
@@ -30,32 +31,23 @@ pub(super) fn fill(site: &Site, other: &Value, bootstrap: &str) {
     let cluster = json!({"spec": {"infrastructureRef": {"apiGroup": "infrastructure.cluster.x-k8s.io",
             "kind": "Metal3Cluster", "name": "c"}},
         "status": {"initialization": {"infrastructureProvisioned": true}}});
-    world
-        .clusters
-        .created(site.stored("clusters", CAPI, "Cluster", "c", &cluster));
-    world
-        .metal3_clusters
-        .created(site.stored("metal3clusters", HERE, "Metal3Cluster", "c", &json!({"spec": {}})));
+    site.shows(&world.clusters, "c", &cluster);
+    site.shows(&world.metal3_clusters, "c", &json!({"spec": {}}));
     let machine = json!({"spec": {"clusterName": "c", "bootstrap": {"dataSecretName": "b"}}});
-    world
-        .machines
-        .created(site.stored("machines", CAPI, "Machine", "owner", &machine));
+    site.shows(&world.machines, "owner", &machine);
     let mut ours = json!({"metadata": {"ownerReferences": owners(CAPI, "Machine", "owner", None)},
         "spec": {"image": {"url": "http://i", "checksum": "abc"}}});
     merge(&mut ours, other);
-    world
-        .metal3_machines
-        .created(site.stored("metal3machines", HERE, "Metal3Machine", "m", &ours));
+    site.shows(&world.metal3_machines, "m", &ours);
     let text = k8s_openapi::ByteString(bootstrap.as_bytes().to_vec());
     let secret = json!({"data": {"value": text, "format": "aWduaXRpb24="}});
-    site.stored::<Value>("secrets", "v1", "Secret", "b", &secret);
+    site.server.make::<Secret>("b", &secret);
 }
 
 pub(super) fn free_host(site: &Site) {
     let host = json!({"spec": {"online": false, "bmc": {"address": "ipmi://a", "credentialsName": "bmc"}},
         "status": {"provisioning": {"state": "available", "ID": ""}, "errorMessage": ""}});
-    let host = site.stored("baremetalhosts", "metal3.io/v1alpha1", "BareMetalHost", "h", &host);
-    site.ctx.world.hosts.created(host);
+    site.shows(&site.ctx.world.hosts, "h", &host);
 }
 
 pub(super) fn machines(site: &Site) -> (Metal3Machines, Workloads) {
