@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use kube::ResourceExt;
 use kube::api::DynamicObject;
 use metal3_scenarios::{ClusterSite, Kind};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::{NAME, SMALL, config_drive, deploys, on_site};
 
@@ -15,9 +15,13 @@ fn is_true(object: &DynamicObject, condition: &str) -> bool {
     found.any(|one| one["status"] == "True")
 }
 
+/// On a template, for its machines: they get hosts of their failure domain only. Nothing here has one.
+const STRICT: &str = "infrastructure.cluster.x-k8s.io/strict-failure-domain";
+
 /// A second template like one of the example, which is what makes Cluster API replace machines.
 async fn copy_template(site: &ClusterSite, of: &str, name: &str) {
-    site.copy(Kind::MACHINE_TEMPLATE, of, name, |_| {}).await;
+    let strict = |spec: &mut Value| spec["template"]["metadata"]["annotations"] = json!({STRICT: "true"});
+    site.copy(Kind::MACHINE_TEMPLATE, of, name, strict).await;
 }
 
 /// The Machines that come from a template, by the host that each runs on.
@@ -28,7 +32,13 @@ async fn hosts_of_template(site: &ClusterSite, template: &str) -> BTreeSet<Strin
         let of = machine.annotations().get("cluster.x-k8s.io/cloned-from-name");
         of.is_some_and(|of| of == template)
     };
-    let names: BTreeSet<String> = machines.filter(from).map(|machine| machine.name_any()).collect();
+    let machines: Vec<_> = machines.filter(from).collect();
+    for machine in &machines {
+        let is_strict = machine.annotations().contains_key(STRICT);
+        let is_copy = template.ends_with("-2");
+        assert_eq!(is_strict, is_copy, "annotations come from the template");
+    }
+    let names: BTreeSet<String> = machines.iter().map(|machine| machine.name_any()).collect();
     let users = site.users().await.into_iter();
     users
         .filter(|(_, user)| names.contains(user))
