@@ -5,7 +5,6 @@ use std::time::Duration;
 
 use json_patch::{PatchOperation, RemoveOperation, TestOperation, jsonptr};
 use k8s_openapi::api::core::v1::Secret;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::api::{Patch, PatchParams, PostParams};
 use kube::core::Status;
 use kube::{Api, Resource, ResourceExt};
@@ -65,8 +64,9 @@ pub async fn apply(ctx: &Context, seen: &mut Observed, effect: &Effect) -> Resul
         Effect::WriteRamdisk(spec) => write_ramdisk(ctx, seen, spec).await.map_err(kube),
         Effect::ReleaseRamdisk => release_ramdisk(ctx, seen).await.map_err(kube),
         Effect::ClaimNetworkData => claim_network_data(ctx, seen).await.map_err(kube),
-        Effect::ReleaseSecret => release_secrets(ctx, seen).await.map_err(kube),
-        Effect::ReleaseFormerSecret(name) => release_secret(ctx, &seen.host, name).await.map_err(kube),
+        Effect::ReleaseSecret => claim::release_all(ctx, seen).await.map_err(kube),
+        Effect::ReleaseFormerSecret(name) => claim::release(ctx, &seen.host, name).await.map_err(kube),
+        Effect::UnclaimSecret => claim::undo(ctx, seen).await.map_err(kube),
         Effect::WriteHardwareData(details) => write_hardware_data(ctx, seen, details).await.map_err(kube),
         Effect::RecordFirmware(updates) => record_firmware(ctx, seen, updates).await,
         Effect::RecordDataImage(status) => record_data_image(ctx, seen, status).await.map_err(kube),
@@ -379,55 +379,6 @@ async fn claim_network_data(ctx: &Context, seen: &mut Observed) -> Result<(), ku
 
 pub(super) fn secrets(ctx: &Context, host: &BareMetalHost) -> Api<Secret> {
     Api::namespaced(ctx.kube.clone(), &host.namespace().unwrap_or_default())
-}
-
-/// Every Secret that the host marked: the present one, and those that it named before.
-async fn release_secrets(ctx: &Context, seen: &Observed) -> Result<(), kube::Error> {
-    let status = seen.host.status.as_ref();
-    let former = status
-        .into_iter()
-        .flat_map(|s| [&s.good_credentials, &s.tried_credentials]);
-    let mut names: Vec<String> = former
-        .filter_map(|c| Some(c.credentials.as_ref()?.name.clone()))
-        .collect();
-    names.push(seen.host.spec.bmc.credentials_name.clone());
-    names.push(seen.host.spec.preprovisioning_network_data_name.clone());
-    names.sort_unstable();
-    names.dedup();
-    for name in names.iter().filter(|name| !name.is_empty()) {
-        release_secret(ctx, &seen.host, name).await?;
-    }
-    Ok(())
-}
-
-/// Off with our finalizer. While another host uses the Secret as well, the finalizer is that one's: only the owner reference
-/// goes, so that the last of them finds itself alone. The last one's reference stays where the host itself goes: with it
-/// goes the Secret, as it does with upstream.
-async fn release_secret(ctx: &Context, host: &BareMetalHost, name: &str) -> Result<(), kube::Error> {
-    let api = secrets(ctx, host);
-    let Some(mut secret) = api.get_opt(name).await? else {
-        return Ok(());
-    };
-    let metadata = &mut secret.metadata;
-    let is_host = |o: &OwnerReference| o.kind == BareMetalHost::kind(&());
-    let owners = metadata.owner_references.get_or_insert_default();
-    let finalizers = metadata.finalizers.get_or_insert_default();
-    let before = (owners.len(), finalizers.len());
-    let is_mine = |o: &OwnerReference| Some(&o.uid) == host.metadata.uid.as_ref();
-    let is_shared = owners.iter().any(|o| is_host(o) && !is_mine(o));
-    if is_shared || name != host.spec.bmc.credentials_name {
-        owners.retain(|o| !is_mine(o));
-    }
-    if !is_shared {
-        finalizers.retain(|f| f != finalizer::SECRET);
-    }
-    if before == (owners.len(), finalizers.len()) {
-        return Ok(());
-    }
-    match api.replace(name, &PostParams::default(), &secret).await {
-        Err(error) if !is_not_found(&error) => Err(error),
-        _ => Ok(()),
-    }
 }
 
 async fn write_ramdisk(ctx: &Context, seen: &mut Observed, spec: &PreprovisioningImageSpec) -> Result<(), kube::Error> {

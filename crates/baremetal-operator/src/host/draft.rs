@@ -166,7 +166,7 @@ impl<'a> Draft<'a> {
             SecretView::NotLooked { version: Some(version) } => {
                 *version != self.status.tried_credentials.credentials_version
             }
-            SecretView::NotLooked { version: None } | SecretView::Missing | SecretView::Invalid(_) => false,
+            SecretView::NotLooked { version: None } | SecretView::Missing | SecretView::Invalid { .. } => false,
             SecretView::Found(found) => {
                 self.seen.memory.accepted_digest != Some(found.digest)
                     && found.version != self.status.tried_credentials.credentials_version

@@ -220,26 +220,27 @@ async fn secret(ctx: &Context, host: &BareMetalHost, name: &str) -> Result<Optio
 
 /// Both keys, without surrounding blanks: files that people make Secrets from end with a newline.
 pub fn read_credentials(secret: Secret, host: &BareMetalHost) -> SecretView {
+    let metadata = &secret.metadata;
+    let mut owners = metadata.owner_references.iter().flatten();
+    let has_owner = owners.any(|o| Some(&o.uid) == host.metadata.uid.as_ref());
+    let invalid = |problem: String| SecretView::Invalid {
+        problem,
+        claimed: has_owner,
+    };
     let mut values = [String::new(), String::new()];
     for (value, key) in values.iter_mut().zip([secret_key::USERNAME, secret_key::PASSWORD]) {
         let Some(bytes) = secret.data.as_ref().and_then(|d| d.get(key)) else {
-            return SecretView::Invalid(format!("key {key} is missing"));
+            return invalid(format!("key {key} is missing"));
         };
         let Ok(text) = std::str::from_utf8(&bytes.0) else {
-            return SecretView::Invalid(format!("key {key} is not text"));
+            return invalid(format!("key {key} is not text"));
         };
         text.trim().clone_into(value);
         if value.is_empty() {
-            return SecretView::Invalid(format!("key {key} is empty"));
+            return invalid(format!("key {key} is empty"));
         }
     }
     let [username, password] = values;
-    let metadata = &secret.metadata;
-    let has_owner = metadata
-        .owner_references
-        .iter()
-        .flatten()
-        .any(|o| Some(&o.uid) == host.metadata.uid.as_ref());
     SecretView::Found(SecretFound {
         digest: digest(&username, &password),
         username,

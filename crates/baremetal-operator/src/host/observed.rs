@@ -185,8 +185,13 @@ pub enum SecretView {
     },
     /// There is no such Secret.
     Missing,
-    /// It exists but cannot be used: which key is wrong.
-    Invalid(String),
+    /// It exists but cannot be used.
+    Invalid {
+        /// Which key is wrong, and how.
+        problem: String,
+        /// Whether it is marked as the host's all the same.
+        claimed: bool,
+    },
     /// Both keys are there.
     Found(SecretFound),
 }

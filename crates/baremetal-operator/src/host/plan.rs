@@ -109,6 +109,8 @@ pub enum Effect {
     ReleaseSecret,
     /// Our marks off a Secret that the host no longer names.
     ReleaseFormerSecret(String),
+    /// Our marks off the credentials Secret, which turned out to be none when it was marked.
+    UnclaimSecret,
     /// Our finalizer off the host: the last effect of its life.
     RemoveFinalizer,
     /// An annotation off the host that was acted upon, if it still has this value.
@@ -235,6 +237,7 @@ impl Effect {
             | Self::ReleaseHardwareData
             | Self::ReleaseSecret
             | Self::ReleaseFormerSecret(_)
+            | Self::UnclaimSecret
             | Self::RemoveFinalizer
             | Self::RemoveAnnotation { .. }
             | Self::ConfirmHost => false,
@@ -260,6 +263,7 @@ impl Effect {
             | Self::ReleaseHardwareData
             | Self::ReleaseSecret
             | Self::ReleaseFormerSecret(_)
+            | Self::UnclaimSecret
             | Self::RemoveFinalizer
             | Self::RemoveAnnotation { .. }
             | Self::ConfirmHost
@@ -287,6 +291,7 @@ impl Effect {
             Self::ReleaseHardwareData => "release hardware data",
             Self::ReleaseSecret => "release secret",
             Self::ReleaseFormerSecret(_) => "release former secret",
+            Self::UnclaimSecret => "unclaim secret",
             Self::RemoveFinalizer => "remove finalizer",
             Self::RemoveAnnotation { .. } => "remove annotation",
             Self::ConfirmHost => "confirm host",

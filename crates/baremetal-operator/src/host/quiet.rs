@@ -64,7 +64,7 @@ impl AtHand {
             SecretView::Found(found) => SecretView::NotLooked {
                 version: Some(found.version.clone()),
             },
-            SecretView::NotLooked { .. } | SecretView::Missing | SecretView::Invalid(_) => seen.secret.clone(),
+            SecretView::NotLooked { .. } | SecretView::Missing | SecretView::Invalid { .. } => seen.secret.clone(),
         };
         Some(Self {
             host: seen.host.resource_version(),

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use crate::matrix::NODE_STATES;
 use crate::world::{
-    IMAGE, MAC, OCI, SUM, Sight, World, configured, custom, data_image, host, image, instance, live, merge,
+    IMAGE, MAC, OCI, SUM, Sight, World, configured, custom, data_image, host, image, instance, invalid, live, merge,
     network_data, node, oci, ramdisk, secret,
 };
 
@@ -322,10 +322,8 @@ fn secret_view() -> BoxedStrategy<(SecretView, Option<String>)> {
         (found(), None),
         (SecretView::Missing, None),
         (SecretView::Missing, Some("7".to_owned())),
-        (
-            SecretView::Invalid("key password is empty".into()),
-            Some("8".to_owned()),
-        ),
+        (invalid("key password is empty", false), Some("8".to_owned())),
+        (invalid("key password is empty", true), Some("8".to_owned())),
         (SecretView::Found(secret("8", 1)), Some("8".to_owned())),
         (SecretView::Found(secret("8", 2)), Some("8".to_owned())),
         (SecretView::Found(unclaimed), Some("8".to_owned())),

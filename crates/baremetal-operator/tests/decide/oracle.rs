@@ -269,7 +269,7 @@ impl<'a> Oracle<'a> {
         let is_managed = !self.state_is(&["unmanaged", "levitating"]) || self.host.spec.has_bmc_details();
         match effect {
             Effect::AddFinalizer => !self.is_deleting,
-            Effect::ClaimSecret | Effect::ClaimNetworkData | Effect::WriteHardwareData(_) => {
+            Effect::ClaimSecret | Effect::UnclaimSecret | Effect::ClaimNetworkData | Effect::WriteHardwareData(_) => {
                 !self.is_deleting && is_managed
             }
             Effect::WriteRamdisk(_) => is_managed,

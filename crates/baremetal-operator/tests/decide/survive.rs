@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 use crate::matrix::NODE_STATES;
 use crate::show;
-use crate::world::{IMAGE, Sight, World, image, instance, node, secret};
+use crate::world::{IMAGE, Sight, World, image, instance, invalid, node, secret};
 
 /// Both kinds of hosts that run something.
 fn workloads() -> [World; 2] {
@@ -100,7 +100,7 @@ fn ironic_that_was_wiped_or_meddled_with() {
 #[rstest]
 #[case::missing(SecretView::Missing, None)]
 #[case::deleted(SecretView::Missing, Some("7"))]
-#[case::broken(SecretView::Invalid("key password is empty".into()), Some("8"))]
+#[case::broken(invalid("key password is empty", true), Some("8"))]
 #[case::wrong(SecretView::Found(secret("8", 2)), Some("8"))]
 fn credentials_that_are_wrong(#[case] view: SecretView, #[case] version: Option<&str>) {
     for mut world in workloads() {

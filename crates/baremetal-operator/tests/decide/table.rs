@@ -13,8 +13,8 @@ use serde_json::json;
 
 use crate::show;
 use crate::world::{
-    IMAGE, MAC, NODE, OCI, Sight, World, custom, data_image, host, image, instance, live, merge, network_data, node,
-    oci, ramdisk, secret,
+    IMAGE, MAC, NODE, OCI, Sight, World, custom, data_image, host, image, instance, invalid, live, merge, network_data,
+    node, oci, ramdisk, secret,
 };
 
 const LONG_AGO: &str = "2026-01-02T08:00:00Z";
@@ -196,7 +196,15 @@ table! {
         World::at("registering", "manageable").with_spec(&json!({"hardwareProfile": "acme"})).with_status(&json!({"hardwareProfile": null}));
 
     available_secret_missing_is_told => with_secret(World::at("available", "manageable"), SecretView::Missing, "7");
-    available_secret_invalid_is_told => with_secret(World::at("available", "manageable"), SecretView::Invalid("key password is empty".into()), "8");
+    available_secret_invalid_is_told => with_secret(World::at("available", "manageable"), invalid("key password is empty", true), "8");
+    // One that Ironic was given keeps its marks while somebody writes it anew.
+    new_secret_marked_and_invalid_is_left_as_it_was => with_secret(fresh(&json!({})), invalid("key password is empty", true), "8");
+    new_secret_invalid_is_told => with_secret(fresh(&json!({})), invalid("key password is empty", false), "8");
+    available_other_secret_lets_the_one_go_that_was_only_tried => with_secret(refused_before(), SecretView::Found(secret("9", 3)), "9");
+    available_other_secret_unclaimed_lets_the_one_go_that_was_only_tried => with_secret(refused_before(), unclaimed(), "8");
+    available_other_secret_to_be_read_lets_the_one_go_that_was_only_tried =>
+        { let mut w = refused_before(); w.watched_version = None; w.may_claim_unread = true; w };
+    available_other_secret_claimed_before_is_not_good_untried => bmc_refuses(claimed_only());
     available_secret_unclaimed_is_claimed => with_secret(World::at("available", "manageable"), unclaimed(), "8");
     // DEFECT 6 of upstream's: any change of the Secret object, such as of a label, counts as new credentials.
     available_secret_touched_is_only_noted => with_secret(World::at("available", "manageable"), SecretView::Found(secret("8", 1)), "8");
@@ -505,6 +513,23 @@ fn tried_only() -> World {
     let mut world = World::at("available", "manageable").with_status(&json!({"triedCredentials": tried}));
     world.memory.accepted_digest = Some(2);
     with_secret(world, SecretView::Found(secret("8", 2)), "8")
+}
+
+/// Names another Secret than the one that the BMC refused, which is not the one that it takes.
+fn refused_before() -> World {
+    let tried = json!({"credentials": {"name": "wrong", "namespace": "n"}, "credentialsVersion": "6"});
+    World::at("available", "manageable")
+        .with_spec(&json!({"bmc": {"credentialsName": "other"}}))
+        .with_status(&json!({"triedCredentials": tried}))
+        .edited()
+}
+
+/// Names a Secret that is marked and was not given to Ironic, with the content that Ironic was given of another.
+fn claimed_only() -> World {
+    let tried = json!({"credentials": {"name": "other", "namespace": "n"}, "credentialsVersion": null});
+    let mut world = refused_before().with_status(&json!({"triedCredentials": tried}));
+    world.memory.accepted_digest = Some(3);
+    with_secret(world, SecretView::Found(secret("9", 3)), "9")
 }
 
 fn bmc_refuses(mut world: World) -> World {
@@ -1110,7 +1135,7 @@ fn a_refusal_is_counted_once_however_often_it_is_looked_at() {
         world = world.then();
         assert_eq!(count(&world), 3);
     }
-    world = with_secret(world, SecretView::Invalid("key password is empty".into()), "8").then();
+    world = with_secret(world, invalid("key password is empty", true), "8").then();
     assert_eq!(count(&world), 4, "another error");
     world = with_secret(world, SecretView::Found(secret("9", 1)), "9").then();
     assert_eq!(count(&world), 0, "a success");

@@ -181,6 +181,14 @@ pub fn secret(version: &str, digest: u64) -> SecretFound {
     }
 }
 
+/// A Secret that is of no use, and may be marked all the same.
+pub fn invalid(problem: &str, claimed: bool) -> SecretView {
+    SecretView::Invalid {
+        problem: problem.into(),
+        claimed,
+    }
+}
+
 pub fn network_data(version: &str, claimed: bool) -> NetworkDataView {
     NetworkDataView::Found {
         description: Arc::new(json!({"links": [{"id": "eth0"}], "networks": [], "services": []})),

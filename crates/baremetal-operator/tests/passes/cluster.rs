@@ -75,6 +75,11 @@ impl Cluster {
         self.lock().objects.get(plural, name)
     }
 
+    /// The objects of a kind, as they are stored.
+    pub fn all<K: DeserializeOwned>(&self, plural: &str) -> Vec<K> {
+        self.lock().objects.all(plural)
+    }
+
     /// Every version of the hosts, oldest first.
     pub fn versions(&self) -> Vec<BareMetalHost> {
         let state = self.lock();

@@ -5,6 +5,7 @@
 mod cluster;
 mod death;
 mod ports;
+mod secrets;
 mod site;
 mod trouble;
 mod walk;

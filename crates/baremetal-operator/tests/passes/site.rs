@@ -67,16 +67,6 @@ impl Site {
         let api = ApiServer::start(&sim, ([127, 0, 0, 1], 0).into(), None).await.unwrap();
         let cluster = Cluster::default();
         let server = sim.server(0);
-        let data = [
-            ("username", &server.credentials.username),
-            ("password", &server.credentials.password),
-        ];
-        let data: serde_json::Map<_, _> = data
-            .into_iter()
-            .map(|(key, text)| (key.to_owned(), encoded(text)))
-            .collect();
-        let secret = json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "bmc"}, "data": data});
-        cluster.ask("POST", "secrets", secret);
         let mut host = json!({
             "apiVersion": "metal3.io/v1alpha1", "kind": "BareMetalHost", "metadata": {"name": NAME},
             "spec": {
@@ -86,8 +76,24 @@ impl Site {
         });
         json_patch::merge(&mut host["spec"], spec);
         cluster.ask("POST", "baremetalhosts", host);
-        cluster.requests();
-        Self { cluster, sim, api }
+        let (username, password) = (&server.credentials.username, &server.credentials.password);
+        let site = Self { cluster, sim, api };
+        site.write_secret("bmc", username.as_bytes(), password.as_bytes());
+        site.cluster.requests();
+        site
+    }
+
+    /// A Secret as a user applies it: new, or with other content.
+    pub fn write_secret(&self, name: &str, username: &[u8], password: &[u8]) {
+        let encoded = |bytes: &[u8]| json!(k8s_openapi::ByteString(bytes.to_vec()));
+        let data = json!({"username": encoded(username), "password": encoded(password)});
+        if self.cluster.get::<Secret>("secrets", name).is_some() {
+            self.cluster
+                .ask("PATCH", &format!("secrets/{name}"), json!({ "data": data }));
+        } else {
+            let secret = json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": name}, "data": data});
+            self.cluster.ask("POST", "secrets", secret);
+        }
     }
 
     /// A new life of the operator, which ends after so many effects.
@@ -217,7 +223,7 @@ impl Life {
         while let Ok(host) = self.woken.lock().unwrap().try_recv() {
             host::woken(&self.ctx, &host);
         }
-        if let Some(secret) = self.cluster.get::<PartialObjectMeta<Secret>>("secrets", "bmc") {
+        for secret in self.cluster.all::<PartialObjectMeta<Secret>>("secrets") {
             self.ctx.secrets.apply(Some(NAMESPACE), &watcher::Event::Apply(secret));
         }
         tokio::select! {
@@ -273,8 +279,4 @@ fn quick() -> fleet::Pace {
         slow: PAUSE,
         ..fleet::Pace::default()
     }
-}
-
-fn encoded(text: &str) -> Value {
-    json!(k8s_openapi::ByteString(text.as_bytes().to_vec()))
 }

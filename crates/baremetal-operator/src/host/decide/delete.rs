@@ -169,7 +169,7 @@ fn was_never_managed(draft: &Draft<'_>) -> bool {
     let status = &draft.status;
     !draft.spec().has_bmc_details()
         && status.provisioning.id.is_empty()
-        && status.tried_credentials.credentials.is_none()
+        && status.tried_credentials.credentials_version.is_empty()
         && status.good_credentials.credentials.is_none()
 }
 

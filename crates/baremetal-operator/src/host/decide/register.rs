@@ -105,7 +105,7 @@ fn is_settled(draft: &Draft<'_>) -> bool {
             version.as_ref() == Some(&draft.status.good_credentials.credentials_version)
         }
         SecretView::Found(found) => found.version == draft.status.good_credentials.credentials_version,
-        SecretView::Missing | SecretView::Invalid(_) => false,
+        SecretView::Missing | SecretView::Invalid { .. } => false,
     };
     version_is_known
         && match &draft.seen.node {

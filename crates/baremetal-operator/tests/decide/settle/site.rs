@@ -298,7 +298,8 @@ impl Site {
             | Effect::RecordFirmware(_)
             | Effect::ReleaseHardwareData
             | Effect::ReleaseSecret
-            | Effect::ReleaseFormerSecret(_) => {}
+            | Effect::ReleaseFormerSecret(_)
+            | Effect::UnclaimSecret => {}
             mutation => {
                 if !self.ironic.apply(mutation) {
                     return false;

@@ -41,10 +41,11 @@ pub(super) fn credentials<'a>(draft: &mut Draft<'a>) -> Result<Option<Secret<'a>
             if draft.seen.may_claim_unread && !draft.is_deleting() && is_first(draft, name) =>
         {
             draft.effects.push(Effect::ClaimSecret);
+            note_claim(draft);
             Err(Step::Again)
         }
         SecretView::NotLooked { .. } => Err(Step::Look(Need::Credentials)),
-        SecretView::Missing | SecretView::Invalid(_) if draft.is_deleting() => Ok(None),
+        SecretView::Missing | SecretView::Invalid { .. } if draft.is_deleting() => Ok(None),
         SecretView::Missing => Err(draft.refuse(
             ErrorType::Registration,
             WaitReason::SecretMissing,
@@ -54,7 +55,13 @@ pub(super) fn credentials<'a>(draft: &mut Draft<'a>) -> Result<Option<Secret<'a>
                  create it with the keys username and password"
             ),
         )),
-        SecretView::Invalid(problem) => {
+        // Marked before it was read, it would go with the host that names it by mistake. One that Ironic was given is only being
+        // changed.
+        SecretView::Invalid { claimed: true, .. } if !was_given(draft, name) => {
+            draft.effects.push(Effect::UnclaimSecret);
+            Err(Step::Again)
+        }
+        SecretView::Invalid { problem, .. } => {
             let message = format!("Secret {namespace}/{name}: {problem}");
             Err(draft.refuse(
                 ErrorType::Registration,
@@ -64,9 +71,14 @@ pub(super) fn credentials<'a>(draft: &mut Draft<'a>) -> Result<Option<Secret<'a>
             ))
         }
         SecretView::Found(found) => {
-            if !found.claimed && !draft.is_deleting() {
-                draft.effects.push(Effect::ClaimSecret);
-                return Err(Step::Again);
+            if !draft.is_deleting() {
+                if !found.claimed {
+                    draft.effects.push(Effect::ClaimSecret);
+                }
+                note_claim(draft);
+                if !found.claimed {
+                    return Err(Step::Again);
+                }
             }
             Ok(Some(Secret {
                 version: &found.version,
@@ -81,8 +93,39 @@ pub(super) fn credentials<'a>(draft: &mut Draft<'a>) -> Result<Option<Secret<'a>
 /// ends after one or two effects gets further than the one before.
 fn is_first(draft: &Draft<'_>, name: &str) -> bool {
     let has_node = matches!(draft.seen.node, NodeView::Listed(_) | NodeView::Live(_));
-    let tried = draft.status.tried_credentials.credentials.as_ref();
-    tried.map_or(!has_node, |tried| tried.name != name)
+    name_of(&draft.status.tried_credentials).map_or(!has_node, |tried| tried != name)
+}
+
+/// Whether Ironic was given credentials of a Secret of this name.
+fn was_given(draft: &Draft<'_>, name: &str) -> bool {
+    let given = [&draft.status.tried_credentials, &draft.status.good_credentials];
+    given
+        .into_iter()
+        .any(|given| name_of(given) == Some(name) && !given.credentials_version.is_empty())
+}
+
+/// Remembers whose Secret carries our marks, as a tried one without a version until Ironic is given it, so that they come off
+/// again whatever becomes of it.
+fn note_claim(draft: &mut Draft<'_>) {
+    let claimed = named(draft, "");
+    if name_of(&draft.status.tried_credentials) != name_of(&claimed) {
+        set_tried(draft, claimed);
+    }
+}
+
+/// The Secret before it is let go, unless it is the one that is known to be good: that is held until another one is.
+fn set_tried(draft: &mut Draft<'_>, tried: CredentialsStatus) {
+    let former = std::mem::replace(&mut draft.status.tried_credentials, tried);
+    let held = [&draft.status.tried_credentials, &draft.status.good_credentials];
+    if let Some(name) = name_of(&former)
+        && held.into_iter().all(|held| name_of(held) != Some(name))
+    {
+        draft.effects.push(Effect::ReleaseFormerSecret(name.to_owned()));
+    }
+}
+
+fn name_of(status: &CredentialsStatus) -> Option<&str> {
+    status.credentials.as_ref().map(|secret| secret.name.as_str())
 }
 
 /// Whether Ironic was given other credentials, or none yet.
@@ -97,8 +140,10 @@ pub(super) fn is_new(draft: &Draft<'_>, secret: &Secret<'_>) -> bool {
 /// Ironic has the present credentials, and has not been seen to reach the BMC by them. A registration proves them itself.
 pub(super) fn is_tried_only(draft: &Draft<'_>, secret: &Secret<'_>) -> bool {
     let current = reference(draft, secret);
+    let tried = &draft.status.tried_credentials;
     *draft.state() != ProvisioningState::Registering
-        && draft.status.tried_credentials == current
+        // One without a version was not given to Ironic. It may say what another one said that was, and that nobody has proven.
+        && (*tried == current || tried.credentials_version.is_empty())
         && draft.status.good_credentials != current
 }
 
@@ -106,7 +151,7 @@ pub(super) fn is_tried_only(draft: &Draft<'_>, secret: &Secret<'_>) -> bool {
 pub(super) fn try_credentials(draft: &mut Draft<'_>, secret: &Secret<'_>) {
     let current = reference(draft, secret);
     if draft.status.tried_credentials != current {
-        draft.status.tried_credentials = current;
+        set_tried(draft, current);
         if *draft.state() != ProvisioningState::Registering {
             draft.begin_registration();
         }
@@ -118,7 +163,7 @@ pub(super) fn accepted(draft: &mut Draft<'_>, secret: &Secret<'_>) {
     let current = reference(draft, secret);
     // A Secret whose metadata alone changed has another version but the same content: nothing to tell.
     let was_tried = draft.status.tried_credentials == current;
-    draft.status.tried_credentials = current.clone();
+    set_tried(draft, current.clone());
     if draft.status.good_credentials != current {
         let former = std::mem::replace(&mut draft.status.good_credentials, current);
         if let Some(former) = former
@@ -146,11 +191,16 @@ pub(super) fn accepted(draft: &mut Draft<'_>, secret: &Secret<'_>) {
 }
 
 fn reference(draft: &Draft<'_>, secret: &Secret<'_>) -> CredentialsStatus {
+    named(draft, secret.version)
+}
+
+/// The Secret that the specification names, in this version.
+fn named(draft: &Draft<'_>, version: &str) -> CredentialsStatus {
     CredentialsStatus {
         credentials: Some(SecretReference {
             name: draft.spec().bmc.credentials_name.clone(),
             namespace: draft.seen.host.metadata.namespace.clone().unwrap_or_default(),
         }),
-        credentials_version: secret.version.to_owned(),
+        credentials_version: version.to_owned(),
     }
 }
