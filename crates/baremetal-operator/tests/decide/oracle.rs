@@ -311,7 +311,11 @@ impl<'a> Oracle<'a> {
             | Effect::PatchNode { .. }
             | Effect::ClearMaintenance { .. } => true,
             Effect::SetPortBoot { .. } => in_state(&["enroll", "manageable"]),
-            Effect::DeletePort { .. } => in_state(&["manageable"]) && self.host.status.is_some(),
+            // By what the ramdisk has found, which sees all NICs.
+            Effect::DeletePort { .. } => {
+                let by = node.and_then(|n| n.detail.as_ref()?.inspect_interface.as_deref());
+                in_state(&["manageable"]) && ends == "inspecting" && by == Some("agent")
+            }
             Effect::SetTargetRaid { .. } => self.may_prepare() && in_state(&["manageable"]),
             Effect::Power { target, .. } => {
                 let is_on = node.map(|n| n.power_state.clone()) == Some(Some(PowerState::On));

@@ -623,6 +623,13 @@ fn with_ports(world: World, hardware: &serde_json::Value) -> World {
     world
 }
 
+/// An inspection has found these.
+fn inspected(hardware: &serde_json::Value) -> World {
+    let mut world = with_ports(World::at("inspecting", "manageable"), &json!(null));
+    world.inventory = Some(serde_json::from_value(hardware.clone()).unwrap());
+    world
+}
+
 fn provisioned_in(node_state: &str) -> World {
     let mut world = provisioned();
     world.node = Some(node(node_state, &instance(IMAGE)));
@@ -777,19 +784,22 @@ table! {
         { let mut w = World::at("available", "manageable").edited().with_status(&json!({"hardware": nics()})); w.memory.foreign_ports = foreign("2026-01-02T10:30:00Z"); w };
     available_nic_of_another_node_is_told_once =>
         { let mut w = World::at("available", "manageable").edited().with_status(&json!({"hardware": nics()})); w.memory.foreign_ports = foreign("2026-01-02T11:30:00Z"); w.then().edited_again() };
-    // D25 of upstream's: ports are made and never corrected.
-    available_port_of_a_nic_that_is_gone_is_removed => with_ports(World::at("available", "manageable").edited(), &nics());
-    available_port_of_a_nic_that_is_gone_waits_for_the_lock => with_ports(World::at("available", "manageable").edited(), &nics())
-        .with_node(&json!({"reservation": "c"}));
-    available_port_that_others_made_is_left => { let mut w = with_ports(World::at("available", "manageable").edited(), &nics()); w.others_ports = true; w };
-    available_port_without_an_inventory_is_left => with_ports(World::at("available", "manageable").edited(), &json!(null));
-    available_port_with_an_inventory_without_nics_is_left => with_ports(World::at("available", "manageable").edited(), &json!({"nics": []}));
-    available_cleaned_port_of_a_nic_that_is_gone_is_left => with_ports(World::at("available", "available").edited(), &nics());
-    available_port_not_booted_from_any_more_is_disabled => with_ports(World::at("available", "manageable").edited(), &booted_from_the_first());
+    available_port_of_a_nic_that_is_gone_waits_for_an_inspection => with_ports(World::at("available", "manageable").edited(), &nics());
+    available_port_not_booted_from_any_more_waits_for_an_inspection => with_ports(World::at("available", "manageable").edited(), &booted_from_the_first());
     available_cleaned_port_disabled_is_left => { let mut w = World::at("available", "available").edited(); w.disabled_ports = true; w };
-    provisioned_port_of_a_nic_that_is_gone_is_left => with_ports(provisioned().edited(), &nics());
-    inspecting_found_a_nic_no_more_removes_its_port => { let mut w = with_ports(World::at("inspecting", "manageable"), &nics());
-        w.inventory = Some(serde_json::from_value(nics()).unwrap()); w };
+    // D25 of upstream's: ports are made and never corrected.
+    inspecting_found_a_nic_no_more_removes_its_port => inspected(&nics());
+    inspecting_found_a_nic_no_more_waits_for_the_lock => inspected(&nics()).with_node(&json!({"reservation": "c"}));
+    inspecting_found_a_nic_no_more_leaves_the_port_of_others => { let mut w = inspected(&nics()); w.others_ports = true; w };
+    inspecting_found_no_nics_leaves_all_ports => inspected(&json!({"nics": []}));
+    inspecting_found_only_nics_without_ports_leaves_the_last_one => { let mut w = inspected(&json!({"nics": [{"mac": "52:54:00:00:00:09"}]}))
+            .with_spec(&json!({"bootMACAddress": ""}));
+        w.ports = vec![GONE.to_owned()]; w.memory.foreign_ports = foreign("2026-01-02T11:30:00Z"); w };
+    inspecting_found_another_way_to_boot_disables_a_port => inspected(&booted_from_the_first());
+    // A BMC need not list all NICs.
+    inspecting_through_the_bmc_leaves_all_ports => inspected(&nics()).with_node(&json!({"inspect_interface": "redfish"}));
+    inspecting_through_the_bmc_from_now_on_leaves_all_ports => inspected(&nics()).with_spec(&json!({"inspectionMode": "fast", "bootMACAddress": ""}));
+    inspecting_cleaned_port_of_a_nic_that_is_gone_is_left => { let mut w = inspected(&nics()); w.node = Some(node("available", &json!({}))); w };
     inspecting_found_nic_of_another_is_asked_for_again => { let mut w = World::at("inspecting", "manageable")
             .with_status(&json!({"operationHistory": {"inspect": {"start": "2026-01-02T11:45:00Z"}}}));
         w.inventory = Some(serde_json::from_value(nics()).unwrap()); w.memory.foreign_ports = foreign("2026-01-02T11:30:00Z"); w };

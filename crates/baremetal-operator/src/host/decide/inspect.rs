@@ -68,7 +68,7 @@ pub(super) fn inspecting(draft: &mut Draft<'_>) -> Step {
             if !draft.has_hardware() && !is_asked_for(draft) && !matches!(draft.seen.inventory, Lookup::NotFound) =>
         {
             match &draft.seen.inventory {
-                Lookup::Found(details) => inspected(draft, node, details),
+                Lookup::Found(details) => inspected(draft, (node, detail), details),
                 Lookup::NotLooked | Lookup::NotFound => Step::Look(Need::Inventory),
             }
         }
@@ -79,7 +79,7 @@ pub(super) fn inspecting(draft: &mut Draft<'_>) -> Step {
         ProvisionState::Manageable => match &draft.seen.inventory {
             Lookup::NotLooked => Step::Look(Need::Inventory),
             Lookup::NotFound => start(draft, node, detail),
-            Lookup::Found(details) => inspected(draft, node, details),
+            Lookup::Found(details) => inspected(draft, (node, detail), details),
         },
         ProvisionState::InspectFailed => {
             // It keeps what a ramdisk reports, and loses its words for a time-out when it then switches the host off.
@@ -127,11 +127,11 @@ fn is_running(node: &Node) -> bool {
     )
 }
 
-fn inspected(draft: &mut Draft<'_>, node: &Node, details: &HardwareDetails) -> Step {
+fn inspected(draft: &mut Draft<'_>, (node, detail): (&Node, &NodeDetail), details: &HardwareDetails) -> Step {
     draft.status.hardware = Some(Box::new(details.clone()));
     // Whichever NIC the next ramdisk calls from, Ironic has to recognise it.
     if !draft.is_deleting() && node.provision_state == ProvisionState::Manageable {
-        match ports::ensure(draft, node) {
+        match ports::ensure_found(draft, node, detail, details) {
             Step::Continue => {}
             step => return step,
         }

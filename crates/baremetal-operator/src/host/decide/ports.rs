@@ -1,8 +1,8 @@
 //! Ports: by the MAC addresses of a node's ports Ironic recognises the ramdisk that calls in.
 
 use metal3_api::condition::ConditionStatus;
-use metal3_api::metal3::{BareMetalHost, ErrorType};
-use metal3_ironic::{Node, Port, ProvisionState};
+use metal3_api::metal3::{BareMetalHost, ErrorType, HardwareDetails, InspectionMode};
+use metal3_ironic::{Node, NodeDetail, Port, ProvisionState};
 use metal3_runtime::conditions::{self, Claim};
 use serde_json::{Map, Value};
 
@@ -32,9 +32,23 @@ pub fn mark(host: &BareMetalHost) -> Map<String, Value> {
     Map::from_iter([(MARK.to_owned(), node_name(host).into())])
 }
 
-/// `Continue` when every NIC that is known has its port, and no port of ours is left of one that is gone. What others have
-/// created is left as it is.
+/// `Continue` when every NIC that is known has its port.
 pub(super) fn ensure(draft: &mut Draft<'_>, node: &Node) -> Step {
+    follow(draft, node, None)
+}
+
+/// The same after an inspection that has just found this. Where the ramdisk made it, no port of ours is left of a NIC that is gone:
+/// a BMC need not know all NICs, nor whoever writes them down by hand, and may know some by other addresses than the system.
+/// What others have created is left as it is.
+pub(super) fn ensure_found(draft: &mut Draft<'_>, node: &Node, detail: &NodeDetail, found: &HardwareDetails) -> Step {
+    let is_by_ramdisk = detail.inspect_interface.as_deref() == Some("agent")
+        && draft.spec().inspection_mode != Some(InspectionMode::Fast)
+        && !draft.is_inspection_disabled();
+    follow(draft, node, is_by_ramdisk.then_some(found))
+}
+
+/// `complete`: all NICs that the host has.
+fn follow(draft: &mut Draft<'_>, node: &Node, complete: Option<&HardwareDetails>) -> Step {
     let memory = &draft.seen.memory;
     let boot = draft.spec().boot_mac_address.to_ascii_lowercase();
     let mut foreign = memory.foreign_ports.values();
@@ -70,7 +84,7 @@ pub(super) fn ensure(draft: &mut Draft<'_>, node: &Node) -> Step {
         };
         return step;
     }
-    if let Some(step) = tidy(draft, node, ports, &wanted) {
+    if let Some(step) = complete.and_then(|found| tidy(draft, node, ports, &wanted, found)) {
         return step;
     }
     tell(draft, &missing);
@@ -86,19 +100,22 @@ fn may_change(node: &Node) -> bool {
     )
 }
 
-/// Takes back what was created for NICs that the last inspection did not find again, or that the host does not boot from any
-/// more: another server may have the card by now. Only where nothing runs on the host and no ramdisk is waited for, and
-/// never the one that the specification names.
-fn tidy(draft: &mut Draft<'_>, node: &Node, ports: &[Port], wanted: &[Wanted]) -> Option<Step> {
-    let found = match draft.hardware() {
-        Ok(hardware) => hardware.map_or(&[][..], |hardware| &hardware.nics),
-        Err(step) => return Some(step),
-    };
-    if node.provision_state != ProvisionState::Manageable || !found.iter().any(|nic| is_mac(&nic.mac)) {
+/// Takes back what was created for NICs that an inspection did not find again, or that the host does not boot from any more:
+/// another server may have the card by now. Only where nothing runs on the host and no ramdisk is waited for, never the one that the
+/// specification names, and only where one is left by which Ironic recognises the ramdisk.
+fn tidy(
+    draft: &mut Draft<'_>,
+    node: &Node,
+    ports: &[Port],
+    wanted: &[Wanted],
+    found: &HardwareDetails,
+) -> Option<Step> {
+    let is_found = |port: &Port| found.nics.iter().any(|nic| nic.mac.eq_ignore_ascii_case(&port.address));
+    if node.provision_state != ProvisionState::Manageable || !ports.iter().any(is_found) {
         return None;
     }
-    // An inspection through the BMC does not say what the host boots from.
-    let tells_boot = found.iter().any(|nic| nic.pxe);
+    // With virtual media the ramdisk cannot tell what it was booted from.
+    let tells_boot = found.nics.iter().any(|nic| nic.pxe);
     let ours = mark(&draft.seen.host);
     for port in ports.iter().filter(|port| port.extra.get(MARK) == ours.get(MARK)) {
         match wanted.iter().find(|nic| nic.mac.eq_ignore_ascii_case(&port.address)) {
@@ -129,8 +146,8 @@ fn tell(draft: &mut Draft<'_>, foreign: &[String]) {
     }
     let message = format!(
         "NICs of this host have MAC addresses that Ironic has as those of ports of other nodes: {}. The host goes on without \
-         these ports. Where the NIC was moved here, have that node's host inspected again (annotation inspect.metal3.io), which \
-         removes a port of the operator's, or remove it by `baremetal port delete`; then have this host inspected again, or edit \
+         these ports. Where the NIC was moved here, have that node's host inspected again by its ramdisk (annotation \
+         inspect.metal3.io), which removes a port of the operator's, or remove it by `baremetal port delete`; then have this host inspected again, or edit \
          it an hour later",
         foreign.join(", ")
     );
