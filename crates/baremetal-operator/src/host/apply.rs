@@ -81,6 +81,7 @@ pub async fn apply(ctx: &Context, seen: &mut Observed, effect: &Effect) -> Resul
             seen.ports = Lookup::NotFound;
             seen.memory.ports_with = None;
             seen.memory.foreign_ports.clear();
+            seen.memory.refused_ports.clear();
             seen.memory.is_uninspected = true;
             untried(seen);
             Ok(())
@@ -110,13 +111,14 @@ pub async fn apply(ctx: &Context, seen: &mut Observed, effect: &Effect) -> Resul
             node,
             port,
             pxe_enabled,
+            ..
         } => {
             let ops = [PatchOp::add("/pxe_enabled", *pxe_enabled)];
             let port = client()?.patch_port(port, node, &ops).await.map_err(ironic)?;
             now_there(seen, port);
             Ok(())
         }
-        Effect::DeletePort { node, port } => {
+        Effect::DeletePort { node, port, .. } => {
             client()?.delete_port(port, node).await.map_err(ironic)?;
             if let Lookup::Found(ports) = &mut seen.ports {
                 ports.retain(|known| known.uuid != *port);
@@ -150,6 +152,9 @@ pub async fn apply(ctx: &Context, seen: &mut Observed, effect: &Effect) -> Resul
             Ok(())
         }
         Effect::Provision { node, request } => {
+            if request.target == Verb::Inspect {
+                seen.memory.refused_ports.clear(); // it may find that they need not change, or Ironic that they may
+            }
             let answer = client()?.provision(node, request).await;
             // Also after a failure: an answer that was lost on its way does not undo what was asked for.
             ctx.fleet.acted(&key_of(&seen.host), ctx.clock.elapsed());

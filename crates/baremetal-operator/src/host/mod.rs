@@ -35,6 +35,7 @@ mod trouble;
 use std::sync::Arc;
 use std::time::Duration;
 
+use jiff::Timestamp;
 use kube::runtime::controller::Action;
 use metal3_api::metal3::{BareMetalHost, BareMetalHostStatus};
 use metal3_ironic::ErrorClass;
@@ -48,7 +49,7 @@ pub use self::error::ReconcileError;
 use self::error::{ApplyError, ObserveError};
 pub use self::gone::{forget, vanished};
 pub use self::observe::{key_of, secret_versions};
-use self::observed::{Conflict, HardwareView, Lookup, NodeView, Observed};
+use self::observed::{Conflict, HardwareView, Lookup, NodeView, Observed, RefusedPort};
 use self::plan::{Decision, Effect, Next, Note, Plan, WaitReason, Wake};
 pub use self::report::change as status_change;
 use crate::fleet::HostKey;
@@ -186,7 +187,11 @@ async fn apply_all(
                 unrecord(ctx, seen, stored, before.as_ref()).await;
             }
             seen.remember_conflict(&error);
-            let mut failed = report::after_failure(seen, plan, &error, ctx.clock.now());
+            let mut failed = if seen.remember_refused_port(effect, &error, ctx.clock.now()) {
+                report::look_again(seen)
+            } else {
+                report::after_failure(seen, plan, &error, ctx.clock.now())
+            };
             let told = report::stored_with_intent(plan, before.as_ref(), stored.as_ref());
             failed.notes.extend(told.cloned());
             return Err(Box::new(failed));
@@ -375,6 +380,29 @@ impl Observed {
             times: 0,
         };
         self.memory.conflict = Some(conflict.after(self.memory.conflict.as_ref()));
+    }
+
+    /// What Ironic refuses for good of a port is done without, if the host can. True where that is so.
+    fn remember_refused_port(&mut self, effect: &Effect, error: &ApplyError, now: Timestamp) -> bool {
+        let (Some(mac), ApplyError::Ironic { source, .. }) = (effect.dispensable_port(), error) else {
+            return false;
+        };
+        let is_final = match source.class() {
+            ErrorClass::BadRequest | ErrorClass::Duplicate => true,
+            ErrorClass::InvalidState | ErrorClass::Conflict => {
+                self.memory.conflict.as_ref().is_some_and(Conflict::is_lasting)
+            }
+            _ => false,
+        };
+        if is_final {
+            let refused = RefusedPort {
+                change: effect.label(),
+                why: text::for_people(&source.message()),
+                at: now,
+            };
+            self.memory.refused_ports.insert(mac.to_owned(), refused);
+        }
+        is_final
     }
 
     /// Goes into the next pass with the status that the last one arrived at.

@@ -353,6 +353,8 @@ pub struct Memory {
     pub ports_with: Option<String>,
     /// The MAC addresses that it cannot have a port for, because another node has it.
     pub foreign_ports: BTreeMap<String, ForeignPort>,
+    /// What Ironic refused to change of the ports that have these MAC addresses, since the last inspection was asked for.
+    pub refused_ports: BTreeMap<String, RefusedPort>,
     /// This process enrolled the node, and nobody inspected it since: there is no inventory to ask for.
     pub is_uninspected: bool,
     /// Ironic was given another way to the BMC and has not tried it yet: see [`Observed::reconfigured`].
@@ -428,13 +430,31 @@ pub struct ForeignPort {
     pub at: Timestamp,
 }
 
-/// An address that another node has is not asked for again for so long.
-const FOREIGN_FOR: SignedDuration = SignedDuration::from_hours(1);
+/// A change of a port that Ironic refused, and that the host goes on without.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RefusedPort {
+    /// What was asked for, as an [effect](super::plan::Effect::label).
+    pub change: &'static str,
+    /// Ironic's words, for the user.
+    pub why: String,
+    /// When that was.
+    pub at: Timestamp,
+}
 
-impl ForeignPort {
-    /// Whether it was seen so lately that it need not be asked for again.
-    pub fn is_recent(&self, now: Timestamp) -> bool {
-        now.duration_since(self.at) < FOREIGN_FOR
+/// What Ironic has said of a port is not asked for again for so long.
+const ANSWERED_FOR: SignedDuration = SignedDuration::from_hours(1);
+
+/// Whether an answer about a port is so new that Ironic need not be asked again.
+pub fn is_recent(at: Timestamp, now: Timestamp) -> bool {
+    now.duration_since(at) < ANSWERED_FOR
+}
+
+impl Memory {
+    /// Something that Ironic would not have done with a port has to be asked for again.
+    pub fn has_due_port(&self, now: Timestamp) -> bool {
+        let foreign = self.foreign_ports.values().map(|port| port.at);
+        let mut answers = foreign.chain(self.refused_ports.values().map(|port| port.at));
+        answers.any(|at| !is_recent(at, now))
     }
 }
 
@@ -470,9 +490,8 @@ impl Observed {
     pub fn learn(&mut self, plan: &Plan, now: Timestamp) {
         if plan.has_ports {
             // Those that are still wanted were asked for again: the others belonged to NICs that are gone.
-            let mut foreign = std::mem::take(&mut self.memory.foreign_ports);
-            foreign.retain(|_, port| port.is_recent(now));
-            self.memory.foreign_ports = foreign;
+            self.memory.foreign_ports.retain(|_, port| is_recent(port.at, now));
+            self.memory.refused_ports.retain(|_, port| is_recent(port.at, now));
             self.memory.ports_with = Some(self.host.spec.boot_mac_address.to_ascii_lowercase());
         } else if plan.status.hardware.is_some() {
             // It may have other NICs.

@@ -142,6 +142,8 @@ pub enum Effect {
         node: String,
         /// Its UUID.
         port: String,
+        /// Its MAC address, in lower case.
+        mac: String,
         /// Whether the host may boot from it.
         pxe_enabled: bool,
     },
@@ -151,6 +153,8 @@ pub enum Effect {
         node: String,
         /// Its UUID.
         port: String,
+        /// Its MAC address, in lower case.
+        mac: String,
     },
     /// Changes fields of the node.
     PatchNode {
@@ -277,6 +281,18 @@ impl Effect {
         }
     }
 
+    /// The MAC address of the port that is changed, where the host can do without the change.
+    pub fn dispensable_port(&self) -> Option<&str> {
+        match self {
+            Self::CreatePort {
+                mac, is_needed: false, ..
+            }
+            | Self::SetPortBoot { mac, .. }
+            | Self::DeletePort { mac, .. } => Some(mac),
+            _ => None,
+        }
+    }
+
     /// A name for logs and metrics.
     pub fn label(&self) -> &'static str {
         match self {
@@ -355,6 +371,7 @@ pub enum EventReason {
     RemoveAnnotation,
     InvalidAnnotationValue,
     PortAddressTaken,
+    PortChangeRefused,
     DataImageError,
     StatusNotStored,
 }
@@ -392,6 +409,7 @@ impl EventReason {
             Self::RemoveAnnotation => "RemoveAnnotation",
             Self::InvalidAnnotationValue => "InvalidAnnotationValue",
             Self::PortAddressTaken => "PortAddressTaken",
+            Self::PortChangeRefused => "PortChangeRefused",
             Self::DataImageError => "DataImageError",
             Self::StatusNotStored => "StatusNotStored",
         }
@@ -414,6 +432,7 @@ impl EventReason {
             | Self::DetachError
             | Self::InvalidAnnotationValue
             | Self::PortAddressTaken
+            | Self::PortChangeRefused
             | Self::DataImageError
             | Self::StatusNotStored => true,
             Self::Discovered

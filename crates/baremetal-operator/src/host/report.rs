@@ -110,7 +110,8 @@ pub fn stored_with_intent<'a>(
         .filter(move |note| is_new && note.reason == EventReason::Overdue)
 }
 
-fn look_again(seen: &Observed) -> Aftermath {
+/// Nothing is changed of the status: what was seen leads elsewhere now.
+pub fn look_again(seen: &Observed) -> Aftermath {
     Aftermath {
         status: seen.host.status.clone().unwrap_or_default(),
         notes: Vec::new(),

@@ -1,9 +1,11 @@
 //! What is planned when, one row for each branch that the matrix does not reach. The words that a user reads are part of
 //! the snapshots.
 
+use std::collections::BTreeMap;
+
 use baremetal_operator::fleet::{Place, Slot};
 use baremetal_operator::host::observed::{
-    DiscRequest, ForeignPort, MacOwner, Memory, NetworkDataView, PowerRequest, SecretView,
+    DiscRequest, ForeignPort, MacOwner, Memory, NetworkDataView, PowerRequest, RefusedPort, SecretView,
 };
 use baremetal_operator::host::plan::Effect;
 use baremetal_operator::host::ramdisk_surroundings;
@@ -623,6 +625,25 @@ fn with_ports(world: World, hardware: &serde_json::Value) -> World {
     world
 }
 
+/// Ironic would not do this with the port.
+fn refused(change: &'static str, mac: &str, at: &str) -> BTreeMap<String, RefusedPort> {
+    let refused = RefusedPort {
+        change,
+        why: "a VIF is attached".to_owned(),
+        at: at.parse().unwrap(),
+    };
+    [(mac.to_owned(), refused)].into()
+}
+
+/// An inspection could not remove a port.
+fn told_of_refusal(mut world: World) -> World {
+    let told = json!({"type": "PortsComplete", "status": "False", "reason": "ChangeRefused", "message": "no",
+        "lastTransitionTime": "2026-01-01T00:00:00Z"});
+    let conditions = &mut world.host.status.as_mut().unwrap().conditions;
+    conditions.push(serde_json::from_value(told).unwrap());
+    world
+}
+
 /// An inspection has found these.
 fn inspected(hardware: &serde_json::Value) -> World {
     let mut world = with_ports(World::at("inspecting", "manageable"), &json!(null));
@@ -800,6 +821,16 @@ table! {
     inspecting_through_the_bmc_leaves_all_ports => inspected(&nics()).with_node(&json!({"inspect_interface": "redfish"}));
     inspecting_through_the_bmc_from_now_on_leaves_all_ports => inspected(&nics()).with_spec(&json!({"inspectionMode": "fast", "bootMACAddress": ""}));
     inspecting_cleaned_port_of_a_nic_that_is_gone_is_left => { let mut w = inspected(&nics()); w.node = Some(node("available", &json!({}))); w };
+    // Ironic will not change a port: the inventory is good all the same.
+    inspecting_refused_removal_goes_on => { let mut w = inspected(&nics()); w.memory.refused_ports = refused("delete port", GONE, "2026-01-02T11:59:00Z"); w };
+    inspecting_refused_creation_goes_on => { let mut w = inspected(&nics()); w.ports.retain(|mac| *mac == MAC);
+        w.memory.refused_ports = refused("create port", "52:54:00:00:00:09", "2026-01-02T11:59:00Z"); w };
+    available_refused_boot_from_a_port_goes_on =>
+        { let mut w = World::at("available", "manageable").edited(); w.disabled_ports = true; w.memory.refused_ports = refused("enable port", MAC, "2026-01-02T11:59:00Z"); w };
+    available_refused_boot_from_a_port_is_asked_for_again_later =>
+        { let mut w = World::at("available", "manageable").edited(); w.disabled_ports = true; w.memory.refused_ports = refused("enable port", MAC, "2026-01-02T10:59:00Z"); w };
+    registering_refused_boot_port_is_held_back =>
+        { let mut w = World::at("registering", "enroll").failed("registration error", 1, JUST_NOW); w.ports = vec![]; w };
     inspecting_found_nic_of_another_is_asked_for_again => { let mut w = World::at("inspecting", "manageable")
             .with_status(&json!({"operationHistory": {"inspect": {"start": "2026-01-02T11:45:00Z"}}}));
         w.inventory = Some(serde_json::from_value(nics()).unwrap()); w.memory.foreign_ports = foreign("2026-01-02T11:30:00Z"); w };
@@ -991,7 +1022,7 @@ impl World {
     }
 
     /// The status of a decision, stored.
-    fn then(mut self) -> Self {
+    pub fn then(mut self) -> Self {
         let outcome = self.decide();
         assert!(outcome.plan.effects.is_empty(), "{}", show::full(&outcome));
         self.store(&outcome.plan);
@@ -1149,6 +1180,38 @@ fn a_refusal_is_counted_once_however_often_it_is_looked_at() {
     assert_eq!(count(&world), 4, "another error");
     world = with_secret(world, SecretView::Found(secret("9", 1)), "9").then();
     assert_eq!(count(&world), 0, "a success");
+}
+
+/// Only an inspection takes ports back, so that only an inspection can tell that it is not refused any more.
+#[test]
+fn a_refused_removal_stays_told_until_an_inspection() {
+    let told = |world: World| {
+        let conditions = world.decide().plan.status.conditions;
+        let told = conditions.into_iter().find(|c| c.type_ == "PortsComplete");
+        told.map(|c| (c.reason, c.message))
+    };
+    let later = || with_ports(World::at("available", "manageable").edited(), &nics());
+    let as_before = Some(("ChangeRefused".to_owned(), "no".to_owned()));
+    assert_eq!(told(told_of_refusal(later())), as_before);
+    let without_it = |mut world: World| {
+        world.ports.retain(|mac| mac != GONE);
+        world
+    };
+    assert_eq!(
+        told(without_it(told_of_refusal(later()))),
+        None,
+        "somebody has removed it"
+    );
+
+    let mut again = told_of_refusal(inspected(&nics()));
+    assert_eq!(told(without_it(again.clone())), None);
+    again.memory.refused_ports = refused("delete port", GONE, "2026-01-02T11:59:00Z");
+    let (reason, message) = told(again).unwrap();
+    assert_eq!(reason, "ChangeRefused");
+    assert!(
+        message.contains(&format!("{GONE} (cannot delete port: a VIF is attached)")),
+        "{message}"
+    );
 }
 
 /// Upstream's conditions are of the generation that was looked at; whether the node has it already is told by another.

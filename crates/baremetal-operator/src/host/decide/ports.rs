@@ -1,18 +1,16 @@
 //! Ports: by the MAC addresses of a node's ports Ironic recognises the ramdisk that calls in.
 
-use metal3_api::condition::ConditionStatus;
+mod lacking;
+
 use metal3_api::metal3::{BareMetalHost, ErrorType, HardwareDetails, InspectionMode};
 use metal3_ironic::{Node, NodeDetail, Port, ProvisionState};
-use metal3_runtime::conditions::{self, Claim};
 use serde_json::{Map, Value};
 
+use self::lacking::Lacking;
+use super::refusal_of;
 use crate::host::draft::{Draft, Step, Verdict, locked, node_name};
-use crate::host::observed::{Lookup, MacOwner};
-use crate::host::plan::{Effect, EventReason, Need};
-
-/// Our own condition, there only while it is `False`: another node in Ironic has a port with the MAC address of a NIC of this
-/// host. The message names both.
-const PORTS_COMPLETE: &str = "PortsComplete";
+use crate::host::observed::{Lookup, MacOwner, is_recent};
+use crate::host::plan::{Effect, Need};
 
 /// A NIC that should have a port.
 struct Wanted {
@@ -49,11 +47,9 @@ pub(super) fn ensure_found(draft: &mut Draft<'_>, node: &Node, detail: &NodeDeta
 
 /// `complete`: all NICs that the host has.
 fn follow(draft: &mut Draft<'_>, node: &Node, complete: Option<&HardwareDetails>) -> Step {
-    let memory = &draft.seen.memory;
     let boot = draft.spec().boot_mac_address.to_ascii_lowercase();
-    let mut foreign = memory.foreign_ports.values();
-    let is_one_due = foreign.any(|port| !port.is_recent(draft.now));
-    if draft.status.hardware.is_none() && memory.ports_with == Some(boot) && !is_one_due {
+    let memory = &draft.seen.memory;
+    if draft.status.hardware.is_none() && memory.ports_with == Some(boot) && !memory.has_due_port(draft.now) {
         return Step::Continue;
     }
     let wanted = match wanted(draft) {
@@ -66,28 +62,38 @@ fn follow(draft: &mut Draft<'_>, node: &Node, complete: Option<&HardwareDetails>
         Lookup::NotFound => &no_port,
         Lookup::Found(ports) => ports,
     };
-    let mut missing = Vec::new();
+    let mut lacking = Lacking::default();
     for nic in &wanted {
         let port = ports.iter().find(|port| port.address.eq_ignore_ascii_case(&nic.mac));
-        let step = match port {
+        let change = match port {
             Some(port) if nic.pxe_enabled && port.pxe_enabled == Some(false) && may_change(node) => {
-                set_boot(draft, node, port, true)
+                set_boot(node, port, true)
             }
             Some(_) => continue,
             None => match owner_of(draft, nic) {
                 Some(owner) => {
-                    missing.push(format!("{} of node {owner}", nic.mac));
+                    lacking.taken.push(format!("{} of node {owner}", nic.mac));
                     continue;
                 }
-                None => create(draft, node, nic),
+                None => create(node, nic),
             },
         };
-        return step;
+        if let Some(step) = ask(draft, node, change, &mut lacking) {
+            return step;
+        }
     }
-    if let Some(step) = complete.and_then(|found| tidy(draft, node, ports, &wanted, found)) {
-        return step;
+    let surplus = surplus(draft, node, ports, &wanted);
+    match complete {
+        Some(found) if may_tidy(node, ports, found) => {
+            for change in surplus {
+                if let Some(step) = ask(draft, node, change, &mut lacking) {
+                    return step;
+                }
+            }
+        }
+        Some(_) | None => lacking.has_surplus = !surplus.is_empty(),
     }
-    tell(draft, &missing);
+    lacking.tell(draft);
     draft.has_ports = true;
     Step::Continue
 }
@@ -100,33 +106,31 @@ fn may_change(node: &Node) -> bool {
     )
 }
 
-/// Takes back what was created for NICs that an inspection did not find again, or that the host does not boot from any more:
-/// another server may have the card by now. Only where nothing runs on the host and no ramdisk is waited for, never the one that the
-/// specification names, and only where one is left by which Ironic recognises the ramdisk.
-fn tidy(
-    draft: &mut Draft<'_>,
-    node: &Node,
-    ports: &[Port],
-    wanted: &[Wanted],
-    found: &HardwareDetails,
-) -> Option<Step> {
-    let is_found = |port: &Port| found.nics.iter().any(|nic| nic.mac.eq_ignore_ascii_case(&port.address));
-    if node.provision_state != ProvisionState::Manageable || !ports.iter().any(is_found) {
-        return None;
-    }
+/// Only where nothing runs on the host and no ramdisk is waited for, and where a port is left by which Ironic recognises it.
+fn may_tidy(node: &Node, ports: &[Port], found: &HardwareDetails) -> bool {
+    let is_found = |port: &Port| {
+        let mut nics = found.nics.iter();
+        nics.any(|nic| nic.mac.eq_ignore_ascii_case(&port.address))
+    };
+    node.provision_state == ProvisionState::Manageable && ports.iter().any(is_found)
+}
+
+/// What takes back ports that were created for NICs that are not known any more, or that the host does not boot from any more:
+/// another server may have the card by now. Never that of the NIC that the specification names.
+fn surplus(draft: &Draft<'_>, node: &Node, ports: &[Port], wanted: &[Wanted]) -> Vec<Effect> {
     // With virtual media the ramdisk cannot tell what it was booted from.
-    let tells_boot = found.nics.iter().any(|nic| nic.pxe);
+    let known = draft.hardware().ok().flatten();
+    let tells_boot = known.is_some_and(|hardware| hardware.nics.iter().any(|nic| nic.pxe));
     let ours = mark(&draft.seen.host);
-    for port in ports.iter().filter(|port| port.extra.get(MARK) == ours.get(MARK)) {
-        match wanted.iter().find(|nic| nic.mac.eq_ignore_ascii_case(&port.address)) {
-            None => return Some(delete(draft, node, port)),
-            Some(nic) if tells_boot && !nic.pxe_enabled && port.pxe_enabled == Some(true) => {
-                return Some(set_boot(draft, node, port, false));
-            }
-            Some(_) => {}
+    let mine = ports.iter().filter(|port| port.extra.get(MARK) == ours.get(MARK));
+    let change = |port: &Port| match wanted.iter().find(|nic| nic.mac.eq_ignore_ascii_case(&port.address)) {
+        None => Some(delete(node, port)),
+        Some(nic) if tells_boot && !nic.pxe_enabled && port.pxe_enabled == Some(true) => {
+            Some(set_boot(node, port, false))
         }
-    }
-    None
+        Some(_) => None,
+    };
+    mine.filter_map(change).collect()
 }
 
 /// The other node that has the port of this NIC, as far as that was seen since the last inspection, after which the NIC may
@@ -134,35 +138,8 @@ fn tidy(
 fn owner_of<'a>(draft: &Draft<'a>, nic: &Wanted) -> Option<&'a str> {
     let foreign = draft.seen.memory.foreign_ports.get(&nic.mac).filter(|_| !nic.is_boot)?;
     let inspected = draft.status.operation_history.inspect.start.as_ref();
-    let is_known = foreign.is_recent(draft.now) && inspected.is_none_or(|start| start.0 <= foreign.at);
+    let is_known = is_recent(foreign.at, draft.now) && inspected.is_none_or(|start| start.0 <= foreign.at);
     is_known.then_some(foreign.owner.as_str())
-}
-
-/// Says which NICs have no port because another node has it.
-fn tell(draft: &mut Draft<'_>, foreign: &[String]) {
-    if foreign.is_empty() {
-        conditions::remove(&mut draft.status.conditions, PORTS_COMPLETE);
-        return;
-    }
-    let message = format!(
-        "NICs of this host have MAC addresses that Ironic has as those of ports of other nodes: {}. The host goes on without \
-         these ports. Where the NIC was moved here, have that node's host inspected again by its ramdisk (annotation \
-         inspect.metal3.io), which removes a port of the operator's, or remove it by `baremetal port delete`; then have this host inspected again, or edit \
-         it an hour later",
-        foreign.join(", ")
-    );
-    let stored = conditions::get(&draft.status.conditions, PORTS_COMPLETE);
-    if stored.is_none_or(|stored| stored.message != message) {
-        draft.note(EventReason::PortAddressTaken, message.clone());
-    }
-    let claim = Claim {
-        type_: PORTS_COMPLETE,
-        status: ConditionStatus::False,
-        reason: "AddressTaken",
-        message: &message,
-    };
-    let generation = draft.seen.host.metadata.generation;
-    conditions::set(&mut draft.status.conditions, &claim, generation, draft.now);
 }
 
 /// The boot NIC, and what inspection found.
@@ -201,44 +178,58 @@ pub(in crate::host::decide) fn is_mac(text: &str) -> bool {
     }) && octets == 6
 }
 
-fn set_boot(draft: &mut Draft<'_>, node: &Node, port: &Port, pxe_enabled: bool) -> Step {
-    if let Some(holder) = &node.reservation {
-        return Step::Wait(locked(node, holder));
-    }
-    draft.mutate_and_go_on(Effect::SetPortBoot {
+fn set_boot(node: &Node, port: &Port, pxe_enabled: bool) -> Effect {
+    Effect::SetPortBoot {
         node: node.uuid.clone(),
         port: port.uuid.clone(),
+        mac: port.address.to_ascii_lowercase(),
         pxe_enabled,
-    })
+    }
 }
 
-fn delete(draft: &mut Draft<'_>, node: &Node, port: &Port) -> Step {
-    if let Some(holder) = &node.reservation {
-        return Step::Wait(locked(node, holder));
-    }
-    draft.mutate_and_go_on(Effect::DeletePort {
+fn delete(node: &Node, port: &Port) -> Effect {
+    Effect::DeletePort {
         node: node.uuid.clone(),
         port: port.uuid.clone(),
-    })
+        mac: port.address.to_ascii_lowercase(),
+    }
 }
 
-fn create(draft: &mut Draft<'_>, node: &Node, nic: &Wanted) -> Step {
-    if let Some(holder) = &node.reservation {
-        return Step::Wait(locked(node, holder));
-    }
-    if nic.is_boot {
-        match &draft.seen.boot_mac_owner {
-            Lookup::NotLooked => return Step::Look(Need::BootMacOwner),
-            Lookup::Found(owner) if owner.node != node.uuid => return taken(draft, owner),
-            Lookup::Found(_) | Lookup::NotFound => {}
-        }
-    }
-    draft.mutate_and_go_on(Effect::CreatePort {
+fn create(node: &Node, nic: &Wanted) -> Effect {
+    Effect::CreatePort {
         node: node.uuid.clone(),
         mac: nic.mac.clone(),
         pxe_enabled: nic.pxe_enabled,
         is_needed: nic.is_boot,
-    })
+    }
+}
+
+/// `None` for a change that Ironic has refused and that the host can do without: it goes on, and says so.
+fn ask(draft: &mut Draft<'_>, node: &Node, change: Effect, lacking: &mut Lacking) -> Option<Step> {
+    let label = change.label();
+    if let Some(mac) = change.dispensable_port()
+        && let Some(refused) = draft.seen.memory.refused_ports.get(mac)
+        && refused.change == label
+        && is_recent(refused.at, draft.now)
+    {
+        lacking.refused.push(format!("{mac} (cannot {label}: {})", refused.why));
+        return None;
+    }
+    if let Some(holder) = &node.reservation {
+        return Some(Step::Wait(locked(node, holder)));
+    }
+    // The one that it boots from.
+    if change.dispensable_port().is_none() {
+        match &draft.seen.boot_mac_owner {
+            Lookup::NotLooked => return Some(Step::Look(Need::BootMacOwner)),
+            Lookup::Found(owner) if owner.node != node.uuid => return Some(taken(draft, owner)),
+            Lookup::Found(_) | Lookup::NotFound => {}
+        }
+        if let Some(step) = draft.held_back(&refusal_of(draft.state())) {
+            return Some(step);
+        }
+    }
+    Some(draft.mutate_and_go_on(change))
 }
 
 /// Another node boots from the same address: a mistake of the user, who is told and tried again.
