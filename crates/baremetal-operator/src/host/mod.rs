@@ -39,7 +39,7 @@ use jiff::Timestamp;
 use kube::runtime::controller::Action;
 use metal3_api::metal3::{BareMetalHost, BareMetalHostStatus};
 use metal3_ironic::ErrorClass;
-use metal3_runtime::backoff::{Backoff, random_seed};
+use metal3_runtime::backoff::{Attempts, Backoff, random_seed};
 use metal3_runtime::error::{Class, Classified, chain};
 
 pub use self::conditions::WAITING;
@@ -298,7 +298,7 @@ async fn finish(
         Next::Settled | Next::Gone | Next::Again => None,
     };
     ctx.metrics.upstream.waits(status, reason, is_deleting);
-    let mut again = until_next_look(ctx, key, next);
+    let mut again = until_next_look(&ctx.attempts, key, next);
     // Nobody judges a paused host: it does not get overdue.
     if !decide::is_paused(&seen.host)
         && let Some(left) = budget::left(status, &ctx.settings.budgets, ctx.clock.now())
@@ -314,15 +314,16 @@ async fn finish(
     Ok(Action::requeue(again))
 }
 
-fn until_next_look(ctx: &Context, key: &HostKey, next: &Next) -> Duration {
+/// What failed in a way that may last is tried less and less often.
+fn until_next_look(attempts: &Attempts<HostKey>, key: &HostKey, next: &Next) -> Duration {
     let Next::Wait(wait) = next else {
-        ctx.attempts.reset(key);
+        attempts.reset(key);
         return next_check::NET;
     };
-    if wait.wake == Wake::Ironic {
-        return Backoff::TRANSIENT.delay(ctx.attempts.failed(key), random_seed());
+    if matches!(wait.wake, Wake::Ironic | Wake::Kubernetes) {
+        return Backoff::TRANSIENT.delay(attempts.failed(key), random_seed());
     }
-    ctx.attempts.reset(key);
+    attempts.reset(key);
     wait.longest()
 }
 
@@ -411,5 +412,29 @@ impl Observed {
         let stored = host.status.replace(status).unwrap_or_default();
         self.stored_state.get_or_insert(stored.provisioning.state);
         self.host = Arc::new(host);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A thousand hosts behind a policy that refuses their Secrets would ask hundreds of times a second.
+    #[test]
+    fn a_write_that_fails_for_good_is_tried_less_and_less_often() {
+        let key = HostKey {
+            namespace: "n".into(),
+            name: "h".into(),
+        };
+        let attempts = Attempts::default();
+        let failing = Next::Wait(plan::Wait::for_kubernetes("forbidden"));
+        let pauses: Vec<_> = (0..10).map(|_| until_next_look(&attempts, &key, &failing)).collect();
+        assert!(pauses[0] <= Duration::from_millis(500), "{pauses:?}");
+        assert!(pauses[9] > Duration::from_secs(29), "{pauses:?}");
+        until_next_look(&attempts, &key, &Next::Settled);
+        assert!(
+            until_next_look(&attempts, &key, &failing) <= pauses[0] * 2,
+            "afresh after a success"
+        );
     }
 }

@@ -144,7 +144,7 @@ impl Wait {
             // It is called when its turn comes.
             Wake::Node if self.reason == WaitReason::Queued => NET,
             Wake::Node => NODE_NET,
-            Wake::Ironic => Backoff::TRANSIENT.max,
+            Wake::Ironic | Wake::Kubernetes => Backoff::TRANSIENT.max,
             Wake::Change => NET,
         }
     }
@@ -199,7 +199,7 @@ mod tests {
         assert_ne!(after(5), after(6));
         let node = Wait::for_node(WaitReason::TearingDown, "Ironic tears down");
         assert_eq!(node.clone().at_once().told(), node.told());
-        let api = Wait::for_time(WaitReason::KubernetesFailing, Duration::from_secs(3), "no");
-        assert_eq!(api.told(), "no; next check: within 5 s");
+        let api = Wait::for_kubernetes("no");
+        assert_eq!(api.told(), "no; next check: at least every 60 s");
     }
 }

@@ -545,6 +545,19 @@ impl Wait {
         }
     }
 
+    /// A wait that ends when the Kubernetes API does what it refused or failed.
+    #[track_caller]
+    pub fn for_kubernetes(message: impl Into<String>) -> Self {
+        Self {
+            reason: WaitReason::KubernetesFailing,
+            message: message.into(),
+            wake: Wake::Kubernetes,
+            until: None,
+            is_shown: true,
+            decided_at: Location::caller(),
+        }
+    }
+
     /// The same without the wait: the status is stored, and the next look follows.
     #[must_use]
     pub fn at_once(self) -> Self {
@@ -593,6 +606,8 @@ pub enum Wake {
     Change,
     /// Ironic answers again.
     Ironic,
+    /// The Kubernetes API takes what it refused or failed, which shows only when it is tried.
+    Kubernetes,
     /// Time passes.
     After(Duration),
 }

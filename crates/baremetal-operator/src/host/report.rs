@@ -22,7 +22,7 @@ use super::plan::{Effect, EventReason, Next, Note, Plan, Wait, WaitReason};
 use super::text::for_people;
 use crate::fleet::outage_of;
 
-/// How soon a locked node, or a failed write, is tried again.
+/// How soon a locked node, or a busy Ironic, is tried again.
 pub(super) const RECHECK: Duration = Duration::from_secs(3);
 
 /// What follows a failed effect: pure, like a decision.
@@ -40,11 +40,7 @@ pub fn after_failure(seen: &Observed, plan: &Plan, error: &ApplyError, now: jiff
     let wait = match error {
         // Somebody else was faster: look again.
         ApplyError::Kube { .. } if error.class() == Class::Stale => return look_again(seen),
-        ApplyError::Kube { .. } => Wait::for_time(
-            WaitReason::KubernetesFailing,
-            RECHECK,
-            for_people(&chain(error).to_string()),
-        ),
+        ApplyError::Kube { .. } => Wait::for_kubernetes(for_people(&chain(error).to_string())),
         ApplyError::Ironic { source, .. } => match source.class() {
             // The node went away meanwhile: the next look finds out what that means.
             ErrorClass::NotFound => return look_again(seen),

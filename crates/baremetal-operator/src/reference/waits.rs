@@ -120,5 +120,5 @@ waits! {
          host started without it.";
     Unsupported [HalfHour]: "a specification without what this operator or this type of BMC cannot do",
         "The message names the field.";
-    KubernetesFailing [Seconds Minute]: "the API server to answer a read or to accept a write", "The message has its answer.";
+    KubernetesFailing [Minute]: "the API server to answer a read or to accept a write", "The message has its answer.";
 }

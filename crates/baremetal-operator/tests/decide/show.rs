@@ -56,6 +56,7 @@ pub fn next(next: &Next) -> String {
                 Wake::NodeOr(after) => format!("node or {}s", after.as_secs()),
                 Wake::Change => "change".to_owned(),
                 Wake::Ironic => "Ironic".to_owned(),
+                Wake::Kubernetes => "the API server".to_owned(),
                 Wake::After(after) => format!("{}s", after.as_secs()),
             };
             format!("wait {} until {wake}", wait.reason.as_str())

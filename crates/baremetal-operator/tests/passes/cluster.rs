@@ -22,11 +22,11 @@ struct State {
     requests: Vec<Request>,
     /// Whether status writes that change the state are refused.
     holds_hosts_back: bool,
-    /// How many of the next status writes fail.
-    failing: usize,
-    /// As under the role that upstream ships.
-    forbids_patches_of_secrets: bool,
+    /// What is refused, and with which code.
+    refusal: Option<Refusal>,
 }
+
+type Refusal = Box<dyn FnMut(&Request) -> Option<u16> + Send>;
 
 impl Default for Cluster {
     fn default() -> Self {
@@ -34,8 +34,7 @@ impl Default for Cluster {
             objects: Objects::new(NAMESPACE),
             requests: Vec::new(),
             holds_hosts_back: false,
-            failing: 0,
-            forbids_patches_of_secrets: false,
+            refusal: None,
         })))
     }
 }
@@ -98,14 +97,23 @@ impl Cluster {
         std::mem::take(&mut self.lock().requests)
     }
 
-    /// Refuses patches of Secrets, as the role that upstream ships does.
-    pub fn forbid_patches_of_secrets(&self) {
-        self.lock().forbids_patches_of_secrets = true;
+    /// From now on requests are refused with this code. It replaces what was refused before.
+    pub fn refuse(&self, refusal: impl FnMut(&Request) -> Option<u16> + Send + 'static) {
+        self.lock().refusal = Some(Box::new(refusal));
     }
 
-    /// So many of the next status writes fail.
-    pub fn fail_status_writes(&self, count: usize) {
-        self.lock().failing = count;
+    /// The next status writes fail with these codes.
+    pub fn fail_status_writes(&self, codes: impl IntoIterator<Item = u16, IntoIter: Send + 'static>) {
+        let mut codes = codes.into_iter();
+        self.refuse(move |request| {
+            let is_status = request.below_namespace().ends_with("/status");
+            is_status.then(|| codes.next()).flatten()
+        });
+    }
+
+    /// Nothing is refused any more.
+    pub fn recover(&self) {
+        self.lock().refusal = None;
     }
 
     /// Whether status writes that change the state are refused from now on, as those that break a schema are.
@@ -117,13 +125,13 @@ impl Cluster {
 impl State {
     fn handle(&mut self, request: &Request) -> played::Answer {
         self.requests.push(request.clone());
-        let about = request.below_namespace();
-        if self.forbids_patches_of_secrets && about.starts_with("secrets/") && request.method == "PATCH" {
-            return played::failure(403, "Forbidden");
-        }
-        if about.ends_with("/status") && self.failing > 0 {
-            self.failing -= 1;
-            return played::failure(500, "InternalError");
+        if let Some(code) = self.refusal.as_mut().and_then(|refusal| refusal(request)) {
+            let reason = match code {
+                403 => "Forbidden",
+                409 => "Conflict",
+                _ => "InternalError",
+            };
+            return played::failure(code, reason);
         }
         if self.holds_hosts_back {
             let mut tried = self.objects.clone();

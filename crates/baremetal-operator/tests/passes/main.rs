@@ -167,7 +167,10 @@ async fn a_host_comes_to_available_with_twelve_requests() {
 #[tokio::test]
 async fn a_secret_that_may_not_be_patched_is_read_and_written() {
     let site = Site::new(&json!({})).await;
-    site.cluster.forbid_patches_of_secrets();
+    site.cluster.refuse(|request| {
+        let is_patch = request.method == "PATCH" && request.below_namespace().starts_with("secrets/");
+        is_patch.then_some(403)
+    });
     let counts = enrolment(&site).await;
     let of_secrets: Vec<_> = counts
         .into_iter()
@@ -185,7 +188,7 @@ async fn a_status_that_could_not_be_stored_is_stored_later() {
     let site = Site::new(&json!({})).await;
     let life = site.begin(None);
     life.listed().await;
-    site.cluster.fail_status_writes(3);
+    site.cluster.fail_status_writes([500; 3]);
     let mut failures = 0;
     while site.status().provisioning.id.is_empty() {
         let host = site.host().unwrap();

@@ -2,6 +2,7 @@
 
 use metal3_api::metal3::{BareMetalHost, ProvisioningState};
 use metal3_ironic_sim::{Action as Trouble, Rule};
+use metal3_testkit::played::Request;
 use serde_json::{Value, json};
 
 use crate::site::{Life, Site, pause};
@@ -68,7 +69,7 @@ async fn a_status_that_cannot_be_stored_at_all_is_told_by_an_event() {
     let site = Site::new(&json!({})).await;
     let life = site.begin(None);
     life.listed().await;
-    site.cluster.fail_status_writes(usize::MAX);
+    site.cluster.fail_status_writes(std::iter::repeat(500));
     let mut told = Vec::<Value>::new();
     for _ in 0..20 {
         look(&site, &life).await;
@@ -91,7 +92,33 @@ async fn a_status_that_cannot_be_stored_at_all_is_told_by_an_event() {
         words.is_some_and(|words| words.contains("cannot store the status")),
         "{told:?}"
     );
-    site.cluster.fail_status_writes(0);
+    site.cluster.recover();
+    assert!(site.until_at_rest(&life, ProvisioningState::Available).await);
+}
+
+/// A write that a policy refuses is told with the pause that it may come to, and goes on when the policy lets it.
+#[tokio::test]
+async fn a_refused_write_is_told_with_its_longest_pause() {
+    let site = Site::new(&json!({})).await;
+    let life = site.begin(None);
+    life.listed().await;
+    let is_of_secret = |request: &Request| request.is_write() && request.below_namespace().starts_with("secrets/");
+    site.cluster.refuse(move |request| is_of_secret(request).then_some(403));
+    for _ in 0..4 {
+        life.forget_rest();
+        look(&site, &life).await;
+        let (reason, message) = waiting(site.host().as_ref());
+        assert_eq!(reason, "KubernetesFailing", "{message}");
+        assert!(message.starts_with("cannot claim secret"), "{message}");
+        assert!(message.ends_with("; next check: at least every 60 s"), "{message}");
+    }
+    site.cluster.requests();
+    for _ in 0..3 {
+        look(&site, &life).await;
+    }
+    assert!(!site.cluster.requests().iter().any(is_of_secret), "it waits");
+    site.cluster.recover();
+    life.forget_rest();
     assert!(site.until_at_rest(&life, ProvisioningState::Available).await);
 }
 
