@@ -7,34 +7,58 @@ use std::time::Duration;
 /// A name server that is down must not hold up a reconciliation for long.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// Names that were resolved. Each is resolved once in the life of the process, or until it could be.
+/// What could not be resolved is not asked for again for so long: each time-out costs a reconciliation as long as it lasts, and the
+/// resolver's thread longer.
+const UNRESOLVED_FOR: Duration = Duration::from_secs(30);
+
+/// What is known of names. Each is resolved once in the life of the process, or until it could be.
 #[derive(Debug, Default)]
-pub struct BmcNames(Mutex<HashMap<String, bool>>);
+pub struct BmcNames(Mutex<HashMap<String, Known>>);
+
+#[derive(Clone, Debug)]
+enum Known {
+    Resolved { is_ipv6: bool },
+    Unresolved { why: String, at: Duration },
+}
 
 impl BmcNames {
-    /// Whether the first address of a name is one of IPv6.
+    /// Whether the first address of a name is one of IPv6. `now` is on the scale of [`metal3_runtime::Clock::elapsed`].
     ///
     /// # Errors
     ///
-    /// It cannot be resolved: why, for the user.
-    pub async fn is_ipv6(&self, name: &str) -> Result<bool, String> {
-        if let Some(known) = self.lock().get(name) {
-            return Ok(*known);
+    /// It cannot be resolved, or could not a moment ago: why, for the user.
+    pub async fn is_ipv6(&self, name: &str, now: Duration) -> Result<bool, String> {
+        match self.lock().get(name) {
+            Some(Known::Resolved { is_ipv6 }) => return Ok(*is_ipv6),
+            Some(Known::Unresolved { why, at }) if now.saturating_sub(*at) < UNRESOLVED_FOR => return Err(why.clone()),
+            Some(Known::Unresolved { .. }) | None => {}
         }
-        let found = tokio::time::timeout(PATIENCE, tokio::net::lookup_host((name, 0))).await;
-        let mut addresses = match found {
-            Ok(Ok(addresses)) => addresses,
-            Ok(Err(error)) => return Err(error.to_string()),
-            Err(_) => return Err(format!("no answer within {} s", PATIENCE.as_secs())),
+        let found = resolve(name).await;
+        let known = match &found {
+            Ok(is_ipv6) => Known::Resolved { is_ipv6: *is_ipv6 },
+            Err(why) => Known::Unresolved {
+                why: why.clone(),
+                at: now,
+            },
         };
-        let first = addresses.next().ok_or("it has no address")?;
-        self.lock().insert(name.to_owned(), first.is_ipv6());
-        Ok(first.is_ipv6())
+        self.lock().insert(name.to_owned(), known);
+        found
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<String, bool>> {
+    fn lock(&self) -> MutexGuard<'_, HashMap<String, Known>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+async fn resolve(name: &str) -> Result<bool, String> {
+    let found = tokio::time::timeout(PATIENCE, tokio::net::lookup_host((name, 0))).await;
+    let mut addresses = match found {
+        Ok(Ok(addresses)) => addresses,
+        Ok(Err(error)) => return Err(error.to_string()),
+        Err(_) => return Err(format!("no answer within {} s", PATIENCE.as_secs())),
+    };
+    let first = addresses.next().ok_or("it has no address")?;
+    Ok(first.is_ipv6())
 }
 
 #[cfg(test)]
@@ -44,14 +68,23 @@ mod tests {
     #[tokio::test]
     async fn a_name_is_resolved_once_and_asked_for_again_while_it_cannot_be() {
         let names = BmcNames::default();
-        assert_eq!(names.is_ipv6("::1").await, Ok(true));
-        assert_eq!(names.is_ipv6("127.0.0.1").await, Ok(false));
+        let at = Duration::from_secs;
+        assert_eq!(names.is_ipv6("::1", at(0)).await, Ok(true));
+        assert_eq!(names.is_ipv6("127.0.0.1", at(0)).await, Ok(false));
+        let know = |known| names.lock().insert("127.0.0.1".to_owned(), known);
         // Not even asked for again: this name would not stand for that.
-        names.lock().insert("127.0.0.1".to_owned(), true);
-        assert_eq!(names.is_ipv6("127.0.0.1").await, Ok(true));
+        know(Known::Resolved { is_ipv6: true });
+        assert_eq!(names.is_ipv6("127.0.0.1", at(1000)).await, Ok(true));
+        know(Known::Unresolved {
+            why: "no answer".to_owned(),
+            at: at(1000),
+        });
+        assert_eq!(names.is_ipv6("127.0.0.1", at(1029)).await, Err("no answer".to_owned()));
+        assert_eq!(names.is_ipv6("127.0.0.1", at(1030)).await, Ok(false));
 
         let wrong = "no name at all";
-        names.is_ipv6(wrong).await.unwrap_err();
-        assert_eq!(names.lock().get(wrong), None);
+        let why = names.is_ipv6(wrong, at(7)).await.unwrap_err();
+        let known = names.lock().get(wrong).cloned();
+        assert!(matches!(known, Some(Known::Unresolved { why: kept, at: since }) if kept == why && since == at(7)));
     }
 }

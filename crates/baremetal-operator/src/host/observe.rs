@@ -441,7 +441,7 @@ async fn bmc_access(ctx: &Context, seen: &mut Observed) -> Result<(), ObserveErr
 /// An address that cannot be parsed is told by the decision.
 async fn bmc_name(ctx: &Context, seen: &mut Observed) {
     seen.bmc_name = match BmcAddress::parse(&seen.host.spec.bmc.address) {
-        Ok(address) => Lookup::Found(ctx.bmc_names.is_ipv6(address.host()).await),
+        Ok(address) => Lookup::Found(ctx.bmc_names.is_ipv6(address.host(), ctx.clock.elapsed()).await),
         Err(_) => Lookup::NotFound,
     };
 }

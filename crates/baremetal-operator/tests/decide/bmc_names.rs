@@ -84,6 +84,12 @@ fn a_bmc_whose_name_cannot_be_resolved_is_told_and_costs_a_node_nothing() {
     };
     assert_eq!(sent(with_own_url(known(), unknown())), None);
     assert_eq!(sent(with_own_url(known(), Ok(true))), None);
+    // One that is deleted is left as it is without a look: the name server may be away.
+    let deleted = World::at("available", "manageable")
+        .with_node(&info)
+        .with_spec(&spec)
+        .deleting();
+    assert!(!with_own_url(deleted, Ok(false)).decide().looks.contains(&Need::BmcName));
     // New credentials are sent with everything else.
     let exchanged = || with_secret(known(), SecretView::Found(secret("8", 2)), "8");
     for (is_ipv6, url) in [(unknown(), Some(OWN_URL)), (Ok(true), Some(OWN_URL)), (Ok(false), None)] {

@@ -142,7 +142,7 @@ fn with_node(draft: &mut Draft<'_>, address: &BmcAddress, secret: Secret<'_>) ->
             } else {
                 Ramdisk::Configured
             };
-            let media = match media_url(draft, address) {
+            let media = match media_url(draft, address, None) {
                 Ok(media) => media,
                 Err(step) => return step,
             };
@@ -160,7 +160,7 @@ fn with_node(draft: &mut Draft<'_>, address: &BmcAddress, secret: Secret<'_>) ->
                 Ok(ramdisk) => ramdisk,
                 Err(step) => return step,
             };
-            let media = match media_url(draft, address) {
+            let media = match media_url(draft, address, Some(node)) {
                 Ok(media) => media,
                 Err(step) => return step,
             };

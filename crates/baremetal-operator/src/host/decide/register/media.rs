@@ -2,6 +2,7 @@
 
 use metal3_api::metal3::ErrorType;
 use metal3_bmc::BmcAddress;
+use metal3_ironic::Node;
 
 use super::credentials::{Secret, try_credentials};
 use crate::host::draft::{Draft, Step, Verdict};
@@ -9,13 +10,19 @@ use crate::host::node_spec::MediaUrl;
 use crate::host::observed::Lookup;
 use crate::host::plan::Need;
 
-/// The address for this BMC.
-pub(super) fn media_url<'s>(draft: &Draft<'s>, address: &BmcAddress) -> Result<MediaUrl<'s>, Step> {
+/// The address for this BMC, of which a node may be known.
+pub(super) fn media_url<'s>(
+    draft: &Draft<'s>,
+    address: &BmcAddress,
+    node: Option<&Node>,
+) -> Result<MediaUrl<'s>, Step> {
     let Some(own) = draft.seen.settings.external_url_v6.as_deref() else {
         return Ok(MediaUrl::Ironics);
     };
     let is_ipv6 = match (address.ip(), &draft.seen.bmc_name) {
         (Some(ip), _) => ip.is_ipv6(),
+        // What is left to do with it must not hang on a name server.
+        (None, Lookup::NotLooked) if node.is_some() && draft.is_deleting() => return Ok(MediaUrl::AsItIs),
         (None, Lookup::NotLooked) => return Err(Step::Look(Need::BmcName)),
         (None, Lookup::Found(Ok(is_ipv6))) => *is_ipv6,
         // A name server that is away is no reason to change a node.
