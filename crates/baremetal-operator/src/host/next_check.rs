@@ -38,6 +38,7 @@ impl Call {
         match reason {
             WaitReason::SecretMissing
             | WaitReason::InvalidBMCDetails
+            | WaitReason::BMCNameUnresolved
             | WaitReason::RamdiskBuilding
             | WaitReason::NetworkDataIncomplete
             | WaitReason::ConfigDriveIncomplete

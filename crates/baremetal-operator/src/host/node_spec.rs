@@ -190,8 +190,11 @@ pub fn access_differs(target: &Target<'_>, detail: &NodeDetail) -> bool {
         let stored = detail.driver_info.get(key);
         stored.is_none_or(|stored| stored != value && stored != MASK)
     };
-    // Of those that an address may be without. What somebody has set by hand besides is left alone.
-    let is_optional = |key: &str| key == "redfish_system_id" || key.ends_with("_verify_ca");
+    // Of those that an address may be without. What somebody has set by hand besides is left alone; so is the URL where it is not
+    // the operator's affair.
+    let is_url_ours = target.settings.external_url_v6.is_some() && target.media != MediaUrl::AsItIs;
+    let is_optional =
+        |key: &str| key == "redfish_system_id" || key.ends_with("_verify_ca") || (key == EXTERNAL_URL && is_url_ours);
     let has_gone = |key: &String| is_optional(key) && !wanted.contains_key(key);
     wanted.iter().filter(|(key, _)| !is_secret(key)).any(is_another) || detail.driver_info.keys().any(has_gone)
 }

@@ -619,6 +619,8 @@ pub enum WaitReason {
     SecretMissing,
     /// The credentials or the BMC address cannot be used as they are.
     InvalidBMCDetails,
+    /// Nobody knows what the name in the BMC address stands for.
+    BMCNameUnresolved,
     /// The host's own ramdisk is being built.
     RamdiskBuilding,
     /// The Secret with the ramdisk's network data is missing or cannot be used.
@@ -699,6 +701,7 @@ impl WaitReason {
         match self {
             Self::SecretMissing => "SecretMissing",
             Self::InvalidBMCDetails => "InvalidBMCDetails",
+            Self::BMCNameUnresolved => "BMCNameUnresolved",
             Self::RamdiskBuilding => "RamdiskBuilding",
             Self::NetworkDataIncomplete => "NetworkDataIncomplete",
             Self::ConfigDriveIncomplete => "ConfigDriveIncomplete",

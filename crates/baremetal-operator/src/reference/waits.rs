@@ -59,6 +59,9 @@ waits! {
     SecretMissing [HalfHour]: "the Secret of `spec.bmc.credentialsName`", "Create it; the host goes on within a second.";
     InvalidBMCDetails [HalfHour]: "a usable BMC address, Secret name, or Secret content",
         "The message names the field or key and what is wrong with it.";
+    BMCNameUnresolved [Minutes]: "the name in `spec.bmc.address` to be resolved, where `IRONIC_EXTERNAL_URL_V6` is set",
+        "The message has the resolver's words: look at the name, and at the name server of the operator's Pod. The host is not \
+         disturbed meanwhile.";
     NetworkDataIncomplete [HalfHour]: "the Secret of `spec.preprovisioningNetworkDataName`", "Create or mend it.";
     RamdiskBuilding [Minutes]: "the image builder to finish the PreprovisioningImage of the host's name",
         "The message says what is missing. If nobody takes it up, is there a builder?";

@@ -1,7 +1,9 @@
 //! BMCs whose address is a name, where it matters whether it stands for an IPv6 address.
 
+use std::time::Duration;
+
 use baremetal_operator::host::observed::SecretView;
-use baremetal_operator::host::plan::{Effect, Need};
+use baremetal_operator::host::plan::{Effect, Need, Next, WaitReason};
 use metal3_api::metal3::ErrorType;
 use rstest::rstest;
 use serde_json::{Value, json};
@@ -84,6 +86,28 @@ fn a_bmc_whose_name_cannot_be_resolved_is_told_and_costs_a_node_nothing() {
     };
     assert_eq!(sent(with_own_url(known(), unknown())), None);
     assert_eq!(sent(with_own_url(known(), Ok(true))), None);
+    // The name stands for an IPv4 address by now.
+    let moved = sent(with_own_url(known(), Ok(false))).unwrap().value.unwrap();
+    assert_eq!(moved.get("external_http_url"), None);
+    assert_eq!(
+        sent(known()),
+        None,
+        "set by hand: without the variable it is left alone"
+    );
+    // It is told, and looked at again, until the name can be resolved.
+    let waits = with_own_url(known(), unknown()).then();
+    for world in [waits.clone(), waits.clone().then()] {
+        let plan = world.decide().plan;
+        let Next::Wait(wait) = &plan.next else {
+            panic!("{:?}", plan.next);
+        };
+        assert_eq!(wait.reason, WaitReason::BMCNameUnresolved);
+        assert!(wait.longest() <= Duration::from_secs(300), "{wait:?}");
+        assert!(!plan.is_configured && world.is_stored(&plan));
+    }
+    let found = with_own_url(waits, Ok(true)).decide().plan;
+    assert!(found.is_configured);
+    assert_eq!(found.next, Next::Settled);
     // One that is deleted is left as it is without a look: the name server may be away.
     let deleted = World::at("available", "manageable")
         .with_node(&info)

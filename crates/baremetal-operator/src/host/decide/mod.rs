@@ -81,7 +81,10 @@ pub fn decide(seen: &Observed, now: Timestamp) -> Decision {
                 Some(Step::Wait(wait)) => return act(draft, Next::Wait(wait)),
                 Some(_) => return act(draft, Next::Again),
             },
-            Step::Continue | Step::Rest => return act(draft, Next::Settled),
+            Step::Continue | Step::Rest => {
+                let next = register::wait_for_name(&draft).map_or(Next::Settled, Next::Wait);
+                return act(draft, next);
+            }
             Step::Again => return act(draft, Next::Again),
             Step::Wait(wait) => return act(draft, Next::Wait(wait)),
             Step::Gone => return act(draft, Next::Gone),

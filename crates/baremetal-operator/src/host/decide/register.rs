@@ -12,7 +12,8 @@ use metal3_bmc::BmcAddress;
 use metal3_ironic::{CreateNode, Node, PatchOp, ProvisionRequest, ProvisionState, Verb};
 
 use self::credentials::{Secret, accepted, credentials, is_new, is_tried_only, try_credentials};
-use self::media::{media_url, unresolved};
+pub(super) use self::media::wait_for_name;
+use self::media::{is_unknown, media_url, unresolved};
 use self::support::unsupported;
 use super::network_data;
 use super::outage::outage;
@@ -317,7 +318,7 @@ fn registered(draft: &mut Draft<'_>, node: &Node, ops: Vec<PatchOp>, secret: &Se
                 return step;
             }
             accepted(draft, secret);
-            draft.is_configured = true;
+            draft.is_configured = !is_unknown(draft);
             Step::Continue
         }
     }

@@ -1,5 +1,7 @@
 //! Where BMCs fetch virtual media from: those with IPv6 may have an address of their own for it.
 
+use std::time::Duration;
+
 use metal3_api::metal3::ErrorType;
 use metal3_bmc::BmcAddress;
 use metal3_ironic::Node;
@@ -8,7 +10,10 @@ use super::credentials::{Secret, try_credentials};
 use crate::host::draft::{Draft, Step, Verdict};
 use crate::host::node_spec::MediaUrl;
 use crate::host::observed::Lookup;
-use crate::host::plan::Need;
+use crate::host::plan::{Need, Wait, WaitReason};
+
+/// How soon a name is looked up again that nothing else waits for.
+const NAME_RECHECK: Duration = Duration::from_secs(300);
 
 /// The address for this BMC, of which a node may be known.
 pub(super) fn media_url<'s>(
@@ -41,14 +46,35 @@ pub(super) fn unresolved(draft: &mut Draft<'_>, address: &BmcAddress, secret: &S
     }
     // Else they would count as new at every look, and end the back-off each time.
     try_credentials(draft, secret);
-    let message = format!(
-        "spec.bmc.address: the name {} cannot be resolved by the operator, which has to know because of IRONIC_EXTERNAL_URL_V6 \
-         whether it stands for an IPv6 address: {why}",
-        address.host()
-    );
+    let message = words(address.host(), why);
     Some(match draft.failure(&ErrorType::Registration, message.clone()) {
         Verdict::Hold(step) => step,
         // It was asked for just now.
         Verdict::Retry => draft.fail(&ErrorType::Registration, message),
     })
+}
+
+/// The same of a node that is there: it is left as it is meanwhile, which need not be as the specification has it.
+pub(super) fn is_unknown(draft: &Draft<'_>) -> bool {
+    matches!(draft.seen.bmc_name, Lookup::Found(Err(_)))
+}
+
+/// The wait of such a host, once it has nothing else to wait for.
+pub(in crate::host::decide) fn wait_for_name(draft: &Draft<'_>) -> Option<Wait> {
+    let Lookup::Found(Err(why)) = &draft.seen.bmc_name else {
+        return None;
+    };
+    let address = BmcAddress::parse(&draft.spec().bmc.address).ok()?;
+    let message = format!(
+        "{}. Until it can, the BMC fetches virtual media from where it did before",
+        words(address.host(), why)
+    );
+    Some(Wait::for_time(WaitReason::BMCNameUnresolved, NAME_RECHECK, message))
+}
+
+fn words(name: &str, why: &str) -> String {
+    format!(
+        "spec.bmc.address: the name {name} cannot be resolved by the operator, which has to know because of IRONIC_EXTERNAL_URL_V6 \
+         whether it stands for an IPv6 address: {why}"
+    )
 }
