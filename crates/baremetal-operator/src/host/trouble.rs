@@ -47,14 +47,19 @@ pub(super) async fn tell_unstored(ctx: &Context, cached: &BareMetalHost, cause: 
         &wait,
         ctx.clock.now(),
     );
-    if let Err(error) = store(ctx, &seen.host, stored.as_ref(), &told).await {
-        tracing::warn!(host = %seen.host_name(), error = %chain(&error), "cannot tell that the status cannot be stored");
-        let note = Note {
-            reason: EventReason::StatusNotStored,
-            message: wait.message,
-        };
-        report::publish(ctx, &seen.host, &[note]).await;
+    match store(ctx, &seen.host, stored.as_ref(), &told).await {
+        Ok(()) => return,
+        // Only what was judged is old, by this very status where its answer was lost: the next look has the new one.
+        Err(error) if error.class() == Class::Stale => return,
+        Err(error) => {
+            tracing::warn!(host = %seen.host_name(), error = %chain(&error), "cannot tell that the status cannot be stored");
+        }
     }
+    let note = Note {
+        reason: EventReason::StatusNotStored,
+        message: wait.message,
+    };
+    report::publish(ctx, &seen.host, &[note]).await;
 }
 
 async fn store(

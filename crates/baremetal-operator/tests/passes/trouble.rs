@@ -96,6 +96,28 @@ async fn a_status_that_cannot_be_stored_at_all_is_told_by_an_event() {
     assert!(site.until_at_rest(&life, ProvisioningState::Available).await);
 }
 
+/// An old copy of the host is no status that cannot be stored.
+#[tokio::test]
+async fn a_status_that_was_overtaken_is_no_alarm() {
+    let site = Site::new(&json!({})).await;
+    let life = site.begin(None);
+    life.listed().await;
+    let looks = 8;
+    // Nothing is told of the first three; after that each failure is followed by the attempt to tell it.
+    let codes = [500; 3].into_iter().chain([500, 409].into_iter().cycle());
+    site.cluster.fail_status_writes(codes);
+    for _ in 0..looks {
+        look(&site, &life).await;
+    }
+    let asked = site.cluster.requests();
+    let statuses = asked.iter().filter(|r| r.below_namespace().ends_with("/status"));
+    assert!(statuses.count() > looks, "it tried to tell: {asked:?}");
+    let alarms = asked.iter().filter(|r| r.body["reason"] == "StatusNotStored");
+    assert_eq!(alarms.count(), 0);
+    site.cluster.recover();
+    assert!(site.until_at_rest(&life, ProvisioningState::Available).await);
+}
+
 /// A write that a policy refuses is told with the pause that it may come to, and goes on when the policy lets it.
 #[tokio::test]
 async fn a_refused_write_is_told_with_its_longest_pause() {
