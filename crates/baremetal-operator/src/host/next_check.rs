@@ -22,7 +22,7 @@ pub enum Call {
     Node,
     /// The host, or what its message names, is changed.
     Change,
-    /// The host or its Secret is changed.
+    /// The specification of the host or the content of its Secret is changed.
     Edit,
     /// Ironic can be used again.
     Ironic,
@@ -77,12 +77,20 @@ impl Call {
         }
     }
 
+    /// The call of this one. Ironic as a whole may be well where one question about one host fails: nobody calls the host then.
+    fn of_wait(wait: &Wait) -> Self {
+        match Self::of(wait.reason) {
+            Self::Ironic if wait.wake != Wake::Ironic => Self::None,
+            call => call,
+        }
+    }
+
     /// In words; `None` where there is nothing to say.
     pub const fn words(self) -> Option<&'static str> {
         match self {
             Self::Node => Some("when the node changes in Ironic"),
             Self::Change => Some("when the host or an object named here changes"),
-            Self::Edit => Some("when the host or its Secret changes"),
+            Self::Edit => Some("when the specification or the Secret is edited"),
             Self::Ironic => Some("when Ironic can be used"),
             Self::Turn => Some("when its turn comes"),
             Self::None => None,
@@ -157,7 +165,7 @@ impl Wait {
 
     /// What the condition tells: the message, and what brings the next look about.
     pub fn told(&self) -> String {
-        let call = Call::of(self.reason).words();
+        let call = Call::of_wait(self).words();
         let next = match (self.until, call) {
             (Some(at), Some(call)) => format!("at {at}, or {call}"),
             (Some(at), None) => format!("at {at}"),
@@ -188,7 +196,7 @@ mod tests {
         let back_off = Wait::until(WaitReason::BackOff, at, Duration::from_secs(77), "it broke");
         assert_eq!(
             back_off.told(),
-            "it broke; next check: at 2026-01-02T12:00:00Z, or when the host or its Secret changes"
+            "it broke; next check: at 2026-01-02T12:00:00Z, or when the specification or the Secret is edited"
         );
     }
 
@@ -200,6 +208,8 @@ mod tests {
         assert_ne!(after(5), after(6));
         let node = Wait::for_node(WaitReason::TearingDown, "Ironic tears down");
         assert_eq!(node.clone().at_once().told(), node.told());
+        let question = Wait::for_time(WaitReason::IronicFailing, Duration::from_secs(60), "no");
+        assert_eq!(question.told(), "no; next check: at least every 60 s");
         let api = Wait::for_kubernetes("no");
         assert_eq!(api.told(), "no; next check: at least every 60 s");
     }

@@ -45,7 +45,7 @@ errors! {
         "The BMC cannot be reached or refuses the credentials, or Ironic refuses the description of the host. Also: Ironic does not \
          let the node of a detached host go; then the message begins with `detaching failed`, and it is tried again by itself.",
         "`errorMessage` has Ironic's words. Check `spec.bmc.address`, the Secret, and whether Ironic's machine reaches the BMC \
-         (`curl -k https://BMC/redfish/v1`, `ipmitool`). Editing the host or its Secret tries again at once.";
+         (`curl -k https://BMC/redfish/v1`, `ipmitool`). Editing the specification or the Secret tries again at once.";
     ProvisionedRegistration "provisioned registration error":
         "A host that runs could not be taken over by an Ironic that had lost it. The host itself is left as it is.",
         "`baremetal node show` names the reason. It is tried again by itself; nothing on the host has to be done.";

@@ -103,14 +103,15 @@ waits! {
         "A host that ignores a soft power-off is switched off by Ironic after three minutes.";
     Removing [Minute]: "Ironic to let go of the node", "Nothing.";
     BackOff [Named]: "the time of the next attempt after a failure",
-        "Mend the cause that `errorMessage` names; editing the host or its Secret tries again at once.";
+        "Mend the cause that `errorMessage` names; editing the specification or the Secret tries again at once.";
     UnexpectedNodeState [Minute HalfHour]: "the node to be in a state that the host can go on from",
         "Somebody changed it by hand in Ironic: bring it back with `baremetal node`.";
     RetryLimitReached [HalfHour]: "another `spec.image` or `spec.customDeploy`", "`--max-provisioning-retries` sets the limit.";
     Detaching [Minute]: "the node to leave Ironic, as the annotation `baremetalhost.metal3.io/detached` asks for",
         "Nothing; the server is left as it is.";
     Detached [HalfHour]: "the annotation `baremetalhost.metal3.io/detached` to be removed",
-        "Remove it to have the host managed again, or deleted in the usual way.";
+        "Remove it to have the host managed again, or deleted in the usual way. A host that was deleted with `deleteAction: delay` \
+         while it was at work first goes on to where it rests, which may begin an inspection or a cleaning.";
     InvalidAnnotation [HalfHour]: "an annotation that can be read: the status of a moved host, or hardware details instead of an inspection",
         "The message names it and the mistake; nothing is done with the host until it is mended or removed.";
     RebootAnnotation [HalfHour]: "the owner of a `reboot.metal3.io/…` annotation to remove it",

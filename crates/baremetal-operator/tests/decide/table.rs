@@ -1208,6 +1208,10 @@ fn a_refused_removal_stays_told_until_an_inspection() {
     again.memory.refused_ports = refused("delete port", GONE, "2026-01-02T11:59:00Z");
     let (reason, message) = told(again).unwrap();
     assert_eq!(reason, "ChangeRefused");
+    for mut gone in [provisioned(), provisioned().annotated(DETACHED, "")] {
+        (gone.node, gone.sight) = (None, Sight::Live);
+        assert_eq!(told(told_of_refusal(gone)), None, "no node, no ports");
+    }
     assert!(
         message.contains(&format!("{GONE} (cannot delete port: a VIF is attached)")),
         "{message}"

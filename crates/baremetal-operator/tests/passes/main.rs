@@ -281,6 +281,8 @@ async fn a_busy_ironic_is_told_at_the_first_look() {
         "{}",
         waiting.message
     );
+    let end = "; next check: at least every 60 s";
+    assert!(waiting.message.ends_with(end), "{}", waiting.message);
     assert_eq!((status.error_type, status.error_count), (None, 0));
     assert!(site.until_at_rest(&life, ProvisioningState::Available).await);
     assert!(!site.sim.is_on(0));

@@ -160,7 +160,7 @@ async fn a_refused_question_is_told_as_such() {
         message.contains("does not end by itself") && !message.contains("goes on by itself"),
         "{message}"
     );
-    let end = "; next check: when the host or its Secret changes, at least every 60 s";
+    let end = "; next check: when the specification or the Secret is edited, at least every 60 s";
     assert!(message.ends_with(end), "{message}");
     site.sim.clear_rules();
     assert!(site.until_at_rest(&life, ProvisioningState::Available).await);

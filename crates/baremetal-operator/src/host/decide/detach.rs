@@ -8,6 +8,7 @@ use metal3_api::metal3::{DeleteAction, OperationalStatus, ProvisioningState};
 
 use super::delete::{self, Removal};
 use super::outage::outage;
+use super::ports;
 use crate::host::annotations;
 use crate::host::draft::{Draft, Step, detach_error, locked};
 use crate::host::observed::NodeView;
@@ -130,13 +131,15 @@ pub(super) fn tell_of_deletion(draft: &Draft<'_>, wait: &mut Wait) {
     if is_at_work && draft.is_deletion_delayed() {
         wait.message.push_str(
             ". The host was deleted: when it has come to rest it is detached, and the deletion waits, as deleteAction of \
-             the annotation asks for",
+             the annotation asks for; remove the annotation to have the host deprovisioned and deleted, or its deleteAction to have \
+             it forgotten as it is",
         );
     }
 }
 
 fn gone(draft: &mut Draft<'_>) -> Step {
     forget_failure(draft);
+    ports::forget(draft);
     draft.status.operational_status = OperationalStatus::Detached;
     Step::Wait(detached(draft))
 }

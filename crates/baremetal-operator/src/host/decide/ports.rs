@@ -7,6 +7,7 @@ use metal3_ironic::{Node, NodeDetail, Port, ProvisionState};
 use serde_json::{Map, Value};
 
 use self::lacking::Lacking;
+pub(super) use self::lacking::forget;
 use super::refusal_of;
 use crate::host::draft::{Draft, Step, Verdict, locked, node_name};
 use crate::host::observed::{Lookup, MacOwner, is_recent};

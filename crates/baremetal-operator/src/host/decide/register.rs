@@ -253,6 +253,7 @@ fn enrol(draft: &mut Draft<'_>, body: CreateNode, secret: &Secret<'_>) -> Step {
         draft.begin_registration();
     }
     try_credentials(draft, secret);
+    ports::forget(draft);
     draft.note(EventReason::Registered, "Registered new host");
     draft.mutate_and_go_on(Effect::CreateNode(Box::new(body)))
 }

@@ -12,6 +12,11 @@ const PORTS_COMPLETE: &str = "PortsComplete";
 const ADDRESS_TAKEN: &str = "AddressTaken";
 const CHANGE_REFUSED: &str = "ChangeRefused";
 
+/// The host has no node, and so no ports that could lack anything.
+pub(in crate::host::decide) fn forget(draft: &mut Draft<'_>) {
+    conditions::remove(&mut draft.status.conditions, PORTS_COMPLETE);
+}
+
 /// What was not done, and is told.
 #[derive(Default)]
 pub(super) struct Lacking {
