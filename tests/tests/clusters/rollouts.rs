@@ -38,7 +38,7 @@ async fn hosts_of_template(site: &ClusterSite, template: &str) -> BTreeSet<Strin
         let is_copy = template.ends_with("-2");
         assert_eq!(is_strict, is_copy, "annotations come from the template");
     }
-    let names: BTreeSet<String> = machines.iter().map(|machine| machine.name_any()).collect();
+    let names: BTreeSet<String> = machines.iter().map(ResourceExt::name_any).collect();
     let users = site.users().await.into_iter();
     users
         .filter(|(_, user)| names.contains(user))
