@@ -29,7 +29,7 @@ pub struct Context {
     pub recorder: Recorder,
     /// The time.
     pub clock: Clock,
-    /// What the API server fails to do.
+    /// What the API server fails to do for objects that one controller looks after and no other.
     pub failures: Failures,
 }
 

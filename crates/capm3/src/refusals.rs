@@ -42,14 +42,18 @@ pub fn is_told(list: &[Condition], type_: &str, reason: &str, message: &str) -> 
     before.is_some_and(|before| before.reason == reason && is_same(&before.message, message))
 }
 
-/// The refusals that were told by events, by the UID of the object. Cheap to clone; clones are the same.
+/// What one controller has told of refusals by events, by the UID of the object. Cheap to clone; clones are the same.
 #[derive(Clone, Debug, Default)]
-pub struct Told(Arc<Mutex<HashMap<String, String>>>);
+pub struct Told {
+    messages: Arc<Mutex<HashMap<String, String>>>,
+    /// Its own: what another controller has done for the object says nothing of this one's failures.
+    failures: Failures,
+}
 
 impl Told {
     /// Tells a refusal of what was to be done with or for this object, if it is news.
     pub async fn hear(&self, ctx: &Context, regarding: &ObjectReference, error: &PassError) {
-        let Some(message) = ctx.refusal(regarding.uid.as_deref(), error) else {
+        let Some(message) = self.refusal(ctx, regarding.uid.as_deref(), error) else {
             return;
         };
         if !self.is_news(regarding.uid.as_deref().unwrap_or_default(), &message) {
@@ -63,16 +67,17 @@ impl Told {
         ctx.recorder.publish(regarding, None, &note).await;
     }
 
-    /// Nothing of this object is refused any more.
-    pub fn forget(&self, ctx: &Context, uid: Option<&str>) {
-        ctx.succeeded(uid);
-        if let Some(uid) = uid {
-            self.take_back(uid);
-        }
+    /// What has to be told of an error of the object with this UID, as [`Context::refusal`] says it.
+    pub fn refusal(&self, ctx: &Context, uid: Option<&str>, error: &PassError) -> Option<String> {
+        self.failures.hear(uid, error, ctx.clock.elapsed())
     }
 
-    fn take_back(&self, uid: &str) {
-        self.lock().remove(uid);
+    /// Nothing of this object is refused any more.
+    pub fn forget(&self, uid: Option<&str>) {
+        self.failures.forget(uid);
+        if let Some(uid) = uid {
+            self.lock().remove(uid);
+        }
     }
 
     fn is_news(&self, uid: &str, message: &str) -> bool {
@@ -89,7 +94,7 @@ impl Told {
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<String, String>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.messages.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -74,7 +74,7 @@ impl Metal3DataTemplates {
             // Its watch fails as well, and nobody gets so far.
             (Effect::Look, _) => {}
             (_, Some(claim)) => {
-                if let Some(message) = self.ctx.refusal(claim.metadata.uid.as_deref(), error)
+                if let Some(message) = self.refusals.refusal(&self.ctx, claim.metadata.uid.as_deref(), error)
                     && let Some(explanation) = refused(&claim, message)
                     && let Err(error) = apply(&self.ctx, space, &explanation).await
                 {
@@ -144,7 +144,7 @@ impl Controller for Metal3DataTemplates {
                 let Err(error) = round.account(space, &effect, answer, &seen) else {
                     self.ctx.world.learn(known_by(&effect, &seen));
                     self.news.done(space, &effect, self.ctx.clock.elapsed());
-                    self.refusals.forget(&self.ctx, effect.regarding().uid.as_deref());
+                    self.refusals.forget(effect.regarding().uid.as_deref());
                     continue;
                 };
                 self.tell_refusal(space, &effect, &error).await;

@@ -101,7 +101,7 @@ impl Controller for LabelSync {
             // It is the machines' conditions that say so; this goes on when it is back.
             return Ok(Next::Change);
         };
-        let mut refused = None;
+        let (mut refused, uid) = (None, world.clusters.get(key).and_then(|cluster| cluster.uid()));
         for change in decide(&observe(world, key, prefixes, &workload.nodes)) {
             let Err(source) = workload.change_node(&change.node, &change.patch()).await else {
                 tracing::info!(cluster = %key, node = change.node, "a node has the labels of its host");
@@ -118,11 +118,15 @@ impl Controller for LabelSync {
                 source,
             };
             if concerns_all {
+                if self.ctx.refusal(uid.as_deref(), &error).is_some() {
+                    self.tell(&metal3_cluster, &change, &error).await;
+                }
                 return Err(error);
             }
             self.tell(&metal3_cluster, &change, &error).await;
             refused.get_or_insert(error);
         }
+        self.ctx.succeeded(uid.as_deref());
         refused.map_or(Ok(Next::Change), Err)
     }
 }

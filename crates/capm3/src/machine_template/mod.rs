@@ -114,7 +114,7 @@ impl Controller for Metal3MachineTemplates {
             None => Ok(()),
         };
         match &done {
-            Ok(()) => self.refusals.forget(&self.ctx, seen.machine.metadata.uid.as_deref()),
+            Ok(()) => self.refusals.forget(seen.machine.metadata.uid.as_deref()),
             Err(error) => {
                 let machine = seen.machine.object_ref(&());
                 self.refusals.hear(&self.ctx, &machine, error).await;

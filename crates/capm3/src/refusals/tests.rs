@@ -15,6 +15,7 @@ use crate::cluster::Metal3Clusters;
 use crate::controller::Controller;
 use crate::data::Metal3Datas;
 use crate::data_template::Metal3DataTemplates;
+use crate::label_sync::LabelSync;
 use crate::machine_template::Metal3MachineTemplates;
 use crate::remediation::Metal3Remediations;
 use crate::sim::{Site, failure, limits, owners};
@@ -65,12 +66,7 @@ impl Refusing {
     async fn refused<C: Controller>(&self, controller: &C, key: &str) -> Vec<(String, String)> {
         let key = ObjectKey::new("ns", key);
         if self.code >= 500 {
-            // The server itself could not, which may pass.
-            for _ in 0..3 {
-                controller.pass(&key).await.expect_err("the pass fails");
-                assert_eq!(self.told(), []);
-                self.ctx.clock.advance(Duration::from_secs(10));
-            }
+            self.untold(controller, &key).await;
         }
         controller.pass(&key).await.expect_err("the pass fails");
         let before = (self.told(), self.writes());
@@ -80,6 +76,15 @@ impl Refusing {
         }
         assert_eq!((self.told(), self.writes()), before);
         before.0
+    }
+
+    /// The server itself could not, which may pass: for half a minute nothing is told.
+    async fn untold<C: Controller>(&self, controller: &C, key: &ObjectKey) {
+        for _ in 0..3 {
+            controller.pass(key).await.expect_err("the pass fails");
+            assert_eq!(self.told(), []);
+            self.ctx.clock.advance(Duration::from_secs(10));
+        }
     }
 
     /// Somebody has changed something, and the next pass comes through.
@@ -293,6 +298,47 @@ async fn of_a_remediation_it_is_an_event(#[case] what: Refused, #[case] words: &
 }
 
 #[tokio::test]
+async fn of_the_labels_of_a_node_it_is_an_event_of_the_cluster() {
+    let site = Refusing::new(("PATCH", "nodes", 500));
+    let world = &site.ctx.world;
+    let cluster = json!({"spec": {"infrastructureRef": {"apiGroup": "infrastructure.cluster.x-k8s.io",
+        "kind": "Metal3Cluster", "name": "c"}}});
+    site.shows(&world.clusters, "c", &cluster);
+    let prefixes = json!({"metal3.io/metal3-label-sync-prefixes": "a.b"});
+    site.shows(
+        &world.metal3_clusters,
+        "c",
+        &json!({"metadata": {"annotations": prefixes}, "spec": {}}),
+    );
+    site.shows(&world.machines, "m", &json!({"status": {"nodeRef": {"name": "n"}}}));
+    let ours = json!({"metadata": {"annotations": {"metal3.io/BareMetalHost": "ns/h"},
+        "labels": {"cluster.x-k8s.io/cluster-name": "c"}, "ownerReferences": owners(CAPI, "Machine", "m", None)}, "spec": {}});
+    let ours = site.shows(&world.metal3_machines, "mm", &ours);
+    let consumer =
+        json!({"apiVersion": INFRA, "kind": "Metal3Machine", "namespace": "ns", "name": "mm", "uid": ours.uid()});
+    let host = json!({"metadata": {"labels": {"a.b/x": "1"}}, "spec": {"online": true, "consumerRef": consumer}});
+    site.shows(&world.hosts, "h", &host);
+    let seen = nodes::nodes();
+    let node = json!({"metadata": {"name": "n", "uid": "n", "resourceVersion": "1"}});
+    seen.created(serde_json::from_value(node).unwrap());
+    let workloads = Workloads::new(site.ctx.client.clone(), limits(), CancellationToken::new());
+    workloads.connected(&ObjectKey::new("ns", "c"), site.ctx.client.clone(), seen);
+    let ctx = site.ctx.clone();
+    let labels = LabelSync { ctx, workloads };
+    site.untold(&labels, &ObjectKey::new("ns", "c")).await;
+    labels
+        .pass(&ObjectKey::new("ns", "c"))
+        .await
+        .expect_err("the pass fails");
+    one(
+        &site.told(),
+        "LabelSyncRefused",
+        &["labels a.b/x", "Node n of Cluster ns/c", "(500"],
+    );
+    site.allowed(&labels, "c").await;
+}
+
+#[tokio::test]
 async fn a_failure_that_passes_is_not_told() {
     let site = Refusing::new(("PATCH", "metal3datatemplates", 500));
     site.shows(&site.ctx.world.data_templates, "t", &json!({"spec": {}}));
@@ -319,7 +365,7 @@ fn a_refusal_is_news_once_and_again_when_it_was_over() {
     assert!(!told.is_news("u", "refused: request 18"));
     assert!(told.is_news("u", "refused by another"));
     assert!(told.is_news("other", "refused by another"));
-    told.take_back("u");
+    told.forget(Some("u"));
     assert!(told.is_news("u", "refused by another"));
 }
 

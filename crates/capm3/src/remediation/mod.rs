@@ -271,9 +271,7 @@ impl Controller for Metal3Remediations {
         seen.node = self.node(&seen);
         let done = self.planned_and_done(key, &mut seen).await;
         match &done {
-            Ok(_) => self
-                .refusals
-                .forget(&self.ctx, seen.remediation.metadata.uid.as_deref()),
+            Ok(_) => self.refusals.forget(seen.remediation.metadata.uid.as_deref()),
             Err(error) => {
                 let remediation = seen.remediation.object_ref(&());
                 self.refusals.hear(&self.ctx, &remediation, error).await;
