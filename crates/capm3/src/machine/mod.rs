@@ -283,6 +283,7 @@ impl Controller for Metal3Machines {
         }
         let seed = |wish: &Wish| self.host_choice.seed(&wish.uid);
         self.waiting.muster(&self.ctx.world, || self.waiters(), seed);
+        self.waiting.begin(key);
         let result = self.work(key).await;
         self.wake(self.waiting.done(key, &self.ctx.world));
         result.map(|()| Next::Change)

@@ -6,7 +6,8 @@
 //! ```
 //!
 //! Within this process no host is given to two machines, and a machine that comes late takes no host that an older one
-//! waits for. Between processes the version decides that a claim is written over.
+//! waits for. A machine whose pass fails lets its host go until it tries again: in between the host is anybody's. Between
+//! processes the version decides that a claim is written over.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -28,13 +29,30 @@ type Place = (Timestamp, ObjectKey);
 
 #[derive(Debug, Default)]
 struct State {
-    waiters: BTreeMap<Place, Wish>,
+    waiters: BTreeMap<Place, Waits>,
     places: HashMap<ObjectKey, Timestamp>,
     is_mustered: bool,
     /// By host.
     reserved: Reserved,
     /// The same by machine: each has at most one.
-    promised: HashMap<ObjectKey, ObjectKey>,
+    promised: HashMap<ObjectKey, Promise>,
+}
+
+/// A machine that waits.
+#[derive(Debug)]
+struct Waits {
+    wish: Wish,
+    /// Its last pass had a host and has not taken it: it tries again when its back-off is over. Until then only a host that
+    /// has changed is offered to it, or machines whose claims are refused would wake each other for ever.
+    tries_again: bool,
+}
+
+/// A host that is kept for a machine.
+#[derive(Debug)]
+struct Promise {
+    host: ObjectKey,
+    /// It was offered since the last pass of the machine began, so it is for the next one, for which the machine was woken.
+    is_for_next: bool,
 }
 
 /// A machine that wants a host: since when, what it asks for, and the host that it has named already.
@@ -55,8 +73,19 @@ impl Waiting {
             state.enlist(&wish, since);
             let selection = state.pick(world, &wish, named.as_ref(), seed(&wish));
             if let Outcome::Chosen { host, .. } = &selection.outcome {
-                state.promise(ObjectKey::of(&**host), wish.machine);
+                state.promise(ObjectKey::of(&**host), wish.machine, false);
             }
+        }
+    }
+
+    /// A pass of the machine begins: what was offered to it until now is for this one.
+    pub fn begin(&self, machine: &ObjectKey) {
+        let mut state = self.lock();
+        if let Some(promise) = state.promised.get_mut(machine) {
+            promise.is_for_next = false;
+        }
+        if let Some(waits) = state.waits_of(machine) {
+            waits.tries_again = false;
         }
     }
 
@@ -79,10 +108,10 @@ impl Waiting {
         let mut selection = state.pick(world, wish, named, seed);
         let before = state.unpromise(&wish.machine);
         if let Outcome::Chosen { host, .. } = &selection.outcome {
-            state.promise(ObjectKey::of(&**host), wish.machine.clone());
+            state.promise(ObjectKey::of(&**host), wish.machine.clone(), false);
         }
         let left = before.and_then(|host| world.hosts.get(&host));
-        let other = left.and_then(|host| state.offer(&host));
+        let other = left.and_then(|host| state.offer(&host, false));
         if matches!(selection.outcome, Outcome::None | Outcome::Await(_)) {
             // Only a machine that gets none is told about all hosts, and nobody else waits until they are judged. One that has
             // become free since is offered.
@@ -98,15 +127,23 @@ impl Waiting {
 
     /// A host is now as it is shown here. Whom to wake: the oldest machine that it suits, for which it is kept.
     pub fn offer(&self, host: &BareMetalHost) -> Option<ObjectKey> {
-        self.lock().offer(host)
+        self.lock().offer(host, true)
     }
 
-    /// A pass of the machine has ended: what was kept for it and is still free is offered to others. Whom to wake.
+    /// A pass of the machine has ended: what was kept for it and is still free is offered to others. Whom to wake: never the
+    /// machine itself, which would begin the next attempt at once instead of when it is due.
     pub fn done(&self, machine: &ObjectKey, world: &World) -> Option<ObjectKey> {
         let mut state = self.lock();
+        let is_for_next = state.promised.get(machine).is_some_and(|promise| promise.is_for_next);
+        if is_for_next && state.places.contains_key(machine) {
+            return None;
+        }
         let host = state.unpromise(machine)?;
+        if let Some(waits) = state.waits_of(machine) {
+            waits.tries_again = true;
+        }
         let host = world.hosts.get(&host)?;
-        state.offer(&host)
+        state.offer(&host, false)
     }
 
     /// The machine needs no host any more.
@@ -141,7 +178,16 @@ impl State {
         {
             self.waiters.remove(&(before, wish.machine.clone()));
         }
-        self.waiters.insert((since, wish.machine.clone()), wish.clone());
+        let waits = Waits {
+            wish: wish.clone(),
+            tries_again: false,
+        };
+        self.waiters.insert((since, wish.machine.clone()), waits);
+    }
+
+    fn waits_of(&mut self, machine: &ObjectKey) -> Option<&mut Waits> {
+        let since = *self.places.get(machine)?;
+        self.waiters.get_mut(&(since, machine.clone()))
     }
 
     /// The host that is named already if it will do, else the choice among all.
@@ -154,28 +200,32 @@ impl State {
         }
     }
 
-    fn offer(&mut self, host: &BareMetalHost) -> Option<ObjectKey> {
+    /// Keeps a free host for the oldest machine that it suits, and says which that is.
+    fn offer(&mut self, host: &BareMetalHost, is_changed: bool) -> Option<ObjectKey> {
         let key = ObjectKey::of(host);
         let is_offered = is_available(host) && consumer_of(host).is_none() && !self.reserved.contains_key(&key);
         if self.waiters.is_empty() || !is_offered {
             return None;
         }
-        let mut wishes = self
-            .waiters
-            .values()
-            .filter(|wish| wish.machine.namespace == key.namespace && !self.promised.contains_key(&wish.machine));
+        let is_asked = |waits: &&Waits| {
+            let machine = &waits.wish.machine;
+            machine.namespace == key.namespace
+                && !self.promised.contains_key(machine)
+                && (is_changed || !waits.tries_again)
+        };
+        let mut wishes = self.waiters.values().filter(is_asked).map(|waits| &waits.wish);
         let machine = wishes.find(|wish| suits(wish, host, &self.reserved))?.machine.clone();
-        self.promise(key, machine.clone());
+        self.promise(key, machine.clone(), true);
         Some(machine)
     }
 
-    fn promise(&mut self, host: ObjectKey, machine: ObjectKey) {
-        self.promised.insert(machine.clone(), host.clone());
-        self.reserved.insert(host, machine);
+    fn promise(&mut self, host: ObjectKey, machine: ObjectKey, is_for_next: bool) {
+        self.reserved.insert(host.clone(), machine.clone());
+        self.promised.insert(machine, Promise { host, is_for_next });
     }
 
     fn unpromise(&mut self, machine: &ObjectKey) -> Option<ObjectKey> {
-        let host = self.promised.remove(machine)?;
+        let host = self.promised.remove(machine)?.host;
         self.reserved.remove(&host);
         Some(host)
     }

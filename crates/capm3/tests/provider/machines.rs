@@ -1,6 +1,7 @@
 //! Metal3Machines. What the baremetal-operator would do to hosts, the tests do.
 
 use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
 
 use k8s_openapi::api::core::v1::{ConfigMap, Node, Secret};
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
@@ -9,7 +10,8 @@ use metal3_api::capi::{Cluster, Machine};
 use metal3_api::condition::ConditionStatus::True;
 use metal3_api::infra::v1beta2::{Metal3DataClaim, Metal3Machine};
 use metal3_api::metal3::BareMetalHost;
-use metal3_testkit::{TestNamespace, namespace};
+use metal3_lab::audit::Request;
+use metal3_testkit::{DEADLINE, TestNamespace, eventually, namespace};
 use serde_json::{Value, json};
 
 use crate::support::{ASSOCIATED, Running, Site, consumer, lacks, says};
@@ -371,6 +373,21 @@ async fn what_the_api_server_refuses_is_told_and_done_when_it_is_allowed() {
     };
     site.namespace.expect("m", "says what is refused", is_told).await;
     site.namespace.expect_event("m", "UpdateError").await;
+    // Each attempt waits for longer than the one before: half a second, one, two. All that it writes is its choice.
+    let patches = |resource: &str| -> usize {
+        let requests = site.requests();
+        let is_one = |request: &&Request| request.verb == "patch" && request.resource == resource;
+        requests.iter().filter(is_one).count()
+    };
+    let refused = || patches("baremetalhosts.metal3.io");
+    let (so_far, start) = (refused(), Instant::now());
+    eventually(DEADLINE, "it is tried three times more", || async {
+        let more = refused() - so_far;
+        if more >= 3 { Ok(()) } else { Err(more) }
+    })
+    .await;
+    assert!(start.elapsed() > Duration::from_secs(1), "{:?}", start.elapsed());
+    assert!(patches("metal3machines.infrastructure.cluster.x-k8s.io") <= refused() + 1);
     site.grant().await;
     site.claimed("h", "m").await;
     let is_on_its_way = |machine: &Metal3Machine| lacks(machine, "Ready", "BareMetalHost h is");

@@ -97,6 +97,81 @@ fn a_host_that_becomes_free_is_kept_for_the_oldest() {
     assert_eq!(choose(&waiting, &world, "old", 1).as_deref(), Some("h"));
 }
 
+/// Its next attempt comes when its back-off is over; until then the host is anybody's.
+#[test]
+fn a_host_is_not_offered_to_the_machine_whose_pass_has_just_failed_on_it() {
+    let (world, waiting) = (World::new(""), Waiting::default());
+    shown(&world, "h");
+    waiting.begin(&key("old"));
+    assert_eq!(choose(&waiting, &world, "old", 1).as_deref(), Some("h"));
+    assert_eq!(waiting.done(&key("old"), &world), None);
+    waiting.begin(&key("young"));
+    assert_eq!(choose(&waiting, &world, "young", 9).as_deref(), Some("h"));
+}
+
+/// Where the API server refuses claims, each machine tries when its own back-off is over, and wakes nobody who has tried.
+#[test]
+fn machines_whose_passes_fail_on_a_host_do_not_wake_each_other_for_ever() {
+    let (world, waiting) = (World::new(""), Waiting::default());
+    let host = shown(&world, "h");
+    let begins = |name: &str, seconds| {
+        waiting.begin(&key(name));
+        choose(&waiting, &world, name, seconds)
+    };
+    assert_eq!(begins("old", 1).as_deref(), Some("h"));
+    assert_eq!(begins("young", 9), None);
+    assert_eq!(waiting.done(&key("young"), &world), None);
+    // Who has not tried yet does, and that is all.
+    assert_eq!(waiting.done(&key("old"), &world), Some(key("young")));
+    for (name, seconds) in [("young", 9), ("old", 1), ("old", 1), ("young", 9)] {
+        assert_eq!(begins(name, seconds).as_deref(), Some("h"));
+        assert_eq!(waiting.done(&key(name), &world), None);
+    }
+    // A host that is another now may be worth a try.
+    assert_eq!(waiting.offer(&host), Some(key("old")));
+}
+
+#[test]
+fn a_host_that_is_offered_during_a_pass_is_kept_for_the_next_one_and_no_longer() {
+    let (world, waiting) = (World::new(""), Waiting::default());
+    for (name, seconds) in [("young", 9), ("old", 1)] {
+        waiting.begin(&key(name));
+        assert_eq!(choose(&waiting, &world, name, seconds), None);
+    }
+    waiting.done(&key("young"), &world);
+    let host = shown(&world, "h");
+    assert_eq!(waiting.offer(&host), Some(key("old")));
+    assert_eq!(waiting.done(&key("old"), &world), None);
+    assert_eq!(choose(&waiting, &world, "young", 9), None);
+    // The next one fails before it has chosen.
+    waiting.begin(&key("old"));
+    assert_eq!(waiting.done(&key("old"), &world), Some(key("young")));
+}
+
+#[test]
+fn a_host_that_is_offered_before_a_pass_is_not_kept_beyond_it() {
+    let (world, waiting) = (World::new(""), Waiting::default());
+    for (name, seconds) in [("young", 9), ("old", 1)] {
+        assert_eq!(choose(&waiting, &world, name, seconds), None);
+        waiting.done(&key(name), &world);
+    }
+    assert_eq!(waiting.offer(&shown(&world, "h")), Some(key("old")));
+    waiting.begin(&key("old"));
+    assert_eq!(waiting.done(&key("old"), &world), Some(key("young")));
+}
+
+#[test]
+fn what_was_kept_for_a_machine_that_is_gone_goes_to_the_next() {
+    let (world, waiting) = (World::new(""), Waiting::default());
+    for (name, seconds) in [("young", 9), ("old", 1)] {
+        assert_eq!(choose(&waiting, &world, name, seconds), None);
+    }
+    assert_eq!(waiting.offer(&shown(&world, "h")), Some(key("old")));
+    waiting.begin(&key("old"));
+    waiting.forget(&key("old"));
+    assert_eq!(waiting.done(&key("old"), &world), Some(key("young")));
+}
+
 #[tokio::test]
 async fn a_change_of_a_host_wakes_all_who_wait_by_one_key() {
     let site = Site::new("", |_, _, _| None);
