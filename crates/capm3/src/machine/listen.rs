@@ -2,19 +2,20 @@
 
 use std::time::Duration;
 
-use kube::Resource;
+use kube::{Resource, ResourceExt};
 use metal3_api::capi::names::group;
 use metal3_api::capi::{Cluster, Machine};
-use metal3_api::infra::names::GROUP;
+use metal3_api::infra::names::{GROUP, label};
 use metal3_api::infra::v1beta2::{Metal3Cluster, Metal3Machine};
 use metal3_api::metal3::BareMetalHost;
-use metal3_runtime::store::ObjectKey;
+use metal3_runtime::store::{Change, ObjectKey};
 use metal3_runtime::work::Queue;
 
 use super::Metal3Machines;
+use super::waiting::Waiting;
 use crate::select::consumer_of;
 use crate::workload::{News, NodeBy, nodes};
-use crate::world::{HostBy, Metal3MachineBy, cluster_of, owner};
+use crate::world::{HostBy, Metal3MachineBy, World, cluster_of, owner};
 
 /// A machine that waits hears of changes of hosts that do not make one free for it after this time: they only change what
 /// its condition says.
@@ -91,21 +92,8 @@ impl Metal3Machines {
     fn listen_to_hosts(&self, queue: &Queue<ObjectKey>) {
         let (own, bell) = (self.clone(), queue.clone());
         self.ctx.world.hosts.listen(move |change| {
-            for host in change.states() {
-                if let Some(machine) = consumer_of(host) {
-                    bell.push(machine);
-                }
-            }
-            for machine in own
-                .ctx
-                .world
-                .metal3_machines
-                .names(&Metal3MachineBy::Host(change.key.clone()))
-            {
+            for machine in concerned(&own.ctx.world, &own.waiting, change) {
                 bell.push(machine);
-            }
-            if let Some(host) = &change.after {
-                own.wake(own.waiting.offer(host));
             }
             let said = |host: &BareMetalHost| {
                 let status = host.status.as_ref();
@@ -153,6 +141,21 @@ impl Metal3Machines {
             bell.push(machine);
         }
     }
+}
+
+/// The machines that have to be looked at at once because of a host: whose it is, who has named it, who waits for it, and for
+/// whom it is kept from now on.
+pub(super) fn concerned(world: &World, waiting: &Waiting, change: &Change<BareMetalHost>) -> Vec<ObjectKey> {
+    let mut machines: Vec<ObjectKey> = change.states().filter_map(|host| consumer_of(host)).collect();
+    machines.extend(world.metal3_machines.names(&Metal3MachineBy::Host(change.key.clone())));
+    if change
+        .states()
+        .any(|host| host.labels().contains_key(label::NODE_REUSE))
+    {
+        machines.extend(waiting.awaiting(&change.key));
+    }
+    machines.extend(change.after.as_ref().and_then(|host| waiting.offer(host)));
+    machines
 }
 
 /// Stands for all machines of a namespace that wait for a host: with one key for all, a change of a host costs the same

@@ -14,6 +14,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use jiff::Timestamp;
 use kube::ResourceExt;
+use metal3_api::infra::names::label;
 use metal3_api::metal3::BareMetalHost;
 use metal3_runtime::store::ObjectKey;
 
@@ -42,6 +43,8 @@ struct State {
 #[derive(Debug)]
 struct Waits {
     wish: Wish,
+    /// The host that is kept for it and not ready yet: it takes none that is not kept for it.
+    awaits: Option<ObjectKey>,
     /// Its last pass had a host and has not taken it: it tries again when its back-off is over. Until then only a host that
     /// has changed is offered to it, or machines whose claims are refused would wake each other for ever.
     tries_again: bool,
@@ -70,8 +73,8 @@ impl Waiting {
         // Who has named a host is about to claim it.
         waiters.sort_by_key(|(since, wish, named)| (named.is_none(), *since, wish.machine.clone()));
         for (since, wish, named) in waiters {
-            state.enlist(&wish, since);
             let selection = state.pick(world, &wish, named.as_ref(), seed(&wish));
+            state.enlist(&wish, since, &selection.outcome);
             if let Outcome::Chosen { host, .. } = &selection.outcome {
                 state.promise(ObjectKey::of(&**host), wish.machine, false);
             }
@@ -104,8 +107,8 @@ impl Waiting {
     ) -> (Selection, Option<ObjectKey>) {
         let mut state = self.lock();
         // Under the lock: what becomes free from here on is offered, and the machine is among those who are asked.
-        state.enlist(wish, since);
         let mut selection = state.pick(world, wish, named, seed);
+        state.enlist(wish, since, &selection.outcome);
         let before = state.unpromise(&wish.machine);
         if let Outcome::Chosen { host, .. } = &selection.outcome {
             state.promise(ObjectKey::of(&**host), wish.machine.clone(), false);
@@ -128,6 +131,15 @@ impl Waiting {
     /// A host is now as it is shown here. Whom to wake: the oldest machine that it suits, for which it is kept.
     pub fn offer(&self, host: &BareMetalHost) -> Option<ObjectKey> {
         self.lock().offer(host, true)
+    }
+
+    /// The machines that wait for just this host, which is kept for them: whatever has changed about it, they may have to
+    /// choose anew.
+    pub fn awaiting(&self, host: &ObjectKey) -> Vec<ObjectKey> {
+        let state = self.lock();
+        let waits = state.waiters.values();
+        let waits = waits.filter(|waits| waits.awaits.as_ref() == Some(host));
+        waits.map(|waits| waits.wish.machine.clone()).collect()
     }
 
     /// A pass of the machine has ended: what was kept for it and is still free is offered to others. Whom to wake: never the
@@ -172,7 +184,7 @@ impl Waiting {
 }
 
 impl State {
-    fn enlist(&mut self, wish: &Wish, since: Timestamp) {
+    fn enlist(&mut self, wish: &Wish, since: Timestamp, outcome: &Outcome) {
         if let Some(before) = self.places.insert(wish.machine.clone(), since)
             && before != since
         {
@@ -180,6 +192,10 @@ impl State {
         }
         let waits = Waits {
             wish: wish.clone(),
+            awaits: match outcome {
+                Outcome::Await(host) => Some(ObjectKey::of(&**host)),
+                Outcome::Own(_) | Outcome::Chosen { .. } | Outcome::None => None,
+            },
             tries_again: false,
         };
         self.waiters.insert((since, wish.machine.clone()), waits);
@@ -207,10 +223,12 @@ impl State {
         if self.waiters.is_empty() || !is_offered {
             return None;
         }
+        let is_kept = host.labels().contains_key(label::NODE_REUSE);
         let is_asked = |waits: &&Waits| {
             let machine = &waits.wish.machine;
             machine.namespace == key.namespace
                 && !self.promised.contains_key(machine)
+                && (is_kept || waits.awaits.is_none())
                 && (is_changed || !waits.tries_again)
         };
         let mut wishes = self.waiters.values().filter(is_asked).map(|waits| &waits.wish);

@@ -1,6 +1,8 @@
 //! Who gets a host that several wait for.
 
-use metal3_runtime::store::ObjectKey;
+use metal3_api::infra::names::label::NODE_REUSE;
+use metal3_api::metal3::ProvisioningState;
+use metal3_runtime::store::{Change, ObjectKey};
 use metal3_runtime::work::Queue;
 use tokio_util::sync::CancellationToken;
 
@@ -8,6 +10,7 @@ use super::*;
 use crate::args::HostChoice;
 use crate::controller::Controller;
 use crate::machine::Metal3Machines;
+use crate::machine::listen::concerned;
 use crate::machine::waiting::{Waiter, Waiting};
 use crate::select::{Selector, Wish};
 use crate::sim::{Site, limits};
@@ -170,6 +173,54 @@ fn what_was_kept_for_a_machine_that_is_gone_goes_to_the_next() {
     waiting.begin(&key("old"));
     waiting.forget(&key("old"));
     assert_eq!(waiting.done(&key("old"), &world), Some(key("young")));
+}
+
+/// A free host that is kept for the machines of md-x, in this state.
+fn kept(state: ProvisioningState) -> BareMetalHost {
+    let mut host = (*free()).clone();
+    host.metadata.name = Some("kept".to_owned());
+    host.metadata
+        .labels
+        .get_or_insert_default()
+        .insert(NODE_REUSE.to_owned(), "md-x".to_owned());
+    host.status.get_or_insert_default().provisioning.state = state;
+    host
+}
+
+#[test]
+fn who_awaits_a_kept_host_is_offered_no_other() {
+    let (world, waiting) = (World::new(""), Waiting::default());
+    world.hosts.created(kept(ProvisioningState::Preparing));
+    let wish = Wish {
+        reuse: Some("md-x".to_owned()),
+        ..wish("m")
+    };
+    let other = shown(&world, "other");
+    let (selection, woken) = waiting.choose(&world, &wish, None, since(1), 7);
+    assert!(matches!(selection.outcome, Outcome::Await(_)));
+    assert_eq!((woken, waiting.done(&key("m"), &world)), (None, None));
+    assert_eq!(waiting.offer(&other), None);
+    assert_eq!(waiting.offer(&kept(ProvisioningState::Available)), Some(key("m")));
+}
+
+/// It may have to take another now.
+#[test]
+fn who_awaits_a_kept_host_is_woken_when_that_goes() {
+    let (world, waiting) = (World::new(""), Waiting::default());
+    world.hosts.created(kept(ProvisioningState::Preparing));
+    let wish = Wish {
+        reuse: Some("md-x".to_owned()),
+        ..wish("m")
+    };
+    waiting.choose(&world, &wish, None, since(1), 7);
+    let gone = Change {
+        key: key("kept"),
+        before: world.hosts.get(&key("kept")),
+        after: None,
+    };
+    assert_eq!(concerned(&world, &waiting, &gone), [key("m")]);
+    waiting.forget(&key("m"));
+    assert_eq!(concerned(&world, &waiting, &gone), []);
 }
 
 #[tokio::test]
