@@ -10,7 +10,7 @@ use metal3_runtime::events::Severity;
 use serde_json::{Value, json};
 
 use super::draft::{CLAIMED, Draft, Taken, Why};
-use super::{ASSOCIATED, Decision, HostPatch, Need, data, host_spec, preview, waits};
+use super::{ASSOCIATED, Decision, Effect, HostPatch, Need, data, host_spec, preview, waits};
 use crate::conditions::LegacySeverity;
 use crate::machine::untold::{self, Claim};
 use crate::machine::{Host, Observed};
@@ -113,11 +113,20 @@ pub(super) fn mark_passed_over(draft: &mut Draft<'_>, host: &BareMetalHost) {
     }
 }
 
-/// The host that was named will not do any more.
+/// The host that was named will not do any more. The mark has room for one machine: whoever waited for the next pass to name
+/// it no more might find that of another, for ever in turns.
 fn pass_over(mut draft: Draft<'_>, host: &BareMetalHost) -> Decision {
     mark_passed_over(&mut draft, host);
+    let unnamed = json!({"metadata": {
+        "resourceVersion": draft.seen.machine.metadata.resource_version, "annotations": unnamed()}});
+    draft.effects.push(Effect::Machine(unnamed));
     draft.is_again = true;
     draft.plan()
+}
+
+/// The annotations of a machine that names no host any more.
+fn unnamed() -> Value {
+    json!({annotation::HOST: null})
 }
 
 /// The machine names no host any more, and may choose anew.
@@ -125,8 +134,7 @@ fn unname(mut draft: Draft<'_>) -> Decision {
     if !draft.seen.looks.is_host_fresh {
         return Decision::Look(Need::FreshHost);
     }
-    let annotations = json!({annotation::HOST: null});
-    draft.metadata.insert("annotations".to_owned(), annotations);
+    draft.metadata.insert("annotations".to_owned(), unnamed());
     draft.is_again = true;
     draft.plan()
 }

@@ -200,8 +200,14 @@ fn a_lost_host_is_reported_and_one_that_was_never_had_is_replaced(#[case] host: 
             refused: Vec::new(),
         });
         let marked = super::plan(&seen);
-        assert_eq!((labels(&marked), marked.is_again), (vec!["pass the host over"], true));
+        let writes = vec!["pass the host over", "store the choice of a host"];
+        assert_eq!((labels(&marked), marked.is_again), (writes, true));
         assert_eq!(host_patch(&marked)["metadata"]["resourceVersion"], "5");
+        let Effect::Machine(change) = &marked.effects[1] else {
+            panic!()
+        };
+        let unnamed = json!({"resourceVersion": "7", "annotations": {"metal3.io/BareMetalHost": null}});
+        assert_eq!(change["metadata"], unnamed);
         let mut passed_over = (*free()).clone();
         let mark = (
             "infrastructure.cluster.x-k8s.io/passed-over-by".to_owned(),
