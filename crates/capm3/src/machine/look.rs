@@ -11,7 +11,7 @@ use metal3_runtime::secrets::{Known, SecretKey};
 use metal3_runtime::store::ObjectKey;
 
 use super::decide::{Decision, Need, Plan, decide};
-use super::{KIND, Metal3Machines, Observed, observed, reuse, waiting};
+use super::{KIND, Metal3Machines, Observed, reuse, waiting};
 use crate::error::PassError;
 use crate::world::host_of;
 
@@ -73,8 +73,8 @@ impl Metal3Machines {
 
     /// Reads the host that the machine names.
     async fn look_at_host(&self, seen: &mut Observed) -> Result<(), PassError> {
-        seen.looks.is_host_fresh = true;
         let Some(named) = host_of(&seen.machine) else {
+            seen.looks.is_host_fresh = true;
             return Ok(());
         };
         let hosts: Api<BareMetalHost> = Api::namespaced(self.ctx.client.clone(), &named.namespace);
@@ -85,7 +85,7 @@ impl Metal3Machines {
         if let Some(host) = &host {
             self.ctx.world.hosts.written(host.clone());
         }
-        seen.host = observed::relation(&seen.machine, &named.name, host.map(Arc::new));
+        seen.read_host(&named.name, host.map(Arc::new));
         Ok(())
     }
 

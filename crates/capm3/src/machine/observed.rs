@@ -6,6 +6,7 @@ use std::sync::Arc;
 use kube::ResourceExt;
 use metal3_api::capi::names::{annotation, group};
 use metal3_api::capi::{Cluster, Machine};
+use metal3_api::infra::names::label;
 use metal3_api::infra::v1beta2::{Metal3Cluster, Metal3Data, Metal3DataClaim, Metal3Machine};
 use metal3_api::metal3::BareMetalHost;
 use metal3_runtime::store::ObjectKey;
@@ -99,7 +100,7 @@ pub enum Host {
     Missing(String),
     /// It names the machine.
     Ours(Arc<BareMetalHost>),
-    /// It is named by the machine but has no consumer.
+    /// It is named by the machine but has no consumer, or only the Cluster that keeps it for machines such as this one.
     Unclaimed(Arc<BareMetalHost>),
     /// It is named by the machine but used by another.
     Foreign(Arc<BareMetalHost>, Consumer),
@@ -111,6 +112,22 @@ impl Host {
         match self {
             Self::Unclaimed(host) => Some(host),
             Self::None | Self::Missing(_) | Self::Ours(_) | Self::Foreign(..) => None,
+        }
+    }
+
+    /// The same, where a host that the machine is about to claim is not foreign because its Cluster holds it for just that:
+    /// the machine would drop it and choose it again for as long as the claim is refused.
+    fn or_kept_for(self, machine: &Metal3Machine, kept_as: Option<&String>) -> Self {
+        match self {
+            Self::Foreign(host, consumer)
+                if consumer.kind == "Cluster"
+                    && kept_as.is_some()
+                    && host.labels().get(label::NODE_REUSE) == kept_as
+                    && !was_associated(machine) =>
+            {
+                Self::Unclaimed(host)
+            }
+            other => other,
         }
     }
 }
@@ -144,7 +161,7 @@ pub fn observe(world: &World, key: &ObjectKey, is_fast_track: bool) -> Option<Ob
         });
     let kept_as = owner.found().and_then(|machine| reuse::kept_as(world, machine));
     Some(Observed {
-        host: host_seen(world, &machine, key),
+        host: host_seen(world, &machine, key).or_kept_for(&machine, kept_as.as_ref()),
         machine,
         owner,
         cluster,
@@ -177,7 +194,7 @@ pub fn host_seen(world: &World, machine: &Metal3Machine, key: &ObjectKey) -> Hos
 }
 
 /// Whose the host is that the machine names.
-pub(super) fn relation(machine: &Metal3Machine, name: &str, host: Option<Arc<BareMetalHost>>) -> Host {
+fn relation(machine: &Metal3Machine, name: &str, host: Option<Arc<BareMetalHost>>) -> Host {
     let Some(host) = host else {
         return Host::Missing(name.to_owned());
     };
@@ -200,6 +217,12 @@ impl Observed {
     /// The wish for rendered data, if it was made for this very machine.
     pub fn own_claim(&self) -> Option<&Arc<Metal3DataClaim>> {
         self.claim.as_ref().filter(|claim| is_of(claim, &self.machine))
+    }
+
+    /// The host that the machine names, of this name, was read now.
+    pub fn read_host(&mut self, name: &str, host: Option<Arc<BareMetalHost>>) {
+        self.host = relation(&self.machine, name, host).or_kept_for(&self.machine, self.kept_as.as_ref());
+        self.looks.is_host_fresh = true;
     }
 
     /// The name of the machine.

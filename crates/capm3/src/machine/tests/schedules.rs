@@ -11,7 +11,6 @@ use proptest::prelude::*;
 use super::*;
 use crate::machine::decide::Need;
 use crate::machine::observe;
-use crate::machine::observed::relation;
 use crate::machine::waiting::{self, Waiting};
 use crate::select::{consumer, stable_seed};
 use crate::world::{World, host_of};
@@ -137,8 +136,7 @@ impl Manager {
                     let name = host_of(&seen.machine).unwrap().name;
                     let host = server.hosts.get(&name).cloned();
                     let host = host.map(|host| Arc::new(serde_json::from_value(host).unwrap()));
-                    seen.host = relation(&seen.machine, &name, host);
-                    seen.looks.is_host_fresh = true;
+                    seen.read_host(&name, host);
                 }
                 Decision::Nothing | Decision::Do(_) => {
                     if !wants_host {
