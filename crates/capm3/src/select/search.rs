@@ -5,12 +5,17 @@ use std::sync::Arc;
 
 use metal3_api::infra::names::label;
 use metal3_api::metal3::BareMetalHost;
+use metal3_runtime::backoff::mixed;
 
 use super::{Outcome, Reserved, Selection, Wish, select};
 use crate::world::{HostBy, PARTS, World};
 
-/// Chooses as [`select`] would, except that among equal hosts one of the first part wins that has any: the seed says where
-/// to begin. Of hosts that were not looked at nothing is said.
+/// So many free hosts are looked at together. A host that stands alone in its part would be chosen far more often than one of
+/// many; among so many that evens out, and where there are no more each is chosen as often as any other.
+const TOGETHER: usize = 48;
+
+/// Chooses as [`select`] would, except that among equal hosts one of the first parts wins that have any: the seed says in
+/// which order they are looked at. Of hosts that were not looked at nothing is said.
 pub fn search(world: &World, wish: &Wish, reserved: &Reserved, seed: u64) -> Selection {
     let namespace = &wish.machine.namespace;
     let own = world.hosts.find(&HostBy::Consumer(wish.machine.clone()));
@@ -18,20 +23,29 @@ pub fn search(world: &World, wish: &Wish, reserved: &Reserved, seed: u64) -> Sel
     let kept = kept.flat_map(|reuse| world.hosts.find(&HostBy::Kept(namespace.clone(), reuse.clone())));
     let hosts: Vec<Arc<BareMetalHost>> = own.into_iter().chain(kept).collect();
     let mut selection = select(wish, &hosts, reserved, seed);
+    if selection.outcome != Outcome::None {
+        return selection;
+    }
     let domain = (label::FAILURE_DOMAIN, wish.failure_domain.as_str());
     let of_domain = (!wish.failure_domain.is_empty()).then_some(domain);
     let anywhere = (!wish.is_domain_strict || of_domain.is_none()).then(|| wish.selector.exact().next());
     // Those in the domain first: only if none of them will do, any other.
+    let mut parts: Vec<u64> = (0..PARTS).collect();
+    parts.sort_unstable_by_key(|part| mixed(seed ^ part));
     for with in of_domain.map(Some).into_iter().chain(anywhere) {
-        for number in 0..PARTS {
+        let mut here = Vec::new();
+        for (number, part) in parts.iter().enumerate() {
+            here.extend(world.hosts.find(&HostBy::free(namespace, with, *part)));
+            if here.len() < TOGETHER && number + 1 < parts.len() {
+                continue;
+            }
+            let found = select(wish, &here, reserved, seed);
+            here.clear();
+            selection.outcome = found.outcome;
+            selection.considered += found.considered;
             if selection.outcome != Outcome::None {
                 return selection;
             }
-            let part = seed.wrapping_add(number) % PARTS;
-            let hosts = world.hosts.find(&HostBy::free(namespace, with, part));
-            let here = select(wish, &hosts, reserved, seed);
-            selection.outcome = here.outcome;
-            selection.considered += here.considered;
         }
     }
     selection

@@ -268,16 +268,34 @@ fn the_summary_counts_by_rule_and_names_some() {
 /// Upstream's choice: each host as often as any other.
 #[test]
 fn random_seeds_spread_over_all_hosts() {
-    let hosts: Vec<_> = (0..10)
-        .map(|n| host(&format!("h{n}"), &json!({}), &json!({})))
-        .collect();
-    let mut counts: HashMap<String, u32> = HashMap::new();
-    for seed in 0..1000 {
-        let selection = select(&wish(), &hosts, &Reserved::new(), mixed(seed));
-        *counts.entry(chosen(&selection).unwrap().to_owned()).or_default() += 1;
+    let spread = |hosts: u32, choose: &dyn Fn(u64) -> Selection| {
+        let mut counts: HashMap<String, u32> = HashMap::new();
+        for seed in 0..hosts * 100 {
+            let name = chosen(&choose(mixed(seed.into()))).unwrap().to_owned();
+            *counts.entry(name).or_default() += 1;
+        }
+        assert_eq!(counts.len(), usize::try_from(hosts).unwrap());
+        let mut counts: Vec<u32> = counts.into_values().collect();
+        counts.sort_unstable();
+        (counts[0], counts[counts.len() - 1])
+    };
+    for (number, expected) in [(10, 60..150), (200, 25..300)] {
+        let world = World::new("");
+        let hosts: Vec<_> = (0..number)
+            .map(|n| host(&format!("h{n}"), &json!({}), &json!({})))
+            .collect();
+        for host in &hosts {
+            world.hosts.created((**host).clone());
+        }
+        let of_list = spread(number, &|seed| select(&wish(), &hosts, &Reserved::new(), seed));
+        let of_world = spread(number, &|seed| search(&world, &wish(), &Reserved::new(), seed));
+        for (least, most) in [of_list, of_world] {
+            assert!(
+                expected.contains(&least) && expected.contains(&most),
+                "{least} to {most} of {number}"
+            );
+        }
     }
-    assert_eq!(counts.len(), 10);
-    assert!(counts.values().all(|count| (50..200).contains(count)), "{counts:?}");
 }
 
 /// Machines with the same wishes do not all want the same host.

@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use kube::ResourceExt;
 use metal3_api::infra::names::label;
 use metal3_api::metal3::{BareMetalHost, HardwareDetails};
+use metal3_runtime::backoff::mixed;
 use metal3_runtime::cache;
 use metal3_runtime::store::ObjectKey;
 
@@ -39,6 +40,11 @@ pub enum HostBy {
 /// Free hosts are found in so many parts of about the same size: whoever needs one host does not look at all.
 pub const PARTS: u64 = 64;
 
+/// Names that differ in one digit are spread over the parts, too.
+fn part_of(name: &str) -> u64 {
+    mixed(select::hash(name)) % PARTS
+}
+
 impl HostBy {
     /// A part of the free hosts of a namespace, of those with this label if there is one.
     pub fn free(namespace: &str, with: Option<(&str, &str)>, part: u64) -> Self {
@@ -62,7 +68,7 @@ pub(super) fn keys_of(host: &BareMetalHost) -> Vec<HostBy> {
     if let Some(kept_for) = host.labels().get(label::NODE_REUSE) {
         keys.push(HostBy::Kept(namespace, kept_for.clone()));
     } else if select::consumer(host).is_none() && select::is_available(host) {
-        let part = select::hash(&host.name_any()) % PARTS;
+        let part = part_of(&host.name_any());
         let labels = host.labels().iter();
         keys.extend(labels.map(|(key, value)| HostBy::free(&namespace, Some((key, value)), part)));
         keys.push(HostBy::free(&namespace, None, part));
@@ -136,7 +142,7 @@ mod tests {
     #[test]
     fn hosts_are_found_by_what_makes_them_candidates() {
         let all = HostBy::Namespace("ns".to_owned());
-        let part = select::hash("") % PARTS;
+        let part = part_of("");
         let free = [
             all.clone(),
             HostBy::free("ns", Some(("rack", "a")), part),
