@@ -50,7 +50,8 @@ impl Server<'_> {
             Need::Host(name) => {
                 let world = &self.ctx.world;
                 let seen = world.hosts.get(&ObjectKey::new(self.namespace, &name));
-                let host = match seen.and_then(|seen| world.claimed_hosts.take(&seen)) {
+                let now = self.ctx.clock.elapsed();
+                let host = match seen.and_then(|seen| world.claimed_hosts.take(&seen, now)) {
                     Some(host) => Some(host),
                     None => self.api::<BareMetalHost>().get_opt(&name).await?,
                 };

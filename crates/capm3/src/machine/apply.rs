@@ -16,15 +16,12 @@ use metal3_runtime::store::ObjectKey;
 use serde_json::json;
 
 use super::decide::Effect;
+use crate::controller::Context;
 use crate::world::{World, group_of};
 
 /// Does one thing. What is written is seen in the world at once.
-pub async fn apply(
-    client: &Client,
-    world: &World,
-    machine: &mut Metal3Machine,
-    effect: &Effect,
-) -> Result<(), kube::Error> {
+pub async fn apply(ctx: &Context, machine: &mut Metal3Machine, effect: &Effect) -> Result<(), kube::Error> {
+    let (client, world) = (&ctx.client, &ctx.world);
     let namespace = machine.namespace().unwrap_or_default();
     let (name, merge) = (machine.name_any(), PatchParams::default());
     let machines: Api<Metal3Machine> = Api::namespaced(client.clone(), &namespace);
@@ -40,7 +37,7 @@ pub async fn apply(
             let hosts: Api<BareMetalHost> = Api::namespaced(client.clone(), &namespace);
             let written = hosts.patch(host, &merge, &Patch::Merge(patch)).await?;
             if *is_claim && !machine.spec.data_template.name.is_empty() {
-                world.claimed_hosts.keep(&written);
+                world.claimed_hosts.keep(&written, ctx.clock.elapsed());
             }
             world.hosts.written(written);
         }

@@ -137,7 +137,7 @@ impl Metal3Machines {
         let ctx = &self.ctx;
         let mut machine = (*seen.machine).clone();
         for effect in &plan.effects {
-            let applied = apply::apply(&ctx.client, &ctx.world, &mut machine, effect).await;
+            let applied = apply::apply(ctx, &mut machine, effect).await;
             applied.map_err(PassError::with(effect.label(), effect.object(), KIND, key))?;
             if let Effect::Host { is_claim, .. } = effect {
                 self.untold.wrote(key, plan.claim, ctx.clock.now());

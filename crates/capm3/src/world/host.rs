@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use kube::ResourceExt;
 use metal3_api::infra::names::label;
@@ -86,14 +87,16 @@ pub(super) fn reduce(host: &mut BareMetalHost) {
 /// Hosts as they were claimed, with their network interfaces: the answer to the claim has shown all that data is rendered
 /// from, which then need not be read. Each serves once, and only the last few are kept. Cheap to clone; clones are the same.
 #[derive(Clone, Debug, Default)]
-pub struct ClaimedHosts(Arc<Mutex<VecDeque<BareMetalHost>>>);
+pub struct ClaimedHosts(Arc<Mutex<VecDeque<(Duration, BareMetalHost)>>>);
 
 /// So many are kept: data is rendered within a second of the claim, even where many machines come at once.
 const MOST_CLAIMED: usize = 256;
+/// After this the host is read: a watch that stands still would not show that somebody has written it.
+const FRESH: Duration = Duration::from_secs(5);
 
 impl ClaimedHosts {
-    /// A host was claimed.
-    pub fn keep(&self, host: &BareMetalHost) {
+    /// A host was claimed at this time of the process's clock.
+    pub fn keep(&self, host: &BareMetalHost, now: Duration) {
         let mut host = host.clone();
         cache::trim(&mut host);
         if let Some(hardware) = host.status.as_mut().and_then(|status| status.hardware.as_mut()) {
@@ -106,20 +109,21 @@ impl ClaimedHosts {
         if hosts.len() >= MOST_CLAIMED {
             hosts.pop_front();
         }
-        hosts.push_back(host);
+        hosts.push_back((now, host));
     }
 
-    /// The host that was claimed, if it is still as `seen` shows it: nobody has written it since.
-    pub fn take(&self, seen: &BareMetalHost) -> Option<BareMetalHost> {
+    /// The host that was claimed just now, if it is still as `seen` shows it: nobody has written it since.
+    pub fn take(&self, seen: &BareMetalHost, now: Duration) -> Option<BareMetalHost> {
         let of = |host: &BareMetalHost| (host.metadata.uid.clone(), host.metadata.resource_version.clone());
         let mut hosts = self.lock();
         let at = hosts
             .iter()
-            .position(|host| host.metadata.resource_version.is_some() && of(host) == of(seen))?;
-        hosts.remove(at)
+            .position(|(_, host)| host.metadata.resource_version.is_some() && of(host) == of(seen))?;
+        let (claimed, host) = hosts.remove(at)?;
+        (now.saturating_sub(claimed) <= FRESH).then_some(host)
     }
 
-    fn lock(&self) -> MutexGuard<'_, VecDeque<BareMetalHost>> {
+    fn lock(&self) -> MutexGuard<'_, VecDeque<(Duration, BareMetalHost)>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -197,16 +201,18 @@ mod tests {
             )
             .unwrap()
         };
-        let claimed = ClaimedHosts::default();
-        claimed.keep(&host("7"));
-        assert_eq!(claimed.take(&host("8")), None, "somebody has written it since");
-        let taken = claimed.take(&host("7")).unwrap();
+        let (claimed, now) = (ClaimedHosts::default(), Duration::from_secs(9));
+        claimed.keep(&host("7"), now);
+        assert_eq!(claimed.take(&host("8"), now), None, "somebody has written it since");
+        let taken = claimed.take(&host("7"), now).unwrap();
         assert_eq!(taken.status.unwrap().hardware.unwrap().nics[0].name, "eth0");
-        assert_eq!(claimed.take(&host("7")), None);
+        assert_eq!(claimed.take(&host("7"), now), None);
         for version in 0..=MOST_CLAIMED {
-            claimed.keep(&host(&version.to_string()));
+            claimed.keep(&host(&version.to_string()), now);
         }
-        assert_eq!(claimed.take(&host("0")), None, "the oldest makes room");
-        assert!(claimed.take(&host("1")).is_some());
+        assert_eq!(claimed.take(&host("0"), now), None, "the oldest makes room");
+        assert!(claimed.take(&host("1"), now).is_some());
+        let later = now + FRESH + Duration::from_millis(1);
+        assert_eq!(claimed.take(&host("2"), later), None, "the watch may stand still");
     }
 }
