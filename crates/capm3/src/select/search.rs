@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use kube::ResourceExt;
 use metal3_api::infra::names::label;
 use metal3_api::metal3::BareMetalHost;
 use metal3_runtime::backoff::mixed;
@@ -29,13 +30,21 @@ pub fn search(world: &World, wish: &Wish, reserved: &Reserved, seed: u64) -> Sel
     let domain = (label::FAILURE_DOMAIN, wish.failure_domain.as_str());
     let of_domain = (!wish.failure_domain.is_empty()).then_some(domain);
     let anywhere = (!wish.is_domain_strict || of_domain.is_none()).then(|| wish.selector.exact().next());
+    let stands_in_domain = |host: &BareMetalHost| host.labels().get(domain.0).is_some_and(|value| value == domain.1);
     // Those in the domain first: only if none of them will do, any other.
     let mut parts: Vec<u64> = (0..PARTS).collect();
     parts.sort_unstable_by_key(|part| mixed(seed ^ part));
-    for with in of_domain.map(Some).into_iter().chain(anywhere) {
+    let of_domain = of_domain.map(|domain| (Some(domain), false));
+    let elsewhere = anywhere.map(|with| (with, of_domain.is_some()));
+    for (with, is_elsewhere) in of_domain.into_iter().chain(elsewhere) {
         let mut here = Vec::new();
         for (number, part) in parts.iter().enumerate() {
-            here.extend(world.hosts.find(&HostBy::free(namespace, with, *part)));
+            let of_part = world.hosts.find(&HostBy::free(namespace, with, *part));
+            // None is looked at twice.
+            let others = of_part
+                .into_iter()
+                .filter(|host| !is_elsewhere || !stands_in_domain(host));
+            here.extend(others);
             if here.len() < TOGETHER && number + 1 < parts.len() {
                 continue;
             }
