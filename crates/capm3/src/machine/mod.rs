@@ -140,7 +140,7 @@ impl Metal3Machines {
             let applied = apply::apply(ctx, &mut machine, effect).await;
             applied.map_err(PassError::with(effect.label(), effect.object(), KIND, key))?;
             if let Effect::Host { is_claim, .. } = effect {
-                self.untold.wrote(key, plan.claim, ctx.clock.now());
+                self.untold.wrote(&machine, plan.claim, ctx.clock.elapsed());
                 if *is_claim {
                     self.waiting.forget(key);
                 }
@@ -216,7 +216,7 @@ impl Metal3Machines {
             self.untold.forget(key);
             return Ok(());
         };
-        seen.untold = self.untold.get(key);
+        seen.untold = self.untold.get(&seen.machine, self.ctx.clock.elapsed());
         seen.node = node::look(&self.workloads, &seen);
         let done = self.planned_and_done(key, &mut seen).await;
         match &done {

@@ -15,7 +15,6 @@ use super::draft::{CLAIMED, Draft, Why};
 use super::host_spec::Edits;
 use super::{Decision, Effect, HostPatch, associate, data, host_spec, node, pause, preview, waits, words};
 use crate::conditions::LegacySeverity;
-use crate::machine::untold;
 
 /// The status of a machine has room for so many addresses.
 pub const MOST_ADDRESSES: usize = 32;
@@ -219,11 +218,7 @@ fn unready(draft: &mut Draft<'_>, host: &BareMetalHost, error: Option<String>) {
 fn patience(draft: &Draft<'_>) -> Option<Duration> {
     let step = draft.seen.untold.filter(|_| !draft.seen.says_host())?;
     let is_written = draft.effects.iter().any(|effect| matches!(effect, Effect::Host { .. }));
-    if is_written {
-        Some(untold::PATIENCE)
-    } else {
-        step.patience(draft.now)
-    }
+    step.patience(is_written)
 }
 
 /// Where the host is reached: the addresses that its inspection found, each once.

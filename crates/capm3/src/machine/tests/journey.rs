@@ -52,14 +52,14 @@ fn a_claim_is_one_write_over_the_version_that_was_judged_with_all_that_it_takes(
 }
 
 /// A machine whose host was claimed, for node reuse, and told so many seconds ago, which it has not said yet.
-fn untold(seconds: i64, of_host: &Value) -> Observed {
+fn untold(seconds: u64, of_host: &Value) -> Observed {
     let mut seen = with_host(&json!({"status": null}), of_host);
     let claim = Claim {
         reason: "AssociateBareMetalHostViaNodeReuseSuccess",
         considered: 3,
     };
-    let since = now() - jiff::SignedDuration::from_secs(seconds);
-    seen.untold = Some(Step { claim, since });
+    let age = Duration::from_secs(seconds);
+    seen.untold = Some(Step { claim, age, quiet: age });
     seen
 }
 
@@ -68,7 +68,7 @@ fn untold(seconds: i64, of_host: &Value) -> Observed {
 #[case::it_lasts(2, "available", None, &["label the Secret of the host's BMC"], Some("BareMetalHost h was claimed, one of 3 looked at"))]
 #[case::it_runs_already(1, "provisioned", None, &["store the choice of a host", "label the Secret of the host's BMC"], None)]
 fn a_step_is_told_if_it_lasts(
-    #[case] seconds: i64,
+    #[case] seconds: u64,
     #[case] state: &str,
     #[case] patience: Option<u64>,
     #[case] effects: &[&str],
