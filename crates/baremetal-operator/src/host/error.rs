@@ -44,52 +44,71 @@ pub enum ApplyError {
     },
 }
 
-impl ApplyError {
-    /// Ironic has answered, and will not do it: nothing of it happened.
-    pub fn is_refusal(&self) -> bool {
-        let Self::Ironic { source, .. } = self else {
-            return false;
-        };
-        match source.class() {
-            ErrorClass::Unauthorized
-            | ErrorClass::Forbidden
-            | ErrorClass::NotFound
-            | ErrorClass::Locked
-            | ErrorClass::Duplicate
-            | ErrorClass::InvalidState
-            | ErrorClass::Conflict
-            | ErrorClass::BadRequest
-            | ErrorClass::VersionUnsupported
-            | ErrorClass::Busy
-            | ErrorClass::Absent => true,
-            ErrorClass::Unreachable | ErrorClass::Timeout | ErrorClass::Server | ErrorClass::Protocol => false,
+/// What came of a request to Ironic that failed, as far as it matters to what follows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reply {
+    /// None, or none that says anything: it may have happened all the same.
+    Lost,
+    /// Nothing can be asked of it, or not by this operator.
+    Unusable,
+    /// What was asked for is not there.
+    Gone,
+    /// It has no time for it, or somebody else is at the node.
+    Later,
+    /// Not in the node's present state.
+    OutOfTurn,
+    /// Never, as it was put.
+    Refused,
+    /// Never, because another has it.
+    Taken,
+}
+
+impl From<ErrorClass> for Reply {
+    fn from(class: ErrorClass) -> Self {
+        match class {
+            ErrorClass::Unreachable | ErrorClass::Timeout | ErrorClass::Server | ErrorClass::Protocol => Self::Lost,
+            ErrorClass::Absent | ErrorClass::Unauthorized | ErrorClass::Forbidden | ErrorClass::VersionUnsupported => {
+                Self::Unusable
+            }
+            ErrorClass::NotFound => Self::Gone,
+            ErrorClass::Locked | ErrorClass::Busy => Self::Later,
+            ErrorClass::InvalidState | ErrorClass::Conflict => Self::OutOfTurn,
+            ErrorClass::BadRequest => Self::Refused,
+            ErrorClass::Duplicate => Self::Taken,
         }
     }
 }
 
-impl ApplyError {
+impl Reply {
+    fn is_refusal(self) -> bool {
+        self != Self::Lost
+    }
+
     /// The picture of all nodes may be wrong: Ironic is not what it was, or a node is not where it is thought to be. A node
     /// that is locked for a moment, a busy Ironic and a request that it will not take say nothing of the kind, and a list of
     /// all nodes for each of them would cost a large fleet more than its pace allows.
-    pub fn puts_in_doubt(&self) -> bool {
-        let Self::Ironic { source, .. } = self else {
-            return false;
-        };
-        match source.class() {
-            ErrorClass::Locked | ErrorClass::Busy | ErrorClass::BadRequest => false,
-            ErrorClass::Absent
-            | ErrorClass::Unreachable
-            | ErrorClass::Timeout
-            | ErrorClass::Unauthorized
-            | ErrorClass::Forbidden
-            | ErrorClass::NotFound
-            | ErrorClass::Duplicate
-            | ErrorClass::InvalidState
-            | ErrorClass::Conflict
-            | ErrorClass::VersionUnsupported
-            | ErrorClass::Server
-            | ErrorClass::Protocol => true,
+    fn puts_in_doubt(self) -> bool {
+        !matches!(self, Self::Later | Self::Refused)
+    }
+}
+
+impl ApplyError {
+    /// What came of it, where it was asked of Ironic.
+    fn reply(&self) -> Option<Reply> {
+        match self {
+            Self::Ironic { source, .. } => Some(source.class().into()),
+            Self::Kube { .. } => None,
         }
+    }
+
+    /// Ironic has answered, and will not do it: nothing of it happened.
+    pub fn is_refusal(&self) -> bool {
+        self.reply().is_some_and(Reply::is_refusal)
+    }
+
+    /// The fleet's list may be wrong.
+    pub fn puts_in_doubt(&self) -> bool {
+        self.reply().is_some_and(Reply::puts_in_doubt)
     }
 }
 
@@ -113,21 +132,10 @@ impl Classified for ApplyError {
     fn class(&self) -> Class {
         match self {
             Self::Kube { source, .. } => source.class(),
-            Self::Ironic { source, .. } => match source.class() {
-                ErrorClass::BadRequest | ErrorClass::Duplicate => Class::Fault,
-                ErrorClass::NotFound => Class::Stale,
-                ErrorClass::Absent
-                | ErrorClass::Unreachable
-                | ErrorClass::Timeout
-                | ErrorClass::Unauthorized
-                | ErrorClass::Forbidden
-                | ErrorClass::Locked
-                | ErrorClass::InvalidState
-                | ErrorClass::Conflict
-                | ErrorClass::VersionUnsupported
-                | ErrorClass::Busy
-                | ErrorClass::Server
-                | ErrorClass::Protocol => Class::Transient,
+            Self::Ironic { source, .. } => match source.class().into() {
+                Reply::Refused | Reply::Taken => Class::Fault,
+                Reply::Gone => Class::Stale,
+                Reply::Lost | Reply::Unusable | Reply::Later | Reply::OutOfTurn => Class::Transient,
             },
         }
     }
@@ -169,5 +177,25 @@ impl Classified for ReconcileError {
             Self::Report(error) => error.label(),
             Self::Endless(_) => "endless",
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rstest::rstest;
+
+    use super::*;
+
+    /// Whether nothing of it happened, and whether all nodes have to be listed again.
+    #[rstest]
+    #[case(Reply::Lost, false, true)]
+    #[case(Reply::Unusable, true, true)]
+    #[case(Reply::Gone, true, true)]
+    #[case(Reply::Later, true, false)]
+    #[case(Reply::OutOfTurn, true, true)]
+    #[case(Reply::Refused, true, false)]
+    #[case(Reply::Taken, true, true)]
+    fn replies(#[case] reply: Reply, #[case] is_refusal: bool, #[case] puts_in_doubt: bool) {
+        assert_eq!((reply.is_refusal(), reply.puts_in_doubt()), (is_refusal, puts_in_doubt));
     }
 }

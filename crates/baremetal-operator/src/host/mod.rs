@@ -46,7 +46,7 @@ pub use self::conditions::WAITING;
 use self::context::Context;
 pub use self::decide::{decide, is_exempt, port_mark, ramdisk_surroundings, takes_slot, unrecord_restart};
 pub use self::error::ReconcileError;
-use self::error::{ApplyError, ObserveError};
+use self::error::{ApplyError, ObserveError, Reply};
 pub use self::gone::{forget, vanished};
 pub use self::observe::{key_of, secret_versions};
 use self::observed::{Conflict, HardwareView, Lookup, NodeView, Observed, RefusedPort};
@@ -367,7 +367,7 @@ impl Observed {
         let ApplyError::Ironic { effect, source } = error else {
             return;
         };
-        if !matches!(source.class(), ErrorClass::InvalidState | ErrorClass::Conflict) {
+        if Reply::from(source.class()) != Reply::OutOfTurn {
             return;
         }
         let node_since = match &self.node {
@@ -388,12 +388,10 @@ impl Observed {
         let (Some(mac), ApplyError::Ironic { source, .. }) = (effect.dispensable_port(), error) else {
             return false;
         };
-        let is_final = match source.class() {
-            ErrorClass::BadRequest | ErrorClass::Duplicate => true,
-            ErrorClass::InvalidState | ErrorClass::Conflict => {
-                self.memory.conflict.as_ref().is_some_and(Conflict::is_lasting)
-            }
-            _ => false,
+        let is_final = match source.class().into() {
+            Reply::Refused | Reply::Taken => true,
+            Reply::OutOfTurn => self.memory.conflict.as_ref().is_some_and(Conflict::is_lasting),
+            Reply::Lost | Reply::Unusable | Reply::Gone | Reply::Later => false,
         };
         if is_final {
             let refused = RefusedPort {

@@ -6,7 +6,7 @@ use json_patch::Patch as JsonPatch;
 use kube::api::{Patch, PatchParams};
 use kube::{Api, Resource, ResourceExt};
 use metal3_api::metal3::{BareMetalHost, BareMetalHostStatus, ProvisioningState};
-use metal3_ironic::{ErrorClass, PowerTarget};
+use metal3_ironic::PowerTarget;
 use metal3_runtime::error::{Class, Classified, chain};
 use metal3_runtime::events;
 use metal3_runtime::patch::status_changed;
@@ -16,7 +16,7 @@ use super::cached;
 use super::conditions;
 use super::context::Context;
 use super::draft::seconds;
-use super::error::ApplyError;
+use super::error::{ApplyError, Reply};
 use super::observed::{Conflict, Observed};
 use super::plan::{Effect, EventReason, Next, Note, Plan, Wait, WaitReason};
 use super::text::for_people;
@@ -41,32 +41,19 @@ pub fn after_failure(seen: &Observed, plan: &Plan, error: &ApplyError, now: jiff
         // Somebody else was faster: look again.
         ApplyError::Kube { .. } if error.class() == Class::Stale => return look_again(seen),
         ApplyError::Kube { .. } => Wait::for_kubernetes(for_people(&chain(error).to_string())),
-        ApplyError::Ironic { source, .. } => match source.class() {
+        ApplyError::Ironic { source, .. } => match source.class().into() {
             // The node went away meanwhile: the next look finds out what that means.
-            ErrorClass::NotFound => return look_again(seen),
-            ErrorClass::BadRequest if seen.memory.no_soft_power_off && asks_softly(plan) => return look_again(seen),
-            ErrorClass::BadRequest | ErrorClass::Duplicate => {
-                let message = for_people(&chain(error).to_string());
-                return super::decide::refused(seen, plan, message, now);
+            Reply::Gone => return look_again(seen),
+            Reply::Refused if seen.memory.no_soft_power_off && asks_softly(plan) => return look_again(seen),
+            Reply::Refused | Reply::Taken => return refused(seen, plan, error, now),
+            Reply::OutOfTurn if seen.memory.conflict.as_ref().is_some_and(Conflict::is_lasting) => {
+                return refused(seen, plan, error, now);
             }
-            ErrorClass::InvalidState | ErrorClass::Conflict
-                if seen.memory.conflict.as_ref().is_some_and(Conflict::is_lasting) =>
-            {
-                let message = for_people(&chain(error).to_string());
-                return super::decide::refused(seen, plan, message, now);
-            }
-            ErrorClass::Locked | ErrorClass::InvalidState | ErrorClass::Conflict | ErrorClass::Busy => {
+            Reply::Later | Reply::OutOfTurn => {
                 let after = source.retry_after().unwrap_or(RECHECK);
                 Wait::for_time(WaitReason::NodeLocked, after, for_people(&source.message()))
             }
-            ErrorClass::Absent
-            | ErrorClass::Unreachable
-            | ErrorClass::Timeout
-            | ErrorClass::Unauthorized
-            | ErrorClass::Forbidden
-            | ErrorClass::VersionUnsupported
-            | ErrorClass::Server
-            | ErrorClass::Protocol => super::decide::outage(outage_of(source).as_ref()),
+            Reply::Lost | Reply::Unusable => super::decide::outage(outage_of(source).as_ref()),
         },
     };
     let mut status = seen.host.status.clone().unwrap_or_default();
@@ -78,6 +65,10 @@ pub fn after_failure(seen: &Observed, plan: &Plan, error: &ApplyError, now: jiff
         notes: overdue.into_iter().collect(),
         next: Next::Wait(wait),
     }
+}
+
+fn refused(seen: &Observed, plan: &Plan, error: &ApplyError, now: jiff::Timestamp) -> Aftermath {
+    super::decide::refused(seen, plan, for_people(&chain(error).to_string()), now)
 }
 
 /// A host whose very first step fails is being registered all the same: that is a state with a budget.

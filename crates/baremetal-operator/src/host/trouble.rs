@@ -3,14 +3,13 @@
 
 use jiff::Timestamp;
 use metal3_api::metal3::{BareMetalHost, BareMetalHostStatus};
-use metal3_ironic::ErrorClass;
 use metal3_runtime::backoff::Backoff;
 use metal3_runtime::error::{Class, Classified, chain};
 
 use super::budget::{self, Budgets};
 use super::conditions::{self, WAITING};
 use super::context::Context;
-use super::error::ObserveError;
+use super::error::{ObserveError, Reply};
 use super::observe;
 use super::observed::Observed;
 use super::plan::{EventReason, Note, Wait, WaitReason};
@@ -89,21 +88,11 @@ fn unreadable(cause: &ObserveError) -> Option<Wait> {
     match cause {
         ObserveError::Kube(error) if error.class() == Class::Stale => None,
         ObserveError::Kube(_) => Some(wait(WaitReason::KubernetesFailing, &by_itself)),
-        ObserveError::Ironic(error) => Some(match error.class() {
-            ErrorClass::BadRequest | ErrorClass::Duplicate => wait(WaitReason::IronicRefusing, &by_hand),
-            ErrorClass::Absent
-            | ErrorClass::Unreachable
-            | ErrorClass::Timeout
-            | ErrorClass::Unauthorized
-            | ErrorClass::Forbidden
-            | ErrorClass::NotFound
-            | ErrorClass::Locked
-            | ErrorClass::InvalidState
-            | ErrorClass::Conflict
-            | ErrorClass::VersionUnsupported
-            | ErrorClass::Busy
-            | ErrorClass::Server
-            | ErrorClass::Protocol => wait(WaitReason::IronicFailing, &by_itself),
+        ObserveError::Ironic(error) => Some(match error.class().into() {
+            Reply::Refused | Reply::Taken => wait(WaitReason::IronicRefusing, &by_hand),
+            Reply::Lost | Reply::Unusable | Reply::Gone | Reply::Later | Reply::OutOfTurn => {
+                wait(WaitReason::IronicFailing, &by_itself)
+            }
         }),
     }
 }
