@@ -246,7 +246,7 @@ impl Metal3Machines {
             return;
         };
         seen.host = host_seen(&self.ctx.world, &machine, key);
-        seen.untold = self.untold.get(key);
+        seen.untold = self.untold.get(&machine, self.ctx.clock.elapsed());
         seen.machine = machine;
         let what = if error.what == GIVE {
             Refused::Gift
