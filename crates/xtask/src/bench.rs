@@ -72,7 +72,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
 }
 
 fn host_lives(args: &Args) -> anyhow::Result<()> {
-    let operator = program::OPERATOR.build_as(&args.profile, Vec::new())?;
+    let operator = program::OPERATOR.build_as(&args.profile, None, Vec::new())?;
     for (index, hosts) in args.hosts.iter().enumerate() {
         let rest = (index + 1 == args.hosts.len()).then_some(args.rest);
         let figures = operator.run(host_life::run(*hosts, rest, &operator))?;

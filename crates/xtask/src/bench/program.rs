@@ -50,6 +50,10 @@ pub struct ProgramArgs {
     #[arg(long, default_value = "lab")]
     profile: String,
 
+    /// The platform that it is built for, such as the images' x86_64-unknown-linux-musl; by default this machine's
+    #[arg(long)]
+    target: Option<String>,
+
     /// Flags for the program besides its defaults
     #[arg(last = true)]
     flags: Vec<String>,
@@ -67,18 +71,23 @@ pub struct Built {
 impl Program {
     /// Builds it as the arguments say.
     pub fn build(&'static self, args: &ProgramArgs) -> anyhow::Result<Built> {
-        self.build_as(&args.profile, args.flags.clone())
+        self.build_as(&args.profile, args.target.as_deref(), args.flags.clone())
     }
 
     /// Builds it, and says what is measured and on which machine.
-    pub fn build_as(&'static self, profile: &str, flags: Vec<String>) -> anyhow::Result<Built> {
-        let executable = build(self.package, profile)?;
+    pub fn build_as(&'static self, profile: &str, platform: Option<&str>, flags: Vec<String>) -> anyhow::Result<Built> {
+        let executable = build(self.package, profile, platform)?;
         rustls::crypto::ring::default_provider().install_default().ok(); // fails if there is one, which is as well
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(2)
             .enable_all()
             .build()?;
-        println!("{}: profile {profile}; {}", self.name, process::machine());
+        let platform = platform.unwrap_or("this machine");
+        println!(
+            "{}: profile {profile} for {platform}; {}",
+            self.name,
+            process::machine()
+        );
         Ok(Built {
             program: self,
             executable,
@@ -97,15 +106,16 @@ impl Built {
 
 /// Builds a controller and tells where it is. With the whole workspace's choice of features, so that one build of the
 /// dependencies serves every controller's benchmark.
-pub fn build(package: &str, profile: &str) -> anyhow::Result<PathBuf> {
+fn build(package: &str, profile: &str, platform: Option<&str>) -> anyhow::Result<PathBuf> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let status = metal3_lab::cargo::command()
         .args(["build", "--workspace", "--bin", package, "--profile", profile])
+        .args(platform.iter().flat_map(|platform| ["--target", platform]))
         .current_dir(&root)
         .status()
         .context("cannot start cargo")?;
     ensure!(status.success(), "{package} cannot be built");
     let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), PathBuf::from);
     let folder = if profile == "dev" { "debug" } else { profile };
-    Ok(target.join(folder).join(package))
+    Ok(target.join(platform.unwrap_or_default()).join(folder).join(package))
 }
