@@ -249,9 +249,14 @@ impl Observed {
             .map(|key| format!("the annotation {key} is there"))
     }
 
-    /// Whether the machine has had its host before: what is not there any more was lost.
+    /// Whether the machine, as it is stored, has had its host before.
     pub fn was_associated(&self) -> bool {
         was_associated(&self.machine)
+    }
+
+    /// The same, or the host was claimed just now: what is not there any more was lost.
+    pub fn had_host(&self) -> bool {
+        self.was_associated() || self.untold.is_some()
     }
 
     /// Whether the stored status says that the machine has its host.
@@ -262,7 +267,7 @@ impl Observed {
 
     /// Whether the machine has a host now, or had one.
     pub fn has_host(&self) -> bool {
-        matches!(self.host, Host::Ours(_)) || self.was_associated()
+        matches!(self.host, Host::Ours(_)) || self.had_host()
     }
 
     /// The Secrets that have to be there before a host is provisioned, each with what names it.

@@ -280,6 +280,10 @@ pub(super) fn lost(mut draft: Draft<'_>) -> Decision {
         Host::Ours(_) => return Decision::Nothing,
     };
     let name = draft.seen.key().name;
+    if let Some(step) = &draft.seen.untold {
+        // It is not told yet, and has to be known as long as the machine is there.
+        draft.associated(step.claim.reason);
+    }
     let owner = draft.seen.owner.found();
     let replaced = owner.map_or_else(|| name.clone(), |owner| owner.name_any());
     let message = if host.is_empty() {

@@ -62,8 +62,8 @@ pub fn decide(seen: &Observed, now: Timestamp) -> Decision {
     }
     match &seen.host {
         Host::Ours(host) => provision::decide(draft, host),
-        Host::None if seen.was_associated() => associate::lost(draft),
-        Host::Missing(_) | Host::Unclaimed(_) | Host::Foreign(..) if seen.was_associated() => {
+        Host::None if seen.had_host() => associate::lost(draft),
+        Host::Missing(_) | Host::Unclaimed(_) | Host::Foreign(..) if seen.had_host() => {
             if seen.looks.is_host_fresh {
                 associate::lost(draft)
             } else {

@@ -1,5 +1,7 @@
 //! What a machine without a host waits for.
 
+use std::time::Duration;
+
 use rstest::rstest;
 
 use metal3_runtime::store::ObjectKey;
@@ -7,6 +9,7 @@ use metal3_runtime::store::ObjectKey;
 use super::*;
 use crate::machine::decide::Need;
 use crate::machine::host_seen;
+use crate::machine::untold::{Claim, Step};
 use crate::world::World;
 
 const ASSOCIATED: &str = "AssociateBareMetalHost";
@@ -233,6 +236,29 @@ fn a_lost_host_is_reported_and_one_that_was_never_had_is_replaced(#[case] host: 
     let status = status(&plan);
     assert!(said(status, "Ready").2.contains(words), "{:?}", said(status, "Ready"));
     assert_eq!(status.deprecated.v1beta1.failure_reason, "UpdateError");
+}
+
+/// Somebody frees the host before the machine has said that it has one: what it was told to run is on its way there.
+#[test]
+fn a_host_that_is_lost_before_it_was_told_is_not_replaced_either() {
+    let mut seen = seen(&json!({"metadata": {"annotations": {"metal3.io/BareMetalHost": "ns/h"}}}));
+    seen.host = Host::Unclaimed(free());
+    seen.looks.is_host_fresh = true;
+    seen.untold = Some(Step {
+        claim: Claim {
+            reason: "AssociateBareMetalHostSuccess",
+            considered: 3,
+        },
+        age: Duration::from_secs(1),
+        quiet: Duration::from_secs(1),
+    });
+    let plan = plan(&seen);
+    assert_eq!((plan.effects.len(), plan.patience), (0, None));
+    assert!(said(status(&plan), "Ready").2.contains("lost its spec.consumerRef"));
+    // The next pass knows by the status alone.
+    Arc::make_mut(&mut seen.machine).status.clone_from(&plan.status);
+    seen.untold = None;
+    assert!(seen.was_associated() && super::plan(&seen).effects.is_empty());
 }
 
 #[rstest]
