@@ -138,7 +138,13 @@ impl Metal3Machines {
         let mut machine = (*seen.machine).clone();
         for effect in &plan.effects {
             let applied = apply::apply(ctx, &mut machine, effect).await;
-            applied.map_err(PassError::with(effect.label(), effect.object(), KIND, key))?;
+            let applied = applied.map_err(PassError::with(effect.label(), effect.object(), KIND, key));
+            if let (Effect::Host { is_claim: true, .. }, Err(error)) = (effect, &applied)
+                && (error.refusal().is_some() || error.failure().is_some())
+            {
+                self.waiting.refused(key);
+            }
+            applied?;
             if let Effect::Host { is_claim, .. } = effect {
                 self.untold.wrote(&machine, plan.claim, ctx.clock.elapsed());
                 if *is_claim {

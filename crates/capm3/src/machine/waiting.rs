@@ -6,8 +6,9 @@
 //! ```
 //!
 //! Within this process no host is given to two machines, and a machine that comes late takes no host that an older one
-//! waits for. A machine whose pass fails lets its host go until it tries again: in between the host is anybody's. Between
-//! processes the version decides that a claim is written over.
+//! waits for. A machine whose pass fails lets its host go until it tries again: in between the host is anybody's. Only a host
+//! whose claim is refused stays its own: others would name it in turn, and hold on to that name. Between processes the version
+//! decides that a claim is written over.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -56,6 +57,8 @@ struct Promise {
     host: ObjectKey,
     /// It was offered since the last pass of the machine began, so it is for the next one, for which the machine was woken.
     is_for_next: bool,
+    /// The API server has refused the claim in the present pass.
+    is_refused: bool,
 }
 
 /// A machine that wants a host: since when, what it asks for, and the host that it has named already.
@@ -86,6 +89,7 @@ impl Waiting {
         let mut state = self.lock();
         if let Some(promise) = state.promised.get_mut(machine) {
             promise.is_for_next = false;
+            promise.is_refused = false;
         }
         if let Some(waits) = state.waits_of(machine) {
             waits.tries_again = false;
@@ -128,6 +132,14 @@ impl Waiting {
         (selection, other)
     }
 
+    /// The API server refuses that the machine claims the host that is kept for it. Until it tries again nobody else does, who
+    /// would be refused as well and could not take another host then.
+    pub fn refused(&self, machine: &ObjectKey) {
+        if let Some(promise) = self.lock().promised.get_mut(machine) {
+            promise.is_refused = true;
+        }
+    }
+
     /// A host is now as it is shown here. Whom to wake: the oldest machine that it suits, for which it is kept.
     pub fn offer(&self, host: &BareMetalHost) -> Option<ObjectKey> {
         self.lock().offer(host, true)
@@ -146,9 +158,16 @@ impl Waiting {
     /// machine itself, which would begin the next attempt at once instead of when it is due.
     pub fn done(&self, machine: &ObjectKey, world: &World) -> Option<ObjectKey> {
         let mut state = self.lock();
-        let is_for_next = state.promised.get(machine).is_some_and(|promise| promise.is_for_next);
-        if is_for_next && state.places.contains_key(machine) {
-            return None;
+        let waits = state.places.contains_key(machine);
+        match state.promised.get(machine) {
+            Some(promise) if promise.is_for_next && waits => return None,
+            Some(promise) if promise.is_refused && waits => {
+                if let Some(waits) = state.waits_of(machine) {
+                    waits.tries_again = true;
+                }
+                return None;
+            }
+            _ => {}
         }
         let host = state.unpromise(machine)?;
         if let Some(waits) = state.waits_of(machine) {
@@ -219,9 +238,16 @@ impl State {
     /// Keeps a free host for the oldest machine that it suits, and says which that is.
     fn offer(&mut self, host: &BareMetalHost, is_changed: bool) -> Option<ObjectKey> {
         let key = ObjectKey::of(host);
-        let is_offered = is_available(host) && consumer_of(host).is_none() && !self.reserved.contains_key(&key);
-        if self.waiters.is_empty() || !is_offered {
+        if self.waiters.is_empty() || !is_available(host) || consumer_of(host).is_some() {
             return None;
+        }
+        if let Some(owner) = self.reserved.get(&key) {
+            // As it is now its claim may be allowed.
+            let promise = self.promised.get_mut(owner).filter(|promise| promise.is_refused)?;
+            if !is_changed || std::mem::replace(&mut promise.is_for_next, true) {
+                return None;
+            }
+            return Some(owner.clone());
         }
         let is_kept = host.labels().contains_key(label::NODE_REUSE);
         let is_asked = |waits: &&Waits| {
@@ -239,7 +265,12 @@ impl State {
 
     fn promise(&mut self, host: ObjectKey, machine: ObjectKey, is_for_next: bool) {
         self.reserved.insert(host.clone(), machine.clone());
-        self.promised.insert(machine, Promise { host, is_for_next });
+        let promise = Promise {
+            host,
+            is_for_next,
+            is_refused: false,
+        };
+        self.promised.insert(machine, promise);
     }
 
     fn unpromise(&mut self, machine: &ObjectKey) -> Option<ObjectKey> {

@@ -134,6 +134,37 @@ fn machines_whose_passes_fail_on_a_host_do_not_wake_each_other_for_ever() {
     assert_eq!(waiting.offer(&host), Some(key("old")));
 }
 
+/// One host that a policy protects must not keep all who wait from those that become free.
+#[test]
+fn a_host_whose_claim_is_refused_holds_up_one_machine_only() {
+    let (world, waiting) = (World::new(""), Waiting::default());
+    let protected = shown(&world, "h");
+    let is_refused = |name: &str, seconds| {
+        waiting.begin(&key(name));
+        let chosen = choose(&waiting, &world, name, seconds);
+        waiting.refused(&key(name));
+        (chosen, waiting.done(&key(name), &world))
+    };
+    assert_eq!(is_refused("old", 1), (Some("h".to_owned()), None));
+    assert_eq!(is_refused("young", 9), (None, None), "it would be refused, too");
+    let other = shown(&world, "x");
+    assert_eq!(waiting.offer(&other), Some(key("young")));
+    // A change of the host may be what it takes: tried once, at once.
+    assert_eq!(waiting.offer(&protected), Some(key("old")));
+    assert_eq!(waiting.offer(&protected), None);
+    assert_eq!(waiting.done(&key("old"), &world), None);
+    assert_eq!(is_refused("old", 1), (Some("h".to_owned()), None));
+    // Its machine goes.
+    waiting.begin(&key("old"));
+    waiting.forget(&key("old"));
+    assert_eq!(
+        waiting.done(&key("old"), &world),
+        None,
+        "the other one has another host"
+    );
+    assert_eq!(choose(&waiting, &world, "new", 20).as_deref(), Some("h"));
+}
+
 #[test]
 fn a_host_that_is_offered_during_a_pass_is_kept_for_the_next_one_and_no_longer() {
     let (world, waiting) = (World::new(""), Waiting::default());

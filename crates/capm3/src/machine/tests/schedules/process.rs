@@ -214,6 +214,8 @@ impl Manager {
                 let is_done = !server.is_strict && server.patch(true, host, patch);
                 if is_done && *is_claim {
                     self.waiting.forget(key);
+                } else if *is_claim && server.is_strict {
+                    self.waiting.refused(key);
                 }
                 self.sees_if(is_done, server, true, host)
             }
