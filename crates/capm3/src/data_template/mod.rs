@@ -19,6 +19,7 @@ mod space;
 mod tests;
 
 use std::collections::HashSet;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use futures::StreamExt;
@@ -30,7 +31,7 @@ use metal3_runtime::work::Queue;
 use self::apply::{Applied, apply, known_by};
 use self::decide::{decide, finish, refused};
 use self::effect::{Effect, Subject};
-use self::news::{Focus, News};
+use self::news::{APART, Focus, News};
 use self::observed::{Observed, concerns_list, is_empty, list, observe};
 use crate::controller::{Context, Controller, Next};
 use crate::error::PassError;
@@ -52,6 +53,7 @@ pub struct Metal3DataTemplates {
     ctx: Context,
     news: News,
     refusals: Told,
+    queue: Arc<OnceLock<Queue<ObjectKey>>>,
 }
 
 impl Metal3DataTemplates {
@@ -61,6 +63,7 @@ impl Metal3DataTemplates {
             ctx,
             news: News::default(),
             refusals: Told::default(),
+            queue: Arc::default(),
         }
     }
 
@@ -91,6 +94,7 @@ impl Controller for Metal3DataTemplates {
     type Error = PassError;
 
     fn listen(&self, queue: &Queue<ObjectKey>) {
+        self.queue.set(queue.clone()).ok();
         listen::listen(&self.ctx.world, &self.news, queue);
     }
 
@@ -126,6 +130,10 @@ impl Controller for Metal3DataTemplates {
                 self.news.add(space, std::mem::take(&mut round.left_over));
                 if is_empty(world, space) {
                     self.news.forget(space);
+                }
+                // What was put off waits for its own time, and not until the back-off of what failed is over.
+                if let (Some(_), Some(again), Some(queue)) = (&round.failed, round.again, self.queue.get()) {
+                    queue.push_in(space.clone(), again.max(APART));
                 }
                 return round.end();
             }

@@ -2,12 +2,15 @@
 
 use std::collections::BTreeMap;
 use std::sync::Mutex;
+use std::time::Duration;
+
+use tokio_util::sync::CancellationToken;
 
 use super::*;
 use crate::controller::{Controller, Next};
 use crate::data_template::Metal3DataTemplates;
 use crate::data_template::news::APART;
-use crate::sim::{Site, owners};
+use crate::sim::{Site, failure, owners};
 
 const HERE: &str = "infrastructure.cluster.x-k8s.io/v1beta2";
 const MACHINE: &str = "metal3machine.infrastructure.cluster.x-k8s.io";
@@ -19,22 +22,36 @@ struct Stage {
     templates: Metal3DataTemplates,
     /// Requests by method and what follows the namespace.
     asked: Arc<Mutex<BTreeMap<String, usize>>>,
+    queue: Queue<ObjectKey>,
 }
 
 impl Stage {
     fn new() -> Self {
+        Self::refusing("nothing")
+    }
+
+    /// The API server refuses this request.
+    fn refusing(what: &'static str) -> Self {
         let asked: Arc<Mutex<BTreeMap<String, usize>>> = Arc::default();
         let log = asked.clone();
         let site = Site::new("", move |method, path, _| {
             let below = path.rsplit_once("/ns/").map_or(path, |(_, below)| below);
-            *log.lock().unwrap().entry(format!("{method} {below}")).or_default() += 1;
-            None
+            let request = format!("{method} {below}");
+            let is_refused = request == what;
+            *log.lock().unwrap().entry(request).or_default() += 1;
+            is_refused.then(|| failure(403, "Forbidden"))
         });
         let template = json!({"metadata": {"finalizers": [OF_TEMPLATE]}, "spec": {}});
         site.shows(&site.ctx.world.data_templates, "t", &template);
         let templates = Metal3DataTemplates::new(site.ctx.clone());
-        templates.listen(&Queue::new());
-        Self { site, templates, asked }
+        let queue = Queue::new();
+        templates.listen(&queue);
+        Self {
+            site,
+            templates,
+            asked,
+            queue,
+        }
     }
 
     /// A claim as another process makes it, or as a user does.
@@ -48,6 +65,18 @@ impl Stage {
 
     async fn pass(&self) -> Next {
         self.templates.pass(&space()).await.unwrap()
+    }
+
+    /// How long it takes until the space is due.
+    async fn due(&self) -> Duration {
+        let (begin, stop) = (tokio::time::Instant::now(), CancellationToken::new());
+        self.queue
+            .run(1, stop.clone(), |_| {
+                stop.cancel();
+                async { None }
+            })
+            .await;
+        begin.elapsed()
     }
 
     fn asked(&self, what: &str) -> usize {
@@ -99,6 +128,21 @@ async fn what_a_template_lists_is_written_once_a_second_and_not_for_each_claim()
     stage.site.ctx.clock.advance(APART);
     stage.pass().await;
     assert_eq!(written(), 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_put_off_does_not_wait_for_what_is_refused() {
+    let stage = Stage::refusing("PUT metal3dataclaims/c00/status");
+    for number in 0..2 {
+        stage.claim(number, &[MACHINE, OF_CLAIM]);
+        assert_eq!(stage.due().await, Duration::ZERO, "a claim is news");
+        stage.templates.pass(&space()).await.expect_err("one is refused");
+    }
+    assert_eq!(stage.answered(), 0, "the second is not looked for yet");
+    assert_eq!(stage.due().await, APART);
+    stage.site.ctx.clock.advance(APART);
+    stage.templates.pass(&space()).await.expect_err("one is refused");
+    assert_eq!(stage.answered(), 1);
 }
 
 #[tokio::test]
