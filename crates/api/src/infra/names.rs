@@ -58,6 +58,10 @@ pub mod annotation {
     /// `2 done`. Its status says the same, but does not travel to another management cluster.
     pub const REMEDIATION_ATTEMPTS: &str = "infrastructure.cluster.x-k8s.io/remediation-attempts";
 
+    /// On a BareMetalHost that must never be off: for which attempt of which remediation it was restarted last, such as
+    /// `6cbd0a3e-…/2`. The request itself goes as soon as the host has followed it.
+    pub const RESTARTED_FOR: &str = "infrastructure.cluster.x-k8s.io/restarted-for";
+
     /// On a Metal3Remediation: JSON of the node's annotations, to be given back.
     pub const NODE_ANNOTATIONS_BACKUP: &str = "remediation.metal3.io/node-annotations-backup";
 

@@ -1,7 +1,7 @@
 //! What a remediation writes to the host, and reads from it. Pure.
 
 use kube::ResourceExt;
-use metal3_api::infra::names::annotation::{UNHEALTHY, UNHEALTHY_OLD};
+use metal3_api::infra::names::annotation::{RESTARTED_FOR, UNHEALTHY, UNHEALTHY_OLD};
 use metal3_api::infra::v1beta2::Metal3Remediation;
 use metal3_api::metal3::names::annotation::{REBOOT, REBOOT_PREFIX};
 use metal3_api::metal3::{BareMetalHost, ProvisioningState};
@@ -56,11 +56,30 @@ pub fn request(host: &BareMetalHost, remediation: &Metal3Remediation) -> Value {
 }
 
 /// Asks for one restart of a host that must never be off: who keeps such a host off would restart it again and again.
-pub fn request_restart(host: &BareMetalHost) -> Value {
+/// By the same write it says for which attempt.
+pub fn request_restart(host: &BareMetalHost, remediation: &Metal3Remediation, attempt: i32) -> Value {
     let mut patch = HostPatch::default();
     forget(&mut patch, host);
     patch.annotate(REBOOT, ARGUMENTS);
+    patch.annotate(RESTARTED_FOR, restart_of(remediation, attempt));
     patch.over(host.metadata.resource_version.as_deref())
+}
+
+/// Whether that restart was asked for already.
+pub fn is_restarted(host: &BareMetalHost, remediation: &Metal3Remediation, attempt: i32) -> bool {
+    host.annotations().get(RESTARTED_FOR) == Some(&restart_of(remediation, attempt))
+}
+
+fn restart_of(remediation: &Metal3Remediation, attempt: i32) -> String {
+    format!("{}/{attempt}", remediation.uid().unwrap_or_default())
+}
+
+/// Takes everything away that remediations have written to the host, the mark of a bad one excepted. Nothing if there is none.
+pub fn undo(host: &BareMetalHost) -> Option<Value> {
+    let mut patch = HostPatch::default();
+    forget(&mut patch, host);
+    forget_restart(&mut patch, host);
+    (!patch.is_empty()).then(|| patch.over(host.metadata.resource_version.as_deref()))
 }
 
 /// Lets the host be on again. Nothing if that is so already.
@@ -75,6 +94,7 @@ pub fn release(host: &BareMetalHost) -> Option<Value> {
 pub fn abandon(host: &BareMetalHost) -> Option<Value> {
     let mut patch = HostPatch::default();
     forget(&mut patch, host);
+    forget_restart(&mut patch, host);
     if !is_abandoned(host) {
         patch.annotate(UNHEALTHY, UNHEALTHY_NODE);
     }
@@ -85,6 +105,12 @@ pub fn abandon(host: &BareMetalHost) -> Option<Value> {
 pub fn is_abandoned(host: &BareMetalHost) -> bool {
     let annotations = host.annotations();
     annotations.contains_key(UNHEALTHY) || annotations.contains_key(UNHEALTHY_OLD)
+}
+
+fn forget_restart(patch: &mut HostPatch, host: &BareMetalHost) {
+    if host.annotations().contains_key(RESTARTED_FOR) {
+        patch.annotate(RESTARTED_FOR, Value::Null);
+    }
 }
 
 /// Takes the annotations of all remediations away. A host has one machine, and a machine one remediation: those of others

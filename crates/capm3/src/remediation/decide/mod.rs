@@ -138,7 +138,11 @@ fn request(attempt: Attempt<'_>, host: &BareMetalHost) -> Decision {
     let number = attempt.number();
     let (what, patch, plan) = if host.spec.disable_power_off {
         // It is never seen off, so nothing can be done with its Node.
-        let patch = host::request_restart(host);
+        let attempt_number = attempt.status.retry_count;
+        if host::is_restarted(host, &seen.remediation, attempt_number) {
+            return attempt.enter_waiting().into();
+        }
+        let patch = host::request_restart(host, &seen.remediation, attempt_number);
         ("ask for a restart of the host", patch, attempt.enter_waiting())
     } else {
         let patch = host::request(host, &seen.remediation);

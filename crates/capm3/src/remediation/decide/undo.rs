@@ -20,7 +20,7 @@ pub fn decide(seen: &Observed, over: Over, now: Timestamp) -> Decision {
         };
     }
     for host in seen.own_host().into_iter().chain(&seen.strays) {
-        if let Some(patch) = host::release(host) {
+        if let Some(patch) = host::undo(host) {
             let effect = Effect::Host {
                 what: "let the host be switched on",
                 host: host.name_any(),

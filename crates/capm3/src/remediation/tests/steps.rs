@@ -138,11 +138,26 @@ fn a_host_that_must_not_be_off_is_restarted_once() {
     let mut scene = in_phase("Running", 10, 0);
     scene.set("host", &json!({"spec": {"disablePowerOff": true}}));
     let plan = plan(&scene);
-    assert_eq!(
-        patch(&plan)["metadata"]["annotations"],
-        json!({"reboot.metal3.io": ASKED})
-    );
+    let annotations = patch(&plan)["metadata"]["annotations"].clone();
+    let mark = &annotations["infrastructure.cluster.x-k8s.io/restarted-for"];
+    assert_eq!(annotations["reboot.metal3.io"], ASKED);
+    assert!(mark.as_str().is_some_and(|mark| mark.ends_with("/0")), "{mark}");
     assert_eq!(status(&plan)["phase"], "Waiting");
+
+    // The host has followed, and the status was not stored.
+    let followed = json!({"metadata": {"annotations": {"infrastructure.cluster.x-k8s.io/restarted-for": mark}}});
+    scene.set("host", &followed);
+    let plan = super::plan(&scene);
+    assert!(plan.effect.is_none(), "{:?}", plan.effect);
+    assert_eq!(status(&plan)["phase"], "Waiting");
+    // The next attempt is another one.
+    let mut next = in_phase("Running", 10, 1);
+    next.set("host", &json!({"spec": {"disablePowerOff": true}}));
+    next.set("host", &followed);
+    assert_eq!(
+        patch(&super::plan(&next))["metadata"]["annotations"]["reboot.metal3.io"],
+        ASKED
+    );
 }
 
 /// Upstream waits for ever; a host that is being deployed would even be switched off while its node joins.
