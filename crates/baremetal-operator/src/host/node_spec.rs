@@ -93,13 +93,26 @@ impl Target<'_> {
         }
     }
 
+    /// Whether it is the operator's affair where the BMC fetches virtual media from.
+    fn is_url_ours(&self) -> bool {
+        self.settings.external_url_v6.is_some() && self.media != MediaUrl::AsItIs
+    }
+
+    /// Where that is, unless it is Ironic's usual address.
+    fn external_url(&self) -> Option<Value> {
+        match self.media {
+            MediaUrl::Own(url) => Some(url.into()),
+            MediaUrl::Ironics | MediaUrl::AsItIs => None,
+        }
+    }
+
     fn access_info(&self, credentials: &Credentials) -> Fields {
         let mut info: Fields = self
             .address
             .driver_info(credentials, self.host.spec.bmc.disable_certificate_verification)
             .into();
-        if let MediaUrl::Own(url) = self.media {
-            info.insert(EXTERNAL_URL.to_owned(), url.into());
+        if let Some(url) = self.external_url() {
+            info.insert(EXTERNAL_URL.to_owned(), url);
         }
         info
     }
@@ -192,7 +205,7 @@ pub fn access_differs(target: &Target<'_>, detail: &NodeDetail) -> bool {
     };
     // Of those that an address may be without. What somebody has set by hand besides is left alone; so is the URL where it is not
     // the operator's affair.
-    let is_url_ours = target.settings.external_url_v6.is_some() && target.media != MediaUrl::AsItIs;
+    let is_url_ours = target.is_url_ours();
     let is_optional =
         |key: &str| key == "redfish_system_id" || key.ends_with("_verify_ca") || (key == EXTERNAL_URL && is_url_ours);
     let has_gone = |key: &String| is_optional(key) && !wanted.contains_key(key);
@@ -228,6 +241,10 @@ pub fn configure(target: &Target<'_>, access: Option<&Credentials>, detail: &Nod
     }
     for (key, value) in target.deploy_images().into_iter().flatten() {
         diff.set("/driver_info", key, value, detail.driver_info.get(key));
+    }
+    if target.is_url_ours() {
+        let stored = detail.driver_info.get(EXTERNAL_URL);
+        diff.set("/driver_info", EXTERNAL_URL, target.external_url(), stored);
     }
     rest(target, detail, diff)
 }

@@ -10,6 +10,7 @@ mod model;
 mod oracle;
 mod overtaken;
 mod properties;
+mod settings;
 mod settle;
 mod show;
 mod survive;

@@ -19,7 +19,7 @@ use crate::world::{
     node, oci, ramdisk, secret,
 };
 
-const LONG_AGO: &str = "2026-01-02T08:00:00Z";
+pub const LONG_AGO: &str = "2026-01-02T08:00:00Z";
 const JUST_NOW: &str = "2026-01-02T11:59:55Z";
 
 macro_rules! table {

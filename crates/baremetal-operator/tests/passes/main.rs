@@ -6,6 +6,7 @@ mod cluster;
 mod death;
 mod ports;
 mod secrets;
+mod settings;
 mod site;
 mod trouble;
 mod walk;

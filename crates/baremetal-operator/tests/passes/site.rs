@@ -98,6 +98,11 @@ impl Site {
 
     /// A new life of the operator, which ends after so many effects.
     pub fn begin(&self, dies_after: Option<usize>) -> Life {
+        self.begin_with(dies_after, settings("http://images.example/ipa.iso"))
+    }
+
+    /// The same with these settings.
+    pub fn begin_with(&self, dies_after: Option<usize>, settings: HostSettings) -> Life {
         let death = Arc::new(Death::after(dies_after));
         let kube = self.cluster.client(&death);
         let client = Client::new(ClientConfig {
@@ -117,13 +122,6 @@ impl Site {
         let reporter = Reporter {
             component: "test",
             controller: "test",
-        };
-        let settings = HostSettings {
-            deploy_images: DeployImages {
-                iso: Some("http://images.example/ipa.iso".to_owned()),
-                ..DeployImages::default()
-            },
-            ..HostSettings::default()
         };
         let ctx = Context {
             kube: kube.clone(),
@@ -252,6 +250,17 @@ impl Life {
             namespace: NAMESPACE.to_owned(),
             name: NAME.to_owned(),
         });
+    }
+}
+
+/// The usual settings, with the ramdisk from this ISO image.
+pub fn settings(iso: &str) -> HostSettings {
+    HostSettings {
+        deploy_images: DeployImages {
+            iso: Some(iso.to_owned()),
+            ..DeployImages::default()
+        },
+        ..HostSettings::default()
     }
 }
 

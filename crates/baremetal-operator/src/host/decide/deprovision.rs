@@ -7,6 +7,7 @@ use super::available::forget_settings;
 use super::maintenance;
 use super::outage::outage;
 use super::reboot;
+use super::register;
 use crate::host::draft::{Draft, Step, Verdict, locked};
 use crate::host::observed::NodeView;
 use crate::host::plan::{Effect, EventReason, Wait, WaitReason};
@@ -123,6 +124,14 @@ fn ask(draft: &mut Draft<'_>, node: &Node, verb: Verb) -> Step {
         return Step::Move(ProvisioningState::PoweringOffBeforeDelete);
     }
     if let Some(step) = draft.held_back(&ErrorType::Provisioning) {
+        return step;
+    }
+    // While the ramdisk is waited for, Ironic lets nobody change the node.
+    let may_clean = matches!(verb, Verb::Deleted | Verb::Provide);
+    if may_clean
+        && node.provision_state != ProvisionState::DeployWait
+        && let Some(step) = register::follow_settings(draft, node)
+    {
         return step;
     }
     if let Some(step) = maintenance::leave(draft, node) {

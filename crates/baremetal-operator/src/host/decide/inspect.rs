@@ -7,7 +7,7 @@ use metal3_ironic::{Node, NodeDetail, PatchOp, ProvisionRequest, ProvisionState,
 
 use super::deprovision::unexpected;
 use super::outage::outage;
-use super::{details, ports, reboot, takes_slot};
+use super::{details, ports, reboot, register, takes_slot};
 use crate::host::annotations;
 use crate::host::draft::{Draft, Step, Verdict, locked};
 use crate::host::node_spec;
@@ -146,6 +146,9 @@ fn inspected(draft: &mut Draft<'_>, (node, detail): (&Node, &NodeDetail), detail
 
 fn start(draft: &mut Draft<'_>, node: &Node, detail: &NodeDetail) -> Step {
     if let Some(step) = draft.held_back(&ErrorType::Inspection) {
+        return step;
+    }
+    if let Some(step) = register::follow_settings(draft, node) {
         return step;
     }
     if let Some(step) = ensure_interface(draft, node, detail) {

@@ -9,6 +9,7 @@ use super::deprovision::unexpected;
 use super::firmware::changes;
 use super::maintenance;
 use super::outage::outage;
+use super::register;
 use crate::host::draft::{Draft, Step, Verdict, locked};
 use crate::host::firmware::{Changes, Kinds};
 use crate::host::mark::{self, Progress};
@@ -167,6 +168,9 @@ fn with_node(draft: &mut Draft<'_>, work: &Work, wanted: Option<RaidConfig>) -> 
 /// Tells the node what is coming, then Ironic what to create, and asks for it.
 fn begin(draft: &mut Draft<'_>, node: &Node, detail: &NodeDetail, work: &Work) -> Step {
     if let Some(step) = draft.held_back(&ErrorType::Preparation) {
+        return step;
+    }
+    if let Some(step) = register::follow_settings(draft, node) {
         return step;
     }
     if let Some(step) = maintenance::leave(draft, node) {

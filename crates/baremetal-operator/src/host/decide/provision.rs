@@ -8,6 +8,7 @@ use super::deprovision::unexpected;
 use super::maintenance;
 use super::outage::outage;
 use super::reboot;
+use super::register;
 use crate::host::draft::{Draft, Step, locked};
 use crate::host::instance::{self, Deployment};
 use crate::host::observed::{ConfigDriveView, Lookup, NodeView, PullSecretView};
@@ -44,6 +45,9 @@ pub(super) fn provisioning(draft: &mut Draft<'_>) -> Step {
     }
     match &node.provision_state {
         ProvisionState::Manageable => {
+            if let Some(step) = register::follow_settings(draft, node) {
+                return step;
+            }
             if let Some(step) = maintenance::leave(draft, node) {
                 return step;
             }
@@ -132,6 +136,9 @@ fn deploy(draft: &mut Draft<'_>, wanted: Deployment<'_>, node: &Node, detail: &N
         }
         (PullSecretView::Ready(secret), Some(_)) => Some(secret),
     };
+    if let Some(step) = register::follow_settings(draft, node) {
+        return step;
+    }
     let ops = match instance::patch(draft.seen, &draft.status, wanted, secret, node, detail) {
         Ok(ops) => ops,
         Err(problem) => return draft.fail(&ErrorType::Provisioning, problem),

@@ -49,10 +49,19 @@ pub fn surroundings(host: &BareMetalHost, network_data_version: Option<&str>) ->
     mark::name(&(labels, network_data_version))
 }
 
+/// What a node is started from for as long as nothing that was built for it is known.
+pub(super) fn unbuilt(draft: &Draft<'_>) -> Ramdisk {
+    if draft.seen.settings.builds_ramdisks {
+        Ramdisk::AsItIs
+    } else {
+        Ramdisk::Configured
+    }
+}
+
 /// The ramdisk for what the host does now.
 pub(super) fn wanted(draft: &mut Draft<'_>, address: &BmcAddress) -> Result<Ramdisk, Step> {
     if !draft.seen.settings.builds_ramdisks {
-        return Ok(Ramdisk::Configured);
+        return Ok(unbuilt(draft));
     }
     let Some(accept_formats) = formats(draft, address) else {
         return Ok(Ramdisk::AsItIs);

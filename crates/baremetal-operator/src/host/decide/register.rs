@@ -5,6 +5,7 @@
 
 mod credentials;
 mod media;
+mod settings;
 mod support;
 
 use metal3_api::metal3::{ErrorType, ProvisioningState};
@@ -14,6 +15,7 @@ use metal3_ironic::{CreateNode, Node, PatchOp, ProvisionRequest, ProvisionState,
 use self::credentials::{Secret, accepted, credentials, is_new, is_tried_only, try_credentials};
 pub(super) use self::media::wait_for_name;
 use self::media::{is_unknown, media_url, unresolved};
+pub(super) use self::settings::follow as follow_settings;
 use self::support::unsupported;
 use super::network_data;
 use super::outage::outage;
@@ -138,11 +140,7 @@ fn with_node(draft: &mut Draft<'_>, address: &BmcAddress, secret: Secret<'_>) ->
                 return Step::Look(Need::Credentials);
             };
             // One that is built is given to the node when it is there.
-            let ramdisk = if draft.seen.settings.builds_ramdisks {
-                Ramdisk::AsItIs
-            } else {
-                Ramdisk::Configured
-            };
+            let ramdisk = ramdisk::unbuilt(draft);
             let media = match media_url(draft, address, None) {
                 Ok(media) => media,
                 Err(step) => return step,

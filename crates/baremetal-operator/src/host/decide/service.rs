@@ -9,6 +9,7 @@ use super::maintenance;
 use super::outage::outage;
 use super::power::is_powered_on;
 use super::reboot::{self, Record, Requests};
+use super::register;
 use crate::host::draft::{Draft, Step, Verdict, locked};
 use crate::host::firmware::Changes;
 use crate::host::mark::{self, Progress};
@@ -116,6 +117,9 @@ fn begin(draft: &mut Draft<'_>, node: &Node, detail: &NodeDetail, changes: &Chan
     if !is_stored {
         announce(draft);
         return Step::Wait(servicing(node).at_once());
+    }
+    if let Some(step) = register::follow_settings(draft, node) {
+        return step;
     }
     if let Some(step) = maintenance::leave(draft, node) {
         return step;
