@@ -210,6 +210,14 @@ impl World {
         node.target = state.target().map(|usual| target.unwrap_or(usual));
         node.provision_updated = Some(now);
         node.updated = Some(now);
+        match (before, state) {
+            (_, State::Inspecting) => (node.inspection_started, node.inspection_finished) = (Some(now), None),
+            (State::Inspecting | State::InspectWait, State::Manageable) => {
+                (node.inspection_started, node.inspection_finished) = (None, Some(now));
+            }
+            (State::Inspecting | State::InspectWait, State::InspectFailed) => node.inspection_started = None,
+            _ => {}
+        }
         self.leave(before);
         *self.populations.entry(state).or_default() += 1;
     }

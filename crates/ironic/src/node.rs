@@ -106,6 +106,8 @@ pub struct NodeDetail {
     pub deploy_step: Fields,
     /// The service step at work, for messages.
     pub service_step: Fields,
+    /// When the last inspection came to a good end, RFC 3339. Absent from the beginning of the next one until that does, too.
+    pub inspection_finished_at: Option<String>,
     /// When the record was changed last, RFC 3339. Every lock and every accepted request changes it.
     pub updated_at: Option<String>,
 }
@@ -166,6 +168,7 @@ impl NodeDetail {
             clean_step: map("clean_step"),
             deploy_step: map("deploy_step"),
             service_step: map("service_step"),
+            inspection_finished_at: view.text("inspection_finished_at"),
             updated_at: view.text("updated_at"),
         }
     }

@@ -197,7 +197,11 @@ impl Ironic {
             node.target_provision_state = None;
         }
         match (state.as_str(), fails) {
-            ("inspect wait", false) => self.is_inspected = true,
+            ("inspect wait", false) => {
+                self.is_inspected = true;
+                let finished_at = &mut node.detail.as_mut().unwrap().inspection_finished_at;
+                finished_at.clone_from(&node.provision_updated_at);
+            }
             ("deleting", false) => {
                 node.instance_uuid = None;
                 node.detail.as_mut().unwrap().instance_info.clear();
@@ -443,6 +447,9 @@ fn provision(node: &mut Node, request: &ProvisionRequest) {
         let creates = request.clean_steps.iter().any(|s| s.step == "create_configuration");
         let is_told = detail.target_raid_config.get("logical_disks").is_some();
         assert!(!creates || is_told, "volumes are created that Ironic was not told");
+    }
+    if verb == Verb::Inspect {
+        node.detail.as_mut().unwrap().inspection_finished_at = None;
     }
     note_change(node);
     node.last_error = (verb == Verb::Abort).then(|| "aborted".to_owned());

@@ -774,6 +774,10 @@ table! {
     provisioned_is_not_inspected => provisioned().annotated(INSPECT, "");
     inspecting_again_does_not_take_the_old_inventory =>
         { let mut w = World::at("inspecting", "manageable").annotated(INSPECT, "now"); w.inventory = Some(hardware("old")); w };
+    inspecting_again_after_a_failure_does_not_take_the_old_inventory =>
+        { let mut w = World::at("inspecting", "manageable").with_node(&json!({"inspection_finished_at": null})); w.inventory = Some(hardware("old")); w };
+    inspecting_cleaned_after_a_failure_does_not_take_the_old_inventory =>
+        { let mut w = World::at("inspecting", "available").with_node(&json!({"inspection_finished_at": null})); w.inventory = Some(hardware("old")); w };
     inspecting_already_serves_the_annotation => World::at("inspecting", "inspecting").annotated(INSPECT, "");
     inspecting_forced_reboot_begins_anew => World::at("inspecting", "inspect wait").annotated(REBOOT, FORCE);
     inspecting_unforced_reboot_waits => World::at("inspecting", "inspect wait").annotated(REBOOT, "");

@@ -92,7 +92,7 @@ pub fn node(state: &str, change: &Value) -> Node {
             "redfish_username": "admin", "redfish_password": "******"},
         "properties": {"capabilities": "boot_mode:uefi", "cpu_arch": "x86_64"},
         "automated_clean": true, "disable_power_off": false, "instance_info": {},
-        "inspect_interface": "agent", "updated_at": "2026-01-01T00:00:00+00:00",
+        "inspect_interface": "agent", "inspection_finished_at": "2026-01-01T00:00:00+00:00", "updated_at": "2026-01-01T00:00:00+00:00",
     });
     serde_json::from_value(merged(base, change)).unwrap()
 }

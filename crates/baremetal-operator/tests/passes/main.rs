@@ -4,6 +4,7 @@
 
 mod cluster;
 mod death;
+mod inspections;
 mod ports;
 mod secrets;
 mod settings;

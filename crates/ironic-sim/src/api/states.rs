@@ -104,13 +104,11 @@ fn begin(
             machine.more().config_drive = drive;
         }
     }
-    let now = world.now;
     let target = matches!(verb, Verb::Clean).then_some(State::Manageable);
     world.enter(number, to, target);
     let (work, one_more): (Work, fn(&mut crate::Counters)) = match verb {
         Verb::Manage => (Work::Verify, |c| c.verifies += 1),
         Verb::Inspect => {
-            world.node(number)?.inspection_started = Some(now);
             let work = if fast { Work::FastInspect } else { Work::Inspect };
             (work, |c| c.inspections += 1)
         }

@@ -150,12 +150,10 @@ impl World {
                 self.insert_port(port);
             }
         }
-        let now = self.now;
         if let Some(node) = self.nodes.get_mut(&number) {
             let arch = found["inventory"]["cpu"]["architecture"].clone();
             node.properties.insert("cpu_arch".to_owned(), arch);
             node.inventory = Some(Box::new(found));
-            node.inspection_finished = Some(now);
         }
     }
 

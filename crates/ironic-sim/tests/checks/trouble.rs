@@ -55,6 +55,8 @@ async fn inspection(site: &Site, node: &str) {
     let record = site.rest(node, "manageable").await;
     assert!(record["last_error"].is_string(), "it stays until something new begins");
     assert_eq!(record["target_provision_state"], Value::Null);
+    // By this an inventory is told from one of an inspection that has failed.
+    assert_eq!(record["inspection_finished_at"], Value::Null);
 }
 
 async fn cleaning(site: &Site, node: &str) {

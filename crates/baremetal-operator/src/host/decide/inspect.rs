@@ -65,7 +65,10 @@ pub(super) fn inspecting(draft: &mut Draft<'_>) -> Step {
         // An operator that ended before it could store the inventory has sent the node on its way already: to inspect it
         // again would cost a power cycle, and another cleaning.
         ProvisionState::Available | ProvisionState::Cleaning | ProvisionState::CleanWait
-            if !draft.has_hardware() && !is_asked_for(draft) && !matches!(draft.seen.inventory, Lookup::NotFound) =>
+            if !draft.has_hardware()
+                && !is_asked_for(draft)
+                && has_ended_well(detail)
+                && !matches!(draft.seen.inventory, Lookup::NotFound) =>
         {
             match &draft.seen.inventory {
                 Lookup::Found(details) => inspected(draft, (node, detail), details),
@@ -73,7 +76,9 @@ pub(super) fn inspecting(draft: &mut Draft<'_>) -> Step {
             }
         }
         ProvisionState::Available => manage(draft, node),
-        ProvisionState::Manageable if draft.seen.memory.is_uninspected || is_asked_for(draft) => {
+        ProvisionState::Manageable
+            if draft.seen.memory.is_uninspected || is_asked_for(draft) || !has_ended_well(detail) =>
+        {
             start(draft, node, detail)
         }
         ProvisionState::Manageable => match &draft.seen.inventory {
@@ -118,6 +123,12 @@ fn left_behind(draft: &mut Draft<'_>) -> Step {
         ProvisionState::Inspecting => Step::Wait(running(draft, node)),
         _ => Step::Continue,
     }
+}
+
+/// The inspection that was begun last has found something. Where it failed, or was broken off, Ironic still has the inventory of the
+/// one before.
+fn has_ended_well(detail: &NodeDetail) -> bool {
+    detail.inspection_finished_at.is_some()
 }
 
 fn is_running(node: &Node) -> bool {
