@@ -637,10 +637,12 @@ fn refused(change: &'static str, mac: &str, at: &str) -> BTreeMap<String, Refuse
 
 /// An inspection could not remove a port.
 fn told_of_refusal(mut world: World) -> World {
-    let told = json!({"type": "PortsComplete", "status": "False", "reason": "ChangeRefused", "message": "no",
-        "lastTransitionTime": "2026-01-01T00:00:00Z"});
+    let mut refused_it = inspected(&nics());
+    refused_it.memory.refused_ports = refused("delete port", GONE, "2026-01-02T11:59:00Z");
+    let mut conditions = refused_it.decide().plan.status.conditions.into_iter();
+    let told = conditions.find(|c| c.type_ == "PortsComplete").unwrap();
     let conditions = &mut world.host.status.as_mut().unwrap().conditions;
-    conditions.push(serde_json::from_value(told).unwrap());
+    conditions.push(told);
     world
 }
 
@@ -1195,8 +1197,33 @@ fn a_refused_removal_stays_told_until_an_inspection() {
         told.map(|c| (c.reason, c.message))
     };
     let later = || with_ports(World::at("available", "manageable").edited(), &nics());
-    let as_before = Some(("ChangeRefused".to_owned(), "no".to_owned()));
-    assert_eq!(told(told_of_refusal(later())), as_before);
+    let (reason, message) = told(told_of_refusal(later())).unwrap();
+    assert_eq!(reason, "ChangeRefused");
+    let kept = format!("{GONE} (cannot delete port: a VIF is attached)");
+    assert!(message.ends_with(&kept), "{message}");
+    // Another refusal comes and goes.
+    let second = "52:54:00:00:00:09";
+    let mut both = told_of_refusal(later());
+    both.ports.retain(|mac| mac != second);
+    both.memory.refused_ports = refused("create port", second, "2026-01-02T11:59:00Z");
+    let of_both = both.decide().plan;
+    let words = told(both.clone()).unwrap().1;
+    let expected = format!("{second} (cannot create port: a VIF is attached), {kept}");
+    assert!(words.ends_with(&expected), "{words}");
+    assert_eq!(of_both.notes.len(), 1, "{:?}", of_both.notes);
+    let mut mended = both.then().edited_again();
+    mended.memory.refused_ports.clear();
+    mended.ports.push(second.to_owned());
+    assert_eq!(told(mended.clone()), Some((reason, message)));
+    assert!(mended.decide().plan.notes.is_empty());
+    // Where the BMC is asked, nobody takes the port back.
+    let through_bmc = inspected(&nics()).with_node(&json!({"inspect_interface": "redfish"}));
+    assert_eq!(
+        told(told_of_refusal(
+            through_bmc.with_spec(&json!({"inspectionMode": "fast"}))
+        )),
+        None
+    );
     let without_it = |mut world: World| {
         world.ports.retain(|mac| mac != GONE);
         world

@@ -33,7 +33,7 @@ pub fn mark(host: &BareMetalHost) -> Map<String, Value> {
 
 /// `Continue` when every NIC that is known has its port.
 pub(super) fn ensure(draft: &mut Draft<'_>, node: &Node) -> Step {
-    follow(draft, node, None)
+    follow(draft, node, Occasion::Other)
 }
 
 /// The same after an inspection that has just found this. Where the ramdisk made it, no port of ours is left of a NIC that is gone:
@@ -43,11 +43,26 @@ pub(super) fn ensure_found(draft: &mut Draft<'_>, node: &Node, detail: &NodeDeta
     let is_by_ramdisk = detail.inspect_interface.as_deref() == Some("agent")
         && draft.spec().inspection_mode != Some(InspectionMode::Fast)
         && !draft.is_inspection_disabled();
-    follow(draft, node, is_by_ramdisk.then_some(found))
+    let occasion = if is_by_ramdisk {
+        Occasion::Complete(found)
+    } else {
+        Occasion::Partial
+    };
+    follow(draft, node, occasion)
 }
 
-/// `complete`: all NICs that the host has.
-fn follow(draft: &mut Draft<'_>, node: &Node, complete: Option<&HardwareDetails>) -> Step {
+/// When ports are looked at.
+#[derive(Clone, Copy)]
+enum Occasion<'a> {
+    /// After an inspection that has found all NICs of the host: these.
+    Complete(&'a HardwareDetails),
+    /// After one that need not have.
+    Partial,
+    /// At any other time.
+    Other,
+}
+
+fn follow(draft: &mut Draft<'_>, node: &Node, occasion: Occasion<'_>) -> Step {
     let boot = draft.spec().boot_mac_address.to_ascii_lowercase();
     let memory = &draft.seen.memory;
     if draft.status.hardware.is_none() && memory.ports_with == Some(boot) && !memory.has_due_port(draft.now) {
@@ -84,15 +99,23 @@ fn follow(draft: &mut Draft<'_>, node: &Node, complete: Option<&HardwareDetails>
         }
     }
     let surplus = surplus(draft, node, ports, &wanted);
-    match complete {
-        Some(found) if may_tidy(node, ports, found) => {
+    match occasion {
+        Occasion::Complete(found) if may_tidy(node, ports, found) => {
             for change in surplus {
                 if let Some(step) = ask(draft, node, change, &mut lacking) {
                     return step;
                 }
             }
         }
-        Some(_) | None => lacking.has_surplus = !surplus.is_empty(),
+        Occasion::Complete(_) | Occasion::Other => {
+            let refusable = surplus.iter().filter_map(|change| {
+                let mac = change.dispensable_port()?;
+                Some(refusal(mac, change.label()))
+            });
+            lacking.undecided = refusable.collect();
+        }
+        // Who inspects in this way takes no port back, whatever was refused before.
+        Occasion::Partial => {}
     }
     lacking.tell(draft);
     draft.has_ports = true;
@@ -205,6 +228,11 @@ fn create(node: &Node, nic: &Wanted) -> Effect {
     }
 }
 
+/// How the words about a refused change of the port with this MAC address begin.
+fn refusal(mac: &str, label: &str) -> String {
+    format!("{mac} (cannot {label}: ")
+}
+
 /// `None` for a change that Ironic has refused and that the host can do without: it goes on, and says so.
 fn ask(draft: &mut Draft<'_>, node: &Node, change: Effect, lacking: &mut Lacking) -> Option<Step> {
     let label = change.label();
@@ -213,7 +241,7 @@ fn ask(draft: &mut Draft<'_>, node: &Node, change: Effect, lacking: &mut Lacking
         && refused.change == label
         && is_recent(refused.at, draft.now)
     {
-        lacking.refused.push(format!("{mac} (cannot {label}: {})", refused.why));
+        lacking.refused.push(format!("{}{})", refusal(mac, label), refused.why));
         return None;
     }
     if let Some(holder) = &node.reservation {

@@ -24,25 +24,25 @@ pub(super) struct Lacking {
     pub taken: Vec<String>,
     /// Changes that Ironic refused, with its words.
     pub refused: Vec<String>,
-    /// Ports may have to be taken back, which an inspection decides.
-    pub has_surplus: bool,
+    /// Changes that only an inspection asks for: how the words begin if one of them was refused.
+    pub undecided: Vec<String>,
 }
 
 impl Lacking {
     /// By the condition, and once for each word of it by an event.
-    pub fn tell(self, draft: &mut Draft<'_>) {
+    pub fn tell(mut self, draft: &mut Draft<'_>) {
         let stored = conditions::get(&draft.status.conditions, PORTS_COMPLETE);
-        let parts = [self.taken_part(), self.refused_part()];
-        let Some(reason) = parts.iter().flatten().next().map(|part| part.reason) else {
-            // What an inspection was refused is asked for by the next one.
-            if !(self.has_surplus && stored.is_some_and(|stored| stored.reason == CHANGE_REFUSED)) {
-                conditions::remove(&mut draft.status.conditions, PORTS_COMPLETE);
-            }
+        let told = stored.map(|stored| stored.message.clone()).unwrap_or_default();
+        // What an inspection was refused is asked for by the next one: until then it is told as it was.
+        let undecided = self.undecided.iter().filter_map(|begin| told_before(&told, begin));
+        self.refused.extend(undecided.map(str::to_owned));
+        let parts: Vec<_> = [self.taken_part(), self.refused_part()].into_iter().flatten().collect();
+        let Some(reason) = parts.first().map(|part| part.reason) else {
+            conditions::remove(&mut draft.status.conditions, PORTS_COMPLETE);
             return;
         };
-        let told = stored.map(|stored| stored.message.clone()).unwrap_or_default();
-        let parts: Vec<_> = parts.into_iter().flatten().collect();
-        for part in parts.iter().filter(|part| !told.contains(&part.words)) {
+        let is_news = |part: &&Part| !told.contains(&part.words) && !part.items.iter().all(|item| told.contains(item));
+        for part in parts.iter().filter(is_news) {
             draft.note(part.event, part.words.clone());
         }
         let words: Vec<_> = parts.iter().map(|part| part.words.as_str()).collect();
@@ -67,6 +67,7 @@ impl Lacking {
         (!self.taken.is_empty()).then_some(Part {
             reason: ADDRESS_TAKEN,
             event: EventReason::PortAddressTaken,
+            items: self.taken.clone(),
             words,
         })
     }
@@ -80,6 +81,7 @@ impl Lacking {
         (!self.refused.is_empty()).then_some(Part {
             reason: CHANGE_REFUSED,
             event: EventReason::PortChangeRefused,
+            items: self.refused.clone(),
             words,
         })
     }
@@ -88,5 +90,16 @@ impl Lacking {
 struct Part {
     reason: &'static str,
     event: EventReason,
+    /// What it lists.
+    items: Vec<String>,
     words: String,
+}
+
+/// The item of a message that begins like this. Refusals stand at the end of it, and each has its own `(cannot`.
+fn told_before<'m>(message: &'m str, begin: &str) -> Option<&'m str> {
+    let item = &message[message.find(begin)?..];
+    let next = item.match_indices(" (cannot ").nth(1);
+    Some(next.map_or(item, |(at, _)| {
+        item[..at].rsplit_once(", ").map_or(item, |(item, _)| item)
+    }))
 }
