@@ -105,6 +105,14 @@ fn a_bmc_whose_name_cannot_be_resolved_is_told_and_costs_a_node_nothing() {
         assert!(wait.longest() <= Duration::from_secs(300), "{wait:?}");
         assert!(!plan.is_configured && world.is_stored(&plan));
     }
+    // Told for this generation already, it waits for nothing when something else has to be sent.
+    let rotated = World::at("available", "manageable").with_node(&info).with_spec(&spec);
+    let rotated = with_secret(rotated, SecretView::Found(secret("8", 2)), "8");
+    let rotated =
+        with_own_url(rotated, unknown()).with_status(&json!({"triedCredentials": {"credentialsVersion": "8"}}));
+    let mut rotated = rotated;
+    rotated.memory.accepted_digest = Some(2);
+    assert_eq!(rotated.decide().plan.next, Next::Settled);
     let found = with_own_url(waits, Ok(true)).decide().plan;
     assert!(found.is_configured);
     assert_eq!(found.next, Next::Settled);

@@ -7,6 +7,7 @@ use metal3_bmc::BmcAddress;
 use metal3_ironic::Node;
 
 use super::credentials::{Secret, try_credentials};
+use crate::host::conditions;
 use crate::host::draft::{Draft, Step, Verdict};
 use crate::host::node_spec::MediaUrl;
 use crate::host::observed::Lookup;
@@ -64,6 +65,10 @@ pub(in crate::host::decide) fn wait_for_name(draft: &Draft<'_>) -> Option<Wait> 
     let Lookup::Found(Err(why)) = &draft.seen.bmc_name else {
         return None;
     };
+    // The node was told for this address already where to fetch from: nothing is to be found out.
+    if conditions::confirmed(&draft.status.conditions) == draft.seen.host.metadata.generation {
+        return None;
+    }
     let address = BmcAddress::parse(&draft.spec().bmc.address).ok()?;
     let message = format!(
         "{}. Until it can, the BMC fetches virtual media from where it did before",
