@@ -862,6 +862,9 @@ table! {
         Some(json!({"spec": {"networkDataName": "net"}, "status": {"networkData": {"name": "net", "version": "2"}}}))), network_data("3", true));
     inspecting_ramdisk_failed_is_told => built(World::at("inspecting", "manageable"), Some(json!({"status": {"conditions": [
         {"type": "Error", "status": "True", "reason": "ImageBuildInvalid", "message": "no such base image", "lastTransitionTime": "2026-01-01T00:00:00Z"}]}})));
+    inspecting_ramdisk_failed_does_not_keep_new_credentials => with_secret(built(World::at("inspecting", "manageable"), Some(json!({"status": {"conditions": [
+        {"type": "Error", "status": "True", "reason": "ImageBuildInvalid", "message": "no such base image", "lastTransitionTime": "2026-01-01T00:00:00Z"}]}}))),
+        SecretView::Found(secret("8", 2)), "8");
     inspecting_ramdisk_there_is_given_to_the_node => built(World::at("inspecting", "manageable"), Some(json!({})));
     inspecting_ramdisk_as_files_is_given_with_its_parameters => built(World::at("inspecting", "manageable"),
         Some(json!({"status": {"format": "initrd", "kernelUrl": "http://images/kernel", "extraKernelParams": "ip=dhcp"}})));

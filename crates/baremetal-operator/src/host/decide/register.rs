@@ -155,9 +155,14 @@ fn with_node(draft: &mut Draft<'_>, address: &BmcAddress, secret: Secret<'_>) ->
             let Some(detail) = &node.detail else {
                 return Step::Look(Need::LiveNode);
             };
-            let ramdisk = match ramdisk::wanted(draft, address) {
-                Ok(ramdisk) => ramdisk,
-                Err(step) => return step,
+            // New credentials wait for no ramdisk. While they were not sent, each look would end the back-off of one that failed.
+            let ramdisk = if is_new(draft, &secret) {
+                ramdisk::unbuilt(draft)
+            } else {
+                match ramdisk::wanted(draft, address) {
+                    Ok(ramdisk) => ramdisk,
+                    Err(step) => return step,
+                }
             };
             let media = match media_url(draft, address, Some(node)) {
                 Ok(media) => media,
