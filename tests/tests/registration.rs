@@ -2,6 +2,7 @@
 
 use std::time::{Duration, Instant};
 
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ManagedFieldsEntry;
 use metal3_api::metal3::{BareMetalHost, ErrorType, ProvisioningState};
 use metal3_lab::ironic::{Credentials, IronicConfig};
 use metal3_scenarios::{Pool, Site, condition, id, run, state, status, version, waits, waits_for_nothing};
@@ -47,6 +48,11 @@ async fn assert_well(site: &Site, name: &str) {
         (None, "", 0)
     );
     assert_eq!(site.nodes().await.len(), 1);
+    let writers = host.metadata.managed_fields.unwrap_or_default();
+    let tells_who = |entry: &ManagedFieldsEntry| {
+        entry.manager.as_deref() == Some("baremetal-operator") && entry.subresource.as_deref() == Some("status")
+    };
+    assert!(writers.iter().any(tells_who), "{writers:?}");
 }
 
 async fn wrong_address(site: &Site, number: usize, address: &str, words: &[&str]) {

@@ -1,5 +1,6 @@
 //! What every manager's process begins with: probes, metrics, the client and leader election.
 
+use axum::http::{HeaderName, HeaderValue, header::USER_AGENT};
 use tokio::sync::watch;
 
 use crate::args::{ClientArgs, ClientError, LeaderArgs, MetricsArgs, NamespaceArgs, ProbeArgs, TimingError, TlsArgs};
@@ -82,7 +83,8 @@ impl Process {
         let clock = Clock::system();
         let registry = Registry::new(settings.build.clone());
         let controllers = ControllerMetrics::new(&registry);
-        let config = settings.client.config().await?;
+        let mut config = settings.client.config().await?;
+        config.headers.extend(user_agent(&settings.build));
         let election_client = ClientArgs::unlimited(config.clone())?;
         let client = settings.client.limited(config)?;
 
@@ -135,6 +137,12 @@ impl Process {
         let Self { tasks, _leading, .. } = self;
         tasks.run().await
     }
+}
+
+/// Who asks: what an audit log shows, and whose managedFields calls what is written without a field manager.
+fn user_agent(build: &Build) -> Option<(HeaderName, HeaderValue)> {
+    let agent = format!("{}/{}", build.component, build.version);
+    HeaderValue::try_from(agent).ok().map(|agent| (USER_AGENT, agent))
 }
 
 /// Says that a Deployment's flags ask for webhooks, which are not there.
