@@ -13,6 +13,7 @@
 pub mod args;
 pub mod fleet;
 pub mod host;
+mod hosts;
 pub mod ironic_config;
 pub mod ironic_resource;
 pub mod metrics;

@@ -1,7 +1,9 @@
 //! A queue of keys to be worked on: each by one worker at a time, early or late, and never lost.
 //!
 //! kube's controller does this for objects that exist. Some work is about what does not: claims that wait for a pool
-//! nobody has made yet, or whose pool was taken away by force.
+//! nobody has made yet, or whose pool was taken away by force. And kube's controller has no order: of many keys that are due
+//! it takes one by its hash, so that some wait until no other is left. Here they take their turns, and what can wait stands
+//! in a line of its own.
 
 use std::{
     collections::{BTreeSet, HashMap, HashSet},
@@ -37,18 +39,30 @@ struct Shared<K> {
 
 #[derive(Debug)]
 struct State<K> {
-    due: HashMap<K, Instant>,
-    order: BTreeSet<(Instant, K)>,
+    /// When a key is due in each line. Work on it serves both.
+    due: HashMap<K, [Option<Instant>; 2]>,
+    lines: [BTreeSet<(Instant, K)>; 2],
     running: HashSet<K>,
+    /// How many were taken in a row while somebody waited in the second line.
+    passed_over: usize,
 }
+
+/// Where a key waits for its turn: an index.
+type Line = usize;
+const FIRST: Line = 0;
+const SECOND: Line = 1;
+
+/// So many keys of the first line are taken before one of the second that is due: it may be slow, it is not forgotten.
+const BEFORE_SECOND: usize = 7;
 
 impl<K> Default for Queue<K> {
     fn default() -> Self {
         Self(Arc::new(Shared {
             state: Mutex::new(State {
                 due: HashMap::new(),
-                order: BTreeSet::new(),
+                lines: Default::default(),
                 running: HashSet::new(),
+                passed_over: 0,
             }),
             changed: Notify::new(),
         }))
@@ -68,17 +82,27 @@ impl<K: Clone + Ord + Hash + Debug + Send + 'static> Queue<K> {
 
     /// Asks for work on a key after a time, or at the time that was asked for before if that is earlier.
     pub fn push_in(&self, key: K, delay: Duration) {
+        self.push_to(FIRST, key, delay);
+    }
+
+    /// The same for work that others shall not wait for, such as a look at an object that nothing has happened to: it is done
+    /// when no other is due, and now and then in between.
+    pub fn push_behind(&self, key: K, delay: Duration) {
+        self.push_to(SECOND, key, delay);
+    }
+
+    fn push_to(&self, line: Line, key: K, delay: Duration) {
         let at = Instant::now() + delay;
         let mut state = self.lock();
-        match state.due.get(&key).copied() {
-            Some(before) if before <= at => return,
-            Some(before) => {
-                state.order.remove(&(before, key.clone()));
-            }
-            None => {}
+        let due = &mut state.due.entry(key.clone()).or_default()[line];
+        if due.is_some_and(|before| before <= at) {
+            return;
         }
-        state.due.insert(key.clone(), at);
-        state.order.insert((at, key));
+        let before = due.replace(at);
+        if let Some(before) = before {
+            state.lines[line].remove(&(before, key.clone()));
+        }
+        state.lines[line].insert((at, key));
         drop(state);
         self.0.changed.notify_one();
     }
@@ -127,18 +151,27 @@ impl<K: Clone + Ord + Hash + Debug + Send + 'static> Queue<K> {
 
     /// A key that is due and not being worked on, which it then is; or when there will be one.
     fn take(&self) -> Result<K, Option<Instant>> {
+        let now = Instant::now();
         let mut state = self.lock();
-        let first = state
-            .order
-            .iter()
-            .find(|(_, key)| !state.running.contains(key))
-            .cloned();
-        let Some((at, key)) = first else { return Err(None) };
-        if at > Instant::now() {
-            return Err(Some(at));
+        let [first, second] = [FIRST, SECOND].map(|line| state.next(line));
+        let is_due = |next: &Option<(Instant, K)>| next.as_ref().is_some_and(|(at, _)| *at <= now);
+        let (is_first, is_second) = (is_due(&first), is_due(&second));
+        let next = if is_second && (!is_first || state.passed_over >= BEFORE_SECOND) {
+            state.passed_over = 0;
+            second
+        } else if is_first {
+            state.passed_over = if is_second { state.passed_over + 1 } else { 0 };
+            first
+        } else {
+            return Err(first.into_iter().chain(second).map(|(at, _)| at).min());
+        };
+        let Some((_, key)) = next else { return Err(None) };
+        let due = state.due.remove(&key).unwrap_or_default();
+        for (line, at) in state.lines.iter_mut().zip(due) {
+            if let Some(at) = at {
+                line.remove(&(at, key.clone()));
+            }
         }
-        state.order.remove(&(at, key.clone()));
-        state.due.remove(&key);
         state.running.insert(key.clone());
         Ok(key)
     }
@@ -155,6 +188,14 @@ impl<K: Clone + Ord + Hash + Debug + Send + 'static> Queue<K> {
 
     fn lock(&self) -> MutexGuard<'_, State<K>> {
         self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl<K: Clone + Ord + Hash> State<K> {
+    /// The first key of a line that is not being worked on, and when it is due.
+    fn next(&self, line: Line) -> Option<(Instant, K)> {
+        let mut keys = self.lines[line].iter();
+        keys.find(|(_, key)| !self.running.contains(key)).cloned()
     }
 }
 
@@ -225,5 +266,67 @@ mod tests {
             })
             .await;
         assert_eq!(*times.lock().unwrap(), [5, 5]);
+    }
+
+    /// The order in which keys are worked on, one at a time, each for a second.
+    async fn order_of(queue: &Queue<u32>, keys: usize) -> Vec<u32> {
+        let (stop, order) = (CancellationToken::new(), Arc::new(Mutex::new(Vec::new())));
+        let (seen, end) = (order.clone(), stop.clone());
+        let work = move |key| {
+            seen.lock().unwrap().push(key);
+            if seen.lock().unwrap().len() == keys {
+                end.cancel();
+            }
+            async {
+                tokio::time::sleep(Duration::from_secs(1)).await;
+                None
+            }
+        };
+        queue.run(1, stop, work).await;
+        std::mem::take(&mut *order.lock().unwrap())
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn keys_take_their_turns_and_what_can_wait_comes_last() {
+        let queue = Queue::new();
+        for key in [5, 1, 9] {
+            queue.push_behind(key, Duration::ZERO);
+            tokio::time::advance(Duration::from_millis(1)).await;
+        }
+        for key in [7, 3, 8, 1] {
+            queue.push(key);
+            tokio::time::advance(Duration::from_millis(1)).await;
+        }
+        // 1 was asked for in both ways, and is worked on once.
+        assert_eq!(order_of(&queue, 6).await, [7, 3, 8, 1, 5, 9]);
+        assert!(queue.is_empty());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn nobody_is_passed_over_for_good() {
+        let queue = Queue::new();
+        queue.push_behind(100, Duration::ZERO);
+        for key in 0..20 {
+            queue.push(key);
+            tokio::time::advance(Duration::from_millis(1)).await;
+        }
+        let order = order_of(&queue, 21).await;
+        assert_eq!(
+            order.iter().position(|key| *key == 100),
+            Some(BEFORE_SECOND),
+            "{order:?}"
+        );
+        let others: Vec<_> = order.into_iter().filter(|key| *key != 100).collect();
+        assert!(others.is_sorted(), "{others:?}");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_can_wait_is_not_done_before_its_time() {
+        let queue = Queue::new();
+        queue.push_behind(1, Duration::from_secs(10));
+        queue.push_in(2, Duration::from_secs(20));
+        let start = Instant::now();
+        assert_eq!(order_of(&queue, 2).await, [1, 2]);
+        assert_eq!(start.elapsed().as_secs(), 21);
     }
 }

@@ -36,8 +36,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
-use kube::runtime::controller::Action;
-use metal3_api::metal3::{BareMetalHost, BareMetalHostStatus};
+use metal3_api::metal3::{BareMetalHost, BareMetalHostStatus, ProvisioningState};
 use metal3_ironic::ErrorClass;
 use metal3_runtime::backoff::{Attempts, Backoff, random_seed};
 use metal3_runtime::error::{Class, Classified, chain};
@@ -63,14 +62,14 @@ const MAX_PASSES: usize = 64;
 const WORTH_TELLING: u32 = 3;
 
 /// One reconciliation: passes follow each other at once as long as nothing has to be waited for; the status is stored
-/// once, at the end.
-pub async fn reconcile(cached: Arc<BareMetalHost>, ctx: Arc<Context>) -> Result<Action, ReconcileError> {
+/// once, at the end. Tells when the host is to be looked at again if nothing happens; never, where it is gone.
+pub async fn reconcile(cached: Arc<BareMetalHost>, ctx: Arc<Context>) -> Result<Option<Duration>, ReconcileError> {
     let key = observe::key_of(&cached);
     let heard = ctx.quiet.calls(&key);
     let seen = observe::begin(&ctx, &cached);
     ctx.metrics.see(&key, seen.host.status.as_ref());
     if let Some(left) = ctx.quiet.remaining(&key, &seen, ctx.clock.elapsed()) {
-        return Ok(Action::requeue(left));
+        return Ok(Some(left));
     }
     ctx.quiet.begin(&key, heard);
     let answer = passes(&ctx, &key, seen).await;
@@ -87,7 +86,7 @@ pub async fn reconcile(cached: Arc<BareMetalHost>, ctx: Arc<Context>) -> Result<
     answer
 }
 
-async fn passes(ctx: &Context, key: &HostKey, mut seen: Observed) -> Result<Action, ReconcileError> {
+async fn passes(ctx: &Context, key: &HostKey, mut seen: Observed) -> Result<Option<Duration>, ReconcileError> {
     let mut stored = seen.host.status.clone();
     let mut notes = Vec::new();
     for _ in 0..MAX_PASSES {
@@ -104,7 +103,7 @@ async fn passes(ctx: &Context, key: &HostKey, mut seen: Observed) -> Result<Acti
                 return match &error {
                     // Nothing failed: it has no time for us.
                     ReconcileError::Observe(ObserveError::Ironic(busy)) if busy.class() == ErrorClass::Busy => {
-                        Ok(Action::requeue(busy.retry_after().unwrap_or(report::RECHECK)))
+                        Ok(Some(busy.retry_after().unwrap_or(report::RECHECK)))
                     }
                     _ => Err(error),
                 };
@@ -117,7 +116,7 @@ async fn passes(ctx: &Context, key: &HostKey, mut seen: Observed) -> Result<Acti
             notes.extend(failed.notes);
             if failed.next == Next::Again {
                 report::publish(ctx, &seen.host, &notes).await;
-                return Ok(Action::requeue(Duration::from_millis(100)));
+                return Ok(Some(Duration::from_millis(100)));
             }
             return finish(ctx, key, seen, stored, &failed.status, &notes, &failed.next).await;
         }
@@ -279,11 +278,11 @@ async fn finish(
     status: &BareMetalHostStatus,
     notes: &[Note],
     next: &Next,
-) -> Result<Action, ReconcileError> {
+) -> Result<Option<Duration>, ReconcileError> {
     if *next == Next::Gone {
         report::publish(ctx, &seen.host, notes).await;
         forget(ctx, key);
-        return Ok(Action::await_change());
+        return Ok(None);
     }
     // Before the status, so that a change of the node that comes meanwhile is not missed.
     let waits = matches!(next, Next::Wait(wait) if matches!(wait.wake, Wake::Node | Wake::NodeOr(_) | Wake::Ironic));
@@ -311,7 +310,7 @@ async fn finish(
         let listed = ctx.fleet.of(&status.provisioning.id, key);
         ctx.quiet.left(key, &seen, &listed, ctx.clock.elapsed() + again);
     }
-    Ok(Action::requeue(again))
+    Ok(Some(again))
 }
 
 /// What failed in a way that may last is tried less and less often.
@@ -327,6 +326,12 @@ fn until_next_look(attempts: &Attempts<HostKey>, key: &HostKey, next: &Next) -> 
     wait.longest()
 }
 
+/// Whether nothing was ever done about a host.
+pub fn is_new(host: &BareMetalHost) -> bool {
+    let mut status = host.status.iter();
+    host.metadata.deletion_timestamp.is_none() && status.all(|s| s.provisioning.state == ProvisioningState::None)
+}
+
 /// The fleet has woken a host: to be called before the host is reconciled.
 pub fn woken(ctx: &Context, key: &HostKey) {
     // What it sees may be what it saw: it is its turn, or its node has changed and come back to where it was.
@@ -339,17 +344,17 @@ pub fn ramdisk_changed(ctx: &Context, key: &HostKey) {
     ctx.quiet.call(key);
 }
 
-/// What to do when a reconciliation failed as a whole.
-pub fn on_error(host: &BareMetalHost, error: &ReconcileError, ctx: &Context) -> Action {
+/// When to look again after a reconciliation that failed as a whole.
+pub fn on_error(host: &BareMetalHost, error: &ReconcileError, ctx: &Context) -> Duration {
     let key = observe::key_of(host);
     let class = error.class();
     if class == Class::Stale {
         tracing::debug!(host = %format_args!("{}/{}", key.namespace, key.name), "the host changed meanwhile; looking again");
-        return Action::requeue(Duration::from_millis(50));
+        return Duration::from_millis(50);
     }
     let attempt = ctx.attempts.failed(&key);
     tracing::warn!(host = %format_args!("{}/{}", key.namespace, key.name), error = %chain(error), "reconciliation failed");
-    Action::requeue(Backoff::TRANSIENT.delay(attempt, random_seed()))
+    Backoff::TRANSIENT.delay(attempt, random_seed())
 }
 
 impl Observed {

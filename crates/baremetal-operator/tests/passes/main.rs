@@ -17,7 +17,6 @@ use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Secret;
 use kube::ResourceExt;
-use kube::runtime::controller::Action;
 use metal3_api::metal3::{BareMetalHost, ErrorType, ProvisioningState};
 use metal3_ironic_sim::{Action as Trouble, Rule};
 use metal3_testkit::played::Request;
@@ -49,9 +48,9 @@ async fn an_old_copy_is_refused_before_anything_happens_in_ironic() {
     let answer = other.reconcile(old.clone()).await.unwrap();
     let again = match answer {
         Ok(action) => action,
-        Err(error) => other.on_error(&old, &error),
+        Err(error) => Some(other.on_error(&old, &error)),
     };
-    assert_ne!(again, Action::await_change());
+    assert_ne!(again, None);
     let refused: Vec<_> = site.cluster.requests().into_iter().filter(Request::is_write).collect();
     assert_eq!(refused.len(), 1, "the status with the intent: {refused:?}");
     assert_eq!(site.host(), Some(now), "nothing was stored");
@@ -196,7 +195,7 @@ async fn a_status_that_could_not_be_stored_is_stored_later() {
         let host = site.host().unwrap();
         if let Err(error) = life.reconcile(host.clone()).await.unwrap() {
             assert_eq!(error.to_string(), "cannot write the status");
-            assert_ne!(life.on_error(&host, &error), Action::await_change());
+            assert!(!life.on_error(&host, &error).is_zero());
             failures += 1;
             assert!(failures <= 3, "{error}");
         }
@@ -270,7 +269,7 @@ async fn a_busy_ironic_is_told_at_the_first_look() {
     });
     site.edit(&json!({"spec": {"online": false}}));
     let again = life.reconcile(site.host().unwrap()).await.unwrap().unwrap();
-    assert_eq!(again, Action::requeue(Duration::from_secs(7)));
+    assert_eq!(again, Some(Duration::from_secs(7)));
     let status = site.status();
     let waiting = status
         .conditions

@@ -13,7 +13,6 @@ use baremetal_operator::metrics::{Catalogue, HostMetrics};
 use baremetal_operator::settings::{DeployImages, HostSettings};
 use k8s_openapi::api::core::v1::Secret;
 use kube::core::PartialObjectMeta;
-use kube::runtime::controller::Action;
 use kube::runtime::watcher;
 use metal3_api::metal3::{BareMetalHost, BareMetalHostStatus, ProvisioningState};
 use metal3_ironic::{Client, ClientConfig, Link, Url};
@@ -213,7 +212,7 @@ impl Site {
 
 impl Life {
     /// One reconciliation of this copy of the host; `None` where the operator has died in it.
-    pub async fn reconcile(&self, copy: BareMetalHost) -> Option<Result<Action, ReconcileError>> {
+    pub async fn reconcile(&self, copy: BareMetalHost) -> Option<Result<Option<Duration>, ReconcileError>> {
         if self.death.has_come() {
             return None;
         }
@@ -235,7 +234,7 @@ impl Life {
     }
 
     /// What the controller does when a reconciliation failed.
-    pub fn on_error(&self, host: &BareMetalHost, error: &ReconcileError) -> Action {
+    pub fn on_error(&self, host: &BareMetalHost, error: &ReconcileError) -> Duration {
         host::on_error(host, error, &self.ctx)
     }
 

@@ -1,0 +1,338 @@
+//! The hosts: their watches, what wakes them, and the passes over them.
+
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::stream::BoxStream;
+use futures::{Stream, StreamExt, stream};
+use kube::core::PartialObjectMeta;
+use kube::runtime::reflector::{self, ObjectRef, Store};
+use kube::runtime::{WatchStreamExt, watcher};
+use kube::{Api, ResourceExt};
+use metal3_api::metal3::{BareMetalHost, PreprovisioningImage};
+use metal3_runtime::BoxError;
+use metal3_runtime::args::Namespaces;
+use metal3_runtime::error::{Classified, chain};
+use metal3_runtime::metrics::ControllerMetrics;
+use metal3_runtime::work::Queue;
+use tokio::sync::{mpsc, watch};
+use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
+
+use crate::args::Args;
+use crate::fleet::{self, Fleet, HostKey, Pace};
+use crate::host::{self, context::Context};
+
+/// Bursts of events of one host become one reconciliation. Short, because every step of a host's life pays for it, and
+/// because a reconciliation that finds nothing changed makes no call.
+const DEBOUNCE: Duration = Duration::from_millis(20);
+/// How long the controllers wait for Ironic's first answer, so that a healthy start does not tell every host of an outage.
+const FIRST_ANSWER: Duration = Duration::from_secs(3);
+
+/// Lists the fleet and runs a controller per watched namespace (or one for the cluster) while leading.
+pub async fn run(
+    ctx: Arc<Context>,
+    args: &Args,
+    workers: u16,
+    leads: watch::Receiver<bool>,
+    metrics: ControllerMetrics,
+    mut woken: mpsc::UnboundedReceiver<HostKey>,
+    stop: CancellationToken,
+) -> Result<(), BoxError> {
+    let mut bells = Vec::new();
+    let mut controllers = JoinSet::new();
+    for (namespace, api) in namespaces(&args.namespaces.namespace)
+        .into_iter()
+        .zip(args.namespaces.namespace.apis(&ctx.kube))
+    {
+        let (bell, by_node) = mpsc::unbounded_channel();
+        bells.push((namespace.clone(), bell));
+        let watched = Watched {
+            namespace,
+            api,
+            by_node,
+            workers,
+            leads: leads.clone(),
+            metrics: metrics.clone(),
+        };
+        controllers.spawn(watched.run(ctx.clone(), stop.clone()));
+    }
+    let ring = async {
+        while let Some(host) = woken.recv().await {
+            host::woken(&ctx, &host);
+            for (_, bell) in bells
+                .iter()
+                .filter(|(n, _)| n.as_ref().is_none_or(|n| *n == host.namespace))
+            {
+                // A controller that has ended is noticed below.
+                bell.send(host.clone()).ok();
+            }
+        }
+    };
+    let mut may_poll = leads.clone();
+    let poll = async {
+        tokio::select! {
+            () = stop.cancelled() => return,
+            led = may_poll.wait_for(|leads| *leads) => if led.is_err() { return },
+        }
+        metrics.set_leading(true);
+        tokio::select! {
+            () = stop.cancelled() => return,
+            () = ctx.ironic.told() => {}
+        }
+        fleet::run(
+            ctx.fleet.clone(),
+            ctx.ironic.clone(),
+            Pace::default(),
+            ctx.clock.clone(),
+            stop.clone(),
+        )
+        .await;
+    };
+    let work = async {
+        while let Some(ended) = controllers.join_next().await {
+            ended??;
+        }
+        Ok(())
+    };
+    tokio::select! {
+        ended = work => ended,
+        ((), ()) = async { tokio::join!(poll, ring) } => Ok(()),
+    }
+}
+
+/// The names that [`Namespaces::apis`] makes an interface for, in its order.
+fn namespaces(namespaces: &Namespaces) -> Vec<Option<String>> {
+    match namespaces {
+        Namespaces::All => vec![None],
+        Namespaces::Only(names) => names.iter().cloned().map(Some).collect(),
+    }
+}
+
+/// Hosts whose own ramdisk changed, where ramdisks are built.
+fn by_ramdisk(ctx: &Arc<Context>, namespace: Option<&str>) -> BoxStream<'static, HostKey> {
+    if !ctx.settings.builds_ramdisks {
+        return stream::pending().boxed();
+    }
+    let api: Api<PartialObjectMeta<PreprovisioningImage>> = namespace.map_or_else(
+        || Api::all(ctx.kube.clone()),
+        |name| Api::namespaced(ctx.kube.clone(), name),
+    );
+    let ctx = ctx.clone();
+    watcher(api, watcher::Config::default())
+        .default_backoff()
+        .touched_objects()
+        .filter_map(move |image| {
+            let host = match image {
+                Ok(image) => {
+                    let key = HostKey {
+                        namespace: image.namespace().unwrap_or_default(),
+                        name: image.name_any(),
+                    };
+                    host::ramdisk_changed(&ctx, &key);
+                    Some(key)
+                }
+                Err(error) => {
+                    tracing::warn!(error = %chain(&error), "the watch of PreprovisioningImages was interrupted");
+                    None
+                }
+            };
+            std::future::ready(host)
+        })
+        .boxed()
+}
+
+/// One watch with what belongs to it. Two watches cannot share a store: the list of one would empty it of the other's.
+struct Watched {
+    namespace: Option<String>,
+    api: Api<BareMetalHost>,
+    by_node: mpsc::UnboundedReceiver<HostKey>,
+    workers: u16,
+    leads: watch::Receiver<bool>,
+    metrics: ControllerMetrics,
+}
+
+impl Watched {
+    async fn run(mut self, ctx: Arc<Context>, stop: CancellationToken) -> Result<(), BoxError> {
+        let (store, writer) = reflector::store::<BareMetalHost>();
+        let queue = Queue::new();
+        let hosts = watcher(self.api, watcher::Config::default())
+            .default_backoff()
+            .modify(host::cached::trim)
+            .reflect(writer);
+        let by_secret = ctx
+            .secrets
+            .watch(&ctx.kube, self.namespace.as_deref(), watcher::Config::default())
+            .map(|host| HostKey {
+                namespace: host.namespace.unwrap_or_default(),
+                name: host.name,
+            });
+        let by_ramdisk = by_ramdisk(&ctx, self.namespace.as_deref());
+        let by_firmware = ctx.companions.watch(&ctx.kube, self.namespace.as_deref());
+        let by_node = stream::unfold(self.by_node, async |mut woken| Some((woken.recv().await?, woken)));
+        tokio::select! {
+            () = stop.cancelled() => return Ok(()),
+            led = self.leads.wait_for(|leads| *leads) => { led?; }
+        }
+        tokio::time::timeout(FIRST_ANSWER, ctx.fleet.first_answer()).await.ok();
+        let woken = stream::select(
+            stream::select(by_secret, by_firmware),
+            stream::select(by_node, by_ramdisk),
+        );
+        let wake = woken.for_each(|host| {
+            queue.push_in(host, DEBOUNCE);
+            std::future::ready(())
+        });
+        let work = async {
+            tokio::select! {
+                () = stop.cancelled() => return Ok(()),
+                ready = store.wait_until_ready() => ready?,
+            }
+            let pass = Pass {
+                ctx: ctx.clone(),
+                hosts: store.clone(),
+                metrics: self.metrics,
+            };
+            let run = |host| pass.clone().run(host);
+            queue.run(self.workers.into(), stop.clone(), run).await;
+            Ok(())
+        };
+        tokio::select! {
+            ended = work => ended,
+            () = async { tokio::join!(follow(hosts, &ctx.fleet, &store, &queue), wake); } => Ok(()),
+        }
+    }
+}
+
+/// Asks for a look at each host that changes. Hosts that are new, and those that are listed, can wait for the others: what
+/// was begun goes on first, or a thousand new hosts would keep those that Ironic has done with from their next step.
+async fn follow(
+    hosts: impl Stream<Item = watcher::Result<watcher::Event<BareMetalHost>>>,
+    fleet: &Fleet,
+    store: &Store<BareMetalHost>,
+    queue: &Queue<HostKey>,
+) {
+    let mut hosts = pin!(hosts);
+    // The store shows a list when it is complete.
+    let mut listed = Vec::new();
+    let mut is_first_list = true;
+    while let Some(event) = hosts.next().await {
+        match event {
+            Ok(watcher::Event::Init) => listed = store.state().iter().map(|host| host::key_of(host)).collect(),
+            Ok(watcher::Event::InitApply(host)) => {
+                let key = host::key_of(&host);
+                if let Some(since) = host::queue::queued_since(&host).filter(|_| is_first_list) {
+                    fleet.remember_in_queue(&key, since);
+                }
+                listed.push(key);
+            }
+            Ok(watcher::Event::InitDone) => {
+                is_first_list = false;
+                for host in std::mem::take(&mut listed) {
+                    queue.push_behind(host, DEBOUNCE);
+                }
+            }
+            Ok(watcher::Event::Apply(host)) if host::is_new(&host) => queue.push_behind(host::key_of(&host), DEBOUNCE),
+            Ok(watcher::Event::Apply(host) | watcher::Event::Delete(host)) => {
+                queue.push_in(host::key_of(&host), DEBOUNCE);
+            }
+            Err(error) => tracing::warn!(error = %chain(&error), "the watch of hosts was interrupted"),
+        }
+    }
+}
+
+/// What a look at a host needs. Cheap to clone.
+#[derive(Clone)]
+struct Pass {
+    ctx: Arc<Context>,
+    hosts: Store<BareMetalHost>,
+    metrics: ControllerMetrics,
+}
+
+impl Pass {
+    /// Looks at a host, and says when the next look is due without another reason.
+    async fn run(self, key: HostKey) -> Option<Duration> {
+        let Some(host) = self.hosts.get(&ObjectRef::new(&key.name).within(&key.namespace)) else {
+            host::vanished(&self.ctx, &key.namespace, &key.name);
+            return None;
+        };
+        let start = self.ctx.clock.elapsed();
+        let answer = host::reconcile(host.clone(), self.ctx.clone()).await;
+        let outcome = answer.as_ref().map_or_else(|error| error.class().as_str(), |_| "ok");
+        let took = self.ctx.clock.elapsed().saturating_sub(start);
+        self.metrics.observe("baremetalhost", outcome, took);
+        answer.unwrap_or_else(|error| Some(host::on_error(&host, &error, &self.ctx)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Mutex;
+
+    use kube::runtime::watcher::Event::{Apply, Delete, Init, InitApply, InitDone};
+    use serde_json::json;
+
+    use super::*;
+
+    fn host(name: &str, state: &str) -> BareMetalHost {
+        serde_json::from_value(json!({"apiVersion": "metal3.io/v1alpha1", "kind": "BareMetalHost",
+            "metadata": {"name": name, "namespace": "n"}, "spec": {"online": true},
+            "status": {"provisioning": {"state": state}}}))
+        .unwrap()
+    }
+
+    /// The hosts in the order in which they are looked at after these events.
+    async fn looks(events: Vec<watcher::Event<BareMetalHost>>) -> Vec<String> {
+        let (store, writer) = reflector::store();
+        let (fleet, _woken) = Fleet::new(1);
+        let queue = Queue::new();
+        let events = stream::iter(events.into_iter().map(Ok)).then(|event| async {
+            tokio::time::advance(Duration::from_millis(1)).await;
+            event
+        });
+        follow(events.reflect(writer), &fleet, &store, &queue).await;
+        tokio::time::advance(DEBOUNCE).await; // all are due
+        let (seen, stop) = (Arc::new(Mutex::new(Vec::new())), CancellationToken::new());
+        let (log, end, expected) = (seen.clone(), stop.clone(), queue.len());
+        let work = move |host: HostKey| {
+            let mut log = log.lock().unwrap();
+            log.push(host.name);
+            if log.len() == expected {
+                end.cancel();
+            }
+            std::future::ready(None)
+        };
+        queue.run(1, stop, work).await;
+        std::mem::take(&mut *seen.lock().unwrap())
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_was_begun_goes_on_before_new_hosts_and_before_lists() {
+        let order = looks(vec![
+            Init,
+            InitApply(host("listed", "available")),
+            InitDone,
+            Apply(host("new", "")),
+            Apply(host("begun", "inspecting")),
+            Apply(host("other", "registering")),
+        ])
+        .await;
+        assert_eq!(order, ["begun", "other", "listed", "new"]);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_host_that_went_while_nobody_watched_is_looked_at() {
+        let order = looks(vec![
+            Init,
+            InitApply(host("a", "available")),
+            InitApply(host("gone", "available")),
+            InitDone,
+            Delete(host("a", "available")),
+            Init,
+            InitDone,
+        ])
+        .await;
+        assert_eq!(order, ["a", "gone"]);
+    }
+}
