@@ -136,10 +136,16 @@ impl Fleet {
         self.slots().acted(host, now);
     }
 
-    /// A reconciliation has ended: a slot that it did not use goes to the next.
-    pub fn reconciled(&self, host: &HostKey, now: Duration) {
+    /// Whether the host has a place in the queue.
+    pub fn is_queued(&self, host: &HostKey) -> bool {
+        self.slots().has(host)
+    }
+
+    /// A reconciliation has ended: a slot that it did not use goes to the next. A host that did not ask keeps its place if it
+    /// `is_told` still to wait for one.
+    pub fn reconciled(&self, host: &HostKey, is_told: bool, now: Duration) {
         let view = self.view();
-        if self.slots().done(host) {
+        if self.slots().done(host, is_told) {
             self.call(&view, now);
         }
     }
@@ -225,7 +231,7 @@ mod tests {
         });
         for host in [1, 2] {
             assert!(matches!(ask(host), Slot::Queued(_)), "nothing can start");
-            fleet.reconciled(&key(host), Duration::ZERO);
+            fleet.reconciled(&key(host), true, Duration::ZERO);
         }
         assert!(woken.try_recv().is_err(), "nobody is called to what cannot start");
         fleet.view().replace(Vec::new(), Duration::ZERO);

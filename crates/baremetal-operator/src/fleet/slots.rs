@@ -74,6 +74,8 @@ struct Waiter {
     has_asked: bool,
     /// It was woken because it is its turn.
     is_called: bool,
+    /// Its turn has come, and something kept it from asking: nobody waits for it until it asks.
+    is_aside: bool,
 }
 
 /// A slot that was handed out and is not known from a list yet.
@@ -88,7 +90,7 @@ struct Taken {
 #[derive(Debug, Default)]
 pub struct Slots {
     limit: usize,
-    /// By arrival, then by the order of asking.
+    /// By arrival, then by the order of asking; without those who are aside.
     order: BTreeSet<(Timestamp, u64, HostKey)>,
     waiters: HashMap<HostKey, Waiter>,
     taken: HashMap<HostKey, Taken>,
@@ -113,6 +115,11 @@ impl Slots {
     /// How many hosts wait.
     pub fn waiting(&self) -> usize {
         self.waiters.len()
+    }
+
+    /// Whether this host waits.
+    pub fn has(&self, host: &HostKey) -> bool {
+        self.waiters.contains_key(host)
     }
 
     /// How many are taken, by nodes that are busy and by hosts that are about to act.
@@ -170,24 +177,30 @@ impl Slots {
         }
     }
 
-    /// A reconciliation of the host has ended. What it was granted and did not use is free again, and if it did not ask,
-    /// it does not want to act any more. Returns whether somebody else may have come nearer.
-    pub fn done(&mut self, host: &HostKey) -> bool {
+    /// A reconciliation of the host has ended. What it was granted and did not use is free again. If it did not ask, it does not
+    /// want to act any more, unless it `is_told` to wait still: then something kept it from asking, and it stays where it is, as
+    /// long as nobody has to wait for it. Returns whether somebody else may have come nearer.
+    pub fn done(&mut self, host: &HostKey, is_told: bool) -> bool {
         let unused = self.taken.get(host).is_some_and(|t| t.acted.is_none());
         if unused {
             self.taken.remove(host);
         }
-        match self.waiters.get_mut(host) {
-            Some(waiter) if waiter.has_asked => {
-                waiter.has_asked = false;
-                unused
-            }
-            Some(_) => {
-                self.leave(host);
-                true
-            }
-            None => unused,
+        let Some(waiter) = self.waiters.get_mut(host) else {
+            return unused;
+        };
+        if std::mem::take(&mut waiter.has_asked) {
+            return unused;
         }
+        if !is_told {
+            self.leave(host);
+            return true;
+        }
+        let steps_aside = waiter.is_called && !waiter.is_aside;
+        if steps_aside {
+            waiter.is_aside = true;
+            self.order.remove(&(waiter.since, waiter.ticket, host.clone()));
+        }
+        unused || steps_aside
     }
 
     /// The host is gone. What its node was set to goes on.
@@ -238,23 +251,22 @@ impl Slots {
 
     /// The number of hosts that come before.
     fn enqueue(&mut self, host: &HostKey, since: Timestamp) -> usize {
-        if !self.waiters.contains_key(host) {
+        let waiter = self.waiters.entry(host.clone()).or_insert_with(|| {
             self.tickets += 1;
-            let waiter = Waiter {
+            Waiter {
                 since,
                 ticket: self.tickets,
                 shown: None,
                 has_asked: false,
                 is_called: false,
-            };
-            self.waiters.insert(host.clone(), waiter);
-            self.order.insert((since, self.tickets, host.clone()));
+                is_aside: true,
+            }
+        });
+        let place = (waiter.since, waiter.ticket, host.clone());
+        if std::mem::take(&mut waiter.is_aside) {
+            self.order.insert(place.clone());
         }
-        let (since, ticket) = self
-            .waiters
-            .get(host)
-            .map_or((since, self.tickets), |w| (w.since, w.ticket));
-        self.order.range(..(since, ticket, host.clone())).count()
+        self.order.range(..place).count()
     }
 
     fn leave(&mut self, host: &HostKey) {

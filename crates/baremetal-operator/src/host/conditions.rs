@@ -29,6 +29,11 @@ pub fn compute(
     wait: Option<&Wait>,
     now: Timestamp,
 ) {
+    waiting(status, wait, host.metadata.generation, now);
+    all_but_waiting(status, host, node, now);
+}
+
+fn all_but_waiting(status: &mut BareMetalHostStatus, host: &BareMetalHost, node: Option<&Node>, now: Timestamp) {
     let generation = host.metadata.generation;
     for (type_, (value, reason)) in [
         ("AvailableForProvisioning", available(&status.provisioning.state)),
@@ -42,7 +47,6 @@ pub fn compute(
     set(status, MANAGEABLE, value, reason, "", generation, now);
     let (value, reason) = healthy(status, node);
     set(status, "Healthy", value, reason, "", generation, now);
-    waiting(status, wait, generation, now);
     let state = &status.provisioning.state;
     let confirmed = confirmed(&status.conditions);
     if matches!(state, ProvisioningState::None | ProvisioningState::Unmanaged) {
@@ -112,9 +116,16 @@ fn waiting(status: &mut BareMetalHostStatus, wait: Option<&Wait>, generation: Op
 /// What stands between a wait and what keeps the operator from seeing whether it is over.
 const MEANWHILE: &str = "; meanwhile: ";
 
-/// Tells of trouble in the message of what the host waits for. The reason stays, and so do the time and the generation: a
-/// back-off and a place in the queue count from them, and must outlive the trouble.
-pub fn interrupt(status: &mut BareMetalHostStatus, trouble: &Wait) {
+/// The same as [`compute`], but trouble is told in the message of what the host waits for. The reason stays, and so do the time
+/// and the generation: a back-off and a place in the queue count from them, and must outlive the trouble.
+pub fn interrupt(
+    status: &mut BareMetalHostStatus,
+    host: &BareMetalHost,
+    node: Option<&Node>,
+    trouble: &Wait,
+    now: Timestamp,
+) {
+    all_but_waiting(status, host, node, now);
     for waiting in status.conditions.iter_mut().filter(|c| c.type_ == WAITING) {
         let waits_for = waiting.message.split(MEANWHILE).next().unwrap_or_default();
         waiting.message = format!("{waits_for}{MEANWHILE}{}", trouble.told());

@@ -73,7 +73,8 @@ pub async fn reconcile(cached: Arc<BareMetalHost>, ctx: Arc<Context>) -> Result<
     }
     ctx.quiet.begin(&key, heard);
     let answer = passes(&ctx, &key, seen).await;
-    ctx.fleet.reconciled(&key, ctx.clock.elapsed());
+    let is_told = ctx.fleet.is_queued(&key) && queue::is_waiting(&ctx.written.newest(&cached));
+    ctx.fleet.reconciled(&key, is_told, ctx.clock.elapsed());
     ctx.metrics.slots(ctx.fleet.occupancy());
     ctx.metrics.upstream.reconciled(&key, answer.is_ok());
     match &answer {

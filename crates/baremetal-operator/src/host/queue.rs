@@ -5,12 +5,18 @@ use metal3_api::metal3::{BareMetalHost, ProvisioningState};
 use metal3_runtime::conditions;
 
 use super::conditions::WAITING;
+use super::decide::{is_exempt, is_paused};
 use super::plan::WaitReason;
 
 /// When the host was first told to wait for a slot, if that is what it waits for.
 pub fn queued_since(host: &BareMetalHost) -> Option<Timestamp> {
     let waiting = conditions::get(&host.status.as_ref()?.conditions, WAITING)?;
     (waiting.reason == WaitReason::Queued.as_str()).then_some(waiting.last_transition_time.0)
+}
+
+/// The host waits for a slot by what is stored of it, and nothing that a user asked for since takes it out of the queue.
+pub(super) fn is_waiting(host: &BareMetalHost) -> bool {
+    queued_since(host).is_some() && !is_paused(host) && !is_exempt(host)
 }
 
 /// When the host first wanted the slot that it asks for: when it was told to wait, or when it began what it is in the

@@ -15,7 +15,7 @@ use super::budget;
 use super::cached;
 use super::conditions;
 use super::context::Context;
-use super::draft::seconds;
+use super::draft::{Draft, seconds};
 use super::error::{ApplyError, Reply};
 use super::observed::{Conflict, Observed};
 use super::plan::{Effect, EventReason, Next, Note, Plan, Wait, WaitReason};
@@ -58,8 +58,15 @@ pub fn after_failure(seen: &Observed, plan: &Plan, error: &ApplyError, now: jiff
     };
     let mut status = seen.host.status.clone().unwrap_or_default();
     begin(&mut status, &plan.status);
-    conditions::compute(&mut status, &seen.host, None, Some(&wait), now);
-    let overdue = super::decide::overdue(&mut status, seen, false, now);
+    let draft = Draft::new(seen, now);
+    let is_queued = draft.is_in_queue();
+    let is_held_back = draft.is_entered() && draft.back_off_left().is_some();
+    if is_queued || is_held_back {
+        conditions::interrupt(&mut status, &seen.host, None, &wait, now);
+    } else {
+        conditions::compute(&mut status, &seen.host, None, Some(&wait), now);
+    }
+    let overdue = super::decide::overdue(&mut status, seen, is_queued, now);
     Aftermath {
         status,
         notes: overdue.into_iter().collect(),

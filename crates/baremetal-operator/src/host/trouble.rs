@@ -117,7 +117,7 @@ fn tell(
     let waits_for = |reason: WaitReason| waiting.is_some_and(|waiting| waiting.reason == reason.as_str());
     let is_queued = waits_for(WaitReason::Queued);
     if is_queued || waits_for(WaitReason::BackOff) {
-        conditions::interrupt(&mut status, trouble);
+        conditions::interrupt(&mut status, host, None, trouble, now);
     } else {
         conditions::compute(&mut status, host, None, Some(trouble), now);
     }

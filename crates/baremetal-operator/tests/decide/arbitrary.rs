@@ -123,6 +123,17 @@ fn spec() -> BoxedStrategy<Value> {
     ])
 }
 
+/// Of a host that waits for a slot.
+pub fn in_queue() -> Value {
+    let since = "2026-01-02T11:00:00Z";
+    json!({"operationalStatus": "delayed", "errorType": null, "errorMessage": "", "conditions": [
+        configured(since),
+        {"type": "Manageable", "status": "True", "reason": "Manageable", "message": "",
+            "observedGeneration": 3, "lastTransitionTime": since},
+        {"type": "Waiting", "status": "True", "reason": "Queued", "message": "waits",
+            "observedGeneration": 3, "lastTransitionTime": since}]})
+}
+
 fn status() -> BoxedStrategy<Value> {
     let error = (
         select(ERRORS.to_vec()),
@@ -143,7 +154,7 @@ fn status() -> BoxedStrategy<Value> {
                         "observedGeneration": 3, "lastTransitionTime": since}]})
         });
     changes(vec![
-        prop_oneof![3 => Just(json!({})), 2 => error].boxed(),
+        prop_oneof![6 => Just(json!({})), 4 => error, 1 => Just(in_queue())].boxed(),
         pick(vec![
             json!({}),
             json!({"provisioning": {"image": image(IMAGE)}}),

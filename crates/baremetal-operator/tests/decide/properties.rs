@@ -2,15 +2,16 @@
 
 use std::time::Duration;
 
-use baremetal_operator::host::WAITING;
 use baremetal_operator::host::observed::NodeView;
-use baremetal_operator::host::plan::{Next, Plan, Wake};
-use metal3_api::condition::ConditionStatus;
+use baremetal_operator::host::plan::{Next, Plan, WaitReason, Wake};
+use baremetal_operator::host::{WAITING, is_exempt};
+use jiff::Timestamp;
+use metal3_api::condition::{Condition, ConditionStatus};
 use metal3_api::metal3::{BareMetalHostStatus, OperationalStatus};
 use proptest::prelude::*;
 use serde_json::json;
 
-use crate::arbitrary::world;
+use crate::arbitrary::{in_queue, world};
 use crate::oracle::{Oracle, can_reach, is_on_its_way_out};
 use crate::show;
 use crate::world::{Outcome, World};
@@ -156,5 +157,33 @@ proptest! {
         prop_assert!(outcome.plan.effects.iter().all(|e| !e.is_ironic_mutation()));
         let is_unknown = matches!(outcome.seen.node, NodeView::Unknown { .. });
         prop_assert!(is_unknown);
+    }
+
+    /// A place in the queue counts from when the host was told of it: neither an outage nor a lock may be told instead.
+    #[test]
+    fn trouble_costs_no_place_in_the_queue(world in world(), is_locked in any::<bool>()) {
+        let mut world = world.with_status(&in_queue());
+        if is_locked {
+            let node = world.node.iter_mut();
+            node.for_each(|node| node.reservation = Some("conductor-1".to_owned()));
+            world.memory.locked_since = Some(Timestamp::UNIX_EPOCH);
+        } else {
+            world.sight = crate::world::Sight::Unknown;
+        }
+        let plan = world.decide().plan;
+        let before = &world.host.status.as_ref().unwrap().provisioning.state;
+        if is_exempt(&world.host) || plan.status.provisioning.state != *before {
+            return Ok(());
+        }
+        if let Next::Wait(wait) = &plan.next {
+            let is_trouble = wait.wake == Wake::Ironic || wait.reason == WaitReason::NodeLocked;
+            prop_assert!(!is_trouble || !wait.is_shown, "{:?}", wait);
+            let since = |conditions: &[Condition]| {
+                let waiting = conditions.iter().find(|c| c.type_ == WAITING).unwrap();
+                (waiting.reason == "Queued").then(|| waiting.last_transition_time.clone())
+            };
+            let stored = since(&world.host.status.as_ref().unwrap().conditions);
+            prop_assert!(wait.reason != WaitReason::Queued || since(&plan.status.conditions) == stored);
+        }
     }
 }

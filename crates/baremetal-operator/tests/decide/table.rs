@@ -9,7 +9,7 @@ use baremetal_operator::host::observed::{
 };
 use baremetal_operator::host::plan::Effect;
 use baremetal_operator::host::ramdisk_surroundings;
-use metal3_api::metal3::HardwareDetails;
+use metal3_api::metal3::{HardwareDetails, OperationalStatus};
 use rstest::rstest;
 use serde_json::json;
 
@@ -153,6 +153,13 @@ fn with_power_off_refused(count: i32) -> World {
 fn cut_off(mut world: World) -> World {
     world = world.then();
     world.sight = Sight::ListedThenDown;
+    world
+}
+
+/// Its node has been locked for longer than is worth no word.
+fn locked_for_long(mut world: World) -> World {
+    world.node.as_mut().unwrap().reservation = Some("conductor-1".into());
+    world.memory.locked_since = Some(LONG_AGO.parse().unwrap());
     world
 }
 
@@ -1151,6 +1158,37 @@ fn a_back_off_is_not_prolonged_by_looks() {
     assert_eq!(world.node.unwrap().uuid, NODE);
 }
 
+/// Its time counts from when the host was first told of it, whatever is told beside it.
+#[test]
+fn a_place_in_the_queue_outlives_edits_outages_and_locks() {
+    let waiting = |world: &World| {
+        let status = world.host.status.clone().unwrap();
+        let waiting = status.conditions.into_iter().find(|c| c.type_ == "Waiting").unwrap();
+        let is_delayed = status.operational_status == OperationalStatus::Delayed;
+        (waiting.reason, waiting.last_transition_time, is_delayed)
+    };
+    let mut world = queued(wanting("available", "manageable")).then();
+    let told = waiting(&world);
+    assert_eq!((told.0.as_str(), told.2), ("Queued", true));
+    for generation in 4..10 {
+        world = world.with_host(&json!({"metadata": {"generation": generation}}));
+        world.now += jiff::SignedDuration::from_secs(20);
+        world = if generation % 2 == 0 {
+            world.sight = Sight::ListedThenDown;
+            world
+        } else {
+            world.sight = Sight::Listed;
+            locked_for_long(world)
+        };
+        world = world.then();
+        assert_eq!(waiting(&world), told, "generation {generation}");
+    }
+    world.sight = Sight::Listed;
+    world.node.as_mut().unwrap().reservation = None;
+    world = world.with_spec(&json!({"image": null})).then();
+    assert_eq!((waiting(&world).0.as_str(), waiting(&world).2), ("NotWaiting", false));
+}
+
 /// Failures count for one way to deploy one image. An edit of either begins anew, also below the limit.
 #[rstest]
 #[case(&json!({"customDeploy": {"method": "install"}}), 4)]
@@ -1312,6 +1350,8 @@ table! {
     queued_working_node_is_waited_for => queued(wanting("provisioning", "cleaning"));
     queued_available_keeps_its_place_without_ironic => cut_off(queued(wanting("available", "manageable")));
     queued_deprovisioning_keeps_its_place_without_ironic => cut_off(queued(provisioned().with_spec(&json!({"image": null}))));
+    queued_edited_keeps_its_place_without_ironic => cut_off(queued(wanting("available", "manageable"))).edited();
+    queued_edited_keeps_its_place_while_locked => locked_for_long(queued(wanting("available", "manageable")).then().edited());
     queued_virtual_media_needs_no_slot => {
         let mut world = wanting("available", "manageable");
         world.slot = Slot::Queued(Place { number: 3, limit: 2 });

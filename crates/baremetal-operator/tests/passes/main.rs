@@ -5,6 +5,7 @@
 mod cluster;
 mod death;
 mod inspections;
+mod places;
 mod ports;
 mod secrets;
 mod settings;

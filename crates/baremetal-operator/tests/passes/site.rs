@@ -36,6 +36,9 @@ const LIMIT: Duration = Duration::from_secs(60);
 const PAUSE: Duration = Duration::from_millis(50);
 /// How much faster time passes for Ironic. Not so fast that the whole seconds of its records were all the same.
 const FASTER: f64 = 20.0;
+/// More than any test needs.
+const SLOTS: usize = 20;
+const ISO: &str = "http://images.example/ipa.iso";
 pub const IMAGE: &str = "http://images.example/os.img";
 pub const NAME: &str = "server-0";
 
@@ -97,11 +100,20 @@ impl Site {
 
     /// A new life of the operator, which ends after so many effects.
     pub fn begin(&self, dies_after: Option<usize>) -> Life {
-        self.begin_with(dies_after, settings("http://images.example/ipa.iso"))
+        self.begin_with(dies_after, settings(ISO))
     }
 
     /// The same with these settings.
     pub fn begin_with(&self, dies_after: Option<usize>, settings: HostSettings) -> Life {
+        self.live(dies_after, settings, SLOTS)
+    }
+
+    /// A new life with so many slots.
+    pub fn begin_limited(&self, slots: usize) -> Life {
+        self.live(None, settings(ISO), slots)
+    }
+
+    fn live(&self, dies_after: Option<usize>, settings: HostSettings, slots: usize) -> Life {
         let death = Arc::new(Death::after(dies_after));
         let kube = self.cluster.client(&death);
         let client = Client::new(ClientConfig {
@@ -114,7 +126,7 @@ impl Site {
             component: "test",
             version: "1",
         });
-        let (fleet, woken) = Fleet::new(20);
+        let (fleet, woken) = Fleet::new(slots);
         let mut poller = JoinSet::new();
         let never = CancellationToken::new();
         poller.spawn(fleet::run(fleet.clone(), link.clone(), quick(), clock.clone(), never));
@@ -236,6 +248,11 @@ impl Life {
     /// What the controller does when a reconciliation failed.
     pub fn on_error(&self, host: &BareMetalHost, error: &ReconcileError) -> Duration {
         host::on_error(host, error, &self.ctx)
+    }
+
+    /// How many hosts wait for a slot.
+    pub fn waiting(&self) -> usize {
+        self.ctx.fleet.occupancy()[2]
     }
 
     /// Waits until the fleet's list knows the host's node.

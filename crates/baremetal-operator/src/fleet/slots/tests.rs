@@ -68,12 +68,12 @@ fn a_slot_is_taken_until_a_list_that_is_newer_than_the_act() {
     let mut slots = Slots::new(1);
     assert_eq!(slots.ask(&key(1), "u1", at(0), Some(&none())), Slot::Granted);
     slots.acted(&key(1), Duration::from_secs(5));
-    assert!(!slots.done(&key(1)));
+    assert!(!slots.done(&key(1), false));
     // A list that was on its way when the act was made shows the node as it was before.
     slots.listed(Duration::from_secs(4));
     assert_eq!(place(slots.ask(&key(2), "u2", at(1), Some(&none()))), 1);
     assert_eq!(slots.calls(&none(), Duration::ZERO), []);
-    slots.done(&key(2));
+    slots.done(&key(2), false);
     slots.listed(Duration::from_secs(6));
     assert_eq!(slots.calls(&HashSet::from(["u1".to_owned()]), Duration::ZERO), []);
     assert_eq!(slots.calls(&none(), Duration::ZERO), [key(2)]);
@@ -87,16 +87,44 @@ fn whoever_gives_its_slot_back_or_goes_lets_the_next_come() {
     slots.ask(&key(1), "u1", at(0), Some(&none()));
     for n in 2..=4 {
         assert_eq!(place(slots.ask(&key(n), "", at(1), Some(&none()))), n - 1);
-        slots.done(&key(n));
+        slots.done(&key(n), false);
     }
-    assert!(slots.done(&key(1)), "nothing was done with it");
+    assert!(slots.done(&key(1), false), "nothing was done with it");
     assert_eq!(slots.calls(&none(), Duration::ZERO), [key(2)]);
     // The host has changed its mind: its reconciliation does not ask.
-    assert!(slots.done(&key(2)));
+    assert!(slots.done(&key(2), false));
     assert_eq!(slots.calls(&none(), Duration::ZERO), [key(3)]);
     slots.forget(&key(3));
     assert_eq!(slots.calls(&none(), Duration::ZERO), [key(4)]);
     assert_eq!(slots.waiting(), 1);
+}
+
+/// An API server that refuses what comes before the wish, say.
+#[test]
+fn whoever_could_not_ask_keeps_its_place_and_holds_nobody_up() {
+    let mut slots = Slots::new(1);
+    slots.ask(&key(1), "u1", at(0), Some(&none()));
+    for n in 2..=4 {
+        slots.ask(&key(n), "", at(1), Some(&none()));
+        slots.done(&key(n), true);
+    }
+    assert!(!slots.done(&key(2), true), "its turn has not come: nothing changes");
+    assert_eq!(place(slots.ask(&key(3), "u3", at(1), Some(&none()))), 2);
+    slots.done(&key(3), true);
+    slots.done(&key(1), false);
+    assert_eq!(slots.calls(&none(), Duration::ZERO), [key(2)]);
+    assert!(slots.done(&key(2), true), "it stands aside");
+    assert!(!slots.done(&key(2), true));
+    assert_eq!(slots.waiting(), 3);
+    assert_eq!(slots.calls(&none(), Duration::ZERO), [key(3)]);
+    // Back in its place, also among those who came in the same second.
+    assert_eq!(place(slots.ask(&key(4), "u4", at(1), Some(&none()))), 2);
+    let busy = HashSet::from(["stranger".to_owned()]);
+    assert_eq!(place(slots.ask(&key(2), "u2", at(1), Some(&busy))), 1);
+    assert_eq!(slots.ask(&key(2), "u2", at(1), Some(&none())), Slot::Granted);
+    assert!(slots.done(&key(2), true), "not used");
+    assert!(slots.done(&key(3), false), "it changed its mind");
+    assert_eq!(slots.calls(&none(), Duration::ZERO), [key(4)]);
 }
 
 #[test]
@@ -120,7 +148,7 @@ fn a_long_queue_is_told_rarely() {
     let mut slots = Slots::new(0);
     for n in 1..=100 {
         slots.ask(&key(n), "", at(0), Some(&none()));
-        slots.done(&key(n));
+        slots.done(&key(n), false);
     }
     let mut told = Vec::new();
     for n in 1..100 {
@@ -130,7 +158,7 @@ fn a_long_queue_is_told_rarely() {
         {
             told.push(place.number);
         }
-        slots.done(&key(100));
+        slots.done(&key(100), false);
     }
     assert_eq!(told, [100, 50, 25, 12, 6, 3, 2, 1]);
 }
@@ -141,7 +169,7 @@ fn those_who_come_nearer_are_woken_now_and_then() {
     let busy = HashSet::from(["stranger".to_owned()]);
     for n in 1..=4 {
         slots.ask(&key(n), "", at(0), Some(&busy));
-        slots.done(&key(n));
+        slots.done(&key(n), false);
     }
     slots.forget(&key(1));
     assert_eq!(slots.calls(&busy, Duration::from_secs(29)), []);
@@ -149,7 +177,7 @@ fn those_who_come_nearer_are_woken_now_and_then() {
     assert_eq!(woken, [key(2), key(3), key(4)]);
     for host in &woken {
         slots.ask(host, "", at(0), Some(&busy));
-        slots.done(host);
+        slots.done(host, false);
     }
     assert_eq!(slots.calls(&busy, Duration::from_secs(120)), []);
 }
@@ -159,6 +187,8 @@ fn those_who_come_nearer_are_woken_now_and_then() {
 enum Event {
     /// A host is reconciled; whether it then acts.
     Reconcile(usize, bool),
+    /// A host is reconciled, and something keeps it from asking.
+    Fail(usize),
     /// What a host's node does is over.
     Finish(usize),
     /// Ironic is listed.
@@ -177,6 +207,7 @@ fn event() -> impl Strategy<Value = Event> {
     let host = 0..12_usize;
     prop_oneof![
         6 => (host.clone(), any::<bool>()).prop_map(|(n, acts)| Event::Reconcile(n, acts)),
+        2 => host.clone().prop_map(Event::Fail),
         3 => host.clone().prop_map(Event::Finish),
         3 => Just(Event::List),
         2 => Just(Event::AskForList),
@@ -209,7 +240,7 @@ impl Site {
     fn reconcile(&mut self, n: usize, acts: bool) {
         let node = format!("u{n}");
         if self.busy.contains(&node) {
-            self.slots.done(&key(n)); // waits for its node
+            self.slots.done(&key(n), false); // waits for its node
             return;
         }
         let since = self.arrivals.get(&n).copied().unwrap_or_else(|| at(self.now));
@@ -228,7 +259,7 @@ impl Site {
                 self.arrivals.entry(n).or_insert(since);
             }
         }
-        self.slots.done(&key(n));
+        self.slots.done(&key(n), self.arrivals.contains_key(&n));
     }
 
     fn take(&mut self, asked: Duration, list: HashSet<String>) {
@@ -241,6 +272,9 @@ impl Site {
         self.now += 1;
         match event {
             Event::Reconcile(n, acts) => self.reconcile(n, acts),
+            Event::Fail(n) => {
+                self.slots.done(&key(n), self.arrivals.contains_key(&n));
+            }
             Event::Finish(n) => {
                 self.busy.remove(&format!("u{n}"));
             }
@@ -284,6 +318,11 @@ proptest! {
             arrivals: BTreeMap::new(), now: 0 };
         for event in events {
             site.live(event);
+        }
+        // Whoever stands aside comes back when it can ask again.
+        site.listed = None;
+        for n in site.arrivals.clone().into_keys() {
+            site.live(Event::Reconcile(n, false));
         }
         site.busy.clear();
         // Two lists: one may have been on its way.

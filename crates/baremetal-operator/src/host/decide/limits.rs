@@ -53,6 +53,11 @@ impl Draft<'_> {
         Some(step)
     }
 
+    /// The host has a place in the queue, by what was stored of it, and still wants one.
+    pub(in crate::host) fn is_in_queue(&self) -> bool {
+        self.is_told(WaitReason::Queued) && self.is_entered() && !is_exempt(&self.seen.host)
+    }
+
     /// Remembers how things stand before the state has its say.
     pub(super) fn remember(&mut self) {
         self.mark = (!is_exempt(&self.seen.host)).then(|| Mark {
@@ -102,6 +107,12 @@ impl Draft<'_> {
             Lookup::NotLooked | Lookup::NotFound => Some(Step::Look(Need::Slot)),
         }
     }
+}
+
+/// The wait of a host in the queue that something keeps from being looked at: it goes on counting from when it began.
+pub(super) fn keep_place(trouble: &Wait) -> Wait {
+    let message = format!("{}; this host keeps its place in the queue", trouble.message);
+    Wait::for_node(WaitReason::Queued, message)
 }
 
 fn queued(place: Place, outage: Option<&Outage>) -> Wait {

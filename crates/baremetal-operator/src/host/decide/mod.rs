@@ -206,8 +206,25 @@ fn untouched(seen: &Observed) -> Plan {
 }
 
 fn act(mut draft: Draft<'_>, mut next: Next) -> Decision {
-    let is_queued = matches!(&next, Next::Wait(wait) if wait.reason == WaitReason::Queued);
-    if !is_queued && draft.status.operational_status == OperationalStatus::Delayed {
+    // What the node was doing when Ironic last answered is not what the host waits for now.
+    if let (Next::Wait(wait), Some(cause)) = (&mut next, &draft.seen.outage)
+        && wait.wake == Wake::Node
+        && wait.reason != WaitReason::Queued
+        && draft.effects.iter().all(|e| !e.is_ironic_mutation())
+    {
+        *wait = outage(Some(cause));
+    }
+    // Nor does a lock, or an outage, matter to a host that would not act yet; and its back-off must not begin anew after it.
+    if let Next::Wait(wait) = &mut next
+        && is_trouble(wait)
+        && let Some(left) = draft.back_off_left()
+    {
+        *wait = draft.back_off_wait(left);
+    }
+    // What keeps a host in the queue from being looked at does not cost its place.
+    let keeps_place = matches!(&next, Next::Wait(wait) if is_trouble(wait)) && draft.is_in_queue();
+    let is_queued = keeps_place || matches!(&next, Next::Wait(wait) if wait.reason == WaitReason::Queued);
+    if !is_queued && next != Next::Again && draft.status.operational_status == OperationalStatus::Delayed {
         draft.status.operational_status = OperationalStatus::Ok;
     }
     if next != Next::Again
@@ -219,21 +236,6 @@ fn act(mut draft: Draft<'_>, mut next: Next) -> Decision {
     // Nothing is serviced where nothing is left to do: another operator may have left the word.
     if next == Next::Settled && draft.status.operational_status == OperationalStatus::Servicing {
         draft.status.operational_status = OperationalStatus::Ok;
-    }
-    // What the node was doing when Ironic last answered is not what the host waits for now.
-    if let (Next::Wait(wait), Some(cause)) = (&mut next, &draft.seen.outage)
-        && wait.wake == Wake::Node
-        && wait.reason != WaitReason::Queued
-        && draft.effects.iter().all(|e| !e.is_ironic_mutation())
-    {
-        *wait = outage(Some(cause));
-    }
-    // Nor does a lock, or an outage, matter to a host that would not act yet; and its back-off must not begin anew after it.
-    if let Next::Wait(wait) = &mut next
-        && (wait.wake == Wake::Ironic || wait.reason == WaitReason::NodeLocked)
-        && let Some(left) = draft.back_off_left()
-    {
-        *wait = draft.back_off_wait(left);
     }
     if let Next::Wait(wait) = &mut next {
         detach::tell_of_deletion(&draft, wait);
@@ -251,6 +253,12 @@ fn act(mut draft: Draft<'_>, mut next: Next) -> Decision {
     {
         wait.is_shown = false;
         wait.wake = Wake::NodeOr(WORTH_TELLING.unsigned_abs());
+    }
+    if let Next::Wait(wait) = &mut next
+        && wait.is_shown
+        && keeps_place
+    {
+        *wait = limits::keep_place(wait);
     }
     if draft.is_configured {
         conditions::confirm(&mut draft.status, draft.seen.host.metadata.generation, draft.now);
@@ -282,6 +290,11 @@ fn act(mut draft: Draft<'_>, mut next: Next) -> Decision {
         next,
         refusal,
     }))
+}
+
+/// Ironic as a whole, or a lock of the node, keeps the host from being looked at.
+fn is_trouble(wait: &Wait) -> bool {
+    wait.wake == Wake::Ironic || wait.reason == WaitReason::NodeLocked
 }
 
 fn keep_time(draft: &mut Draft<'_>, is_queued: bool) {
