@@ -9,7 +9,7 @@ use baremetal_operator::host::observed::{
 };
 use baremetal_operator::host::plan::Effect;
 use baremetal_operator::host::ramdisk_surroundings;
-use metal3_api::metal3::{HardwareDetails, OperationalStatus};
+use metal3_api::metal3::{ErrorType, HardwareDetails, OperationalStatus};
 use rstest::rstest;
 use serde_json::json;
 
@@ -844,6 +844,8 @@ table! {
         { let mut w = World::at("available", "manageable").edited(); w.disabled_ports = true; w.memory.refused_ports = refused("enable port", MAC, "2026-01-02T10:59:00Z"); w };
     registering_refused_boot_port_is_held_back =>
         { let mut w = World::at("registering", "enroll").failed("registration error", 1, JUST_NOW); w.ports = vec![]; w };
+    available_refused_boot_port_is_held_back =>
+        { let mut w = World::at("available", "manageable").failed("registration error", 1, JUST_NOW); w.ports = vec![]; w };
     inspecting_found_nic_of_another_is_asked_for_again => { let mut w = World::at("inspecting", "manageable")
             .with_status(&json!({"operationHistory": {"inspect": {"start": "2026-01-02T11:45:00Z"}}}));
         w.inventory = Some(serde_json::from_value(nics()).unwrap()); w.memory.foreign_ports = foreign("2026-01-02T11:30:00Z"); w };
@@ -1227,6 +1229,24 @@ fn a_refusal_is_counted_once_however_often_it_is_looked_at() {
     assert_eq!(count(&world), 4, "another error");
     world = with_secret(world, SecretView::Found(secret("9", 1)), "9").then();
     assert_eq!(count(&world), 0, "a success");
+}
+
+/// Its runbook speaks of what Ironic refuses of a host's description; those of other errors lead elsewhere.
+#[rstest]
+#[case("registering", "enroll")]
+#[case("inspecting", "manageable")]
+#[case("available", "manageable")]
+#[case("provisioned", "active")]
+fn a_refused_port_to_boot_from_is_an_error_of_the_registration(#[case] state: &str, #[case] node_state: &str) {
+    let mut world = World::at(state, node_state).edited();
+    world.ports = Vec::new();
+    let plan = world.decide().plan;
+    let asks = plan
+        .effects
+        .iter()
+        .any(|effect| matches!(effect, Effect::CreatePort { is_needed: true, .. }));
+    assert!(asks, "{:?}", plan.effects);
+    assert_eq!(plan.refusal, ErrorType::Registration);
 }
 
 /// Only an inspection takes ports back, so that only an inspection can tell that it is not refused any more.

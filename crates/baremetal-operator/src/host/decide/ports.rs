@@ -8,7 +8,6 @@ use serde_json::{Map, Value};
 
 use self::lacking::Lacking;
 pub(super) use self::lacking::forget;
-use super::refusal_of;
 use crate::host::draft::{Draft, Step, Verdict, locked, node_name};
 use crate::host::observed::{Lookup, MacOwner, is_recent};
 use crate::host::plan::{Effect, Need};
@@ -254,9 +253,12 @@ fn ask(draft: &mut Draft<'_>, node: &Node, change: Effect, lacking: &mut Lacking
             Lookup::Found(owner) if owner.node != node.uuid => return Some(taken(draft, owner)),
             Lookup::Found(_) | Lookup::NotFound => {}
         }
-        if let Some(step) = draft.held_back(&refusal_of(draft.state())) {
+        // Without it the host cannot be recognised, in whatever state it is: the registration is not complete.
+        let refusal = ErrorType::Registration;
+        if let Some(step) = draft.held_back(&refusal) {
             return Some(step);
         }
+        draft.refusal = Some(refusal);
     }
     Some(draft.mutate_and_go_on(change))
 }

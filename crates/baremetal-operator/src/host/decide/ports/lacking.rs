@@ -75,7 +75,8 @@ impl Lacking {
     fn refused_part(&self) -> Option<Part> {
         let words = for_people(&format!(
             "Ironic refuses to change ports of this host. It goes on with them as they are; Ironic is asked again after the next \
-             inspection (annotation inspect.metal3.io): {}",
+             inspection (annotation inspect.metal3.io, while nothing is deployed on the host), and to create or enable a port also \
+             when the host is edited an hour later: {}",
             self.refused.join(", ")
         ));
         (!self.refused.is_empty()).then_some(Part {
