@@ -28,7 +28,8 @@ pub struct IronicArgs {
     pub ironic_namespace: String,
 
     /// Where BMCs with an IPv6 address fetch virtual media from, instead of Ironic's usual address. A name in the address of a
-    /// BMC is resolved once, and its first address counts
+    /// BMC is resolved once, and its first address counts. Taken away, it stays in the nodes that have it until the address or the
+    /// credentials of their BMC change
     #[arg(long, env = "IRONIC_EXTERNAL_URL_V6")]
     pub ironic_external_url_v6: Option<Url>,
 
@@ -69,15 +70,17 @@ pub struct IronicArgs {
     #[arg(long, env = "METAL3_AUTH_ROOT_DIR", default_value = "/opt/metal3/auth")]
     pub metal3_auth_root_dir: PathBuf,
 
-    /// Kernel of the ramdisk; together with the ramdisk, or alone with --build-preprov-image
+    /// Kernel of the ramdisk; together with the ramdisk, or alone with --build-preprov-image. Taken away, it stays in the nodes
+    /// that have it
     #[arg(long, env = "DEPLOY_KERNEL_URL")]
     pub deploy_kernel_url: Option<String>,
 
-    /// The ramdisk that inspects and deploys hosts
+    /// The ramdisk that inspects and deploys hosts. Taken away, it stays in the nodes that have it
     #[arg(long, env = "DEPLOY_RAMDISK_URL")]
     pub deploy_ramdisk_url: Option<String>,
 
-    /// The same as an ISO image, for BMCs with virtual media
+    /// The same as an ISO image, for BMCs with virtual media. Taken away, it stays in the nodes that have it, unless kernel and
+    /// ramdisk are set
     #[arg(long, env = "DEPLOY_ISO_URL")]
     pub deploy_iso_url: Option<String>,
 

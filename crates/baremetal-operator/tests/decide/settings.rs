@@ -164,3 +164,14 @@ fn a_host_at_rest_is_left_alone(#[case] state: &str, #[case] node_state: &str) {
     let outcome = world.decide();
     assert_eq!((outcome.looks, outcome.plan.effects), (Vec::new(), Vec::new()));
 }
+
+/// As with upstream: where no image is set, Ironic's own may count, and who has set the URL is not known.
+#[test]
+fn a_setting_that_is_taken_away_stays_in_the_nodes_that_have_it() {
+    let info = json!({"driver_info": {"deploy_iso": ISO, "deploy_kernel": "k", "deploy_ramdisk": "r", "external_http_url": OWN_URL}});
+    let mut world = World::at("available", "manageable").with_node(&info).edited();
+    assert_eq!(patch_of(&world), None);
+    world.settings.deploy_images.kernel = Some("k".to_owned());
+    world.settings.deploy_images.ramdisk = Some("r".to_owned());
+    assert_eq!(patch_of(&world), Some(vec![PatchOp::remove("/driver_info/deploy_iso")]));
+}
