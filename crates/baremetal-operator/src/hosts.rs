@@ -222,8 +222,8 @@ async fn follow(
             Ok(watcher::Event::Init) => listed = store.state().iter().map(|host| host::key_of(host)).collect(),
             Ok(watcher::Event::InitApply(host)) => {
                 let key = host::key_of(&host);
-                if let Some(since) = host::queue::queued_since(&host).filter(|_| is_first_list) {
-                    fleet.remember_in_queue(&key, since);
+                if let Some(turn) = host::queue::turn_in_queue(&host).filter(|_| is_first_list) {
+                    fleet.remember_in_queue(&key, turn);
                 }
                 listed.push(key);
             }

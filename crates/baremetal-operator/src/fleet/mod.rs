@@ -21,13 +21,12 @@ mod view;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use jiff::Timestamp;
 use metal3_ironic::{Error, ErrorClass, Feature, Node, Versions};
 use tokio::sync::{Notify, mpsc, watch};
 
 pub use self::pace::{Glance, Pace};
 pub use self::poller::run;
-pub use self::slots::{Place, Slot, Slots};
+pub use self::slots::{Place, Slot, Slots, Turn};
 pub use self::view::{HostKey, View};
 use crate::host::observed::{NodeView, Outage, OutageKind};
 
@@ -115,15 +114,15 @@ impl Fleet {
         self.call(&view, Duration::ZERO);
     }
 
-    /// A host wants a slot for its node; `since` is when it first wanted one.
-    pub fn ask_for_slot(&self, host: &HostKey, node: &str, since: Timestamp) -> Slot {
+    /// A host wants a slot for its node.
+    pub fn ask_for_slot(&self, host: &HostKey, node: &str, turn: Turn) -> Slot {
         let view = self.view();
-        self.slots().ask(host, node, since, view.busy_now())
+        self.slots().ask(host, node, turn, view.busy_now())
     }
 
     /// A host that was told to wait for a slot before this process began.
-    pub fn remember_in_queue(&self, host: &HostKey, since: Timestamp) {
-        self.slots().remember(host, since);
+    pub fn remember_in_queue(&self, host: &HostKey, turn: Turn) {
+        self.slots().remember(host, turn);
     }
 
     /// Ironic agreed to change the state of a node.
@@ -214,6 +213,8 @@ pub fn outage_of(error: &Error) -> Option<Outage> {
 
 #[cfg(test)]
 mod tests {
+    use jiff::Timestamp;
+
     use super::*;
 
     #[test]
@@ -223,7 +224,7 @@ mod tests {
             namespace: "ns".into(),
             name: format!("h{n}"),
         };
-        let ask = |n: i64| fleet.ask_for_slot(&key(n), "node", Timestamp::from_second(n).unwrap());
+        let ask = |n: i64| fleet.ask_for_slot(&key(n), "node", Turn::Wanted(Timestamp::from_second(n).unwrap()));
         fleet.view().replace(Vec::new(), Duration::ZERO);
         fleet.view().fail(Outage {
             kind: OutageKind::Unreachable,

@@ -64,10 +64,20 @@ pub fn is_counted(node: &Node) -> bool {
     busy && !is_exempt
 }
 
+/// Whose turn it is first: whoever is in the middle of something comes before those who would begin anew, and in either group whoever
+/// came first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Turn {
+    /// The host is in an operation that began then.
+    Begun(Timestamp),
+    /// It wants to begin one since then.
+    Wanted(Timestamp),
+}
+
 /// One host in the queue.
 #[derive(Debug)]
 struct Waiter {
-    since: Timestamp,
+    turn: Turn,
     ticket: u64,
     shown: Option<usize>,
     /// The present reconciliation of the host asked.
@@ -90,8 +100,8 @@ struct Taken {
 #[derive(Debug, Default)]
 pub struct Slots {
     limit: usize,
-    /// By arrival, then by the order of asking; without those who are aside.
-    order: BTreeSet<(Timestamp, u64, HostKey)>,
+    /// By turn, then by the order of asking; without those who are aside.
+    order: BTreeSet<(Turn, u64, HostKey)>,
     waiters: HashMap<HostKey, Waiter>,
     taken: HashMap<HostKey, Taken>,
     tickets: u64,
@@ -129,19 +139,19 @@ impl Slots {
     }
 
     /// A host that was waiting when the last process ended keeps its place, whichever host asks first now.
-    pub fn remember(&mut self, host: &HostKey, since: Timestamp) {
+    pub fn remember(&mut self, host: &HostKey, turn: Turn) {
         if !self.taken.contains_key(host) {
-            self.enqueue(host, since);
+            self.enqueue(host, turn);
         }
     }
 
-    /// A host wants to act on its node. `since` is when it first wanted to; a host that waits already keeps its place.
-    /// Nothing is granted before Ironic was listed once.
-    pub fn ask(&mut self, host: &HostKey, node: &str, since: Timestamp, busy: Option<&HashSet<String>>) -> Slot {
+    /// A host wants to act on its node. A host that waits already keeps its place. Nothing is granted before Ironic was listed
+    /// once.
+    pub fn ask(&mut self, host: &HostKey, node: &str, turn: Turn, busy: Option<&HashSet<String>>) -> Slot {
         if self.taken.contains_key(host) {
             return Slot::Granted;
         }
-        let place = self.enqueue(host, since);
+        let place = self.enqueue(host, turn);
         // Its node is at work already: that is its slot.
         let may_act = busy.is_some_and(|busy| busy.contains(node) || place < self.free(busy));
         if may_act {
@@ -198,7 +208,7 @@ impl Slots {
         let steps_aside = waiter.is_called && !waiter.is_aside;
         if steps_aside {
             waiter.is_aside = true;
-            self.order.remove(&(waiter.since, waiter.ticket, host.clone()));
+            self.order.remove(&(waiter.turn, waiter.ticket, host.clone()));
         }
         unused || steps_aside
     }
@@ -250,11 +260,11 @@ impl Slots {
     }
 
     /// The number of hosts that come before.
-    fn enqueue(&mut self, host: &HostKey, since: Timestamp) -> usize {
+    fn enqueue(&mut self, host: &HostKey, turn: Turn) -> usize {
         let waiter = self.waiters.entry(host.clone()).or_insert_with(|| {
             self.tickets += 1;
             Waiter {
-                since,
+                turn,
                 ticket: self.tickets,
                 shown: None,
                 has_asked: false,
@@ -262,7 +272,7 @@ impl Slots {
                 is_aside: true,
             }
         });
-        let place = (waiter.since, waiter.ticket, host.clone());
+        let place = (waiter.turn, waiter.ticket, host.clone());
         if std::mem::take(&mut waiter.is_aside) {
             self.order.insert(place.clone());
         }
@@ -271,7 +281,7 @@ impl Slots {
 
     fn leave(&mut self, host: &HostKey) {
         if let Some(waiter) = self.waiters.remove(host) {
-            self.order.remove(&(waiter.since, waiter.ticket, host.clone()));
+            self.order.remove(&(waiter.turn, waiter.ticket, host.clone()));
         }
     }
 }

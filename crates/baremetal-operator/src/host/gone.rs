@@ -38,7 +38,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::fleet::Fleet;
+    use crate::fleet::{Fleet, Turn};
     use crate::host::observed::Memory;
     use crate::metrics::{Catalogue, HostMetrics};
     use crate::settings::HostSettings;
@@ -89,7 +89,7 @@ mod tests {
                 "reason": "Queued", "message": "", "lastTransitionTime": "2026-01-02T11:00:00Z"}]}),
         );
         ctx.metrics.see(&key, Some(&status.unwrap()));
-        ctx.fleet.ask_for_slot(&key, "u", Timestamp::UNIX_EPOCH);
+        ctx.fleet.ask_for_slot(&key, "u", Turn::Wanted(Timestamp::UNIX_EPOCH));
         ctx.attempts.failed(&key);
         let memory = Memory {
             is_untried: true,

@@ -25,7 +25,7 @@ use super::observed::{
 };
 use super::plan::{EventReason, Need};
 use super::{firmware, instance, pull_secret, queue};
-use crate::fleet::{HostKey, outage_of};
+use crate::fleet::{HostKey, Turn, outage_of};
 
 /// The key of a host.
 pub fn key_of(host: &BareMetalHost) -> HostKey {
@@ -273,8 +273,8 @@ fn slot(ctx: &Context, seen: &mut Observed) {
             .map(|s| s.provisioning.id.clone())
             .unwrap_or_default(),
     };
-    let since = queue::since(&seen.host).unwrap_or_else(|| whole_seconds(ctx.clock.now()));
-    let slot = ctx.fleet.ask_for_slot(&key_of(&seen.host), &node, since);
+    let turn = queue::turn(&seen.host).unwrap_or_else(|| Turn::Wanted(whole_seconds(ctx.clock.now())));
+    let slot = ctx.fleet.ask_for_slot(&key_of(&seen.host), &node, turn);
     seen.slot = Lookup::Found(slot);
 }
 

@@ -7,6 +7,7 @@ use metal3_runtime::conditions;
 use super::conditions::WAITING;
 use super::decide::{is_exempt, is_paused};
 use super::plan::WaitReason;
+use crate::fleet::Turn;
 
 /// When the host was first told to wait for a slot, if that is what it waits for.
 pub fn queued_since(host: &BareMetalHost) -> Option<Timestamp> {
@@ -19,9 +20,15 @@ pub(super) fn is_waiting(host: &BareMetalHost) -> bool {
     queued_since(host).is_some() && !is_paused(host) && !is_exempt(host)
 }
 
-/// When the host first wanted the slot that it asks for: when it was told to wait, or when it began what it is in the
-/// middle of. A deployment that needs a second slot after the cleaning goes before those that have not begun.
-pub(super) fn since(host: &BareMetalHost) -> Option<Timestamp> {
+/// The place of a host that waited for a slot when it was last looked at.
+pub fn turn_in_queue(host: &BareMetalHost) -> Option<Turn> {
+    is_waiting(host).then(|| turn(host)).flatten()
+}
+
+/// Whose turn it is when the host asks for a slot: by when it was told to wait, unless it is in the middle of something. A
+/// deployment that needs a second slot after the cleaning, or that could not be begun when it was granted one, goes before those
+/// that have not begun.
+pub(super) fn turn(host: &BareMetalHost) -> Option<Turn> {
     let status = host.status.as_ref()?;
     let history = &status.operation_history;
     let begun = match &status.provisioning.state {
@@ -30,12 +37,15 @@ pub(super) fn since(host: &BareMetalHost) -> Option<Timestamp> {
         ProvisioningState::Deprovisioning => history.deprovision.start.as_ref(),
         _ => None,
     };
-    queued_since(host).into_iter().chain(begun.map(|time| time.0)).min()
+    begun
+        .map(|time| Turn::Begun(time.0))
+        .or_else(|| queued_since(host).map(Turn::Wanted))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use metal3_api::metal3::names;
     use serde_json::json;
 
     fn host(state: &str, reason: &str) -> BareMetalHost {
@@ -53,10 +63,25 @@ mod tests {
 
     #[test]
     fn the_place_is_by_what_is_stored() {
-        let hour = |host: &BareMetalHost| since(host).map(|t| t.to_string()[11..13].to_owned());
-        assert_eq!(hour(&host("available", "Queued")).as_deref(), Some("11"));
-        assert_eq!(hour(&host("available", "NotWaiting")), None);
-        assert_eq!(hour(&host("provisioning", "Queued")).as_deref(), Some("10"));
-        assert_eq!(hour(&host("provisioning", "Cleaning")).as_deref(), Some("10"));
+        let at = |hour: &str| format!("2026-01-02T{hour}:00:00Z").parse().unwrap();
+        let wanted = turn(&host("available", "Queued")).unwrap();
+        assert_eq!(wanted, Turn::Wanted(at("11")));
+        assert_eq!(turn(&host("available", "NotWaiting")), None);
+        for reason in ["Queued", "Cleaning", "IronicUnreachable"] {
+            assert_eq!(turn(&host("provisioning", reason)), Some(Turn::Begun(at("10"))));
+        }
+        assert!(
+            Turn::Begun(at("23")) < wanted,
+            "what was begun is brought to an end first"
+        );
+    }
+
+    #[test]
+    fn only_whoever_waits_is_remembered() {
+        let mut queued = host("available", "Queued");
+        assert!(turn_in_queue(&queued).is_some());
+        assert_eq!(turn_in_queue(&host("provisioning", "Cleaning")), None);
+        queued.metadata.annotations = Some([(names::annotation::PAUSED.to_owned(), String::new())].into());
+        assert_eq!(turn_in_queue(&queued), None);
     }
 }

@@ -14,8 +14,8 @@ fn key(n: usize) -> HostKey {
     }
 }
 
-fn at(second: i64) -> Timestamp {
-    Timestamp::from_second(1_700_000_000 + second).unwrap()
+fn at(second: i64) -> Turn {
+    Turn::Wanted(Timestamp::from_second(1_700_000_000 + second).unwrap())
 }
 
 fn none() -> HashSet<String> {
@@ -139,6 +139,17 @@ fn a_restart_keeps_the_order_whoever_asks_first() {
     assert_eq!(slots.ask(&key(2), "u2", at(10), Some(&none())), Slot::Granted);
 }
 
+#[test]
+fn what_was_begun_is_brought_to_an_end_first() {
+    let mut slots = Slots::new(0);
+    let begun = |second: i64| Turn::Begun(Timestamp::from_second(1_700_000_000 + second).unwrap());
+    for (n, turn, place) in [(1, at(0), 1), (2, begun(20), 1), (3, begun(10), 1), (4, at(30), 4)] {
+        assert_eq!(slots.ask(&key(n), "", turn, Some(&none())), queued(place, 0));
+        slots.done(&key(n), true);
+    }
+    assert_eq!(place(slots.ask(&key(1), "", at(0), Some(&none()))), 3);
+}
+
 fn queued(number: usize, limit: usize) -> Slot {
     Slot::Queued(Place { number, limit })
 }
@@ -228,7 +239,7 @@ struct Site {
     /// A list that is on its way: when it was asked for, and what it says.
     pending: Option<(Duration, HashSet<String>)>,
     /// When each host that waits was first told so, as its condition would have it.
-    arrivals: BTreeMap<usize, Timestamp>,
+    arrivals: BTreeMap<usize, Turn>,
     now: i64,
 }
 
