@@ -1,5 +1,6 @@
 //! Ironic is away for long, and comes back with a certificate of another authority; or takes another password.
 
+use std::env::VarError;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -9,8 +10,82 @@ use metal3_scenarios::{LIMIT, Site, at_once, deployed_at_once, id, is_at_rest, r
 use metal3_testkit::{eventually, namespace};
 use serde_json::json;
 
-/// As long as some twenty units of the scenario's back-off, which last twenty minutes with the default unit.
-const AWAY: Duration = Duration::from_secs(40);
+/// How long Ironic is away, in seconds, instead of the usual time.
+const SECONDS: &str = "METAL3_TEST_OUTAGE_SECONDS";
+
+/// The length of an outage, and what has to fit it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Outage {
+    /// Twenty units of the scenarios' back-off, which last twenty minutes with the default unit.
+    Scaled,
+    /// As long as this, with the back-off and the time-outs that users have.
+    Real(Duration),
+}
+
+impl Outage {
+    /// As the environment asks for.
+    fn asked_for() -> Self {
+        match std::env::var(SECONDS) {
+            Ok(text) => Self::read(&text).unwrap_or_else(|why| panic!("{SECONDS}: {why}")),
+            Err(VarError::NotPresent) => Self::Scaled,
+            Err(error) => panic!("{SECONDS}: {error}"),
+        }
+    }
+
+    /// Long enough for a first back-off to pass in it, and so short that no registration gets overdue, which would be told.
+    fn read(text: &str) -> Result<Self, String> {
+        let seconds: u64 = text.parse().map_err(|_| format!("{text:?} is no number of seconds"))?;
+        if (300..=840).contains(&seconds) {
+            Ok(Self::Real(Duration::from_secs(seconds)))
+        } else {
+            Err(format!("{seconds} is not between 300 and 840 seconds"))
+        }
+    }
+
+    fn length(self) -> Duration {
+        match self {
+            Self::Scaled => Duration::from_secs(40),
+            Self::Real(length) => length,
+        }
+    }
+
+    fn timeouts(self) -> Timeouts {
+        let usual = Timeouts {
+            power_sync_interval: Duration::from_secs(15),
+            ..Timeouts::default()
+        };
+        match self {
+            Self::Scaled => usual,
+            // Ironic's own default.
+            Self::Real(_) => Timeouts {
+                callback: Duration::from_secs(1800),
+                ..usual
+            },
+        }
+    }
+
+    /// Changes what the operator is started with.
+    fn set(self, args: &mut Vec<String>) {
+        match self {
+            Self::Scaled => {}
+            Self::Real(_) => args.retain(|flag| !flag.starts_with("--retry-base-seconds")),
+        }
+    }
+}
+
+#[test]
+fn the_length_of_an_outage_is_read_or_refused() {
+    assert_eq!(Outage::read("600"), Ok(Outage::Real(Duration::from_secs(600))));
+    for (text, why) in [
+        ("", "no number"),
+        ("10m", "no number"),
+        ("-600", "no number"),
+        ("40", "between"),
+        ("3600", "between"),
+    ] {
+        assert!(Outage::read(text).unwrap_err().contains(why), "{text}");
+    }
+}
 
 /// Replaces a file at once, as the kubelet replaces what a Secret is mounted as.
 fn replace(path: &Path, text: &str) {
@@ -51,18 +126,17 @@ async fn expect_writing(site: &Site, number: usize) {
 #[test]
 fn a_long_outage_counts_as_nobodys_failure_and_a_new_certificate_is_taken_up() {
     run(async {
+        let outage = Outage::asked_for();
         let config = IronicConfig {
             hosts: 5,
-            timeouts: Timeouts {
-                power_sync_interval: Duration::from_secs(15),
-                ..Timeouts::default()
-            },
+            timeouts: outage.timeouts(),
             ..IronicConfig::default()
         };
         let mut site = Site::without_operator(namespace!().await, config).await;
         let ca = site.ironic.folder().join("ca-of-the-operator.crt");
         replace(&ca, &std::fs::read_to_string(site.ironic.ca_file().unwrap()).unwrap());
         site.config.args.push(format!("--ironic-cacert-file={}", ca.display()));
+        outage.set(&mut site.config.args);
         site.start_operator().await;
 
         let [provisioned, available, deploying, unregistered, late] = std::array::from_fn(|number| number);
@@ -101,7 +175,9 @@ fn a_long_outage_counts_as_nobodys_failure_and_a_new_certificate_is_taken_up() {
         for name in &names {
             before.push(site.host(name).await);
         }
-        tokio::time::sleep(AWAY.saturating_sub(cut_off.elapsed())).await; // nothing is to happen, which nothing announces
+        let left = outage.length().saturating_sub(cut_off.elapsed());
+        println!("{outage:?}: everybody has said so, and nothing is to happen in the {left:.0?} that are left");
+        tokio::time::sleep(left).await; // nothing is to happen, which nothing announces
         for (name, before) in names.iter().zip(&before) {
             let after = site.host(name).await;
             assert_eq!(standing(&after), standing(before), "{name}");
