@@ -74,7 +74,7 @@ async fn a_refused_write_ends_no_wait_that_counts(#[case] reason: &str) {
             (&now.reason, &now.last_transition_time),
             (&before.reason, &before.last_transition_time)
         );
-        let trouble = format!("{}; meanwhile: cannot claim secret: ", before.message);
+        let trouble = format!("{}; meanwhile: cannot claim secret", before.message);
         assert!(now.message.starts_with(&trouble), "{}", now.message);
         let status = site.status();
         assert_eq!(
