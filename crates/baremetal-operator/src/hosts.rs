@@ -159,8 +159,8 @@ impl Watched {
         let queue = Queue::new();
         let hosts = watcher(self.api, watcher::Config::default())
             .default_backoff()
-            .modify(host::cached::trim)
-            .reflect(writer);
+            .modify(host::cached::trim);
+        let hosts = ctx.network_data.follow(hosts, host::held::network_data).reflect(writer);
         let by_secret = ctx
             .secrets
             .watch(&ctx.kube, self.namespace.as_deref(), watcher::Config::default())

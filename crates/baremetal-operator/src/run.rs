@@ -8,6 +8,7 @@ use metal3_api::metal3::{BareMetalHost, HardwareData};
 use metal3_ironic::{ClientConfig, Link};
 use metal3_runtime::args::Namespaces;
 use metal3_runtime::events::{Recorder, Reporter};
+use metal3_runtime::index::SharedIndex;
 use metal3_runtime::metrics::Build;
 use metal3_runtime::process::{Process, Settings, warn_of_missing_webhooks};
 use metal3_runtime::shutdown::Tasks;
@@ -74,6 +75,7 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
         ironic,
         fleet,
         secrets: host::secret_versions(),
+        network_data: SharedIndex::default(),
         companions: host::companions::Companions::default(),
         bmc_names: host::bmc_names::BmcNames::default(),
         written: metal3_runtime::written::Written::default(),

@@ -115,13 +115,14 @@ where
     /// Put it between the watcher and the reflector or controller: a reconcile then never runs before its object is in
     /// the index. Objects that vanished while a watch was interrupted leave the index when its new list is complete.
     /// Several watches, one for each namespace, may feed the same index.
-    pub fn follow<S>(
+    pub fn follow<S, F>(
         &self,
         events: S,
-        keys_of: impl Fn(&K) -> Vec<Key>,
-    ) -> impl Stream<Item = Result<watcher::Event<K>, watcher::Error>>
+        keys_of: F,
+    ) -> impl Stream<Item = Result<watcher::Event<K>, watcher::Error>> + use<K, Key, S, F>
     where
         S: Stream<Item = Result<watcher::Event<K>, watcher::Error>>,
+        F: Fn(&K) -> Vec<Key>,
     {
         let index = self.clone();
         let mut objects = Watched::default();

@@ -35,6 +35,11 @@ pub mod annotation {
     /// [`RebootArguments`](crate::metal3::RebootArguments).
     pub const REBOOT: &str = "reboot.metal3.io";
 
+    /// This operator's own: the names of the Secrets that carry its marks for the host, with commas between. Written before the first
+    /// mark; a Secret that the host has no use for any more is struck off when its marks are off. Without it, what the
+    /// specification and the status name counts.
+    pub const HELD_SECRETS: &str = "baremetalhost.metal3.io/held-secrets";
+
     /// Beginning of the annotations that keep the host powered off for as long as one exists. Only who set one removes
     /// it. The values are those of [`REBOOT`].
     pub const REBOOT_PREFIX: &str = "reboot.metal3.io/";

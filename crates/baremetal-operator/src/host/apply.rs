@@ -1,5 +1,6 @@
 //! Acting: the effects of a plan in their order, up to the first that fails. No choices are made here.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -8,7 +9,7 @@ use k8s_openapi::api::core::v1::Secret;
 use kube::api::{Patch, PatchParams, PostParams};
 use kube::core::Status;
 use kube::{Api, Resource, ResourceExt};
-use metal3_api::metal3::names::{finalizer, label};
+use metal3_api::metal3::names::finalizer;
 use metal3_api::metal3::{
     BareMetalHost, DataImage, DataImageStatus, FirmwareUpdate, HardwareData, HardwareDataSpec, HardwareDetails,
     HostFirmwareComponents, PreprovisioningImage, PreprovisioningImageSpec,
@@ -24,11 +25,11 @@ use super::context::Context;
 use super::decide::port_mark;
 use super::error::ApplyError;
 use super::firmware;
+use super::held;
 use super::instance;
-use super::observe::{key_of, read_network_data};
+use super::observe::key_of;
 use super::observed::{
-    DiscRequest, ForeignPort, Lookup, Memory, NetworkDataView, NodeView, Observed, PowerRequest, PullSecretView,
-    SecretView,
+    DiscRequest, ForeignPort, Lookup, Memory, NodeView, Observed, PowerRequest, PullSecretView, SecretView,
 };
 use super::plan::Effect;
 
@@ -46,11 +47,19 @@ const MAINTENANCE_REASON: &str = "set by the baremetal-operator to allow the rem
 /// Applies one effect; what it taught goes into `seen`.
 pub async fn apply(ctx: &Context, seen: &mut Observed, effect: &Effect) -> Result<(), ApplyError> {
     let label = effect.label();
-    let kube = |source| ApplyError::Kube { effect: label, source };
+    let kube = |source| ApplyError::Kube {
+        effect: label.into(),
+        source,
+    };
+    let of_secret = |failed: claim::Failed| ApplyError::Kube {
+        effect: format!("{label} {}", failed.secret).into(),
+        source: failed.source,
+    };
     let ironic = |source| ApplyError::Ironic { effect: label, source };
     let client = || ctx.ironic.client().map_err(ironic);
     match effect {
-        Effect::AddFinalizer => add_finalizer(ctx, seen).await.map_err(kube),
+        Effect::AddFinalizer { secrets } => add_finalizer(ctx, seen, secrets).await.map_err(kube),
+        Effect::NoteSecrets(secrets) => note_secrets(ctx, seen, secrets).await.map_err(kube),
         Effect::RemoveFinalizer => remove_finalizer(ctx, seen).await.map_err(kube),
         Effect::RemoveAnnotation { key, value } => remove_annotation(ctx, seen, key, value).await.map_err(kube),
         Effect::ConfirmHost => confirm_host(ctx, seen).await.map_err(kube),
@@ -59,14 +68,14 @@ pub async fn apply(ctx: &Context, seen: &mut Observed, effect: &Effect) -> Resul
             if is_tried(seen) {
                 learn_credentials(seen);
             }
-            claim::secret(ctx, seen).await.map_err(kube)
+            claim::secret(ctx, seen).await.map_err(of_secret)
         }
         Effect::WriteRamdisk(spec) => write_ramdisk(ctx, seen, spec).await.map_err(kube),
         Effect::ReleaseRamdisk => release_ramdisk(ctx, seen).await.map_err(kube),
-        Effect::ClaimNetworkData => claim_network_data(ctx, seen).await.map_err(kube),
-        Effect::ReleaseSecret => claim::release_all(ctx, seen).await.map_err(kube),
-        Effect::ReleaseFormerSecret(name) => claim::release(ctx, &seen.host, name).await.map_err(kube),
-        Effect::UnclaimSecret => claim::undo(ctx, seen).await.map_err(kube),
+        Effect::ClaimNetworkData => claim::network_data(ctx, seen).await.map_err(of_secret),
+        Effect::ReleaseSecret => claim::release_all(ctx, seen).await.map_err(of_secret),
+        Effect::ReleaseFormerSecret(name) => claim::release(ctx, seen, name).await.map_err(of_secret),
+        Effect::UnclaimSecret => claim::undo(ctx, seen).await.map_err(of_secret),
         Effect::WriteHardwareData(details) => write_hardware_data(ctx, seen, details).await.map_err(kube),
         Effect::RecordFirmware(updates) => record_firmware(ctx, seen, updates).await,
         Effect::RecordDataImage(status) => record_data_image(ctx, seen, status).await.map_err(kube),
@@ -297,11 +306,35 @@ fn learn_credentials(seen: &mut Observed) {
     }
 }
 
-async fn add_finalizer(ctx: &Context, seen: &mut Observed) -> Result<(), kube::Error> {
-    let api: Api<BareMetalHost> = hosts(ctx, &seen.host);
-    if let Some(host) = patch::add_finalizer(&api, &*seen.host, finalizer::HOST).await? {
-        took(ctx, seen, host);
+async fn add_finalizer(ctx: &Context, seen: &mut Observed, secrets: &BTreeSet<String>) -> Result<(), kube::Error> {
+    let Some(mut change) = patch::finalizer_added(&seen.host.metadata, finalizer::HOST) else {
+        return Ok(());
+    };
+    if let Some(note) = held::noted(&seen.host, secrets) {
+        json_patch::merge(&mut change, &note);
     }
+    write(ctx, seen, change).await
+}
+
+/// Says on the host which Secrets it may hold.
+pub(super) async fn note_secrets(
+    ctx: &Context,
+    seen: &mut Observed,
+    secrets: &BTreeSet<String>,
+) -> Result<(), kube::Error> {
+    match held::noted(&seen.host, secrets) {
+        Some(note) => write(ctx, seen, note).await,
+        None => Ok(()),
+    }
+}
+
+async fn write(ctx: &Context, seen: &mut Observed, change: serde_json::Value) -> Result<(), kube::Error> {
+    let api = hosts(ctx, &seen.host);
+    let change = Patch::Merge(change);
+    let host = api
+        .patch(&seen.host.name_any(), &PatchParams::default(), &change)
+        .await?;
+    took(ctx, seen, host);
     Ok(())
 }
 
@@ -337,7 +370,7 @@ async fn confirm_host(ctx: &Context, seen: &Observed) -> Result<(), kube::Error>
     Err(changed_meanwhile())
 }
 
-fn changed_meanwhile() -> kube::Error {
+pub(super) fn changed_meanwhile() -> kube::Error {
     kube::Error::Api(Box::new(
         Status::failure("the host was changed meanwhile", "Conflict").with_code(409),
     ))
@@ -354,32 +387,6 @@ fn took(ctx: &Context, seen: &mut Observed, mut host: BareMetalHost) {
 
 fn hosts(ctx: &Context, host: &BareMetalHost) -> Api<BareMetalHost> {
     Api::namespaced(ctx.kube.clone(), &host.namespace().unwrap_or_default())
-}
-
-/// As for the credentials, but without an owner: the Secret may be there for several hosts, and outlives them.
-async fn claim_network_data(ctx: &Context, seen: &mut Observed) -> Result<(), kube::Error> {
-    let NetworkDataView::Found {
-        object: Some(secret), ..
-    } = &seen.network_data
-    else {
-        return Ok(());
-    };
-    let mut secret = (**secret).clone();
-    let metadata = &mut secret.metadata;
-    metadata
-        .labels
-        .get_or_insert_default()
-        .insert(label::ENVIRONMENT.to_owned(), label::ENVIRONMENT_BAREMETAL.to_owned());
-    let finalizers = metadata.finalizers.get_or_insert_default();
-    if !finalizers.iter().any(|f| f == finalizer::SECRET) {
-        finalizers.push(finalizer::SECRET.to_owned());
-    }
-    let name = secret.name_any();
-    let secret = secrets(ctx, &seen.host)
-        .replace(&name, &PostParams::default(), &secret)
-        .await?;
-    seen.network_data = read_network_data(secret);
-    Ok(())
 }
 
 pub(super) fn secrets(ctx: &Context, host: &BareMetalHost) -> Api<Secret> {
@@ -419,7 +426,10 @@ async fn release_ramdisk(ctx: &Context, seen: &Observed) -> Result<(), kube::Err
 /// What was applied, and what is there now. Against the version that is read: a conflict is looked at again.
 async fn record_firmware(ctx: &Context, seen: &Observed, updates: &[FirmwareUpdate]) -> Result<(), ApplyError> {
     let effect = Effect::RecordFirmware(Vec::new()).label();
-    let kube = |source| ApplyError::Kube { effect, source };
+    let kube = |source| ApplyError::Kube {
+        effect: effect.into(),
+        source,
+    };
     let host = &seen.host;
     let api: Api<HostFirmwareComponents> = Api::namespaced(ctx.kube.clone(), &host.namespace().unwrap_or_default());
     let Some(mut object) = api.get_opt(&host.name_any()).await.map_err(kube)? else {

@@ -1,4 +1,4 @@
-//! Marking the Secret with the BMC credentials as ours, so that it is not lost while the host needs it, and taking the marks off.
+//! Marking Secrets as ours, so that they are not lost while the host needs them, and taking the marks off.
 //!
 //! A host that comes new needs the content of its Secret and our marks on it. Both come with one patch, whose answer is the
 //! Secret: only otherwise, and under a role that does not allow patches, the Secret is read, and written as it was read.
@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use k8s_openapi::api::core::v1::Secret;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::api::{Patch, PatchParams, PostParams};
+use kube::runtime::reflector::ObjectRef;
 use kube::{Resource, ResourceExt};
 use metal3_api::metal3::BareMetalHost;
 use metal3_api::metal3::names::{finalizer, label, secret_key};
@@ -15,10 +16,11 @@ use metal3_runtime::error::{is_forbidden, is_not_found};
 use metal3_runtime::patch::{self, Marks};
 use metal3_runtime::secrets::SecretKey;
 
-use super::apply::secrets;
+use super::apply::{changed_meanwhile, note_secrets, secrets};
 use super::context::Context;
-use super::observe::read_credentials;
-use super::observed::{Observed, SecretFound, SecretView};
+use super::held;
+use super::observe::{read_credentials, read_network_data};
+use super::observed::{NetworkDataView, Observed, SecretFound, SecretView};
 
 /// What the API server was seen to refuse us. The role that upstream ships does not allow patches of Secrets, and this operator
 /// should run under it: then one patch is refused in the life of a process.
@@ -34,10 +36,32 @@ impl Rights {
     }
 }
 
+/// What could not be done to which Secret.
+#[derive(Debug)]
+pub struct Failed {
+    /// Its namespace and name.
+    pub secret: SecretKey,
+    /// Why.
+    pub source: kube::Error,
+}
+
+fn key_of(host: &BareMetalHost, name: &str) -> SecretKey {
+    SecretKey {
+        namespace: host.namespace().unwrap_or_default(),
+        name: name.to_owned(),
+    }
+}
+
+fn about(host: &BareMetalHost, name: &str) -> impl FnOnce(kube::Error) -> Failed + use<> {
+    let secret = key_of(host, name);
+    |source| Failed { secret, source }
+}
+
 /// Label, owner reference and finalizer on the credentials of the host. One that was not read yet is at hand afterwards, or is
 /// known to have to be read first.
-pub(super) async fn secret(ctx: &Context, seen: &mut Observed) -> Result<(), kube::Error> {
-    match &seen.secret {
+pub(super) async fn secret(ctx: &Context, seen: &mut Observed) -> Result<(), Failed> {
+    let failed = about(&seen.host, &seen.host.spec.bmc.credentials_name);
+    let marked = match &seen.secret {
         SecretView::Found(SecretFound {
             object: Some(secret), ..
         }) => {
@@ -46,15 +70,13 @@ pub(super) async fn secret(ctx: &Context, seen: &mut Observed) -> Result<(), kub
         }
         SecretView::NotLooked { .. } => unread(ctx, seen).await,
         SecretView::Found(_) | SecretView::Missing | SecretView::Invalid { .. } => Ok(()),
-    }
+    };
+    marked.map_err(failed)
 }
 
 async fn unread(ctx: &Context, seen: &mut Observed) -> Result<(), kube::Error> {
     let host = seen.host.clone();
-    let key = SecretKey {
-        namespace: host.namespace().unwrap_or_default(),
-        name: host.spec.bmc.credentials_name.clone(),
-    };
+    let key = key_of(&host, &host.spec.bmc.credentials_name);
     let marks = Marks {
         label: (label::ENVIRONMENT, label::ENVIRONMENT_BAREMETAL),
         owner: host.owner_ref(&()),
@@ -94,20 +116,12 @@ async fn unread(ctx: &Context, seen: &mut Observed) -> Result<(), kube::Error> {
 /// In one write of the Secret that was read.
 async fn read(ctx: &Context, seen: &mut Observed, mut secret: Secret) -> Result<(), kube::Error> {
     let host = seen.host.clone();
-    let metadata = &mut secret.metadata;
-    metadata
-        .labels
-        .get_or_insert_default()
-        .insert(label::ENVIRONMENT.to_owned(), label::ENVIRONMENT_BAREMETAL.to_owned());
-    let owners = metadata.owner_references.get_or_insert_default();
+    mark(&mut secret);
+    let owners = secret.metadata.owner_references.get_or_insert_default();
     if let Some(owner) = host.owner_ref(&())
         && !owners.iter().any(|o| o.uid == owner.uid)
     {
         owners.push(owner);
-    }
-    let finalizers = metadata.finalizers.get_or_insert_default();
-    if !finalizers.iter().any(|f| f == finalizer::SECRET) {
-        finalizers.push(finalizer::SECRET.to_owned());
     }
     let secret = secrets(ctx, &host)
         .replace(&host.spec.bmc.credentials_name, &PostParams::default(), &secret)
@@ -116,38 +130,65 @@ async fn read(ctx: &Context, seen: &mut Observed, mut secret: Secret) -> Result<
     Ok(())
 }
 
-/// Every Secret that the host marked goes with it, or is let go: the present one, and those that it named before.
-pub(super) async fn release_all(ctx: &Context, seen: &Observed) -> Result<(), kube::Error> {
+/// Label and finalizer on the network data of the host's ramdisk. It gets no owner: it may be there for several hosts, also for
+/// some that come later, and must not go with those that are there now.
+pub(super) async fn network_data(ctx: &Context, seen: &mut Observed) -> Result<(), Failed> {
+    let NetworkDataView::Found {
+        object: Some(secret), ..
+    } = &seen.network_data
+    else {
+        return Ok(());
+    };
+    let mut secret = (**secret).clone();
+    mark(&mut secret);
+    let name = secret.name_any();
+    let written = secrets(ctx, &seen.host)
+        .replace(&name, &PostParams::default(), &secret)
+        .await;
+    seen.network_data = read_network_data(written.map_err(about(&seen.host, &name))?);
+    Ok(())
+}
+
+/// Label and finalizer.
+fn mark(secret: &mut Secret) {
+    let metadata = &mut secret.metadata;
+    metadata
+        .labels
+        .get_or_insert_default()
+        .insert(label::ENVIRONMENT.to_owned(), label::ENVIRONMENT_BAREMETAL.to_owned());
+    let finalizers = metadata.finalizers.get_or_insert_default();
+    if !finalizers.iter().any(|f| f == finalizer::SECRET) {
+        finalizers.push(finalizer::SECRET.to_owned());
+    }
+}
+
+/// Every Secret that the host marked goes with it, or is let go: those that are noted, those that it names, and those that an
+/// operator before this one marked and left in the status. One that cannot be let go keeps none of the others.
+pub(super) async fn release_all(ctx: &Context, seen: &Observed) -> Result<(), Failed> {
     let host = &seen.host;
-    let former = host
-        .status
-        .iter()
-        .flat_map(|status| [&status.good_credentials, &status.tried_credentials]);
-    let mut names: Vec<&str> = former
-        .filter_map(|given| Some(given.credentials.as_ref()?.name.as_str()))
-        .collect();
-    let present = host.spec.bmc.credentials_name.as_str();
-    names.extend([present, &host.spec.preprovisioning_network_data_name]);
-    names.sort_unstable();
-    names.dedup();
-    for name in names.into_iter().filter(|name| !name.is_empty()) {
-        let parting = if name == present {
+    let mut first = Ok(());
+    for name in &held::all(host) {
+        let parting = if *name == host.spec.bmc.credentials_name {
             Parting::HostGoes
         } else {
             Parting::NamedNoMore
         };
-        unmark(ctx, host, name, parting).await?;
+        first = first.and(unmark(ctx, host, name, parting).await);
     }
-    Ok(())
+    first
 }
 
-/// A Secret that the host no longer names is let go.
-pub(super) async fn release(ctx: &Context, host: &BareMetalHost, name: &str) -> Result<(), kube::Error> {
-    unmark(ctx, host, name, Parting::NamedNoMore).await
+/// A Secret that the host has no use for any more is let go, and struck off the host's note.
+pub(super) async fn release(ctx: &Context, seen: &mut Observed, name: &str) -> Result<(), Failed> {
+    unmark(ctx, &seen.host, name, Parting::NamedNoMore).await?;
+    let mut names = held::names(&seen.host);
+    names.remove(name);
+    let failed = about(&seen.host, name);
+    note_secrets(ctx, seen, &names).await.map_err(failed)
 }
 
 /// The Secret was marked before it was read, and is of no use: it is left as it was found.
-pub(super) async fn undo(ctx: &Context, seen: &mut Observed) -> Result<(), kube::Error> {
+pub(super) async fn undo(ctx: &Context, seen: &mut Observed) -> Result<(), Failed> {
     let name = &seen.host.spec.bmc.credentials_name;
     unmark(ctx, &seen.host, name, Parting::Mistaken).await?;
     if let SecretView::Invalid { claimed, .. } = &mut seen.secret {
@@ -167,9 +208,20 @@ enum Parting {
     Mistaken,
 }
 
+async fn unmark(ctx: &Context, host: &BareMetalHost, name: &str, parting: Parting) -> Result<(), Failed> {
+    let unmarked = try_to_unmark(ctx, host, name, parting).await;
+    unmarked.map_err(about(host, name))
+}
+
 /// Off with our finalizer. While another host uses the Secret as well, the finalizer is that one's: only the owner reference
 /// goes, so that the last of them finds itself alone.
-async fn unmark(ctx: &Context, host: &BareMetalHost, name: &str, parting: Parting) -> Result<(), kube::Error> {
+async fn try_to_unmark(ctx: &Context, host: &BareMetalHost, name: &str, parting: Parting) -> Result<(), kube::Error> {
+    let key = key_of(host, name);
+    let users = ctx.network_data.lookup(&key);
+    // Where the watch does not show yet what has become of this host, another one that goes as well may count on it.
+    if users.contains(&ObjectRef::from_obj(host)) && !held::network_data(host).contains(&key) {
+        return Err(changed_meanwhile());
+    }
     let api = secrets(ctx, host);
     let Some(mut secret) = api.get_opt(name).await? else {
         return Ok(());
@@ -178,7 +230,7 @@ async fn unmark(ctx: &Context, host: &BareMetalHost, name: &str, parting: Partin
     let metadata = &mut secret.metadata;
     let is_mine = |o: &OwnerReference| Some(&o.uid) == host.metadata.uid.as_ref();
     let is_anothers = |o: &OwnerReference| o.kind == BareMetalHost::kind(&()) && !is_mine(o);
-    let is_shared = metadata.owner_references.iter().flatten().any(is_anothers);
+    let is_shared = !users.is_empty() || metadata.owner_references.iter().flatten().any(is_anothers);
     if let Some(owners) = &mut metadata.owner_references
         && (is_shared || parting != Parting::HostGoes)
     {

@@ -9,7 +9,8 @@ use metal3_api::metal3::BareMetalHost;
 use metal3_runtime::Clock;
 use metal3_runtime::backoff::Attempts;
 use metal3_runtime::events::Recorder;
-use metal3_runtime::secrets::SecretVersions;
+use metal3_runtime::index::SharedIndex;
+use metal3_runtime::secrets::{SecretKey, SecretVersions};
 use metal3_runtime::written::Written;
 
 use super::bmc_names::BmcNames;
@@ -31,6 +32,8 @@ pub struct Context {
     pub fleet: Fleet,
     /// Which versions of referenced Secrets exist.
     pub secrets: SecretVersions<ObjectRef<BareMetalHost>>,
+    /// Which hosts use which network data, as the watch shows the hosts: see [`held::network_data`](super::held::network_data).
+    pub network_data: SharedIndex<BareMetalHost, SecretKey>,
     /// What is known of the objects beside the hosts.
     pub companions: Companions,
     /// What the names of BMCs stand for.

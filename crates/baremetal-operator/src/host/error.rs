@@ -1,5 +1,7 @@
 //! What can go wrong while reading and while acting, and what it means.
 
+use std::borrow::Cow;
+
 use metal3_ironic::ErrorClass;
 use metal3_runtime::error::{Class, Classified};
 
@@ -27,8 +29,8 @@ pub enum ApplyError {
     /// The Kubernetes API refused or failed an effect.
     #[error("cannot {effect}")]
     Kube {
-        /// Which effect.
-        effect: &'static str,
+        /// Which effect, with the name of what it is about where that is not the host's own.
+        effect: Cow<'static, str>,
         /// The cause.
         #[source]
         source: kube::Error,

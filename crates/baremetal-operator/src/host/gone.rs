@@ -60,6 +60,7 @@ mod tests {
             ironic: metal3_ironic::Link::to(metal3_ironic::Client::new(ironic).unwrap()),
             fleet,
             secrets: crate::host::secret_versions(),
+            network_data: metal3_runtime::index::SharedIndex::default(),
             companions: crate::host::companions::Companions::default(),
             bmc_names: crate::host::bmc_names::BmcNames::default(),
             written: metal3_runtime::written::Written::default(),

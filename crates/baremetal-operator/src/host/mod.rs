@@ -16,6 +16,7 @@ mod error;
 pub mod firmware;
 mod gone;
 mod hardware;
+pub mod held;
 mod hints;
 mod instance;
 mod mark;
@@ -32,6 +33,7 @@ mod report;
 pub(crate) mod text;
 mod trouble;
 
+use std::error::Error as _;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -48,7 +50,7 @@ pub use self::error::ReconcileError;
 use self::error::{ApplyError, ObserveError, Reply};
 pub use self::gone::{forget, vanished};
 pub use self::observe::{key_of, secret_versions};
-use self::observed::{Conflict, HardwareView, Lookup, NodeView, Observed, RefusedPort};
+use self::observed::{Conflict, HardwareView, Lookup, NodeView, Observed, RefusedPort, Unreleased};
 use self::plan::{Decision, Effect, Next, Note, Plan, WaitReason, Wake};
 pub use self::report::change as status_change;
 use crate::fleet::HostKey;
@@ -60,6 +62,8 @@ const MAX_PASSES: usize = 64;
 /// After so many failed calls of the Kubernetes API in a row the user is told: some three seconds. What Ironic says is told
 /// at once, because its client has asked three times by then.
 const WORTH_TELLING: u32 = 3;
+/// When to look again at what was different from what it seemed.
+const SOON: Duration = Duration::from_millis(100);
 
 /// One reconciliation: passes follow each other at once as long as nothing has to be waited for; the status is stored
 /// once, at the end. Tells when the host is to be looked at again if nothing happens; never, where it is gone.
@@ -112,15 +116,18 @@ async fn passes(ctx: &Context, key: &HostKey, mut seen: Observed) -> Result<Opti
         };
         tracing::debug!(host = %seen.host_name(), state = plan.status.provisioning.state.as_str(),
             effects = ?plan.effects, next = ?plan.next, "decided");
-        if let Err(failed) = apply_all(ctx, &mut seen, &mut stored, &plan).await {
-            ctx.memory.set(key, seen.memory.clone());
-            notes.extend(failed.notes);
-            if failed.next == Next::Again {
-                report::publish(ctx, &seen.host, &notes).await;
-                return Ok(Some(Duration::from_millis(100)));
+        let is_complete = match apply_all(ctx, &mut seen, &mut stored, &plan).await {
+            Ok(is_complete) => is_complete,
+            Err(failed) => {
+                ctx.memory.set(key, seen.memory.clone());
+                notes.extend(failed.notes);
+                if failed.next == Next::Again {
+                    report::publish(ctx, &seen.host, &notes).await;
+                    return Ok(Some(SOON));
+                }
+                return finish(ctx, key, seen, stored, &failed.status, &notes, &failed.next).await;
             }
-            return finish(ctx, key, seen, stored, &failed.status, &notes, &failed.next).await;
-        }
+        };
         seen.learn(&plan, ctx.clock.now());
         notes.extend(plan.notes);
         seen.memory.locked_since = match &plan.next {
@@ -147,7 +154,14 @@ async fn passes(ctx: &Context, key: &HostKey, mut seen: Observed) -> Result<Opti
                     return Err(ReconcileError::Report(error));
                 }
             }
-            next => return finish(ctx, key, seen, stored, &plan.status, &notes, next).await,
+            next => {
+                let again = finish(ctx, key, seen, stored, &plan.status, &notes, next).await?;
+                if is_complete {
+                    return Ok(again);
+                }
+                ctx.quiet.call(key);
+                return Ok(Some(SOON));
+            }
         }
     }
     Err(ReconcileError::Endless(MAX_PASSES))
@@ -163,19 +177,25 @@ async fn decide_with_looks(ctx: &Context, seen: &mut Observed) -> Result<Plan, R
     Err(ReconcileError::Endless(MAX_LOOKS))
 }
 
-/// Stops at the first effect that fails.
+/// Stops at the first effect that fails, unless nothing depends on it. False where what came of such a one is to be told, or to
+/// be tried again, at once.
 async fn apply_all(
     ctx: &Context,
     seen: &mut Observed,
     stored: &mut Option<BareMetalHostStatus>,
     plan: &Plan,
-) -> Result<(), Box<report::Aftermath>> {
+) -> Result<bool, Box<report::Aftermath>> {
     let before = stored.clone();
+    let mut is_complete = true;
     for effect in &plan.effects {
         let applied = match effect {
             Effect::ConfirmHost => confirm(ctx, seen, stored, plan).await,
             effect => apply::apply(ctx, seen, effect).await,
         };
+        if let Effect::ReleaseFormerSecret(name) = effect {
+            is_complete &= seen.remember_release(name, &applied, ctx.clock.now());
+            continue;
+        }
         if let Err(error) = applied {
             if error.class() != Class::Stale {
                 tracing::warn!(host = %seen.host_name(), error = %chain(&error), "an effect failed");
@@ -201,7 +221,7 @@ async fn apply_all(
         }
         tracing::info!(host = %seen.host_name(), effect = effect.label(), "applied");
     }
-    Ok(())
+    Ok(is_complete)
 }
 
 /// What was stored of a restart before Ironic was asked for it is taken back: Ironic has refused it.
@@ -227,7 +247,7 @@ async fn confirm(
     plan: &Plan,
 ) -> Result<(), ApplyError> {
     let failed = |source| ApplyError::Kube {
-        effect: Effect::ConfirmHost.label(),
+        effect: Effect::ConfirmHost.label().into(),
         source,
     };
     if plan.next != Next::Again {
@@ -408,6 +428,29 @@ impl Observed {
             self.memory.refused_ports.insert(mac.to_owned(), refused);
         }
         is_final
+    }
+
+    /// A Secret that the host has no use for any more keeps it from nothing, also where it cannot be let go. True where there is
+    /// nothing new to tell.
+    fn remember_release(&mut self, name: &str, released: &Result<(), ApplyError>, now: Timestamp) -> bool {
+        let Err(error) = released else {
+            tracing::info!(host = %self.host_name(), secret = name, "let go");
+            return self.memory.unreleased.remove(name).is_none();
+        };
+        if error.class() != Class::Stale {
+            tracing::warn!(host = %self.host_name(), error = %chain(error), "a Secret cannot be let go");
+            let why = error
+                .source()
+                .map_or_else(|| error.to_string(), |cause| chain(cause).to_string());
+            let unreleased = Unreleased {
+                why: text::for_people(&why),
+                at: now,
+            };
+            let before = self.memory.unreleased.insert(name.to_owned(), unreleased);
+            let now = self.memory.unreleased.get(name);
+            return before.as_ref().map(|before| &before.why) == now.map(|now| &now.why);
+        }
+        false
     }
 
     /// Goes into the next pass with the status that the last one arrived at.

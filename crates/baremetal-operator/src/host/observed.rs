@@ -375,6 +375,27 @@ pub struct Memory {
     pub no_soft_power_off: bool,
     /// What Ironic answered last that the node's state does not allow.
     pub conflict: Option<Conflict>,
+    /// The Secrets that could not be let go.
+    pub unreleased: BTreeMap<String, Unreleased>,
+}
+
+/// A Secret that could not be let go: why, and when that was tried last.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unreleased {
+    /// In words, for the user.
+    pub why: String,
+    /// When that was.
+    pub at: Timestamp,
+}
+
+impl Unreleased {
+    /// How long after one attempt the next one is due.
+    pub const RETRY: SignedDuration = SignedDuration::from_mins(1);
+
+    /// Whether it is to be tried again.
+    pub fn is_due(&self, now: Timestamp) -> bool {
+        now.duration_since(self.at) >= Self::RETRY
+    }
 }
 
 /// An answer of Ironic that something is not possible at the moment. While the node stays as it is, so does the answer.

@@ -1,5 +1,6 @@
 //! What a decision consists of: data, so that it can be printed, compared and tested by the thousand.
 
+use std::collections::BTreeSet;
 use std::panic::Location;
 use std::time::Duration;
 
@@ -87,8 +88,14 @@ pub struct Plan {
 /// One external effect.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Effect {
-    /// Our finalizer on the host, before anything exists that needs cleaning up.
-    AddFinalizer,
+    /// Our finalizer on the host, before anything exists that needs cleaning up, and in the same write the note of
+    /// [`NoteSecrets`](Self::NoteSecrets).
+    AddFinalizer {
+        /// The Secrets that the host may come to hold.
+        secrets: BTreeSet<String>,
+    },
+    /// Which Secrets the host may hold: all of them, in an annotation, before another one is marked.
+    NoteSecrets(BTreeSet<String>),
     /// Label, owner reference and finalizer on the credentials Secret. One that was not read yet is read by it.
     ClaimSecret,
     /// Asks for a ramdisk of this description, with the host's labels.
@@ -107,7 +114,7 @@ pub enum Effect {
     ReleaseHardwareData,
     /// Our finalizer off the credentials Secret.
     ReleaseSecret,
-    /// Our marks off a Secret that the host no longer names.
+    /// Our marks off a Secret that the host has no use for any more, and its name off the note.
     ReleaseFormerSecret(String),
     /// Our marks off the credentials Secret, which turned out to be none when it was marked.
     UnclaimSecret,
@@ -230,7 +237,8 @@ impl Effect {
             | Self::SetMaintenance { .. }
             | Self::ClearMaintenance { .. }
             | Self::DeleteNode { .. } => true,
-            Self::AddFinalizer
+            Self::AddFinalizer { .. }
+            | Self::NoteSecrets(_)
             | Self::ClaimSecret
             | Self::ClaimNetworkData
             | Self::WriteRamdisk(_)
@@ -248,15 +256,20 @@ impl Effect {
         }
     }
 
-    /// Whether the effect erases data, interrupts what runs, takes the node away, or says what is to be erased.
+    /// Whether the effect erases data, interrupts what runs, takes the node away, says what is to be erased, or lets a Secret go
+    /// that the host may name by now.
     pub fn is_destructive(&self) -> bool {
         match self {
             // An adoption erases nothing, but a node that was taken over by mistake is not easily given back.
             Self::Provision { request, .. } => request.target != Verb::Manage,
             Self::Power { target, .. } => *target != PowerTarget::On,
             Self::PatchNode { ops, .. } => super::mark::is_in(ops),
-            Self::SetMaintenance { .. } | Self::DeleteNode { .. } | Self::SetTargetRaid { .. } => true,
-            Self::AddFinalizer
+            Self::SetMaintenance { .. }
+            | Self::DeleteNode { .. }
+            | Self::SetTargetRaid { .. }
+            | Self::ReleaseFormerSecret(_) => true,
+            Self::AddFinalizer { .. }
+            | Self::NoteSecrets(_)
             | Self::ClaimSecret
             | Self::ClaimNetworkData
             | Self::WriteRamdisk(_)
@@ -266,7 +279,6 @@ impl Effect {
             | Self::RecordDataImage(_)
             | Self::ReleaseHardwareData
             | Self::ReleaseSecret
-            | Self::ReleaseFormerSecret(_)
             | Self::UnclaimSecret
             | Self::RemoveFinalizer
             | Self::RemoveAnnotation { .. }
@@ -296,7 +308,8 @@ impl Effect {
     /// A name for logs and metrics.
     pub fn label(&self) -> &'static str {
         match self {
-            Self::AddFinalizer => "add finalizer",
+            Self::AddFinalizer { .. } => "add finalizer",
+            Self::NoteSecrets(_) => "note secrets",
             Self::ClaimSecret => "claim secret",
             Self::WriteRamdisk(_) => "write preprovisioning image",
             Self::ReleaseRamdisk => "release preprovisioning image",

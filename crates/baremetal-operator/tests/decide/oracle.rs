@@ -1,10 +1,12 @@
 //! What may be done at all, worked out from the host and its node alone and not from the code that decides.
 
+use std::collections::BTreeSet;
+
 use baremetal_operator::fleet::Slot;
 use baremetal_operator::host::observed::{Lookup, NodeView, Observed};
 use baremetal_operator::host::plan::{Effect, Plan};
 use baremetal_operator::reference;
-use metal3_api::metal3::{BareMetalHost, OperationalStatus};
+use metal3_api::metal3::{BareMetalHost, BareMetalHostStatus, OperationalStatus};
 use metal3_ironic::{Node, PowerState, PowerTarget, Verb};
 
 /// The judge of one plan.
@@ -209,6 +211,63 @@ impl<'a> Oracle<'a> {
                 found.push(format!("nobody asked for {effect:?}"));
             }
         }
+        found.extend(self.secrets(plan));
+        found
+    }
+
+    /// What the specification names, and what the status says that Ironic was given: the host cannot do without them.
+    fn needs_secret(&self, name: &str, status: &BareMetalHostStatus) -> bool {
+        let spec = &self.host.spec;
+        let given = [&status.good_credentials, &status.tried_credentials];
+        let given = given.into_iter().filter_map(|given| given.credentials.as_ref());
+        let named = [&spec.bmc.credentials_name, &spec.preprovisioning_network_data_name];
+        named
+            .into_iter()
+            .chain(given.map(|secret| &secret.name))
+            .any(|needed| needed == name)
+    }
+
+    /// The note of the Secrets with the operator's marks is ahead of the marks, and loses none that is marked.
+    fn secrets(&self, plan: &Plan) -> Vec<String> {
+        let read = |text: Option<&str>| -> BTreeSet<String> {
+            let names = text.into_iter().flat_map(|text| text.split(','));
+            names.filter(|name| !name.is_empty()).map(str::to_owned).collect()
+        };
+        let mut noted = read(self.annotation("baremetalhost.metal3.io/held-secrets"));
+        let spec = &self.host.spec;
+        let before = self.host.status.clone().unwrap_or_default();
+        let mut found = Vec::new();
+        for effect in &plan.effects {
+            let marked = match effect {
+                Effect::AddFinalizer { secrets } | Effect::NoteSecrets(secrets) => {
+                    let lost: Vec<_> = noted.difference(secrets).cloned().collect();
+                    if !lost.is_empty() {
+                        found.push(format!("{effect:?} loses {lost:?}"));
+                    }
+                    noted.clone_from(secrets);
+                    continue;
+                }
+                Effect::ClaimSecret => &spec.bmc.credentials_name,
+                Effect::ClaimNetworkData => &spec.preprovisioning_network_data_name,
+                Effect::ReleaseFormerSecret(name) => {
+                    if self.needs_secret(name, &plan.status) {
+                        found.push(format!("{effect:?}, which is needed"));
+                    }
+                    if !noted.contains(name) {
+                        found.push(format!("{effect:?}, which was never marked"));
+                    }
+                    continue;
+                }
+                _ => continue,
+            };
+            // An operator before this one has left it in the status.
+            let given = [&before.good_credentials, &before.tried_credentials];
+            let given = given.into_iter().filter_map(|given| given.credentials.as_ref());
+            let is_known = noted.contains(marked) || given.map(|secret| &secret.name).any(|name| name == marked);
+            if !is_known {
+                found.push(format!("{effect:?} of {marked}, which is not noted"));
+            }
+        }
         found
     }
 
@@ -268,7 +327,9 @@ impl<'a> Oracle<'a> {
         let in_state = |states: &[&str]| node.is_some_and(|n| states.contains(&n.provision_state.as_str()));
         let is_managed = !self.state_is(&["unmanaged", "levitating"]) || self.host.spec.has_bmc_details();
         match effect {
-            Effect::AddFinalizer => !self.is_deleting,
+            Effect::AddFinalizer { .. } => !self.is_deleting,
+            // Before a Secret is marked: see `secrets`.
+            Effect::NoteSecrets(_) => !self.is_deleting && is_managed,
             Effect::ClaimSecret | Effect::UnclaimSecret | Effect::ClaimNetworkData | Effect::WriteHardwareData(_) => {
                 !self.is_deleting && is_managed
             }
@@ -278,7 +339,10 @@ impl<'a> Oracle<'a> {
             Effect::RecordDataImage(_) | Effect::AttachDisc { .. } | Effect::DetachDisc { .. } => {
                 self.is_about_to_start(node, ends)
             }
-            Effect::ReleaseFormerSecret(name) => *name != self.host.spec.bmc.credentials_name,
+            // Which one: see `secrets`. What a moved host uses is not known before its status is taken over.
+            Effect::ReleaseFormerSecret(_) => {
+                !self.is_deleting && self.annotation("baremetalhost.metal3.io/status").is_none()
+            }
             Effect::ReleaseHardwareData | Effect::ReleaseRamdisk | Effect::ReleaseSecret | Effect::RemoveFinalizer => {
                 let status = self.host.status.clone().unwrap_or_default();
                 let is_foreign = node.is_some_and(|n| n.uuid != status.provisioning.id)

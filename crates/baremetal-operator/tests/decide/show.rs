@@ -41,6 +41,11 @@ pub fn effect(effect: &Effect) -> String {
         Effect::DeletePort { port, .. } => format!("delete {port}"),
         Effect::RemoveAnnotation { key, .. } => format!("remove annotation {key}"),
         Effect::ConfirmHost => "confirm host".to_owned(),
+        Effect::NoteSecrets(secrets) => {
+            let names: Vec<&str> = secrets.iter().map(String::as_str).collect();
+            format!("note secrets {}", names.join(" "))
+        }
+        Effect::ReleaseFormerSecret(name) => format!("release former secret {name}"),
         other => other.label().to_owned(),
     }
 }

@@ -50,9 +50,10 @@ fn unharmed_at_once(mut world: World) {
         }
         for effect in &outcome.plan.effects {
             match effect {
-                Effect::AddFinalizer => {
+                Effect::AddFinalizer { .. } => {
                     world.host.metadata.finalizers = Some(vec!["baremetalhost.metal3.io".into()]);
                 }
+                Effect::NoteSecrets(secrets) => world.note(secrets),
                 Effect::RemoveAnnotation { key, .. } => {
                     world.host.metadata.annotations.as_mut().unwrap().remove(key);
                 }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use baremetal_operator::fleet::{Place, Slot};
 use baremetal_operator::host::observed::{
-    DiscRequest, ForeignPort, MacOwner, Memory, NetworkDataView, PowerRequest, RefusedPort, SecretView,
+    DiscRequest, ForeignPort, MacOwner, Memory, NetworkDataView, PowerRequest, RefusedPort, SecretView, Unreleased,
 };
 use baremetal_operator::host::plan::Effect;
 use baremetal_operator::host::ramdisk_surroundings;
@@ -15,8 +15,8 @@ use serde_json::json;
 
 use crate::show;
 use crate::world::{
-    IMAGE, MAC, NODE, OCI, Sight, World, custom, data_image, host, image, instance, invalid, live, merge, network_data,
-    node, oci, ramdisk, secret,
+    HELD, IMAGE, MAC, NODE, OCI, Sight, World, custom, data_image, host, image, instance, invalid, live, merge,
+    network_data, node, oci, ramdisk, secret,
 };
 
 pub const LONG_AGO: &str = "2026-01-02T08:00:00Z";
@@ -209,9 +209,9 @@ table! {
     // One that Ironic was given keeps its marks while somebody writes it anew.
     new_secret_marked_and_invalid_is_left_as_it_was => with_secret(fresh(&json!({})), invalid("key password is empty", true), "8");
     new_secret_invalid_is_told => with_secret(fresh(&json!({})), invalid("key password is empty", false), "8");
-    available_other_secret_lets_the_one_go_that_was_only_tried => with_secret(refused_before(), SecretView::Found(secret("9", 3)), "9");
-    available_other_secret_unclaimed_lets_the_one_go_that_was_only_tried => with_secret(refused_before(), unclaimed(), "8");
-    available_other_secret_to_be_read_lets_the_one_go_that_was_only_tried =>
+    available_other_secret_notes_the_one_that_was_only_tried => with_secret(refused_before(), SecretView::Found(secret("9", 3)), "9");
+    available_other_secret_unclaimed_notes_the_one_that_was_only_tried => with_secret(refused_before(), unclaimed(), "8");
+    available_other_secret_to_be_read_notes_the_one_that_was_only_tried =>
         { let mut w = refused_before(); w.watched_version = None; w.may_claim_unread = true; w };
     available_other_secret_claimed_before_is_not_good_untried => bmc_refuses(claimed_only());
     available_secret_unclaimed_is_claimed => with_secret(World::at("available", "manageable"), unclaimed(), "8");
@@ -547,8 +547,33 @@ fn bmc_refuses(mut world: World) -> World {
 }
 
 fn with_network(world: World, seen: NetworkDataView) -> World {
-    let mut world = world.with_spec(&json!({"preprovisioningNetworkDataName": "net"}));
+    let mut world = world
+        .with_spec(&json!({"preprovisioningNetworkDataName": "net"}))
+        .annotated(HELD, "bmc,net");
     world.network_data = seen;
+    world
+}
+
+/// The same, and the node carries it.
+fn with_known_network_data(world: World) -> World {
+    let mut world = with_network(world, network_data("3", true));
+    world.memory.network_data = Some("3".into());
+    world
+}
+
+/// A host that is noted to hold these Secrets.
+fn holding(world: World, secrets: &str) -> World {
+    world.annotated(HELD, secrets)
+}
+
+/// The same, and `former` could not be let go at this time.
+fn unreleased(world: World, at: &str) -> World {
+    let mut world = holding(world, "bmc,former");
+    let unreleased = Unreleased {
+        why: "secrets \"former\" is forbidden".into(),
+        at: at.parse().unwrap(),
+    };
+    world.memory.unreleased.insert("former".into(), unreleased);
     world
 }
 
@@ -890,6 +915,29 @@ table! {
     inspecting_ramdisk_without_network_data_is_told => with_network(built(World::at("inspecting", "manageable"),
         Some(json!({"spec": {"networkDataName": "net"}, "status": {"networkData": {"name": "net", "version": "3"}}}))), NetworkDataView::Missing);
     inspecting_network_data_of_the_builder_is_claimed => with_network(built(World::at("inspecting", "manageable"), None), network_data("3", false));
+    available_network_data_unclaimed_is_noted_first => holding(with_network(World::at("available", "manageable"), network_data("3", false)), "bmc");
+    available_network_data_claimed_for_another_host_is_noted => holding(with_network(World::at("available", "manageable"), network_data("3", true)), "bmc");
+    new_with_network_data_notes_both_at_once => with_network(fresh(&json!({})), network_data("3", false)).with_host(&json!({"metadata": {"annotations": null}}));
+    available_former_secrets_are_let_go => holding(World::at("available", "manageable"), "bmc,former,net");
+    provisioned_former_secret_is_let_go => holding(provisioned(), "bmc,former");
+    available_former_secret_waits_for_what_is_to_be_done =>
+        holding(with_secret(World::at("available", "manageable"), SecretView::Found(secret("8", 2)), "8"), "bmc,former");
+    available_former_secret_is_held_until_another_is_good => holding(bmc_refuses(claimed_only().with_spec(&json!({"bmc": {"credentialsName": "other"}}))), "bmc,other");
+    available_former_secret_is_let_go_while_another_is_missing => holding(with_secret(World::at("available", "manageable"), SecretView::Missing, "7"), "bmc,former");
+    inspecting_former_secret_is_let_go_meanwhile => holding(World::at("inspecting", "inspect wait"), "bmc,former");
+    available_network_data_in_use_is_held => holding(with_known_network_data(World::at("available", "manageable")), "bmc,net");
+    detached_former_secret_is_let_go => holding(is_detached(provisioned().annotated(DETACHED, "")), "bmc,former");
+    moved_former_secret_is_held => holding(World::at("available", "manageable"), "bmc,former").annotated("baremetalhost.metal3.io/status", "{broken")
+        .with_status(&json!({"lastUpdated": null}));
+    deleting_former_secret_goes_with_the_others => { let mut w = holding(World::at("deleting", "active").deleting(), "bmc,former"); w.node = None; w };
+    available_former_secret_refused_is_told => unreleased(World::at("available", "manageable"), "2026-01-02T11:59:30Z");
+    available_former_secret_refused_is_tried_again => unreleased(World::at("available", "manageable"), "2026-01-02T11:59:00Z");
+    available_former_secret_refused_is_told_beside_the_wait => unreleased(World::at("inspecting", "inspect wait"), "2026-01-02T11:59:30Z");
+    available_former_secret_refused_begins_no_new_back_off =>
+        unreleased(World::at("inspecting", "inspect failed").with_node(&json!({"last_error": "timeout"})).failed("inspection error", 1, JUST_NOW), "2026-01-02T11:59:30Z");
+    available_former_secret_named_again_is_not_told => unreleased(
+        with_known_network_data(World::at("available", "manageable")).with_spec(&json!({"preprovisioningNetworkDataName": "former"})), "2026-01-02T11:59:30Z");
+
     provisioned_network_data_is_claimed => with_network(provisioned(), network_data("3", false));
     deleting_network_data_is_not_claimed => with_network(World::at("deleting", "manageable").deleting(), network_data("3", false));
     provisioned_needs_no_ramdisk => built(provisioned(), None);

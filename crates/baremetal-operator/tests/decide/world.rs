@@ -1,6 +1,6 @@
 //! One host and what is true around it, built from short JSON, and answers to whatever a decision asks for.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::Arc;
 
@@ -26,6 +26,8 @@ pub const MAC: &str = "52:54:00:12:34:56";
 pub const IMAGE: &str = "http://images/a.qcow2";
 pub const OCI: &str = "oci://registry.example/os:1";
 pub const SUM: &str = "aaaa";
+/// The annotation with the Secrets that may carry the operator's marks for a host.
+pub const HELD: &str = "baremetalhost.metal3.io/held-secrets";
 
 pub fn now() -> Timestamp {
     "2026-01-02T12:00:00.7Z".parse().unwrap()
@@ -217,6 +219,17 @@ pub fn down() -> Outage {
     }
 }
 
+/// Says on a host which Secrets may carry the operator's marks for it.
+pub fn note(host: &mut BareMetalHost, secrets: &BTreeSet<String>) {
+    let text = secrets.iter().map(String::as_str).collect::<Vec<_>>().join(",");
+    let annotations = host.metadata.annotations.get_or_insert_default();
+    if text.is_empty() {
+        annotations.remove(HELD);
+    } else {
+        annotations.insert(HELD.to_owned(), text);
+    }
+}
+
 /// How much of the node is at hand before anything is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sight {
@@ -375,6 +388,11 @@ impl World {
 
     pub fn annotated(self, key: &str, value: &str) -> Self {
         self.with_host(&json!({"metadata": {"annotations": {key: value}}}))
+    }
+
+    /// Says on the host which Secrets may carry the operator's marks for it.
+    pub fn note(&mut self, secrets: &BTreeSet<String>) {
+        note(&mut self.host, secrets);
     }
 
     pub fn with_spec(self, change: &Value) -> Self {

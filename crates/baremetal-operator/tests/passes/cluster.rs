@@ -2,7 +2,8 @@
 
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use kube::Client;
+use k8s_openapi::api::core::v1::Secret;
+use kube::{Client, ResourceExt};
 use metal3_api::metal3::{BareMetalHost, ProvisioningState};
 use metal3_testkit::played::{self, Objects, Request};
 use serde::de::DeserializeOwned;
@@ -77,6 +78,13 @@ impl Cluster {
     /// The objects of a kind, as they are stored.
     pub fn all<K: DeserializeOwned>(&self, plural: &str) -> Vec<K> {
         self.lock().objects.all(plural)
+    }
+
+    /// The Secrets that carry the operator's finalizer, by name.
+    pub fn held_secrets(&self) -> Vec<String> {
+        let secrets = self.all::<Secret>("secrets");
+        let held = secrets.iter().filter(|secret| !secret.finalizers().is_empty());
+        held.map(ResourceExt::name_any).collect()
     }
 
     /// Every version of the hosts, oldest first.

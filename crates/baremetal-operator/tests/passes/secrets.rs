@@ -1,14 +1,18 @@
 //! Secrets are held for as long as the host needs them, and no longer: whatever holds one holds its namespace.
 
+use std::sync::atomic::Ordering;
+use std::time::Instant;
+
 use k8s_openapi::api::core::v1::Secret;
 use kube::ResourceExt;
+use metal3_api::metal3::names::annotation::HELD_SECRETS;
 use metal3_api::metal3::{BareMetalHost, ProvisioningState};
 use metal3_ironic_sim::{Action as Trouble, Rule};
 use metal3_testkit::played::Request;
 use rstest::rstest;
 use serde_json::json;
 
-use crate::site::Site;
+use crate::site::{LIMIT, Life, NAME, Site, is_at_rest, pause};
 
 /// Label, owners and finalizers of a Secret, as far as there are any.
 fn marks(site: &Site, name: &str) -> Vec<String> {
@@ -83,12 +87,7 @@ async fn every_secret_is_let_go_with_the_host() {
         is_held(&site, "wrong") && is_held(&site, "bmc"),
         "the good one until another is good"
     );
-    let credentials = &site.sim.server(0).credentials;
-    site.write_secret(
-        "right",
-        credentials.username.as_bytes(),
-        credentials.password.as_bytes(),
-    );
+    site.write_credentials("right", 0);
     name_secret(&site, "right");
     site.sim.clear_rules();
     site.delete();
@@ -149,4 +148,271 @@ async fn a_secret_in_use_is_held_while_it_is_of_no_use() {
     };
     assert!(site.until(&life, "told", is_told).await);
     assert_eq!(marks(&site, "bmc").len(), 3);
+}
+
+fn name_network_data(site: &Site, host: &str, name: &str) {
+    site.edit_of(host, &json!({"spec": {"preprovisioningNetworkDataName": name}}));
+}
+
+/// The message of the condition `Waiting`.
+fn waits_for(host: Option<&BareMetalHost>) -> String {
+    let status = host.and_then(|host| host.status.clone()).unwrap_or_default();
+    let waiting = status.conditions.into_iter().find(|c| c.type_ == "Waiting");
+    waiting.map(|condition| condition.message).unwrap_or_default()
+}
+
+/// A host that is renamed while the operator is dead was marked by nobody that lives.
+#[rstest]
+#[case::noted(1)]
+#[case::marked(2)]
+#[case::enrolled(3)]
+#[tokio::test]
+async fn a_secret_is_let_go_also_where_the_operator_died_before_it_said_so(#[case] dies_after: usize) {
+    let site = Site::new(&json!({"preprovisioningNetworkDataName": "net"})).await;
+    site.write_credentials("first", 0);
+    site.write_network_data("net");
+    name_secret(&site, "first");
+    let life = site.begin(Some(dies_after));
+    life.listed().await;
+    assert!(!site.until_at_rest(&life, ProvisioningState::Available).await);
+    name_secret(&site, "bmc");
+    name_network_data(&site, NAME, "");
+    let life = site.begin(None);
+    life.listed().await;
+    assert!(site.until_at_rest(&life, ProvisioningState::Available).await);
+    assert_eq!(site.cluster.held_secrets(), ["bmc"]);
+    let first: Secret = site.cluster.get("secrets", "first").unwrap();
+    assert_eq!(first.owner_references(), []);
+}
+
+#[tokio::test]
+async fn network_data_is_let_go_when_another_is_named() {
+    let site = Site::new(&json!({"preprovisioningNetworkDataName": "net-a"})).await;
+    for name in ["net-a", "net-b"] {
+        site.write_network_data(name);
+    }
+    let life = site.begin(None);
+    life.listed().await;
+    assert!(site.until_at_rest(&life, ProvisioningState::Available).await);
+    assert_eq!(site.cluster.held_secrets(), ["bmc", "net-a"]);
+    for (name, expected) in [
+        ("net-b", vec!["bmc", "net-b"]),
+        ("", vec!["bmc"]),
+        ("net-a", vec!["bmc", "net-a"]),
+    ] {
+        name_network_data(&site, NAME, name);
+        assert!(
+            site.until(&life, "held", |_| site.cluster.held_secrets() == expected)
+                .await
+        );
+        assert!(site.until_at_rest(&life, ProvisioningState::Available).await);
+    }
+    let network_data: Secret = site.cluster.get("secrets", "net-a").unwrap();
+    assert_eq!(
+        network_data.owner_references(),
+        [],
+        "it may be there for hosts that come later"
+    );
+    site.delete();
+    assert!(site.until(&life, "gone", |host| host.is_none()).await);
+    assert_eq!(site.cluster.held_secrets(), [""; 0]);
+}
+
+/// Marked by upstream's operator, or by one that did not note it: what the specification names goes with the host, and what it
+/// named while this operator looked at it is let go.
+#[rstest]
+#[case::deleted(None)]
+#[case::renamed(Some(""))]
+#[tokio::test]
+async fn network_data_that_another_operator_has_marked_is_let_go(#[case] renamed: Option<&str>) {
+    let site = Site::new(&json!({"preprovisioningNetworkDataName": "net"})).await;
+    site.write_network_data("net");
+    let life = site.begin(None);
+    life.listed().await;
+    assert!(site.until_at_rest(&life, ProvisioningState::Available).await);
+    site.edit(&json!({"metadata": {"annotations": {HELD_SECRETS: null}}}));
+    if let Some(name) = renamed {
+        let life = site.begin(None);
+        life.listed().await;
+        life.reconcile(site.host().unwrap()).await.unwrap().unwrap();
+        name_network_data(&site, NAME, name);
+        assert!(
+            site.until(&life, "let go", |_| site.cluster.held_secrets() == ["bmc"])
+                .await
+        );
+    }
+    site.delete();
+    assert!(site.until(&life, "gone", |host| host.is_none()).await);
+    assert_eq!(site.cluster.held_secrets(), [""; 0]);
+}
+
+const OTHER: &str = "server-1";
+
+/// Two hosts that have come to rest with the same network data.
+async fn two_hosts_of_one_secret() -> (Site, Life) {
+    let site = Site::new(&json!({"preprovisioningNetworkDataName": "net"})).await;
+    site.write_network_data("net");
+    site.write_credentials("bmc-1", 1);
+    let spec = json!({"preprovisioningNetworkDataName": "net", "bmc": {"credentialsName": "bmc-1"}});
+    site.add_host(OTHER, 1, &spec);
+    let life = site.begin(None);
+    life.listed().await;
+    for name in [NAME, OTHER] {
+        let is_available =
+            |host: Option<&BareMetalHost>| host.is_some_and(|h| is_at_rest(h, &ProvisioningState::Available));
+        assert!(site.until_of(name, &life, "available", is_available).await);
+    }
+    (site, life)
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Parting {
+    Deleted,
+    Renamed,
+}
+
+fn part(site: &Site, host: &str, parting: Parting) {
+    match parting {
+        Parting::Deleted => site.delete_of(host),
+        Parting::Renamed => name_network_data(site, host, ""),
+    }
+}
+
+fn holds_network_data(host: Option<&BareMetalHost>) -> bool {
+    let annotations = host.and_then(|host| host.metadata.annotations.as_ref());
+    let held = annotations.and_then(|all| all.get(HELD_SECRETS));
+    held.is_some_and(|held| held.contains("net"))
+}
+
+async fn until_parted(site: &Site, life: &Life, host: &str) {
+    let has_parted = |host: Option<&BareMetalHost>| !holds_network_data(host);
+    assert!(site.until_of(host, life, "parted", has_parted).await);
+}
+
+/// Reconciles one host after the other until this holds.
+async fn in_turns(site: &Site, life: &Life, mut holds: impl FnMut() -> bool) {
+    let begin = Instant::now();
+    while !holds() {
+        assert!(begin.elapsed() < LIMIT, "never: {:?}", site.sim.states());
+        for host in [NAME, OTHER].into_iter().filter_map(|name| site.host_of(name)) {
+            // Whatever goes wrong is tried again, as the controller does it.
+            life.reconcile(host).await.unwrap().ok();
+        }
+        pause().await;
+    }
+}
+
+#[rstest]
+#[tokio::test]
+async fn network_data_is_held_until_the_last_of_its_hosts_has_parted_from_it(
+    #[values(Parting::Deleted, Parting::Renamed)] first: Parting,
+    #[values(Parting::Deleted, Parting::Renamed)] last: Parting,
+) {
+    let (site, life) = two_hosts_of_one_secret().await;
+    let before = site.host_of(OTHER);
+    part(&site, NAME, first);
+    until_parted(&site, &life, NAME).await;
+    assert!(
+        site.cluster.held_secrets().contains(&"net".to_owned()),
+        "another host uses it"
+    );
+    assert_eq!(site.host_of(OTHER), before, "which need not do anything for it");
+    part(&site, OTHER, last);
+    until_parted(&site, &life, OTHER).await;
+    assert!(!site.cluster.held_secrets().contains(&"net".to_owned()));
+}
+
+/// Neither leaves it to the other, also where the watch has shown the end of neither.
+#[rstest]
+#[tokio::test]
+async fn two_hosts_that_part_at_once_leave_no_network_data_behind(
+    #[values(Parting::Deleted, Parting::Renamed)] parting: Parting,
+    #[values(false, true)] is_late: bool,
+) {
+    let (site, life) = two_hosts_of_one_secret().await;
+    life.is_late.store(is_late, Ordering::Relaxed);
+    for name in [NAME, OTHER] {
+        part(&site, name, parting);
+    }
+    let has_parted = |name: &str| !holds_network_data(site.host_of(name).as_ref());
+    let is_out_of_ironic = || site.sim.states().is_empty();
+    in_turns(&site, &life, || match parting {
+        _ if !is_late => [NAME, OTHER].into_iter().all(has_parted),
+        Parting::Deleted => is_out_of_ironic(),
+        Parting::Renamed => true,
+    })
+    .await;
+    let mut rounds = 0..10;
+    in_turns(&site, &life, || rounds.next().is_none()).await;
+    assert_eq!(site.cluster.held_secrets().contains(&"net".to_owned()), is_late);
+    life.is_late.store(false, Ordering::Relaxed);
+    for name in [NAME, OTHER] {
+        until_parted(&site, &life, name).await;
+    }
+    assert!(!site.cluster.held_secrets().contains(&"net".to_owned()));
+}
+
+/// A former Secret that nobody may write keeps the host from nothing, and is named.
+#[tokio::test]
+async fn a_secret_that_cannot_be_let_go_keeps_no_credentials_from_ironic() {
+    let site = Site::new(&json!({})).await;
+    let life = site.begin(None);
+    assert!(site.until_at_rest(&life, ProvisioningState::Available).await);
+    site.write_credentials("right", 0);
+    site.cluster.refuse(|request| {
+        let is_former = request.is_write() && request.below_namespace().starts_with("secrets/bmc");
+        is_former.then_some(403)
+    });
+    name_secret(&site, "right");
+    let is_told = |host: Option<&BareMetalHost>| waits_for(host).contains("Secret metal3/bmc");
+    assert!(site.until(&life, "told", is_told).await);
+    let status = site.status();
+    let good = status.good_credentials.credentials.map(|secret| secret.name);
+    assert_eq!(good.as_deref(), Some("right"), "{:?}", status.conditions);
+    assert_eq!(status.error_type, None);
+    let message = waits_for(site.host().as_ref());
+    assert!(message.contains("refused by the test's server"), "{message}");
+    assert!(message.ends_with("; next check: at least every 60 s"), "{message}");
+    site.cluster.requests();
+    for _ in 0..3 {
+        life.forget_rest();
+        life.reconcile(site.host().unwrap()).await.unwrap().unwrap();
+    }
+    let asked = site.cluster.requests();
+    assert!(asked.is_empty(), "it is tried once in a while: {asked:?}");
+    // It goes on with its work meanwhile.
+    site.edit(&json!({"spec": {"online": false}}));
+    assert!(site.until(&life, "off", |_| !site.sim.is_on(0)).await);
+    assert!(site.cluster.held_secrets().contains(&"bmc".to_owned()));
+
+    site.cluster.recover();
+    let life = site.begin(None);
+    life.listed().await;
+    assert!(site.until_at_rest(&life, ProvisioningState::Available).await);
+    assert_eq!(site.cluster.held_secrets(), ["right"]);
+}
+
+/// A host does not go without its Secrets, and says which one keeps it.
+#[tokio::test]
+async fn a_secret_that_keeps_a_host_from_going_is_named() {
+    let site = Site::new(&json!({"preprovisioningNetworkDataName": "net"})).await;
+    site.write_network_data("net");
+    let life = site.begin(None);
+    life.listed().await;
+    assert!(site.until_at_rest(&life, ProvisioningState::Available).await);
+    site.cluster.refuse(|request| {
+        let is_it = request.is_write() && request.below_namespace().starts_with("secrets/bmc");
+        is_it.then_some(403)
+    });
+    site.delete();
+    let is_told = |host: Option<&BareMetalHost>| waits_for(host).starts_with("cannot release secret metal3/bmc: ");
+    assert!(site.until(&life, "told", is_told).await);
+    assert_eq!(
+        site.cluster.held_secrets(),
+        ["bmc"],
+        "the other one is let go all the same"
+    );
+    site.cluster.recover();
+    assert!(site.until(&life, "gone", |host| host.is_none()).await);
+    assert_eq!(site.cluster.held_secrets(), [""; 0]);
 }

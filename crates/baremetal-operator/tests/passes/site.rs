@@ -1,5 +1,7 @@
 //! One host, its Ironic and its operator, which may live several lives.
 
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -11,7 +13,9 @@ use baremetal_operator::host::quiet::Quiet;
 use baremetal_operator::host::{self, ReconcileError};
 use baremetal_operator::metrics::{Catalogue, HostMetrics};
 use baremetal_operator::settings::{DeployImages, HostSettings};
+use futures::{StreamExt as _, stream};
 use k8s_openapi::api::core::v1::Secret;
+use kube::ResourceExt;
 use kube::core::PartialObjectMeta;
 use kube::runtime::watcher;
 use metal3_api::metal3::{BareMetalHost, BareMetalHostStatus, ProvisioningState};
@@ -20,6 +24,7 @@ use metal3_ironic_sim::{ApiServer, Config, Counters, Pace, Sim};
 use metal3_runtime::Clock;
 use metal3_runtime::backoff::Attempts;
 use metal3_runtime::events::{Recorder, Reporter};
+use metal3_runtime::index::SharedIndex;
 use metal3_runtime::metrics::{Build, Registry};
 use metal3_runtime::written::Written;
 use serde_json::{Value, json};
@@ -31,7 +36,7 @@ use crate::cluster::{Cluster, NAMESPACE};
 use crate::death::Death;
 
 /// The longest that anything may take.
-const LIMIT: Duration = Duration::from_secs(60);
+pub const LIMIT: Duration = Duration::from_secs(60);
 /// Between reconciliations that nobody asked for, and between lists.
 const PAUSE: Duration = Duration::from_millis(50);
 /// How much faster time passes for Ironic. Not so fast that the whole seconds of its records were all the same.
@@ -55,6 +60,10 @@ pub struct Life {
     cluster: Cluster,
     pub death: Arc<Death>,
     woken: Mutex<UnboundedReceiver<HostKey>>,
+    /// The hosts that the watch has shown.
+    shown: Mutex<BTreeMap<String, BareMetalHost>>,
+    /// The watch of hosts shows nothing new.
+    pub is_late: AtomicBool,
     /// Lists the fleet; it ends with this.
     _poller: JoinSet<()>,
 }
@@ -63,32 +72,58 @@ impl Site {
     /// A host that asks for this besides the usual.
     pub async fn new(spec: &Value) -> Self {
         let sim = Sim::new(Config {
+            servers: 2,
             pace: Pace::Times(FASTER),
             ..Config::default()
         });
         let api = ApiServer::start(&sim, ([127, 0, 0, 1], 0).into(), None).await.unwrap();
         let cluster = Cluster::default();
-        let server = sim.server(0);
+        let site = Self { cluster, sim, api };
+        site.add_host(NAME, 0, spec);
+        site.write_credentials("bmc", 0);
+        site.cluster.requests();
+        site
+    }
+
+    /// Another host, of this server.
+    pub fn add_host(&self, name: &str, server: u32, spec: &Value) {
+        let server = self.sim.server(server);
         let mut host = json!({
-            "apiVersion": "metal3.io/v1alpha1", "kind": "BareMetalHost", "metadata": {"name": NAME},
+            "apiVersion": "metal3.io/v1alpha1", "kind": "BareMetalHost", "metadata": {"name": name},
             "spec": {
                 "online": true, "bootMACAddress": server.boot_mac(),
                 "bmc": {"address": server.redfish_address(), "credentialsName": "bmc"},
             },
         });
         json_patch::merge(&mut host["spec"], spec);
-        cluster.ask("POST", "baremetalhosts", host);
-        let (username, password) = (&server.credentials.username, &server.credentials.password);
-        let site = Self { cluster, sim, api };
-        site.write_secret("bmc", username.as_bytes(), password.as_bytes());
-        site.cluster.requests();
-        site
+        self.cluster.ask("POST", "baremetalhosts", host);
+    }
+
+    /// A Secret with the credentials of this server's BMC.
+    pub fn write_credentials(&self, name: &str, server: u32) {
+        let credentials = &self.sim.server(server).credentials;
+        self.write_secret(name, credentials.username.as_bytes(), credentials.password.as_bytes());
     }
 
     /// A Secret as a user applies it: new, or with other content.
     pub fn write_secret(&self, name: &str, username: &[u8], password: &[u8]) {
+        self.write(name, &[("username", username), ("password", password)]);
+    }
+
+    /// A Secret with network data for a ramdisk.
+    pub fn write_network_data(&self, name: &str) {
+        self.write(
+            name,
+            &[("networkData", br#"{"links": [], "networks": [], "services": []}"#)],
+        );
+    }
+
+    fn write(&self, name: &str, values: &[(&str, &[u8])]) {
         let encoded = |bytes: &[u8]| json!(k8s_openapi::ByteString(bytes.to_vec()));
-        let data = json!({"username": encoded(username), "password": encoded(password)});
+        let data: Value = values
+            .iter()
+            .map(|(key, value)| ((*key).to_owned(), encoded(value)))
+            .collect();
         if self.cluster.get::<Secret>("secrets", name).is_some() {
             self.cluster
                 .ask("PATCH", &format!("secrets/{name}"), json!({ "data": data }));
@@ -139,6 +174,7 @@ impl Site {
             ironic: link,
             fleet,
             secrets: host::secret_versions(),
+            network_data: SharedIndex::default(),
             companions: Companions::default(),
             bmc_names: baremetal_operator::host::bmc_names::BmcNames::default(),
             written: Written::default(),
@@ -156,13 +192,20 @@ impl Site {
             cluster: self.cluster.clone(),
             death,
             woken: Mutex::new(woken),
+            shown: Mutex::default(),
+            is_late: AtomicBool::new(false),
             _poller: poller,
         }
     }
 
     /// The host as it is stored.
     pub fn host(&self) -> Option<BareMetalHost> {
-        self.cluster.get("baremetalhosts", NAME)
+        self.host_of(NAME)
+    }
+
+    /// Any host as it is stored.
+    pub fn host_of(&self, name: &str) -> Option<BareMetalHost> {
+        self.cluster.get("baremetalhosts", name)
     }
 
     /// Its status as it is stored.
@@ -172,13 +215,23 @@ impl Site {
 
     /// Changes the host as `kubectl patch --type=merge` does.
     pub fn edit(&self, change: &Value) {
+        self.edit_of(NAME, change);
+    }
+
+    /// The same with any host.
+    pub fn edit_of(&self, name: &str, change: &Value) {
         self.cluster
-            .ask("PATCH", &format!("baremetalhosts/{NAME}"), change.clone());
+            .ask("PATCH", &format!("baremetalhosts/{name}"), change.clone());
     }
 
     pub fn delete(&self) {
+        self.delete_of(NAME);
+    }
+
+    /// Deletes any host.
+    pub fn delete_of(&self, name: &str) {
         self.cluster
-            .ask("DELETE", &format!("baremetalhosts/{NAME}"), json!(null));
+            .ask("DELETE", &format!("baremetalhosts/{name}"), json!(null));
     }
 
     /// What the server went through.
@@ -188,9 +241,20 @@ impl Site {
 
     /// Reconciles until this holds of the host, or the operator has died: then false.
     pub async fn until(&self, life: &Life, what: &str, holds: impl Fn(Option<&BareMetalHost>) -> bool) -> bool {
+        self.until_of(NAME, life, what, holds).await
+    }
+
+    /// The same for any host.
+    pub async fn until_of(
+        &self,
+        name: &str,
+        life: &Life,
+        what: &str,
+        holds: impl Fn(Option<&BareMetalHost>) -> bool,
+    ) -> bool {
         let begin = Instant::now();
         loop {
-            let host = self.host();
+            let host = self.host_of(name);
             if holds(host.as_ref()) {
                 return true;
             }
@@ -235,6 +299,9 @@ impl Life {
         for secret in self.cluster.all::<PartialObjectMeta<Secret>>("secrets") {
             self.ctx.secrets.apply(Some(NAMESPACE), &watcher::Event::Apply(secret));
         }
+        if !self.is_late.load(Ordering::Relaxed) {
+            self.show_hosts().await;
+        }
         tokio::select! {
             biased;
             () = self.death.wait() => {
@@ -243,6 +310,19 @@ impl Life {
             }
             answer = Box::pin(host::reconcile(Arc::new(copy), self.ctx.clone())) => Some(answer),
         }
+    }
+
+    /// What the watch of hosts shows.
+    async fn show_hosts(&self) {
+        let now = self.cluster.all::<BareMetalHost>("baremetalhosts");
+        let now: BTreeMap<_, _> = now.into_iter().map(|host| (host.name_any(), host)).collect();
+        let before = std::mem::replace(&mut *self.shown.lock().unwrap(), now.clone());
+        let gone = before.into_iter().filter(|(name, _)| !now.contains_key(name));
+        let gone: Vec<_> = gone.map(|(_, host)| watcher::Event::Delete(host)).collect();
+        let events = gone.into_iter().chain(now.into_values().map(watcher::Event::Apply));
+        let events = stream::iter(events.map(Ok));
+        let shown = self.ctx.network_data.follow(events, host::held::network_data);
+        shown.collect::<Vec<_>>().await;
     }
 
     /// What the controller does when a reconciliation failed.

@@ -12,6 +12,7 @@ mod deprovision;
 mod detach;
 mod details;
 mod firmware;
+mod held;
 mod inspect;
 mod limits;
 mod maintenance;
@@ -70,7 +71,8 @@ pub fn decide(seen: &Observed, now: Timestamp) -> Decision {
     }
     if !is_deleted && !has_finalizer(&seen.host) {
         // Before anything exists that the finalizer has to clean up.
-        draft.effects.push(Effect::AddFinalizer);
+        let secrets = super::held::all(&seen.host);
+        draft.effects.push(Effect::AddFinalizer { secrets });
     }
     for _ in 0..LONGEST_PATH {
         match step(&mut draft) {
@@ -240,6 +242,7 @@ fn act(mut draft: Draft<'_>, mut next: Next) -> Decision {
     if let Next::Wait(wait) = &mut next {
         detach::tell_of_deletion(&draft, wait);
     }
+    held::let_go(&mut draft, &mut next);
     // Ironic locks a node for moments all the time. A lock is worth telling when it lasts; until then the status says what
     // it said, unless something else has to be written anyway.
     if let Next::Wait(wait) = &mut next

@@ -4,6 +4,7 @@ use metal3_api::metal3::{ErrorType, ProvisioningState};
 use metal3_ironic::{Diff, NodeDetail, PatchOp};
 use serde_json::Value;
 
+use super::held;
 use crate::host::draft::{Draft, Step};
 use crate::host::observed::NetworkDataView;
 use crate::host::plan::{Effect, EventReason, Need, WaitReason};
@@ -31,7 +32,8 @@ pub(super) fn is_settled(draft: &Draft<'_>) -> bool {
 /// The Secret carries our marks, so that it stays for as long as the host may need it: whoever uses it, Ironic or a builder
 /// of ramdisks. `Continue` when it does, or when there is nothing to mark.
 pub(super) fn claim(draft: &mut Draft<'_>) -> Step {
-    if draft.spec().preprovisioning_network_data_name.is_empty() || draft.is_deleting() {
+    let name = draft.spec().preprovisioning_network_data_name.as_str();
+    if name.is_empty() || draft.is_deleting() {
         return Step::Continue;
     }
     match &draft.seen.network_data {
@@ -40,7 +42,15 @@ pub(super) fn claim(draft: &mut Draft<'_>) -> Step {
             claimed: false,
         } => Step::Look(Need::NetworkData),
         NetworkDataView::Found { claimed: false, .. } => {
+            held::note(draft, name);
             draft.effects.push(Effect::ClaimNetworkData);
+            Step::Again
+        }
+        // Marked for another host, or by an operator before this one.
+        NetworkDataView::NotLooked { claimed: true, .. } | NetworkDataView::Found { .. }
+            if !held::is_noted(draft, name) =>
+        {
+            held::note(draft, name);
             Step::Again
         }
         NetworkDataView::NotLooked { .. }

@@ -1,21 +1,23 @@
 //! A host, its Ironic and its operator, as the loop of passes has them.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
 use baremetal_operator::host::cached::take_hardware;
 use baremetal_operator::host::observed::{
-    DiscRequest, HardwareView, Lookup, Memory, NodeView, Observed, PowerRequest, SecretView,
+    DiscRequest, HardwareView, Lookup, Memory, NetworkDataView, NodeView, Observed, PowerRequest, SecretFound,
+    SecretView,
 };
 use baremetal_operator::host::plan::{Decision, Effect, Need, Next, Plan, WaitReason, Wake};
-use baremetal_operator::host::{decide, unrecord_restart};
+use baremetal_operator::host::{decide, held, unrecord_restart};
 use jiff::SignedDuration;
 use metal3_api::metal3::{BareMetalHost, BareMetalHostStatus, DataImage, HardwareDetails};
 use metal3_ironic::{Node, PowerTarget};
 use serde_json::{Value, json};
 
 use crate::model::Ironic;
-use crate::world::{Sight, World, host, merge, secret, stored, turbo};
+use crate::world::{Sight, World, host, merge, network_data, note, secret, stored, turbo};
 
 /// What an inspection finds: a NIC besides the one that the host boots from.
 pub(super) fn inventory() -> HardwareDetails {
@@ -30,7 +32,9 @@ pub(super) struct Site {
     pub(super) host: Option<BareMetalHost>,
     pub(super) ironic: Ironic,
     pub(super) memory: Memory,
-    pub(super) secret_is_claimed: bool,
+    /// The Secrets with the operator's marks, and how often the marks of each were changed, which gives it another version.
+    pub(super) marked: BTreeSet<String>,
+    pub(super) secret_changes: BTreeMap<String, u32>,
     /// The operator may patch Secrets.
     pub(super) may_claim_unread: bool,
     /// A wish for a BIOS setting, and how often it was edited. Its controller looks at the wish at once, and at the host never
@@ -76,7 +80,8 @@ impl Site {
             host: Some(fresh),
             ironic: Ironic::new(seed),
             memory: Memory::default(),
-            secret_is_claimed: false,
+            marked: BTreeSet::new(),
+            secret_changes: BTreeMap::new(),
             may_claim_unread: seed.is_multiple_of(2),
             turbo: None,
             on_reboot: false,
@@ -136,13 +141,70 @@ impl Site {
         });
     }
 
+    fn version_of(&self, secret: &str) -> String {
+        let changes = self.secret_changes.get(secret).copied().unwrap_or_default();
+        format!("{secret}-{changes}")
+    }
+
+    /// The credentials that a host names. Each Secret has others.
+    fn credentials(&self, host: &BareMetalHost) -> SecretFound {
+        let name = &host.spec.bmc.credentials_name;
+        let mut found = secret(&self.version_of(name), name.bytes().map(u64::from).sum());
+        found.claimed = self.marked.contains(name);
+        found
+    }
+
+    fn network_data(&self, host: &BareMetalHost) -> NetworkDataView {
+        let name = &host.spec.preprovisioning_network_data_name;
+        if name.is_empty() {
+            return NetworkDataView::NotLooked {
+                version: None,
+                claimed: false,
+            };
+        }
+        network_data(&self.version_of(name), self.marked.contains(name))
+    }
+
+    fn set_marked(&mut self, secret: &str, is_marked: bool) {
+        let is_change = if is_marked {
+            self.marked.insert(secret.to_owned())
+        } else {
+            self.marked.remove(secret)
+        };
+        if is_change {
+            *self.secret_changes.entry(secret.to_owned()).or_default() += 1;
+        }
+    }
+
+    /// Marks a Secret, which the host must say before.
+    fn mark(&mut self, secret: &str, is_current: bool) {
+        let host = self.stored();
+        let is_noted = held::names(host).contains(secret) || held::given(host).any(|given| given == secret);
+        assert!(
+            is_noted || !is_current,
+            "{secret} is marked, and nobody would know it after a death"
+        );
+        self.set_marked(secret, true);
+    }
+
+    /// A change of the host's metadata by the operator, which goes on with what it has decided; false where its copy is old.
+    fn write_metadata(&mut self, seen: &mut Observed, change: impl FnOnce(&mut BareMetalHost)) -> bool {
+        if self.host.as_ref().map(|h| &h.metadata.resource_version) != Some(&seen.host.metadata.resource_version) {
+            return false;
+        }
+        self.write(change);
+        let mut fresh = self.stored().clone();
+        fresh.status.clone_from(&seen.host.status);
+        seen.host = Arc::new(fresh);
+        true
+    }
+
     pub(super) fn world(&self, host: &BareMetalHost) -> World {
         let mut world = World::new(host.clone(), self.ironic.node.clone(), Sight::Listed);
-        let version = if self.secret_is_claimed { "8" } else { "7" };
-        let mut found = secret(version, 1);
-        found.claimed = self.secret_is_claimed;
+        let found = self.credentials(host);
+        world.watched_version = Some(found.version.clone());
         world.secret = SecretView::Found(found);
-        world.watched_version = Some(version.into());
+        world.network_data = self.network_data(host);
         world.may_claim_unread = self.may_claim_unread;
         world.ports.clone_from(&self.ironic.ports);
         world.inventory = self.ironic.is_inspected.then(inventory);
@@ -258,19 +320,35 @@ impl Site {
             self.host.as_ref().map(|h| &h.metadata.resource_version) == Some(&seen.host.metadata.resource_version);
         let live = |site: &Self| NodeView::Live(Arc::new(site.ironic.node.clone().unwrap()));
         match effect {
-            Effect::AddFinalizer => {
-                if !is_current {
-                    return false;
-                }
-                self.write(|host| host.metadata.finalizers = Some(vec!["baremetalhost.metal3.io".into()]));
-                let mut fresh = self.stored().clone();
-                fresh.status.clone_from(&seen.host.status);
-                seen.host = Arc::new(fresh);
+            Effect::AddFinalizer { secrets } => {
+                return self.write_metadata(seen, |host| {
+                    host.metadata.finalizers = Some(vec!["baremetalhost.metal3.io".into()]);
+                    note(host, secrets);
+                });
             }
+            Effect::NoteSecrets(secrets) => return self.write_metadata(seen, |host| note(host, secrets)),
             Effect::ClaimSecret => {
-                self.secret_is_claimed = true;
-                seen.secret = SecretView::Found(secret("8", 1));
+                self.mark(&seen.host.spec.bmc.credentials_name, is_current);
+                seen.secret = SecretView::Found(self.credentials(&seen.host));
             }
+            Effect::ClaimNetworkData => {
+                self.mark(&seen.host.spec.preprovisioning_network_data_name, is_current);
+                seen.network_data = self.network_data(&seen.host);
+            }
+            Effect::ReleaseFormerSecret(name) => {
+                let is_wanted = held::wanted(self.stored()).any(|wanted| wanted == name);
+                assert!(!is_wanted, "{name} is let go, and the specification names it");
+                self.set_marked(name, false);
+                let mut names = held::names(&seen.host);
+                names.remove(name);
+                return self.write_metadata(seen, |host| note(host, &names));
+            }
+            Effect::ReleaseSecret => {
+                for name in held::all(&seen.host) {
+                    self.set_marked(&name, false);
+                }
+            }
+            Effect::UnclaimSecret => self.set_marked(&seen.host.spec.bmc.credentials_name.clone(), false),
             Effect::ConfirmHost => panic!("confirmed by itself"),
             Effect::RemoveAnnotation { key, value } => {
                 let annotations = self.stored().metadata.annotations.clone().unwrap_or_default();
@@ -291,22 +369,18 @@ impl Site {
                 seen.data_image = Lookup::Found(Arc::new(image.clone()));
                 seen.memory.disc_request = None;
             }
-            Effect::ClaimNetworkData
-            | Effect::WriteRamdisk(_)
+            Effect::WriteRamdisk(_)
             | Effect::ReleaseRamdisk
             | Effect::WriteHardwareData(_)
             | Effect::RecordFirmware(_)
-            | Effect::ReleaseHardwareData
-            | Effect::ReleaseSecret
-            | Effect::ReleaseFormerSecret(_)
-            | Effect::UnclaimSecret => {}
+            | Effect::ReleaseHardwareData => {}
             mutation => {
                 if !self.ironic.apply(mutation) {
                     return false;
                 }
                 match mutation {
                     Effect::CreateNode(_) => {
-                        seen.memory.accepted_digest = Some(1);
+                        seen.memory.accepted_digest = Some(self.credentials(&seen.host).digest);
                         seen.node = live(self);
                         seen.ports = Lookup::NotFound;
                         seen.memory.ports_with = None;
@@ -317,8 +391,11 @@ impl Site {
                     }
                     Effect::PatchNode { ops, .. } => {
                         if ops.iter().any(|op| op.path == "/driver_info") {
-                            seen.memory.accepted_digest = Some(1);
+                            seen.memory.accepted_digest = Some(self.credentials(&seen.host).digest);
                             seen.reconfigured = true;
+                        }
+                        if ops.iter().any(|op| op.path == "/network_data") {
+                            seen.memory.network_data = seen.network_data.version().map(str::to_owned);
                         }
                         if ops.iter().any(|op| op.path == "/instance_info/image_pull_secret") {
                             seen.memory.sent_pull_secret = Some(5);

@@ -3,7 +3,9 @@
 use metal3_api::metal3::{CredentialsStatus, ErrorType, OperationalStatus, ProvisioningState};
 use metal3_api::reference::SecretReference;
 
+use crate::host::decide::held;
 use crate::host::draft::{Draft, Step};
+use crate::host::held::name_of;
 use crate::host::observed::{NodeView, SecretFound, SecretView};
 use crate::host::plan::{Effect, EventReason, Need, WaitReason};
 
@@ -40,8 +42,7 @@ pub(super) fn credentials<'a>(draft: &mut Draft<'a>) -> Result<Option<Secret<'a>
         SecretView::NotLooked { .. }
             if draft.seen.may_claim_unread && !draft.is_deleting() && is_first(draft, name) =>
         {
-            draft.effects.push(Effect::ClaimSecret);
-            note_claim(draft);
+            claim(draft, name);
             Err(Step::Again)
         }
         SecretView::NotLooked { .. } => Err(Step::Look(Need::Credentials)),
@@ -73,12 +74,12 @@ pub(super) fn credentials<'a>(draft: &mut Draft<'a>) -> Result<Option<Secret<'a>
         SecretView::Found(found) => {
             if !draft.is_deleting() {
                 if !found.claimed {
-                    draft.effects.push(Effect::ClaimSecret);
-                }
-                note_claim(draft);
-                if !found.claimed {
+                    claim(draft, name);
                     return Err(Step::Again);
                 }
+                // It was marked before anybody noted it.
+                held::note(draft, name);
+                note_claim(draft);
             }
             Ok(Some(Secret {
                 version: &found.version,
@@ -104,28 +105,20 @@ fn was_given(draft: &Draft<'_>, name: &str) -> bool {
         .any(|given| name_of(given) == Some(name) && !given.credentials_version.is_empty())
 }
 
-/// Remembers whose Secret carries our marks, as a tried one without a version until Ironic is given it, so that they come off
-/// again whatever becomes of it.
+/// Marks the Secret as ours.
+fn claim(draft: &mut Draft<'_>, name: &str) {
+    held::note(draft, name);
+    draft.effects.push(Effect::ClaimSecret);
+    note_claim(draft);
+}
+
+/// Remembers that this is the Secret to be tried, without a version until Ironic is given it: it was marked, and is only read from
+/// now on.
 fn note_claim(draft: &mut Draft<'_>) {
     let claimed = named(draft, "");
     if name_of(&draft.status.tried_credentials) != name_of(&claimed) {
-        set_tried(draft, claimed);
+        draft.status.tried_credentials = claimed;
     }
-}
-
-/// The Secret before it is let go, unless it is the one that is known to be good: that is held until another one is.
-fn set_tried(draft: &mut Draft<'_>, tried: CredentialsStatus) {
-    let former = std::mem::replace(&mut draft.status.tried_credentials, tried);
-    let held = [&draft.status.tried_credentials, &draft.status.good_credentials];
-    if let Some(name) = name_of(&former)
-        && held.into_iter().all(|held| name_of(held) != Some(name))
-    {
-        draft.effects.push(Effect::ReleaseFormerSecret(name.to_owned()));
-    }
-}
-
-fn name_of(status: &CredentialsStatus) -> Option<&str> {
-    status.credentials.as_ref().map(|secret| secret.name.as_str())
 }
 
 /// Whether Ironic was given other credentials, or none yet.
@@ -151,7 +144,7 @@ pub(super) fn is_tried_only(draft: &Draft<'_>, secret: &Secret<'_>) -> bool {
 pub(super) fn try_credentials(draft: &mut Draft<'_>, secret: &Secret<'_>) {
     let current = reference(draft, secret);
     if draft.status.tried_credentials != current {
-        set_tried(draft, current);
+        draft.status.tried_credentials = current;
         if *draft.state() != ProvisioningState::Registering {
             draft.begin_registration();
         }
@@ -163,15 +156,10 @@ pub(super) fn accepted(draft: &mut Draft<'_>, secret: &Secret<'_>) {
     let current = reference(draft, secret);
     // A Secret whose metadata alone changed has another version but the same content: nothing to tell.
     let was_tried = draft.status.tried_credentials == current;
-    set_tried(draft, current.clone());
+    draft.status.tried_credentials.clone_from(&current);
     if draft.status.good_credentials != current {
-        let former = std::mem::replace(&mut draft.status.good_credentials, current);
-        if let Some(former) = former
-            .credentials
-            .filter(|f| f.name != draft.spec().bmc.credentials_name)
-        {
-            draft.effects.push(Effect::ReleaseFormerSecret(former.name));
-        }
+        // The one before is held until here: no other one was known to be good.
+        draft.status.good_credentials = current;
         if was_tried {
             draft.note(EventReason::BMCAccessValidated, "Verified access to BMC");
         }

@@ -1,0 +1,138 @@
+//! Which Secrets a host holds: those that carry our marks for it, or may.
+//!
+//! They stand in an annotation of the host before they are marked, and until the marks are off. So whatever becomes of the
+//! operator or of the specification in between, nothing stays marked for a host that has no use for it. The first note is
+//! written with our finalizer and costs no request of its own.
+//!
+//! The annotation is on the host and not on the Secret: a Secret with network data may be there for many hosts, and each
+//! change of its metadata gives it another version, for which all of them would be looked at and their ramdisks built again.
+
+use std::collections::BTreeSet;
+
+use kube::ResourceExt;
+use metal3_api::metal3::names::annotation::HELD_SECRETS;
+use metal3_api::metal3::{BareMetalHost, CredentialsStatus};
+use metal3_runtime::secrets::SecretKey;
+use serde_json::{Value, json};
+
+use super::annotations;
+
+/// The Secrets that are noted on a host.
+pub fn names(host: &BareMetalHost) -> BTreeSet<String> {
+    let text = annotations::value(host, HELD_SECRETS).unwrap_or_default();
+    let names = text.split(',').map(str::trim).filter(|name| is_name(name));
+    names.map(str::to_owned).collect()
+}
+
+/// What cannot be the name of a Secret was written by somebody else, and is asked for nowhere.
+pub fn is_name(text: &str) -> bool {
+    let is_plain = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
+    text.bytes().next().is_some_and(is_plain) && text.bytes().all(|byte| is_plain(byte) || b"-.".contains(&byte))
+}
+
+/// The Secrets that a host's specification names and that are marked.
+pub fn wanted(host: &BareMetalHost) -> impl Iterator<Item = &str> {
+    let spec = &host.spec;
+    let names = [&spec.bmc.credentials_name, &spec.preprovisioning_network_data_name];
+    names.into_iter().map(String::as_str).filter(|name| is_name(name))
+}
+
+/// The name of the Secret with these credentials.
+pub fn name_of(credentials: &CredentialsStatus) -> Option<&str> {
+    credentials.credentials.as_ref().map(|secret| secret.name.as_str())
+}
+
+/// The Secrets whose credentials Ironic was given, by a host's status as it is at hand.
+pub fn given(host: &BareMetalHost) -> impl Iterator<Item = &str> {
+    let given = host.status.iter();
+    let given = given.flat_map(|status| [&status.good_credentials, &status.tried_credentials]);
+    given.filter_map(name_of)
+}
+
+/// Every Secret that a host may hold: those that are noted, those that it names, and those that an operator before this one
+/// marked and left in the status.
+pub fn all(host: &BareMetalHost) -> BTreeSet<String> {
+    let mut all = names(host);
+    let others = given(host).chain(wanted(host)).filter(|name| is_name(name));
+    all.extend(others.map(str::to_owned));
+    all
+}
+
+/// The merge patch that notes these and no others; nothing where the host says so already. It insists on the version that was
+/// judged.
+pub fn noted(host: &BareMetalHost, secrets: &BTreeSet<String>) -> Option<Value> {
+    if *secrets == names(host) {
+        return None;
+    }
+    let text = secrets.iter().map(String::as_str).collect::<Vec<_>>().join(",");
+    let text = (!text.is_empty()).then_some(text);
+    let version = &host.metadata.resource_version;
+    Some(json!({ "metadata": { "resourceVersion": version, "annotations": { HELD_SECRETS: text } } }))
+}
+
+/// The network data that a host uses and will let go itself, for an index of who uses what. One on its way out has no use
+/// for it, so that of several that go at once the last one finds itself alone.
+pub fn network_data(host: &BareMetalHost) -> Vec<SecretKey> {
+    let name = &host.spec.preprovisioning_network_data_name;
+    if host.metadata.deletion_timestamp.is_some() || !names(host).contains(name) {
+        return Vec::new();
+    }
+    let namespace = host.namespace().unwrap_or_default();
+    let name = name.clone();
+    vec![SecretKey { namespace, name }]
+}
+
+#[cfg(test)]
+mod tests {
+    use metal3_api::metal3::BareMetalHostSpec;
+    use rstest::rstest;
+
+    use super::*;
+
+    fn host(text: Option<&str>) -> BareMetalHost {
+        let mut host = BareMetalHost::new("h", BareMetalHostSpec::default());
+        host.metadata.namespace = Some("n".to_owned());
+        host.metadata.resource_version = Some("7".to_owned());
+        if let Some(text) = text {
+            host.annotations_mut().insert(HELD_SECRETS.to_owned(), text.to_owned());
+        }
+        host
+    }
+
+    #[rstest]
+    #[case::none(None, &[])]
+    #[case::empty(Some(""), &[])]
+    #[case::some(Some("bmc,net.1"), &["bmc", "net.1"])]
+    #[case::by_hand(Some(" net ,,../pods,Net,-,bmc"), &["bmc", "net"])]
+    fn only_names_are_read(#[case] text: Option<&str>, #[case] expected: &[&str]) {
+        assert_eq!(names(&host(text)).into_iter().collect::<Vec<_>>(), expected);
+    }
+
+    #[rstest]
+    #[case::first(None, &["bmc"], Some(json!("bmc")))]
+    #[case::more(Some("bmc"), &["bmc", "net"], Some(json!("bmc,net")))]
+    #[case::last(Some("bmc"), &[], Some(Value::Null))]
+    #[case::same(Some("net,bmc"), &["bmc", "net"], None)]
+    #[case::nothing(None, &[], None)]
+    fn what_differs_is_written(#[case] text: Option<&str>, #[case] secrets: &[&str], #[case] expected: Option<Value>) {
+        let secrets = secrets.iter().map(|&name| name.to_owned()).collect();
+        let patch = noted(&host(text), &secrets);
+        let expected =
+            expected.map(|text| json!({"metadata": {"resourceVersion": "7", "annotations": {HELD_SECRETS: text}}}));
+        assert_eq!(patch, expected);
+    }
+
+    #[test]
+    fn only_who_will_let_network_data_go_counts_as_its_user() {
+        let mut host = host(Some("bmc,net"));
+        assert_eq!(network_data(&host), []);
+        host.spec.preprovisioning_network_data_name = "net".to_owned();
+        let key = SecretKey {
+            namespace: "n".to_owned(),
+            name: "net".to_owned(),
+        };
+        assert_eq!(network_data(&host), [key]);
+        host.metadata.deletion_timestamp = serde_json::from_value(json!("2026-01-02T00:00:00Z")).unwrap();
+        assert_eq!(network_data(&host), []);
+    }
+}
