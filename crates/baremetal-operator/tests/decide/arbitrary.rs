@@ -95,6 +95,7 @@ fn spec() -> BoxedStrategy<Value> {
                 json!({"bmc": {"address": "redfish://192.0.2.1/redfish/v1/Systems/1"}}),
                 json!({"bmc": {"address": "redfish://192.0.2.1/redfish/v1/Systems/1"}}),
                 json!({"bmc": {"credentialsName": ""}}),
+                json!({"bmc": {"credentialsName": "other"}}),
             ],
         ),
         mostly(
@@ -173,6 +174,8 @@ fn status() -> BoxedStrategy<Value> {
             vec![
                 json!({"goodCredentials": null, "triedCredentials": null}),
                 json!({"goodCredentials": null}),
+                json!({"triedCredentials": {"credentials": {"name": "wrong", "namespace": "n"}, "credentialsVersion": "6"}}),
+                json!({"goodCredentials": {"credentials": {"name": "other", "namespace": "n"}, "credentialsVersion": "6"}}),
                 json!({"poweredOn": false, "provisioningFailCount": 2, "lastAttemptedImage": image(IMAGE)}),
                 json!({"provisioningFailCount": 9, "lastAttemptedImage": image(IMAGE)}),
                 json!({"conditions": null}),
@@ -241,6 +244,11 @@ fn metadata() -> BoxedStrategy<Value> {
             ],
         ),
         annotations(),
+        pick(
+            ["", "bmc", "bmc,wrong", "bmc,net,other", "wrong,other"]
+                .map(|held| json!({"annotations": {"baremetalhost.metal3.io/held-secrets": held}}))
+                .to_vec(),
+        ),
         pick(vec![
             json!({}),
             json!({}),

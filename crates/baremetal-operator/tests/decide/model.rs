@@ -385,6 +385,9 @@ fn patch(node: &mut Node, ops: &[PatchOp]) {
                         };
                         *field = value.map(|v| v.as_str().unwrap().to_owned());
                     }
+                    "network_data" => {
+                        detail.network_data = value.unwrap().as_object().unwrap().clone().into_iter().collect();
+                    }
                     "automated_clean" => detail.automated_clean = value.map(|v| v.as_bool().unwrap()),
                     "inspect_interface" => detail.inspect_interface = value.map(|v| v.as_str().unwrap().to_owned()),
                     "disable_power_off" => detail.disable_power_off = value.map(|v| v.as_bool().unwrap()),

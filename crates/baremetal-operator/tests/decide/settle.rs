@@ -19,7 +19,7 @@ use crate::world::IMAGE;
 
 const ISO: &str = "http://images/l.iso";
 
-const LIVES: [&[Act]; 20] = [
+const LIVES: [&[Act]; 22] = [
     &[Act::Delete],
     &[Act::Image(IMAGE), Act::Delete],
     &[Act::Image(IMAGE), Act::Image(OTHER_IMAGE), Act::NoImage, Act::Delete],
@@ -86,6 +86,27 @@ const LIVES: [&[Act]; 20] = [
         Act::Raid(1),
         Act::Raid(2),
         Act::Raid(1),
+        Act::Delete,
+    ],
+    &[
+        Act::NetworkData("net"),
+        Act::Credentials("other"),
+        Act::NetworkData("net2"),
+        Act::Image(IMAGE),
+        Act::Credentials("bmc"),
+        Act::NetworkData(""),
+        Act::Delete,
+    ],
+    // One Secret for both.
+    &[
+        Act::NetworkData("bmc"),
+        Act::Credentials("other"),
+        Act::NetworkData("other"),
+        Act::Detach,
+        Act::Credentials("bmc"),
+        Act::Attach,
+        Act::Move,
+        Act::NetworkData("net"),
         Act::Delete,
     ],
 ];
@@ -177,7 +198,7 @@ fn a_life_costs_each_call_once() {
 /// same as if it had lived.
 #[rstest]
 fn death_after_any_effect_costs_nothing(
-    #[values(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19)] life: usize,
+    #[values(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21)] life: usize,
 ) {
     // DEFECT 7 of upstream's: a flag that says whether to store the status is overwritten on the way.
     die_everywhere(LIVES[life], &json!({}));
@@ -385,6 +406,11 @@ fn acts() -> impl Strategy<Value = Vec<Act>> {
         Just(Act::Disc(DISC)),
         Just(Act::Disc(OTHER_DISC)),
         Just(Act::NoDisc),
+        Just(Act::Credentials("other")),
+        Just(Act::Credentials("bmc")),
+        Just(Act::NetworkData("net")),
+        Just(Act::NetworkData("bmc")),
+        Just(Act::NetworkData("")),
         Just(Act::Move),
     ];
     prop::collection::vec(act, 1..5)

@@ -21,6 +21,8 @@ enum Act {
     Edit(Value),
     /// The host is kept out of Ironic.
     IsDetached,
+    /// Exactly these Secrets carry the operator's marks.
+    Holds(&'static [&'static str]),
 }
 
 /// A host whose operator dies on the way.
@@ -35,11 +37,16 @@ struct Course {
 
 impl Course {
     async fn until(&mut self, what: &str, holds: impl Fn(Option<&BareMetalHost>) -> bool) {
+        self.live(what, holds).await;
+        self.seen.push(lasting(json!(self.site.status())));
+    }
+
+    /// On the way to where its status is looked at.
+    async fn live(&mut self, what: &str, holds: impl Fn(Option<&BareMetalHost>) -> bool) {
         while !self.site.until(&self.life, what, &holds).await {
             self.effects.get_or_insert(self.life.death.effects());
             self.life = self.site.begin(None);
         }
-        self.seen.push(lasting(json!(self.site.status())));
     }
 
     async fn go(&mut self, act: &Act) {
@@ -51,6 +58,10 @@ impl Course {
                     host.is_some_and(|host| is_at_rest(host, state)) && sim.states().keys().eq([of_node])
                 };
                 self.until(state.as_str(), rests).await;
+            }
+            Act::Holds(names) => {
+                let cluster = self.site.cluster.clone();
+                self.live("held", |_| cluster.held_secrets() == *names).await;
             }
             Act::IsDetached => {
                 let is_detached = |host: Option<&BareMetalHost>| {
@@ -115,6 +126,10 @@ struct Outcome {
 /// The life of a host until it is deleted. The first life of the operator ends after so many effects.
 async fn life(spec: &Value, acts: &[Act], dies_after: Option<usize>) -> Outcome {
     let site = Site::new(spec).await;
+    site.write_credentials("other", 0);
+    for name in ["net-a", "net-b"] {
+        site.write_network_data(name);
+    }
     let life = site.begin(dies_after);
     let mut course = Course {
         site,
@@ -128,6 +143,11 @@ async fn life(spec: &Value, acts: &[Act], dies_after: Option<usize>) -> Outcome 
     course.site.delete();
     course.until("gone", |host| host.is_none()).await;
     assert!(course.site.sim.states().is_empty(), "no node is left behind");
+    assert_eq!(
+        course.site.cluster.held_secrets(),
+        [""; 0],
+        "Secrets are held for nobody"
+    );
     Outcome {
         effects: course.effects.unwrap_or_else(|| course.life.death.effects()),
         has_died: course.effects.is_some(),
@@ -160,6 +180,16 @@ fn detached(value: Option<&str>) -> Act {
     Act::IsDetached,
     detached(None),
     Act::Rests(ProvisioningState::Provisioned, "active"),
+])]
+#[case::with_other_secrets(json!({"preprovisioningNetworkDataName": "net-a"}), vec![
+    Act::Rests(ProvisioningState::Available, "manageable"),
+    Act::Holds(&["bmc", "net-a"]),
+    Act::Edit(json!({"spec": {"preprovisioningNetworkDataName": "net-b", "bmc": {"credentialsName": "other"}}})),
+    Act::Holds(&["net-b", "other"]),
+    Act::Rests(ProvisioningState::Available, "manageable"),
+    Act::Edit(json!({"spec": {"preprovisioningNetworkDataName": ""}})),
+    Act::Holds(&["other"]),
+    Act::Rests(ProvisioningState::Available, "manageable"),
 ])]
 #[case::externally_provisioned(json!({"externallyProvisioned": true}), vec![
     Act::Rests(ProvisioningState::ExternallyProvisioned, "active"),

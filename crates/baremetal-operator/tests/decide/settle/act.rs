@@ -41,6 +41,10 @@ pub(super) enum Act {
     /// A disc for the next start.
     Disc(&'static str),
     NoDisc,
+    /// Names another Secret with BMC credentials.
+    Credentials(&'static str),
+    /// Names a Secret with network data for the ramdisk, or none by an empty name.
+    NetworkData(&'static str),
     /// The object is created again elsewhere, with its status in an annotation.
     Move,
 }
@@ -108,6 +112,8 @@ impl Site {
                 }
                 self.release_data_image();
             }
+            Act::Credentials(name) => self.edit(&json!({}), &json!({"bmc": {"credentialsName": name}})),
+            Act::NetworkData(name) => self.edit(&json!({}), &json!({"preprovisioningNetworkDataName": name})),
             Act::InspectAgain => self.annotate("inspect.metal3.io", Some("")),
             Act::NoInspection => {
                 self.was_uninspected = true;

@@ -1,5 +1,8 @@
 //! What must be true of a host that has settled.
 
+use std::collections::BTreeSet;
+
+use baremetal_operator::host::held;
 use metal3_api::metal3::{BareMetalHost, InspectionMode};
 use metal3_ironic::PowerState;
 use serde_json::Value;
@@ -25,6 +28,7 @@ impl Site {
     pub(super) fn check(&self) {
         let Some(host) = &self.host else {
             assert_eq!(self.ironic.node, None, "a node was left behind");
+            assert!(self.marked.is_empty(), "Secrets are held for nobody: {:?}", self.marked);
             return;
         };
         let status = host.status.as_ref().unwrap();
@@ -35,6 +39,12 @@ impl Site {
             assert_eq!(self.ironic.node, None, "it is out of Ironic");
             return;
         }
+        let wanted: BTreeSet<_> = held::wanted(host).map(str::to_owned).collect();
+        assert_eq!(
+            (&self.marked, held::names(host)),
+            (&wanted, wanted.clone()),
+            "held Secrets"
+        );
         // What an image runs on is rebooted, and what is free is inspected; elsewhere the annotations wait for that.
         let served = if status.provisioning.state.as_str() == "provisioned" {
             "reboot.metal3.io"
