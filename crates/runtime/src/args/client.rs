@@ -84,7 +84,11 @@ impl ClientArgs {
     ///
     /// Up to `burst` requests pass in every `burst / qps` seconds, watches being one request each. Leader election must
     /// not queue behind the controllers: give it [`ClientArgs::unlimited`].
-    pub fn limited(&self, config: Config) -> Result<Client, ClientError> {
+    ///
+    /// Each request is sent once. kube would send it again after a timeout of the server, which may do it yet, and show
+    /// only the last answer: a refusal would not mean that nothing was or will be written.
+    pub fn limited(&self, mut config: Config) -> Result<Client, ClientError> {
+        config.default_retry = false;
         let builder = ClientBuilder::try_from(config).map_err(ClientError::Build)?;
         let builder = builder
             .with_layer(&TimeoutLayer::new(Self::ANSWER))
@@ -184,6 +188,7 @@ impl Namespaces {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use axum::http::StatusCode;
     use rstest::rstest;
     use tower::{Service, ServiceExt};
 
@@ -304,6 +309,24 @@ mod tests {
         let (silent, now) = futures::future::join(silent, get(&client, "/now")).await;
         assert!(silent.iter().all(Result::is_err));
         assert_eq!(now.unwrap(), "ok");
+    }
+
+    #[rstest]
+    #[case(StatusCode::TOO_MANY_REQUESTS)]
+    #[case(StatusCode::SERVICE_UNAVAILABLE)]
+    #[case(StatusCode::GATEWAY_TIMEOUT)]
+    #[tokio::test]
+    async fn a_request_is_sent_once(#[case] code: StatusCode) {
+        let arrived = std::sync::Arc::new(std::sync::atomic::AtomicUsize::new(0));
+        let count = arrived.clone();
+        let busy = async move || {
+            count.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+            code
+        };
+        let (config, _server) = serve(axum::Router::new().route("/busy", axum::routing::get(busy))).await;
+        let client = WITHOUT_RATE.limited(config).unwrap();
+        get(&client, "/busy").await.expect_err("the server is busy");
+        assert_eq!(arrived.load(std::sync::atomic::Ordering::Relaxed), 1);
     }
 
     #[tokio::test]
