@@ -15,11 +15,14 @@ use std::{
 
 use tokio::{
     sync::Notify,
-    task::JoinSet,
+    task::{Id, JoinSet},
     time::{Instant, sleep_until},
 };
 use tokio_util::sync::CancellationToken;
 use tracing::error;
+
+/// A key whose work broke down, by a bug, is worked on again after this time: what broke may depend on what others do.
+const BROKEN: Duration = Duration::from_secs(60);
 
 /// Keys and when they are due. Cheap to clone; clones are the same queue.
 #[derive(Debug)]
@@ -114,7 +117,8 @@ impl<K: Clone + Ord + Hash + Debug + Send + 'static> Queue<K> {
         F: Fn(K) -> Fut,
         Fut: Future<Output = Option<Duration>> + Send + 'static,
     {
-        let mut tasks: JoinSet<(K, Option<Duration>)> = JoinSet::new();
+        let mut tasks: JoinSet<Option<Duration>> = JoinSet::new();
+        let mut keys: HashMap<Id, K> = HashMap::new();
         loop {
             let next = loop {
                 if stop.is_cancelled() || tasks.len() >= workers.max(1) {
@@ -122,8 +126,8 @@ impl<K: Clone + Ord + Hash + Debug + Send + 'static> Queue<K> {
                 }
                 match self.take() {
                     Ok(key) => {
-                        let task = work(key.clone());
-                        tasks.spawn(async move { (key, task.await) });
+                        let task = tasks.spawn(work(key.clone()));
+                        keys.insert(task.id(), key);
                     }
                     Err(next) => break next,
                 }
@@ -135,15 +139,20 @@ impl<K: Clone + Ord + Hash + Debug + Send + 'static> Queue<K> {
                 () = stop.cancelled(), if !stop.is_cancelled() => {}
                 () = self.0.changed.notified() => {}
                 () = sleep_until(next.unwrap_or_else(Instant::now)), if next.is_some() => {}
-                Some(ended) = tasks.join_next() => match ended {
-                    Ok((key, again)) => {
+                Some(ended) = tasks.join_next_with_id() => {
+                    let (id, again) = match ended {
+                        Ok(ended) => ended,
+                        Err(broken) => {
+                            error!(key = ?keys.get(&broken.id()), error = %broken, "a pass broke down");
+                            (broken.id(), Some(BROKEN))
+                        }
+                    };
+                    if let Some(key) = keys.remove(&id) {
                         self.lock().running.remove(&key);
                         if let Some(delay) = again {
                             self.push_in(key, delay);
                         }
                     }
-                    // Its key stays marked as running: whatever broke, it is not repeated.
-                    Err(broken) => error!(error = %broken, "a pass broke down"),
                 }
             }
         }
@@ -242,6 +251,30 @@ mod tests {
             "two pushes at once are one"
         );
         assert!(start.elapsed() >= Duration::from_secs(61) && queue.is_empty());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn work_that_breaks_down_is_begun_again_after_a_while() {
+        let (queue, stop) = (Queue::new(), CancellationToken::new());
+        queue.push("bad");
+        let start = Instant::now();
+        let (tries, end): (Arc<Mutex<Vec<_>>>, _) = (Arc::default(), stop.clone());
+        let seen = tries.clone();
+        let work = move |key| {
+            let (tries, end) = (seen.clone(), end.clone());
+            async move {
+                let number = {
+                    let mut tries = tries.lock().unwrap();
+                    tries.push((key, start.elapsed().as_secs()));
+                    tries.len()
+                };
+                assert!(number > 1, "a bug");
+                end.cancel();
+                None
+            }
+        };
+        queue.run(1, stop, work).await;
+        assert_eq!(*tries.lock().unwrap(), [("bad", 0), ("bad", BROKEN.as_secs())]);
     }
 
     #[tokio::test(start_paused = true)]
