@@ -49,3 +49,77 @@ where
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use std::io;
+    use std::sync::{Arc, Mutex};
+
+    use k8s_openapi::api::core::v1::Node;
+    use serde_json::json;
+
+    use super::*;
+    use crate::mock::{answering, failure};
+
+    /// What is logged.
+    #[derive(Clone, Default)]
+    struct Log(Arc<Mutex<Vec<u8>>>);
+
+    impl io::Write for Log {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.0.lock().unwrap().extend_from_slice(bytes);
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_is_missing_is_asked_for_until_it_comes_and_told_once() {
+        let log = Log::default();
+        let writer = log.clone();
+        let logged = tracing_subscriber::fmt()
+            .with_ansi(false)
+            .with_writer(move || writer.clone())
+            .finish();
+        let _logged = tracing::subscriber::set_default(logged);
+        let missing = |words: &str| Err(words.to_owned());
+        let answers = [
+            vec![missing("hosts"), missing("claims")],
+            vec![missing("hosts"), missing("claims")],
+            vec![Ok(()), missing("claims")],
+            vec![Ok(()), missing("claims")],
+            vec![Ok(()), Ok(())],
+        ];
+        let (start, asked) = (tokio::time::Instant::now(), std::cell::Cell::new(0));
+        all(async || {
+            asked.set(asked.get() + 1);
+            answers[asked.get() - 1].clone()
+        })
+        .await;
+        assert_eq!((asked.get(), start.elapsed()), (5, 4 * RECHECK));
+        let log = String::from_utf8(log.0.lock().unwrap().clone()).unwrap();
+        let told: Vec<&str> = log
+            .lines()
+            .filter_map(|line| Some(line.split_once("missing=")?.1))
+            .collect();
+        assert_eq!(told, ["\"hosts; claims\"", "\"claims\""], "{log}");
+    }
+
+    #[tokio::test]
+    async fn a_kind_that_cannot_be_listed_is_named() {
+        let (client, log) = answering(|request| match request.path.as_str() {
+            "/api/v1/nodes" => failure(403, "Forbidden"),
+            _ => (200, json!({})),
+        });
+        let error = one::<Node>(vec![Api::all(client)]).await.unwrap_err();
+        assert!(error.starts_with("nodes of v1: ") && error.contains("403"), "{error}");
+        assert_eq!(log.lock().unwrap().len(), 1);
+        let list =
+            json!({"apiVersion": "meta.k8s.io/v1", "kind": "PartialObjectMetadataList", "metadata": {}, "items": []});
+        let (client, _) = answering(move |_| (200, list.clone()));
+        assert_eq!(one::<Node>(vec![Api::all(client)]).await, Ok(()));
+    }
+}
