@@ -80,7 +80,8 @@ impl Told {
         }
     }
 
-    fn is_news(&self, uid: &str, message: &str) -> bool {
+    /// Whether this was not told of it yet; it is then.
+    pub fn is_news(&self, uid: &str, message: &str) -> bool {
         let mut told = self.lock();
         if told.get(uid).is_some_and(|before| is_same(before, message)) {
             return false;

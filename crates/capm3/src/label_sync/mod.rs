@@ -33,6 +33,7 @@ use self::observed::{observe, wanted};
 pub use self::prefixes::Prefixes;
 use crate::controller::{Context, Controller, Next};
 use crate::error::PassError;
+use crate::refusals::Told;
 use crate::select::consumer_of;
 use crate::workload::{News, Workloads};
 use crate::world::{ClusterBy, cluster_of};
@@ -44,6 +45,8 @@ pub struct LabelSync {
     pub ctx: Context,
     /// The workload clusters.
     pub workloads: Workloads,
+    /// What was told of Nodes that get no labels.
+    pub refusals: Told,
 }
 
 /// What happens to many machines at once is looked at once.
@@ -103,7 +106,9 @@ impl Controller for LabelSync {
         };
         let (mut refused, uid) = (None, world.clusters.get(key).and_then(|cluster| cluster.uid()));
         for change in decide(&observe(world, key, prefixes, &workload.nodes)) {
+            let about = format!("{}/{}", uid.as_deref().unwrap_or_default(), change.node);
             let Err(source) = workload.change_node(&change.node, &change.patch()).await else {
+                self.refusals.forget(Some(&about));
                 tracing::info!(cluster = %key, node = change.node, "a node has the labels of its host");
                 continue;
             };
@@ -111,29 +116,30 @@ impl Controller for LabelSync {
             if is_not_found(&source) || is_conflict(&source) {
                 continue;
             }
-            let concerns_all = !is_refusal(&source);
+            let concerns_all = !is_about_this_one(&source);
             let error = PassError {
                 what: "label",
                 subject: format!("Node {} of Cluster {key}", change.node),
                 source,
             };
+            if let Some(message) = self.refusals.refusal(&self.ctx, Some(&about), &error)
+                && self.refusals.is_news(&about, &message)
+            {
+                self.tell(&metal3_cluster, &change, &error).await;
+            }
             if concerns_all {
-                if self.ctx.refusal(uid.as_deref(), &error).is_some() {
-                    self.tell(&metal3_cluster, &change, &error).await;
-                }
                 return Err(error);
             }
-            self.tell(&metal3_cluster, &change, &error).await;
             refused.get_or_insert(error);
         }
-        self.ctx.succeeded(uid.as_deref());
         refused.map_or(Ok(Next::Change), Err)
     }
 }
 
-/// Whether the server does not want this one write, and may well want the next one.
-fn is_refusal(error: &kube::Error) -> bool {
-    matches!(error, kube::Error::Api(status) if status.code < 500 && status.code != 429)
+/// Whether the server does not do this one write, and may well do the next one. It may be a webhook that fails for this Node
+/// only.
+fn is_about_this_one(error: &kube::Error) -> bool {
+    matches!(error, kube::Error::Api(status) if status.code != 429)
 }
 
 impl LabelSync {

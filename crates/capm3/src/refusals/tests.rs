@@ -297,9 +297,8 @@ async fn of_a_remediation_it_is_an_event(#[case] what: Refused, #[case] words: &
     site.allowed(&remediations, "r").await;
 }
 
-#[tokio::test]
-async fn of_the_labels_of_a_node_it_is_an_event_of_the_cluster() {
-    let site = Refusing::new(("PATCH", "nodes", 500));
+/// A cluster that wants labels of its hosts on its Nodes, and these Nodes, each on a host with such a label.
+fn labelled(site: &Site, names: &[&str]) -> LabelSync {
     let world = &site.ctx.world;
     let cluster = json!({"spec": {"infrastructureRef": {"apiGroup": "infrastructure.cluster.x-k8s.io",
         "kind": "Metal3Cluster", "name": "c"}}});
@@ -310,32 +309,63 @@ async fn of_the_labels_of_a_node_it_is_an_event_of_the_cluster() {
         "c",
         &json!({"metadata": {"annotations": prefixes}, "spec": {}}),
     );
-    site.shows(&world.machines, "m", &json!({"status": {"nodeRef": {"name": "n"}}}));
-    let ours = json!({"metadata": {"annotations": {"metal3.io/BareMetalHost": "ns/h"},
-        "labels": {"cluster.x-k8s.io/cluster-name": "c"}, "ownerReferences": owners(CAPI, "Machine", "m", None)}, "spec": {}});
-    let ours = site.shows(&world.metal3_machines, "mm", &ours);
-    let consumer =
-        json!({"apiVersion": INFRA, "kind": "Metal3Machine", "namespace": "ns", "name": "mm", "uid": ours.uid()});
-    let host = json!({"metadata": {"labels": {"a.b/x": "1"}}, "spec": {"online": true, "consumerRef": consumer}});
-    site.shows(&world.hosts, "h", &host);
     let seen = nodes::nodes();
-    let node = json!({"metadata": {"name": "n", "uid": "n", "resourceVersion": "1"}});
-    seen.created(serde_json::from_value(node).unwrap());
+    for name in names {
+        site.shows(&world.machines, name, &json!({"status": {"nodeRef": {"name": name}}}));
+        let ours = json!({"metadata": {"annotations": {"metal3.io/BareMetalHost": format!("ns/{name}")},
+            "labels": {"cluster.x-k8s.io/cluster-name": "c"}, "ownerReferences": owners(CAPI, "Machine", name, None)},
+            "spec": {}});
+        let ours = site.shows(&world.metal3_machines, name, &ours);
+        let consumer =
+            json!({"apiVersion": INFRA, "kind": "Metal3Machine", "namespace": "ns", "name": name, "uid": ours.uid()});
+        let host = json!({"metadata": {"labels": {"a.b/x": "1"}}, "spec": {"online": true, "consumerRef": consumer}});
+        site.shows(&world.hosts, name, &host);
+        let node = json!({"metadata": {"name": name, "uid": name, "resourceVersion": "1"}});
+        seen.created(serde_json::from_value(node).unwrap());
+    }
     let workloads = Workloads::new(site.ctx.client.clone(), limits(), CancellationToken::new());
     workloads.connected(&ObjectKey::new("ns", "c"), site.ctx.client.clone(), seen);
-    let ctx = site.ctx.clone();
-    let labels = LabelSync { ctx, workloads };
-    site.untold(&labels, &ObjectKey::new("ns", "c")).await;
+    LabelSync {
+        ctx: site.ctx.clone(),
+        workloads,
+        refusals: Told::default(),
+    }
+}
+
+#[rstest]
+#[case(403)]
+#[case(500)]
+#[tokio::test]
+async fn of_the_labels_of_a_node_it_is_an_event_of_the_cluster(#[case] code: u16) {
+    let site = Refusing::new(("PATCH", "nodes", code));
+    let labels = labelled(&site, &["n"]);
+    let told = site.refused(&labels, "c").await;
+    let answer = format!("({code}");
+    one(
+        &told,
+        "LabelSyncRefused",
+        &["labels a.b/x", "Node n of Cluster ns/c", &answer],
+    );
+    site.allowed(&labels, "c").await;
+}
+
+/// A webhook may fail for one Node only.
+#[tokio::test]
+async fn a_node_that_gets_no_labels_holds_up_no_other() {
+    let site = Site::new("", |method, path, _| {
+        let node = json!({"metadata": {"name": "z", "resourceVersion": "9"}});
+        match (method, path) {
+            ("PATCH", "/api/v1/nodes/a") => Some(failure(500, "InternalError")),
+            ("PATCH", "/api/v1/nodes/z") => Some((200, node)),
+            _ => None,
+        }
+    });
+    let labels = labelled(&site, &["a", "z"]);
     labels
         .pass(&ObjectKey::new("ns", "c"))
         .await
-        .expect_err("the pass fails");
-    one(
-        &site.told(),
-        "LabelSyncRefused",
-        &["labels a.b/x", "Node n of Cluster ns/c", "(500"],
-    );
-    site.allowed(&labels, "c").await;
+        .expect_err("Node a has no labels");
+    assert_eq!(site.writes(), ["PATCH /api/v1/nodes/z"]);
 }
 
 #[tokio::test]
