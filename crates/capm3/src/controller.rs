@@ -53,6 +53,8 @@ pub enum Next {
     Change,
     /// After this time at the latest.
     After(Duration),
+    /// At once: what there is to do is not done yet. Failures before it still count.
+    Now,
 }
 
 /// Looks after the objects of one kind.
@@ -75,6 +77,15 @@ pub trait Controller: Clone + Send + Sync + 'static {
 
 /// A write that lost against somebody else's is judged anew after this time: the watch has usually shown it by then.
 const STALE: Duration = Duration::from_millis(50);
+
+/// After so many in a row it has not, and may stand still: then the times grow.
+const SOON: u32 = 3;
+
+/// How they do.
+const LATE: Backoff = Backoff {
+    base: Duration::from_millis(200),
+    max: Duration::from_secs(10),
+};
 
 /// Controllers that are about to run.
 pub struct Controllers {
@@ -139,7 +150,7 @@ async fn run<C: Controller>(
     clock: Clock,
     stop: CancellationToken,
 ) {
-    let attempts = std::sync::Arc::new(Attempts::default());
+    let attempts = std::sync::Arc::new(Failed::default());
     let work = |key: ObjectKey| {
         let (controller, metrics, clock, attempts) =
             (controller.clone(), metrics.clone(), clock.clone(), attempts.clone());
@@ -149,10 +160,11 @@ async fn run<C: Controller>(
             let outcome = result.as_ref().map_or_else(|error| error.class().as_str(), |_| "ok");
             metrics.observe(C::NAME, outcome, clock.elapsed().saturating_sub(start));
             match result {
+                Ok(Next::Now) => Some(Duration::ZERO),
                 Ok(next) => {
-                    attempts.reset(&key);
+                    attempts.forget(&key);
                     match next {
-                        Next::Change => None,
+                        Next::Change | Next::Now => None,
                         Next::After(after) => Some(after),
                     }
                 }
@@ -163,16 +175,118 @@ async fn run<C: Controller>(
     queue.run(workers.into(), stop, work).await;
 }
 
-fn after_error<C: Controller>(key: &ObjectKey, error: &C::Error, attempts: &Attempts<ObjectKey>) -> Duration {
+/// How often passes have failed in a row, by object.
+#[derive(Default)]
+struct Failed {
+    attempts: Attempts<ObjectKey>,
+    /// Those that came too late for somebody else's write.
+    conflicts: Attempts<ObjectKey>,
+}
+
+impl Failed {
+    fn forget(&self, key: &ObjectKey) {
+        self.attempts.reset(key);
+        self.conflicts.reset(key);
+    }
+}
+
+fn after_error<C: Controller>(key: &ObjectKey, error: &C::Error, failed: &Failed) -> Duration {
     match error.class() {
         Class::Stale => {
             tracing::debug!(controller = C::NAME, object = %key, error = %chain(error), "somebody else wrote first");
-            STALE
+            match failed.conflicts.failed(key).checked_sub(SOON) {
+                None => STALE,
+                Some(more) => LATE.delay(more, random_seed()),
+            }
         }
         Class::Throttled(after) => after,
         Class::Transient | Class::User | Class::Fault | Class::Bug => {
             tracing::warn!(controller = C::NAME, object = %key, error = %chain(error), "a pass failed");
-            Backoff::TRANSIENT.delay(attempts.failed(key), random_seed())
+            Backoff::TRANSIENT.delay(failed.attempts.failed(key), random_seed())
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicU32, Ordering};
+
+    use kube::core::Status;
+    use metal3_runtime::metrics::{Build, Registry};
+    use tokio::time::Instant;
+
+    use super::*;
+
+    /// Its passes come to these ends, one after the other, and then to none.
+    #[derive(Clone)]
+    struct Played {
+        ends: Vec<Result<Next, u16>>,
+        passes: Arc<AtomicU32>,
+        stop: CancellationToken,
+    }
+
+    impl Controller for Played {
+        const NAME: &'static str = "played";
+        type Error = PassError;
+
+        fn listen(&self, _: &Queue<ObjectKey>) {}
+
+        fn all(&self) -> Vec<ObjectKey> {
+            Vec::new()
+        }
+
+        async fn pass(&self, key: &ObjectKey) -> Result<Next, PassError> {
+            let number = self.passes.fetch_add(1, Ordering::Relaxed) as usize;
+            let Some(end) = self.ends.get(number) else {
+                self.stop.cancel();
+                return Ok(Next::Change);
+            };
+            end.map_err(|code| {
+                let reason = if code == 409 { "Conflict" } else { "Forbidden" };
+                let status = Status::failure("no", reason).with_code(code);
+                PassError::of("try", "Kind", key)(kube::Error::Api(Box::new(status)))
+            })
+        }
+    }
+
+    /// How long the passes take until they have come to these ends.
+    async fn time(ends: &[Result<Next, u16>]) -> Duration {
+        let (queue, stop, start) = (Queue::new(), CancellationToken::new(), Instant::now());
+        queue.push(ObjectKey::new("ns", "o"));
+        let build = Build {
+            component: "test",
+            version: "0",
+        };
+        let metrics = ControllerMetrics::new(&Registry::new(build));
+        let played = Played {
+            ends: ends.to_vec(),
+            passes: Arc::default(),
+            stop: stop.clone(),
+        };
+        run(played, queue, 1, metrics, Clock::system(), stop).await;
+        start.elapsed()
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_write_that_is_late_again_and_again_is_tried_less_and_less_often() {
+        let few = time(&[Err(409); 3]).await;
+        assert!(few >= 3 * STALE && few < 4 * STALE, "{few:?}");
+        let many = time(&[Err(409); 30]).await;
+        assert!(many > Duration::from_secs(100), "{many:?}");
+        // Whoever comes through begins anew.
+        let between: Vec<_> = (0..10)
+            .flat_map(|_| [Err(409), Err(409), Ok(Next::After(STALE))])
+            .collect();
+        let between = time(&between).await;
+        assert!(between < 31 * STALE, "{between:?}");
+    }
+
+    /// Or a machine would try one host after the other as fast as it can, where all refuse.
+    #[tokio::test(start_paused = true)]
+    async fn what_is_not_done_yet_ends_no_back_off() {
+        let steps: Vec<_> = (0..10).flat_map(|_| [Err(403), Ok(Next::Now)]).collect();
+        let time = time(&steps).await;
+        assert!(time > Duration::from_secs(100), "{time:?}");
     }
 }
