@@ -8,12 +8,13 @@
 //!
 //! A claim is two writes, each over the version that was judged: the machine names the host, then the host names the
 //! machine. Whoever comes second anywhere starts again, and a host that was named and will not do is marked before another
-//! is named, so one machine has one host, however many processes run.
+//! is named, unless no claim of it can be under way (claims.rs): so one machine has one host, however many processes run.
 //!
 //! The Node of a machine is looked for among those of its workload cluster (workload/), which nothing here waits for: it
 //! gets its provider ID after the status is stored, and whatever it says later wakes the machine.
 
 mod apply;
+mod claims;
 mod decide;
 mod listen;
 mod look;
@@ -44,9 +45,10 @@ use serde_json::json;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
+use self::claims::Claims;
 pub(crate) use self::decide::HostPatch;
 pub use self::decide::{ASSOCIATED, BOOTSTRAP_DATA, DATA_READY, METADATA, MOST_ADDRESSES, NODE};
-use self::decide::{Decision, Effect, Plan, Refused};
+use self::decide::{CLAIM, Decision, Effect, Plan, Refused};
 pub use self::node::{Gift, NodeView};
 pub use self::observed::{Host, Looks, Observed, Related, host_seen, observe};
 use self::preview::Plain;
@@ -76,6 +78,7 @@ pub struct Metal3Machines {
     workloads: Workloads,
     waiting: Waiting,
     untold: Untold,
+    claims: Claims,
     plain: Plain,
     secrets: SecretVersions<ObjectKey>,
     queue: Arc<OnceLock<Queue<ObjectKey>>>,
@@ -91,6 +94,7 @@ impl Metal3Machines {
             workloads,
             waiting: Waiting::default(),
             untold: Untold::default(),
+            claims: Claims::default(),
             plain: Plain::default(),
             secrets: SecretVersions::default(),
             queue: Arc::default(),
@@ -133,22 +137,29 @@ impl Metal3Machines {
         }
     }
 
-    async fn carry_out(&self, key: &ObjectKey, seen: &Observed, plan: Plan) -> Result<(), PassError> {
+    async fn carry_out(&self, key: &ObjectKey, seen: &Observed, plan: Plan) -> Result<Next, PassError> {
         let ctx = &self.ctx;
         let mut machine = (*seen.machine).clone();
         for effect in &plan.effects {
+            let before = machine.clone();
+            let is_only = effect.claimed_over().map(|version| self.claims.send(key, version));
             let applied = apply::apply(ctx, &mut machine, effect).await;
             let applied = applied.map_err(PassError::with(effect.label(), effect.object(), KIND, key));
-            if let (Effect::Host { is_claim: true, .. }, Err(error)) = (effect, &applied)
-                && (error.refusal().is_some() || error.failure().is_some())
-            {
-                self.waiting.refused(key);
+            if let (Some(is_only), Err(error)) = (is_only, &applied) {
+                if is_only && error.is_unwritten() {
+                    self.claims.was_not_written(key);
+                }
+                if error.refusal().is_some() || error.failure().is_some() {
+                    self.waiting.refused(key);
+                }
             }
             applied?;
+            self.claims.wrote(&before, &machine);
             if let Effect::Host { is_claim, .. } = effect {
                 self.untold.wrote(&machine, plan.claim, ctx.clock.elapsed());
                 if *is_claim {
                     self.waiting.forget(key);
+                    self.claims.forget(key);
                 }
             }
         }
@@ -166,11 +177,10 @@ impl Metal3Machines {
         for note in &plan.notes {
             ctx.recorder.publish(&machine.object_ref(&()), None, note).await;
         }
-        self.wake(plan.is_again.then(|| key.clone()));
-        match (&plan.gift, seen.cluster.found()) {
-            (Some(gift), Some(cluster)) => self.give(key, &ObjectKey::of(&**cluster), gift).await,
-            _ => Ok(()),
+        if let (Some(gift), Some(cluster)) = (&plan.gift, seen.cluster.found()) {
+            self.give(key, &ObjectKey::of(&**cluster), gift).await?;
         }
+        Ok(if plan.is_again { Next::Now } else { Next::Change })
     }
 
     async fn give(&self, key: &ObjectKey, cluster: &ObjectKey, gift: &Gift) -> Result<(), PassError> {
@@ -214,28 +224,31 @@ impl Metal3Machines {
         self.all().iter().filter_map(of).collect()
     }
 
-    async fn work(&self, key: &ObjectKey) -> Result<(), PassError> {
+    async fn work(&self, key: &ObjectKey) -> Result<Next, PassError> {
         let released = apply::release_claim(&self.ctx.client, &self.ctx.world, key).await;
         released.map_err(PassError::of("let go of the Metal3DataClaim", KIND, key))?;
         let Some(mut seen) = observe(&self.ctx.world, key, self.is_fast_track) else {
             self.settle(key, false, false);
             self.untold.forget(key);
-            return Ok(());
+            self.claims.forget(key);
+            return Ok(Next::Change);
         };
         seen.untold = self.untold.get(&seen.machine, self.ctx.clock.elapsed());
+        seen.claimant = self.claims.of(&seen.machine);
         seen.node = node::look(&self.workloads, &seen);
         let done = self.planned_and_done(key, &mut seen).await;
         match &done {
-            Ok(()) => self.ctx.succeeded(seen.machine.metadata.uid.as_deref()),
+            Ok(Next::Now) => {}
+            Ok(_) => self.ctx.succeeded(seen.machine.metadata.uid.as_deref()),
             Err(error) => self.tell_refusal(key, seen, error).await,
         }
         done
     }
 
-    async fn planned_and_done(&self, key: &ObjectKey, seen: &mut Observed) -> Result<(), PassError> {
+    async fn planned_and_done(&self, key: &ObjectKey, seen: &mut Observed) -> Result<Next, PassError> {
         match self.planned(seen).await? {
             Some(plan) => self.carry_out(key, seen, *plan).await,
-            None => Ok(()),
+            None => Ok(Next::Change),
         }
     }
 
@@ -244,9 +257,10 @@ impl Metal3Machines {
         if error.what == STORE_STATUS {
             return;
         }
-        let Some(message) = self.ctx.refusal(seen.machine.metadata.uid.as_deref(), error) else {
-            return;
-        };
+        let message = self.ctx.refusal(seen.machine.metadata.uid.as_deref(), error);
+        if message.is_some() && error.what == CLAIM {
+            self.waiting.avoid(key, self.ctx.clock.elapsed());
+        }
         // The pass may have written it.
         let Some(machine) = self.ctx.world.metal3_machines.get(key) else {
             return;
@@ -254,12 +268,17 @@ impl Metal3Machines {
         seen.host = host_seen(&self.ctx.world, &machine, key);
         seen.untold = self.untold.get(&machine, self.ctx.clock.elapsed());
         seen.machine = machine;
+        // A failure that may pass does not hold up what was done before it.
+        let is_due = seen.untold.is_some_and(|step| step.patience(false).is_none());
+        if message.is_none() && !is_due {
+            return;
+        }
         let what = if error.what == GIVE {
             Refused::Gift
         } else {
             Refused::Write
         };
-        if let Decision::Do(plan) = decide::refused(&seen, what, &message, self.ctx.clock.now())
+        if let Decision::Do(plan) = decide::refused(&seen, what, message.as_deref(), self.ctx.clock.now())
             && let Err(error) = self.carry_out(key, &seen, *plan).await
         {
             tracing::debug!(machine = %key, error = %chain(&error), "cannot tell what was refused");
@@ -289,9 +308,9 @@ impl Controller for Metal3Machines {
         }
         let seed = |wish: &Wish| self.host_choice.seed(&wish.uid);
         self.waiting.muster(&self.ctx.world, || self.waiters(), seed);
-        self.waiting.begin(key);
+        self.waiting.begin(key, self.ctx.clock.elapsed());
         let result = self.work(key).await;
         self.wake(self.waiting.done(key, &self.ctx.world));
-        result.map(|()| Next::Change)
+        result
     }
 }

@@ -11,6 +11,7 @@ use metal3_api::infra::v1beta2::{Metal3Cluster, Metal3Data, Metal3DataClaim, Met
 use metal3_api::metal3::BareMetalHost;
 use metal3_runtime::store::ObjectKey;
 
+use super::claims::Claimant;
 use super::node::NodeView;
 use super::preview::Preview;
 use super::reuse;
@@ -44,6 +45,8 @@ pub struct Observed {
     pub node: NodeView,
     /// What was done for the machine and is not told yet.
     pub untold: Option<Step>,
+    /// Who may have sent claims of the host that it names.
+    pub claimant: Claimant,
     /// What was looked at because a decision asked for it.
     pub looks: Looks,
 }
@@ -172,6 +175,7 @@ pub fn observe(world: &World, key: &ObjectKey, is_fast_track: bool) -> Option<Ob
         is_fast_track,
         node: NodeView::NotAsked,
         untold: None,
+        claimant: Claimant::Any,
         looks: Looks::default(),
     })
 }

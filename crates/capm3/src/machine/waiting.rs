@@ -7,11 +7,12 @@
 //!
 //! Within this process no host is given to two machines, and a machine that comes late takes no host that an older one
 //! waits for. A machine whose pass fails lets its host go until it tries again: in between the host is anybody's. Only a host
-//! whose claim is refused stays its own: others would name it in turn, and hold on to that name. Between processes the version
-//! decides that a claim is written over.
+//! whose claim is refused stays its own until there is another one for it: others would name it in turn. Between processes the
+//! version decides that a claim is written over.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use jiff::Timestamp;
 use kube::ResourceExt;
@@ -26,6 +27,9 @@ use crate::world::{HostBy, World};
 #[derive(Clone, Debug, Default)]
 pub struct Waiting(Arc<Mutex<State>>);
 
+/// A host whose claim was refused is avoided for so long. What was refused for one machine would be for the next.
+const AVOIDED: Duration = Duration::from_secs(300);
+
 /// Oldest first.
 type Place = (Timestamp, ObjectKey);
 
@@ -38,6 +42,8 @@ struct State {
     reserved: Reserved,
     /// The same by machine: each has at most one.
     promised: HashMap<ObjectKey, Promise>,
+    /// Hosts that nobody takes who can have another, each since when on the process's clock.
+    avoided: HashMap<ObjectKey, Duration>,
 }
 
 /// A machine that waits.
@@ -85,8 +91,9 @@ impl Waiting {
     }
 
     /// A pass of the machine begins: what was offered to it until now is for this one.
-    pub fn begin(&self, machine: &ObjectKey) {
+    pub fn begin(&self, machine: &ObjectKey, now: Duration) {
         let mut state = self.lock();
+        state.avoided.retain(|_, since| now.saturating_sub(*since) < AVOIDED);
         if let Some(promise) = state.promised.get_mut(machine) {
             promise.is_for_next = false;
             promise.is_refused = false;
@@ -137,6 +144,14 @@ impl Waiting {
     pub fn refused(&self, machine: &ObjectKey) {
         if let Some(promise) = self.lock().promised.get_mut(machine) {
             promise.is_refused = true;
+        }
+    }
+
+    /// So it does for good, or for long: its machine takes another host as soon as there is one, and so do all others.
+    pub fn avoid(&self, machine: &ObjectKey, now: Duration) {
+        let mut state = self.lock();
+        if let Some(host) = state.promised.get(machine).map(|promise| promise.host.clone()) {
+            state.avoided.insert(host, now);
         }
     }
 
@@ -225,14 +240,30 @@ impl State {
         self.waiters.get_mut(&(since, machine.clone()))
     }
 
-    /// The host that is named already if it will do, else the choice among all.
+    /// The host that is named already if it will do, else the choice among all. One that is avoided only if there is no other.
     fn pick(&self, world: &World, wish: &Wish, named: Option<&Arc<BareMetalHost>>, seed: u64) -> Selection {
-        match named {
-            Some(named) if suits(wish, named, &self.reserved) => {
-                select(wish, std::slice::from_ref(named), &self.reserved, seed)
+        let named = named.filter(|named| suits(wish, named, &self.reserved));
+        let is_avoided = |host: &Arc<BareMetalHost>| self.avoided.contains_key(&ObjectKey::of(&**host));
+        let is_good = named.is_some_and(|named| !is_avoided(named));
+        if !is_good && !self.avoided.is_empty() {
+            let nobody = ObjectKey::new(&wish.machine.namespace, "");
+            let mut reserved = self.reserved.clone();
+            reserved.extend(self.avoided.keys().map(|host| (host.clone(), nobody.clone())));
+            let selection = search(world, wish, &reserved, seed);
+            if matches!(selection.outcome, Outcome::Own(_) | Outcome::Chosen { .. }) {
+                return selection;
             }
-            _ => search(world, wish, &self.reserved, seed),
         }
+        named.map_or_else(
+            || search(world, wish, &self.reserved, seed),
+            |named| select(wish, std::slice::from_ref(named), &self.reserved, seed),
+        )
+    }
+
+    /// Whether the machine is promised a host that it would like to keep.
+    fn is_content(&self, machine: &ObjectKey) -> bool {
+        let promise = self.promised.get(machine);
+        promise.is_some_and(|promise| !promise.is_refused || !self.avoided.contains_key(&promise.host))
     }
 
     /// Keeps a free host for the oldest machine that it suits, and says which that is.
@@ -253,12 +284,13 @@ impl State {
         let is_asked = |waits: &&Waits| {
             let machine = &waits.wish.machine;
             machine.namespace == key.namespace
-                && !self.promised.contains_key(machine)
+                && !self.is_content(machine)
                 && (is_kept || waits.awaits.is_none())
                 && (is_changed || !waits.tries_again)
         };
         let mut wishes = self.waiters.values().filter(is_asked).map(|waits| &waits.wish);
         let machine = wishes.find(|wish| suits(wish, host, &self.reserved))?.machine.clone();
+        self.unpromise(&machine);
         self.promise(key, machine.clone(), true);
         Some(machine)
     }

@@ -12,12 +12,16 @@ use serde_json::{Value, json};
 use super::draft::{CLAIMED, Draft, Taken, Why};
 use super::{ASSOCIATED, Decision, Effect, HostPatch, Need, data, host_spec, preview, waits};
 use crate::conditions::LegacySeverity;
+use crate::machine::claims::{self, CLAIM_TURN, Claimant};
 use crate::machine::untold::{self, Claim};
 use crate::machine::{Host, Observed};
 use crate::select::{Outcome, Selection, Selector, Wish};
 
 /// On a Metal3Machine, usually by its template: with the value true, hosts outside the failure domain are never chosen.
 pub const STRICT_FAILURE_DOMAIN: &str = "infrastructure.cluster.x-k8s.io/strict-failure-domain";
+
+/// What a claim is for, in errors.
+pub const CLAIM: &str = "claim the host";
 
 const FAILED: &str = "AssociateBareMetalHostFailed";
 const FAILED_LEGACY: &str = "AssociateBMHFailed";
@@ -87,6 +91,7 @@ pub(super) fn decide(mut draft: Draft<'_>) -> Decision {
         }
         Outcome::Chosen { host, is_reuse } => {
             choose(&mut draft, owner, host);
+            take_turn(&mut draft);
             draft.insist = true;
             claim(draft, owner, host, *is_reuse, selection)
         }
@@ -103,10 +108,11 @@ fn is_passed_over(host: &BareMetalHost, machine: &Metal3Machine) -> bool {
     by.is_some() && by == machine.metadata.uid.as_ref()
 }
 
-/// The mark that no claim for the machine is written over.
+/// The mark that no claim for the machine is written over, where one may be under way. A host that takes no write at all
+/// takes no mark either.
 pub(super) fn mark_passed_over(draft: &mut Draft<'_>, host: &BareMetalHost) {
     let machine = &draft.seen.machine;
-    if !is_passed_over(host, machine) {
+    if !is_passed_over(host, machine) && draft.seen.claimant.may_claim(host) {
         let mut patch = HostPatch::default();
         patch.annotate(PASSED_OVER, machine.metadata.uid.clone());
         draft.host(host, &patch, "pass the host over");
@@ -118,15 +124,21 @@ pub(super) fn mark_passed_over(draft: &mut Draft<'_>, host: &BareMetalHost) {
 fn pass_over(mut draft: Draft<'_>, host: &BareMetalHost) -> Decision {
     mark_passed_over(&mut draft, host);
     let unnamed = json!({"metadata": {
-        "resourceVersion": draft.seen.machine.metadata.resource_version, "annotations": unnamed()}});
+        "resourceVersion": draft.seen.machine.metadata.resource_version, "annotations": unnamed(draft.seen)}});
     draft.effects.push(Effect::Machine(unnamed));
     draft.is_again = true;
     draft.plan()
 }
 
-/// The annotations of a machine that names no host any more.
-fn unnamed() -> Value {
-    json!({annotation::HOST: null})
+/// The annotations of a machine that names no host any more. A process that has named it before must not take a name of
+/// another process for its own.
+fn unnamed(seen: &Observed) -> Value {
+    let mut annotations = json!({annotation::HOST: null});
+    if seen.claimant == Claimant::Any {
+        let next = (claims::turn(&seen.machine) | 1).saturating_add(1);
+        annotations[CLAIM_TURN] = next.to_string().into();
+    }
+    annotations
 }
 
 /// The machine names no host any more, and may choose anew.
@@ -134,7 +146,8 @@ fn unname(mut draft: Draft<'_>) -> Decision {
     if !draft.seen.looks.is_host_fresh {
         return Decision::Look(Need::FreshHost);
     }
-    draft.metadata.insert("annotations".to_owned(), unnamed());
+    let unnamed = unnamed(draft.seen);
+    draft.metadata.insert("annotations".to_owned(), unnamed);
     draft.is_again = true;
     draft.plan()
 }
@@ -195,6 +208,19 @@ pub(super) fn choose(draft: &mut Draft<'_>, owner: &Machine, host: &BareMetalHos
     }
 }
 
+/// Who claims a host that it has not named says so first: the other would think that nobody else does. Who names one begins
+/// with a turn of its own.
+fn take_turn(draft: &mut Draft<'_>) {
+    let turn = claims::turn(&draft.seen.machine);
+    let is_naming = draft.metadata.contains_key("annotations");
+    let is_taken = !is_naming && draft.seen.claimant == Claimant::Any && turn.is_multiple_of(2);
+    let is_new = is_naming && !turn.is_multiple_of(2);
+    if is_taken || is_new {
+        let annotations = draft.metadata.entry("annotations").or_insert_with(|| json!({}));
+        annotations[CLAIM_TURN] = turn.saturating_add(1).to_string().into();
+    }
+}
+
 /// One write makes the host ours, with all that it takes to provision it where that is known.
 fn claim(
     mut draft: Draft<'_>,
@@ -241,7 +267,7 @@ fn claim(
     } else {
         draft.patience = data::patience(&draft);
     }
-    draft.host(host, &patch, "claim the host");
+    draft.host(host, &patch, CLAIM);
     data::ask(&mut draft);
     draft.plan()
 }

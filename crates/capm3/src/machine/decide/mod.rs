@@ -24,7 +24,7 @@ use jiff::Timestamp;
 use metal3_api::infra::names::finalizer;
 use metal3_api::infra::v1beta2::Metal3Machine;
 
-pub use self::associate::wanted;
+pub use self::associate::{CLAIM, wanted};
 use self::draft::Draft;
 pub use self::node::NODE;
 pub use self::plan::{Decision, Effect, HostPatch, Need, Plan};

@@ -109,6 +109,16 @@ impl Effect {
         }
     }
 
+    /// If it claims a host, the version of the host over which it does.
+    pub fn claimed_over(&self) -> Option<&str> {
+        match self {
+            Self::Host {
+                patch, is_claim: true, ..
+            } => Some(patch["metadata"]["resourceVersion"].as_str().unwrap_or_default()),
+            _ => None,
+        }
+    }
+
     /// What is written, where that is not the machine, for the same.
     pub fn object(&self) -> Option<String> {
         match self {

@@ -24,14 +24,17 @@ pub enum Refused {
 }
 
 /// Says what was refused, with an event if that is news. Nothing else is done: the pass is tried again as usual, and what it
-/// says when it succeeds takes the place of this.
-pub fn refused(seen: &Observed, what: Refused, message: &str, now: Timestamp) -> Decision {
+/// says when it succeeds takes the place of this. Without a message it is whose the host is by then.
+pub fn refused(seen: &Observed, what: Refused, message: Option<&str>, now: Timestamp) -> Decision {
     let mut draft = Draft::new(seen, now);
     let (type_, reason) = match what {
         Refused::Write => (condition::READY, UPDATE_ERROR),
         Refused::Gift => (NODE, NODE_REFUSED),
     };
     let has_news = say_whose_the_host_is(&mut draft);
+    let Some(message) = message else {
+        return if has_news { draft.plan() } else { Decision::Nothing };
+    };
     if !is_told(&draft.status.conditions, type_, reason, message) {
         draft.note(Severity::Warning, reason, message.to_owned());
     } else if !has_news {

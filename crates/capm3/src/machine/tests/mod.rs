@@ -23,6 +23,7 @@ use metal3_runtime::conditions;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
+use super::claims::Claimant;
 use super::decide::{Decision, Effect, Plan, Refused, decide, refused};
 use super::node::NodeView;
 use super::{Host, Looks, Observed, Preview, Related};
@@ -132,6 +133,7 @@ fn seen(other: &Value) -> Observed {
         is_fast_track: false,
         node: NodeView::NotAsked,
         untold: None,
+        claimant: Claimant::Any,
         looks: Looks {
             secrets: Some(BTreeMap::from(secrets)),
             preview: Some(Preview::Complete),
@@ -177,7 +179,7 @@ fn plan(seen: &Observed) -> Plan {
 }
 
 fn told_refusal(seen: &Observed, what: Refused, message: &str) -> Plan {
-    match refused(seen, what, message, now()) {
+    match refused(seen, what, Some(message), now()) {
         Decision::Do(plan) => *plan,
         other => panic!("no plan: {other:?}"),
     }

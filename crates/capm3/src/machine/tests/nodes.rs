@@ -132,6 +132,6 @@ fn a_node_that_may_not_be_given_its_id_says_so_until_it_may() {
     let again = super::plan(&after);
     assert!(again.gift.is_some(), "it is tried again");
     assert_eq!(said(status(&again), NODE).1, "NodeRefused");
-    let told = refused(&after, Refused::Gift, words, super::now());
+    let told = refused(&after, Refused::Gift, Some(words), super::now());
     assert!(matches!(told, Decision::Nothing), "told once");
 }

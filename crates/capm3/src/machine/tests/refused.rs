@@ -1,15 +1,18 @@
 //! What a machine says of a write that is refused, pass by pass.
 
 use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use metal3_api::infra::v1beta2::Metal3Machine;
+use rstest::rstest;
 
 use super::passes::{fill, free_host, key, machines};
 use super::*;
-use crate::controller::Controller;
+use crate::controller::{Controller, Next};
 use crate::machine_template::Metal3MachineTemplates;
 use crate::sim::{Site, failure};
+use crate::world::host_of;
 
 const CLAIMED: &str = "AssociateBareMetalHostSuccess";
 
@@ -98,4 +101,133 @@ async fn a_webhook_that_does_not_answer_is_told_when_that_lasts() {
         let refused = (ConditionStatus::False, "UpdateError".to_owned());
         assert_eq!(condition(&site, "Ready"), refused);
     }
+}
+
+#[tokio::test]
+async fn a_claimed_host_is_told_before_it_is_known_whether_a_failure_lasts() {
+    let site = Site::new("", |method, path, _| {
+        let is_claim = method == "POST" && path.ends_with("/metal3dataclaims");
+        is_claim.then(|| failure(500, "InternalError"))
+    });
+    fill(
+        &site,
+        &json!({"spec": {"dataTemplate": {"name": "t"}}}),
+        "#cloud-config",
+    );
+    free_host(&site);
+    let (machines, _) = machines(&site);
+    let reasons = |site: &Site| site.told().into_iter().map(|(reason, _)| reason).collect::<Vec<_>>();
+    machines.pass(&key("m")).await.expect_err("no claim may be made");
+    assert!(reasons(&site).is_empty(), "it may pass");
+    site.ctx.clock.advance(Duration::from_secs(15));
+    machines.pass(&key("m")).await.expect_err("no claim may be made");
+    assert_eq!(reasons(&site), [CLAIMED]);
+    site.ctx.clock.advance(Duration::from_secs(15));
+    machines.pass(&key("m")).await.expect_err("no claim may be made");
+    assert_eq!(reasons(&site), [CLAIMED, "UpdateError"]);
+}
+
+/// What refuses every write to host h while it is set, with these words.
+fn protecting(code: u16, words: &'static str) -> (Site, Arc<AtomicBool>) {
+    let is_protected = Arc::new(AtomicBool::new(true));
+    let seen = is_protected.clone();
+    let site = Site::new("", move |method, path, _| {
+        let is_it = method == "PATCH" && path.ends_with("/baremetalhosts/h") && seen.load(Ordering::Relaxed);
+        let (code, mut answer) = is_it.then(|| failure(code, "Reason"))?;
+        answer["message"] = json!(words);
+        Some((code, answer))
+    });
+    fill(&site, &json!({}), "#cloud-config");
+    free_host(&site);
+    (site, is_protected)
+}
+
+fn another_free_host(site: &Site) {
+    let host = json!({"spec": {"online": false}, "status": {"provisioning": {"state": "available", "ID": ""},
+        "errorMessage": ""}});
+    site.shows(&site.ctx.world.hosts, "x", &host);
+}
+
+/// The names of the hosts that the machine has.
+fn claimed(site: &Site) -> Vec<String> {
+    let hosts: Vec<BareMetalHost> = site.server.all("baremetalhosts");
+    let claimed = hosts.into_iter().filter(|host| host.spec.consumer_ref.is_some());
+    claimed.filter_map(|host| host.metadata.name).collect()
+}
+
+const NO_WEBHOOK: &str =
+    "Internal error occurred: failed calling webhook \"hosts.example.org\": no endpoints available";
+
+#[rstest]
+#[case::forbidden(403, "a policy", 1)]
+#[case::invalid(422, "a schema", 1)]
+#[case::webhook_gone(500, NO_WEBHOOK, 3)]
+#[tokio::test]
+async fn a_machine_goes_on_where_a_host_refuses_its_claim(
+    #[case] code: u16,
+    #[case] words: &'static str,
+    #[case] attempts: usize,
+) {
+    let (site, _) = protecting(code, words);
+    let (machines, _) = machines(&site);
+    for _ in 0..attempts {
+        machines.pass(&key("m")).await.expect_err("host h takes no claim");
+        site.ctx.clock.advance(Duration::from_secs(15));
+    }
+    let told = |site: &Site| {
+        let told = site.told().into_iter();
+        told.filter(|(reason, said)| {
+            reason == "UpdateError" && said.contains("BareMetalHost h") && said.contains(words)
+        })
+        .count()
+    };
+    assert_eq!(told(&site), 1, "{:?}", site.told());
+    another_free_host(&site);
+    assert_eq!(machines.pass(&key("m")).await.unwrap(), Next::Now, "it names h no more");
+    machines.pass(&key("m")).await.unwrap();
+    assert_eq!(claimed(&site), ["x"]);
+    let machine: Metal3Machine = site.now("metal3machines");
+    assert_eq!(host_of(&machine), Some(key("x")));
+    assert_eq!(told(&site), 1, "{:?}", site.told());
+}
+
+/// Where another host is free from the beginning, whichever is taken first.
+#[tokio::test]
+async fn a_host_that_refuses_is_avoided_by_all() {
+    let (site, _) = protecting(403, "a policy");
+    let (machines, _) = machines(&site);
+    machines.pass(&key("m")).await.expect_err("host h takes no claim");
+    another_free_host(&site);
+    let mut other: Value = serde_json::to_value(site.now::<Metal3Machine>("metal3machines")).unwrap();
+    for field in ["resourceVersion", "uid", "annotations", "finalizers"] {
+        other["metadata"].as_object_mut().unwrap().remove(field);
+    }
+    other["metadata"]["name"] = json!("other");
+    site.shows(&site.ctx.world.metal3_machines, "other", &other);
+    machines.pass(&key("other")).await.unwrap();
+    assert_eq!(claimed(&site), ["x"]);
+    assert!(machines.pass(&key("m")).await.is_err(), "it has no other choice");
+    let machine: Metal3Machine = site.now("metal3machines");
+    assert_eq!(host_of(&machine), Some(key("h")));
+}
+
+/// A claim that the server may do yet is not given up before the host shows that it comes too late.
+#[tokio::test]
+async fn a_host_whose_claim_may_be_under_way_stays_the_machines() {
+    let (site, is_protected) = protecting(500, "etcdserver: request timed out");
+    let (machines, _) = machines(&site);
+    for _ in 0..3 {
+        machines.pass(&key("m")).await.expect_err("host h takes no claim");
+        site.ctx.clock.advance(Duration::from_secs(15));
+    }
+    another_free_host(&site);
+    for _ in 0..3 {
+        machines.pass(&key("m")).await.expect_err("host h takes no mark");
+        let machine: Metal3Machine = site.now("metal3machines");
+        assert_eq!((host_of(&machine), claimed(&site)), (Some(key("h")), Vec::new()));
+    }
+    is_protected.store(false, Ordering::Relaxed);
+    assert_eq!(machines.pass(&key("m")).await.unwrap(), Next::Now, "h is marked");
+    machines.pass(&key("m")).await.unwrap();
+    assert_eq!(claimed(&site), ["x"]);
 }

@@ -16,6 +16,7 @@ use rstest::rstest;
 use self::process::Manager;
 use self::server::Server;
 use super::*;
+use crate::machine::claims::Claims;
 use crate::machine::decide::Need;
 use crate::machine::listen::concerned;
 use crate::machine::observe;
@@ -26,7 +27,9 @@ use crate::world::{World, host_of};
 const MACHINES: usize = 4;
 const HOSTS: usize = 5;
 /// After so many passes they ought to be at rest.
-const MOST_PASSES: usize = 200;
+const MOST_PASSES: usize = 400;
+/// So often they try what a host refuses for good.
+const MOST_ATTEMPTS: usize = 12;
 
 /// What may happen.
 #[derive(Clone, Debug)]
@@ -35,6 +38,14 @@ enum Step {
     Sees(bool, bool, usize),
     /// A manager makes a pass, which fails after so many writes.
     Pass(bool, usize, usize),
+    /// The same, and the answer to the next write is lost: it may arrive, late.
+    Lose(bool, usize, usize),
+    /// One of the writes that are under way arrives.
+    Arrive(usize),
+    /// A manager forgets what it has sent.
+    Forget(bool),
+    /// All writes to this host are refused, or to none.
+    Protect(Option<usize>),
     /// The operator does what a host wants.
     Operate(usize),
     /// The operator has something to do with a host before that is available again.
@@ -55,6 +66,10 @@ fn step() -> impl Strategy<Value = Step> {
     prop_oneof![
         4 => (any::<bool>(), any::<bool>(), 0..HOSTS).prop_map(|(who, is_host, which)| Step::Sees(who, is_host, which)),
         4 => (any::<bool>(), 0..MACHINES, 0..6_usize).prop_map(|(who, which, writes)| Step::Pass(who, which, writes)),
+        2 => (any::<bool>(), 0..MACHINES, 0..3_usize).prop_map(|(who, which, writes)| Step::Lose(who, which, writes)),
+        2 => (0..4_usize).prop_map(Step::Arrive),
+        1 => any::<bool>().prop_map(Step::Forget),
+        1 => prop::option::of(0..HOSTS).prop_map(Step::Protect),
         2 => (0..HOSTS).prop_map(Step::Operate),
         1 => (0..HOSTS).prop_map(Step::Prepare),
         1 => (0..MACHINES).prop_map(Step::Delete),
@@ -71,7 +86,13 @@ fn happen(server: &mut Server, managers: &[Manager; 2], step: &Step) {
     match step {
         Step::Sees(who, true, which) => managers[usize::from(*who)].sees(server, true, &host(which)),
         Step::Sees(who, false, which) => managers[usize::from(*who)].sees(server, false, &machine(which)),
-        Step::Pass(who, which, writes) => managers[usize::from(*who)].pass(server, &machine(which), *writes),
+        Step::Pass(who, which, writes) => managers[usize::from(*who)].pass(server, &machine(which), *writes, false),
+        Step::Lose(who, which, writes) => managers[usize::from(*who)].pass(server, &machine(which), *writes, true),
+        Step::Arrive(which) => {
+            server.arrive(*which);
+        }
+        Step::Forget(who) => managers[usize::from(*who)].forget(),
+        Step::Protect(which) => server.protected = which.as_ref().map(host),
         Step::Operate(which) => server.operate(&host(which)),
         Step::Prepare(which) => server.prepare(&host(which)),
         Step::Delete(which) => server.delete(&machine(which)),
@@ -90,10 +111,11 @@ fn happen(server: &mut Server, managers: &[Manager; 2], step: &Step) {
 /// With all in view, each is looked at that was told to be, until there is none. The operator is slow: it works when nobody
 /// else does. Those whose passes fail try again then, unless the server refuses whatever they try.
 fn rest(server: &mut Server, manager: &Manager) {
+    let mut attempts = 0;
     for _ in 0..MOST_PASSES {
         manager.sees_all(server);
         if let Some(machine) = manager.next() {
-            manager.pass(server, &machine.name, usize::MAX);
+            manager.pass(server, &machine.name, usize::MAX, false);
             server.check();
             continue;
         }
@@ -101,11 +123,35 @@ fn rest(server: &mut Server, manager: &Manager) {
         for host in server.hosts.keys().cloned().collect::<Vec<_>>() {
             server.operate(&host);
         }
-        if version == server.version && (server.is_strict || !manager.tries_again()) {
+        if version != server.version {
+            continue;
+        }
+        attempts += 1;
+        let is_in_vain = server.is_strict || (server.protected.is_some() && attempts > MOST_ATTEMPTS);
+        if is_in_vain || !manager.tries_again() {
             return;
         }
     }
     panic!("they wake each other for ever");
+}
+
+/// Only whose host the protected one is waits for it, and who does not know what was sent to it.
+fn check_protected(server: &Server, manager: &Manager) {
+    let protected = server.protected.clone().unwrap();
+    let host: BareMetalHost = serde_json::from_value(server.hosts[&protected].clone()).unwrap();
+    for machine in server.machines.values() {
+        let machine: Metal3Machine = serde_json::from_value(machine.clone()).unwrap();
+        let names_it = host_of(&machine).is_some_and(|host| host.name == protected);
+        let is_bound = names_it && (consumer(&host).is_some() || manager.claimant(&machine).may_claim(&host));
+        let status = machine.status.clone().unwrap_or_default();
+        let is_served = status.initialization.provisioned == Some(true) && !names_it;
+        assert!(
+            is_bound || is_served || machine.metadata.deletion_timestamp.is_some(),
+            "{}: {:?}",
+            machine.name_any(),
+            status.conditions
+        );
+    }
 }
 
 /// Hosts are kept for the next machine or not, and at first all writes to hosts may be refused.
@@ -117,6 +163,15 @@ fn play(keeps: bool, refuses: bool, steps: &[Step]) {
     }
     server.pause(false);
     managers[0].sees_cluster(&server);
+    while server.arrive(0) {
+        server.check();
+    }
+    if server.protected.is_some() {
+        rest(&mut server, &managers[0]);
+        check_protected(&server, &managers[0]);
+        server.protected = None;
+        managers[0].tries_again();
+    }
     // One is left alone.
     if refuses {
         server.is_strict = true;

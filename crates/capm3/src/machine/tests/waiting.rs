@@ -1,5 +1,7 @@
 //! Who gets a host that several wait for.
 
+use std::time::Duration;
+
 use metal3_api::infra::names::label::NODE_REUSE;
 use metal3_api::metal3::ProvisioningState;
 use metal3_runtime::store::{Change, ObjectKey};
@@ -105,10 +107,10 @@ fn a_host_that_becomes_free_is_kept_for_the_oldest() {
 fn a_host_is_not_offered_to_the_machine_whose_pass_has_just_failed_on_it() {
     let (world, waiting) = (World::new(""), Waiting::default());
     shown(&world, "h");
-    waiting.begin(&key("old"));
+    waiting.begin(&key("old"), Duration::ZERO);
     assert_eq!(choose(&waiting, &world, "old", 1).as_deref(), Some("h"));
     assert_eq!(waiting.done(&key("old"), &world), None);
-    waiting.begin(&key("young"));
+    waiting.begin(&key("young"), Duration::ZERO);
     assert_eq!(choose(&waiting, &world, "young", 9).as_deref(), Some("h"));
 }
 
@@ -118,7 +120,7 @@ fn machines_whose_passes_fail_on_a_host_do_not_wake_each_other_for_ever() {
     let (world, waiting) = (World::new(""), Waiting::default());
     let host = shown(&world, "h");
     let begins = |name: &str, seconds| {
-        waiting.begin(&key(name));
+        waiting.begin(&key(name), Duration::ZERO);
         choose(&waiting, &world, name, seconds)
     };
     assert_eq!(begins("old", 1).as_deref(), Some("h"));
@@ -140,7 +142,7 @@ fn a_host_whose_claim_is_refused_holds_up_one_machine_only() {
     let (world, waiting) = (World::new(""), Waiting::default());
     let protected = shown(&world, "h");
     let is_refused = |name: &str, seconds| {
-        waiting.begin(&key(name));
+        waiting.begin(&key(name), Duration::ZERO);
         let chosen = choose(&waiting, &world, name, seconds);
         waiting.refused(&key(name));
         (chosen, waiting.done(&key(name), &world))
@@ -155,7 +157,7 @@ fn a_host_whose_claim_is_refused_holds_up_one_machine_only() {
     assert_eq!(waiting.done(&key("old"), &world), None);
     assert_eq!(is_refused("old", 1), (Some("h".to_owned()), None));
     // Its machine goes.
-    waiting.begin(&key("old"));
+    waiting.begin(&key("old"), Duration::ZERO);
     waiting.forget(&key("old"));
     assert_eq!(
         waiting.done(&key("old"), &world),
@@ -165,11 +167,42 @@ fn a_host_whose_claim_is_refused_holds_up_one_machine_only() {
     assert_eq!(choose(&waiting, &world, "new", 20).as_deref(), Some("h"));
 }
 
+/// Whose claim is refused for good is offered what becomes free, oldest first like all others.
+#[test]
+fn whoever_holds_a_host_that_refuses_waits_for_another() {
+    let (world, waiting) = (World::new(""), Waiting::default());
+    let protected = shown(&world, "h");
+    let begins = |name: &str, seconds: i64, at: u64| {
+        waiting.begin(&key(name), Duration::from_secs(at));
+        let (selection, _) = waiting.choose(&world, &wish(name), Some(&protected), since(seconds), 7);
+        match selection.outcome {
+            Outcome::Chosen { host, .. } => host.metadata.name.clone(),
+            _ => None,
+        }
+    };
+    assert_eq!(begins("old", 1, 0).as_deref(), Some("h"));
+    waiting.refused(&key("old"));
+    waiting.avoid(&key("old"), Duration::ZERO);
+    assert_eq!(waiting.done(&key("old"), &world), None);
+    assert_eq!(begins("young", 9, 0), None);
+    assert_eq!(waiting.done(&key("young"), &world), None);
+    assert_eq!(begins("old", 1, 1).as_deref(), Some("h"), "there is no other");
+    waiting.refused(&key("old"));
+    waiting.done(&key("old"), &world);
+    assert_eq!(waiting.offer(&shown(&world, "x")), Some(key("old")));
+    assert_eq!(begins("old", 1, 2).as_deref(), Some("x"));
+    waiting.forget(&key("old"));
+    assert_eq!(waiting.done(&key("old"), &world), Some(key("young")));
+    assert_eq!(begins("young", 9, 3).as_deref(), Some("x"));
+    // Later it may be worth a try, though another is free.
+    assert_eq!(begins("young", 9, 300).as_deref(), Some("h"));
+}
+
 #[test]
 fn a_host_that_is_offered_during_a_pass_is_kept_for_the_next_one_and_no_longer() {
     let (world, waiting) = (World::new(""), Waiting::default());
     for (name, seconds) in [("young", 9), ("old", 1)] {
-        waiting.begin(&key(name));
+        waiting.begin(&key(name), Duration::ZERO);
         assert_eq!(choose(&waiting, &world, name, seconds), None);
     }
     waiting.done(&key("young"), &world);
@@ -178,7 +211,7 @@ fn a_host_that_is_offered_during_a_pass_is_kept_for_the_next_one_and_no_longer()
     assert_eq!(waiting.done(&key("old"), &world), None);
     assert_eq!(choose(&waiting, &world, "young", 9), None);
     // The next one fails before it has chosen.
-    waiting.begin(&key("old"));
+    waiting.begin(&key("old"), Duration::ZERO);
     assert_eq!(waiting.done(&key("old"), &world), Some(key("young")));
 }
 
@@ -190,7 +223,7 @@ fn a_host_that_is_offered_before_a_pass_is_not_kept_beyond_it() {
         waiting.done(&key(name), &world);
     }
     assert_eq!(waiting.offer(&shown(&world, "h")), Some(key("old")));
-    waiting.begin(&key("old"));
+    waiting.begin(&key("old"), Duration::ZERO);
     assert_eq!(waiting.done(&key("old"), &world), Some(key("young")));
 }
 
@@ -201,7 +234,7 @@ fn what_was_kept_for_a_machine_that_is_gone_goes_to_the_next() {
         assert_eq!(choose(&waiting, &world, name, seconds), None);
     }
     assert_eq!(waiting.offer(&shown(&world, "h")), Some(key("old")));
-    waiting.begin(&key("old"));
+    waiting.begin(&key("old"), Duration::ZERO);
     waiting.forget(&key("old"));
     assert_eq!(waiting.done(&key("old"), &world), Some(key("young")));
 }

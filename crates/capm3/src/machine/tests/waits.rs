@@ -209,7 +209,8 @@ fn a_lost_host_is_reported_and_one_that_was_never_had_is_replaced(#[case] host: 
         let Effect::Machine(change) = &marked.effects[1] else {
             panic!()
         };
-        let unnamed = json!({"resourceVersion": "7", "annotations": {"metal3.io/BareMetalHost": null}});
+        let turn = "infrastructure.cluster.x-k8s.io/claim-turn";
+        let unnamed = json!({"resourceVersion": "7", "annotations": {"metal3.io/BareMetalHost": null, turn: "2"}});
         assert_eq!(change["metadata"], unnamed);
         let mut passed_over = (*free()).clone();
         let mark = (
@@ -223,7 +224,8 @@ fn a_lost_host_is_reported_and_one_that_was_never_had_is_replaced(#[case] host: 
     let Effect::Machine(change) = &again.effects[0] else {
         panic!()
     };
-    let unnamed = json!({"metal3.io/BareMetalHost": null});
+    let turn = "infrastructure.cluster.x-k8s.io/claim-turn";
+    let unnamed = json!({"metal3.io/BareMetalHost": null, turn: "2"});
     assert_eq!(change["metadata"]["annotations"], unnamed, "it may choose anew");
     let mut had = named;
     had["spec"]["providerID"] = json!("metal3://ns/h/m");
@@ -292,7 +294,7 @@ fn what_the_api_server_refuses_is_told_once(#[case] mut seen: Observed, #[case] 
         lacks_host
     );
     Arc::make_mut(&mut seen.machine).status.clone_from(&told.status);
-    let told = |words: &str| matches!(refused(&seen, Refused::Write, words, now()), Decision::Nothing);
+    let told = |words: &str| matches!(refused(&seen, Refused::Write, Some(words), now()), Decision::Nothing);
     assert!(
         told(words) && told(&words.replace(": no", ": no 17:03:05")),
         "told once"

@@ -2,6 +2,7 @@
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
+use std::time::Duration;
 
 use metal3_runtime::store::{Change, Sink};
 
@@ -10,6 +11,7 @@ use super::*;
 pub struct Manager {
     world: World,
     waiting: Waiting,
+    claims: RefCell<Claims>,
     /// Whether hosts are kept for the next machine.
     keeps: bool,
     /// The machines that it was told to look at.
@@ -38,6 +40,7 @@ impl Manager {
         Self {
             world,
             waiting: Waiting::default(),
+            claims: RefCell::default(),
             keeps,
             queue: RefCell::default(),
             failed: RefCell::default(),
@@ -110,13 +113,23 @@ impl Manager {
         is_any
     }
 
-    /// One pass, which fails after so many writes.
-    pub fn pass(&self, server: &mut Server, name: &str, writes: usize) {
+    /// Who may have claimed what the machine names, as far as it knows.
+    pub fn claimant(&self, machine: &Metal3Machine) -> Claimant {
+        self.claims.borrow().of(machine)
+    }
+
+    /// It knows no more what it has named and claimed.
+    pub fn forget(&self) {
+        self.claims.take();
+    }
+
+    /// One pass, which fails after so many writes. The answer to the next one may be lost: it may arrive, late.
+    pub fn pass(&self, server: &mut Server, name: &str, writes: usize, is_lost: bool) {
         let key = ObjectKey::new("ns", name);
         self.queue.borrow_mut().retain(|other| *other != key);
-        self.waiting.begin(&key);
+        self.waiting.begin(&key, Duration::ZERO);
         let is_done = match self.plan(server, &key) {
-            Some(plan) => self.carry_out(server, &key, plan, writes),
+            Some(plan) => self.carry_out(server, &key, plan, writes, is_lost),
             None => true,
         };
         if !is_done {
@@ -134,8 +147,10 @@ impl Manager {
     fn plan(&self, server: &Server, key: &ObjectKey) -> Option<Plan> {
         let Some(mut seen) = observe(&self.world, key, false) else {
             self.waiting.forget(key);
+            self.claims.borrow().forget(key);
             return None;
         };
+        seen.claimant = self.claims.borrow().of(&seen.machine);
         let mut wants_host = false;
         loop {
             let decision = decide(&seen, now());
@@ -174,9 +189,12 @@ impl Manager {
     }
 
     /// Whether all of it was done.
-    fn carry_out(&self, server: &mut Server, key: &ObjectKey, plan: Plan, writes: usize) -> bool {
+    fn carry_out(&self, server: &mut Server, key: &ObjectKey, plan: Plan, writes: usize, is_lost: bool) -> bool {
         let name = &key.name;
         for (number, effect) in plan.effects.iter().enumerate() {
+            if number == writes && is_lost {
+                self.lose(server, key, effect);
+            }
             if number >= writes || !self.apply(server, key, effect) {
                 return false;
             }
@@ -199,23 +217,50 @@ impl Manager {
         true
     }
 
+    fn lose(&self, server: &mut Server, key: &ObjectKey, effect: &Effect) {
+        match effect {
+            Effect::Machine(patch) => server.send(false, &key.name, patch.clone()),
+            Effect::Host { host, patch, .. } => {
+                if let Some(version) = effect.claimed_over() {
+                    self.claims.borrow().send(key, version);
+                }
+                server.send(true, host, patch.clone());
+            }
+            _ => {}
+        }
+    }
+
     fn apply(&self, server: &mut Server, key: &ObjectKey, effect: &Effect) -> bool {
         let name = &key.name;
         match effect {
             Effect::Machine(patch) => {
+                let before = self.world.metal3_machines.get(key).unwrap();
                 let is_done = server.patch(false, name, patch);
-                self.sees_if(is_done, server, false, name)
+                self.sees_if(is_done, server, false, name);
+                if is_done {
+                    let after = self.world.metal3_machines.get(key).unwrap();
+                    self.claims.borrow().wrote(&before, &after);
+                }
+                is_done
             }
             Effect::Host {
                 host, patch, is_claim, ..
             } => {
                 let over = &patch["metadata"]["resourceVersion"];
                 assert!(!over.is_null(), "no write to a host without a version");
-                let is_done = !server.is_strict && server.patch(true, host, patch);
+                let is_only = effect
+                    .claimed_over()
+                    .map(|version| self.claims.borrow().send(key, version));
+                let is_done = !server.refuses(host) && server.patch(true, host, patch);
+                if is_only == Some(true) && !is_done {
+                    self.claims.borrow().was_not_written(key);
+                }
                 if is_done && *is_claim {
                     self.waiting.forget(key);
-                } else if *is_claim && server.is_strict {
+                    self.claims.borrow().forget(key);
+                } else if *is_claim && server.refuses(host) {
                     self.waiting.refused(key);
+                    self.waiting.avoid(key, Duration::ZERO);
                 }
                 self.sees_if(is_done, server, true, host)
             }

@@ -12,6 +12,10 @@ pub struct Server {
     pub cluster: Value,
     /// Whether it refuses all writes to hosts.
     pub is_strict: bool,
+    /// It refuses all writes to this host.
+    pub protected: Option<String>,
+    /// Writes that were sent and not answered yet: whether to a host, its name and the patch.
+    under_way: Vec<(bool, String, Value)>,
     /// How many machines there have been.
     made: usize,
 }
@@ -74,6 +78,28 @@ impl Server {
     pub fn touch(&mut self, host: &str) {
         let touched = json!({"metadata": {"annotations": {"note": self.version.to_string()}}});
         self.patch(true, host, &touched);
+    }
+
+    /// Whether it refuses to write to this host.
+    pub fn refuses(&self, host: &str) -> bool {
+        self.is_strict || self.protected.as_deref() == Some(host)
+    }
+
+    /// A write is sent. Who has sent it does not hear what comes of it.
+    pub fn send(&mut self, is_host: bool, name: &str, patch: Value) {
+        self.under_way.push((is_host, name.to_owned(), patch));
+    }
+
+    /// One of the writes that are under way arrives. Whether there was any.
+    pub fn arrive(&mut self, which: usize) -> bool {
+        let Some(which) = which.checked_rem(self.under_way.len()) else {
+            return false;
+        };
+        let (is_host, name, patch) = self.under_way.remove(which);
+        if !is_host || !self.refuses(&name) {
+            self.patch(is_host, &name, &patch);
+        }
+        true
     }
 
     /// A merge patch over a version: false if it is not the present one. What changes nothing makes no version.
