@@ -191,9 +191,9 @@ async fn a_machine_goes_on_where_a_host_refuses_its_claim(
     assert_eq!(told(&site), 1, "{:?}", site.told());
 }
 
-/// Where another host is free from the beginning, whichever is taken first.
+/// Nobody else tries it meanwhile, and who has no other choice keeps its name.
 #[tokio::test]
-async fn a_host_that_refuses_is_avoided_by_all() {
+async fn a_host_that_refuses_is_left_to_the_machine_that_has_named_it() {
     let (site, _) = protecting(403, "a policy");
     let (machines, _) = machines(&site);
     machines.pass(&key("m")).await.expect_err("host h takes no claim");

@@ -240,3 +240,29 @@ proptest! {
 fn schedules_that_once_went_wrong(#[case] keeps: bool, #[case] refuses: bool, #[case] steps: &[Step]) {
     play(keeps, refuses, steps);
 }
+
+/// Machine 1 names host 0, which then refuses all writes, and may take host 1 instead; but a claim is under way.
+#[rstest]
+#[case::of_the_process_that_names_it(&[
+    Step::Sees(true, true, 0), Step::Sees(true, false, 1), Step::Lose(true, 1, 1), Step::Protect(Some(0)),
+    Step::Pass(true, 1, 9), Step::Sees(true, true, 1), Step::Pass(true, 1, 9), Step::Pass(true, 1, 9),
+    Step::Protect(None), Step::Arrive(0),
+])]
+#[case::of_the_process_that_has_named_it(&[
+    Step::Sees(true, true, 0), Step::Sees(true, false, 1), Step::Lose(true, 1, 1), Step::Protect(Some(0)),
+    Step::Sees(false, true, 0), Step::Sees(false, false, 1), Step::Pass(false, 1, 9), Step::Sees(false, true, 1),
+    Step::Pass(false, 1, 9), Step::Pass(false, 1, 9), Step::Protect(None), Step::Arrive(0),
+])]
+#[case::of_an_earlier_process(&[
+    Step::Sees(true, true, 0), Step::Sees(true, false, 1), Step::Lose(true, 1, 1), Step::Protect(Some(0)),
+    Step::Forget(true), Step::Pass(true, 1, 9), Step::Sees(true, true, 1), Step::Pass(true, 1, 9),
+    Step::Pass(true, 1, 9), Step::Protect(None), Step::Arrive(0),
+])]
+#[case::of_another_process_that_has_not_named_it(&[
+    Step::Sees(true, true, 0), Step::Sees(true, false, 1), Step::Protect(Some(0)), Step::Pass(true, 1, 9),
+    Step::Sees(false, true, 0), Step::Sees(false, false, 1), Step::Lose(false, 1, 1), Step::Sees(true, true, 1),
+    Step::Pass(true, 1, 9), Step::Pass(true, 1, 9), Step::Protect(None), Step::Arrive(0),
+])]
+fn a_claim_that_arrives_late_gives_no_machine_two_hosts(#[case] steps: &[Step]) {
+    play(false, false, steps);
+}
