@@ -1,0 +1,143 @@
+//! What users are told by events.
+
+use metal3_api::metal3::ErrorType;
+
+/// An event for the user.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Note {
+    /// What it is about.
+    pub reason: EventReason,
+    /// What happened and, where something is wrong, what to do.
+    pub message: String,
+}
+
+/// Reasons of events on a host; the names are those that upstream's users filter by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[expect(missing_docs, reason = "the names say it, and docs/ describes each")]
+pub enum EventReason {
+    Discovered,
+    Registered,
+    BMCAccessValidated,
+    BMCCredentialError,
+    ProfileSet,
+    InspectionStarted,
+    InspectionSkipped,
+    InspectionComplete,
+    ProvisioningStarted,
+    ProvisioningComplete,
+    DeprovisioningStarted,
+    DeprovisioningComplete,
+    PowerOn,
+    PowerOff,
+    RegistrationError,
+    ProvisionedRegistrationError,
+    InspectionError,
+    PreparationError,
+    ProvisioningError,
+    PowerManagementError,
+    ServicingError,
+    ImageAuthFormatUnsupported,
+    ImageAuthParseError,
+    Overdue,
+    DetachError,
+    UpdateHardwareDetails,
+    RemoveAnnotation,
+    InvalidAnnotationValue,
+    PortAddressTaken,
+    PortChangeRefused,
+    DataImageError,
+    StatusNotStored,
+}
+
+impl EventReason {
+    /// The reason as it stands in the Event.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Discovered => "Discovered",
+            Self::Registered => "Registered",
+            Self::BMCAccessValidated => "BMCAccessValidated",
+            Self::BMCCredentialError => "BMCCredentialError",
+            Self::ProfileSet => "ProfileSet",
+            Self::InspectionStarted => "InspectionStarted",
+            Self::InspectionSkipped => "InspectionSkipped",
+            Self::InspectionComplete => "InspectionComplete",
+            Self::ProvisioningStarted => "ProvisioningStarted",
+            Self::ProvisioningComplete => "ProvisioningComplete",
+            Self::DeprovisioningStarted => "DeprovisioningStarted",
+            Self::DeprovisioningComplete => "DeprovisioningComplete",
+            Self::PowerOn => "PowerOn",
+            Self::PowerOff => "PowerOff",
+            Self::RegistrationError => "RegistrationError",
+            Self::ProvisionedRegistrationError => "ProvisionedRegistrationError",
+            Self::InspectionError => "InspectionError",
+            Self::PreparationError => "PreparationError",
+            Self::ProvisioningError => "ProvisioningError",
+            Self::PowerManagementError => "PowerManagementError",
+            Self::ServicingError => "ServicingError",
+            Self::Overdue => "Overdue",
+            Self::ImageAuthFormatUnsupported => "ImageAuthFormatUnsupported",
+            Self::ImageAuthParseError => "ImageAuthParseError",
+            Self::DetachError => "DetachError",
+            Self::UpdateHardwareDetails => "UpdateHardwareDetails",
+            Self::RemoveAnnotation => "RemoveAnnotation",
+            Self::InvalidAnnotationValue => "InvalidAnnotationValue",
+            Self::PortAddressTaken => "PortAddressTaken",
+            Self::PortChangeRefused => "PortChangeRefused",
+            Self::DataImageError => "DataImageError",
+            Self::StatusNotStored => "StatusNotStored",
+        }
+    }
+
+    /// Whether it tells of something wrong. Upstream publishes errors as `Normal`, which hides them from `--types=Warning`.
+    pub fn is_warning(self) -> bool {
+        match self {
+            Self::BMCCredentialError
+            | Self::Overdue
+            | Self::RegistrationError
+            | Self::ProvisionedRegistrationError
+            | Self::InspectionError
+            | Self::PreparationError
+            | Self::ProvisioningError
+            | Self::PowerManagementError
+            | Self::ServicingError
+            | Self::ImageAuthFormatUnsupported
+            | Self::ImageAuthParseError
+            | Self::DetachError
+            | Self::InvalidAnnotationValue
+            | Self::PortAddressTaken
+            | Self::PortChangeRefused
+            | Self::DataImageError
+            | Self::StatusNotStored => true,
+            Self::Discovered
+            | Self::Registered
+            | Self::BMCAccessValidated
+            | Self::ProfileSet
+            | Self::InspectionStarted
+            | Self::InspectionSkipped
+            | Self::InspectionComplete
+            | Self::ProvisioningStarted
+            | Self::ProvisioningComplete
+            | Self::DeprovisioningStarted
+            | Self::DeprovisioningComplete
+            | Self::PowerOn
+            | Self::PowerOff
+            | Self::UpdateHardwareDetails
+            | Self::RemoveAnnotation => false,
+        }
+    }
+}
+
+/// The event reason that goes with an error type.
+pub fn reason_of(error: &ErrorType) -> EventReason {
+    match error {
+        ErrorType::ProvisionedRegistration => EventReason::ProvisionedRegistrationError,
+        ErrorType::Registration => EventReason::RegistrationError,
+        ErrorType::Inspection => EventReason::InspectionError,
+        ErrorType::Preparation => EventReason::PreparationError,
+        ErrorType::Provisioning => EventReason::ProvisioningError,
+        ErrorType::PowerManagement => EventReason::PowerManagementError,
+        ErrorType::Other(text) if text == "detach error" => EventReason::DetachError,
+        // An unknown text comes from another version.
+        ErrorType::Servicing | ErrorType::Other(_) => EventReason::ServicingError,
+    }
+}
