@@ -1,0 +1,139 @@
+//! What a deployment takes from Secrets: the config drive, and the credentials for the image's registry.
+
+use std::sync::Arc;
+
+use kube::ResourceExt;
+use metal3_api::metal3::BareMetalHost;
+use metal3_api::metal3::names::secret_key;
+use metal3_api::reference::SecretReference;
+
+use super::secrets::{digest, secret};
+use crate::host::config_drive::{self as drive, Texts};
+use crate::host::context::Context;
+use crate::host::error::ObserveError;
+use crate::host::instance;
+use crate::host::observed::{ConfigDriveView, Observed, PullSecret, PullSecretView};
+use crate::host::plan::EventReason;
+use crate::host::pull_secret as registry;
+
+/// One Secret after another; what is missing is named with its field.
+pub(super) async fn config_drive(ctx: &Context, seen: &mut Observed) -> Result<(), ObserveError> {
+    let spec = &seen.host.spec;
+    let mut texts = Texts::default();
+    let mut problem = None;
+    // A host without network data of its own gets that of the ramdisk.
+    let fallback = Some(SecretReference {
+        name: spec.preprovisioning_network_data_name.clone(),
+        ..SecretReference::default()
+    });
+    let (network_field, network_data) = match &spec.network_data {
+        Some(own) if !own.name.is_empty() => ("spec.networkData", &spec.network_data),
+        _ => ("spec.preprovisioningNetworkDataName", &fallback),
+    };
+    for (field, reference, key, must_have, text) in [
+        (
+            "spec.userData",
+            &spec.user_data,
+            secret_key::USER_DATA,
+            true,
+            &mut texts.user,
+        ),
+        (
+            network_field,
+            network_data,
+            secret_key::NETWORK_DATA,
+            false,
+            &mut texts.network,
+        ),
+        (
+            "spec.metaData",
+            &spec.meta_data,
+            secret_key::META_DATA,
+            true,
+            &mut texts.meta,
+        ),
+    ] {
+        let Some(reference) = reference.as_ref().filter(|r| !r.name.is_empty()) else {
+            continue;
+        };
+        match named_text(ctx, &seen.host, field, reference, key, must_have).await? {
+            Ok(found) => *text = found,
+            Err(why) => problem = problem.or(Some(why)),
+        }
+    }
+    seen.config_drive = match problem.map_or_else(|| drive::build(&seen.host, &texts, network_field), Err) {
+        Ok(drive) => ConfigDriveView::Ready(Arc::new(drive)),
+        Err(why) => ConfigDriveView::Unusable(why),
+    };
+    Ok(())
+}
+
+async fn named_text(
+    ctx: &Context,
+    host: &BareMetalHost,
+    field: &str,
+    reference: &SecretReference,
+    key: &str,
+    must_have: bool,
+) -> Result<Result<Option<String>, String>, ObserveError> {
+    let namespace = host.namespace().unwrap_or_default();
+    let name = &reference.name;
+    if !reference.namespace.is_empty() && reference.namespace != namespace {
+        return Ok(Err(format!(
+            "{field}.namespace is {:?}: only Secrets of the host's own namespace {namespace} are read",
+            reference.namespace
+        )));
+    }
+    let Some(secret) = secret(ctx, host, name).await? else {
+        return Ok(Err(format!(
+            "Secret {namespace}/{name}, named by {field}, does not exist: create it to go on"
+        )));
+    };
+    let data = secret.data.unwrap_or_default();
+    let Some(bytes) = data.get(key).or_else(|| data.get(secret_key::VALUE)) else {
+        return Ok(if must_have {
+            Err(format!(
+                "Secret {namespace}/{name}, named by {field}, has neither key {key} nor key value"
+            ))
+        } else {
+            Ok(None)
+        });
+    };
+    Ok(match String::from_utf8(bytes.0.clone()) {
+        Ok(text) => Ok(Some(text)),
+        Err(_) => Err(format!(
+            "Secret {namespace}/{name}, named by {field}, holds something that is not text"
+        )),
+    })
+}
+
+/// Only what the wanted image names is read.
+pub(super) async fn pull_secret(ctx: &Context, seen: &mut Observed) -> Result<(), ObserveError> {
+    let Some(deployment) = instance::Deployment::wanted(&seen.host.spec) else {
+        return Ok(());
+    };
+    let (Some(name), Some(image)) = (deployment.pull_secret_name(), deployment.image()) else {
+        return Ok(());
+    };
+    let namespace = seen.host.namespace().unwrap_or_default();
+    let about = format!("Secret {namespace}/{name}, named by spec.image.ociAuthSecretName,");
+    let found = match secret(ctx, &seen.host, name).await? {
+        None => Err((
+            EventReason::ImageAuthParseError,
+            "does not exist: create it to go on".to_owned(),
+        )),
+        Some(secret) => registry::credentials(
+            secret.type_.as_deref().unwrap_or_default(),
+            &secret.data.unwrap_or_default(),
+            &image.url,
+        ),
+    };
+    seen.pull_secret = match found {
+        Ok(credentials) => PullSecretView::Ready(PullSecret {
+            digest: digest(&credentials, ""),
+            credentials,
+        }),
+        Err((event, why)) => PullSecretView::Unusable(event, format!("{about} {why}")),
+    };
+    Ok(())
+}

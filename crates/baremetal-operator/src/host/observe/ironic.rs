@@ -1,0 +1,192 @@
+//! What is read from Ironic, and asked of the fleet and of name servers.
+
+use std::sync::Arc;
+
+use metal3_bmc::BmcAddress;
+use metal3_ironic::ErrorClass;
+use metal3_runtime::conditions::whole_seconds;
+
+use super::key_of;
+use crate::fleet::Turn;
+use crate::host::context::Context;
+use crate::host::error::ObserveError;
+use crate::host::observed::{Lookup, MacOwner, NodeView, Observed};
+use crate::host::{draft, hardware, queue};
+
+/// A slot to act on the node, or a place in the queue.
+pub(super) fn slot(ctx: &Context, seen: &mut Observed) {
+    let node = match &seen.node {
+        NodeView::Live(node) | NodeView::Listed(node) => node.uuid.clone(),
+        NodeView::Unknown { .. } | NodeView::Unlisted | NodeView::Gone => seen
+            .host
+            .status
+            .as_ref()
+            .map(|s| s.provisioning.id.clone())
+            .unwrap_or_default(),
+    };
+    let turn = queue::turn(&seen.host).unwrap_or_else(|| Turn::Wanted(whole_seconds(ctx.clock.now())));
+    let slot = ctx.fleet.ask_for_slot(&key_of(&seen.host), &node, turn);
+    seen.slot = Lookup::Found(slot);
+}
+
+/// The node by identity, else by name. The name is asked only where the last list does not answer already.
+pub(super) async fn live_node(ctx: &Context, seen: &mut Observed) -> Result<(), ObserveError> {
+    let key = key_of(&seen.host);
+    let id = seen
+        .host
+        .status
+        .as_ref()
+        .map(|s| s.provisioning.id.clone())
+        .unwrap_or_default();
+    let listed = match &seen.node {
+        NodeView::Listed(node) | NodeView::Live(node) => node.uuid.clone(),
+        NodeView::Unknown { .. } | NodeView::Unlisted | NodeView::Gone => String::new(),
+    };
+    let name = draft::node_name(&seen.host);
+    let mut asked: Vec<String> = Vec::new();
+    for ident in [listed, id, name] {
+        if ident.is_empty() || asked.contains(&ident) {
+            continue;
+        }
+        let now = ctx.clock.elapsed();
+        if let Some(node) = ctx.ironic.client()?.node(&ident).await? {
+            ctx.fleet.learn(&node, &key, now);
+            seen.node = NodeView::Live(Arc::new(node));
+            return Ok(());
+        }
+        asked.push(ident);
+    }
+    seen.node = NodeView::Gone;
+    seen.memory.ports_with = None;
+    Ok(())
+}
+
+fn live_uuid(seen: &Observed) -> Option<String> {
+    match &seen.node {
+        NodeView::Live(node) | NodeView::Listed(node) => Some(node.uuid.clone()),
+        NodeView::Unknown { .. } | NodeView::Unlisted | NodeView::Gone => None,
+    }
+}
+
+pub(super) async fn ports(ctx: &Context, seen: &mut Observed) -> Result<(), ObserveError> {
+    seen.ports = match live_uuid(seen) {
+        Some(node) => Lookup::Found(ctx.ironic.client()?.ports_of(&node).await?),
+        None => Lookup::NotFound,
+    };
+    Ok(())
+}
+
+pub(super) async fn boot_mac_owner(ctx: &Context, seen: &mut Observed) -> Result<(), ObserveError> {
+    let ports = ctx
+        .ironic
+        .client()?
+        .ports_with_address(&seen.host.spec.boot_mac_address.to_ascii_lowercase())
+        .await?;
+    seen.boot_mac_owner = match ports.into_iter().next() {
+        None => Lookup::NotFound,
+        Some(port) => match ctx.ironic.client()?.node(&port.node_uuid).await? {
+            None => Lookup::NotFound,
+            Some(node) => Lookup::Found(MacOwner {
+                node: node.uuid,
+                name: node.name,
+            }),
+        },
+    };
+    Ok(())
+}
+
+pub(super) async fn inventory(ctx: &Context, seen: &mut Observed) -> Result<(), ObserveError> {
+    seen.inventory = match live_uuid(seen) {
+        Some(node) => match ctx.ironic.client()?.inventory(&node).await? {
+            Some(inventory) => Lookup::Found(Arc::new(hardware::details(&inventory))),
+            None => Lookup::NotFound,
+        },
+        None => Lookup::NotFound,
+    };
+    Ok(())
+}
+
+/// Only what speaks of the BMC is an answer; trouble with Ironic itself is told as such.
+pub(super) async fn bmc_access(ctx: &Context, seen: &mut Observed) -> Result<(), ObserveError> {
+    let Some(node) = live_uuid(seen) else {
+        seen.bmc_access = Lookup::NotFound;
+        return Ok(());
+    };
+    seen.bmc_access = match ctx.ironic.client()?.ask_bmc(&node).await {
+        Ok(()) => Lookup::Found(Ok(())),
+        Err(error) => match error.class() {
+            ErrorClass::Server | ErrorClass::Timeout => Lookup::Found(Err(error.message())),
+            // It cannot be asked this way: nothing is known, as before.
+            ErrorClass::NotFound | ErrorClass::BadRequest => Lookup::NotFound,
+            ErrorClass::Absent
+            | ErrorClass::Unreachable
+            | ErrorClass::Unauthorized
+            | ErrorClass::Forbidden
+            | ErrorClass::Locked
+            | ErrorClass::Duplicate
+            | ErrorClass::InvalidState
+            | ErrorClass::Conflict
+            | ErrorClass::VersionUnsupported
+            | ErrorClass::Busy
+            | ErrorClass::Protocol => return Err(error.into()),
+        },
+    };
+    if !matches!(seen.bmc_access, Lookup::Found(Err(_))) {
+        seen.memory.is_untried = false;
+        seen.reconfigured = false;
+    }
+    Ok(())
+}
+
+/// An address that cannot be parsed is told by the decision.
+pub(super) async fn bmc_name(ctx: &Context, seen: &mut Observed) {
+    seen.bmc_name = match BmcAddress::parse(&seen.host.spec.bmc.address) {
+        Ok(address) => Lookup::Found(ctx.bmc_names.is_ipv6(address.host(), ctx.clock.elapsed()).await),
+        Err(_) => Lookup::NotFound,
+    };
+}
+
+/// What the BMC does not tell is told of the host; trouble with Ironic itself is told as such.
+pub(super) async fn disc(ctx: &Context, seen: &mut Observed) -> Result<(), ObserveError> {
+    let Some(node) = live_uuid(seen) else {
+        seen.disc = Lookup::NotFound;
+        return Ok(());
+    };
+    seen.disc = match ctx.ironic.client()?.virtual_media(&node).await {
+        Ok(drives) => Lookup::Found(Ok(drives.iter().any(|drive| drive.is_disc_drive() && drive.inserted))),
+        Err(error) if is_about_bmc(error.class()) || error.class() == ErrorClass::BadRequest => {
+            Lookup::Found(Err(error.message()))
+        }
+        Err(error) => return Err(error.into()),
+    };
+    Ok(())
+}
+
+/// Whether a failure of a call that reaches the BMC is the BMC's.
+fn is_about_bmc(class: ErrorClass) -> bool {
+    matches!(class, ErrorClass::Server | ErrorClass::Timeout)
+}
+
+pub(super) async fn validation(ctx: &Context, seen: &mut Observed) -> Result<(), ObserveError> {
+    let Some(node) = live_uuid(seen) else {
+        seen.validation = Lookup::NotFound;
+        return Ok(());
+    };
+    let found = ctx.ironic.client()?.validate(&node).await?;
+    let problems = [("boot", found.boot), ("deploy", found.deploy)];
+    seen.validation = Lookup::Found(
+        problems
+            .into_iter()
+            .filter_map(|(what, why)| Some(format!("{what}: {}", why?)))
+            .collect(),
+    );
+    Ok(())
+}
+
+pub(super) async fn bios(ctx: &Context, seen: &mut Observed) -> Result<(), ObserveError> {
+    seen.bios = match live_uuid(seen) {
+        Some(node) => Lookup::Found(Arc::new(ctx.ironic.client()?.bios_settings(&node).await?)),
+        None => Lookup::NotFound,
+    };
+    Ok(())
+}

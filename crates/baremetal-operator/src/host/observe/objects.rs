@@ -1,0 +1,63 @@
+//! What is read from the objects beside the host, and of the host itself what is not kept.
+
+use std::sync::Arc;
+
+use kube::{Api, ResourceExt};
+use metal3_api::metal3::{BareMetalHost, DataImage, HardwareData, PreprovisioningImage};
+
+use crate::host::context::Context;
+use crate::host::error::ObserveError;
+use crate::host::firmware;
+use crate::host::observed::{HardwareView, Lookup, Observed};
+
+pub(super) async fn ramdisk(ctx: &Context, seen: &mut Observed) -> Result<(), ObserveError> {
+    let api: Api<PreprovisioningImage> = Api::namespaced(ctx.kube.clone(), &seen.host.namespace().unwrap_or_default());
+    seen.ramdisk = match api.get_opt(&seen.host.name_any()).await? {
+        Some(image) => Lookup::Found(Arc::new(image)),
+        None => Lookup::NotFound,
+    };
+    Ok(())
+}
+
+pub(super) async fn hardware_data(ctx: &Context, seen: &mut Observed) -> Result<(), ObserveError> {
+    let api: Api<HardwareData> = Api::namespaced(ctx.kube.clone(), &seen.host.namespace().unwrap_or_default());
+    let found = api.get_opt(&seen.host.name_any()).await?;
+    seen.hardware_data = match found.and_then(|data| data.spec.hardware) {
+        Some(details) => Lookup::Found(Arc::new(*details)),
+        None => Lookup::NotFound,
+    };
+    Ok(())
+}
+
+/// Read from the host itself: a HardwareData may be missing, or say something else.
+pub(super) async fn stored_hardware(ctx: &Context, seen: &mut Observed) -> Result<(), ObserveError> {
+    let api: Api<BareMetalHost> = Api::namespaced(ctx.kube.clone(), &seen.host.namespace().unwrap_or_default());
+    let found = api.get_opt(&seen.host.name_any()).await?;
+    seen.hardware = match found.and_then(|host| host.status).and_then(|status| status.hardware) {
+        Some(details) => HardwareView::Known(Arc::new(*details)),
+        None => HardwareView::None,
+    };
+    Ok(())
+}
+
+pub(super) async fn data_image(ctx: &Context, seen: &mut Observed) -> Result<(), ObserveError> {
+    let api: Api<DataImage> = Api::namespaced(ctx.kube.clone(), &seen.host.namespace().unwrap_or_default());
+    seen.data_image = match api.get_opt(&seen.host.name_any()).await? {
+        Some(image) => Lookup::Found(Arc::new(image)),
+        None => Lookup::NotFound,
+    };
+    Ok(())
+}
+
+pub(super) async fn firmware_objects(ctx: &Context, seen: &mut Observed) -> Result<(), ObserveError> {
+    let name = seen.host.name_any();
+    let namespace = seen.host.namespace().unwrap_or_default();
+    let settings = Api::namespaced(ctx.kube.clone(), &namespace);
+    let updates = Api::namespaced(ctx.kube.clone(), &namespace);
+    // Where the kinds are not installed nobody can have asked for anything.
+    seen.firmware_objects = Lookup::Found(Arc::new(firmware::Objects {
+        settings: settings.get_opt(&name).await?,
+        updates: updates.get_opt(&name).await?,
+    }));
+    Ok(())
+}

@@ -1,0 +1,124 @@
+//! Secrets: which are known, and what is read from those of the BMC and of the ramdisk.
+
+use std::sync::Arc;
+
+use k8s_openapi::api::core::v1::Secret;
+use kube::api::ObjectMeta;
+use kube::runtime::reflector::ObjectRef;
+use kube::{Api, ResourceExt};
+use metal3_api::metal3::BareMetalHost;
+use metal3_api::metal3::names::{finalizer, label, secret_key};
+use metal3_runtime::secrets::{SecretKey, SecretVersions};
+
+use crate::host::config_drive;
+use crate::host::context::Context;
+use crate::host::error::ObserveError;
+use crate::host::observed::{NetworkDataView, Observed, SecretFound, SecretView};
+
+pub(super) async fn credentials(ctx: &Context, seen: &mut Observed) -> Result<(), ObserveError> {
+    let name = seen.host.spec.bmc.credentials_name.clone();
+    seen.secret = match secret(ctx, &seen.host, &name).await? {
+        None => SecretView::Missing,
+        Some(secret) => read_credentials(secret, &seen.host),
+    };
+    Ok(())
+}
+
+pub(super) async fn secret(ctx: &Context, host: &BareMetalHost, name: &str) -> Result<Option<Secret>, ObserveError> {
+    let namespace = host.namespace().unwrap_or_default();
+    let api: Api<Secret> = Api::namespaced(ctx.kube.clone(), &namespace);
+    let found = api.get_opt(name).await?;
+    let key = SecretKey {
+        namespace,
+        name: name.to_owned(),
+    };
+    ctx.secrets.learn(&key, found.as_ref().map(|s| &s.metadata));
+    Ok(found)
+}
+
+/// Both keys, without surrounding blanks: files that people make Secrets from end with a newline.
+pub fn read_credentials(secret: Secret, host: &BareMetalHost) -> SecretView {
+    let metadata = &secret.metadata;
+    let mut owners = metadata.owner_references.iter().flatten();
+    let has_owner = owners.any(|o| Some(&o.uid) == host.metadata.uid.as_ref());
+    let invalid = |problem: String| SecretView::Invalid {
+        problem,
+        claimed: has_owner,
+    };
+    let mut values = [String::new(), String::new()];
+    for (value, key) in values.iter_mut().zip([secret_key::USERNAME, secret_key::PASSWORD]) {
+        let Some(bytes) = secret.data.as_ref().and_then(|d| d.get(key)) else {
+            return invalid(format!("key {key} is missing"));
+        };
+        let Ok(text) = std::str::from_utf8(&bytes.0) else {
+            return invalid(format!("key {key} is not text"));
+        };
+        text.trim().clone_into(value);
+        if value.is_empty() {
+            return invalid(format!("key {key} is empty"));
+        }
+    }
+    let [username, password] = values;
+    SecretView::Found(SecretFound {
+        digest: digest(&username, &password),
+        username,
+        password,
+        version: metadata.resource_version.clone().unwrap_or_default(),
+        claimed: is_claimed(metadata) && has_owner,
+        object: Some(Arc::new(secret)),
+    })
+}
+
+/// Tells whether credentials are the same; it never leaves the process.
+pub(super) fn digest(username: &str, password: &str) -> u64 {
+    use sha2::{Digest, Sha256};
+    let hash = Sha256::new()
+        .chain_update(username)
+        .chain_update([0])
+        .chain_update(password)
+        .finalize();
+    hash.iter().take(8).fold(0, |sum, byte| sum << 8 | u64::from(*byte))
+}
+
+pub(super) async fn network_data(ctx: &Context, seen: &mut Observed) -> Result<(), ObserveError> {
+    let name = seen.host.spec.preprovisioning_network_data_name.clone();
+    seen.network_data = match secret(ctx, &seen.host, &name).await? {
+        None => NetworkDataView::Missing,
+        Some(secret) => read_network_data(secret),
+    };
+    Ok(())
+}
+
+/// A Secret without the key is one without network data.
+pub fn read_network_data(secret: Secret) -> NetworkDataView {
+    let data = secret.data.as_ref();
+    let bytes = data.and_then(|d| d.get(secret_key::NETWORK_DATA).or_else(|| d.get(secret_key::VALUE)));
+    let text = bytes.map_or(Ok(""), |bytes| std::str::from_utf8(&bytes.0));
+    let description = match text {
+        Err(_) => Err("it is not text".to_owned()),
+        Ok(text) if text.trim().is_empty() => Ok(serde_json::Map::new()),
+        Ok(text) => config_drive::mapping("spec.preprovisioningNetworkDataName", text),
+    };
+    let metadata = &secret.metadata;
+    match description {
+        Err(why) => NetworkDataView::Unusable(why),
+        Ok(description) => NetworkDataView::Found {
+            description: Arc::new(description.into()),
+            version: metadata.resource_version.clone().unwrap_or_default(),
+            claimed: is_claimed(metadata),
+            object: Some(Arc::new(secret)),
+        },
+    }
+}
+
+/// Label and finalizer are there.
+fn is_claimed(secret: &ObjectMeta) -> bool {
+    let label = secret.labels.as_ref().and_then(|l| l.get(label::ENVIRONMENT));
+    let has_finalizer = secret.finalizers.iter().flatten().any(|f| f == finalizer::SECRET);
+    has_finalizer && label.is_some_and(|v| v == label::ENVIRONMENT_BAREMETAL)
+}
+
+/// The versions of the hosts' Secrets, none of which is known yet.
+pub fn secret_versions() -> SecretVersions<ObjectRef<BareMetalHost>> {
+    SecretVersions::marked_by(is_claimed)
+}
