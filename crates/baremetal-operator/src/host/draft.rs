@@ -1,21 +1,22 @@
 //! The working copy of a decision: the next status as it takes shape, with the few verbs that all states share.
 
-use std::time::Duration;
+mod failure;
+mod history;
 
 use jiff::Timestamp;
 use metal3_api::condition::Condition;
 use metal3_api::metal3::{
-    BareMetalHostSpec, BareMetalHostStatus, BootMode, ErrorType, HardwareDetails, OperationMetric, OperationalStatus,
-    ProvisioningState,
+    BareMetalHostSpec, BareMetalHostStatus, ErrorType, HardwareDetails, OperationalStatus, ProvisioningState,
 };
 use metal3_ironic::{Node, NodeDetail};
-use metal3_runtime::backoff;
 
+use self::failure::read_detach_error;
+pub use self::failure::{detach_error, error_type, write_detach_error};
 use super::annotations;
-use super::conditions::{self, WAITING};
+use super::conditions::WAITING;
 use super::decide::{Deletion, deletion};
 use super::observed::{HardwareView, NodeView, Observed, SecretView};
-use super::plan::{Effect, EventReason, Need, Note, Wait, WaitReason, reason_of};
+use super::plan::{Effect, EventReason, Need, Note, Wait, WaitReason};
 use super::text::for_people;
 
 /// What a state's function answers.
@@ -233,177 +234,11 @@ impl<'a> Draft<'a> {
         Step::Again
     }
 
-    /// Enters `next`: closes the history of the old state, opens that of the new one.
-    pub fn enter(&mut self, next: ProvisioningState) {
-        let now = self.now;
-        self.mark = None;
-        // A deletion gives up after failures of its own, not after those of a deployment before it.
-        if next == ProvisioningState::Deprovisioning && self.is_deleting() {
-            self.status.error_count = 0;
-        }
-        // Whoever starts the count afresh has succeeded: what failed on the way there is over.
-        if self.status.error_count == 0 && self.status.error_type.is_some() {
-            self.clear_error(OperationalStatus::Ok);
-        }
-        let old = std::mem::replace(&mut self.status.provisioning.state, next);
-        // Only what is in use is serviced. Left standing, the word of another operator, or of another life of this host,
-        // would have us end a service that somebody else began.
-        let is_in_use = matches!(
-            old,
-            ProvisioningState::Provisioned | ProvisioningState::ExternallyProvisioned
-        );
-        let is_serviced = self.status.operational_status == OperationalStatus::Servicing
-            || self.status.error_type == Some(ErrorType::Servicing);
-        if !is_in_use && is_serviced {
-            self.clear_error(OperationalStatus::Ok);
-        }
-        if let Some(metric) = metric_of(&mut self.status, &old) {
-            end(metric, now);
-        }
-        let next = self.status.provisioning.state.clone();
-        if let Some(metric) = metric_of(&mut self.status, &next) {
-            begin(metric, now);
-        }
-        // Boot mode edits take effect on entry to these states only, so that a running operation is not changed under way.
-        if matches!(
-            next,
-            ProvisioningState::Registering | ProvisioningState::Inspecting | ProvisioningState::Provisioning
-        ) {
-            let wanted = Some(self.spec().boot_mode.clone().unwrap_or(BootMode::Uefi));
-            if self.status.provisioning.boot_mode != wanted {
-                self.status.provisioning.boot_mode = wanted;
-                // The node was configured for the old one.
-                conditions::confirm(&mut self.status, None, now);
-            }
-        }
-    }
-
-    /// Opens a new interval of `operationHistory.register` for a registration after the first.
-    pub fn begin_registration(&mut self) {
-        begin(&mut self.status.operation_history.register, self.now);
-    }
-
-    /// Closes it.
-    pub fn end_registration(&mut self) {
-        end(&mut self.status.operation_history.register, self.now);
-    }
-
     /// Forgets the error, but not how often it happened: that drives the back-off.
     pub fn clear_error(&mut self, to: OperationalStatus) {
         self.status.operational_status = to;
         self.status.error_type = None;
         self.status.error_message = String::new();
-    }
-
-    /// Records a failure and says when it is tried again.
-    pub fn fail(&mut self, kind: &ErrorType, message: impl Into<String>) -> Step {
-        let message = for_people(&message.into());
-        record(&mut self.status, kind.clone(), &message);
-        self.note(reason_of(kind), message);
-        let after = self.retry_delay();
-        Step::Wait(self.back_off_wait(after))
-    }
-
-    /// Records something that only the user can mend: no retry. It counts as one error more, because `errorCount` says how
-    /// many a host has met since the last success; looking at it again counts nothing.
-    pub fn refuse(
-        &mut self,
-        kind: ErrorType,
-        reason: WaitReason,
-        event: EventReason,
-        message: impl Into<String>,
-    ) -> Step {
-        let message = for_people(&message.into());
-        if self.status.error_type.as_ref() != Some(&kind) || self.status.error_message != message {
-            record(&mut self.status, kind, &message);
-            self.note(event, message.clone());
-        }
-        Step::Wait(Wait::for_change(reason, message))
-    }
-
-    /// Judges a failure that the node shows. The first sight records it; later ones wait for the back-off to pass.
-    pub fn failure(&mut self, kind: &ErrorType, message: impl Into<String>) -> Verdict {
-        if self.status.error_type.as_ref() != Some(kind) {
-            return Verdict::Hold(self.fail(kind, message));
-        }
-        match self.back_off_left() {
-            Some(left) => Verdict::Hold(Step::Wait(self.back_off_wait(left))),
-            None => Verdict::Retry,
-        }
-    }
-
-    /// The wait of a failure of this kind that was recorded before and is not due yet: for operations whose failure the
-    /// node itself does not show, because Ironic refused to start them.
-    pub fn held_back(&self, kind: &ErrorType) -> Option<Step> {
-        if self.status.error_type.as_ref() != Some(kind) {
-            return None;
-        }
-        self.back_off_left().map(|left| Step::Wait(self.back_off_wait(left)))
-    }
-
-    /// How long the last recorded failure still holds this host back; `None` where the time, a user's edit or another
-    /// state ended it.
-    pub fn back_off_left(&self) -> Option<Duration> {
-        let stored = self.seen.host.status.as_ref()?;
-        if self.status.error_type.is_none()
-            || stored.provisioning.state != self.status.provisioning.state
-            || self.is_edited()
-            || self.has_new_credentials()
-            || self.has_new_deployment_secrets()
-        {
-            return None;
-        }
-        let since = match self.stored_conditions().iter().find(|c| c.type_ == WAITING) {
-            Some(waiting) if waiting.reason == WaitReason::BackOff.as_str() => waiting.last_transition_time.0,
-            // Its time had come when something else kept the host: it must not begin anew.
-            Some(_) => return None,
-            // Stored by an operator that does not write the condition.
-            None => stored.last_updated.as_ref()?.0,
-        };
-        let due = since.checked_add(self.retry_delay()).ok()?;
-        let left = due.duration_since(self.now);
-        (!left.is_negative() && !left.is_zero()).then(|| left.unsigned_abs())
-    }
-
-    pub fn back_off_wait(&self, after: Duration) -> Wait {
-        // The wait says a point in time, not a length: a length would change with every look and be stored again. It is
-        // counted from whole seconds, as they are stored, or else the next look would find another one.
-        let since = self
-            .stored_conditions()
-            .iter()
-            .find(|c| c.type_ == WAITING && c.reason == WaitReason::BackOff.as_str())
-            .filter(|_| {
-                self.seen
-                    .host
-                    .status
-                    .as_ref()
-                    .is_some_and(|s| s.error_count == self.status.error_count)
-            })
-            .map_or_else(|| seconds(self.now).0, |c| c.last_transition_time.0);
-        let at = since
-            .checked_add(self.retry_delay())
-            .unwrap_or(self.now)
-            .round(jiff::Unit::Second)
-            .unwrap_or(self.now);
-        let tries = self.status.error_count;
-        let message = format!(
-            "{}: failure {tries} in a row; {}",
-            self.status.error_type.as_ref().map_or("error", ErrorType::as_str),
-            self.status.error_message
-        );
-        Wait::until(WaitReason::BackOff, at, after, message)
-    }
-
-    /// The back-off after the current number of failures: the same at every look and after every restart.
-    fn retry_delay(&self) -> Duration {
-        self.delay_after(self.status.error_count.into())
-    }
-
-    /// The back-off after so many failures in a row.
-    pub fn delay_after(&self, failures: i64) -> Duration {
-        let uid = self.seen.host.metadata.uid.as_deref().unwrap_or_default();
-        let failures = u32::try_from(failures).unwrap_or_default();
-        backoff::failure_delay(self.seen.settings.retry_base, failures, seed_of(uid, failures))
     }
 
     /// The decision has changed nothing of the status so far.
@@ -460,94 +295,6 @@ pub fn node_name(host: &metal3_api::metal3::BareMetalHost) -> String {
         host.metadata.namespace.as_deref().unwrap_or_default(),
         host.metadata.name.as_deref().unwrap_or_default()
     )
-}
-
-/// How the message of a failed detachment begins.
-const DETACHING_FAILED: &str = "detaching failed: ";
-
-/// The type of a failed detachment, as the decision sees it. The API has no text for it that could be stored: see
-/// [`write_detach_error`].
-pub fn detach_error() -> ErrorType {
-    ErrorType::Other("detach error".to_owned())
-}
-
-/// Puts a failed detachment into the form in which it is stored.
-pub fn write_detach_error(status: &mut BareMetalHostStatus) {
-    if status.error_type == Some(detach_error()) {
-        status.error_type = Some(ErrorType::Registration);
-        if !status.error_message.starts_with(DETACHING_FAILED) {
-            status.error_message.insert_str(0, DETACHING_FAILED);
-        }
-    }
-}
-
-/// Recognises the stored form of a failed detachment.
-fn read_detach_error(status: &mut BareMetalHostStatus) {
-    status.error_type = error_type(status);
-}
-
-/// The type of a status's error, where that of a failed detachment is told from others.
-pub fn error_type(status: &BareMetalHostStatus) -> Option<ErrorType> {
-    let is_detaching = status.error_message.starts_with(DETACHING_FAILED);
-    match &status.error_type {
-        Some(ErrorType::Registration) if is_detaching => Some(detach_error()),
-        other => other.clone(),
-    }
-}
-
-/// Puts a failure into a status.
-pub fn record(status: &mut BareMetalHostStatus, kind: ErrorType, message: &str) {
-    status.operational_status = OperationalStatus::Error;
-    status.error_type = Some(kind);
-    message.clone_into(&mut status.error_message);
-    status.error_count = status.error_count.saturating_add(1);
-}
-
-/// A seed that depends on the host and the attempt alone.
-fn seed_of(uid: &str, attempt: u32) -> u64 {
-    // FNV-1a: stable across processes, which the standard hashers are not.
-    uid.bytes()
-        .chain(attempt.to_le_bytes())
-        .fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
-            (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
-        })
-}
-
-fn metric_of<'s>(status: &'s mut BareMetalHostStatus, state: &ProvisioningState) -> Option<&'s mut OperationMetric> {
-    let history = &mut status.operation_history;
-    match state {
-        ProvisioningState::Registering => Some(&mut history.register),
-        ProvisioningState::Inspecting => Some(&mut history.inspect),
-        ProvisioningState::Provisioning => Some(&mut history.provision),
-        ProvisioningState::Deprovisioning => Some(&mut history.deprovision),
-        ProvisioningState::None
-        | ProvisioningState::Unmanaged
-        | ProvisioningState::MatchProfile
-        | ProvisioningState::Preparing
-        | ProvisioningState::Ready
-        | ProvisioningState::Available
-        | ProvisioningState::Provisioned
-        | ProvisioningState::ExternallyProvisioned
-        | ProvisioningState::PoweringOffBeforeDelete
-        | ProvisioningState::Deleting
-        | ProvisioningState::Other(_) => None,
-    }
-}
-
-/// A retried operation keeps its earliest start.
-fn begin(metric: &mut OperationMetric, now: Timestamp) {
-    if metric.start.is_none() || metric.end.is_some() {
-        *metric = OperationMetric {
-            start: Some(seconds(now)),
-            end: None,
-        };
-    }
-}
-
-fn end(metric: &mut OperationMetric, now: Timestamp) {
-    if metric.start.is_some() && metric.end.is_none() {
-        metric.end = Some(seconds(now));
-    }
 }
 
 /// The wire has whole seconds; keeping more would make a stored status differ from the one computed.
