@@ -1,0 +1,163 @@
+//! Effects on the host's node in Ironic.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use metal3_ironic::{CreateNode, Error, ErrorClass, PatchOp, PowerTarget, ProvisionRequest, Verb};
+use serde_json::Value;
+
+use super::learn_credentials;
+use crate::host::context::Context;
+use crate::host::instance;
+use crate::host::observe::key_of;
+use crate::host::observed::{DiscRequest, Lookup, Memory, NodeView, Observed, PowerRequest, PullSecretView};
+
+/// How long a host may take to shut down before Ironic switches it off.
+const SOFT_POWER_OFF_TIMEOUT: Duration = Duration::from_secs(180);
+
+const MAINTENANCE_REASON: &str = "set by the baremetal-operator to allow the removal of this node";
+
+pub(super) async fn create(ctx: &Context, seen: &mut Observed, body: &CreateNode) -> Result<(), Error> {
+    let asked = ctx.clock.elapsed();
+    let node = ctx.ironic.client()?.create_node(body).await?;
+    learn_credentials(seen);
+    ctx.fleet.learn(&node, &key_of(&seen.host), asked);
+    seen.node = NodeView::Live(Arc::new(node));
+    // A node that was not there a moment ago has no ports and no inventory.
+    seen.ports = Lookup::NotFound;
+    seen.memory.ports_with = None;
+    seen.memory.foreign_ports.clear();
+    seen.memory.refused_ports.clear();
+    seen.memory.is_uninspected = true;
+    untried(seen);
+    Ok(())
+}
+
+pub(super) async fn change(ctx: &Context, seen: &mut Observed, node: &str, ops: &[PatchOp]) -> Result<(), Error> {
+    let asked = ctx.clock.elapsed();
+    let mut node = ctx.ironic.client()?.patch_node(node, ops).await?;
+    // The answer shows the lock of this very call, which ended with it: the next step need not wait for it.
+    node.reservation = None;
+    if ops.iter().any(|op| op.path == "/driver_info") {
+        learn_credentials(seen);
+        untried(seen);
+    }
+    if ops.iter().any(|op| op.path == "/network_data") {
+        seen.memory.network_data = seen.network_data.version().map(str::to_owned);
+    }
+    if instance::sends_pull_secret(ops)
+        && let PullSecretView::Ready(secret) = &seen.pull_secret
+    {
+        seen.memory.sent_pull_secret = Some(secret.digest);
+    }
+    ctx.fleet.learn(&node, &key_of(&seen.host), asked);
+    seen.node = NodeView::Live(Arc::new(node));
+    Ok(())
+}
+
+pub(super) async fn set_target_raid(
+    ctx: &Context,
+    seen: &mut Observed,
+    node: &str,
+    logical_disks: &[Value],
+) -> Result<(), Error> {
+    ctx.ironic.client()?.set_target_raid(node, logical_disks).await?;
+    look_again(seen);
+    Ok(())
+}
+
+pub(super) async fn provision(
+    ctx: &Context,
+    seen: &mut Observed,
+    node: &str,
+    request: &ProvisionRequest,
+) -> Result<(), Error> {
+    if request.target == Verb::Inspect {
+        seen.memory.refused_ports.clear(); // it may find that they need not change, or Ironic that they may
+    }
+    let answer = ctx.ironic.client()?.provision(node, request).await;
+    // Also after a failure: an answer that was lost on its way does not undo what was asked for.
+    ctx.fleet.acted(&key_of(&seen.host), ctx.clock.elapsed());
+    answer?;
+    ctx.fleet.agreed(node, ctx.clock.elapsed());
+    seen.memory.deployed_with = Some(seen.deployment_secrets.clone());
+    seen.memory.is_untried = false;
+    seen.memory.is_uninspected &= request.target != Verb::Inspect;
+    Ok(())
+}
+
+pub(super) async fn power(ctx: &Context, seen: &mut Observed, node: &str, target: PowerTarget) -> Result<(), Error> {
+    let is_soft = matches!(target, PowerTarget::SoftOff | PowerTarget::SoftReboot);
+    let timeout = is_soft.then_some(SOFT_POWER_OFF_TIMEOUT);
+    let answer = ctx.ironic.client()?.power(node, target, timeout).await;
+    if is_soft && answer.as_ref().is_err_and(|e| e.class() == ErrorClass::BadRequest) {
+        seen.memory.no_soft_power_off = true; // the next pass switches it off the hard way
+    }
+    answer?;
+    ctx.metrics
+        .upstream
+        .power(&key_of(&seen.host), target == PowerTarget::On);
+    seen.memory.power_request = Some(PowerRequest {
+        on: target == PowerTarget::On,
+    });
+    seen.memory.disc_request = None;
+    Ok(())
+}
+
+pub(super) async fn attach_disc(ctx: &Context, seen: &mut Observed, node: &str, url: &str) -> Result<(), Error> {
+    let answer = ctx.ironic.client()?.attach_disc(node, url).await;
+    disc_changes(seen, DiscRequest::Attach, answer)
+}
+
+pub(super) async fn detach_disc(ctx: &Context, seen: &mut Observed, node: &str) -> Result<(), Error> {
+    let answer = ctx.ironic.client()?.detach_disc(node).await;
+    disc_changes(seen, DiscRequest::Detach, answer)
+}
+
+/// The node and its drive have to be looked at again. A refusal is something seen, because it is told on the DataImage.
+fn disc_changes(seen: &mut Observed, request: DiscRequest, answer: Result<(), Error>) -> Result<(), Error> {
+    seen.disc = Lookup::NotLooked;
+    look_again(seen);
+    match answer {
+        Ok(()) => seen.memory.disc_request = Some(request),
+        Err(error) if error.class() == ErrorClass::BadRequest => seen.disc_refusal = Some(error.message()),
+        Err(error) => return Err(error),
+    }
+    Ok(())
+}
+
+pub(super) async fn set_maintenance(ctx: &Context, seen: &mut Observed, node: &str) -> Result<(), Error> {
+    ctx.ironic.client()?.set_maintenance(node, MAINTENANCE_REASON).await?;
+    look_again(seen);
+    Ok(())
+}
+
+pub(super) async fn clear_maintenance(ctx: &Context, seen: &mut Observed, node: &str) -> Result<(), Error> {
+    ctx.ironic.client()?.clear_maintenance(node).await?;
+    look_again(seen);
+    Ok(())
+}
+
+pub(super) async fn delete(ctx: &Context, seen: &mut Observed, node: &str) -> Result<(), Error> {
+    ctx.ironic.client()?.delete_node(node).await?;
+    seen.node = NodeView::Gone;
+    // Its ports went with it.
+    seen.ports = Lookup::NotFound;
+    seen.boot_mac_owner = Lookup::NotLooked;
+    // What was remembered of it says nothing of another node under this name.
+    seen.memory = Memory::default();
+    Ok(())
+}
+
+/// Remembered until Ironic tries the BMC, also over a lock or an outage that comes between.
+fn untried(seen: &mut Observed) {
+    seen.reconfigured = true;
+    seen.memory.is_untried = true;
+}
+
+/// The answer did not say what the node looks like now.
+fn look_again(seen: &mut Observed) {
+    if let NodeView::Live(node) = &seen.node {
+        seen.node = NodeView::Listed(node.clone());
+    }
+}

@@ -1,0 +1,175 @@
+//! Effects on the objects beside the host.
+
+use std::sync::Arc;
+
+use json_patch::{PatchOperation, RemoveOperation, TestOperation, jsonptr};
+use kube::api::{Patch, PatchParams, PostParams};
+use kube::{Api, Resource, ResourceExt};
+use metal3_api::metal3::names::finalizer;
+use metal3_api::metal3::{
+    DataImage, DataImageStatus, FirmwareUpdate, HardwareData, HardwareDataSpec, HardwareDetails,
+    HostFirmwareComponents, PreprovisioningImage, PreprovisioningImageSpec,
+};
+use metal3_runtime::error::is_not_found;
+use metal3_runtime::patch;
+
+use crate::host::context::Context;
+use crate::host::error::ApplyError;
+use crate::host::firmware;
+use crate::host::observed::{Lookup, NodeView, Observed};
+use crate::host::plan::Effect;
+
+/// Who owns the fields of a PreprovisioningImage that we write.
+const RAMDISK_MANAGER: &str = "baremetal-operator-preprovisioning-image";
+
+/// Who owns the fields of HardwareData that we write.
+pub(in crate::host) const HARDWARE_DATA_MANAGER: &str = "baremetal-operator-hardware-data";
+
+pub(super) async fn write_ramdisk(
+    ctx: &Context,
+    seen: &mut Observed,
+    spec: &PreprovisioningImageSpec,
+) -> Result<(), kube::Error> {
+    let host = &seen.host;
+    let name = host.name_any();
+    let api: Api<PreprovisioningImage> = Api::namespaced(ctx.kube.clone(), &host.namespace().unwrap_or_default());
+    let mut image = PreprovisioningImage::new(&name, spec.clone());
+    image.metadata.labels.clone_from(&host.metadata.labels);
+    image.metadata.owner_references = host.controller_owner_ref(&()).map(|owner| vec![owner]);
+    image.metadata.finalizers = Some(vec![finalizer::PREPROVISIONING_IMAGE_OF_HOST.to_owned()]);
+    let written = api
+        .patch(
+            &name,
+            &PatchParams::apply(RAMDISK_MANAGER).force(),
+            &Patch::Apply(&image),
+        )
+        .await?;
+    seen.ramdisk = Lookup::Found(Arc::new(written));
+    Ok(())
+}
+
+pub(super) async fn release_ramdisk(ctx: &Context, seen: &Observed) -> Result<(), kube::Error> {
+    let host = &seen.host;
+    let api: Api<PreprovisioningImage> = Api::namespaced(ctx.kube.clone(), &host.namespace().unwrap_or_default());
+    match api.get_opt(&host.name_any()).await? {
+        Some(image) => patch::remove_finalizer(&api, &image, finalizer::PREPROVISIONING_IMAGE_OF_HOST)
+            .await
+            .map(|_| ()),
+        None => Ok(()),
+    }
+}
+
+/// What was applied, and what is there now. Against the version that is read: a conflict is looked at again.
+pub(super) async fn record_firmware(
+    ctx: &Context,
+    seen: &Observed,
+    updates: &[FirmwareUpdate],
+) -> Result<(), ApplyError> {
+    let effect = Effect::RecordFirmware(Vec::new()).label();
+    let kube = |source| ApplyError::Kube {
+        effect: effect.into(),
+        source,
+    };
+    let host = &seen.host;
+    let api: Api<HostFirmwareComponents> = Api::namespaced(ctx.kube.clone(), &host.namespace().unwrap_or_default());
+    let Some(mut object) = api.get_opt(&host.name_any()).await.map_err(kube)? else {
+        return Ok(());
+    };
+    let mut status = object.status.take().unwrap_or_default();
+    if let NodeView::Live(node) | NodeView::Listed(node) = &seen.node {
+        let ironic = |source| ApplyError::Ironic { effect, source };
+        let client = ctx.ironic.client().map_err(ironic)?;
+        let found = client.firmware(&node.uuid).await.map_err(ironic)?;
+        status.components = found.into_iter().filter_map(firmware::component).collect();
+    }
+    status.updates = updates.to_vec();
+    object.status = Some(status);
+    let written = api
+        .replace_status(&host.name_any(), &PostParams::default(), &object)
+        .await;
+    written.map_err(kube).map(|_| ())
+}
+
+/// Against the version that was read: a conflict is looked at again.
+pub(super) async fn record_data_image(
+    ctx: &Context,
+    seen: &mut Observed,
+    status: &DataImageStatus,
+) -> Result<(), kube::Error> {
+    let Lookup::Found(image) = &seen.data_image else {
+        return Ok(());
+    };
+    let mut image = (**image).clone();
+    image.status = Some(status.clone());
+    let name = image.name_any();
+    let api: Api<DataImage> = Api::namespaced(ctx.kube.clone(), &image.namespace().unwrap_or_default());
+    let written = api.replace_status(&name, &PostParams::default(), &image).await?;
+    seen.data_image = Lookup::Found(Arc::new(written));
+    seen.memory.disc_request = None;
+    Ok(())
+}
+
+pub(super) async fn write_hardware_data(
+    ctx: &Context,
+    seen: &Observed,
+    details: &HardwareDetails,
+) -> Result<(), kube::Error> {
+    let host = &seen.host;
+    let name = host.name_any();
+    let api: Api<HardwareData> = Api::namespaced(ctx.kube.clone(), &host.namespace().unwrap_or_default());
+    let mut data = HardwareData::new(
+        &name,
+        HardwareDataSpec {
+            hardware: Some(Box::new(details.clone())),
+        },
+    );
+    data.metadata.owner_references = host.controller_owner_ref(&()).map(|owner| vec![owner]);
+    data.metadata.finalizers = Some(vec![finalizer::HARDWARE_DATA.to_owned()]);
+    api.patch(
+        &name,
+        &PatchParams::apply(HARDWARE_DATA_MANAGER).force(),
+        &Patch::Apply(&data),
+    )
+    .await
+    .map(|_| ())
+}
+
+pub(super) async fn release_hardware_data(ctx: &Context, seen: &Observed) -> Result<(), kube::Error> {
+    // Asked whatever the status says: it may not have been stored when the inventory was.
+    let host = &seen.host;
+    let name = host.name_any();
+    let api: Api<HardwareData> = Api::namespaced(ctx.kube.clone(), &host.namespace().unwrap_or_default());
+    // One call where the finalizers are as we wrote them; only otherwise they are read.
+    let path = jsonptr::PointerBuf::from_tokens(["metadata", "finalizers", "0"]);
+    let first = json_patch::Patch(vec![
+        PatchOperation::Test(TestOperation {
+            path: path.clone(),
+            value: finalizer::HARDWARE_DATA.into(),
+        }),
+        PatchOperation::Remove(RemoveOperation { path }),
+    ]);
+    match api
+        .patch_metadata(&name, &PatchParams::default(), &Patch::<()>::Json(first))
+        .await
+    {
+        Ok(_) => return Ok(()),
+        Err(error) if is_not_found(&error) => return Ok(()),
+        Err(kube::Error::Api(status)) if status.is_invalid() => {}
+        Err(error) => return Err(error),
+    }
+    let metadata = match api.get_metadata(&name).await {
+        Ok(data) => data.metadata,
+        Err(error) if is_not_found(&error) => return Ok(()),
+        Err(error) => return Err(error),
+    };
+    if let Some(body) = patch::finalizer_removed(&metadata, finalizer::HARDWARE_DATA) {
+        match api
+            .patch_metadata(&name, &PatchParams::default(), &Patch::Merge(body))
+            .await
+        {
+            Err(error) if !is_not_found(&error) => return Err(error),
+            _ => {}
+        }
+    }
+    Ok(())
+}
