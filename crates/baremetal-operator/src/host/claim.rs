@@ -204,7 +204,8 @@ enum Parting {
     HostGoes,
     /// The host names another one.
     NamedNoMore,
-    /// It is no Secret with credentials, and had no label when it was marked.
+    /// It is no Secret with credentials, or is none any more before Ironic was given any: all that was put on it goes, also the label
+    /// where somebody else had set it before.
     Mistaken,
 }
 
