@@ -131,7 +131,8 @@ where
 
     fn apply(&self, event: &watcher::Event<K>, keys_of: impl Fn(&K) -> Vec<Key>, watched: &mut Watched<K>) {
         match event {
-            watcher::Event::Init => watched.before = std::mem::take(&mut watched.present),
+            // A list that fails begins anew: what was there before the first attempt is still to be looked for.
+            watcher::Event::Init => watched.before.extend(watched.present.drain()),
             watcher::Event::Apply(object) | watcher::Event::InitApply(object) => {
                 let id = ObjectRef::from_obj(object);
                 watched.before.remove(&id);
@@ -264,7 +265,10 @@ mod tests {
                 Event::Apply(map("a", "y")),
                 Event::Delete(map("c", "x")),
                 Event::Apply(map("d", "z")),
-                // The watch restarts; b is gone, a is still there.
+                // The watch restarts, at the third attempt; b is gone, a is still there, c was there for a moment.
+                Event::Init,
+                Event::Init,
+                Event::InitApply(map("c", "z")),
                 Event::Init,
                 Event::InitApply(map("a", "y")),
                 Event::InitDone,

@@ -185,6 +185,12 @@ impl Fleet {
         answered.wait_for(|answered| *answered).await.ok();
     }
 
+    /// Ironic answered with these nodes.
+    #[cfg(test)]
+    pub(crate) fn was_listed(&self, nodes: Vec<Node>) {
+        self.view().replace(nodes, Duration::ZERO);
+    }
+
     fn view(&self) -> MutexGuard<'_, View> {
         self.0.view.lock().unwrap_or_else(PoisonError::into_inner)
     }

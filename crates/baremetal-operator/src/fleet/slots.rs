@@ -38,7 +38,8 @@ pub enum Slot {
 /// Where a host stands in the queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Place {
-    /// The next to be served has place 1. It was so when the host was last told; it can only have become better.
+    /// The next to be served has place 1. It was so when the host was last told. What was begun and waits goes first: so it is
+    /// better by now, or for a while worse.
     pub number: usize,
     /// How many slots there are.
     pub limit: usize,

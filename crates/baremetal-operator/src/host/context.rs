@@ -107,3 +107,49 @@ impl Memories {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
+
+/// A context with so many slots, whose API server and Ironic nobody can reach, and what it counts.
+#[cfg(test)]
+pub(super) fn out_of_reach(slots: usize) -> (Context, metal3_runtime::metrics::Registry) {
+    use metal3_runtime::events::Reporter;
+    use metal3_runtime::metrics::{Build, Registry};
+
+    use crate::metrics::Catalogue;
+
+    rustls::crypto::ring::default_provider().install_default().ok();
+    let nowhere = kube::Config::new("http://127.0.0.1:1".parse().unwrap());
+    let kube = kube::Client::try_from(nowhere).unwrap();
+    let ironic = metal3_ironic::ClientConfig::new("http://127.0.0.1:1".parse().unwrap());
+    let registry = Registry::new(Build {
+        component: "test",
+        version: "1",
+    });
+    let clock = Clock::system();
+    let (fleet, _woken) = Fleet::new(slots);
+    let ctx = Context {
+        kube: kube.clone(),
+        ironic: metal3_ironic::Link::to(metal3_ironic::Client::new(ironic).unwrap()),
+        fleet,
+        secrets: crate::host::secret_versions(),
+        network_data: metal3_runtime::index::SharedIndex::default(),
+        companions: crate::host::companions::Companions::default(),
+        bmc_names: crate::host::bmc_names::BmcNames::default(),
+        written: metal3_runtime::written::Written::default(),
+        recorder: Recorder::new(
+            kube,
+            Reporter {
+                component: "test",
+                controller: "metal3.io/test",
+            },
+            clock.clone(),
+        ),
+        settings: Arc::new(HostSettings::default()),
+        metrics: HostMetrics::new(&mut Catalogue::new(&registry), clock.clone(), false),
+        clock,
+        attempts: metal3_runtime::backoff::Attempts::default(),
+        quiet: crate::host::quiet::Quiet::default(),
+        memory: crate::host::context::Memories::default(),
+        rights: crate::host::claim::Rights::default(),
+    };
+    (ctx, registry)
+}

@@ -29,57 +29,17 @@ pub fn vanished(ctx: &Context, namespace: &str, name: &str) {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
     use jiff::Timestamp;
-    use metal3_runtime::Clock;
-    use metal3_runtime::events::{Recorder, Reporter};
-    use metal3_runtime::metrics::{Build, Registry};
     use serde_json::json;
 
     use super::*;
-    use crate::fleet::{Fleet, Turn};
+    use crate::fleet::Turn;
+    use crate::host::context::out_of_reach;
     use crate::host::observed::Memory;
-    use crate::metrics::{Catalogue, HostMetrics};
-    use crate::settings::HostSettings;
 
     #[tokio::test]
     async fn a_host_that_goes_without_us_leaves_nothing_behind() {
-        rustls::crypto::ring::default_provider().install_default().ok();
-        let nowhere = kube::Config::new("http://127.0.0.1:1".parse().unwrap());
-        let kube = kube::Client::try_from(nowhere).unwrap();
-        let ironic = metal3_ironic::ClientConfig::new("http://127.0.0.1:1".parse().unwrap());
-        let registry = Registry::new(Build {
-            component: "test",
-            version: "1",
-        });
-        let clock = Clock::system();
-        let (fleet, _woken) = Fleet::new(0);
-        let ctx = Context {
-            kube: kube.clone(),
-            ironic: metal3_ironic::Link::to(metal3_ironic::Client::new(ironic).unwrap()),
-            fleet,
-            secrets: crate::host::secret_versions(),
-            network_data: metal3_runtime::index::SharedIndex::default(),
-            companions: crate::host::companions::Companions::default(),
-            bmc_names: crate::host::bmc_names::BmcNames::default(),
-            written: metal3_runtime::written::Written::default(),
-            recorder: Recorder::new(
-                kube,
-                Reporter {
-                    component: "test",
-                    controller: "metal3.io/test",
-                },
-                clock.clone(),
-            ),
-            settings: Arc::new(HostSettings::default()),
-            metrics: HostMetrics::new(&mut Catalogue::new(&registry), clock.clone(), false),
-            clock,
-            attempts: metal3_runtime::backoff::Attempts::default(),
-            quiet: crate::host::quiet::Quiet::default(),
-            memory: crate::host::context::Memories::default(),
-            rights: crate::host::claim::Rights::default(),
-        };
+        let (ctx, registry) = out_of_reach(0);
         let key = HostKey {
             namespace: "n".into(),
             name: "h".into(),

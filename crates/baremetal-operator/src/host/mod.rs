@@ -12,6 +12,7 @@ mod config_drive;
 pub mod context;
 mod decide;
 mod draft;
+mod ending;
 mod error;
 pub mod firmware;
 mod gone;
@@ -46,6 +47,7 @@ use metal3_runtime::error::{Class, Classified, chain};
 pub use self::conditions::WAITING;
 use self::context::Context;
 pub use self::decide::{decide, is_exempt, port_mark, ramdisk_surroundings, takes_slot, unrecord_restart};
+use self::ending::Ending;
 pub use self::error::ReconcileError;
 use self::error::{ApplyError, ObserveError, Reply};
 pub use self::gone::{forget, vanished};
@@ -76,10 +78,10 @@ pub async fn reconcile(cached: Arc<BareMetalHost>, ctx: Arc<Context>) -> Result<
         return Ok(Some(left));
     }
     ctx.quiet.begin(&key, heard);
-    let answer = passes(&ctx, &key, seen).await;
-    let is_told = ctx.fleet.is_queued(&key) && queue::is_waiting(&ctx.written.newest(&cached));
-    ctx.fleet.reconciled(&key, is_told, ctx.clock.elapsed());
-    ctx.metrics.slots(ctx.fleet.occupancy());
+    let answer = {
+        let _end = Ending::of(&ctx, &key, &cached);
+        passes(&ctx, &key, seen).await
+    };
     ctx.metrics.upstream.reconciled(&key, answer.is_ok());
     match &answer {
         Err(ReconcileError::Observe(ObserveError::Kube(_))) => ctx.metrics.upstream.unreadable(),
@@ -254,7 +256,8 @@ async fn confirm(
         let mut intent = plan.status.clone();
         // An error is over when Ironic accepts the next attempt, not before: cleared too early, a lock or a kill at this
         // point would have the same failure recorded a second time, and its back-off waited out again.
-        if let Some(before) = stored.as_ref().filter(|s| s.error_type.is_some()) {
+        let is_attempt = plan.effects.iter().any(Effect::is_ironic_mutation);
+        if let Some(before) = stored.as_ref().filter(|s| is_attempt && s.error_type.is_some()) {
             intent.operational_status.clone_from(&before.operational_status);
             intent.error_type.clone_from(&before.error_type);
             intent.error_message.clone_from(&before.error_message);
