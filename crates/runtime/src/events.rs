@@ -27,7 +27,7 @@ use tracing::warn;
 use crate::{
     Clock,
     conditions::whole_seconds,
-    error::{chain, is_not_found},
+    error::{Class, Classified, chain, is_not_found},
 };
 
 /// The same event for the same object within this time of the last one is counted instead of written anew.
@@ -38,6 +38,8 @@ const MAX_MESSAGE: usize = 1024;
 
 /// An event is worth a request, but not more waiting than this.
 const PATIENCE: Duration = Duration::from_secs(10);
+/// Before an event is sent again to a server that is not available.
+const BUSY: Duration = Duration::from_secs(1);
 
 /// How an event is meant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -102,10 +104,30 @@ impl Recorder {
     ///
     /// An event is never worth failing for: if it cannot be written, that is logged, and the caller goes on.
     pub async fn publish(&self, regarding: &ObjectReference, related: Option<&ObjectReference>, note: &Note) {
-        match tokio::time::timeout(PATIENCE, self.write(regarding, related, note)).await {
+        match tokio::time::timeout(PATIENCE, self.write_when_it_has_time(regarding, related, note)).await {
             Ok(Ok(())) => {}
             Ok(Err(error)) => warn!(reason = note.reason, error = %chain(&error), "cannot write an event"),
             Err(_) => warn!(reason = note.reason, "cannot write an event: no answer in time"),
+        }
+    }
+
+    /// The server has not begun what it refuses for want of time, and nobody tells a lost event again.
+    async fn write_when_it_has_time(
+        &self,
+        regarding: &ObjectReference,
+        related: Option<&ObjectReference>,
+        note: &Note,
+    ) -> Result<(), kube::Error> {
+        loop {
+            let Err(error) = self.write(regarding, related, note).await else {
+                return Ok(());
+            };
+            let pause = match (error.class(), &error) {
+                (Class::Throttled(pause), _) => pause,
+                (_, kube::Error::Api(status)) if status.code == 503 => BUSY,
+                _ => return Err(error),
+            };
+            tokio::time::sleep(pause).await;
         }
     }
 

@@ -102,6 +102,24 @@ async fn an_event_that_is_gone_is_written_anew_and_errors_do_not_matter() {
     assert_eq!(requests.lock().unwrap().len(), 1);
 }
 
+#[tokio::test(start_paused = true)]
+async fn an_event_waits_for_a_server_that_has_no_time() {
+    let refusals = std::sync::Mutex::new(vec![mock::failure(429, "TooManyRequests"), mock::failure(503, "x")]);
+    let (client, requests) =
+        mock::answering(move |request| refusals.lock().unwrap().pop().unwrap_or((200, request.body.clone())));
+    let recorder = Recorder::new(client, REPORTER, Clock::system());
+    recorder.publish(&host("u"), None, &note("x")).await;
+    assert_eq!(requests.lock().unwrap().len(), 3);
+
+    let (client, requests) = mock::answering(|_| mock::failure(429, "TooManyRequests"));
+    let start = tokio::time::Instant::now();
+    Recorder::new(client, REPORTER, Clock::system())
+        .publish(&host("u"), None, &note("x"))
+        .await;
+    assert_eq!(start.elapsed(), PATIENCE, "not for ever");
+    assert!(requests.lock().unwrap().len() > 5);
+}
+
 #[test]
 fn long_messages_are_cut_between_characters() {
     assert_eq!(shortened("short"), "short");
