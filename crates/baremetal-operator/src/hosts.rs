@@ -207,6 +207,7 @@ impl Watched {
 
 /// Asks for a look at each host that changes. Hosts that are new, and those that are listed, can wait for the others: what
 /// was begun goes on first, or a thousand new hosts would keep those that Ironic has done with from their next step.
+/// After a start it is Ironic's first list that wakes whoever has a node, all of them at once.
 async fn follow(
     hosts: impl Stream<Item = watcher::Result<watcher::Event<BareMetalHost>>>,
     fleet: &Fleet,
