@@ -1,10 +1,9 @@
 // Command controlplane is a multi-call binary with a control plane in it, for tests and measurements without
-// containers: etcd, kube-apiserver, kube-controller-manager, kubectl, and what a node needs. Each is the upstream
-// command, unchanged, chosen by the name that it is called by or by the first argument.
+// containers: etcd, kube-apiserver, kube-controller-manager and kubectl. Each is the upstream command, unchanged, chosen
+// by the name that it is called by or by the first argument.
 package main
 
 import (
-	"context"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -19,18 +18,12 @@ import (
 	kubectl "k8s.io/kubectl/pkg/cmd"
 	apiserver "k8s.io/kubernetes/cmd/kube-apiserver/app"
 	kcm "k8s.io/kubernetes/cmd/kube-controller-manager/app"
-	proxy "k8s.io/kubernetes/cmd/kube-proxy/app"
-	scheduler "k8s.io/kubernetes/cmd/kube-scheduler/app"
-	kubelet "k8s.io/kubernetes/cmd/kubelet/app"
 )
 
 // The functions are called late: some register flags and metrics that would get in the way of the others.
 var commands = map[string]func() *cobra.Command{
 	"kube-apiserver":          func() *cobra.Command { return apiserver.NewAPIServerCommand() },
 	"kube-controller-manager": func() *cobra.Command { return kcm.NewControllerManagerCommand() },
-	"kube-proxy":              func() *cobra.Command { return proxy.NewProxyCommand() },
-	"kube-scheduler":          func() *cobra.Command { return scheduler.NewSchedulerCommand() },
-	"kubelet":                 func() *cobra.Command { return kubelet.NewKubeletCommand(context.Background()) },
 	"kubectl":                 func() *cobra.Command { return kubectl.NewDefaultKubectlCommand() },
 }
 
@@ -65,6 +58,6 @@ func exitOn(err error) {
 }
 
 func usage() {
-	fmt.Fprintln(os.Stderr, "usage: controlplane etcd|kube-apiserver|kube-controller-manager|kube-scheduler|kube-proxy|kubelet|kubectl|manifests [flags]")
+	fmt.Fprintln(os.Stderr, "usage: controlplane etcd|kube-apiserver|kube-controller-manager|kubectl|manifests [flags]")
 	os.Exit(2)
 }

@@ -19,15 +19,7 @@ const REPORT: Duration = Duration::from_secs(5);
 const RECIPE: &str = "1";
 
 /// The commands that the multi-call binary answers to.
-const COMMANDS: [&str; 7] = [
-    "etcd",
-    "kube-apiserver",
-    "kube-controller-manager",
-    "kube-scheduler",
-    "kube-proxy",
-    "kubelet",
-    "kubectl",
-];
+const COMMANDS: [&str; 4] = ["etcd", "kube-apiserver", "kube-controller-manager", "kubectl"];
 
 /// Cluster API's main packages, and what we call their binaries.
 const CLUSTER_API: [(&str, &str); 4] = [
