@@ -1,9 +1,15 @@
 //! One host from `kubectl apply` to provisioned and back, on a real API server and a real Ironic.
 
-use metal3_api::metal3::{HardwareData, ProvisioningState};
+use metal3_api::metal3::{BareMetalHost, HardwareData, ProvisioningState};
 use metal3_lab::ironic::IronicConfig;
-use metal3_scenarios::{Site, run, status};
+use metal3_scenarios::{Site, condition, run, status};
 use serde_json::json;
+
+/// Status and reason of the condition `Ready`.
+fn ready(host: &BareMetalHost) -> (String, String) {
+    let ready = condition(host, "Ready").unwrap();
+    (ready.status.to_string(), ready.reason)
+}
 
 #[test]
 fn a_host_goes_from_apply_to_provisioned_and_back() {
@@ -12,8 +18,10 @@ fn a_host_goes_from_apply_to_provisioned_and_back() {
         let name = site.apply_host(0, |_| {}).await;
         let host = site.expect_state(&name, ProvisioningState::Available).await;
         println!("{}", serde_json::to_string_pretty(&status(&host)).unwrap());
+        assert_eq!(ready(&host), ("False".to_owned(), "NotProvisioned".to_owned()));
         site.patch(&name, json!({"spec": {"image": site.image()}})).await;
-        site.expect_state(&name, ProvisioningState::Provisioned).await;
+        let host = site.expect_state(&name, ProvisioningState::Provisioned).await;
+        assert_eq!(ready(&host), ("True".to_owned(), "Provisioned".to_owned()));
         site.patch(&name, json!({"spec": {"image": null}})).await;
         site.expect_state(&name, ProvisioningState::Available).await;
         site.delete(&name).await;

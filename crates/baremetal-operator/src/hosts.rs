@@ -14,7 +14,7 @@ use metal3_api::metal3::{BareMetalHost, PreprovisioningImage};
 use metal3_runtime::BoxError;
 use metal3_runtime::args::Namespaces;
 use metal3_runtime::error::{Classified, chain};
-use metal3_runtime::metrics::ControllerMetrics;
+use metal3_runtime::metrics::{ControllerMetrics, PassEnd};
 use metal3_runtime::work::Queue;
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
@@ -24,6 +24,8 @@ use crate::args::Args;
 use crate::fleet::{self, Fleet, HostKey, Pace};
 use crate::host::{self, context::Context};
 
+/// The controller's name in metrics.
+const CONTROLLER: &str = "baremetalhost";
 /// Bursts of events of one host become one reconciliation. Short, because every step of a host's life pays for it, and
 /// because a reconciliation that finds nothing changed makes no call.
 const DEBOUNCE: Duration = Duration::from_millis(20);
@@ -157,6 +159,7 @@ impl Watched {
     async fn run(mut self, ctx: Arc<Context>, stop: CancellationToken) -> Result<(), BoxError> {
         let (store, writer) = reflector::store::<BareMetalHost>();
         let queue = Queue::new();
+        self.metrics.measure(CONTROLLER, &queue);
         let hosts = watcher(self.api, watcher::Config::default())
             .default_backoff()
             .modify(host::cached::trim);
@@ -262,8 +265,10 @@ impl Pass {
         let answer = host::reconcile(host.clone(), self.ctx.clone()).await;
         let outcome = answer.as_ref().map_or_else(|error| error.class().as_str(), |_| "ok");
         let took = self.ctx.clock.elapsed().saturating_sub(start);
-        self.metrics.observe("baremetalhost", outcome, took);
-        answer.unwrap_or_else(|error| Some(host::on_error(&host, &error, &self.ctx)))
+        let again = answer.unwrap_or_else(|error| Some(host::on_error(&host, &error, &self.ctx)));
+        let is_requeued = again.is_some();
+        self.metrics.observe(CONTROLLER, PassEnd { outcome, is_requeued }, took);
+        again
     }
 }
 

@@ -9,7 +9,7 @@ use metal3_runtime::Clock;
 use metal3_runtime::backoff::{Attempts, Backoff, random_seed};
 use metal3_runtime::error::{Class, Classified, chain};
 use metal3_runtime::events::Recorder;
-use metal3_runtime::metrics::ControllerMetrics;
+use metal3_runtime::metrics::{ControllerMetrics, PassEnd};
 use metal3_runtime::store::ObjectKey;
 use metal3_runtime::work::Queue;
 use tokio_util::sync::CancellationToken;
@@ -111,6 +111,7 @@ impl Controllers {
     /// One more, which works on so many objects at once. To be added before the watches start: it listens to them.
     pub fn add<C: Controller>(&mut self, controller: C, workers: u16) {
         let queue = Queue::new();
+        self.metrics.measure(C::NAME, &queue);
         controller.listen(&queue);
         let (own, bell) = (controller.clone(), queue.clone());
         self.resyncs.push(Box::new(move || {
@@ -158,8 +159,8 @@ async fn run<C: Controller>(
             let start = clock.elapsed();
             let result = controller.pass(&key).await;
             let outcome = result.as_ref().map_or_else(|error| error.class().as_str(), |_| "ok");
-            metrics.observe(C::NAME, outcome, clock.elapsed().saturating_sub(start));
-            match result {
+            let took = clock.elapsed().saturating_sub(start);
+            let again = match result {
                 Ok(Next::Now) => Some(Duration::ZERO),
                 Ok(next) => {
                     attempts.forget(&key);
@@ -169,7 +170,10 @@ async fn run<C: Controller>(
                     }
                 }
                 Err(error) => Some(after_error::<C>(&key, &error, &attempts)),
-            }
+            };
+            let is_requeued = again.is_some();
+            metrics.observe(C::NAME, PassEnd { outcome, is_requeued }, took);
+            again
         }
     };
     queue.run(workers.into(), stop, work).await;

@@ -9,7 +9,7 @@ use metal3_api::capi;
 use metal3_api::ipam::{self, IPPool};
 use metal3_runtime::args::Namespaces;
 use metal3_runtime::events::{Recorder, Reporter};
-use metal3_runtime::metrics::{Build, Catalogue, ControllerMetrics, Registry};
+use metal3_runtime::metrics::{Build, Catalogue, ControllerMetrics, PassEnd, Registry};
 use metal3_runtime::process::{Process, Settings, warn_of_missing_webhooks};
 use metal3_runtime::store::{Awaited, Follow, ObjectKey, Sink};
 use metal3_runtime::work::Queue;
@@ -111,6 +111,9 @@ pub struct Setup {
     pub policy: Policy,
 }
 
+/// The controller's name in metrics.
+const CONTROLLER: &str = "ippool";
+
 /// The manager itself, without the process around it.
 pub struct Manager {
     ctx: Context,
@@ -170,6 +173,7 @@ impl Manager {
             led = leads.wait_for(|leads| *leads) => { led?; }
         }
         metrics.set_leading(true);
+        metrics.measure(CONTROLLER, &queue);
         let books = ctx.books.clone();
         let work = queue.run(setup.concurrency.into(), stop.clone(), |key| {
             let (ctx, metrics) = (ctx.clone(), metrics.clone());
@@ -177,7 +181,12 @@ impl Manager {
                 let clock = ctx.clock.clone();
                 let start = clock.elapsed();
                 let again = ctx.pass(key).await;
-                metrics.observe("ippool", "ok", clock.elapsed().saturating_sub(start));
+                let (outcome, is_requeued) = ("ok", again.is_some());
+                metrics.observe(
+                    CONTROLLER,
+                    PassEnd { outcome, is_requeued },
+                    clock.elapsed().saturating_sub(start),
+                );
                 again
             }
         });

@@ -6,7 +6,7 @@ use tokio::sync::watch;
 use crate::args::{ClientArgs, ClientError, LeaderArgs, MetricsArgs, NamespaceArgs, ProbeArgs, TimingError, TlsArgs};
 use crate::leader::{self, Candidate, KubeLease};
 use crate::listen::BindError;
-use crate::metrics::{Build, ControllerMetrics, Endpoint, EndpointError, KubeAccess, Registry};
+use crate::metrics::{Build, ControllerMetrics, Endpoint, EndpointError, KubeAccess, Registry, Requests};
 use crate::probes::{self, Check, Probes};
 use crate::shutdown::{Ended, Tasks};
 use crate::{Clock, backoff, tls};
@@ -86,7 +86,7 @@ impl Process {
         let mut config = settings.client.config().await?;
         config.headers.extend(user_agent(&settings.build));
         let election_client = ClientArgs::unlimited(config.clone())?;
-        let client = settings.client.limited(config)?;
+        let client = settings.client.counted(config, &Requests::new(&registry))?;
 
         let mut tasks = Tasks::new();
         let mut probes = Probes::new();

@@ -9,7 +9,7 @@ use std::{
     collections::{BTreeSet, HashMap, HashSet},
     fmt::Debug,
     hash::Hash,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak},
     time::Duration,
 };
 
@@ -20,6 +20,8 @@ use tokio::{
 };
 use tokio_util::sync::CancellationToken;
 use tracing::error;
+
+use crate::metrics::{Load, Loaded, QueueTimes};
 
 /// A key whose work broke down, by a bug, is worked on again after this time: what broke may depend on what others do.
 const BROKEN: Duration = Duration::from_secs(60);
@@ -38,6 +40,8 @@ impl<K> Clone for Queue<K> {
 struct Shared<K> {
     state: Mutex<State<K>>,
     changed: Notify,
+    /// Where times are noted, once somebody measures.
+    times: OnceLock<QueueTimes>,
 }
 
 #[derive(Debug)]
@@ -45,7 +49,13 @@ struct State<K> {
     /// When a key is due in each line. Work on it serves both.
     due: HashMap<K, [Option<Instant>; 2]>,
     lines: [BTreeSet<(Instant, K)>; 2],
-    running: HashSet<K>,
+    /// What is being worked on, and since when.
+    running: HashMap<K, Instant>,
+    /// How many may be worked on at once.
+    workers: usize,
+    /// How many were taken, and how many of these broke down.
+    taken: u64,
+    broken: u64,
     /// How many were taken in a row while somebody waited in the second line.
     passed_over: usize,
 }
@@ -64,10 +74,14 @@ impl<K> Default for Queue<K> {
             state: Mutex::new(State {
                 due: HashMap::new(),
                 lines: Default::default(),
-                running: HashSet::new(),
+                running: HashMap::new(),
+                workers: 0,
+                taken: 0,
+                broken: 0,
                 passed_over: 0,
             }),
             changed: Notify::new(),
+            times: OnceLock::new(),
         }))
     }
 }
@@ -117,11 +131,13 @@ impl<K: Clone + Ord + Hash + Debug + Send + 'static> Queue<K> {
         F: Fn(K) -> Fut,
         Fut: Future<Output = Option<Duration>> + Send + 'static,
     {
+        let workers = workers.max(1);
+        self.lock().workers = workers;
         let mut tasks: JoinSet<Option<Duration>> = JoinSet::new();
         let mut keys: HashMap<Id, K> = HashMap::new();
         loop {
             let next = loop {
-                if stop.is_cancelled() || tasks.len() >= workers.max(1) {
+                if stop.is_cancelled() || tasks.len() >= workers {
                     break None;
                 }
                 match self.take() {
@@ -144,11 +160,15 @@ impl<K: Clone + Ord + Hash + Debug + Send + 'static> Queue<K> {
                         Ok(ended) => ended,
                         Err(broken) => {
                             error!(key = ?keys.get(&broken.id()), error = %broken, "a pass broke down");
+                            self.lock().broken += 1;
                             (broken.id(), Some(BROKEN))
                         }
                     };
                     if let Some(key) = keys.remove(&id) {
-                        self.lock().running.remove(&key);
+                        let began = self.lock().running.remove(&key);
+                        if let (Some(times), Some(began)) = (self.0.times.get(), began) {
+                            times.worked.observe(began.elapsed().as_secs_f64());
+                        }
                         if let Some(delay) = again {
                             self.push_in(key, delay);
                         }
@@ -174,14 +194,18 @@ impl<K: Clone + Ord + Hash + Debug + Send + 'static> Queue<K> {
         } else {
             return Err(first.into_iter().chain(second).map(|(at, _)| at).min());
         };
-        let Some((_, key)) = next else { return Err(None) };
+        let Some((at, key)) = next else { return Err(None) };
+        if let Some(times) = self.0.times.get() {
+            times.waited.observe(now.duration_since(at).as_secs_f64());
+        }
         let due = state.due.remove(&key).unwrap_or_default();
         for (line, at) in state.lines.iter_mut().zip(due) {
             if let Some(at) = at {
                 line.remove(&(at, key.clone()));
             }
         }
-        state.running.insert(key.clone());
+        state.running.insert(key.clone(), now);
+        state.taken += 1;
         Ok(key)
     }
 
@@ -195,8 +219,44 @@ impl<K: Clone + Ord + Hash + Debug + Send + 'static> Queue<K> {
         self.len() == 0
     }
 
+    /// Notes times here from now on; the first caller counts.
+    pub(crate) fn measure(&self, times: QueueTimes) {
+        self.0.times.set(times).ok();
+    }
+
+    /// What tells the load of this queue while it is there.
+    pub(crate) fn loaded(&self) -> Weak<dyn Loaded> {
+        let shared: Weak<Shared<K>> = Arc::downgrade(&self.0);
+        shared
+    }
+
     fn lock(&self) -> MutexGuard<'_, State<K>> {
-        self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
+    }
+}
+
+impl<K> Shared<K> {
+    fn lock(&self) -> MutexGuard<'_, State<K>> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl<K: Clone + Ord + Hash + Debug + Send> Loaded for Shared<K> {
+    fn load(&self) -> Load {
+        let now = Instant::now();
+        let state = self.lock();
+        let due = |(at, key): &&(Instant, K)| *at <= now && !state.running.contains_key(key);
+        let ready: HashSet<&K> = state.lines.iter().flatten().filter(due).map(|(_, key)| key).collect();
+        let under_way = state.running.values().map(|began| now.duration_since(*began));
+        Load {
+            ready: ready.len() as u64,
+            taken: state.taken,
+            broken: state.broken,
+            running: state.running.len() as u64,
+            workers: state.workers as u64,
+            unfinished: under_way.clone().sum(),
+            longest: under_way.max().unwrap_or_default(),
+        }
     }
 }
 
@@ -204,7 +264,7 @@ impl<K: Clone + Ord + Hash> State<K> {
     /// The first key of a line that is not being worked on, and when it is due.
     fn next(&self, line: Line) -> Option<(Instant, K)> {
         let mut keys = self.lines[line].iter();
-        keys.find(|(_, key)| !self.running.contains(key)).cloned()
+        keys.find(|(_, key)| !self.running.contains_key(key)).cloned()
     }
 }
 

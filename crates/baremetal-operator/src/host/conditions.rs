@@ -165,9 +165,8 @@ fn ready(status: &BareMetalHostStatus) -> Row {
         | OperationalStatus::Discovered
         | OperationalStatus::Delayed
         | OperationalStatus::Other(_) => match &status.provisioning.state {
-            ProvisioningState::Ready | ProvisioningState::Available => (TRUE, "Available"),
-            state if is_provisioned(state) => (TRUE, "Provisioned"),
-            _ => (FALSE, "NotProvisioned"),
+            // Also of an available host: `kubectl wait --for=condition=Ready` waits for what runs on it.
+            state => provisioned(state),
         },
     }
 }
@@ -229,5 +228,26 @@ fn healthy(status: &BareMetalHostStatus, node: Option<&Node>) -> Row {
             }
             None => (ConditionStatus::Unknown, "Unknown"),
         },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // OWN 17: `kubectl wait --for=condition=Ready` returned before anything ran on the host.
+    #[test]
+    fn ready_means_that_the_host_is_provisioned() {
+        for state in ProvisioningState::TEXTS {
+            let mut status = BareMetalHostStatus::default();
+            status.provisioning.state = ProvisioningState::from(*state);
+            status.operational_status = OperationalStatus::Ok;
+            let expected = if ["provisioned", "externally provisioned"].contains(state) {
+                (TRUE, "Provisioned")
+            } else {
+                (FALSE, "NotProvisioned")
+            };
+            assert_eq!(ready(&status), expected, "{state}");
+        }
     }
 }

@@ -12,6 +12,8 @@ use kube::{
 use tower::limit::{ConcurrencyLimitLayer, RateLimitLayer};
 use tower::timeout::TimeoutLayer;
 
+use crate::metrics::Requests;
+
 /// How to reach the API server.
 #[derive(Args, Clone, Debug)]
 #[command(next_help_heading = "Kubernetes client")]
@@ -87,10 +89,16 @@ impl ClientArgs {
     ///
     /// Each request is sent once. kube would send it again after a timeout of the server, which may do it yet, and show
     /// only the last answer: a refusal would not mean that nothing was or will be written.
-    pub fn limited(&self, mut config: Config) -> Result<Client, ClientError> {
+    pub fn limited(&self, config: Config) -> Result<Client, ClientError> {
+        self.counted(config, &Requests::default())
+    }
+
+    /// The same, with its requests counted.
+    pub fn counted(&self, mut config: Config, requests: &Requests) -> Result<Client, ClientError> {
         config.default_retry = false;
         let builder = ClientBuilder::try_from(config).map_err(ClientError::Build)?;
         let builder = builder
+            .with_layer(requests)
             .with_layer(&TimeoutLayer::new(Self::ANSWER))
             .with_layer(&ConcurrencyLimitLayer::new(Self::AT_ONCE));
         Ok(match self.window() {

@@ -31,7 +31,7 @@ pub struct MetricsArgs {
     )]
     pub metrics_cert_dir: PathBuf,
 
-    /// Serve /metrics over plain HTTP without asking who calls; only on a loopback address
+    /// Serve /metrics over plain HTTP without asking who calls; on another than a loopback address this is warned about
     #[arg(long, env = "METRICS_PLAIN_HTTP", num_args = 0..=1, require_equals = true, default_value = "false", default_missing_value = "true", value_parser = go_bool())]
     pub metrics_plain_http: bool,
 }

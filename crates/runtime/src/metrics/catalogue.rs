@@ -1,6 +1,6 @@
 //! What is registered, remembered as it is registered: the reference is made from it.
 
-use prometheus_client::registry::Metric;
+use prometheus_client::{collector::Collector, registry::Metric};
 
 use super::Registry;
 
@@ -78,6 +78,18 @@ impl<'r> Catalogue<'r> {
         help: &'static str,
         metric: M,
     ) -> M {
+        self.note(kind, name, labels, help);
+        // The encoder ends the help with a full stop of its own.
+        self.registry.register(name, help, metric)
+    }
+
+    /// Registers what is computed at each scrape; its metrics are to be noted one by one.
+    pub fn collect(&self, collector: impl Collector) {
+        self.registry.collect(collector);
+    }
+
+    /// Lists a metric that a collector computes.
+    pub fn note(&mut self, kind: Kind, name: &str, labels: &'static [&'static str], help: &'static str) {
         let ending = if kind == Kind::Counter { "_total" } else { "" };
         self.rows.push(Row {
             name: format!("{name}{ending}"),
@@ -86,8 +98,6 @@ impl<'r> Catalogue<'r> {
             help,
             is_upstreams: self.is_upstreams,
         });
-        // The encoder ends the help with a full stop of its own.
-        self.registry.register(name, help, metric)
     }
 
     /// Everything that was registered, in order.

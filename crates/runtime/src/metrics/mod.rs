@@ -4,8 +4,11 @@ mod access;
 mod catalogue;
 mod process;
 mod server;
+mod upstream;
 
 use std::{
+    fmt::Debug,
+    hash::Hash,
     sync::{Arc, PoisonError, RwLock},
     time::Duration,
 };
@@ -17,10 +20,14 @@ use prometheus_client::{
     registry::{Metric, Registry as Metrics},
 };
 
+use crate::work::Queue;
+
+pub(crate) use self::upstream::{Load, Loaded, QueueTimes};
 pub use self::{
     access::{Access, Decision, KubeAccess},
     catalogue::{Catalogue, Kind, Row},
     server::{Endpoint, EndpointError},
+    upstream::{PassEnd, Requests, upstream_rows},
 };
 
 /// Everything that this process counts. Cheap to clone.
@@ -70,6 +77,7 @@ impl Registry {
 #[derive(Clone, Debug)]
 pub struct ControllerMetrics {
     passes: Family<PassLabels, Histogram, fn() -> Histogram>,
+    upstreams: upstream::Reconciles,
     leader: Gauge,
 }
 
@@ -94,15 +102,23 @@ impl ControllerMetrics {
         let leader = Gauge::default();
         Self {
             passes,
+            upstreams: upstream::Reconciles::new(registry),
             leader: registry.register("metal3_leader", "1 while this replica leads", leader),
         }
     }
 
-    /// A pass has ended. The outcome is one of few words, such as `settled`, `wait` or an error class.
-    pub fn observe(&self, controller: &'static str, outcome: &'static str, took: Duration) {
+    /// A pass has ended.
+    pub fn observe(&self, controller: &'static str, end: PassEnd, took: Duration) {
+        let outcome = end.outcome;
         self.passes
             .get_or_create(&PassLabels { controller, outcome })
             .observe(took.as_secs_f64());
+        self.upstreams.observe(controller, end, took);
+    }
+
+    /// Measures the queue of a controller from now on.
+    pub fn measure<K: Clone + Ord + Hash + Debug + Send + 'static>(&self, controller: &'static str, queue: &Queue<K>) {
+        queue.measure(self.upstreams.follow(controller, queue.loaded()));
     }
 
     /// Whether this replica leads; without leader election every replica does.
@@ -125,7 +141,11 @@ mod tests {
         let delayed: Counter = registry.register("metal3_delayed__provisioning", "Delayed", Counter::default());
         delayed.inc();
         let controllers = ControllerMetrics::new(&registry);
-        controllers.observe("host", "wait", Duration::from_millis(30));
+        let end = PassEnd {
+            outcome: "wait",
+            is_requeued: true,
+        };
+        controllers.observe("host", end, Duration::from_millis(30));
         controllers.set_leading(true);
         let text = registry.text().unwrap();
         for line in [

@@ -34,9 +34,6 @@ pub enum EndpointError {
     /// The certificate or the TLS settings.
     #[error("metrics")]
     Tls(#[from] TlsError),
-    /// Anybody could read.
-    #[error("--metrics-plain-http needs a loopback address in --metrics-addr, such as 127.0.0.1:8080")]
-    PlainNotLocal,
 }
 
 /// An open port on which metrics will be served.
@@ -44,7 +41,7 @@ pub enum EndpointError {
 pub struct Endpoint<A> {
     listener: TcpListener,
     registry: Registry,
-    /// Nothing for plain HTTP on loopback, where everybody may read.
+    /// Nothing for plain HTTP, where everybody may read.
     secure: Option<(Certificate, Gate<A>)>,
 }
 
@@ -60,17 +57,24 @@ impl<A: Access> Endpoint<A> {
         registry: Registry,
         clock: Clock,
     ) -> Result<Option<Self>, EndpointError> {
-        let secure = if !args.metrics_plain_http {
+        let Some(listener) = args.metrics_addr.bind()? else {
+            return Ok(None);
+        };
+        let secure = if args.metrics_plain_http {
+            if !args.metrics_addr.is_loopback() {
+                warn!(
+                    address = %args.metrics_addr,
+                    "metrics are served over plain HTTP to every caller that reaches this address; use TLS (the default) or a loopback address"
+                );
+            }
+            None
+        } else {
             Some((
                 Certificate::load(policy, &args.metrics_cert_dir)?,
                 Gate::new(access, clock),
             ))
-        } else if args.metrics_addr.is_loopback() {
-            None
-        } else {
-            return Err(EndpointError::PlainNotLocal);
         };
-        Ok(args.metrics_addr.bind()?.map(|listener| Self {
+        Ok(Some(Self {
             listener,
             registry,
             secure,

@@ -207,6 +207,10 @@ fn metrics() -> Result<String, std::fmt::Error> {
             cluster_api_provider_metal3::metrics::rows(),
         ),
         ("ip-address-manager", ip_address_manager::metrics::rows()),
+        (
+            "Of every process, by the names of controller-runtime and client-go",
+            metal3_runtime::metrics::upstream_rows(),
+        ),
     ] {
         write!(text, "## {title}\n\n| name | type | labels | |\n|---|---|---|---|\n")?;
         for row in rows {

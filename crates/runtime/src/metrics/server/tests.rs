@@ -3,6 +3,7 @@ use crate::{
     args::{TlsArgs, TlsVersion},
     metrics::Build,
 };
+use rstest::rstest;
 use tokio::task::JoinSet;
 
 struct Fixed;
@@ -80,15 +81,14 @@ async fn only_those_who_may_get_the_metrics_over_tls() {
     tasks.join_next().await.unwrap().unwrap().unwrap();
 }
 
+// OWN 18a: Deployments of upstream serve plain HTTP on every address.
+#[rstest]
+#[case("127.0.0.1:0")]
+#[case(":0")]
 #[tokio::test]
-async fn plain_http_is_for_loopback_only() {
-    assert!(matches!(
-        open(":0", true, TlsVersion::Tls12),
-        Err(EndpointError::PlainNotLocal)
-    ));
-    assert!(open("0", false, TlsVersion::Tls12).unwrap().is_none());
-    let endpoint = open("127.0.0.1:0", true, TlsVersion::Tls12).unwrap().unwrap();
-    let url = format!("http://{}/metrics", endpoint.local_addr().unwrap());
+async fn plain_http_is_served_on_any_address(#[case] address: &str) {
+    let endpoint = open(address, true, TlsVersion::Tls12).unwrap().unwrap();
+    let url = format!("http://127.0.0.1:{}/metrics", endpoint.local_addr().unwrap().port());
     let stop = CancellationToken::new();
     let mut tasks = JoinSet::new();
     tasks.spawn(endpoint.serve(stop.clone()));
@@ -103,6 +103,12 @@ async fn plain_http_is_for_loopback_only() {
     assert!(text.contains("metal3_build_info"));
     stop.cancel();
     tasks.join_next().await.unwrap().unwrap().unwrap();
+}
+
+#[test]
+fn metrics_can_be_switched_off() {
+    assert!(open("0", false, TlsVersion::Tls12).unwrap().is_none());
+    assert!(open("0", true, TlsVersion::Tls12).unwrap().is_none());
 }
 
 #[test]
