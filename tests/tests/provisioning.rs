@@ -187,3 +187,32 @@ fn the_config_drive_holds_what_the_secrets_say() {
         assert_eq!(drive.meta_data.unwrap()["metal3-name"], json!(plain));
     });
 }
+
+// OWN 18b: cloud-init and Ignition unpack gzip; Ironic's JSON has no room for it.
+#[test]
+fn user_data_in_a_gzip_archive_reach_the_server_byte_by_byte() {
+    run(async {
+        let site = Site::shared(namespace!().await, &IRONIC, 1).await;
+        let archive = "H4sIAAAAAAAAA1NOzsnPS6ksSNdNzs9Ly0znAgDFHsb4DwAAAA//gIE=";
+        let secret =
+            json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "user"}, "data": {"userData": archive}});
+        site.namespace.apply(&secret.to_string()).await;
+        let image = site.image();
+        let name = site
+            .apply_host(0, |host| {
+                host["spec"]["image"] = image;
+                host["spec"]["userData"] = json!({"name": "user"});
+            })
+            .await;
+        assert_provisioned(&site, 0, &name).await;
+        let drive = site
+            .machine(0)
+            .await
+            .deployments
+            .remove(0)
+            .config_drive
+            .expect("a config drive");
+        assert_eq!(drive.user_data_base64.as_deref(), Some(archive));
+        assert_eq!(drive.meta_data.unwrap()["metal3-name"], json!(name));
+    });
+}

@@ -16,7 +16,8 @@ FOLDER = "/openstack/latest/"
 def decode(config_drive: str | None) -> dict[str, Any] | None:
     """Metadata, user data and network data of a config drive as Ironic hands it to the agent: gzip in base64.
 
-    None without a config drive. A file that is not in it is None; user data is text, the others are JSON.
+    None without a config drive. A file that is not in it is None; user data is text and, for
+    what is not text, base64; the others are JSON.
     """
     if not config_drive:
         return None
@@ -33,6 +34,7 @@ def decode(config_drive: str | None) -> dict[str, Any] | None:
         "meta_data": json.loads(meta_data) if meta_data else None,
         "network_data": json.loads(network_data) if network_data else None,
         "user_data": user_data.decode("utf-8", "replace") if user_data is not None else None,
+        "user_data_base64": base64.b64encode(user_data).decode() if user_data is not None else None,
     }
 
 

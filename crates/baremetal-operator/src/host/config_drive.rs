@@ -3,11 +3,13 @@
 use metal3_api::metal3::BareMetalHost;
 use serde_json::{Map, Value};
 
+mod image;
+
 /// The texts from the user's Secrets; absent where the specification names none.
 #[derive(Default)]
 pub struct Texts {
-    /// `userData`, passed on untouched: a script, cloud-config or an Ignition document.
-    pub user: Option<String>,
+    /// `userData`, passed on untouched: a script, cloud-config, an Ignition document, or one of these in a gzip archive.
+    pub user: Option<Vec<u8>>,
     /// YAML or JSON, merged over the generated values.
     pub meta: Option<String>,
     /// YAML or JSON, in the format of OpenStack's `network_data.json`.
@@ -18,9 +20,7 @@ pub struct Texts {
 /// one of two.
 pub fn build(host: &BareMetalHost, texts: &Texts, network_field: &str) -> Result<Value, String> {
     let mut drive = Map::new();
-    if let Some(text) = texts.user.as_ref().filter(|t| !t.is_empty()) {
-        drive.insert("user_data".to_owned(), text.clone().into());
-    }
+    let user_data = texts.user.as_ref().filter(|data| !data.is_empty());
     if let Some(text) = texts.network.as_ref().filter(|t| !t.trim().is_empty()) {
         drive.insert("network_data".to_owned(), Value::Object(mapping(network_field, text)?));
     }
@@ -29,6 +29,13 @@ pub fn build(host: &BareMetalHost, texts: &Texts, network_field: &str) -> Result
         meta_data.extend(mapping("spec.metaData", text)?);
     }
     drive.insert("meta_data".to_owned(), Value::Object(meta_data));
+    match user_data.map(|data| (data, std::str::from_utf8(data))) {
+        None => {}
+        Some((_, Ok(text))) => {
+            drive.insert("user_data".to_owned(), text.into());
+        }
+        Some((bytes, Err(_))) => return image::build(&drive, bytes),
+    }
     Ok(Value::Object(drive))
 }
 
@@ -76,8 +83,15 @@ fn place(error: &serde_saphyr::Error) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use std::io::{Cursor, Read};
+
+    use base64::Engine;
+    use base64::engine::general_purpose::STANDARD;
+    use flate2::read::GzDecoder;
+    use hadris_iso::read::IsoImage;
     use serde_json::json;
+
+    use super::*;
 
     fn host() -> BareMetalHost {
         serde_json::from_value(json!({
@@ -91,7 +105,7 @@ mod tests {
     #[test]
     fn metadata_of_the_user_wins_over_the_defaults() {
         let texts = Texts {
-            user: Some("#cloud-config\n".to_owned()),
+            user: Some(b"#cloud-config\n".to_vec()),
             meta: Some("name: other\nrack: b\nanswer: on\nmac: 52:54:00:12:34:56\n".to_owned()),
             network: Some(r#"{"links": [], "networks": [], "services": []}"#.to_owned()),
         };
@@ -108,6 +122,35 @@ mod tests {
         assert_eq!(meta["metal3-namespace"], "metal3");
         assert_eq!(meta["answer"], "on");
         assert_eq!(meta["mac"], "52:54:00:12:34:56");
+    }
+
+    // OWN 18b: user data that were not text were refused.
+    #[test]
+    fn user_data_that_are_not_text_are_on_the_drive_byte_by_byte() {
+        let user: Vec<u8> = [0x1f, 0x8b].into_iter().chain((0..=255).cycle().take(70_000)).collect();
+        let texts = Texts {
+            user: Some(user.clone()),
+            meta: Some("rack: b\n".to_owned()),
+            network: Some("links: []\n".to_owned()),
+        };
+        let drive = build(&host(), &texts, "spec.networkData").unwrap();
+        let packed = STANDARD.decode(drive.as_str().unwrap()).unwrap();
+        let mut image = Vec::new();
+        GzDecoder::new(&packed[..]).read_to_end(&mut image).unwrap();
+        let image = IsoImage::open(Cursor::new(image)).unwrap();
+        for version in ["latest", "2012-08-10"] {
+            let read = |name: &str| {
+                let entry = image
+                    .find_path(&format!("openstack/{version}/{name}"))
+                    .unwrap()
+                    .unwrap();
+                image.read_file(&entry).unwrap()
+            };
+            assert_eq!(read("user_data"), user);
+            let meta: Value = serde_json::from_slice(&read("meta_data.json")).unwrap();
+            assert_eq!((&meta["rack"], &meta["name"]), (&json!("b"), &json!("host-0")));
+            assert_eq!(read("network_data.json"), b"{\"links\":[]}");
+        }
     }
 
     #[test]

@@ -127,8 +127,10 @@ pub struct Deployment {
 pub struct ConfigDrive {
     /// `meta_data.json`.
     pub meta_data: Option<Value>,
-    /// `user_data`.
+    /// `user_data` as text.
     pub user_data: Option<String>,
+    /// `user_data` to the byte, in base64.
+    pub user_data_base64: Option<String>,
     /// `network_data.json`.
     pub network_data: Option<Value>,
 }

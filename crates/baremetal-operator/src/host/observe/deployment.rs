@@ -30,14 +30,20 @@ pub(super) async fn config_drive(ctx: &Context, seen: &mut Observed) -> Result<(
         Some(own) if !own.name.is_empty() => ("spec.networkData", &spec.network_data),
         _ => ("spec.preprovisioningNetworkDataName", &fallback),
     };
+    match named(
+        ctx,
+        &seen.host,
+        "spec.userData",
+        spec.user_data.as_ref(),
+        secret_key::USER_DATA,
+        true,
+    )
+    .await?
+    {
+        Ok(found) => texts.user = found,
+        Err(why) => problem = Some(why),
+    }
     for (field, reference, key, must_have, text) in [
-        (
-            "spec.userData",
-            &spec.user_data,
-            secret_key::USER_DATA,
-            true,
-            &mut texts.user,
-        ),
         (
             network_field,
             network_data,
@@ -53,10 +59,12 @@ pub(super) async fn config_drive(ctx: &Context, seen: &mut Observed) -> Result<(
             &mut texts.meta,
         ),
     ] {
-        let Some(reference) = reference.as_ref().filter(|r| !r.name.is_empty()) else {
-            continue;
-        };
-        match named_text(ctx, &seen.host, field, reference, key, must_have).await? {
+        let found = named(ctx, &seen.host, field, reference.as_ref(), key, must_have).await?;
+        match found.and_then(|bytes| {
+            bytes
+                .map(|bytes| as_text(&seen.host, field, reference.as_ref(), bytes))
+                .transpose()
+        }) {
             Ok(found) => *text = found,
             Err(why) => problem = problem.or(Some(why)),
         }
@@ -68,14 +76,18 @@ pub(super) async fn config_drive(ctx: &Context, seen: &mut Observed) -> Result<(
     Ok(())
 }
 
-async fn named_text(
+/// What the Secret that a field names holds; `None` where it names none.
+async fn named(
     ctx: &Context,
     host: &BareMetalHost,
     field: &str,
-    reference: &SecretReference,
+    reference: Option<&SecretReference>,
     key: &str,
     must_have: bool,
-) -> Result<Result<Option<String>, String>, ObserveError> {
+) -> Result<Result<Option<Vec<u8>>, String>, ObserveError> {
+    let Some(reference) = reference.filter(|r| !r.name.is_empty()) else {
+        return Ok(Ok(None));
+    };
     let namespace = host.namespace().unwrap_or_default();
     let name = &reference.name;
     if !reference.namespace.is_empty() && reference.namespace != namespace {
@@ -89,8 +101,8 @@ async fn named_text(
             "Secret {namespace}/{name}, named by {field}, does not exist: create it to go on"
         )));
     };
-    let data = secret.data.unwrap_or_default();
-    let Some(bytes) = data.get(key).or_else(|| data.get(secret_key::VALUE)) else {
+    let mut data = secret.data.unwrap_or_default();
+    let Some(bytes) = data.remove(key).or_else(|| data.remove(secret_key::VALUE)) else {
         return Ok(if must_have {
             Err(format!(
                 "Secret {namespace}/{name}, named by {field}, has neither key {key} nor key value"
@@ -99,11 +111,18 @@ async fn named_text(
             Ok(None)
         });
     };
-    Ok(match String::from_utf8(bytes.0.clone()) {
-        Ok(text) => Ok(Some(text)),
-        Err(_) => Err(format!(
-            "Secret {namespace}/{name}, named by {field}, holds something that is not text"
-        )),
+    Ok(Ok(Some(bytes.0)))
+}
+
+fn as_text(
+    host: &BareMetalHost,
+    field: &str,
+    from: Option<&SecretReference>,
+    bytes: Vec<u8>,
+) -> Result<String, String> {
+    String::from_utf8(bytes).map_err(|_| {
+        let (namespace, name) = (host.namespace().unwrap_or_default(), from.map_or("", |from| &from.name));
+        format!("Secret {namespace}/{name}, named by {field}, holds something that is not text")
     })
 }
 
