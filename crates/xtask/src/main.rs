@@ -4,6 +4,7 @@ mod bench;
 mod demo;
 mod generate;
 mod lab;
+mod mutants;
 mod test;
 
 use std::process::ExitCode;
@@ -28,6 +29,8 @@ enum Command {
     Generate(generate::Args),
     /// Labs in the background: Kubernetes, Ironic with simulated servers, the operator
     Lab(lab::Args),
+    /// Changes pure decisions in small ways and looks whether a test fails; takes an hour
+    Mutants(mutants::Args),
     /// Runs every test, cheapest first
     Test(test::Args),
 }
@@ -38,6 +41,7 @@ fn main() -> anyhow::Result<ExitCode> {
         Command::Demo(args) => return Ok(demo::run(&args)),
         Command::Generate(args) => generate::run(&args)?,
         Command::Lab(args) => return Ok(lab::run(&args)),
+        Command::Mutants(args) => return mutants::run(&args),
         Command::Test(args) => return test::run(&args),
     }
     Ok(ExitCode::SUCCESS)

@@ -26,7 +26,7 @@ pub struct Args {
 
 /// Where the property tests start, so that a change is blamed for what it broke, and not for a rare case that an earlier
 /// one left to be found. Those are looked for with `--explore`.
-const SEED: (&str, &str) = ("PROPTEST_RNG_SEED", "3");
+pub const SEED: (&str, &str) = ("PROPTEST_RNG_SEED", "3");
 
 /// How many times the usual number of cases the simulations try.
 const EXPLORE_TIMES: &str = "EXPLORE_TIMES";

@@ -155,6 +155,7 @@ fn is_provisioned(state: &ProvisioningState) -> bool {
     )
 }
 
+/// An available host is not ready: `kubectl wait --for=condition=Ready` waits for what runs on it.
 fn ready(status: &BareMetalHostStatus) -> Row {
     match &status.operational_status {
         OperationalStatus::Error => (FALSE, "Error"),
@@ -164,10 +165,7 @@ fn ready(status: &BareMetalHostStatus) -> Row {
         | OperationalStatus::Ok
         | OperationalStatus::Discovered
         | OperationalStatus::Delayed
-        | OperationalStatus::Other(_) => match &status.provisioning.state {
-            // Also of an available host: `kubectl wait --for=condition=Ready` waits for what runs on it.
-            state => provisioned(state),
-        },
+        | OperationalStatus::Other(_) => provisioned(&status.provisioning.state),
     }
 }
 
