@@ -71,6 +71,7 @@ const TIERS: &[(&str, &str, Tier)] = &[
     ("metal3-ironic-sim", "conformance_sim", Tier::Unit),
     ("metal3-ironic-sim", "life", Tier::Unit),
     ("metal3-render", "errors", Tier::Unit),
+    ("xtask", "documents", Tier::Unit),
     ("metal3-render", "golden", Tier::Unit),
     ("metal3-render", "preview", Tier::Unit),
     ("metal3-render", "properties", Tier::Unit),

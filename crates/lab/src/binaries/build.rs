@@ -310,3 +310,36 @@ fn copy(from: &Path, to: &Path) -> Result<()> {
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    // OWN 20b: kube-scheduler, kube-proxy and kubelet were compiled for every lab and started nowhere.
+    #[test]
+    fn what_is_compiled_into_the_control_plane_is_what_a_lab_starts() {
+        let sources = module("control-plane").unwrap();
+        let main = fs::read_to_string(sources.join("main.go")).unwrap();
+        let map = main
+            .split_once("var commands = ")
+            .unwrap()
+            .1
+            .split_once("\n}")
+            .unwrap()
+            .0;
+        let compiled = map
+            .lines()
+            .filter_map(|line| line.trim().strip_prefix('"')?.split_once('"'));
+        let compiled: BTreeSet<&str> = compiled.map(|(name, _)| name).chain(["etcd"]).collect();
+        let started = format!("{:?}", super::super::built_at(Path::new("/folder")));
+        let started: BTreeSet<&str> = started
+            .split("/folder/")
+            .skip(1)
+            .filter_map(|rest| rest.split('"').next())
+            .collect();
+        assert_eq!(compiled, BTreeSet::from(COMMANDS));
+        assert_eq!(started, BTreeSet::from(COMMANDS));
+    }
+}

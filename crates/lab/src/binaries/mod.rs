@@ -85,13 +85,16 @@ pub fn cluster_api_definitions() -> Result<Vec<PathBuf>> {
 }
 
 fn built() -> Result<Binaries> {
-    let folder = build::control_plane()?;
-    Ok(Binaries {
+    Ok(built_at(&build::control_plane()?))
+}
+
+fn built_at(folder: &Path) -> Binaries {
+    Binaries {
         etcd: folder.join("etcd"),
         kube_apiserver: folder.join("kube-apiserver"),
         kube_controller_manager: Some(folder.join("kube-controller-manager")),
         kubectl: Some(folder.join("kubectl")),
-    })
+    }
 }
 
 /// The folder of a Go module of the lab.

@@ -17,9 +17,15 @@ pub fn fit(objects: &mut [DynamicObject], workload: &Access, image_url: &str, im
         let here = json!({"host": "127.0.0.1", "port": workload.port});
         let version = json!(workload.version);
         match kind {
-            "Cluster" if spec["topology"].is_object() => put(spec, &["topology", "version"], version),
+            "Cluster" if spec["topology"].is_object() => {
+                put(spec, &["topology", "version"], version);
+                for variable in spec["topology"]["variables"].as_array_mut().into_iter().flatten() {
+                    if variable["name"] == "controlPlaneEndpoint" {
+                        put(variable, &["value"], here.clone());
+                    }
+                }
+            }
             "Metal3Cluster" => put(spec, &["controlPlaneEndpoint"], here),
-            "Metal3ClusterTemplate" => put(spec, &["template", "spec", "controlPlaneEndpoint"], here),
             "KubeadmControlPlane" => {
                 put(spec, &["version"], version);
                 put(spec, &ETCD, etcd(workload));

@@ -101,4 +101,26 @@ mod tests {
             assert!(count > 0 && names.len() == count, "{}: {names:?}", path.display());
         }
     }
+
+    // OWN 20d: an example promised the same server, which machines that come first cannot get.
+    #[test]
+    fn a_control_plane_that_reuses_servers_replaces_machines_in_place() {
+        let examples = files().unwrap();
+        let (_, text) = examples
+            .iter()
+            .find(|(path, _)| path.ends_with("cluster/cluster.yaml"))
+            .unwrap();
+        let objects: Vec<Value> = serde_saphyr::from_multiple(text).unwrap();
+        let of_kind = |kind: &'static str| objects.iter().filter(move |object| object["kind"] == kind);
+        let control_plane = of_kind("KubeadmControlPlane").next().unwrap();
+        let template = &control_plane["spec"]["machineTemplate"]["spec"]["infrastructureRef"]["name"];
+        let template = of_kind("Metal3MachineTemplate")
+            .find(|one| one["metadata"]["name"] == *template)
+            .unwrap();
+        assert_eq!(template["spec"]["nodeReuse"], true);
+        assert_eq!(
+            control_plane["spec"]["rollout"]["strategy"]["rollingUpdate"]["maxSurge"],
+            0
+        );
+    }
 }

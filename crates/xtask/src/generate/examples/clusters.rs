@@ -6,15 +6,17 @@ mod small;
 use super::file::{File, metadata};
 use super::{Examples, named};
 use metal3_api::infra::v1beta2::{
-    AnnotationRef, BondLink, BondMode, BondParameter, DynamicNetwork, EthernetLink, EthernetType, Gateway, LinkMac,
-    MetaData, MetaDataAnnotation, MetaDataFromPool, MetaDataHostInterface, MetaDataIndex, MetaDataLabel,
-    MetaDataNamespace, MetaDataObjectName, MetaDataString, Metal3ClusterTemplate, Metal3ClusterTemplateResource,
-    Metal3ClusterTemplateSpec, Metal3DataTemplate, Metal3DataTemplateSpec, NetworkData, NetworkLinks, NetworkServices,
-    Networks, PoolReference, Route, RouteServices, SourceObject, StaticNetwork, VlanLink,
+    AnnotationRef, ApiEndpoint, BondLink, BondMode, BondParameter, DynamicNetwork, EthernetLink, EthernetType, Gateway,
+    LinkMac, MetaData, MetaDataAnnotation, MetaDataFromPool, MetaDataHostInterface, MetaDataIndex, MetaDataLabel,
+    MetaDataNamespace, MetaDataObjectName, MetaDataString, Metal3ClusterSpec, Metal3ClusterTemplate,
+    Metal3ClusterTemplateResource, Metal3ClusterTemplateSpec, Metal3DataTemplate, Metal3DataTemplateSpec, NetworkData,
+    NetworkLinks, NetworkServices, Networks, PoolReference, Route, RouteServices, SourceObject, StaticNetwork,
+    VlanLink,
 };
 use objects::{
     REGISTRATION, bootstrap_template, cluster, cluster_class, cluster_spec, control_plane, control_plane_template,
     data_template, deployment, health_check, machine_template, metal3_cluster, remediation_template, topology_cluster,
+    without_surge,
 };
 use serde_json::json;
 
@@ -54,13 +56,22 @@ fn whole_cluster() -> anyhow::Result<String> {
             ),
         ],
     )?;
-    file.add(&control_plane("production", 3), &[REGISTRATION])?;
+    file.add(
+        &without_surge(control_plane("production", 3)),
+        &[
+            REGISTRATION,
+            (
+                "spec.rollout.strategy.rollingUpdate.maxSurge",
+                "0 replaces machines on their own servers, one after the other; 1 needs a free server more.",
+            ),
+        ],
+    )?;
     file.add(
         &machine_template("production-control-plane", "control-plane", "production"),
         &[
             (
                 "spec.nodeReuse",
-                "The next machine of this control plane gets the same server.",
+                "With maxSurge 0 a new machine gets the server of the machine that it replaces.",
             ),
             (
                 "spec.template.spec.image",
@@ -91,23 +102,26 @@ fn whole_cluster() -> anyhow::Result<String> {
 
 fn class() -> anyhow::Result<String> {
     let mut file = File::new("A ClusterClass, and a cluster that is made from it.");
-    file.add(&cluster_class("metal3"), &[])?;
+    file.add(
+        &cluster_class("metal3"),
+        &[(
+            "spec.variables",
+            "Each cluster of the class has an endpoint of its own.",
+        )],
+    )?;
     let template = Metal3ClusterTemplate {
         metadata: metadata("metal3"),
         spec: Metal3ClusterTemplateSpec {
             template: Metal3ClusterTemplateResource {
-                spec: cluster_spec(),
+                spec: Metal3ClusterSpec {
+                    control_plane_endpoint: ApiEndpoint::default(),
+                    ..cluster_spec()
+                },
                 ..Default::default()
             },
         },
     };
-    file.add(
-        &template,
-        &[(
-            "spec.template.spec.controlPlaneEndpoint",
-            "Of the one cluster that is made here; a patch of the class sets it where there are several.",
-        )],
-    )?;
+    file.add(&template, &[])?;
     file.add(&control_plane_template("metal3"), &[])?;
     file.add(&bootstrap_template("metal3-workers"), &[])?;
     file.add(

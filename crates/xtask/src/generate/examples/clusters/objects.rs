@@ -89,6 +89,13 @@ pub fn control_plane(name: &str, replicas: i32) -> Value {
     })
 }
 
+/// One server after the other is taken out of the control plane and comes back with the new machine.
+pub fn without_surge(mut control_plane: Value) -> Value {
+    control_plane["spec"]["rollout"] =
+        json!({ "strategy": { "type": "RollingUpdate", "rollingUpdate": { "maxSurge": 0 } } });
+    control_plane
+}
+
 pub fn control_plane_template(name: &str) -> Value {
     json!({
         "apiVersion": "controlplane.cluster.x-k8s.io/v1beta2",
@@ -192,6 +199,9 @@ fn template(group: &str, kind: &str, name: &str) -> Value {
     json!({ "templateRef": { "apiVersion": format!("{group}/v1beta2"), "kind": kind, "name": name } })
 }
 
+/// The variable of the class, and the field that its patch sets.
+const ENDPOINT: &str = "controlPlaneEndpoint";
+
 pub fn cluster_class(name: &str) -> Value {
     let machines = |role: &str| template(INFRASTRUCTURE, "Metal3MachineTemplate", &format!("{name}-{role}"));
     let mut control_plane = template("controlplane.cluster.x-k8s.io", "KubeadmControlPlaneTemplate", name);
@@ -201,6 +211,26 @@ pub fn cluster_class(name: &str) -> Value {
         "kind": "ClusterClass",
         "metadata": { "name": name },
         "spec": {
+            "variables": [{ "name": ENDPOINT, "required": true, "schema": { "openAPIV3Schema": {
+                "type": "object",
+                "required": ["host", "port"],
+                "properties": {
+                    "host": { "type": "string", "minLength": 1 },
+                    "port": { "type": "integer", "minimum": 1, "maximum": 65535 },
+                },
+            } } }],
+            "patches": [{ "name": ENDPOINT, "definitions": [{
+                "selector": {
+                    "apiVersion": format!("{INFRASTRUCTURE}/v1beta2"),
+                    "kind": "Metal3ClusterTemplate",
+                    "matchResources": { "infrastructureCluster": true },
+                },
+                "jsonPatches": [{
+                    "op": "add",
+                    "path": format!("/spec/template/spec/{ENDPOINT}"),
+                    "valueFrom": { "variable": ENDPOINT },
+                }],
+            }] }],
             "controlPlane": control_plane,
             "infrastructure": template(INFRASTRUCTURE, "Metal3ClusterTemplate", name),
             "workers": { "machineDeployments": [{
@@ -220,6 +250,7 @@ pub fn topology_cluster(name: &str, class: &str) -> Value {
         "spec": { "topology": {
             "classRef": { "name": class },
             "version": KUBERNETES,
+            "variables": [{ "name": ENDPOINT, "value": { "host": "192.0.2.100", "port": 6443 } }],
             "controlPlane": { "replicas": 3 },
             "workers": { "machineDeployments": [{ "class": "workers", "name": "workers", "replicas": 2 }] },
         } },

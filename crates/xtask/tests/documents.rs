@@ -1,0 +1,62 @@
+//! What the documents name is there.
+
+#![expect(clippy::unwrap_used, reason = "what cannot be read fails the test")]
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+fn documents(root: &Path) -> Vec<PathBuf> {
+    let mut found = vec![
+        root.join("README.md"),
+        root.join("CONTRIBUTING.md"),
+        root.join("lab/README.md"),
+    ];
+    let docs = fs::read_dir(root.join("docs"))
+        .unwrap()
+        .map(|entry| entry.unwrap().path());
+    found.extend(docs.filter(|path| path.extension().is_some_and(|end| end == "md")));
+    found
+}
+
+/// `{a,b}` stands for both, `*` for anything.
+fn spelled_out(path: &str) -> Vec<String> {
+    let Some((before, rest)) = path.split_once('{') else {
+        return vec![path.to_owned()];
+    };
+    let Some((words, after)) = rest.split_once('}') else {
+        return vec![path.to_owned()];
+    };
+    words.split(',').map(|word| format!("{before}{word}{after}")).collect()
+}
+
+/// Places of this repository in backticks, and what links lead to, both as they stand beside the document or at the top.
+fn named(text: &str) -> Vec<String> {
+    const FOLDERS: [&str; 7] = ["crates/", "tests/", "docs/", "config/", "examples/", "lab/", ".ci/"];
+    let links = text.split("](").skip(1).filter_map(|rest| rest.split(')').next());
+    let links = links.filter(|link| !link.contains("://") && !link.starts_with('#'));
+    let code = text.split('`').skip(1).step_by(2);
+    let code =
+        code.filter(|word| FOLDERS.iter().any(|folder| word.starts_with(folder)) && !word.contains([' ', '*', '<']));
+    let all = links.map(|link| link.split('#').next().unwrap_or_default()).chain(code);
+    all.flat_map(spelled_out).collect()
+}
+
+// OWN 20e: CONTRIBUTING sent its readers to a file that was not there.
+#[test]
+fn files_that_documents_name_are_there() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let mut missing = Vec::new();
+    let mut looked_at = 0;
+    for document in documents(&root) {
+        let text = fs::read_to_string(&document).unwrap();
+        for path in named(&text) {
+            looked_at += 1;
+            let beside = document.parent().unwrap().join(&path);
+            if !beside.exists() && !root.join(&path).exists() {
+                missing.push(format!("{}: {path}", document.display()));
+            }
+        }
+    }
+    assert!(missing.is_empty(), "{missing:#?}");
+    assert!(looked_at > 100, "only {looked_at} places found");
+}
