@@ -9,19 +9,21 @@ mod tests;
 use kube::api::{Patch, PatchParams};
 use kube::{Api, Resource};
 use metal3_api::capi::{self, MachineSet};
-use metal3_api::infra::names::finalizer;
+use metal3_api::infra::names::{finalizer, label};
 use metal3_api::infra::v1beta2::{Metal3Cluster, Metal3ClusterStatus};
 use metal3_api::metal3::BareMetalHost;
 use metal3_runtime::conditions::whole_seconds;
-use metal3_runtime::error::chain;
+use metal3_runtime::error::{chain, is_conflict, is_not_found};
 use metal3_runtime::store::ObjectKey;
 use metal3_runtime::work::Queue;
 use metal3_runtime::{patch, status};
+use serde_json::{Value, json};
 
 pub use self::decide::{Effect, Plan, decide};
 pub use self::observed::{Observed, Owner, observe};
 use crate::controller::{Context, Controller, Next};
 use crate::error::PassError;
+use crate::select::keeper_of;
 use crate::world::{cluster_of, infrastructure};
 
 /// Of what it looks after, for errors.
@@ -103,12 +105,19 @@ impl Controller for Metal3Clusters {
 impl Metal3Clusters {
     async fn carry_out(&self, key: &ObjectKey, seen: &Metal3Cluster, plan: Plan) -> Result<(), PassError> {
         let mut object = seen.clone();
-        for effect in &plan.effects {
+        // Hosts are given back when everything else is done: a cluster waits for none of them.
+        let is_last = |effect: &Effect| matches!(effect, Effect::ReleaseHost { .. } | Effect::RemoveFinalizer);
+        let (last, first): (Vec<_>, Vec<_>) = plan.effects.iter().partition(|effect| is_last(effect));
+        for effect in first {
             let applied = self.apply(&mut object, effect).await;
             applied.map_err(PassError::with(effect.label(), effect.object(), KIND, key))?;
         }
         if let Some(status) = plan.status {
-            self.store(key, &object, status).await?;
+            object = self.store(key, object, status).await?;
+        }
+        for effect in last {
+            let applied = self.apply(&mut object, effect).await;
+            applied.map_err(PassError::with(effect.label(), effect.object(), KIND, key))?;
         }
         for note in &plan.notes {
             self.ctx.recorder.publish(&object.object_ref(&()), None, note).await;
@@ -145,8 +154,9 @@ impl Metal3Clusters {
             }
             Effect::ReleaseHost { host, patch } => {
                 let hosts: Api<BareMetalHost> = Api::namespaced(client.clone(), &namespace);
-                let released = hosts.patch(host, &PatchParams::default(), &Patch::Merge(patch)).await?;
-                world.hosts.written(released);
+                if let Some(released) = release(&hosts, host, patch).await? {
+                    world.hosts.written(released);
+                }
                 None
             }
         };
@@ -161,21 +171,61 @@ impl Metal3Clusters {
     async fn store(
         &self,
         key: &ObjectKey,
-        seen: &Metal3Cluster,
+        seen: Metal3Cluster,
         mut status: Metal3ClusterStatus,
-    ) -> Result<(), PassError> {
+    ) -> Result<Metal3Cluster, PassError> {
         let before = seen.status.clone().unwrap_or_default();
         status.last_updated.clone_from(&before.last_updated);
         if status == before {
-            return Ok(());
+            return Ok(seen);
         }
         let now = whole_seconds(self.ctx.clock.now());
         status.last_updated = Some(k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(now));
-        let written = status::replace(&self.ctx.client, seen, status).await;
-        let failed = PassError::of(STORE_STATUS, KIND, key);
-        self.ctx.world.metal3_clusters.written(written.map_err(failed)?);
-        Ok(())
+        let written = status::replace(&self.ctx.client, &seen, status).await;
+        let written = written.map_err(PassError::of(STORE_STATUS, KIND, key))?;
+        self.ctx.world.metal3_clusters.written(written.clone());
+        Ok(written)
     }
+}
+
+/// How often a host that others write at the same time is tried again in one pass.
+const TRIES: usize = 3;
+
+/// Gives a host back that was kept for the cluster. Nothing if it is gone, is kept no more, or changes all the time: a cluster
+/// does not wait for it.
+pub async fn release(
+    hosts: &Api<BareMetalHost>,
+    name: &str,
+    patch: &Value,
+) -> Result<Option<BareMetalHost>, kube::Error> {
+    let mut patch = patch.clone();
+    for _ in 0..TRIES {
+        match hosts.patch(name, &PatchParams::default(), &Patch::Merge(&patch)).await {
+            Ok(released) => return Ok(Some(released)),
+            Err(error) if is_not_found(&error) => return Ok(None),
+            Err(error) if is_conflict(&error) => {}
+            Err(error) => return Err(error),
+        }
+        let Some(now) = hosts.get_opt(name).await? else {
+            return Ok(None);
+        };
+        let is_kept = keeper_of(&now).is_some()
+            && now
+                .metadata
+                .labels
+                .iter()
+                .flatten()
+                .any(|(key, _)| key == label::NODE_REUSE);
+        if !is_kept {
+            return Ok(None);
+        }
+        patch["metadata"]["resourceVersion"] = json!(now.metadata.resource_version);
+    }
+    tracing::warn!(
+        host = name,
+        "a host that was kept for the cluster is changed by others all the time and stays kept"
+    );
+    Ok(None)
 }
 
 /// Whether somebody else looks after the cluster's infrastructure.

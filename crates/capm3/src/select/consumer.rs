@@ -27,8 +27,7 @@ pub fn claimed(host: &BareMetalHost, machine: &ObjectKey, uid: &str) -> Claimed 
     let Some(reference) = consumer(host) else {
         return Claimed::ByNobody;
     };
-    let is_namesake = reference_to(host, infra::names::GROUP, "Metal3Machine")
-        .is_some_and(|(namespace, name)| namespace == machine.namespace && name == machine.name);
+    let is_namesake = consumer_of(host).as_ref() == Some(machine);
     if is_namesake && (reference.uid.is_empty() || reference.uid == uid) {
         return Claimed::ByUs;
     }
@@ -41,23 +40,21 @@ pub fn claimed(host: &BareMetalHost, machine: &ObjectKey, uid: &str) -> Claimed 
 
 /// The Metal3Machine that uses a host, whatever the version in the reference.
 pub fn consumer_of(host: &BareMetalHost) -> Option<ObjectKey> {
-    reference_to(host, infra::names::GROUP, "Metal3Machine").map(|(namespace, name)| ObjectKey::new(namespace, name))
+    neighbour(host, infra::names::GROUP, "Metal3Machine")
 }
 
 /// The Cluster that a host is kept for, so that its next machine of a kind gets it.
 pub fn keeper_of(host: &BareMetalHost) -> Option<ObjectKey> {
-    reference_to(host, capi::names::group::CORE, "Cluster").map(|(namespace, name)| ObjectKey::new(namespace, name))
+    neighbour(host, capi::names::group::CORE, "Cluster")
 }
 
-/// Namespace and name of what uses a host, if it is of this kind.
-fn reference_to<'a>(host: &'a BareMetalHost, group: &str, kind: &str) -> Option<(&'a str, &'a str)> {
+/// What uses a host, if it is of this kind. It is in the host's own namespace: whoever may write hosts in one namespace must
+/// not hold up, by a reference, the machines and clusters of another.
+fn neighbour(host: &BareMetalHost, group: &str, kind: &str) -> Option<ObjectKey> {
     let reference = consumer(host).filter(|one| one.kind == kind && group_of(&one.api_version) == group)?;
-    let namespace = if reference.namespace.is_empty() {
-        host.metadata.namespace.as_deref().unwrap_or_default()
-    } else {
-        &reference.namespace
-    };
-    Some((namespace, &reference.name))
+    let here = host.metadata.namespace.as_deref().unwrap_or_default();
+    let is_here = reference.namespace.is_empty() || reference.namespace == here;
+    is_here.then(|| ObjectKey::new(here, &reference.name))
 }
 
 /// Who uses a host, of whatever kind. Go clients may write a reference that is not there as an empty one.

@@ -174,6 +174,27 @@ mod tests {
         assert_eq!(keys(&kept, &json!({}), "available"), by);
     }
 
+    // OWN 9b: a host found its way to machines and clusters of other namespaces.
+    #[test]
+    fn a_host_is_found_by_its_neighbours_only() {
+        for (kind, api, name) in [
+            ("Metal3Machine", "infrastructure.cluster.x-k8s.io/v1beta2", "m"),
+            ("Cluster", "cluster.x-k8s.io/v1beta2", "c"),
+        ] {
+            let reference =
+                |namespace: &str| json!({"kind": kind, "name": name, "namespace": namespace, "apiVersion": api});
+            for (namespace, is_found) in [("ns", true), ("", true), ("other", false)] {
+                let keys = keys(&json!({}), &json!({"consumerRef": reference(namespace)}), "available");
+                let found = keys
+                    .iter()
+                    .any(|key| matches!(key, HostBy::Consumer(_) | HostBy::Keeper(_)));
+                assert_eq!(found, is_found, "{kind} in {namespace:?}");
+                let is_free = keys.iter().any(|key| matches!(key, HostBy::Free(..)));
+                assert!(!is_free, "a host that somebody uses is free for nobody");
+            }
+        }
+    }
+
     #[test]
     fn of_a_hosts_hardware_its_name_and_addresses_are_kept() {
         let nic = |name: &str, ip: &str| json!({"name": name, "mac": "52:54:00:00:00:01", "model": "m", "ip": ip, "pxe": true});

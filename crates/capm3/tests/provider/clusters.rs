@@ -1,9 +1,11 @@
 //! Metal3Clusters.
 
+use cluster_api_provider_metal3::cluster::release;
 use kube::ResourceExt;
 use metal3_api::capi::{Cluster, Machine};
 use metal3_api::condition::ConditionStatus::{False, True};
 use metal3_api::infra::v1beta2::Metal3Cluster;
+use metal3_api::metal3::BareMetalHost;
 use metal3_testkit::namespace;
 use serde_json::{Value, json};
 
@@ -101,4 +103,73 @@ async fn what_is_not_ours_is_left_alone() {
         assert_eq!((left.finalizers().len(), left.status), (0, None), "{name}");
     }
     provider.stop().await;
+}
+
+// OWN 9a: a host of another namespace that named a cluster kept it from being provisioned, and then from going.
+#[tokio::test]
+async fn a_host_of_another_namespace_holds_no_cluster() {
+    let (site, other) = (Site::new(namespace!().await).await, Site::new(namespace!().await).await);
+    let provider = site.provider_of_both(&other);
+    other
+        .host(
+            "h",
+            json!({"infrastructure.cluster.x-k8s.io/node-reuse": "md-c"}),
+            "available",
+        )
+        .await;
+    let reference = json!({"apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "Cluster", "name": "c",
+        "namespace": site.namespace.name});
+    let host = other
+        .patch::<BareMetalHost>("h", json!({"spec": {"consumerRef": reference}}))
+        .await;
+    let endpoint = json!({"controlPlaneEndpoint": {"host": "192.0.2.1", "port": 6443}});
+    site.cluster("c", endpoint).await;
+    let is_ready = |cluster: &Metal3Cluster| ready(cluster, &True, "Ready");
+    site.namespace.expect("c", "is ready", is_ready).await;
+    site.delete::<Metal3Cluster>("c").await;
+    site.namespace.expect_gone::<Metal3Cluster>("c").await;
+    let left: BareMetalHost = other.namespace.api().get("h").await.unwrap();
+    assert_eq!(left.spec, host.spec, "nobody touches it");
+    provider.stop().await;
+}
+
+// OWN 9c: a kept host that was gone, or changed, when it was to be released kept the cluster's finalizer.
+#[tokio::test]
+async fn a_kept_host_that_changes_or_is_gone_holds_no_cluster() {
+    let site = Site::new(namespace!().await).await;
+    let endpoint = json!({"controlPlaneEndpoint": {"host": "192.0.2.1", "port": 6443}});
+    site.cluster("c", endpoint).await;
+    let api = site.namespace.api::<BareMetalHost>();
+    let reference = json!({"apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "Cluster", "name": "c"});
+    let label = "infrastructure.cluster.x-k8s.io/node-reuse";
+    for name in ["changed", "mine", "gone"] {
+        site.host(name, json!({label: "md-c"}), "available").await;
+    }
+    let before = site
+        .patch::<BareMetalHost>("changed", json!({"spec": {"consumerRef": reference}}))
+        .await;
+    let version = json!(before.metadata.resource_version);
+    site.patch::<BareMetalHost>("changed", json!({"metadata": {"labels": {"x": "y"}}}))
+        .await;
+    let stale =
+        json!({"metadata": {"resourceVersion": version, "labels": {label: null}}, "spec": {"consumerRef": null}});
+    let released = release(&api, "changed", &stale).await.unwrap().unwrap();
+    assert_eq!(
+        (released.spec.consumer_ref, released.metadata.labels),
+        (None, Some([("x".into(), "y".into())].into()))
+    );
+
+    let other = json!({"apiVersion": "v1", "kind": "ConfigMap", "name": "x"});
+    site.patch::<BareMetalHost>("mine", json!({"spec": {"consumerRef": other}}))
+        .await;
+    assert_eq!(
+        release(&api, "mine", &stale).await.unwrap(),
+        None,
+        "it is kept for the cluster no more"
+    );
+    let left = api.get("mine").await.unwrap();
+    assert_eq!(left.spec.consumer_ref.unwrap().kind, "ConfigMap");
+
+    site.delete::<BareMetalHost>("gone").await;
+    assert_eq!(release(&api, "gone", &stale).await.unwrap(), None);
 }

@@ -107,15 +107,25 @@ impl Site {
 
     /// Starts one with flags.
     pub async fn provider_with(&self, flags: &[&str]) -> Running {
-        let args = Args::parse_from(std::iter::once(&"test").chain(flags)).unified();
         let client = self.namespace.service_account(ACCOUNT).await;
+        Self::start(client, vec![self.namespace.name.clone()], flags)
+    }
+
+    /// Starts one that looks after two namespaces, with all rights.
+    pub fn provider_of_both(&self, other: &Self) -> Running {
+        let namespaces = vec![self.namespace.name.clone(), other.namespace.name.clone()];
+        Self::start(self.namespace.client.clone(), namespaces, &[])
+    }
+
+    fn start(client: kube::Client, namespaces: Vec<String>, flags: &[&str]) -> Running {
+        let args = Args::parse_from(std::iter::once(&"test").chain(flags)).unified();
         let registry = Registry::new(Build {
             component: "test",
             version: "0",
         });
         let metrics = ControllerMetrics::new(&registry);
         let setup = Setup {
-            namespaces: Namespaces::Only(vec![self.namespace.name.clone()]),
+            namespaces: Namespaces::Only(namespaces),
             watch_filter: args.provider.watch_filter,
             claims_by_host: args.enable_bmh_name_based_preallocation,
             workload_limits: args.workloads.limits(),
