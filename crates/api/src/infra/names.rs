@@ -62,6 +62,9 @@ pub mod annotation {
     /// `6cbd0a3e-…/2`. The request itself goes as soon as the host has followed it.
     pub const RESTARTED_FOR: &str = "infrastructure.cluster.x-k8s.io/restarted-for";
 
+    /// On a BareMetalHost: JSON of the image and the deploy method that it was told to install for its Metal3Machine.
+    pub const INSTALLED: &str = "infrastructure.cluster.x-k8s.io/installed";
+
     /// On a Metal3Remediation: JSON of the node's annotations, to be given back.
     pub const NODE_ANNOTATIONS_BACKUP: &str = "remediation.metal3.io/node-annotations-backup";
 

@@ -41,7 +41,7 @@ use metal3_runtime::secrets::SecretVersions;
 use metal3_runtime::status;
 use metal3_runtime::store::ObjectKey;
 use metal3_runtime::work::Queue;
-use serde_json::json;
+
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
@@ -185,14 +185,13 @@ impl Metal3Machines {
 
     async fn give(&self, key: &ObjectKey, cluster: &ObjectKey, gift: &Gift) -> Result<(), PassError> {
         // Gone again: the machine is woken when it is back.
-        let Ok(workload) = self.workloads.of(cluster) else {
+        let Some(workload) = self.workloads.followed(cluster) else {
             return Ok(());
         };
-        // The API server takes the first one only, so that nobody's is overwritten.
-        let change = json!({"spec": {"providerID": gift.id}});
-        let given = workload.change_node(&gift.node, &change).await;
-        given.map_err(PassError::of(GIVE, KIND, key))?;
-        tracing::info!(machine = %key, node = gift.node, id = gift.id, "a node has its provider ID");
+        let given = workload.give_id(&gift.node, &gift.uid, &gift.id).await;
+        if given.map_err(PassError::of(GIVE, KIND, key))? {
+            tracing::info!(machine = %key, node = gift.node, id = gift.id, "a node has its provider ID");
+        }
         Ok(())
     }
 
@@ -235,7 +234,7 @@ impl Metal3Machines {
         };
         seen.untold = self.untold.get(&seen.machine, self.ctx.clock.elapsed());
         seen.claimant = self.claims.of(&seen.machine);
-        seen.node = node::look(&self.workloads, &seen);
+        seen.node = node::look(&self.workloads, &self.ctx.world, &seen);
         let done = self.planned_and_done(key, &mut seen).await;
         match &done {
             Ok(Next::Now) => {}

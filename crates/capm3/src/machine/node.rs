@@ -1,12 +1,15 @@
 //! The Node that a machine has become, in its workload cluster: looked at without waiting.
 
 use kube::ResourceExt;
-use metal3_api::metal3::ProvisioningState;
+use metal3_api::metal3::{BareMetalHost, ProvisioningState};
 use metal3_runtime::store::ObjectKey;
 
 use super::{Host, Observed};
+use crate::select::consumer;
+use crate::workload::nodes::HOST_UID;
 use crate::workload::provider_id::{Answer, Question};
 use crate::workload::{Unreachable, Workloads};
+use crate::world::{HostBy, Metal3MachineBy, World, cluster_of};
 
 /// What is known of the Node.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -25,12 +28,14 @@ pub enum NodeView {
 pub struct Gift {
     /// The Node's name.
     pub node: String,
+    /// Its UID: only this very Node is meant.
+    pub uid: String,
     /// The ID.
     pub id: String,
 }
 
 /// Looks for the Node of a machine whose host is provisioned.
-pub fn look(workloads: &Workloads, seen: &Observed) -> NodeView {
+pub fn look(workloads: &Workloads, world: &World, seen: &Observed) -> NodeView {
     let (Host::Ours(host), Some(cluster)) = (&seen.host, seen.cluster.found()) else {
         return NodeView::NotAsked;
     };
@@ -49,6 +54,8 @@ pub fn look(workloads: &Workloads, seen: &Observed) -> NodeView {
         .map(|hardware| hardware.hostname.as_str());
     let hostnames: Vec<&str> = hostname.into_iter().filter(|name| !name.is_empty()).collect();
     let owner = seen.owner.found();
+    let rivals = rivals(world, host, &hostnames);
+    let stored = Some(seen.machine.spec.provider_id.as_str()).filter(|id| !id.is_empty());
     let question = Question {
         namespace: &key.namespace,
         host: &host.name_any(),
@@ -57,6 +64,49 @@ pub fn look(workloads: &Workloads, seen: &Observed) -> NodeView {
         hostnames: &hostnames,
         cloud_provider: seen.has_cloud_provider(),
         labelled: owner.is_some_and(|owner| owner.spec.bootstrap.config_ref.is_some()),
+        stored,
+        rivals: &rivals,
     };
-    NodeView::Answered(question.answer(&workload.nodes))
+    let answer = question.answer(&workload.nodes);
+    NodeView::Answered(match &answer {
+        Answer::Known(id) if stored != Some(id) => match holder(world, seen, id) {
+            Some(holder) => Answer::Conflict(format!(
+                "the node of host {} seems to be the one with provider ID {id}, which is that of Metal3Machine {holder}: label \
+                 the node of each host with {HOST_UID}=UID of the host",
+                host.name_any()
+            )),
+            None => answer,
+        },
+        _ => answer,
+    })
+}
+
+/// Names of the other hosts of the same cluster that have one of these host names: their Nodes cannot be told apart by it.
+fn rivals(world: &World, host: &BareMetalHost, hostnames: &[&str]) -> Vec<String> {
+    let cluster = cluster_of(host);
+    let alike = hostnames
+        .iter()
+        .flat_map(|name| world.hosts.find(&HostBy::Hostname((*name).to_owned())));
+    let others = alike.filter(|other| {
+        other.namespace() == host.namespace()
+            && other.name_any() != host.name_any()
+            && consumer(other).is_some()
+            && cluster_of(&**other) == cluster
+    });
+    let mut names: Vec<String> = others.map(|other| other.name_any()).collect();
+    names.sort();
+    names.dedup();
+    names
+}
+
+/// Another Metal3Machine of the same cluster that has this provider ID.
+fn holder(world: &World, seen: &Observed, id: &str) -> Option<String> {
+    let cluster = cluster_of(&*seen.machine);
+    let holders = world.metal3_machines.find(&Metal3MachineBy::ProviderId(id.to_owned()));
+    let others = holders.into_iter().filter(|other| {
+        other.namespace() == seen.machine.namespace()
+            && other.name_any() != seen.machine.name_any()
+            && cluster_of(&**other) == cluster
+    });
+    others.map(|other| other.name_any()).min()
 }

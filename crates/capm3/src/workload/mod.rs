@@ -26,7 +26,7 @@ use kube::api::{Api, Patch, PatchParams};
 use metal3_runtime::args::ClientArgs;
 use metal3_runtime::error::chain;
 use metal3_runtime::store::{Change, ObjectKey};
-use serde_json::Value;
+use serde_json::{Value, json};
 use tokio::task::JoinSet;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
@@ -66,6 +66,26 @@ impl Workload {
         let written = self.ask(nodes.patch(name, &params, &change)).await?;
         self.nodes.written(written);
         Ok(())
+    }
+
+    /// Gives a Node its provider ID, if it is still the Node with this UID: one that was made anew under its name may be on
+    /// another server. Returns whether it has it.
+    pub async fn give_id(&self, name: &str, uid: &str, id: &str) -> Result<bool, kube::Error> {
+        // The API server takes the first ID only, so that nobody's is overwritten.
+        let change = json!({"metadata": {"uid": uid}, "spec": {"providerID": id}});
+        let Err(error) = self.change_node(name, &change).await else {
+            return Ok(true);
+        };
+        let nodes: Api<Node> = Api::all(self.client.clone());
+        let is_refused = matches!(&error, kube::Error::Api(status) if status.is_invalid() || status.is_conflict() || status.is_not_found());
+        if !is_refused {
+            return Err(error);
+        }
+        match self.ask(nodes.get_opt(name)).await? {
+            Some(node) if node.metadata.uid.as_deref() == Some(uid) => Err(error),
+            // The watch shows it in a moment.
+            Some(_) | None => Ok(false),
+        }
     }
 }
 
@@ -210,6 +230,12 @@ impl Workloads {
             },
         );
         answer
+    }
+
+    /// The workload cluster of this Cluster if it is followed and answers. It is not followed for this: whoever writes a last
+    /// word to a cluster that goes must not begin to watch it anew.
+    pub fn followed(&self, cluster: &ObjectKey) -> Option<Workload> {
+        self.0.lock().get(cluster)?.answer.as_ref().ok().cloned()
     }
 
     /// One that answers and whose Nodes are these, without a watch.

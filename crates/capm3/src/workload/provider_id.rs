@@ -27,6 +27,10 @@ pub struct Question<'a> {
     pub cloud_provider: bool,
     /// The bootstrap data is made by a bootstrap provider, which labels the Node with the UID of its host.
     pub labelled: bool,
+    /// The ID that the machine has already.
+    pub stored: Option<&'a str>,
+    /// Other hosts of the cluster with one of the host names.
+    pub rivals: &'a [String],
 }
 
 /// What is to be done.
@@ -40,6 +44,8 @@ pub enum Answer {
         id: String,
         /// The Node's name.
         node: String,
+        /// Its UID.
+        uid: String,
     },
     /// The machine's ID is known without its Node, which is looked for on.
     Early {
@@ -62,19 +68,24 @@ pub fn of(namespace: &str, host: &str, machine: &str) -> String {
 impl Question<'_> {
     /// The answer by these Nodes.
     pub fn answer(&self, nodes: &Nodes) -> Answer {
+        let id = of(self.namespace, self.host, self.machine);
+        // The ID that the machine has is never another's, and ours is nobody else's, whoever gives the IDs.
+        for known in self.stored.into_iter().chain([id.as_str()]) {
+            match nodes.find(&NodeBy::ProviderId(known.to_owned())).as_slice() {
+                [_] => return Answer::Known(known.to_owned()),
+                [] => {}
+                several => {
+                    return Answer::Conflict(format!(
+                        "nodes {} all carry provider ID {known}, which one of them only can have by right: keep the one that runs on \
+                         host {}",
+                        names(several),
+                        self.host
+                    ));
+                }
+            }
+        }
         if self.cloud_provider {
             return self.given_by_the_cloud(nodes);
-        }
-        let id = of(self.namespace, self.host, self.machine);
-        match nodes.find(&NodeBy::ProviderId(id.clone())).as_slice() {
-            [_] => return Answer::Known(id),
-            [] => {}
-            several => {
-                return Answer::Conflict(format!(
-                    "nodes {} all carry provider ID {id}; delete those that are gone",
-                    names(several)
-                ));
-            }
         }
         let labelled = nodes.find(&NodeBy::HostUid(self.host_uid.to_owned()));
         match labelled.as_slice() {
@@ -102,6 +113,7 @@ impl Question<'_> {
             None => Answer::Give {
                 id,
                 node: node.name_any(),
+                uid: node.uid().unwrap_or_default(),
             },
             // It would have been found by it.
             Some(other) => Answer::Conflict(format!(
@@ -124,6 +136,7 @@ impl Question<'_> {
             }
         }
         match found.as_slice() {
+            [_] if !self.rivals.is_empty() => self.ambiguous(),
             [node] => self.give(id, node),
             [] if self.hostnames.is_empty() => Answer::Early {
                 id,
@@ -147,8 +160,21 @@ impl Question<'_> {
         }
     }
 
+    /// Several hosts have the host name of one Node.
+    fn ambiguous(&self) -> Answer {
+        Answer::Conflict(format!(
+            "hosts {} and {} have the same host name, {}, so that it does not tell whose node it is: label the node of each host \
+             with {}=UID of the host",
+            self.host,
+            self.rivals.join(", "),
+            self.hostnames.join(" or "),
+            super::nodes::HOST_UID
+        ))
+    }
+
     fn given_by_the_cloud(&self, nodes: &Nodes) -> Answer {
         let labelled = nodes.find(&NodeBy::HostUid(self.host_uid.to_owned()));
+        let is_labelled = !labelled.is_empty();
         let named = self
             .hostnames
             .iter()
@@ -163,6 +189,7 @@ impl Question<'_> {
                 super::nodes::HOST_UID,
                 self.host_uid
             )),
+            [_] if !is_labelled && !self.rivals.is_empty() => self.ambiguous(),
             [node] => match provider_id(node) {
                 Some(id) => Answer::Known(id.to_owned()),
                 None => Answer::Wait(format!(
@@ -216,6 +243,8 @@ mod tests {
             hostnames: &["h0"],
             cloud_provider,
             labelled,
+            stored: None,
+            rivals: &[],
         }
         .answer(&store(rows))
     }
@@ -224,6 +253,7 @@ mod tests {
         Answer::Give {
             id: ID.to_owned(),
             node: node.to_owned(),
+            uid: node.to_owned(),
         }
     }
 
@@ -263,7 +293,75 @@ mod tests {
         let Answer::Conflict(message) = ask(rows, false, true) else {
             panic!()
         };
-        assert!(message.contains(named) && message.contains("delete"), "{message}");
+        assert!(message.contains(named), "{message}");
+        assert_eq!(
+            message.contains("delete"),
+            !rows[0].1.ends_with("host-0/m"),
+            "{message}"
+        );
+    }
+
+    // OWN 10b: a user was told to delete the Node that carries the ID of the machine.
+    #[rstest]
+    #[case::of_a_cloud("cloud://7")]
+    #[case::of_an_earlier_name("metal3://ns/host-0/old")]
+    fn the_node_with_the_id_that_the_machine_has_is_its_node(
+        #[case] id: &'static str,
+        #[values(true, false)] cloud: bool,
+    ) {
+        let store = store(&[("n", id, "u0", "h0"), ("o", "", "", "h0")]);
+        let question = Question {
+            namespace: "ns",
+            host: "host-0",
+            host_uid: "u0",
+            machine: "m",
+            hostnames: &["h0"],
+            cloud_provider: cloud,
+            labelled: true,
+            stored: Some(id),
+            rivals: &[],
+        };
+        assert_eq!(question.answer(&store), Answer::Known(id.to_owned()));
+    }
+
+    // OWN 10a: with a cloud provider the ID of any Node with a host's name was taken, for as many machines as had it.
+    #[rstest]
+    #[case::the_clouds(true, "cloud://7")]
+    #[case::none_yet(false, "")]
+    fn a_host_name_of_two_hosts_tells_nothing(#[case] cloud_provider: bool, #[case] id: &'static str) {
+        let ask = |rivals: &[String], label: &'static str| {
+            let question = Question {
+                namespace: "ns",
+                host: "host-0",
+                host_uid: "u0",
+                machine: "m",
+                hostnames: &["h0"],
+                cloud_provider,
+                labelled: false,
+                stored: None,
+                rivals,
+            };
+            question.answer(&store(&[("n", id, label, "h0")]))
+        };
+        let rivals = ["host-1".to_owned()];
+        let Answer::Conflict(message) = ask(&rivals, "") else {
+            panic!()
+        };
+        assert!(
+            message.contains("host-0 and host-1") && message.contains("metal3.io/uuid"),
+            "{message}"
+        );
+        assert!(
+            !matches!(ask(&rivals, "u0"), Answer::Conflict(_)),
+            "its label tells whose it is"
+        );
+        assert!(!matches!(ask(&[], ""), Answer::Conflict(_)));
+    }
+
+    #[test]
+    fn our_own_id_goes_before_a_host_name_also_with_a_cloud_provider() {
+        let answer = ask(&[("n", ID, "", ""), ("o", "cloud://7", "", "h0")], true, true);
+        assert_eq!(answer, Answer::Known(ID.to_owned()));
     }
 
     #[test]

@@ -25,6 +25,8 @@ pub enum Metal3MachineBy {
     Host(ObjectKey),
     /// The Metal3MachineTemplate that it was made from.
     Template(ObjectKey),
+    /// Its provider ID.
+    ProviderId(String),
 }
 
 pub(super) fn keys_of_machine(machine: &Machine) -> Vec<MachineBy> {
@@ -35,7 +37,9 @@ pub(super) fn keys_of_metal3_machine(machine: &Metal3Machine) -> Vec<Metal3Machi
     let cluster = cluster_of(machine).map(Metal3MachineBy::Cluster);
     let host = host_of(machine).map(Metal3MachineBy::Host);
     let template = cloned_from(machine).map(Metal3MachineBy::Template);
-    cluster.into_iter().chain(host).chain(template).collect()
+    let id = Some(machine.spec.provider_id.clone()).filter(|id| !id.is_empty());
+    let id = id.map(Metal3MachineBy::ProviderId);
+    cluster.into_iter().chain(host).chain(template).chain(id).collect()
 }
 
 /// The host that a Metal3Machine's annotation names. It is looked for in the machine's namespace, whatever namespace is

@@ -8,7 +8,7 @@ use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
 use kube::{Api, ResourceExt};
 use metal3_api::capi::{Cluster, Machine};
 use metal3_api::condition::ConditionStatus::True;
-use metal3_api::infra::v1beta2::{Metal3DataClaim, Metal3Machine};
+use metal3_api::infra::v1beta2::{Metal3Cluster, Metal3DataClaim, Metal3Machine};
 use metal3_api::metal3::BareMetalHost;
 use metal3_lab::audit::Request;
 use metal3_testkit::{DEADLINE, TestNamespace, eventually, namespace};
@@ -392,5 +392,88 @@ async fn what_the_api_server_refuses_is_told_and_done_when_it_is_allowed() {
     site.claimed("h", "m").await;
     let is_on_its_way = |machine: &Metal3Machine| lacks(machine, "Ready", "BareMetalHost h is");
     site.namespace.expect("m", "goes on", is_on_its_way).await;
+    provider.stop().await;
+}
+
+// OWN 8b: network data and metadata of a host that its user had set were taken away by the claim.
+#[tokio::test]
+async fn data_that_a_user_gave_to_a_host_outlive_its_machine() {
+    let site = Site::for_machines(namespace!().await).await;
+    site.host("h", json!({}), "available").await;
+    let own = json!({"networkData": {"name": "site-network"}, "metaData": {"name": "site-metadata"}});
+    site.patch::<BareMetalHost>("h", json!({"spec": own})).await;
+    let provider = site.provider().await;
+    site.machine("m", json!({})).await;
+    let names = |host: &BareMetalHost| {
+        let spec = &host.spec;
+        [&spec.network_data, &spec.meta_data].map(|one| one.as_ref().map(|one| one.name.clone()).unwrap_or_default())
+    };
+    let host = site.claimed("h", "m").await;
+    assert!(host.spec.image.is_some());
+    assert_eq!(names(&host), ["site-network", "site-metadata"]);
+    site.host_becomes("h", "provisioned").await;
+    site.namespace.expect("m", "is ready", is_ready).await;
+    site.delete::<Metal3Machine>("m").await;
+    let is_emptied = |host: &BareMetalHost| host.spec.image.is_none();
+    site.namespace.expect("h", "is to be deprovisioned", is_emptied).await;
+    site.host_becomes("h", "available").await;
+    site.namespace.expect_gone::<Metal3Machine>("m").await;
+    let host: BareMetalHost = site.namespace.api().get("h").await.unwrap();
+    assert_eq!(names(&host), ["site-network", "site-metadata"]);
+    assert_eq!(host.spec.user_data, None, "what the machine gave goes with it");
+    provider.stop().await;
+}
+
+// OWN 10c: two machines took the ID of one Node, whose host name both of their hosts had.
+#[tokio::test]
+async fn one_node_is_never_that_of_two_machines() {
+    let site = Site::for_machines(namespace!().await).await;
+    site.patch::<Metal3Cluster>("c", json!({"spec": {"cloudProviderEnabled": true}}))
+        .await;
+    let nodes: Api<Node> = Api::all(site.namespace.client.clone());
+    let hostname = format!("{}-twin.example", site.namespace.name);
+    let id = format!("cloud://{}", site.namespace.name);
+    let node = json!({"metadata": {"name": hostname, "labels": {"kubernetes.io/hostname": hostname}},
+        "spec": {"providerID": id}});
+    nodes
+        .create(&PostParams::default(), &serde_json::from_value(node).unwrap())
+        .await
+        .unwrap();
+    for host in ["h", "i"] {
+        site.host(host, json!({}), "available").await;
+        let twin = json!({"status": {"hardware": {"hostname": hostname}}});
+        site.patch_status::<BareMetalHost>(host, twin).await;
+    }
+    let admin = std::fs::read_to_string(site.namespace.server().admin_kubeconfig()).unwrap();
+    site.kubeconfig("c", &admin).await;
+    let provider = site.provider().await;
+    for machine in ["m", "n"] {
+        site.machine(machine, json!({})).await;
+    }
+    for host in ["h", "i"] {
+        let is_told = |host: &BareMetalHost| host.spec.image.is_some();
+        site.namespace.expect(host, "is to be provisioned", is_told).await;
+        let state = json!({"status": {"poweredOn": true, "provisioning": {"state": "provisioned"}}});
+        site.patch_status::<BareMetalHost>(host, state).await;
+    }
+    for machine in ["m", "n"] {
+        let is_refused = |machine: &Metal3Machine| lacks(machine, NODE, "have the same host name");
+        site.namespace.expect(machine, "cannot tell its node", is_refused).await;
+    }
+    // Its label tells whose it is.
+    let host: BareMetalHost = site.namespace.api().get("h").await.unwrap();
+    let label = json!({"metadata": {"labels": {"metal3.io/uuid": host.uid()}}});
+    nodes
+        .patch(&hostname, &PatchParams::default(), &Patch::Merge(label))
+        .await
+        .unwrap();
+    let owner = consumer(&host).unwrap().to_owned();
+    let has_id = |machine: &Metal3Machine| machine.spec.provider_id == id;
+    site.namespace.expect(&owner, "has its node's ID", has_id).await;
+    site.settled().await;
+    let other = if owner == "m" { "n" } else { "m" };
+    let other: Metal3Machine = site.namespace.api().get(other).await.unwrap();
+    assert_eq!(other.spec.provider_id, "");
+    nodes.delete(&hostname, &DeleteParams::default()).await.unwrap();
     provider.stop().await;
 }

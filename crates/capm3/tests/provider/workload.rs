@@ -123,6 +123,60 @@ async fn a_workload_cluster_is_followed_as_its_kubeconfig_says() {
     assert_eq!(workloads.len(), 1);
     workloads.forget(&cluster);
     assert!(workloads.is_empty());
+    // OWN 16a: the last word to a cluster that was gone began to watch it anew.
+    assert!(workloads.followed(&cluster).is_none());
+    assert!(workloads.is_empty(), "nobody asked to follow it");
     nodes.delete(&name, &DeleteParams::default()).await.unwrap();
+    stop.cancel();
+}
+
+// OWN 16b: a Node that was made anew under the name of another got the ID of that one's machine.
+#[tokio::test]
+async fn only_the_node_that_was_meant_gets_an_id() {
+    let namespace = namespace!().await;
+    let stop = CancellationToken::new();
+    let workloads = Workloads::new(
+        namespace.client.clone(),
+        Args::parse_from(["test"]).client,
+        stop.clone(),
+    );
+    let cluster = ObjectKey::new(&namespace.name, "c");
+    let admin = std::fs::read_to_string(namespace.server().admin_kubeconfig()).unwrap();
+    put_kubeconfig(&namespace, &admin).await;
+    let workload = expect_connected(&workloads, &cluster).await;
+    let nodes: Api<Node> = Api::all(namespace.client.clone());
+    let name = format!("{}-n", namespace.name);
+    let node: Node = serde_json::from_value(json!({"metadata": {"name": name}})).unwrap();
+    let first = nodes
+        .create(&PostParams::default(), &node)
+        .await
+        .unwrap()
+        .metadata
+        .uid
+        .unwrap();
+    nodes.delete(&name, &DeleteParams::default()).await.unwrap();
+    let second = nodes
+        .create(&PostParams::default(), &node)
+        .await
+        .unwrap()
+        .metadata
+        .uid
+        .unwrap();
+    let id = format!("metal3://{}/h/m", namespace.name);
+    assert!(
+        !workload.give_id(&name, &first, &id).await.unwrap(),
+        "it is another Node"
+    );
+    let found = nodes.get(&name).await.unwrap().spec.and_then(|spec| spec.provider_id);
+    assert_eq!(found, None);
+    assert!(workload.give_id(&name, &second, &id).await.unwrap());
+    let found = nodes.get(&name).await.unwrap().spec.and_then(|spec| spec.provider_id);
+    assert_eq!(found, Some(id.clone()));
+    workload
+        .give_id(&name, &second, "metal3://other/h/m")
+        .await
+        .expect_err("an ID stays");
+    nodes.delete(&name, &DeleteParams::default()).await.unwrap();
+    assert!(!workload.give_id(&name, &second, &id).await.unwrap(), "it is gone");
     stop.cancel();
 }

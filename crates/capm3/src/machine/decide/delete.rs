@@ -4,6 +4,7 @@ use kube::ResourceExt;
 use metal3_api::capi::names::annotation::BLOCK_MOVE;
 use metal3_api::capi::names::group;
 use metal3_api::capi::names::label::CLUSTER_NAME;
+use metal3_api::infra::names::annotation::INSTALLED;
 use metal3_api::infra::names::{finalizer, label};
 use metal3_api::metal3::names::annotation::{PAUSED, STATUS};
 use metal3_api::metal3::{BareMetalHost, CleaningMode, ProvisioningState};
@@ -11,7 +12,7 @@ use metal3_runtime::events::Severity;
 use serde_json::{Value, json};
 
 use super::draft::Draft;
-use super::{Decision, Effect, HostPatch, Need, associate, pause, words};
+use super::{Decision, Effect, HostPatch, Need, associate, host_spec, pause, words};
 use crate::machine::{Host, Related};
 
 pub(super) fn decide(mut draft: Draft<'_>) -> Decision {
@@ -112,12 +113,14 @@ fn cleared(draft: &Draft<'_>, host: &BareMetalHost) -> HostPatch {
     let present = [
         ("image", spec.image.is_some()),
         ("customDeploy", spec.custom_deploy.is_some()),
-        ("userData", spec.user_data.is_some()),
-        ("metaData", spec.meta_data.is_some()),
-        ("networkData", spec.network_data.is_some()),
     ];
-    for (field, _) in present.into_iter().filter(|(_, is_present)| *is_present) {
+    let installed = present.into_iter().filter(|(_, is_present)| *is_present);
+    let references = host_spec::written_references(draft, host);
+    for field in installed.map(|(field, _)| field).chain(references) {
         patch.set(field, Value::Null);
+    }
+    if host.annotations().contains_key(INSTALLED) {
+        patch.annotate(INSTALLED, Value::Null);
     }
     let is_cleaned = spec.automated_cleaning_mode != CleaningMode::Disabled;
     let online = spec.disable_power_off || (draft.seen.is_fast_track && is_cleaned);

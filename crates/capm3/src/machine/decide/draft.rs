@@ -12,6 +12,7 @@ use metal3_runtime::events::{Note, Severity};
 
 use serde_json::{Map, Value};
 
+use super::provision::UP_TO_DATE;
 use super::{ASSOCIATED, BOOTSTRAP_DATA, DATA_READY, Decision, Effect, HostPatch, METADATA, NODE, Plan};
 use crate::conditions::{LegacySeverity, Setter};
 use crate::machine::Observed;
@@ -178,6 +179,17 @@ impl<'a> Draft<'a> {
     /// Whether the Node carries its provider ID, and if not, why.
     pub fn node(&mut self, holds: bool, reason: &str, message: &str) {
         self.set.set(&mut self.status.conditions, NODE, holds, reason, message);
+    }
+
+    /// Why the host does not run what the machine asks for, as a reason and in words; or nothing.
+    pub fn up_to_date(&mut self, why: Option<(&str, &str)>) {
+        let list = &mut self.status.conditions;
+        match why {
+            Some((reason, message)) => self.set.set(list, UP_TO_DATE, false, reason, message),
+            None => {
+                conditions::remove(list, UP_TO_DATE);
+            }
+        }
     }
 
     /// Why the bootstrap data is not complete, as a reason and in words; or nothing.

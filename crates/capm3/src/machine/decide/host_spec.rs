@@ -1,13 +1,16 @@
 //! What is written to a host.
 
+use kube::ResourceExt;
 use metal3_api::capi::Machine;
 use metal3_api::capi::names::annotation::BLOCK_MOVE;
 use metal3_api::capi::names::label::CLUSTER_NAME;
+use metal3_api::infra::names::annotation::INSTALLED;
 use metal3_api::infra::names::{GROUP, label};
 use metal3_api::infra::v1beta2::Metal3Machine;
 use metal3_api::metal3::{BareMetalHost, Image, ImageFormat};
 use metal3_api::reference::SecretReference;
 use metal3_runtime::store::ObjectKey;
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::HostPatch;
@@ -95,7 +98,7 @@ pub(super) fn cleaning(patch: &mut HostPatch, machine: &Metal3Machine) {
     }
 }
 
-/// Has the host run what the machine wants, at its next boot. What an earlier machine may have left is taken away.
+/// Has the host run what the machine wants, at its next boot. Data of the user's that the machine has none for stay.
 pub(super) fn run(patch: &mut HostPatch, draft: &mut Draft<'_>, owner: &Machine, sources: &Sources) {
     let machine = &draft.seen.machine;
     let deploy = &machine.spec.custom_deploy.method;
@@ -108,9 +111,115 @@ pub(super) fn run(patch: &mut HostPatch, draft: &mut Draft<'_>, owner: &Machine,
     patch.set("customDeploy", deploy);
     remember(draft, owner, sources);
     patch.set("userData", json!(draft.status.user_data));
-    patch.set("metaData", json!(sources.meta_data));
-    patch.set("networkData", json!(sources.network_data));
+    for (field, given) in [("metaData", &sources.meta_data), ("networkData", &sources.network_data)] {
+        if let Some(given) = given {
+            patch.set(field, json!(given));
+        }
+    }
+    patch.annotate(INSTALLED, Installed::of(&draft.seen.machine).text());
     patch.set("online", true);
+}
+
+/// The fields of a host's spec that name Secrets which this machine has written there.
+pub(super) fn written_references(draft: &Draft<'_>, host: &BareMetalHost) -> Vec<&'static str> {
+    let (machine, status) = (&draft.seen.machine, &draft.status);
+    let name = |reference: &Option<SecretReference>| reference.as_ref().map(|one| one.name.clone());
+    let is_told = host.spec.wanted_image().is_some() || host.spec.custom_deploy.is_some();
+    let data = draft.seen.data.as_deref().map(|data| &data.spec);
+    let rendered = |what: &str| Some(format!("{}-{what}", machine.name_any()));
+    let rows = [
+        // Whoever says what to run says with which user data: those of before are gone.
+        ("userData", &host.spec.user_data, is_told, vec![name(&status.user_data)]),
+        (
+            "metaData",
+            &host.spec.meta_data,
+            false,
+            vec![
+                name(&machine.spec.meta_data),
+                name(&status.meta_data),
+                data.and_then(|data| name(&data.meta_data)),
+                rendered("metadata"),
+            ],
+        ),
+        (
+            "networkData",
+            &host.spec.network_data,
+            false,
+            vec![
+                name(&machine.spec.network_data),
+                name(&status.network_data),
+                data.and_then(|data| name(&data.network_data)),
+                rendered("networkdata"),
+            ],
+        ),
+    ];
+    let ours = rows.into_iter().filter(|(_, found, is_ours, own)| {
+        found.is_some() && (*is_ours || own.iter().flatten().any(|own| Some(own) == name(found).as_ref()))
+    });
+    ours.map(|(field, ..)| field).collect()
+}
+
+/// What a host was told to install. An annotation of the host keeps it, in the write that tells the host: the machine may be
+/// changed later, which changes nothing of what runs.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct Installed {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    image: Option<Image>,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    custom_deploy: String,
+}
+
+impl Installed {
+    /// What the machine asks for now.
+    fn of(machine: &Metal3Machine) -> Self {
+        Self {
+            image: image(machine),
+            custom_deploy: machine.spec.custom_deploy.method.clone(),
+        }
+    }
+
+    /// What the host is asked for now.
+    fn on(host: &BareMetalHost) -> Self {
+        let deploy = host.spec.custom_deploy.as_ref();
+        Self {
+            image: host.spec.wanted_image().cloned(),
+            custom_deploy: deploy.map_or_else(String::new, |deploy| deploy.method.clone()),
+        }
+    }
+
+    /// What the host was told for this machine. Where no annotation says so, the host was told by upstream or by an earlier
+    /// version: then what is deployed on it, if that is what it is asked for, or else what the machine asks for.
+    fn told(host: &BareMetalHost, machine: &Metal3Machine) -> Self {
+        let kept = host.annotations().get(INSTALLED);
+        if let Some(kept) = kept.and_then(|text| serde_json::from_str(text).ok()) {
+            return kept;
+        }
+        let asked = Self::on(host);
+        let deployed = host.status.as_ref().map(|status| &status.provisioning);
+        let deployed = deployed
+            .and_then(|it| it.image.as_ref())
+            .filter(|image| !image.url.is_empty());
+        let is_deployed = deployed.is_some() && parts(deployed) == parts(asked.image.as_ref());
+        if is_deployed { asked } else { Self::of(machine) }
+    }
+
+    /// How this differs from that, in words.
+    fn differences(&self, other: &Self) -> Vec<String> {
+        let pairs = parts(self.image.as_ref()).into_iter().zip(parts(other.image.as_ref()));
+        let image = pairs.filter_map(|((field, found), (_, wanted))| difference(field, found, wanted));
+        let deploy = difference("customDeploy.method", &self.custom_deploy, &other.custom_deploy);
+        image.chain(deploy).collect()
+    }
+
+    fn text(&self) -> String {
+        json!(self).to_string()
+    }
+}
+
+/// How the machine was changed after its host was told what to install, in words.
+pub(super) fn drift(host: &BareMetalHost, machine: &Metal3Machine) -> Vec<String> {
+    Installed::of(machine).differences(&Installed::told(host, machine))
 }
 
 /// What somebody else has made of a host that was told what to run, in words.
@@ -158,27 +267,17 @@ fn parts(image: Option<&Image>) -> [(&'static str, &str); 4] {
     ]
 }
 
-/// How the host differs from what [`run`] writes; as far as that is known, if the Machine or the data is not there.
+/// How the host differs from what [`run`] has written; as far as that is known, if the Machine or the data is not there.
 pub(super) fn edits(
     host: &BareMetalHost,
     machine: &Metal3Machine,
     owner: Option<&Machine>,
     data: Option<&Sources>,
 ) -> Edits {
-    let mut edits = Edits::default();
-    let wanted = image(machine);
-    let pairs = parts(host.spec.wanted_image()).into_iter().zip(parts(wanted.as_ref()));
-    for ((field, found), (_, wanted)) in pairs {
-        edits.installed.extend(difference(field, found, wanted));
-    }
-    let deploy = host.spec.custom_deploy.as_ref();
-    let (deploy, wanted) = (
-        deploy.map_or("", |deploy| &deploy.method),
-        &machine.spec.custom_deploy.method,
-    );
-    edits
-        .installed
-        .extend(difference("customDeploy.method", deploy, wanted));
+    let mut edits = Edits {
+        installed: Installed::on(host).differences(&Installed::told(host, machine)),
+        given: Vec::new(),
+    };
     if let Some(owner) = owner {
         let wanted = user_data(owner, &ObjectKey::of(machine).namespace);
         edits.given("userData", host.spec.user_data.as_ref(), wanted.as_ref());

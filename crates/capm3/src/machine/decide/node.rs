@@ -30,7 +30,7 @@ pub(super) fn follow(draft: &mut Draft<'_>, host: &str) -> Result<String, (&'sta
             draft.node(true, "ProviderIDSet", "");
             return Ok(id.clone());
         }
-        NodeView::Answered(Answer::Give { id, node }) => {
+        NodeView::Answered(Answer::Give { id, node, uid }) => {
             // What was refused last time stays said until it is not: else it would be news with each attempt.
             if draft.is_news(NODE, NODE_REFUSED) {
                 let message = format!("node {node} gets its provider ID");
@@ -38,6 +38,7 @@ pub(super) fn follow(draft: &mut Draft<'_>, host: &str) -> Result<String, (&'sta
             }
             draft.gift = Some(Gift {
                 node: node.clone(),
+                uid: uid.clone(),
                 id: id.clone(),
             });
             return Ok(id.clone());

@@ -21,6 +21,10 @@ pub const MOST_ADDRESSES: usize = 32;
 
 /// Reason of Ready while the host reports an error.
 const HOST_ERROR: &str = "BareMetalHostError";
+/// Our own condition, there only while false: the host runs what the machine asks for.
+pub const UP_TO_DATE: &str = "HostUpToDate";
+/// Its reason, and that of an event: the machine asks for something else than when its host was told what to install.
+const MACHINE_CHANGED: &str = "MachineSpecChanged";
 /// Reason of Ready, and of an event, when somebody has told the host to run something else.
 const CHANGED: &str = "BareMetalHostChanged";
 
@@ -110,10 +114,29 @@ fn follow(draft: &mut Draft<'_>, patch: &mut HostPatch, host: &BareMetalHost, wa
     }
     let (sources, owner) = (data::sources(draft), draft.seen.owner.found());
     let edits = host_spec::edits(host, &draft.seen.machine, owner.map(|owner| &**owner), sources.as_ref());
+    drifted(draft, host);
     if let (Some(sources), Some(owner), true) = (&sources, owner, edits.is_empty()) {
         host_spec::remember(draft, owner, sources);
     }
     edits
+}
+
+/// The machine was changed after its host was told what to install: by Cluster API, which updates a machine in place, or by a
+/// user. Nothing is installed anew, and the machine stays as ready as it was.
+fn drifted(draft: &mut Draft<'_>, host: &BareMetalHost) {
+    let differences = host_spec::drift(host, &draft.seen.machine);
+    if differences.is_empty() {
+        return draft.up_to_date(None);
+    }
+    let message = format!(
+        "the machine was changed after BareMetalHost {} was told what to install: {}; the host is not installed anew: replace          the Machine to have that",
+        host.name_any(),
+        differences.join(", ")
+    );
+    if draft.is_news(UP_TO_DATE, MACHINE_CHANGED) {
+        draft.note(Severity::Normal, MACHINE_CHANGED, message.clone());
+    }
+    draft.up_to_date(Some((MACHINE_CHANGED, &message)));
 }
 
 /// The host has been told something else than this machine wants. That is left as it is: whoever did it had a reason, and

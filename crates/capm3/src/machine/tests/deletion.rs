@@ -18,7 +18,7 @@ fn emptied(state: &str) -> Observed {
 
 #[test]
 fn the_host_is_emptied_first_whatever_else_is_missing() {
-    let of_host = json!({"spec": {"image": {"url": "http://i"}, "userData": {"name": "b"}, "metaData": {"name": "x"},
+    let of_host = json!({"spec": {"image": {"url": "http://i"}, "userData": {"name": "b"}, "metaData": {"name": "m-metadata"},
         "online": true}, "status": {"provisioning": {"state": "provisioned"}}});
     let mut seen = with_host(&deleted(), &of_host);
     let changes: [fn(&mut Observed); 5] = [
@@ -41,6 +41,25 @@ fn the_host_is_emptied_first_whatever_else_is_missing() {
             ("False", "Info", "Deleting")
         );
     }
+}
+
+// OWN 8a: whatever network data and metadata a host had were taken away with its machine.
+#[rstest]
+#[case::the_users(json!({}), "site-network", false)]
+#[case::rendered(json!({}), "m-networkdata", true)]
+#[case::named_by_the_machine(json!({"spec": {"networkData": {"name": "net"}}}), "net", true)]
+#[case::rendered_under_another_name(json!({"status": {"networkData": {"name": "other"}}}), "other", true)]
+fn only_data_of_the_machine_go_with_it(#[case] machine: Value, #[case] found: &str, #[case] is_cleared: bool) {
+    let mut of_machine = deleted();
+    merge(&mut of_machine, &machine);
+    let of_host = json!({"spec": {"image": {"url": "http://i"}, "networkData": {"name": found},
+        "metaData": {"name": "site-metadata"}}, "status": {"provisioning": {"state": "provisioned"}}});
+    let plan = plan(&with_host(&of_machine, &of_host));
+    let spec = host_patch(&plan)["spec"].as_object().unwrap();
+    assert_eq!(
+        (spec.contains_key("networkData"), spec.contains_key("metaData")),
+        (is_cleared, false)
+    );
 }
 
 #[rstest]

@@ -112,3 +112,80 @@ fn a_host_names_the_machine_as_it_is_now(#[case] uid: &str, #[case] change: Opti
     });
     assert_eq!(patches.collect::<Vec<_>>(), change.into_iter().collect::<Vec<_>>());
 }
+
+/// A host that was told to install this for its machine, and runs it.
+fn runs(url: &str) -> Value {
+    let image = json!({"url": url, "checksum": "abc", "checksumType": "sha256", "format": "raw"});
+    let mut host = told("provisioned");
+    merge(
+        &mut host,
+        &json!({"spec": {"image": image}, "metadata": {"annotations": {
+        "infrastructure.cluster.x-k8s.io/installed": json!({"image": image}).to_string()}}}),
+    );
+    host
+}
+
+/// The machine that asks for `http://i`, with its ID, and with what a plan has stored.
+fn asking(status: Option<&Metal3MachineStatus>) -> Value {
+    let mut machine = json!({"spec": {"providerID": "metal3://ns/h/m"}});
+    if let Some(status) = status {
+        machine["status"] = json!(status);
+    }
+    machine
+}
+
+// OWN 11: a machine that Cluster API had updated in place was not ready any more.
+#[rstest]
+#[case::told_by_us(runs("http://before"))]
+#[case::told_by_an_earlier_version({
+    let mut host = runs("http://before");
+    let deployed = host["spec"]["image"].clone();
+    merge(&mut host, &json!({"metadata": {"annotations": {"infrastructure.cluster.x-k8s.io/installed": null}},
+        "status": {"provisioning": {"image": deployed}}}));
+    host
+})]
+fn a_machine_that_is_changed_later_stays_ready_and_says_so(#[case] host: Value) {
+    let plan = plan(&with_host(&asking(None), &host));
+    assert_eq!(plan.effects, [], "nothing is installed anew");
+    assert!(said(status(&plan), "Ready").0);
+    let (holds, reason, message) = said(status(&plan), "HostUpToDate");
+    assert_eq!((holds, reason), (false, "MachineSpecChanged"));
+    assert!(
+        message.contains("spec.image.url is http://i instead of http://before"),
+        "{message}"
+    );
+    let told = |plan: &Plan| {
+        plan.notes
+            .iter()
+            .filter(|note| note.reason == "MachineSpecChanged")
+            .count()
+    };
+    assert_eq!(told(&plan), 1);
+    let again = super::plan(&with_host(&asking(Some(status(&plan))), &host));
+    assert_eq!((again.status, told(&plan)), (None, 1), "told once");
+
+    // Changed back: nothing to say.
+    let mut back = runs("http://i");
+    back["metadata"]["annotations"]["infrastructure.cluster.x-k8s.io/installed"] =
+        json!(json!({"image": back["spec"]["image"]}).to_string());
+    let plan = super::plan(&with_host(&asking(Some(status(&plan))), &back));
+    assert!(
+        status(&plan)
+            .conditions
+            .iter()
+            .all(|condition| condition.type_ != "HostUpToDate")
+    );
+}
+
+#[test]
+fn an_edit_of_the_host_counts_also_where_the_machine_was_changed() {
+    let mut host = runs("http://before");
+    host["spec"]["image"]["url"] = json!("http://i");
+    let plan = plan(&with_host(&asking(None), &host));
+    let (holds, reason, message) = said(status(&plan), "Ready");
+    assert_eq!((holds, reason), (false, "BareMetalHostChanged"));
+    assert!(
+        message.contains("spec.image.url is http://i instead of http://before"),
+        "{message}"
+    );
+}

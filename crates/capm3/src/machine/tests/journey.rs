@@ -24,15 +24,18 @@ fn a_claim_is_one_write_over_the_version_that_was_judged_with_all_that_it_takes(
         "spec": {"failureDomain": "a"},
     });
     assert_eq!(choice, &expected);
+    let image = json!({"url": "http://i", "checksum": "abc", "checksumType": "sha256", "format": "raw"});
+    let installed = json!({"image": image}).to_string();
     let expected = json!({
         "metadata": {"resourceVersion": "5",
             "labels": {"cluster.x-k8s.io/cluster-name": "c", "infrastructure.cluster.x-k8s.io/node-reuse": null},
-            "annotations": {"clusterctl.cluster.x-k8s.io/block-move": ""}},
+            "annotations": {"clusterctl.cluster.x-k8s.io/block-move": "",
+                "infrastructure.cluster.x-k8s.io/installed": installed}},
         "spec": {
             "consumerRef": {"apiVersion": HERE, "kind": "Metal3Machine", "namespace": "ns", "name": "m", "uid": "u-m"},
-            "image": {"url": "http://i", "checksum": "abc", "checksumType": "sha256", "format": "raw"},
+            "image": image,
             "customDeploy": null, "automatedCleaningMode": "disabled", "online": true,
-            "userData": {"name": "b", "namespace": "ns"}, "metaData": null, "networkData": null,
+            "userData": {"name": "b", "namespace": "ns"},
         },
     });
     assert_eq!(host_patch(&plan), &expected);

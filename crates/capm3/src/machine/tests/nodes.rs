@@ -50,11 +50,13 @@ fn a_node_is_given_its_id_once_the_machine_has_it() {
     let answer = Answer::Give {
         id: OURS.to_owned(),
         node: "n".to_owned(),
+        uid: "u-n".to_owned(),
     };
     let plan = super::plan(&seen(&json!({}), false, NodeView::Answered(answer)));
     assert_eq!((id(&plan), is_provisioned(&plan)), (Some(OURS), true));
     let gift = Gift {
         node: "n".to_owned(),
+        uid: "u-n".to_owned(),
         id: OURS.to_owned(),
     };
     assert_eq!(plan.gift, Some(gift));
@@ -119,6 +121,7 @@ fn a_node_that_may_not_be_given_its_id_says_so_until_it_may() {
         NodeView::Answered(Answer::Give {
             id: OURS.to_owned(),
             node: "n".to_owned(),
+            uid: "u-n".to_owned(),
         })
     };
     let before = seen(&json!({"spec": {"providerID": OURS}}), false, answer());
