@@ -50,6 +50,11 @@ pub enum Action {
         #[serde(default)]
         retry_after: Option<u32>,
     },
+    /// A gateway in front answers it with a web page of its own.
+    Page {
+        /// The HTTP status.
+        status: u16,
+    },
     /// It is answered so many milliseconds of simulated time later.
     Delay {
         /// How many.

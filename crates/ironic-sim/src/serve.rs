@@ -263,6 +263,11 @@ async fn go_wrong(action: &Action) -> Response {
             }
             response
         }
+        Action::Page { status } => {
+            let mut response = Response::new(Body::from("<html><h1>nginx</h1></html>"));
+            *response.status_mut() = StatusCode::from_u16(*status).unwrap_or(StatusCode::BAD_GATEWAY);
+            response
+        }
         Action::Stall => std::future::pending().await,
         Action::Half => halve(200, None),
         Action::Delay { .. } => respond(500, None, None),

@@ -363,7 +363,7 @@ impl Client {
         let status = status.as_u16();
         Err(Reason::Refused {
             status,
-            refusal: Refusal::sort(status, &message),
+            refusal: Refusal::sort(status, &message, fault::is_ironics(&body)),
             message,
             retry_after,
         })

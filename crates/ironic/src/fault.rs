@@ -28,8 +28,12 @@ pub(crate) enum Refusal {
 }
 
 impl Refusal {
-    /// Sorts a status and the text that came with it.
-    pub fn sort(status: u16, text: &str) -> Self {
+    /// Sorts a status and the text that came with it. What a status means for a node only Ironic can say: a gateway in front of
+    /// it has its own reasons for a 404, a 409 or a 400, and knows no nodes.
+    pub fn sort(status: u16, text: &str, is_ironics: bool) -> Self {
+        if !is_ironics && matches!(status, 400 | 404 | 405 | 409 | 410 | 422) {
+            return Self::Unexpected;
+        }
         let text = text.to_ascii_lowercase();
         let says = |words: &[&str]| words.iter().any(|word| text.contains(word));
         match status {
@@ -81,6 +85,14 @@ pub(crate) fn message(body: &[u8], secrets: &[String]) -> String {
         }
     }
     shorten(text)
+}
+
+/// Whether a body has the shape of Ironic's own errors.
+pub(crate) fn is_ironics(body: &[u8]) -> bool {
+    let value: Value = serde_json::from_slice(body).unwrap_or_default();
+    ["error_message", "faultstring", "errors"]
+        .iter()
+        .any(|key| value.get(key).is_some())
 }
 
 /// `{"error_message": "<text, usually JSON again>"}`, `{"faultstring"}`, `{"error": {"message"}}`, in any nesting.
@@ -202,7 +214,33 @@ mod tests {
     #[case(418, "", Refusal::Unexpected)]
     #[case(301, "", Refusal::Unexpected)]
     fn refusals_are_sorted(#[case] status: u16, #[case] text: &str, #[case] expected: Refusal) {
-        assert_eq!(Refusal::sort(status, text), expected);
+        assert_eq!(Refusal::sort(status, text, true), expected);
+    }
+
+    #[rstest]
+    #[case::page(b"<html><h1>404 Not Found</h1></html>")]
+    #[case::nothing(b"")]
+    #[case::words(b"default backend - 404")]
+    #[case::other_json(b"{\"message\": \"no Route matched with those values\"}")]
+    #[case::list(b"[404]")]
+    fn a_gateway_knows_no_nodes(#[case] body: &[u8]) {
+        assert!(!is_ironics(body));
+        for status in [400, 404, 405, 409, 410, 422] {
+            assert_eq!(
+                Refusal::sort(status, &message(body, &[]), false),
+                Refusal::Unexpected,
+                "{status}"
+            );
+        }
+        // What a gateway may say of itself means the same as from Ironic.
+        for (status, refusal) in [
+            (401, Refusal::Unauthorized),
+            (413, Refusal::BadRequest),
+            (429, Refusal::Busy),
+            (502, Refusal::Server),
+        ] {
+            assert_eq!(Refusal::sort(status, "", false), refusal, "{status}");
+        }
     }
 
     #[test]

@@ -4,7 +4,7 @@ mod ironic_resource;
 
 use k8s_openapi::api::core::v1::Event;
 use kube::Api;
-use kube::api::{ListParams, Patch, PatchParams};
+use kube::api::{DeleteParams, ListParams, Patch, PatchParams};
 use metal3_api::metal3::{BareMetalHost, ErrorType, HardwareData, ProvisioningState};
 use metal3_ironic_sim::{Action, Rule};
 use metal3_scenarios::{FleetSite, LIMIT, condition, id, run, state, status};
@@ -217,5 +217,41 @@ fn instances_survive_an_ironic_that_forgets_them() {
             assert_eq!((went.power_offs, went.undeploys), (0, 0), "server {server}: {went:?}");
         }
         assert_eq!(hosts.len(), HOSTS as usize);
+    });
+}
+
+// OWN 5b: a host that was being deleted let go of its node when a gateway, and not Ironic, answered 404.
+#[test]
+fn a_gateway_without_its_ironic_orphans_no_node() {
+    run(async {
+        let mut site = FleetSite::new(namespace!().await, 1, 11).await;
+        site.start_operator().await;
+        site.apply_hosts().await;
+        let hosts = site.expect_all(ProvisioningState::Available).await;
+        let (name, node) = (hosts[0].metadata.name.clone().unwrap(), id(&hosts[0]));
+        let page = Rule {
+            action: Action::Page { status: 404 },
+            ..Rule::default()
+        };
+        site.sim.add_rule(page);
+        let api: Api<BareMetalHost> = site.namespace.api();
+        api.delete(&name, &DeleteParams::default()).await.unwrap();
+        site.expect_waiting(&name, "IronicFailing", "web page").await;
+        let before = site.sim.requests();
+        tokio::time::sleep(std::time::Duration::from_secs(5)).await;
+        let asked: u64 = site.sim.requests().values().sum::<u64>() - before.values().sum::<u64>();
+        assert!(asked < 100, "{asked} requests in five seconds");
+        assert!(api.get_opt(&name).await.unwrap().is_some(), "the host stays");
+        assert!(site.sim.all_counters().values().all(|went| went.deletes == 0));
+        site.sim.clear_rules();
+        eventually(LIMIT, "the host is gone", || async {
+            match api.get_opt(&name).await.unwrap() {
+                None => Ok(()),
+                Some(host) => Err(format!("{:?}", host.status)),
+            }
+        })
+        .await;
+        let (code, _) = site.sim.call("GET", &format!("/v1/nodes/{node}"), 95, json!(null));
+        assert_eq!(code, 404, "and so is its node");
     });
 }

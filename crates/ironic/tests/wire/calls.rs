@@ -188,7 +188,7 @@ async fn ports_inventory_and_validation_are_read() {
             200,
             &json!({"boot": {"result": true}, "deploy": {"result": false, "reason": "no image"}}),
         ),
-        _ => status(404),
+        _ => fault(404, "Inspection data for node never could not be found."),
     })
     .await;
     let client = server.client();

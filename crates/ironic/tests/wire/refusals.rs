@@ -166,3 +166,38 @@ async fn success_with_an_unreadable_body_is_an_error() {
     let error = server.client().node("u").await.unwrap_err();
     assert!(error.to_string().contains("not JSON"), "{error}");
 }
+
+// OWN 5a: a gateway's page with status 404 counted as the word of Ironic that there is no such node.
+#[rstest]
+#[case::page("<html><h1>404 Not Found</h1></html>")]
+#[case::nothing("")]
+#[case::other_json("{\"message\": \"no Route matched with those values\"}")]
+#[tokio::test]
+async fn only_ironic_can_say_that_there_is_no_node(
+    #[case] body: &'static str,
+    #[values(400, 404, 409, 410)] code: u16,
+) {
+    let server = Server::start(move |_, _| {
+        let mut answer = status(code);
+        *answer.body_mut() = body.into();
+        answer
+    })
+    .await;
+    let client = server.client();
+    for error in [
+        client.node("u").await.unwrap_err(),
+        client.delete_node("u").await.unwrap_err(),
+        client
+            .patch_node("u", &[PatchOp::remove("/instance_uuid")])
+            .await
+            .unwrap_err(),
+    ] {
+        assert_eq!(
+            (error.class(), error.status()),
+            (ErrorClass::Protocol, Some(code)),
+            "{error}"
+        );
+    }
+    let server = Server::start(|_, _| fault(404, "Node u could not be found.")).await;
+    assert!(server.client().node("u").await.unwrap().is_none());
+}
