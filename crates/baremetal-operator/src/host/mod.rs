@@ -51,6 +51,7 @@ use self::ending::Ending;
 pub use self::error::ReconcileError;
 use self::error::{ApplyError, ObserveError, Reply};
 pub use self::gone::{forget, vanished};
+pub use self::instance::deployment_mark;
 pub use self::observe::{key_of, secret_versions};
 use self::observed::{Conflict, HardwareView, Lookup, NodeView, Observed, RefusedPort, Unreleased};
 use self::plan::{Decision, Effect, Next, Note, Plan, WaitReason, Wake};

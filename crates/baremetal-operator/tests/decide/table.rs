@@ -16,7 +16,7 @@ use serde_json::json;
 use crate::show;
 use crate::world::{
     HELD, IMAGE, MAC, NODE, OCI, Sight, World, custom, data_image, host, image, instance, invalid, live, merge,
-    network_data, node, oci, ramdisk, secret,
+    network_data, node, oci, ramdisk, secret, unmarked,
 };
 
 pub const LONG_AGO: &str = "2026-01-02T08:00:00Z";
@@ -65,6 +65,37 @@ fn asked(mut world: World, on: bool) -> World {
 
 fn wanting(state: &str, node_state: &str) -> World {
     World::at(state, node_state).with_spec(&json!({"image": image(IMAGE)}))
+}
+
+/// What Ironic makes of the description of an image while it deploys it.
+fn rewritten() -> serde_json::Value {
+    let mut node = instance(IMAGE);
+    merge(
+        &mut node["instance_info"],
+        &json!({"image_source": "https://mirror/a.qcow2", "image_url": "******", "image_disk_format": "raw",
+            "image_checksum": null, "image_os_hash_algo": "sha256", "image_os_hash_value": "cccc"}),
+    );
+    node
+}
+
+/// An image whose URL has something that looks like a password.
+fn hidden(node_state: &str) -> World {
+    let url = |token: &str| format!("http://images/a.qcow2?token={token}");
+    let mut node = instance(&url("abc"));
+    node["instance_info"]["image_source"] = json!(url("******"));
+    let world = wanting("provisioning", node_state).with_spec(&json!({"image": {"url": url("abc")}}));
+    world.with_node(&node)
+}
+
+/// A host whose node was deployed by this step, by an operator that marked nothing else.
+fn formerly(method: &str) -> World {
+    let mut node = custom(method, None);
+    node["instance_info"]
+        .as_object_mut()
+        .unwrap()
+        .remove("metal3_deployment");
+    let world = World::at("provisioning", "active").with_spec(&json!({"customDeploy": {"method": "install"}}));
+    world.with_node(&node)
 }
 
 const ISO: &str = "http://images/l.iso";
@@ -421,11 +452,22 @@ table! {
     provisioning_restart_failed_due_goes_back => wanting("provisioning", "error").with_error("the BMC is away").failed("provisioning error", 1, LONG_AGO);
     provisioning_failed_early_is_held_back => wanting("provisioning", "deploy failed").with_node(&instance(IMAGE)).failed("provisioning error", 1, JUST_NOW);
     provisioning_failed_due_goes_back => wanting("provisioning", "deploy failed").with_node(&instance(IMAGE)).failed("provisioning error", 1, LONG_AGO);
-    provisioning_another_image_runs_is_torn_down => wanting("provisioning", "active").with_node(&instance("http://images/b.qcow2"));
+    // OWN 1a: Ironic replaces what it was told by what it has found, such as the address that a URL redirects to.
+    provisioning_redirected_image_is_provisioned => wanting("provisioning", "active").with_node(&rewritten());
+    provisioning_redirected_image_failed_is_recorded => wanting("provisioning", "deploy failed").with_node(&rewritten());
+    provisioning_url_that_ironic_hides_is_asked_for => hidden("available");
+    provisioning_url_that_ironic_hides_is_provisioned => hidden("active");
+    provisioning_url_that_ironic_hides_failed_is_recorded => hidden("deploy failed");
+    provisioning_marked_for_another_image_is_torn_down => wanting("provisioning", "active").with_node(&instance("http://images/b.qcow2"));
+    provisioning_marked_for_another_way_is_torn_down => wanting("provisioning", "active").with_node(&live(IMAGE));
+    provisioning_without_mark_is_provisioned => wanting("provisioning", "active").with_node(&unmarked("http://images/b.qcow2"));
+    provisioning_without_mark_failed_is_recorded => wanting("provisioning", "deploy failed").with_node(&unmarked("http://images/b.qcow2"));
+    provisioning_with_former_mark_is_provisioned => formerly("install");
+    provisioning_with_former_mark_of_another_step_is_torn_down => formerly("replace");
     provisioning_adopted_node_is_provisioned => wanting("provisioning", "active");
     provisioning_adopted_node_is_provisioned_by_custom_deploy => World::at("provisioning", "active").with_spec(&json!({"customDeploy": {"method": "install"}}));
     provisioning_adopted_live_iso_is_provisioned => iso("active").with_node(&json!({"deploy_interface": "ramdisk"}));
-    provisioning_adopted_live_iso_is_not_an_image_on_disk => wanting("provisioning", "active").with_node(&json!({"deploy_interface": "ramdisk"}));
+    provisioning_adopted_is_taken_for_what_is_asked_for => wanting("provisioning", "active").with_node(&json!({"deploy_interface": "ramdisk"}));
 
     provisioned_custom_deploy_stays => with_custom("install");
     provisioned_other_custom_deploy_is_torn_down => with_custom("install").edited().with_spec(&json!({"customDeploy": {"method": "replace"}}));
