@@ -15,8 +15,8 @@ use serde_json::json;
 
 use crate::show;
 use crate::world::{
-    HELD, IMAGE, MAC, NODE, OCI, Sight, World, custom, data_image, host, image, instance, invalid, live, merge,
-    network_data, node, oci, ramdisk, secret, unmarked,
+    HELD, IMAGE, MAC, NODE, OCI, Sight, World, configured, custom, data_image, host, image, instance, invalid, live,
+    merge, network_data, node, oci, ramdisk, secret, unmarked,
 };
 
 pub const LONG_AGO: &str = "2026-01-02T08:00:00Z";
@@ -992,7 +992,18 @@ table! {
     available_deployed_by_hand_is_told => World::at("available", "active");
     deleting_power_unknown_is_switched_off => World::at("powering off before delete", "manageable").deleting().with_node(&json!({"power_state": null}));
     deleting_unverified_without_credentials_is_removed => with_secret(World::at("powering off before delete", "enroll").deleting(), SecretView::Missing, "7");
-    deleting_held_by_hand_is_switched_off => World::at("powering off before delete", "clean hold").deleting();
+    // OWN 2a: What Ironic does with the node has to end before its power: firmware may be half written.
+    deleting_serviced_is_stopped_first => World::at("powering off before delete", "service wait").deleting();
+    deleting_service_held_is_stopped_first => World::at("powering off before delete", "service hold").deleting();
+    deleting_deployed_is_taken_back_first => World::at("powering off before delete", "wait call-back").deleting();
+    deleting_deployment_held_is_stopped_first => World::at("powering off before delete", "deploy hold").deleting();
+    deleting_rescued_is_stopped_first => World::at("powering off before delete", "rescue wait").deleting();
+    deleting_stop_refused_early_is_held_back => World::at("powering off before delete", "service wait").deleting().failed("power management error", 1, JUST_NOW)
+        .with_status(&json!({"conditions": [configured(JUST_NOW), {"type": "Waiting", "status": "True", "reason": "BackOff", "message": "waits",
+            "observedGeneration": 4, "lastTransitionTime": JUST_NOW}]}));
+    deleting_stop_refused_again_and_again_goes_on => World::at("powering off before delete", "service wait").deleting().failed("power management error", 4, LONG_AGO);
+    deleting_in_a_new_state_that_leads_somewhere_waits => World::at("powering off before delete", "polishing").deleting().with_node(&json!({"target_provision_state": "active"}));
+    deleting_held_by_hand_is_stopped_first => World::at("powering off before delete", "clean hold").deleting();
     deleting_in_rescue_is_removed => World::at("deleting", "rescue").deleting();
     deleting_unmanaged_needs_no_ironic => unmanaged_deleted();
     deleting_unmanaged_looks_where_it_can => { let mut w = unmanaged_deleted(); w.sight = Sight::Unlisted; w };
