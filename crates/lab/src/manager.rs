@@ -12,7 +12,7 @@ use crate::process::{Child, Program};
 /// How long a program may take to serve its probes.
 const READY: Duration = Duration::from_secs(30);
 /// How long it may take to end when asked to.
-const GRACE: Duration = Duration::from_secs(25);
+const GRACE: Duration = Duration::from_secs(10);
 
 /// What to start.
 #[derive(Debug, Clone)]
