@@ -112,7 +112,7 @@ impl Memories {
 
 /// A context with so many slots, whose API server and Ironic nobody can reach, and what it counts.
 #[cfg(test)]
-pub(super) fn out_of_reach(slots: usize) -> (Context, metal3_runtime::metrics::Registry) {
+pub(crate) fn out_of_reach(slots: usize) -> (Context, metal3_runtime::metrics::Registry) {
     use metal3_runtime::events::Reporter;
     use metal3_runtime::metrics::{Build, Registry};
 

@@ -1453,6 +1453,7 @@ fn a_settled_host_needs_no_look() {
 
 table! {
     queued_available_stays_available => queued(wanting("available", "manageable"));
+    queued_before_all_hosts_are_listed_says_so => { let mut w = queued(wanting("available", "manageable")); w.slot = Slot::Unsorted; w };
     queued_before_inspection_stays_registering => queued(World::at("registering", "manageable"));
     queued_inspection_begins_nothing => queued(World::at("inspecting", "manageable"))
         .annotated("inspect.metal3.io", "").annotated(REBOOT, "");
