@@ -116,6 +116,14 @@ impl FleetSite {
         self.operator = None;
     }
 
+    /// Ends the operator as Kubernetes does. Returns whether it has ended in time.
+    pub async fn stop_operator(&mut self) -> bool {
+        match self.operator.take() {
+            Some(operator) => operator.stop().await,
+            None => true,
+        }
+    }
+
     /// What the operator wrote to its log, in all of its lives.
     pub fn operator_log(&self) -> String {
         std::fs::read_to_string(self.config.folder.join("operator.log")).unwrap_or_default()

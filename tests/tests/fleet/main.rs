@@ -1,5 +1,6 @@
 //! Many hosts, an Ironic in which much goes wrong, and an operator that dies: nothing is done twice, and all hosts arrive.
 
+mod endings;
 mod ironic_resource;
 mod namespaces;
 

@@ -44,7 +44,8 @@ fn a_server_is_not_switched_off_in_the_middle_of_a_service_step() {
         .await;
 
         site.delete(&name).await;
-        site.expect_waiting(&name, "Removing", &["stops what it is doing"]).await;
+        site.expect_waiting(&name, "Removing", &["stops what it is doing"])
+            .await;
         assert!(site.machine(0).await.is_on);
         site.agent(0, AgentFaults::default()).await;
         site.expect_gone(&name).await;
@@ -56,6 +57,9 @@ fn a_server_is_not_switched_off_in_the_middle_of_a_service_step() {
             .filter_map(|moment| moment.provision_state.as_deref())
             .collect();
         // Ironic itself switches it off to start the ramdisk, and we do when the service is over.
-        assert!(!states.contains(&"service wait") && states.contains(&"service failed"), "{states:?}");
+        assert!(
+            !states.contains(&"service wait") && states.contains(&"service failed"),
+            "{states:?}"
+        );
     });
 }
