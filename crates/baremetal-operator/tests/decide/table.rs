@@ -458,6 +458,9 @@ table! {
     provisioning_url_that_ironic_hides_is_asked_for => hidden("available");
     provisioning_url_that_ironic_hides_is_provisioned => hidden("active");
     provisioning_url_that_ironic_hides_failed_is_recorded => hidden("deploy failed");
+    available_ramdisk_url_that_ironic_hides_is_left =>
+        { let mut w = World::at("available", "available").edited().with_node(&json!({"driver_info": {"deploy_iso": "http://images/ipa.iso?token=******"}}));
+          w.settings.deploy_images.iso = Some("http://images/ipa.iso?token=abc".into()); w };
     provisioning_marked_for_another_image_is_torn_down => wanting("provisioning", "active").with_node(&instance("http://images/b.qcow2"));
     provisioning_marked_for_another_way_is_torn_down => wanting("provisioning", "active").with_node(&live(IMAGE));
     provisioning_without_mark_is_provisioned => wanting("provisioning", "active").with_node(&unmarked("http://images/b.qcow2"));
