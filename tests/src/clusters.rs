@@ -248,7 +248,7 @@ impl ClusterSite {
     /// Stops what was started here, in good order; the workload cluster with the last of its management clusters.
     pub async fn stop(self) {
         for manager in self.managers {
-            manager.stop().await;
+            assert!(manager.stop().await, "a program did not end in time");
         }
         if let Some(workload) = Arc::into_inner(self.workload) {
             workload.stop().await;

@@ -116,6 +116,14 @@ impl FleetSite {
         self.operator = None;
     }
 
+    /// Ends the operator as Kubernetes does. Returns whether it has ended in time.
+    pub async fn stop_operator(&mut self) -> bool {
+        match self.operator.take() {
+            Some(operator) => operator.stop().await,
+            None => true,
+        }
+    }
+
     /// What the operator wrote to its log, in all of its lives.
     pub fn operator_log(&self) -> String {
         std::fs::read_to_string(self.config.folder.join("operator.log")).unwrap_or_default()
@@ -149,22 +157,28 @@ impl FleetSite {
         let change = &change;
         stream::iter(0..self.hosts)
             .for_each_concurrent(AT_ONCE, |number| async move {
-                let server = self.sim.server(number);
-                let secret = json!({
-                    "apiVersion": "v1", "kind": "Secret", "metadata": {"name": format!("{}-bmc", server.name)},
-                    "stringData": {"username": server.credentials.username, "password": server.credentials.password},
-                });
-                let mut host = json!({
-                    "apiVersion": "metal3.io/v1alpha1", "kind": "BareMetalHost", "metadata": {"name": server.name},
-                    "spec": {
-                        "online": true, "bootMACAddress": server.boot_mac(),
-                        "bmc": {"address": server.redfish_address(), "credentialsName": format!("{}-bmc", server.name)},
-                    },
-                });
-                change(&mut host);
-                self.namespace.apply(&format!("{secret}\n---\n{host}")).await;
+                self.apply_host_in(&self.namespace, number, change).await;
             })
             .await;
+    }
+
+    /// Applies the host of a server with its Secret; `change` may change it before.
+    pub async fn apply_host_in(&self, namespace: &TestNamespace, number: u32, change: impl Fn(&mut Value)) -> String {
+        let server = self.sim.server(number);
+        let secret = json!({
+            "apiVersion": "v1", "kind": "Secret", "metadata": {"name": format!("{}-bmc", server.name)},
+            "stringData": {"username": server.credentials.username, "password": server.credentials.password},
+        });
+        let mut host = json!({
+            "apiVersion": "metal3.io/v1alpha1", "kind": "BareMetalHost", "metadata": {"name": server.name},
+            "spec": {
+                "online": true, "bootMACAddress": server.boot_mac(),
+                "bmc": {"address": server.redfish_address(), "credentialsName": format!("{}-bmc", server.name)},
+            },
+        });
+        change(&mut host);
+        namespace.apply(&format!("{secret}\n---\n{host}")).await;
+        server.name
     }
 
     /// Changes all hosts as `kubectl patch --type=merge` does.

@@ -16,7 +16,7 @@ use metal3_runtime::args::Namespaces;
 use metal3_runtime::error::{Classified, chain};
 use metal3_runtime::metrics::{ControllerMetrics, PassEnd};
 use metal3_runtime::work::Queue;
-use tokio::sync::{mpsc, watch};
+use tokio::sync::{Semaphore, mpsc, watch};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
@@ -44,10 +44,11 @@ pub async fn run(
 ) -> Result<(), BoxError> {
     let mut bells = Vec::new();
     let mut controllers = JoinSet::new();
-    for (namespace, api) in namespaces(&args.namespaces.namespace)
-        .into_iter()
-        .zip(args.namespaces.namespace.apis(&ctx.kube))
-    {
+    let watched = namespaces(&args.namespaces.namespace);
+    ctx.fleet.expect_lists(watched.len());
+    // However many namespaces there are.
+    let passes = Arc::new(Semaphore::new(workers.into()));
+    for (namespace, api) in watched.into_iter().zip(args.namespaces.namespace.apis(&ctx.kube)) {
         let (bell, by_node) = mpsc::unbounded_channel();
         bells.push((namespace.clone(), bell));
         let watched = Watched {
@@ -55,6 +56,7 @@ pub async fn run(
             api,
             by_node,
             workers,
+            passes: passes.clone(),
             leads: leads.clone(),
             metrics: metrics.clone(),
         };
@@ -151,6 +153,7 @@ struct Watched {
     api: Api<BareMetalHost>,
     by_node: mpsc::UnboundedReceiver<HostKey>,
     workers: u16,
+    passes: Arc<Semaphore>,
     leads: watch::Receiver<bool>,
     metrics: ControllerMetrics,
 }
@@ -187,52 +190,58 @@ impl Watched {
             queue.push_in(host, DEBOUNCE);
             std::future::ready(())
         });
+        let listed = CancellationToken::new();
         let work = async {
             tokio::select! {
-                () = stop.cancelled() => return Ok(()),
-                ready = store.wait_until_ready() => ready?,
+                () = stop.cancelled() => return,
+                () = listed.cancelled() => {}
             }
             let pass = Pass {
                 ctx: ctx.clone(),
                 hosts: store.clone(),
                 metrics: self.metrics,
+                passes: self.passes,
             };
             let run = |host| pass.clone().run(host);
             queue.run(self.workers.into(), stop.clone(), run).await;
-            Ok(())
         };
         tokio::select! {
-            ended = work => ended,
-            () = async { tokio::join!(follow(hosts, &ctx.fleet, &store, &queue), wake); } => Ok(()),
+            () = work => {}
+            () = async { tokio::join!(follow(hosts, &ctx.fleet, &store, &queue, &listed), wake); } => {}
         }
+        Ok(())
     }
 }
 
 /// Asks for a look at each host that changes. Hosts that are new, and those that are listed, can wait for the others: what
 /// was begun goes on first, or a thousand new hosts would keep those that Ironic has done with from their next step.
-/// After a start it is Ironic's first list that wakes whoever has a node, all of them at once.
+/// After a start it is Ironic's first list that wakes whoever has a node, all of them at once. Says when the first list is
+/// complete.
 async fn follow(
     hosts: impl Stream<Item = watcher::Result<watcher::Event<BareMetalHost>>>,
     fleet: &Fleet,
     store: &Store<BareMetalHost>,
     queue: &Queue<HostKey>,
+    are_listed: &CancellationToken,
 ) {
     let mut hosts = pin!(hosts);
     // The store shows a list when it is complete.
     let mut listed = Vec::new();
-    let mut is_first_list = true;
     while let Some(event) = hosts.next().await {
         match event {
             Ok(watcher::Event::Init) => listed = store.state().iter().map(|host| host::key_of(host)).collect(),
             Ok(watcher::Event::InitApply(host)) => {
                 let key = host::key_of(&host);
-                if let Some(turn) = host::queue::turn_in_queue(&host).filter(|_| is_first_list) {
+                if let Some(turn) = host::queue::turn_in_queue(&host).filter(|_| !are_listed.is_cancelled()) {
                     fleet.remember_in_queue(&key, turn);
                 }
                 listed.push(key);
             }
             Ok(watcher::Event::InitDone) => {
-                is_first_list = false;
+                if !are_listed.is_cancelled() {
+                    are_listed.cancel();
+                    fleet.hosts_listed();
+                }
                 for host in std::mem::take(&mut listed) {
                     queue.push_behind(host, DEBOUNCE);
                 }
@@ -252,11 +261,14 @@ struct Pass {
     ctx: Arc<Context>,
     hosts: Store<BareMetalHost>,
     metrics: ControllerMetrics,
+    /// One for each pass that may run at a time.
+    passes: Arc<Semaphore>,
 }
 
 impl Pass {
     /// Looks at a host, and says when the next look is due without another reason.
     async fn run(self, key: HostKey) -> Option<Duration> {
+        let _permit = self.passes.acquire().await;
         let Some(host) = self.hosts.get(&ObjectRef::new(&key.name).within(&key.namespace)) else {
             host::vanished(&self.ctx, &key.namespace, &key.name);
             return None;
@@ -297,7 +309,14 @@ mod tests {
             tokio::time::advance(Duration::from_millis(1)).await;
             event
         });
-        follow(events.reflect(writer), &fleet, &store, &queue).await;
+        follow(
+            events.reflect(writer),
+            &fleet,
+            &store,
+            &queue,
+            &CancellationToken::new(),
+        )
+        .await;
         tokio::time::advance(DEBOUNCE).await; // all are due
         let (seen, stop) = (Arc::new(Mutex::new(Vec::new())), CancellationToken::new());
         let (log, end, expected) = (seen.clone(), stop.clone(), queue.len());
@@ -311,6 +330,35 @@ mod tests {
         };
         queue.run(1, stop, work).await;
         std::mem::take(&mut *seen.lock().unwrap())
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn passes_of_all_namespaces_share_one_limit() {
+        // OWN 13a: Each namespace had as many as all should have.
+        let (ctx, registry) = host::context::out_of_reach(1);
+        let (ctx, metrics) = (Arc::new(ctx), ControllerMetrics::new(&registry));
+        let passes = Arc::new(Semaphore::new(1));
+        let pass = |namespace: &str| {
+            let pass = Pass {
+                ctx: ctx.clone(),
+                hosts: reflector::store().0,
+                metrics: metrics.clone(),
+                passes: passes.clone(),
+            };
+            let gone = HostKey {
+                namespace: namespace.into(),
+                name: "gone".into(),
+            };
+            tokio::time::timeout(Duration::from_secs(1), pass.run(gone))
+        };
+        let other = passes.acquire().await;
+        for namespace in ["a", "b"] {
+            assert!(pass(namespace).await.is_err(), "{namespace}");
+        }
+        drop(other);
+        for namespace in ["a", "b"] {
+            assert_eq!(pass(namespace).await, Ok(None), "{namespace}");
+        }
     }
 
     #[tokio::test(start_paused = true)]

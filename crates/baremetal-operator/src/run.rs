@@ -84,6 +84,7 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
         settings: Arc::new(settings),
         metrics: host_metrics,
         attempts: backoff::Attempts::default(),
+        conflicts: backoff::Attempts::default(),
         quiet: host::quiet::Quiet::default(),
         memory: Memories::default(),
         rights: host::claim::Rights::default(),

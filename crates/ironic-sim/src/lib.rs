@@ -39,6 +39,7 @@ mod conduct;
 mod config;
 mod control;
 mod drivers;
+mod images;
 mod inventory;
 mod node;
 mod port;

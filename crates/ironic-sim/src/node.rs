@@ -214,6 +214,16 @@ pub(crate) fn interface_kind(field: &str) -> Option<usize> {
     KINDS.iter().position(|known| *known == kind)
 }
 
+/// A text without what follows a word such as `token=`.
+fn without_secrets(text: &str) -> String {
+    let words = ["password=", "secret=", "token="];
+    let end = words
+        .iter()
+        .filter_map(|word| text.find(word).map(|at| at + word.len()))
+        .min();
+    end.map_or_else(|| text.to_owned(), |end| format!("{}{MASK}", &text[..end]))
+}
+
 /// A map without its secrets.
 fn masked(map: &Map<String, Value>, whole: &[&str]) -> Value {
     let is_secret = |key: &str| {
@@ -225,10 +235,10 @@ fn masked(map: &Map<String, Value>, whole: &[&str]) -> Value {
     };
     map.iter()
         .map(|(key, value)| {
-            let value = if is_secret(key) && !value.is_null() {
-                Value::from(MASK)
-            } else {
-                value.clone()
+            let value = match value {
+                value if is_secret(key) && !value.is_null() => Value::from(MASK),
+                Value::String(text) => Value::from(without_secrets(text)),
+                value => value.clone(),
             };
             (key.clone(), value)
         })

@@ -49,7 +49,7 @@ async fn the_simulator_is_an_ironic() {
         user: ("ironic".to_owned(), "secret".to_owned()),
         servers: servers.collect(),
         ramdisk: "http://images/ipa.iso".to_owned(),
-        image: ("http://images/tiny.img".to_owned(), "ab".repeat(32)),
+        image: ("http://server/images/tiny.img".to_owned(), "ab".repeat(32)),
         silence: faulty(Faults {
             agent_dead: true,
             ..Faults::default()

@@ -101,6 +101,7 @@ struct Ports {
     agent: Port,
     control: Port,
     image: Port,
+    image_https: Port,
     bmcs: Vec<Port>,
 }
 
@@ -111,6 +112,7 @@ impl Ports {
             agent: Port::free()?,
             control: Port::free()?,
             image: Port::free()?,
+            image_https: Port::free()?,
             bmcs: (0..bmcs).map(|_| Port::free()).collect::<Result<_>>()?,
         })
     }
@@ -255,6 +257,12 @@ impl IronicLab {
             sha256: checksum("sha256")?,
             sha512: checksum("sha512")?,
         })
+    }
+
+    /// The image under other URLs: a path on the server of images, which may ask for redirects and the like
+    /// (`lab/ironic/ironic_lab/image_server.py`).
+    pub fn image_under(&self, path: &str) -> String {
+        format!("{}{path}", self.ports.image_url())
     }
 
     /// A ramdisk as an ISO, Ironic's `deploy_iso`.

@@ -11,8 +11,8 @@ use crate::process::{Child, Program};
 
 /// How long a program may take to serve its probes.
 const READY: Duration = Duration::from_secs(30);
-/// How long it may take to end when asked to.
-const GRACE: Duration = Duration::from_secs(25);
+/// How long it may take to end when asked to: upstream's `terminationGracePeriodSeconds`.
+const GRACE: Duration = Duration::from_secs(10);
 
 /// What to start.
 #[derive(Debug, Clone)]
@@ -109,9 +109,9 @@ impl Manager {
         format!("http://127.0.0.1:{}/metrics", self.metrics.number())
     }
 
-    /// Asks it to end, and gives it the time it takes at most.
-    pub async fn stop(self) {
-        self.child.stop(GRACE).await;
+    /// Asks it to end. Returns whether it has, in the time that Kubernetes would give it.
+    pub async fn stop(self) -> bool {
+        self.child.stop(GRACE).await
     }
 }
 

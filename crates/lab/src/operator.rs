@@ -119,9 +119,9 @@ impl Operator {
         self.0.metrics_url()
     }
 
-    /// Asks it to end, and gives it the time it takes at most.
-    pub async fn stop(self) {
-        self.0.stop().await;
+    /// Asks it to end. Returns whether it has, in the time that Kubernetes would give it.
+    pub async fn stop(self) -> bool {
+        self.0.stop().await
     }
 }
 

@@ -1,7 +1,7 @@
 //! The life of the process: its tasks, and how it ends.
 //!
 //! ```text
-//!  run ──▶ SIGTERM/SIGINT ──▶ `stop` ──▶ tasks drain (20 s) ──▶ `drained` ──▶ final tasks end (5 s) ──▶ Ok
+//!  run ──▶ SIGTERM/SIGINT ──▶ `stop` ──▶ tasks drain (6 s) ──▶ `drained` ──▶ final tasks end (2 s) ──▶ Ok
 //!   │                          └─ second signal: Err(Forced) at once
 //!   └──▶ a task ends by itself (Ok, Err or panic): Err naming it, at once
 //! ```
@@ -18,11 +18,12 @@ use tracing::{error, info, warn};
 
 use crate::BoxError;
 
-/// How long tasks may take to end after a signal.
-pub const GRACE: Duration = Duration::from_secs(20);
+/// How long tasks may take to end after a signal. With [`FINAL_GRACE`] it stays well below the 10 seconds that upstream's manifests
+/// give (`terminationGracePeriodSeconds`): who is killed has not released its lease.
+pub const GRACE: Duration = Duration::from_secs(6);
 
 /// How long final tasks (the release of the lease) may take after that.
-pub const FINAL_GRACE: Duration = Duration::from_secs(5);
+pub const FINAL_GRACE: Duration = Duration::from_secs(2);
 
 /// Why the process ends, other than being asked to and having finished.
 #[derive(Debug, thiserror::Error)]

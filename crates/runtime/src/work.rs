@@ -9,6 +9,7 @@ use std::{
     collections::{BTreeSet, HashMap, HashSet},
     fmt::Debug,
     hash::Hash,
+    pin::pin,
     sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak},
     time::Duration,
 };
@@ -16,15 +17,19 @@ use std::{
 use tokio::{
     sync::Notify,
     task::{Id, JoinSet},
-    time::{Instant, sleep_until},
+    time::{Instant, sleep, sleep_until},
 };
 use tokio_util::sync::CancellationToken;
-use tracing::error;
+use tracing::{error, warn};
 
 use crate::metrics::{Load, Loaded, QueueTimes};
 
 /// A key whose work broke down, by a bug, is worked on again after this time: what broke may depend on what others do.
 const BROKEN: Duration = Duration::from_secs(60);
+
+/// How long work that is under way may take when the process is to end. Then it is cut off, which it must survive anyway:
+/// the process may be killed at any time. It leaves time to release the lease ([`crate::shutdown::GRACE`]).
+const LAST_WORK: Duration = Duration::from_secs(4);
 
 /// Keys and when they are due. Cheap to clone; clones are the same queue.
 #[derive(Debug)]
@@ -124,8 +129,8 @@ impl<K: Clone + Ord + Hash + Debug + Send + 'static> Queue<K> {
         self.0.changed.notify_one();
     }
 
-    /// Works until `stop` is cancelled, and then until the work under way has ended. `work` says when to work on its key
-    /// again without being asked, if at all; it has to notice `stop` itself if it takes long.
+    /// Works until `stop` is cancelled, and then until the work under way has ended, or has taken too long. `work` says when to
+    /// work on its key again without being asked, if at all.
     pub async fn run<F, Fut>(&self, workers: usize, stop: CancellationToken, work: F)
     where
         F: Fn(K) -> Fut,
@@ -135,6 +140,10 @@ impl<K: Clone + Ord + Hash + Debug + Send + 'static> Queue<K> {
         self.lock().workers = workers;
         let mut tasks: JoinSet<Option<Duration>> = JoinSet::new();
         let mut keys: HashMap<Id, K> = HashMap::new();
+        let mut end = pin!(async {
+            stop.cancelled().await;
+            sleep(LAST_WORK).await;
+        });
         loop {
             let next = loop {
                 if stop.is_cancelled() || tasks.len() >= workers {
@@ -153,6 +162,10 @@ impl<K: Clone + Ord + Hash + Debug + Send + 'static> Queue<K> {
             }
             tokio::select! {
                 () = stop.cancelled(), if !stop.is_cancelled() => {}
+                () = &mut end => {
+                    warn!(keys = ?keys.values().collect::<Vec<_>>(), "work is cut off");
+                    return; // which ends it
+                }
                 () = self.0.changed.notified() => {}
                 () = sleep_until(next.unwrap_or_else(Instant::now)), if next.is_some() => {}
                 Some(ended) = tasks.join_next_with_id() => {
@@ -271,6 +284,31 @@ impl<K: Clone + Ord + Hash> State<K> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn work_that_does_not_end_is_cut_off_in_time() {
+        // OWN 14b: Kubernetes kills a process ten seconds after it was told to end.
+        let queue = Queue::new();
+        queue.push("stuck");
+        let stop = CancellationToken::new();
+        let (began, ended) = (stop.clone(), Arc::new(()));
+        let alive = Arc::downgrade(&ended);
+        let start = Instant::now();
+        let work = move |_| {
+            began.cancel();
+            let ended = ended.clone();
+            async move {
+                std::future::pending::<()>().await;
+                drop(ended);
+                None
+            }
+        };
+        queue.run(1, stop, work).await;
+        assert_eq!(start.elapsed(), LAST_WORK);
+        tokio::task::yield_now().await;
+        assert_eq!(alive.strong_count(), 0, "it does not go on");
+        assert!(LAST_WORK < crate::shutdown::GRACE);
+    }
 
     #[tokio::test(start_paused = true)]
     async fn a_key_is_worked_on_by_one_at_a_time_and_again_if_asked_meanwhile() {

@@ -47,7 +47,10 @@ def main() -> None:
     faults.on_change(open_and_close_bmcs)
     for listener in bmcs:
         server.add(listener)
-    server.add(ImageListener(settings.image_port, settings.folder / "http"))
+    files = settings.folder / "http"
+    server.add(ImageListener(settings.image_port, files, settings.image_https_port))
+    if context is not None:
+        server.add(ImageListener(settings.image_https_port, files, settings.image_https_port, context))
     server.add(AgentListener(ramdisks))
     server.add(ControlListener(settings.control_port, machines, ramdisks, faults))
     server.run()

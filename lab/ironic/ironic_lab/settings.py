@@ -41,6 +41,7 @@ class Settings:
     agent_port: int
     control_port: int
     image_port: int
+    image_https_port: int
     tls: Tls | None
     hosts: list[HostSettings]
     power_delay: float

@@ -1,6 +1,8 @@
 //! Many hosts, an Ironic in which much goes wrong, and an operator that dies: nothing is done twice, and all hosts arrive.
 
+mod endings;
 mod ironic_resource;
+mod namespaces;
 
 use k8s_openapi::api::core::v1::Event;
 use kube::Api;

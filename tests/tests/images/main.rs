@@ -15,12 +15,13 @@ mod firmware;
 mod raid;
 mod ramdisk;
 mod root_device;
+mod urls;
 
 use metal3_lab::ironic::IronicConfig;
 use metal3_scenarios::Pool;
 
 /// The servers with IPMI come after those.
-const REDFISH_HOSTS: u16 = 29;
+const REDFISH_HOSTS: u16 = 46;
 
 /// The deploy step of a site's own ramdisk.
 const STEP: &str = "install_from_site";

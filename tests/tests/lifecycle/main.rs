@@ -8,6 +8,7 @@
 
 mod moved;
 mod never_off;
+mod serviced;
 
 use metal3_api::metal3::{BareMetalHost, OperationalStatus, ProvisioningState, names};
 use metal3_lab::ironic::{Credentials, IronicConfig, Machine};
@@ -16,7 +17,7 @@ use metal3_testkit::namespace;
 use serde_json::{Value, json};
 
 static IRONIC: Pool = Pool::new(|| IronicConfig {
-    hosts: 8,
+    hosts: 9,
     ..IronicConfig::default()
 });
 

@@ -120,6 +120,18 @@ impl Fleet {
         self.slots().ask(host, node, turn, view.busy_now())
     }
 
+    /// So many watches will show hosts: nobody gets a slot before all of them have.
+    pub fn expect_lists(&self, watches: usize) {
+        self.slots().expect_lists(watches);
+    }
+
+    /// One of them has.
+    pub fn hosts_listed(&self) {
+        let view = self.view();
+        self.slots().hosts_listed();
+        self.call(&view, Duration::ZERO);
+    }
+
     /// A host that was told to wait for a slot before this process began.
     pub fn remember_in_queue(&self, host: &HostKey, turn: Turn) {
         self.slots().remember(host, turn);
@@ -222,6 +234,28 @@ mod tests {
     use jiff::Timestamp;
 
     use super::*;
+
+    #[test]
+    fn nobody_gets_a_slot_before_the_hosts_of_all_namespaces_are_listed() {
+        // OWN 13c: The first to ask got the slot of a host in the other namespace that had waited longer.
+        let (fleet, mut woken) = Fleet::new(1);
+        let key = |namespace: &str| HostKey {
+            namespace: namespace.into(),
+            name: "h".into(),
+        };
+        let turn = |at: i64| Turn::Wanted(Timestamp::from_second(at).unwrap());
+        let ask = |namespace: &str, at: i64| fleet.ask_for_slot(&key(namespace), namespace, turn(at));
+        fleet.expect_lists(2);
+        fleet.was_listed(Vec::new());
+        fleet.hosts_listed();
+        assert_eq!(ask("a", 2), Slot::Unsorted);
+        fleet.remember_in_queue(&key("b"), turn(1));
+        assert!(woken.try_recv().is_err());
+        fleet.hosts_listed();
+        assert_eq!(woken.try_recv().unwrap(), key("b"));
+        assert!(matches!(ask("a", 2), Slot::Queued(Place { number: 2, .. })));
+        assert_eq!(ask("b", 1), Slot::Granted);
+    }
 
     #[test]
     fn an_outage_changes_nobodys_place_in_the_queue() {

@@ -33,6 +33,8 @@ pub enum Slot {
     Granted,
     /// Others come first.
     Queued(Place),
+    /// Who comes first is not known yet.
+    Unsorted,
 }
 
 /// Where a host stands in the queue.
@@ -107,6 +109,8 @@ pub struct Slots {
     taken: HashMap<HostKey, Taken>,
     tickets: u64,
     told: Duration,
+    /// How many watches have not shown their hosts yet, of which one may come first.
+    unlisted: usize,
 }
 
 impl Slots {
@@ -116,6 +120,16 @@ impl Slots {
             limit,
             ..Self::default()
         }
+    }
+
+    /// So many watches will show hosts: nobody gets a slot before all of them have.
+    pub fn expect_lists(&mut self, watches: usize) {
+        self.unlisted = watches;
+    }
+
+    /// One of them has.
+    pub fn hosts_listed(&mut self) {
+        self.unlisted = self.unlisted.saturating_sub(1);
     }
 
     /// How many there are.
@@ -153,6 +167,12 @@ impl Slots {
             return Slot::Granted;
         }
         let place = self.enqueue(host, turn);
+        if self.unlisted > 0 {
+            if let Some(waiter) = self.waiters.get_mut(host) {
+                waiter.has_asked = true;
+            }
+            return Slot::Unsorted;
+        }
         // Its node is at work already: that is its slot.
         let may_act = busy.is_some_and(|busy| busy.contains(node) || place < self.free(busy));
         if may_act {
@@ -236,6 +256,9 @@ impl Slots {
 
     /// Whom to wake: those whose turn it is, each once, and now and then those who have come a good deal nearer.
     pub fn calls(&mut self, busy: &HashSet<String>, now: Duration) -> Vec<HostKey> {
+        if self.unlisted > 0 {
+            return Vec::new();
+        }
         let free = self.free(busy);
         let retell = now.saturating_sub(self.told) >= RETELL;
         if retell {

@@ -41,16 +41,24 @@ struct State {
 struct Column<T> {
     /// What is not in here asks for nothing.
     rows: HashMap<HostKey, T>,
-    /// How many watches have shown everything once.
-    lists: usize,
+    /// The namespaces of which everything was shown once; none stands for the whole cluster.
+    listed: HashSet<Option<String>>,
 }
 
 impl<T> Default for Column<T> {
     fn default() -> Self {
         Self {
             rows: HashMap::new(),
-            lists: 0,
+            listed: HashSet::new(),
         }
+    }
+}
+
+impl<T> Column<T> {
+    /// Whether what is not in here asks for nothing for certain.
+    fn has_all_of(&self, host: &HostKey) -> bool {
+        let mut listed = self.listed.iter().map(Option::as_ref);
+        listed.any(|namespace| namespace.is_none_or(|namespace| *namespace == host.namespace))
     }
 }
 
@@ -74,7 +82,7 @@ impl Companions {
         let state = self.lock();
         let seen = |column: &Column<Seen>| match column.rows.get(host) {
             Some(seen) => *seen,
-            None if column.lists == 0 => Seen::default(),
+            None if !column.has_all_of(host) => Seen::default(),
             None => Seen {
                 wish: Wish::Nothing,
                 generation: None,
@@ -99,7 +107,7 @@ impl Companions {
             Some(generation) => DataImageAtHand::Present {
                 generation: *generation,
             },
-            None if state.data_images.lists == 0 => DataImageAtHand::Unknown,
+            None if !state.data_images.has_all_of(host) => DataImageAtHand::Unknown,
             None => DataImageAtHand::Absent,
         }
     }
@@ -161,6 +169,7 @@ impl Companions {
         T: PartialEq + Send + 'static,
     {
         let companions = self.clone();
+        let watched = namespace.map(str::to_owned);
         let api: Api<K> = namespace.map_or_else(
             || Api::all(client.clone()),
             |name| Api::namespaced(client.clone(), name),
@@ -199,7 +208,7 @@ impl Companions {
                         column.set(key.clone(), None).then_some(key).into_iter().collect()
                     }
                     Ok(watcher::Event::InitDone) => {
-                        column.lists += 1;
+                        column.listed.insert(watched.clone());
                         let gone: Vec<HostKey> = missing.drain().collect();
                         known.retain(|key| !gone.contains(key));
                         gone.into_iter().filter(|key| column.set(key.clone(), None)).collect()
@@ -234,5 +243,37 @@ fn key_of<K: Resource>(object: &K) -> HostKey {
     HostKey {
         namespace: object.namespace().unwrap_or_default(),
         name: object.name_any(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_list_of_one_namespace_says_nothing_of_another() {
+        // OWN 13b: A host of the other one was taken to have no settings and no disc.
+        let companions = Companions::default();
+        let [a, b] = ["a", "b"].map(|namespace| HostKey {
+            namespace: namespace.into(),
+            name: "h".into(),
+        });
+        {
+            let mut state = companions.lock();
+            state.settings.listed.insert(Some("a".into()));
+            state.data_images.listed.insert(Some("a".into()));
+        }
+        let nothing = Seen {
+            wish: Wish::Nothing,
+            generation: None,
+        };
+        assert_eq!(
+            (companions.of(&a).settings, companions.of(&b).settings),
+            (nothing, Seen::default())
+        );
+        assert_eq!(companions.data_image(&a), DataImageAtHand::Absent);
+        assert_eq!(companions.data_image(&b), DataImageAtHand::Unknown);
+        companions.lock().settings.listed.insert(None);
+        assert_eq!(companions.of(&b).settings, nothing, "the whole cluster");
     }
 }

@@ -50,6 +50,8 @@ pub struct Context {
     pub metrics: HostMetrics,
     /// Failures in a row, per host.
     pub attempts: Attempts<HostKey>,
+    /// Clashes with somebody else's writes in a row, per host.
+    pub conflicts: Attempts<HostKey>,
     /// How each host's last reconciliation left the world.
     pub quiet: Quiet,
     /// Hints that may be lost.
@@ -110,7 +112,7 @@ impl Memories {
 
 /// A context with so many slots, whose API server and Ironic nobody can reach, and what it counts.
 #[cfg(test)]
-pub(super) fn out_of_reach(slots: usize) -> (Context, metal3_runtime::metrics::Registry) {
+pub(crate) fn out_of_reach(slots: usize) -> (Context, metal3_runtime::metrics::Registry) {
     use metal3_runtime::events::Reporter;
     use metal3_runtime::metrics::{Build, Registry};
 
@@ -147,6 +149,7 @@ pub(super) fn out_of_reach(slots: usize) -> (Context, metal3_runtime::metrics::R
         metrics: HostMetrics::new(&mut Catalogue::new(&registry), clock.clone(), false),
         clock,
         attempts: metal3_runtime::backoff::Attempts::default(),
+        conflicts: metal3_runtime::backoff::Attempts::default(),
         quiet: crate::host::quiet::Quiet::default(),
         memory: crate::host::context::Memories::default(),
         rights: crate::host::claim::Rights::default(),

@@ -12,6 +12,7 @@ pub fn forget(ctx: &Context, key: &HostKey) {
     ctx.memory.forget(key);
     ctx.quiet.forget(key);
     ctx.attempts.reset(key);
+    ctx.conflicts.reset(key);
     ctx.secrets
         .remove_owner(&ObjectRef::new(&key.name).within(&key.namespace));
     ctx.metrics.forget(key);

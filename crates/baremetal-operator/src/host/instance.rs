@@ -1,11 +1,15 @@
 //! The instance on a host: what is to be deployed, when it counts as another one, and how it is described to Ironic.
+//!
+//! Ironic rewrites what it was told: a deployment replaces the URL of an image by the address that it redirects to, its format
+//! and its checksum by those that were found, and the answers hide whatever looks like a password in a URL. So what a node
+//! was told is judged by a mark of our own, which Ironic keeps for as long as there is an instance and takes away with it.
 
 use metal3_api::metal3::{BareMetalHostSpec, BareMetalHostStatus, BootMode, Image};
-use metal3_ironic::{Diff, MASK, Node, NodeDetail, PatchOp};
+use metal3_ironic::{Diff, MASK, MaskedValues, Node, NodeDetail, PatchOp};
 use serde_json::{Map, Value, json};
 
-use super::hints;
 use super::observed::{Observed, PullSecret};
+use super::{hints, mark};
 
 /// What the specification asks to be deployed.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -120,52 +124,69 @@ impl<'a> Deployment<'a> {
         ])
     }
 
-    /// The node was described for exactly this: a failure that it shows is one of this deployment. Any edit of the image,
-    /// also of its checksum alone, makes another one.
-    pub fn is_described(self, detail: &NodeDetail) -> bool {
-        // Ironic hides the secret, so that all there is to compare is whether there is one.
-        let secret = self.pull_secret_name().map(|_| MASK.into());
-        self.info(secret).is_ok_and(|info| {
-            info.iter().all(|(key, wanted)| {
-                let stored = detail.instance_info.get(*key).filter(|v| !v.is_null());
-                match (wanted, stored) {
-                    (Some(_), Some(_)) if *key == PULL_SECRET => true,
-                    // A step that was asked for by an operator without our mark.
-                    (Some(_), None) if *key == METHOD => detail.deploy_interface.as_deref() == self.interface(),
-                    (wanted, stored) => wanted.as_ref() == stored,
-                }
-            })
-        })
+    /// How it is deployed, whatever the image.
+    pub fn way(self) -> String {
+        match self {
+            Self::Disk(_) => "image".to_owned(),
+            Self::LiveIso(_) => "live ISO".to_owned(),
+            Self::Custom { method, .. } => format!("custom deploy {method}"),
+        }
     }
 
-    /// The node runs this, as far as can be told. Only the URL and the deploy method count, as they do for
-    /// [`is_cancelled`]: other edits of the image do not cost a user the data on the disk.
-    pub fn runs_on(self, detail: &NodeDetail) -> bool {
-        let text = |key: &str| detail.instance_info.get(key).and_then(Value::as_str);
-        let interface = detail.deploy_interface.as_deref();
-        if [METHOD, "image_source", "boot_iso"]
-            .into_iter()
-            .all(|key| text(key).is_none())
-        {
-            // Adopted, or deployed by somebody who left no mark: nothing speaks against what is asked for, unless it could
-            // not have been deployed in this way.
-            return !matches!(interface, Some("ramdisk" | "custom-agent")) || interface == self.interface();
+    /// The same for attempts at the same thing only: any edit of the image, also of its checksum alone, makes another one.
+    pub fn attempt(self) -> String {
+        mark::name(&(self.way(), self.image()))
+    }
+
+    /// The same for what may run as the same instance. Only the URL and the way count, as they do for [`is_cancelled`]:
+    /// other edits of the image do not cost a user the data on the disk.
+    fn target(self) -> String {
+        mark::name(&(self.way(), self.image().map(|image| &image.url)))
+    }
+
+    /// What the node is told that was described for this: also when its state had changed last, because an attempt has
+    /// begun when it has changed since then.
+    fn mark(self, node: &Node) -> Value {
+        json!({"target": self.target(), "attempt": self.attempt(), "since": mark::since(node)})
+    }
+
+    /// The node was asked to deploy exactly this, so that a failure that it shows is one of this deployment. One of a node
+    /// without our mark is taken for that as well.
+    pub fn was_attempted_on(self, node: &Node, detail: &NodeDetail) -> bool {
+        match stored_mark(detail) {
+            Some(mark) => mark["attempt"] == self.attempt() && mark["since"] != mark::since(node),
+            None => self.runs_on(detail),
         }
-        let is_custom = text(METHOD).is_some() || interface == Some("custom-agent");
-        match self {
-            Self::Disk(image) => !is_custom && text("image_source") == Some(&image.url),
-            Self::LiveIso(image) => !is_custom && text("boot_iso") == Some(&image.url),
-            Self::Custom { method, image } => {
-                is_custom
-                    && text(METHOD).is_none_or(|stored| stored == method)
-                    && text("image_source").is_none_or(|stored| image.is_some_and(|i| i.url == stored))
-            }
+    }
+
+    /// The node runs this, as far as our mark can tell. Nothing speaks against it where there is none: then it was adopted, or
+    /// deployed by another operator.
+    pub fn runs_on(self, detail: &NodeDetail) -> bool {
+        match stored_mark(detail) {
+            Some(mark) => mark["target"] == self.target(),
+            None => detail
+                .instance_info
+                .get(METHOD)
+                .and_then(Value::as_str)
+                .is_none_or(|stored| matches!(self, Self::Custom { method, .. } if method == stored)),
         }
     }
 }
 
+/// What the node of a host is marked with when it is described for what the specification asks to be deployed, under a key of
+/// `instance_info`.
+pub fn deployment_mark(spec: &BareMetalHostSpec, node: &Node) -> Option<(&'static str, Value)> {
+    Deployment::wanted(spec).map(|wanted| (MARK, wanted.mark(node)))
+}
+
+fn stored_mark(detail: &NodeDetail) -> Option<&Value> {
+    detail.instance_info.get(MARK).filter(|mark| mark.is_object())
+}
+
 const PULL_SECRET: &str = "image_pull_secret";
-/// Our own mark: Ironic does not tell which step a node was deployed by.
+/// Our own mark.
+const MARK: &str = "metal3_deployment";
+/// The deploy step, which is all that earlier versions marked a node with: Ironic does not tell which one it has run.
 const METHOD: &str = "metal3_deploy_method";
 
 /// The deploy method, if one is named.
@@ -215,7 +236,14 @@ pub fn patch(
         return Err(problem);
     }
     let info = "/instance_info";
-    let mut diff = Diff::default();
+    let mark = deployment.mark(node);
+    // What Ironic hides of a URL is what it was told, if it was told of this.
+    let is_told = stored_mark(detail) == Some(&mark);
+    let mut diff = Diff::new(if is_told {
+        MaskedValues::Unchanged
+    } else {
+        MaskedValues::Changed
+    });
     let uid = seen.host.metadata.uid.clone().map(Value::from);
     let stored = node.instance_uuid.clone().map(Value::from);
     diff.set("", "instance_uuid", uid, stored.as_ref());
@@ -224,7 +252,11 @@ pub fn patch(
         _ => json!({}),
     };
     let root_device = hints::root_device(status.provisioning.root_device_hints.as_ref());
-    let facts = [("capabilities", Some(capabilities)), ("root_device", Some(root_device))];
+    let facts = [
+        ("capabilities", Some(capabilities)),
+        ("root_device", Some(root_device)),
+        (MARK, Some(mark)),
+    ];
     let wanted = deployment.info(secret.map(|s| s.credentials.clone().into()))?;
     let stored = without_unknown_secret(&detail.instance_info, seen, secret);
     diff.set_all(info, facts.into_iter().chain(wanted), &stored);

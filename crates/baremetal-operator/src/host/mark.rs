@@ -82,6 +82,7 @@ pub fn is_in(ops: &[PatchOp]) -> bool {
     ops.iter().any(|op| op.path.strip_prefix("/extra/") == Some(KEY))
 }
 
-fn since(node: &Node) -> Value {
+/// When the node's state had changed last.
+pub fn since(node: &Node) -> Value {
     node.provision_updated_at.clone().unwrap_or_default().into()
 }

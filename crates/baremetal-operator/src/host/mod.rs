@@ -51,6 +51,7 @@ use self::ending::Ending;
 pub use self::error::ReconcileError;
 use self::error::{ApplyError, ObserveError, Reply};
 pub use self::gone::{forget, vanished};
+pub use self::instance::deployment_mark;
 pub use self::observe::{key_of, secret_versions};
 use self::observed::{Conflict, HardwareView, Lookup, NodeView, Observed, RefusedPort, Unreleased};
 use self::plan::{Decision, Effect, Next, Note, Plan, WaitReason, Wake};
@@ -64,8 +65,12 @@ const MAX_PASSES: usize = 64;
 /// After so many failed calls of the Kubernetes API in a row the user is told: some three seconds. What Ironic says is told
 /// at once, because its client has asked three times by then.
 const WORTH_TELLING: u32 = 3;
-/// When to look again at what was different from what it seemed.
-const SOON: Duration = Duration::from_millis(100);
+/// When to look again at what was different from what it seemed: soon, and less and less often where it stays so. What the watch
+/// shows meanwhile wakes the host at once.
+const CONFLICT: Backoff = Backoff {
+    base: Duration::from_millis(100),
+    max: Duration::from_secs(30),
+};
 
 /// One reconciliation: passes follow each other at once as long as nothing has to be waited for; the status is stored
 /// once, at the end. Tells when the host is to be looked at again if nothing happens; never, where it is gone.
@@ -125,7 +130,7 @@ async fn passes(ctx: &Context, key: &HostKey, mut seen: Observed) -> Result<Opti
                 notes.extend(failed.notes);
                 if failed.next == Next::Again {
                     report::publish(ctx, &seen.host, &notes).await;
-                    return Ok(Some(SOON));
+                    return Ok(Some(after_conflict(ctx, key)));
                 }
                 return finish(ctx, key, seen, stored, &failed.status, &notes, &failed.next).await;
             }
@@ -162,7 +167,7 @@ async fn passes(ctx: &Context, key: &HostKey, mut seen: Observed) -> Result<Opti
                     return Ok(again);
                 }
                 ctx.quiet.call(key);
-                return Ok(Some(SOON));
+                return Ok(Some(CONFLICT.delay(0, random_seed())));
             }
         }
     }
@@ -315,6 +320,7 @@ async fn finish(
     // Also where the status could not be stored: the effects have happened, and the next pass finds them done.
     report::publish(ctx, &seen.host, notes).await;
     saved.map_err(ReconcileError::Report)?;
+    ctx.conflicts.reset(key);
     let is_deleting = seen.host.metadata.deletion_timestamp.is_some();
     let reason = match next {
         Next::Wait(wait) => Some(wait.reason),
@@ -374,11 +380,16 @@ pub fn on_error(host: &BareMetalHost, error: &ReconcileError, ctx: &Context) -> 
     let class = error.class();
     if class == Class::Stale {
         tracing::debug!(host = %format_args!("{}/{}", key.namespace, key.name), "the host changed meanwhile; looking again");
-        return Duration::from_millis(50);
+        return after_conflict(ctx, &key);
     }
     let attempt = ctx.attempts.failed(&key);
     tracing::warn!(host = %format_args!("{}/{}", key.namespace, key.name), error = %chain(error), "reconciliation failed");
     Backoff::TRANSIENT.delay(attempt, random_seed())
+}
+
+/// Somebody else changed what was judged.
+fn after_conflict(ctx: &Context, key: &HostKey) -> Duration {
+    CONFLICT.delay(ctx.conflicts.failed(key), random_seed())
 }
 
 impl Observed {

@@ -65,6 +65,9 @@ const PATCHABLE_WITH_TARGET: [&str; 10] = [
     "service failed",
 ];
 
+/// Where every image is redirected to.
+pub const REDIRECT: &str = "http://mirror/";
+
 /// The states in which interfaces can be changed.
 const RECONFIGURABLE: [&str; 5] = ["enroll", "inspecting", "inspect wait", "manageable", "available"];
 
@@ -206,6 +209,12 @@ impl Ironic {
                 node.instance_uuid = None;
                 node.detail.as_mut().unwrap().instance_info.clear();
                 node.power_state = Some(PowerState::Off);
+            }
+            ("deploying", _) => {
+                if let Some(Value::String(source)) = node.detail.as_mut().unwrap().instance_info.get_mut("image_source")
+                {
+                    source.insert_str(0, REDIRECT);
+                }
             }
             ("wait call-back" | "service wait", false) => node.power_state = Some(PowerState::On),
             ("clean wait", false) => node.power_state = Some(PowerState::Off),

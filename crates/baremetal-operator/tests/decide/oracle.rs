@@ -425,7 +425,8 @@ impl<'a> Oracle<'a> {
                 Verb::Deleted => {
                     let states = ["active", "deploy failed", "wait call-back", "error", "service failed"];
                     let restarts = ends == "provisioning" && self.wants_reboot(ends) && in_state(&["wait call-back"]);
-                    self.state == "deprovisioning" && in_state(&states) || restarts
+                    let ends_it = ends == "powering off before delete" && in_state(&["wait call-back"]);
+                    self.state == "deprovisioning" && in_state(&states) || restarts || ends_it
                 }
                 Verb::Adopt => {
                     self.state_is(&["provisioned", "externally provisioned"]) | self.host.spec.externally_provisioned

@@ -15,8 +15,8 @@ use serde_json::json;
 
 use crate::show;
 use crate::world::{
-    HELD, IMAGE, MAC, NODE, OCI, Sight, World, custom, data_image, host, image, instance, invalid, live, merge,
-    network_data, node, oci, ramdisk, secret,
+    HELD, IMAGE, MAC, NODE, OCI, Sight, World, configured, custom, data_image, host, image, instance, invalid, live,
+    merge, network_data, node, oci, ramdisk, secret, unmarked,
 };
 
 pub const LONG_AGO: &str = "2026-01-02T08:00:00Z";
@@ -65,6 +65,37 @@ fn asked(mut world: World, on: bool) -> World {
 
 fn wanting(state: &str, node_state: &str) -> World {
     World::at(state, node_state).with_spec(&json!({"image": image(IMAGE)}))
+}
+
+/// What Ironic makes of the description of an image while it deploys it.
+fn rewritten() -> serde_json::Value {
+    let mut node = instance(IMAGE);
+    merge(
+        &mut node["instance_info"],
+        &json!({"image_source": "https://mirror/a.qcow2", "image_url": "******", "image_disk_format": "raw",
+            "image_checksum": null, "image_os_hash_algo": "sha256", "image_os_hash_value": "cccc"}),
+    );
+    node
+}
+
+/// An image whose URL has something that looks like a password.
+fn hidden(node_state: &str) -> World {
+    let url = |token: &str| format!("http://images/a.qcow2?token={token}");
+    let mut node = instance(&url("abc"));
+    node["instance_info"]["image_source"] = json!(url("******"));
+    let world = wanting("provisioning", node_state).with_spec(&json!({"image": {"url": url("abc")}}));
+    world.with_node(&node)
+}
+
+/// A host whose node was deployed by this step, by an operator that marked nothing else.
+fn formerly(method: &str) -> World {
+    let mut node = custom(method, None);
+    node["instance_info"]
+        .as_object_mut()
+        .unwrap()
+        .remove("metal3_deployment");
+    let world = World::at("provisioning", "active").with_spec(&json!({"customDeploy": {"method": "install"}}));
+    world.with_node(&node)
 }
 
 const ISO: &str = "http://images/l.iso";
@@ -421,11 +452,25 @@ table! {
     provisioning_restart_failed_due_goes_back => wanting("provisioning", "error").with_error("the BMC is away").failed("provisioning error", 1, LONG_AGO);
     provisioning_failed_early_is_held_back => wanting("provisioning", "deploy failed").with_node(&instance(IMAGE)).failed("provisioning error", 1, JUST_NOW);
     provisioning_failed_due_goes_back => wanting("provisioning", "deploy failed").with_node(&instance(IMAGE)).failed("provisioning error", 1, LONG_AGO);
-    provisioning_another_image_runs_is_torn_down => wanting("provisioning", "active").with_node(&instance("http://images/b.qcow2"));
+    // OWN 1a: Ironic replaces what it was told by what it has found, such as the address that a URL redirects to.
+    provisioning_redirected_image_is_provisioned => wanting("provisioning", "active").with_node(&rewritten());
+    provisioning_redirected_image_failed_is_recorded => wanting("provisioning", "deploy failed").with_node(&rewritten());
+    provisioning_url_that_ironic_hides_is_asked_for => hidden("available");
+    provisioning_url_that_ironic_hides_is_provisioned => hidden("active");
+    provisioning_url_that_ironic_hides_failed_is_recorded => hidden("deploy failed");
+    available_ramdisk_url_that_ironic_hides_is_left =>
+        { let mut w = World::at("available", "available").edited().with_node(&json!({"driver_info": {"deploy_iso": "http://images/ipa.iso?token=******"}}));
+          w.settings.deploy_images.iso = Some("http://images/ipa.iso?token=abc".into()); w };
+    provisioning_marked_for_another_image_is_torn_down => wanting("provisioning", "active").with_node(&instance("http://images/b.qcow2"));
+    provisioning_marked_for_another_way_is_torn_down => wanting("provisioning", "active").with_node(&live(IMAGE));
+    provisioning_without_mark_is_provisioned => wanting("provisioning", "active").with_node(&unmarked("http://images/b.qcow2"));
+    provisioning_without_mark_failed_is_recorded => wanting("provisioning", "deploy failed").with_node(&unmarked("http://images/b.qcow2"));
+    provisioning_with_former_mark_is_provisioned => formerly("install");
+    provisioning_with_former_mark_of_another_step_is_torn_down => formerly("replace");
     provisioning_adopted_node_is_provisioned => wanting("provisioning", "active");
     provisioning_adopted_node_is_provisioned_by_custom_deploy => World::at("provisioning", "active").with_spec(&json!({"customDeploy": {"method": "install"}}));
     provisioning_adopted_live_iso_is_provisioned => iso("active").with_node(&json!({"deploy_interface": "ramdisk"}));
-    provisioning_adopted_live_iso_is_not_an_image_on_disk => wanting("provisioning", "active").with_node(&json!({"deploy_interface": "ramdisk"}));
+    provisioning_adopted_is_taken_for_what_is_asked_for => wanting("provisioning", "active").with_node(&json!({"deploy_interface": "ramdisk"}));
 
     provisioned_custom_deploy_stays => with_custom("install");
     provisioned_other_custom_deploy_is_torn_down => with_custom("install").edited().with_spec(&json!({"customDeploy": {"method": "replace"}}));
@@ -950,7 +995,18 @@ table! {
     available_deployed_by_hand_is_told => World::at("available", "active");
     deleting_power_unknown_is_switched_off => World::at("powering off before delete", "manageable").deleting().with_node(&json!({"power_state": null}));
     deleting_unverified_without_credentials_is_removed => with_secret(World::at("powering off before delete", "enroll").deleting(), SecretView::Missing, "7");
-    deleting_held_by_hand_is_switched_off => World::at("powering off before delete", "clean hold").deleting();
+    // OWN 2a: What Ironic does with the node has to end before its power: firmware may be half written.
+    deleting_serviced_is_stopped_first => World::at("powering off before delete", "service wait").deleting();
+    deleting_service_held_is_stopped_first => World::at("powering off before delete", "service hold").deleting();
+    deleting_deployed_is_taken_back_first => World::at("powering off before delete", "wait call-back").deleting();
+    deleting_deployment_held_is_stopped_first => World::at("powering off before delete", "deploy hold").deleting();
+    deleting_rescued_is_stopped_first => World::at("powering off before delete", "rescue wait").deleting();
+    deleting_stop_refused_early_is_held_back => World::at("powering off before delete", "service wait").deleting().failed("power management error", 1, JUST_NOW)
+        .with_status(&json!({"conditions": [configured(JUST_NOW), {"type": "Waiting", "status": "True", "reason": "BackOff", "message": "waits",
+            "observedGeneration": 4, "lastTransitionTime": JUST_NOW}]}));
+    deleting_stop_refused_again_and_again_goes_on => World::at("powering off before delete", "service wait").deleting().failed("power management error", 4, LONG_AGO);
+    deleting_in_a_new_state_that_leads_somewhere_waits => World::at("powering off before delete", "polishing").deleting().with_node(&json!({"target_provision_state": "active"}));
+    deleting_held_by_hand_is_stopped_first => World::at("powering off before delete", "clean hold").deleting();
     deleting_in_rescue_is_removed => World::at("deleting", "rescue").deleting();
     deleting_unmanaged_needs_no_ironic => unmanaged_deleted();
     deleting_unmanaged_looks_where_it_can => { let mut w = unmanaged_deleted(); w.sight = Sight::Unlisted; w };
@@ -1400,6 +1456,7 @@ fn a_settled_host_needs_no_look() {
 
 table! {
     queued_available_stays_available => queued(wanting("available", "manageable"));
+    queued_before_all_hosts_are_listed_says_so => { let mut w = queued(wanting("available", "manageable")); w.slot = Slot::Unsorted; w };
     queued_before_inspection_stays_registering => queued(World::at("registering", "manageable"));
     queued_inspection_begins_nothing => queued(World::at("inspecting", "manageable"))
         .annotated("inspect.metal3.io", "").annotated(REBOOT, "");

@@ -12,7 +12,7 @@ use baremetal_operator::host::observed::{
     NodeView, Observed, Outage, OutageKind, PullSecret, PullSecretView, SecretFound, SecretView,
 };
 use baremetal_operator::host::plan::{Decision, EventReason, Need, Plan};
-use baremetal_operator::host::{decide, port_mark, status_change};
+use baremetal_operator::host::{decide, deployment_mark, port_mark, status_change};
 use baremetal_operator::settings::HostSettings;
 use jiff::Timestamp;
 use metal3_api::metal3::{
@@ -94,13 +94,28 @@ pub fn node(state: &str, change: &Value) -> Node {
             "redfish_username": "admin", "redfish_password": "******"},
         "properties": {"capabilities": "boot_mode:uefi", "cpu_arch": "x86_64"},
         "automated_clean": true, "disable_power_off": false, "instance_info": {},
+        // What failed has changed since it was told what to do.
+        "provision_updated_at": if state == "deploy failed" { "2" } else { "1" },
         "inspect_interface": "agent", "inspection_finished_at": "2026-01-01T00:00:00+00:00", "updated_at": "2026-01-01T00:00:00+00:00",
     });
     serde_json::from_value(merged(base, change)).unwrap()
 }
 
+/// The mark of a node at rest that is told to deploy this.
+fn marked(mut description: Value, wanted: &Value) -> Value {
+    let host = host("provisioning", &json!({"spec": wanted}));
+    let (key, mark) = deployment_mark(&host.spec, &node("available", &json!({}))).unwrap();
+    description["instance_info"][key] = mark;
+    description
+}
+
 /// What a node carries that was given the image.
 pub fn instance(url: &str) -> Value {
+    marked(unmarked(url), &json!({"image": image(url)}))
+}
+
+/// What a node carries that was given the image by an operator without marks.
+pub fn unmarked(url: &str) -> Value {
     json!({"instance_uuid": "uid-1", "driver_info": {"force_persistent_boot_device": "Default"},
         "instance_info": {"image_source": url, "image_checksum": SUM, "capabilities": {},
             "root_device": {"name": "s== /dev/sda"}}})
@@ -113,13 +128,15 @@ pub fn custom(method: &str, url: Option<&str>) -> Value {
     mark["deploy_interface"] = json!("custom-agent");
     mark["instance_info"] = json!({"metal3_deploy_method": method, "capabilities": {},
         "root_device": {"name": "s== /dev/sda"}});
+    let mut wanted = json!({"customDeploy": {"method": method}});
     if let Some(url) = url {
+        wanted["image"] = image(url);
         merge(
             &mut mark["instance_info"],
             &json!({"image_source": url, "image_os_hash_value": SUM}),
         );
     }
-    mark
+    marked(mark, &wanted)
 }
 
 /// What a node carries that was given the ISO.
@@ -127,7 +144,7 @@ pub fn live(url: &str) -> Value {
     let mut mark = instance(url);
     mark["deploy_interface"] = json!("ramdisk");
     mark["instance_info"] = json!({"boot_iso": url, "capabilities": {}, "root_device": {"name": "s== /dev/sda"}});
-    mark
+    marked(mark, &json!({"image": {"url": url, "format": "live-iso"}}))
 }
 
 /// What a node carries that was given the image of a registry with credentials.
@@ -135,7 +152,7 @@ pub fn oci(url: &str) -> Value {
     let mut mark = instance(url);
     mark["instance_info"] = json!({"image_source": url, "image_pull_secret": "******", "capabilities": {},
         "root_device": {"name": "s== /dev/sda"}});
-    mark
+    marked(mark, &json!({"image": {"url": url, "ociAuthSecretName": "registry"}}))
 }
 
 fn found(kind: &str, observed: i64) -> Value {

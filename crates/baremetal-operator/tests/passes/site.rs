@@ -183,6 +183,7 @@ impl Site {
             clock,
             settings: Arc::new(settings),
             attempts: Attempts::default(),
+            conflicts: Attempts::default(),
             quiet: Quiet::default(),
             memory: Memories::default(),
             rights: Rights::default(),

@@ -1,5 +1,7 @@
 //! Trouble with the calls themselves is told on the host, as well as it can be.
 
+use std::time::Duration;
+
 use metal3_api::metal3::{BareMetalHost, ProvisioningState};
 use metal3_ironic_sim::{Action as Trouble, Rule};
 use metal3_testkit::played::Request;
@@ -117,6 +119,39 @@ async fn a_status_that_was_overtaken_is_no_alarm() {
     assert_eq!(alarms.count(), 0);
     site.cluster.recover();
     assert!(site.until_at_rest(&life, ProvisioningState::Available).await);
+}
+
+/// Somebody writes the host whenever we do, or the watch is stuck and shows an old copy.
+#[tokio::test]
+async fn clashes_are_looked_at_less_and_less_often() {
+    // OWN 14a: It was twenty times a second, without end.
+    let site = Site::new(&json!({})).await;
+    let life = site.begin(None);
+    life.listed().await;
+    let clash = || site.cluster.refuse(|request| request.is_write().then_some(409));
+    let again = async || {
+        life.forget_rest();
+        let host = site.host().unwrap();
+        match life.reconcile(host.clone()).await.unwrap() {
+            Ok(pause) => pause.unwrap(),
+            Err(error) => life.on_error(&host, &error),
+        }
+    };
+    clash();
+    let mut pauses = Vec::new();
+    for _ in 0..12 {
+        pauses.push(again().await);
+    }
+    assert!(pauses[0] <= Duration::from_millis(100), "{pauses:?}");
+    assert!(
+        pauses[11] >= Duration::from_secs(15) && pauses[11] <= Duration::from_secs(30),
+        "{pauses:?}"
+    );
+    site.cluster.recover();
+    assert!(site.until_at_rest(&life, ProvisioningState::Available).await);
+    site.edit(&json!({"spec": {"online": false}}));
+    clash();
+    assert!(again().await <= Duration::from_millis(100), "afresh after a success");
 }
 
 /// A write that a policy refuses is told with the pause that it may come to, and goes on when the policy lets it.

@@ -2,7 +2,10 @@
 
 use std::time::Duration;
 
+use serde_json::Value;
+
 use super::{Stage, Task, Work};
+use crate::images;
 use crate::node::{Step, interface_kind};
 use crate::server::Medium;
 use crate::words::{Power, State};
@@ -62,12 +65,26 @@ impl World {
         {
             return self.fail(number, &task, &format!("Failed to prepare to deploy: {why}"));
         }
+        if task.work == Work::Deploy
+            && let Err(why) = self.find_image(number)
+        {
+            return self.fail(number, &task, &format!("Failed to prepare to deploy: {why}"));
+        }
         self.set_power(number, Power::On);
         self.wait(number, &task.work);
         task.stage = Stage::Boot;
         task.heard = self.now;
         let boot = self.config.timings.boot;
         self.plan_or_time_out(number, task, boot);
+    }
+
+    /// The description of the image says from now on where it was found.
+    fn find_image(&mut self, number: u32) -> Result<(), String> {
+        let info = self.nodes.get_mut(&number).map(|node| &mut node.instance_info);
+        if let Some(Value::String(source)) = info.and_then(|info| info.get_mut("image_source")) {
+            *source = images::found(source)?;
+        }
+        Ok(())
     }
 
     /// Moves a node to the state in which its ramdisk works.

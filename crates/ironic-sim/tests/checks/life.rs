@@ -167,11 +167,23 @@ async fn deployment(site: &Site, server: usize, node: &str) {
     );
 
     site.set_image(node).await;
-    site.patch(
-        node,
-        json!([{"op": "add", "path": "/instance_uuid", "value": INSTANCE}]),
-    )
-    .await;
+    let (image, _) = &site.image;
+    let elsewhere = image.replace("/images/", "/redirect/302/images/");
+    let secret = format!("{image}?token=abc&x=1");
+    let add = |key: &str, value: &str| json!({"op": "add", "path": key, "value": value});
+    let record = site
+        .patch(
+            node,
+            json!([
+                add("/instance_uuid", INSTANCE),
+                add("/instance_info/image_source", &elsewhere),
+                add("/instance_info/note", &secret)
+            ]),
+        )
+        .await;
+    assert_eq!(record["instance_info"]["image_source"], elsewhere);
+    let hidden = format!("{image}?token=******");
+    assert_eq!(record["instance_info"]["note"], hidden, "what looks like a password");
     let validation = site.get(&format!("/v1/nodes/{node}/validate")).await;
     assert_eq!(
         (&validation["deploy"]["result"], &validation["boot"]["result"]),
@@ -188,6 +200,8 @@ async fn deployment(site: &Site, server: usize, node: &str) {
         (&Value::Null, &Value::Null)
     );
     assert_eq!(record["instance_uuid"], INSTANCE);
+    let found = &record["instance_info"]["image_source"];
+    assert_eq!(found, image, "where it was redirected");
     assert_eq!((site.user_data)(server).await.as_deref(), Some("#cloud-config\n"));
     if let Some(drive) = record["instance_info"].get("configdrive") {
         assert_eq!(drive, "******");

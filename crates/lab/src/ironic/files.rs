@@ -124,6 +124,7 @@ impl Files {
             "agent_port": ports.agent.number(),
             "control_port": ports.control.number(),
             "image_port": ports.image.number(),
+            "image_https_port": ports.image_https.number(),
             "tls": config.tls.then(|| json!({
                 "ca": tls.join("ca.crt"),
                 "certificate": tls.join("server.crt"),
@@ -171,6 +172,14 @@ fn render(template: &str, config: &IronicConfig, ports: &Ports, folder: &Path) -
         ("API_URL", ports.ironic_url(config.tls)),
         ("IMAGE_URL", ports.image_url()),
         ("TLS", config.tls.to_string()),
+        (
+            "IMAGE_CA",
+            if config.tls {
+                folder.join("tls/ca.crt").display().to_string()
+            } else {
+                "true".to_owned()
+            },
+        ),
         ("FAST_TRACK", config.fast_track.to_string()),
         ("POWER_OFF_AFTER_INSPECTION", (!config.fast_track).to_string()),
         ("CALLBACK_TIMEOUT", timeouts.callback.as_secs().to_string()),

@@ -178,8 +178,9 @@ impl Child {
         }
     }
 
-    /// Ends it: SIGTERM to the program, and after `grace` SIGKILL to its whole group. Returns when it is gone.
-    pub async fn stop(&self, grace: Duration) {
+    /// Ends it: SIGTERM to the program, and after `grace` SIGKILL to its whole group. Returns when it is gone, and
+    /// whether it has ended by itself.
+    pub async fn stop(&self, grace: Duration) -> bool {
         {
             let state = self.state();
             if state.status.is_none() {
@@ -190,10 +191,12 @@ impl Child {
         while self.is_alive() && start.elapsed() < grace {
             tokio::time::sleep(POLL).await;
         }
-        if self.is_alive() {
+        let has_ended = !self.is_alive();
+        if !has_ended {
             tracing::warn!(name = self.name, ?grace, "did not end when asked to; killed");
         }
         self.kill();
+        has_ended
     }
 
     /// Ends it and its group at once with SIGKILL, and reaps it.

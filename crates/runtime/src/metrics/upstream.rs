@@ -239,7 +239,8 @@ impl Queues {
             sum.taken += load.taken;
             sum.broken += load.broken;
             sum.running += load.running;
-            sum.workers += load.workers;
+            // Queues of one controller share their workers.
+            sum.workers = sum.workers.max(load.workers);
             sum.unfinished += load.unfinished;
             sum.longest = sum.longest.max(load.longest);
         }

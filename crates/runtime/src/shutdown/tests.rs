@@ -67,6 +67,30 @@ async fn a_second_signal_does_not_wait() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn the_end_comes_before_kubernetes_kills_the_process() {
+    // OWN 14c: Upstream's manifests give it ten seconds.
+    let start = time::Instant::now();
+    let mut tasks = Tasks::new();
+    let stop = tasks.stop();
+    tasks.spawn("slow", async move {
+        stop.cancelled().await;
+        time::sleep(GRACE.mul_f64(0.99)).await;
+        Ok::<_, Infallible>(())
+    });
+    tasks.spawn_final("stubborn", pending::<Result<(), Infallible>>());
+    let mut first = true;
+    let ended = tasks
+        .run_until(async || {
+            if !std::mem::take(&mut first) {
+                pending::<()>().await;
+            }
+        })
+        .await;
+    assert!(matches!(ended, Err(Ended::Overdue(_))));
+    assert!(start.elapsed() <= Duration::from_secs(8), "{:?}", start.elapsed());
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_stubborn_task_keeps_the_lease_from_being_released() {
     let mut tasks = Tasks::new();
     tasks.spawn("stubborn", pending::<Result<(), Infallible>>());

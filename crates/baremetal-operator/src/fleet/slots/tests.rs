@@ -26,6 +26,7 @@ fn place(slot: Slot) -> usize {
     match slot {
         Slot::Granted => 0,
         Slot::Queued(place) => place.number,
+        Slot::Unsorted => panic!("all hosts are listed"),
     }
 }
 
@@ -266,6 +267,7 @@ impl Site {
                     self.slots.acted(&key(n), self.clock());
                 }
             }
+            Slot::Unsorted => panic!("all hosts are listed"),
             Slot::Queued(_) => {
                 self.arrivals.entry(n).or_insert(since);
             }

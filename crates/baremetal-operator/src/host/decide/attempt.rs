@@ -9,18 +9,26 @@ use metal3_runtime::conditions::{self, Claim};
 use crate::host::draft::Draft;
 use crate::host::instance::Deployment;
 
-/// Our own condition, there from the first attempt to deploy something until it runs, or is not wanted any more: which way of
-/// deployment the failures are counted for.
+/// Our own condition, there from the first attempt to deploy something until it runs, or is not wanted any more. Its reason names the
+/// attempt that failures are counted for; its message tells people how it is deployed.
 const ATTEMPTED: &str = "DeploymentAttempted";
+/// How such a reason begins.
+const ATTEMPT: &str = "Attempt_";
 
-/// This is what is attempted now.
+/// This is what is attempted now. Failures of something else do not count for it.
 pub(super) fn remember(draft: &mut Draft<'_>, wanted: Deployment<'_>) {
+    if is_another(draft, wanted) {
+        draft.status.provisioning_fail_count = 0;
+        if draft.status.error_type.is_none() {
+            draft.status.error_count = 0;
+        }
+    }
     draft.status.last_attempted_image = draft.spec().wanted_image().cloned();
     let claim = Claim {
         type_: ATTEMPTED,
         status: ConditionStatus::True,
-        reason: "Attempted",
-        message: &way(wanted),
+        reason: &reason(wanted),
+        message: &wanted.way(),
     };
     let generation = draft.seen.host.metadata.generation;
     conditions::set(&mut draft.status.conditions, &claim, generation, draft.now);
@@ -32,32 +40,23 @@ pub(super) fn forget(draft: &mut Draft<'_>) {
 }
 
 /// The failures that are counted were those of something else.
-pub(super) fn is_another(draft: &Draft<'_>, wanted: Deployment<'_>) -> bool {
-    let is_another_way = if let Some(attempted) = conditions::get(&draft.status.conditions, ATTEMPTED) {
-        attempted.message != way(wanted)
-    } else {
-        // Stored by an operator that does not write the condition; the refusal names what was attempted.
-        let refused = &draft.status.error_message;
-        refused.ends_with(AGAIN) && !refused.starts_with(&failed(wanted))
-    };
-    is_another_way || draft.status.last_attempted_image.as_ref() != draft.spec().wanted_image()
+fn is_another(draft: &Draft<'_>, wanted: Deployment<'_>) -> bool {
+    let attempted = conditions::get(&draft.status.conditions, ATTEMPTED);
+    match attempted.filter(|condition| condition.reason.starts_with(ATTEMPT)) {
+        Some(attempted) => attempted.reason != reason(wanted),
+        // Stored by an operator that does not name attempts.
+        None => draft.status.last_attempted_image.as_ref() != draft.spec().wanted_image(),
+    }
+}
+
+fn reason(wanted: Deployment<'_>) -> String {
+    format!("{ATTEMPT}{}", wanted.attempt())
 }
 
 /// What a user reads of something that is not attempted any more.
 pub(super) fn given_up(wanted: Deployment<'_>, limit: i32) -> String {
-    format!("{}{limit} times; {AGAIN}", failed(wanted))
-}
-
-const AGAIN: &str = "it is tried again when spec.image or spec.customDeploy changes";
-
-fn failed(wanted: Deployment<'_>) -> String {
-    format!("{} failed ", wanted.name())
-}
-
-/// How it is deployed, whatever the image.
-fn way(wanted: Deployment<'_>) -> String {
-    match wanted {
-        Deployment::Custom { method, .. } => format!("custom deploy {method}"),
-        Deployment::Disk(_) | Deployment::LiveIso(_) => "image".to_owned(),
-    }
+    format!(
+        "{} failed {limit} times; it is tried again when spec.image or spec.customDeploy changes",
+        wanted.name()
+    )
 }

@@ -58,9 +58,7 @@ pub(super) fn available(draft: &mut Draft<'_>) -> Step {
             PullSecretView::Ready(_) => {}
         }
     }
-    if attempt::is_another(draft, wanted) {
-        draft.status.provisioning_fail_count = 0;
-    }
+    attempt::remember(draft, wanted);
     let limit = draft.seen.settings.max_provisioning_retries;
     if limit > 0 && draft.status.provisioning_fail_count >= limit {
         return draft.refuse(

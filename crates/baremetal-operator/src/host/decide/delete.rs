@@ -70,27 +70,45 @@ pub(super) fn powering_off(draft: &mut Draft<'_>) -> Step {
     // Manual cleaning aims at manageable. Automated cleaning is waited for, unless it was switched off meanwhile.
     let is_idle_cleaning = node.target_provision_state.as_deref() == Some("manageable")
         || draft.spec().automated_cleaning_mode == CleaningMode::Disabled;
-    if *state == ProvisionState::InspectWait || (*state == ProvisionState::CleanWait && is_idle_cleaning) {
-        return abort(draft, node);
-    }
-    if *state == ProvisionState::Enroll {
+    match state {
+        ProvisionState::InspectWait
+        | ProvisionState::ServiceWait
+        | ProvisionState::ServiceHold
+        | ProvisionState::RescueWait
+        | ProvisionState::CleanHold
+        | ProvisionState::DeployHold => return interrupt(draft, node, Verb::Abort),
+        ProvisionState::CleanWait if is_idle_cleaning => return interrupt(draft, node, Verb::Abort),
+        ProvisionState::DeployWait => return interrupt(draft, node, Verb::Deleted),
         // Never verified, and without credentials to do it now: there is no way to the BMC.
-        return Step::Move(ProvisioningState::Deleting);
-    }
-    if matches!(
-        state,
+        ProvisionState::Enroll => return Step::Move(ProvisioningState::Deleting),
         ProvisionState::Verifying
-            | ProvisionState::Inspecting
-            | ProvisionState::Cleaning
-            | ProvisionState::CleanWait
-            | ProvisionState::Deploying
-            | ProvisionState::Deleting
-            | ProvisionState::Adopting
-            | ProvisionState::Servicing
-            | ProvisionState::Rescuing
-            | ProvisionState::Unrescuing
-    ) {
-        return Step::Wait(removing(node, "finishes what it is doing"));
+        | ProvisionState::Inspecting
+        | ProvisionState::Cleaning
+        | ProvisionState::CleanWait
+        | ProvisionState::Deploying
+        | ProvisionState::Deleting
+        | ProvisionState::Adopting
+        | ProvisionState::Servicing
+        | ProvisionState::Rescuing
+        | ProvisionState::Unrescuing => return Step::Wait(removing(node, "finishes what it is doing")),
+        // A state of a newer Ironic, which is on its way somewhere.
+        ProvisionState::Other(_) if node.target_provision_state.is_some() => {
+            return Step::Wait(removing(node, "finishes what it is doing"));
+        }
+        // At rest, also where something has failed.
+        ProvisionState::Manageable
+        | ProvisionState::Available
+        | ProvisionState::Active
+        | ProvisionState::DeployFailed
+        | ProvisionState::CleanFailed
+        | ProvisionState::Error
+        | ProvisionState::InspectFailed
+        | ProvisionState::AdoptFailed
+        | ProvisionState::Rescue
+        | ProvisionState::RescueFailed
+        | ProvisionState::UnrescueFailed
+        | ProvisionState::ServiceFailed
+        | ProvisionState::Other(_) => {}
     }
     // One whose power is not known may be on.
     if is_powered_on(node) == Some(false) {
@@ -275,14 +293,21 @@ pub(super) fn remove_node(draft: &mut Draft<'_>, node: &Node, removal: Removal) 
     }
 }
 
-fn abort(draft: &mut Draft<'_>, node: &Node) -> Step {
-    let wait = removing(node, "stops what it is doing");
+/// Ironic ends what it has the ramdisk do before the server is switched off: it waits for a step that must not be cut off,
+/// such as one that writes firmware. What it refuses again and again keeps nobody from being deleted.
+fn interrupt(draft: &mut Draft<'_>, node: &Node, verb: Verb) -> Step {
+    if draft.status.error_type == Some(ErrorType::PowerManagement) && draft.status.error_count > GIVE_UP_AFTER {
+        return Step::Move(ProvisioningState::Deleting);
+    }
+    if let Some(step) = draft.held_back(&ErrorType::PowerManagement) {
+        return step;
+    }
     draft.mutate(
         Effect::Provision {
             node: node.uuid.clone(),
-            request: Box::new(ProvisionRequest::from(Verb::Abort)),
+            request: Box::new(ProvisionRequest::from(verb)),
         },
-        wait,
+        removing(node, "stops what it is doing"),
     )
 }
 

@@ -104,6 +104,10 @@ impl Draft<'_> {
                 self.delay();
                 Some(Step::Wait(queued(place, self.seen.outage.as_ref())))
             }
+            Lookup::Found(Slot::Unsorted) => {
+                self.delay();
+                Some(Step::Wait(unsorted()))
+            }
             Lookup::NotLooked | Lookup::NotFound => Some(Step::Look(Need::Slot)),
         }
     }
@@ -113,6 +117,14 @@ impl Draft<'_> {
 pub(super) fn keep_place(trouble: &Wait) -> Wait {
     let message = format!("{}; this host keeps its place in the queue", trouble.message);
     Wait::for_node(WaitReason::Queued, message)
+}
+
+fn unsorted() -> Wait {
+    Wait::for_node(
+        WaitReason::Queued,
+        "which hosts come first is not known before the hosts of every watched namespace are listed; this host goes on by itself \
+         then, and the operator's log says what keeps a list from coming",
+    )
 }
 
 fn queued(place: Place, outage: Option<&Outage>) -> Wait {

@@ -73,7 +73,7 @@ pub(super) fn provisioning(draft: &mut Draft<'_>) -> Step {
         ProvisionState::CleanFailed => fail(draft, node, "Cleaning before provisioning failed"),
         // What a restart was to begin with. The way on is another tear-down.
         ProvisionState::Error => fail(draft, node, "Taking back the deployment failed"),
-        ProvisionState::DeployFailed if wanted.is_described(detail) => {
+        ProvisionState::DeployFailed if wanted.was_attempted_on(node, detail) => {
             let what = match wanted {
                 Deployment::Disk(_) | Deployment::LiveIso(_) => "Image provisioning failed".to_owned(),
                 // Ironic may not say why, and a misspelt method is a likely cause.

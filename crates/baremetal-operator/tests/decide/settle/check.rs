@@ -8,6 +8,7 @@ use metal3_ironic::PowerState;
 use serde_json::Value;
 
 use super::site::{Site, inventory};
+use crate::model::REDIRECT;
 
 pub(super) const DETACHED: &str = "baremetalhost.metal3.io/detached";
 pub(super) const HOLD: &str = "reboot.metal3.io/somebody";
@@ -106,7 +107,8 @@ impl Site {
         let info = &node.detail.as_ref().unwrap().instance_info;
         let deployed = ["metal3_deploy_method", "boot_iso", "image_source"]
             .into_iter()
-            .find_map(|key| info.get(key).and_then(Value::as_str));
+            .find_map(|key| info.get(key).and_then(Value::as_str))
+            .map(|told| told.trim_start_matches(REDIRECT));
         // A machine that was taken over does not say what runs on it, and what is written about an available one counts
         // for nothing.
         let is_taken_over = deployed.is_none() && self.ironic.count("adopt") > 0;

@@ -1,0 +1,107 @@
+//! Image URLs that Ironic writes otherwise than it was told them: it follows redirects, puts URLs into another form, and
+//! hides what looks like a password. None of that makes another image of them.
+
+use metal3_api::metal3::{ErrorType, ProvisioningState};
+use metal3_lab::ironic::Mark;
+use metal3_scenarios::{Site, deployed_at_once, run, status, without_retries};
+use metal3_testkit::namespace;
+use serde_json::json;
+
+use super::IRONIC;
+
+/// Paths under which the server of images has the image.
+const PATHS: [&str; 14] = [
+    "/redirect/301/images/tiny.img",
+    "/redirect/302/images/tiny.img",
+    "/redirect/307/images/tiny.img",
+    "/redirect/308/images/tiny.img",
+    "/relative/images/tiny.img",
+    "/to-https/images/tiny.img",
+    "/redirect/301/relative/redirect/307/to-https/images/tiny.img",
+    "//images/tiny.img",
+    "/images/../images/tiny.img",
+    "/%7E/images/tiny.img",
+    "/images/%74iny.img?",
+    "/images/tiny.img?version=2&format=raw",
+    // What looks like a password comes back hidden.
+    "/images/tiny.img?token=abc&x=1",
+    "",
+];
+
+#[test]
+fn an_image_is_deployed_once_whatever_ironic_makes_of_its_url() {
+    // OWN 1b: The deployment was taken for one of another image, torn down and begun anew without end.
+    run(async {
+        let servers = PATHS.len() + 1;
+        let site = Site::shared_with(namespace!().await, &IRONIC, servers, without_retries).await;
+        let mut urls: Vec<_> = PATHS.iter().map(|path| site.ironic.image_under(path)).collect();
+        urls.push(
+            site.ironic
+                .image_under("/images/tiny.img")
+                .replace("127.0.0.1", "LOCALHOST"),
+        );
+        let mut names = Vec::new();
+        for (number, url) in urls.iter().enumerate() {
+            let mut image = site.image();
+            image["url"] = json!(url);
+            names.push(site.apply_host(number, deployed_at_once(image)).await);
+        }
+        let mut rewritten = 0;
+        for (name, url) in names.iter().zip(&urls) {
+            let host = site.expect_state(name, ProvisioningState::Provisioned).await;
+            let status = status(&host);
+            assert_eq!((status.error_count, status.provisioning_fail_count), (0, 0), "{url}");
+            assert_eq!(status.provisioning.image.unwrap().url, *url);
+            rewritten += usize::from(site.node(name).await["instance_info"]["image_source"] != json!(url));
+            // It is looked at again, and has more to do than to rest.
+            site.patch(name, json!({"spec": {"online": false}})).await;
+        }
+        assert!(rewritten >= 9, "Ironic has rewritten {rewritten} only");
+        for (number, (name, url)) in names.iter().zip(&urls).enumerate() {
+            site.expect(name, "is off", |host| !status(host).powered_on).await;
+            let machine = site.machine(number).await;
+            assert_eq!((machine.deploys, machine.cleans()), (1, 0), "{url}");
+            assert_eq!(work(&site, name).await, (1, 0), "{url}");
+        }
+    });
+}
+
+/// How often a host's node was set to deploy, and to tear down.
+async fn work(site: &Site, name: &str) -> (usize, usize) {
+    let node = site.node(name).await["uuid"].clone();
+    let (moments, _) = site.ironic.moments(Mark::default()).expect("the conductor's log");
+    let states: Vec<_> = moments
+        .into_iter()
+        .filter(|moment| json!(moment.node) == node)
+        .filter_map(|moment| moment.provision_state)
+        .collect();
+    let begun = |state: &str, goes_on: &str| {
+        let pairs = states.iter().zip(states.iter().skip(1));
+        pairs
+            .filter(|(before, now)| *now == state && ![state, goes_on].contains(&before.as_str()))
+            .count()
+    };
+    (begun("deploying", "wait call-back"), begun("deleting", "cleaning"))
+}
+
+#[test]
+fn an_image_that_ironic_cannot_reach_is_told_and_held_back() {
+    run(async {
+        let site = Site::shared_with(namespace!().await, &IRONIC, 2, without_retries).await;
+        for (number, path, reason) in [
+            (0, "/loop/images/tiny.img", "redirects"),
+            (1, "/no-head/images/tiny.img", "HEAD"),
+        ] {
+            let mut image = site.image();
+            image["url"] = json!(site.ironic.image_under(path));
+            let name = site.apply_host(number, deployed_at_once(image)).await;
+            let host = site
+                .expect_waiting(&name, "BackOff", &["provisioning error", reason])
+                .await;
+            let seen = status(&host);
+            println!("{}", seen.error_message);
+            assert_eq!((seen.error_type, seen.error_count), (Some(ErrorType::Provisioning), 1));
+            assert_eq!(site.machine(number).await.deploys, 0);
+        }
+    });
+}
