@@ -5,12 +5,12 @@ use std::time::{Duration, Instant};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ManagedFieldsEntry;
 use metal3_api::metal3::{BareMetalHost, ErrorType, ProvisioningState};
 use metal3_lab::ironic::{Credentials, IronicConfig};
-use metal3_scenarios::{Pool, Site, condition, id, run, state, status, version, waits, waits_for_nothing};
-use metal3_testkit::namespace;
-use serde_json::json;
+use metal3_scenarios::{LIMIT, Pool, Site, condition, id, run, state, status, version, waits, waits_for_nothing};
+use metal3_testkit::{eventually, namespace};
+use serde_json::{Value, json};
 
 static IRONIC: Pool = Pool::new(|| IronicConfig {
-    hosts: 7,
+    hosts: 13,
     ..IronicConfig::default()
 });
 
@@ -274,5 +274,154 @@ fn an_operator_with_wrong_credentials_for_ironic_says_so() {
         site.config.ironic_password = None;
         site.start_operator().await;
         assert_well(&site, &name).await;
+    });
+}
+
+/// Asks Ironic, as somebody else than the operator; the answer's status and body.
+async fn ask(site: &Site, method: &str, path: &str, body: Value) -> (u16, Value) {
+    let request = site.ironic.request(method.parse().unwrap(), path);
+    let request = request.header("X-OpenStack-Ironic-API-Version", "1.89");
+    let answer = request.json(&body).send().await.expect("Ironic answers");
+    let status = answer.status().as_u16();
+    (status, answer.json().await.unwrap_or_default())
+}
+
+// OWN 3c: on the real Ironic, where two clusters may use one name, and people enrol nodes by hand.
+#[test]
+fn a_node_of_somebody_else_is_neither_taken_over_nor_removed() {
+    run(async {
+        let site = Site::shared(namespace!().await, &IRONIC, 2).await;
+        let (theirs, ours) = (site.server(1), site.server(0).name.clone());
+        let name = format!("{}~{ours}", site.namespace.name);
+        let access = json!({"redfish_address": theirs.bmc_url(), "redfish_username": theirs.credentials.username,
+            "redfish_password": theirs.credentials.password, "redfish_verify_ca": false});
+        let node = json!({"name": name, "driver": "redfish", "driver_info": access});
+        let (status_code, made) = ask(&site, "POST", "/v1/nodes", node).await;
+        assert_eq!(status_code, 201, "{made}");
+        let path = format!("/v1/nodes/{}", made["uuid"].as_str().unwrap());
+
+        site.apply_host(0, |_| {}).await;
+        let host = site
+            .expect_waiting(&ours, "NodeNotOurs", &[&name, "driver_info", "another cluster"])
+            .await;
+        assert_refused(&host, &[&name]);
+        assert_at_rest(&site, &ours).await;
+        site.delete(&ours).await;
+        // Its node is not looked for, as it is somebody else's.
+        eventually(LIMIT, "the host is gone", || async {
+            match site.hosts().get_opt(&ours).await.unwrap() {
+                None => Ok(()),
+                Some(host) => Err(format!("{:?}", host.status)),
+            }
+        })
+        .await;
+        let (status_code, left) = ask(&site, "GET", &path, json!(null)).await;
+        assert_eq!(
+            (status_code, &left["name"], &left["driver_info"]["redfish_address"]),
+            (200, &json!(name), &made["driver_info"]["redfish_address"]),
+            "{left}"
+        );
+        assert_eq!(left["provision_state"], "enroll", "nobody has asked anything of it");
+
+        // Its owner calls it something else: the host is enrolled under its own UID.
+        site.apply_host(0, |_| {}).await;
+        site.expect_waiting(&ours, "NodeNotOurs", &[&name]).await;
+        let rename = json!([{"op": "replace", "path": "/name", "value": format!("{name}-of-theirs")}]);
+        let (status_code, answer) = ask(&site, "PATCH", &path, rename).await;
+        assert_eq!(status_code, 200, "{answer}");
+        let host = site.expect_state(&ours, ProvisioningState::Available).await;
+        assert_eq!(Some(id(&host)), host.metadata.uid.clone());
+        site.delete(&ours).await;
+        site.expect_gone(&ours).await;
+        let (status_code, _) = ask(&site, "DELETE", &path, json!(null)).await;
+        assert_eq!(status_code, 204);
+    });
+}
+
+// OWN 3d: what upstream or a person has enrolled for this very BMC is still taken over.
+#[test]
+fn a_node_of_the_hosts_bmc_is_taken_over() {
+    run(async {
+        let site = Site::shared(namespace!().await, &IRONIC, 1).await;
+        let server = site.server(0);
+        let name = format!("{}~{}", site.namespace.name, server.name);
+        let access =
+            json!({"redfish_address": server.bmc_url(), "redfish_username": "wrong", "redfish_password": "wrong"});
+        let node = json!({"name": name, "driver": "redfish", "driver_info": access});
+        let (status_code, made) = ask(&site, "POST", "/v1/nodes", node).await;
+        assert_eq!(status_code, 201, "{made}");
+        let name = site.apply_host(0, |_| {}).await;
+        let host = site.expect_state(&name, ProvisioningState::Available).await;
+        assert_eq!(json!(id(&host)), made["uuid"]);
+        site.delete(&name).await;
+        site.expect_gone(&name).await;
+        let (status_code, _) = ask(
+            &site,
+            "GET",
+            &format!("/v1/nodes/{}", made["uuid"].as_str().unwrap()),
+            json!(null),
+        )
+        .await;
+        assert_eq!(status_code, 404, "it was the host's, and is gone with it");
+    });
+}
+
+// OWN 6b: on the real Ironic, where the next power action met another server.
+#[test]
+fn a_running_server_keeps_the_way_to_its_bmc() {
+    run(async {
+        let site = Site::shared(namespace!().await, &IRONIC, 2).await;
+        let name = site.apply_with_image(0).await;
+        let host = site.expect_state(&name, ProvisioningState::Provisioned).await;
+        let path = format!("/v1/nodes/{}", id(&host));
+        let (_, before) = ask(&site, "GET", &path, json!(null)).await;
+        let other = json!({"spec": {"online": false, "bmc": {"address": site.server(1).bmc_address()}}});
+        site.patch(&name, other).await;
+        site.expect_waiting(&name, "InvalidBMCDetails", &["another BMC", "detached"])
+            .await;
+        site.expect_event(&name, "RegistrationError", "another BMC").await;
+        let (_, after) = ask(&site, "GET", &path, json!(null)).await;
+        assert_eq!(after["driver_info"], before["driver_info"]);
+        assert!(
+            site.machine(0).await.is_on,
+            "no power action until it is clear which server is meant"
+        );
+        site.patch(
+            &name,
+            json!({"spec": {"bmc": {"address": site.server(0).bmc_address()}}}),
+        )
+        .await;
+        site.expect(&name, "is switched off", |host| !status(host).powered_on)
+            .await;
+        assert!(!site.machine(0).await.is_on);
+        let host = site.host(&name).await;
+        assert_eq!(
+            (state(&host), status(&host).error_type),
+            (ProvisioningState::Provisioned, None)
+        );
+    });
+}
+
+// OWN 7b: on the real Ironic, where the disks of such a host were cleaned.
+#[test]
+fn an_available_host_that_is_called_external_for_a_while_is_not_cleaned() {
+    run(async {
+        let site = Site::shared(namespace!().await, &IRONIC, 1).await;
+        let name = site.apply_host(0, |_| {}).await;
+        let host = site.expect_state(&name, ProvisioningState::Available).await;
+        let path = format!("/v1/nodes/{}", id(&host));
+        let before = ask(&site, "GET", &path, json!(null)).await.1["provision_updated_at"].clone();
+        site.patch(&name, json!({"spec": {"externallyProvisioned": true}}))
+            .await;
+        site.expect_state(&name, ProvisioningState::ExternallyProvisioned).await;
+        assert_at_rest(&site, &name).await;
+        site.patch(&name, json!({"spec": {"externallyProvisioned": false}}))
+            .await;
+        site.expect_state(&name, ProvisioningState::Available).await;
+        let (_, node) = ask(&site, "GET", &path, json!(null)).await;
+        assert_eq!(
+            node["provision_updated_at"], before,
+            "Ironic was asked for nothing: {node}"
+        );
     });
 }

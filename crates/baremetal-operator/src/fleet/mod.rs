@@ -63,11 +63,13 @@ impl Fleet {
         (Self(Arc::new(shared)), receiver)
     }
 
-    /// What is known of a host's node.
-    pub fn of(&self, id: &str, host: &HostKey) -> NodeView {
+    /// What is known of a host's node, by the identity in its status, or by the one that it is enrolled under.
+    pub fn of(&self, id: &str, own: Option<&str>, host: &HostKey) -> NodeView {
         let full = format!("{}~{}", host.namespace, host.name);
         let mut view = self.view();
         view.own(id, host);
+        let is_listed = |id: &&str| view.has(id);
+        let id = Some(id).filter(is_listed).or(own.filter(is_listed)).unwrap_or(id);
         view.of(id, [&full, &host.name])
     }
 

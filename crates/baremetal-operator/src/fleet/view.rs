@@ -171,6 +171,11 @@ impl View {
         }
     }
 
+    /// Whether there is a node with this UUID, as far as is known.
+    pub fn has(&self, id: &str) -> bool {
+        self.nodes.contains_key(id)
+    }
+
     /// Remembers whose node this is.
     pub fn own(&mut self, id: &str, host: &HostKey) {
         if !id.is_empty() && self.owners.get(id) != Some(host) {

@@ -19,6 +19,7 @@ mod gone;
 mod hardware;
 pub mod held;
 mod hints;
+pub mod identity;
 mod instance;
 mod mark;
 pub mod next_check;
@@ -337,7 +338,9 @@ async fn finish(
     }
     // A clash with somebody else's write and a failing Ironic are looked at again whatever the world looks like.
     if matches!(next, Next::Settled) || matches!(next, Next::Wait(wait) if wait.wake != Wake::Ironic) {
-        let listed = ctx.fleet.of(&status.provisioning.id, key);
+        let listed = ctx
+            .fleet
+            .of(&status.provisioning.id, identity::own_uuid(&seen.host), key);
         ctx.quiet.left(key, &seen, &listed, ctx.clock.elapsed() + again);
     }
     Ok(Some(again))

@@ -37,6 +37,7 @@ impl Call {
     pub const fn of(reason: WaitReason) -> Self {
         match reason {
             WaitReason::SecretMissing
+            | WaitReason::NodeNotOurs
             | WaitReason::InvalidBMCDetails
             | WaitReason::BMCNameUnresolved
             | WaitReason::RamdiskBuilding

@@ -10,6 +10,7 @@ use serde_json::Value;
 
 use super::decide::Ramdisk;
 use super::draft::node_name;
+use super::identity;
 use super::instance::Deployment;
 use crate::settings::HostSettings;
 
@@ -148,6 +149,7 @@ pub fn create(target: &Target<'_>, credentials: &Credentials) -> CreateNode {
     }
     CreateNode {
         driver: access.driver().to_owned(),
+        uuid: identity::own_uuid(target.host).map(str::to_owned),
         name: node_name(target.host),
         driver_info,
         properties: [
@@ -211,6 +213,36 @@ pub fn access_differs(target: &Target<'_>, detail: &NodeDetail) -> bool {
     let has_gone = |key: &String| is_optional(key) && !wanted.contains_key(key);
     wanted.iter().filter(|(key, _)| !is_secret(key)).any(is_another) || detail.driver_info.keys().any(has_gone)
 }
+
+/// Why a node that has the host's name, or a port with its MAC address, is not that of the host's BMC: the first part of the
+/// address that is another one. A part that only one of the two names says nothing.
+pub fn another_bmc(address: &BmcAddress, stored: &Fields) -> Option<String> {
+    let wanted = address.driver_info(&Credentials::default(), false);
+    let text = |value: &Value| {
+        let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+        text.trim_end_matches('/').to_ascii_lowercase()
+    };
+    let [main, rest @ ..] = BMC_KEYS[usize::from(wanted.contains_key("redfish_address"))];
+    let Some(found) = stored.get(main) else {
+        return Some(format!("driver_info has no {main}"));
+    };
+    for key in std::iter::once(main).chain(rest) {
+        let pair = wanted
+            .get(key)
+            .zip(if key == main { Some(found) } else { stored.get(key) });
+        if let Some((wanted, found)) = pair.filter(|(wanted, found)| text(wanted) != text(found)) {
+            return Some(format!(
+                "driver_info.{key} is {}, that of the host would be {}",
+                text(found),
+                text(wanted)
+            ));
+        }
+    }
+    None
+}
+
+/// Where a BMC is, by protocol: what every node has, and what it may have besides.
+const BMC_KEYS: [[&str; 2]; 2] = [["ipmi_address", "ipmi_port"], ["redfish_address", "redfish_system_id"]];
 
 /// Whether a key of `driver_info` says how Ironic reaches the BMC, or the BMC Ironic: it goes with the address.
 fn is_access(key: &str) -> bool {

@@ -42,7 +42,7 @@ pub fn begin(ctx: &Context, cached: &BareMetalHost) -> Observed {
     Observed {
         secret: secret_at_hand(ctx, &host),
         may_claim_unread: ctx.rights.may_patch_secrets(),
-        node: ctx.fleet.of(id, &key),
+        node: ctx.fleet.of(id, super::identity::own_uuid(&host), &key),
         ports: Lookup::NotLooked,
         boot_mac_owner: Lookup::NotLooked,
         inventory: Lookup::NotLooked,

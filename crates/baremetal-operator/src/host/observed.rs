@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 use metal3_api::metal3::{BareMetalHost, DataImage, HardwareDetails, PreprovisioningImage, ProvisioningState};
-use metal3_ironic::{Node, Port, PowerState};
+use metal3_ironic::{Fields, Node, Port, PowerState};
 
 pub use self::memory::{Conflict, DiscRequest, ForeignPort, Memory, PowerRequest, RefusedPort, Unreleased, is_recent};
 pub use self::secrets::{
@@ -177,6 +177,8 @@ pub struct MacOwner {
     pub node: String,
     /// Its name, if it has one.
     pub name: Option<String>,
+    /// Its `driver_info`.
+    pub bmc: Fields,
 }
 
 impl Observed {

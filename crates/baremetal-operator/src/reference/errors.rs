@@ -90,6 +90,7 @@ events! {
     ProfileSet: "A hardware profile was recorded.";
     InspectionStarted: "An inspection began.";
     InspectionSkipped: "Inspection is disabled.";
+    ExternallyProvisioned: "What runs on the host is taken over as it is. The message says what taking `spec.externallyProvisioned` back would do.";
     InspectionComplete: "The inventory is there.";
     ProvisioningStarted: "A deployment began.";
     ProvisioningComplete: "The image runs.";

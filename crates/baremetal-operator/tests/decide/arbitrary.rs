@@ -434,6 +434,7 @@ pub fn world() -> impl Strategy<Value = World> {
                 world.mac_owner = mac_taken.then(|| MacOwner {
                     node: "node-9".into(),
                     name: has_inventory.then(|| "n~other".into()),
+                    bmc: metal3_ironic::Fields::default(),
                 });
                 world.settings.builds_ramdisks = !has_inventory && is_valid;
                 world.ramdisk = has_drive.then(|| {

@@ -247,7 +247,8 @@ impl Ironic {
         if let Effect::CreateNode(body) = effect {
             assert!(self.node.is_none(), "a second node");
             self.nodes_made += 1;
-            let record = json!({"uuid": format!("node-{}", self.nodes_made), "name": body.name,
+            let uuid = body.uuid.clone().unwrap_or_else(|| format!("node-{}", self.nodes_made));
+            let record = json!({"uuid": uuid, "name": body.name,
                 "provision_state": "enroll", "power_state": null, "driver": body.driver,
                 "driver_info": masked(&json!(body.driver_info)), "properties": body.properties,
                 "automated_clean": body.automated_clean, "disable_power_off": body.disable_power_off,

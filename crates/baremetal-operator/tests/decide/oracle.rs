@@ -345,8 +345,10 @@ impl<'a> Oracle<'a> {
             }
             Effect::ReleaseHardwareData | Effect::ReleaseRamdisk | Effect::ReleaseSecret | Effect::RemoveFinalizer => {
                 let status = self.host.status.clone().unwrap_or_default();
-                let is_foreign = node.is_some_and(|n| n.uuid != status.provisioning.id)
-                    && status.operational_status == OperationalStatus::Detached;
+                let is_detached = status.operational_status == OperationalStatus::Detached;
+                let is_enrolled_for_it = |n: &Node| Some(&n.uuid) == self.host.metadata.uid.as_ref();
+                let is_foreign =
+                    node.is_some_and(|n| n.uuid != status.provisioning.id && (is_detached || !is_enrolled_for_it(n)));
                 self.is_deleting && (node.is_none() || is_foreign)
             }
             // Enrolled for another type of BMC, and never verified.

@@ -10,8 +10,9 @@ use baremetal_operator::host::observed::{
 use baremetal_operator::host::plan::Effect;
 use baremetal_operator::host::ramdisk_surroundings;
 use metal3_api::metal3::{ErrorType, HardwareDetails, OperationalStatus};
+use metal3_ironic::Fields;
 use rstest::rstest;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::show;
 use crate::world::{
@@ -54,8 +55,21 @@ fn taken(mut world: World) -> World {
     world.mac_owner = Some(MacOwner {
         node: "node-9".into(),
         name: Some("n~other".into()),
+        bmc: bmc_of_the_host(),
     });
     world
+}
+
+/// The `driver_info` of a node that somebody enrolled for the host's BMC.
+fn bmc_of_the_host() -> Fields {
+    serde_json::from_value(json!({"redfish_address": "https://192.0.2.1"})).unwrap()
+}
+
+/// A host that has not registered, and a node that has its name and this `driver_info`.
+fn found_by_name(driver_info: &Value) -> World {
+    World::at("registering", "enroll")
+        .with_host(&json!({"status": {"provisioning": {"ID": ""}}}))
+        .with_node(&json!({"driver_info": driver_info}))
 }
 
 fn asked(mut world: World, on: bool) -> World {
@@ -496,6 +510,15 @@ table! {
         provisioned().with_node(&json!({})).failed("provisioned registration error", 2, LONG_AGO).with_host(&json!({})).adopt_failed();
 
     externally_provisioned_given_up_is_torn_down => World::at("externally provisioned", "active").edited();
+    // OWN 7a: a host that was available was adopted, so that taking the flag back cleaned its disks.
+    externally_provisioned_from_available_is_not_adopted => World::at("externally provisioned", "available").with_spec(&json!({"externallyProvisioned": true}));
+    externally_provisioned_from_available_given_up_is_available_again => World::at("deprovisioning", "available").edited();
+    registering_externally_provisioned_says_what_taking_it_back_does => World::at("registering", "manageable").with_spec(&json!({"externallyProvisioned": true}));
+    // OWN 6a: another BMC address was patched into the node of a running server.
+    provisioned_other_bmc_address_is_refused => provisioned().edited().with_spec(&json!({"bmc": {"address": "redfish://192.0.2.77/redfish/v1/Systems/1"}}));
+    provisioned_other_bmc_system_is_refused => provisioned().edited().with_spec(&json!({"bmc": {"address": "redfish://192.0.2.1/redfish/v1/Systems/7"}}));
+    provisioned_other_bmc_address_deleted_keeps_the_way_to_its_server => provisioned().edited().deleting().with_spec(&json!({"bmc": {"address": "redfish://192.0.2.77/redfish/v1/Systems/1"}}));
+    available_other_bmc_address_is_sent => World::at("available", "manageable").edited().with_spec(&json!({"bmc": {"address": "redfish://192.0.2.77/redfish/v1/Systems/1"}}));
     externally_provisioned_with_image_is_provisioned => wanting("externally provisioned", "active").edited();
 
     deprovisioning_clean_failed_due_clears_maintenance => World::at("deprovisioning", "clean failed")
@@ -519,7 +542,7 @@ table! {
         .with_spec(&json!({"bmc": {"address": "ipmi://192.0.2.1"}, "bootMode": "UEFISecureBoot"}));
     deleting_bad_address_does_not_keep_it => { let mut w = World::at("available", "manageable").deleting().with_spec(&json!({"bmc": {"address": "?"}})); w.node = None; w };
     deleting_missing_secret_does_not_keep_it => { let mut w = with_secret(provisioned().deleting(), SecretView::Missing, "7"); w.node = None; w };
-    deleting_claimed_node_is_freed_first => World::at("deleting", "available").deleting().with_node(&json!({"instance_uuid": "uid-1"}));
+    deleting_claimed_node_is_freed_first => World::at("deleting", "available").deleting().with_node(&json!({"instance_uuid": "3f1f7a52-6d0e-4c3a-9d4e-2b7a1c5e8f01"}));
     deprovisioning_bmc_lost_is_waited_for => World::at("deprovisioning", "active").with_node(&json!({"maintenance": true, "fault": "power failure"}));
     deprovisioning_bmc_lost_holds_up_no_deletion =>
         World::at("deprovisioning", "active").with_node(&json!({"maintenance": true, "fault": "power failure"})).deleting();
@@ -773,7 +796,7 @@ table! {
     detached_provisioned_in_maintenance_is_removed => { let mut n = instance(IMAGE); n["maintenance"] = json!(true); provisioned().annotated(DETACHED, "{}").with_node(&n) };
     detached_available_is_removed => World::at("available", "manageable").annotated(DETACHED, "{}");
     detached_external_claimed_is_freed => World::at("externally provisioned", "available").with_spec(&json!({"externallyProvisioned": true}))
-        .annotated(DETACHED, "").with_node(&json!({"instance_uuid": "uid-1"}));
+        .annotated(DETACHED, "").with_node(&json!({"instance_uuid": "3f1f7a52-6d0e-4c3a-9d4e-2b7a1c5e8f01"}));
     detached_locked_waits => provisioned().annotated(DETACHED, "").with_node(&json!({"reservation": "conductor-1"}));
     detached_node_gone_is_done => { let mut w = provisioned().annotated(DETACHED, ""); w.node = None; w };
     detached_after_a_failure_forgets_it => { let mut w = provisioned().annotated(DETACHED, "").failed("detach error", 2, LONG_AGO); w.node = None; w };
@@ -874,7 +897,18 @@ table! {
     available_new_secret_taken_by_the_bmc_is_good => tried_only();
     available_other_address_is_tried_before_it_counts => { let mut w = World::at("available", "manageable").edited(); w.reconfigured = true; bmc_refuses(w) };
     provisioned_touched_secret_asks_no_bmc => bmc_refuses(with_secret(provisioned(), SecretView::Found(secret("8", 1)), "8"));
-    new_with_unnamed_node_of_its_mac_takes_it => { let mut w = fresh(&json!({})); w.mac_owner = Some(MacOwner { node: "node-9".into(), name: None }); w };
+    new_with_unnamed_node_of_its_mac_takes_it => { let mut w = fresh(&json!({})); w.mac_owner = Some(MacOwner { node: "node-9".into(), name: None, bmc: bmc_of_the_host() }); w };
+    new_with_unnamed_node_of_its_mac_and_another_bmc_leaves_it => { let mut w = fresh(&json!({})); w.mac_owner = Some(MacOwner { node: "node-9".into(), name: None, bmc: Fields::default() }); w };
+    // OWN 3a: a node that had the host's name was taken for its own, whatever BMC it had.
+    registering_node_of_its_name_with_another_bmc_is_refused => found_by_name(&json!({"redfish_address": "https://192.0.2.99"}));
+    registering_node_of_its_name_with_another_system_is_refused => found_by_name(&json!({"redfish_system_id": "/redfish/v1/Systems/2"}));
+    registering_node_of_its_name_of_another_protocol_is_refused => found_by_name(&json!({"redfish_address": null, "ipmi_address": "192.0.2.1"}));
+    registering_node_of_its_name_with_its_bmc_is_taken_over => found_by_name(&json!({"redfish_address": "https://192.0.2.1/"}));
+    // OWN 3b: the deletion of a host that had never registered removed a node that somebody else had enrolled under its name.
+    deleting_node_of_its_name_only_is_left_alone => found_by_name(&json!({"redfish_address": "https://192.0.2.99"})).deleting()
+        .with_host(&json!({"status": {"provisioning": {"state": "deleting"}}}));
+    deleting_node_that_was_renumbered_is_left_alone => World::at("deleting", "available").deleting().with_status(&json!({"provisioning": {"ID": "node-7"}}));
+    detached_node_of_its_name_only_is_left_alone => World::at("provisioned", "active").annotated(DETACHED, r#"{"force": true}"#).with_status(&json!({"provisioning": {"ID": "node-7"}}));
     available_with_a_node_of_the_old_name_renames_it => World::at("available", "manageable").edited().with_node(&json!({"name": "h"}));
     available_boot_mac_changed_gets_its_port => World::at("available", "manageable").edited().with_spec(&json!({"bootMACAddress": "52:54:00:AA:BB:CC"}));
     available_boot_mac_changed_to_anothers_is_told => taken(World::at("available", "manageable").edited().with_spec(&json!({"bootMACAddress": "52:54:00:aa:bb:cc"})));
@@ -988,7 +1022,6 @@ table! {
     provisioned_needs_no_ramdisk => built(provisioned(), None);
     deprovisioning_uncleaned_needs_no_ramdisk => built(World::at("deprovisioning", "active").with_spec(&json!({"automatedCleaningMode": "disabled"})), None);
     deleting_ramdisk_is_released => { let mut w = built(World::at("deleting", "active").deleting(), None); w.node = None; w };
-    external_free_node_is_managed => World::at("externally provisioned", "available").with_spec(&json!({"externallyProvisioned": true}));
     provisioned_in_rescue_is_told => provisioned_in("rescue");
     provisioned_cleaned_by_hand_is_told => provisioned_in("cleaning");
     provisioned_free_node_is_told => provisioned_in("available");
@@ -1188,7 +1221,7 @@ fn an_edit_outlives_locks_outages_and_work_in_progress() {
     let edited = || {
         provisioned()
             .edited()
-            .with_spec(&json!({"bmc": {"address": OTHER_ADDRESS}}))
+            .with_spec(&json!({"bmc": {"disableCertificateVerification": true}}))
     };
     let is_sent = |world: &World| show::line(&world.decide()).contains("patch /driver_info");
     assert!(is_sent(&edited()));

@@ -72,7 +72,7 @@ pub fn host(state: &str, change: &Value) -> BareMetalHost {
     let base = json!({
         "apiVersion": "metal3.io/v1alpha1",
         "kind": "BareMetalHost",
-        "metadata": {"name": "h", "namespace": "n", "uid": "uid-1", "generation": 3, "resourceVersion": "1",
+        "metadata": {"name": "h", "namespace": "n", "uid": "3f1f7a52-6d0e-4c3a-9d4e-2b7a1c5e8f01", "generation": 3, "resourceVersion": "1",
             "finalizers": ["baremetalhost.metal3.io"]},
         "spec": {"online": true, "bootMACAddress": MAC,
             "bmc": {"address": "redfish-virtualmedia://192.0.2.1/redfish/v1/Systems/1", "credentialsName": "bmc"}},
@@ -116,7 +116,7 @@ pub fn instance(url: &str) -> Value {
 
 /// What a node carries that was given the image by an operator without marks.
 pub fn unmarked(url: &str) -> Value {
-    json!({"instance_uuid": "uid-1", "driver_info": {"force_persistent_boot_device": "Default"},
+    json!({"instance_uuid": "3f1f7a52-6d0e-4c3a-9d4e-2b7a1c5e8f01", "driver_info": {"force_persistent_boot_device": "Default"},
         "instance_info": {"image_source": url, "image_checksum": SUM, "capabilities": {},
             "root_device": {"name": "s== /dev/sda"}}})
 }

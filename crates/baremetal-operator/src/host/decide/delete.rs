@@ -8,6 +8,7 @@ use super::detach::{self, Deletion};
 use super::outage::outage;
 use super::power::is_powered_on;
 use crate::host::draft::{Draft, Step, Verdict, detach_error, locked};
+use crate::host::identity;
 use crate::host::observed::NodeView;
 use crate::host::plan::{Effect, EventReason, Need, Wait, WaitReason};
 
@@ -166,6 +167,8 @@ pub(super) fn deleting(draft: &mut Draft<'_>) -> Step {
         {
             return release(draft);
         }
+        // It has the host's name and nothing else of it.
+        NodeView::Live(node) if !identity::is_own(node, &draft.seen.host, &draft.status) => return release(draft),
         NodeView::Live(node) => node,
     };
     if let Some(holder) = &node.reservation {

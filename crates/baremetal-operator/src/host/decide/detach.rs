@@ -11,6 +11,7 @@ use super::outage::outage;
 use super::ports;
 use crate::host::annotations;
 use crate::host::draft::{Draft, Step, detach_error, locked};
+use crate::host::identity;
 use crate::host::observed::NodeView;
 use crate::host::plan::{Need, Wait, WaitReason};
 
@@ -67,6 +68,8 @@ pub(super) fn detach(draft: &mut Draft<'_>) -> Step {
         }
         NodeView::Unlisted | NodeView::Listed(_) => return Step::Look(Need::LiveNode),
         NodeView::Gone => return gone(draft),
+        // It has the host's name and nothing else of it.
+        NodeView::Live(node) if !identity::is_own(node, &draft.seen.host, &draft.status) => return gone(draft),
         NodeView::Live(node) => node,
     };
     if let Some(holder) = &node.reservation {

@@ -51,16 +51,13 @@ pub(super) fn adopt(draft: &mut Draft<'_>) -> Step {
         }
         return Step::Continue;
     }
-    // The flag may be set on a host that was used before; one that we deployed has no business there.
-    let is_free = *state == ProvisionState::Available && *draft.state() == ProvisioningState::ExternallyProvisioned;
-    if is_free
-        || matches!(
-            state,
-            ProvisionState::Manageable | ProvisionState::AdoptFailed | ProvisionState::Active
-        )
-    {
+    if matches!(
+        state,
+        ProvisionState::Manageable | ProvisionState::AdoptFailed | ProvisionState::Active
+    ) {
         return take_over(draft);
     }
+    // The flag may be set on a host that was available: it stays so in Ironic, or taking the flag back would clean its disks.
     // Whatever else Ironic does with the node: the host runs, and power is all there is to follow.
     Step::Continue
 }

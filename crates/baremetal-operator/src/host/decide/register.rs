@@ -10,7 +10,7 @@ mod support;
 
 use metal3_api::metal3::{ErrorType, ProvisioningState};
 use metal3_bmc::BmcAddress;
-use metal3_ironic::{CreateNode, Node, PatchOp, ProvisionRequest, ProvisionState, Verb};
+use metal3_ironic::{CreateNode, Node, NodeDetail, PatchOp, ProvisionRequest, ProvisionState, Verb};
 
 use self::credentials::{Secret, accepted, credentials, is_new, is_tried_only, try_credentials};
 pub(super) use self::media::wait_for_name;
@@ -23,6 +23,7 @@ use super::ports;
 use super::ramdisk::{self, Ramdisk};
 use crate::host::conditions;
 use crate::host::draft::{Draft, Step, Verdict, locked, node_name};
+use crate::host::identity;
 use crate::host::node_spec::{self, MediaUrl, Target};
 use crate::host::observed::{Lookup, NodeView, SecretView};
 use crate::host::plan::{Effect, EventReason, Need, Wait, WaitReason};
@@ -149,7 +150,7 @@ fn with_node(draft: &mut Draft<'_>, address: &BmcAddress, secret: Secret<'_>) ->
                 return step;
             }
             let body = node_spec::create(&target(draft, address, &ramdisk, media), &found.credentials());
-            enrol(draft, body, &secret)
+            enrol(draft, address, body, &secret)
         }
         NodeView::Live(node) => {
             let Some(detail) = &node.detail else {
@@ -168,6 +169,21 @@ fn with_node(draft: &mut Draft<'_>, address: &BmcAddress, secret: Secret<'_>) ->
                 Ok(media) => media,
                 Err(step) => return step,
             };
+            if !identity::is_own(node, &draft.seen.host, &draft.status)
+                && let Some(step) = not_ours(draft, address, node, detail)
+            {
+                return step;
+            }
+            if is_in_use(draft.state())
+                && let Some(difference) = node_spec::another_bmc(address, &detail.driver_info)
+            {
+                // What is left to do for it is done by the way that is known to lead to its server.
+                return if draft.is_deleting() {
+                    Step::Continue
+                } else {
+                    moved_bmc(draft, &difference)
+                };
+            }
             let target = target(draft, address, &ramdisk, media);
             let is_unproven = *draft.state() == ProvisioningState::Registering
                 && node.provision_state == ProvisionState::Enroll
@@ -216,6 +232,75 @@ fn with_node(draft: &mut Draft<'_>, address: &BmcAddress, secret: Secret<'_>) ->
     }
 }
 
+/// Whether something runs on the server, or is about to: then another address would have the next power action meet another
+/// server, while this one runs on.
+fn is_in_use(state: &ProvisioningState) -> bool {
+    match state {
+        ProvisioningState::Provisioning
+        | ProvisioningState::Provisioned
+        | ProvisioningState::ExternallyProvisioned
+        | ProvisioningState::Deprovisioning
+        | ProvisioningState::PoweringOffBeforeDelete => true,
+        ProvisioningState::None
+        | ProvisioningState::Unmanaged
+        | ProvisioningState::Registering
+        | ProvisioningState::MatchProfile
+        | ProvisioningState::Inspecting
+        | ProvisioningState::Preparing
+        | ProvisioningState::Ready
+        | ProvisioningState::Available
+        | ProvisioningState::Deleting
+        | ProvisioningState::Other(_) => false,
+    }
+}
+
+fn moved_bmc(draft: &mut Draft<'_>, difference: &str) -> Step {
+    let message = format!(
+        "spec.bmc.address leads to another BMC than the one by which the running server was set up: {difference}. Ironic keeps the \
+         former one. Put the former address back, and deprovision the host before you change it; or, where the BMC itself has moved, \
+         detach the host by annotation baremetalhost.metal3.io/detached, change the address, and let it come back"
+    );
+    draft.refuse(
+        ErrorType::Registration,
+        WaitReason::InvalidBMCDetails,
+        EventReason::RegistrationError,
+        message,
+    )
+}
+
+/// What keeps a node that was found by its name from being taken over, if anything does.
+fn not_ours(draft: &mut Draft<'_>, address: &BmcAddress, node: &Node, detail: &NodeDetail) -> Option<Step> {
+    if draft.is_deleting() {
+        return Some(Step::Continue);
+    }
+    let mac = draft.spec().boot_mac_address.to_ascii_lowercase();
+    let difference = match node_spec::another_bmc(address, &detail.driver_info) {
+        Some(difference) => Some(difference),
+        None if mac.is_empty() => None,
+        None => match &draft.seen.ports {
+            Lookup::NotLooked => return Some(Step::Look(Need::Ports)),
+            Lookup::Found(ports)
+                if !ports.is_empty() && ports.iter().all(|port| port.address.to_ascii_lowercase() != mac) =>
+            {
+                Some(format!("none of its ports has the host's boot MAC address {mac}"))
+            }
+            Lookup::Found(_) | Lookup::NotFound => None,
+        },
+    }?;
+    let message = format!(
+        "node {} in Ironic has the name {}, but was not enrolled for this host: {difference}. It may be that of another cluster, or \
+         made by hand, and is left alone: give it another name, or delete it, or correct spec.bmc.address",
+        node.uuid,
+        node.name.as_deref().unwrap_or_default()
+    );
+    Some(draft.refuse(
+        ErrorType::Registration,
+        WaitReason::NodeNotOurs,
+        EventReason::RegistrationError,
+        message,
+    ))
+}
+
 fn target<'t>(draft: &'t Draft<'_>, address: &'t BmcAddress, ramdisk: &'t Ramdisk, media: MediaUrl<'t>) -> Target<'t> {
     Target {
         host: &draft.seen.host,
@@ -228,14 +313,14 @@ fn target<'t>(draft: &'t Draft<'_>, address: &'t BmcAddress, ramdisk: &'t Ramdis
     }
 }
 
-fn enrol(draft: &mut Draft<'_>, body: CreateNode, secret: &Secret<'_>) -> Step {
+fn enrol(draft: &mut Draft<'_>, address: &BmcAddress, body: CreateNode, secret: &Secret<'_>) -> Step {
     // A node may stand under the boot MAC address already: with another host's name it is a mistake of the user.
     if !draft.spec().boot_mac_address.is_empty() {
         match &draft.seen.boot_mac_owner {
             Lookup::NotLooked => return Step::Look(Need::BootMacOwner),
             Lookup::NotFound => {}
             // Nobody's: enrolled by hand or by a discovery. It becomes the host's node by its name.
-            Lookup::Found(owner) if owner.name.is_none() => {
+            Lookup::Found(owner) if owner.name.is_none() && node_spec::another_bmc(address, &owner.bmc).is_none() => {
                 let name = PatchOp::add("/name", body.name.clone());
                 return draft.mutate_and_go_on(Effect::PatchNode {
                     node: owner.node.clone(),

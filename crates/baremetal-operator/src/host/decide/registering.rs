@@ -40,6 +40,11 @@ pub(super) fn registering(draft: &mut Draft<'_>) -> Step {
         draft.clear_error(OperationalStatus::Ok);
     }
     Step::Move(if draft.spec().externally_provisioned {
+        draft.note(
+            EventReason::ExternallyProvisioned,
+            "The host is taken over as it runs. If spec.externallyProvisioned is taken back without spec.image, the host is \
+             deprovisioned and its disks are cleaned, unless spec.automatedCleaningMode is disabled",
+        );
         ProvisioningState::ExternallyProvisioned
     } else if draft.is_inspection_disabled() {
         ProvisioningState::Preparing

@@ -7,6 +7,7 @@ use metal3_api::metal3::{ErrorType, HardwareDetails};
 use crate::host::annotations;
 use crate::host::conditions::WAITING;
 use crate::host::draft::{Draft, Step, seconds};
+use crate::host::identity;
 use crate::host::observed::Lookup;
 use crate::host::plan::{EventReason, Need, Wait, WaitReason};
 
@@ -28,6 +29,10 @@ pub(super) fn restore(draft: &mut Draft<'_>) -> Step {
                 Lookup::Found(details) => Some(Box::new(HardwareDetails::clone(details))),
             };
             draft.status = restored;
+            // Not a UUID: no node that Ironic knows by it is this host's.
+            if !identity::is_uuid(&draft.status.provisioning.id) {
+                draft.status.provisioning.id.clear();
+            }
             if hardware.is_some() {
                 draft.status.hardware = hardware;
             }

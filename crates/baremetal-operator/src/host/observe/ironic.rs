@@ -11,7 +11,7 @@ use crate::fleet::Turn;
 use crate::host::context::Context;
 use crate::host::error::ObserveError;
 use crate::host::observed::{Lookup, MacOwner, NodeView, Observed};
-use crate::host::{draft, hardware, queue};
+use crate::host::{draft, hardware, identity, queue};
 
 /// A slot to act on the node, or a place in the queue.
 pub(super) fn slot(ctx: &Context, seen: &mut Observed) {
@@ -32,12 +32,9 @@ pub(super) fn slot(ctx: &Context, seen: &mut Observed) {
 /// The node by identity, else by name. The name is asked only where the last list does not answer already.
 pub(super) async fn live_node(ctx: &Context, seen: &mut Observed) -> Result<(), ObserveError> {
     let key = key_of(&seen.host);
-    let id = seen
-        .host
-        .status
-        .as_ref()
-        .map(|s| s.provisioning.id.clone())
-        .unwrap_or_default();
+    let id = identity::stored_uuid(seen.host.status.as_ref())
+        .unwrap_or_default()
+        .to_owned();
     let listed = match &seen.node {
         NodeView::Listed(node) | NodeView::Live(node) => node.uuid.clone(),
         NodeView::Unknown { .. } | NodeView::Unlisted | NodeView::Gone => String::new(),
@@ -50,6 +47,11 @@ pub(super) async fn live_node(ctx: &Context, seen: &mut Observed) -> Result<(), 
         }
         let now = ctx.clock.elapsed();
         if let Some(node) = ctx.ironic.client()?.node(&ident).await? {
+            let status = seen.host.status.clone().unwrap_or_default();
+            if !identity::is_own(&node, &seen.host, &status) && !identity::may_adopt(&seen.host) {
+                asked.push(ident);
+                continue;
+            }
             ctx.fleet.learn(&node, &key, now);
             seen.node = NodeView::Live(Arc::new(node));
             return Ok(());
@@ -89,6 +91,7 @@ pub(super) async fn boot_mac_owner(ctx: &Context, seen: &mut Observed) -> Result
             Some(node) => Lookup::Found(MacOwner {
                 node: node.uuid,
                 name: node.name,
+                bmc: node.detail.map(|detail| detail.driver_info).unwrap_or_default(),
             }),
         },
     };

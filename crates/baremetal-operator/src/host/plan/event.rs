@@ -23,6 +23,7 @@ pub enum EventReason {
     InspectionStarted,
     InspectionSkipped,
     InspectionComplete,
+    ExternallyProvisioned,
     ProvisioningStarted,
     ProvisioningComplete,
     DeprovisioningStarted,
@@ -61,6 +62,7 @@ impl EventReason {
             Self::InspectionStarted => "InspectionStarted",
             Self::InspectionSkipped => "InspectionSkipped",
             Self::InspectionComplete => "InspectionComplete",
+            Self::ExternallyProvisioned => "ExternallyProvisioned",
             Self::ProvisioningStarted => "ProvisioningStarted",
             Self::ProvisioningComplete => "ProvisioningComplete",
             Self::DeprovisioningStarted => "DeprovisioningStarted",
@@ -115,6 +117,7 @@ impl EventReason {
             | Self::InspectionStarted
             | Self::InspectionSkipped
             | Self::InspectionComplete
+            | Self::ExternallyProvisioned
             | Self::ProvisioningStarted
             | Self::ProvisioningComplete
             | Self::DeprovisioningStarted

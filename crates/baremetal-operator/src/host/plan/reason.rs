@@ -77,6 +77,8 @@ pub enum WaitReason {
     DataImageChanging,
     /// The disc of a DataImage could not be changed; it is tried again later.
     DataImageFailing,
+    /// A node in Ironic has the host's name and another BMC.
+    NodeNotOurs,
     /// The specification asks for something that is not supported.
     Unsupported,
     /// The Kubernetes API refused or failed a read or a write.
@@ -124,6 +126,7 @@ impl WaitReason {
             Self::PowerUnknown => "PowerUnknown",
             Self::DataImageChanging => "DataImageChanging",
             Self::DataImageFailing => "DataImageFailing",
+            Self::NodeNotOurs => "NodeNotOurs",
             Self::Unsupported => "Unsupported",
             Self::KubernetesFailing => "KubernetesFailing",
         }
