@@ -194,24 +194,35 @@ fn a_wrong_bmc_type_can_be_corrected_until_the_bmc_has_answered() {
             })
             .await;
         let is_refused = |host: &BareMetalHost| status(host).error_type == Some(ErrorType::Registration);
-        let first = id(&site.expect(&name, "is refused by its BMC", is_refused).await);
-        assert_eq!(site.node(&name).await["driver"], "idrac");
+        site.expect(&name, "is refused by its BMC", is_refused).await;
+        let first = site.node(&name).await;
+        assert_eq!(first["driver"], "idrac");
 
+        // Ironic cannot change the driver: the node is made anew, under the same UUID.
         site.patch(&name, of_type("redfish")).await;
-        let is_another = |host: &BareMetalHost| is_refused(host) && ![first.as_str(), ""].contains(&id(host).as_str());
-        let second = id(&site.expect(&name, "is refused as another node", is_another).await);
-        let node = site.node(&name).await;
+        let second = eventually(LIMIT, "another node is there", || async {
+            let nodes = site.nodes().await;
+            let found = nodes
+                .into_iter()
+                .find(|node| node["name"].as_str().is_some_and(|it| it.ends_with(&name)));
+            found
+                .filter(|node| node["created_at"] != first["created_at"])
+                .ok_or("none yet")
+        })
+        .await;
         assert_eq!(
-            (&node["driver"], &node["boot_interface"]),
-            (&json!("redfish"), &json!("ipxe"))
+            (&second["driver"], &second["boot_interface"], &second["uuid"]),
+            (&json!("redfish"), &json!("ipxe"), &first["uuid"])
         );
+        site.expect(&name, "is refused by its BMC", is_refused).await;
 
         site.patch(&name, of_type("redfish-virtualmedia")).await;
         let credentials = site.server(0).credentials.clone();
         site.apply_credentials(0, &credentials).await;
         assert_well(&site, &name).await;
-        assert_eq!(id(&site.host(&name).await), second, "no third node was needed");
-        assert_eq!(site.node(&name).await["boot_interface"], "redfish-virtual-media");
+        let third = site.node(&name).await;
+        assert_eq!(third["created_at"], second["created_at"], "no third node was needed");
+        assert_eq!(third["boot_interface"], "redfish-virtual-media");
     });
 }
 
@@ -407,14 +418,17 @@ fn a_running_server_keeps_the_way_to_its_bmc() {
 fn an_available_host_that_is_called_external_for_a_while_is_not_cleaned() {
     run(async {
         let site = Site::shared(namespace!().await, &IRONIC, 1).await;
-        let name = site.apply_host(0, |_| {}).await;
+        // An image was on it: Ironic calls its node available.
+        let name = site.apply_with_image(0).await;
+        site.expect_state(&name, ProvisioningState::Provisioned).await;
+        site.patch(&name, json!({"spec": {"image": null}})).await;
         let host = site.expect_state(&name, ProvisioningState::Available).await;
         let path = format!("/v1/nodes/{}", id(&host));
         let before = ask(&site, "GET", &path, json!(null)).await.1["provision_updated_at"].clone();
         site.patch(&name, json!({"spec": {"externallyProvisioned": true}}))
             .await;
         site.expect_state(&name, ProvisioningState::ExternallyProvisioned).await;
-        assert_at_rest(&site, &name).await;
+        site.expect(&name, "is at rest", waits_for_nothing).await;
         site.patch(&name, json!({"spec": {"externallyProvisioned": false}}))
             .await;
         site.expect_state(&name, ProvisioningState::Available).await;

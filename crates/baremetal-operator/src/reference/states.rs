@@ -89,9 +89,9 @@ pub const STATES: &[StateHelp] = &[
     row(
         ProvisioningState::ExternallyProvisioned,
         "What runs on the host was put there by somebody else. Only its power is managed. If `spec.externallyProvisioned` is taken \
-         back without `spec.image`, a host that was taken over at its registration is deprovisioned and its disks are cleaned, \
-         unless `spec.automatedCleaningMode` is `disabled`; one that was `available` before becomes so again, and nothing is \
-         cleaned.",
+         back without `spec.image`, a host whose node Ironic has adopted is deprovisioned and its disks are cleaned, unless \
+         `spec.automatedCleaningMode` is `disabled`. One whose node was `available` in Ironic, because an image of ours was removed \
+         from it, is `available` again, and nothing is cleaned.",
         "`Provisioned` is `True`, `status.provisioning.image` is empty",
         "Nothing.",
     ),

@@ -2,7 +2,9 @@
 
 use metal3_api::metal3::{ErrorType, OperationalStatus, ProvisioningState};
 
-use super::{attempt, inspect, power, prepare};
+use metal3_ironic::ProvisionState;
+
+use super::{attempt, inspect, power, prepare, registering};
 use crate::host::draft::{Draft, Step};
 use crate::host::instance::Deployment;
 use crate::host::observed::PullSecretView;
@@ -11,6 +13,13 @@ use crate::host::plan::{EventReason, Need, WaitReason};
 pub(super) fn available(draft: &mut Draft<'_>) -> Step {
     if draft.spec().externally_provisioned {
         forget_settings(draft);
+        // One that is available in Ironic, too, stays so.
+        if draft
+            .known()
+            .is_none_or(|node| node.provision_state != ProvisionState::Available)
+        {
+            registering::announce_external(draft);
+        }
         return Step::Move(ProvisioningState::ExternallyProvisioned);
     }
     if inspect::is_asked_for(draft) {

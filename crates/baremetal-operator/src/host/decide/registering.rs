@@ -40,15 +40,20 @@ pub(super) fn registering(draft: &mut Draft<'_>) -> Step {
         draft.clear_error(OperationalStatus::Ok);
     }
     Step::Move(if draft.spec().externally_provisioned {
-        draft.note(
-            EventReason::ExternallyProvisioned,
-            "The host is taken over as it runs. If spec.externallyProvisioned is taken back without spec.image, the host is \
-             deprovisioned and its disks are cleaned, unless spec.automatedCleaningMode is disabled",
-        );
+        announce_external(draft);
         ProvisioningState::ExternallyProvisioned
     } else if draft.is_inspection_disabled() {
         ProvisioningState::Preparing
     } else {
         ProvisioningState::Inspecting
     })
+}
+
+/// Said before Ironic adopts what runs on the host, because of what taking the flag back would do then.
+pub(super) fn announce_external(draft: &mut Draft<'_>) {
+    draft.note(
+        EventReason::ExternallyProvisioned,
+        "The host is taken over as it runs. If spec.externallyProvisioned is taken back without spec.image, the host is deprovisioned \
+         and its disks are cleaned, unless spec.automatedCleaningMode is disabled",
+    );
 }
