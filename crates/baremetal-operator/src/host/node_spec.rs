@@ -170,7 +170,6 @@ pub fn create(target: &Target<'_>, credentials: &Credentials) -> CreateNode {
         // Older servers refuse the field; false is their default.
         disable_power_off: target.host.spec.disable_power_off.then_some(true),
         automated_clean: Some(target.cleans()),
-        ..CreateNode::default()
     }
 }
 
