@@ -289,6 +289,11 @@ fn an_operator_with_wrong_credentials_for_ironic_says_so() {
 }
 
 /// Asks Ironic, as somebody else than the operator; the answer's status and body.
+#[expect(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    reason = "what cannot be asked fails the test"
+)]
 async fn ask(site: &Site, method: &str, path: &str, body: Value) -> (u16, Value) {
     let request = site.ironic.request(method.parse().unwrap(), path);
     let request = request.header("X-OpenStack-Ironic-API-Version", "1.89");
