@@ -157,7 +157,13 @@ class Files(unittest.TestCase):
             iso.build(f"{folder}/tree", str(image), "config-2")
             encoded = base64.b64encode(gzip.compress(image.read_bytes())).decode()
         drive = config_drive.decode(encoded)
-        self.assertEqual(drive, {"meta_data": {"a": 1}, "user_data": "#cloud-config\n", "network_data": None})
+        expected = {
+            "meta_data": {"a": 1},
+            "user_data": "#cloud-config\n",
+            "user_data_base64": "I2Nsb3VkLWNvbmZpZwo=",
+            "network_data": None,
+        }
+        self.assertEqual(drive, expected)
         self.assertIsNone(config_drive.decode(None))
 
     def test_a_wipe_keeps_the_conductor(self) -> None:
