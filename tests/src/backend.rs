@@ -1,9 +1,10 @@
 //! What Ironic has of a site's hosts.
 
+use metal3_testkit::eventually;
 use reqwest::Method;
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
-use crate::Site;
+use crate::{LIMIT, Site};
 
 /// The version of Ironic's API in which scenarios look at nodes.
 const VERSION: (&str, &str) = ("X-OpenStack-Ironic-API-Version", "1.95");
@@ -44,6 +45,20 @@ impl Site {
     pub async fn node(&self, name: &str) -> Value {
         self.ask_ironic(&format!("/v1/nodes/{}~{name}", self.namespace.name))
             .await
+    }
+
+    /// Waits until a host's node is in this state.
+    pub async fn expect_node(&self, name: &str, provision_state: &str) {
+        let full = format!("{}~{name}", self.namespace.name);
+        eventually(LIMIT, &format!("node {full} is {provision_state}"), || async {
+            let nodes = self.nodes().await;
+            let found = nodes.iter().find(|node| node["name"] == json!(full));
+            match found.map(|node| &node["provision_state"]) {
+                Some(state) if state == provision_state => Ok(()),
+                other => Err(format!("{other:?}")),
+            }
+        })
+        .await;
     }
 }
 

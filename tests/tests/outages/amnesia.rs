@@ -134,8 +134,10 @@ fn hosts_in_every_state_survive_an_ironic_that_forgets_them() {
         let start = Instant::now();
 
         for ((number, wanted, node_state), (node, went)) in resting.into_iter().zip(before) {
-            let is_back = |host: &BareMetalHost| state(host) == wanted && id(host) != node && waits_for_nothing(host);
-            site.expect(&names[number], "is back and at rest", is_back).await;
+            site.expect_node(&names[number], node_state).await;
+            let is_back = |host: &BareMetalHost| state(host) == wanted && waits_for_nothing(host);
+            let host = site.expect(&names[number], "is back and at rest", is_back).await;
+            assert_eq!(id(&host), node, "it is enrolled under the host's UID again");
             assert_eq!(site.node(&names[number]).await["provision_state"], node_state);
             assert_eq!(
                 disturbances(&site.machine(number).await),

@@ -232,8 +232,12 @@ fn an_ironic_that_lost_its_database_gets_its_hosts_back_undisturbed() {
         site.ironic.start_ironic().await.unwrap();
         let start = Instant::now();
         for (number, name) in names.iter().enumerate() {
-            site.expect(name, "has a new node", |host| id(host) != before[number].0)
-                .await;
+            site.expect_node(name, ["active", "manageable"][number]).await;
+            assert_eq!(
+                id(&site.host(name).await),
+                before[number].0,
+                "it is enrolled under the host's UID again"
+            );
             println!("{name} re-created {:?} after Ironic's return", start.elapsed());
         }
         for name in &names {
