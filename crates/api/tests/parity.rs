@@ -61,7 +61,10 @@ fn manifests_match_the_reference() {
     let crds = metal3_api::crd::all().unwrap();
     let differences: Vec<_> = text.lines().filter(|line| line.starts_with("FAIL ")).collect();
     assert!(differences.is_empty(), "{}", differences.join("\n"));
-    let mut additions: Vec<_> = text.lines().filter_map(|line| line.strip_prefix("warn ")).collect();
+    // What our rules refuse, and what they do not, the tests of `wire/fixed.rs` show.
+    let is_own_rule = |line: &&str| line.contains("CEL rules in the reference [], here");
+    let additions = text.lines().filter_map(|line| line.strip_prefix("warn "));
+    let mut additions: Vec<_> = additions.filter(|line| !is_own_rule(line)).collect();
     additions.sort_unstable();
     let mut allowed: Vec<_> = ALLOWED.iter().map(|(addition, _)| *addition).collect();
     allowed.sort_unstable();

@@ -1,6 +1,7 @@
 //! IPAddress: an address that somebody has.
 
 use super::text;
+use crate::immutable::{fixed, fixed_reference};
 use crate::reference::ObjectReference;
 use crate::wire::{is_default, optional_spec};
 use kube::CustomResource;
@@ -35,9 +36,11 @@ use serde::{Deserialize, Serialize};
 #[schemars(!remote)]
 pub struct IPAddressSpec {
     /// The claim that has the address, by name and namespace. Cannot be changed.
+    #[schemars(transform = fixed_reference)]
     pub claim: ObjectReference,
 
     /// The pool that the address comes from, by name and namespace. Cannot be changed.
+    #[schemars(transform = fixed_reference)]
     pub pool: ObjectReference,
 
     /// Length of the network prefix in bits. 0 means that none is known.
@@ -51,7 +54,7 @@ pub struct IPAddressSpec {
     pub gateway: String,
 
     /// The address, in canonical form. Cannot be changed.
-    #[schemars(schema_with = "text::address")]
+    #[schemars(schema_with = "text::address", transform = fixed)]
     pub address: String,
 
     /// DNS servers of the network.

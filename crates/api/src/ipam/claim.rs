@@ -1,6 +1,7 @@
 //! IPClaim: the wish for an address.
 
 use crate::condition::Condition;
+use crate::immutable::fixed_reference;
 use crate::reference::ObjectReference;
 use crate::wire::optional_spec;
 use kube::CustomResource;
@@ -38,6 +39,7 @@ use serde::{Deserialize, Serialize};
 pub struct IPClaimSpec {
     /// Pool that the address comes from. Only its name counts: pools of other namespaces serve no claim of this one.
     /// Cannot be changed.
+    #[schemars(transform = fixed_reference)]
     pub pool: ObjectReference,
 }
 

@@ -2,6 +2,7 @@
 
 use super::text;
 use crate::condition::Condition;
+use crate::immutable::fixed;
 use crate::wire::{is_default, never, optional_spec, wire_enum};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::CustomResource;
@@ -85,12 +86,12 @@ pub struct IPPoolSpec {
 
     /// First part of the name of each address: an address 192.0.2.10 of a pool with the prefix lab is called
     /// lab-192-0-2-10. Cannot be changed. Pools of one namespace that share addresses need different ones.
-    #[schemars(length(min = 1))]
+    #[schemars(length(min = 1), transform = fixed)]
     pub name_prefix: String,
 
     /// Which free address of an entry a claim gets: sequential, the lowest, or random. Cannot be changed.
     #[serde(skip_serializing_if = "never")]
-    #[schemars(extend("x-metal3-default" = "sequential"))]
+    #[schemars(extend("x-metal3-default" = "sequential"), transform = fixed)]
     pub allocation_strategy: AllocationStrategy,
 }
 

@@ -11,6 +11,7 @@
 mod objects;
 
 mod explain;
+mod fixed;
 mod hosts;
 mod limits;
 mod server;

@@ -5,6 +5,7 @@ use super::{
     MetaDataLabel, MetaDataNamespace, MetaDataObjectName, MetaDataString, NetworkServices, Networks,
     TransmitHashPolicy, VlanLink,
 };
+use crate::immutable::fixed_data;
 use crate::infra::shared::limits::{by_id, by_index, by_key, by_name, by_vlan_id, ethernets};
 use crate::wire::{clamped, is_default, optional_spec};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
@@ -35,7 +36,7 @@ use serde_json::Value;
     printcolumn = r#"{"name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp", "description": "Time since the Metal3DataTemplate was created"}"#
 )]
 #[serde(rename_all = "camelCase", default, remote = "Self")]
-#[schemars(!remote)]
+#[schemars(!remote, transform = fixed_data)]
 pub struct Metal3DataTemplateSpec {
     /// Ignored, and deprecated since release 1.14 of cluster-api-provider-metal3; the webhook warns of it. A template can
     /// serve several clusters.

@@ -1,0 +1,63 @@
+//! Rules of schemas for what cannot be changed. The API server holds them whether or not a webhook is there. They compare with
+//! what is stored, so that an object that is stored already is never refused for what nobody changes.
+
+use schemars::Schema;
+use serde_json::{Value, json};
+
+/// The value itself cannot be changed.
+pub fn fixed(schema: &mut Schema) {
+    add(schema, [("self == oldSelf".to_owned(), "cannot be changed".to_owned())]);
+}
+
+/// What a reference leads to cannot be changed. A part that was empty may be filled in: a rule that sees the whole reference is
+/// too dear for the API server.
+pub fn fixed_reference(schema: &mut Schema) {
+    let Some(parts) = schema.get_mut("properties").and_then(Value::as_object_mut) else {
+        return;
+    };
+    for name in ["name", "namespace", "kind"] {
+        let part = parts.get_mut(name).and_then(|part| <&mut Schema>::try_from(part).ok());
+        part.into_iter().for_each(fixed);
+    }
+}
+
+/// What a Metal3DataTemplate renders cannot be changed: machines that have been rendered, and Secrets that are lost, would
+/// differ from each other.
+pub fn fixed_data(schema: &mut Schema) {
+    let rules = ["metaData", "networkData"].map(|field| {
+        let rule = format!(
+            "has(self.{field}) == has(oldSelf.{field}) && (!has(self.{field}) || self.{field} == oldSelf.{field})"
+        );
+        let message = format!(
+            "{field} cannot be changed: make another Metal3DataTemplate, and another machine template that names it"
+        );
+        (rule, message)
+    });
+    add(schema, rules);
+}
+
+/// A boot MAC address cannot be changed once it is set; the case of its letters may.
+pub fn fixed_boot_mac(schema: &mut Schema) {
+    let field = "bootMACAddress";
+    let rule = format!(
+        "!has(oldSelf.{field}) || oldSelf.{field} == '' || \
+         (has(self.{field}) && self.{field}.lowerAscii() == oldSelf.{field}.lowerAscii())"
+    );
+    add(schema, [(rule, format!("{field} cannot be changed once it is set"))]);
+}
+
+fn add(schema: &mut Schema, rules: impl IntoIterator<Item = (String, String)>) {
+    let mut all = schema
+        .get(KEYWORD)
+        .and_then(Value::as_array)
+        .cloned()
+        .unwrap_or_default();
+    all.extend(
+        rules
+            .into_iter()
+            .map(|(rule, message)| json!({"rule": rule, "message": message})),
+    );
+    schema.insert(KEYWORD.to_owned(), all.into());
+}
+
+const KEYWORD: &str = "x-kubernetes-validations";

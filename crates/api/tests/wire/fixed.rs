@@ -1,0 +1,171 @@
+//! What cannot be changed is refused without a webhook, and nothing else is.
+
+use kube::api::{DynamicObject, Patch, PatchParams, PostParams};
+use kube::core::{ApiResource, GroupVersionKind};
+use kube::{Api, ResourceExt};
+use metal3_testkit::{TestNamespace, namespace};
+use serde_json::{Value, json};
+
+struct Kind(&'static str, &'static str, &'static str);
+
+const TEMPLATE: Kind = Kind("infrastructure.cluster.x-k8s.io", "v1beta2", "Metal3DataTemplate");
+const POOL: Kind = Kind("ipam.metal3.io", "v1alpha1", "IPPool");
+const CLAIM: Kind = Kind("ipam.metal3.io", "v1alpha1", "IPClaim");
+const ADDRESS: Kind = Kind("ipam.metal3.io", "v1alpha1", "IPAddress");
+const HOST: Kind = Kind("metal3.io", "v1alpha1", "BareMetalHost");
+
+/// An object that is there.
+struct Stored<'a> {
+    api: Api<DynamicObject>,
+    namespace: &'a TestNamespace,
+    kind: Kind,
+    spec: Value,
+}
+
+impl<'a> Stored<'a> {
+    async fn new(namespace: &'a TestNamespace, kind: Kind, spec: Value) -> Self {
+        let resource = ApiResource::from_gvk(&GroupVersionKind::gvk(kind.0, kind.1, kind.2));
+        let api = Api::namespaced_with(namespace.client.clone(), &namespace.name, &resource);
+        let stored = Self {
+            api,
+            namespace,
+            kind,
+            spec,
+        };
+        let object = serde_json::from_value(stored.object()).unwrap();
+        stored.api.create(&PostParams::default(), &object).await.unwrap();
+        stored
+    }
+
+    fn object(&self) -> Value {
+        let Kind(group, version, kind) = self.kind;
+        json!({"apiVersion": format!("{group}/{version}"), "kind": kind, "spec": self.spec,
+            "metadata": {"name": "it", "namespace": self.namespace.name}})
+    }
+
+    async fn change(&self, spec: Value) -> Result<(), String> {
+        let patch = Patch::Merge(json!({"spec": spec}));
+        let answer = self.api.patch("it", &PatchParams::default(), &patch).await;
+        answer.map(|_| ()).map_err(|error| error.to_string())
+    }
+
+    /// The change is refused, by a message with these words.
+    async fn refuses(&self, spec: Value, words: &str) {
+        let told = self
+            .change(spec.clone())
+            .await
+            .expect_err(&format!("{} takes {spec}", self.kind.2));
+        assert!(told.contains(words), "{told}");
+    }
+
+    async fn takes(&self, spec: Value) {
+        self.change(spec.clone())
+            .await
+            .unwrap_or_else(|told| panic!("{} refuses {spec}: {told}", self.kind.2));
+    }
+
+    /// What leaves the specification as it is works: labels, the same again, and applying the same.
+    async fn can_be_written(&self) {
+        let label = Patch::Merge(json!({"metadata": {"labels": {"x": "y"}}}));
+        self.api.patch("it", &PatchParams::default(), &label).await.unwrap();
+        self.takes(self.spec.clone()).await;
+        let apply = PatchParams::apply("test").force();
+        let applied = self
+            .api
+            .patch("it", &apply, &Patch::Apply(self.object()))
+            .await
+            .unwrap();
+        assert_eq!(applied.name_any(), "it");
+    }
+}
+
+// OWN 15a: a template could be edited, so that a lost Secret came back with other data.
+#[tokio::test]
+async fn what_a_data_template_renders_stays() {
+    let namespace = namespace!().await;
+    let strings = |value: &str| json!({"strings": [{"key": "a", "value": value}]});
+    let links = json!({"links": {"ethernets": [{"type": "phy", "id": "eth0", "mtu": 1500,
+        "macAddress": {"string": "52:54:00:12:34:56"}}]}});
+    let template = Stored::new(&namespace, TEMPLATE, json!({"metaData": strings("1")})).await;
+    template.can_be_written().await;
+    template
+        .refuses(
+            json!({"metaData": strings("2")}),
+            "metaData cannot be changed: make another Metal3DataTemplate",
+        )
+        .await;
+    template
+        .refuses(json!({"metaData": null}), "metaData cannot be changed")
+        .await;
+    template
+        .refuses(json!({"networkData": links}), "networkData cannot be changed")
+        .await;
+    template.takes(json!({"clusterName": "c"})).await;
+}
+
+#[test]
+fn both_versions_of_a_template_have_the_rules() {
+    let all = metal3_api::crd::all().unwrap();
+    let template = all
+        .iter()
+        .find(|crd| crd.manifest()["spec"]["names"]["kind"] == "Metal3DataTemplate")
+        .unwrap();
+    let versions = template.manifest()["spec"]["versions"].as_array().unwrap();
+    let rules: Vec<&Value> = versions
+        .iter()
+        .map(|version| &version["schema"]["openAPIV3Schema"]["properties"]["spec"]["x-kubernetes-validations"])
+        .collect();
+    assert!(
+        rules.len() == 2 && rules[0] == rules[1] && rules[0].as_array().unwrap().len() == 2,
+        "{rules:?}"
+    );
+}
+
+// OWN 20a: fields were called immutable, and could be changed.
+#[tokio::test]
+async fn fields_that_are_called_immutable_are() {
+    let namespace = namespace!().await;
+    let pool = Stored::new(
+        &namespace,
+        POOL,
+        json!({"namePrefix": "p", "pools": [{"start": "192.0.2.1", "end": "192.0.2.9"}], "prefix": 24}),
+    )
+    .await;
+    pool.can_be_written().await;
+    pool.refuses(json!({"namePrefix": "q"}), "namePrefix: Invalid value")
+        .await;
+    pool.refuses(json!({"allocationStrategy": "random"}), "cannot be changed")
+        .await;
+    pool.takes(json!({"allocationStrategy": "sequential", "gateway": "192.0.2.254"}))
+        .await;
+
+    let claim = Stored::new(&namespace, CLAIM, json!({"pool": {"name": "p"}})).await;
+    claim.can_be_written().await;
+    claim
+        .refuses(json!({"pool": {"name": "q"}}), "spec.pool.name: Invalid value")
+        .await;
+    claim
+        .takes(json!({"pool": {"namespace": "", "apiVersion": "ipam.metal3.io/v1alpha1"}}))
+        .await;
+
+    let spec = json!({"address": "192.0.2.3", "claim": {"name": "c"}, "pool": {"name": "p"}, "prefix": 24});
+    let address = Stored::new(&namespace, ADDRESS, spec).await;
+    address.can_be_written().await;
+    address.refuses(json!({"address": "192.0.2.4"}), "spec.address").await;
+    address.refuses(json!({"claim": {"name": "d"}}), "spec.claim").await;
+    address.refuses(json!({"pool": {"name": "q"}}), "spec.pool").await;
+    address.takes(json!({"prefix": 25})).await;
+
+    let host = Stored::new(&namespace, HOST, json!({"online": false})).await;
+    host.can_be_written().await;
+    host.takes(json!({"bootMACAddress": "52:54:00:aa:bb:cc"})).await;
+    host.takes(json!({"bootMACAddress": "52:54:00:AA:BB:CC", "online": true}))
+        .await;
+    for other in [json!("52:54:00:aa:bb:cd"), json!(null)] {
+        host.refuses(
+            json!({"bootMACAddress": other}),
+            "bootMACAddress cannot be changed once it is set",
+        )
+        .await;
+    }
+}
