@@ -56,7 +56,7 @@ fn choose(world: &World, wish: &Wish, seed: u64) {
     if matches!(selection.outcome, Outcome::None) {
         let all = world.hosts.find(&HostBy::Namespace(NAMESPACE.to_owned()));
         selection = select(wish, &all, &Reserved::new(), seed);
-        black_box(selection.summary(wish));
+        black_box(selection.survey().text(NAMESPACE, &selection.outcome));
     }
     black_box(selection);
 }

@@ -17,7 +17,7 @@ use super::preview::Preview;
 use super::reuse;
 use super::untold::Step;
 use crate::data_template::{answers, machine_of};
-use crate::select::{self, Claimed, Consumer, Selection};
+use crate::select::{self, Choice, Claimed, Consumer};
 use crate::world::{HostBy, World, cluster_of, host_of, infrastructure, owner};
 
 /// A Metal3Machine and what it has to do with.
@@ -55,7 +55,7 @@ pub struct Observed {
 #[derive(Clone, Debug, Default)]
 pub struct Looks {
     /// The choice of a host.
-    pub selection: Option<Selection>,
+    pub selection: Option<Choice>,
     /// The Secrets that were looked for, by name, and whether they exist.
     pub secrets: Option<BTreeMap<String, bool>>,
     /// What a host would boot with.

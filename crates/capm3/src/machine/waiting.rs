@@ -10,7 +10,7 @@
 //! whose claim is refused stays its own until there is another one for it: others would name it in turn. Between processes the
 //! version decides that a claim is written over.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -20,7 +20,10 @@ use metal3_api::infra::names::label;
 use metal3_api::metal3::BareMetalHost;
 use metal3_runtime::store::ObjectKey;
 
-use crate::select::{Outcome, Reserved, Selection, Wish, consumer_of, is_available, search, select, suits};
+use crate::select::{
+    Ask, Choice, Outcome, Reserved, Selection, Survey, Wish, consumer_of, is_available, search, search_own, select,
+    suits,
+};
 use crate::world::{HostBy, World};
 
 /// Machines without a host, and hosts that are promised. Cheap to clone; clones are the same.
@@ -29,6 +32,12 @@ pub struct Waiting(Arc<Mutex<State>>);
 
 /// A host whose claim was refused is avoided for so long. What was refused for one machine would be for the next.
 const AVOIDED: Duration = Duration::from_secs(300);
+
+/// What was found about all hosts is told to all who ask for the same within this time.
+const SURVEYED: Duration = Duration::from_secs(1);
+
+/// So many different wishes for which no host is free are remembered.
+const MOST_UNMET: usize = 4096;
 
 /// Oldest first.
 type Place = (Timestamp, ObjectKey);
@@ -44,6 +53,12 @@ struct State {
     promised: HashMap<ObjectKey, Promise>,
     /// Hosts that nobody takes who can have another, each since when on the process's clock.
     avoided: HashMap<ObjectKey, Duration>,
+    /// What no host was free for when it was last looked for; none has become free since.
+    unmet: HashSet<Ask>,
+    /// Why no host will do, and since when that is known on the process's clock.
+    surveys: HashMap<Ask, (Duration, Arc<Survey>)>,
+    /// When the last pass began on the process's clock.
+    now: Duration,
 }
 
 /// A machine that waits.
@@ -55,6 +70,15 @@ struct Waits {
     /// Its last pass had a host and has not taken it: it tries again when its back-off is over. Until then only a host that
     /// has changed is offered to it, or machines whose claims are refused would wake each other for ever.
     tries_again: bool,
+    /// Why it waits, as it was told last.
+    told: Option<Told>,
+}
+
+/// Why a machine waits. Numbers change all the time where there are many hosts, and are not told anew each time.
+#[derive(Clone, Debug)]
+struct Told {
+    survey: Arc<Survey>,
+    outcome: Outcome,
 }
 
 /// A host that is kept for a machine.
@@ -93,6 +117,7 @@ impl Waiting {
     /// A pass of the machine begins: what was offered to it until now is for this one.
     pub fn begin(&self, machine: &ObjectKey, now: Duration) {
         let mut state = self.lock();
+        state.now = now;
         state.avoided.retain(|_, since| now.saturating_sub(*since) < AVOIDED);
         if let Some(promise) = state.promised.get_mut(machine) {
             promise.is_for_next = false;
@@ -115,28 +140,69 @@ impl Waiting {
         named: Option<&Arc<BareMetalHost>>,
         since: Timestamp,
         seed: u64,
-    ) -> (Selection, Option<ObjectKey>) {
+    ) -> (Choice, Option<ObjectKey>) {
         let mut state = self.lock();
         // Under the lock: what becomes free from here on is offered, and the machine is among those who are asked.
-        let mut selection = state.pick(world, wish, named, seed);
-        state.enlist(wish, since, &selection.outcome);
+        let Selection {
+            outcome, considered, ..
+        } = state.pick(world, wish, named, seed);
+        state.enlist(wish, since, &outcome);
         let before = state.unpromise(&wish.machine);
-        if let Outcome::Chosen { host, .. } = &selection.outcome {
+        if let Outcome::Chosen { host, .. } = &outcome {
             state.promise(ObjectKey::of(&**host), wish.machine.clone(), false);
         }
         let left = before.and_then(|host| world.hosts.get(&host));
         let other = left.and_then(|host| state.offer(&host, false));
-        if matches!(selection.outcome, Outcome::None | Outcome::Await(_)) {
-            // Only a machine that gets none is told about all hosts, and nobody else waits until they are judged. One that has
-            // become free since is offered.
+        drop(state);
+        let why = match &outcome {
+            Outcome::None | Outcome::Await(_) => self.explain(world, wish, seed, outcome.clone()),
+            Outcome::Own(_) | Outcome::Chosen { .. } => String::new(),
+        };
+        let choice = Choice {
+            outcome,
+            considered,
+            why,
+        };
+        (choice, other)
+    }
+
+    /// Why the machine gets no host, as long as nothing but numbers has changed in the words in which it was told before. All
+    /// hosts are judged for that, which nobody waits for, once for all who ask for the same.
+    fn explain(&self, world: &World, wish: &Wish, seed: u64, outcome: Outcome) -> String {
+        let namespace = &wish.machine.namespace;
+        // One that an earlier machine of this name used is a reason of this machine alone.
+        let has_namesake = !world.hosts.find(&HostBy::Consumer(wish.machine.clone())).is_empty();
+        let ask = wish.ask();
+        let mut state = self.lock();
+        let now = state.now;
+        let known = state.surveys.get(&ask);
+        let known = known.filter(|(made, _)| !has_namesake && now.saturating_sub(*made) < SURVEYED);
+        let survey = if let Some((_, survey)) = known {
+            survey.clone()
+        } else {
             let reserved = state.reserved.clone();
             drop(state);
-            let all = world.hosts.find(&HostBy::Namespace(wish.machine.namespace.clone()));
-            let explained = select(wish, &all, &reserved, seed);
-            selection.considered = explained.considered;
-            selection.refused = explained.refused;
+            let all = world.hosts.find(&HostBy::Namespace(namespace.clone()));
+            let survey = Arc::new(select(wish, &all, &reserved, seed).survey());
+            state = self.lock();
+            if !has_namesake {
+                state
+                    .surveys
+                    .retain(|_, (made, _)| now.saturating_sub(*made) < SURVEYED);
+                state.surveys.insert(ask, (now, survey.clone()));
+            }
+            survey
+        };
+        let told = Told { survey, outcome };
+        let text = |told: &Told| told.survey.text(namespace, &told.outcome);
+        let Some(waits) = state.waits_of(&wish.machine) else {
+            return text(&told);
+        };
+        let is_news = |before: &Told| told.survey.differs(&told.outcome, &before.survey, &before.outcome);
+        if waits.told.as_ref().is_none_or(is_news) {
+            waits.told = Some(told);
         }
-        (selection, other)
+        waits.told.as_ref().map(text).unwrap_or_default()
     }
 
     /// The API server refuses that the machine claims the host that is kept for it. Until it tries again nobody else does, who
@@ -198,6 +264,10 @@ impl Waiting {
         if let Some(since) = state.places.remove(machine) {
             state.waiters.remove(&(since, machine.clone()));
         }
+        if state.places.is_empty() {
+            // Nobody is told any more when it is out of date.
+            state.surveys.clear();
+        }
     }
 
     /// Whether nobody waits.
@@ -219,11 +289,8 @@ impl Waiting {
 
 impl State {
     fn enlist(&mut self, wish: &Wish, since: Timestamp, outcome: &Outcome) {
-        if let Some(before) = self.places.insert(wish.machine.clone(), since)
-            && before != since
-        {
-            self.waiters.remove(&(before, wish.machine.clone()));
-        }
+        let before = self.places.insert(wish.machine.clone(), since);
+        let before = before.and_then(|before| self.waiters.remove(&(before, wish.machine.clone())));
         let waits = Waits {
             wish: wish.clone(),
             awaits: match outcome {
@@ -231,6 +298,7 @@ impl State {
                 Outcome::Own(_) | Outcome::Chosen { .. } | Outcome::None => None,
             },
             tries_again: false,
+            told: before.and_then(|before| before.told),
         };
         self.waiters.insert((since, wish.machine.clone()), waits);
     }
@@ -241,7 +309,7 @@ impl State {
     }
 
     /// The host that is named already if it will do, else the choice among all. One that is avoided only if there is no other.
-    fn pick(&self, world: &World, wish: &Wish, named: Option<&Arc<BareMetalHost>>, seed: u64) -> Selection {
+    fn pick(&mut self, world: &World, wish: &Wish, named: Option<&Arc<BareMetalHost>>, seed: u64) -> Selection {
         let named = named.filter(|named| suits(wish, named, &self.reserved));
         let is_avoided = |host: &Arc<BareMetalHost>| self.avoided.contains_key(&ObjectKey::of(&**host));
         let is_good = named.is_some_and(|named| !is_avoided(named));
@@ -249,15 +317,38 @@ impl State {
             let nobody = ObjectKey::new(&wish.machine.namespace, "");
             let mut reserved = self.reserved.clone();
             reserved.extend(self.avoided.keys().map(|host| (host.clone(), nobody.clone())));
-            let selection = search(world, wish, &reserved, seed);
+            let selection = if self.is_unmet(wish) {
+                search_own(world, wish, &reserved, seed)
+            } else {
+                search(world, wish, &reserved, seed)
+            };
             if matches!(selection.outcome, Outcome::Own(_) | Outcome::Chosen { .. }) {
                 return selection;
             }
         }
-        named.map_or_else(
-            || search(world, wish, &self.reserved, seed),
-            |named| select(wish, std::slice::from_ref(named), &self.reserved, seed),
-        )
+        match named {
+            Some(named) => select(wish, std::slice::from_ref(named), &self.reserved, seed),
+            None => self.search(world, wish, seed),
+        }
+    }
+
+    /// Whether no host was free a moment ago for another that asks for the same. What is promised to a machine is free for
+    /// this one alone.
+    fn is_unmet(&self, wish: &Wish) -> bool {
+        !self.promised.contains_key(&wish.machine) && self.unmet.contains(&wish.ask())
+    }
+
+    /// The choice among all. Those who ask for the same do not look at all free hosts one after the other.
+    fn search(&mut self, world: &World, wish: &Wish, seed: u64) -> Selection {
+        if self.is_unmet(wish) {
+            return search_own(world, wish, &self.reserved, seed);
+        }
+        let selection = search(world, wish, &self.reserved, seed);
+        let is_like_all = !self.promised.contains_key(&wish.machine);
+        if is_like_all && selection.outcome == Outcome::None && self.unmet.len() < MOST_UNMET {
+            self.unmet.insert(wish.ask());
+        }
+        selection
     }
 
     /// Whether the machine is promised a host that it would like to keep.
@@ -269,9 +360,10 @@ impl State {
     /// Keeps a free host for the oldest machine that it suits, and says which that is.
     fn offer(&mut self, host: &BareMetalHost, is_changed: bool) -> Option<ObjectKey> {
         let key = ObjectKey::of(host);
-        if self.waiters.is_empty() || !is_available(host) || consumer_of(host).is_some() {
+        if !is_available(host) || consumer_of(host).is_some() {
             return None;
         }
+        self.unmet.clear();
         if let Some(owner) = self.reserved.get(&key) {
             // As it is now its claim may be allowed.
             let promise = self.promised.get_mut(owner).filter(|promise| promise.is_refused)?;
@@ -308,6 +400,7 @@ impl State {
     fn unpromise(&mut self, machine: &ObjectKey) -> Option<ObjectKey> {
         let host = self.promised.remove(machine)?.host;
         self.reserved.remove(&host);
+        self.unmet.clear();
         Some(host)
     }
 }

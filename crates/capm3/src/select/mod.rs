@@ -30,8 +30,9 @@ use metal3_runtime::store::ObjectKey;
 
 pub use self::consumer::{Claimed, claimed, consumer, consumer_of, keeper_of};
 pub use self::refusal::{Consumer, Refusal};
-pub use self::search::search;
+pub use self::search::{search, search_own};
 pub use self::selector::{Requirement, Selector, SelectorError, is_subdomain};
+pub use self::summary::Survey;
 
 /// What a machine asks of its host.
 #[derive(Clone, Debug)]
@@ -48,6 +49,29 @@ pub struct Wish {
     pub is_domain_strict: bool,
     /// Value of the node-reuse label on hosts that are kept for this machine; none if nothing is kept for it.
     pub reuse: Option<String>,
+}
+
+/// What a wish asks for, whoever wishes it: the hosts that would do are the same for all who ask for the same.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Ask {
+    namespace: String,
+    selector: Selector,
+    failure_domain: String,
+    is_domain_strict: bool,
+    reuse: Option<String>,
+}
+
+impl Wish {
+    /// Without the machine.
+    pub fn ask(&self) -> Ask {
+        Ask {
+            namespace: self.machine.namespace.clone(),
+            selector: self.selector.clone(),
+            failure_domain: self.failure_domain.clone(),
+            is_domain_strict: self.is_domain_strict,
+            reuse: self.reuse.clone(),
+        }
+    }
 }
 
 /// The host for a machine.
@@ -77,6 +101,17 @@ pub struct Selection {
     pub considered: usize,
     /// Those that cannot be chosen, each with the first rule that refuses it.
     pub refused: Vec<(Arc<BareMetalHost>, Refusal)>,
+}
+
+/// What a machine is told of the choice.
+#[derive(Clone, Debug)]
+pub struct Choice {
+    /// The host.
+    pub outcome: Outcome,
+    /// How many hosts were looked at.
+    pub considered: usize,
+    /// Where there is no host yet, why none will do.
+    pub why: String,
 }
 
 /// Hosts that are about to be claimed, by the machine that does: what a cache does not show yet.

@@ -19,11 +19,7 @@ const TOGETHER: usize = 48;
 /// which order they are looked at. Of hosts that were not looked at nothing is said.
 pub fn search(world: &World, wish: &Wish, reserved: &Reserved, seed: u64) -> Selection {
     let namespace = &wish.machine.namespace;
-    let own = world.hosts.find(&HostBy::Consumer(wish.machine.clone()));
-    let kept = wish.reuse.iter();
-    let kept = kept.flat_map(|reuse| world.hosts.find(&HostBy::Kept(namespace.clone(), reuse.clone())));
-    let hosts: Vec<Arc<BareMetalHost>> = own.into_iter().chain(kept).collect();
-    let mut selection = select(wish, &hosts, reserved, seed);
+    let mut selection = search_own(world, wish, reserved, seed);
     if selection.outcome != Outcome::None {
         return selection;
     }
@@ -58,4 +54,14 @@ pub fn search(world: &World, wish: &Wish, reserved: &Reserved, seed: u64) -> Sel
         }
     }
     selection
+}
+
+/// The same without those that are free for everybody: the machine's own, and those that are kept for it.
+pub fn search_own(world: &World, wish: &Wish, reserved: &Reserved, seed: u64) -> Selection {
+    let own = world.hosts.find(&HostBy::Consumer(wish.machine.clone()));
+    let kept = wish.reuse.iter();
+    let of_namespace = |reuse: &String| HostBy::Kept(wish.machine.namespace.clone(), reuse.clone());
+    let kept = kept.flat_map(|reuse| world.hosts.find(&of_namespace(reuse)));
+    let hosts: Vec<Arc<BareMetalHost>> = own.into_iter().chain(kept).collect();
+    select(wish, &hosts, reserved, seed)
 }

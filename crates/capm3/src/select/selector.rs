@@ -7,7 +7,7 @@ use std::sync::Arc;
 use metal3_api::infra::v1beta2::{HostSelector, HostSelectorRequirement};
 
 /// Requirements that all have to be met. None at all admits every host.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Selector(Vec<Arc<Requirement>>);
 
 /// One requirement on one label.

@@ -2,46 +2,26 @@
 
 use std::borrow::Cow;
 use std::cmp::Reverse;
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::fmt::Write as _;
 
-use super::{Outcome, Refusal, Requirement, Selection, Wish};
+use super::{Outcome, Refusal, Requirement, Selection};
 
 /// Names in a row before the rest is only counted.
 const NAMED: usize = 3;
 
-impl Selection {
-    /// How many hosts would do, and why the others would not.
-    pub fn summary(&self, wish: &Wish) -> String {
-        let fit = self.considered - self.refused.len();
-        let mut text = format!("{fit} of {} hosts", self.considered);
-        if self.considered == 0 {
-            write!(
-                text,
-                ": there is no BareMetalHost in namespace {}",
-                wish.machine.namespace
-            )
-            .ok();
-            return text;
-        }
-        if let Outcome::Await(host) = &self.outcome {
-            let name = host.metadata.name.as_deref().unwrap_or_default();
-            write!(text, ": waiting for {name}, which is kept for this machine").ok();
-        }
-        let groups = self.groups();
-        if !groups.is_empty() {
-            let separator = if matches!(self.outcome, Outcome::Await(_)) {
-                "; "
-            } else {
-                ": "
-            };
-            write!(text, "{separator}{}", groups.join("; ")).ok();
-        }
-        text
-    }
+/// What there is to say of all hosts to those who ask for the same.
+#[derive(Clone, Debug)]
+pub struct Survey {
+    fit: usize,
+    considered: usize,
+    groups: Vec<String>,
+    reasons: BTreeSet<String>,
+}
 
-    /// One text for each rule that has refused anything, the most frequent first.
-    fn groups(&self) -> Vec<String> {
+impl Selection {
+    /// Why hosts are refused, in words.
+    pub fn survey(&self) -> Survey {
         let mut counts: HashMap<Rule<'_>, Details<'_>> = HashMap::new();
         for (_, refusal) in &self.refused {
             let (rule, detail) = Rule::of(refusal);
@@ -53,7 +33,46 @@ impl Selection {
         groups.sort_by(|(rule, details), (other_rule, other)| {
             (Reverse(details.count), rule).cmp(&(Reverse(other.count), other_rule))
         });
-        groups.iter().map(|(rule, details)| rule.text(details)).collect()
+        Survey {
+            fit: self.considered - self.refused.len(),
+            considered: self.considered,
+            groups: groups.iter().map(|(rule, details)| rule.text(details)).collect(),
+            reasons: groups.iter().map(|(rule, details)| rule.reason(details)).collect(),
+        }
+    }
+}
+
+impl Survey {
+    /// How many hosts of the namespace would do, and why the others would not. Rules come in the order of how many hosts
+    /// they refuse.
+    pub fn text(&self, namespace: &str, outcome: &Outcome) -> String {
+        let mut text = format!("{} of {} hosts", self.fit, self.considered);
+        if self.considered == 0 {
+            write!(text, ": there is no BareMetalHost in namespace {namespace}").ok();
+            return text;
+        }
+        if let Some(name) = awaited(outcome) {
+            write!(text, ": waiting for {name}, which is kept for this machine").ok();
+        }
+        if !self.groups.is_empty() {
+            let separator = if awaited(outcome).is_some() { "; " } else { ": " };
+            write!(text, "{separator}{}", self.groups.join("; ")).ok();
+        }
+        text
+    }
+
+    /// Whether there is something else to tell, apart from numbers and from who uses the hosts.
+    pub fn differs(&self, outcome: &Outcome, other: &Self, other_outcome: &Outcome) -> bool {
+        let reasons = |survey: &Self| (survey.considered == 0, survey.fit == 0, survey.reasons.clone());
+        reasons(self) != reasons(other) || awaited(outcome) != awaited(other_outcome)
+    }
+}
+
+/// The host that is kept for the machine, and not ready yet.
+fn awaited(outcome: &Outcome) -> Option<&str> {
+    match outcome {
+        Outcome::Await(host) => host.metadata.name.as_deref(),
+        Outcome::Own(_) | Outcome::Chosen { .. } | Outcome::None => None,
     }
 }
 
@@ -128,6 +147,28 @@ impl<'a> Rule<'a> {
             Self::Paused => format!("{count} paused"),
             Self::Detached => format!("{count} detached"),
             Self::Deleting => format!("{count} being deleted"),
+        }
+    }
+}
+
+impl Rule<'_> {
+    /// The rule, with what is behind it where that is of a few kinds and says what to do.
+    fn reason(&self, of: &Details<'_>) -> String {
+        match self {
+            // Who is claiming a host uses it next.
+            Self::InUse | Self::BeingClaimed => "in use".to_owned(),
+            Self::Lacks(label) | Self::Unmet(label) => label.to_string(),
+            Self::Unavailable | Self::Failed | Self::OtherDomain => {
+                let details: BTreeSet<&str> = of.details.keys().map(Cow::as_ref).collect();
+                format!("{self:?} {details:?}")
+            }
+            Self::Predecessor
+            | Self::Kept
+            | Self::HasImage
+            | Self::Unhealthy
+            | Self::Paused
+            | Self::Detached
+            | Self::Deleting => format!("{self:?}"),
         }
     }
 }

@@ -51,6 +51,11 @@ fn chosen(selection: &Selection) -> Option<&str> {
     }
 }
 
+/// What a machine is told that chooses so.
+fn summary(selection: &Selection, wish: &Wish) -> String {
+    selection.survey().text(&wish.machine.namespace, &selection.outcome)
+}
+
 fn choose(wish: &Wish, hosts: &[Arc<BareMetalHost>]) -> Selection {
     select(wish, hosts, &Reserved::new(), 7)
 }
@@ -113,7 +118,7 @@ fn a_host_is_refused_by_the_first_rule_that_it_breaks(
     assert_eq!(selection.outcome, Outcome::None);
     let refused: Vec<_> = selection.refused.iter().map(|(_, refusal)| refusal.label()).collect();
     assert_eq!(refused, [rule]);
-    assert_eq!(selection.summary(&wish), format!("0 of 1 hosts: {text}"));
+    assert_eq!(summary(&selection, &wish), format!("0 of 1 hosts: {text}"));
 }
 
 #[rstest]
@@ -124,7 +129,7 @@ fn a_free_host_is_chosen(#[case] state: &str) {
     let selection = choose(&wish(), &hosts);
     let is_free = matches!(&selection.outcome, Outcome::Chosen { is_reuse: false, .. });
     assert!(is_free && selection.refused.is_empty());
-    assert_eq!(selection.summary(&wish()), "1 of 1 hosts");
+    assert_eq!(summary(&selection, &wish()), "1 of 1 hosts");
 }
 
 #[rstest]
@@ -166,7 +171,7 @@ fn kept_hosts_go_first_and_are_waited_for() {
     let selection = choose(&wish(), &[free.clone(), coming.clone()]);
     assert_eq!(selection.outcome, Outcome::Await(coming.clone()));
     assert_eq!(
-        selection.summary(&wish()),
+        summary(&selection, &wish()),
         "1 of 2 hosts: waiting for coming, which is kept for this machine; 1 not available: deprovisioning"
     );
     // A machine of which nothing is kept takes what is free.
@@ -204,7 +209,7 @@ fn failure_domains(#[case] is_strict: bool, #[case] domains: &[&str], #[case] ex
     }
     if expected.is_none() {
         assert_eq!(
-            choose(&wish, &hosts).summary(&wish),
+            summary(&choose(&wish, &hosts), &wish),
             "0 of 1 hosts: 1 in another failure domain: a"
         );
     }
@@ -228,7 +233,7 @@ fn what_another_machine_is_about_to_claim_is_not_chosen() {
     let hosts = [host("h", &json!({}), &json!({}))];
     let reserved = |by: &str| Reserved::from([(ObjectKey::new("ns", "h"), ObjectKey::new("ns", by))]);
     let selection = select(&wish(), &hosts, &reserved("x"), 7);
-    assert_eq!(selection.summary(&wish()), "0 of 1 hosts: 1 being claimed by x");
+    assert_eq!(summary(&selection, &wish()), "0 of 1 hosts: 1 being claimed by x");
     assert_eq!(chosen(&select(&wish(), &hosts, &reserved("m"), 7)), Some("h"));
     assert!(!suits(&wish(), &hosts[0], &reserved("x")) && suits(&wish(), &hosts[0], &reserved("m")));
 }
@@ -256,11 +261,11 @@ fn the_summary_counts_by_rule_and_names_some() {
         ));
     }
     assert_eq!(
-        choose(&wish, &hosts).summary(&wish),
+        summary(&choose(&wish, &hosts), &wish),
         "0 of 14 hosts: 9 in use by m0, m1, m2 and 6 more; 3 lack label rack=b; 2 not available: 1 inspecting, 1 preparing"
     );
     assert_eq!(
-        choose(&wish, &[]).summary(&wish),
+        summary(&choose(&wish, &[]), &wish),
         "0 of 0 hosts: there is no BareMetalHost in namespace ns"
     );
 }
@@ -390,7 +395,7 @@ proptest! {
                 prop_assert_eq!(suits(&wish, host, &Reserved::new()), !is_refused);
             }
         }
-        first.summary(&wish);
+        summary(&first, &wish);
     }
 }
 

@@ -15,7 +15,7 @@ use crate::conditions::LegacySeverity;
 use crate::machine::claims::{self, CLAIM_TURN, Claimant};
 use crate::machine::untold::{self, Claim};
 use crate::machine::{Host, Observed};
-use crate::select::{Outcome, Selection, Selector, Wish};
+use crate::select::{Choice, Outcome, Selector, Wish};
 
 /// On a Metal3Machine, usually by its template: with the value true, hosts outside the failure domain are never chosen.
 pub const STRICT_FAILURE_DOMAIN: &str = "infrastructure.cluster.x-k8s.io/strict-failure-domain";
@@ -96,7 +96,7 @@ pub(super) fn decide(mut draft: Draft<'_>) -> Decision {
             claim(draft, owner, host, *is_reuse, selection)
         }
         Outcome::Await(_) | Outcome::None => {
-            refuse(&mut draft, &selection.summary(&wish), None);
+            refuse(&mut draft, &selection.why, None);
             draft.plan()
         }
     }
@@ -222,13 +222,7 @@ fn take_turn(draft: &mut Draft<'_>) {
 }
 
 /// One write makes the host ours, with all that it takes to provision it where that is known.
-fn claim(
-    mut draft: Draft<'_>,
-    owner: &Machine,
-    host: &BareMetalHost,
-    is_reuse: bool,
-    selection: &Selection,
-) -> Decision {
+fn claim(mut draft: Draft<'_>, owner: &Machine, host: &BareMetalHost, is_reuse: bool, selection: &Choice) -> Decision {
     let mut patch = HostPatch::default();
     let cluster = owner.spec.cluster_name.as_str();
     host_spec::take(&mut patch, &draft.seen.machine, cluster);

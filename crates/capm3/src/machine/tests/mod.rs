@@ -27,7 +27,7 @@ use super::claims::Claimant;
 use super::decide::{Decision, Effect, Plan, Refused, decide, refused};
 use super::node::NodeView;
 use super::{Host, Looks, Observed, Preview, Related};
-use crate::select::{Outcome, Selection};
+use crate::select::{Choice, Outcome};
 
 const FINALIZER: &str = "metal3machine.infrastructure.cluster.x-k8s.io";
 const HERE: &str = "infrastructure.cluster.x-k8s.io/v1beta2";
@@ -163,11 +163,11 @@ fn claim(other: &Value) -> Arc<Metal3DataClaim> {
 }
 
 #[expect(clippy::unnecessary_wraps, reason = "it is what a look answers")]
-fn chosen(host: Arc<BareMetalHost>, is_reuse: bool) -> Option<Selection> {
-    Some(Selection {
+fn chosen(host: Arc<BareMetalHost>, is_reuse: bool) -> Option<Choice> {
+    Some(Choice {
         outcome: Outcome::Chosen { host, is_reuse },
         considered: 3,
-        refused: Vec::new(),
+        why: String::new(),
     })
 }
 

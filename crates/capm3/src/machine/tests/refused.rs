@@ -1,5 +1,6 @@
 //! What a machine says of a write that is refused, pass by pass.
 
+use metal3_runtime::work::Queue;
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -34,6 +35,7 @@ async fn a_machine_that_has_got_a_host_says_so_whatever_is_refused_after_that() 
         "#cloud-config",
     );
     let (machines, _) = machines(&site);
+    machines.listen(&Queue::new());
     machines.pass(&key("m")).await.unwrap();
     let failed = "AssociateBareMetalHostFailed".to_owned();
     assert_eq!(

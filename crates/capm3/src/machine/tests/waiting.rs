@@ -308,3 +308,112 @@ async fn a_change_of_a_host_wakes_all_who_wait_by_one_key() {
     assert_eq!(queue.len(), 1);
     assert_eq!(machines.waiting.of("ns").len(), 50);
 }
+
+/// A host that somebody uses.
+fn used(world: &World, name: &str, consumer: &str) {
+    let mut host = (*free()).clone();
+    host.metadata.name = Some(name.to_owned());
+    host.metadata.resource_version = Some(consumer.to_owned());
+    host.spec.consumer_ref = serde_json::from_value(json!({"kind": "Metal3Machine", "name": consumer,
+        "namespace": "ns", "apiVersion": "infrastructure.cluster.x-k8s.io/v1beta2"}))
+    .unwrap();
+    world.hosts.created(host);
+}
+
+fn why(waiting: &Waiting, world: &World, wish: &Wish, seconds: u64) -> String {
+    waiting.begin(&wish.machine, Duration::from_secs(seconds));
+    waiting.choose(world, wish, None, since(1), 7).0.why
+}
+
+// OWN 12a: each of a thousand machines that waited judged each of ten thousand hosts, every 30 seconds.
+#[test]
+fn hosts_are_judged_once_for_all_who_ask_for_the_same() {
+    let (world, waiting) = (World::new(""), Waiting::default());
+    used(&world, "h1", "a");
+    let told = why(&waiting, &world, &wish("m1"), 10);
+    assert_eq!(told, "0 of 1 hosts: 1 in use by a");
+    // What comes within the same second is seen in the next one: the hosts were not judged again.
+    used(&world, "h2", "b");
+    assert_eq!(why(&waiting, &world, &wish("m2"), 10), told);
+    assert_eq!(why(&waiting, &world, &wish("m3"), 11), "0 of 2 hosts: 2 in use by a, b");
+    // Who asks for something else is told of that, and a machine whose namesake left a host is told so.
+    let strict = Wish {
+        failure_domain: "d".to_owned(),
+        is_domain_strict: true,
+        ..wish("m4")
+    };
+    used(&world, "h3", "c");
+    assert_eq!(why(&waiting, &world, &strict, 11), "0 of 3 hosts: 3 in use by a, b, c");
+    let mut earlier = (*world.hosts.get(&key("h3")).unwrap()).clone();
+    let reference = earlier.spec.consumer_ref.as_mut().unwrap();
+    (reference.name, reference.uid) = ("m5".to_owned(), "u-earlier".to_owned());
+    earlier.metadata.resource_version = Some("8".to_owned());
+    world.hosts.created(earlier);
+    let told = why(&waiting, &world, &wish("m5"), 11);
+    assert!(
+        told.contains("1 still in use by an earlier machine of this name"),
+        "{told}"
+    );
+    // Nobody waits any more who could be told later.
+    for name in ["m1", "m2", "m3", "m4", "m5"] {
+        waiting.forget(&key(name));
+    }
+    used(&world, "h4", "d");
+    let told = why(&waiting, &world, &wish("m6"), 11);
+    assert!(told.starts_with("0 of 4 hosts"), "{told}");
+}
+
+// OWN 12b: each change of a number was stored in each machine that waits.
+#[test]
+fn a_machine_is_told_anew_when_the_reason_changes_and_not_when_a_number_does() {
+    let (world, waiting) = (World::new(""), Waiting::default());
+    used(&world, "h1", "a");
+    let first = why(&waiting, &world, &wish("m"), 10);
+    assert_eq!(first, "0 of 1 hosts: 1 in use by a");
+    used(&world, "h2", "b");
+    assert_eq!(why(&waiting, &world, &wish("m"), 20), first, "a number has changed");
+    let mut broken = (*free()).clone();
+    broken.metadata.name = Some("h3".to_owned());
+    let status = broken.status.get_or_insert_default();
+    status.error_message = "x".to_owned();
+    world.hosts.created(broken.clone());
+    let words = "0 of 3 hosts: 2 in use by a, b; 1 failed: error";
+    assert_eq!(why(&waiting, &world, &wish("m"), 30), words, "there is another reason");
+    let status = broken.status.get_or_insert_default();
+    status.error_message.clear();
+    status.provisioning.state = ProvisioningState::Inspecting;
+    for (version, state, words) in [
+        ("8", ProvisioningState::Inspecting, "1 not available: inspecting"),
+        ("9", ProvisioningState::Preparing, "1 not available: preparing"),
+    ] {
+        broken.metadata.resource_version = Some(version.to_owned());
+        broken.status.get_or_insert_default().provisioning.state = state;
+        world.hosts.created(broken.clone());
+        let told = why(&waiting, &world, &wish("m"), 30 + version.parse::<u64>().unwrap());
+        assert!(told.ends_with(words), "{told}");
+    }
+    // Who stops waiting in between is told as it is then.
+    waiting.forget(&key("m"));
+    used(&world, "h4", "c");
+    let told = why(&waiting, &world, &wish("m"), 60);
+    assert!(told.starts_with("0 of 4 hosts"), "{told}");
+}
+
+/// What nobody was free for is not looked for again by each, and is found as soon as there is one.
+#[test]
+fn a_host_that_becomes_free_is_found_by_who_comes_then() {
+    let (world, waiting) = (World::new(""), Waiting::default());
+    assert_eq!(choose(&waiting, &world, "m1", 1), None);
+    waiting.forget(&key("m1"));
+    // Nobody waits: it is offered to nobody.
+    let host = shown(&world, "h");
+    assert_eq!(waiting.offer(&host), None);
+    assert_eq!(choose(&waiting, &world, "m2", 2).as_deref(), Some("h"));
+    assert_eq!(choose(&waiting, &world, "m3", 3), None, "it is promised");
+    assert_eq!(choose(&waiting, &world, "m2", 2).as_deref(), Some("h"), "to this one");
+    waiting.forget(&key("m2"));
+    assert_eq!(waiting.done(&key("m2"), &world), Some(key("m3")));
+    waiting.forget(&key("m3"));
+    assert_eq!(waiting.done(&key("m3"), &world), None);
+    assert_eq!(choose(&waiting, &world, "m4", 4).as_deref(), Some("h"));
+}

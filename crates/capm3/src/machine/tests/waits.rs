@@ -197,10 +197,10 @@ fn a_lost_host_is_reported_and_one_that_was_never_had_is_replaced(#[case] host: 
             matches!(decide(&seen, now()), Decision::Look(Need::Host(_))),
             "it may try again"
         );
-        seen.looks.selection = Some(Selection {
+        seen.looks.selection = Some(Choice {
             outcome: Outcome::None,
             considered: 1,
-            refused: Vec::new(),
+            why: String::new(),
         });
         let marked = super::plan(&seen);
         let writes = vec!["pass the host over", "store the choice of a host"];

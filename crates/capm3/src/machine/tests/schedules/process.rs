@@ -8,7 +8,19 @@ use metal3_runtime::store::{Change, Sink};
 
 use super::*;
 
+/// What may be wrong with a process, so that machines get what is not theirs. The schedules have to find each.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fault {
+    /// It claims hosts whatever has become of them since it judged them.
+    ClaimsOverAnyVersion,
+    /// It claims hosts that no machine names yet.
+    NamesNoHost,
+    /// It names another host although the claim of another process may be under way.
+    TrustsItsMemory,
+}
+
 pub struct Manager {
+    fault: Option<Fault>,
     world: World,
     waiting: Waiting,
     claims: RefCell<Claims>,
@@ -21,7 +33,7 @@ pub struct Manager {
 }
 
 impl Manager {
-    pub fn new(server: &Server, keeps: bool) -> Self {
+    pub fn new(server: &Server, keeps: bool, fault: Option<Fault>) -> Self {
         let world = World::new("");
         let metadata = json!({"namespace": "ns", "name": "c", "resourceVersion": "1", "uid": "c"});
         world
@@ -38,6 +50,7 @@ impl Manager {
             world.machines.created(serde_json::from_value(machine).unwrap());
         }
         Self {
+            fault,
             world,
             waiting: Waiting::default(),
             claims: RefCell::default(),
@@ -151,6 +164,9 @@ impl Manager {
             return None;
         };
         seen.claimant = self.claims.borrow().of(&seen.machine);
+        if self.fault == Some(Fault::TrustsItsMemory) {
+            seen.claimant = Claimant::Us(None);
+        }
         let mut wants_host = false;
         loop {
             let decision = decide(&seen, now());
@@ -195,6 +211,7 @@ impl Manager {
             if number == writes && is_lost {
                 self.lose(server, key, effect);
             }
+            let effect = &self.spoiled(effect);
             if number >= writes || !self.apply(server, key, effect) {
                 return false;
             }
@@ -215,6 +232,26 @@ impl Manager {
             self.wake([key.clone()]);
         }
         true
+    }
+
+    /// The effect as the fault of the process has it.
+    fn spoiled(&self, effect: &Effect) -> Effect {
+        let mut effect = effect.clone();
+        match (self.fault, &mut effect) {
+            (
+                Some(Fault::ClaimsOverAnyVersion),
+                Effect::Host {
+                    patch, is_claim: true, ..
+                },
+            ) => {
+                patch["metadata"]["resourceVersion"] = json!("any");
+            }
+            (Some(Fault::NamesNoHost), Effect::Machine(patch)) => {
+                patch["metadata"]["annotations"] = json!({});
+            }
+            _ => {}
+        }
+        effect
     }
 
     fn lose(&self, server: &mut Server, key: &ObjectKey, effect: &Effect) {

@@ -109,7 +109,8 @@ impl Server {
             return false;
         };
         let over = &patch["metadata"]["resourceVersion"];
-        if !over.is_null() && object["metadata"]["resourceVersion"] != *over {
+        // "any" is what a process writes over that looks at no version.
+        if !over.is_null() && over != "any" && object["metadata"]["resourceVersion"] != *over {
             return false;
         }
         let before = object.clone();
@@ -117,6 +118,11 @@ impl Server {
         if *object != before {
             self.version += 1;
             object["metadata"]["resourceVersion"] = json!(self.version.to_string());
+        }
+        let (before, after) = (user(&before).cloned(), user(object).cloned());
+        if is_host && before != after && after.is_some() {
+            let is_robbed = |machine: &&Value| Some(&machine["metadata"]["uid"]) == before.as_ref();
+            assert_eq!(self.machines.values().find(is_robbed), None, "{name} is taken away");
         }
         true
     }
@@ -166,4 +172,10 @@ impl Server {
             }
         }
     }
+}
+
+/// The UID of the machine that uses a host.
+fn user(host: &Value) -> Option<&Value> {
+    let consumer = &host["spec"]["consumerRef"];
+    (consumer["kind"] == "Metal3Machine").then(|| &consumer["uid"])
 }
