@@ -39,6 +39,10 @@ pub struct Args {
     #[arg(long, default_value_t = 100)]
     waiting: u32,
 
+    /// Hosts that are not available while machines wait
+    #[arg(long, default_value_t = 0)]
+    busy: u32,
+
     #[command(flatten)]
     program: ProgramArgs,
 }
@@ -54,6 +58,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
             has_data: !args.without_data,
             rest: std::time::Duration::from_secs(args.rest),
             waiting: args.waiting,
+            busy: args.busy,
         };
         let figures = provider.run(life::run(&provider, load))?;
         report::print(&figures);

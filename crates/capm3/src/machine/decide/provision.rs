@@ -129,7 +129,8 @@ fn drifted(draft: &mut Draft<'_>, host: &BareMetalHost) {
         return draft.up_to_date(None);
     }
     let message = format!(
-        "the machine was changed after BareMetalHost {} was told what to install: {}; the host is not installed anew: replace          the Machine to have that",
+        "the machine was changed after BareMetalHost {} was told what to install: {}; the host is not installed anew: replace \
+         the Machine to have that",
         host.name_any(),
         differences.join(", ")
     );

@@ -25,6 +25,10 @@ const IN_WORKLOAD: &str = "workload";
 const LIMIT: Duration = Duration::from_secs(3600);
 /// The provider has nothing to do any more when it has asked nothing for so long.
 const QUIET: Duration = Duration::from_secs(4);
+/// Machines that wait are told what has changed within this time.
+const RETOLD: Duration = Duration::from_secs(40);
+/// So many of those who wait get a host.
+const MOST_SERVED: u32 = 100;
 /// What lies between two hosts that become available: no burst.
 const BETWEEN_HOSTS: Duration = Duration::from_millis(200);
 
@@ -39,8 +43,17 @@ pub struct Load {
     pub has_data: bool,
     /// How long everything is left alone afterwards.
     pub rest: Duration,
-    /// Machines that wait for a host then, one after the other.
+    /// Machines that wait for a host then, of which one after the other gets one.
     pub waiting: u32,
+    /// Hosts that are not available meanwhile.
+    pub busy: u32,
+}
+
+impl Load {
+    /// Hosts that there are when machines wait.
+    pub fn hosts_at_last(&self) -> u32 {
+        self.machines + self.spare + self.busy + self.waiting.min(MOST_SERVED)
+    }
 }
 
 /// A run.
@@ -52,6 +65,8 @@ pub struct Figures {
     pub rest: Cost,
     /// Requests to the workload cluster at rest.
     pub rest_workload: usize,
+    /// What a change of a number in what waiting machines are told costs.
+    pub retold: Option<Cost>,
     /// From the moment that a host is available until the machine that waits has claimed it.
     pub reactions: Vec<Duration>,
 }
@@ -100,11 +115,14 @@ impl Life {
         let cost = self.site.cost(&mark)?;
         let mark = self.site.mark()?;
         tokio::time::sleep(load.rest).await;
+        let rest = self.site.cost(&mark)?;
+        let rest_workload = self.site.requests(IN_WORKLOAD, &mark)?.sum();
         Ok(Figures {
             load,
             arrivals: Arrivals { seconds, cost },
-            rest: self.site.cost(&mark)?,
-            rest_workload: self.site.requests(IN_WORKLOAD, &mark)?.sum(),
+            rest,
+            rest_workload,
+            retold: self.retold().await?,
             reactions: self.reactions().await?,
         })
     }
@@ -171,12 +189,27 @@ impl Life {
         Ok(in_order(ends.await?))
     }
 
-    /// Machines wait, and one host after the other becomes available for them.
-    async fn reactions(&self) -> anyhow::Result<Vec<Duration>> {
-        let count = self.load.waiting;
-        self.make_hosts("later", count, "inspecting").await?;
-        self.make_machines("waiting", count).await?;
+    /// Machines wait, and there is one more host that is of no use to them.
+    async fn retold(&self) -> anyhow::Result<Option<Cost>> {
+        if self.load.waiting == 0 {
+            return Ok(None);
+        }
+        self.make_hosts("later", self.load.waiting.min(MOST_SERVED), "inspecting")
+            .await?;
+        self.make_hosts("busy", self.load.busy, "inspecting").await?;
+        self.make_machines("waiting", self.load.waiting).await?;
         self.quiet().await?;
+        // What changed while they came is told.
+        tokio::time::sleep(RETOLD).await;
+        let mark = self.site.mark()?;
+        self.make_hosts("more", 1, "inspecting").await?;
+        tokio::time::sleep(RETOLD).await;
+        Ok(Some(self.site.cost(&mark)?))
+    }
+
+    /// One host after the other becomes available for those who wait.
+    async fn reactions(&self) -> anyhow::Result<Vec<Duration>> {
+        let count = self.load.waiting.min(MOST_SERVED);
         let hosts = self.site.api::<BareMetalHost>();
         let mut reactions = Vec::new();
         for number in 0..count {

@@ -16,7 +16,11 @@ pub fn print(figures: &Figures) {
         load.machines + load.spare
     );
     println!("(machine: {})", figures.arrivals.cost.machine);
-    let rows = pace(figures).into_iter().chain(effort(figures)).chain(rest(figures));
+    let rows = pace(figures)
+        .into_iter()
+        .chain(effort(figures))
+        .chain(rest(figures))
+        .chain(waiting(figures));
     table::print("upstream, 50 from 200", rows);
     for (what, count) in &figures.arrivals.cost.requests.counts {
         let each = *count as f64 / f64::from(load.machines);
@@ -68,6 +72,20 @@ fn rest(figures: &Figures) -> [Row; 5] {
         row("at rest: calls to the workload cluster", workload, "", "0"),
         row("at rest: API requests per minute", per_minute, "1,747", "0"),
         row("at rest: CPU per minute", cpu, "3.5 s", ""),
+    ]
+}
+
+fn waiting(figures: &Figures) -> Vec<Row> {
+    let Some(retold) = &figures.retold else {
+        return Vec::new();
+    };
+    let (writes, reads) = (retold.requests.writes(), retold.requests.reads());
+    vec![
+        row("machines that wait", figures.load.waiting, "", ""),
+        row("hosts then", figures.load.hosts_at_last(), "", ""),
+        row("one more host is busy: API writes", writes, "", "0"),
+        row("one more host is busy: API reads", reads, "", "0"),
+        row("one more host is busy: CPU", format!("{:.2} s", retold.cpu()), "", ""),
     ]
 }
 
