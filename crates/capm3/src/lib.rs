@@ -24,6 +24,7 @@ pub mod data;
 pub mod data_template;
 pub mod error;
 pub mod label_sync;
+mod labels;
 pub mod machine;
 pub mod machine_template;
 pub mod metrics;

@@ -23,6 +23,7 @@ use super::address::{AddressClaim, Family, of_cluster_api, of_metal3};
 use super::effect::{Effect, Need, Secret};
 use super::observed::{Host, Read};
 use crate::controller::Context;
+use crate::labels;
 use crate::world::SecretMeta;
 
 /// Type of the Secrets with rendered data.
@@ -256,10 +257,11 @@ fn claim_meta(data: &Metal3Data, name: &str, labels: BTreeMap<String, String>) -
 
 /// The IPClaim on a pool.
 pub fn metal3_claim(data: &Metal3Data, pool: &Pool, name: &str, by_host: bool) -> IPClaim {
-    let mut labels = data.metadata.labels.clone().unwrap_or_default();
+    let mut all = data.metadata.labels.clone().unwrap_or_default();
     if by_host {
-        labels.insert(label::DATA_NAME.to_owned(), data.name_any());
-        labels.insert(label::POOL_NAME.to_owned(), pool.name.clone());
+        for (key, name) in [(label::DATA_NAME, &data.name_any()), (label::POOL_NAME, &pool.name)] {
+            all.insert(key.to_owned(), labels::value(name, name));
+        }
     }
     let spec = IPClaimSpec {
         pool: ObjectReference {
@@ -269,7 +271,7 @@ pub fn metal3_claim(data: &Metal3Data, pool: &Pool, name: &str, by_host: bool) -
         },
     };
     IPClaim {
-        metadata: claim_meta(data, name, labels),
+        metadata: claim_meta(data, name, all),
         ..IPClaim::new(name, spec)
     }
 }

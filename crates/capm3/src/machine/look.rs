@@ -91,7 +91,8 @@ impl Metal3Machines {
 
     async fn look_whether_kept(&self, key: &ObjectKey, owner: Option<&Machine>) -> Result<bool, PassError> {
         let Some(owner) = owner else { return Ok(false) };
-        let kept = reuse::is_kept(&self.ctx.client, &self.ctx.world, owner).await;
+        let ours = self.ctx.world.metal3_machines.get(key);
+        let kept = reuse::is_kept(&self.ctx.client, &self.ctx.world, owner, ours.as_deref()).await;
         kept.map_err(PassError::of("read the control plane", KIND, key))
     }
 

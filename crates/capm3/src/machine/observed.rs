@@ -263,6 +263,13 @@ impl Observed {
         self.was_associated() || self.untold.is_some()
     }
 
+    /// Whether the host has run what the machine asked for.
+    pub fn was_provisioned(&self) -> bool {
+        let status = self.machine.status.as_ref();
+        !self.machine.spec.provider_id.is_empty()
+            || status.is_some_and(|status| status.initialization.provisioned == Some(true))
+    }
+
     /// Whether the stored status says that the machine has its host.
     pub fn says_host(&self) -> bool {
         let status = self.machine.status.as_ref();

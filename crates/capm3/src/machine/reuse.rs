@@ -1,24 +1,22 @@
 //! Which hosts are kept for the machines of one control plane, machine deployment or machine set.
 
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::ResourceExt;
 use kube::api::{Api, ApiResource, DynamicObject, GroupVersionKind};
-use metal3_api::capi::names::{group, label};
+use metal3_api::capi::names::{annotation, group, label};
 use metal3_api::capi::{Machine, MachineSet};
+use metal3_api::infra::v1beta2::Metal3Machine;
 use metal3_runtime::error::is_not_found;
 use metal3_runtime::store::ObjectKey;
 use serde_json::Value;
 
+use crate::labels;
 use crate::world::{World, group_of, owner};
-
-/// The longest value of a label.
-const LONGEST: usize = 63;
 
 /// What the node-reuse label says of hosts that are kept for machines such as this one. None if that cannot be told.
 pub fn kept_as(world: &World, machine: &Machine) -> Option<String> {
     if machine.labels().contains_key(label::CONTROL_PLANE) {
-        let owners = machine.owner_references().iter();
-        let mut planes = owners.filter(|owner| group_of(&owner.api_version) == group::CONTROL_PLANE);
-        return planes.next().map(|plane| label_value("cp", &plane.name));
+        return control_plane(machine).map(|plane| kept_for("cp", &plane.name));
     }
     let set_name = owner(machine, group::CORE, "MachineSet")?;
     let key = ObjectKey::new(machine.namespace().unwrap_or_default(), set_name);
@@ -26,10 +24,21 @@ pub fn kept_as(world: &World, machine: &Machine) -> Option<String> {
     Some(kept_as_of(&set))
 }
 
+/// The control plane of a machine: one of Cluster API's group, or else whatever controls the machine.
+fn control_plane(machine: &Machine) -> Option<&OwnerReference> {
+    let owners = || machine.owner_references().iter();
+    let of_group = owners().find(|owner| group_of(&owner.api_version) == group::CONTROL_PLANE);
+    of_group.or_else(|| owners().find(|owner| owner.controller == Some(true)))
+}
+
 /// The same for machines of a set: sets of one deployment follow each other.
 fn kept_as_of(set: &MachineSet) -> String {
     let deployment = owner(set, group::CORE, "MachineDeployment");
-    deployment.map_or_else(|| label_value("ms", &set.name_any()), |name| label_value("md", name))
+    deployment.map_or_else(|| kept_for("ms", &set.name_any()), |name| kept_for("md", name))
+}
+
+fn kept_for(prefix: &str, name: &str) -> String {
+    labels::value(&format!("{prefix}-{name}"), name)
 }
 
 /// Whether machines can still come for whom hosts with this node-reuse label are kept. Not once the last machine set of a
@@ -43,29 +52,22 @@ pub fn is_awaited(world: &World, namespace: &str, kept_as: &str) -> bool {
     !of_sets || staying.any(|set| kept_as_of(set) == kept_as)
 }
 
-/// A name that is too long for a label is cut, and a number made from the whole takes the place of the rest.
-fn label_value(prefix: &str, name: &str) -> String {
-    let value = format!("{prefix}-{name}");
-    if value.len() <= LONGEST {
-        return value;
-    }
-    let number = name.bytes().fold(0x811c_9dc5_u32, |hash, byte| {
-        (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193)
-    });
-    let cut: String = value.chars().take(LONGEST - 9).collect();
-    format!("{}-{number:08x}", cut.trim_end_matches(['-', '.', '_']))
-}
-
 /// Whether the host of this machine is kept for the next one of the same kind: what the template of its control plane or
-/// machine set says now, unless there will be no next one. One request for machines of a control plane, which is of any kind;
-/// none for others.
-pub async fn is_kept(client: &kube::Client, world: &World, machine: &Machine) -> Result<bool, kube::Error> {
+/// machine set says now, unless there will be no next one. One request for machines of a control plane of Cluster API's group,
+/// which is of any kind; none for others. A control plane of another group cannot be read: the template that `ours`, the
+/// Metal3Machine, was made from counts then.
+pub async fn is_kept(
+    client: &kube::Client,
+    world: &World,
+    machine: &Machine,
+    ours: Option<&Metal3Machine>,
+) -> Result<bool, kube::Error> {
     let namespace = machine.namespace().unwrap_or_default();
     if !kept_as(world, machine).is_some_and(|kept_as| is_awaited(world, &namespace, &kept_as)) {
         return Ok(false);
     }
     let template = if machine.labels().contains_key(label::CONTROL_PLANE) {
-        template_of_control_plane(client, machine, &namespace).await?
+        template_of_control_plane(client, machine, ours, &namespace).await?
     } else {
         let set = owner(machine, group::CORE, "MachineSet");
         let set = set.and_then(|name| world.machine_sets.get(&ObjectKey::new(&namespace, name)));
@@ -78,11 +80,16 @@ pub async fn is_kept(client: &kube::Client, world: &World, machine: &Machine) ->
 async fn template_of_control_plane(
     client: &kube::Client,
     machine: &Machine,
+    ours: Option<&Metal3Machine>,
     namespace: &str,
 ) -> Result<Option<String>, kube::Error> {
-    let owners = machine.owner_references().iter();
-    let mut planes = owners.filter(|owner| group_of(&owner.api_version) == group::CONTROL_PLANE);
-    let Some(plane) = planes.next() else { return Ok(None) };
+    let Some(plane) = control_plane(machine) else {
+        return Ok(None);
+    };
+    if group_of(&plane.api_version) != group::CONTROL_PLANE {
+        let cloned_from = ours.and_then(|ours| ours.annotations().get(annotation::CLONED_FROM_NAME));
+        return Ok(cloned_from.cloned());
+    }
     let version = plane.api_version.split_once('/').map_or("", |(_, version)| version);
     let kind = GroupVersionKind::gvk(group::CONTROL_PLANE, version, &plane.kind);
     let api: Api<DynamicObject> = Api::namespaced_with(client.clone(), namespace, &ApiResource::from_gvk(&kind));
@@ -109,16 +116,35 @@ fn template_name(object: &Value) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::sim::Site;
     use serde_json::json;
 
-    #[test]
-    fn long_names_stay_labels_and_stay_apart() {
-        assert_eq!(label_value("cp", "plane"), "cp-plane");
-        let long = format!("{}.{}", "a".repeat(50), "b".repeat(40));
-        let other = format!("{}.{}c", "a".repeat(50), "b".repeat(39));
-        let (first, second) = (label_value("md", &long), label_value("md", &other));
-        assert!(first.len() <= 63 && first != second, "{first} {second}");
-        assert!(first.ends_with(|c: char| c.is_ascii_alphanumeric()));
+    // OWN 16f: machines of control planes of other groups got another host each time, without a word.
+    #[tokio::test]
+    async fn hosts_are_kept_for_control_planes_of_other_groups() {
+        let site = Site::new("", |method, path, _| panic!("{method} {path}"));
+        let world = &site.ctx.world;
+        site.shows(
+            &world.templates,
+            "t",
+            &json!({"spec": {"nodeReuse": true, "template": {"spec": {}}}}),
+        );
+        let owner =
+            json!([{"apiVersion": "planes.example/v1", "kind": "Plane", "name": "p", "uid": "u", "controller": true}]);
+        let machine = json!({"metadata": {"labels": {"cluster.x-k8s.io/control-plane": ""}, "ownerReferences": owner},
+            "spec": {"clusterName": "c", "infrastructureRef": {}, "bootstrap": {}}});
+        site.shows(&world.machines, "m", &machine);
+        let cloned = json!({"metadata": {"annotations": {"cluster.x-k8s.io/cloned-from-name": "t"}}, "spec": {}});
+        site.shows(&world.metal3_machines, "m", &cloned);
+        let key = ObjectKey::new(crate::sim::NAMESPACE, "m");
+        let (machine, ours) = (world.machines.get(&key).unwrap(), world.metal3_machines.get(&key));
+        assert_eq!(kept_as(world, &machine).as_deref(), Some("cp-p"));
+        let client = &site.ctx.client;
+        assert!(is_kept(client, world, &machine, ours.as_deref()).await.unwrap());
+        assert!(
+            !is_kept(client, world, &machine, None).await.unwrap(),
+            "its template is not known"
+        );
     }
 
     #[test]

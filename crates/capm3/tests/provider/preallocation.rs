@@ -22,7 +22,15 @@ async fn a_host_has_the_address_that_its_pool_reserves_for_it_whatever_machine_i
             "preAllocations": {"h-p": RESERVED}}}),
     )
     .await;
-    let metadata = json!({"metaData": {"ipAddressesFromPool": [{"key": "ip", "name": "p"}]}});
+    // OWN 16d: the claim on a pool of such a name was refused, because a label of it was too long.
+    let long = "p".repeat(70);
+    site.apply(
+        json!({"apiVersion": "ipam.metal3.io/v1alpha1", "kind": "IPPool", "metadata": {"name": long},
+        "spec": {"namePrefix": "long", "pools": [{"start": "192.0.3.10", "end": "192.0.3.20"}]}}),
+    )
+    .await;
+    let metadata =
+        json!({"metaData": {"ipAddressesFromPool": [{"key": "ip", "name": "p"}, {"key": "long", "name": long}]}});
     site.apply(template("t", &metadata)).await;
     let (stop, mut manager) = address_manager(&site);
     let provider = site.provider_with(&["--enable-bmh-name-based-preallocation"]).await;
@@ -42,6 +50,9 @@ async fn a_host_has_the_address_that_its_pool_reserves_for_it_whatever_machine_i
             (label("data-name"), label("pool-name")),
             ("t-0".to_owned(), "p".to_owned())
         );
+        let of_long: IPClaim = site.namespace.api().get(&format!("h-{long}")).await.unwrap();
+        let value = &of_long.labels()["infrastructure.cluster.x-k8s.io/pool-name"];
+        assert!(value.len() <= 63 && value.starts_with("ppp"), "{value}");
         let is_marked = data.labels().keys().any(|key| key.ends_with("/pool-name"));
         assert!(
             !is_marked,

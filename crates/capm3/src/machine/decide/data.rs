@@ -7,11 +7,13 @@ use kube::{Resource, ResourceExt};
 use metal3_api::infra::names::finalizer;
 use metal3_api::infra::v1beta2::{Metal3Data, Metal3DataClaim, Metal3DataClaimSpec, Metal3Machine, ObjectRef};
 use metal3_api::reference::SecretReference;
+use metal3_runtime::events::Severity;
 
-use super::Effect;
 use super::draft::{Draft, Why};
+use super::{DATA_READY, Effect};
 use crate::conditions::LegacySeverity;
 use crate::data_template::machine_of;
+use crate::machine::Observed;
 
 /// The Secrets to use.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -46,10 +48,18 @@ pub(super) fn sources(draft: &mut Draft<'_>) -> Option<Sources> {
     let data = match rendered(draft) {
         Ok(data) => data,
         Err(message) => {
+            let (reason, severity) = if is_lost(seen) {
+                (LOST, LegacySeverity::Warning)
+            } else {
+                (WAITING, LegacySeverity::Info)
+            };
+            if reason == LOST && draft.is_news(DATA_READY, LOST) {
+                draft.note(Severity::Warning, LOST, message.clone());
+            }
             draft.data(Err(Why {
-                reason: "WaitingForMetal3Data",
-                legacy: "WaitingForMetal3Data",
-                severity: LegacySeverity::Info,
+                reason,
+                legacy: reason,
+                severity,
                 message: &message,
             }));
             return None;
@@ -65,10 +75,27 @@ pub(super) fn sources(draft: &mut Draft<'_>) -> Option<Sources> {
     Some(sources)
 }
 
+/// Reason of the condition for data while that is rendered.
+const WAITING: &str = "WaitingForMetal3Data";
+/// The same, and that of an event, when nobody asks any more for the data that a host has.
+const LOST: &str = "Metal3DataClaimMissing";
+
+/// Whether a machine had data, and its wish for that is gone.
+fn is_lost(seen: &Observed) -> bool {
+    seen.claim.is_none() && seen.was_provisioned() && !seen.machine.spec.data_template.name.is_empty()
+}
+
 /// The rendered data, or what it waits for.
 fn rendered<'a>(draft: &Draft<'a>) -> Result<&'a Metal3Data, String> {
     let seen = draft.seen;
     let template = &seen.machine.spec.data_template.name;
+    if is_lost(seen) {
+        return Err(format!(
+            "there is no Metal3DataClaim {}, and the host runs already. Another one would ask for other addresses and is not \
+             made; those that the host uses may be given to others: replace the Machine",
+            seen.key().name
+        ));
+    }
     let Some(claim) = &seen.claim else {
         return Err(format!("asking Metal3DataTemplate {template} for data"));
     };
@@ -133,9 +160,10 @@ pub(super) fn patience(draft: &Draft<'_>) -> Option<Duration> {
     PATIENCE.checked_sub(age).filter(|left| !left.is_zero())
 }
 
-/// Asks for data, if a template is named and nobody has asked yet.
+/// Asks for data, if a template is named and nobody has asked yet. Not for a host that runs already: what it has been given
+/// cannot be changed any more.
 pub(super) fn ask(draft: &mut Draft<'_>) {
-    if draft.seen.claim.is_none() && !draft.seen.machine.spec.data_template.name.is_empty() {
+    if draft.seen.claim.is_none() && !is_lost(draft.seen) && !draft.seen.machine.spec.data_template.name.is_empty() {
         let claim = claim_for(&draft.seen.machine);
         draft.effects.push(Effect::CreateClaim(Box::new(claim)));
     }

@@ -46,8 +46,7 @@ pub(super) fn decide(mut draft: Draft<'_>, host: &BareMetalHost) -> Decision {
     }
     draft.status.addresses = addresses(host);
     let is_told = host.spec.wanted_image().is_some() || host.spec.custom_deploy.is_some();
-    let was_provisioned =
-        !seen.machine.spec.provider_id.is_empty() || seen.machine.status.as_ref().is_some_and(is_provisioned);
+    let was_provisioned = seen.was_provisioned();
     let mut edits = Edits::default();
     let waits = if is_told {
         edits = follow(&mut draft, &mut patch, host, was_provisioned);
@@ -71,10 +70,6 @@ pub(super) fn decide(mut draft: Draft<'_>, host: &BareMetalHost) -> Decision {
     data::ask(&mut draft);
     report(&mut draft, host, is_told, waits.as_deref(), &edits);
     draft.plan()
-}
-
-fn is_provisioned(status: &metal3_api::infra::v1beta2::Metal3MachineStatus) -> bool {
-    status.initialization.provisioned == Some(true)
 }
 
 /// The host does not know yet what to run. What is waited for, in words, unless the conditions say it already.

@@ -228,6 +228,28 @@ fn what_ran_once_is_not_installed_again() {
     assert!(said(status(&plan), "Ready").2.contains("has no image any more"));
 }
 
+// OWN 16c: a machine whose claim on data had vanished got new data and other addresses than those that its host uses.
+#[test]
+fn a_host_that_runs_gets_no_other_data() {
+    let spec = json!({"spec": {"providerID": "metal3://ns/h/m", "dataTemplate": {"name": "t", "namespace": "ns"}},
+        "status": {"renderedData": {"name": "t-0", "namespace": "ns"}}});
+    let mut of_host = told("provisioned");
+    of_host["spec"]["metaData"] = json!({"name": "m-metadata", "namespace": "ns"});
+    let plan = plan(&with_host(&spec, &of_host));
+    let is_claim = |effect: &Effect| matches!(effect, Effect::CreateClaim(_));
+    assert!(!plan.effects.iter().any(is_claim), "{:?}", plan.effects);
+    let status = status(&plan);
+    let (holds, reason, message) = said(status, "Metal3DataReady");
+    assert_eq!((holds, reason), (false, "Metal3DataClaimMissing"));
+    assert!(
+        message.starts_with("there is no Metal3DataClaim m, and the host runs already"),
+        "{message}"
+    );
+    assert_eq!(status.rendered_data.name, "t-0", "this is what it runs with");
+    assert!(said(status, "Ready").0, "it is as ready as it was");
+    assert!(plan.notes.iter().any(|note| note.reason == "Metal3DataClaimMissing"));
+}
+
 #[test]
 fn a_claim_whose_name_was_not_stored_is_found_again() {
     let mut seen = seen(&json!({}));
