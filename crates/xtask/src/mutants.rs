@@ -68,7 +68,7 @@ const ROOMS: [Room; 4] = [
 const VERSION: &str = "27.1.0";
 
 /// A mutant that makes a test run for ever is caught by this.
-const TIMEOUT_SECONDS: &str = "300";
+const TIMEOUT_SECONDS: &str = "90";
 
 /// So many of ten mutants have to be caught.
 const ENOUGH_OF_TEN: usize = 9;

@@ -51,10 +51,9 @@ impl<'a> Stored<'a> {
 
     /// The change is refused, by a message with these words.
     async fn refuses(&self, spec: Value, words: &str) {
-        let told = self
-            .change(spec.clone())
-            .await
-            .expect_err(&format!("{} takes {spec}", self.kind.2));
+        let Err(told) = self.change(spec.clone()).await else {
+            panic!("{} takes {spec}", self.kind.2)
+        };
         assert!(told.contains(words), "{told}");
     }
 

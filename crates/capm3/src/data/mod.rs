@@ -31,7 +31,7 @@ use metal3_runtime::work::Queue;
 
 use self::address::{AddressClaim, Family};
 use self::apply::Server;
-use self::decide::{decide, refused};
+use self::decide::{decide, refused, rendered_again};
 use self::effect::{Effect, Rest, Says, Step};
 use self::observed::{Read, address_claims, observe};
 use crate::conditions::cut;
@@ -110,6 +110,12 @@ impl Metal3Datas {
                 Step::Write(effect) => {
                     let done = server.apply(&seen.data, &effect, &mut read).await;
                     done.map_err(PassError::with(effect.label(), effect.object(), KIND, key))?;
+                    if let Effect::Secret(secret) = &effect
+                        && let Some(note) = rendered_again(&seen, secret)
+                    {
+                        let data = seen.data.object_ref(&());
+                        self.ctx.recorder.publish(&data, None, &note).await;
+                    }
                     if effect == Effect::LetGo {
                         return Ok(Next::Change);
                     }

@@ -5,6 +5,7 @@ use metal3_api::capi::IPAddressClaim;
 use metal3_api::infra::v1beta2::{Metal3Data, Metal3DataTemplate};
 use metal3_api::ipam::IPClaim;
 use metal3_render::{Pool, PoolAddress};
+use metal3_runtime::events::Severity;
 use metal3_runtime::store::ObjectKey;
 use metal3_runtime::work::Queue;
 use rstest::rstest;
@@ -13,7 +14,7 @@ use serde_json::{Value, json};
 
 use super::address::{AddressClaim, Family};
 use super::apply::{cluster_api_claim, metal3_claim, secret_object};
-use super::decide::decide;
+use super::decide::{decide, rendered_again};
 use super::effect::{Effect, Need, Rest, Says, Secret, Step};
 use super::listen::listen;
 use super::observed::{Host, Observed, Read, observe};
@@ -236,6 +237,38 @@ fn what_is_ready_stays_so_whatever_becomes_of_the_rest_and_a_lost_secret_is_made
         panic!()
     };
     assert_eq!(secret.name, "m-networkdata");
+}
+
+// OWN 15b: nobody was told that a lost Secret came back from a template that had been edited before that was refused.
+#[test]
+fn a_secret_that_comes_back_from_an_edited_template_is_told() {
+    let told = |is_ready: bool, generation: i64| {
+        let scene = Scene::new();
+        scene.data(&json!({"metadata": {"resourceVersion": "2"}, "status": {"ready": is_ready}}));
+        let edited = json!({"metadata": {"generation": generation, "resourceVersion": "9"}});
+        scene
+            .world
+            .data_templates
+            .created(object(INFRA, "Metal3DataTemplate", "t", &edited));
+        let secret = Secret {
+            name: "m-metadata".to_owned(),
+            key: "metaData",
+            text: String::new(),
+            cluster: String::new(),
+        };
+        rendered_again(&scene.seen(), &secret)
+    };
+    assert_eq!(told(false, 2), None, "it is rendered for the first time");
+    let note = told(true, 1).unwrap();
+    let words = "Secret m-metadata was lost and is rendered again from Metal3DataTemplate t";
+    assert_eq!((note.severity, note.message.as_str()), (Severity::Normal, words));
+    let note = told(true, 2).unwrap();
+    assert_eq!((note.reason, note.severity), ("RenderedAgain", Severity::Warning));
+    assert!(
+        note.message.contains("which was edited after it was made"),
+        "{}",
+        note.message
+    );
 }
 
 #[rstest]

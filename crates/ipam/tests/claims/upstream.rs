@@ -4,6 +4,7 @@ use kube::ResourceExt;
 use kube::api::PostParams;
 use metal3_api::{capi, ipam};
 use metal3_testkit::namespace;
+use rstest::rstest;
 use serde_json::{Value, json};
 
 use crate::support::Site;
@@ -16,8 +17,12 @@ fn owners(pool: &ipam::IPPool, claim: &Value) -> Value {
     ])
 }
 
+// OWN 16g: a claim whose pool reference names a namespace, which upstream ignores, was told that it has no address.
+#[rstest]
+#[case::as_it_should_be(json!({"name": "p"}))]
+#[case::in_another_namespace_by_its_own_words(json!({"name": "p", "namespace": "elsewhere"}))]
 #[tokio::test]
-async fn what_upstreams_manager_gave_stays_as_it_is() {
+async fn what_upstreams_manager_gave_stays_as_it_is(#[case] of_pool: Value) {
     let site = Site::new(namespace!().await).await;
     let namespace = site.namespace.name.clone();
     let pool = site
@@ -27,11 +32,7 @@ async fn what_upstreams_manager_gave_stays_as_it_is() {
         )
         .await;
     let claim = site
-        .claim_with(
-            "m",
-            json!({"name": "p"}),
-            json!({"finalizers": ["ipclaim.ipam.metal3.io"]}),
-        )
+        .claim_with("m", of_pool, json!({"finalizers": ["ipclaim.ipam.metal3.io"]}))
         .await;
     let reference = json!({"apiGroup": "ipam.metal3.io", "kind": "IPPool", "name": "p"});
     let finalizers = json!({"finalizers": ["ipam.metal3.io/ipaddressclaim"]});

@@ -11,6 +11,8 @@
 
 mod addresses;
 
+use std::fmt::Write as _;
+
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::ResourceExt;
@@ -20,6 +22,7 @@ use metal3_api::infra::v1beta2::{Metal3Data, Metal3DataTemplate, Metal3Machine};
 use metal3_api::metal3::BareMetalHost;
 use metal3_api::reference::SecretReference;
 use metal3_render::{Facts, pools, render};
+use metal3_runtime::events::{Note, Severity};
 
 use self::addresses::{PATIENCE, SILENT, addresses};
 use super::effect::{Effect, Need, Rest, Says, Secret, Step};
@@ -156,6 +159,33 @@ fn serve(seen: &Observed, read: &Read, now: Timestamp) -> Result<Step, Step> {
 
 fn words(seen: &Observed, error: &metal3_render::RenderError) -> String {
     format!("Metal3DataTemplate {}: {error}", seen.data.spec.template.name)
+}
+
+/// What is said of a Secret that was lost and rendered again. Templates could be edited before rules of the API server kept
+/// them as they are: data that is rendered from one that was may be other data than the host has.
+pub fn rendered_again(seen: &Observed, secret: &Secret) -> Option<Note> {
+    let was_ready = seen.data.status.as_ref().and_then(|status| status.ready) == Some(true);
+    let template = seen.template.as_deref().filter(|_| was_ready)?;
+    let (secret, name) = (&secret.name, template.name_any());
+    let generation = template.metadata.generation.unwrap_or_default();
+    let mut message = format!("Secret {secret} was lost and is rendered again from Metal3DataTemplate {name}");
+    if generation > 1 {
+        write!(
+            message,
+            ", which was edited after it was made (its generation is {generation}): the host may run with other data; compare \
+             them, or replace the Machine"
+        )
+        .ok();
+    }
+    Some(Note {
+        reason: "RenderedAgain",
+        message,
+        severity: if generation > 1 {
+            Severity::Warning
+        } else {
+            Severity::Normal
+        },
+    })
 }
 
 /// The objects behind it, or what is missing of them.

@@ -171,8 +171,9 @@ impl Book {
             return self.releasing(&claim);
         }
         // Before the question whether there is a pool of that name here: it would not be the one that is meant.
-        // An address is kept by its object, whatever becomes of the pool.
-        if let Some(report) = elsewhere(&claim, now).filter(|_| self.pool.is_some() || claim.address.is_none()) {
+        // Who has an address keeps it: upstream serves claims by the name of the pool alone.
+        let has_address = claim.address.is_some() || self.objects_of(&claim.key).next().is_some();
+        if let Some(report) = elsewhere(&claim, now).filter(|_| !has_address) {
             return report_to(&claim, report);
         }
         if self.pool.is_none() {
