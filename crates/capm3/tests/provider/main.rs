@@ -3,6 +3,7 @@
 
 #![expect(clippy::unwrap_used, reason = "what goes wrong in a test fails the test")]
 
+mod choices;
 mod clusters;
 mod data;
 mod label_sync;
