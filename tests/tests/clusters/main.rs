@@ -19,9 +19,9 @@ use metal3_scenarios::{ClusterSite, run};
 const NAME: &str = "small";
 const SMALL: &str = "cluster/small.yaml";
 
-const SERVERS: u16 = 6;
+const SERVERS: u16 = 8;
 /// Of their hosts, those that may be chosen for the control plane come first.
-const CONTROL_PLANE: usize = 2;
+const CONTROL_PLANE: usize = 4;
 
 /// Runs a scenario on a site that all of them share, one after the other: it takes a minute until its hosts are available.
 /// A scenario that fails leaves the next one to start another.

@@ -138,6 +138,51 @@ fn a_cluster_is_made_scaled_rolled_over_and_deleted() {
     });
 }
 
+#[test]
+fn three_machines_of_a_control_plane_are_replaced_on_their_own_servers() {
+    on_site(async |site| {
+        let (before, deploys_before) = (site.names().await, deploys(site).await);
+        site.apply_cluster(SMALL, NAME, |object| {
+            let kind = object.types.as_ref().map_or("", |types| &types.kind);
+            let spec = &mut object.data["spec"];
+            if kind == "KubeadmControlPlane" {
+                spec["replicas"] = json!(3);
+                // The old machine goes first, so that its server is free for the new one.
+                spec["rollout"] = json!({"strategy": {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 0}}});
+            } else if kind == "MachineDeployment" {
+                spec["replicas"] = json!(0);
+            }
+        })
+        .await;
+        site.expect_running(3).await;
+        let hosts = hosts_of_template(site, "small-control-plane").await;
+        // A fourth host would do as well.
+        assert_eq!(hosts.len(), 3, "{}", site.overview().await);
+
+        copy_template(site, "small-control-plane", "small-control-plane-2").await;
+        let reference = json!({"infrastructureRef": {"name": "small-control-plane-2"}});
+        let change = json!({"spec": {"machineTemplate": {"spec": reference}}});
+        site.patch(Kind::CONTROL_PLANE, NAME, change).await;
+        site.until("the control plane is replaced", async || {
+            let new = hosts_of_template(site, "small-control-plane-2").await;
+            let old = hosts_of_template(site, "small-control-plane").await;
+            if new.len() == 3 && old.is_empty() {
+                Ok(())
+            } else {
+                Err(format!("{new:?}, {old:?}"))
+            }
+        })
+        .await;
+        site.expect_running(3).await;
+        assert_eq!(hosts_of_template(site, "small-control-plane-2").await, hosts);
+        assert_eq!(deploys(site).await - deploys_before, 6, "each machine came once");
+
+        site.delete(Kind::CLUSTER, NAME).await;
+        site.delete(Kind::DATA_TEMPLATE, NAME).await;
+        site.expect_nothing_new(&before).await;
+    });
+}
+
 /// The addresses that the servers of these Nodes were given in their network data.
 async fn addresses(site: &ClusterSite, nodes: impl Iterator<Item = &String>) -> BTreeSet<String> {
     let mut addresses = BTreeSet::new();
