@@ -55,59 +55,94 @@ fn the_first_line_may_be_written_in_other_ways_that_cloud_init_takes() {
 }
 
 #[test]
-fn a_branch_that_only_the_machine_can_choose_is_looked_at_as_it_is_taken_here() {
-    let template =
-        "## template: jinja\n{% if v1.region %}{{ ds.meta_data.a }}{% else %}{{ ds.meta_data.b }}{% endif %}";
-    assert_eq!(missing(template), ["a"]);
-}
-
-#[test]
 fn a_filter_that_is_not_known_hides_nothing() {
-    let template = "## template: jinja\n{{ ds.meta_data.rack | b64encode }} {{ ds.meta_data.zone }}";
-    assert!(
-        missing(template).is_empty(),
-        "Jinja refuses an unknown filter before it renders anything"
-    );
-    let template = "## template: jinja\n{{ ds.meta_data.rack | filesizeformat }} {{ ds.meta_data.zone | center(9) }}";
+    let template = "## template: jinja\n{{ ds.meta_data.rack | b64encode }} {{ ds.meta_data.zone | center(9) }}";
     assert_eq!(missing(template), ["zone"]);
 }
 
 #[test]
-fn a_loop_without_end_ends() {
-    let template =
-        "## template: jinja\n{% for a in range(99999) %}{% for b in range(99999) %}x{% endfor %}{% endfor %}";
-    assert!(missing(template).is_empty());
+fn a_template_with_a_ds_of_its_own_is_not_judged() {
+    for set in ["{% set ds = v1 %}", "{% set a, ds = v1 %}"] {
+        assert!(missing(&format!("## template: jinja\n{set}{{{{ ds.meta_data.zone }}}}")).is_empty());
+    }
 }
 
 #[test]
-fn what_could_take_much_memory_is_not_looked_at() {
-    for (template, _) in UNJUDGED {
+fn what_is_not_certain_is_not_told() {
+    let others = [
+        "{% if ds.meta_data.zone.startswith('n') %}x{% endif %}",
+        "{% for a in v1 %}{{ ds.meta_data.zone }}{% endfor %}",
+    ];
+    for template in UNJUDGED.iter().map(|(template, _)| *template).chain(others) {
         assert!(
             missing(&format!("## template: jinja\n{template}")).is_empty(),
             "{template}"
         );
     }
-    // With each of these a few hundred bytes would make terabytes.
-    let many = |text: &str| text.repeat(60);
-    let bombs = [
-        many("{% set a = a ~ a %}"),
-        many("{% set a = a or [a, a] %}"),
-        many("{% set a = a if v1 else (a, a) %}"),
-        many("{% set a %}{{ a }}{{ a }}{% endset %}"),
-        many("{% set a = a | replace('a', 'aaaaaaaaaaaaaaaaaaaaaaaa') %}"),
-        many("{% set a = a.replace('a', 'aaaaaaaaaaaaaaaaaaaaaaaa') %}"),
-        many("{% set a = a | center(60000) | replace(' ', a) %}"),
-        format!("{}{}", many("{% for a in [a ~ a] %}"), many("{% endfor %}")),
-        "{{ range(99999) | join(range(99999) | join) }}".to_owned(),
-        "{{ '%999999999999d' | format(1) }}{{ '{:>999999999999}'.format(1) }}".to_owned(),
-        "{{ '}}' ~ ('a' * 99999999) ~ ('a' * 99999999) }}".to_owned(),
-    ];
-    for bomb in bombs {
-        let template =
-            format!("## template: jinja\n{{% set a = 'aaaaaaaa' %}}{bomb}{{{{ a }}}}{{{{ ds.meta_data.zone }}}}");
-        let found = missing(&template);
-        assert!(found.is_empty() || found == ["zone"], "{template}: {found:?}");
+}
+
+/// A template of a tenant, in whatever it is deep, long or greedy, ends neither the process nor takes its memory: it is not run,
+/// and what is parsed is short. On a stack as small as that of a busy thread can be.
+fn survives(templates: Vec<String>) {
+    let looked_at = std::thread::Builder::new().stack_size(512 * 1024).spawn(move || {
+        for template in templates {
+            missing(&format!("## template: jinja\n{{{{ ds.meta_data.zone }}}}{template}"));
+        }
+    });
+    looked_at.unwrap().join().unwrap();
+}
+
+#[test]
+fn a_hostile_template_is_survived() {
+    let mut templates = Vec::new();
+    for sign in [
+        "-",
+        "+",
+        "not ",
+        "- ",
+        "~",
+        "(",
+        "[",
+        "{",
+        "{'a':",
+        "a.",
+        "a|",
+        "a[",
+        "a(",
+        "a**",
+        "a*",
+        "a~",
+        "a-",
+        "a if ",
+        "a if b else ",
+        "a,",
+        "a==",
+        "a is ",
+        "'a'",
+        "1_",
+        "{{",
+        "{%",
+        "{% if a %}",
+        "{% elif a %}",
+        "{% for a in b %}",
+        "{% set a = -",
+        "{% raw %}",
+        "{# ",
+        "}}",
+        "%}",
+        "\\",
+        "'",
+        "\"",
+    ] {
+        for length in [8, 64, 200, 500, 16_000] {
+            let many = sign.repeat(length / sign.len() + 1);
+            templates.extend([format!("{{{{ {many}a }}}}"), format!("{{% set a = {many}a %}}"), many]);
+        }
     }
+    templates.push("{{ 'a' * 99999999 * 99999999 }}{{ 'a' * 9 ** 99 }}{{ [1] * 99999999999 }}".to_owned());
+    templates.push("{{ '%999999999999d' | format(1) }}{{ range(99999) | join(range(99999) | join) }}".to_owned());
+    templates.push("{% for a in range(99999) %}{% for b in range(99999) %}x{% endfor %}{% endfor %}".to_owned());
+    survives(templates);
 }
 
 #[test]
@@ -135,7 +170,74 @@ fn a_template_of_kubeadm_is_understood() {
     assert_eq!(bare, [Key("rack".to_owned()), Key("providerid".to_owned())]);
 }
 
+/// What code consists of, so that much of what is generated is parsed.
+fn token() -> impl Strategy<Value = &'static str> {
+    prop::sample::select(vec![
+        "-",
+        "+",
+        "*",
+        "**",
+        "~",
+        "/",
+        "//",
+        "%",
+        "(",
+        ")",
+        "[",
+        "]",
+        "{",
+        "}",
+        "|",
+        ".",
+        ",",
+        ":",
+        "=",
+        "==",
+        "<",
+        "!",
+        "not ",
+        " is ",
+        " in ",
+        " if ",
+        " else ",
+        "ds",
+        "ds.meta_data",
+        ".zone",
+        "['a/b']",
+        "a",
+        "1",
+        "9999999999",
+        "'x'",
+        "\"y\"",
+        "'",
+        "\\",
+        "{{",
+        "}}",
+        "{%",
+        "%}",
+        "{{-",
+        "-%}",
+        "{#",
+        "#}",
+        "{% if a %}",
+        "{% endif %}",
+        "{% set b = ",
+        "{% raw %}",
+        "{% endraw %}",
+        " ",
+        "\n",
+        "default",
+        "range(9)",
+        "é",
+    ])
+}
+
 proptest! {
+    #[test]
+    fn any_code_is_survived(tokens in prop::collection::vec(token(), 0..4000)) {
+        survives(vec![tokens.concat(), format!("{{{{ {} }}}}", tokens.concat())]);
+    }
+
     #[test]
     fn any_text_is_survived(body in "[{}%#a-z0-9_.\\[\\]'\"|()+ \n-]{0,80}") {
         let user_data = format!("## template: jinja\n{{{{ ds.meta_data.rack }}}}{body}");

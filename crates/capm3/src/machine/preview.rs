@@ -12,7 +12,6 @@ use kube::Api;
 use kube::core::ObjectMeta;
 use metal3_api::metal3::names::secret_key::{META_DATA, USER_DATA, VALUE};
 use metal3_render::{Key, Metadata, is_template, missing_keys};
-use metal3_runtime::error::chain;
 use metal3_runtime::secrets::{Known, SecretKey};
 use metal3_runtime::store::ObjectKey;
 
@@ -62,7 +61,7 @@ impl Metal3Machines {
         seen.looks.preview = Some(match text_of(&user_data, USER_DATA).filter(|text| is_template(text)) {
             None => Preview::Complete,
             Some(template) => match self.metadata(&key, payload.meta_data.as_deref()).await? {
-                Ok(metadata) => preview(template, metadata).await,
+                Ok(metadata) => preview(&template, &metadata),
                 Err(why) => Preview::NoMetadata(why),
             },
         });
@@ -148,16 +147,12 @@ fn text_of(secret: &Secret, key: &str) -> Option<String> {
     String::from_utf8(bytes.0.clone()).ok()
 }
 
-/// Rendering takes a second at worst, in which others are not to wait.
-async fn preview(template: String, metadata: Metadata) -> Preview {
-    let missing = tokio::task::spawn_blocking(move || missing_keys(&template, &metadata));
-    match missing.await {
-        Ok(missing) if missing.is_empty() => Preview::Complete,
-        Ok(missing) => Preview::Lacks(missing),
-        Err(error) => {
-            tracing::error!(error = %chain(&error), "a template could not be looked at");
-            Preview::Complete
-        }
+fn preview(template: &str, metadata: &Metadata) -> Preview {
+    let missing = missing_keys(template, metadata);
+    if missing.is_empty() {
+        Preview::Complete
+    } else {
+        Preview::Lacks(missing)
     }
 }
 

@@ -2,7 +2,7 @@
 
 use k8s_openapi::api::core::v1::Node;
 use kube::Api;
-use kube::api::DeleteParams;
+use kube::api::{DeleteParams, PostParams};
 use metal3_api::infra::v1beta2::Metal3Machine;
 use metal3_api::metal3::BareMetalHost;
 use metal3_api::reference::SecretReference;
@@ -131,7 +131,7 @@ async fn a_node_without_our_label_is_found_by_its_host_name() {
     let node = json!({"apiVersion": "v1", "kind": "Node",
         "metadata": {"name": hostname, "labels": {"kubernetes.io/hostname": hostname}}});
     let node: Node = serde_json::from_value(node).unwrap();
-    nodes.create(&Default::default(), &node).await.unwrap();
+    nodes.create(&PostParams::default(), &node).await.unwrap();
     let knows = |machine: &Metal3Machine| {
         let conditions = machine.status.iter().flat_map(|status| &status.conditions);
         let mut found = conditions.filter(|condition| condition.type_ == "NodeProviderIDSet");
