@@ -465,6 +465,40 @@ fn a_host_is_found_in_whichever_part_it_is() {
 }
 
 #[test]
+fn the_only_host_of_a_domain_is_found_among_many() {
+    let world = free_hosts(2000);
+    let only = host("only", &json!({DOMAIN: "c"}), &json!({}));
+    world.hosts.created((*only).clone());
+    let wish = Wish {
+        failure_domain: "c".to_owned(),
+        ..wish()
+    };
+    for seed in 0..20 {
+        let selection = search(&world, &wish, &Reserved::new(), seed);
+        assert_eq!((chosen(&selection), selection.considered), (Some("only"), 1));
+    }
+}
+
+#[rstest]
+#[case::a_machine("Metal3Machine", "infrastructure.cluster.x-k8s.io/v1beta2", true, false)]
+#[case::a_cluster("Cluster", "cluster.x-k8s.io/v1beta2", false, true)]
+#[case::of_another_group("Metal3Machine", "example.org/v1", false, false)]
+#[case::of_another_kind("Robot", "infrastructure.cluster.x-k8s.io/v1beta2", false, false)]
+#[case::a_cluster_of_another_group("Cluster", "example.org/v1", false, false)]
+fn a_reference_counts_by_group_and_kind(
+    #[case] kind: &str,
+    #[case] version: &str,
+    #[case] is_machine: bool,
+    #[case] is_cluster: bool,
+) {
+    let reference = json!({"kind": kind, "apiVersion": version, "name": "x", "namespace": "ns"});
+    let host = host("h", &json!({}), &json!({"/spec/consumerRef": reference}));
+    let key = ObjectKey::new("ns", "x");
+    assert_eq!(consumer_of(&host), is_machine.then(|| key.clone()));
+    assert_eq!(keeper_of(&host), is_cluster.then_some(key));
+}
+
+#[test]
 fn hosts_that_are_kept_go_before_free_ones() {
     let world = free_hosts(10);
     let kept = host("kept", &json!({REUSE: "md-workers"}), &json!({}));
