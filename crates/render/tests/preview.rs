@@ -7,7 +7,7 @@ mod fixture;
 
 use fixture::metadata;
 use fixture::templates::{FATAL, TEMPLATES, UNJUDGED};
-use metal3_render::{Key, Metadata, missing_keys};
+use metal3_render::{Key, Metadata, is_template, missing_keys};
 use proptest::prelude::*;
 use rstest::rstest;
 
@@ -45,7 +45,11 @@ fn what_is_not_understood_is_not_judged(#[case] user_data: &str) {
 
 #[test]
 fn the_first_line_may_be_written_in_other_ways_that_cloud_init_takes() {
+    assert!(
+        !is_template("#cloud-config\n") && !is_template("## template: jinja") && !is_template("## template: basic\n")
+    );
     for first in ["## template: jinja\r", "## TEMPLATE: Jinja", "## template: jinja  "] {
+        assert!(is_template(&format!("{first}\n")), "{first:?}");
         assert_eq!(
             missing(&format!("{first}\n{{{{ ds.meta_data.zone }}}}")),
             ["zone"],

@@ -67,8 +67,8 @@ const ROOMS: [Room; 4] = [
 /// The version that is asked for when there is none.
 const VERSION: &str = "27.1.0";
 
-/// A mutant that makes a test run for ever is caught by this.
-const TIMEOUT_SECONDS: &str = "90";
+/// A mutant that makes the tests run so many times as long as they should makes one run for ever, and is caught.
+const TIMEOUT: [&str; 4] = ["--timeout-multiplier", "4", "--minimum-test-timeout", "60"];
 
 /// So many of ten mutants have to be caught.
 const ENOUGH_OF_TEN: usize = 9;
@@ -153,7 +153,8 @@ fn try_room(repository: &Path, room: &Room, args: &Args) -> Result<Outcome> {
     let status = cargo(repository)
         .args(selection)
         .args(["--no-shuffle", "--sharding", "round-robin", "--shard", &shard])
-        .args(["--timeout", TIMEOUT_SECONDS, "--colors", "never", "--output"])
+        .args(TIMEOUT)
+        .args(["--colors", "never", "--output"])
         .arg(&output)
         .arg("--")
         .args(room.tests)

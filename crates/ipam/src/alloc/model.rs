@@ -269,6 +269,13 @@ proptest! {
             }
             let holders: BTreeSet<IpAddr> = pool.holders().map(|(_, address)| address).collect();
             prop_assert_eq!(holders.len(), pool.len(), "no address has two holders");
+            for address in naive.used() {
+                let holder = naive.held.iter().find(|(_, held)| **held == address).map(|(claim, _)| claim);
+                prop_assert_eq!(pool.holder_of(address), holder);
+                let is_taken = holder.is_some() || naive.foreign.contains(&address);
+                prop_assert_eq!(pool.is_taken(address), is_taken);
+                prop_assert!(pool.is_blocked(address) || holder.is_some());
+            }
             let usage = pool.usage();
             prop_assert_eq!(usage.used, naive.held.len() as u128);
             let kept: BTreeSet<_> = naive.reserved.values().filter(|a| naive.has(**a) && !holders.contains(a)).collect();
