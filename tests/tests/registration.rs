@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ManagedFieldsEntry;
-use metal3_api::metal3::{BareMetalHost, ErrorType, ProvisioningState};
+use metal3_api::metal3::{BareMetalHost, ErrorType, OperationalStatus, ProvisioningState};
 use metal3_lab::ironic::{Credentials, IronicConfig};
 use metal3_scenarios::{LIMIT, Pool, Site, condition, id, run, state, status, version, waits, waits_for_nothing};
 use metal3_testkit::{eventually, namespace};
@@ -349,6 +349,100 @@ fn a_node_of_somebody_else_is_neither_taken_over_nor_removed() {
         assert_eq!(Some(id(&host)), host.metadata.uid.clone());
         site.delete(&ours).await;
         site.expect_gone(&ours).await;
+        let (status_code, _) = ask(&site, "DELETE", &path, json!(null)).await;
+        assert_eq!(status_code, 204);
+    });
+}
+
+/// A tenant writes hosts and Secrets in his own namespace. What he says of their past leads to the node of somebody else.
+#[test]
+fn a_status_that_a_user_wrote_leads_to_nobodys_node() {
+    run(async {
+        let site = Site::shared(namespace!().await, &IRONIC, 2).await;
+        // The victim's host is of another cluster here, which uses the same Ironic.
+        let server = site.server(1);
+        let access = json!({"redfish_address": server.bmc_url(), "redfish_username": server.credentials.username,
+            "redfish_password": server.credentials.password, "redfish_verify_ca": false});
+        let theirs = json!({"name": "victim~node-0", "driver": "redfish", "driver_info": access});
+        let (status_code, made) = ask(&site, "POST", "/v1/nodes", theirs).await;
+        assert_eq!(status_code, 201, "{made}");
+        let uuid = made["uuid"].as_str().unwrap().to_owned();
+        let path = format!("/v1/nodes/{uuid}");
+        let (status_code, answer) = ask(
+            &site,
+            "PUT",
+            &format!("{path}/states/provision"),
+            json!({"target": "manage"}),
+        )
+        .await;
+        assert_eq!(status_code, 202, "{answer}");
+        eventually(LIMIT, "the victim's node is manageable", || async {
+            let (_, node) = ask(&site, "GET", &path, json!(null)).await;
+            let is_known = node["provision_state"] == "manageable" && node["power_state"].is_string();
+            if is_known { Ok(()) } else { Err(node.to_string()) }
+        })
+        .await;
+        let (_, before) = ask(&site, "GET", &path, json!(null)).await;
+        let mut wrong = server.credentials.clone();
+        wrong.password = "guessed".to_owned();
+
+        // By its UUID, by its name, with the victim's BMC address, with and without an image, provisioned and available.
+        for (id, state, is_detached) in [
+            (uuid.as_str(), "provisioned", false),
+            (uuid.as_str(), "available", false),
+            (uuid.as_str(), "provisioned", true),
+            ("victim~node-0", "provisioned", false),
+            ("victim~node-0", "deprovisioning", true),
+        ] {
+            let credentials =
+                json!({"credentials": {"name": "x", "namespace": site.namespace.name}, "credentialsVersion": "1"});
+            let restored = json!({"provisioning": {"ID": id, "state": state}, "poweredOn": true, "errorMessage": "",
+                "goodCredentials": credentials, "triedCredentials": credentials,
+                "operationalStatus": "OK", "lastUpdated": "2026-01-01T00:00:00Z"});
+            site.apply_credentials(1, &wrong).await;
+            let name = site
+                .apply_bare(1, |host| {
+                    let annotations = &mut host["metadata"]["annotations"];
+                    annotations["baremetalhost.metal3.io/status"] = json!(restored.to_string());
+                    if is_detached {
+                        annotations["baremetalhost.metal3.io/detached"] = json!(r#"{"force": true}"#);
+                    }
+                    host["spec"]["online"] = json!(false);
+                })
+                .await;
+            match (id == uuid, is_detached) {
+                (true, false) => {
+                    site.expect_waiting(&name, "NodeNotOurs", &["the name of another host"])
+                        .await
+                }
+                (false, false) => {
+                    site.expect(&name, "is not registered", |host| status(host).error_count > 0)
+                        .await
+                }
+                (_, true) => {
+                    site.expect(&name, "is detached", |host| {
+                        status(host).operational_status == OperationalStatus::Detached
+                    })
+                    .await
+                }
+            };
+            site.delete(&name).await;
+            site.expect_gone(&name).await;
+            let (_, after) = ask(&site, "GET", &path, json!(null)).await;
+            for field in [
+                "name",
+                "driver_info",
+                "provision_state",
+                "power_state",
+                "target_power_state",
+                "instance_info",
+            ] {
+                assert_eq!(
+                    after[field], before[field],
+                    "{field} after {id}, {state}, {is_detached}"
+                );
+            }
+        }
         let (status_code, _) = ask(&site, "DELETE", &path, json!(null)).await;
         assert_eq!(status_code, 204);
     });

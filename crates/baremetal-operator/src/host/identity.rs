@@ -1,13 +1,16 @@
 //! Which node in Ironic is a host's.
 //!
-//! A name is no proof: another cluster may use the same one, and so may whoever enrols nodes by hand. A host's node is the one with
-//! the UUID in its status, or the one that was enrolled under the host's own UID. Any other is taken over only if its BMC, and
-//! where known its boot MAC address, are the host's, and nothing is ever taken from it otherwise.
+//! A name is no proof: another cluster may use the same one, and so may whoever enrols nodes by hand. Nor is the UUID in a status,
+//! which may come from an annotation that a user has written. A host's node is the one that was enrolled under the host's own UID,
+//! or the one with both the UUID in its status and its name. Any other is taken over only if it bears no other host's name, and if
+//! its BMC, and where known its boot MAC address, are the host's; Ironic is then given the credentials of the host's own Secret.
+//! Nothing is ever taken from it otherwise.
 
 use metal3_api::metal3::{BareMetalHost, BareMetalHostStatus};
 use metal3_ironic::Node;
 
 use crate::host::annotations;
+use crate::host::draft::node_name;
 
 /// The UUID that a host's node is enrolled under: the host's own UID. The API server has chosen it before anything is asked of
 /// Ironic, so that a node is known whose enrolment was never noted, and no two hosts share one.
@@ -29,8 +32,18 @@ pub fn is_uuid(text: &str) -> bool {
 
 /// Whether this is the host's node.
 pub fn is_own(node: &Node, host: &BareMetalHost, status: &BareMetalHostStatus) -> bool {
-    (!status.provisioning.id.is_empty() && node.uuid == status.provisioning.id)
-        || own_uuid(host).is_some_and(|own| own == node.uuid)
+    let is_stored = !status.provisioning.id.is_empty() && node.uuid == status.provisioning.id;
+    is_enrolled_for(node, host) || (is_stored && node.name == Some(node_name(host)))
+}
+
+fn is_enrolled_for(node: &Node, host: &BareMetalHost) -> bool {
+    own_uuid(host).is_some_and(|own| own == node.uuid)
+}
+
+/// Whether a node bears the name of another host. Only such names have a tilde, which is in the name of no object.
+pub fn is_anothers(node: &Node, host: &BareMetalHost) -> bool {
+    let is_other = |name: &String| name.contains('~') && *name != node_name(host);
+    !is_enrolled_for(node, host) && node.name.as_ref().is_some_and(is_other)
 }
 
 /// Whether the host may take over a node that has its name: not when it is about to let go of its own.

@@ -66,6 +66,11 @@ fn bmc_of_the_host() -> Fields {
 }
 
 /// A host that has not registered, and a node that has its name and this `driver_info`.
+/// The node belongs to a host of another namespace.
+fn anothers(world: World) -> World {
+    world.with_node(&json!({"name": "victim~node-0"}))
+}
+
 fn found_by_name(driver_info: &Value) -> World {
     World::at("registering", "enroll")
         .with_host(&json!({"status": {"provisioning": {"ID": ""}}}))
@@ -909,6 +914,20 @@ table! {
         .with_host(&json!({"status": {"provisioning": {"state": "deleting"}}}));
     deleting_node_that_was_renumbered_is_left_alone => World::at("deleting", "available").deleting().with_status(&json!({"provisioning": {"ID": "node-7"}}));
     detached_node_of_its_name_only_is_left_alone => World::at("provisioned", "active").annotated(DETACHED, r#"{"force": true}"#).with_status(&json!({"provisioning": {"ID": "node-7"}}));
+    // The ID in the status may be a lie of whoever wrote the annotation that it was restored from.
+    attack_provisioned_leads_to_anothers_node => anothers(World::at("provisioned", "active").edited());
+    attack_provisioned_at_rest_leads_to_anothers_node => anothers(provisioned());
+    attack_without_image_would_be_cleaned => anothers(World::at("provisioned", "active"));
+    attack_deprovisioning_would_be_cleaned => anothers(World::at("deprovisioning", "active"));
+    attack_available_would_be_cleaned => anothers(World::at("available", "manageable").edited());
+    attack_deleted_would_be_cleaned => anothers(World::at("provisioned", "active").deleting());
+    attack_deleted_would_be_switched_off => anothers(World::at("available", "manageable").deleting());
+    attack_deleted_external_would_be_switched_off => anothers(World::at("externally provisioned", "active").deleting());
+    attack_deprovisioned_while_deleted_would_be_cleaned => anothers(World::at("deprovisioning", "active").deleting());
+    attack_deleting_would_be_removed => anothers(World::at("deleting", "available").deleting());
+    attack_detached_by_force_would_be_removed => anothers(World::at("provisioned", "active").annotated(DETACHED, r#"{"force": true}"#));
+    attack_unnamed_node_with_another_bmc_is_left_alone => World::at("available", "manageable").edited()
+        .with_node(&json!({"name": null, "driver_info": {"redfish_address": "https://192.0.2.99"}}));
     available_with_a_node_of_the_old_name_renames_it => World::at("available", "manageable").edited().with_node(&json!({"name": "h"}));
     available_boot_mac_changed_gets_its_port => World::at("available", "manageable").edited().with_spec(&json!({"bootMACAddress": "52:54:00:AA:BB:CC"}));
     available_boot_mac_changed_to_anothers_is_told => taken(World::at("available", "manageable").edited().with_spec(&json!({"bootMACAddress": "52:54:00:aa:bb:cc"})));

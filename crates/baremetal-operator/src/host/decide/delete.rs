@@ -44,6 +44,16 @@ pub(super) fn start(draft: &Draft<'_>) -> Option<ProvisioningState> {
     }
 }
 
+/// Whether a host that is deleted leads to a node that is not its own: nothing is asked of that, and the host goes.
+pub(super) fn is_of_another(draft: &Draft<'_>) -> bool {
+    let NodeView::Live(node) = &draft.seen.node else {
+        return false;
+    };
+    draft.is_deleting()
+        && *draft.state() != ProvisioningState::Deleting
+        && !identity::is_own(node, &draft.seen.host, &draft.status)
+}
+
 pub(super) fn powering_off(draft: &mut Draft<'_>) -> Step {
     if draft.spec().disable_power_off {
         return powered_off(draft);

@@ -116,6 +116,9 @@ fn step(draft: &mut Draft<'_>) -> Step {
     {
         return Step::Move(next);
     }
+    if delete::is_of_another(draft) {
+        return Step::Move(ProvisioningState::Deleting);
+    }
     match detach::detach(draft) {
         Step::Continue => {}
         answer => return answer,

@@ -8,6 +8,7 @@ mod media;
 mod settings;
 mod support;
 
+use metal3_api::metal3::names::annotation;
 use metal3_api::metal3::{ErrorType, ProvisioningState};
 use metal3_bmc::BmcAddress;
 use metal3_ironic::{CreateNode, Node, NodeDetail, PatchOp, ProvisionRequest, ProvisionState, Verb};
@@ -117,6 +118,7 @@ fn is_settled(draft: &Draft<'_>) -> bool {
             NodeView::Unknown { .. } => !draft.status.provisioning.id.is_empty(),
             NodeView::Listed(node) | NodeView::Live(node) => {
                 node.uuid == draft.status.provisioning.id
+                    && identity::is_own(node, &draft.seen.host, &draft.status)
                     && !matches!(node.provision_state, ProvisionState::Enroll | ProvisionState::Verifying)
             }
             NodeView::Unlisted | NodeView::Gone => false,
@@ -169,9 +171,8 @@ fn with_node(draft: &mut Draft<'_>, address: &BmcAddress, secret: Secret<'_>) ->
                 Ok(media) => media,
                 Err(step) => return step,
             };
-            if !identity::is_own(node, &draft.seen.host, &draft.status)
-                && let Some(step) = not_ours(draft, address, node, detail)
-            {
+            let is_own = identity::is_own(node, &draft.seen.host, &draft.status);
+            if !is_own && let Some(step) = not_ours(draft, address, node, detail) {
                 return step;
             }
             if is_in_use(draft.state())
@@ -208,10 +209,11 @@ fn with_node(draft: &mut Draft<'_>, address: &BmcAddress, secret: Secret<'_>) ->
             }
             // Masked passwords cannot be compared: BMC access is sent whole when the Secret or a visible key changed.
             let access = match secret.found {
-                Some(found) if is_new(draft, &secret) || node_spec::access_differs(&target, detail) => {
+                // Those of a node that is taken over are somebody else's, whatever the status says.
+                Some(found) if !is_own || is_new(draft, &secret) || node_spec::access_differs(&target, detail) => {
                     Some(found.credentials())
                 }
-                None if node_spec::access_differs(&target, detail) => return Step::Look(Need::Credentials),
+                None if !is_own || node_spec::access_differs(&target, detail) => return Step::Look(Need::Credentials),
                 Some(_) | None => None,
             };
             let mut ops = node_spec::configure(&target, access.as_ref(), detail);
@@ -273,6 +275,21 @@ fn not_ours(draft: &mut Draft<'_>, address: &BmcAddress, node: &Node, detail: &N
     if draft.is_deleting() {
         return Some(Step::Continue);
     }
+    if identity::is_anothers(node, &draft.seen.host) {
+        let message = format!(
+            "node {}, to which status.provisioning.ID leads, bears the name of another host in Ironic and is left alone. If the ID \
+             came with annotation {}, delete this host and create it again without the annotation; if the other host is there no \
+             more, delete the node in Ironic",
+            node.uuid,
+            annotation::STATUS
+        );
+        return Some(draft.refuse(
+            ErrorType::Registration,
+            WaitReason::NodeNotOurs,
+            EventReason::RegistrationError,
+            message,
+        ));
+    }
     let mac = draft.spec().boot_mac_address.to_ascii_lowercase();
     let difference = match node_spec::another_bmc(address, &detail.driver_info) {
         Some(difference) => Some(difference),
@@ -287,11 +304,12 @@ fn not_ours(draft: &mut Draft<'_>, address: &BmcAddress, node: &Node, detail: &N
             Lookup::Found(_) | Lookup::NotFound => None,
         },
     }?;
+    let name = node.name.as_ref();
+    let named = name.map_or(String::new(), |name| format!(" has the name {name}, but"));
     let message = format!(
-        "node {} in Ironic has the name {}, but was not enrolled for this host: {difference}. It may be that of another cluster, or \
-         made by hand, and is left alone: give it another name, or delete it, or correct spec.bmc.address",
-        node.uuid,
-        node.name.as_deref().unwrap_or_default()
+        "node {} in Ironic{named} was not enrolled for this host: {difference}. It may be that of another cluster, or made by hand, \
+         and is left alone: give it another name, or delete it, or correct spec.bmc.address",
+        node.uuid
     );
     Some(draft.refuse(
         ErrorType::Registration,

@@ -33,6 +33,9 @@ pub(super) fn restore(draft: &mut Draft<'_>) -> Step {
             if !identity::is_uuid(&draft.status.provisioning.id) {
                 draft.status.provisioning.id.clear();
             }
+            // Whoever has written the annotation says so. The host's own Secret has to prove it.
+            draft.status.good_credentials.credentials_version.clear();
+            draft.status.tried_credentials.credentials_version.clear();
             if hardware.is_some() {
                 draft.status.hardware = hardware;
             }
