@@ -10,7 +10,7 @@ use metal3_testkit::{eventually, namespace};
 use serde_json::{Value, json};
 
 static IRONIC: Pool = Pool::new(|| IronicConfig {
-    hosts: 13,
+    hosts: 15,
     ..IronicConfig::default()
 });
 

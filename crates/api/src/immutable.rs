@@ -23,6 +23,9 @@ pub fn fixed_reference(schema: &mut Schema) {
 
 /// What a Metal3DataTemplate renders cannot be changed: machines that have been rendered, and Secrets that are lost, would
 /// differ from each other.
+///
+/// For the stored version only. Empty lists and structures of v1beta1 are not stored, and come back as none: applying the same
+/// manifest again would count as a change.
 pub fn fixed_data(schema: &mut Schema) {
     let rules = ["metaData", "networkData"].map(|field| {
         let rule = format!(

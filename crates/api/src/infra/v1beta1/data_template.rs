@@ -5,7 +5,6 @@ use super::{
     MetaDataLabel, MetaDataNamespace, MetaDataObjectName, MetaDataString, NetworkServices, Networks,
     TransmitHashPolicy, VlanLink,
 };
-use crate::immutable::fixed_data;
 use crate::infra::shared::limits::loose;
 use crate::wire::{clamped, is_default, optional_spec};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
@@ -39,7 +38,7 @@ use std::collections::BTreeMap;
     printcolumn = r#"{"name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp", "description": "Time since the Metal3DataTemplate was created"}"#
 )]
 #[serde(rename_all = "camelCase", default, remote = "Self")]
-#[schemars(!remote, transform = fixed_data)]
+#[schemars(!remote)]
 pub struct Metal3DataTemplateSpec {
     /// Name of a Cluster. Must be given in this version, and is ignored: a template can serve several clusters. Deprecated
     /// since release 1.14 of cluster-api-provider-metal3.
