@@ -9,6 +9,8 @@ use serde_json::{Value, json};
 struct Kind(&'static str, &'static str, &'static str);
 
 const TEMPLATE: Kind = Kind("infrastructure.cluster.x-k8s.io", "v1beta2", "Metal3DataTemplate");
+const DATA: Kind = Kind("infrastructure.cluster.x-k8s.io", "v1beta2", "Metal3Data");
+const DATA_CLAIM: Kind = Kind("infrastructure.cluster.x-k8s.io", "v1beta2", "Metal3DataClaim");
 const POOL: Kind = Kind("ipam.metal3.io", "v1alpha1", "IPPool");
 const CLAIM: Kind = Kind("ipam.metal3.io", "v1alpha1", "IPClaim");
 const ADDRESS: Kind = Kind("ipam.metal3.io", "v1alpha1", "IPAddress");
@@ -151,6 +153,21 @@ async fn fields_that_are_called_immutable_are() {
     address.refuses(json!({"claim": {"name": "d"}}), "spec.claim").await;
     address.refuses(json!({"pool": {"name": "q"}}), "spec.pool").await;
     address.takes(json!({"prefix": 25})).await;
+
+    let spec = json!({"index": 0, "claim": {"name": "m"}, "template": {"name": "t"}});
+    let data = Stored::new(&namespace, DATA, spec).await;
+    data.can_be_written().await;
+    data.refuses(json!({"index": 1}), "spec.index").await;
+    data.refuses(json!({"claim": {"name": "n"}}), "spec.claim.name").await;
+    data.refuses(json!({"template": {"name": "u"}}), "spec.template.name")
+        .await;
+    data.takes(json!({"metaData": {"name": "m-metadata"}, "claim": {"namespace": namespace.name}}))
+        .await;
+
+    let wish = Stored::new(&namespace, DATA_CLAIM, json!({"template": {"name": "t"}})).await;
+    wish.can_be_written().await;
+    wish.refuses(json!({"template": {"name": "u"}}), "spec.template.name")
+        .await;
 
     let host = Stored::new(&namespace, HOST, json!({"online": false})).await;
     host.can_be_written().await;

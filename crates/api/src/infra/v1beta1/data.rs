@@ -1,5 +1,6 @@
 //! Metal3DataClaim and Metal3Data.
 
+use crate::immutable::{fixed, fixed_reference};
 use crate::reference::{ObjectReference, SecretReference};
 use crate::wire::{int, is_default, optional_spec};
 use kube::CustomResource;
@@ -32,6 +33,7 @@ use serde::{Deserialize, Serialize};
 #[schemars(!remote)]
 pub struct Metal3DataClaimSpec {
     /// The Metal3DataTemplate to render from, in the claim's namespace. Its name must be given and cannot be changed.
+    #[schemars(transform = fixed_reference)]
     pub template: ObjectReference,
 }
 
@@ -77,7 +79,7 @@ pub struct Metal3DataClaimStatus {
 pub struct Metal3DataSpec {
     /// Number of this data among those of its template, from 0. Cannot be changed.
     #[serde(skip_serializing_if = "is_default")]
-    #[schemars(schema_with = "int")]
+    #[schemars(schema_with = "int", transform = fixed)]
     pub index: i64,
 
     /// Ignored, and gone in v1beta2, which came with release 1.13 of cluster-api-provider-metal3.
@@ -93,9 +95,11 @@ pub struct Metal3DataSpec {
     pub network_data: Option<SecretReference>,
 
     /// The Metal3DataClaim that this answers. Cannot be changed.
+    #[schemars(transform = fixed_reference)]
     pub claim: ObjectReference,
 
     /// The Metal3DataTemplate that this is rendered from. Cannot be changed.
+    #[schemars(transform = fixed_reference)]
     pub template: ObjectReference,
 }
 

@@ -50,12 +50,12 @@ pub struct Metal3DataTemplateSpec {
     #[serde(skip_serializing_if = "String::is_empty")]
     pub template_reference: String,
 
-    /// What metadata is rendered. Cannot be changed.
+    /// What metadata is rendered. Not to be changed, because what is rendered later would differ; v1beta2 refuses it.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(transform = loose)]
     pub meta_data: Option<MetaData>,
 
-    /// What network data is rendered. Cannot be changed.
+    /// What network data is rendered. Not to be changed, because what is rendered later would differ; v1beta2 refuses it.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(transform = loose)]
     pub network_data: Option<NetworkData>,

@@ -1,6 +1,7 @@
 //! Metal3DataClaim and Metal3Data.
 
 use super::ObjectRef;
+use crate::immutable::{fixed, fixed_reference};
 use crate::reference::SecretReference;
 use crate::wire::{is_default, optional_spec};
 use kube::CustomResource;
@@ -32,6 +33,7 @@ use serde::{Deserialize, Serialize};
 pub struct Metal3DataClaimSpec {
     /// The Metal3DataTemplate to render from, in the claim's namespace. Its name must be given and cannot be changed.
     #[serde(skip_serializing_if = "is_default")]
+    #[schemars(transform = fixed_reference)]
     pub template: ObjectRef,
 }
 
@@ -76,7 +78,7 @@ pub struct Metal3DataClaimStatus {
 pub struct Metal3DataSpec {
     /// Number of this data among those of its template, from 0. Cannot be changed.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(range(min = 0))]
+    #[schemars(range(min = 0), transform = fixed)]
     pub index: Option<i32>,
 
     /// Secret with the rendered metadata. Written by the controller.
@@ -89,10 +91,12 @@ pub struct Metal3DataSpec {
 
     /// The Metal3DataClaim that this answers. Cannot be changed.
     #[serde(skip_serializing_if = "is_default")]
+    #[schemars(transform = fixed_reference)]
     pub claim: ObjectRef,
 
     /// The Metal3DataTemplate that this is rendered from. Cannot be changed.
     #[serde(skip_serializing_if = "is_default")]
+    #[schemars(transform = fixed_reference)]
     pub template: ObjectRef,
 }
 
