@@ -72,10 +72,30 @@ fn a_template_with_a_ds_of_its_own_is_not_judged() {
 }
 
 #[test]
+fn only_short_and_flat_expressions_are_judged() {
+    let judged = |code: &str| missing(&format!("## template: jinja\n{{{{ {code} }}}}")) == ["zone"];
+    let (signs, brackets) = (|n: usize| "-".repeat(n), |n: usize| ("(".repeat(n), ")".repeat(n)));
+    let is_judged = |n: usize| {
+        let (open, close) = brackets(n);
+        [
+            judged(&format!("1 {} ds.meta_data.zone", signs(n))),
+            judged(&format!("{open}ds.meta_data.zone{close}")),
+        ]
+    };
+    assert_eq!(
+        (is_judged(8), is_judged(9), is_judged(10)),
+        ([true; 2], [false; 2], [false; 2])
+    );
+    let long = |n: usize| judged(&format!("ds.meta_data.zone ~ '{}'", "x".repeat(n - 22)));
+    assert_eq!((long(512), long(513)), (true, false));
+}
+
+#[test]
 fn what_is_not_certain_is_not_told() {
     let others = [
         "{% if ds.meta_data.zone.startswith('n') %}x{% endif %}",
         "{% for a in v1 %}{{ ds.meta_data.zone }}{% endfor %}",
+        "{% if v1 %}{% set a = ds.meta_data.zone %}{% endif %}",
     ];
     for template in UNJUDGED.iter().map(|(template, _)| *template).chain(others) {
         assert!(
