@@ -335,6 +335,8 @@ table! {
     provisioned_service_done_is_over => serving("active").obeyed("active").over(None);
     provisioned_service_of_firmware_done_is_recorded => provisioned().with_bios_update(None).on_reboot().switched_off().announced().obeyed("active").over(None);
     provisioned_service_not_wanted_any_more_is_given_up => { let mut w = serving("service wait"); w.firmware.settings = None; w };
+    provisioned_service_of_firmware_alone_goes_on =>
+        { let mut w = serving("service wait").with_bios_update(Some("http://firmware/1")); w.firmware.settings = None; w };
     provisioned_service_without_policy_is_given_up => { let mut w = serving("service wait"); w.on_reboot = baremetal_operator::host::firmware::Kinds::default(); w };
     provisioned_service_failed_is_recorded => serving("service failed").in_maintenance().with_error("no space");
     provisioned_service_failed_due_clears_maintenance => serving("service failed").in_maintenance().failed("servicing error", 1, LONG_AGO);
