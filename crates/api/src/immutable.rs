@@ -9,8 +9,9 @@ pub fn fixed(schema: &mut Schema) {
     add(schema, [("self == oldSelf".to_owned(), "cannot be changed".to_owned())]);
 }
 
-/// What a reference leads to cannot be changed. A part that was empty may be filled in: a rule that sees the whole reference is
-/// too dear for the API server.
+/// What a reference leads to cannot be changed. A part that was empty may be filled in: rules that compare whole references are
+/// too dear for the API server. Comparing is left out where a part is gone, so that a name must not go either; a namespace may,
+/// as it never counts.
 pub fn fixed_reference(schema: &mut Schema) {
     let Some(parts) = schema.get_mut("properties").and_then(Value::as_object_mut) else {
         return;
@@ -19,6 +20,27 @@ pub fn fixed_reference(schema: &mut Schema) {
         let part = parts.get_mut(name).and_then(|part| <&mut Schema>::try_from(part).ok());
         part.into_iter().for_each(fixed);
     }
+    staying(schema, &["name"]);
+}
+
+/// These fields must not go once they are there. Together with [`fixed`], which says nothing of a field that is gone, they cannot
+/// be changed in two steps either.
+fn staying(schema: &mut Schema, fields: &[&str]) {
+    let rules = fields.iter().map(|field| {
+        let rule = format!("!has(oldSelf.{field}) || has(self.{field})");
+        (rule, format!("{field} cannot be removed"))
+    });
+    add(schema, rules);
+}
+
+/// The same of what a Metal3DataClaim asks for.
+pub fn staying_template(schema: &mut Schema) {
+    staying(schema, &["template"]);
+}
+
+/// The same of what a Metal3Data was made for.
+pub fn staying_data(schema: &mut Schema) {
+    staying(schema, &["index", "claim", "template"]);
 }
 
 /// What a Metal3DataTemplate renders cannot be changed: machines that have been rendered, and Secrets that are lost, would

@@ -143,6 +143,12 @@ async fn fields_that_are_called_immutable_are() {
         .refuses(json!({"pool": {"name": "q"}}), "spec.pool.name: Invalid value")
         .await;
     claim
+        .refuses(
+            json!({"pool": {"name": null}}),
+            "spec.pool: Invalid value: name cannot be removed",
+        )
+        .await;
+    claim
         .takes(json!({"pool": {"namespace": "", "apiVersion": "ipam.metal3.io/v1alpha1"}}))
         .await;
 
@@ -152,6 +158,9 @@ async fn fields_that_are_called_immutable_are() {
     address.refuses(json!({"address": "192.0.2.4"}), "spec.address").await;
     address.refuses(json!({"claim": {"name": "d"}}), "spec.claim").await;
     address.refuses(json!({"pool": {"name": "q"}}), "spec.pool").await;
+    for gone in ["address", "claim", "pool"] {
+        address.refuses(json!({gone: null}), &format!("spec.{gone}")).await;
+    }
     address.takes(json!({"prefix": 25})).await;
 
     let spec = json!({"index": 0, "claim": {"name": "m"}, "template": {"name": "t"}});
@@ -161,6 +170,16 @@ async fn fields_that_are_called_immutable_are() {
     data.refuses(json!({"claim": {"name": "n"}}), "spec.claim.name").await;
     data.refuses(json!({"template": {"name": "u"}}), "spec.template.name")
         .await;
+    // Nor in two steps.
+    for gone in ["index", "claim", "template"] {
+        data.refuses(json!({gone: null}), &format!("{gone} cannot be removed"))
+            .await;
+    }
+    data.refuses(
+        json!({"claim": {"name": null}}),
+        "spec.claim: Invalid value: name cannot be removed",
+    )
+    .await;
     data.takes(json!({"metaData": {"name": "m-metadata"}, "claim": {"namespace": namespace.name}}))
         .await;
 
@@ -168,6 +187,11 @@ async fn fields_that_are_called_immutable_are() {
     wish.can_be_written().await;
     wish.refuses(json!({"template": {"name": "u"}}), "spec.template.name")
         .await;
+    wish.refuses(json!({"template": null}), "template").await;
+    claim.refuses(json!({"pool": null}), "spec.pool").await;
+    pool.refuses(json!({"namePrefix": null}), "spec.namePrefix").await;
+    // The default comes in its place.
+    pool.takes(json!({"allocationStrategy": null})).await;
 
     let host = Stored::new(&namespace, HOST, json!({"online": false})).await;
     host.can_be_written().await;

@@ -1,7 +1,7 @@
 //! Metal3DataClaim and Metal3Data.
 
 use super::ObjectRef;
-use crate::immutable::{fixed, fixed_reference};
+use crate::immutable::{fixed, fixed_reference, staying_data, staying_template};
 use crate::reference::SecretReference;
 use crate::wire::{is_default, optional_spec};
 use kube::CustomResource;
@@ -29,7 +29,7 @@ use serde::{Deserialize, Serialize};
     printcolumn = r#"{"name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp", "description": "Time since the Metal3DataClaim was created"}"#
 )]
 #[serde(rename_all = "camelCase", default, remote = "Self")]
-#[schemars(!remote)]
+#[schemars(!remote, transform = staying_template)]
 pub struct Metal3DataClaimSpec {
     /// The Metal3DataTemplate to render from, in the claim's namespace. Its name must be given and cannot be changed.
     #[serde(skip_serializing_if = "is_default")]
@@ -74,7 +74,7 @@ pub struct Metal3DataClaimStatus {
     printcolumn = r#"{"name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp", "description": "Time since the Metal3Data was created"}"#
 )]
 #[serde(rename_all = "camelCase", default, remote = "Self")]
-#[schemars(!remote)]
+#[schemars(!remote, transform = staying_data)]
 pub struct Metal3DataSpec {
     /// Number of this data among those of its template, from 0. Cannot be changed.
     #[serde(skip_serializing_if = "Option::is_none")]
