@@ -4,9 +4,9 @@
 //! is not there does not fail: it comes out as `CI_MISSING_JINJA_VAR/key`, the machine boots with that text somewhere in
 //! its configuration, and mostly never joins its cluster.
 //!
-//! The template is not run. Whoever may write Secrets writes it, and this process works for others, too. What is printed or
-//! kept in any case, outside of blocks such as `{% if %}`, is cut out by its delimiters, and minijinja says which names each
-//! expression has. An expression that is long or deep is not parsed; one that takes care of what is missing, by a default,
+//! The template is not run. Whoever may write Secrets writes it, and this process works for others, too. What is printed, or
+//! made a text to be kept, outside of blocks such as `{% if %}`, is cut out by its delimiters, and minijinja says which names
+//! each expression has. An expression that is long or deep is not parsed; one that takes care of what is missing, by a default,
 //! a test or an alternative, is not judged.
 
 mod code;
@@ -91,9 +91,10 @@ fn named_keys(template: &str) -> Option<Vec<String>> {
         left = left.checked_sub(piece.code().len())?;
         match piece {
             Piece::Print(code) if depth == 0 => named.extend(keys_in(code)?),
-            Piece::Tag("set", code) => match code.split_once('=') {
+            Piece::Tag("set", code) => match code.split_once('=').filter(|(to, _)| !to.contains('|')) {
                 Some((to, _)) if code::words(to).any(|word| word == "ds") => return None,
-                Some((_, value)) if depth == 0 => named.extend(keys_in(value)?),
+                // What is kept as it is may get a default where it is printed.
+                Some((_, value)) if depth == 0 && value.contains(['~', '|']) => named.extend(keys_in(value)?),
                 Some(_) => {}
                 None => depth += 1,
             },

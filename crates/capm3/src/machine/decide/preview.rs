@@ -69,15 +69,16 @@ pub(super) fn objection(draft: &mut Draft<'_>, owner: &Machine, sources: &Source
     Ok(is_strict.then_some(message))
 }
 
-/// Rendered metadata is not written again while it is there.
+/// A template cannot be changed, and rendered metadata is not written again while it is there.
 fn way_out(draft: &Draft<'_>, meta_data: Option<&str>) -> String {
     let spec = &draft.seen.machine.spec;
     let template = &spec.data_template.name;
     let is_users = spec.meta_data.as_ref().is_some_and(|secret| !secret.name.is_empty());
     match meta_data {
         Some(secret) if is_users => format!("add it to Secret {secret}"),
-        Some(secret) => format!("add it to spec.metaData of Metal3DataTemplate {template} and delete Secret {secret}"),
         None if template.is_empty() => "name a Metal3DataTemplate in spec.dataTemplate that has it".to_owned(),
-        None => format!("add it to spec.metaData of Metal3DataTemplate {template}"),
+        Some(_) | None => format!(
+            "make a Metal3DataTemplate like {template} that has it, have the machine template name that one, and replace the Machine"
+        ),
     }
 }

@@ -41,7 +41,7 @@ fn what_a_host_boots_with_is_looked_at_before_it_is_told() {
 }
 
 #[rstest]
-#[case::of_a_template(json!({"dataTemplate": {"name": "t"}}), "add it to spec.metaData of Metal3DataTemplate t")]
+#[case::of_a_template(json!({"dataTemplate": {"name": "t"}}), "make a Metal3DataTemplate like t that has it")]
 #[case::of_the_user(json!({"metaData": {"name": "meta"}}), "add it to Secret meta")]
 #[case::without_metadata(json!({}), "name a Metal3DataTemplate in spec.dataTemplate")]
 fn missing_keys_are_told_once_and_waited_for_where_the_user_asks(#[case] spec: Value, #[case] way_out: &str) {
