@@ -46,6 +46,27 @@ async fn hosts_of_template(site: &ClusterSite, template: &str) -> BTreeSet<Strin
         .collect()
 }
 
+/// Gives the control plane of so many machines another template, and waits until there are three machines again, those of the
+/// control plane from this one. The hosts of these.
+async fn replace_control_plane(site: &ClusterSite, machines: usize) -> BTreeSet<String> {
+    copy_template(site, "small-control-plane", "small-control-plane-2").await;
+    let reference = json!({"infrastructureRef": {"name": "small-control-plane-2"}});
+    let change = json!({"spec": {"machineTemplate": {"spec": reference}}});
+    site.patch(Kind::CONTROL_PLANE, NAME, change).await;
+    site.until("the control plane is replaced", async || {
+        let new = hosts_of_template(site, "small-control-plane-2").await;
+        let old = hosts_of_template(site, "small-control-plane").await;
+        if new.len() == machines && old.is_empty() {
+            Ok(())
+        } else {
+            Err(format!("{new:?}, {old:?}"))
+        }
+    })
+    .await;
+    site.expect_running(3).await;
+    hosts_of_template(site, "small-control-plane-2").await
+}
+
 #[test]
 fn a_cluster_is_made_scaled_rolled_over_and_deleted() {
     on_site(async |site| {
@@ -110,26 +131,8 @@ fn a_cluster_is_made_scaled_rolled_over_and_deleted() {
 
         // A control plane of one machine gets its next one before the old one goes.
         let host = hosts_of_template(site, "small-control-plane").await;
-        copy_template(site, "small-control-plane", "small-control-plane-2").await;
-        let reference = json!({"infrastructureRef": {"name": "small-control-plane-2"}});
-        let change = json!({"spec": {"machineTemplate": {"spec": reference}}});
-        site.patch(Kind::CONTROL_PLANE, NAME, change).await;
-        site.until("the control plane is replaced", async || {
-            let new = hosts_of_template(site, "small-control-plane-2").await;
-            let old = hosts_of_template(site, "small-control-plane").await;
-            if new.len() == 1 && old.is_empty() {
-                Ok(())
-            } else {
-                Err(format!("{new:?}, {old:?}"))
-            }
-        })
-        .await;
-        site.expect_running(3).await;
-        assert!(
-            hosts_of_template(site, "small-control-plane-2")
-                .await
-                .is_disjoint(&host)
-        );
+        let new = replace_control_plane(site, 1).await;
+        assert!(new.is_disjoint(&host), "{new:?} after {host:?}");
 
         // And away with it.
         site.delete(Kind::CLUSTER, NAME).await;
@@ -159,22 +162,8 @@ fn three_machines_of_a_control_plane_are_replaced_on_their_own_servers() {
         // A fourth host would do as well.
         assert_eq!(hosts.len(), 3, "{}", site.overview().await);
 
-        copy_template(site, "small-control-plane", "small-control-plane-2").await;
-        let reference = json!({"infrastructureRef": {"name": "small-control-plane-2"}});
-        let change = json!({"spec": {"machineTemplate": {"spec": reference}}});
-        site.patch(Kind::CONTROL_PLANE, NAME, change).await;
-        site.until("the control plane is replaced", async || {
-            let new = hosts_of_template(site, "small-control-plane-2").await;
-            let old = hosts_of_template(site, "small-control-plane").await;
-            if new.len() == 3 && old.is_empty() {
-                Ok(())
-            } else {
-                Err(format!("{new:?}, {old:?}"))
-            }
-        })
-        .await;
-        site.expect_running(3).await;
-        assert_eq!(hosts_of_template(site, "small-control-plane-2").await, hosts);
+        let new = replace_control_plane(site, 3).await;
+        assert_eq!(new, hosts);
         assert_eq!(deploys(site).await - deploys_before, 6, "each machine came once");
 
         site.delete(Kind::CLUSTER, NAME).await;
