@@ -10,10 +10,10 @@ use metal3_api::reference::SecretReference;
 use metal3_runtime::events::Severity;
 
 use super::draft::{Draft, Why};
-use super::{DATA_READY, Effect};
+use super::{DATA_READY, Effect, installed};
 use crate::conditions::LegacySeverity;
 use crate::data_template::machine_of;
-use crate::machine::Observed;
+use crate::machine::{Host, Observed};
 
 /// The Secrets to use.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -40,7 +40,7 @@ pub(super) fn sources(draft: &mut Draft<'_>) -> Option<Sources> {
         meta_data: here(&spec.meta_data),
         network_data: here(&spec.network_data),
     };
-    if spec.data_template.name.is_empty() {
+    if spec.data_template.name.is_empty() || (is_late(seen) && !is_lost(seen)) {
         draft.status.rendered_data = ObjectRef::default();
         draft.data(Ok("SecretsSetExternally"));
         return Some(sources);
@@ -80,9 +80,19 @@ const WAITING: &str = "WaitingForMetal3Data";
 /// The same, and that of an event, when nobody asks any more for the data that a host has.
 const LOST: &str = "Metal3DataClaimMissing";
 
-/// Whether a machine had data, and its wish for that is gone.
+/// Whether it is too late to ask for data: the host has been told what to run, with data or without.
+fn is_late(seen: &Observed) -> bool {
+    seen.claim.is_none() && !seen.machine.spec.data_template.name.is_empty() && is_told(seen)
+}
+
+/// Whether the host of the machine knows what to run, or has known it.
+fn is_told(seen: &Observed) -> bool {
+    seen.was_provisioned() || matches!(&seen.host, Host::Ours(host) if installed::is_told(host))
+}
+
+/// The same where the machine had data, and its claim on that is gone.
 fn is_lost(seen: &Observed) -> bool {
-    seen.claim.is_none() && seen.was_provisioned() && !seen.machine.spec.data_template.name.is_empty()
+    is_late(seen) && matches!(&seen.host, Host::Ours(host) if installed::had_data(host, &seen.machine))
 }
 
 /// The rendered data, or what it waits for.
@@ -91,8 +101,8 @@ fn rendered<'a>(draft: &Draft<'a>) -> Result<&'a Metal3Data, String> {
     let template = &seen.machine.spec.data_template.name;
     if is_lost(seen) {
         return Err(format!(
-            "there is no Metal3DataClaim {}, and the host runs already. Another one would ask for other addresses and is not \
-             made; those that the host uses may be given to others: replace the Machine",
+            "there is no Metal3DataClaim {} any more. Another one would ask for other addresses than those that the host was told, \
+             and is not made; others may be given these: replace the Machine",
             seen.key().name
         ));
     }
@@ -110,7 +120,8 @@ fn rendered<'a>(draft: &Draft<'a>) -> Result<&'a Metal3Data, String> {
              needs it"
         ));
     }
-    if claim.metadata.deletion_timestamp.is_some() {
+    // One that the host was told the data of is kept until the machine goes, whoever wants to delete it.
+    if claim.metadata.deletion_timestamp.is_some() && !is_told(seen) {
         return Err(format!("waiting until the earlier Metal3DataClaim {name} is gone"));
     }
     let status = claim.status.clone().unwrap_or_default();
@@ -160,12 +171,20 @@ pub(super) fn patience(draft: &Draft<'_>) -> Option<Duration> {
     PATIENCE.checked_sub(age).filter(|left| !left.is_zero())
 }
 
-/// Asks for data, if a template is named and nobody has asked yet. Not for a host that runs already: what it has been given
-/// cannot be changed any more.
+/// Asks for data, if a template is named and nobody has asked yet. Not for a host that knows what to run: what it has been told
+/// cannot be changed any more. A claim that somebody deletes before that is let go, and made again when it is gone.
 pub(super) fn ask(draft: &mut Draft<'_>) {
-    if draft.seen.claim.is_none() && !is_lost(draft.seen) && !draft.seen.machine.spec.data_template.name.is_empty() {
-        let claim = claim_for(&draft.seen.machine);
+    let seen = draft.seen;
+    if seen.claim.is_none() && !is_late(seen) && !seen.machine.spec.data_template.name.is_empty() {
+        let claim = claim_for(&seen.machine);
         draft.effects.push(Effect::CreateClaim(Box::new(claim)));
+    }
+    let is_held = |claim: &Metal3DataClaim| {
+        let is_ours = |present: &String| present == finalizer::MACHINE;
+        claim.metadata.deletion_timestamp.is_some() && claim.finalizers().iter().any(is_ours)
+    };
+    if let Some(claim) = seen.own_claim().filter(|claim| is_held(claim) && !is_told(seen)) {
+        draft.effects.push(Effect::DeleteClaim(claim.clone()));
     }
 }
 

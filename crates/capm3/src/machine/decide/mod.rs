@@ -11,6 +11,7 @@ mod data;
 mod delete;
 mod draft;
 mod host_spec;
+mod installed;
 mod node;
 mod pause;
 mod plan;

@@ -12,7 +12,7 @@ use metal3_runtime::events::Severity;
 use serde_json::Value;
 
 use super::draft::{CLAIMED, Draft, Why};
-use super::host_spec::Edits;
+use super::installed::{self, Edits, Installed};
 use super::{Decision, Effect, HostPatch, associate, data, host_spec, node, pause, preview, waits, words};
 use crate::conditions::LegacySeverity;
 
@@ -45,7 +45,7 @@ pub(super) fn decide(mut draft: Draft<'_>, host: &BareMetalHost) -> Decision {
         host_spec::cleaning(&mut patch, &seen.machine);
     }
     draft.status.addresses = addresses(host);
-    let is_told = host.spec.wanted_image().is_some() || host.spec.custom_deploy.is_some();
+    let is_told = installed::is_told(host);
     let was_provisioned = seen.was_provisioned();
     let mut edits = Edits::default();
     let waits = if is_told {
@@ -108,24 +108,32 @@ fn follow(draft: &mut Draft<'_>, patch: &mut HostPatch, host: &BareMetalHost, wa
         patch.set("online", true);
     }
     let (sources, owner) = (data::sources(draft), draft.seen.owner.found());
-    let edits = host_spec::edits(host, &draft.seen.machine, owner.map(|owner| &**owner), sources.as_ref());
-    drifted(draft, host);
-    if let (Some(sources), Some(owner), true) = (&sources, owner, edits.is_empty()) {
-        host_spec::remember(draft, owner, sources);
+    let owner = owner.map(|owner| &**owner);
+    let edits = installed::edits(host, &draft.seen.machine, owner, sources.as_ref());
+    drifted(
+        draft,
+        host,
+        installed::drift(host, &draft.seen.machine, owner, sources.as_ref()),
+    );
+    if edits.is_empty() {
+        match (Installed::kept(host).and_then(|kept| kept.given), &sources, owner) {
+            (Some(given), _, _) => host_spec::remember_told(draft, &given),
+            (None, Some(sources), Some(owner)) => host_spec::remember(draft, owner, sources),
+            (None, _, _) => {}
+        }
     }
     edits
 }
 
-/// The machine was changed after its host was told what to install: by Cluster API, which updates a machine in place, or by a
-/// user. Nothing is installed anew, and the machine stays as ready as it was.
-fn drifted(draft: &mut Draft<'_>, host: &BareMetalHost) {
-    let differences = host_spec::drift(host, &draft.seen.machine);
+/// The machine was changed after its host was told what to run: by Cluster API, which updates a machine in place, or by a user.
+/// Nothing is installed anew, and the machine stays as ready as it was.
+fn drifted(draft: &mut Draft<'_>, host: &BareMetalHost, differences: Vec<String>) {
     if differences.is_empty() {
         return draft.up_to_date(None);
     }
     let message = format!(
-        "the machine was changed after BareMetalHost {} was told what to install: {}; the host is not installed anew: replace \
-         the Machine to have that",
+        "the machine was changed after BareMetalHost {} was told what to run: {}; the host is not installed anew: replace the \
+         Machine to have that",
         host.name_any(),
         differences.join(", ")
     );

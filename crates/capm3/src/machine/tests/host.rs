@@ -177,6 +177,48 @@ fn a_machine_that_is_changed_later_stays_ready_and_says_so(#[case] host: Value) 
     );
 }
 
+// OWN 11b: so it was with what the installed system is given, which stayed on the host after the machine besides.
+#[rstest]
+#[case::running("provisioned")]
+#[case::on_its_way("provisioning")]
+fn data_that_a_machine_is_given_later_are_not_an_edit_of_the_host(#[case] state: &str) {
+    let mut host = told(state);
+    let image = host["spec"]["image"].clone();
+    let given = json!({"userData": "b", "networkData": "before"});
+    merge(
+        &mut host,
+        &json!({"spec": {"networkData": {"name": "before", "namespace": "ns"}}, "metadata": {"annotations": {
+        "infrastructure.cluster.x-k8s.io/installed": json!({"image": image, "given": given}).to_string()}}}),
+    );
+    let now = json!({"spec": {"providerID": "metal3://ns/h/m", "networkData": {"name": "now"}}});
+    let seen = with_host(&now, &host);
+    let plan = plan(&seen);
+    assert_eq!(plan.effects, []);
+    assert!(
+        plan.notes.iter().all(|note| note.reason != "BareMetalHostChanged"),
+        "{:?}",
+        plan.notes
+    );
+    let (_, reason, message) = said(status(&plan), "HostUpToDate");
+    let words = "spec.networkData is now instead of before";
+    assert!(reason == "MachineSpecChanged" && message.contains(words), "{message}");
+    assert_eq!(
+        status(&plan).network_data.as_ref().unwrap().name,
+        "before",
+        "this is what is in use"
+    );
+
+    // After a move the status is gone. The next machine must not get the data of this one.
+    let mut going = with_host(&now, &host);
+    let mut machine = (*going.machine).clone();
+    machine.status = None;
+    machine.metadata.deletion_timestamp = serde_json::from_value(json!("2026-01-01T00:00:00Z")).unwrap();
+    going.machine = Arc::new(machine);
+    let cleared = super::plan(&going);
+    assert_eq!(host_patch(&cleared)["spec"]["networkData"], Value::Null);
+    assert!(host_patch(&cleared)["spec"].get("networkData").is_some());
+}
+
 #[test]
 fn an_edit_of_the_host_counts_also_where_the_machine_was_changed() {
     let mut host = runs("http://before");

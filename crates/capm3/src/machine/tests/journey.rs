@@ -25,7 +25,7 @@ fn a_claim_is_one_write_over_the_version_that_was_judged_with_all_that_it_takes(
     });
     assert_eq!(choice, &expected);
     let image = json!({"url": "http://i", "checksum": "abc", "checksumType": "sha256", "format": "raw"});
-    let installed = json!({"image": image}).to_string();
+    let installed = json!({"image": image, "given": {"userData": "b"}}).to_string();
     let expected = json!({
         "metadata": {"resourceVersion": "5",
             "labels": {"cluster.x-k8s.io/cluster-name": "c", "infrastructure.cluster.x-k8s.io/node-reuse": null},
@@ -228,26 +228,77 @@ fn what_ran_once_is_not_installed_again() {
     assert!(said(status(&plan), "Ready").2.contains("has no image any more"));
 }
 
-// OWN 16c: a machine whose claim on data had vanished got new data and other addresses than those that its host uses.
-#[test]
-fn a_host_that_runs_gets_no_other_data() {
-    let spec = json!({"spec": {"providerID": "metal3://ns/h/m", "dataTemplate": {"name": "t", "namespace": "ns"}},
+// OWN 16c: a machine whose claim on data had vanished got new data and other addresses than those that its host was told.
+#[rstest]
+#[case::running("provisioned", true)]
+#[case::on_its_way("provisioning", false)]
+fn a_host_that_was_told_its_data_gets_no_other(#[case] state: &str, #[case] is_running: bool) {
+    let mut spec = json!({"spec": {"dataTemplate": {"name": "t", "namespace": "ns"}},
         "status": {"renderedData": {"name": "t-0", "namespace": "ns"}}});
-    let mut of_host = told("provisioned");
+    if is_running {
+        spec["spec"]["providerID"] = json!("metal3://ns/h/m");
+    }
+    let mut of_host = told(state);
     of_host["spec"]["metaData"] = json!({"name": "m-metadata", "namespace": "ns"});
     let plan = plan(&with_host(&spec, &of_host));
-    let is_claim = |effect: &Effect| matches!(effect, Effect::CreateClaim(_));
-    assert!(!plan.effects.iter().any(is_claim), "{:?}", plan.effects);
+    assert!(!asks(&plan), "{:?}", plan.effects);
     let status = status(&plan);
     let (holds, reason, message) = said(status, "Metal3DataReady");
     assert_eq!((holds, reason), (false, "Metal3DataClaimMissing"));
     assert!(
-        message.starts_with("there is no Metal3DataClaim m, and the host runs already"),
+        message.starts_with("there is no Metal3DataClaim m any more"),
         "{message}"
     );
     assert_eq!(status.rendered_data.name, "t-0", "this is what it runs with");
-    assert!(said(status, "Ready").0, "it is as ready as it was");
+    assert_eq!(said(status, "Ready").0, is_running, "it is as ready as it was");
     assert!(plan.notes.iter().any(|note| note.reason == "Metal3DataClaimMissing"));
+}
+
+fn asks(plan: &Plan) -> bool {
+    let is_claim = |effect: &Effect| matches!(effect, Effect::CreateClaim(_));
+    plan.effects.iter().any(is_claim)
+}
+
+/// Cluster API may give a machine a template in place. Its host runs without.
+#[test]
+fn a_host_that_runs_without_data_has_lost_none() {
+    let spec = json!({"spec": {"providerID": "metal3://ns/h/m", "dataTemplate": {"name": "t", "namespace": "ns"}}});
+    let mut of_host = told("provisioned");
+    let image = of_host["spec"]["image"].clone();
+    let installed = json!({"image": image, "given": {"userData": "b"}}).to_string();
+    of_host["metadata"] = json!({"annotations": {"infrastructure.cluster.x-k8s.io/installed": installed}});
+    let plan = plan(&with_host(&spec, &of_host));
+    assert!(!asks(&plan), "{:?}", plan.effects);
+    let status = status(&plan);
+    assert_eq!(said(status, "Metal3DataReady").1, "SecretsSetExternally");
+    assert!(said(status, "Ready").0);
+    let (_, reason, message) = said(status, "HostUpToDate");
+    let words = "spec.dataTemplate.name is t instead of nothing";
+    assert!(reason == "MachineSpecChanged" && message.contains(words), "{message}");
+}
+
+/// It was held by the machine for ever, which waited for it to go.
+#[rstest]
+#[case::before_the_host_knows_it(json!({}), true)]
+#[case::afterwards(told("provisioning"), false)]
+fn a_claim_that_somebody_deletes_is_let_go_until_the_host_knows_the_data(#[case] host: Value, #[case] is_let_go: bool) {
+    let spec = json!({"spec": {"dataTemplate": {"name": "t", "namespace": "ns"}}});
+    let mut seen = with_host(&spec, &host);
+    let deleted =
+        json!({"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"}, "status": {"renderedData": {"name": "t-0"}}});
+    seen.claim = Some(claim(&deleted));
+    let data = json!({"apiVersion": HERE, "kind": "Metal3Data", "metadata": {"name": "t-0"}, "status": {"ready": true},
+        "spec": {"metaData": {"name": "m-metadata"}}});
+    seen.data = Some(with(data, &json!({})));
+    let plan = plan(&seen);
+    let is_release = |effect: &Effect| matches!(effect, Effect::DeleteClaim(_));
+    assert_eq!(plan.effects.iter().any(is_release), is_let_go, "{:?}", plan.effects);
+    let (holds, _, message) = said(status(&plan), "Metal3DataReady");
+    assert_eq!(holds, !is_let_go);
+    assert!(
+        !is_let_go || message == "waiting until the earlier Metal3DataClaim m is gone",
+        "{message}"
+    );
 }
 
 #[test]
