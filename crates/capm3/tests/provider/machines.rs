@@ -345,14 +345,24 @@ async fn data_comes_back_from_a_machine_that_was_removed_by_force() {
     let is_held = |claim: &Metal3DataClaim| !claim.finalizers().is_empty();
     site.namespace.expect("m", "is held", is_held).await;
 
-    // With its machine there, a wish stays, whoever deletes it.
+    // Before the host is told what to run, a claim that somebody deletes is let go, and made again.
+    let earlier: Metal3DataClaim = site.namespace.api().get("m").await.unwrap();
+    site.delete::<Metal3DataClaim>("m").await;
+    let is_another = |claim: &Metal3DataClaim| claim.uid() != earlier.uid() && is_held(claim);
+    site.namespace.expect("m", "is another", is_another).await;
+
+    // A paused machine does not let it go.
+    let paused = json!({"metadata": {"annotations": {"cluster.x-k8s.io/paused": ""}}});
+    site.patch::<Metal3Machine>("m", paused).await;
+    let is_paused = |machine: &Metal3Machine| {
+        let status = machine.status.clone().unwrap_or_default();
+        says(&status.conditions, "Paused", &True, "Paused")
+    };
+    site.namespace.expect("m", "is paused", is_paused).await;
     site.delete::<Metal3DataClaim>("m").await;
     site.settled().await;
     let claim: Metal3DataClaim = site.namespace.api().get("m").await.unwrap();
     assert!(is_held(&claim), "{claim:?}");
-    // Paused, so that it does not go by itself.
-    let paused = json!({"metadata": {"annotations": {"cluster.x-k8s.io/paused": ""}}});
-    site.patch::<Metal3Machine>("m", paused).await;
     site.delete::<Metal3Machine>("m").await;
     site.patch::<Metal3Machine>("m", json!({"metadata": {"finalizers": null}}))
         .await;

@@ -110,11 +110,8 @@ fn follow(draft: &mut Draft<'_>, patch: &mut HostPatch, host: &BareMetalHost, wa
     let (sources, owner) = (data::sources(draft), draft.seen.owner.found());
     let owner = owner.map(|owner| &**owner);
     let edits = installed::edits(host, &draft.seen.machine, owner, sources.as_ref());
-    drifted(
-        draft,
-        host,
-        installed::drift(host, &draft.seen.machine, owner, sources.as_ref()),
-    );
+    let changes = installed::drift(host, &draft.seen.machine, owner, sources.as_ref());
+    drifted(draft, host, &changes);
     if edits.is_empty() {
         match (Installed::kept(host).and_then(|kept| kept.given), &sources, owner) {
             (Some(given), _, _) => host_spec::remember_told(draft, &given),
@@ -127,7 +124,7 @@ fn follow(draft: &mut Draft<'_>, patch: &mut HostPatch, host: &BareMetalHost, wa
 
 /// The machine was changed after its host was told what to run: by Cluster API, which updates a machine in place, or by a user.
 /// Nothing is installed anew, and the machine stays as ready as it was.
-fn drifted(draft: &mut Draft<'_>, host: &BareMetalHost, differences: Vec<String>) {
+fn drifted(draft: &mut Draft<'_>, host: &BareMetalHost, differences: &[String]) {
     if differences.is_empty() {
         return draft.up_to_date(None);
     }
