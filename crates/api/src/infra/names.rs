@@ -65,6 +65,9 @@ pub mod annotation {
     /// On a BareMetalHost: JSON of the image and the deploy method that it was told to install for its Metal3Machine.
     pub const INSTALLED: &str = "infrastructure.cluster.x-k8s.io/installed";
 
+    /// On a Metal3Data: SHA-256 of what its template said when the data was asked for.
+    pub const RENDERED_FROM: &str = "infrastructure.cluster.x-k8s.io/rendered-from";
+
     /// On a Metal3Remediation: JSON of the node's annotations, to be given back.
     pub const NODE_ANNOTATIONS_BACKUP: &str = "remediation.metal3.io/node-annotations-backup";
 

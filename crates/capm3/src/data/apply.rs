@@ -7,7 +7,7 @@ use kube::api::{DeleteParams, Patch, PatchParams, PostParams, Preconditions};
 use kube::core::PartialObjectMetaExt;
 use kube::{Api, Resource, ResourceExt};
 use metal3_api::capi::{self, ContractReference, IPAddressClaim, IPAddressClaimSpec};
-use metal3_api::infra::names::{finalizer, label};
+use metal3_api::infra::names::{annotation, finalizer, label};
 use metal3_api::infra::v1beta2::Metal3Data;
 use metal3_api::ipam::{self, IPClaim, IPClaimSpec, IPPool};
 use metal3_api::metal3::BareMetalHost;
@@ -85,8 +85,12 @@ impl Server<'_> {
             Effect::Adopt {
                 meta_data,
                 network_data,
+                rendered_from,
             } => {
-                let body = adoption(data, meta_data.as_ref(), network_data.as_ref());
+                let mut body = adoption(data, meta_data.as_ref(), network_data.as_ref());
+                if let Some(digest) = rendered_from {
+                    body["metadata"]["annotations"] = json!({annotation::RENDERED_FROM: digest});
+                }
                 let (api, params) = (self.api::<Metal3Data>(), PatchParams::default());
                 world
                     .datas

@@ -25,6 +25,8 @@ pub enum Effect {
         meta_data: Option<SecretReference>,
         /// The Secret with network data.
         network_data: Option<SecretReference>,
+        /// The digest of what is rendered, if it is to be noted.
+        rendered_from: Option<String>,
     },
     /// Asks for an address. The name is the lock: a claim that is there already is looked at.
     Claim {

@@ -2,6 +2,7 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 use metal3_api::capi::IPAddressClaim;
+use metal3_api::infra::names::annotation::RENDERED_FROM;
 use metal3_api::infra::v1beta2::{Metal3Data, Metal3DataTemplate};
 use metal3_api::ipam::IPClaim;
 use metal3_render::{Pool, PoolAddress};
@@ -14,7 +15,7 @@ use serde_json::{Value, json};
 
 use super::address::{AddressClaim, Family};
 use super::apply::{cluster_api_claim, metal3_claim, secret_object};
-use super::decide::{decide, rendered_again};
+use super::decide::{decide, digest, rendered_again};
 use super::effect::{Effect, Need, Rest, Says, Secret, Step};
 use super::listen::listen;
 use super::observed::{Host, Observed, Read, observe};
@@ -89,12 +90,26 @@ impl Scene {
     fn data(&self, other: &Value) {
         let mut body = json!({
             "metadata": {"labels": {"cluster.x-k8s.io/cluster-name": "c"}, "finalizers": [OF_CLAIM, OF_DATA],
+                "annotations": {RENDERED_FROM: self.digest()},
                 "ownerReferences": owner("Metal3DataClaim", "claim")},
             "spec": {"index": 0, "claim": {"name": "claim"}, "template": {"name": "t"},
                 "metaData": {"name": "m-metadata", "namespace": "ns"},
                 "networkData": {"name": "m-networkdata", "namespace": "ns"}}});
         json_patch::merge(&mut body, other);
         self.world.datas.created(object(INFRA, "Metal3Data", "t-0", &body));
+    }
+
+    /// The digest of the template.
+    fn digest(&self) -> String {
+        digest(&self.world.data_templates.get(&ObjectKey::new("ns", "t")).unwrap())
+    }
+
+    /// Somebody edits the template.
+    fn edit(&self) {
+        let edited = json!({"spec": {"metaData": {"strings": [{"key": "a", "value": "b"}]}},
+            "metadata": {"generation": 2, "resourceVersion": "9"}});
+        let edited = object(INFRA, "Metal3DataTemplate", "t", &edited);
+        self.world.data_templates.created(edited);
     }
 
     fn ip_claim(&self, other: &Value) -> AddressClaim {
@@ -156,16 +171,18 @@ fn rest(says: Option<Says>) -> Step {
 #[test]
 fn it_goes_from_the_finalizer_over_addresses_to_secrets_step_by_step() {
     let mut scene = Scene::new();
-    let new = json!({"metadata": {"finalizers": [OF_CLAIM], "resourceVersion": "2"},
+    let new = json!({"metadata": {"finalizers": [OF_CLAIM], "annotations": null, "resourceVersion": "2"},
         "spec": {"metaData": null, "networkData": null}});
     scene.data(&new);
     let Step::Write(Effect::Adopt {
         meta_data,
         network_data,
+        rendered_from: Some(digest),
     }) = scene.step()
     else {
         panic!()
     };
+    assert_eq!(digest.len(), 64, "{digest}");
     let names = [meta_data, network_data].map(|reference| reference.unwrap().name);
     assert_eq!(names, ["m-metadata", "m-networkdata"]);
 
@@ -244,7 +261,7 @@ fn what_is_ready_stays_so_whatever_becomes_of_the_rest_and_a_lost_secret_is_made
 fn a_secret_that_comes_back_from_an_edited_template_is_told() {
     let told = |is_ready: bool, generation: i64| {
         let scene = Scene::new();
-        scene.data(&json!({"metadata": {"resourceVersion": "2"}, "status": {"ready": is_ready}}));
+        scene.data(&json!({"metadata": {"resourceVersion": "2", "annotations": null}, "status": {"ready": is_ready}}));
         let edited = json!({"metadata": {"generation": generation, "resourceVersion": "9"}});
         scene
             .world
@@ -269,6 +286,45 @@ fn a_secret_that_comes_back_from_an_edited_template_is_told() {
         "{}",
         note.message
     );
+}
+
+// OWN 15c: through v1beta1 a template can be edited. A Secret that was lost came back with what the template said then.
+#[rstest]
+#[case::ready(true)]
+#[case::said_before(false)]
+fn a_secret_that_is_lost_is_not_rendered_from_an_edited_template(#[case] is_ready: bool) {
+    let scene = Scene::new();
+    scene.data(&json!({"metadata": {"resourceVersion": "2"}, "status": {"ready": is_ready}}));
+    scene.edit();
+    let why = scene.waits_because();
+    let words = [
+        "Metal3DataTemplate t was edited",
+        "Secret m-metadata",
+        "replace the Machine",
+        RENDERED_FROM,
+    ];
+    for words in words {
+        assert!(why.to_lowercase().contains(&words.to_lowercase()), "{words} in {why}");
+    }
+
+    // The way out that it names.
+    let unnoted = json!({"metadata": {"resourceVersion": "3", "annotations": null}, "status": {"ready": is_ready}});
+    scene.data(&unnoted);
+    let step = scene.step();
+    let goes_on = match &step {
+        Step::Write(Effect::Adopt { rendered_from, .. }) => *rendered_from == Some(scene.digest()) && !is_ready,
+        Step::Look(Need::Host(_)) => is_ready,
+        _ => false,
+    };
+    assert!(goes_on, "{step:?}");
+}
+
+#[test]
+fn what_an_earlier_version_rendered_is_not_noted_as_rendered_from_the_template_of_now() {
+    let scene = Scene::new();
+    scene.data(&json!({"metadata": {"resourceVersion": "2", "annotations": null}}));
+    scene.secret("m-metadata", &json!({}));
+    assert!(!matches!(scene.step(), Step::Write(Effect::Adopt { .. })));
 }
 
 #[rstest]
@@ -395,6 +451,7 @@ fn a_claim_of_cluster_api_under_the_name_is_looked_at_like_one_of_metal3(
     let template = json!({"metadata": {"resourceVersion": "2"}, "spec": {"metaData": {"ipAddressesFromPool": [pool]}}});
     let template: Metal3DataTemplate = object(INFRA, "Metal3DataTemplate", "t", &template);
     scene.world.data_templates.created(template);
+    scene.data(&json!({"metadata": {"resourceVersion": "2"}}));
     let claim = json!({"metadata": {"ownerReferences": owners, "finalizers": [OF_DATA]},
         "spec": {"poolRef": {"apiGroup": "ipam.example.com", "kind": "OtherPool", "name": "q"}}});
     let claim: IPAddressClaim = object("ipam.cluster.x-k8s.io/v1beta2", "IPAddressClaim", "t-0-q", &claim);

@@ -4,14 +4,13 @@
 //! |---|---|
 //! | its claim names it | finalizer, claims on addresses, Secrets, ready |
 //! | ready and the Secrets are there | nothing |
-//! | a Secret is lost | it is made again, from the same addresses |
+//! | a Secret is lost | it is made again, from the same addresses and the same template |
 //! | deleted, its claim is gone | addresses and Secrets are released, then it goes |
 //!
 //! Secrets are never rewritten: a machine that is provisioned again gets what it got before.
 
 mod addresses;
-
-use std::fmt::Write as _;
+mod origin;
 
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
@@ -22,9 +21,11 @@ use metal3_api::infra::v1beta2::{Metal3Data, Metal3DataTemplate, Metal3Machine};
 use metal3_api::metal3::BareMetalHost;
 use metal3_api::reference::SecretReference;
 use metal3_render::{Facts, pools, render};
-use metal3_runtime::events::{Note, Severity};
 
 use self::addresses::{PATIENCE, SILENT, addresses};
+#[cfg(test)]
+pub use self::origin::digest;
+pub use self::origin::rendered_again;
 use super::effect::{Effect, Need, Rest, Says, Secret, Step};
 use super::observed::{Host, Observed, Read};
 use crate::data_template::{Hold, answers};
@@ -108,18 +109,21 @@ fn serve(seen: &Observed, read: &Read, now: Timestamp) -> Result<Step, Step> {
     let data = &seen.data;
     let missing = missing(seen, read, &sources)?;
     let spec = [&data.spec.meta_data, &data.spec.network_data];
-    let is_adopted = has_finalizer(seen) && spec.into_iter().eq(&sources.wanted);
+    let rendered_from = origin::to_note(seen, sources.template);
+    let is_adopted = has_finalizer(seen) && spec.into_iter().eq(&sources.wanted) && rendered_from.is_none();
     if !is_adopted {
         let [meta_data, network_data] = sources.wanted.clone();
         return Ok(Step::Write(Effect::Adopt {
             meta_data,
             network_data,
+            rendered_from,
         }));
     }
     let Some((name, key)) = missing else {
         let says = Some(Says::Ready);
         return Ok(Step::Rest(Rest { says, again: None }));
     };
+    origin::check(seen, sources.template, &name).map_err(wait)?;
     let machine = seen.machine.as_deref().ok_or_else(|| {
         wait(format!(
             "waiting until Cluster API names the Machine that owns Metal3Machine {}",
@@ -159,33 +163,6 @@ fn serve(seen: &Observed, read: &Read, now: Timestamp) -> Result<Step, Step> {
 
 fn words(seen: &Observed, error: &metal3_render::RenderError) -> String {
     format!("Metal3DataTemplate {}: {error}", seen.data.spec.template.name)
-}
-
-/// What is said of a Secret that was lost and rendered again. Templates could be edited before rules of the API server kept
-/// them as they are: data that is rendered from one that was may be other data than the host has.
-pub fn rendered_again(seen: &Observed, secret: &Secret) -> Option<Note> {
-    let was_ready = seen.data.status.as_ref().and_then(|status| status.ready) == Some(true);
-    let template = seen.template.as_deref().filter(|_| was_ready)?;
-    let (secret, name) = (&secret.name, template.name_any());
-    let generation = template.metadata.generation.unwrap_or_default();
-    let mut message = format!("Secret {secret} was lost and is rendered again from Metal3DataTemplate {name}");
-    if generation > 1 {
-        write!(
-            message,
-            ", which was edited after it was made (its generation is {generation}): the host may run with other data; compare \
-             them, or replace the Machine"
-        )
-        .ok();
-    }
-    Some(Note {
-        reason: "RenderedAgain",
-        message,
-        severity: if generation > 1 {
-            Severity::Warning
-        } else {
-            Severity::Normal
-        },
-    })
 }
 
 /// The objects behind it, or what is missing of them.
