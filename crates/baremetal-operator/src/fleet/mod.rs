@@ -67,7 +67,7 @@ impl Fleet {
     pub fn of(&self, id: &str, own: Option<&str>, host: &HostKey) -> NodeView {
         let full = format!("{}~{}", host.namespace, host.name);
         let mut view = self.view();
-        view.own(id, host);
+        view.claim(id, host);
         let is_listed = |id: &&str| view.has(id);
         let id = Some(id).filter(is_listed).or(own.filter(is_listed)).unwrap_or(id);
         view.of(id, [&full, &host.name])
@@ -92,7 +92,7 @@ impl Fleet {
     /// A reconciliation asked for this node, or for a change of it, at this moment.
     pub fn learn(&self, node: &Node, host: &HostKey, asked: Duration) {
         let mut view = self.view();
-        view.own(&node.uuid, host);
+        view.claim(&node.uuid, host);
         view.learn(node, asked);
     }
 

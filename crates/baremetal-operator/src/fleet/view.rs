@@ -24,8 +24,9 @@ pub struct HostKey {
 pub struct View {
     nodes: HashMap<String, Arc<Node>>,
     by_name: HashMap<String, String>,
-    /// The host of a node by the identity in its status: names can be legacy ones.
-    owners: HashMap<String, HostKey>,
+    /// The hosts that say that a node is theirs, by its identity in their status: names can be legacy ones. To say so proves
+    /// nothing, as a user can write it: each is woken, and so is the host that the node is named after.
+    claimed: HashMap<String, Vec<HostKey>>,
     waiting: HashSet<HostKey>,
     /// Nodes that take a slot.
     busy: HashSet<String>,
@@ -57,8 +58,9 @@ impl View {
             }
         }
         // What is left was listed before and is gone.
-        let gone: Vec<_> = self.nodes.values().filter_map(|node| self.host_of(node)).collect();
+        let gone: Vec<_> = self.nodes.values().flat_map(|node| self.hosts_of(node)).collect();
         woken.extend(gone);
+        self.claimed.retain(|uuid, _| nodes.contains_key(uuid));
         if recovered {
             woken.extend(self.waiting.iter().cloned());
         }
@@ -99,12 +101,12 @@ impl View {
             self.asked_to_change.remove(&node.uuid);
             // Ironic changes the state before it agrees. So a record as it was before tells of a change that is over
             // already: an inspection within one second ends in the state that it began in.
-            woken.extend(self.host_of(&node).filter(|_| is_same));
+            woken.extend(self.hosts_of(&node).filter(|_| is_same));
         }
         match known {
             Some(known) if is_same || is_old => known,
             _ => {
-                woken.extend(self.host_of(&node));
+                woken.extend(self.hosts_of(&node));
                 Arc::new(node)
             }
         }
@@ -176,16 +178,26 @@ impl View {
         self.nodes.contains_key(id)
     }
 
-    /// Remembers whose node this is.
-    pub fn own(&mut self, id: &str, host: &HostKey) {
-        if !id.is_empty() && self.owners.get(id) != Some(host) {
-            self.owners.insert(id.to_owned(), host.clone());
+    /// Remembers that a host says that this node is its own.
+    pub fn claim(&mut self, id: &str, host: &HostKey) {
+        if id.is_empty() {
+            return;
+        }
+        if let Some(hosts) = self.claimed.get_mut(id) {
+            if !hosts.contains(host) {
+                hosts.push(host.clone());
+            }
+        } else {
+            self.claimed.insert(id.to_owned(), vec![host.clone()]);
         }
     }
 
     /// The host no longer exists here.
     pub fn forget(&mut self, host: &HostKey) {
-        self.owners.retain(|_, owner| owner != host);
+        self.claimed.retain(|_, hosts| {
+            hosts.retain(|other| other != host);
+            !hosts.is_empty()
+        });
         self.waiting.remove(host);
     }
 
@@ -228,14 +240,15 @@ impl View {
         })
     }
 
-    fn host_of(&self, node: &Node) -> Option<HostKey> {
-        self.owners.get(&node.uuid).cloned().or_else(|| {
-            let (namespace, name) = node.name.as_deref()?.split_once('~')?;
-            Some(HostKey {
-                namespace: namespace.to_owned(),
-                name: name.to_owned(),
-            })
-        })
+    /// Those whom a change of this node concerns.
+    fn hosts_of(&self, node: &Node) -> impl Iterator<Item = HostKey> {
+        let named = node.name.as_deref().and_then(|name| name.split_once('~'));
+        let named = named.map(|(namespace, name)| HostKey {
+            namespace: namespace.to_owned(),
+            name: name.to_owned(),
+        });
+        let claimed = self.claimed.get(&node.uuid).into_iter().flatten();
+        claimed.cloned().chain(named)
     }
 }
 

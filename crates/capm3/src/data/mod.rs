@@ -40,7 +40,7 @@ use crate::data_template::{Hold, hold_of};
 use crate::error::PassError;
 
 pub use self::apply::SECRET_TYPE;
-pub use self::decide::secrets_of;
+pub use self::decide::{digest, secrets_of};
 
 /// Of what it looks after, for errors.
 const KIND: &str = "Metal3Data";

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::api::{DeleteParams, ListParams, ObjectMeta, PostParams, Preconditions};
 use kube::{Api, Resource, ResourceExt};
-use metal3_api::infra::names::finalizer;
+use metal3_api::infra::names::{annotation, finalizer};
 use metal3_api::infra::v1beta2::{
     Metal3Data, Metal3DataClaim, Metal3DataClaimStatus, Metal3DataSpec, Metal3DataTemplate, ObjectRef,
 };
@@ -19,7 +19,7 @@ use super::effect::Effect;
 use super::observed::machine_of;
 use super::space::{name_of, space_of};
 use crate::controller::Context;
-use crate::data::secrets_of;
+use crate::data::{digest, secrets_of};
 
 /// What came of a write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -235,7 +235,7 @@ pub fn data(claim: &Metal3DataClaim, template: &Metal3DataTemplate, index: i32) 
 }
 
 /// What the controller of Metal3Datas would write first, if anything is rendered: that it is asked before the object goes,
-/// and which Secrets it makes.
+/// which Secrets it makes, and from what.
 pub fn adopt(data: &mut Metal3Data, claim: &Metal3DataClaim, template: &Metal3DataTemplate) {
     let Some(machine) = machine_of(claim) else { return };
     let secrets = secrets_of(template, &machine.name, &claim.namespace().unwrap_or_default());
@@ -243,6 +243,8 @@ pub fn adopt(data: &mut Metal3Data, claim: &Metal3DataClaim, template: &Metal3Da
         [data.spec.meta_data, data.spec.network_data] = secrets;
         let finalizers = data.metadata.finalizers.get_or_insert_default();
         finalizers.push(finalizer::DATA.to_owned());
+        let annotations = data.metadata.annotations.get_or_insert_default();
+        annotations.insert(annotation::RENDERED_FROM.to_owned(), digest(template));
     }
 }
 

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use kube::ResourceExt;
 use metal3_api::capi::Cluster;
+use metal3_api::infra::names::annotation::RENDERED_FROM;
 use metal3_api::infra::v1beta2::{Metal3Data, Metal3DataClaim, Metal3DataTemplate};
 use metal3_runtime::store::{ObjectKey, Sink};
 use metal3_runtime::work::Queue;
@@ -16,6 +17,7 @@ use super::effect::Effect;
 use super::listen::listen;
 use super::news::{Focus, News};
 use super::observed::{Observed, concerns_list, list, observe};
+use crate::data::digest;
 use crate::world::{World, template_asked};
 
 const OF_TEMPLATE: &str = "metal3datatemplate.infrastructure.cluster.x-k8s.io";
@@ -369,6 +371,9 @@ fn what_renders_something_belongs_to_its_controller_from_the_start() {
     let named = made.spec.network_data.map(|secret| (secret.name, secret.namespace));
     assert_eq!(named, Some(("a-networkdata".to_owned(), "ns".to_owned())));
     assert_eq!(made.spec.meta_data, None);
+    let rendered_from = made.metadata.annotations.unwrap_or_default();
+    assert_eq!(rendered_from[RENDERED_FROM], digest(&rendering));
+    assert_ne!(digest(&rendering), digest(&plain));
 }
 
 /// A space in which everything is as it should be.

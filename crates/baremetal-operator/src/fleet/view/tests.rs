@@ -1,5 +1,6 @@
 use super::*;
 use crate::host::observed::OutageKind;
+use rstest::rstest;
 use serde_json::json;
 
 const NOW: Duration = Duration::from_secs(1);
@@ -140,26 +141,43 @@ fn an_outage_is_told_once_and_its_end_wakes_those_who_wait() {
 
 #[test]
 fn an_emptied_ironic_wakes_every_host_that_had_a_node() {
+    let legacy = || HostKey {
+        namespace: "other".into(),
+        name: "legacy".into(),
+    };
+    let mut bare = node(1, "active");
+    bare.name = Some("legacy".into());
     let mut view = View::default();
-    view.replace(vec![node(1, "active"), node(2, "manageable")], NOW);
-    view.own(
-        "u1",
-        &HostKey {
-            namespace: "other".into(),
-            name: "legacy".into(),
-        },
-    );
-    let woken = sorted(view.replace(Vec::new(), NOW));
-    assert_eq!(
-        woken,
-        [
-            key(2),
-            HostKey {
-                namespace: "other".into(),
-                name: "legacy".into()
-            }
-        ]
-    );
+    view.replace(vec![bare, node(2, "manageable")], NOW);
+    view.claim("u1", &legacy());
+    assert_eq!(sorted(view.replace(Vec::new(), NOW)), [key(2), legacy()]);
+}
+
+// OWN 3e: who restored a status with another host's identity took that host's wake-ups.
+#[rstest]
+#[case::of_a_node_named_after_its_host(Some("ns~h1"))]
+#[case::of_a_node_with_a_name_of_old(Some("h1"))]
+#[case::of_a_node_without_a_name(None)]
+fn who_claims_another_hosts_node_takes_no_wake_up_from_it(#[case] name: Option<&str>) {
+    let forger = HostKey {
+        namespace: "tenant".into(),
+        name: "forger".into(),
+    };
+    let known = |state| Node {
+        name: name.map(ToOwned::to_owned),
+        ..node(1, state)
+    };
+    for claimants in [[forger.clone(), key(1)], [key(1), forger.clone()]] {
+        let mut view = View::default();
+        for host in &claimants {
+            view.claim("u1", host);
+        }
+        assert!(view.replace(vec![known("manageable")], NOW).contains(&key(1)));
+        let woken = view.replace(vec![known("active")], NOW);
+        assert!(woken.contains(&key(1)), "{woken:?}");
+        view.forget(&forger);
+        assert!(!view.replace(vec![known("deleting")], NOW).contains(&forger));
+    }
 }
 
 #[test]

@@ -23,9 +23,7 @@ use metal3_api::reference::SecretReference;
 use metal3_render::{Facts, pools, render};
 
 use self::addresses::{PATIENCE, SILENT, addresses};
-#[cfg(test)]
-pub use self::origin::digest;
-pub use self::origin::rendered_again;
+pub use self::origin::{digest, rendered_again};
 use super::effect::{Effect, Need, Rest, Says, Secret, Step};
 use super::observed::{Host, Observed, Read};
 use crate::data_template::{Hold, answers};

@@ -1,6 +1,8 @@
 //! From what data was rendered. An annotation keeps the digest of it, so that a Secret that is lost comes back as it was or not at
 //! all: templates can be edited where no rule of the API server keeps them as they are, such as in v1beta1.
 
+use std::fmt::Write as _;
+
 use kube::ResourceExt;
 use metal3_api::infra::names::annotation::RENDERED_FROM;
 use metal3_api::infra::v1beta2::Metal3DataTemplate;
@@ -15,7 +17,10 @@ use super::super::observed::Observed;
 pub fn digest(template: &Metal3DataTemplate) -> String {
     let spec = &template.spec;
     let text = json!([spec.meta_data, spec.network_data]).to_string();
-    Sha256::digest(text).iter().map(|byte| format!("{byte:02x}")).collect()
+    let digest = Sha256::digest(text);
+    digest
+        .iter()
+        .fold(String::new(), |text, byte| format!("{text}{byte:02x}"))
 }
 
 fn noted(seen: &Observed) -> Option<&String> {
@@ -26,10 +31,12 @@ fn was_ready(seen: &Observed) -> bool {
     seen.data.status.as_ref().and_then(|status| status.ready) == Some(true)
 }
 
-/// What is to be noted of the template. It is noted once, and not after a Secret was made: nobody knows from what.
+/// What is to be noted of the template, if something else is or nothing: not after a Secret was made, as a host may have been told
+/// it. Until then a template that cannot be rendered may be mended.
 pub fn to_note(seen: &Observed, template: &Metal3DataTemplate) -> Option<String> {
     let is_made = was_ready(seen) || seen.secrets.iter().any(|secret| seen.owns(secret));
-    (noted(seen).is_none() && !is_made).then(|| digest(template))
+    let digest = digest(template);
+    (noted(seen) != Some(&digest) && !is_made).then_some(digest)
 }
 
 /// Refuses to render other data than before, for a Secret of this name.
@@ -39,7 +46,7 @@ pub fn check(seen: &Observed, template: &Metal3DataTemplate, secret: &str) -> Re
         return Ok(());
     }
     Err(format!(
-        "Metal3DataTemplate {} was edited after this data was asked for: Secret {secret}, which does not exist, could differ from \
+        "Metal3DataTemplate {} was edited after this data was rendered: Secret {secret}, which does not exist, could differ from \
          what the host was told. Replace the Machine; or, to have the Secret rendered from the template as it is, remove the \
          annotation {RENDERED_FROM} of this Metal3Data",
         template.name_any()
@@ -58,10 +65,12 @@ pub fn rendered_again(seen: &Observed, secret: &Secret) -> Option<Note> {
         template.name_any()
     );
     if is_doubtful {
-        message += &format!(
+        write!(
+            message,
             ", which was edited after it was made (its generation is {generation}): the host may run with other data; compare \
              them, or replace the Machine"
-        );
+        )
+        .ok();
     }
     let severity = if is_doubtful {
         Severity::Warning
