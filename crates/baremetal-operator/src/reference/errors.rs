@@ -108,6 +108,7 @@ events! {
     ImageAuthFormatUnsupported: "The Secret of `spec.image.ociAuthSecretName` has a type that cannot be used.";
     ImageAuthParseError: "The Secret of `spec.image.ociAuthSecretName` cannot be understood, or does not name the registry.";
     DetachError: "Ironic refused to let the node of a detached host go.";
+    NodeLeftAlone: "The host was deleted, and a node to which it led stays in Ironic as it is, since it is not the host's.";
     UpdateHardwareDetails: "The inventory was taken from a HardwareData or from the annotation.";
     RemoveAnnotation: "An annotation that could not be used, or is used up, was removed.";
     InvalidAnnotationValue: "An annotation has a value that cannot be used; the message names it.";

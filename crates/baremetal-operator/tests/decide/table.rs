@@ -1000,6 +1000,10 @@ table! {
         {"type": "Error", "status": "True", "reason": "ImageBuildInvalid", "message": "no such base image", "lastTransitionTime": "2026-01-01T00:00:00Z"}]}}))),
         SecretView::Found(secret("8", 2)), "8");
     inspecting_ramdisk_there_is_given_to_the_node => built(World::at("inspecting", "manageable"), Some(json!({})));
+    inspecting_ramdisk_that_is_deleted_while_it_is_held_is_given => built(World::at("inspecting", "manageable"), Some(json!({"metadata":
+        {"deletionTimestamp": "2026-01-01T00:00:00Z", "finalizers": ["baremetalhost.metal3.io/preprovisioningImage"]}})));
+    inspecting_ramdisk_that_is_deleted_and_not_held_waits => built(World::at("inspecting", "manageable"), Some(json!({"metadata":
+        {"deletionTimestamp": "2026-01-01T00:00:00Z", "finalizers": ["somebody.example/else"]}})));
     inspecting_ramdisk_as_files_is_given_with_its_parameters => built(World::at("inspecting", "manageable"),
         Some(json!({"status": {"format": "initrd", "kernelUrl": "http://images/kernel", "extraKernelParams": "ip=dhcp"}})));
     inspecting_ramdisk_with_other_labels_is_asked_for_again => built(World::at("inspecting", "manageable"), Some(json!({}))).with_host(&json!({"metadata": {"labels": {"rack": "b"}}}));

@@ -6,7 +6,6 @@ use metal3_runtime::store::ObjectKey;
 
 use super::{Host, Observed};
 use crate::select::consumer;
-use crate::workload::nodes::HOST_UID;
 use crate::workload::provider_id::{Answer, Question};
 use crate::workload::{Unreachable, Workloads};
 use crate::world::{HostBy, Metal3MachineBy, World, cluster_of};
@@ -67,18 +66,8 @@ pub fn look(workloads: &Workloads, world: &World, seen: &Observed) -> NodeView {
         stored,
         rivals: &rivals,
     };
-    let answer = question.answer(&workload.nodes);
-    NodeView::Answered(match &answer {
-        Answer::Known(id) if stored != Some(id) => match holder(world, seen, id) {
-            Some(holder) => Answer::Conflict(format!(
-                "the node of host {} seems to be the one with provider ID {id}, which is that of Metal3Machine {holder}: label \
-                 the node of each host with {HOST_UID}=UID of the host",
-                host.name_any()
-            )),
-            None => answer,
-        },
-        _ => answer,
-    })
+    let holder = |id: &str| holder(world, seen, id);
+    NodeView::Answered(question.answer(&workload.nodes, &holder))
 }
 
 /// Names of the other hosts of the same cluster that have one of these host names: their Nodes cannot be told apart by it.

@@ -42,8 +42,17 @@ fn kept_for(prefix: &str, name: &str) -> String {
 }
 
 /// Whether machines can still come for whom hosts with this node-reuse label are kept. Not once the last machine set of a
-/// deployment is there no more or is being deleted. Of control planes, which can be of any kind, nobody knows.
+/// deployment, or the Cluster that names a control plane, is there no more or is being deleted. A control plane, which can be of any
+/// kind, is not looked at itself.
 pub fn is_awaited(world: &World, namespace: &str, kept_as: &str) -> bool {
+    if kept_as.starts_with("cp-") {
+        return world.clusters.objects().iter().any(|cluster| {
+            let plane = cluster.spec.control_plane_ref.as_ref();
+            cluster.namespace().as_deref() == Some(namespace)
+                && cluster.metadata.deletion_timestamp.is_none()
+                && plane.is_some_and(|plane| kept_for("cp", &plane.name) == kept_as)
+        });
+    }
     let of_sets = kept_as.starts_with("md-") || kept_as.starts_with("ms-");
     let sets = world.machine_sets.objects();
     let mut staying = sets
@@ -67,7 +76,7 @@ pub async fn is_kept(
         return Ok(false);
     }
     let template = if machine.labels().contains_key(label::CONTROL_PLANE) {
-        template_of_control_plane(client, machine, ours, &namespace).await?
+        template_of_control_plane(client, world, machine, ours, &namespace).await?
     } else {
         let set = owner(machine, group::CORE, "MachineSet");
         let set = set.and_then(|name| world.machine_sets.get(&ObjectKey::new(&namespace, name)));
@@ -79,6 +88,7 @@ pub async fn is_kept(
 
 async fn template_of_control_plane(
     client: &kube::Client,
+    world: &World,
     machine: &Machine,
     ours: Option<&Metal3Machine>,
     namespace: &str,
@@ -87,6 +97,17 @@ async fn template_of_control_plane(
         return Ok(None);
     };
     if group_of(&plane.api_version) != group::CONTROL_PLANE {
+        let cluster = ObjectKey::new(namespace, &machine.spec.cluster_name);
+        let cluster = world.clusters.get(&cluster);
+        let of_cluster = cluster
+            .as_ref()
+            .and_then(|cluster| cluster.spec.control_plane_ref.as_ref());
+        // Its machines may have any other owner.
+        let is_plane =
+            of_cluster.is_some_and(|of| of.is_of(group_of(&plane.api_version), &plane.kind) && of.name == plane.name);
+        if !is_plane {
+            return Ok(None);
+        }
         let cloned_from = ours.and_then(|ours| ours.annotations().get(annotation::CLONED_FROM_NAME));
         return Ok(cloned_from.cloned());
     }
@@ -129,6 +150,14 @@ mod tests {
             "t",
             &json!({"spec": {"nodeReuse": true, "template": {"spec": {}}}}),
         );
+        let plane = |kind: &str, meta: Value| {
+            let plane = json!({"apiGroup": "planes.example", "kind": kind, "name": "p"});
+            let mut cluster = json!({"metadata": {"name": "c", "namespace": crate::sim::NAMESPACE, "uid": "c"},
+                "spec": {"controlPlaneRef": plane}});
+            json_patch::merge(&mut cluster["metadata"], &meta);
+            world.clusters.created(serde_json::from_value(cluster).unwrap());
+        };
+        plane("Plane", json!({"resourceVersion": "1"}));
         let owner =
             json!([{"apiVersion": "planes.example/v1", "kind": "Plane", "name": "p", "uid": "u", "controller": true}]);
         let machine = json!({"metadata": {"labels": {"cluster.x-k8s.io/control-plane": ""}, "ownerReferences": owner},
@@ -145,6 +174,15 @@ mod tests {
             !is_kept(client, world, &machine, None).await.unwrap(),
             "its template is not known"
         );
+        // Whatever else owns a machine is not what makes the next one.
+        plane("Other", json!({"resourceVersion": "2"}));
+        assert!(!is_kept(client, world, &machine, ours.as_deref()).await.unwrap());
+        plane(
+            "Plane",
+            json!({"resourceVersion": "3", "deletionTimestamp": "2026-01-01T00:00:00Z"}),
+        );
+        assert!(!is_kept(client, world, &machine, ours.as_deref()).await.unwrap());
+        assert!(!is_awaited(world, crate::sim::NAMESPACE, "cp-p"));
     }
 
     #[test]

@@ -5,6 +5,8 @@ use std::cmp::Reverse;
 use std::collections::{BTreeSet, HashMap};
 use std::fmt::Write as _;
 
+use metal3_api::metal3::ProvisioningState;
+
 use super::{Outcome, Refusal, Requirement, Selection};
 
 /// Names in a row before the rest is only counted.
@@ -158,7 +160,11 @@ impl Rule<'_> {
             // Who is claiming a host uses it next.
             Self::InUse | Self::BeingClaimed => "in use".to_owned(),
             Self::Lacks(label) | Self::Unmet(label) => label.to_string(),
-            Self::Unavailable | Self::Failed | Self::OtherDomain => {
+            Self::Unavailable => {
+                let details: BTreeSet<&str> = of.details.keys().map(|state| phase(state)).collect();
+                format!("{self:?} {details:?}")
+            }
+            Self::Failed | Self::OtherDomain => {
                 let details: BTreeSet<&str> = of.details.keys().map(Cow::as_ref).collect();
                 format!("{self:?} {details:?}")
             }
@@ -171,6 +177,18 @@ impl Rule<'_> {
             | Self::Deleting => format!("{self:?}"),
         }
     }
+}
+
+/// A state in which a host stays until somebody does something; others follow each other by themselves, as where a rack is
+/// inspected.
+fn phase(state: &str) -> &str {
+    const LASTING: [ProvisioningState; 3] = [
+        ProvisioningState::Unmanaged,
+        ProvisioningState::Provisioned,
+        ProvisioningState::ExternallyProvisioned,
+    ];
+    let is_lasting = LASTING.iter().any(|lasting| lasting.as_str() == state);
+    if is_lasting { state } else { "in transit" }
 }
 
 impl Details<'_> {

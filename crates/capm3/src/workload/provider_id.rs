@@ -66,8 +66,18 @@ pub fn of(namespace: &str, host: &str, machine: &str) -> String {
 }
 
 impl Question<'_> {
-    /// The answer by these Nodes.
-    pub fn answer(&self, nodes: &Nodes) -> Answer {
+    /// The answer by these Nodes. `holder` says which other Metal3Machine of the cluster has a provider ID.
+    pub fn answer(&self, nodes: &Nodes, holder: &dyn Fn(&str) -> Option<String>) -> Answer {
+        match self.find(nodes, holder) {
+            Answer::Known(id) if self.stored != Some(&id) => match holder(&id) {
+                Some(holder) => self.is_held(&id, &holder),
+                None => Answer::Known(id),
+            },
+            answer => answer,
+        }
+    }
+
+    fn find(&self, nodes: &Nodes, holder: &dyn Fn(&str) -> Option<String>) -> Answer {
         let id = of(self.namespace, self.host, self.machine);
         // The ID that the machine has is never another's, and ours is nobody else's, whoever gives the IDs.
         for known in self.stored.into_iter().chain([id.as_str()]) {
@@ -89,7 +99,7 @@ impl Question<'_> {
         }
         let labelled = nodes.find(&NodeBy::HostUid(self.host_uid.to_owned()));
         match labelled.as_slice() {
-            [node] => self.give(id, node),
+            [node] => self.give(id, node, holder),
             [] if self.labelled => Answer::Wait(format!(
                 "no node with label {}={} (host {}) has joined the workload cluster yet: the server is booting, or its console \
                  tells why it cannot join",
@@ -97,7 +107,7 @@ impl Question<'_> {
                 self.host_uid,
                 self.host
             )),
-            [] => self.by_hostname(id, nodes),
+            [] => self.by_hostname(id, nodes, holder),
             several => Answer::Conflict(format!(
                 "nodes {} all say that they run on host {} (label {}={}); delete those that are gone",
                 names(several),
@@ -108,7 +118,7 @@ impl Question<'_> {
         }
     }
 
-    fn give(&self, id: String, node: &Node) -> Answer {
+    fn give(&self, id: String, node: &Node, holder: &dyn Fn(&str) -> Option<String>) -> Answer {
         match provider_id(node) {
             None => Answer::Give {
                 id,
@@ -116,17 +126,30 @@ impl Question<'_> {
                 uid: node.uid().unwrap_or_default(),
             },
             // It would have been found by it.
-            Some(other) => Answer::Conflict(format!(
-                "node {} on host {} carries provider ID {other}, which cannot be changed to {id}; delete the node object, and \
-                 it is registered anew",
-                node.name_any(),
-                self.host
-            )),
+            Some(other) => match holder(other) {
+                Some(holder) => self.is_held(other, &holder),
+                None => Answer::Conflict(format!(
+                    "node {} on host {} carries provider ID {other}, which cannot be changed to {id}; delete the node object, \
+                     and it is registered anew",
+                    node.name_any(),
+                    self.host
+                )),
+            },
         }
     }
 
+    /// What looks like the machine's Node is that of another machine, which is not to lose it.
+    fn is_held(&self, id: &str, holder: &str) -> Answer {
+        Answer::Conflict(format!(
+            "the node of host {} seems to be the one with provider ID {id}, which is that of Metal3Machine {holder}: label the node \
+             of each host with {}=UID of the host",
+            self.host,
+            super::nodes::HOST_UID
+        ))
+    }
+
     /// Nobody labels the Node: the machine gets its ID at once, and the Node when it can be told by its name.
-    fn by_hostname(&self, id: String, nodes: &Nodes) -> Answer {
+    fn by_hostname(&self, id: String, nodes: &Nodes, holder: &dyn Fn(&str) -> Option<String>) -> Answer {
         let mut found: Vec<Arc<Node>> = Vec::new();
         for name in self.hostnames {
             for node in nodes.find(&NodeBy::Hostname((*name).to_owned())) {
@@ -137,7 +160,7 @@ impl Question<'_> {
         }
         match found.as_slice() {
             [_] if !self.rivals.is_empty() => self.ambiguous(),
-            [node] => self.give(id, node),
+            [node] => self.give(id, node, holder),
             [] if self.hostnames.is_empty() => Answer::Early {
                 id,
                 message: format!(
@@ -246,7 +269,7 @@ mod tests {
             stored: None,
             rivals: &[],
         }
-        .answer(&store(rows))
+        .answer(&store(rows), &|_| None)
     }
 
     fn given(node: &str) -> Answer {
@@ -321,7 +344,7 @@ mod tests {
             stored: Some(id),
             rivals: &[],
         };
-        assert_eq!(question.answer(&store), Answer::Known(id.to_owned()));
+        assert_eq!(question.answer(&store, &|_| None), Answer::Known(id.to_owned()));
     }
 
     // OWN 10a: with a cloud provider the ID of any Node with a host's name was taken, for as many machines as had it.
@@ -341,7 +364,7 @@ mod tests {
                 stored: None,
                 rivals,
             };
-            question.answer(&store(&[("n", id, label, "h0")]))
+            question.answer(&store(&[("n", id, label, "h0")]), &|_| None)
         };
         let rivals = ["host-1".to_owned()];
         let Answer::Conflict(message) = ask(&rivals, "") else {
@@ -356,6 +379,31 @@ mod tests {
             "its label tells whose it is"
         );
         assert!(!matches!(ask(&[], ""), Answer::Conflict(_)));
+    }
+
+    // OWN 10d: where host names are alike, a user was told to delete the Node of another machine.
+    #[rstest]
+    #[case::by_its_host_name(&[("n", "metal3://ns/host-1/other", "", "h0")], false)]
+    #[case::by_its_label(&[("n", "metal3://ns/host-1/other", "u0", "")], false)]
+    #[case::as_the_cloud_has_it(&[("n", "metal3://ns/host-1/other", "", "h0")], true)]
+    fn the_node_of_another_machine_is_not_to_be_deleted(#[case] rows: &[Row], #[case] cloud_provider: bool) {
+        let question = Question {
+            namespace: "ns",
+            host: "host-0",
+            host_uid: "u0",
+            machine: "m",
+            hostnames: &["h0"],
+            cloud_provider,
+            labelled: false,
+            stored: None,
+            rivals: &[],
+        };
+        let holder = |id: &str| (id == rows[0].1).then(|| "other".to_owned());
+        let Answer::Conflict(message) = question.answer(&store(rows), &holder) else {
+            panic!()
+        };
+        assert!(message.contains("Metal3Machine other"), "{message}");
+        assert!(!message.contains("delete"), "{message}");
     }
 
     #[test]

@@ -17,6 +17,50 @@ fn owners(pool: &ipam::IPPool, claim: &Value) -> Value {
     ])
 }
 
+// OWN 16i: what an earlier claim of the same name had left gave a claim on a pool of another namespace an address of this one.
+#[rstest]
+#[case::left_by_another("somebody", None)]
+#[case::named_and_gone("nobody", Some("p-10-0-0-7"))]
+#[tokio::test]
+async fn a_claim_on_a_pool_elsewhere_gets_nothing_by_what_is_left_of_another(
+    #[case] of_claim: &str,
+    #[case] told: Option<&str>,
+) {
+    let site = Site::new(namespace!().await).await;
+    let namespace = site.namespace.name.clone();
+    let pools = json!({"pools": [{"start": "10.0.0.1", "end": "10.0.0.9"}], "prefix": 24});
+    let pool = site.pool("p", pools).await;
+    if of_claim == "somebody" {
+        let owner =
+            json!({"apiVersion": "ipam.metal3.io/v1alpha1", "kind": "IPClaim", "name": "m", "uid": "an-earlier-one"});
+        let address = json!({
+            "metadata": {"name": "p-10-0-0-3", "finalizers": ["ipaddress.ipam.metal3.io"], "ownerReferences": owners(&pool, &owner)},
+            "spec": {
+                "address": "10.0.0.3", "prefix": 24,
+                "pool": {"name": "p", "namespace": namespace}, "claim": {"name": "m", "namespace": namespace},
+            },
+        });
+        let address: ipam::IPAddress = serde_json::from_value(address).unwrap();
+        site.namespace
+            .api()
+            .create(&PostParams::default(), &address)
+            .await
+            .unwrap();
+    }
+    site.claim_with("m", json!({"name": "p", "namespace": "elsewhere"}), json!({}))
+        .await;
+    if let Some(told) = told {
+        let status = json!({"address": {"name": told, "namespace": namespace}});
+        site.status::<ipam::IPClaim>("m", status).await;
+    }
+    let manager = site.manager().await;
+    let error = "spec.pool.namespace: IPPool elsewhere/p is in another namespace; a claim is served from its own only";
+    site.refused("m", error).await;
+    site.settled().await;
+    site.refused("m", error).await;
+    manager.stop().await;
+}
+
 // OWN 16g: a claim whose pool reference names a namespace, which upstream ignores, was told that it has no address.
 #[rstest]
 #[case::as_it_should_be(json!({"name": "p"}))]

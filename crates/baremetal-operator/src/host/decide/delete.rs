@@ -177,8 +177,11 @@ pub(super) fn deleting(draft: &mut Draft<'_>) -> Step {
         {
             return release(draft);
         }
-        // It has the host's name and nothing else of it.
-        NodeView::Live(node) if !identity::is_own(node, &draft.seen.host, &draft.status) => return release(draft),
+        NodeView::Live(node) if !identity::is_own(node, &draft.seen.host, &draft.status) => {
+            let message = left_alone(node);
+            draft.note(EventReason::NodeLeftAlone, message);
+            return release(draft);
+        }
         NodeView::Live(node) => node,
     };
     if let Some(holder) = &node.reservation {
@@ -193,6 +196,15 @@ pub(super) fn deleting(draft: &mut Draft<'_>) -> Step {
         reason: WaitReason::Removing,
     };
     remove_node(draft, node, removal)
+}
+
+/// The last word of a host that leads to a node which is not its own, by its name or by the UUID in its status. It does not say
+/// whose node it is: a user could ask for that by UUID.
+fn left_alone(node: &Node) -> String {
+    format!(
+        "node {} stays in Ironic as it is, as nothing proves that it is this host's. If nobody else uses it, delete it in Ironic",
+        node.uuid
+    )
 }
 
 /// Nothing was ever asked of Ironic for this host, so that its deletion need not wait for it.

@@ -41,6 +41,7 @@ pub enum EventReason {
     ImageAuthParseError,
     Overdue,
     DetachError,
+    NodeLeftAlone,
     UpdateHardwareDetails,
     RemoveAnnotation,
     InvalidAnnotationValue,
@@ -80,6 +81,7 @@ impl EventReason {
             Self::ImageAuthFormatUnsupported => "ImageAuthFormatUnsupported",
             Self::ImageAuthParseError => "ImageAuthParseError",
             Self::DetachError => "DetachError",
+            Self::NodeLeftAlone => "NodeLeftAlone",
             Self::UpdateHardwareDetails => "UpdateHardwareDetails",
             Self::RemoveAnnotation => "RemoveAnnotation",
             Self::InvalidAnnotationValue => "InvalidAnnotationValue",
@@ -105,6 +107,7 @@ impl EventReason {
             | Self::ImageAuthFormatUnsupported
             | Self::ImageAuthParseError
             | Self::DetachError
+            | Self::NodeLeftAlone
             | Self::InvalidAnnotationValue
             | Self::PortAddressTaken
             | Self::PortChangeRefused

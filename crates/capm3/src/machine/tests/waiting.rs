@@ -379,12 +379,12 @@ fn a_machine_is_told_anew_when_the_reason_changes_and_not_when_a_number_does() {
     world.hosts.created(broken.clone());
     let words = "0 of 3 hosts: 2 in use by a, b; 1 failed: error";
     assert_eq!(why(&waiting, &world, &wish("m"), 30), words, "there is another reason");
-    let status = broken.status.get_or_insert_default();
-    status.error_message.clear();
-    status.provisioning.state = ProvisioningState::Inspecting;
+    broken.status.get_or_insert_default().error_message.clear();
     for (version, state, words) in [
         ("8", ProvisioningState::Inspecting, "1 not available: inspecting"),
-        ("9", ProvisioningState::Preparing, "1 not available: preparing"),
+        // A rack that is inspected goes through them host by host.
+        ("9", ProvisioningState::Preparing, "1 not available: inspecting"),
+        ("10", ProvisioningState::Provisioned, "1 not available: provisioned"),
     ] {
         broken.metadata.resource_version = Some(version.to_owned());
         broken.status.get_or_insert_default().provisioning.state = state;
@@ -416,4 +416,25 @@ fn a_host_that_becomes_free_is_found_by_who_comes_then() {
     waiting.forget(&key("m3"));
     assert_eq!(waiting.done(&key("m3"), &world), None);
     assert_eq!(choose(&waiting, &world, "m4", 4).as_deref(), Some("h"));
+}
+
+// OWN 12c: a deployment scaled far beyond its hosts looked at all of them once per machine.
+#[test]
+fn what_no_host_would_do_for_is_not_looked_for_by_all_who_ask_the_same() {
+    let (world, waiting) = (World::new(""), Waiting::default());
+    for number in 0..50 {
+        shown(&world, &format!("h{number}"));
+    }
+    let selector =
+        serde_json::from_value(json!({"matchExpressions": [{"key": "rack", "operator": "exists", "values": []}]}))
+            .unwrap();
+    let strict = |name: &str| Wish {
+        selector: Selector::parse(Some(&selector)).unwrap(),
+        ..wish(name)
+    };
+    let considered = |name: &str| waiting.choose(&world, &strict(name), None, since(0), 7).0.considered;
+    assert_eq!([considered("m1"), considered("m2"), considered("m3")], [50, 0, 0]);
+    // Any host that becomes free may be one that will do.
+    waiting.offer(&shown(&world, "h50"));
+    assert_eq!([considered("m2"), considered("m1")], [51, 0]);
 }

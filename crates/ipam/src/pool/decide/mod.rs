@@ -171,10 +171,8 @@ impl Book {
             return self.releasing(&claim);
         }
         // Before the question whether there is a pool of that name here: it would not be the one that is meant.
-        // Who has an address keeps it: upstream serves claims by the name of the pool alone.
-        let has_address = claim.address.is_some() || self.objects_of(&claim.key).next().is_some();
-        if let Some(report) = elsewhere(&claim, now).filter(|_| !has_address) {
-            return report_to(&claim, report);
+        if let Some(report) = elsewhere(&claim, now).filter(|_| !self.has_address(&claim)) {
+            return self.look_for_told(&claim).unwrap_or_else(|| report_to(&claim, report));
         }
         if self.pool.is_none() {
             return self.without_pool(&claim, now);
@@ -183,6 +181,13 @@ impl Book {
             return Next::Do(Effect::AddFinalizer(claim));
         }
         self.serving(&claim, now, seed)
+    }
+
+    /// Whether a claim has an address: it keeps that, as upstream serves claims by the name of the pool alone. What an earlier claim of
+    /// its name has left is not its own.
+    fn has_address(&self, claim: &Claim) -> bool {
+        let uid = Some(&claim.meta.uid);
+        self.told_object(claim).is_some() || self.objects_of(&claim.key).any(|object| object.owner.as_ref() == uid)
     }
 
     /// Whether nothing is done for a claim for now: it is paused, or its Cluster rests.
