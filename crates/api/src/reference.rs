@@ -52,3 +52,70 @@ pub struct ObjectReference {
     #[serde(skip_serializing_if = "String::is_empty")]
     pub uid: String,
 }
+
+/// What a reference names in the namespace of the object that refers to it. From a namespace that a user has written no other way
+/// leads to an object: whoever may write objects of one namespace reaches nothing of another.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LocalRef<'a> {
+    namespace: &'a str,
+    name: &'a str,
+}
+
+/// A reference names something in this other namespace.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Elsewhere<'a>(pub &'a str);
+
+impl<'a> LocalRef<'a> {
+    /// Reads the namespace and the name that an object of the namespace `own` refers to. An empty namespace means `own`.
+    pub fn read(own: &'a str, namespace: &'a str, name: &'a str) -> Result<Self, Elsewhere<'a>> {
+        if namespace.is_empty() || namespace == own {
+            Ok(Self { namespace: own, name })
+        } else {
+            Err(Elsewhere(namespace))
+        }
+    }
+
+    /// The namespace of both objects.
+    pub fn namespace(&self) -> &'a str {
+        self.namespace
+    }
+
+    /// The name, which may be empty.
+    pub fn name(&self) -> &'a str {
+        self.name
+    }
+}
+
+impl SecretReference {
+    /// The Secret, for an object of the namespace `own`.
+    pub fn local<'a>(&'a self, own: &'a str) -> Result<LocalRef<'a>, Elsewhere<'a>> {
+        LocalRef::read(own, &self.namespace, &self.name)
+    }
+}
+
+impl ObjectReference {
+    /// The object, for one of the namespace `own`.
+    pub fn local<'a>(&'a self, own: &'a str) -> Result<LocalRef<'a>, Elsewhere<'a>> {
+        LocalRef::read(own, &self.namespace, &self.name)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_reference_leads_nowhere_but_to_its_own_namespace() {
+        let secret = |namespace: &str| SecretReference {
+            name: "s".to_owned(),
+            namespace: namespace.to_owned(),
+        };
+        for namespace in ["", "own"] {
+            let secret = secret(namespace);
+            let local = secret.local("own").map(|local| (local.namespace(), local.name()));
+            assert_eq!(local, Ok(("own", "s")));
+        }
+        assert_eq!(secret("other").local("own"), Err(Elsewhere("other")));
+        assert_eq!(secret("own ").local("own"), Err(Elsewhere("own ")));
+    }
+}

@@ -6,6 +6,7 @@ use metal3_runtime::rbac::{Installation, rule};
 use serde_json::Value;
 
 use crate::ironic_resource;
+use crate::run::LEASE;
 
 /// The namespace that the operator runs in.
 pub const NAMESPACE: &str = "baremetal-operator-system";
@@ -18,8 +19,6 @@ pub fn manager_rules() -> Vec<PolicyRule> {
         // Finalizer and status are patches.
         rule("metal3.io", &["baremetalhosts"], &["get", "list", "watch", "patch"]),
         rule("metal3.io", &["baremetalhosts/status"], &["patch"]),
-        // Owner references with blockOwnerDeletion.
-        rule("metal3.io", &["baremetalhosts/finalizers"], &["update"]),
         // Of these, too, watches ask for metadata only.
         rule(
             "metal3.io",
@@ -36,17 +35,14 @@ pub fn manager_rules() -> Vec<PolicyRule> {
         ),
         rule(
             "metal3.io",
-            &["hostfirmwaresettings", "hostfirmwarecomponents", "hostupdatepolicies"],
+            &["hostfirmwaresettings", "hostfirmwarecomponents"],
             &["get", "list", "watch"],
         ),
+        rule("metal3.io", &["hostupdatepolicies"], &["list", "watch"]),
         // The updates that were applied.
         rule("metal3.io", &["hostfirmwarecomponents/status"], &["update"]),
         // Where Ironic is, with IRONIC_NAME.
-        rule(
-            ironic_resource::GROUP,
-            &[ironic_resource::PLURAL],
-            &["get", "list", "watch"],
-        ),
+        rule(ironic_resource::GROUP, &[ironic_resource::PLURAL], &["list", "watch"]),
         // Lists and watches ask for metadata only. Patches are spared under upstream's role, which has none; ours works under
         // that one too.
         rule("", &["secrets"], &["get", "list", "watch", "update", "patch"]),
@@ -62,6 +58,7 @@ pub fn objects() -> Vec<Value> {
         label: ("app.kubernetes.io/name", "baremetal-operator"),
         manager: "baremetal-operator-manager",
         election: "baremetal-operator-leader-election",
+        lease: LEASE,
         metrics: "baremetal-operator-metrics-auth",
         binding: "",
         rules: manager_rules(),

@@ -26,7 +26,8 @@ use crate::ironic_resource::Follower;
 use crate::metrics::{Catalogue, HostMetrics, IronicMetrics};
 use crate::settings::HostSettings;
 
-const LEASE: &str = "baremetal-operator";
+/// The lease of whoever works.
+pub(crate) const LEASE: &str = "baremetal-operator";
 const REPORTER: Reporter = Reporter {
     component: "metal3-baremetal-controller",
     controller: "metal3.io/baremetal-controller",

@@ -5,6 +5,8 @@ use k8s_openapi::api::rbac::v1::PolicyRule;
 use metal3_runtime::rbac::{Installation, rule};
 use serde_json::Value;
 
+use crate::run::LEASE;
+
 /// The namespace that the provider runs in.
 pub const NAMESPACE: &str = "capm3-system";
 /// Its service account.
@@ -17,12 +19,12 @@ const OWNED: [&str; 6] = ["get", "list", "watch", "create", "patch", "delete"];
 pub fn manager_rules() -> Vec<PolicyRule> {
     let ours = "infrastructure.cluster.x-k8s.io";
     vec![
-        rule(ours, &["metal3clusters"], &["get", "list", "watch", "patch"]),
+        rule(ours, &["metal3clusters"], &["list", "watch", "patch"]),
         rule(ours, &["metal3clusters/status"], &["update"]),
         rule(ours, &["metal3machines"], &["get", "list", "watch", "patch"]),
         rule(ours, &["metal3machines/status"], &["update"]),
-        rule(ours, &["metal3machinetemplates"], &["get", "list", "watch"]),
-        rule(ours, &["metal3datatemplates"], &["get", "list", "watch", "patch"]),
+        rule(ours, &["metal3machinetemplates"], &["list", "watch"]),
+        rule(ours, &["metal3datatemplates"], &["list", "watch", "patch"]),
         rule(ours, &["metal3dataclaims", "metal3datas"], &OWNED),
         rule(
             ours,
@@ -49,8 +51,8 @@ pub fn manager_rules() -> Vec<PolicyRule> {
             &["clusters", "machines", "machinesets"],
             &["list", "watch"],
         ),
-        // Of any control plane: which template its machines are made from.
-        rule("controlplane.cluster.x-k8s.io", &["*"], &["get"]),
+        // Which template its machines are made from now. For other control planes, that of the machine counts.
+        rule("controlplane.cluster.x-k8s.io", &["kubeadmcontrolplanes"], &["get"]),
         // Those with rendered data, and what a machine boots with, once; of others whether they exist, and the label of their
         // cluster on those of BMCs.
         rule("", &["secrets"], &OWNED),
@@ -66,6 +68,7 @@ pub fn objects() -> Vec<Value> {
         label: ("cluster.x-k8s.io/provider", "infrastructure-metal3"),
         manager: "capm3-manager-role",
         election: "capm3-leader-election-role",
+        lease: LEASE,
         metrics: "capm3-metrics-auth-role",
         binding: "binding",
         rules: manager_rules(),

@@ -31,6 +31,9 @@ const REPORTER: Reporter = Reporter {
     controller: "infrastructure.cluster.x-k8s.io/cluster-api-provider-metal3",
 };
 
+/// The lease of whoever works.
+pub(crate) const LEASE: &str = "controller-leader-election-capm3";
+
 /// Runs the provider until it is told to stop.
 pub async fn run(args: Args) -> anyhow::Result<()> {
     telemetry::init(&args.log)?;
@@ -39,7 +42,7 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
             component: "cluster-api-provider-metal3",
             version: env!("CARGO_PKG_VERSION"),
         },
-        lease: "controller-leader-election-capm3",
+        lease: LEASE,
         pod_namespace: &args.provider.pod_namespace,
         client: &args.client,
         namespaces: &args.namespaces,

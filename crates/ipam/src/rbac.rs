@@ -5,6 +5,8 @@ use k8s_openapi::api::rbac::v1::PolicyRule;
 use metal3_runtime::rbac::{Installation, rule};
 use serde_json::Value;
 
+use crate::run::LEASE;
+
 /// The namespace that the manager runs in.
 pub const NAMESPACE: &str = "metal3-ipam-system";
 /// Its service account.
@@ -38,6 +40,7 @@ pub fn objects() -> Vec<Value> {
         label: ("cluster.x-k8s.io/provider", "ipam-metal3"),
         manager: "ipam-manager-role",
         election: "ipam-leader-election-role",
+        lease: LEASE,
         metrics: "ipam-metrics-auth-role",
         binding: "binding",
         rules: manager_rules(),

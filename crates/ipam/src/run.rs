@@ -26,7 +26,8 @@ use crate::pool::{Lists, Policy};
 use crate::watches::{Clusters, Feed, Watched};
 
 /// Upstream's, so that the two never work at once while one replaces the other.
-const LEASE: &str = "controller-leader-election-ipam-capm3";
+/// The lease of whoever works.
+pub(crate) const LEASE: &str = "controller-leader-election-ipam-capm3";
 const REPORTER: Reporter = Reporter {
     component: "metal3-ip-address-manager",
     controller: "ipam.metal3.io/ip-address-manager",

@@ -4,9 +4,9 @@
 //! API server writes an entry when it has the answer. For a long answer that can be a moment after the client has it,
 //! so a test that counts waits for the count it expects.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
-use std::io::{ErrorKind, Read, Seek, SeekFrom};
+use std::io::{BufRead, BufReader, ErrorKind, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
@@ -38,6 +38,19 @@ pub struct Request {
     pub name: String,
     /// The HTTP status of the answer.
     pub status: u16,
+}
+
+/// A right that somebody asked to use.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Asked {
+    /// See [`Request::user`].
+    pub user: String,
+    /// See [`Request::verb`].
+    pub verb: String,
+    /// See [`Request::resource`].
+    pub resource: String,
+    /// Whether no role allowed it.
+    pub is_forbidden: bool,
 }
 
 /// Requests that are the same but for the object.
@@ -80,6 +93,27 @@ impl AuditLog {
             requests.extend(entry.request());
         }
         Ok((requests, end))
+    }
+
+    /// Each right that anybody asked to use, once. The log may be too long to be held in memory.
+    pub fn rights(&self) -> Result<BTreeSet<Asked>> {
+        let odd = || format!("cannot read {}", self.path.display());
+        let mut rights = BTreeSet::new();
+        for line in BufReader::new(File::open(&self.path).with_context(odd)?).lines() {
+            // A server that was killed may have left half a line.
+            let Ok(entry) = serde_json::from_str::<Entry>(&line.with_context(odd)?) else {
+                continue;
+            };
+            let is_forbidden = entry.annotations.decision == "forbid";
+            let Some(request) = entry.request() else { continue };
+            rights.insert(Asked {
+                user: request.user,
+                verb: request.verb,
+                resource: request.resource,
+                is_forbidden,
+            });
+        }
+        Ok(rights)
     }
 
     /// Whole lines from a position on.
@@ -136,6 +170,14 @@ struct Entry {
     impersonated_user: Option<User>,
     object_ref: Option<ObjectRef>,
     response_status: Option<ResponseStatus>,
+    #[serde(default)]
+    annotations: Annotations,
+}
+
+#[derive(Deserialize, Default)]
+struct Annotations {
+    #[serde(rename = "authorization.k8s.io/decision", default)]
+    decision: String,
 }
 
 #[derive(Deserialize)]

@@ -31,6 +31,8 @@ pub struct Installation<'a> {
     pub manager: &'a str,
     /// Name of the role with what leader election needs.
     pub election: &'a str,
+    /// The lease of whoever works.
+    pub lease: &'a str,
     /// Name of the role with what asking who may read metrics needs.
     pub metrics: &'a str,
     /// What comes after a role's name in the name of its binding.
@@ -84,11 +86,14 @@ impl Installation<'_> {
             cluster_binding(self.metrics),
             object(&Role {
                 metadata: self.named(self.election, Some(self.namespace)),
-                rules: Some(vec![rule(
-                    "coordination.k8s.io",
-                    &["leases"],
-                    &["get", "create", "update"],
-                )]),
+                rules: Some(vec![
+                    PolicyRule {
+                        resource_names: Some(vec![self.lease.to_owned()]),
+                        ..rule("coordination.k8s.io", &["leases"], &["get", "update"])
+                    },
+                    // What is made has no name yet when this is asked.
+                    rule("coordination.k8s.io", &["leases"], &["create"]),
+                ]),
             }),
             object(&RoleBinding {
                 metadata: self.named(&format!("{}{}", self.election, self.binding), Some(self.namespace)),

@@ -21,6 +21,7 @@ use std::hash::Hash;
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use kube::{Resource, ResourceExt};
+use metal3_api::reference::LocalRef;
 
 pub use self::follow::{Awaited, Follow, Sink};
 use self::state::State;
@@ -47,6 +48,12 @@ impl ObjectKey {
     /// The key of an object.
     pub fn of<K: Resource>(object: &K) -> Self {
         Self::new(object.namespace().unwrap_or_default(), object.name_any())
+    }
+}
+
+impl From<LocalRef<'_>> for ObjectKey {
+    fn from(reference: LocalRef<'_>) -> Self {
+        Self::new(reference.namespace(), reference.name())
     }
 }
 

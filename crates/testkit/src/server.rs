@@ -1,7 +1,7 @@
 //! The API server that the tests of one binary share.
 
-use std::path::Path;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Once, OnceLock};
 
 use anyhow::{Context, Result};
@@ -52,6 +52,17 @@ pub fn with_controller_manager() {
     CONTROLLER_MANAGER.store(true, Ordering::Relaxed);
 }
 
+/// A folder in which the audit logs of all servers are to be left, for who looks at them when all tests are over.
+const AUDIT_FOLDER: &str = "METAL3_AUDIT_FOLDER";
+
+/// A file of its own for each server of each program.
+fn audit_log() -> Option<PathBuf> {
+    static SERVERS: AtomicUsize = AtomicUsize::new(0);
+    let folder = std::env::var_os(AUDIT_FOLDER)?;
+    let (process, server) = (std::process::id(), SERVERS.fetch_add(1, Ordering::Relaxed));
+    Some(Path::new(&folder).join(format!("{process}-{server}.log")))
+}
+
 /// On a runtime of its own: that of the test which happens to come first ends with that test.
 fn start() -> Result<ControlPlane> {
     let runtime = tokio::runtime::Builder::new_current_thread()
@@ -61,6 +72,7 @@ fn start() -> Result<ControlPlane> {
     runtime.block_on(async {
         let server = ControlPlane::start(ControlPlaneConfig {
             audit: true,
+            audit_log: audit_log(),
             controller_manager: CONTROLLER_MANAGER.load(Ordering::Relaxed),
             ..ControlPlaneConfig::default()
         })

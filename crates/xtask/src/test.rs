@@ -11,6 +11,7 @@ use self::programs::{Programs, TestProgram};
 
 mod lanes;
 mod programs;
+mod rights;
 
 /// Arguments of `cargo xtask test`.
 #[derive(clap::Args)]
@@ -111,6 +112,7 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     if !args.quick {
         report.step("building the lab", build_lab)?;
     }
+    let audit = rights::empty_folder()?;
     for tier in [Tier::Unit, Tier::ApiServer, Tier::Ironic] {
         if args.quick && tier != Tier::Unit {
             continue;
@@ -124,10 +126,15 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
             if tier == Tier::Unit {
                 failed.extend(one_by_one(of_tier, &programs, args.explore)?);
             } else {
-                failed.extend(side_by_side(of_tier, &programs, args.explore)?);
+                failed.extend(side_by_side(of_tier, &programs, args.explore, &audit)?);
             }
             Ok(failed)
         })?;
+    }
+    if args.quick {
+        println!("\nWhich rights are used was not looked at: only the tests with servers show that.");
+    } else {
+        report.step("rights that nobody used or that are missing", || rights::check(&audit))?;
     }
     Ok(report.finish())
 }
@@ -229,6 +236,7 @@ fn side_by_side<'a>(
     tests: impl Iterator<Item = &'a TestProgram>,
     all: &Programs,
     explore: Option<u32>,
+    audit: &Path,
 ) -> anyhow::Result<Vec<String>> {
     let mut tests: Vec<&TestProgram> = tests.collect();
     tests.sort_by_key(|program| {
@@ -237,10 +245,14 @@ fn side_by_side<'a>(
             .position(|name| *name == program.name)
             .unwrap_or(LONGEST.len())
     });
-    let job = |program: &TestProgram| lanes::Job {
-        name: program.name.clone(),
-        title: program.command_of_a_person(),
-        command: command(program, all, explore),
+    let job = |program: &TestProgram| {
+        let mut command = command(program, all, explore);
+        command.env(rights::AUDIT_FOLDER, audit);
+        lanes::Job {
+            name: program.name.clone(),
+            title: program.command_of_a_person(),
+            command,
+        }
     };
     lanes::run(tests.into_iter().map(job).collect())
 }

@@ -13,6 +13,9 @@ use serde_json::Value;
 use crate::labels;
 use crate::world::{World, group_of, owner};
 
+/// The kind of control plane that can be read.
+const KUBEADM: &str = "KubeadmControlPlane";
+
 /// What the node-reuse label says of hosts that are kept for machines such as this one. None if that cannot be told.
 pub fn kept_as(world: &World, machine: &Machine) -> Option<String> {
     if machine.labels().contains_key(label::CONTROL_PLANE) {
@@ -62,9 +65,8 @@ pub fn is_awaited(world: &World, namespace: &str, kept_as: &str) -> bool {
 }
 
 /// Whether the host of this machine is kept for the next one of the same kind: what the template of its control plane or
-/// machine set says now, unless there will be no next one. One request for machines of a control plane of Cluster API's group,
-/// which is of any kind; none for others. A control plane of another group cannot be read: the template that `ours`, the
-/// Metal3Machine, was made from counts then.
+/// machine set says now, unless there will be no next one. One request for machines of a KubeadmControlPlane; none for others.
+/// Another control plane cannot be read: the template that `ours`, the Metal3Machine, was made from counts then.
 pub async fn is_kept(
     client: &kube::Client,
     world: &World,
@@ -96,7 +98,7 @@ async fn template_of_control_plane(
     let Some(plane) = control_plane(machine) else {
         return Ok(None);
     };
-    if group_of(&plane.api_version) != group::CONTROL_PLANE {
+    if group_of(&plane.api_version) != group::CONTROL_PLANE || plane.kind != KUBEADM {
         let cluster = ObjectKey::new(namespace, &machine.spec.cluster_name);
         let cluster = world.clusters.get(&cluster);
         let of_cluster = cluster
@@ -112,7 +114,7 @@ async fn template_of_control_plane(
         return Ok(cloned_from.cloned());
     }
     let version = plane.api_version.split_once('/').map_or("", |(_, version)| version);
-    let kind = GroupVersionKind::gvk(group::CONTROL_PLANE, version, &plane.kind);
+    let kind = GroupVersionKind::gvk(group::CONTROL_PLANE, version, KUBEADM);
     let api: Api<DynamicObject> = Api::namespaced_with(client.clone(), namespace, &ApiResource::from_gvk(&kind));
     match api.get(&plane.name).await {
         // One that is being deleted makes no machines any more.

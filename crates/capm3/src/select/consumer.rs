@@ -53,8 +53,7 @@ pub fn keeper_of(host: &BareMetalHost) -> Option<ObjectKey> {
 fn neighbour(host: &BareMetalHost, group: &str, kind: &str) -> Option<ObjectKey> {
     let reference = consumer(host).filter(|one| one.kind == kind && group_of(&one.api_version) == group)?;
     let here = host.metadata.namespace.as_deref().unwrap_or_default();
-    let is_here = reference.namespace.is_empty() || reference.namespace == here;
-    is_here.then(|| ObjectKey::new(here, &reference.name))
+    reference.local(here).ok().map(ObjectKey::from)
 }
 
 /// Who uses a host, of whatever kind. Go clients may write a reference that is not there as an empty one.

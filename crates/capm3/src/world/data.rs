@@ -94,8 +94,8 @@ impl World {
 /// The template that a claim or a Metal3Data names. One of another namespace is never used.
 pub fn template_of(object: &impl ResourceExt, template: &ObjectRef) -> Option<ObjectKey> {
     let namespace = object.namespace().unwrap_or_default();
-    let is_here = template.namespace.is_empty() || template.namespace == namespace;
-    (is_here && !template.name.is_empty()).then(|| ObjectKey::new(namespace, &template.name))
+    let local = template.local(&namespace).ok()?;
+    (!local.name().is_empty()).then(|| local.into())
 }
 
 /// The template from which a claim is to be answered. Claims that name none of their namespace are told so, all those of a

@@ -58,12 +58,14 @@ pub fn api_server(folder: &Path, binaries: &Binaries, port: u16, etcd: u16, conf
     flags.path("service-account-key-file", pki.join("sa.pub"));
     flags.path("service-account-signing-key-file", pki.join("sa.key"));
     flags.text("service-cluster-ip-range", "10.96.0.0/16");
+    // As some distributions have it: who names an owner whose deletion is to wait needs a right to its finalizers.
+    flags.text("enable-admission-plugins", "OwnerReferencesPermissionEnforcement");
     flags.text("profiling", "false");
     // Ends open watches when told to stop. Without it the server waits for them, and is killed in the end.
     flags.text("shutdown-watch-termination-grace-period", "1s");
     if config.audit {
         flags.path("audit-policy-file", folder.join("audit/policy.yaml"));
-        flags.path("audit-log-path", folder.join("audit/audit.log"));
+        flags.path("audit-log-path", audit_log(folder, config));
         flags.text("audit-log-maxsize", "100000"); // megabytes: never rotate, counts need the whole
         flags.text("audit-log-mode", "blocking"); // never drop an entry
     }
@@ -101,14 +103,20 @@ pub fn controller_manager(folder: &Path, binaries: &Binaries, kubeconfig: &Path)
 }
 
 /// Everything at level Metadata, without the stage at which the answer is not yet known.
-pub fn write_audit_policy(folder: &Path) -> Result<AuditLog> {
+pub fn write_audit_policy(folder: &Path, config: &ControlPlaneConfig) -> Result<AuditLog> {
     const POLICY: &str = "apiVersion: audit.k8s.io/v1\nkind: Policy\nomitStages: [RequestReceived]\n\
         rules:\n- level: Metadata\n";
+    let log = audit_log(folder, config);
     let folder = folder.join("audit");
     fs::create_dir_all(&folder)
         .and_then(|()| fs::write(folder.join("policy.yaml"), POLICY))
         .with_context(|| format!("cannot write the audit policy to {}", folder.display()))?;
-    Ok(AuditLog::at(folder.join("audit.log")))
+    Ok(AuditLog::at(log))
+}
+
+fn audit_log(folder: &Path, config: &ControlPlaneConfig) -> PathBuf {
+    let own = || folder.join("audit/audit.log");
+    config.audit_log.clone().unwrap_or_else(own)
 }
 
 /// `--name=value` flags.

@@ -50,6 +50,8 @@ pub struct ControlPlaneConfig {
     pub controller_manager: bool,
     /// Whether to write an audit log at level Metadata: who asked for what, and the answer's status.
     pub audit: bool,
+    /// Where to write it; in the instance's folder if `None`.
+    pub audit_log: Option<PathBuf>,
     /// Flags for kube-apiserver beyond ours, such as `--feature-gates=…`.
     pub api_server_flags: Vec<String>,
     /// The programs; found, taken from the cache or built if `None`.
@@ -126,7 +128,7 @@ impl ControlPlane {
             .write(&pki, "apiserver")?;
 
         let audit = if config.audit {
-            Some(flags::write_audit_policy(&path)?)
+            Some(flags::write_audit_policy(&path, &config)?)
         } else {
             None
         };

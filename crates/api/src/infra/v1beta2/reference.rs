@@ -4,6 +4,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
+use crate::reference::{Elsewhere, LocalRef};
+
 /// Names an object whose kind follows from the field.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
@@ -18,6 +20,13 @@ pub struct ObjectRef {
     #[serde(skip_serializing_if = "String::is_empty")]
     #[schemars(length(min = 1, max = 253))]
     pub namespace: String,
+}
+
+impl ObjectRef {
+    /// The object, for one of the namespace `own`.
+    pub fn local<'a>(&'a self, own: &'a str) -> Result<LocalRef<'a>, Elsewhere<'a>> {
+        LocalRef::read(own, &self.namespace, &self.name)
+    }
 }
 
 /// Labels and annotations of what a template makes.

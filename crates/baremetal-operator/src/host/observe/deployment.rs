@@ -5,7 +5,7 @@ use std::sync::Arc;
 use kube::ResourceExt;
 use metal3_api::metal3::BareMetalHost;
 use metal3_api::metal3::names::secret_key;
-use metal3_api::reference::SecretReference;
+use metal3_api::reference::{Elsewhere, SecretReference};
 
 use super::secrets::{digest, secret};
 use crate::host::config_drive::{self as drive, Texts};
@@ -89,13 +89,14 @@ async fn named(
         return Ok(Ok(None));
     };
     let namespace = host.namespace().unwrap_or_default();
-    let name = &reference.name;
-    if !reference.namespace.is_empty() && reference.namespace != namespace {
-        return Ok(Err(format!(
-            "{field}.namespace is {:?}: only Secrets of the host's own namespace {namespace} are read",
-            reference.namespace
-        )));
-    }
+    let name = match reference.local(&namespace) {
+        Ok(local) => local.name(),
+        Err(Elsewhere(other)) => {
+            return Ok(Err(format!(
+                "{field}.namespace is {other:?}: only Secrets of the host's own namespace {namespace} are read"
+            )));
+        }
+    };
     let Some(secret) = secret(ctx, host, name).await? else {
         return Ok(Err(format!(
             "Secret {namespace}/{name}, named by {field}, does not exist: create it to go on"

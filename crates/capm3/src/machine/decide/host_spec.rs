@@ -8,7 +8,7 @@ use metal3_api::infra::names::annotation::INSTALLED;
 use metal3_api::infra::names::{GROUP, label};
 use metal3_api::infra::v1beta2::Metal3Machine;
 use metal3_api::metal3::{BareMetalHost, Image, ImageFormat};
-use metal3_api::reference::SecretReference;
+use metal3_api::reference::{Elsewhere, SecretReference};
 use metal3_runtime::store::ObjectKey;
 use serde_json::{Value, json};
 
@@ -28,15 +28,13 @@ pub(super) fn check(machine: &Metal3Machine) -> Result<(), String> {
         ("userData", &spec.user_data),
     ];
     for (field, reference) in references {
-        let namespace = reference.as_ref().map_or("", |reference| &reference.namespace);
-        if !namespace.is_empty() && namespace != own {
+        if let Some(Err(Elsewhere(namespace))) = reference.as_ref().map(|reference| reference.local(own)) {
             return Err(format!(
                 "spec.{field}.namespace is {namespace}: only Secrets of the machine's namespace, {own}, are used"
             ));
         }
     }
-    let template = &spec.data_template.namespace;
-    if !template.is_empty() && template != own {
+    if let Err(Elsewhere(template)) = spec.data_template.local(own) {
         return Err(format!(
             "spec.dataTemplate.namespace is {template}: only templates of the machine's namespace, {own}, are used"
         ));

@@ -6,6 +6,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use metal3_api::capi;
 use metal3_api::condition::Condition;
 use metal3_api::ipam;
+use metal3_api::reference::{Elsewhere, LocalRef};
 
 use super::{ClaimKey, Family, Meta, is_paused};
 
@@ -102,7 +103,9 @@ impl From<&ipam::IPClaim> for Claim {
         let own = object.metadata.namespace.as_deref().unwrap_or_default();
         let status = object.status.clone().unwrap_or_default();
         Self {
-            other_namespace: text(&reference.namespace).filter(|namespace| namespace != own),
+            other_namespace: LocalRef::read(own, &reference.namespace, &reference.name)
+                .err()
+                .map(|Elsewhere(namespace)| namespace.to_owned()),
             address: status.address.and_then(|reference| text(&reference.name)),
             error: status.error_message.and_then(|message| text(&message)),
             conditions: status.conditions,

@@ -1,0 +1,175 @@
+//! Whether our programs have exactly the rights that they use: what their roles say beside the audit logs of all tests in which
+//! they run with nothing else.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use anyhow::Context;
+use metal3_lab::audit::{Asked, AuditLog};
+use serde_json::Value;
+
+/// Where the servers of tests leave their audit logs.
+pub const AUDIT_FOLDER: &str = "METAL3_AUDIT_FOLDER";
+
+/// A program, the service accounts that it runs as here, and what it ships.
+struct Program {
+    accounts: &'static [&'static str],
+    roles: Vec<Value>,
+}
+
+fn programs() -> Vec<Program> {
+    vec![
+        Program {
+            accounts: &["operator", baremetal_operator::rbac::SERVICE_ACCOUNT],
+            roles: baremetal_operator::rbac::objects(),
+        },
+        Program {
+            accounts: &[
+                "cluster-api-provider-metal3",
+                cluster_api_provider_metal3::rbac::SERVICE_ACCOUNT,
+            ],
+            roles: cluster_api_provider_metal3::rbac::objects(),
+        },
+        Program {
+            accounts: &["ip-address-manager", ip_address_manager::rbac::SERVICE_ACCOUNT],
+            roles: ip_address_manager::rbac::objects(),
+        },
+    ]
+}
+
+/// The API server's admission asks for this right by itself, without a request that would be logged.
+fn is_asked_in_silence(right: &Right) -> bool {
+    right.0.ends_with("/finalizers") && right.1 == "update"
+}
+
+/// A resource as an audit log names it, and a verb.
+type Right = (String, String);
+
+/// An empty folder for the logs.
+pub fn empty_folder() -> anyhow::Result<PathBuf> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/lab/audit");
+    if folder.exists() {
+        fs::remove_dir_all(&folder).with_context(|| format!("cannot empty {}", folder.display()))?;
+    }
+    fs::create_dir_all(&folder).with_context(|| format!("cannot make {}", folder.display()))?;
+    folder.canonicalize().context("the folder of the audit logs")
+}
+
+/// Rights that no test used, and refusals for want of a right. One that was taken away for a test is no such refusal.
+pub fn check(folder: &Path) -> anyhow::Result<Vec<String>> {
+    let mut asked = BTreeSet::new();
+    for log in fs::read_dir(folder).context("the audit logs")? {
+        asked.extend(AuditLog::at(log?.path()).rights()?);
+    }
+    let wrong: Vec<String> = programs().iter().flat_map(|program| compare(program, &asked)).collect();
+    for line in &wrong {
+        println!("{line}");
+    }
+    if wrong.is_empty() {
+        // Gigabytes, on the scale of a thousand hosts.
+        fs::remove_dir_all(folder).ok();
+    }
+    Ok(wrong)
+}
+
+fn compare(program: &Program, asked: &BTreeSet<Asked>) -> Vec<String> {
+    let is_its = |asked: &&Asked| {
+        let account = asked
+            .user
+            .strip_prefix("system:serviceaccount:")
+            .and_then(|name| name.split_once(':'));
+        account.is_some_and(|(_, name)| program.accounts.contains(&name))
+    };
+    let [used, refused] = [false, true].map(|is_forbidden| -> BTreeSet<Right> {
+        let asked = asked
+            .iter()
+            .filter(is_its)
+            .filter(|asked| asked.is_forbidden == is_forbidden);
+        asked
+            .map(|asked| (asked.resource.clone(), asked.verb.clone()))
+            .collect()
+    });
+    let shipped = shipped(&program.roles);
+    let name = program.accounts[0];
+    let unused = shipped.difference(&used).filter(|right| !is_asked_in_silence(right));
+    let unused =
+        unused.map(|(resource, verb)| format!("the role of {name}: nobody used the right to {verb} {resource}"));
+    let missing = refused.difference(&shipped);
+    let missing = missing.map(|(resource, verb)| format!("the role of {name} lacks the right to {verb} {resource}"));
+    unused.chain(missing).collect()
+}
+
+/// The rights in the roles among these objects.
+fn shipped(roles: &[Value]) -> BTreeSet<Right> {
+    let words = |rule: &Value, key: &str| -> Vec<String> {
+        let words = rule[key].as_array().into_iter().flatten();
+        words.filter_map(Value::as_str).map(str::to_owned).collect()
+    };
+    let rules = roles.iter().filter_map(|role| role["rules"].as_array()).flatten();
+    let mut rights = BTreeSet::new();
+    for rule in rules {
+        for group in words(rule, "apiGroups") {
+            for resource in words(rule, "resources") {
+                let (kind, sub) = resource
+                    .split_once('/')
+                    .map_or((&*resource, None), |(kind, sub)| (kind, Some(sub)));
+                let dot = if group.is_empty() { "" } else { "." };
+                let sub = sub.map_or_else(String::new, |sub| format!("/{sub}"));
+                let resource = format!("{kind}{dot}{group}{sub}");
+                rights.extend(words(rule, "verbs").into_iter().map(|verb| (resource.clone(), verb)));
+            }
+        }
+    }
+    rights
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn asked(account: &str, verb: &str, resource: &str, is_forbidden: bool) -> Asked {
+        Asked {
+            user: format!("system:serviceaccount:ns:{account}"),
+            verb: verb.to_owned(),
+            resource: resource.to_owned(),
+            is_forbidden,
+        }
+    }
+
+    #[test]
+    fn what_is_unused_and_what_is_missing_is_told() {
+        let rules = json!([
+            {"apiGroups": ["g"], "resources": ["things", "things/status"], "verbs": ["get", "patch"]},
+            {"apiGroups": [""], "resources": ["secrets"], "verbs": ["get"]},
+            {"apiGroups": ["g"], "resources": ["things/finalizers"], "verbs": ["update"]},
+        ]);
+        let program = Program {
+            accounts: &["a", "b"],
+            roles: vec![
+                json!({"kind": "Namespace"}),
+                json!({"kind": "ClusterRole", "rules": rules}),
+            ],
+        };
+        let log = BTreeSet::from([
+            asked("a", "get", "things.g", false),
+            asked("b", "patch", "things.g", false),
+            asked("a", "patch", "things.g/status", false),
+            // Of another program, and taken away for a test.
+            asked("c", "get", "things.g/status", false),
+            asked("a", "get", "secrets", true),
+            asked("a", "list", "secrets", true),
+        ]);
+        let mut wrong = compare(&program, &log);
+        wrong.sort();
+        assert_eq!(
+            wrong,
+            [
+                "the role of a lacks the right to list secrets",
+                "the role of a: nobody used the right to get secrets",
+                "the role of a: nobody used the right to get things.g/status",
+            ]
+        );
+    }
+}
