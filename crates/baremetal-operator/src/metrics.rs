@@ -8,6 +8,7 @@ mod upstream;
 pub use self::hosts::HostMetrics;
 pub use self::ironic::IronicMetrics;
 pub use self::upstream::Upstream;
+use crate::exposure::Exposures;
 
 use metal3_runtime::Clock;
 use metal3_runtime::metrics::{Build, Registry};
@@ -22,6 +23,7 @@ pub fn rows() -> Vec<Row> {
     let mut catalogue = Catalogue::new(&registry);
     HostMetrics::new(&mut catalogue, Clock::system(), false);
     IronicMetrics::new(&mut catalogue);
+    Exposures::new(&mut catalogue);
     catalogue.into_rows()
 }
 

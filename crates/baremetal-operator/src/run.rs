@@ -15,6 +15,7 @@ use metal3_runtime::shutdown::Tasks;
 use metal3_runtime::{BoxError, backoff, served, telemetry};
 
 use crate::args::Args;
+use crate::exposure::Exposures;
 use crate::fleet::Fleet;
 use crate::host::{
     self,
@@ -69,7 +70,13 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
     let mut catalogue = Catalogue::new(&process.registry);
     let host_metrics = HostMetrics::new(&mut catalogue, clock.clone(), args.per_host_metrics);
     let observer = Arc::new(IronicMetrics::new(&mut catalogue));
+    let exposures = Exposures::new(&mut catalogue);
     let ironic = link(source, observer, &args, &client, &mut process.tasks)?;
+    let (watched, stop) = (ironic.clone(), process.tasks.stop());
+    process.tasks.spawn("how Ironic stands open", async move {
+        exposures.watch(watched, stop).await;
+        Ok::<(), BoxError>(())
+    });
     let (fleet, woken) = Fleet::new(args.ironic.slots());
     let ctx = Arc::new(Context {
         kube: client.clone(),

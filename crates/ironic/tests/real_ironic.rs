@@ -260,6 +260,8 @@ async fn strangers(lab: &IronicLab) {
         );
         assert!(!error.to_string().contains('{'), "the text was not unwrapped: {error}");
     }
+    let known = Client::new(config(lab)).unwrap();
+    assert!(!known.answers_anybody().await.unwrap());
     let error = Client::new(ClientConfig {
         tls: Tls::default(),
         ..config(lab)

@@ -7,7 +7,7 @@ use metal3_ironic::{Client, ClientConfig, ErrorClass, Feature};
 use rstest::rstest;
 use serde_json::{Value, json};
 
-use crate::server::{Counter, Server, config, respond, root, status, v1};
+use crate::server::{Counter, Server, config, fault, respond, root, status, v1};
 
 /// Whatever form the endpoint has, discovery asks there and calls go below `/v1`.
 #[rstest]
@@ -190,4 +190,36 @@ async fn versions_are_negotiated_when_needed() {
     assert!(client.node("a").await.unwrap().is_some());
     assert_eq!(counter.lines(), ["get_node 406", "get_node 200", "get_node 200"]);
     assert_eq!(server.all_seen().iter().filter(|seen| seen.path == "/").count(), 2);
+}
+
+#[rstest]
+#[case::noauth(None, true)]
+#[case::basic(Some(401), false)]
+#[case::behind_a_gateway(Some(404), false)]
+#[tokio::test]
+async fn who_sends_no_credentials_is_answered_or_not(#[case] refusal: Option<u16>, #[case] is_answered: bool) {
+    let server = Server::start_bare(move |seen, _| {
+        let has_credentials = seen.header("authorization").is_some();
+        let answer = match seen.path.as_str() {
+            "/" => respond(200, &root("1.109")),
+            "/v1/drivers" if has_credentials => respond(200, &json!({"drivers": [{"name": "ipmi"}]})),
+            path if path.starts_with("/v1/nodes/") => match refusal {
+                Some(404) => respond(404, &json!({"message": "no route"})),
+                Some(status) => fault(status, "Incorrect username or password"),
+                None => fault(404, "Node 00000000-0000-0000-0000-000000000000 could not be found."),
+            },
+            _ => fault(401, "Incorrect username or password"),
+        };
+        (Duration::ZERO, answer)
+    })
+    .await;
+    let client = server.client();
+    client.ready().await.unwrap();
+    assert_eq!(client.answers_anybody().await.unwrap(), is_answered);
+    let asked = server.all_seen();
+    let last = asked.last().unwrap();
+    assert_eq!(
+        (last.header("authorization"), last.path.starts_with("/v1/nodes/")),
+        (None, true)
+    );
 }

@@ -58,8 +58,6 @@ pub fn api_server(folder: &Path, binaries: &Binaries, port: u16, etcd: u16, conf
     flags.path("service-account-key-file", pki.join("sa.pub"));
     flags.path("service-account-signing-key-file", pki.join("sa.key"));
     flags.text("service-cluster-ip-range", "10.96.0.0/16");
-    // As some distributions have it: who names an owner whose deletion is to wait needs a right to its finalizers.
-    flags.text("enable-admission-plugins", "OwnerReferencesPermissionEnforcement");
     flags.text("profiling", "false");
     // Ends open watches when told to stop. Without it the server waits for them, and is killed in the end.
     flags.text("shutdown-watch-termination-grace-period", "1s");

@@ -106,9 +106,9 @@ fn shipped(roles: &[Value]) -> BTreeSet<Right> {
         let words = rule[key].as_array().into_iter().flatten();
         words.filter_map(Value::as_str).map(str::to_owned).collect()
     };
-    let rules = roles.iter().filter_map(|role| role["rules"].as_array()).flatten();
+    let all = roles.iter().filter_map(|role| role["rules"].as_array()).flatten();
     let mut rights = BTreeSet::new();
-    for rule in rules {
+    for rule in all {
         for group in words(rule, "apiGroups") {
             for resource in words(rule, "resources") {
                 let (kind, sub) = resource

@@ -1,0 +1,155 @@
+//! What lets others in between us and Ironic, or past us: told at the start, as it may be meant so in a lab and nowhere else.
+
+use std::fmt;
+
+use url::Host;
+
+use crate::client::Client;
+use crate::config::{Auth, ClientConfig, ConfigError, Tls};
+
+/// A way in which Ironic stands open. Who reaches Ironic as an administrator has every server that it manages.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Exposure {
+    /// Credentials of BMCs, and ours, cross the network as plain text.
+    PlainText,
+    /// Whoever can redirect our calls gets them, as any certificate will do.
+    AnyCertificate,
+    /// We send no credentials.
+    NoCredentials,
+    /// Ironic answers callers that send none.
+    AnswersAnybody,
+}
+
+impl Exposure {
+    /// All of them.
+    pub const ALL: [Self; 4] = [
+        Self::PlainText,
+        Self::AnyCertificate,
+        Self::NoCredentials,
+        Self::AnswersAnybody,
+    ];
+
+    /// A word for metrics.
+    pub fn label(self) -> &'static str {
+        match self {
+            Self::PlainText => "plain_text",
+            Self::AnyCertificate => "any_certificate",
+            Self::NoCredentials => "no_credentials",
+            Self::AnswersAnybody => "answers_anybody",
+        }
+    }
+}
+
+impl fmt::Display for Exposure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::PlainText => {
+                "Ironic is reached over http: our credentials and those of BMCs can be read on the way. Serve Ironic over https"
+            }
+            Self::AnyCertificate => {
+                "any certificate is taken for Ironic's: whoever stands in between reads and changes every call. Give the \
+                 authority of its certificate instead"
+            }
+            Self::NoCredentials => "calls to Ironic carry no credentials: have Ironic ask for some, and give them here",
+            Self::AnswersAnybody => {
+                "Ironic answers calls without credentials: whoever can connect to it has every server. Have it ask for some"
+            }
+        })
+    }
+}
+
+/// By what is set. On this very machine nobody stands in between.
+pub(crate) fn exposures(config: &ClientConfig) -> Vec<Exposure> {
+    let is_plain = config.endpoint.scheme() == "http";
+    let is_local = match config.endpoint.host() {
+        Some(Host::Ipv4(address)) => address.is_loopback(),
+        Some(Host::Ipv6(address)) => address.is_loopback(),
+        Some(Host::Domain(name)) => name == "localhost",
+        None => false,
+    };
+    let has_user = !config.endpoint.username().is_empty();
+    let has_credentials = config.auth != Auth::None || config.tls.client_cert_file.is_some() || has_user;
+    [
+        (Exposure::PlainText, is_plain && !is_local),
+        (Exposure::AnyCertificate, !is_plain && config.tls.insecure),
+        (Exposure::NoCredentials, !has_credentials),
+    ]
+    .into_iter()
+    .filter_map(|(exposure, is_so)| is_so.then_some(exposure))
+    .collect()
+}
+
+impl Client {
+    /// How Ironic stands open by what is set.
+    pub fn exposures(&self) -> Vec<Exposure> {
+        exposures(&self.shared.config)
+    }
+
+    /// Whether Ironic answers who sends no credentials, asked for a node that nobody has. Where it gives such a caller no answer at
+    /// all, as without a client certificate, it does not. To be asked when Ironic is known to be there.
+    ///
+    /// # Errors
+    ///
+    /// What is set cannot be used without the credentials.
+    pub async fn answers_anybody(&self) -> Result<bool, ConfigError> {
+        let config = &self.shared.config;
+        let mut endpoint = config.endpoint.clone();
+        // Neither fails for an address with a host.
+        endpoint.set_username("").ok();
+        endpoint.set_password(None).ok();
+        let stranger = Self::new(ClientConfig {
+            endpoint,
+            auth: Auth::None,
+            tls: Tls {
+                client_cert_file: None,
+                client_key_file: None,
+                ..config.tls.clone()
+            },
+            retries: 0,
+            observer: None,
+            ..config.clone()
+        })?;
+        Ok(stranger.node(NOBODYS).await.is_ok())
+    }
+}
+
+/// A node that nobody has.
+const NOBODYS: &str = "00000000-0000-0000-0000-000000000000";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use url::Url;
+
+    fn of(endpoint: &str, change: impl FnOnce(&mut ClientConfig)) -> Vec<Exposure> {
+        let mut config = ClientConfig::new(Url::parse(endpoint).unwrap());
+        config.auth = Auth::Basic {
+            username: "u".to_owned(),
+            password: "p".to_owned(),
+        };
+        change(&mut config);
+        exposures(&config)
+    }
+
+    #[test]
+    fn what_is_set_tells_how_ironic_stands_open() {
+        assert_eq!(of("https://ironic:6385", |_| {}), []);
+        assert_eq!(of("http://ironic:6385", |_| {}), [Exposure::PlainText]);
+        for local in ["http://127.0.0.1:6385", "http://[::1]:6385", "http://localhost:6385"] {
+            assert_eq!(of(local, |_| {}), []);
+        }
+        assert_eq!(
+            of("https://ironic:6385", |config| config.tls.insecure = true),
+            [Exposure::AnyCertificate]
+        );
+        assert_eq!(
+            of("https://ironic:6385", |config| config.auth = Auth::None),
+            [Exposure::NoCredentials]
+        );
+        let by_certificate = |config: &mut ClientConfig| {
+            config.auth = Auth::None;
+            config.tls.client_cert_file = Some("tls.crt".into());
+        };
+        assert_eq!(of("https://ironic:6385", by_certificate), []);
+    }
+}
