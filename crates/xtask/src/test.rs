@@ -12,11 +12,12 @@ use self::programs::{Programs, TestProgram};
 mod lanes;
 mod programs;
 mod rights;
+mod supply;
 
 /// Arguments of `cargo xtask test`.
 #[derive(clap::Args)]
 pub struct Args {
-    /// Only what needs no servers: formatting, lints, unit and property tests
+    /// Only what needs no servers: formatting, lints, supply chain, unit and property tests
     #[arg(long)]
     quick: bool,
     /// Let the property tests try other cases in every run, instead of the same ones; with a number, the simulations of
@@ -106,6 +107,8 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
         }
         Ok(failed)
     })?;
+
+    report.step("supply chain", || supply::check(&root))?;
 
     println!("\n=== building the tests ===");
     let programs = Programs::build(&root)?;

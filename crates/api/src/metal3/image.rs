@@ -108,6 +108,24 @@ impl Image {
             .is_some_and(|scheme| scheme.eq_ignore_ascii_case(b"oci://"))
     }
 
+    /// Why something else than the image that was meant may be installed, if so.
+    pub fn doubt(&self) -> Option<&'static str> {
+        if self.is_oci() {
+            let is_pinned = self.url.contains("@sha256:") || self.url.contains("@sha512:");
+            return (!is_pinned)
+                .then_some("a tag can be given to another image: name the digest as well, image@sha256:…");
+        }
+        let checksum = self.resolve_checksum().ok()??;
+        // Ironic tells the algorithm of a plain checksum by its length.
+        let is_short = || checksum.value.len() == 32 && checksum.value.bytes().all(|byte| byte.is_ascii_hexdigit());
+        let is_md5 = match checksum.algorithm {
+            Some(ChecksumType::Md5) => true,
+            None => is_short(),
+            Some(_) => false,
+        };
+        is_md5.then_some("another image can be made for an MD5 checksum: give one of SHA-256 or SHA-512")
+    }
+
     /// How to check this image; none where nothing is to be checked.
     ///
     /// # Errors
@@ -188,5 +206,25 @@ mod tests {
     #[case("\u{fc}\u{fc}\u{fc}\u{fc}", false)]
     fn oci_urls(#[case] url: &str, #[case] expected: bool) {
         assert_eq!(image(url, "", None, None).is_oci(), expected);
+    }
+
+    #[rstest]
+    #[case::sha("http://i/a", &"a".repeat(64), None, None)]
+    #[case::sha_by_name("http://i/a", "http://i/sums", Some("sha512"), None)]
+    #[case::unknown("http://i/a", "http://i/sums", None, None)]
+    #[case::md5("http://i/a", "http://i/sums", Some("md5"), Some("MD5"))]
+    #[case::md5_by_its_length("http://i/a", &"A".repeat(32), None, Some("MD5"))]
+    #[case::not_hex("http://i/a", &"x".repeat(32), Some("auto"), None)]
+    #[case::tag("oci://r/i:latest", "", None, Some("digest"))]
+    #[case::digest("oci://r/i:latest@sha256:00", "", None, None)]
+    fn what_cannot_be_told_apart_is_doubted(
+        #[case] url: &str,
+        #[case] checksum: &str,
+        #[case] kind: Option<&str>,
+        #[case] word: Option<&str>,
+    ) {
+        let doubt = image(url, checksum, kind, None).doubt();
+        assert_eq!(doubt.is_some(), word.is_some(), "{doubt:?}");
+        assert!(doubt.unwrap_or_default().contains(word.unwrap_or_default()));
     }
 }

@@ -107,6 +107,7 @@ events! {
     ServicingError: "A `servicing error` was recorded.";
     ImageAuthFormatUnsupported: "The Secret of `spec.image.ociAuthSecretName` has a type that cannot be used.";
     ImageAuthParseError: "The Secret of `spec.image.ociAuthSecretName` cannot be understood, or does not name the registry.";
+    ImageInDoubt: "Something else than the image that was meant may be installed: its checksum is MD5, or a registry's tag names it.";
     DetachError: "Ironic refused to let the node of a detached host go.";
     NodeLeftAlone: "The host was deleted, and a node to which it led stays in Ironic as it is, since it is not the host's.";
     UpdateHardwareDetails: "The inventory was taken from a HardwareData or from the annotation.";

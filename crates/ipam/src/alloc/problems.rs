@@ -2,6 +2,7 @@
 
 use rstest::rstest;
 
+use super::read::MOST_PROBLEMS;
 use super::vectors::{allocator, entry, pool};
 use super::*;
 
@@ -191,4 +192,46 @@ fn a_gateway_outside_the_network_of_start_and_prefix_is_asked() {
         .collect();
     let message = "does not fit spec.pools[0]: 192.168.1.1 is not in 192.168.0.0/24, the network of the addresses";
     assert_eq!(said, [("spec.gateway", message)]);
+}
+
+/// As many entries as fit an object, each with all the faults that it can have besides.
+#[test]
+fn a_specification_as_large_as_an_object_is_read_entry_by_entry() {
+    let entries: Vec<_> = (0..20_000_u32)
+        .map(|number| {
+            let [_, high, middle, low] = number.to_be_bytes();
+            let address = format!("10.{high}.{middle}.{low}");
+            let mut entry = entry(&address, &address, "");
+            entry.gateway = "10.255.255.254".into();
+            entry
+        })
+        .collect();
+    let mut text = pool(&entries);
+    text.reserved = (0..20_000_u32)
+        .map(|number| (format!("c{number}"), format!("10.200.{}.{}", number >> 8, number & 255)))
+        .collect();
+    let plan = Plan::read(&text);
+    assert_eq!(plan.total(), 20_000);
+    let of = |severity| {
+        plan.problems()
+            .iter()
+            .filter(|problem| problem.severity == severity)
+            .count()
+    };
+    assert_eq!([of(Severity::Error), of(Severity::Warning)], [MOST_PROBLEMS, 0]);
+}
+
+#[test]
+fn an_entry_that_shares_addresses_with_several_is_named() {
+    let entries = [
+        entry("10.0.0.1", "10.0.0.5", ""),
+        entry("10.0.0.20", "10.0.0.25", ""),
+        entry("10.0.0.6", "10.0.0.19", ""),
+        entry("10.0.0.4", "10.0.0.21", ""),
+        entry("10.0.0.26", "10.0.0.26", ""),
+        entry("10.0.0.1", "10.0.0.1", ""),
+    ];
+    let plan = Plan::read(&pool(&entries));
+    let fields: Vec<_> = plan.problems().iter().map(|problem| problem.field.as_str()).collect();
+    assert_eq!(fields, ["spec.pools[3]", "spec.pools[5]"], "{:?}", plan.problems());
 }

@@ -1,12 +1,15 @@
 //! Reading a pool's specification, once, and finding everything that is wrong with it.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::net::IpAddr;
 
-use super::address::parse;
+use super::address::{Version, parse};
 use super::entry::{Entry, EntryText, Range, Size};
 use super::fit;
 use super::plan::{Plan, PoolText, Problem, Settings, Severity, Strategy, Usable};
+
+/// So many faults of each severity are kept.
+pub(super) const MOST_PROBLEMS: usize = 100;
 
 impl Plan {
     /// Reads a specification. Nothing stops it: what cannot be used is left out, and named in [`Plan::problems`].
@@ -25,20 +28,22 @@ impl Plan {
             ..Self::default()
         };
         plan.read_settings("spec", &text.gateway, &text.dns_servers, text.prefix);
+        let mut taken = Taken::default();
         for (index, entry) in text.entries.iter().enumerate() {
-            plan.read_entry(&format!("spec.pools[{index}]"), entry);
+            plan.read_entry(&format!("spec.pools[{index}]"), entry, &mut taken);
         }
         plan.union = merged(plan.usable.iter().map(|entry| entry.range).collect());
         plan.read_reservations(&text.reserved);
-        plan.find_gateway_in_ranges("spec", &text.gateway);
+        let reserved: HashSet<IpAddr> = plan.reserved.values().copied().collect();
+        plan.find_gateway_in_ranges("spec", &text.gateway, &reserved);
         for (index, entry) in text.entries.iter().enumerate() {
-            plan.find_gateway_in_ranges(&format!("spec.pools[{index}]"), &entry.gateway);
+            plan.find_gateway_in_ranges(&format!("spec.pools[{index}]"), &entry.gateway, &reserved);
         }
         plan.problems.sort_by_key(|problem| problem.severity);
         plan
     }
 
-    fn read_entry(&mut self, field: &str, text: &EntryText) {
+    fn read_entry(&mut self, field: &str, text: &EntryText, taken: &mut Taken) {
         self.read_settings(field, &text.gateway, &text.dns_servers, text.prefix);
         let (entry, errors) = Entry::read(text);
         let is_readable = errors.is_empty();
@@ -67,8 +72,8 @@ impl Plan {
         let gateway = parse(&settings.gateway).ok();
         let gateway = gateway.and_then(|ip| fit::gateway(ip, range, entry.subnet(), settings.prefix));
         self.ask(field, "gateway", !text.gateway.is_empty(), gateway);
-        if let Some(other) = self.usable.iter().find(|other| overlaps(other.range, range)) {
-            let message = format!("shares addresses with an entry before it ({})", shown(other.range));
+        if let Some(other) = taken.add(range) {
+            let message = format!("shares addresses with an entry before it ({})", shown(other));
             self.say(Severity::Warning, field.to_owned(), message);
         }
         self.usable.push(Usable { range, size, settings });
@@ -131,9 +136,9 @@ impl Plan {
     }
 
     /// A gateway is given to claims like any other address of the ranges.
-    fn find_gateway_in_ranges(&mut self, field: &str, gateway: &str) {
+    fn find_gateway_in_ranges(&mut self, field: &str, gateway: &str, reserved: &HashSet<IpAddr>) {
         let Ok(address) = parse(gateway) else { return };
-        if self.contains(address) && self.reserved.values().all(|reserved| *reserved != address) {
+        if self.contains(address) && !reserved.contains(&address) {
             let advice = "leave it out of the ranges, or keep it in spec.preAllocations";
             let message = format!("{address} is one of the addresses that claims get; {advice}");
             self.say(Severity::Warning, path(field, "gateway"), message);
@@ -153,7 +158,12 @@ impl Plan {
         }
     }
 
+    /// A specification can have as many faults as fit in it. More than somebody reads are not kept.
     fn say(&mut self, severity: Severity, field: String, message: String) {
+        let alike = self.problems.iter().filter(|problem| problem.severity == severity);
+        if alike.count() >= MOST_PROBLEMS {
+            return;
+        }
         self.problems.push(Problem {
             field,
             message,
@@ -168,8 +178,26 @@ fn path(field: &str, part: &str) -> String {
     format!("{field}{dot}{part}")
 }
 
-fn overlaps(a: Range, b: Range) -> bool {
-    a.version == b.version && a.first <= b.last && b.first <= a.last
+/// What the entries so far take, as ranges that have no address in common, by their first address. Each is found in no more time when
+/// there are many.
+#[derive(Default)]
+struct Taken(BTreeMap<(Version, u128), Range>);
+
+impl Taken {
+    /// Adds a range, and gives back what it has in common with those before, if anything.
+    fn add(&mut self, mut range: Range) -> Option<Range> {
+        let mut common = None;
+        while let Some((&key, &other)) = self.0.range(..=(range.version, range.last)).next_back()
+            && other.version == range.version
+            && other.last >= range.first
+        {
+            self.0.remove(&key);
+            common = Some(other);
+            (range.first, range.last) = (range.first.min(other.first), range.last.max(other.last));
+        }
+        self.0.insert((range.version, range.first), range);
+        common
+    }
 }
 
 fn shown(range: Range) -> String {

@@ -88,7 +88,7 @@ impl Draft<'_> {
         self.notes.retain(|note| {
             !matches!(
                 note.reason,
-                EventReason::InspectionStarted | EventReason::ProvisioningStarted
+                EventReason::InspectionStarted | EventReason::ProvisioningStarted | EventReason::ImageInDoubt
             )
         });
         Some(step)

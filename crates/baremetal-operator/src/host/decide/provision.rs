@@ -1,6 +1,6 @@
 //! Provisioning: cleaning (Ironic's `provide`), then the deployment.
 
-use metal3_api::metal3::{ErrorType, OperationalStatus, ProvisioningState};
+use metal3_api::metal3::{ErrorType, Image, OperationalStatus, ProvisioningState};
 use metal3_ironic::{DeployStep, Node, NodeDetail, ProvisionRequest, ProvisionState, Verb};
 
 use super::attempt;
@@ -187,6 +187,9 @@ fn deploy(draft: &mut Draft<'_>, wanted: Deployment<'_>, node: &Node, detail: &N
         EventReason::ProvisioningStarted,
         format!("Image provisioning started for {}", target(wanted)),
     );
+    if let Some(doubt) = wanted.image().and_then(Image::doubt) {
+        draft.note(EventReason::ImageInDoubt, format!("{}: {doubt}", target(wanted)));
+    }
     let steps = match wanted {
         Deployment::Custom { method, .. } => vec![DeployStep {
             interface: "deploy".to_owned(),

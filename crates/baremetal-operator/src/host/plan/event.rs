@@ -40,6 +40,7 @@ pub enum EventReason {
     ImageAuthFormatUnsupported,
     ImageAuthParseError,
     Overdue,
+    ImageInDoubt,
     DetachError,
     NodeLeftAlone,
     UpdateHardwareDetails,
@@ -80,6 +81,7 @@ impl EventReason {
             Self::Overdue => "Overdue",
             Self::ImageAuthFormatUnsupported => "ImageAuthFormatUnsupported",
             Self::ImageAuthParseError => "ImageAuthParseError",
+            Self::ImageInDoubt => "ImageInDoubt",
             Self::DetachError => "DetachError",
             Self::NodeLeftAlone => "NodeLeftAlone",
             Self::UpdateHardwareDetails => "UpdateHardwareDetails",
@@ -106,6 +108,7 @@ impl EventReason {
             | Self::ServicingError
             | Self::ImageAuthFormatUnsupported
             | Self::ImageAuthParseError
+            | Self::ImageInDoubt
             | Self::DetachError
             | Self::NodeLeftAlone
             | Self::InvalidAnnotationValue
