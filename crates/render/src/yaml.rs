@@ -25,8 +25,12 @@ pub struct NotMetadata;
 impl Metadata {
     /// The metadata that a Secret has, ours or a user's. What is no text there is one here.
     pub fn from_yaml(text: &str) -> Result<Self, NotMetadata> {
-        // The words `on` and `no` stay words, as baremetal-operator reads them.
-        let options = serde_saphyr::options! { strict_booleans: true };
+        // As baremetal-operator reads them: the words `on` and `no` stay words, and an alias, which would make a text of any
+        // size from a small one, is none.
+        let options = serde_saphyr::options! {
+            strict_booleans: true,
+            budget: serde_saphyr::budget! { max_aliases: 0 },
+        };
         let map: Map<String, Value> = serde_saphyr::from_str_with_options(text, options).map_err(|_| NotMetadata)?;
         let texts = map.into_iter().map(|(key, value)| match value {
             Value::String(text) => (key, text),
@@ -78,6 +82,7 @@ mod tests {
     #[case("- a")]
     #[case("a: [")]
     #[case("hunter2")]
+    #[case::alias("a: &a x\nb: [*a]")]
     fn what_is_no_map_is_not_repeated(#[case] text: &str) {
         let error = Metadata::from_yaml(text).unwrap_err();
         assert!(!error.to_string().contains(text) && !format!("{error:?}").contains(text));

@@ -29,6 +29,7 @@ pub mod probes;
 pub mod process;
 pub mod rbac;
 pub mod secrets;
+pub mod serve;
 pub mod served;
 pub mod shutdown;
 pub mod status;

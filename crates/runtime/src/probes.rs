@@ -8,6 +8,7 @@ use std::{
         Arc,
         atomic::{AtomicBool, Ordering},
     },
+    time::Duration,
 };
 
 use axum::{
@@ -16,7 +17,13 @@ use axum::{
     http::StatusCode,
     routing::get,
 };
+use axum_server::Handle;
 use tokio_util::sync::CancellationToken;
+
+use crate::serve::bounded;
+
+/// How long an answer that is under way may take to finish at shutdown.
+const LAST_ANSWER: Duration = Duration::from_secs(1);
 
 /// Something that may or may not be in order. Cheap to clone; starts as not in order.
 #[derive(Clone, Debug, Default)]
@@ -73,10 +80,13 @@ impl Probes {
 
 /// Serves the probes until `stop` is cancelled.
 pub async fn serve(listener: TcpListener, probes: Probes, stop: CancellationToken) -> std::io::Result<()> {
-    let listener = tokio::net::TcpListener::from_std(listener)?;
-    axum::serve(listener, probes.router())
-        .with_graceful_shutdown(stop.cancelled_owned())
-        .await
+    let handle = Handle::new();
+    let server = bounded(axum_server::from_tcp(listener)?).handle(handle.clone());
+    let closing = async {
+        stop.cancelled().await;
+        handle.graceful_shutdown(Some(LAST_ANSWER));
+    };
+    tokio::join!(server.serve(probes.router().into_make_service()), closing).0
 }
 
 #[derive(Debug)]

@@ -109,7 +109,7 @@ impl Policy {
             .with_protocol_versions(&self.versions)
             .and_then(|builder| builder.with_no_client_auth().with_single_cert(pair.chain, pair.key))
             .map_err(TlsError::Config)?;
-        config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+        config.alpn_protocols = vec![b"http/1.1".to_vec()];
         Ok(Arc::new(config))
     }
 }

@@ -208,6 +208,7 @@ mod tests {
         assert_eq!(image(url, "", None, None).is_oci(), expected);
     }
 
+    // OWN 26: nobody was told that another image than the one that was meant can be installed.
     #[rstest]
     #[case::sha("http://i/a", &"a".repeat(64), None, None)]
     #[case::sha_by_name("http://i/a", "http://i/sums", Some("sha512"), None)]

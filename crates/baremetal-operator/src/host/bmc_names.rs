@@ -11,6 +11,9 @@ const PATIENCE: Duration = Duration::from_secs(5);
 /// resolver's thread longer.
 const UNRESOLVED_FOR: Duration = Duration::from_secs(30);
 
+/// So many names are remembered. Users choose them: beyond that all are forgotten, and those in use resolved again.
+const MOST: usize = 16_384;
+
 /// What is known of names. Each is resolved once in the life of the process, or until it could be.
 #[derive(Debug, Default)]
 pub struct BmcNames(Mutex<HashMap<String, Known>>);
@@ -41,8 +44,16 @@ impl BmcNames {
                 at: now,
             },
         };
-        self.lock().insert(name.to_owned(), known);
+        self.remember(name.to_owned(), known);
         found
+    }
+
+    fn remember(&self, name: String, known: Known) {
+        let mut names = self.lock();
+        if names.len() >= MOST {
+            names.clear();
+        }
+        names.insert(name, known);
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<String, Known>> {
@@ -86,5 +97,16 @@ mod tests {
         let why = names.is_ipv6(wrong, at(7)).await.unwrap_err();
         let known = names.lock().get(wrong).cloned();
         assert!(matches!(known, Some(Known::Unresolved { why: kept, at: since }) if kept == why && since == at(7)));
+    }
+
+    // OWN 27c: who gave a host one address after the other had all their names remembered.
+    #[test]
+    fn no_more_names_are_remembered_than_there_is_room_for() {
+        let names = BmcNames::default();
+        for number in 0..MOST + 5 {
+            names.remember(number.to_string(), Known::Resolved { is_ipv6: false });
+            assert!(names.lock().len() <= MOST);
+        }
+        assert_eq!(names.lock().len(), 5);
     }
 }

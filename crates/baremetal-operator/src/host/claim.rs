@@ -162,25 +162,20 @@ fn mark(secret: &mut Secret) {
     }
 }
 
-/// Every Secret that the host marked goes with it, or is let go: those that are noted, those that it names, and those that an
+/// Every Secret that the host marked is let go: those that are noted, those that it names, and those that an
 /// operator before this one marked and left in the status. One that cannot be let go keeps none of the others.
 pub(super) async fn release_all(ctx: &Context, seen: &Observed) -> Result<(), Failed> {
     let host = &seen.host;
     let mut first = Ok(());
     for name in &held::all(host) {
-        let parting = if *name == host.spec.bmc.credentials_name {
-            Parting::HostGoes
-        } else {
-            Parting::NamedNoMore
-        };
-        first = first.and(unmark(ctx, host, name, parting).await);
+        first = first.and(unmark(ctx, host, name, Parting::NoUse).await);
     }
     first
 }
 
 /// A Secret that the host has no use for any more is let go, and struck off the host's note.
 pub(super) async fn release(ctx: &Context, seen: &mut Observed, name: &str) -> Result<(), Failed> {
-    unmark(ctx, &seen.host, name, Parting::NamedNoMore).await?;
+    unmark(ctx, &seen.host, name, Parting::NoUse).await?;
     let mut names = held::names(&seen.host);
     names.remove(name);
     let failed = about(&seen.host, name);
@@ -200,10 +195,9 @@ pub(super) async fn undo(ctx: &Context, seen: &mut Observed) -> Result<(), Faile
 /// Why a Secret is not held any more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Parting {
-    /// Its host goes, and it goes with it, as with upstream: it stays the host's own.
-    HostGoes,
-    /// The host names another one.
-    NamedNoMore,
+    /// The host names another one, or goes itself. With upstream it would go with its host: whoever may name a Secret would have it
+    /// deleted by that.
+    NoUse,
     /// It is no Secret with credentials, or is none any more before Ironic was given any: all that was put on it goes, also the label
     /// where somebody else had set it before.
     Mistaken,
@@ -232,9 +226,7 @@ async fn try_to_unmark(ctx: &Context, host: &BareMetalHost, name: &str, parting:
     let is_mine = |o: &OwnerReference| Some(&o.uid) == host.metadata.uid.as_ref();
     let is_anothers = |o: &OwnerReference| o.kind == BareMetalHost::kind(&()) && !is_mine(o);
     let is_shared = !users.is_empty() || metadata.owner_references.iter().flatten().any(is_anothers);
-    if let Some(owners) = &mut metadata.owner_references
-        && (is_shared || parting != Parting::HostGoes)
-    {
+    if let Some(owners) = &mut metadata.owner_references {
         owners.retain(|o| !is_mine(o));
     }
     if let Some(finalizers) = &mut metadata.finalizers

@@ -59,13 +59,20 @@ fn default_meta_data(host: &BareMetalHost) -> Map<String, Value> {
 }
 
 /// JSON is YAML, so one parser serves both. The words `on`, `off`, `yes` and `no` stay words: in network data and
-/// metadata they are names, and the other reading would turn a host called `on` into `true`.
+/// metadata they are names, and the other reading would turn a host called `on` into `true`. An alias would make a text of any
+/// size from a small one.
 pub fn mapping(field: &str, text: &str) -> Result<Map<String, Value>, String> {
-    let options = serde_saphyr::options! { strict_booleans: true };
+    let options = serde_saphyr::options! {
+        strict_booleans: true,
+        budget: serde_saphyr::budget! { max_aliases: 0 },
+    };
     match serde_saphyr::from_str_with_options::<Value>(text, options) {
         Ok(Value::Object(map)) => Ok(map),
         Ok(_) => Err(format!(
             "the text that {field} names is not a mapping of keys to values"
+        )),
+        Err(error) if matches!(error.without_snippet(), serde_saphyr::Error::Budget { .. }) => Err(format!(
+            "the text that {field} names has an alias (*name), or more in it than is read: write out what it stands for"
         )),
         // The parser quotes the text around the fault, which may be a secret: only the place is passed on.
         Err(error) => Err(format!(
@@ -100,6 +107,20 @@ mod tests {
             "spec": {"online": true},
         }))
         .unwrap()
+    }
+
+    // OWN 27a: a text of a few hundred kilobytes that repeats itself by aliases became hundreds of megabytes.
+    #[test]
+    fn a_text_cannot_become_larger_than_it_is() {
+        let large = "x".repeat(100_000);
+        let text = format!("a: &a {large}\nb: [{}]", ["*a"; 10_000].join(", "));
+        let error = mapping("spec.networkData", &text).unwrap_err();
+        assert!(
+            error.starts_with("the text that spec.networkData names has an alias"),
+            "{error}"
+        );
+        assert!(error.len() < 200);
+        assert!(mapping("spec.networkData", "a: &unused x").is_ok());
     }
 
     #[test]

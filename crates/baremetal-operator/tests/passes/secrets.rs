@@ -12,6 +12,7 @@ use metal3_testkit::played::Request;
 use rstest::rstest;
 use serde_json::json;
 
+use crate::deployed;
 use crate::site::{LIMIT, Life, NAME, Site, is_at_rest, pause};
 
 /// Label, owners and finalizers of a Secret, as far as there are any.
@@ -92,10 +93,50 @@ async fn every_secret_is_let_go_with_the_host() {
     site.sim.clear_rules();
     site.delete();
     assert!(site.until(&life, "gone", |host| host.is_none()).await);
+    // OWN 28a: with an owner that is gone they would be collected, whoever made them.
     for name in ["wrong", "bmc", "right"] {
-        let secret: Secret = site.cluster.get("secrets", name).unwrap();
-        assert!(secret.finalizers().is_empty(), "{name}");
+        assert!(!is_held(&site, name), "{name}");
     }
+}
+
+// OWN 28b: whatever Secret a host named was given to its server, if it has anything under the key `value`.
+#[rstest]
+#[case::a_users("user-data", "Opaque", "userData", true)]
+#[case::of_bootstrap("boot", "cluster.x-k8s.io/secret", "value", true)]
+#[case::any("any", "Opaque", "value", false)]
+#[case::kubeconfig("c-kubeconfig", "cluster.x-k8s.io/secret", "value", false)]
+#[tokio::test]
+async fn only_what_is_meant_for_a_first_boot_is_given_to_a_server(
+    #[case] name: &str,
+    #[case] kind: &str,
+    #[case] key: &str,
+    #[case] is_given: bool,
+) {
+    let mut spec = deployed();
+    spec["userData"] = json!({"name": name});
+    let site = Site::new(&spec).await;
+    let text = k8s_openapi::ByteString(b"#cloud-config\n".to_vec());
+    let secret = json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": name}, "type": kind,
+        "data": {key: text}});
+    site.cluster.ask("POST", "secrets", secret);
+    let life = site.begin(None);
+    let waits = "spec.userData, has no key userData";
+    let is_refused = |host: Option<&BareMetalHost>| {
+        let conditions = host
+            .and_then(|host| host.status.as_ref())
+            .map(|status| &status.conditions);
+        conditions
+            .into_iter()
+            .flatten()
+            .any(|condition| condition.message.contains(waits))
+    };
+    let is_done =
+        |host: Option<&BareMetalHost>| host.is_some_and(|host| is_at_rest(host, &ProvisioningState::Provisioned));
+    assert!(
+        site.until(&life, "decided", |host| is_refused(host) || is_done(host))
+            .await
+    );
+    assert_eq!(is_done(site.host().as_ref()), is_given);
 }
 
 /// What is no Secret with credentials was named by mistake. It is marked before it can be read, and left as it was found; also

@@ -194,6 +194,7 @@ fn a_gateway_outside_the_network_of_start_and_prefix_is_asked() {
     assert_eq!(said, [("spec.gateway", message)]);
 }
 
+// OWN 27d: each entry of a pool was compared with each.
 /// As many entries as fit an object, each with all the faults that it can have besides.
 #[test]
 fn a_specification_as_large_as_an_object_is_read_entry_by_entry() {

@@ -192,6 +192,7 @@ async fn versions_are_negotiated_when_needed() {
     assert_eq!(server.all_seen().iter().filter(|seen| seen.path == "/").count(), 2);
 }
 
+// OWN 24: nothing told that Ironic stands open.
 #[rstest]
 #[case::noauth(None, true)]
 #[case::basic(Some(401), false)]

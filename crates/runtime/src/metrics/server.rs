@@ -22,6 +22,7 @@ use crate::{
     args::MetricsArgs,
     error::chain,
     listen::BindError,
+    serve::bounded,
     tls::{Certificate, Policy, TlsError},
 };
 
@@ -107,14 +108,14 @@ impl<A: Access> Endpoint<A> {
         };
         match certificate {
             None => {
-                let server = axum_server::from_tcp(self.listener)?
+                let server = bounded(axum_server::from_tcp(self.listener)?)
                     .handle(handle.clone())
                     .serve(router);
                 tokio::join!(server, closing).0
             }
             Some(certificate) => {
                 let config = certificate.server_config();
-                let server = axum_server::from_tcp_rustls(self.listener, config)?
+                let server = bounded(axum_server::from_tcp_rustls(self.listener, config)?)
                     .handle(handle.clone())
                     .serve(router);
                 tokio::join!(server, closing, certificate.follow(stop.clone())).0

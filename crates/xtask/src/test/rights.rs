@@ -138,6 +138,7 @@ mod tests {
         }
     }
 
+    // OWN 25: roles had rights that nobody used.
     #[test]
     fn what_is_unused_and_what_is_missing_is_told() {
         let rules = json!([

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use kube::ResourceExt;
+use metal3_api::capi::names::SECRET_TYPE;
 use metal3_api::metal3::BareMetalHost;
 use metal3_api::metal3::names::secret_key;
 use metal3_api::reference::{Elsewhere, SecretReference};
@@ -103,10 +104,15 @@ async fn named(
         )));
     };
     let mut data = secret.data.unwrap_or_default();
-    let Some(bytes) = data.remove(key).or_else(|| data.remove(secret_key::VALUE)) else {
+    // What other Secrets have under so common a key is not meant for a server. A kubeconfig has the same type, and by Cluster API's
+    // contract this name.
+    let is_of_bootstrap = secret.type_.as_deref() == Some(SECRET_TYPE) && !name.ends_with("-kubeconfig");
+    let value = data.remove(secret_key::VALUE).filter(|_| is_of_bootstrap);
+    let Some(bytes) = data.remove(key).or(value) else {
         return Ok(if must_have {
             Err(format!(
-                "Secret {namespace}/{name}, named by {field}, has neither key {key} nor key value"
+                "Secret {namespace}/{name}, named by {field}, has no key {key}; its key value counts only where its type is \
+                 {SECRET_TYPE}, as that of data for the first boot"
             ))
         } else {
             Ok(None)
