@@ -79,6 +79,7 @@ const TIERS: &[(&str, &str, Tier)] = &[
     ("metal3-render", "properties", Tier::Unit),
     ("metal3-api", "wire", Tier::ApiServer),
     ("metal3-runtime", "real_api", Tier::ApiServer),
+    ("metal3-scenarios", "hostile", Tier::Unit),
     ("metal3-scenarios", "fleet", Tier::ApiServer),
     ("metal3-scenarios", "two_providers", Tier::ApiServer),
     ("metal3-testkit", "*", Tier::ApiServer),
