@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use metal3_ironic::Node;
+use metal3_runtime::work::Tenanted;
 
 use super::pace::{Glance, Pace};
 use super::slots::is_counted;
@@ -17,6 +18,12 @@ pub struct HostKey {
     pub namespace: String,
     /// `metadata.name`.
     pub name: String,
+}
+
+impl Tenanted for HostKey {
+    fn tenant(&self) -> &str {
+        &self.namespace
+    }
 }
 
 /// What is known of all nodes, and who waits for one.
