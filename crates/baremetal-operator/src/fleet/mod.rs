@@ -255,7 +255,7 @@ mod tests {
         assert!(woken.try_recv().is_err());
         fleet.hosts_listed();
         assert_eq!(woken.try_recv().unwrap(), key("b"));
-        assert!(matches!(ask("a", 2), Slot::Queued(Place { number: 2, .. })));
+        assert!(matches!(ask("a", 2), Slot::Queued(Place { number: 1, .. })));
         assert_eq!(ask("b", 1), Slot::Granted);
     }
 
