@@ -210,8 +210,8 @@ impl Fleet {
     }
 }
 
-/// What an error says about Ironic as a whole; `None` where it speaks of one node or one request.
-pub fn outage_of(error: &Error) -> Option<Outage> {
+/// What an error says about Ironic as a whole, to the hosts of a namespace; `None` where it speaks of one node or one request.
+pub fn outage_of(error: &Error, namespace: &str) -> Option<Outage> {
     let kind = match error.class() {
         ErrorClass::Absent => OutageKind::Absent,
         ErrorClass::Unreachable | ErrorClass::Timeout => OutageKind::Unreachable,
@@ -227,7 +227,7 @@ pub fn outage_of(error: &Error) -> Option<Outage> {
     };
     Some(Outage {
         kind,
-        cause: crate::host::text::for_people(&error.message()),
+        cause: crate::host::text::for_tenant(&error.message(), namespace),
     })
 }
 

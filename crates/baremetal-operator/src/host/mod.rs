@@ -439,7 +439,7 @@ impl Observed {
         if is_final {
             let refused = RefusedPort {
                 change: effect.label(),
-                why: text::for_people(&source.message()),
+                why: text::for_tenant(&source.message(), self.namespace()),
                 at: now,
             };
             self.memory.refused_ports.insert(mac.to_owned(), refused);

@@ -14,10 +14,6 @@ const LONGEST: usize = 256;
 pub struct Line(Vec<Vec<Entry>>);
 
 impl Line {
-    pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
-    }
-
     pub fn first(&self) -> Option<&Entry> {
         self.0.first()?.first()
     }
@@ -99,7 +95,6 @@ mod tests {
                 prop_assert_eq!(line.place(&entry), set.range(..entry).count());
             }
             prop_assert_eq!(line.first(), set.first());
-            prop_assert_eq!(line.is_empty(), set.is_empty());
             prop_assert!(line.iter().eq(&set));
         }
     }
