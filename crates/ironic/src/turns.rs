@@ -17,8 +17,8 @@ tokio::task_local! {
 }
 
 /// Makes every call of a future for this tenant: calls of one tenant do not keep another's waiting.
-pub async fn on_behalf_of<F: Future>(tenant: &str, calls: F) -> F::Output {
-    TENANT.scope(tenant.into(), calls).await
+pub fn on_behalf_of<F: Future>(tenant: &str, calls: F) -> impl Future<Output = F::Output> + use<F> {
+    TENANT.scope(tenant.into(), calls)
 }
 
 /// For whom the present task calls.

@@ -411,14 +411,14 @@ impl<K: Tenanted + Clone + Ord + Hash> State<K> {
 
 #[cfg(test)]
 impl Tenanted for &str {
-    fn tenant(&self) -> &str {
+    fn tenant(&self) -> &'static str {
         ""
     }
 }
 
 #[cfg(test)]
 impl Tenanted for u32 {
-    fn tenant(&self) -> &str {
+    fn tenant(&self) -> &'static str {
         ""
     }
 }

@@ -398,8 +398,8 @@ impl Slots {
         let mut turns: BinaryHeap<_> = first.map(|(served, entry)| Reverse((0, *served, entry))).collect();
         for (name, held) in &held {
             let queue = self.queues.get(*name);
-            let head = queue.and_then(|queue| Some((*held, queue.served, queue.line.first()?)));
-            turns.extend(head.map(Reverse));
+            let turn = queue.and_then(|queue| Some((*held, queue.served, queue.line.first()?)));
+            turns.extend(turn.map(Reverse));
         }
         let mut lines: HashMap<&str, _> = HashMap::new();
         let mut next = Vec::new();

@@ -86,7 +86,7 @@ pub async fn reconcile(cached: Arc<BareMetalHost>, ctx: Arc<Context>) -> Result<
     ctx.quiet.begin(&key, heard);
     let answer = {
         let _end = Ending::of(&ctx, &key, &cached);
-        metal3_ironic::on_behalf_of(&key.namespace, passes(&ctx, &key, seen)).await
+        metal3_ironic::on_behalf_of(&key.namespace, Box::pin(passes(&ctx, &key, seen))).await
     };
     ctx.metrics.upstream.reconciled(&key, answer.is_ok());
     match &answer {

@@ -915,6 +915,7 @@ table! {
     registering_node_of_its_name_with_another_system_is_refused => found_by_name(&json!({"redfish_system_id": "/redfish/v1/Systems/2"}));
     registering_node_of_its_name_of_another_protocol_is_refused => found_by_name(&json!({"redfish_address": null, "ipmi_address": "192.0.2.1"}));
     registering_node_of_its_name_with_its_bmc_is_taken_over => found_by_name(&json!({"redfish_address": "https://192.0.2.1/"}));
+    // OWN 3f: that a node is left alone was told to nobody.
     // OWN 3b: the deletion of a host that had never registered removed a node that somebody else had enrolled under its name.
     deleting_node_of_its_name_only_is_left_alone => found_by_name(&json!({"redfish_address": "https://192.0.2.99"})).deleting()
         .with_host(&json!({"status": {"provisioning": {"state": "deleting"}}}));

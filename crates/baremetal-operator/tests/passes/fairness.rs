@@ -7,7 +7,7 @@ use baremetal_operator::args::DEFAULT_CONCURRENCY;
 use baremetal_operator::fleet::HostKey;
 use metal3_api::metal3::ProvisioningState;
 use metal3_ironic::on_behalf_of;
-use metal3_ironic_sim::{Action, Rule};
+use metal3_ironic_sim::Rule;
 use metal3_runtime::work::Queue;
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
