@@ -345,10 +345,12 @@ mod tests {
         std::mem::take(&mut *seen.lock().unwrap())
     }
 
-    /// An API server with this many new hosts in each namespace. Every write takes ten seconds and fails; returns when each was
-    /// begun, and of which namespace.
-    fn slow_server(hosts: usize) -> (kube::Client, Arc<Mutex<Vec<(Instant, String)>>>) {
-        let writes: Arc<Mutex<Vec<_>>> = Arc::default();
+    /// When each write was begun, and of which namespace.
+    type Writes = Arc<Mutex<Vec<(Instant, String)>>>;
+
+    /// An API server with this many new hosts in each namespace. Every write takes ten seconds and fails.
+    fn slow_server(hosts: usize) -> (kube::Client, Writes) {
+        let writes = Writes::default();
         let (log, listed) = (writes.clone(), Arc::new(Mutex::new(HashSet::new())));
         let client = played::client("a", move |request| {
             let (log, listed) = (log.clone(), listed.clone());

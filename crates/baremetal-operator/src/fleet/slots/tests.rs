@@ -294,7 +294,7 @@ impl Site {
         self.slots.done(&key(n), self.arrivals.contains_key(&n));
     }
 
-    fn take(&mut self, asked: Duration, list: HashSet<String>) {
+    fn take(&mut self, asked: Duration, list: &HashSet<String>) {
         let list = busy(list.iter().map(String::as_str), Some("ns"));
         self.slots.listed(asked);
         self.slots.calls(&list, self.clock());
@@ -312,8 +312,8 @@ impl Site {
                 self.busy.remove(&format!("u{n}"));
             }
             Event::List => match self.pending.take() {
-                Some((asked, list)) => self.take(asked, list),
-                None => self.take(self.clock(), self.busy.clone()),
+                Some((asked, list)) => self.take(asked, &list),
+                None => self.take(self.clock(), &self.busy.clone()),
             },
             Event::AskForList => {
                 self.pending = Some((self.clock(), self.busy.clone()));
@@ -464,10 +464,6 @@ struct Tenants {
 }
 
 impl Tenants {
-    fn name(&self, namespace: usize) -> String {
-        format!("n{namespace}")
-    }
-
     fn held(&self, namespace: usize) -> usize {
         self.busy.iter().filter(|(n, _)| *n == namespace).count()
     }
@@ -475,7 +471,7 @@ impl Tenants {
     fn list(&self) -> Busy {
         let mut list = none();
         for (namespace, n) in &self.busy {
-            list.add(&format!("u{namespace}-{n}"), Some(&self.name(*namespace)));
+            list.add(&format!("u{namespace}-{n}"), Some(&format!("n{namespace}")));
         }
         list
     }
@@ -483,7 +479,7 @@ impl Tenants {
     /// One more host of the namespace waits.
     fn want(&mut self, namespace: usize, turn: Turn) {
         self.hosts += 1;
-        self.slots.remember(&key_in(&self.name(namespace), self.hosts), turn);
+        self.slots.remember(&key_in(&format!("n{namespace}"), self.hosts), turn);
     }
 
     /// Those who are called take their slots; whose they were.
@@ -545,11 +541,11 @@ proptest! {
             for namespace in &served {
                 site.want(*namespace, at(0));
             }
-            for namespace in 0..tenants {
+            for (namespace, waits) in waits.iter_mut().enumerate() {
                 let is_passed_over = !served.contains(&namespace) && site.held(namespace) == 0;
-                waits[namespace] = if is_passed_over { waits[namespace] + served.len() } else { 0 };
+                *waits = if is_passed_over { *waits + served.len() } else { 0 };
                 // Each other one at most once before it, unless all of them hang.
-                prop_assert!(waits[namespace] < tenants + limit, "{} waits: {:?}", namespace, site.busy);
+                prop_assert!(*waits < tenants + limit, "{} waits: {:?}", namespace, site.busy);
             }
             if site.busy.iter().all(|(_, n)| *n > limit) {
                 let held: Vec<_> = (0..tenants).map(|namespace| site.held(namespace)).collect();
