@@ -1,5 +1,6 @@
 //! The hosts: their watches, what wakes them, and the passes over them.
 
+use std::collections::HashSet;
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,6 +8,7 @@ use std::time::Duration;
 use futures::stream::BoxStream;
 use futures::{Stream, StreamExt, stream};
 use kube::core::PartialObjectMeta;
+use kube::runtime::reflector::store::Writer;
 use kube::runtime::reflector::{self, ObjectRef, Store};
 use kube::runtime::{WatchStreamExt, watcher};
 use kube::{Api, ResourceExt};
@@ -16,7 +18,7 @@ use metal3_runtime::args::Namespaces;
 use metal3_runtime::error::{Classified, chain};
 use metal3_runtime::metrics::{ControllerMetrics, PassEnd};
 use metal3_runtime::work::Queue;
-use tokio::sync::{Semaphore, mpsc, watch};
+use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
@@ -46,19 +48,23 @@ pub async fn run(
     let mut controllers = JoinSet::new();
     let watched = namespaces(&args.namespaces.namespace);
     ctx.fleet.expect_lists(watched.len());
-    // However many namespaces there are.
-    let passes = Arc::new(Semaphore::new(workers.into()));
+    // One for all watches: however many namespaces there are, they share the workers.
+    let queue = Queue::new();
+    metrics.measure(CONTROLLER, &queue);
+    let mut stores = Vec::new();
     for (namespace, api) in watched.into_iter().zip(args.namespaces.namespace.apis(&ctx.kube)) {
         let (bell, by_node) = mpsc::unbounded_channel();
         bells.push((namespace.clone(), bell));
+        let (store, writer) = reflector::store::<BareMetalHost>();
+        stores.push((namespace.clone(), store.clone()));
         let watched = Watched {
             namespace,
             api,
             by_node,
-            workers,
-            passes: passes.clone(),
+            store,
+            writer,
+            queue: queue.clone(),
             leads: leads.clone(),
-            metrics: metrics.clone(),
         };
         controllers.spawn(watched.run(ctx.clone(), stop.clone()));
     }
@@ -74,6 +80,12 @@ pub async fn run(
             }
         }
     };
+    let pass = Pass {
+        ctx: ctx.clone(),
+        hosts: stores.into(),
+        metrics: metrics.clone(),
+    };
+    let work = queue.run(workers.into(), stop.clone(), |host| pass.clone().run(host));
     let mut may_poll = leads.clone();
     let poll = async {
         tokio::select! {
@@ -94,14 +106,16 @@ pub async fn run(
         )
         .await;
     };
-    let work = async {
+    let follow = async {
         while let Some(ended) = controllers.join_next().await {
             ended??;
         }
         Ok(())
     };
     tokio::select! {
-        ended = work => ended,
+        ended = follow => ended,
+        // It ends with the last pass after `stop`.
+        () = work => Ok(()),
         ((), ()) = async { tokio::join!(poll, ring) } => Ok(()),
     }
 }
@@ -152,21 +166,22 @@ struct Watched {
     namespace: Option<String>,
     api: Api<BareMetalHost>,
     by_node: mpsc::UnboundedReceiver<HostKey>,
-    workers: u16,
-    passes: Arc<Semaphore>,
+    store: Store<BareMetalHost>,
+    writer: Writer<BareMetalHost>,
+    queue: Queue<HostKey>,
     leads: watch::Receiver<bool>,
-    metrics: ControllerMetrics,
 }
 
 impl Watched {
     async fn run(mut self, ctx: Arc<Context>, stop: CancellationToken) -> Result<(), BoxError> {
-        let (store, writer) = reflector::store::<BareMetalHost>();
-        let queue = Queue::new();
-        self.metrics.measure(CONTROLLER, &queue);
+        let (store, queue) = (self.store, self.queue);
         let hosts = watcher(self.api, watcher::Config::default())
             .default_backoff()
             .modify(host::cached::trim);
-        let hosts = ctx.network_data.follow(hosts, host::held::network_data).reflect(writer);
+        let hosts = ctx
+            .network_data
+            .follow(hosts, host::held::network_data)
+            .reflect(self.writer);
         let by_secret = ctx
             .secrets
             .watch(&ctx.kube, self.namespace.as_deref(), watcher::Config::default())
@@ -186,29 +201,22 @@ impl Watched {
             stream::select(by_secret, by_firmware),
             stream::select(by_node, by_ramdisk),
         );
-        let wake = woken.for_each(|host| {
-            queue.push_in(host, DEBOUNCE);
-            std::future::ready(())
-        });
         let listed = CancellationToken::new();
-        let work = async {
-            tokio::select! {
-                () = stop.cancelled() => return,
-                () = listed.cancelled() => {}
+        let wake = async {
+            // A pass over a host that is not listed yet would take it for one that is gone.
+            let (mut woken, mut early) = (pin!(woken), HashSet::new());
+            loop {
+                tokio::select! {
+                    () = listed.cancelled() => break,
+                    Some(host) = woken.next() => { early.insert(host); }
+                }
             }
-            let pass = Pass {
-                ctx: ctx.clone(),
-                hosts: store.clone(),
-                metrics: self.metrics,
-                passes: self.passes,
-            };
-            let run = |host| pass.clone().run(host);
-            queue.run(self.workers.into(), stop.clone(), run).await;
+            let mut woken = stream::iter(early).chain(woken);
+            while let Some(host) = woken.next().await {
+                queue.push_in(host, DEBOUNCE);
+            }
         };
-        tokio::select! {
-            () = work => {}
-            () = async { tokio::join!(follow(hosts, &ctx.fleet, &store, &queue, &listed), wake); } => {}
-        }
+        tokio::join!(follow(hosts, &ctx.fleet, &store, &queue, &listed), wake);
         Ok(())
     }
 }
@@ -259,17 +267,18 @@ async fn follow(
 #[derive(Clone)]
 struct Pass {
     ctx: Arc<Context>,
-    hosts: Store<BareMetalHost>,
+    /// By watched namespace.
+    hosts: Arc<[(Option<String>, Store<BareMetalHost>)]>,
     metrics: ControllerMetrics,
-    /// One for each pass that may run at a time.
-    passes: Arc<Semaphore>,
 }
 
 impl Pass {
     /// Looks at a host, and says when the next look is due without another reason.
     async fn run(self, key: HostKey) -> Option<Duration> {
-        let _permit = self.passes.acquire().await;
-        let Some(host) = self.hosts.get(&ObjectRef::new(&key.name).within(&key.namespace)) else {
+        let is_watched = |namespace: &Option<String>| namespace.as_ref().is_none_or(|name| *name == key.namespace);
+        let store = self.hosts.iter().find(|(namespace, _)| is_watched(namespace));
+        let object = ObjectRef::new(&key.name).within(&key.namespace);
+        let Some(host) = store.and_then(|(_, hosts)| hosts.get(&object)) else {
             host::vanished(&self.ctx, &key.namespace, &key.name);
             return None;
         };
@@ -288,8 +297,12 @@ impl Pass {
 mod tests {
     use std::sync::Mutex;
 
+    use clap::Parser;
     use kube::runtime::watcher::Event::{Apply, Delete, Init, InitApply, InitDone};
+    use metal3_ironic::Link;
+    use metal3_testkit::played;
     use serde_json::json;
+    use tokio::time::{Instant, sleep};
 
     use super::*;
 
@@ -332,33 +345,57 @@ mod tests {
         std::mem::take(&mut *seen.lock().unwrap())
     }
 
+    /// When each write was begun, and of which namespace.
+    type Writes = Arc<Mutex<Vec<(Instant, String)>>>;
+
+    /// An API server with this many new hosts in each namespace. Every write takes ten seconds and fails.
+    fn slow_server(hosts: usize) -> (kube::Client, Writes) {
+        let writes = Writes::default();
+        let (log, listed) = (writes.clone(), Arc::new(Mutex::new(HashSet::new())));
+        let client = played::client("a", move |request| {
+            let (log, listed) = (log.clone(), listed.clone());
+            async move {
+                let namespace = request.path.split('/').skip_while(|part| *part != "namespaces").nth(1);
+                let namespace = namespace.unwrap_or_default().to_owned();
+                if request.is_write() {
+                    log.lock().unwrap().push((Instant::now(), namespace));
+                    sleep(Duration::from_secs(10)).await;
+                    return played::failure(500, "InternalError");
+                }
+                let is_new = listed.lock().unwrap().insert(request.path.clone());
+                if !is_new {
+                    return std::future::pending().await; // a watch
+                }
+                let is_hosts = request.path.ends_with("/baremetalhosts");
+                let names = (0..hosts).filter(|_| is_hosts).map(|n| host(&format!("h{n}"), ""));
+                let items: Vec<_> = names
+                    .map(|mut host| {
+                        host.metadata.namespace = Some(namespace.clone());
+                        host
+                    })
+                    .collect();
+                (200, json!({"metadata": {"resourceVersion": "1"}, "items": items}))
+            }
+        });
+        (client, writes)
+    }
+
     #[tokio::test(start_paused = true)]
     async fn passes_of_all_namespaces_share_one_limit() {
-        // OWN 13a: Each namespace had as many as all should have.
-        let (ctx, registry) = host::context::out_of_reach(1);
-        let (ctx, metrics) = (Arc::new(ctx), ControllerMetrics::new(&registry));
-        let passes = Arc::new(Semaphore::new(1));
-        let pass = |namespace: &str| {
-            let pass = Pass {
-                ctx: ctx.clone(),
-                hosts: reflector::store().0,
-                metrics: metrics.clone(),
-                passes: passes.clone(),
-            };
-            let gone = HostKey {
-                namespace: namespace.into(),
-                name: "gone".into(),
-            };
-            tokio::time::timeout(Duration::from_secs(1), pass.run(gone))
-        };
-        let other = passes.acquire().await;
-        for namespace in ["a", "b"] {
-            assert!(pass(namespace).await.is_err(), "{namespace}");
-        }
-        drop(other);
-        for namespace in ["a", "b"] {
-            assert_eq!(pass(namespace).await, Ok(None), "{namespace}");
-        }
+        // OWN 13a: Each namespace had as many as all should have. OWN 22b: The first one's hosts held up those of the other.
+        let (mut ctx, registry) = host::context::out_of_reach(1);
+        let (kube, writes) = slow_server(50);
+        (ctx.kube, ctx.ironic) = (kube, Link::unsaid());
+        let args = Args::parse_from(["test", "--namespace=a,b"]);
+        let (metrics, (_fleet, woken)) = (ControllerMetrics::new(&registry), Fleet::new(1));
+        let (_lead, leads) = watch::channel(true);
+        let run = run(Arc::new(ctx), &args, 1, leads, metrics, woken, CancellationToken::new());
+        tokio::time::timeout(Duration::from_secs(95), run).await.ok();
+        let writes = writes.lock().unwrap();
+        let apart = |pair: &[(Instant, String)]| pair[1].0.duration_since(pair[0].0) >= Duration::from_secs(10);
+        assert!(writes.windows(2).all(apart), "{writes:?}");
+        let of = |name| writes.iter().filter(|(_, namespace)| namespace == name).count();
+        assert!(of("a") >= 3 && of("b") >= 3, "{writes:?}");
     }
 
     #[tokio::test(start_paused = true)]

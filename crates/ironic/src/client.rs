@@ -8,7 +8,7 @@ use backon::{ExponentialBuilder, Retryable};
 use reqwest::{Method, StatusCode, header};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
-use tokio::sync::{RwLock, Semaphore};
+use tokio::sync::RwLock;
 use tokio::time::Instant;
 use tracing::debug;
 use url::Url;
@@ -21,6 +21,7 @@ use crate::fields::secrets_in;
 use crate::flight::Flight;
 use crate::observe::{Exchange, Operation, Outcome};
 use crate::transport::{Access, Transport};
+use crate::turns::{self, Turns};
 use crate::version::Versions;
 
 /// The longest wait between two attempts of one call. Longer ones are the caller's to plan.
@@ -40,9 +41,9 @@ pub(crate) struct Shared {
     /// The endpoint up to and including `/v1`, without a slash at the end.
     base: Url,
     transport: Transport,
-    slots: Semaphore,
+    slots: Turns,
     /// Further bounds calls that wait for a BMC, so that slow BMCs leave room for everything else.
-    bmc_slots: Semaphore,
+    bmc_slots: Turns,
     /// The negotiated version, until the server says that it does not know it.
     pub versions: RwLock<Option<Versions>>,
     pub negotiation: Flight<Versions>,
@@ -160,8 +161,8 @@ impl Client {
                 discovery,
                 base,
                 transport,
-                slots: Semaphore::new(config.max_concurrent),
-                bmc_slots: Semaphore::new((config.max_concurrent / 2).max(1)),
+                slots: Turns::new(config.max_concurrent),
+                bmc_slots: Turns::new((config.max_concurrent / 2).max(1)),
                 versions: RwLock::new(None),
                 negotiation: Flight::new(),
                 readiness: Flight::new(),
@@ -271,12 +272,13 @@ impl Client {
     }
 
     async fn send_once(&self, request: &Request<'_>) -> Result<Answer, Error> {
-        // The semaphores are never closed, so that these cannot fail; without a permit the call goes on all the same.
+        // All wait for what is discovered, whoever asks.
+        let tenant = request.version.map(|_| turns::tenant()).unwrap_or_default();
         let bmc_permit = match request.pace {
             Pace::Usual => None,
-            Pace::Bmc => self.shared.bmc_slots.acquire().await.ok(),
+            Pace::Bmc => self.shared.bmc_slots.take(tenant.clone()).await,
         };
-        let permit = self.shared.slots.acquire().await.ok();
+        let permit = self.shared.slots.take(tenant).await;
         let access = self.shared.transport.access().await;
         let mut result = self.exchange(request, &access).await;
         // Refused unlooked at. Where the credentials were exchanged meanwhile, the caller does not get to know of it.

@@ -10,7 +10,7 @@
 //! controller to say, so repeats within a call are few and short, and nothing is remembered of a node.
 //!
 //! Three things hold everywhere:
-//! - every call ends: connecting, the whole exchange and the repeats are bounded, and slots are handed out in order;
+//! - every call ends: connecting, the whole exchange and the repeats are bounded, and slots are shared fairly between tenants;
 //! - an unknown field, state or null never makes an answer unreadable;
 //! - no password, token or configuration drive appears in `Debug`, `Display` or the log.
 
@@ -36,6 +36,7 @@ mod ready;
 mod request;
 mod state;
 mod transport;
+mod turns;
 mod verify;
 mod version;
 mod view;
@@ -54,5 +55,6 @@ pub use observe::{Exchange, Observer, Operation, Outcome};
 pub use patch::{Diff, MaskedValues, Op, PatchOp};
 pub use request::{CreateNode, CreatePort, DeployStep, ProvisionRequest, Step};
 pub use state::{PowerState, PowerTarget, ProvisionState, Verb};
+pub use turns::on_behalf_of;
 pub use url::Url;
 pub use version::{ApiVersion, Feature, MINIMUM, Versions};

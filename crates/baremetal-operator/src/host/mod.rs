@@ -86,7 +86,7 @@ pub async fn reconcile(cached: Arc<BareMetalHost>, ctx: Arc<Context>) -> Result<
     ctx.quiet.begin(&key, heard);
     let answer = {
         let _end = Ending::of(&ctx, &key, &cached);
-        passes(&ctx, &key, seen).await
+        metal3_ironic::on_behalf_of(&key.namespace, Box::pin(passes(&ctx, &key, seen))).await
     };
     ctx.metrics.upstream.reconciled(&key, answer.is_ok());
     match &answer {
@@ -439,7 +439,7 @@ impl Observed {
         if is_final {
             let refused = RefusedPort {
                 change: effect.label(),
-                why: text::for_people(&source.message()),
+                why: text::for_tenant(&source.message(), self.namespace()),
                 at: now,
             };
             self.memory.refused_ports.insert(mac.to_owned(), refused);

@@ -178,7 +178,7 @@ pub async fn fetch(ctx: &Context, seen: &mut Observed, need: Need) -> Result<(),
         Need::Disc => ironic::disc(ctx, seen).await,
     };
     match answer {
-        Err(ObserveError::Ironic(error)) => match outage_of(&error) {
+        Err(ObserveError::Ironic(error)) => match outage_of(&error, seen.namespace()) {
             Some(outage) => {
                 ctx.fleet.doubt();
                 seen.node = NodeView::Unknown {

@@ -182,6 +182,11 @@ pub struct MacOwner {
 }
 
 impl Observed {
+    /// The host's namespace.
+    pub fn namespace(&self) -> &str {
+        self.host.metadata.namespace.as_deref().unwrap_or_default()
+    }
+
     /// Remembers what a plan found out, for later reconciliations to be spared the calls.
     pub fn learn(&mut self, plan: &Plan, now: Timestamp) {
         if plan.has_ports {

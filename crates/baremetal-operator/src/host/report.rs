@@ -19,7 +19,7 @@ use super::draft::{Draft, seconds};
 use super::error::{ApplyError, Reply};
 use super::observed::{Conflict, Observed};
 use super::plan::{Effect, EventReason, Next, Note, Plan, Wait, WaitReason};
-use super::text::for_people;
+use super::text::{for_people, for_tenant};
 use crate::fleet::outage_of;
 
 /// How soon a locked node, or a busy Ironic, is tried again.
@@ -51,9 +51,13 @@ pub fn after_failure(seen: &Observed, plan: &Plan, error: &ApplyError, now: jiff
             }
             Reply::Later | Reply::OutOfTurn => {
                 let after = source.retry_after().unwrap_or(RECHECK);
-                Wait::for_time(WaitReason::NodeLocked, after, for_people(&source.message()))
+                Wait::for_time(
+                    WaitReason::NodeLocked,
+                    after,
+                    for_tenant(&source.message(), seen.namespace()),
+                )
             }
-            Reply::Lost | Reply::Unusable => super::decide::outage(outage_of(source).as_ref()),
+            Reply::Lost | Reply::Unusable => super::decide::outage(outage_of(source, seen.namespace()).as_ref()),
         },
     };
     let mut status = seen.host.status.clone().unwrap_or_default();

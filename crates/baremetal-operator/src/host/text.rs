@@ -24,9 +24,68 @@ pub fn for_people(text: &str) -> String {
     line
 }
 
+/// The same on an object of this namespace.
+pub fn for_tenant(text: &str, namespace: &str) -> String {
+    for_people(&without_others(text, namespace))
+}
+
+/// The text without the names that nodes of other namespaces have in Ironic, `<namespace>~<name>`: Ironic's own words may have
+/// them, and one tenant is not to read which hosts another one has.
+pub fn without_others(text: &str, namespace: &str) -> String {
+    let is_label = |c: char| c.is_ascii_alphanumeric() || c == '-';
+    let mut told = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some((before, after)) = rest.split_once('~') {
+        let words = before.trim_end_matches(is_label);
+        let owner = &before[words.len()..];
+        let end = after
+            .find(|c| !is_label(c) && !matches!(c, '.' | '~'))
+            .unwrap_or(after.len());
+        // A full stop behind a name ends the sentence.
+        let name = after[..end].trim_end_matches(['.', '-', '~']);
+        told.push_str(words);
+        if owner.is_empty() || name.is_empty() || owner == namespace {
+            told.extend([owner, "~", name]);
+        } else {
+            told.push_str(OTHER);
+        }
+        rest = &after[name.len()..];
+    }
+    told + rest
+}
+
+/// What stands for a host of another namespace.
+const OTHER: &str = "another host";
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    // OWN 22d: what Ironic says of a node named hosts of other tenants.
+    #[test]
+    fn hosts_of_other_namespaces_are_not_named() {
+        for (text, told) in [
+            (
+                "Node victim~node-0 is locked by host conductor-1, please retry.",
+                "Node another host is locked by host conductor-1, please retry.",
+            ),
+            ("Node own~node-0 is locked", "Node own~node-0 is locked"),
+            (
+                "A node with name victim~a.b already exists.",
+                "A node with name another host already exists.",
+            ),
+            ("own~a, victim~a, own-2~a.", "own~a, another host, another host."),
+            (
+                "'victim~a~b' /v1/nodes/victim~a/states",
+                "'another host' /v1/nodes/another host/states",
+            ),
+            ("about ~5 s, a~ and ~", "about ~5 s, a~ and ~"),
+            ("kein Knoten: äöü~ß", "kein Knoten: äöü~ß"),
+        ] {
+            assert_eq!(without_others(text, "own"), told);
+            assert_eq!(without_others(told, "own"), told, "it is in its last form");
+        }
+    }
 
     #[test]
     fn long_text_is_cut_between_characters_and_lines_are_joined() {

@@ -229,6 +229,10 @@ table! {
     available_new_secret_version_is_read => { let mut w = World::at("available", "manageable"); w.watched_version = Some("8".into()); w.secret = SecretView::Found(secret("8", 2)); w.may_claim_unread = true; w };
     deleting_unread_secret_is_not_claimed => { let mut w = fresh(&json!({})).with_host(&json!({"metadata": {"finalizers": ["baremetalhost.metal3.io"]}, "status": {"provisioning": {"state": "registering"}}})).deleting(); w.may_claim_unread = true; w };
     new_with_boot_mac_taken_fails => taken(fresh(&json!({})));
+    new_with_boot_mac_of_another_tenants_host_does_not_name_it =>
+        { let mut w = taken(fresh(&json!({}))); w.mac_owner.as_mut().unwrap().name = Some("victim~other".into()); w };
+    registering_failed_with_words_about_another_tenants_host_does_not_name_it =>
+        unverified().with_node(&json!({"last_error": "node victim~other has the BMC of n~h"}));
     new_with_node_of_its_name_takes_it => { let mut w = fresh(&json!({})); w.node = Some(node("manageable", &json!({}))); w };
     unmanaged_with_bmc_registers => World::at("unmanaged", "enroll").with_status(&json!({"provisioning": {"ID": ""}}));
     paused_does_nothing => provisioned().deleting().with_host(&json!({"metadata": {"annotations": {"baremetalhost.metal3.io/paused": ""}}}));
@@ -911,6 +915,7 @@ table! {
     registering_node_of_its_name_with_another_system_is_refused => found_by_name(&json!({"redfish_system_id": "/redfish/v1/Systems/2"}));
     registering_node_of_its_name_of_another_protocol_is_refused => found_by_name(&json!({"redfish_address": null, "ipmi_address": "192.0.2.1"}));
     registering_node_of_its_name_with_its_bmc_is_taken_over => found_by_name(&json!({"redfish_address": "https://192.0.2.1/"}));
+    // OWN 3f: that a node is left alone was told to nobody.
     // OWN 3b: the deletion of a host that had never registered removed a node that somebody else had enrolled under its name.
     // OWN 3f: nobody was told that it stays.
     deleting_node_of_its_name_only_is_left_alone => found_by_name(&json!({"redfish_address": "https://192.0.2.99"})).deleting()
@@ -940,6 +945,10 @@ table! {
     available_nics_get_their_ports => World::at("available", "manageable").edited().with_status(&json!({"hardware": nics()}));
     available_nic_of_another_node_is_done_without =>
         { let mut w = World::at("available", "manageable").edited().with_status(&json!({"hardware": nics()})); w.memory.foreign_ports = foreign("2026-01-02T11:30:00Z"); w };
+    // OWN 22d: messages named hosts of other tenants.
+    available_nic_of_another_tenants_host_does_not_name_it =>
+        { let mut w = World::at("available", "manageable").edited().with_status(&json!({"hardware": nics()})); w.memory.foreign_ports = foreign("2026-01-02T11:30:00Z");
+        w.memory.foreign_ports.values_mut().for_each(|port| "victim~other".clone_into(&mut port.owner)); w };
     available_nic_of_another_node_is_asked_for_again_later =>
         { let mut w = World::at("available", "manageable").edited().with_status(&json!({"hardware": nics()})); w.memory.foreign_ports = foreign("2026-01-02T10:30:00Z"); w };
     available_nic_of_another_node_is_told_once =>

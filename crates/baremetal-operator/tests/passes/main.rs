@@ -4,6 +4,7 @@
 
 mod cluster;
 mod death;
+mod fairness;
 mod inspections;
 mod places;
 mod ports;

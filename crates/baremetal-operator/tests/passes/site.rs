@@ -331,6 +331,11 @@ impl Life {
         host::on_error(host, error, &self.ctx)
     }
 
+    /// What it calls Ironic with.
+    pub fn ironic(&self) -> Client {
+        self.ctx.ironic.client().unwrap()
+    }
+
     /// How many hosts wait for a slot.
     pub fn waiting(&self) -> usize {
         self.ctx.fleet.occupancy()[2]

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use metal3_ironic::{Client, ClientConfig, Exchange, Observer};
+use metal3_ironic::{Client, ClientConfig, Exchange, Observer, on_behalf_of};
 use serde_json::json;
 use tokio::task::JoinSet;
 
@@ -73,4 +73,44 @@ async fn calls_queue_for_a_slot() {
 async fn bmc_calls_take_half_the_slots() {
     assert_eq!(most_at_once(4, true).await, 2);
     assert_eq!(most_at_once(1, true).await, 1);
+}
+
+/// OWN 22c: Calls were made in the order of asking: those for BMCs that hang kept all others waiting, lists of nodes too.
+#[tokio::test]
+async fn calls_of_a_tenant_that_hang_do_not_keep_another_waiting() {
+    let server = Server::start_slow(|seen, _| {
+        let hangs = seen.path.contains("tarpit");
+        let delay = if hangs { Duration::from_secs(20) } else { Duration::ZERO };
+        (delay, respond(200, &json!({"uuid": "u", "nodes": []})))
+    })
+    .await;
+    let client = Client::new(ClientConfig {
+        max_concurrent: 16,
+        ..server.config()
+    })
+    .unwrap();
+    let mut tasks = JoinSet::new();
+    for _ in 0..100 {
+        for waits_for_bmc in [true, false] {
+            let client = client.clone();
+            tasks.spawn(on_behalf_of("tarpit", async move {
+                if waits_for_bmc {
+                    client.validate("tarpit").await.ok();
+                } else {
+                    client.node("tarpit").await.ok();
+                }
+            }));
+        }
+    }
+    let hang = || server.seen().iter().filter(|seen| seen.path.contains("tarpit")).count();
+    while hang() < 14 {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    let others = async {
+        on_behalf_of("other", client.validate("u")).await.unwrap();
+        on_behalf_of("other", client.node("u")).await.unwrap();
+        client.nodes().await.unwrap();
+    };
+    tokio::time::timeout(Duration::from_secs(5), others).await.unwrap();
+    assert_eq!(hang(), 14, "two are kept for others");
 }

@@ -20,7 +20,7 @@ use prometheus_client::{
     registry::{Metric, Registry as Metrics},
 };
 
-use crate::work::Queue;
+use crate::work::{Queue, Tenanted};
 
 pub(crate) use self::upstream::{Load, Loaded, QueueTimes};
 pub use self::{
@@ -117,7 +117,11 @@ impl ControllerMetrics {
     }
 
     /// Measures the queue of a controller from now on.
-    pub fn measure<K: Clone + Ord + Hash + Debug + Send + 'static>(&self, controller: &'static str, queue: &Queue<K>) {
+    pub fn measure<K: Tenanted + Clone + Ord + Hash + Debug + Send + 'static>(
+        &self,
+        controller: &'static str,
+        queue: &Queue<K>,
+    ) {
         queue.measure(self.upstreams.follow(controller, queue.loaded()));
     }
 

@@ -8,8 +8,12 @@ use serde_json::json;
 use super::*;
 
 fn key(n: usize) -> HostKey {
+    key_in("ns", n)
+}
+
+fn key_in(namespace: &str, n: usize) -> HostKey {
     HostKey {
-        namespace: "ns".into(),
+        namespace: namespace.into(),
         name: format!("h{n}"),
     }
 }
@@ -18,8 +22,25 @@ fn at(second: i64) -> Turn {
     Turn::Wanted(Timestamp::from_second(1_700_000_000 + second).unwrap())
 }
 
-fn none() -> HashSet<String> {
-    HashSet::new()
+fn begun(second: i64) -> Turn {
+    Turn::Begun(Timestamp::from_second(1_700_000_000 + second).unwrap())
+}
+
+fn none() -> Busy {
+    Busy::default()
+}
+
+/// Nodes of that namespace, or of nobody.
+fn busy<'n>(nodes: impl IntoIterator<Item = &'n str>, namespace: Option<&str>) -> Busy {
+    let mut busy = none();
+    for node in nodes {
+        busy.add(node, namespace);
+    }
+    busy
+}
+
+fn stranger() -> Busy {
+    busy(["stranger"], None)
 }
 
 fn place(slot: Slot) -> usize {
@@ -76,7 +97,7 @@ fn a_slot_is_taken_until_a_list_that_is_newer_than_the_act() {
     assert_eq!(slots.calls(&none(), Duration::ZERO), []);
     slots.done(&key(2), false);
     slots.listed(Duration::from_secs(6));
-    assert_eq!(slots.calls(&HashSet::from(["u1".to_owned()]), Duration::ZERO), []);
+    assert_eq!(slots.calls(&busy(["u1"], Some("ns")), Duration::ZERO), []);
     assert_eq!(slots.calls(&none(), Duration::ZERO), [key(2)]);
     assert_eq!(slots.calls(&none(), Duration::ZERO), [], "called once");
     assert_eq!(slots.ask(&key(2), "u2", at(1), Some(&none())), Slot::Granted);
@@ -120,8 +141,7 @@ fn whoever_could_not_ask_keeps_its_place_and_holds_nobody_up() {
     assert_eq!(slots.calls(&none(), Duration::ZERO), [key(3)]);
     // Back in its place, also among those who came in the same second.
     assert_eq!(place(slots.ask(&key(4), "u4", at(1), Some(&none()))), 2);
-    let busy = HashSet::from(["stranger".to_owned()]);
-    assert_eq!(place(slots.ask(&key(2), "u2", at(1), Some(&busy))), 1);
+    assert_eq!(place(slots.ask(&key(2), "u2", at(1), Some(&stranger()))), 1);
     assert_eq!(slots.ask(&key(2), "u2", at(1), Some(&none())), Slot::Granted);
     assert!(slots.done(&key(2), true), "not used");
     assert!(slots.done(&key(3), false), "it changed its mind");
@@ -143,7 +163,6 @@ fn a_restart_keeps_the_order_whoever_asks_first() {
 #[test]
 fn what_was_begun_is_brought_to_an_end_first() {
     let mut slots = Slots::new(0);
-    let begun = |second: i64| Turn::Begun(Timestamp::from_second(1_700_000_000 + second).unwrap());
     for (n, turn, place) in [(1, at(0), 1), (2, begun(20), 1), (3, begun(10), 1), (4, at(30), 4)] {
         assert_eq!(slots.ask(&key(n), "", turn, Some(&none())), queued(place, 0));
         slots.done(&key(n), true);
@@ -178,7 +197,7 @@ fn a_long_queue_is_told_rarely() {
 #[test]
 fn those_who_come_nearer_are_woken_now_and_then() {
     let mut slots = Slots::new(1);
-    let busy = HashSet::from(["stranger".to_owned()]);
+    let busy = stranger();
     for n in 1..=4 {
         slots.ask(&key(n), "", at(0), Some(&busy));
         slots.done(&key(n), false);
@@ -236,7 +255,7 @@ struct Site {
     /// Nodes at work, truly.
     busy: HashSet<String>,
     /// As the last list had them.
-    listed: Option<HashSet<String>>,
+    listed: Option<Busy>,
     /// A list that is on its way: when it was asked for, and what it says.
     pending: Option<(Duration, HashSet<String>)>,
     /// When each host that waits was first told so, as its condition would have it.
@@ -275,7 +294,8 @@ impl Site {
         self.slots.done(&key(n), self.arrivals.contains_key(&n));
     }
 
-    fn take(&mut self, asked: Duration, list: HashSet<String>) {
+    fn take(&mut self, asked: Duration, list: &HashSet<String>) {
+        let list = busy(list.iter().map(String::as_str), Some("ns"));
         self.slots.listed(asked);
         self.slots.calls(&list, self.clock());
         self.listed = Some(list);
@@ -292,8 +312,8 @@ impl Site {
                 self.busy.remove(&format!("u{n}"));
             }
             Event::List => match self.pending.take() {
-                Some((asked, list)) => self.take(asked, list),
-                None => self.take(self.clock(), self.busy.clone()),
+                Some((asked, list)) => self.take(asked, &list),
+                None => self.take(self.clock(), &self.busy.clone()),
             },
             Event::AskForList => {
                 self.pending = Some((self.clock(), self.busy.clone()));
@@ -327,7 +347,7 @@ proptest! {
     #[test]
     fn never_one_too_many_and_nobody_forgotten(limit in 1..5_usize, events in prop::collection::vec(event(), 1..120)) {
         // D14 of upstream's: whoever counts free slots first and acts later overshoots; all nodes are listed for it.
-        let mut site = Site { slots: Slots::new(limit), limit, busy: none(), listed: None, pending: None,
+        let mut site = Site { slots: Slots::new(limit), limit, busy: HashSet::new(), listed: None, pending: None,
             arrivals: BTreeMap::new(), now: 0 };
         for event in events {
             site.live(event);
@@ -359,6 +379,178 @@ proptest! {
             waiting.retain(|(_, n)| site.arrivals.contains_key(n));
             site.busy.clear();
             site.live(Event::List);
+        }
+    }
+}
+
+// OWN 22a: hosts of one tenant that hung in `clean wait` had every slot, and its other hosts came before those of the others.
+#[test]
+fn the_next_slot_goes_to_the_namespace_that_holds_the_fewest() {
+    let mut slots = Slots::new(4);
+    for n in 0..1000 {
+        slots.ask(&key_in("tarpit", n), "", begun(0), Some(&none()));
+        slots.done(&key_in("tarpit", n), n >= 4);
+    }
+    let hang = |nodes: usize| busy(["u0", "u1", "u2", "u3"].into_iter().take(nodes), Some("tarpit"));
+    slots.listed(Duration::MAX);
+    for n in 0..3 {
+        let place = slots.ask(&key_in("other", n), "", at(50), Some(&hang(4)));
+        assert_eq!(place, queued(n + 1, 4), "the place is that in its own namespace");
+        slots.done(&key_in("other", n), true);
+    }
+    assert_eq!(slots.calls(&hang(4), Duration::ZERO), []);
+    assert_eq!(slots.calls(&hang(3), Duration::ZERO), [key_in("other", 0)]);
+    let asked = slots.ask(&key_in("tarpit", 4), "u4", begun(0), Some(&hang(3)));
+    assert_eq!(asked, queued(1, 4));
+    assert_eq!(
+        slots.ask(&key_in("other", 0), "v0", at(50), Some(&hang(3))),
+        Slot::Granted
+    );
+    slots.acted(&key_in("other", 0), Duration::ZERO);
+    slots.done(&key_in("other", 0), false);
+    // Two against one, then two against two: what was begun decides nothing between namespaces.
+    assert_eq!(slots.calls(&hang(2), Duration::ZERO), [key_in("other", 1)]);
+    assert_eq!(
+        slots.ask(&key_in("other", 1), "v1", at(50), Some(&hang(2))),
+        Slot::Granted
+    );
+    slots.acted(&key_in("other", 1), Duration::ZERO);
+    slots.done(&key_in("other", 1), false);
+    assert_eq!(slots.calls(&hang(1), Duration::ZERO), [key_in("tarpit", 4)]);
+}
+
+#[test]
+fn whoever_names_the_busy_node_of_another_namespace_gets_no_slot_by_it() {
+    let mut slots = Slots::new(1);
+    let theirs = busy(["u1"], Some("theirs"));
+    assert_eq!(place(slots.ask(&key_in("ns", 1), "u1", at(0), Some(&theirs))), 1);
+    let own = busy(["u1"], Some("ns"));
+    assert_eq!(slots.ask(&key_in("ns", 1), "u1", at(0), Some(&own)), Slot::Granted);
+}
+
+/// With one slot all namespaces hold as many when it is free: then they take turns.
+#[test]
+fn namespaces_take_turns_also_for_one_slot() {
+    let mut slots = Slots::new(1);
+    for n in 0..9 {
+        slots.remember(&key_in("a", n), begun(0));
+        slots.remember(&key_in("b", n), at(0));
+    }
+    slots.remember(&key_in("c", 0), at(100));
+    let mut served = String::new();
+    for round in 0..9 {
+        // A namespace that had all that it wanted comes again, and is not first for that.
+        if round > 2 {
+            slots.remember(&key_in("c", round), at(100));
+        }
+        let next = slots.calls(&none(), Duration::ZERO).pop().unwrap();
+        assert_eq!(slots.ask(&next, "u", at(0), Some(&none())), Slot::Granted);
+        slots.acted(&next, Duration::ZERO);
+        slots.done(&next, false);
+        slots.listed(Duration::MAX);
+        served += &next.namespace;
+    }
+    assert_eq!(served, "abcabcabc");
+}
+
+/// Many hosts of a few namespaces, which want slots as soon as they have none; `true` for namespaces that never end anything.
+struct Tenants {
+    slots: Slots,
+    hang: Vec<bool>,
+    /// Namespace and host of each node at work, oldest first.
+    busy: Vec<(usize, usize)>,
+    hosts: usize,
+    clock: u64,
+}
+
+impl Tenants {
+    fn held(&self, namespace: usize) -> usize {
+        self.busy.iter().filter(|(n, _)| *n == namespace).count()
+    }
+
+    fn list(&self) -> Busy {
+        let mut list = none();
+        for (namespace, n) in &self.busy {
+            list.add(&format!("u{namespace}-{n}"), Some(&format!("n{namespace}")));
+        }
+        list
+    }
+
+    /// One more host of the namespace waits.
+    fn want(&mut self, namespace: usize, turn: Turn) {
+        self.hosts += 1;
+        self.slots.remember(&key_in(&format!("n{namespace}"), self.hosts), turn);
+    }
+
+    /// Those who are called take their slots; whose they were.
+    fn serve(&mut self) -> Vec<usize> {
+        self.clock += 1;
+        let now = Duration::from_secs(self.clock);
+        self.slots.listed(now);
+        let list = self.list();
+        let mut served = Vec::new();
+        for host in self.slots.calls(&list, now) {
+            let (namespace, n) = (host.namespace[1..].parse().unwrap(), host.name[1..].parse().unwrap());
+            let slot = self.slots.ask(&host, &format!("u{namespace}-{n}"), at(0), Some(&list));
+            assert_eq!(slot, Slot::Granted, "{host:?} was called");
+            self.slots.acted(&host, now);
+            self.slots.done(&host, false);
+            let least = (0..self.hang.len()).map(|other| self.held(other)).min();
+            assert_eq!(Some(self.held(namespace)), least, "{namespace} of {:?}", self.busy);
+            self.busy.push((namespace, n));
+            served.push(namespace);
+        }
+        served
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 300, ..ProptestConfig::default() })]
+
+    /// Whatever ends when, a namespace that always wants slots has its share of those that do not hang, and gets it in turn.
+    #[test]
+    fn every_namespace_has_its_share(limit in 1..9_usize, hang in prop::collection::vec(any::<bool>(), 2..6),
+        begun_first in any::<bool>(), ends in prop::collection::vec((any::<prop::sample::Index>(), 1..4_usize), 60)) {
+        let tenants = hang.len();
+        let mut site = Tenants { slots: Slots::new(limit), hang, busy: Vec::new(), hosts: 0, clock: 0 };
+        // The first namespace is there before the others, and takes all.
+        for _ in 0..limit {
+            site.want(0, begun(0));
+            site.busy.push((0, site.hosts));
+            site.slots.forget(&key_in("n0", site.hosts));
+        }
+        for namespace in 0..tenants {
+            for _ in 0..20 {
+                site.want(namespace, if begun_first && namespace == 0 { begun(0) } else { at(0) });
+            }
+        }
+        let mut waits = vec![0; tenants];
+        for (which, many) in ends {
+            let hangs = site.hang.clone();
+            // Of what it held from the start nothing lasts for ever: what is tested is who gets it then.
+            let may_end = |(namespace, n): &(usize, usize)| *n <= limit || !hangs[*namespace];
+            for _ in 0..many {
+                let ending: Vec<_> = site.busy.iter().copied().filter(may_end).collect();
+                if !ending.is_empty() {
+                    let ended = ending[which.index(ending.len())];
+                    site.busy.retain(|one| *one != ended);
+                }
+            }
+            let served = site.serve();
+            prop_assert_eq!(site.busy.len(), limit);
+            for namespace in &served {
+                site.want(*namespace, at(0));
+            }
+            for (namespace, waits) in waits.iter_mut().enumerate() {
+                let is_passed_over = !served.contains(&namespace) && site.held(namespace) == 0;
+                *waits = if is_passed_over { *waits + served.len() } else { 0 };
+                // Each other one at most once before it, unless all of them hang.
+                prop_assert!(*waits < tenants + limit, "{} waits: {:?}", namespace, site.busy);
+            }
+            if site.busy.iter().all(|(_, n)| *n > limit) {
+                let held: Vec<_> = (0..tenants).map(|namespace| site.held(namespace)).collect();
+                prop_assert!(held.iter().all(|held| *held >= limit / tenants), "{:?}", held);
+            }
         }
     }
 }

@@ -102,10 +102,10 @@ fn a_list_of_some_nodes_wakes_their_hosts_and_says_nothing_of_the_others() {
         vec![node(1, "inspecting"), node(2, "active"), node(3, "enroll")],
         second(1),
     );
-    assert_eq!(view.busy().map(HashSet::len), Some(1));
+    assert_eq!(view.busy().map(Busy::len), Some(1));
     let list = || vec![node(1, "manageable"), node(3, "enroll")];
     assert_eq!(view.update(list(), second(2)), [key(1)]);
-    assert_eq!(view.busy().map(HashSet::len), Some(0));
+    assert_eq!(view.busy().map(Busy::len), Some(0));
     assert!(matches!(view.of("u2", ["", ""]), NodeView::Listed(_)));
     assert_eq!(view.update(list(), second(3)), []);
     // It came and went in between, or was read since.
@@ -113,7 +113,7 @@ fn a_list_of_some_nodes_wakes_their_hosts_and_says_nothing_of_the_others() {
     assert_eq!(view.update(list(), second(5)), [key(3)]);
     view.learn(&node(1, "cleaning"), second(7));
     assert_eq!(view.update(list(), second(6)), []);
-    assert_eq!(view.busy().map(HashSet::len), Some(1));
+    assert_eq!(view.busy().map(Busy::len), Some(1));
     // Enrolled by somebody else.
     assert_eq!(view.update(vec![node(4, "enroll")], second(8)), [key(4)]);
     assert!(matches!(view.of("", ["ns~h4", "h4"]), NodeView::Listed(_)));

@@ -117,7 +117,7 @@ fn record(draft: &mut Draft<'_>, mut status: DataImageStatus, url: &str) {
 /// Told on the DataImage and by an event of the host, which is not started meanwhile: its workload may need the disc.
 fn fail(draft: &mut Draft<'_>, image: &DataImage, why: &str) -> Step {
     let mut status = image.status.clone().unwrap_or_default();
-    let message = for_people(&format!("{}{why}", goal(image)));
+    let message = draft.for_owner(&format!("{}{why}", goal(image)));
     status.error = DataImageError {
         count: status.error.count.saturating_add(1),
         message: message.clone(),

@@ -133,7 +133,7 @@ fn queued(place: Place, outage: Option<&Outage>) -> Wait {
         return Wait::for_node(
             WaitReason::Queued,
             format!(
-                "{}; this host keeps its place {number} in the queue",
+                "{}; this host keeps its place {number} in the queue of its namespace",
                 super::outage(Some(outage)).message
             ),
         );
@@ -145,6 +145,6 @@ fn queued(place: Place, outage: Option<&Outage>) -> Wait {
     };
     Wait::for_node(
         WaitReason::Queued,
-        format!("{what}; this host has place {number} in the queue and goes on by itself"),
+        format!("{what}; this host has place {number} in the queue of its namespace and goes on by itself"),
     )
 }

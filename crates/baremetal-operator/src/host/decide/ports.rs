@@ -87,7 +87,9 @@ fn follow(draft: &mut Draft<'_>, node: &Node, occasion: Occasion<'_>) -> Step {
             Some(_) => continue,
             None => match owner_of(draft, nic) {
                 Some(owner) => {
-                    lacking.taken.push(format!("{} of node {owner}", nic.mac));
+                    lacking
+                        .taken
+                        .push(format!("{} of {}", nic.mac, owner_words(draft, owner)));
                     continue;
                 }
                 None => create(node, nic),
@@ -163,6 +165,14 @@ fn owner_of<'a>(draft: &Draft<'a>, nic: &Wanted) -> Option<&'a str> {
     let inspected = draft.status.operation_history.inspect.start.as_ref();
     let is_known = is_recent(foreign.at, draft.now) && inspected.is_none_or(|start| start.0 <= foreign.at);
     is_known.then_some(foreign.owner.as_str())
+}
+
+/// A node that has a MAC address, by its name or UUID; which host of another namespace it is, is not told.
+fn owner_words(draft: &Draft<'_>, owner: &str) -> String {
+    match owner.split_once('~') {
+        Some((namespace, _)) if namespace != draft.seen.namespace() => "a node of another namespace's host".to_owned(),
+        _ => format!("node {owner}"),
+    }
 }
 
 /// The boot NIC, and what inspection found.
@@ -266,11 +276,11 @@ fn ask(draft: &mut Draft<'_>, node: &Node, change: Effect, lacking: &mut Lacking
 /// Another node boots from the same address: a mistake of the user, who is told and tried again.
 pub(super) fn taken(draft: &mut Draft<'_>, owner: &MacOwner) -> Step {
     let message = format!(
-        "spec.bootMACAddress: a port with MAC address {} belongs to node {} in Ironic already; \
+        "spec.bootMACAddress: a port with MAC address {} belongs to {} in Ironic already; \
          two hosts cannot have the same one: correct the field of the one that has not this NIC, or, where the NIC was moved \
          here, remove the port of that node by `baremetal port delete`",
         draft.spec().boot_mac_address,
-        owner.name.as_ref().unwrap_or(&owner.node)
+        owner_words(draft, owner.name.as_ref().unwrap_or(&owner.node))
     );
     match draft.failure(&ErrorType::Registration, message.clone()) {
         Verdict::Hold(step) => step,

@@ -8,12 +8,11 @@ use metal3_runtime::backoff;
 use super::{Draft, Step, Verdict, seconds};
 use crate::host::conditions::WAITING;
 use crate::host::plan::{EventReason, Wait, WaitReason, reason_of};
-use crate::host::text::for_people;
 
 impl Draft<'_> {
     /// Records a failure and says when it is tried again.
     pub fn fail(&mut self, kind: &ErrorType, message: impl Into<String>) -> Step {
-        let message = for_people(&message.into());
+        let message = self.for_owner(&message.into());
         record(&mut self.status, kind.clone(), &message);
         self.note(reason_of(kind), message);
         let after = self.retry_delay();
@@ -29,7 +28,7 @@ impl Draft<'_> {
         event: EventReason,
         message: impl Into<String>,
     ) -> Step {
-        let message = for_people(&message.into());
+        let message = self.for_owner(&message.into());
         if self.status.error_type.as_ref() != Some(&kind) || self.status.error_message != message {
             record(&mut self.status, kind, &message);
             self.note(event, message.clone());
