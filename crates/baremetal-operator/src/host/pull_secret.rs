@@ -70,11 +70,15 @@ impl Entry {
     }
 }
 
-/// Host and port of a registry, from an image's URL or from a key of a docker configuration. The names of Docker Hub are
+/// Host and port of a registry, from an image's URL or from a key of a docker configuration, without user info. The names of Docker Hub are
 /// one registry.
 fn host_of(text: &str) -> String {
     let rest = text.split_once("://").map_or(text, |(_, rest)| rest);
-    let host = rest.split('/').next().unwrap_or_default().to_ascii_lowercase();
+    let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
+    let host = authority
+        .rsplit_once('@')
+        .map_or(authority, |(_, host)| host)
+        .to_ascii_lowercase();
     match host.as_str() {
         "docker.io" | "registry-1.docker.io" | "registry.hub.docker.com" => "index.docker.io".to_owned(),
         _ => host,
