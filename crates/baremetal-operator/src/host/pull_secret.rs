@@ -102,6 +102,7 @@ mod tests {
     #[case::coded("registry.example", json!({"auth": "dXNlcjpwYXNzOndvcmQ="}), "oci://registry.example/a/b:1", "user:pass:word")]
     #[case::plain("registry.example", json!({"username": "u", "password": "p"}), "oci://registry.example/a", "u:p")]
     #[case::with_port("registry.example:5000", json!({"auth": "dTpw"}), "oci://Registry.example:5000/a", "u:p")]
+    #[case::user_info("registry.example", json!({"auth": "dTpw"}), "oci://me:canary@registry.example/a@sha256:0", "u:p")]
     #[case::as_url("https://registry.example/v2/", json!({"auth": "dTpw"}), "OCI://registry.example/a@sha256:0", "u:p")]
     #[case::docker_hub("https://index.docker.io/v1/", json!({"auth": "dTpw"}), "oci://docker.io/library/a", "u:p")]
     fn entries(#[case] name: &str, #[case] entry: Value, #[case] url: &str, #[case] expected: &str) {
