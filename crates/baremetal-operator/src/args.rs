@@ -12,6 +12,7 @@ use metal3_runtime::args::{
 pub use self::compat::CompatArgs;
 pub(crate) use self::compat::any_case_bool;
 use crate::host::budget::Budgets;
+use crate::host::named_url::DeniedRanges;
 use crate::ironic_config::IronicArgs;
 
 /// Registers, inspects, provisions and powers bare-metal hosts by driving OpenStack Ironic.
@@ -77,6 +78,11 @@ pub struct Args {
     /// inspecting=30m,deprovisioning=12h
     #[arg(long, env = "STATE_BUDGETS", default_value = "")]
     pub state_budgets: Budgets,
+
+    /// Addresses that URLs of images, checksums, DataImages and firmware may not name, as ranges separated by commas; given
+    /// empty, there are none. Names are not resolved, and addresses of BMCs may be link-local
+    #[arg(long, env = "DENIED_URL_RANGES", default_value = DeniedRanges::DEFAULT)]
+    pub denied_url_ranges: DeniedRanges,
 
     /// Give upstream's metrics the labels of single hosts; with many hosts that is a lot
     #[arg(long, env = "PER_HOST_METRICS", num_args = 0..=1, require_equals = true, default_value = "false", default_missing_value = "true", value_parser = go_bool())]

@@ -246,6 +246,7 @@ impl IronicArgs {
             builds_ramdisks,
             can_disable_power_off: true, // until Ironic says what it can do
             external_url_v6: self.ironic_external_url_v6.as_ref().map(ToString::to_string),
+            denied_url_ranges: crate::host::named_url::DeniedRanges::default(),
             budgets: crate::host::budget::Budgets::default(),
         })
     }

@@ -45,6 +45,7 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
     }
     let settings = HostSettings {
         budgets: args.state_budgets.clone(),
+        denied_url_ranges: args.denied_url_ranges.clone(),
         ..args.ironic.hosts(
             args.max_provisioning_retries,
             args.retry_base(),

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::host::budget::Budgets;
+use crate::host::named_url::DeniedRanges;
 
 /// Settings that decisions about hosts depend on.
 #[derive(Clone, Debug, PartialEq)]
@@ -28,6 +29,8 @@ pub struct HostSettings {
     pub can_disable_power_off: bool,
     /// Where BMCs with an IPv6 address, of their own or of their name, fetch virtual media from (`IRONIC_EXTERNAL_URL_V6`).
     pub external_url_v6: Option<String>,
+    /// Addresses that users' URLs may not name (`--denied-url-ranges`).
+    pub denied_url_ranges: DeniedRanges,
     /// How long a host may stay in a state before it counts as overdue.
     pub budgets: Budgets,
 }
@@ -69,6 +72,7 @@ impl Default for HostSettings {
             builds_ramdisks: false,
             can_disable_power_off: true,
             external_url_v6: None,
+            denied_url_ranges: DeniedRanges::default(),
             budgets: Budgets::default(),
         }
     }

@@ -235,8 +235,9 @@ impl Client {
         query: &[(&str, &str)],
     ) -> Result<Url, Error> {
         // An empty identifier would turn "delete this node" into a request about all nodes; the other two would be
-        // resolved away and have the same effect.
-        if path.iter().any(|segment| matches!(*segment, "" | "." | "..")) {
+        // resolved away and have the same effect. So would a dot, a tab and a dot: line ends and tabs are dropped from URLs.
+        let is_senseless = |segment: &&str| matches!(*segment, "" | "." | "..") || segment.contains(char::is_control);
+        if path.iter().any(is_senseless) {
             return Err(Error::new(
                 operation,
                 node,

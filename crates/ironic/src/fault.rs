@@ -5,6 +5,7 @@ use std::time::Duration;
 use serde_json::Value;
 
 use crate::fields::MASK;
+use crate::redact::without_url_secrets;
 use crate::view::View;
 
 /// How long a text out of an error body may become in a message. Proxies answer with whole web pages.
@@ -64,7 +65,7 @@ impl Refusal {
 
 /// The readable text in an error body, on one line, or the body itself if it is none of the known shapes.
 ///
-/// `secrets` of the request are masked: Ironic quotes a patch that it cannot apply in full.
+/// `secrets` of the request are masked, and those in URLs: Ironic quotes a patch that it cannot apply in full.
 pub(crate) fn message(body: &[u8], secrets: &[String]) -> String {
     let body = String::from_utf8_lossy(body);
     let text = serde_json::from_str::<Value>(&body)
@@ -84,7 +85,7 @@ pub(crate) fn message(body: &[u8], secrets: &[String]) -> String {
             text = text.replace(&secret, MASK);
         }
     }
-    shorten(text)
+    shorten(without_url_secrets(&text))
 }
 
 /// Whether a body has the shape of Ironic's own errors.

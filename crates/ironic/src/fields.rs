@@ -7,6 +7,8 @@ use std::ops::{Deref, DerefMut};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
+use crate::redact::without_url_secrets;
+
 /// What Ironic shows in place of a secret, and what we show in place of one.
 pub const MASK: &str = "******";
 
@@ -90,6 +92,7 @@ impl fmt::Debug for Masked<'_> {
                 .debug_list()
                 .entries(items.iter().map(|value| Masked { key: self.key, value }))
                 .finish(),
+            Value::String(text) => write!(f, "{}", Value::from(without_url_secrets(text))),
             scalar => write!(f, "{scalar}"),
         }
     }

@@ -18,6 +18,7 @@ use metal3_runtime::conditions;
 use serde_json::{Map, Value, json};
 
 use super::mark;
+use super::named_url::{DeniedRanges, NamedUrl, UrlField};
 
 /// What one of the objects asks for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -154,6 +155,13 @@ impl Changes {
     /// Whether firmware is written, which is recorded when it is done.
     pub fn has_updates(&self) -> bool {
         !self.updates.is_empty()
+    }
+
+    /// Why an update cannot be asked for, with the field's name.
+    pub fn problem(&self, denied: &DeniedRanges) -> Option<String> {
+        let parse = |update: &FirmwareUpdate| NamedUrl::parse(UrlField::Firmware, &update.url, denied).err();
+        let problem = self.updates.iter().find_map(parse)?;
+        Some(format!("HostFirmwareComponents: {problem}"))
     }
 
     /// A name for these changes. An edit of the objects makes other ones of them, also if it asks for the same: settings that

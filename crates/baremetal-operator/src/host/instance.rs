@@ -8,6 +8,7 @@ use metal3_api::metal3::{BareMetalHostSpec, BareMetalHostStatus, BootMode, Image
 use metal3_ironic::{Diff, MASK, MaskedValues, Node, NodeDetail, PatchOp};
 use serde_json::{Map, Value, json};
 
+use super::named_url::{DeniedRanges, NamedUrl, UrlField};
 use super::observed::{Observed, PullSecret};
 use super::{hints, mark};
 
@@ -88,9 +89,21 @@ impl<'a> Deployment<'a> {
     }
 
     /// Why this cannot be deployed, with the field's name.
-    pub fn problem(self) -> Option<String> {
+    pub fn problem(self, denied: &DeniedRanges) -> Option<String> {
         let image = self.image()?;
-        check_url(&image.url).and_then(|()| checksum(image).map(|_| ())).err()
+        let check = || {
+            NamedUrl::parse(UrlField::Image, &image.url, denied)?;
+            match checksum(image)? {
+                Some((_, value)) if value.contains("://") => {
+                    NamedUrl::parse(UrlField::Checksum, &value, denied).map(|_| ())
+                }
+                Some((_, value)) if value.contains(char::is_control) => {
+                    Err("spec.image.checksum: it has a control character in it, such as the end of a line".to_owned())
+                }
+                _ => Ok(()),
+            }
+        };
+        check().err()
     }
 
     /// The description in `instance_info`: every key that describes an instance, with its value or `None` where it must
@@ -232,7 +245,7 @@ pub fn patch(
     node: &Node,
     detail: &NodeDetail,
 ) -> Result<Vec<PatchOp>, String> {
-    if let Some(problem) = deployment.problem() {
+    if let Some(problem) = deployment.problem(&seen.settings.denied_url_ranges) {
         return Err(problem);
     }
     let info = "/instance_info";
@@ -307,18 +320,4 @@ fn without_unknown_secret(
 pub fn sends_pull_secret(ops: &[PatchOp]) -> bool {
     ops.iter()
         .any(|op| op.value.is_some() && op.path.strip_prefix("/instance_info/") == Some(PULL_SECRET))
-}
-
-/// Image locations are foreign data: what Ironic cannot fetch is refused here, with the field's name.
-fn check_url(text: &str) -> Result<(), String> {
-    const SCHEMES: [&str; 5] = ["http", "https", "ftp", "gopher", "oci"];
-    let url = url::Url::parse(text).map_err(|error| format!("spec.image.url {text:?} is not a URL: {error}"))?;
-    if SCHEMES.contains(&url.scheme()) {
-        return Ok(());
-    }
-    Err(format!(
-        "spec.image.url has scheme {:?}; it must be one of {}",
-        url.scheme(),
-        SCHEMES.join(", ")
-    ))
 }

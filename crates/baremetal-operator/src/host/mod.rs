@@ -22,6 +22,7 @@ mod hints;
 pub mod identity;
 mod instance;
 mod mark;
+pub mod named_url;
 pub mod next_check;
 mod node_spec;
 mod observe;

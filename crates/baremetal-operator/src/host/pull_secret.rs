@@ -70,11 +70,15 @@ impl Entry {
     }
 }
 
-/// Host and port of a registry, from an image's URL or from a key of a docker configuration. The names of Docker Hub are
+/// Host and port of a registry, from an image's URL or from a key of a docker configuration, without user info. The names of Docker Hub are
 /// one registry.
 fn host_of(text: &str) -> String {
     let rest = text.split_once("://").map_or(text, |(_, rest)| rest);
-    let host = rest.split('/').next().unwrap_or_default().to_ascii_lowercase();
+    let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
+    let host = authority
+        .rsplit_once('@')
+        .map_or(authority, |(_, host)| host)
+        .to_ascii_lowercase();
     match host.as_str() {
         "docker.io" | "registry-1.docker.io" | "registry.hub.docker.com" => "index.docker.io".to_owned(),
         _ => host,
@@ -98,6 +102,7 @@ mod tests {
     #[case::coded("registry.example", json!({"auth": "dXNlcjpwYXNzOndvcmQ="}), "oci://registry.example/a/b:1", "user:pass:word")]
     #[case::plain("registry.example", json!({"username": "u", "password": "p"}), "oci://registry.example/a", "u:p")]
     #[case::with_port("registry.example:5000", json!({"auth": "dTpw"}), "oci://Registry.example:5000/a", "u:p")]
+    #[case::user_info("registry.example", json!({"auth": "dTpw"}), "oci://me:canary@registry.example/a@sha256:0", "u:p")]
     #[case::as_url("https://registry.example/v2/", json!({"auth": "dTpw"}), "OCI://registry.example/a@sha256:0", "u:p")]
     #[case::docker_hub("https://index.docker.io/v1/", json!({"auth": "dTpw"}), "oci://docker.io/library/a", "u:p")]
     fn entries(#[case] name: &str, #[case] entry: Value, #[case] url: &str, #[case] expected: &str) {

@@ -16,6 +16,7 @@ mod settle;
 mod show;
 mod survive;
 mod table;
+mod urls;
 mod world;
 
 use proptest::prelude::ProptestConfig;

@@ -309,7 +309,7 @@ impl Ironic {
                 Effect::AttachDisc { url, .. } => {
                     assert_eq!(self.disc, None, "a disc is in the drive already");
                     (node.last_error, node.reservation) = (None, Some("conductor-1".into()));
-                    self.disc_work = Some(DiscWork::Attach(url.clone()));
+                    self.disc_work = Some(DiscWork::Attach(url.as_str().to_owned()));
                 }
                 Effect::DetachDisc { .. } => {
                     (node.last_error, node.reservation) = (None, Some("conductor-1".into()));

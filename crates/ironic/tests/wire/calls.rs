@@ -34,12 +34,13 @@ async fn nodes_are_read() {
     assert_eq!(server.seen()[0].header("user-agent"), Some("lab/7"));
 }
 
+// OWN 21d: of a dot, a tab and a dot the path of another request was made.
 /// An identifier that would make another request of it is never sent.
 #[tokio::test]
 async fn senseless_identifiers_are_not_sent() {
     let server = Server::start(|_, _| status(204)).await;
     let client = server.client();
-    for id in ["", ".", ".."] {
+    for id in ["", ".", "..", ".\t.", "\n..", "a\r\nb", "a\u{0}"] {
         client.delete_node(id).await.unwrap_err();
         client.node(id).await.unwrap_err();
         client.power(id, PowerTarget::Off, None).await.unwrap_err();
@@ -47,6 +48,31 @@ async fn senseless_identifiers_are_not_sent() {
     client.ports_of("").await.unwrap_err();
     client.ports_with_address("").await.unwrap_err();
     assert!(server.seen().is_empty());
+}
+
+/// Whatever stands in an identifier stays one segment of the path.
+#[tokio::test]
+async fn identifiers_are_encoded() {
+    let server = Server::start(|_, _| fault(404, "Node could not be found.")).await;
+    let client = server.client();
+    for (id, sent) in [
+        ("a/../b", "a%2F..%2Fb"),
+        ("../nodes", "..%2Fnodes"),
+        ("%2e%2e", "%252e%252e"),
+        ("%2F", "%252F"),
+        ("?x=1", "%3Fx=1"),
+        ("a#b", "a%23b"),
+        ("a\\..", "a%5C.."),
+        ("a b", "a%20b"),
+        ("ä", "%C3%A4"),
+    ] {
+        assert_eq!(client.node(id).await.unwrap(), None);
+        client.power(id, PowerTarget::Off, None).await.unwrap_err();
+        let paths: Vec<_> = server.seen().into_iter().map(|seen| seen.path).collect();
+        let expected = format!("/v1/nodes/{sent}");
+        assert!(paths.contains(&expected), "{paths:?}");
+        assert!(paths.contains(&format!("{expected}/states/power")), "{paths:?}");
+    }
 }
 
 #[tokio::test]

@@ -9,6 +9,7 @@ use serde_json::Value;
 use super::learn_credentials;
 use crate::host::context::Context;
 use crate::host::instance;
+use crate::host::named_url::NamedUrl;
 use crate::host::observe::key_of;
 use crate::host::observed::{DiscRequest, Lookup, Memory, NodeView, Observed, PowerRequest, PullSecretView};
 
@@ -104,8 +105,8 @@ pub(super) async fn power(ctx: &Context, seen: &mut Observed, node: &str, target
     Ok(())
 }
 
-pub(super) async fn attach_disc(ctx: &Context, seen: &mut Observed, node: &str, url: &str) -> Result<(), Error> {
-    let answer = ctx.ironic.client()?.attach_disc(node, url).await;
+pub(super) async fn attach_disc(ctx: &Context, seen: &mut Observed, node: &str, url: &NamedUrl) -> Result<(), Error> {
+    let answer = ctx.ironic.client()?.attach_disc(node, url.as_str()).await;
     disc_changes(seen, DiscRequest::Attach, answer)
 }
 

@@ -45,7 +45,7 @@ pub(super) fn available(draft: &mut Draft<'_>) -> Step {
         return power::follow(draft);
     }
     // What cannot be deployed is told before the disks are cleaned for it.
-    if let Some(problem) = wanted.problem() {
+    if let Some(problem) = wanted.problem(&draft.seen.settings.denied_url_ranges) {
         return draft.refuse(
             ErrorType::Provisioning,
             WaitReason::InvalidImage,

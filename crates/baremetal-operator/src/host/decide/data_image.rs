@@ -11,6 +11,7 @@ use kube::api::ObjectMeta;
 use metal3_api::metal3::{AttachedImage, DataImage, DataImageError, DataImageStatus};
 
 use crate::host::draft::{Draft, Step, locked, seconds};
+use crate::host::named_url::{NamedUrl, UrlField};
 use crate::host::observed::{DataImageAtHand, DiscRequest, Lookup};
 use crate::host::plan::{Effect, EventReason, Need, Wait, WaitReason};
 use crate::host::text::for_people;
@@ -52,8 +53,19 @@ pub(super) fn before_start(draft: &mut Draft<'_>) -> Step {
     };
     let status = image.status.clone().unwrap_or_default();
     let attached = Some(&*status.attached_image.url).filter(|url| !url.is_empty());
-    match (is_inserted, wanted(image)) {
-        (true, Some(url)) if attached == Some(url) => done(draft, status, url),
+    let is_done = is_inserted && attached.is_some() && attached == wanted(image);
+    let url = match wanted(image).filter(|_| !is_done) {
+        None => None,
+        Some(url) => match NamedUrl::parse(UrlField::DataImage, url, &draft.seen.settings.denied_url_ranges) {
+            Ok(url) => Some(url),
+            Err(why) => return fail(draft, image, &why),
+        },
+    };
+    match (is_inserted, url) {
+        (true, None) if is_done => {
+            let url = status.attached_image.url.clone();
+            done(draft, status, &url)
+        }
         (false, None) => done(draft, status, ""),
         (true, _) if requested == Some(DiscRequest::Detach) => {
             let why = node.last_error.as_deref();
@@ -68,12 +80,12 @@ pub(super) fn before_start(draft: &mut Draft<'_>) -> Step {
             fail(draft, image, why.unwrap_or("the disc did not appear in the drive"))
         }
         (false, Some(url)) => {
-            if attached != Some(url) {
-                record(draft, status, url);
+            if attached != Some(url.as_str()) {
+                record(draft, status, url.as_str());
             }
             draft.mutate_and_go_on(Effect::AttachDisc {
                 node: node.uuid.clone(),
-                url: url.to_owned(),
+                url,
             })
         }
     }

@@ -94,6 +94,9 @@ fn work(draft: &Draft<'_>, wanted: Option<&RaidConfig>, firmware: Changes) -> Re
         parts.push((RAID, name));
         work
     });
+    if let Some(problem) = firmware.problem(&draft.seen.settings.denied_url_ranges) {
+        return Err(problem);
+    }
     if !firmware.is_empty() {
         parts.push((FIRMWARE, firmware.name()));
     }

@@ -204,11 +204,27 @@ fn is_current(host: &BareMetalHost, image: &PreprovisioningImage, spec: &Preprov
     image.spec == *spec && has_labels && has_finalizer
 }
 
-fn failed(image: &PreprovisioningImage) -> Option<&str> {
-    let conditions = &image.status.as_ref()?.conditions;
-    conditions::get(conditions, "Error")
+fn failed(image: &PreprovisioningImage) -> Option<String> {
+    let status = image.status.as_ref()?;
+    conditions::get(&status.conditions, "Error")
         .filter(|c| c.status == ConditionStatus::True)
-        .map(|c| c.message.as_str())
+        .map(|c| c.message.clone())
+        .or_else(|| flaw(status))
+}
+
+/// A control character ends what the boot loader, or its configuration, takes for a kernel's parameters or a URL: what
+/// follows would be something else.
+fn flaw(status: &PreprovisioningImageStatus) -> Option<String> {
+    [
+        ("imageUrl", &status.image_url),
+        ("kernelUrl", &status.kernel_url),
+        ("extraKernelParams", &status.extra_kernel_params),
+    ]
+    .into_iter()
+    .find(|(_, text)| text.contains(char::is_control))
+    .map(|(field, _)| {
+        format!("status.{field} of its PreprovisioningImage has a control character in it, such as the end of a line")
+    })
 }
 
 /// Why the image cannot be used yet.
@@ -221,7 +237,7 @@ fn unavailable(
         return Some("nobody has taken it up; is there an image builder?".to_owned());
     };
     if let Some(error) = failed(image) {
-        return Some(error.to_owned());
+        return Some(error);
     }
     if status.architecture != spec.architecture {
         return Some(format!("it is for architecture {:?}", status.architecture));

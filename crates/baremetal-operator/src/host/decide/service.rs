@@ -14,7 +14,7 @@ use crate::host::draft::{Draft, Step, Verdict, locked};
 use crate::host::firmware::Changes;
 use crate::host::mark::{self, Progress};
 use crate::host::observed::NodeView;
-use crate::host::plan::{Effect, Wait, WaitReason};
+use crate::host::plan::{Effect, EventReason, Wait, WaitReason};
 
 /// The part of a node's mark that is ours.
 const PART: &str = "service";
@@ -108,6 +108,14 @@ fn serve(draft: &mut Draft<'_>) -> Step {
 }
 
 fn begin(draft: &mut Draft<'_>, node: &Node, detail: &NodeDetail, changes: &Changes) -> Step {
+    if let Some(problem) = changes.problem(&draft.seen.settings.denied_url_ranges) {
+        return draft.refuse(
+            ErrorType::Servicing,
+            WaitReason::Unsupported,
+            EventReason::ServicingError,
+            problem,
+        );
+    }
     if let Some(step) = draft.held_back(&ErrorType::Servicing) {
         return step;
     }

@@ -6,6 +6,7 @@ use metal3_api::metal3::{DataImageStatus, FirmwareUpdate, HardwareDetails, Prepr
 use metal3_ironic::{CreateNode, PatchOp, PowerTarget, ProvisionRequest, Verb};
 
 use crate::host::mark;
+use crate::host::named_url::NamedUrl;
 
 /// One external effect.
 #[derive(Clone, Debug, PartialEq)]
@@ -118,7 +119,7 @@ pub enum Effect {
         /// Which node.
         node: String,
         /// Where the ISO is.
-        url: String,
+        url: NamedUrl,
     },
     /// Has the server's virtual drive emptied.
     DetachDisc {

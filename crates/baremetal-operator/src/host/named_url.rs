@@ -1,0 +1,280 @@
+//! URLs that users name in objects and that Ironic, or a BMC, then fetches from within the provisioning network.
+//!
+//! Nothing is resolved here: only addresses that stand in a URL itself are judged. User info is let through, as upstream does,
+//! because Ironic logs in with it; it is masked wherever the URL is shown.
+
+use std::fmt;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::str::FromStr;
+
+use ipnet::IpNet;
+use metal3_ironic::without_url_secrets;
+use url::{Host, Url};
+
+/// Where a URL stands. Each field has its own schemes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum UrlField {
+    /// The image of a host.
+    Image,
+    /// The file of digests of an image.
+    Checksum,
+    /// The disc of a DataImage.
+    DataImage,
+    /// An update in HostFirmwareComponents.
+    Firmware,
+}
+
+/// What upstream's webhook accepts for every URL.
+const UPSTREAMS: &[&str] = &["http", "https", "ftp", "gopher", "oci"];
+
+impl UrlField {
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Image => "spec.image.url",
+            Self::Checksum => "spec.image.checksum",
+            Self::DataImage => "spec.url",
+            Self::Firmware => "spec.updates[].url",
+        }
+    }
+
+    /// Never `file`: that would be a file of Ironic's own.
+    const fn schemes(self) -> &'static [&'static str] {
+        match self {
+            Self::Image | Self::Firmware => UPSTREAMS,
+            // Ironic fetches the first two; a custom deploy step gets the text as it is.
+            Self::Checksum => &["http", "https", "ftp", "gopher"],
+            // The last three are fetched by BMCs; they are refused by upstream's webhook alone.
+            Self::DataImage => &["http", "https", "ftp", "gopher", "oci", "nfs", "cifs", "smb"],
+        }
+    }
+}
+
+/// Ranges of addresses that no URL may name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DeniedRanges(Vec<IpNet>);
+
+impl DeniedRanges {
+    /// Link-local addresses, those of cloud metadata among them.
+    pub const DEFAULT: &str = "169.254.0.0/16,fe80::/10,fd00:ec2::254/128";
+
+    fn contain(&self, address: IpAddr) -> bool {
+        let embedded = match address {
+            IpAddr::V4(_) => None,
+            IpAddr::V6(v6) => embedded(v6).map(IpAddr::V4),
+        };
+        let is_in = |address: IpAddr| self.0.iter().any(|range| range.contains(&address));
+        is_in(address) || embedded.is_some_and(is_in)
+    }
+}
+
+impl Default for DeniedRanges {
+    fn default() -> Self {
+        Self(Self::DEFAULT.split(',').flat_map(str::parse).collect())
+    }
+}
+
+impl FromStr for DeniedRanges {
+    type Err = String;
+
+    /// Ranges such as `169.254.0.0/16`, separated by commas; empty denies nothing.
+    fn from_str(text: &str) -> Result<Self, String> {
+        text.split(',')
+            .map(str::trim)
+            .filter(|range| !range.is_empty())
+            .map(|range| {
+                range
+                    .parse()
+                    .map_err(|_| format!("{range:?} is not a range such as 169.254.0.0/16"))
+            })
+            .collect::<Result<_, _>>()
+            .map(Self)
+    }
+}
+
+/// The IPv4 address that an IPv6 address stands for: mapped, compatible, or behind the well-known prefix of NAT64.
+fn embedded(address: Ipv6Addr) -> Option<Ipv4Addr> {
+    let [.., a, b, c, d] = address.octets();
+    match address.segments() {
+        [0x64, 0xff9b, 0, 0, 0, 0, ..] => Some(Ipv4Addr::new(a, b, c, d)),
+        _ => address.to_ipv4(),
+    }
+}
+
+/// A URL that a user names and that may be handed to Ironic. It is shown without what is secret in it.
+#[derive(Clone, PartialEq, Eq)]
+pub struct NamedUrl(String);
+
+impl NamedUrl {
+    /// Reads the URL of a field. The error begins with the field's name and quotes the scheme or a bare address at most.
+    pub fn parse(field: UrlField, text: &str, denied: &DeniedRanges) -> Result<Self, String> {
+        match check(field, text, denied) {
+            Ok(()) => Ok(Self(text.to_owned())),
+            Err(problem) => Err(format!("{}: {problem}", field.name())),
+        }
+    }
+
+    /// The URL as the user wrote it, with its secrets: for Ironic only.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for NamedUrl {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&without_url_secrets(&self.0))
+    }
+}
+
+impl fmt::Debug for NamedUrl {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(&without_url_secrets(&self.0), f)
+    }
+}
+
+fn check(field: UrlField, text: &str, denied: &DeniedRanges) -> Result<(), String> {
+    if text.contains(char::is_control) {
+        return Err("it has a control character in it, such as the end of a line".to_owned());
+    }
+    let schemes = field.schemes();
+    let url = Url::parse(text).map_err(|error| format!("it is not a URL: {error}"))?;
+    if !schemes.contains(&url.scheme()) {
+        let (scheme, known) = (url.scheme(), schemes.join(", "));
+        return Err(format!("scheme {scheme:?} cannot be used; it must be one of {known}"));
+    }
+    let Some((_, rest)) = text.split_once("://") else {
+        return Err(format!("it names no host; write {}://host/path", url.scheme()));
+    };
+    let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
+    // Parsers disagree about which host such a URL names, and Ironic has another one than we have.
+    if authority.contains(|c: char| c == '\\' || c.is_whitespace()) {
+        return Err("it has a backslash or a space before its path".to_owned());
+    }
+    let address = match url.host() {
+        None => return Err("it names no host".to_owned()),
+        Some(Host::Ipv4(address)) => IpAddr::V4(address),
+        Some(Host::Ipv6(address)) => IpAddr::V6(address),
+        // The parser leaves hosts as they are with schemes that it does not know.
+        Some(Host::Domain(name)) => match Host::parse(name) {
+            Ok(Host::Ipv4(address)) => IpAddr::V4(address),
+            Ok(Host::Ipv6(address)) => IpAddr::V6(address),
+            Ok(Host::Domain(name)) if !name.is_empty() => return Ok(()),
+            Ok(Host::Domain(_)) | Err(_) => return Err("it names no host".to_owned()),
+        },
+    };
+    if denied.contain(address) {
+        return Err(format!(
+            "address {address} is in a range that URLs may not name (--denied-url-ranges)"
+        ));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use rstest::rstest;
+
+    use super::*;
+
+    fn parse(field: UrlField, text: &str) -> Result<NamedUrl, String> {
+        NamedUrl::parse(field, text, &DeniedRanges::default())
+    }
+
+    #[rstest]
+    #[case(UrlField::Image, "http file https ftp gopher oci nfs", "http https ftp gopher oci")]
+    #[case(
+        UrlField::Firmware,
+        "http file https ftp gopher oci nfs",
+        "http https ftp gopher oci"
+    )]
+    #[case(UrlField::Checksum, "http file https ftp gopher oci", "http https ftp gopher")]
+    #[case(
+        UrlField::DataImage,
+        "http file https ftp gopher oci nfs cifs smb javascript",
+        "http https ftp gopher oci nfs cifs smb"
+    )]
+    fn each_field_has_its_schemes(#[case] field: UrlField, #[case] tried: &str, #[case] accepted: &str) {
+        let accepts = |scheme: &&str| parse(field, &format!("{scheme}://h/a")).is_ok();
+        let found: Vec<_> = tried.split(' ').filter(accepts).collect();
+        assert_eq!(found.join(" "), accepted);
+    }
+
+    #[rstest]
+    #[case("HTTP://images/a%20b.qcow2?x=1#y")]
+    #[case("http://u:p@127.0.0.1:8080/a")]
+    #[case("http://[2001:db8::1]/a")]
+    #[case("http://169.254.example/a")]
+    #[case("oci://registry.example:5000/a/b@sha256:0")]
+    #[case("http://images/a b")]
+    fn usual_urls_are_taken_as_they_are(#[case] text: &str) {
+        assert_eq!(parse(UrlField::Image, text).unwrap().as_str(), text);
+    }
+
+    #[rstest]
+    #[case("http://169.254.169.254/latest")]
+    #[case("http://169.254.169.254./latest")]
+    #[case("http://u:p@169.254.169.254/latest")]
+    #[case("http://2852039166/")]
+    #[case("http://0xa9.0xfe.0xa9.0xfe/")]
+    #[case("http://0251.0376.0251.0376/")]
+    #[case("http://169.16689662/")]
+    #[case("http://%31%36%39.254.169.254/")]
+    #[case("http://１６９.254.169.254/")]
+    #[case("http://[fe80::1]/")]
+    #[case("http://[fd00:ec2::254]/")]
+    #[case("http://[::ffff:169.254.169.254]/")]
+    #[case("http://[::ffff:a9fe:a9fe]/")]
+    #[case("http://[::169.254.169.254]/")]
+    #[case("http://[64:ff9b::a9fe:a9fe]/")]
+    #[case("oci://169.254.169.254/a")]
+    #[case("oci://2852039166/a")]
+    #[case("oci://0xa9fea9fe/a")]
+    #[case("oci://%3169.254.169.254/a")]
+    #[case("gopher://[fe80::1]/a")]
+    fn denied_addresses_are_refused_however_they_are_written(#[case] text: &str) {
+        let problem = parse(UrlField::Image, text).unwrap_err();
+        assert!(problem.starts_with("spec.image.url: address "), "{text}: {problem}");
+    }
+
+    #[rstest]
+    #[case("")]
+    #[case("images/a.qcow2")]
+    #[case("http:canary@h/a")]
+    #[case("http:/canary@h/a")]
+    #[case("http://u:canary@/a")]
+    #[case("oci:///canary")]
+    #[case("http://u:canary/x@h/a")]
+    #[case("http://u:canary@h:port/a")]
+    #[case("http://u:canary@h/a\n")]
+    #[case("http://u:canary@h/\u{7f}a")]
+    #[case("http://u:canary@h\\@169.254.169.254/a")]
+    #[case("http://u: canary@h/a")]
+    #[case("file://u:canary@h/a")]
+    fn other_urls_are_refused_without_a_quotation(#[case] text: &str) {
+        let problem = parse(UrlField::Image, text).unwrap_err();
+        assert!(
+            problem.starts_with("spec.image.url: ") && !problem.contains("canary"),
+            "{problem}"
+        );
+    }
+
+    #[rstest]
+    #[case("", "http://169.254.169.254/", true)]
+    #[case("10.0.0.0/8, 127.0.0.0/8", "http://127.1/", false)]
+    #[case("10.0.0.0/8, 127.0.0.0/8", "http://169.254.169.254/", true)]
+    fn other_ranges_replace_the_default(#[case] ranges: &str, #[case] url: &str, #[case] is_accepted: bool) {
+        let ranges = ranges.parse().unwrap();
+        assert_eq!(NamedUrl::parse(UrlField::Image, url, &ranges).is_ok(), is_accepted);
+    }
+
+    #[test]
+    fn ranges_are_checked() {
+        assert!("10.0.0.0".parse::<DeniedRanges>().unwrap_err().contains("10.0.0.0"));
+        assert_eq!(DeniedRanges::default(), DeniedRanges::DEFAULT.parse().unwrap());
+    }
+
+    #[test]
+    fn secrets_are_not_shown() {
+        let url = parse(UrlField::Image, "http://u:canary@h/a?sig=canary").unwrap();
+        assert!(!format!("{url} {url:?}").contains("canary"));
+    }
+}
