@@ -1,6 +1,11 @@
 //! What tenants, BMCs and servers of Ironic may send, made up by the hundred thousand: nothing aborts, nothing grows, and no error
 //! repeats what a Secret holds.
 
+#![expect(
+    clippy::expect_used,
+    reason = "clippy allows it in functions marked #[test] only, and this whole file is tests"
+)]
+
 use std::net::Ipv4Addr;
 use std::path::Path;
 use std::time::Duration;
@@ -54,10 +59,10 @@ static ALONE: tokio::sync::Mutex<()> = tokio::sync::Mutex::const_new(());
 
 /// The most memory that this process has had, in bytes.
 fn peak() -> u64 {
-    let status = std::fs::read_to_string("/proc/self/status").unwrap();
-    let line = status.lines().find(|line| line.starts_with("VmHWM:")).unwrap();
-    let kibibytes: u64 = line.split_whitespace().nth(1).unwrap().parse().unwrap();
-    kibibytes << 10
+    let status = std::fs::read_to_string("/proc/self/status").expect("Linux");
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+    let kibibytes = line.and_then(|line| line.split_whitespace().next()?.parse::<u64>().ok());
+    kibibytes.expect("a number of kB") << 10
 }
 
 fn text(rng: &mut Rng) -> String {
@@ -116,7 +121,7 @@ fn any(rng: &mut Rng, depth: u8) -> Value {
 fn spoil(value: &mut Value, rng: &mut Rng) {
     match value {
         Value::Object(map) if !map.is_empty() && rng.u8(0..8) > 0 => {
-            let key = map.keys().nth(rng.usize(..map.len())).unwrap().clone();
+            let key = map.keys().nth(rng.usize(..map.len())).cloned().unwrap_or_default();
             match rng.u8(0..12) {
                 0 => {
                     map.remove(&key);
@@ -167,7 +172,7 @@ fn look_at(object: &Value) {
                 }
                 image.doubt();
             }
-            serde_json::to_value(&host).unwrap();
+            serde_json::to_value(&host).expect("what was read can be written");
         }
         "IPPool" => {
             let Some(mut pool) = read::<IPPool>(object) else { return };
@@ -292,7 +297,7 @@ async fn ironic(State(seed): State<u64>, request: Request) -> Response {
         .status(status)
         .header(CONTENT_TYPE, "application/json")
         .body(Body::from(body))
-        .unwrap()
+        .expect("a status and a header")
 }
 
 #[tokio::test]

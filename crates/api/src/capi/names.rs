@@ -153,5 +153,8 @@ pub const BOOTSTRAP_VALUE: &str = "value";
 /// Key of a bootstrap Secret whose value names the format of the data, such as cloud-config. Absent means cloud-config.
 pub const BOOTSTRAP_FORMAT: &str = "format";
 
+/// Kind of control planes made by kubeadm.
+pub const KUBEADM_CONTROL_PLANE: &str = "KubeadmControlPlane";
+
 /// Type of the Secrets that Cluster API and its providers make.
 pub const SECRET_TYPE: &str = "cluster.x-k8s.io/secret";

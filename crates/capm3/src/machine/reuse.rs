@@ -3,7 +3,7 @@
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::ResourceExt;
 use kube::api::{Api, ApiResource, DynamicObject, GroupVersionKind};
-use metal3_api::capi::names::{annotation, group, label};
+use metal3_api::capi::names::{KUBEADM_CONTROL_PLANE, annotation, group, label};
 use metal3_api::capi::{Machine, MachineSet};
 use metal3_api::infra::v1beta2::Metal3Machine;
 use metal3_runtime::error::is_not_found;
@@ -12,9 +12,6 @@ use serde_json::Value;
 
 use crate::labels;
 use crate::world::{World, group_of, owner};
-
-/// The kind of control plane that can be read.
-const KUBEADM: &str = "KubeadmControlPlane";
 
 /// What the node-reuse label says of hosts that are kept for machines such as this one. None if that cannot be told.
 pub fn kept_as(world: &World, machine: &Machine) -> Option<String> {
@@ -98,7 +95,7 @@ async fn template_of_control_plane(
     let Some(plane) = control_plane(machine) else {
         return Ok(None);
     };
-    if group_of(&plane.api_version) != group::CONTROL_PLANE || plane.kind != KUBEADM {
+    if group_of(&plane.api_version) != group::CONTROL_PLANE || plane.kind != KUBEADM_CONTROL_PLANE {
         let cluster = ObjectKey::new(namespace, &machine.spec.cluster_name);
         let cluster = world.clusters.get(&cluster);
         let of_cluster = cluster
@@ -114,7 +111,7 @@ async fn template_of_control_plane(
         return Ok(cloned_from.cloned());
     }
     let version = plane.api_version.split_once('/').map_or("", |(_, version)| version);
-    let kind = GroupVersionKind::gvk(group::CONTROL_PLANE, version, KUBEADM);
+    let kind = GroupVersionKind::gvk(group::CONTROL_PLANE, version, KUBEADM_CONTROL_PLANE);
     let api: Api<DynamicObject> = Api::namespaced_with(client.clone(), namespace, &ApiResource::from_gvk(&kind));
     match api.get(&plane.name).await {
         // One that is being deleted makes no machines any more.

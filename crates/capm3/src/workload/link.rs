@@ -17,6 +17,8 @@ use metal3_runtime::store::{Awaited, Follow, ObjectKey};
 use tokio::sync::Notify;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
+use super::bounds::{PAGE, bounded, told};
+use super::budget::Budget;
 use super::turns::{LIMIT, NoAnswer, Turns};
 use super::{News, Shared, Unreachable, Workload, kubeconfig, nodes};
 
@@ -115,7 +117,7 @@ impl Link {
         };
         let stop = self.stop.child_token();
         let shared = self.shared.upgrade()?;
-        shared.spawn(self.clone().follow(client, stop.clone()));
+        shared.spawn(self.clone().follow(bounded(client), stop.clone()));
         Some(stop.drop_guard())
     }
 
@@ -139,10 +141,11 @@ impl Link {
                 shared.tell(&link.cluster, News::Node(change));
             }
         });
+        let budget = Budget::new(workload.nodes.clone());
         let nodes = Follow {
             api: Api::<Node>::all(client.clone()),
-            config: watcher::Config::default(),
-            store: workload.nodes.clone(),
+            config: watcher::Config::default().page_size(PAGE),
+            store: budget.clone(),
             is_optional: false,
         };
         let (is_listed, interrupted) = (AtomicBool::new(false), Notify::new());
@@ -177,9 +180,9 @@ impl Link {
         tokio::select! {
             () = nodes.run_heard(awaited, stop.clone(), heard) => return,
             () = resumption => return,
-            () = workload.turns.unanswered() => {}
+            () = workload.turns.unanswered() => self.lost(stop, self.silent(&NoAnswer::Late)),
+            why = budget.exceeded() => self.lost(stop, self.silent(&why)),
         }
-        self.lost(stop, self.silent(&NoAnswer::Late));
         let answers = async {
             tokio::time::sleep(QUIET).await;
             while let Err(error) = probe(client).await {
@@ -196,7 +199,7 @@ impl Link {
     fn silent(&self, error: &(dyn std::error::Error + 'static)) -> Unreachable {
         Unreachable::Silent {
             cluster: self.cluster.clone(),
-            cause: chain(error).to_string(),
+            cause: told(&chain(error).to_string()),
         }
     }
 

@@ -10,6 +10,8 @@
 //!
 //! Nobody waits here: a cluster that cannot be reached is a task of its own that tries again, and an answer that says so.
 
+mod bounds;
+mod budget;
 pub mod kubeconfig;
 mod link;
 pub mod nodes;
@@ -56,7 +58,7 @@ impl Workload {
     /// Makes a request that somebody waits for. Where the cluster does not answer it is silent from then on, and few wait
     /// at once: whoever works for other clusters goes on.
     pub async fn ask<T>(&self, request: impl Future<Output = Result<T, kube::Error>>) -> Result<T, kube::Error> {
-        self.turns.ask(request).await
+        self.turns.ask(request).await.map_err(bounds::told_error)
     }
 
     /// Changes a Node by a merge patch. Whoever looks for it from then on sees the answer.
@@ -107,6 +109,12 @@ pub enum Unreachable {
         /// What is wrong with it.
         problem: String,
     },
+    /// Its namespace has as many that are followed as it may have.
+    #[error(
+        "cluster {0} is not followed: {most} clusters of its namespace are already; delete some, or use another namespace",
+        most = bounds::MOST_CLUSTERS
+    )]
+    TooMany(ObjectKey),
     /// The cluster, or the Secret's server, does not answer.
     #[error("the API server of cluster {cluster} cannot be asked: {cause}")]
     Silent {
@@ -124,6 +132,7 @@ impl Unreachable {
             Self::Connecting(_) => "WorkloadClusterConnecting",
             Self::NoKubeconfig(_) => "WorkloadClusterKubeconfigMissing",
             Self::BadKubeconfig { .. } => "WorkloadClusterKubeconfigInvalid",
+            Self::TooMany(_) => "WorkloadClusterLimitReached",
             Self::Silent { .. } => "WorkloadClusterUnreachable",
         }
     }
@@ -216,6 +225,10 @@ impl Workloads {
         let mut clusters = self.0.lock();
         if let Some(followed) = clusters.get(cluster) {
             return followed.answer.clone();
+        }
+        let beside = clusters.keys().filter(|other| other.namespace == cluster.namespace);
+        if beside.count() >= bounds::MOST_CLUSTERS {
+            return Err(Unreachable::TooMany(cluster.clone()));
         }
         let answer = Err(Unreachable::Connecting(cluster.clone()));
         let stop = self.0.stop.child_token();

@@ -61,7 +61,8 @@ const READY: &str = "Ready";
 
 /// Images, volumes and times come with every heartbeat, and nobody here asks for them. Of the conditions only whether the
 /// Node is ready is kept.
-fn reduce(node: &mut Node) {
+pub fn reduce(node: &mut Node) {
+    node.metadata.managed_fields = None;
     if let Some(status) = node.status.take() {
         let mut conditions = status.conditions.into_iter().flatten();
         let ready = conditions.find(|condition| condition.type_ == READY);
