@@ -156,8 +156,9 @@ impl<K: Tenanted + Clone + Ord + Hash + Debug + Send + 'static> Queue<K> {
     }
 
     fn push_to(&self, line: Line, key: K, delay: Duration) {
-        let at = Instant::now() + delay;
         let mut state = self.lock();
+        // Not before: what became due while the lock was waited for would be after it.
+        let at = Instant::now() + delay;
         let due = &mut state.due.entry(key.clone()).or_default()[line];
         if due.is_some_and(|before| before <= at) {
             return;
@@ -360,6 +361,8 @@ impl<K: Tenanted + Clone + Ord + Hash> State<K> {
         self.taken += 1;
         let served = self.taken;
         self.change(&key, |tenant| {
+            // Whatever else is known of it: what is taken is in the line no more.
+            tenant.lines[line].remove(&(at, key.clone()));
             for (line, at) in tenant.lines.iter_mut().zip(due) {
                 if let Some(at) = at {
                     line.remove(&(at, key.clone()));

@@ -46,7 +46,10 @@ pub fn without_others(text: &str, namespace: &str) -> String {
         // A full stop behind a name ends the sentence.
         let name = after[..end].trim_end_matches(['.', '-', '~']);
         told.push_str(words);
-        if owner.is_empty() || name.is_empty() || owner == namespace {
+        // A version, a file or an address is no name of a node.
+        let is_part = words.ends_with(['.', '/', '\\', '_', ':']) && !words.ends_with("/nodes/");
+        let is_name = owner.chars().all(|c| !c.is_ascii_uppercase());
+        if is_part || !is_name || owner.is_empty() || name.is_empty() || owner == namespace {
             told.extend([owner, "~", name]);
         } else {
             told.push_str(OTHER);
@@ -82,6 +85,10 @@ mod tests {
                 "'another host' /v1/nodes/another host/states",
             ),
             ("about ~5 s, a~ and ~", "about ~5 s, a~ and ~"),
+            (
+                "http://i/ubuntu~22.04.img 2.6.4~rc1 C:\\PROGRA~1",
+                "http://i/ubuntu~22.04.img 2.6.4~rc1 C:\\PROGRA~1",
+            ),
             ("kein Knoten: äöü~ß", "kein Knoten: äöü~ß"),
         ] {
             assert_eq!(without_others(text, "own"), told);

@@ -103,7 +103,8 @@ async fn every_secret_is_let_go_with_the_host() {
 #[rstest]
 #[case::a_users("user-data", "Opaque", "userData", true)]
 #[case::of_bootstrap("boot", "cluster.x-k8s.io/secret", "value", true)]
-#[case::any("any", "Opaque", "value", false)]
+#[case::a_users_own_bootstrap("own", "Opaque", "value", true)]
+#[case::any("any", "example.com/other", "value", false)]
 #[case::kubeconfig("c-kubeconfig", "cluster.x-k8s.io/secret", "value", false)]
 #[tokio::test]
 async fn only_what_is_meant_for_a_first_boot_is_given_to_a_server(
@@ -120,7 +121,7 @@ async fn only_what_is_meant_for_a_first_boot_is_given_to_a_server(
         "data": {key: text}});
     site.cluster.ask("POST", "secrets", secret);
     let life = site.begin(None);
-    let waits = "spec.userData, has no key userData";
+    let waits = "spec.userData, has no key userData, and its key value";
     let is_refused = |host: Option<&BareMetalHost>| {
         let conditions = host
             .and_then(|host| host.status.as_ref())

@@ -1,35 +1,52 @@
 //! Looks at what is not at hand.
 
+use std::fmt::Debug;
+
 use k8s_openapi::api::core::v1::{Node, Pod};
 use k8s_openapi::api::storage::v1::VolumeAttachment;
 use kube::Api;
 use kube::api::ListParams;
 use metal3_runtime::error::chain;
+use serde::de::DeserializeOwned;
 
 use super::node::{Drain, has_to_leave};
 use crate::workload::Workload;
 
+/// So many objects come with one answer. What a workload cluster may send in one is bounded.
+const PAGE: u32 = 100;
+
 /// What has not left a Node yet. Volumes are looked for when no Pod is left to use them.
-///
-/// Both lists come from the API server's memory. What it has not heard of yet is that something is gone.
 pub async fn drain(workload: &Workload, node: &str) -> Result<Drain, String> {
     let client = &workload.client;
     let drain = workload.ask(async {
-        let here = ListParams::default().match_any();
-        let pods: Api<Pod> = Api::all(client.clone());
-        let pods = pods
-            .list(&here.clone().fields(&format!("spec.nodeName={node}")))
-            .await?;
-        let pods = pods.iter().filter(|pod| has_to_leave(pod)).count();
+        let here = ListParams::default().fields(&format!("spec.nodeName={node}"));
+        let pods = count(&Api::<Pod>::all(client.clone()), here, has_to_leave).await?;
         let mut volumes = 0;
         if pods == 0 {
             let attachments: Api<VolumeAttachment> = Api::all(client.clone());
-            let attachments = attachments.list(&here).await?;
-            volumes = attachments.iter().filter(|a| a.spec.node_name == node).count();
+            let is_here = |attachment: &VolumeAttachment| attachment.spec.node_name == node;
+            volumes = count(&attachments, ListParams::default(), is_here).await?;
         }
         Ok(Drain { pods, volumes })
     });
     drain.await.map_err(|error| chain(&error).to_string())
+}
+
+/// How many objects there are of which this is so.
+async fn count<K>(api: &Api<K>, which: ListParams, is_so: impl Fn(&K) -> bool) -> Result<usize, kube::Error>
+where
+    K: Clone + DeserializeOwned + Debug,
+{
+    let mut which = which.limit(PAGE);
+    let mut number = 0;
+    loop {
+        let page = api.list(&which).await?;
+        number += page.iter().filter(|object| is_so(object)).count();
+        match page.metadata.continue_.filter(|token| !token.is_empty()) {
+            Some(token) => which = which.continue_token(&token),
+            None => return Ok(number),
+        }
+    }
 }
 
 /// The Node of this name.

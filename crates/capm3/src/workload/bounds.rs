@@ -26,7 +26,7 @@ pub const MOST_NODES: usize = 10_000;
 /// of an ordinary Node take 2 KiB.
 pub const MOST_KEPT: usize = 60 << 20;
 /// Workload clusters that are followed for one namespace. Each has a connection, a task and its Nodes.
-pub const MOST_CLUSTERS: usize = 250;
+pub const MOST_CLUSTERS: usize = 1000;
 /// A text of a workload cluster in a condition or a log.
 const MOST_TEXT: usize = 1024;
 /// One answer. A page of Nodes has 160 KiB for each; the Pods of a Node and all VolumeAttachments are listed unpaged.

@@ -27,6 +27,11 @@ impl Budget {
         }
     }
 
+    /// Whether a bound was exceeded.
+    pub fn is_exceeded(&self) -> bool {
+        self.exceeded.borrow().is_some()
+    }
+
     /// Ends when a bound is exceeded.
     pub async fn exceeded(&self) -> Exceeded {
         let mut changes = self.exceeded.subscribe();
@@ -37,7 +42,7 @@ impl Budget {
 
 impl Sink<Node> for Budget {
     fn put(&self, mut node: Node) {
-        if self.exceeded.borrow().is_some() {
+        if self.is_exceeded() {
             return;
         }
         nodes::reduce(&mut node);

@@ -3,12 +3,11 @@
 use std::sync::Arc;
 
 use kube::ResourceExt;
-use metal3_api::capi::names::SECRET_TYPE;
 use metal3_api::metal3::BareMetalHost;
 use metal3_api::metal3::names::secret_key;
 use metal3_api::reference::{Elsewhere, SecretReference};
 
-use super::secrets::{digest, secret};
+use super::secrets::{digest, for_a_server, secret};
 use crate::host::config_drive::{self as drive, Texts};
 use crate::host::context::Context;
 use crate::host::error::ObserveError;
@@ -103,22 +102,12 @@ async fn named(
             "Secret {namespace}/{name}, named by {field}, does not exist: create it to go on"
         )));
     };
-    let mut data = secret.data.unwrap_or_default();
-    // What other Secrets have under so common a key is not meant for a server. A kubeconfig has the same type, and by Cluster API's
-    // contract this name.
-    let is_of_bootstrap = secret.type_.as_deref() == Some(SECRET_TYPE) && !name.ends_with("-kubeconfig");
-    let value = data.remove(secret_key::VALUE).filter(|_| is_of_bootstrap);
-    let Some(bytes) = data.remove(key).or(value) else {
-        return Ok(if must_have {
-            Err(format!(
-                "Secret {namespace}/{name}, named by {field}, has no key {key}; its key value counts only where its type is \
-                 {SECRET_TYPE}, as that of data for the first boot"
-            ))
-        } else {
-            Ok(None)
-        });
-    };
-    Ok(Ok(Some(bytes.0)))
+    let about = |why: &str| format!("Secret {namespace}/{name}, named by {field}, {why}");
+    Ok(match for_a_server(&secret, key) {
+        Ok(None) if must_have => Err(about(&format!("has neither key {key} nor key value"))),
+        Ok(bytes) => Ok(bytes.map(|bytes| bytes.0.clone())),
+        Err(why) => Err(about(&why)),
+    })
 }
 
 fn as_text(

@@ -2,10 +2,12 @@
 
 use std::sync::Arc;
 
+use k8s_openapi::ByteString;
 use k8s_openapi::api::core::v1::Secret;
 use kube::api::ObjectMeta;
 use kube::runtime::reflector::ObjectRef;
 use kube::{Api, ResourceExt};
+use metal3_api::capi::names::SECRET_TYPE;
 use metal3_api::metal3::BareMetalHost;
 use metal3_api::metal3::names::{finalizer, label, secret_key};
 use metal3_runtime::secrets::{SecretKey, SecretVersions};
@@ -89,15 +91,43 @@ pub(super) async fn network_data(ctx: &Context, seen: &mut Observed) -> Result<(
     Ok(())
 }
 
+/// What a Secret has for a server, under this key, or under the one that data for a first boot have.
+///
+/// # Errors
+///
+/// It has that one, and its type or its name says that it is for something else, such as a kubeconfig: whoever may name Secrets need
+/// not be one who may read them.
+pub(super) fn for_a_server<'a>(secret: &'a Secret, key: &str) -> Result<Option<&'a ByteString>, String> {
+    let Some(data) = &secret.data else { return Ok(None) };
+    if let Some(bytes) = data.get(key) {
+        return Ok(Some(bytes));
+    }
+    let Some(bytes) = data.get(secret_key::VALUE) else {
+        return Ok(None);
+    };
+    // Users bring bootstrap data of their own, which Cluster API does not ask to have its type.
+    let kind = secret.type_.as_deref().unwrap_or_default();
+    let is_of_boot = matches!(kind, "" | "Opaque" | SECRET_TYPE);
+    // By Cluster API's contract, which gives a kubeconfig the same type.
+    let is_kubeconfig = secret.name_any().ends_with("-kubeconfig");
+    if is_of_boot && !is_kubeconfig {
+        return Ok(Some(bytes));
+    }
+    Err(format!(
+        "has no key {key}, and its key value is not given to a server: its type is {kind:?}, and it may be something else. Make a \
+         Secret of type {SECRET_TYPE} or Opaque, or use the key {key}"
+    ))
+}
+
 /// A Secret without the key is one without network data.
 pub fn read_network_data(secret: Secret) -> NetworkDataView {
-    let data = secret.data.as_ref();
-    let bytes = data.and_then(|d| d.get(secret_key::NETWORK_DATA).or_else(|| d.get(secret_key::VALUE)));
-    let text = bytes.map_or(Ok(""), |bytes| std::str::from_utf8(&bytes.0));
+    let text = for_a_server(&secret, secret_key::NETWORK_DATA)
+        .map(|bytes| bytes.map_or(Ok(""), |bytes| std::str::from_utf8(&bytes.0)));
     let description = match text {
-        Err(_) => Err("it is not text".to_owned()),
-        Ok(text) if text.trim().is_empty() => Ok(serde_json::Map::new()),
-        Ok(text) => config_drive::mapping("spec.preprovisioningNetworkDataName", text),
+        Err(why) => Err(format!("it {why}")),
+        Ok(Err(_)) => Err("it is not text".to_owned()),
+        Ok(Ok(text)) if text.trim().is_empty() => Ok(serde_json::Map::new()),
+        Ok(Ok(text)) => config_drive::mapping("spec.preprovisioningNetworkDataName", text),
     };
     let metadata = &secret.metadata;
     match description {
