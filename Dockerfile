@@ -1,12 +1,17 @@
 # Our programs, each alone in an empty image: no shell, no package manager, not root. One stage for each image:
 #   docker build --target ip-address-manager .
 # Without --target it is the baremetal-operator's.
-ARG RUST_VERSION=1.95.0
-FROM rust:${RUST_VERSION}-alpine AS build
-RUN apk add --no-cache musl-dev
+#
+# The image that builds may be named by its digest:
+#   docker build --build-arg RUST_IMAGE=rust@sha256:... .
+# The programs carry the list of the crates that they are made of: cargo audit bin, syft and trivy read it.
+ARG RUST_IMAGE=rust:1.95.0-alpine
+FROM ${RUST_IMAGE} AS build
+RUN apk add --no-cache musl-dev \
+ && cargo install cargo-auditable --version 0.7.7 --locked
 WORKDIR /src
 COPY . .
-RUN cargo build --release --locked \
+RUN cargo auditable build --release --locked \
       --package baremetal-operator --package ip-address-manager --package cluster-api-provider-metal3 \
  && mkdir -p /out/etc/ssl/certs \
  && cp /etc/ssl/certs/ca-certificates.crt /out/etc/ssl/certs/

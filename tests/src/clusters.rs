@@ -16,7 +16,7 @@ use metal3_lab::workload::{WorkloadCluster, fit};
 use metal3_testkit::{TestNamespace, with_controller_manager};
 use serde_json::{Value, json};
 
-use crate::site::bind;
+use crate::site::{bind, bind_secrets};
 use crate::{LIMIT, Site, program, status};
 
 /// Programs besides the operator: their rights in `config/rbac`, and the ClusterRole there.
@@ -282,6 +282,7 @@ pub(crate) async fn installed(namespace: &TestNamespace, name: &str, role: &str)
         name,
     );
     namespace.apply(&binding.to_string()).await;
+    namespace.apply(&bind_secrets(name, namespace, name)).await;
     let folder = namespace.server().folder().join("managers").join(&namespace.name);
     let mut config = ManagerConfig::new(name, program(name), folder, kubeconfig);
     config.args = vec![format!("--namespace={}", namespace.name)];

@@ -14,7 +14,7 @@ use metal3_lab::ports::Port;
 use metal3_testkit::{TestNamespace, eventually};
 use serde_json::{Value, json};
 
-use crate::site::{ACCOUNT, bindings};
+use crate::site::{ACCOUNT, bind_secrets, bindings};
 use crate::{LIMIT, condition, operator_binary, state, waits};
 
 /// Whom the simulated Ironic lets in.
@@ -79,6 +79,19 @@ impl FleetSite {
     }
 
     // --- processes ---
+
+    /// The operator watches another namespace too, from its next start.
+    pub fn watch_also(&mut self, other: &TestNamespace) {
+        self.config.args.retain(|flag| !flag.starts_with("--namespace="));
+        let watched = format!("--namespace={},{}", self.namespace.name, other.name);
+        self.config.args.push(watched);
+    }
+
+    /// Binds the rights to the Secrets of another namespace to the operator.
+    pub async fn bind_secrets_of(&self, other: &TestNamespace) {
+        let binding = bind_secrets("baremetal-operator", &self.namespace, ACCOUNT);
+        other.apply(&binding).await;
+    }
 
     /// Ironic can be reached.
     pub async fn connect(&mut self) {

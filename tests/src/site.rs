@@ -352,7 +352,22 @@ pub(crate) fn bindings(namespace: &TestNamespace) -> String {
     let everywhere = bind("ClusterRole", "baremetal-operator-manager", name, namespace, ACCOUNT);
     let mut lease = bind("Role", "baremetal-operator-leader-election", name, namespace, ACCOUNT);
     lease["metadata"]["namespace"] = json!("baremetal-operator-system");
-    format!("{everywhere}\n---\n{lease}")
+    let secrets = bind_secrets("baremetal-operator", namespace, ACCOUNT);
+    format!("{everywhere}\n---\n{lease}\n---\n{secrets}")
+}
+
+/// The binding that a program ships for the Secrets of one namespace, for a service account of this one.
+pub(crate) fn bind_secrets(program: &str, namespace: &TestNamespace, account: &str) -> String {
+    let file = format!("../config/rbac/secrets-in-one-namespace/{program}.yaml");
+    let Ok(text) = std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join(file)) else {
+        return String::new();
+    };
+    let bindings = metal3_lab::apply::parse(&text).expect("generated bindings");
+    let bindings = bindings.into_iter().map(|mut binding| {
+        binding.data["subjects"] = json!([{"kind": "ServiceAccount", "name": account, "namespace": namespace.name}]);
+        json!(binding).to_string()
+    });
+    bindings.collect::<Vec<_>>().join("\n---\n")
 }
 
 /// A binding of this name of a role to a service account of the namespace.

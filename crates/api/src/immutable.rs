@@ -1,4 +1,4 @@
-//! Rules of schemas for what cannot be changed. The API server holds them whether or not a webhook is there. They compare with
+//! Rules of schemas for what cannot be changed, and for how much there can be. The API server holds them whether or not a webhook is there. They compare with
 //! what is stored, so that an object that is stored already is never refused for what nobody changes.
 
 use schemars::Schema;
@@ -69,6 +69,12 @@ pub fn fixed_boot_mac(schema: &mut Schema) {
          (has(self.{field}) && self.{field}.lowerAscii() == oldSelf.{field}.lowerAscii())"
     );
     add(schema, [(rule, format!("{field} cannot be changed once it is set"))]);
+}
+
+/// A list has 10,000 entries at most. The API server leaves a longer one alone that is stored already and that nobody changes.
+pub fn bounded(schema: &mut Schema) {
+    let message = "there can be 10000 entries at most: split them into several pools";
+    add(schema, [("size(self) <= 10000".to_owned(), message.to_owned())]);
 }
 
 fn add(schema: &mut Schema, rules: impl IntoIterator<Item = (String, String)>) {

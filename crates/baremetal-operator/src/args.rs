@@ -84,6 +84,12 @@ pub struct Args {
     #[arg(long, env = "DENIED_URL_RANGES", default_value = DeniedRanges::DEFAULT)]
     pub denied_url_ranges: DeniedRanges,
 
+    /// Use a Secret for a BMC only if somebody has labelled it environment.metal3.io=baremetal, or made the host its owner. Without
+    /// this any Secret of the namespace with a user name and a password is used, as upstream does: whoever may make hosts need not
+    /// be one who may read Secrets
+    #[arg(long, env = "REQUIRE_CREDENTIALS_LABEL", num_args = 0..=1, require_equals = true, default_value = "false", default_missing_value = "true", value_parser = go_bool())]
+    pub require_credentials_label: bool,
+
     /// Give upstream's metrics the labels of single hosts; with many hosts that is a lot
     #[arg(long, env = "PER_HOST_METRICS", num_args = 0..=1, require_equals = true, default_value = "false", default_missing_value = "true", value_parser = go_bool())]
     pub per_host_metrics: bool,

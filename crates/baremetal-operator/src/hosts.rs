@@ -15,8 +15,9 @@ use kube::{Api, ResourceExt};
 use metal3_api::metal3::{BareMetalHost, PreprovisioningImage};
 use metal3_runtime::BoxError;
 use metal3_runtime::args::Namespaces;
-use metal3_runtime::error::{Classified, chain};
-use metal3_runtime::metrics::{ControllerMetrics, PassEnd};
+use metal3_runtime::controller::{Controller, Controllers, Next};
+use metal3_runtime::error::chain;
+use metal3_runtime::metrics::ControllerMetrics;
 use metal3_runtime::work::Queue;
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
@@ -24,10 +25,8 @@ use tokio_util::sync::CancellationToken;
 
 use crate::args::Args;
 use crate::fleet::{self, Fleet, HostKey, Pace};
-use crate::host::{self, context::Context};
+use crate::host::{self, ReconcileError, context::Context};
 
-/// The controller's name in metrics.
-const CONTROLLER: &str = "baremetalhost";
 /// Bursts of events of one host become one reconciliation. Short, because every step of a host's life pays for it, and
 /// because a reconciliation that finds nothing changed makes no call.
 const DEBOUNCE: Duration = Duration::from_millis(20);
@@ -50,7 +49,6 @@ pub async fn run(
     ctx.fleet.expect_lists(watched.len());
     // One for all watches: however many namespaces there are, they share the workers.
     let queue = Queue::new();
-    metrics.measure(CONTROLLER, &queue);
     let mut stores = Vec::new();
     for (namespace, api) in watched.into_iter().zip(args.namespaces.namespace.apis(&ctx.kube)) {
         let (bell, by_node) = mpsc::unbounded_channel();
@@ -80,12 +78,12 @@ pub async fn run(
             }
         }
     };
-    let pass = Pass {
+    let hosts = Hosts {
         ctx: ctx.clone(),
-        hosts: stores.into(),
-        metrics: metrics.clone(),
+        stores: stores.into(),
     };
-    let work = queue.run(workers.into(), stop.clone(), |host| pass.clone().run(host));
+    let mut work = Controllers::new(metrics.clone(), ctx.clock.clone(), stop.clone());
+    work.add_with(queue, hosts, workers);
     let mut may_poll = leads.clone();
     let poll = async {
         tokio::select! {
@@ -115,7 +113,7 @@ pub async fn run(
     tokio::select! {
         ended = follow => ended,
         // It ends with the last pass after `stop`.
-        () = work => Ok(()),
+        () = work.run(host::next_check::NET) => Ok(()),
         ((), ()) = async { tokio::join!(poll, ring) } => Ok(()),
     }
 }
@@ -182,16 +180,21 @@ impl Watched {
             .network_data
             .follow(hosts, host::held::network_data)
             .reflect(self.writer);
-        let by_secret = ctx
+        let (secret, by_secret) = mpsc::unbounded_channel();
+        let secrets = ctx
             .secrets
-            .watch(&ctx.kube, self.namespace.as_deref(), watcher::Config::default())
-            .map(|host| HostKey {
-                namespace: host.namespace.unwrap_or_default(),
-                name: host.name,
+            .follow(&ctx.kube, self.namespace.as_deref(), stop.clone(), move |host| {
+                let host = HostKey {
+                    namespace: host.namespace.unwrap_or_default(),
+                    name: host.name,
+                };
+                // What is woken below ends first.
+                secret.send(host).ok();
             });
         let by_ramdisk = by_ramdisk(&ctx, self.namespace.as_deref());
         let by_firmware = ctx.companions.watch(&ctx.kube, self.namespace.as_deref());
-        let by_node = stream::unfold(self.by_node, async |mut woken| Some((woken.recv().await?, woken)));
+        let [by_node, by_secret] = [self.by_node, by_secret]
+            .map(|woken| stream::unfold(woken, async |mut woken| Some((woken.recv().await?, woken))));
         tokio::select! {
             () = stop.cancelled() => return Ok(()),
             led = self.leads.wait_for(|leads| *leads) => { led?; }
@@ -216,7 +219,7 @@ impl Watched {
                 queue.push_in(host, DEBOUNCE);
             }
         };
-        tokio::join!(follow(hosts, &ctx.fleet, &store, &queue, &listed), wake);
+        tokio::join!(follow(hosts, &ctx.fleet, &store, &queue, &listed), wake, secrets);
         Ok(())
     }
 }
@@ -263,33 +266,46 @@ async fn follow(
     }
 }
 
-/// What a look at a host needs. Cheap to clone.
+/// The controller of the hosts. Cheap to clone.
 #[derive(Clone)]
-struct Pass {
+struct Hosts {
     ctx: Arc<Context>,
     /// By watched namespace.
-    hosts: Arc<[(Option<String>, Store<BareMetalHost>)]>,
-    metrics: ControllerMetrics,
+    stores: Arc<[(Option<String>, Store<BareMetalHost>)]>,
 }
 
-impl Pass {
-    /// Looks at a host, and says when the next look is due without another reason.
-    async fn run(self, key: HostKey) -> Option<Duration> {
+impl Hosts {
+    fn get(&self, key: &HostKey) -> Option<Arc<BareMetalHost>> {
         let is_watched = |namespace: &Option<String>| namespace.as_ref().is_none_or(|name| *name == key.namespace);
-        let store = self.hosts.iter().find(|(namespace, _)| is_watched(namespace));
+        let store = self.stores.iter().find(|(namespace, _)| is_watched(namespace));
         let object = ObjectRef::new(&key.name).within(&key.namespace);
-        let Some(host) = store.and_then(|(_, hosts)| hosts.get(&object)) else {
+        store.and_then(|(_, hosts)| hosts.get(&object))
+    }
+}
+
+impl Controller for Hosts {
+    const NAME: &'static str = "baremetalhost";
+    type Error = ReconcileError;
+
+    /// The watches push what they show.
+    fn listen(&self, _: &Queue<HostKey>) {}
+
+    /// Each host says itself when it is to be looked at without a reason.
+    fn all(&self) -> Vec<HostKey> {
+        Vec::new()
+    }
+
+    async fn pass(&self, key: &HostKey) -> Result<Next, ReconcileError> {
+        let Some(host) = self.get(key) else {
             host::vanished(&self.ctx, &key.namespace, &key.name);
-            return None;
+            return Ok(Next::Change);
         };
-        let start = self.ctx.clock.elapsed();
-        let answer = host::reconcile(host.clone(), self.ctx.clone()).await;
-        let outcome = answer.as_ref().map_or_else(|error| error.class().as_str(), |_| "ok");
-        let took = self.ctx.clock.elapsed().saturating_sub(start);
-        let again = answer.unwrap_or_else(|error| Some(host::on_error(&host, &error, &self.ctx)));
-        let is_requeued = again.is_some();
-        self.metrics.observe(CONTROLLER, PassEnd { outcome, is_requeued }, took);
-        again
+        let again = host::reconcile(host, self.ctx.clone()).await?;
+        Ok(again.map_or(Next::Change, Next::After))
+    }
+
+    fn after_error(&self, key: &HostKey, error: &ReconcileError) -> Option<Duration> {
+        Some(host::on_error(key, error, &self.ctx))
     }
 }
 

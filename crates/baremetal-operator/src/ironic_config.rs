@@ -247,6 +247,7 @@ impl IronicArgs {
             can_disable_power_off: true, // until Ironic says what it can do
             external_url_v6: self.ironic_external_url_v6.as_ref().map(ToString::to_string),
             denied_url_ranges: crate::host::named_url::DeniedRanges::default(),
+            requires_credentials_label: false,
             budgets: crate::host::budget::Budgets::default(),
         })
     }

@@ -2,8 +2,7 @@
 //! runtime; a test runs the operator with nothing else.
 
 use k8s_openapi::api::rbac::v1::PolicyRule;
-use metal3_runtime::rbac::{Installation, rule};
-use serde_json::Value;
+use metal3_runtime::rbac::{Installation, Objects, Secrets, rule};
 
 use crate::ironic_resource;
 use crate::run::LEASE;
@@ -43,15 +42,21 @@ pub fn manager_rules() -> Vec<PolicyRule> {
         rule("metal3.io", &["hostfirmwarecomponents/status"], &["update"]),
         // Where Ironic is, with IRONIC_NAME.
         rule(ironic_resource::GROUP, &[ironic_resource::PLURAL], &["list", "watch"]),
-        // Lists and watches ask for metadata only. Patches are spared under upstream's role, which has none; ours works under
-        // that one too.
-        rule("", &["secrets"], &["get", "list", "watch", "update", "patch"]),
         rule("", &["events"], &["create", "patch"]),
     ]
 }
 
-/// Everything to install besides the kinds, in an order in which it can be applied.
-pub fn objects() -> Vec<Value> {
+/// What the program does with Secrets.
+///
+/// Lists and watches ask for metadata only. Patches are spared under upstream's role, which has none; ours works under
+/// that one too.
+pub const SECRETS: Secrets<'_> = Secrets {
+    role: "baremetal-operator-secrets",
+    verbs: &["get", "list", "watch", "update", "patch"],
+};
+
+/// Everything to install.
+pub fn objects() -> Objects {
     let installation = Installation {
         namespace: NAMESPACE,
         service_account: SERVICE_ACCOUNT,
@@ -62,6 +67,7 @@ pub fn objects() -> Vec<Value> {
         metrics: "baremetal-operator-metrics-auth",
         binding: "",
         rules: manager_rules(),
+        secrets: Some(SECRETS),
     };
     installation.objects()
 }

@@ -31,6 +31,8 @@ pub struct HostSettings {
     pub external_url_v6: Option<String>,
     /// Addresses that users' URLs may not name (`--denied-url-ranges`).
     pub denied_url_ranges: DeniedRanges,
+    /// Whether a Secret is used for a BMC only if it says that it is for one (`--require-credentials-label`).
+    pub requires_credentials_label: bool,
     /// How long a host may stay in a state before it counts as overdue.
     pub budgets: Budgets,
 }
@@ -73,6 +75,7 @@ impl Default for HostSettings {
             can_disable_power_off: true,
             external_url_v6: None,
             denied_url_ranges: DeniedRanges::default(),
+            requires_credentials_label: false,
             budgets: Budgets::default(),
         }
     }

@@ -9,13 +9,13 @@ use k8s_openapi::api::core::v1::Secret;
 use kube::ResourceExt;
 use metal3_api::infra::v1beta2::Metal3Machine;
 use metal3_runtime::Clock;
+use metal3_runtime::controller::Controller;
 use metal3_runtime::store::ObjectKey;
 use metal3_runtime::work::Queue;
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
 use crate::args::HostChoice;
-use crate::controller::Controller;
 use crate::data::Metal3Datas;
 use crate::data_template::Metal3DataTemplates;
 use crate::machine::Metal3Machines;

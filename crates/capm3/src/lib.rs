@@ -17,7 +17,7 @@
 pub mod args;
 pub mod cluster;
 mod conditions;
-pub mod controller;
+pub mod context;
 #[cfg(test)]
 mod costs;
 pub mod data;

@@ -2,8 +2,7 @@
 //! runtime; a test runs the provider with nothing else.
 
 use k8s_openapi::api::rbac::v1::PolicyRule;
-use metal3_runtime::rbac::{Installation, rule};
-use serde_json::Value;
+use metal3_runtime::rbac::{Installation, Objects, Secrets, rule};
 
 use crate::run::LEASE;
 
@@ -53,15 +52,21 @@ pub fn manager_rules() -> Vec<PolicyRule> {
         ),
         // Which template its machines are made from now. For other control planes, that of the machine counts.
         rule("controlplane.cluster.x-k8s.io", &["kubeadmcontrolplanes"], &["get"]),
-        // Those with rendered data, and what a machine boots with, once; of others whether they exist, and the label of their
-        // cluster on those of BMCs.
-        rule("", &["secrets"], &OWNED),
         rule("", &["events"], &["create", "patch"]),
     ]
 }
 
-/// Everything to install besides the kinds, in an order in which it can be applied.
-pub fn objects() -> Vec<Value> {
+/// What the program does with Secrets.
+///
+/// Those with rendered data, and what a machine boots with, once; of others whether they exist, and the label of their
+/// cluster on those of BMCs.
+pub const SECRETS: Secrets<'_> = Secrets {
+    role: "capm3-secrets-role",
+    verbs: &OWNED,
+};
+
+/// Everything to install.
+pub fn objects() -> Objects {
     let installation = Installation {
         namespace: NAMESPACE,
         service_account: SERVICE_ACCOUNT,
@@ -72,6 +77,7 @@ pub fn objects() -> Vec<Value> {
         metrics: "capm3-metrics-auth-role",
         binding: "binding",
         rules: manager_rules(),
+        secrets: Some(SECRETS),
     };
     installation.objects()
 }

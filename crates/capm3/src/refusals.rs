@@ -16,7 +16,7 @@ use metal3_runtime::conditions;
 use metal3_runtime::events::{Note, Severity};
 
 pub use self::lasting::Failures;
-use crate::controller::Context;
+use crate::context::Context;
 use crate::error::PassError;
 
 /// Reason of a condition and of an event: a write was refused.

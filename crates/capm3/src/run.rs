@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use kube::Client;
 use metal3_runtime::args::{ClientArgs, Namespaces};
+use metal3_runtime::controller::Controllers;
 use metal3_runtime::events::{Recorder, Reporter};
 use metal3_runtime::metrics::{Build, ControllerMetrics, Registry};
 use metal3_runtime::process::{Process, Settings, warn_of_missing_webhooks};
@@ -14,7 +15,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::args::{Args, HostChoice, Workers};
 use crate::cluster::Metal3Clusters;
-use crate::controller::{Context, Controllers};
+use crate::context::Context;
 use crate::data::Metal3Datas;
 use crate::data_template::Metal3DataTemplates;
 use crate::label_sync::LabelSync;

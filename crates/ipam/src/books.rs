@@ -10,7 +10,7 @@ use metal3_runtime::store::ObjectKey;
 use metal3_runtime::work::Queue;
 
 use crate::pool::seen::{Address, AddressId, Claim, ClaimKey};
-use crate::pool::{Book, ClusterSeen, Policy};
+use crate::pool::{Book, ClusterSeen, Policy, plan_of};
 
 /// Something of a pool's, as one watch shows it.
 #[derive(Clone, Debug)]
@@ -61,37 +61,42 @@ impl Books {
     /// Drops the book of a pool of which nothing is left.
     pub fn tidy(&self, key: &ObjectKey) {
         let mut inner = self.lock();
-        // What the watches show goes through the lock that is held here, so nothing is lost in between.
+        // What is shown to it meanwhile is shown again to the next one.
         let is_empty = inner.books.get(key).is_some_and(|book| open(book).is_empty());
         if is_empty {
             inner.books.remove(key);
         }
     }
 
-    /// Looks at everything again.
-    pub fn resync(&self) {
-        let inner = self.lock();
-        for (key, book) in &inner.books {
+    /// Makes every pool look at everything again. Returns their keys.
+    pub fn resync(&self) -> Vec<ObjectKey> {
+        let books = self.lock().books.clone();
+        for book in books.values() {
             open(book).resync();
-            self.queue.push(key.clone());
         }
+        books.into_keys().collect()
     }
 
-    pub(crate) fn show(&self, key: &ObjectKey, thing: Thing) {
-        let mut inner = self.lock();
-        let book = inner.book(key, self.policy);
-        match thing {
-            Thing::Pool(pool) => open(&book).see_pool(pool),
-            Thing::Claim(claim) => open(&book).see_claim(claim),
-            Thing::Address(address) => open(&book).see_address(address),
+    /// A book is opened after the lock of all books is let go: a large pool that is being decided on holds up no other pool.
+    pub(crate) fn show(&self, key: &ObjectKey, thing: &Thing) {
+        loop {
+            let book = self.lock().book(key, self.policy);
+            match thing {
+                Thing::Pool(pool) => see_pool(&book, pool),
+                Thing::Claim(claim) => open(&book).see_claim(claim.clone()),
+                Thing::Address(address) => open(&book).see_address(address.clone()),
+            }
+            // It may have been dropped before it was shown this, because nothing was in it.
+            if self.lock().books.get(key).is_some_and(|now| Arc::ptr_eq(now, &book)) {
+                break;
+            }
         }
         self.queue.push(key.clone());
     }
 
     pub(crate) fn take_away(&self, key: &ObjectKey, was: &Was, end: End) {
-        let inner = self.lock();
-        if let Some(book) = inner.books.get(key) {
-            let mut book = open(book);
+        if let Some(book) = self.get(key) {
+            let mut book = open(&book);
             match was {
                 Was::Pool { uid } => book.lose_pool(uid),
                 Was::Claim { key, uid } => book.lose_claim(key, uid),
@@ -104,14 +109,18 @@ impl Books {
             self.queue.push(key.clone());
         }
         // What is gone may also concern a pool that it did not belong to.
-        for (other, book) in inner.books.iter().filter(|(other, _)| other.namespace == key.namespace) {
+        if matches!(was, Was::Pool { .. }) {
+            return;
+        }
+        let books = self.lock().of(&key.namespace);
+        for (other, book) in books {
             let is_concerned = match was {
-                Was::Address { id, .. } => open(book).lose_foreign(id),
-                Was::Claim { key, .. } => open(book).lose_foreign_claim(key),
+                Was::Address { id, .. } => open(&book).lose_foreign(id),
+                Was::Claim { key, .. } => open(&book).lose_foreign_claim(key),
                 Was::Pool { .. } => false,
             };
             if is_concerned {
-                self.queue.push(other.clone());
+                self.queue.push(other);
             }
         }
     }
@@ -123,9 +132,11 @@ impl Books {
             Some(cluster) => clusters.insert(key.name.clone(), cluster.clone()),
             None => clusters.remove(&key.name),
         };
-        for (pool, book) in inner.books.iter().filter(|(pool, _)| pool.namespace == key.namespace) {
-            if open(book).see_cluster(&key.name, cluster) {
-                self.queue.push(pool.clone());
+        let books = inner.of(&key.namespace);
+        drop(inner);
+        for (pool, book) in books {
+            if open(&book).see_cluster(&key.name, cluster) {
+                self.queue.push(pool);
             }
         }
     }
@@ -139,7 +150,20 @@ impl Books {
     }
 }
 
+/// Reads the specification before the book is opened, where it is another one.
+fn see_pool(book: &Mutex<Book>, pool: &Arc<IPPool>) {
+    let is_other = open(book).pool().is_none_or(|before| before.spec != pool.spec);
+    let plan = is_other.then(|| plan_of(&pool.spec));
+    open(book).see_pool(pool.clone(), plan);
+}
+
 impl Inner {
+    /// The books of a namespace.
+    fn of(&self, namespace: &str) -> Vec<(ObjectKey, Arc<Mutex<Book>>)> {
+        let books = self.books.iter().filter(|(pool, _)| pool.namespace == namespace);
+        books.map(|(pool, book)| (pool.clone(), book.clone())).collect()
+    }
+
     fn book(&mut self, key: &ObjectKey, policy: Policy) -> Arc<Mutex<Book>> {
         let clusters = &self.clusters;
         let book = self.books.entry(key.clone()).or_insert_with(|| {
@@ -196,5 +220,80 @@ impl Was {
                 uid: address.meta.uid.clone(),
             },
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc;
+    use std::thread;
+    use std::time::Duration;
+
+    use serde_json::json;
+
+    use super::*;
+
+    fn pool(name: &str, version: u64) -> Thing {
+        let object = json!({"apiVersion": "ipam.metal3.io/v1alpha1", "kind": "IPPool",
+            "metadata": {"name": name, "namespace": "n", "uid": name, "resourceVersion": version.to_string()},
+            "spec": {"pools": [{"start": "192.0.2.1", "end": "192.0.2.9"}]}});
+        Thing::Pool(Arc::new(serde_json::from_value(object).unwrap()))
+    }
+
+    // OWN 27e: a large pool was read, and waited for, under the lock of all pools.
+    #[test]
+    fn a_pool_that_is_being_decided_on_holds_up_no_other() {
+        let books = Books::new(Queue::new(), Policy::default(), "");
+        let [busy, free] = ["busy", "free"].map(|name| ObjectKey::new("n", name));
+        books.show(&busy, &pool("busy", 1));
+        let book = books.get(&busy).unwrap();
+        let decided_on = open(&book);
+        let (told, ear) = mpsc::channel();
+        thread::scope(|threads| {
+            let (begun, books, busy) = (told.clone(), &books, &busy);
+            threads.spawn(move || {
+                begun.send("begun").unwrap();
+                books.show(busy, &pool("busy", 2));
+            });
+            assert_eq!(ear.recv().unwrap(), "begun");
+            threads.spawn(|| {
+                for version in 1..10_000 {
+                    books.show(&free, &pool("free", version));
+                }
+                told.send("free").unwrap();
+            });
+            let last = ear.recv_timeout(Duration::from_secs(60));
+            drop(decided_on);
+            assert_eq!(last, Ok("free"));
+        });
+        assert_eq!(
+            open(&book).pool().unwrap().metadata.resource_version.as_deref(),
+            Some("2")
+        );
+    }
+
+    #[test]
+    fn what_is_shown_while_a_book_is_dropped_is_in_the_next() {
+        let books = Books::new(Queue::new(), Policy::default(), "");
+        let key = ObjectKey::new("n", "p");
+        let is_over = std::sync::atomic::AtomicBool::new(false);
+        thread::scope(|threads| {
+            threads.spawn(|| {
+                while !is_over.load(std::sync::atomic::Ordering::Relaxed) {
+                    books.tidy(&key);
+                }
+            });
+            for version in 1..2_000 {
+                let thing = pool("p", version);
+                books.show(&key, &thing);
+                let found = books.get(&key).is_some_and(|book| open(&book).pool().is_some());
+                if !found {
+                    is_over.store(true, std::sync::atomic::Ordering::Relaxed);
+                }
+                assert!(found, "version {version} is lost");
+                books.take_away(&key, &Was::of(&thing), End::Hidden);
+            }
+            is_over.store(true, std::sync::atomic::Ordering::Relaxed);
+        });
     }
 }

@@ -1,13 +1,16 @@
 //! One pass over a pool: round after round until there is nothing to do.
 
+use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
 use futures::StreamExt;
 use k8s_openapi::api::core::v1::ObjectReference;
 use kube::{Client, Resource};
+use metal3_runtime::controller::{Controller, Next};
 use metal3_runtime::events::{Recorder, Severity};
 use metal3_runtime::store::ObjectKey;
+use metal3_runtime::work::Queue;
 use metal3_runtime::{Clock, backoff};
 use tokio_util::sync::CancellationToken;
 
@@ -40,6 +43,22 @@ pub struct Context {
     pub stop: CancellationToken,
 }
 
+impl Controller for Context {
+    const NAME: &'static str = "ippool";
+    type Error = Infallible;
+
+    /// The watches push what they show.
+    fn listen(&self, _: &Queue<ObjectKey>) {}
+
+    fn all(&self) -> Vec<ObjectKey> {
+        self.books.resync()
+    }
+
+    async fn pass(&self, key: &ObjectKey) -> Result<Next, Infallible> {
+        Ok(self.work(key).await.map_or(Next::Change, Next::After))
+    }
+}
+
 impl Context {
     fn now(&self) -> Moment {
         Moment {
@@ -49,13 +68,13 @@ impl Context {
     }
 
     /// Works on a pool until nothing is left to do now. Returns when to look again.
-    pub async fn pass(self, key: ObjectKey) -> Option<Duration> {
+    async fn work(&self, key: &ObjectKey) -> Option<Duration> {
         let server = Server::new(self.client.clone(), self.lists.clone(), &key.namespace, &key.name);
         let again = loop {
-            let book = self.books.get(&key)?;
+            let book = self.books.get(key)?;
             let round = open(&book).decide(self.now(), backoff::random_seed());
             if round.effects.is_empty() || self.stop.is_cancelled() {
-                self.metrics.pool(&key, open(&book).usage());
+                self.metrics.pool(key, open(&book).usage());
                 break round.again;
             }
             let ask = async |effect: Effect| {
@@ -66,14 +85,14 @@ impl Context {
             let answers = futures::stream::iter(round.effects).map(ask).buffer_unordered(AT_ONCE);
             let mut answers = std::pin::pin!(answers);
             while let Some((effect, outcome, took)) = answers.next().await {
-                self.account(&key, &effect, &outcome, took);
+                self.account(key, &effect, &outcome, took);
                 open(&book).done(&effect, outcome, self.now(), took);
             }
             let notes = open(&book).take_notes();
             let pool = open(&book).pool().map(|pool| pool.object_ref(&()));
-            self.tell(&key, pool, notes).await;
+            self.tell(key, pool, notes).await;
         };
-        self.books.tidy(&key);
+        self.books.tidy(key);
         again
     }
 

@@ -2,8 +2,7 @@
 //! runtime; a test runs the manager with nothing else.
 
 use k8s_openapi::api::rbac::v1::PolicyRule;
-use metal3_runtime::rbac::{Installation, rule};
-use serde_json::Value;
+use metal3_runtime::rbac::{Installation, Objects, rule};
 
 use crate::run::LEASE;
 
@@ -32,8 +31,8 @@ pub fn manager_rules() -> Vec<PolicyRule> {
     ]
 }
 
-/// Everything to install besides the kinds, in an order in which it can be applied.
-pub fn objects() -> Vec<Value> {
+/// Everything to install.
+pub fn objects() -> Objects {
     let installation = Installation {
         namespace: NAMESPACE,
         service_account: SERVICE_ACCOUNT,
@@ -44,6 +43,7 @@ pub fn objects() -> Vec<Value> {
         metrics: "ipam-metrics-auth-role",
         binding: "binding",
         rules: manager_rules(),
+        secrets: None,
     };
     installation.objects()
 }

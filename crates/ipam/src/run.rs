@@ -8,8 +8,9 @@ use kube::runtime::watcher;
 use metal3_api::capi;
 use metal3_api::ipam::{self, IPPool};
 use metal3_runtime::args::Namespaces;
+use metal3_runtime::controller::Controllers;
 use metal3_runtime::events::{Recorder, Reporter};
-use metal3_runtime::metrics::{Build, Catalogue, ControllerMetrics, PassEnd, Registry};
+use metal3_runtime::metrics::{Build, Catalogue, ControllerMetrics, Registry};
 use metal3_runtime::process::{Process, Settings, warn_of_missing_webhooks};
 use metal3_runtime::store::{Awaited, Follow, ObjectKey, Sink};
 use metal3_runtime::work::Queue;
@@ -112,9 +113,6 @@ pub struct Setup {
     pub policy: Policy,
 }
 
-/// The controller's name in metrics.
-const CONTROLLER: &str = "ippool";
-
 /// The manager itself, without the process around it.
 pub struct Manager {
     ctx: Context,
@@ -174,32 +172,10 @@ impl Manager {
             led = leads.wait_for(|leads| *leads) => { led?; }
         }
         metrics.set_leading(true);
-        metrics.measure(CONTROLLER, &queue);
-        let books = ctx.books.clone();
-        let work = queue.run(setup.concurrency.into(), stop.clone(), |key| {
-            let (ctx, metrics) = (ctx.clone(), metrics.clone());
-            async move {
-                let clock = ctx.clock.clone();
-                let start = clock.elapsed();
-                let again = ctx.pass(key).await;
-                let (outcome, is_requeued) = ("ok", again.is_some());
-                metrics.observe(
-                    CONTROLLER,
-                    PassEnd { outcome, is_requeued },
-                    clock.elapsed().saturating_sub(start),
-                );
-                again
-            }
-        });
-        let resync = async {
-            loop {
-                tokio::time::sleep(setup.sync_period.max(Duration::from_secs(1))).await;
-                books.resync();
-            }
-        };
+        let mut controllers = Controllers::new(metrics, ctx.clock.clone(), stop.clone());
+        controllers.add_with(queue, ctx, setup.concurrency);
         tokio::select! {
-            () = work => Ok(()),
-            () = resync => Ok(()),
+            () = controllers.run(setup.sync_period) => Ok(()),
             Some(ended) = watches.join_next(), if !stop.is_cancelled() => Ok(ended?),
         }
     }

@@ -121,7 +121,7 @@ impl<K: Watched> Sink<K> for Feed<K> {
             self.books.take_away(&pool, &was, end);
         }
         if let Some((pool, thing)) = now {
-            self.books.show(&pool, thing);
+            self.books.show(&pool, &thing);
         }
     }
 

@@ -51,6 +51,8 @@ pub struct Asked {
     pub resource: String,
     /// Whether no role allowed it.
     pub is_forbidden: bool,
+    /// The object's name, where no role allowed it: a role may name the objects that it is about.
+    pub name: String,
 }
 
 /// Requests that are the same but for the object.
@@ -111,6 +113,7 @@ impl AuditLog {
                 verb: request.verb,
                 resource: request.resource,
                 is_forbidden,
+                name: if is_forbidden { request.name } else { String::new() },
             });
         }
         Ok(rights)

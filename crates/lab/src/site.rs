@@ -22,6 +22,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
+use kube::Client;
 
 pub use access::{Access, Server};
 pub use clusters::Clusters;
@@ -242,9 +243,18 @@ async fn install(control_plane: &ControlPlane) -> Result<()> {
     let client = control_plane.client().await?;
     let config = config_folder();
     apply::apply_crds(&client, &config.join("crd")).await?;
-    let rights = config.join("rbac/baremetal-operator.yaml");
-    let text = fs::read_to_string(&rights).with_context(|| format!("cannot read {}", rights.display()))?;
-    apply::apply(&client, &apply::parse(&text)?, None).await?;
+    grant(&client, "baremetal-operator").await
+}
+
+/// Gives a program what `config/rbac` has for it, with the Secrets of all namespaces: a lab's users make hosts in any.
+async fn grant(client: &Client, program: &str) -> Result<()> {
+    for set in ["", "secrets-in-all-namespaces"] {
+        let rights = config_folder().join("rbac").join(set).join(format!("{program}.yaml"));
+        if set.is_empty() || rights.exists() {
+            let text = fs::read_to_string(&rights).with_context(|| format!("cannot read {}", rights.display()))?;
+            apply::apply(client, &apply::parse(&text)?, None).await?;
+        }
+    }
     Ok(())
 }
 

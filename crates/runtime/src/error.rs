@@ -41,6 +41,17 @@ pub trait Classified: Error {
     fn label(&self) -> &'static str;
 }
 
+/// Where nothing fails.
+impl Classified for std::convert::Infallible {
+    fn class(&self) -> Class {
+        match *self {}
+    }
+
+    fn label(&self) -> &'static str {
+        match *self {}
+    }
+}
+
 /// How long to hold back when a server says "too many requests" without naming a time.
 const DEFAULT_RETRY_AFTER: Duration = Duration::from_secs(1);
 

@@ -13,9 +13,11 @@
 
 pub mod args;
 pub mod backoff;
+pub mod by_namespace;
 pub mod cache;
 pub mod clock;
 pub mod conditions;
+pub mod controller;
 pub mod error;
 pub mod events;
 pub mod index;

@@ -37,13 +37,43 @@ pub struct Installation<'a> {
     pub metrics: &'a str,
     /// What comes after a role's name in the name of its binding.
     pub binding: &'a str,
-    /// What the controllers do.
+    /// What the controllers do, besides what [`Installation::secrets`] says.
     pub rules: Vec<PolicyRule>,
+    /// What they do with Secrets. It is bound apart, in single namespaces or in all of them: whoever holds it reads every Secret
+    /// there.
+    pub secrets: Option<Secrets<'a>>,
+}
+
+/// A program's rights to Secrets.
+#[derive(Clone, Debug)]
+pub struct Secrets<'a> {
+    /// Name of the role with them, and of its bindings.
+    pub role: &'a str,
+    /// The verbs.
+    pub verbs: &'a [&'a str],
+}
+
+impl Secrets<'_> {
+    /// The rule of the role.
+    pub fn rule(&self) -> PolicyRule {
+        rule("", &["secrets"], self.verbs)
+    }
+}
+
+/// What a program is installed with.
+#[derive(Clone, Debug)]
+pub struct Objects {
+    /// Everything besides the kinds, in an order in which it can be applied. It binds no rights to Secrets.
+    pub base: Vec<Value>,
+    /// The binding of the rights to Secrets in one namespace, which is left open. Nothing where the program needs none.
+    pub secrets_in_one_namespace: Vec<Value>,
+    /// Their binding in all namespaces.
+    pub secrets_in_all_namespaces: Vec<Value>,
 }
 
 impl Installation<'_> {
-    /// Everything to install besides the kinds, in an order in which it can be applied.
-    pub fn objects(&self) -> Vec<Value> {
+    /// Everything to install.
+    pub fn objects(&self) -> Objects {
         let subject = Subject {
             kind: "ServiceAccount".to_owned(),
             name: self.service_account.to_owned(),
@@ -64,8 +94,24 @@ impl Installation<'_> {
                 subjects: Some(vec![subject.clone()]),
             })
         };
+        let secrets = |binding: &dyn Fn(&Secrets<'_>) -> Value| self.secrets.iter().map(binding).collect::<Vec<_>>();
+        let one_namespace = secrets(&|secrets| {
+            object(&RoleBinding {
+                metadata: self.named(secrets.role, None),
+                role_ref: role_ref("ClusterRole", secrets.role),
+                subjects: Some(vec![subject.clone()]),
+            })
+        });
+        let all_namespaces = secrets(&|secrets| {
+            object(&ClusterRoleBinding {
+                metadata: self.named(secrets.role, None),
+                role_ref: role_ref("ClusterRole", secrets.role),
+                subjects: Some(vec![subject.clone()]),
+            })
+        });
+        let secrets = secrets(&|secrets| cluster_role(secrets.role, vec![secrets.rule()]));
         let review = |group: &str, resource: &str| rule(group, &[resource], &["create"]);
-        vec![
+        let mut base = vec![
             object(&Namespace {
                 metadata: self.named(self.namespace, None),
                 ..Namespace::default()
@@ -100,7 +146,13 @@ impl Installation<'_> {
                 role_ref: role_ref("Role", self.election),
                 subjects: Some(vec![subject.clone()]),
             }),
-        ]
+        ];
+        base.extend(secrets);
+        Objects {
+            base,
+            secrets_in_one_namespace: one_namespace,
+            secrets_in_all_namespaces: all_namespaces,
+        }
     }
 
     fn named(&self, name: &str, namespace: Option<&str>) -> ObjectMeta {

@@ -1,7 +1,8 @@
 //! Knowing when a referenced Secret changed, without holding the Secrets of the cluster in memory.
 //!
-//! One metadata-only watch shows every Secret's name and version; what is kept is bounded by what is referenced. The
-//! content is read from the API server when a pass needs it and the version is another than the one it knows.
+//! A metadata-only watch of each namespace with references shows the names and versions of its Secrets; what is kept is bounded
+//! by what is referenced. The content is read from the API server when a pass needs it and the version is another than the one
+//! it knows. No namespace is watched that has no references, so no right to list Secrets is needed there.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -17,7 +18,9 @@ use kube::{
     core::{ObjectMeta, PartialObjectMeta},
     runtime::{WatchStreamExt, watcher},
 };
+use tokio_util::sync::CancellationToken;
 
+use crate::by_namespace::Needed;
 use crate::index::Index;
 
 /// The name of a Secret.
@@ -104,6 +107,7 @@ impl<Owner> SecretVersions<Owner> {
             references: Index::default(),
             known: HashMap::new(),
             missing: HashMap::new(),
+            needed: Needed::default(),
         };
         Self(Arc::new(Mutex::new(state)), is_marked)
     }
@@ -117,14 +121,20 @@ struct State<Owner> {
     /// For each list that is under way, by its namespace: the keys that were referenced when it began and that it has
     /// not shown. A key that is still in here at its end does not exist. One that became referenced meanwhile may have
     /// been passed by.
-    missing: HashMap<Option<String>, HashSet<SecretKey>>,
+    missing: HashMap<String, HashSet<SecretKey>>,
+    /// The namespaces of the referenced keys.
+    needed: Needed,
 }
 
 impl<Owner: Eq + Hash + Clone> SecretVersions<Owner> {
     /// Says which Secrets an owner references from now on. To be called in every pass; repeating costs little.
     pub fn set_references(&self, owner: Owner, keys: impl IntoIterator<Item = SecretKey>) {
         let mut state = self.lock();
+        let keys: HashSet<SecretKey> = keys.into_iter().collect();
         let before: Vec<SecretKey> = state.references.keys(&owner).cloned().collect();
+        for key in keys.iter().filter(|key| !state.references.contains_key(key)) {
+            state.needed.add(&key.namespace);
+        }
         state.references.set(owner, keys);
         state.drop_unreferenced(before);
     }
@@ -163,14 +173,14 @@ impl<Owner: Eq + Hash + Clone> SecretVersions<Owner> {
     }
 
     /// Takes in one event of the watch and returns the owners to wake: those of Secrets that appeared, changed or
-    /// vanished. A Secret shown again in the same version wakes nobody. `namespace` is what the watch is restricted to.
-    pub fn apply(&self, namespace: Option<&str>, event: &watcher::Event<PartialObjectMeta<Secret>>) -> Vec<Owner> {
+    /// vanished. A Secret shown again in the same version wakes nobody. `namespace` is the one that is watched.
+    pub fn apply(&self, namespace: &str, event: &watcher::Event<PartialObjectMeta<Secret>>) -> Vec<Owner> {
         let mut state = self.lock();
         match event {
             watcher::Event::Init => {
-                let covered = |key: &&SecretKey| namespace.is_none_or(|namespace| namespace == key.namespace);
-                let missing = state.references.all_keys().filter(covered).cloned().collect();
-                state.missing.insert(namespace.map(str::to_owned), missing);
+                let is_in_it = |key: &&SecretKey| namespace == key.namespace;
+                let missing = state.references.all_keys().filter(is_in_it).cloned().collect();
+                state.missing.insert(namespace.to_owned(), missing);
                 Vec::new()
             }
             watcher::Event::InitApply(secret) | watcher::Event::Apply(secret) => {
@@ -191,7 +201,7 @@ impl<Owner: Eq + Hash + Clone> SecretVersions<Owner> {
                 state.now_known(key, Known::Absent)
             }
             watcher::Event::InitDone => {
-                let missing = state.missing.remove(&namespace.map(str::to_owned)).unwrap_or_default();
+                let missing = state.missing.remove(namespace).unwrap_or_default();
                 let referenced = missing.into_iter().filter(|key| state.references.contains_key(key));
                 let referenced: Vec<_> = referenced.collect();
                 referenced
@@ -202,32 +212,47 @@ impl<Owner: Eq + Hash + Clone> SecretVersions<Owner> {
         }
     }
 
-    /// Watches the Secrets of a namespace, or of the cluster, and yields the owners to wake.
+    /// Watches the Secrets of each namespace with references until `stop`, and gives the owners to wake to `wake`. `only`
+    /// restricts this to one namespace.
     ///
-    /// Only metadata is asked for: the server sends no content, not even to be thrown away. Interruptions are logged and
-    /// the watch begins again, at growing intervals. Several namespaces may be watched by calling this for each.
-    pub fn watch(
+    /// Only metadata is asked for: the server sends no content, not even to be thrown away. Interruptions are logged and a
+    /// watch begins again, at growing intervals.
+    pub async fn follow(
         &self,
         client: &Client,
-        namespace: Option<&str>,
-        config: watcher::Config,
-    ) -> impl Stream<Item = Owner> + Send + use<Owner>
+        only: Option<&str>,
+        stop: CancellationToken,
+        wake: impl Fn(Owner) + Clone + Send + Sync + 'static,
+    ) where
+        Owner: Send + 'static,
+    {
+        let needed = self.lock().needed.clone();
+        let watch = |namespace: String, stop: CancellationToken| {
+            let owners = self.watch(client, &namespace).take_until(stop.cancelled_owned());
+            let wake = wake.clone();
+            owners.for_each(move |owner| {
+                wake(owner);
+                std::future::ready(())
+            })
+        };
+        needed.run(only, stop, watch).await;
+    }
+
+    /// Watches the Secrets of one namespace and yields the owners to wake.
+    pub fn watch(&self, client: &Client, namespace: &str) -> impl Stream<Item = Owner> + Send + use<Owner>
     where
         Owner: Send,
     {
-        let versions = self.clone();
-        let namespace = namespace.map(str::to_owned);
-        let api: Api<PartialObjectMeta<Secret>> = namespace.as_deref().map_or_else(
-            || Api::all(client.clone()),
-            |name| Api::namespaced(client.clone(), name),
-        );
-        watcher::watcher(api, config).default_backoff().flat_map(move |event| {
+        let (versions, namespace) = (self.clone(), namespace.to_owned());
+        let api: Api<PartialObjectMeta<Secret>> = Api::namespaced(client.clone(), &namespace);
+        let events = watcher::watcher(api, watcher::Config::default()).default_backoff();
+        events.flat_map(move |event| {
             let owners = event.map_or_else(
                 |error| {
-                    tracing::warn!(error = %crate::error::chain(&error), "the watch of Secrets was interrupted");
+                    tracing::warn!(%namespace, error = %crate::error::chain(&error), "the watch of Secrets was interrupted");
                     Vec::new()
                 },
-                |event| versions.apply(namespace.as_deref(), &event),
+                |event| versions.apply(&namespace, &event),
             );
             stream::iter(owners)
         })
@@ -260,6 +285,7 @@ impl<Owner: Eq + Hash + Clone> State<Owner> {
         for key in keys {
             if !self.references.contains_key(&key) {
                 self.known.remove(&key);
+                self.needed.remove(&key.namespace);
                 // Referenced again before the list ends, it may have been passed by in the meantime.
                 for missing in self.missing.values_mut() {
                     missing.remove(&key);

@@ -46,13 +46,15 @@ pub fn init(args: &LogArgs) -> Result<(), TelemetryError> {
     started.map_err(TelemetryError::Started)
 }
 
-/// Of what kube's client cannot read it logs the whole text: a Secret, or megabytes of a hostile server. Only who names it gets that.
-const SILENT: &str = "kube_client=error";
+/// Of what kube's client cannot read it logs the whole text: a Secret, or megabytes of a hostile server. Its watches log the
+/// words of a server that refuses one; who follows a watch logs that as well. Only who names a part of kube gets these logs.
+const SILENT: [&str; 2] = ["kube_client", "kube_runtime"];
 
 fn filter(text: &str) -> Result<EnvFilter, TelemetryError> {
     let text = if text.trim().is_empty() { "info" } else { text };
-    let silent = if text.contains("kube_client") { "" } else { SILENT };
-    EnvFilter::try_new(format!("{text},{silent}")).map_err(|source| TelemetryError::Filter {
+    let unnamed = SILENT.iter().filter(|name| !text.contains(*name));
+    let all = unnamed.fold(text.to_owned(), |all, name| format!("{all},{name}=error"));
+    EnvFilter::try_new(all).map_err(|source| TelemetryError::Filter {
         filter: text.to_owned(),
         source,
     })
@@ -65,11 +67,10 @@ mod tests {
     #[test]
     fn a_wrong_filter_is_named() {
         // OWN 23c: what could not be read was logged whole.
-        assert_eq!(filter("").unwrap().to_string(), "kube_client=error,info");
-        assert_eq!(
-            filter("debug,kube_client=warn").unwrap().to_string(),
-            "kube_client=warn,debug"
-        );
+        let by_default = filter("").unwrap().to_string();
+        assert_eq!(by_default, "kube_runtime=error,kube_client=error,info");
+        let named = filter("debug,kube_client=warn").unwrap().to_string();
+        assert_eq!(named, "kube_runtime=error,kube_client=warn,debug");
         assert!(filter("info,metal3_ironic=debug").is_ok());
         let error = filter("kube=loud").unwrap_err();
         assert!(error.to_string().contains("kube=loud"));

@@ -12,7 +12,6 @@ use k8s_openapi::api::{
 use kube::{
     Api, Resource, ResourceExt,
     api::{DeleteParams, Patch, PatchParams, PostParams},
-    runtime::watcher,
 };
 use metal3_api::metal3::BareMetalHost;
 use metal3_runtime::{
@@ -130,7 +129,7 @@ async fn changes_of_referenced_secrets_wake_their_owners() {
 
     let versions = SecretVersions::default();
     versions.set_references("host", [key("bmc"), key("missing")]);
-    let wake = versions.watch(&namespace.client, Some(&namespace.name), watcher::Config::default());
+    let wake = versions.watch(&namespace.client, &namespace.name);
     let mut wake = std::pin::pin!(wake);
     let mut woken = async || timeout(PATIENCE, wake.next()).await.unwrap().unwrap();
     assert_eq!(woken().await, "host");

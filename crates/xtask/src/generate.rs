@@ -1,9 +1,7 @@
 //! `cargo xtask generate`: writes files that are made from Rust code, or checks that they are what the code says.
 
-mod annotate;
 mod crds;
 mod docs;
-mod examples;
 mod rbac;
 mod reference;
 
@@ -24,11 +22,10 @@ pub struct Args {
 /// Generated texts by their path from the root of the repository.
 type Files = BTreeMap<PathBuf, String>;
 
-/// Folders whose files of one kind are all generated; one that nothing generates any more is deleted. `examples` counts
-/// with all folders in it.
-const FOLDERS: [(&str, &str); 4] = [
+/// Folders whose files of one kind are all generated, those in folders below them too; one that nothing generates any more is
+/// deleted.
+const FOLDERS: [(&str, &str); 3] = [
     (crds::FOLDER, "yaml"),
-    (examples::FOLDER, "yaml"),
     (rbac::FOLDER, "yaml"),
     (reference::FOLDER, "md"),
 ];
@@ -73,7 +70,6 @@ fn write(file: &Path, text: &str) -> anyhow::Result<()> {
 /// Everything that is generated.
 fn files() -> anyhow::Result<Files> {
     let mut files = crds::files()?;
-    files.extend(examples::files()?);
     files.extend(rbac::files()?);
     files.extend(reference::files()?);
     files.extend(docs::files()?);

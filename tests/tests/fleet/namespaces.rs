@@ -1,8 +1,9 @@
 //! One operator for the hosts of several namespaces.
 
 use metal3_api::metal3::{BareMetalHost, ProvisioningState};
-use metal3_scenarios::{FleetSite, over_network, run, state, waits};
+use metal3_scenarios::{FleetSite, over_network, run, state, status, waits};
 use metal3_testkit::namespace;
+use serde_json::json;
 
 const HOSTS: u32 = 4;
 
@@ -11,10 +12,9 @@ fn hosts_of_two_namespaces_take_turns_at_the_slots() {
     run(async {
         let other = namespace!().await;
         let mut site = FleetSite::new(namespace!().await, HOSTS, 3).await;
-        let watched = format!("--namespace={},{}", site.namespace.name, other.name);
-        site.config.args.retain(|flag| !flag.starts_with("--namespace="));
+        site.watch_also(&other);
+        site.bind_secrets_of(&other).await;
         site.config.args.extend([
-            watched,
             "--provisioning-limit=0".to_owned(),
             "--deploy-kernel-url=http://images.example/ipa.kernel".to_owned(),
             "--deploy-ramdisk-url=http://images.example/ipa.initramfs".to_owned(),
@@ -47,5 +47,33 @@ fn hosts_of_two_namespaces_take_turns_at_the_slots() {
         }
         let sum = site.sum();
         assert_eq!((sum.creates, sum.inspections), (HOSTS, HOSTS));
+    });
+}
+
+// OWN 28d: the operator needed the right to list all Secrets of the cluster, of namespaces without hosts too.
+#[test]
+fn secrets_are_read_where_the_rights_to_them_are_bound() {
+    run(async {
+        let other = namespace!().await;
+        let mut site = FleetSite::new(namespace!().await, 2, 4).await;
+        site.watch_also(&other);
+        let bound = site.apply_host_in(&site.namespace, 0, |_| {}).await;
+        let unbound = site.apply_host_in(&other, 1, |_| {}).await;
+        site.start_operator().await;
+        let is_available = |host: &BareMetalHost| state(host) == ProvisioningState::Available;
+        site.namespace.expect(&bound, "is available", is_available).await;
+        let role = "Bind the ClusterRole baremetal-operator-secrets";
+        let is_told = |host: &BareMetalHost| waits(host, "KubernetesFailing").is_some_and(|words| words.contains(role));
+        other.expect(&unbound, "is told which rights it needs", is_told).await;
+        site.bind_secrets_of(&other).await;
+        other.expect(&unbound, "goes on by itself", is_available).await;
+
+        // What is watched there wakes the host.
+        let secret = format!("{unbound}-bmc");
+        let wrong =
+            json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": secret}, "stringData": {"password": ""}});
+        other.apply(&wrong.to_string()).await;
+        let is_told = |host: &BareMetalHost| status(host).error_message.contains("password is empty");
+        other.expect(&unbound, "is told of its Secret", is_told).await;
     });
 }

@@ -32,6 +32,7 @@ use serde::{Deserialize, Serialize};
     printcolumn = r#"{"name": "Reason", "type": "string", "jsonPath": ".status.conditions[?(@.type=='Ready')].reason", "description": "Ready, or why the claim has no address yet"}"#,
     printcolumn = r#"{"name": "Pool", "type": "string", "jsonPath": ".spec.pool.name", "description": "Pool that the address comes from", "priority": 1}"#,
     printcolumn = r#"{"name": "Address", "type": "string", "jsonPath": ".status.address.name", "description": "IPAddress that serves the claim", "priority": 1}"#,
+    printcolumn = r#"{"name": "Waiting", "type": "string", "jsonPath": ".status.conditions[?(@.type=='Ready')].message", "description": "Why the claim has no address yet", "priority": 1}"#,
     printcolumn = r#"{"name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp", "description": "Time since the IPClaim was created"}"#
 )]
 #[serde(rename_all = "camelCase", default, remote = "Self")]

@@ -2,7 +2,7 @@
 
 use super::text;
 use crate::condition::Condition;
-use crate::immutable::fixed;
+use crate::immutable::{bounded, fixed};
 use crate::wire::{is_default, never, optional_spec, wire_enum};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::CustomResource;
@@ -59,8 +59,10 @@ pub struct IPPoolSpec {
     #[serde(skip_serializing_if = "String::is_empty")]
     pub cluster_name: String,
 
-    /// Where addresses are taken from, in this order: an entry is used up before the next one is looked at.
+    /// Where addresses are taken from, in this order: an entry is used up before the next one is looked at. There can be 10,000
+    /// at most.
     #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schemars(transform = bounded)]
     pub pools: Vec<PoolEntry>,
 
     /// Addresses that are kept for claims of a certain name, by that name, for claims of both families. Each must lie in

@@ -5,26 +5,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use metal3_ironic::Node;
-use metal3_runtime::work::Tenanted;
+use metal3_runtime::store::ObjectKey;
 
 use super::pace::{Glance, Pace};
 use super::slots::Busy;
 use crate::host::observed::{NodeView, Outage};
 
 /// A host by namespace and name.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct HostKey {
-    /// `metadata.namespace`.
-    pub namespace: String,
-    /// `metadata.name`.
-    pub name: String,
-}
-
-impl Tenanted for HostKey {
-    fn tenant(&self) -> &str {
-        &self.namespace
-    }
-}
+pub type HostKey = ObjectKey;
 
 /// What is known of all nodes, and who waits for one.
 #[derive(Debug, Default)]

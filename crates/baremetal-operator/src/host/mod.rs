@@ -8,7 +8,7 @@ pub mod cached;
 pub mod claim;
 pub mod companions;
 mod conditions;
-mod config_drive;
+pub mod config_drive;
 pub mod context;
 mod decide;
 mod draft;
@@ -28,7 +28,7 @@ mod node_spec;
 mod observe;
 pub mod observed;
 pub mod plan;
-mod pull_secret;
+pub mod pull_secret;
 pub mod queue;
 pub mod quiet;
 mod raid;
@@ -379,15 +379,13 @@ pub fn ramdisk_changed(ctx: &Context, key: &HostKey) {
 }
 
 /// When to look again after a reconciliation that failed as a whole.
-pub fn on_error(host: &BareMetalHost, error: &ReconcileError, ctx: &Context) -> Duration {
-    let key = observe::key_of(host);
-    let class = error.class();
-    if class == Class::Stale {
-        tracing::debug!(host = %format_args!("{}/{}", key.namespace, key.name), "the host changed meanwhile; looking again");
-        return after_conflict(ctx, &key);
+pub fn on_error(key: &HostKey, error: &ReconcileError, ctx: &Context) -> Duration {
+    if error.class() == Class::Stale {
+        tracing::debug!(host = %key, "the host changed meanwhile; looking again");
+        return after_conflict(ctx, key);
     }
-    let attempt = ctx.attempts.failed(&key);
-    tracing::warn!(host = %format_args!("{}/{}", key.namespace, key.name), error = %chain(error), "reconciliation failed");
+    let attempt = ctx.attempts.failed(key);
+    tracing::warn!(host = %key, error = %chain(error), "reconciliation failed");
     Backoff::TRANSIENT.delay(attempt, random_seed())
 }
 

@@ -11,7 +11,7 @@ use metal3_runtime::backoff::Backoff;
 use super::plan::{Wait, WaitReason, Wake};
 
 /// Everything is looked at again after this time, in case a change was missed. It costs no call where nothing changed.
-pub(super) const NET: Duration = Duration::from_secs(30 * 60);
+pub(crate) const NET: Duration = Duration::from_secs(30 * 60);
 /// The same for a wait on a node: the fleet view should end it long before.
 const NODE_NET: Duration = Duration::from_secs(60);
 

@@ -41,7 +41,7 @@ pub fn begin(ctx: &Context, cached: &BareMetalHost) -> Observed {
     let memory = ctx.memory.get(&key);
     Observed {
         secret: secret_at_hand(ctx, &host),
-        may_claim_unread: ctx.rights.may_patch_secrets(),
+        may_claim_unread: ctx.rights.may_patch_secrets() && !ctx.settings.requires_credentials_label,
         node: ctx.fleet.of(id, super::identity::own_uuid(&host), &key),
         ports: Lookup::NotLooked,
         boot_mac_owner: Lookup::NotLooked,

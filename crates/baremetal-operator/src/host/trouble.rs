@@ -87,6 +87,13 @@ fn unreadable(cause: &ObserveError) -> Option<Wait> {
     );
     match cause {
         ObserveError::Kube(error) if error.class() == Class::Stale => None,
+        ObserveError::Kube(error) if is_of_forbidden_secret(error) => {
+            let role = crate::rbac::SECRETS.role;
+            let binding = format!(
+                "{words}. Bind the ClusterRole {role} to the operator in this namespace; the host goes on by itself"
+            );
+            Some(wait(WaitReason::KubernetesFailing, &binding))
+        }
         ObserveError::Kube(_) => Some(wait(WaitReason::KubernetesFailing, &by_itself)),
         ObserveError::Ironic(error) => Some(match error.class().into() {
             Reply::Refused | Reply::Taken => wait(WaitReason::IronicRefusing, &by_hand),
@@ -95,6 +102,13 @@ fn unreadable(cause: &ObserveError) -> Option<Wait> {
             }
         }),
     }
+}
+
+/// Secrets are bound to the operator in single namespaces.
+fn is_of_forbidden_secret(error: &kube::Error) -> bool {
+    let kube::Error::Api(status) = error else { return false };
+    let kind = status.details.as_ref().map(|details| details.kind.as_str());
+    status.is_forbidden() && kind == Some("secrets")
 }
 
 /// The wait of a host whose status could not be stored; `None` where another look follows at once.

@@ -7,7 +7,7 @@ use futures::StreamExt as _;
 use k8s_openapi::api::core::v1::Secret;
 use kube::api::DynamicObject;
 use kube::runtime::WatchStreamExt;
-use kube::runtime::watcher::{Config, watch_object};
+use kube::runtime::watcher::watch_object;
 use kube::{Api, Client};
 use metal3_ironic::{Link, Observer};
 use metal3_runtime::backoff::{Backoff, random_seed};
@@ -51,7 +51,7 @@ impl Follower {
         let api: Api<DynamicObject> = Api::namespaced_with(self.kube.clone(), &self.reference.namespace, &kind());
         let mut objects = pin!(watch_object(api, &self.reference.name).default_backoff());
         let secrets = SecretVersions::<()>::default();
-        let mut changes = pin!(secrets.watch(&self.kube, Some(&self.reference.namespace), Config::default()));
+        let mut changes = pin!(secrets.watch(&self.kube, &self.reference.namespace));
         let mut known = Known::default();
         let mut failures = 0;
         loop {

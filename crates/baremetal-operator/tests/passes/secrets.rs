@@ -3,6 +3,7 @@
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 
+use baremetal_operator::settings::HostSettings;
 use k8s_openapi::api::core::v1::Secret;
 use kube::ResourceExt;
 use metal3_api::metal3::names::annotation::HELD_SECRETS;
@@ -13,7 +14,7 @@ use rstest::rstest;
 use serde_json::json;
 
 use crate::deployed;
-use crate::site::{LIMIT, Life, NAME, Site, is_at_rest, pause};
+use crate::site::{LIMIT, Life, NAME, Site, is_at_rest, pause, settings};
 
 /// Label, owners and finalizers of a Secret, as far as there are any.
 fn marks(site: &Site, name: &str) -> Vec<String> {
@@ -457,4 +458,25 @@ async fn a_secret_that_keeps_a_host_from_going_is_named() {
     site.cluster.recover();
     assert!(site.until(&life, "gone", |host| host.is_none()).await);
     assert_eq!(site.cluster.held_secrets(), [""; 0]);
+}
+
+// OWN 28e: who could make a host, and not read Secrets, had any user name and password sent to a BMC of his own.
+#[tokio::test]
+async fn where_a_label_is_asked_for_no_other_secret_is_sent_to_a_bmc() {
+    let site = Site::new(&json!({})).await;
+    let wants = HostSettings {
+        requires_credentials_label: true,
+        ..settings("http://images.example/ipa.iso")
+    };
+    let life = site.begin_with(None, wants);
+    let is_told = |host: Option<&BareMetalHost>| {
+        let status = host.and_then(|host| host.status.as_ref());
+        status.is_some_and(|status| status.error_message.contains("kubectl label secret"))
+    };
+    assert!(site.until(&life, "refused", is_told).await);
+    assert!(marks(&site, "bmc").is_empty(), "the operator does not label it itself");
+    assert_eq!(site.sim.all_counters().values().map(|c| c.creates).sum::<u32>(), 0);
+    let label = json!({"metadata": {"labels": {"environment.metal3.io": "baremetal"}}});
+    site.cluster.ask("PATCH", "secrets/bmc", label);
+    assert!(site.until_at_rest(&life, ProvisioningState::Available).await);
 }

@@ -298,7 +298,7 @@ impl Life {
             host::woken(&self.ctx, &host);
         }
         for secret in self.cluster.all::<PartialObjectMeta<Secret>>("secrets") {
-            self.ctx.secrets.apply(Some(NAMESPACE), &watcher::Event::Apply(secret));
+            self.ctx.secrets.apply(NAMESPACE, &watcher::Event::Apply(secret));
         }
         if !self.is_late.load(Ordering::Relaxed) {
             self.show_hosts().await;
@@ -328,7 +328,7 @@ impl Life {
 
     /// What the controller does when a reconciliation failed.
     pub fn on_error(&self, host: &BareMetalHost, error: &ReconcileError) -> Duration {
-        host::on_error(host, error, &self.ctx)
+        host::on_error(&host::key_of(host), error, &self.ctx)
     }
 
     /// What it calls Ironic with.

@@ -13,6 +13,7 @@ use metal3_api::infra::names::{finalizer, label};
 use metal3_api::infra::v1beta2::{Metal3Cluster, Metal3ClusterStatus};
 use metal3_api::metal3::BareMetalHost;
 use metal3_runtime::conditions::whole_seconds;
+use metal3_runtime::controller::{Controller, Next};
 use metal3_runtime::error::{chain, is_conflict, is_not_found};
 use metal3_runtime::store::ObjectKey;
 use metal3_runtime::work::Queue;
@@ -21,7 +22,7 @@ use serde_json::{Value, json};
 
 pub use self::decide::{Effect, Plan, decide};
 pub use self::observed::{Observed, Owner, observe};
-use crate::controller::{Context, Controller, Next};
+use crate::context::Context;
 use crate::error::PassError;
 use crate::select::keeper_of;
 use crate::world::{cluster_of, infrastructure};

@@ -5,6 +5,7 @@ use metal3_api::capi::Cluster;
 use metal3_api::condition::ConditionStatus;
 use metal3_api::infra::v1beta2::{Metal3Cluster, Metal3ClusterStatus};
 use metal3_runtime::conditions;
+use metal3_runtime::controller::Controller;
 use metal3_runtime::store::ObjectKey;
 use metal3_runtime::work::Queue;
 use rstest::rstest;
@@ -13,7 +14,6 @@ use serde_json::{Value, json};
 use super::Metal3Clusters;
 use super::decide::{ANNOTATIONS, Effect, INFRASTRUCTURE, Plan, decide};
 use super::observed::{Observed, Owner, observe};
-use crate::controller::Controller;
 use crate::sim::{Site, owners};
 use crate::world::World;
 

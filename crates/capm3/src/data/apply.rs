@@ -22,7 +22,7 @@ use serde_json::{Value, json};
 use super::address::{AddressClaim, Family, of_cluster_api, of_metal3};
 use super::effect::{Effect, Need, Secret};
 use super::observed::{Host, Read};
-use crate::controller::Context;
+use crate::context::Context;
 use crate::labels;
 use crate::world::SecretMeta;
 

@@ -23,6 +23,7 @@ use std::time::Duration;
 use kube::{Api, Resource, ResourceExt};
 use metal3_api::infra::v1beta2::{Metal3Data, Metal3DataStatus};
 use metal3_api::ipam::IPClaim;
+use metal3_runtime::controller::{Controller, Next};
 use metal3_runtime::error::chain;
 use metal3_runtime::events::{Note, Severity};
 use metal3_runtime::status;
@@ -35,7 +36,7 @@ use self::decide::{decide, refused, rendered_again};
 use self::effect::{Effect, Rest, Says, Step};
 use self::observed::{Read, address_claims, observe};
 use crate::conditions::cut;
-use crate::controller::{Context, Controller, Next};
+use crate::context::Context;
 use crate::data_template::{Hold, hold_of};
 use crate::error::PassError;
 

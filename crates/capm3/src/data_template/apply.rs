@@ -18,7 +18,7 @@ use super::decide::is_unused;
 use super::effect::Effect;
 use super::observed::machine_of;
 use super::space::{name_of, space_of};
-use crate::controller::Context;
+use crate::context::Context;
 use crate::data::{digest, secrets_of};
 
 /// What came of a write.

@@ -24,6 +24,7 @@ use std::time::Duration;
 
 use futures::StreamExt;
 use kube::ResourceExt;
+use metal3_runtime::controller::{Controller, Next};
 use metal3_runtime::error::{Class, Classified as _, chain};
 use metal3_runtime::store::ObjectKey;
 use metal3_runtime::work::Queue;
@@ -33,7 +34,7 @@ use self::decide::{decide, finish, refused};
 use self::effect::{Effect, Subject};
 use self::news::{APART, Focus, News};
 use self::observed::{Observed, concerns_list, is_empty, list, observe};
-use crate::controller::{Context, Controller, Next};
+use crate::context::Context;
 use crate::error::PassError;
 use crate::refusals::Told;
 

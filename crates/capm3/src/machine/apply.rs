@@ -16,7 +16,7 @@ use metal3_runtime::store::ObjectKey;
 use serde_json::json;
 
 use super::decide::Effect;
-use crate::controller::Context;
+use crate::context::Context;
 use crate::world::{World, group_of};
 
 /// Does one thing. What is written is seen in the world at once.

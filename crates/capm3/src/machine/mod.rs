@@ -30,12 +30,12 @@ mod waiting;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use futures::StreamExt;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::Resource;
 use metal3_api::infra::v1beta2::{Metal3Machine, Metal3MachineStatus};
 use metal3_runtime::args::Namespaces;
 use metal3_runtime::conditions::whole_seconds;
+use metal3_runtime::controller::{Controller, Next};
 use metal3_runtime::error::chain;
 use metal3_runtime::secrets::SecretVersions;
 use metal3_runtime::status;
@@ -58,7 +58,7 @@ use self::untold::Untold;
 use self::waiting::{Waiter, Waiting};
 use crate::args::HostChoice;
 use crate::conditions;
-use crate::controller::{Context, Controller, Next};
+use crate::context::Context;
 use crate::error::PassError;
 use crate::select::Wish;
 use crate::workload::Workloads;
@@ -103,23 +103,17 @@ impl Metal3Machines {
 
     /// Watches the metadata of Secrets until `stop`, and wakes the machines that wait for one.
     pub fn follow_secrets(&self, namespaces: &Namespaces, tasks: &mut JoinSet<()>, stop: &CancellationToken) {
-        let all = vec![None];
         let watched = match namespaces {
-            Namespaces::All => all,
-            Namespaces::Only(names) => names.iter().map(|name| Some(name.as_str())).collect(),
+            Namespaces::All => vec![None],
+            Namespaces::Only(names) => names.iter().cloned().map(Some).collect(),
         };
         for namespace in watched {
-            let stream = self
-                .secrets
-                .watch(&self.ctx.client, namespace, kube::runtime::watcher::Config::default());
             let (own, stop) = (self.clone(), stop.clone());
             tasks.spawn(async move {
-                stream
-                    .take_until(stop.cancelled_owned())
-                    .for_each(|machine| {
-                        own.wake(Some(machine));
-                        std::future::ready(())
-                    })
+                let waker = own.clone();
+                let wake = move |machine| waker.wake(Some(machine));
+                own.secrets
+                    .follow(&own.ctx.client, namespace.as_deref(), stop, wake)
                     .await;
             });
         }

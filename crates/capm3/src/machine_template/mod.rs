@@ -17,12 +17,13 @@ use metal3_api::capi::Cluster;
 use metal3_api::capi::names::annotation;
 use metal3_api::infra::names::GROUP;
 use metal3_api::infra::v1beta2::{Metal3Machine, Metal3MachineTemplate};
+use metal3_runtime::controller::{Controller, Next};
 use metal3_runtime::error::is_not_found;
 use metal3_runtime::store::ObjectKey;
 use metal3_runtime::work::Queue;
 
 use self::decide::{Plan, decide};
-use crate::controller::{Context, Controller, Next};
+use crate::context::Context;
 use crate::data_template::hold_of;
 use crate::error::PassError;
 use crate::refusals::Told;

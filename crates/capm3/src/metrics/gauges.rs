@@ -212,7 +212,7 @@ fn workloads(gauges: &Gauges) -> Counts {
         Err(Unreachable::Connecting(_)) => "connecting",
         Err(Unreachable::NoKubeconfig(_)) => "no_kubeconfig",
         Err(Unreachable::BadKubeconfig { .. }) => "bad_kubeconfig",
-        Err(Unreachable::TooMany(_) | Unreachable::Silent { .. }) => "unreachable",
+        Err(Unreachable::TooMany(_) | Unreachable::Exceeds { .. } | Unreachable::Silent { .. }) => "unreachable",
     };
     let states = [
         "reachable",

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use kube::ResourceExt;
 use metal3_api::infra::v1beta2::{Metal3Cluster, Metal3Data, Metal3DataClaim, Metal3DataTemplate};
+use metal3_runtime::controller::Controller;
 use metal3_runtime::store::ObjectKey;
 use rstest::rstest;
 use serde_json::{Value, json};
@@ -12,7 +13,6 @@ use tokio_util::sync::CancellationToken;
 
 use super::*;
 use crate::cluster::Metal3Clusters;
-use crate::controller::Controller;
 use crate::data::Metal3Datas;
 use crate::data_template::Metal3DataTemplates;
 use crate::label_sync::LabelSync;

@@ -10,7 +10,7 @@ use metal3_runtime::error::is_not_found;
 use metal3_runtime::patch;
 
 use super::decide::Effect;
-use crate::controller::Context;
+use crate::context::Context;
 use crate::workload::Workload;
 
 /// Does one thing, and returns the remediation as it is then. What is written is seen in the stores at once. What is to be

@@ -60,7 +60,8 @@ pub async fn knows_taint(workload: &Workload) -> Result<bool, String> {
     let version = workload.ask(workload.client.apiserver_version()).await;
     let version = version.map_err(|error| chain(&error).to_string())?;
     let knows = knows_taint_by(&version.major, &version.minor);
-    knows.ok_or_else(|| format!("its version is {}.{}", version.major, version.minor))
+    // Its words are not repeated.
+    knows.ok_or_else(|| "its version is not of two numbers".to_owned())
 }
 
 /// Vendors write minors such as `28+`.

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use metal3_runtime::Clock;
+use metal3_runtime::controller::Controller;
 use metal3_runtime::events::{Recorder, Reporter};
 use metal3_runtime::store::ObjectKey;
 use metal3_runtime::work::Queue;
@@ -12,7 +13,7 @@ use serde_json::Value;
 use tokio::task::JoinSet;
 
 use super::{NAMESPACE, Server, breathe};
-use crate::controller::{Context, Controller};
+use crate::context::Context;
 use crate::refusals::Failures;
 use crate::world::World;
 

@@ -11,7 +11,7 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 use super::Server;
-use crate::controller::Context;
+use crate::context::Context;
 use crate::refusals::Failures;
 use crate::world::World;
 

@@ -13,30 +13,39 @@ use http::Request;
 use http_body::{Body, Frame};
 use kube::Client;
 use kube::client::{Body as KubeBody, ClientBuilder};
-use kube::core::response::StatusDetails;
 use tokio::time::Sleep;
 
-use crate::conditions::cut;
+use super::account::{Account, Share};
 
 /// Nodes that are asked for at once. The first list of a large cluster takes more requests, each with little memory.
 pub const PAGE: u32 = 50;
 /// Nodes of one cluster: twice what Kubernetes is tested with.
 pub const MOST_NODES: usize = 10_000;
-/// Bytes of all Nodes of one cluster as they are kept: 6 KiB for each of the most Nodes; labels, annotations and addresses
-/// of an ordinary Node take 2 KiB.
-pub const MOST_KEPT: usize = 60 << 20;
+/// Bytes of memory for all Nodes of one cluster as they are kept: 13 KiB for each of the most Nodes; an ordinary one, whose
+/// labels, annotations and addresses are 2 KiB of JSON, takes 9.
+pub const MOST_KEPT: usize = 128 << 20;
 /// Workload clusters that are followed for one namespace. Each has a connection, a task and its Nodes.
 pub const MOST_CLUSTERS: usize = 1000;
-/// A text of a workload cluster in a condition or a log.
-const MOST_TEXT: usize = 1024;
 /// One answer. A page of Nodes has 160 KiB for each; the Pods of a Node and all VolumeAttachments are listed unpaged.
 const MOST_ANSWER: usize = 16 << 20;
 /// An answer that refuses a request: a Status.
 const MOST_REFUSAL: usize = 64 << 10;
 /// One line of a watch: etcd takes objects of 1.5 MiB, which are longer as JSON.
 const MOST_LINE: usize = 4 << 20;
-/// Objects within one answer or line. An empty one of two bytes takes a kilobyte when it is read.
-const MOST_OBJECTS: usize = 100_000;
+/// Memory that one answer or line takes when it is turned into objects, roughly. A page of large Pods takes a fourth of it.
+const MOST_MEMORY: usize = 128 << 20;
+/// An object of two bytes becomes a structure as large as a Node, or a map.
+const OBJECT: usize = 2 << 10;
+/// An element of a list may be one byte.
+const ELEMENT: usize = 48;
+/// A text has two quotation marks.
+const QUOTE: usize = 24;
+/// So much of each answer and of each line is read without being counted together with others': an ordinary Node, or a page of
+/// a small cluster, so that a namespace that has used up its part goes on with what it follows. Besides the connection it
+/// is little.
+const FREE: usize = 32 << 10;
+/// A piece of an answer costs so much besides its bytes until the answer is complete: a server may send them one by one.
+const PIECE: usize = 64;
 /// The body of an answer is complete after this time.
 const ANSWER: Duration = Duration::from_secs(30);
 /// A watch is asked to end after 290 s; one that does not is cut off.
@@ -49,8 +58,10 @@ pub enum Exceeded {
     #[error("it sends more than {0} bytes in one answer or watch event; objects there must be smaller")]
     Bytes(usize),
     /// Too many parts.
-    #[error("it sends more than {MOST_OBJECTS} JSON objects in one answer or watch event; there must be fewer")]
-    Objects,
+    #[error(
+        "it sends more objects and texts in one answer or watch event than fit into {MOST_MEMORY} bytes; there must be fewer"
+    )]
+    Parts,
     /// Too slow.
     #[error("it has not sent the rest of an answer within {} s", .0.as_secs())]
     Time(Duration),
@@ -60,13 +71,38 @@ pub enum Exceeded {
     /// Too much in them.
     #[error("its Nodes take more than {MOST_KEPT} bytes; remove large annotations and labels from them")]
     Kept,
+    /// Too much of all clusters of one namespace.
+    #[error(
+        "the clusters of its namespace take {0} bytes of memory, as much as they may together; remove large annotations and \
+         labels from their Nodes, delete clusters, or use another namespace"
+    )]
+    Namespace(usize),
+    /// Too much of all clusters.
+    #[error(
+        "the clusters of all namespaces take {0} bytes of memory, as much as they may together; clusters must become fewer or \
+         smaller, or be given to another provider with --namespace"
+    )]
+    All(usize),
 }
 
-/// The same client, with every body bounded.
-pub fn bounded(client: Client) -> Client {
+impl Exceeded {
+    /// Whether the cluster would do if others took less.
+    pub fn is_shared(self) -> bool {
+        matches!(self, Self::Namespace(_) | Self::All(_))
+    }
+
+    /// Whether this only ends a watch, which is begun anew where it was.
+    pub fn ends_watch_only(self) -> bool {
+        self == Self::Time(WATCH)
+    }
+}
+
+/// The same client, with every body bounded, and counted to the account of this namespace.
+pub fn bounded(client: Client, account: &Account, tenant: &str) -> Client {
+    let (account, tenant) = (account.clone(), tenant.to_owned());
     let namespace = client.default_namespace().to_owned();
     let service = tower::service_fn(move |request: Request<KubeBody>| {
-        let client = client.clone();
+        let (client, share) = (client.clone(), account.share(&tenant));
         async move {
             let is_watch = request.uri().query().is_some_and(|query| query.contains("watch=true"));
             let answer = client.send(request).await?;
@@ -76,7 +112,7 @@ pub fn bounded(client: Client) -> Client {
                 _ if is_watch => MOST_LINE,
                 _ => MOST_ANSWER,
             };
-            Ok::<_, kube::Error>(answer.map(|body| Bounded::new(body, most, is_watch)))
+            Ok::<_, kube::Error>(answer.map(|body| Bounded::new(body, most, is_watch, share)))
         }
     });
     ClientBuilder::new(service, namespace).build()
@@ -87,41 +123,54 @@ struct Bounded {
     is_watch: bool,
     most: usize,
     bytes: usize,
-    objects: usize,
+    /// Of the longest line so far: the room that it took is kept for the next ones.
+    longest: usize,
+    memory: usize,
+    share: Share,
     time: Duration,
     end: Pin<Box<Sleep>>,
 }
 
 impl Bounded {
-    fn new(inner: KubeBody, most: usize, is_watch: bool) -> Self {
+    fn new(inner: KubeBody, most: usize, is_watch: bool, share: Share) -> Self {
         let time = if is_watch { WATCH } else { ANSWER };
         Self {
             inner,
             is_watch,
             most,
             bytes: 0,
-            objects: 0,
+            longest: 0,
+            memory: 0,
+            share,
             time,
             end: Box::pin(tokio::time::sleep(time)),
         }
     }
 
     fn count(&mut self, data: &[u8]) -> Result<(), Exceeded> {
+        if !self.is_watch {
+            self.bytes += PIECE;
+        }
         for byte in data {
             self.bytes += 1;
-            match byte {
-                b'\n' if self.is_watch => (self.bytes, self.objects) = (0, 0),
-                b'{' => self.objects += 1,
-                _ => {}
+            self.memory += match byte {
+                b'{' => OBJECT,
+                b',' => ELEMENT,
+                b'"' => QUOTE,
+                _ => 1,
+            };
+            if *byte == b'\n' && self.is_watch {
+                (self.bytes, self.memory) = (0, 0);
             }
             if self.bytes > self.most {
                 return Err(Exceeded::Bytes(self.most));
             }
-            if self.objects > MOST_OBJECTS {
-                return Err(Exceeded::Objects);
+            if self.memory > MOST_MEMORY {
+                return Err(Exceeded::Parts);
             }
+            self.longest = self.longest.max(self.bytes);
         }
-        Ok(())
+        self.share.set(self.longest.saturating_sub(FREE))
     }
 }
 
@@ -145,35 +194,6 @@ impl Body for Bounded {
             Ok(frame)
         }))
     }
-}
-
-/// A text of a workload cluster, fit for a condition and a log: short, in one line.
-pub fn told(text: &str) -> String {
-    let mut text: String = text
-        .chars()
-        .take(MOST_TEXT)
-        .map(|c| if c.is_control() { ' ' } else { c })
-        .collect();
-    cut(&mut text, MOST_TEXT);
-    text
-}
-
-/// An error whose words of the server are cut.
-pub fn told_error(mut error: kube::Error) -> kube::Error {
-    if let kube::Error::Api(status) = &mut error {
-        status.message = told(&status.message);
-        status.reason = told(&status.reason);
-        // How long to wait is heeded; of the rest nothing is read.
-        status.details = status.details.take().map(|details| StatusDetails {
-            name: String::new(),
-            group: String::new(),
-            kind: String::new(),
-            uid: String::new(),
-            causes: Vec::new(),
-            ..details
-        });
-    }
-    error
 }
 
 #[cfg(test)]

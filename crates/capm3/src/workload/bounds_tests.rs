@@ -11,9 +11,19 @@ use tokio::net::TcpListener;
 use tokio::task::JoinSet;
 
 use super::*;
+use crate::workload::account::Limits;
+
+fn limited(config: kube::Config, limits: Limits) -> Client {
+    bounded(Client::try_from(config).unwrap(), &Account::new(limits), "ns")
+}
 
 /// Answers every request with this head, and then with this text for ever.
 async fn endless(head: &'static str, text: &'static str) -> (Client, JoinSet<()>) {
+    let (config, server) = endless_at(head, text).await;
+    (limited(config, Limits::DEFAULT), server)
+}
+
+async fn endless_at(head: &'static str, text: &'static str) -> (kube::Config, JoinSet<()>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());
     let mut server = JoinSet::new();
@@ -29,8 +39,7 @@ async fn endless(head: &'static str, text: &'static str) -> (Client, JoinSet<()>
             });
         }
     });
-    let config = kube::Config::new(url.parse().unwrap());
-    (bounded(Client::try_from(config).unwrap()), server)
+    (kube::Config::new(url.parse().unwrap()), server)
 }
 
 const OK: &str = "HTTP/1.1 200 OK\r\n\r\n";
@@ -46,7 +55,9 @@ async fn within<T>(request: impl Future<Output = Result<T, kube::Error>>) -> Str
 async fn an_endless_answer_is_cut_off() {
     for (head, text, told) in [
         (OK, " ", "more than 16777216 bytes"),
-        (OK, "{},", "100000 JSON objects"),
+        (OK, "{},", "fit into 134217728 bytes"),
+        (OK, "[],", "fit into 134217728 bytes"),
+        (OK, "\"a\":", "fit into 134217728 bytes"),
         ("HTTP/1.1 500 No\r\n\r\n", "x", "more than 65536 bytes"),
     ] {
         let (client, _server) = endless(head, text).await;
@@ -85,8 +96,78 @@ async fn a_redirect_is_not_followed() {
     assert!(asked.is_err(), "the credentials went to another host");
 }
 
-#[test]
-fn a_text_of_the_server_is_short_and_in_one_line() {
-    let text = told(&format!("a\n\u{1b}[31m{}", "ß".repeat(1 << 20)));
-    assert!(text.len() <= MOST_TEXT && text.starts_with("a  [31m"), "{text}");
+#[tokio::test]
+async fn what_is_read_at_once_for_one_namespace_is_bounded_and_given_back() {
+    let small = Limits {
+        namespace: 1 << 20,
+        ..Limits::DEFAULT
+    };
+    for watch in [false, true] {
+        let (config, _server) = endless_at(OK, "x").await;
+        let nodes: Api<Node> = Api::all(limited(config, small));
+        for _ in 0..2 {
+            let error = within(async {
+                if !watch {
+                    return nodes.list(&ListParams::default()).await.map(drop);
+                }
+                let events = nodes.watch(&WatchParams::default(), "0").await?;
+                futures::TryStreamExt::try_next(&mut std::pin::pin!(events))
+                    .await
+                    .map(drop)
+            })
+            .await;
+            assert!(error.contains("its namespace take 1048576 bytes"), "{error}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_small_answer_comes_through_when_the_namespace_has_its_part() {
+    let text = r#"{"metadata": {"resourceVersion": "1"}, "items": []}"#;
+    let head = format!("HTTP/1.1 200 OK\r\ncontent-length: {}\r\n\r\n{text}", text.len());
+    let (config, _server) = endless_at(head.leak(), "").await;
+    let none = Limits {
+        namespace: 0,
+        ..Limits::DEFAULT
+    };
+    let nodes: Api<Node> = Api::all(limited(config, none));
+    assert_eq!(nodes.list(&ListParams::default()).await.unwrap().items.len(), 0);
+}
+
+/// Answers every request with the head and then with one byte in each of these intervals, for ever.
+async fn trickling(interval: Duration) -> (Client, JoinSet<()>) {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let config = kube::Config::new(format!("http://{}", listener.local_addr().unwrap()).parse().unwrap());
+    let mut server = JoinSet::new();
+    server.spawn(async move {
+        let mut callers = JoinSet::new();
+        while let Ok((mut stream, _)) = listener.accept().await {
+            callers.spawn(async move {
+                let mut request = [0; 4096];
+                assert!(stream.read(&mut request).await.unwrap() > 0);
+                stream.write_all(OK.as_bytes()).await.unwrap();
+                while stream.write_all(b" ").await.is_ok() {
+                    tokio::time::sleep(interval).await;
+                }
+            });
+        }
+    });
+    (limited(config, Limits::DEFAULT), server)
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_answer_that_trickles_for_ever_is_cut_off() {
+    use futures::TryStreamExt;
+    let (client, _server) = trickling(Duration::from_secs(1)).await;
+    let (nodes, start) = (Api::<Node>::all(client), tokio::time::Instant::now());
+    let error = chain(&nodes.list(&ListParams::default()).await.unwrap_err()).to_string();
+    assert!(error.contains("within 30 s"), "{error}");
+    let after_list = start.elapsed();
+    assert!(after_list >= ANSWER && after_list < ANSWER * 2, "{after_list:?}");
+    let start = tokio::time::Instant::now();
+    let events = nodes.watch(&WatchParams::default(), "0").await.unwrap();
+    let error = chain(&std::pin::pin!(events).try_next().await.unwrap_err()).to_string();
+    assert!(error.contains("within 330 s"), "{error}");
+    let watched = start.elapsed();
+    assert!(watched >= WATCH && watched < WATCH * 2, "{watched:?}");
 }

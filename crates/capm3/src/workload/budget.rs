@@ -1,28 +1,75 @@
 //! The Nodes of one cluster, up to a number and a size.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use k8s_openapi::api::core::v1::Node;
 use metal3_runtime::store::{ObjectKey, Sink};
 use tokio::sync::watch;
 
+use super::account::Share;
 use super::bounds::{Exceeded, MOST_KEPT, MOST_NODES};
 use super::nodes::{self, Nodes};
+
+/// What a Node takes besides its texts: the structure, and its places in the store, in its indexes and in its watch.
+const NODE: usize = size_of::<Node>() + 1024;
+
+/// What a text takes besides its bytes: where it is, and what the allocator and the map around it need.
+const TEXT: usize = 48;
+
+/// Bytes of memory that a Node takes when it is kept, roughly. A Node of many short texts takes a multiple of its JSON.
+fn weight(node: &Node) -> usize {
+    let json = serde_json::to_vec(node).unwrap_or_default();
+    let texts = json.split(|byte| *byte == b'"').count() / 2;
+    NODE + json.len() + TEXT * texts
+}
 
 /// Fills a store until a bound is exceeded. From then on it takes nothing in. Clones are the same.
 #[derive(Clone, Debug)]
 pub struct Budget {
     nodes: Nodes,
-    sizes: Arc<Mutex<(HashMap<ObjectKey, usize>, usize)>>,
+    kept: Arc<Mutex<Kept>>,
     exceeded: watch::Sender<Option<Exceeded>>,
 }
 
+#[derive(Debug)]
+struct Kept {
+    sizes: HashMap<ObjectKey, usize>,
+    bytes: usize,
+    share: Share,
+}
+
+impl Kept {
+    fn put(&mut self, key: ObjectKey, size: usize) -> Result<(), Exceeded> {
+        let before = self.sizes.insert(key, size).unwrap_or_default();
+        self.bytes = self.bytes - before + size;
+        if self.sizes.len() > MOST_NODES {
+            return Err(Exceeded::Nodes);
+        }
+        if self.bytes > MOST_KEPT {
+            return Err(Exceeded::Kept);
+        }
+        self.share.set(self.bytes)
+    }
+
+    fn remove(&mut self, key: &ObjectKey) {
+        self.bytes -= self.sizes.remove(key).unwrap_or_default();
+        // Less than before is never refused; after a refusal nothing is kept for long.
+        self.share.set(self.bytes).ok();
+    }
+}
+
 impl Budget {
-    pub fn new(nodes: Nodes) -> Self {
+    /// Fills this store. What is kept in it is counted by the share.
+    pub fn new(nodes: Nodes, share: Share) -> Self {
+        let kept = Kept {
+            sizes: HashMap::new(),
+            bytes: 0,
+            share,
+        };
         Self {
             nodes,
-            sizes: Arc::default(),
+            kept: Arc::new(Mutex::new(kept)),
             exceeded: watch::Sender::new(None),
         }
     }
@@ -32,11 +79,20 @@ impl Budget {
         self.exceeded.borrow().is_some()
     }
 
+    /// This was too much: nothing is taken in from now on.
+    pub fn exceed(&self, why: Exceeded) {
+        self.exceeded.send_replace(Some(why));
+    }
+
     /// Ends when a bound is exceeded.
     pub async fn exceeded(&self) -> Exceeded {
         let mut changes = self.exceeded.subscribe();
         let seen = changes.wait_for(Option::is_some).await;
         seen.ok().and_then(|seen| *seen).unwrap_or(Exceeded::Nodes)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Kept> {
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -46,29 +102,15 @@ impl Sink<Node> for Budget {
             return;
         }
         nodes::reduce(&mut node);
-        let size = serde_json::to_vec(&node).map_or(0, |text| text.len());
-        let too_much = {
-            let mut sizes = self.sizes.lock().unwrap_or_else(PoisonError::into_inner);
-            let before = sizes.0.insert(ObjectKey::of(&node), size).unwrap_or_default();
-            sizes.1 = sizes.1 - before + size;
-            if sizes.0.len() > MOST_NODES {
-                Some(Exceeded::Nodes)
-            } else {
-                (sizes.1 > MOST_KEPT).then_some(Exceeded::Kept)
-            }
-        };
-        match too_much {
-            Some(why) => drop(self.exceeded.send_replace(Some(why))),
-            None => self.nodes.put(node),
+        let taken = self.lock().put(ObjectKey::of(&node), weight(&node));
+        match taken {
+            Err(why) => self.exceed(why),
+            Ok(()) => self.nodes.put(node),
         }
     }
 
     fn remove(&self, key: &ObjectKey, uid: &str) {
-        let mut sizes = self.sizes.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(size) = sizes.0.remove(key) {
-            sizes.1 -= size;
-        }
-        drop(sizes);
+        self.lock().remove(key);
         self.nodes.remove(key, uid);
     }
 }
@@ -76,7 +118,17 @@ impl Sink<Node> for Budget {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::workload::account::{Account, Limits};
     use serde_json::json;
+
+    const WIDE: Limits = Limits {
+        namespace: usize::MAX,
+        ..Limits::DEFAULT
+    };
+
+    fn budget(limits: Limits) -> Budget {
+        Budget::new(nodes::nodes(), Account::new(limits).share("ns"))
+    }
 
     fn node(name: usize, note: &str) -> Node {
         let body = json!({"metadata": {"name": name.to_string(), "uid": name.to_string(),
@@ -87,7 +139,7 @@ mod tests {
     // OWN 23b: any number of Nodes was kept, of any size.
     #[tokio::test]
     async fn no_more_nodes_are_kept_than_a_cluster_may_have() {
-        let budget = Budget::new(nodes::nodes());
+        let budget = budget(WIDE);
         (0..MOST_NODES + 5).for_each(|name| budget.put(node(name, "")));
         assert_eq!(budget.nodes.len(), MOST_NODES);
         assert_eq!(budget.exceeded().await, Exceeded::Nodes);
@@ -95,12 +147,59 @@ mod tests {
 
     #[tokio::test]
     async fn no_more_is_kept_of_nodes_than_a_cluster_may_have() {
-        let budget = Budget::new(nodes::nodes());
+        let budget = budget(WIDE);
         let note = "x".repeat(1 << 20);
         (0..50).for_each(|_| budget.put(node(0, &note)));
         assert_eq!(budget.nodes.len(), 1, "a Node that changes counts once");
-        (0..70).for_each(|name| budget.put(node(name, &note)));
-        assert!(budget.nodes.len() < 60);
+        (0..130).for_each(|name| budget.put(node(name, &note)));
+        assert!(budget.nodes.len() < 128);
         assert_eq!(budget.exceeded().await, Exceeded::Kept);
+    }
+
+    #[tokio::test]
+    async fn a_cluster_of_a_namespace_that_has_its_part_is_told_so() {
+        let small = Limits {
+            namespace: 40_000,
+            ..Limits::DEFAULT
+        };
+        let account = Account::new(small);
+        let [first, second] = [(); 2].map(|()| Budget::new(nodes::nodes(), account.share("ns")));
+        (0..4).for_each(|name| first.put(node(name, "")));
+        (0..20).for_each(|name| second.put(node(name, "")));
+        assert_eq!((first.nodes.len(), first.is_exceeded()), (4, false));
+        assert_eq!(second.exceeded().await, Exceeded::Namespace(40_000));
+        let other = Budget::new(nodes::nodes(), account.share("other"));
+        (0..5).for_each(|name| other.put(node(name, "")));
+        assert!(!other.is_exceeded());
+        drop((first, second));
+        let next = Budget::new(nodes::nodes(), account.share("ns"));
+        (0..8).for_each(|name| next.put(node(name, "")));
+        assert!(!next.is_exceeded(), "all is given back");
+    }
+
+    /// A Node whose texts that are kept are 2 KiB of JSON.
+    fn ordinary() -> Node {
+        let texts = |number: usize, value: &str| -> serde_json::Map<String, serde_json::Value> {
+            let text = |n| (format!("example.com/label-{n}"), value.into());
+            (0..number).map(text).collect()
+        };
+        let node = json!({"metadata": {"name": "node-0", "uid": "5f1e0a0c-95b0-4ef0-8f5b-d1c5d3c4a5b6",
+                "labels": texts(25, "the value"), "annotations": texts(10, &"v".repeat(70))},
+            "spec": {"providerID": "metal3://namespace/host-0/machine-0"},
+            "status": {"addresses": [{"type": "InternalIP", "address": "192.0.2.1"},
+                {"type": "Hostname", "address": "node-0"}]}});
+        assert!(
+            (1900..2200).contains(&node.to_string().len()),
+            "{}",
+            node.to_string().len()
+        );
+        serde_json::from_value(node).unwrap()
+    }
+
+    #[test]
+    fn a_large_site_fits_into_one_namespace() {
+        let site = weight(&ordinary()) * 1000 * 100;
+        assert!(site <= Limits::DEFAULT.namespace, "{site}");
+        assert!(weight(&ordinary()) * MOST_NODES <= MOST_KEPT);
     }
 }

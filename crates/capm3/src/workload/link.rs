@@ -1,8 +1,7 @@
 //! The task that keeps one workload cluster at hand.
 
 use std::pin::pin;
-use std::sync::Weak;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
 
 use futures::StreamExt;
@@ -12,15 +11,18 @@ use kube::Client;
 use kube::api::{Api, ListParams};
 use kube::runtime::{WatchStreamExt, watcher};
 use metal3_runtime::args::ClientArgs;
+use metal3_runtime::backoff::random_seed;
 use metal3_runtime::error::chain;
 use metal3_runtime::store::{Awaited, Follow, ObjectKey};
 use tokio::sync::Notify;
+use tokio::time::Instant;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
-use super::bounds::{PAGE, bounded, told};
+use super::bounds::{Exceeded, PAGE, bounded};
 use super::budget::Budget;
+use super::retries::Retries;
 use super::turns::{LIMIT, NoAnswer, Turns};
-use super::{News, Shared, Unreachable, Workload, kubeconfig, nodes};
+use super::{News, Nodes, Shared, Unreachable, Workload, kubeconfig, nodes, words};
 
 /// A server that does not take a connection for so long is not there. kube's own limit is four times as long, and somebody
 /// waits to be told.
@@ -31,6 +33,19 @@ const PROBE: Duration = Duration::from_secs(5);
 
 /// A workload cluster that has not answered a request is left alone for so long: it may answer the probe and nothing else.
 const QUIET: Duration = Duration::from_secs(20);
+
+/// What a cluster that is gone has taken is free by then.
+const FREED: Duration = Duration::from_secs(1);
+
+/// Why the Nodes are not followed any more.
+enum Over {
+    /// To be begun anew at once.
+    Anew,
+    /// A request was not answered.
+    Unanswered,
+    /// There was too much, after the Nodes had been known for this time.
+    Exceeded(Exceeded, Duration),
+}
 
 /// Whether the Nodes can be listed: that the server answers says nothing of the right to do so.
 async fn probe(client: &Client) -> Result<(), kube::Error> {
@@ -47,11 +62,18 @@ pub(super) struct Link {
     shared: Weak<Shared>,
     cluster: ObjectKey,
     stop: CancellationToken,
+    room: Arc<Notify>,
 }
 
 impl Link {
-    pub(super) fn new(shared: Weak<Shared>, cluster: ObjectKey, stop: CancellationToken) -> Self {
-        Self { shared, cluster, stop }
+    /// For this cluster, until `stop`; `room` tells it that others take less memory now.
+    pub(super) fn new(shared: Weak<Shared>, cluster: ObjectKey, stop: CancellationToken, room: Arc<Notify>) -> Self {
+        Self {
+            shared,
+            cluster,
+            stop,
+            room,
+        }
     }
 
     /// Follows the Secret, and what it leads to, until stopped.
@@ -117,62 +139,107 @@ impl Link {
         };
         let stop = self.stop.child_token();
         let shared = self.shared.upgrade()?;
-        shared.spawn(self.clone().follow(bounded(client), stop.clone()));
+        let client = bounded(client, &shared.account, &self.cluster.namespace);
+        shared.spawn(self.clone().follow(client, stop.clone()));
         Some(stop.drop_guard())
     }
 
     async fn follow(self, client: Client, stop: CancellationToken) {
-        while !stop.is_cancelled() {
-            self.follow_until_unanswered(&client, &stop).await;
+        // A kubeconfig with another content has a task of its own, which begins anew.
+        let mut retries = Retries::default();
+        let follow = async {
+            loop {
+                let mut over = self.follow_until_over(&client, &stop).await;
+                while let Some(next) = self.wait_after(over, &client, &stop, &mut retries).await {
+                    over = next;
+                }
+            }
+        };
+        tokio::select! {
+            () = stop.cancelled() => {}
+            () = follow => {}
         }
     }
 
-    /// Follows the Nodes until stopped, or until the cluster answers again after it left a request without an answer: its
-    /// watch may then show nothing for minutes, and is begun anew.
-    async fn follow_until_unanswered(&self, client: &Client, stop: &CancellationToken) {
+    /// Waits until it is worth a try to follow the Nodes again. Something else may come to light meanwhile.
+    async fn wait_after(
+        &self,
+        over: Over,
+        client: &Client,
+        stop: &CancellationToken,
+        retries: &mut Retries,
+    ) -> Option<Over> {
+        match over {
+            Over::Anew => {}
+            Over::Unanswered => {
+                self.lost(stop, self.silent(&NoAnswer::Late));
+                tokio::time::sleep(QUIET).await;
+                while let Err(error) = probe(client).await {
+                    if let Some(why) = self.lost_by(stop, &error) {
+                        return Some(Over::Exceeded(why, Duration::ZERO));
+                    }
+                    tokio::time::sleep(PROBE).await;
+                }
+            }
+            Over::Exceeded(why, was_good_for) => {
+                let cluster = self.cluster.clone();
+                self.lost(stop, Unreachable::Exceeds { cluster, why });
+                tokio::select! {
+                    () = tokio::time::sleep(retries.next(was_good_for, random_seed())) => {}
+                    () = self.room.notified(), if why.is_shared() => tokio::time::sleep(FREED).await,
+                }
+            }
+        }
+        None
+    }
+
+    /// Follows the Nodes until a request is not answered, too much comes, or the cluster answers again after an interruption:
+    /// its watch may then show nothing for minutes. What was kept is given back.
+    async fn follow_until_over(&self, client: &Client, stop: &CancellationToken) -> Over {
+        let Some(account) = self.shared.upgrade().map(|shared| shared.account.clone()) else {
+            return std::future::pending().await; // everything ends
+        };
         let workload = Workload {
             client: client.clone(),
             nodes: nodes::nodes(),
             turns: Turns::default(),
         };
-        let (link, until) = (self.clone(), stop.clone());
-        workload.nodes.listen(move |change| {
-            if let Some(shared) = link.shared.upgrade().filter(|_| !until.is_cancelled()) {
-                shared.tell(&link.cluster, News::Node(change));
-            }
-        });
-        let budget = Budget::new(workload.nodes.clone());
+        self.tell_of_nodes(&workload.nodes, stop);
+        let budget = Budget::new(workload.nodes.clone(), account.share(&self.cluster.namespace));
         let nodes = Follow {
             api: Api::<Node>::all(client.clone()),
             config: watcher::Config::default().page_size(PAGE),
             store: budget.clone(),
             is_optional: false,
         };
-        let (is_listed, interrupted) = (AtomicBool::new(false), Notify::new());
+        let (listed, interrupted) = (OnceLock::<Instant>::new(), Notify::new());
         let heard = |heard: Result<(), &watcher::Error>| match heard {
             // Some are missing, and which of them is chance.
             Ok(()) if budget.is_exceeded() => {}
             Ok(()) => {
-                is_listed.store(true, Ordering::Relaxed);
+                listed.get_or_init(Instant::now);
                 self.found(stop, &workload);
             }
-            Err(error) => {
-                self.lost(stop, self.silent(error));
-                interrupted.notify_one();
-            }
+            Err(error) => match self.lost_by(stop, error) {
+                Some(why) => budget.exceed(why),
+                None => interrupted.notify_one(),
+            },
         };
         // A watch that goes on where it was cut off does not say so.
         let resumption = async {
             loop {
                 interrupted.notified().await;
-                while is_listed.load(Ordering::Relaxed) {
+                while listed.get().is_some() {
                     tokio::time::sleep(PROBE).await;
                     match probe(client).await {
                         Ok(()) => {
                             self.found(stop, &workload);
                             break;
                         }
-                        Err(error) => self.lost(stop, self.silent(&error)),
+                        Err(error) => self
+                            .lost_by(stop, &error)
+                            .into_iter()
+                            .for_each(|why| budget.exceed(why)),
                     }
                 }
             }
@@ -180,29 +247,39 @@ impl Link {
         let awaited = Awaited::default();
         awaited.expect();
         tokio::select! {
-            () = nodes.run_heard(awaited, stop.clone(), heard) => return,
-            () = resumption => return,
-            () = workload.turns.unanswered() => self.lost(stop, self.silent(&NoAnswer::Late)),
-            why = budget.exceeded() => self.lost(stop, self.silent(&why)),
-        }
-        let answers = async {
-            tokio::time::sleep(QUIET).await;
-            while let Err(error) = probe(client).await {
-                self.lost(stop, self.silent(&error));
-                tokio::time::sleep(PROBE).await;
+            () = nodes.run_heard(awaited, stop.clone(), heard) => Over::Anew,
+            () = resumption => Over::Anew,
+            () = workload.turns.unanswered() => Over::Unanswered,
+            why = budget.exceeded() => {
+                Over::Exceeded(why, listed.get().map(Instant::elapsed).unwrap_or_default())
             }
-        };
-        tokio::select! {
-            () = stop.cancelled() => {}
-            () = answers => {}
         }
+    }
+
+    fn tell_of_nodes(&self, nodes: &Nodes, stop: &CancellationToken) {
+        let (link, until) = (self.clone(), stop.clone());
+        nodes.listen(move |change| {
+            if let Some(shared) = link.shared.upgrade().filter(|_| !until.is_cancelled()) {
+                shared.tell(&link.cluster, News::Node(change));
+            }
+        });
     }
 
     fn silent(&self, error: &(dyn std::error::Error + 'static)) -> Unreachable {
         Unreachable::Silent {
             cluster: self.cluster.clone(),
-            cause: told(&chain(error).to_string()),
+            cause: words::told(error),
         }
+    }
+
+    /// Nothing can be said of the Nodes at present because of this. Returns the bound that it is about, if it is: then the
+    /// cluster is left alone.
+    fn lost_by(&self, until: &CancellationToken, error: &(dyn std::error::Error + 'static)) -> Option<Exceeded> {
+        let too_much = words::exceeded(error).filter(|why| !why.ends_watch_only());
+        if too_much.is_none() {
+            self.lost(until, self.silent(error));
+        }
+        too_much
     }
 
     /// All Nodes are known.
@@ -232,7 +309,7 @@ impl Link {
         let is_news = {
             let mut clusters = shared.lock();
             // Stopped under the same lock, or after it: a successor's answer is not overwritten.
-            match clusters.get_mut(&self.cluster) {
+            match clusters.followed.get_mut(&self.cluster) {
                 Some(followed) if !until.is_cancelled() => change(&mut followed.answer),
                 _ => false,
             }

@@ -10,15 +10,18 @@
 //!
 //! Nobody waits here: a cluster that cannot be reached is a task of its own that tries again, and an answer that says so.
 
+mod account;
 mod bounds;
 mod budget;
 pub mod kubeconfig;
 mod link;
 pub mod nodes;
 pub mod provider_id;
+mod retries;
 mod turns;
+mod words;
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
@@ -29,9 +32,12 @@ use metal3_runtime::args::ClientArgs;
 use metal3_runtime::error::chain;
 use metal3_runtime::store::{Change, ObjectKey};
 use serde_json::{Value, json};
+use tokio::sync::Notify;
 use tokio::task::JoinSet;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
+use self::account::{Account, Limits};
+use self::bounds::Exceeded;
 use self::link::Link;
 pub use self::nodes::{NodeBy, Nodes};
 use self::turns::Turns;
@@ -56,9 +62,9 @@ impl fmt::Debug for Workload {
 
 impl Workload {
     /// Makes a request that somebody waits for. Where the cluster does not answer it is silent from then on, and few wait
-    /// at once: whoever works for other clusters goes on.
+    /// at once: whoever works for other clusters goes on. An error says what came of it in words of our own.
     pub async fn ask<T>(&self, request: impl Future<Output = Result<T, kube::Error>>) -> Result<T, kube::Error> {
-        self.turns.ask(request).await.map_err(bounds::told_error)
+        self.turns.ask(request).await.map_err(words::ours)
     }
 
     /// Changes a Node by a merge patch. Whoever looks for it from then on sees the answer.
@@ -115,6 +121,16 @@ pub enum Unreachable {
         most = bounds::MOST_CLUSTERS
     )]
     TooMany(ObjectKey),
+    /// It sends or has more than it may, or all of its namespace together have.
+    #[error(
+        "cluster {cluster} is not followed: {why}; it is tried again within 10 minutes, or when its kubeconfig changes"
+    )]
+    Exceeds {
+        /// The cluster.
+        cluster: ObjectKey,
+        /// What there is too much of, and what to do.
+        why: Exceeded,
+    },
     /// The cluster, or the Secret's server, does not answer.
     #[error("the API server of cluster {cluster} cannot be asked: {cause}")]
     Silent {
@@ -132,7 +148,7 @@ impl Unreachable {
             Self::Connecting(_) => "WorkloadClusterConnecting",
             Self::NoKubeconfig(_) => "WorkloadClusterKubeconfigMissing",
             Self::BadKubeconfig { .. } => "WorkloadClusterKubeconfigInvalid",
-            Self::TooMany(_) => "WorkloadClusterLimitReached",
+            Self::TooMany(_) | Self::Exceeds { .. } => "WorkloadClusterLimitReached",
             Self::Silent { .. } => "WorkloadClusterUnreachable",
         }
     }
@@ -155,7 +171,7 @@ pub struct Workloads(Arc<Shared>);
 
 impl fmt::Debug for Workloads {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        out.debug_set().entries(self.0.lock().keys()).finish()
+        out.debug_set().entries(self.0.lock().followed.keys()).finish()
     }
 }
 
@@ -164,7 +180,8 @@ struct Shared {
     client: Client,
     limits: ClientArgs,
     stop: CancellationToken,
-    clusters: Mutex<HashMap<ObjectKey, Followed>>,
+    clusters: Mutex<Clusters>,
+    account: Account,
     listeners: RwLock<Vec<Listener>>,
     tasks: Mutex<JoinSet<()>>,
 }
@@ -181,7 +198,7 @@ impl Shared {
         tasks.spawn(task);
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<ObjectKey, Followed>> {
+    fn lock(&self) -> MutexGuard<'_, Clusters> {
         self.clusters.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -193,9 +210,47 @@ impl Shared {
     }
 }
 
+#[derive(Default)]
+struct Clusters {
+    followed: HashMap<ObjectKey, Followed>,
+    /// Those that somebody asked about and for which their namespace has no place.
+    refused: BTreeSet<ObjectKey>,
+}
+
+impl Clusters {
+    fn has_place(&self, namespace: &str) -> bool {
+        let beside = self.followed.keys().filter(|other| other.namespace == namespace);
+        beside.count() < bounds::MOST_CLUSTERS
+    }
+
+    /// The next cluster of this namespace for which there is a place now.
+    fn next(&mut self, namespace: &str) -> Option<ObjectKey> {
+        let first = ObjectKey::new(namespace, "");
+        let next = self.refused.range(first..).next();
+        let next = next.filter(|next| next.namespace == namespace).cloned();
+        let next = next.filter(|_| self.has_place(namespace))?;
+        self.refused.take(&next)
+    }
+
+    /// Has those look again that would do if others took less, now that one of this namespace is gone.
+    fn there_is_room(&self, namespace: &str) {
+        for (cluster, followed) in &self.followed {
+            let Err(Unreachable::Exceeds { why, .. }) = &followed.answer else {
+                continue;
+            };
+            let is_elsewhere = matches!(why, Exceeded::Namespace(_)) && cluster.namespace != namespace;
+            if why.is_shared() && !is_elsewhere {
+                followed.room.notify_one();
+            }
+        }
+    }
+}
+
 /// One workload cluster that somebody asked about.
 struct Followed {
     answer: Result<Workload, Unreachable>,
+    /// Tells its task that others take less memory now.
+    room: Arc<Notify>,
     /// Its task ends with this.
     _task: DropGuard,
 }
@@ -208,6 +263,7 @@ impl Workloads {
             limits,
             stop,
             clusters: Mutex::default(),
+            account: Account::new(Limits::DEFAULT),
             listeners: RwLock::default(),
             tasks: Mutex::default(),
         }))
@@ -223,32 +279,36 @@ impl Workloads {
     /// until [`forget`](Self::forget).
     pub fn of(&self, cluster: &ObjectKey) -> Result<Workload, Unreachable> {
         let mut clusters = self.0.lock();
-        if let Some(followed) = clusters.get(cluster) {
+        if let Some(followed) = clusters.followed.get(cluster) {
             return followed.answer.clone();
         }
-        let beside = clusters.keys().filter(|other| other.namespace == cluster.namespace);
-        if beside.count() >= bounds::MOST_CLUSTERS {
+        if !clusters.has_place(&cluster.namespace) {
+            clusters.refused.insert(cluster.clone());
             return Err(Unreachable::TooMany(cluster.clone()));
         }
-        let answer = Err(Unreachable::Connecting(cluster.clone()));
-        let stop = self.0.stop.child_token();
-        let link = Link::new(Arc::downgrade(&self.0), cluster.clone(), stop.clone());
+        clusters.refused.remove(cluster);
+        let followed = self.follow(cluster);
+        let answer = followed.answer.clone();
+        clusters.followed.insert(cluster.clone(), followed);
+        answer
+    }
+
+    fn follow(&self, cluster: &ObjectKey) -> Followed {
+        let (stop, room) = (self.0.stop.child_token(), Arc::<Notify>::default());
+        let link = Link::new(Arc::downgrade(&self.0), cluster.clone(), stop.clone(), room.clone());
         let (client, limits) = (self.0.client.clone(), self.0.limits.clone());
         self.0.spawn(link.run(client, limits));
-        clusters.insert(
-            cluster.clone(),
-            Followed {
-                answer: answer.clone(),
-                _task: stop.drop_guard(),
-            },
-        );
-        answer
+        Followed {
+            answer: Err(Unreachable::Connecting(cluster.clone())),
+            room,
+            _task: stop.drop_guard(),
+        }
     }
 
     /// The workload cluster of this Cluster if it is followed and answers. It is not followed for this: whoever writes a last
     /// word to a cluster that goes must not begin to watch it anew.
     pub fn followed(&self, cluster: &ObjectKey) -> Option<Workload> {
-        self.0.lock().get(cluster)?.answer.as_ref().ok().cloned()
+        self.0.lock().followed.get(cluster)?.answer.as_ref().ok().cloned()
     }
 
     /// One that answers and whose Nodes are these, without a watch.
@@ -257,21 +317,39 @@ impl Workloads {
         let turns = Turns::default();
         let followed = Followed {
             answer: Ok(Workload { client, nodes, turns }),
+            room: Arc::default(),
             _task: CancellationToken::new().drop_guard(),
         };
-        self.0.lock().insert(cluster.clone(), followed);
+        self.0.lock().followed.insert(cluster.clone(), followed);
     }
 
-    /// The Cluster is gone: so are its client, its watches and its Nodes.
+    /// The Cluster is gone: so are its client, its watches and its Nodes. The next one of its namespace that was refused has
+    /// its place, and its listeners are told.
     pub fn forget(&self, cluster: &ObjectKey) {
-        let followed = self.0.lock().remove(cluster);
-        drop(followed);
+        let (gone, next) = {
+            let mut clusters = self.0.lock();
+            clusters.refused.remove(cluster);
+            let Some(gone) = clusters.followed.remove(cluster) else {
+                return;
+            };
+            clusters.there_is_room(&cluster.namespace);
+            let next = clusters.next(&cluster.namespace);
+            if let Some(next) = &next {
+                let followed = self.follow(next);
+                clusters.followed.insert(next.clone(), followed);
+            }
+            (gone, next)
+        };
+        drop(gone);
+        if let Some(next) = next {
+            self.0.tell(&next, News::Link);
+        }
     }
 
     /// Whether each of those that are followed answers, and if not, why.
     pub fn answers(&self) -> Vec<Result<(), Unreachable>> {
         let clusters = self.0.lock();
-        let answers = clusters.values().map(|followed| &followed.answer);
+        let answers = clusters.followed.values().map(|followed| &followed.answer);
         answers
             .map(|answer| answer.as_ref().map(|_| ()).map_err(Clone::clone))
             .collect()
@@ -279,7 +357,7 @@ impl Workloads {
 
     /// How many are followed.
     pub fn len(&self) -> usize {
-        self.0.lock().len()
+        self.0.lock().followed.len()
     }
 
     /// Whether none is followed.
@@ -287,3 +365,6 @@ impl Workloads {
         self.len() == 0
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -7,8 +7,10 @@ use futures::FutureExt;
 use futures::future::{BoxFuture, join_all};
 use k8s_openapi::NamespaceResourceScope;
 use kube::runtime::watcher;
-use kube::{Client, Resource};
+use kube::{Api, Client, Resource};
 use metal3_runtime::args::Namespaces;
+use metal3_runtime::by_namespace::Needed;
+use metal3_runtime::error::is_forbidden;
 use metal3_runtime::served;
 use metal3_runtime::store::{Awaited, Follow, Store};
 use serde::de::DeserializeOwned;
@@ -32,8 +34,6 @@ impl World {
         visitor.kind(&self.data_claims);
         visitor.kind(&self.datas);
         visitor.kind(&self.remediations);
-        let rendered = watcher::Config::default().fields(&format!("type={SECRET_TYPE}"));
-        visitor.watched(&self.secrets, rendered, false);
         // Whoever uses no pools of a kind need not install it.
         visitor.watched(&self.ip_claims, watcher::Config::default(), true);
         visitor.watched(&self.ip_address_claims, watcher::Config::default(), true);
@@ -47,6 +47,7 @@ impl World {
         watches: &mut JoinSet<()>,
         stop: &CancellationToken,
     ) -> Awaited {
+        let needed = self.namespaces_of_data();
         let mut starter = Starter {
             client,
             namespaces,
@@ -55,7 +56,72 @@ impl World {
             awaited: Awaited::default(),
         };
         self.visit(&mut starter);
-        starter.awaited
+        let (objects, all) = (starter.awaited, Awaited::default());
+        all.expect();
+        let (world, client, listed, stop) = (self.clone(), client.clone(), all.clone(), stop.clone());
+        watches.spawn(async move {
+            tokio::select! {
+                () = objects.all() => {}
+                () = stop.cancelled() => return,
+            }
+            world.follow_rendered(client, needed, listed, stop).await;
+        });
+        all
+    }
+
+    /// Where there are Metal3Datas, from now on.
+    fn namespaces_of_data(&self) -> Needed {
+        let needed = Needed::default();
+        let count = needed.clone();
+        self.datas.listen(move |change| match (&change.before, &change.after) {
+            (None, Some(_)) => count.add(&change.key.namespace),
+            (Some(_), None) => count.remove(&change.key.namespace),
+            _ => {}
+        });
+        needed
+    }
+
+    /// Follows the rendered Secrets of each namespace with Metal3Datas. Says to `all` when those of the namespaces that have
+    /// data at the start are known, or are known to be forbidden: one namespace without rights holds up no other.
+    async fn follow_rendered(self, client: Client, needed: Needed, all: Awaited, stop: CancellationToken) {
+        let first = Awaited::default();
+        let present = needed.now();
+        for namespace in &present {
+            // Until it is listed.
+            needed.add(namespace);
+            first.expect();
+        }
+        let mut unlisted = present.clone();
+        let follow = |namespace: String, stop: CancellationToken| {
+            let follow = Follow {
+                api: Api::namespaced(client.clone(), &namespace),
+                store: self.secrets.clone(),
+                config: watcher::Config::default().fields(&format!("type={SECRET_TYPE}")),
+                is_optional: false,
+            };
+            let (mut is_awaited, first) = (unlisted.remove(&namespace), first.clone());
+            let heard = move |heard: Result<(), &watcher::Error>| {
+                let is_known = match heard {
+                    Ok(()) => true,
+                    Err(watcher::Error::InitialListFailed(why)) => is_forbidden(why),
+                    Err(_) => false,
+                };
+                if is_known && std::mem::take(&mut is_awaited) {
+                    first.arrived();
+                }
+            };
+            let own = Awaited::default();
+            own.expect();
+            follow.run_heard(own, stop, heard)
+        };
+        let listed = async {
+            first.all().await;
+            for namespace in &present {
+                needed.remove(namespace);
+            }
+            all.arrived();
+        };
+        tokio::join!(needed.run(None, stop, follow), listed);
     }
 
     /// Waits until all kinds are served, Cluster API's too.

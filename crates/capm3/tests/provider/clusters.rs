@@ -57,6 +57,23 @@ async fn a_cluster_from_its_endpoint_to_its_end() {
 }
 
 #[tokio::test]
+async fn a_namespace_without_rights_to_secrets_holds_up_no_other() {
+    let (site, other) = tokio::join!(async { Site::new(namespace!().await).await }, async {
+        Site::new(namespace!().await).await
+    });
+    other.grant_all_but_secrets(&site).await;
+    // Whose rendered Secrets the provider cannot list.
+    let data = json!({"apiVersion": "infrastructure.cluster.x-k8s.io/v1beta2", "kind": "Metal3Data", "metadata": {"name": "d"},
+        "spec": {"index": 0, "claim": {"name": "d"}, "template": {"name": "t"}}});
+    other.apply(data).await;
+    let provider = site.provider_with_other(&other).await;
+    site.cluster("c", json!({})).await;
+    let is_told = |cluster: &Metal3Cluster| ready(cluster, &False, "InvalidConfiguration");
+    site.namespace.expect("c", "is looked at", is_told).await;
+    provider.stop().await;
+}
+
+#[tokio::test]
 async fn a_paused_cluster_only_says_so_and_goes_on_afterwards() {
     let site = Site::new(namespace!().await).await;
     let provider = site.provider().await;

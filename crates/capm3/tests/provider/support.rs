@@ -69,24 +69,29 @@ impl Site {
 
     /// The rights that the provider ships, in this namespace only.
     pub async fn grant(&self) {
-        self.grant_rules(cluster_api_provider_metal3::rbac::manager_rules())
+        self.grant_rules(rules(), self).await;
+    }
+
+    /// The account of another site gets all rights in this one but those to Secrets.
+    pub async fn grant_all_but_secrets(&self, other: &Self) {
+        self.grant_rules(cluster_api_provider_metal3::rbac::manager_rules(), other)
             .await;
     }
 
     /// The same, but objects of this kind are only read.
     pub async fn only_reads(&self, plural: &str) {
-        let mut rules = cluster_api_provider_metal3::rbac::manager_rules();
+        let mut rules = rules();
         for rule in &mut rules {
             let is_of = |resource: &String| resource == plural;
             if rule.resources.iter().flatten().any(is_of) {
                 rule.verbs.retain(|verb| ["get", "list", "watch"].contains(&&**verb));
             }
         }
-        self.grant_rules(rules).await;
+        self.grant_rules(rules, self).await;
     }
 
-    async fn grant_rules(&self, rules: Vec<PolicyRule>) {
-        let name = &self.namespace.name;
+    async fn grant_rules(&self, rules: Vec<PolicyRule>, holder: &Self) {
+        let name = &holder.namespace.name;
         let rules = serde_json::to_value(rules).unwrap();
         let role = json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "Role",
             "metadata": {"name": "provider"}, "rules": rules});
@@ -109,6 +114,13 @@ impl Site {
     pub async fn provider_with(&self, flags: &[&str]) -> Running {
         let client = self.namespace.service_account(ACCOUNT).await;
         Self::start(client, vec![self.namespace.name.clone()], flags)
+    }
+
+    /// Starts one that looks after another namespace too, with the rights that it was given there.
+    pub async fn provider_with_other(&self, other: &Self) -> Running {
+        let client = self.namespace.service_account(ACCOUNT).await;
+        let namespaces = vec![self.namespace.name.clone(), other.namespace.name.clone()];
+        Self::start(client, namespaces, &[])
     }
 
     /// Starts one that looks after two namespaces, with all rights.
@@ -326,4 +338,11 @@ pub fn consumer(host: &BareMetalHost) -> Option<&str> {
 pub fn says(conditions: &[Condition], type_: &str, status: &ConditionStatus, reason: &str) -> bool {
     let found = conditions.iter().find(|condition| condition.type_ == type_);
     found.is_some_and(|condition| condition.status == *status && condition.reason == reason)
+}
+
+/// All that the provider may do.
+fn rules() -> Vec<PolicyRule> {
+    let mut rules = cluster_api_provider_metal3::rbac::manager_rules();
+    rules.push(cluster_api_provider_metal3::rbac::SECRETS.rule());
+    rules
 }

@@ -132,14 +132,14 @@ impl Book {
         // The watch may have shown this write before its answer, or somebody else's after it.
         let written = version(&pool.metadata);
         self.trusted = Some(written);
-        self.see_pool(pool);
+        self.see_pool(pool, None);
         let newest = self.pool.as_ref().map(|pool| version(&pool.metadata));
         self.trusted = self.trusted.filter(|_| newest == Some(written));
     }
 
     fn see(&mut self, outcome: Outcome) {
         match outcome {
-            Outcome::Pool(pool) => self.see_pool(pool),
+            Outcome::Pool(pool) => self.see_pool(pool, None),
             Outcome::Claim(claim) if claim.pool == self.name => self.see_claim(claim),
             Outcome::Address(address) if address.pool == self.name => self.see_address(address),
             _ => {}

@@ -313,3 +313,19 @@ async fn only_what_carries_the_watch_filters_label_is_touched() {
     assert_eq!((claim.finalizers().len(), claim.status), (0, None));
     manager.stop().await;
 }
+
+#[tokio::test]
+async fn a_pool_of_too_many_entries_is_refused() {
+    let site = Site::new(namespace!().await).await;
+    let pools: Api<ipam::IPPool> = site.namespace.api();
+    let of = |entries: u32| {
+        let entry = |number: u32| json!({"start": std::net::Ipv4Addr::from_bits(number + 1).to_string()});
+        let entries: Vec<_> = (0..entries).map(entry).collect();
+        let pool = json!({"metadata": {"name": format!("of-{}", entries.len())},
+            "spec": {"namePrefix": "p", "pools": entries}});
+        serde_json::from_value::<ipam::IPPool>(pool).unwrap()
+    };
+    pools.create(&PostParams::default(), &of(10_000)).await.unwrap();
+    let refused = pools.create(&PostParams::default(), &of(10_001)).await.unwrap_err();
+    assert!(refused.to_string().contains("spec.pools"), "{refused}");
+}

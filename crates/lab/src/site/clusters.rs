@@ -1,13 +1,11 @@
 //! What makes clusters of a site's hosts.
 
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use anyhow::{Context, Result};
 
-use super::{config_folder, took};
-use crate::apply;
+use super::{grant, took};
 use crate::cluster_api::ClusterApi;
 use crate::control_plane::ControlPlane;
 use crate::ironic::IronicLab;
@@ -111,9 +109,7 @@ async fn manager(
     folder: &Path,
     (name, namespace, account): (&str, &str, &str),
 ) -> Result<(Manager, PathBuf)> {
-    let rights = config_folder().join(format!("rbac/{name}.yaml"));
-    let text = fs::read_to_string(&rights).with_context(|| format!("cannot read {}", rights.display()))?;
-    apply::apply(&control_plane.client().await?, &apply::parse(&text)?, None).await?;
+    grant(&control_plane.client().await?, name).await?;
     let kubeconfig = control_plane.service_account_kubeconfig(namespace, account).await?;
     let mut config = ManagerConfig::new(name, binaries.join(name), folder.join("managers"), kubeconfig);
     // One replica has nobody to compete with, but the election's rights are shipped too, so they are used.

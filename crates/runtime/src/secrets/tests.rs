@@ -40,7 +40,7 @@ fn only_referenced_secrets_are_kept_and_wake_their_owners() {
         Event::InitApply(secret("bmc", "2")),
         Event::InitDone,
     ] {
-        woken.extend(versions.apply(None, &event));
+        woken.extend(versions.apply("ns", &event));
     }
     assert_eq!(woken, ["host", "host"]); // bmc appeared, image is known to be absent
     assert_eq!(version(&versions, "bmc").as_deref(), Some("2"));
@@ -48,11 +48,11 @@ fn only_referenced_secrets_are_kept_and_wake_their_owners() {
     assert_eq!(versions.get(&key("helm")), Known::Unknown);
     assert_eq!(versions.len(), 2);
 
-    assert!(versions.apply(None, &Event::Apply(secret("helm", "3"))).is_empty());
-    assert!(versions.apply(None, &Event::Apply(secret("bmc", "2"))).is_empty());
-    assert_eq!(versions.apply(None, &Event::Apply(secret("bmc", "4"))), ["host"]);
-    assert_eq!(versions.apply(None, &Event::Apply(secret("image", "5"))), ["host"]);
-    assert_eq!(versions.apply(None, &Event::Delete(secret("image", "6"))), ["host"]);
+    assert!(versions.apply("ns", &Event::Apply(secret("helm", "3"))).is_empty());
+    assert!(versions.apply("ns", &Event::Apply(secret("bmc", "2"))).is_empty());
+    assert_eq!(versions.apply("ns", &Event::Apply(secret("bmc", "4"))), ["host"]);
+    assert_eq!(versions.apply("ns", &Event::Apply(secret("image", "5"))), ["host"]);
+    assert_eq!(versions.apply("ns", &Event::Delete(secret("image", "6"))), ["host"]);
     assert_eq!(versions.get(&key("image")), Known::Absent);
 }
 
@@ -60,15 +60,15 @@ fn only_referenced_secrets_are_kept_and_wake_their_owners() {
 fn a_late_reference_is_unknown_until_read_or_seen() {
     let versions = SecretVersions::default();
     versions.set_references("early", [key("a")]);
-    versions.apply(None, &Event::Init);
-    versions.apply(None, &Event::InitApply(secret("late", "1"))); // passed by: nobody references it yet
+    versions.apply("ns", &Event::Init);
+    versions.apply("ns", &Event::InitApply(secret("late", "1"))); // passed by: nobody references it yet
     versions.set_references("late", [key("late")]);
-    assert_eq!(versions.apply(None, &Event::InitDone), ["early"]);
+    assert_eq!(versions.apply("ns", &Event::InitDone), ["early"]);
     assert_eq!(versions.get(&key("late")), Known::Unknown);
 
     versions.learn(&key("late"), Some(&secret("late", "1").metadata));
     assert_eq!(version(&versions, "late").as_deref(), Some("1"));
-    versions.apply(None, &Event::Apply(secret("late", "3")));
+    versions.apply("ns", &Event::Apply(secret("late", "3")));
     versions.learn(&key("late"), Some(&secret("late", "2").metadata)); // an answer that arrives late
     assert_eq!(version(&versions, "late").as_deref(), Some("3"));
 }
@@ -99,9 +99,9 @@ fn the_list_of_one_namespace_says_nothing_about_another() {
         name: "bmc".into(),
     };
     versions.set_references("host", [key("bmc"), there.clone()]);
-    versions.apply(Some("ns"), &Event::Init);
-    versions.apply(Some("other"), &Event::Init);
-    assert_eq!(versions.apply(Some("ns"), &Event::InitDone), ["host"]);
+    versions.apply("ns", &Event::Init);
+    versions.apply("other", &Event::Init);
+    assert_eq!(versions.apply("ns", &Event::InitDone), ["host"]);
     assert_eq!(versions.get(&key("bmc")), Known::Absent);
     assert_eq!(versions.get(&there), Known::Unknown);
 }
@@ -116,9 +116,9 @@ fn a_secret_that_vanished_while_the_watch_was_down_wakes_its_owner() {
         Event::InitDone,
         Event::Init,
     ] {
-        versions.apply(None, &event);
+        versions.apply("ns", &event);
     }
-    assert_eq!(versions.apply(None, &Event::InitDone), ["host"]);
+    assert_eq!(versions.apply("ns", &Event::InitDone), ["host"]);
     assert_eq!(versions.get(&key("bmc")), Known::Absent);
 }
 
@@ -135,9 +135,9 @@ fn marks_are_seen_to_come_and_go() {
         secret.metadata.labels = Some([("ours".to_owned(), String::new())].into());
         secret
     };
-    versions.apply(None, &Event::Apply(secret("bmc", "1")));
+    versions.apply("ns", &Event::Apply(secret("bmc", "1")));
     assert!(!is_marked("bmc"));
-    assert_eq!(versions.apply(None, &Event::Apply(marked("bmc", "2"))), ["host"]);
+    assert_eq!(versions.apply("ns", &Event::Apply(marked("bmc", "2"))), ["host"]);
     assert!(is_marked("bmc"));
     versions.learn(&key("read"), Some(&marked("read", "3").metadata));
     assert!(is_marked("read"));

@@ -75,10 +75,17 @@ where
     /// Follows until `stop` is cancelled. Says to `awaited`, which must expect it, when the first list is complete, or
     /// when it is known that the kind is not there.
     pub async fn run(self, awaited: Awaited, stop: CancellationToken) {
-        self.run_heard(awaited, stop, |_| ()).await;
+        let kind = K::kind(&());
+        let heard = |heard: Result<(), &watcher::Error>| {
+            if let Err(error) = heard {
+                warn!(error = %chain(error), %kind, "a watch was interrupted");
+            }
+        };
+        self.run_heard(awaited, stop, heard).await;
     }
 
-    /// The same, and tells `heard` how it goes: after each complete list, and what interrupts the watch.
+    /// The same, and tells `heard` how it goes: after each complete list, and what interrupts the watch. That is not logged:
+    /// it may hold words of a server that nobody trusts.
     pub async fn run_heard(
         self,
         awaited: Awaited,
@@ -112,10 +119,7 @@ where
                     }
                     arrive();
                 }
-                Err(error) => {
-                    heard(Err(&error));
-                    warn!(error = %chain(&error), %kind, "a watch was interrupted");
-                }
+                Err(error) => heard(Err(&error)),
             }
         }
     }

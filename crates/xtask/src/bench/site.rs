@@ -33,10 +33,18 @@ impl Site {
         let client = control_plane.client().await?;
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
         apply::apply_crds(&client, &root.join("config/crd")).await?;
-        let rights = std::fs::read_to_string(root.join(format!("config/rbac/{}.yaml", program.package)))?;
+        let rights = root.join("config/rbac");
+        let secrets = rights
+            .join("secrets-in-one-namespace")
+            .join(format!("{}.yaml", program.package));
+        let rights = std::fs::read_to_string(rights.join(format!("{}.yaml", program.package)))?;
         apply::apply(&client, &apply::parse(&rights)?, None).await?;
         let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": BENCH}}).to_string();
         apply::apply(&client, &apply::parse(&namespace)?, None).await?;
+        if secrets.exists() {
+            let secrets = std::fs::read_to_string(secrets)?;
+            apply::apply(&client, &apply::parse(&secrets)?, Some(BENCH)).await?;
+        }
         let (home, account) = (program.namespace, program.account);
         Ok(Self {
             client,

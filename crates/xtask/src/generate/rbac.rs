@@ -24,12 +24,19 @@ pub fn files() -> anyhow::Result<Files> {
     ];
     let mut files = Files::new();
     for (name, folder, objects) in components {
-        let mut text = format!("# Made by `cargo xtask generate` from crates/{folder}/src/rbac.rs.\n");
-        for object in objects {
-            text.push_str("---\n");
-            text.push_str(&serde_saphyr::to_string(&object)?);
+        let sets = [
+            ("", objects.base),
+            ("secrets-in-one-namespace", objects.secrets_in_one_namespace),
+            ("secrets-in-all-namespaces", objects.secrets_in_all_namespaces),
+        ];
+        for (set, objects) in sets.into_iter().filter(|(_, objects)| !objects.is_empty()) {
+            let mut text = format!("# Made by `cargo xtask generate` from crates/{folder}/src/rbac.rs.\n");
+            for object in objects {
+                text.push_str("---\n");
+                text.push_str(&serde_saphyr::to_string(&object)?);
+            }
+            files.insert(PathBuf::from(FOLDER).join(set).join(format!("{name}.yaml")), text);
         }
-        files.insert(PathBuf::from(FOLDER).join(format!("{name}.yaml")), text);
     }
     Ok(files)
 }

@@ -1,7 +1,7 @@
 //! Whether our programs have exactly the rights that they use: what their roles say beside the audit logs of all tests in which
 //! they run with nothing else.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -22,18 +22,18 @@ fn programs() -> Vec<Program> {
     vec![
         Program {
             accounts: &["operator", baremetal_operator::rbac::SERVICE_ACCOUNT],
-            roles: baremetal_operator::rbac::objects(),
+            roles: baremetal_operator::rbac::objects().base,
         },
         Program {
             accounts: &[
                 "cluster-api-provider-metal3",
                 cluster_api_provider_metal3::rbac::SERVICE_ACCOUNT,
             ],
-            roles: cluster_api_provider_metal3::rbac::objects(),
+            roles: cluster_api_provider_metal3::rbac::objects().base,
         },
         Program {
             accounts: &["ip-address-manager", ip_address_manager::rbac::SERVICE_ACCOUNT],
-            roles: ip_address_manager::rbac::objects(),
+            roles: ip_address_manager::rbac::objects().base,
         },
     ]
 }
@@ -115,36 +115,60 @@ fn compare(program: &Program, asked: &BTreeSet<Asked>) -> Vec<String> {
             .and_then(|name| name.split_once(':'));
         account.is_some_and(|(_, name)| program.accounts.contains(&name))
     };
-    let [used, refused] = [false, true].map(|is_forbidden| -> BTreeSet<Right> {
-        let asked = asked
-            .iter()
-            .filter(is_its)
-            .filter(|asked| asked.is_forbidden == is_forbidden);
-        asked
-            .map(|asked| (asked.resource.clone(), asked.verb.clone()))
-            .collect()
-    });
+    let (refused, granted): (Vec<&Asked>, Vec<&Asked>) =
+        asked.iter().filter(is_its).partition(|asked| asked.is_forbidden);
+    let right = |asked: &&Asked| -> Right { (asked.resource.clone(), asked.verb.clone()) };
+    let used: BTreeSet<Right> = granted.iter().map(right).collect();
     let shipped = shipped(&program.roles);
     let name = program.accounts[0];
     let unused = shipped
-        .difference(&used)
-        .filter(|right| !is_rare(right) && !is_asked_in_silence(right, &used));
+        .keys()
+        .filter(|right| !used.contains(*right) && !is_rare(right) && !is_asked_in_silence(right, &used));
     let unused =
         unused.map(|(resource, verb)| format!("the role of {name}: nobody used the right to {verb} {resource}"));
-    let missing = refused.difference(&shipped);
-    let missing = missing.map(|(resource, verb)| format!("the role of {name} lacks the right to {verb} {resource}"));
+    let is_missing = |asked: &&&Asked| match shipped.get(&right(asked)) {
+        None => true,
+        Some(Objects::All) => false,
+        Some(Objects::Named(names)) => !names.contains(&asked.name),
+    };
+    let missing = refused.iter().filter(is_missing).map(|asked| {
+        let Asked { verb, resource, .. } = asked;
+        let named = shipped
+            .get(&right(asked))
+            .map_or_else(String::new, |_| format!(" named {:?}", asked.name));
+        format!("the role of {name} lacks the right to {verb} {resource}{named}")
+    });
+    let missing: BTreeSet<String> = missing.collect();
     unused.chain(missing).collect()
 }
 
+/// The objects that a right is about.
+#[derive(Clone, Debug, PartialEq)]
+enum Objects {
+    All,
+    Named(BTreeSet<String>),
+}
+
+impl Objects {
+    /// What this rule and another one are about together.
+    fn and(self, other: Self) -> Self {
+        match (self, other) {
+            (Self::Named(names), Self::Named(others)) => Self::Named(names.into_iter().chain(others).collect()),
+            _ => Self::All,
+        }
+    }
+}
+
 /// The rights in the roles among these objects.
-fn shipped(roles: &[Value]) -> BTreeSet<Right> {
+fn shipped(roles: &[Value]) -> BTreeMap<Right, Objects> {
     let words = |rule: &Value, key: &str| -> Vec<String> {
         let words = rule[key].as_array().into_iter().flatten();
         words.filter_map(Value::as_str).map(str::to_owned).collect()
     };
     let all = roles.iter().filter_map(|role| role["rules"].as_array()).flatten();
-    let mut rights = BTreeSet::new();
+    let mut rights = BTreeMap::new();
     for rule in all {
+        let names: BTreeSet<String> = words(rule, "resourceNames").into_iter().collect();
         for group in words(rule, "apiGroups") {
             for resource in words(rule, "resources") {
                 let (kind, sub) = resource
@@ -153,7 +177,19 @@ fn shipped(roles: &[Value]) -> BTreeSet<Right> {
                 let dot = if group.is_empty() { "" } else { "." };
                 let sub = sub.map_or_else(String::new, |sub| format!("/{sub}"));
                 let resource = format!("{kind}{dot}{group}{sub}");
-                rights.extend(words(rule, "verbs").into_iter().map(|verb| (resource.clone(), verb)));
+                for verb in words(rule, "verbs") {
+                    let objects = if names.is_empty() {
+                        Objects::All
+                    } else {
+                        Objects::Named(names.clone())
+                    };
+                    let right = (resource.clone(), verb);
+                    let objects = match rights.remove(&right) {
+                        None => objects,
+                        Some(before) => Objects::and(before, objects),
+                    };
+                    rights.insert(right, objects);
+                }
             }
         }
     }
@@ -171,6 +207,7 @@ mod tests {
             verb: verb.to_owned(),
             resource: resource.to_owned(),
             is_forbidden,
+            name: String::new(),
         }
     }
 
@@ -182,6 +219,7 @@ mod tests {
             {"apiGroups": [""], "resources": ["secrets"], "verbs": ["get"]},
             {"apiGroups": ["g"], "resources": ["things/finalizers"], "verbs": ["update"]},
             {"apiGroups": ["g"], "resources": ["things", "others"], "verbs": ["create"]},
+            {"apiGroups": ["g"], "resources": ["leases"], "verbs": ["get"], "resourceNames": ["own"]},
         ]);
         let program = Program {
             accounts: &["a", "b"],
@@ -190,7 +228,14 @@ mod tests {
                 json!({"kind": "ClusterRole", "rules": rules}),
             ],
         };
+        let named = |name: &str, is_forbidden| Asked {
+            name: name.to_owned(),
+            ..asked("a", "get", "leases.g", is_forbidden)
+        };
         let log = BTreeSet::from([
+            named("", false),
+            named("own", true),
+            named("other", true),
             asked("a", "get", "things.g", false),
             asked("b", "patch", "things.g", false),
             asked("a", "patch", "things.g/status", false),
@@ -204,6 +249,7 @@ mod tests {
         assert_eq!(
             wrong,
             [
+                "the role of a lacks the right to get leases.g named \"other\"",
                 "the role of a lacks the right to list secrets",
                 "the role of a: nobody used the right to create others.g",
                 "the role of a: nobody used the right to get secrets",

@@ -26,6 +26,7 @@ use serde::{Deserialize, Serialize};
     status = "Metal3DataClaimStatus",
     derive = "Default",
     derive = "PartialEq",
+    printcolumn = r#"{"name": "Waiting", "type": "string", "jsonPath": ".status.errorMessage", "description": "What it waits for", "priority": 1}"#,
     printcolumn = r#"{"name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp", "description": "Time since the Metal3DataClaim was created"}"#
 )]
 #[serde(rename_all = "camelCase", default, remote = "Self")]
@@ -71,6 +72,7 @@ pub struct Metal3DataClaimStatus {
     status = "Metal3DataStatus",
     derive = "Default",
     derive = "PartialEq",
+    printcolumn = r#"{"name": "Waiting", "type": "string", "jsonPath": ".status.errorMessage", "description": "What it waits for", "priority": 1}"#,
     printcolumn = r#"{"name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp", "description": "Time since the Metal3Data was created"}"#
 )]
 #[serde(rename_all = "camelCase", default, remote = "Self")]

@@ -32,6 +32,7 @@ use serde::{Deserialize, Serialize};
     printcolumn = r#"{"name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp", "description": "Time since the Metal3Machine was created"}"#,
     printcolumn = r#"{"name": "ProviderID", "type": "string", "jsonPath": ".spec.providerID", "description": "Provider ID of the node"}"#,
     printcolumn = r#"{"name": "Provisioned", "type": "string", "jsonPath": ".status.initialization.provisioned", "description": "Whether the host runs what is wanted"}"#,
+    printcolumn = r#"{"name": "Waiting", "type": "string", "jsonPath": ".status.conditions[?(@.type=='Ready')].message", "description": "What the machine waits for", "priority": 1}"#,
     printcolumn = r#"{"name": "Cluster", "type": "string", "jsonPath": ".metadata.labels.cluster\\.x-k8s\\.io/cluster-name", "description": "Cluster that it belongs to"}"#
 )]
 #[serde(rename_all = "camelCase", default, remote = "Self")]

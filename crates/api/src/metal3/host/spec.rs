@@ -66,6 +66,7 @@ wire_enum! {
     printcolumn = r#"{"name": "BMC", "type": "string", "jsonPath": ".spec.bmc.address", "description": "Address of the management controller", "priority": 1}"#,
     printcolumn = r#"{"name": "Online", "type": "string", "jsonPath": ".spec.online", "description": "Whether the host should be powered on"}"#,
     printcolumn = r#"{"name": "Error", "type": "string", "jsonPath": ".status.errorType", "description": "Kind of the latest error"}"#,
+    printcolumn = r#"{"name": "Waiting", "type": "string", "jsonPath": ".status.conditions[?(@.type=='Waiting')].message", "description": "What the host waits for, and what ends that", "priority": 1}"#,
     printcolumn = r#"{"name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp", "description": "Time since the BareMetalHost was created"}"#
 )]
 #[serde(rename_all = "camelCase", default, remote = "Self")]

@@ -21,6 +21,12 @@ pub(super) async fn credentials(ctx: &Context, seen: &mut Observed) -> Result<()
     let name = seen.host.spec.bmc.credentials_name.clone();
     seen.secret = match secret(ctx, &seen.host, &name).await? {
         None => SecretView::Missing,
+        Some(secret) if ctx.settings.requires_credentials_label && !is_meant_for(&secret.metadata, &seen.host) => {
+            SecretView::Invalid {
+                problem: not_meant(&secret.metadata),
+                claimed: false,
+            }
+        }
         Some(secret) => read_credentials(secret, &seen.host),
     };
     Ok(())
@@ -36,6 +42,26 @@ pub(super) async fn secret(ctx: &Context, host: &BareMetalHost, name: &str) -> R
     };
     ctx.secrets.learn(&key, found.as_ref().map(|s| &s.metadata));
     Ok(found)
+}
+
+/// Whether a Secret says that it is for a BMC, by its label, or for this host, by its owner.
+fn is_meant_for(secret: &ObjectMeta, host: &BareMetalHost) -> bool {
+    let label = secret.labels.as_ref().and_then(|labels| labels.get(label::ENVIRONMENT));
+    let mut owners = secret.owner_references.iter().flatten();
+    label.is_some_and(|value| value == label::ENVIRONMENT_BAREMETAL)
+        || owners.any(|owner| owner.kind == "BareMetalHost" && Some(&owner.uid) == host.metadata.uid.as_ref())
+}
+
+fn not_meant(secret: &ObjectMeta) -> String {
+    let (namespace, name) = (
+        secret.namespace.as_deref().unwrap_or_default(),
+        secret.name.as_deref().unwrap_or_default(),
+    );
+    let (key, value) = (label::ENVIRONMENT, label::ENVIRONMENT_BAREMETAL);
+    format!(
+        "it does not say that it is for a BMC, and this operator runs with --require-credentials-label. If it is: kubectl label \
+         secret -n {namespace} {name} {key}={value}"
+    )
 }
 
 /// Both keys, without surrounding blanks: files that people make Secrets from end with a newline.

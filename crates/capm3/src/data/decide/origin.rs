@@ -14,6 +14,9 @@ use super::super::effect::Secret;
 use super::super::observed::Observed;
 
 /// SHA-256 of what a template says of metadata and network data, in hexadecimal digits.
+///
+/// It is stored, and compared by later versions of this program: what is not set is not written into the text, so that a field
+/// that a later version adds changes no digest of a template without it.
 pub fn digest(template: &Metal3DataTemplate) -> String {
     let spec = &template.spec;
     let text = json!([spec.meta_data, spec.network_data]).to_string();
@@ -82,4 +85,57 @@ pub fn rendered_again(seen: &Observed, secret: &Secret) -> Option<Note> {
         message,
         severity,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Digests as they are stored. They must never change.
+    #[test]
+    fn the_digest_of_a_template_stays_what_it_was() {
+        let everything = json!({
+            "metaData": {
+                "strings": [{"key": "s", "value": "v"}], "namespaces": [{"key": "w"}],
+                "objectNames": [{"key": "n", "object": "machine"}],
+                "indexes": [{"key": "i", "offset": 1, "step": 2, "prefix": "p", "suffix": "q"}],
+                "ipAddressesFromPool": [{"key": "a", "name": "pool"}],
+                "prefixesFromPool": [{"key": "b", "name": "pool"}],
+                "gatewaysFromPool": [{"key": "c", "name": "pool"}],
+                "dnsServersFromPool": [{"key": "d", "name": "pool"}],
+                "fromHostInterfaces": [{"key": "m", "interface": "eth0"}],
+                "fromLabels": [{"key": "l", "object": "machine", "label": "x"}],
+                "fromAnnotations": [{"key": "o", "object": "machine", "annotation": "y"}],
+            },
+            "networkData": {
+                "links": {
+                    "ethernets": [{"id": "e", "type": "phy", "mtu": 1500, "macAddress": {"fromHostInterface": "eth0"}}],
+                    "bonds": [{"id": "b", "bondMode": "802.3ad", "bondLinks": ["e"], "macAddress": {"string": "aa:bb:cc:dd:ee:ff"}}],
+                    "vlans": [{"id": "v", "vlanID": 7, "vlanLink": "e", "macAddress": {"string": "aa:bb:cc:dd:ee:ff"}}],
+                },
+                "networks": {
+                    "ipv4": [{"id": "n", "link": "e", "ipAddressFromIPPool": "pool",
+                        "routes": [{"network": "0.0.0.0", "prefix": 0, "gateway": {"fromIPPool": "pool"}}]}],
+                    "ipv4DHCP": [{"id": "h", "link": "e"}],
+                    "ipv6SLAAC": [{"id": "r", "link": "e"}],
+                },
+                "services": {"dns": ["192.0.2.53"]},
+            },
+        });
+        for (spec, stored) in [
+            (
+                json!({}),
+                "95cb9b4f84ceff132cc7a875d8c192bf4997016a939ee64141c1fd628c0e8738",
+            ),
+            (
+                everything,
+                "85f64546649c3102d09b2fb8ab5c483b395eaffa3d09ac3f7968139b7816b8eb",
+            ),
+        ] {
+            let template = json!({"apiVersion": "infrastructure.cluster.x-k8s.io/v1beta2", "kind": "Metal3DataTemplate",
+                "metadata": {"name": "t"}, "spec": spec});
+            let template: Metal3DataTemplate = serde_json::from_value(template).unwrap();
+            assert_eq!(digest(&template), stored, "{}", json!(template.spec));
+        }
+    }
 }

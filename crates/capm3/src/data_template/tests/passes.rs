@@ -7,10 +7,10 @@ use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
 use super::*;
-use crate::controller::{Controller, Next};
 use crate::data_template::Metal3DataTemplates;
 use crate::data_template::news::APART;
 use crate::sim::{Site, failure, owners};
+use metal3_runtime::controller::{Controller, Next};
 
 const HERE: &str = "infrastructure.cluster.x-k8s.io/v1beta2";
 const MACHINE: &str = "metal3machine.infrastructure.cluster.x-k8s.io";

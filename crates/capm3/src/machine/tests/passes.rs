@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Secret;
 use metal3_api::infra::v1beta2::Metal3Machine;
+use metal3_runtime::controller::Controller;
 use metal3_runtime::store::{ObjectKey, Sink};
 use metal3_runtime::work::Queue;
 use rstest::rstest;
@@ -11,7 +12,6 @@ use tokio_util::sync::CancellationToken;
 
 use super::*;
 use crate::args::HostChoice;
-use crate::controller::Controller;
 use crate::machine::{BOOTSTRAP_DATA, Metal3Machines};
 use crate::sim::{Site, limits, owners};
 use crate::workload::{Workloads, nodes};

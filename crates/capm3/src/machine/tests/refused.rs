@@ -1,5 +1,6 @@
 //! What a machine says of a write that is refused, pass by pass.
 
+use metal3_runtime::controller::{Controller, Next};
 use metal3_runtime::work::Queue;
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -10,7 +11,6 @@ use rstest::rstest;
 
 use super::passes::{fill, free_host, key, machines};
 use super::*;
-use crate::controller::{Controller, Next};
 use crate::machine_template::Metal3MachineTemplates;
 use crate::sim::{Site, failure};
 use crate::world::host_of;

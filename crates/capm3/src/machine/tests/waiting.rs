@@ -4,13 +4,13 @@ use std::time::Duration;
 
 use metal3_api::infra::names::label::NODE_REUSE;
 use metal3_api::metal3::ProvisioningState;
+use metal3_runtime::controller::Controller;
 use metal3_runtime::store::{Change, ObjectKey};
 use metal3_runtime::work::Queue;
 use tokio_util::sync::CancellationToken;
 
 use super::*;
 use crate::args::HostChoice;
-use crate::controller::Controller;
 use crate::machine::Metal3Machines;
 use crate::machine::listen::concerned;
 use crate::machine::waiting::{Waiter, Waiting};

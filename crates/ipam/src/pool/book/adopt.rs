@@ -18,7 +18,7 @@ impl Book {
         // That it is gone, the watch will tell; by now there may be another one.
         let Some(pool) = adopted.pool.clone() else { return };
         self.trusted = None;
-        self.see_pool(pool.clone());
+        self.see_pool(pool.clone(), None);
         let known: HashSet<&AddressId> = adopted.addresses.iter().map(|address| &address.id).collect();
         let as_of = |family| match family {
             Family::Metal3 => adopted.as_of[0],

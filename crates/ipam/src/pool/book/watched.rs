@@ -5,6 +5,7 @@ use std::sync::Arc;
 use metal3_api::ipam::IPPool;
 
 use super::{Book, ClusterSeen};
+use crate::alloc::Plan;
 use crate::pool::promise::Promises;
 use crate::pool::seen::{Address, AddressId, Claim, ClaimKey, version};
 use crate::pool::stuck::Stuck;
@@ -12,7 +13,9 @@ use crate::pool::text::plan_of;
 
 impl Book {
     /// A view of the pool.
-    pub fn see_pool(&mut self, pool: Arc<IPPool>) {
+    ///
+    /// `plan` is what its specification means, where that has been read already.
+    pub fn see_pool(&mut self, pool: Arc<IPPool>, plan: Option<Plan>) {
         if let Some(uid) = &pool.metadata.uid
             && self.gone.contains(uid)
         {
@@ -35,14 +38,15 @@ impl Book {
         }
         self.pool = Some(pool);
         if is_other_spec {
-            self.read_spec();
+            self.read_spec(plan);
         }
         self.changed = self.now;
     }
 
-    fn read_spec(&mut self) {
+    fn read_spec(&mut self, plan: Option<Plan>) {
         let Some(pool) = &self.pool else { return };
-        self.allocator.set_plan(plan_of(&pool.spec));
+        let plan = plan.unwrap_or_else(|| plan_of(&pool.spec));
+        self.allocator.set_plan(plan);
         self.is_freed = true;
         // What is only intended was chosen by what the specification said: it is chosen again, by the oldest first.
         let is_open = |key: &&ClaimKey| self.claims.get(key).is_none_or(|claim| claim.address.is_none());

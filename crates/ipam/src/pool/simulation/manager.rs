@@ -84,7 +84,7 @@ impl Manager {
             return true;
         }
         match event.clone() {
-            Event::Pool(Some(pool), _) => self.book.see_pool(pool),
+            Event::Pool(Some(pool), _) => self.book.see_pool(pool, None),
             Event::Pool(None, uid) => {
                 self.book.lose_pool(&uid);
                 self.book.departed(&uid);

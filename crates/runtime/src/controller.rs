@@ -1,50 +1,26 @@
-//! The loop around the passes of a controller.
+//! The loop around the passes of a controller, the same for every kind.
+//!
+//! ```text
+//!  watches ─▶ queue of keys ─▶ pass: observe ─▶ decide ─▶ apply ─▶ report ─▶ when to look again
+//! ```
+//!
+//! A controller says which keys a change wakes ([`Controller::listen`]) and looks at one key once ([`Controller::pass`]). The
+//! loop shares the workers among namespaces, measures, repeats what failed at growing intervals, and looks at everything again
+//! now and then.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures::FutureExt;
 use futures::future::BoxFuture;
-use kube::Client;
-use metal3_runtime::Clock;
-use metal3_runtime::backoff::{Attempts, Backoff, random_seed};
-use metal3_runtime::error::{Class, Classified, chain};
-use metal3_runtime::events::Recorder;
-use metal3_runtime::metrics::{ControllerMetrics, PassEnd};
-use metal3_runtime::store::ObjectKey;
-use metal3_runtime::work::Queue;
 use tokio_util::sync::CancellationToken;
 
-use crate::error::PassError;
-use crate::refusals::Failures;
-use crate::world::World;
-
-/// What the passes of all controllers share. Cheap to clone.
-#[derive(Clone)]
-pub struct Context {
-    /// The API server.
-    pub client: Client,
-    /// What is seen.
-    pub world: World,
-    /// Events.
-    pub recorder: Recorder,
-    /// The time.
-    pub clock: Clock,
-    /// What the API server fails to do for objects that one controller looks after and no other.
-    pub failures: Failures,
-}
-
-impl Context {
-    /// What has to be told of an error of the object with this UID: that the API server will not do it, or has not been able
-    /// to for half a minute.
-    pub fn refusal(&self, uid: Option<&str>, error: &PassError) -> Option<String> {
-        self.failures.hear(uid, error, self.clock.elapsed())
-    }
-
-    /// What there was to do for that object is done.
-    pub fn succeeded(&self, uid: Option<&str>) {
-        self.failures.forget(uid);
-    }
-}
+use crate::Clock;
+use crate::backoff::{Attempts, Backoff, random_seed};
+use crate::error::{Class, Classified, chain};
+use crate::metrics::{ControllerMetrics, PassEnd};
+use crate::store::ObjectKey;
+use crate::work::Queue;
 
 /// When a pass wants the next one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -68,11 +44,16 @@ pub trait Controller: Clone + Send + Sync + 'static {
     /// Says which objects have to be looked at when something changes, by listening to the stores.
     fn listen(&self, queue: &Queue<ObjectKey>);
 
-    /// The objects that there are.
+    /// All keys. The loop asks for them when everything is to be looked at anew.
     fn all(&self) -> Vec<ObjectKey>;
 
     /// Looks at an object once, and does what there is to do.
     fn pass(&self, key: &ObjectKey) -> impl Future<Output = Result<Next, Self::Error>> + Send;
+
+    /// When to look again after a pass that failed, where that is not for the loop to say.
+    fn after_error(&self, _key: &ObjectKey, _error: &Self::Error) -> Option<Duration> {
+        None
+    }
 }
 
 /// A write that lost against somebody else's is judged anew after this time: the watch has usually shown it by then.
@@ -110,7 +91,11 @@ impl Controllers {
 
     /// One more, which works on so many objects at once. To be added before the watches start: it listens to them.
     pub fn add<C: Controller>(&mut self, controller: C, workers: u16) {
-        let queue = Queue::new();
+        self.add_with(Queue::new(), controller, workers);
+    }
+
+    /// The same with a queue that others fill, too.
+    pub fn add_with<C: Controller>(&mut self, queue: Queue<ObjectKey>, controller: C, workers: u16) {
         self.metrics.measure(C::NAME, &queue);
         controller.listen(&queue);
         let (own, bell) = (controller.clone(), queue.clone());
@@ -151,7 +136,7 @@ async fn run<C: Controller>(
     clock: Clock,
     stop: CancellationToken,
 ) {
-    let attempts = std::sync::Arc::new(Failed::default());
+    let attempts = Arc::new(Failed::default());
     let work = |key: ObjectKey| {
         let (controller, metrics, clock, attempts) =
             (controller.clone(), metrics.clone(), clock.clone(), attempts.clone());
@@ -169,7 +154,10 @@ async fn run<C: Controller>(
                         Next::After(after) => Some(after),
                     }
                 }
-                Err(error) => Some(after_error::<C>(&key, &error, &attempts)),
+                Err(error) => {
+                    let own = controller.after_error(&key, &error);
+                    Some(own.unwrap_or_else(|| after_error::<C>(&key, &error, &attempts)))
+                }
             };
             let is_requeued = again.is_some();
             metrics.observe(C::NAME, PassEnd { outcome, is_requeued }, took);
@@ -213,14 +201,13 @@ fn after_error<C: Controller>(key: &ObjectKey, error: &C::Error, failed: &Failed
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
     use std::sync::atomic::{AtomicU32, Ordering};
 
     use kube::core::Status;
-    use metal3_runtime::metrics::{Build, Registry};
     use tokio::time::Instant;
 
     use super::*;
+    use crate::metrics::{Build, Registry};
 
     /// Its passes come to these ends, one after the other, and then to none.
     #[derive(Clone)]
@@ -232,7 +219,7 @@ mod tests {
 
     impl Controller for Played {
         const NAME: &'static str = "played";
-        type Error = PassError;
+        type Error = kube::Error;
 
         fn listen(&self, _: &Queue<ObjectKey>) {}
 
@@ -240,7 +227,7 @@ mod tests {
             Vec::new()
         }
 
-        async fn pass(&self, key: &ObjectKey) -> Result<Next, PassError> {
+        async fn pass(&self, _: &ObjectKey) -> Result<Next, kube::Error> {
             let number = self.passes.fetch_add(1, Ordering::Relaxed) as usize;
             let Some(end) = self.ends.get(number) else {
                 self.stop.cancel();
@@ -249,7 +236,7 @@ mod tests {
             end.map_err(|code| {
                 let reason = if code == 409 { "Conflict" } else { "Forbidden" };
                 let status = Status::failure("no", reason).with_code(code);
-                PassError::of("try", "Kind", key)(kube::Error::Api(Box::new(status)))
+                kube::Error::Api(Box::new(status))
             })
         }
     }

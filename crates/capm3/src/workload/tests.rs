@@ -1,0 +1,82 @@
+//! Which clusters are followed when there are too many.
+
+use std::sync::{Arc, Mutex};
+
+use super::*;
+use crate::sim::limits;
+
+fn workloads() -> Workloads {
+    let mut config = kube::Config::new("http://127.0.0.1:1".parse().unwrap());
+    config.default_retry = false;
+    Workloads::new(Client::try_from(config).unwrap(), limits(), CancellationToken::new())
+}
+
+fn key(namespace: &str, number: usize) -> ObjectKey {
+    ObjectKey::new(namespace, format!("c{number:04}"))
+}
+
+// OWN 23g: a cluster that was refused because its namespace had too many waited for the periodic look when one of them went.
+#[tokio::test]
+async fn a_refused_cluster_is_followed_when_another_one_goes() {
+    let workloads = workloads();
+    for number in 0..bounds::MOST_CLUSTERS + 2 {
+        let is_refused = matches!(workloads.of(&key("ns", number)), Err(Unreachable::TooMany(_)));
+        assert_eq!(is_refused, number >= bounds::MOST_CLUSTERS);
+    }
+    assert!(matches!(
+        workloads.of(&key("other", 0)),
+        Err(Unreachable::Connecting(_))
+    ));
+    let woken = Arc::new(Mutex::new(Vec::new()));
+    let heard = woken.clone();
+    workloads.listen(move |cluster, _| heard.lock().unwrap().push(cluster.clone()));
+    workloads.forget(&key("other", 0));
+    assert_eq!(*woken.lock().unwrap(), [], "its place is another namespace's");
+    workloads.forget(&key("ns", 7));
+    assert_eq!(*woken.lock().unwrap(), [key("ns", bounds::MOST_CLUSTERS)]);
+    let next = workloads.of(&key("ns", bounds::MOST_CLUSTERS));
+    assert!(matches!(next, Err(Unreachable::Connecting(_))), "{next:?}");
+    // One that is gone before there is a place for it takes none.
+    workloads.forget(&key("ns", bounds::MOST_CLUSTERS + 1));
+    workloads.forget(&key("ns", 8));
+    assert_eq!(woken.lock().unwrap().len(), 1);
+    assert_eq!(workloads.len(), bounds::MOST_CLUSTERS - 1);
+}
+
+fn refused(workloads: &Workloads, cluster: &ObjectKey, why: Exceeded) -> Arc<Notify> {
+    let room = Arc::<Notify>::default();
+    let followed = Followed {
+        answer: Err(Unreachable::Exceeds {
+            cluster: cluster.clone(),
+            why,
+        }),
+        room: room.clone(),
+        _task: CancellationToken::new().drop_guard(),
+    };
+    workloads.0.lock().followed.insert(cluster.clone(), followed);
+    room
+}
+
+#[tokio::test]
+async fn whoever_waits_for_memory_is_woken_when_a_cluster_goes() {
+    use futures::FutureExt;
+    let workloads = workloads();
+    let wait = [
+        ("ns", Exceeded::Namespace(1), true),
+        ("ns", Exceeded::All(1), true),
+        ("ns", Exceeded::Nodes, false),
+        ("other", Exceeded::Namespace(1), false),
+        ("other", Exceeded::All(1), true),
+    ];
+    let waiting = wait.iter().enumerate();
+    let waiting: Vec<_> = waiting
+        .map(|(number, (namespace, why, _))| refused(&workloads, &key(namespace, number), *why))
+        .collect();
+    let goes = key("ns", 99);
+    assert!(workloads.of(&goes).is_err());
+    workloads.forget(&goes);
+    for (room, (namespace, why, is_woken)) in waiting.iter().zip(wait) {
+        let woken = room.notified().now_or_never().is_some();
+        assert_eq!(woken, is_woken, "{namespace} {why}");
+    }
+}
