@@ -148,7 +148,8 @@ impl Link {
         // A kubeconfig with another content has a task of its own, which begins anew.
         let mut retries = Retries::default();
         let follow = async {
-            loop {
+            // What follows the Nodes ends with `stop` too, without a pause: beginning anew then would never end.
+            while !stop.is_cancelled() {
                 let mut over = self.follow_until_over(&client, &stop).await;
                 while let Some(next) = self.wait_after(over, &client, &stop, &mut retries).await {
                     over = next;
@@ -323,4 +324,37 @@ impl Link {
 fn data_of(secret: &Secret) -> ByteString {
     let data = secret.data.as_ref();
     data.and_then(|data| data.get("value").cloned()).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::workload::Workloads;
+
+    // OWN 23h: a cluster whose kubeconfig changed, or a provider that stopped, sometimes kept a thread busy for ever.
+    #[test]
+    fn a_cluster_that_is_stopped_is_not_followed_anew() {
+        let follow = async {
+            let mut config = kube::Config::new("http://127.0.0.1:1".parse().unwrap());
+            config.default_retry = false;
+            let client = Client::try_from(config).unwrap();
+            let stop = CancellationToken::new();
+            let workloads = Workloads::new(client.clone(), crate::sim::limits(), stop.clone());
+            let (shared, cluster) = (Arc::downgrade(&workloads.0), ObjectKey::new("ns", "c"));
+            stop.cancel();
+            // Which branch of a select is looked at first is chance.
+            for _ in 0..50 {
+                let link = Link::new(shared.clone(), cluster.clone(), stop.clone(), Arc::default());
+                link.follow(client.clone(), stop.clone()).await;
+            }
+        };
+        // In a thread of its own: no timer cuts off what never pauses.
+        let (over, is_over) = std::sync::mpsc::channel();
+        std::thread::spawn(move || {
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+            runtime.unwrap().block_on(follow);
+            over.send(()).unwrap();
+        });
+        is_over.recv_timeout(Duration::from_secs(20)).unwrap();
+    }
 }
