@@ -4,15 +4,18 @@
 use std::collections::VecDeque;
 use std::io::{BufRead, BufReader, Write};
 use std::process::Command;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, PoisonError, mpsc};
 use std::thread;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use anyhow::Context;
 
 /// How many programs run at once. Two keep two cores busy; with more, the time-outs that Ironic itself has for its agents
 /// and management controllers begin to expire.
 const LANES: usize = 2;
+
+/// No program takes half of this. One that hangs is ended, so that the others still tell something.
+const LONGEST: Duration = Duration::from_secs(1500);
 
 /// A program to run.
 pub struct Job {
@@ -31,7 +34,7 @@ pub fn run(jobs: Vec<Job>) -> anyhow::Result<Vec<String>> {
         let mut failed = Vec::new();
         while let Some(job) = next() {
             let title = job.title.clone();
-            if !passes(job)? {
+            if !passes(job, LONGEST)? {
                 failed.push(title);
             }
         }
@@ -50,7 +53,7 @@ pub fn run(jobs: Vec<Job>) -> anyhow::Result<Vec<String>> {
     })
 }
 
-fn passes(mut job: Job) -> anyhow::Result<bool> {
+fn passes(mut job: Job, longest: Duration) -> anyhow::Result<bool> {
     println!("\n$ {}", job.title);
     let start = Instant::now();
     let (reader, writer) = std::io::pipe()?;
@@ -59,9 +62,22 @@ fn passes(mut job: Job) -> anyhow::Result<bool> {
     let mut child = child.with_context(|| format!("cannot start {}", job.title))?;
     // It holds the other end of the pipe: while it does, nobody sees the end of what is printed.
     drop(job.command);
-    for line in BufReader::new(reader).split(b'\n') {
-        print(&job.name, &String::from_utf8_lossy(&line?));
-    }
+    let name = &job.name;
+    thread::scope(|scope| -> anyhow::Result<()> {
+        let (ended, is_over) = mpsc::channel();
+        scope.spawn(move || {
+            for line in BufReader::new(reader).split(b'\n').map_while(Result::ok) {
+                print(name, &String::from_utf8_lossy(&line));
+            }
+            ended.send(()).ok();
+        });
+        if is_over.recv_timeout(longest).is_err() {
+            print(name, &format!("ended: it has run for {}", super::minutes(longest)));
+            // The servers that it started end with it.
+            child.kill()?;
+        }
+        Ok(())
+    })?;
     let is_ok = child.wait()?.success();
     let word = if is_ok { "passed" } else { "FAILED" };
     print(&job.name, &format!("{word} after {}", super::minutes(start.elapsed())));
@@ -103,6 +119,13 @@ mod tests {
         failed.sort();
         assert_eq!(failed, ["run b", "run c"]);
         assert!(folder.path().join("a").exists() && folder.path().join("d").exists());
+    }
+
+    #[test]
+    fn one_that_hangs_is_ended_and_has_failed() {
+        let start = Instant::now();
+        let is_ok = passes(job("hangs", "echo begun; exec sleep 600"), Duration::from_millis(200)).unwrap();
+        assert!(!is_ok && start.elapsed() < Duration::from_secs(60));
     }
 
     #[test]
