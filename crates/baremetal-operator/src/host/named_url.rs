@@ -1,6 +1,6 @@
 //! URLs that users name in objects and that Ironic, or a BMC, then fetches from within the provisioning network.
 //!
-//! Nothing is resolved here: only addresses that stand in a URL itself are judged. User info is let through, as upstream does,
+//! Nothing is resolved here: only addresses that stand in a URL itself are judged, and the well-known names of clouds' metadata. User info is let through, as upstream does,
 //! because Ironic logs in with it; it is masked wherever the URL is shown.
 
 use std::fmt;
@@ -100,6 +100,22 @@ fn embedded(address: Ipv6Addr) -> Option<Ipv4Addr> {
     }
 }
 
+/// The names under which clouds serve their metadata, with the credentials of servers among it. They are refused with the address
+/// that they stand for.
+const METADATA_SERVERS: [&str; 5] = [
+    "metadata.google.internal",
+    "metadata.goog",
+    "instance-data.ec2.internal",
+    "metadata.azure.internal",
+    "metadata.platformequinix.com",
+];
+
+fn metadata_server(name: &str) -> Option<IpAddr> {
+    let name = name.trim_end_matches('.');
+    let is_one = METADATA_SERVERS.iter().any(|server| server.eq_ignore_ascii_case(name));
+    is_one.then_some(IpAddr::V4(Ipv4Addr::new(169, 254, 169, 254)))
+}
+
 /// A URL that a user names and that may be handed to Ironic. It is shown without what is secret in it.
 #[derive(Clone, PartialEq, Eq)]
 pub struct NamedUrl(String);
@@ -157,7 +173,10 @@ fn check(field: UrlField, text: &str, denied: &DeniedRanges) -> Result<(), Strin
         Some(Host::Domain(name)) => match Host::parse(name) {
             Ok(Host::Ipv4(address)) => IpAddr::V4(address),
             Ok(Host::Ipv6(address)) => IpAddr::V6(address),
-            Ok(Host::Domain(name)) if !name.is_empty() => return Ok(()),
+            Ok(Host::Domain(name)) if !name.is_empty() => match metadata_server(&name) {
+                Some(address) => address,
+                None => return Ok(()),
+            },
             Ok(Host::Domain(_)) | Err(_) => return Err("it names no host".to_owned()),
         },
     };
@@ -203,6 +222,7 @@ mod tests {
     #[case("http://u:p@127.0.0.1:8080/a")]
     #[case("http://[2001:db8::1]/a")]
     #[case("http://169.254.example/a")]
+    #[case("http://metadata.google.internal.example.org/a")]
     #[case("oci://registry.example:5000/a/b@sha256:0")]
     #[case("http://images/a b")]
     fn usual_urls_are_taken_as_they_are(#[case] text: &str) {
@@ -230,6 +250,9 @@ mod tests {
     #[case("oci://0xa9fea9fe/a")]
     #[case("oci://%3169.254.169.254/a")]
     #[case("gopher://[fe80::1]/a")]
+    #[case("http://metadata.google.internal/computeMetadata/v1")]
+    #[case("https://METADATA.goog./")]
+    #[case("oci://Metadata.Google.Internal/a")]
     fn denied_addresses_are_refused_however_they_are_written(#[case] text: &str) {
         let problem = parse(UrlField::Image, text).unwrap_err();
         assert!(problem.starts_with("spec.image.url: address "), "{text}: {problem}");
