@@ -363,6 +363,8 @@ impl Client {
             Some(to) => format!("redirected to {to}; should the configured endpoint be there?"),
             None => fault::message(&body, &request.secrets),
         };
+        // A gateway may answer with the headers that it was sent.
+        let message = access.user.iter().fold(message, |text, user| user.masked_in(&text));
         let status = status.as_u16();
         Err(Reason::Refused {
             status,

@@ -2,7 +2,11 @@
 
 use std::path::Path;
 
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+
 use crate::config::{Auth, ConfigError};
+use crate::fields::MASK;
 
 const USERNAME: &str = "user name file";
 const PASSWORD: &str = "password file";
@@ -36,6 +40,12 @@ impl User {
             return Err(ConfigError::Credentials("a user name with a colon cannot be sent"));
         }
         Ok(Some(user))
+    }
+
+    /// A text with the password masked, as it is and as a header has it.
+    pub fn masked_in(&self, text: &str) -> String {
+        let header = STANDARD.encode(format!("{}:{}", self.name, self.password));
+        text.replace(&header, MASK).replace(&self.password, MASK)
     }
 }
 
