@@ -1,6 +1,6 @@
 //! A site with everything that makes clusters: Cluster API's managers, our three programs, and a workload cluster.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -17,7 +17,7 @@ use metal3_testkit::{TestNamespace, with_controller_manager};
 use serde_json::{Value, json};
 
 use crate::site::{bind, bind_secrets};
-use crate::{LIMIT, Site, program, status};
+use crate::{LIMIT, Site, leaks, program, status};
 
 /// Programs besides the operator: their rights in `config/rbac`, and the ClusterRole there.
 const PROGRAMS: [(&str, &str); 2] = [
@@ -53,7 +53,7 @@ pub struct ClusterSite {
     pub site: Site,
     /// What servers join when they boot.
     pub workload: Arc<WorkloadCluster>,
-    managers: Vec<Manager>,
+    managers: Vec<(Manager, PathBuf)>,
     capi: ClusterApi,
 }
 
@@ -247,7 +247,10 @@ impl ClusterSite {
 
     /// Stops what was started here, in good order; the workload cluster with the last of its management clusters.
     pub async fn stop(self) {
-        for manager in self.managers {
+        let metrics = self.managers.iter().map(|(manager, _)| manager.metrics_url());
+        let logs = self.managers.iter().map(|(_, log)| log.clone());
+        leaks::expect_none(&self.site.namespace, logs.collect(), metrics.collect());
+        for (manager, _) in self.managers {
             assert!(manager.stop().await, "a program did not end in time");
         }
         if let Some(workload) = Arc::into_inner(self.workload) {
@@ -263,9 +266,9 @@ async fn empty_workload(site: &Site) -> Arc<WorkloadCluster> {
     Arc::new(workload.expect("the workload cluster starts"))
 }
 
-async fn start(namespace: &TestNamespace, name: &str, role: &str) -> Manager {
+async fn start(namespace: &TestNamespace, name: &str, role: &str) -> (Manager, PathBuf) {
     let config = installed(namespace, name, role).await;
-    Manager::start(&config).await.expect("it starts")
+    (Manager::start(&config).await.expect("it starts"), config.log())
 }
 
 /// One of our programs for one namespace, as a service account with the rights that it ships.

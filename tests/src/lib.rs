@@ -20,6 +20,7 @@ mod claims;
 mod clusters;
 mod fleet;
 mod inventory;
+mod leaks;
 mod lone_machines;
 mod machines;
 mod pool;
