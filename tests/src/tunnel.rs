@@ -1,7 +1,8 @@
 //! A proxy that leads every connection to one place, whatever name is asked for: names of Services mean nothing on this machine.
 
+use parking_lot::Mutex;
 use std::io;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader, copy_bidirectional};
 use tokio::net::{TcpListener, TcpStream};
@@ -45,7 +46,7 @@ impl Tunnel {
 
     /// Where connections were to lead, `name:port`, each once.
     pub fn asked(&self) -> Vec<String> {
-        let mut asked = self.asked.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let mut asked = self.asked.lock().clone();
         asked.sort();
         asked.dedup();
         asked
@@ -63,10 +64,7 @@ async fn lead(client: TcpStream, port: u16, asked: &Mutex<Vec<String>>) -> io::R
     let Some((name, _)) = head.strip_prefix("CONNECT ").and_then(|rest| rest.split_once(' ')) else {
         return client.write_all(b"HTTP/1.1 405 Method Not Allowed\r\n\r\n").await;
     };
-    asked
-        .lock()
-        .unwrap_or_else(PoisonError::into_inner)
-        .push(name.to_owned());
+    asked.lock().push(name.to_owned());
     let mut server = TcpStream::connect(("127.0.0.1", port)).await?;
     client.write_all(b"HTTP/1.1 200 Connection established\r\n\r\n").await?;
     copy_bidirectional(&mut client, &mut server).await.map(|_| ())

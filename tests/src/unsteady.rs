@@ -1,8 +1,9 @@
 //! An API server behind a bad network, for one client: what watches show comes late, and answers to writes get lost.
 
+use parking_lot::Mutex;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use axum::Router;
@@ -155,6 +156,6 @@ impl Way {
     }
 
     fn random<T>(&self, draw: impl FnOnce(&mut Rng) -> T) -> T {
-        draw(&mut self.random.lock().unwrap_or_else(PoisonError::into_inner))
+        draw(&mut self.random.lock())
     }
 }

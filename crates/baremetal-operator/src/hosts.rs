@@ -311,7 +311,7 @@ impl Controller for Hosts {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Mutex;
+    use parking_lot::Mutex;
 
     use clap::Parser;
     use kube::runtime::watcher::Event::{Apply, Delete, Init, InitApply, InitDone};
@@ -350,7 +350,7 @@ mod tests {
         let (seen, stop) = (Arc::new(Mutex::new(Vec::new())), CancellationToken::new());
         let (log, end, expected) = (seen.clone(), stop.clone(), queue.len());
         let work = move |host: HostKey| {
-            let mut log = log.lock().unwrap();
+            let mut log = log.lock();
             log.push(host.name);
             if log.len() == expected {
                 end.cancel();
@@ -358,7 +358,7 @@ mod tests {
             std::future::ready(None)
         };
         queue.run(1, stop, work).await;
-        std::mem::take(&mut *seen.lock().unwrap())
+        std::mem::take(&mut *seen.lock())
     }
 
     /// When each write was begun, and of which namespace.
@@ -374,11 +374,11 @@ mod tests {
                 let namespace = request.path.split('/').skip_while(|part| *part != "namespaces").nth(1);
                 let namespace = namespace.unwrap_or_default().to_owned();
                 if request.is_write() {
-                    log.lock().unwrap().push((Instant::now(), namespace));
+                    log.lock().push((Instant::now(), namespace));
                     sleep(Duration::from_secs(10)).await;
                     return played::failure(500, "InternalError");
                 }
-                let is_new = listed.lock().unwrap().insert(request.path.clone());
+                let is_new = listed.lock().insert(request.path.clone());
                 if !is_new {
                     return std::future::pending().await; // a watch
                 }
@@ -407,7 +407,7 @@ mod tests {
         let (_lead, leads) = watch::channel(true);
         let run = run(Arc::new(ctx), &args, 1, leads, metrics, woken, CancellationToken::new());
         tokio::time::timeout(Duration::from_secs(95), run).await.ok();
-        let writes = writes.lock().unwrap();
+        let writes = writes.lock();
         let apart = |pair: &[(Instant, String)]| pair[1].0.duration_since(pair[0].0) >= Duration::from_secs(10);
         assert!(writes.windows(2).all(apart), "{writes:?}");
         let of = |name| writes.iter().filter(|(_, namespace)| namespace == name).count();

@@ -1,8 +1,9 @@
 //! How many requests the way of a machine to a provisioned host costs, so that it does not grow unseen. All controllers at
 //! work, against a server of a few lines; the operator and Cluster API are played.
 
+use parking_lot::Mutex;
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Secret;
@@ -47,7 +48,7 @@ impl Provider {
         let asked: Arc<Mutex<BTreeMap<String, usize>>> = Arc::default();
         let log = asked.clone();
         let mut site = Site::new("", move |method, path, _| {
-            *log.lock().unwrap().entry(what(method, path)).or_default() += 1;
+            *log.lock().entry(what(method, path)).or_default() += 1;
             None
         });
         // A second after everything was made.
@@ -134,7 +135,7 @@ impl Provider {
     }
 
     fn requests(&self) -> usize {
-        self.asked.lock().unwrap().values().sum::<usize>() + self.site.told().len()
+        self.asked.lock().values().sum::<usize>() + self.site.told().len()
     }
 
     /// Everything is looked at, again and again, until that causes no request.
@@ -158,7 +159,7 @@ impl Provider {
 
     /// Of each kind, for each machine; what is asked for all at once is left out.
     fn each(&self) -> Vec<(String, usize)> {
-        let asked = self.asked.lock().unwrap();
+        let asked = self.asked.lock();
         let each = asked.iter().filter(|(_, count)| **count >= MACHINES);
         each.map(|(what, count)| {
             assert_eq!(count % MACHINES, 0, "{what}");

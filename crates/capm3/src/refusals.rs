@@ -7,8 +7,9 @@
 
 mod lasting;
 
+use parking_lot::{Mutex, MutexGuard};
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::ObjectReference;
 use metal3_api::condition::Condition;
@@ -95,7 +96,7 @@ impl Told {
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<String, String>> {
-        self.messages.lock().unwrap_or_else(PoisonError::into_inner)
+        self.messages.lock()
     }
 }
 

@@ -4,7 +4,8 @@
 mod manager;
 mod site;
 
-use std::sync::{Arc, Mutex, MutexGuard};
+use parking_lot::{Mutex, MutexGuard};
+use std::sync::Arc;
 
 use kube::{Client, Resource};
 use metal3_testkit::played::{self, Answer, Objects, Request};
@@ -43,7 +44,7 @@ impl Default for Server {
 
 impl Server {
     pub fn state(&self) -> MutexGuard<'_, State> {
-        self.0.lock().unwrap()
+        self.0.lock()
     }
 
     /// A client whose requests wait at the gate.
@@ -51,7 +52,7 @@ impl Server {
         let state = self.0.clone();
         played::client(NAMESPACE, move |request| {
             let (answer, answered) = oneshot::channel();
-            state.lock().unwrap().waiting.push((request, answer));
+            state.lock().waiting.push((request, answer));
             // Whoever asks may be gone by then; the test lets the request through all the same.
             async move { answered.await.unwrap_or((500, Value::Null)) }
         })
@@ -66,7 +67,7 @@ impl Server {
         let (state, other) = (self.0.clone(), Arc::new(other));
         played::client(NAMESPACE, move |request| {
             let answer = other(&request.method, &request.path, &request.body);
-            let answer = answer.unwrap_or_else(|| state.lock().unwrap().objects.handle(&request));
+            let answer = answer.unwrap_or_else(|| state.lock().objects.handle(&request));
             async move { answer }
         })
     }

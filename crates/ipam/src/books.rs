@@ -1,7 +1,8 @@
 //! The books of all pools: what is known of each.
 
+use parking_lot::{Mutex, MutexGuard};
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use kube::ResourceExt;
 use metal3_api::capi;
@@ -146,7 +147,7 @@ impl Books {
     }
 
     fn lock(&self) -> MutexGuard<'_, Inner> {
-        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+        self.inner.lock()
     }
 }
 
@@ -179,7 +180,7 @@ impl Inner {
 
 /// A book, for a moment.
 pub fn open(book: &Mutex<Book>) -> MutexGuard<'_, Book> {
-    book.lock().unwrap_or_else(PoisonError::into_inner)
+    book.lock()
 }
 
 /// What a watch showed last of an object, enough to take it away again.

@@ -1,9 +1,10 @@
 //! What the watches show, and whose book it belongs into.
 
+use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::fmt::Debug;
 use std::marker::PhantomData;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use k8s_openapi::NamespaceResourceScope;
 use kube::{Resource, ResourceExt};
@@ -105,7 +106,7 @@ impl<K: Watched> Sink<K> for Feed<K> {
         let key = ObjectKey::of(&object);
         let thing = object.thing().filter(|_| !K::FILTERED || self.books.is_ours(&object));
         let now = thing.map(|(pool, thing)| (ObjectKey::new(key.namespace.clone(), pool), thing));
-        let mut shown = self.shown.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut shown = self.shown.lock();
         let before = match &now {
             Some((pool, thing)) => shown.insert(key, (pool.clone(), Was::of(thing))),
             None => shown.remove(&key),
@@ -126,7 +127,7 @@ impl<K: Watched> Sink<K> for Feed<K> {
     }
 
     fn remove(&self, key: &ObjectKey, uid: &str) {
-        let mut shown = self.shown.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut shown = self.shown.lock();
         if shown.get(key).is_none_or(|(_, was)| was.uid() != uid) {
             return;
         }

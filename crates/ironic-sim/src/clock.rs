@@ -1,6 +1,7 @@
 //! Time that the simulator lives in: the machine's, the machine's times a factor, or none but what a test gives it.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use parking_lot::Mutex;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
@@ -37,13 +38,13 @@ impl Clock {
     pub fn now(&self) -> Duration {
         match self.pace {
             Pace::Times(factor) => self.begin.elapsed().mul_f64(factor.max(0.0)),
-            Pace::Manual => *self.hand.lock().unwrap_or_else(PoisonError::into_inner),
+            Pace::Manual => *self.hand.lock(),
         }
     }
 
     /// Moves the hand of a manual clock to a moment; never back.
     pub fn set(&self, to: Duration) {
-        let mut hand = self.hand.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut hand = self.hand.lock();
         *hand = (*hand).max(to);
     }
 

@@ -1,7 +1,8 @@
 //! The simulator as programs and tests hold it.
 
+use parking_lot::{Mutex, MutexGuard};
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::Value;
@@ -36,7 +37,7 @@ impl Sim {
 
     /// The world as it is at this moment.
     pub(crate) fn world(&self) -> MutexGuard<'_, World> {
-        let mut world = self.world.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut world = self.world.lock();
         world.run_until(self.clock.now());
         world
     }

@@ -3,7 +3,8 @@
 
 mod checks;
 
-use std::sync::{Arc, Mutex};
+use parking_lot::Mutex;
+use std::sync::Arc;
 use std::time::Duration;
 
 use checks::{Access, Act, Site};

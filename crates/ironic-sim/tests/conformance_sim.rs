@@ -3,7 +3,7 @@
 
 mod checks;
 
-use std::sync::Mutex;
+use parking_lot::Mutex;
 
 use checks::{Access, Site};
 use metal3_ironic_sim::{ApiServer, Config, Credentials, Faults, Pace, Sim};

@@ -4,8 +4,9 @@
 //! equals for the one that was served longest ago, and the last few are kept for tenants that have none under way. What is
 //! called outside of [`on_behalf_of`] is a tenant of its own: the operator's.
 
+use parking_lot::{Mutex, MutexGuard};
 use std::collections::{BTreeMap, VecDeque};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use tokio::sync::oneshot;
 
@@ -92,7 +93,7 @@ impl Turns {
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 }
 

@@ -34,9 +34,9 @@ mod moments;
 mod requests;
 mod servers;
 
+use parking_lot::Mutex;
 use std::path::{Path, PathBuf};
 use std::process::ExitStatus;
-use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
@@ -231,7 +231,7 @@ impl IronicLab {
 
     /// What the API wants; `None` if it takes anybody.
     pub fn credentials(&self) -> Option<Credentials> {
-        self.user.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.user.lock().clone()
     }
 
     /// The certificate of the authority behind all certificates; `None` without TLS.
@@ -288,7 +288,7 @@ impl IronicLab {
 
     /// The process numbers of the programs: simulated servers, and Ironic's master while it runs.
     pub fn processes(&self) -> Vec<u32> {
-        let ironic = self.ironic.lock().unwrap_or_else(PoisonError::into_inner);
+        let ironic = self.ironic.lock();
         std::iter::once(self.machines.pid())
             .chain(ironic.as_ref().map(Child::pid))
             .collect()
@@ -296,7 +296,7 @@ impl IronicLab {
 
     /// An error if a program that should run does not. An Ironic that was stopped on purpose is no error.
     pub fn ensure_alive(&self) -> Result<()> {
-        let ironic = self.ironic.lock().unwrap_or_else(PoisonError::into_inner);
+        let ironic = self.ironic.lock();
         ironic.iter().chain([&self.machines]).try_for_each(Child::ensure_alive)
     }
 
@@ -350,7 +350,7 @@ impl IronicLab {
         );
         self.files.set_user(&user)?;
         self.finish("users", &self.files.instance()).await?;
-        *self.user.lock().unwrap_or_else(PoisonError::into_inner) = Some(user);
+        *self.user.lock() = Some(user);
         Ok(())
     }
 
@@ -367,7 +367,7 @@ impl IronicLab {
         let mut trusted = std::fs::read_to_string(&ca).with_context(|| format!("cannot read {}", ca.display()))?;
         trusted.push_str(authority.certificate());
         std::fs::write(&ca, trusted).with_context(|| format!("cannot write {}", ca.display()))?;
-        *self.client.lock().unwrap_or_else(PoisonError::into_inner) = client(&self.config, &self.files)?;
+        *self.client.lock() = client(&self.config, &self.files)?;
         Ok(authority.certificate().to_owned())
     }
 
@@ -448,25 +448,25 @@ impl IronicLab {
     }
 
     fn client(&self) -> Client {
-        self.client.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.client.lock().clone()
     }
 
     fn spawn_ironic(&self) -> Result<()> {
-        let mut ironic = self.ironic.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut ironic = self.ironic.lock();
         ensure!(ironic.is_none(), "Ironic runs already");
         *ironic = Some(Child::spawn(&self.ironic_program)?);
         Ok(())
     }
 
     fn take_ironic(&self) -> Option<Child> {
-        self.ironic.lock().unwrap_or_else(PoisonError::into_inner).take()
+        self.ironic.lock().take()
     }
 
     /// The API answers before the conductor has registered; nodes can be made only after that.
     async fn wait_for_ironic(&self) -> Result<()> {
         let start = Instant::now();
         loop {
-            match &*self.ironic.lock().unwrap_or_else(PoisonError::into_inner) {
+            match &*self.ironic.lock() {
                 Some(ironic) => ironic.ensure_alive()?,
                 None => bail!("Ironic was stopped while it started"),
             }

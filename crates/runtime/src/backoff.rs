@@ -3,9 +3,10 @@
 use std::{
     collections::HashMap,
     hash::{BuildHasher, Hash, Hasher, RandomState},
-    sync::{Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
+
+use parking_lot::{Mutex, MutexGuard};
 
 /// Exponential growth with jitter, for errors that are likely to go away by themselves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -112,7 +113,7 @@ impl<K: Eq + Hash + Clone> Attempts<K> {
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<K, u32>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 }
 

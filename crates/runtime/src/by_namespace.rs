@@ -118,7 +118,8 @@ impl Running {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::{Arc, Mutex};
+    use parking_lot::Mutex;
+    use std::sync::Arc;
 
     use super::*;
 
@@ -135,15 +136,15 @@ mod tests {
             move |name, token| {
                 let seen = seen.clone();
                 Box::pin(async move {
-                    seen.0.lock().unwrap().push(format!("+{name}"));
+                    seen.0.lock().push(format!("+{name}"));
                     token.cancelled().await;
-                    seen.0.lock().unwrap().push(format!("-{name}"));
+                    seen.0.lock().push(format!("-{name}"));
                 })
             }
         }
 
         fn taken(&self) -> Vec<String> {
-            std::mem::take(&mut self.0.lock().unwrap())
+            std::mem::take(&mut self.0.lock())
         }
     }
 

@@ -1,9 +1,11 @@
 //! Time as a value that can be replaced.
 
 use std::{
-    sync::{Arc, Mutex, PoisonError},
+    sync::Arc,
     time::{Duration, Instant},
 };
+
+use parking_lot::{Mutex, MutexGuard};
 
 use jiff::Timestamp;
 
@@ -66,8 +68,8 @@ impl Clock {
     }
 }
 
-fn lock(hands: &Mutex<Hands>) -> std::sync::MutexGuard<'_, Hands> {
-    hands.lock().unwrap_or_else(PoisonError::into_inner)
+fn lock(hands: &Mutex<Hands>) -> MutexGuard<'_, Hands> {
+    hands.lock()
 }
 
 #[cfg(test)]

@@ -6,11 +6,13 @@ use std::{
     collections::HashMap,
     hash::{DefaultHasher, Hash, Hasher as _},
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
+        Arc,
         atomic::{AtomicU64, Ordering},
     },
     time::Duration,
 };
+
+use parking_lot::{Mutex, MutexGuard};
 
 use k8s_openapi::{
     api::core::v1::{Event, EventSource, ObjectReference},
@@ -267,7 +269,7 @@ impl Recent {
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<Key, Published>> {
-        self.events.lock().unwrap_or_else(PoisonError::into_inner)
+        self.events.lock()
     }
 }
 

@@ -3,8 +3,10 @@
 use std::{
     collections::{HashMap, HashSet},
     hash::Hash,
-    sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard},
+    sync::Arc,
 };
+
+use parking_lot::{RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use futures::{Stream, StreamExt};
 use kube::{
@@ -154,11 +156,11 @@ where
     }
 
     fn read(&self) -> RwLockReadGuard<'_, Index<ObjectRef<K>, Key>> {
-        self.0.read().unwrap_or_else(PoisonError::into_inner)
+        self.0.read()
     }
 
     fn write(&self) -> RwLockWriteGuard<'_, Index<ObjectRef<K>, Key>> {
-        self.0.write().unwrap_or_else(PoisonError::into_inner)
+        self.0.write()
     }
 }
 

@@ -1,6 +1,7 @@
 //! An API server of a few lines, for tests of single requests.
 
-use std::sync::{Arc, Mutex};
+use parking_lot::Mutex;
+use std::sync::Arc;
 
 use kube::Client;
 use metal3_testkit::played::{self, Answer, Request};
@@ -20,7 +21,7 @@ pub fn answering(answer: impl Fn(&Request) -> Answer + Send + Sync + 'static) ->
     let (answer, requests) = (Arc::new(answer), log.clone());
     let client = played::client("default", move |request| {
         let reply = answer(&request);
-        requests.lock().unwrap().push(request);
+        requests.lock().push(request);
         std::future::ready(reply)
     });
     (client, log)

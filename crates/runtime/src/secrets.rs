@@ -8,8 +8,10 @@ use std::{
     collections::{HashMap, HashSet},
     fmt,
     hash::Hash,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::Arc,
 };
+
+use parking_lot::{Mutex, MutexGuard};
 
 use futures::{Stream, StreamExt, stream};
 use k8s_openapi::api::core::v1::Secret;
@@ -267,7 +269,7 @@ impl<Owner: Eq + Hash + Clone> SecretVersions<Owner> {
     }
 
     fn lock(&self) -> MutexGuard<'_, State<Owner>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 }
 

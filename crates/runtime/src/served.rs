@@ -52,8 +52,9 @@ where
 
 #[cfg(test)]
 mod tests {
+    use parking_lot::Mutex;
     use std::io;
-    use std::sync::{Arc, Mutex};
+    use std::sync::Arc;
 
     use k8s_openapi::api::core::v1::Node;
     use serde_json::json;
@@ -67,7 +68,7 @@ mod tests {
 
     impl io::Write for Log {
         fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-            self.0.lock().unwrap().extend_from_slice(bytes);
+            self.0.lock().extend_from_slice(bytes);
             Ok(bytes.len())
         }
 
@@ -100,7 +101,7 @@ mod tests {
         })
         .await;
         assert_eq!((asked.get(), start.elapsed()), (5, 4 * RECHECK));
-        let log = String::from_utf8(log.0.lock().unwrap().clone()).unwrap();
+        let log = String::from_utf8(log.0.lock().clone()).unwrap();
         let told: Vec<&str> = log
             .lines()
             .filter_map(|line| Some(line.split_once("missing=")?.1))
@@ -116,7 +117,7 @@ mod tests {
         });
         let error = one::<Node>(vec![Api::all(client)]).await.unwrap_err();
         assert!(error.starts_with("nodes of v1: ") && error.contains("403"), "{error}");
-        assert_eq!(log.lock().unwrap().len(), 1);
+        assert_eq!(log.lock().len(), 1);
         let list =
             json!({"apiVersion": "meta.k8s.io/v1", "kind": "PartialObjectMetadataList", "metadata": {}, "items": []});
         let (client, _) = answering(move |_| (200, list.clone()));

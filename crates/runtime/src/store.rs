@@ -16,9 +16,10 @@ mod state;
 #[cfg(test)]
 mod tests;
 
+use parking_lot::{RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::fmt;
 use std::hash::Hash;
-use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::sync::Arc;
 
 use kube::{Resource, ResourceExt};
 use metal3_api::reference::LocalRef;
@@ -134,7 +135,7 @@ where
     /// Calls `listener` after every change from now on, from whichever task brought it. It must be quick and must not write
     /// into this store.
     pub fn listen(&self, listener: impl Fn(&Change<K>) + Send + Sync + 'static) {
-        let mut listeners = self.0.listeners.write().unwrap_or_else(PoisonError::into_inner);
+        let mut listeners = self.0.listeners.write();
         listeners.push(Box::new(listener));
     }
 
@@ -202,18 +203,18 @@ where
         if change.before.is_none() && change.after.is_none() {
             return;
         }
-        let listeners = self.0.listeners.read().unwrap_or_else(PoisonError::into_inner);
+        let listeners = self.0.listeners.read();
         for listener in &*listeners {
             listener(change);
         }
     }
 
     fn read(&self) -> RwLockReadGuard<'_, State<K, By>> {
-        self.0.state.read().unwrap_or_else(PoisonError::into_inner)
+        self.0.state.read()
     }
 
     fn write(&self) -> RwLockWriteGuard<'_, State<K, By>> {
-        self.0.state.write().unwrap_or_else(PoisonError::into_inner)
+        self.0.state.write()
     }
 }
 

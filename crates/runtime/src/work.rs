@@ -13,9 +13,11 @@ use std::{
     fmt::Debug,
     hash::Hash,
     pin::pin,
-    sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak},
+    sync::{Arc, OnceLock, Weak},
     time::Duration,
 };
+
+use parking_lot::{Mutex, MutexGuard};
 
 use tokio::{
     sync::Notify,
@@ -280,7 +282,7 @@ impl<K: Tenanted + Clone + Ord + Hash + Debug + Send + 'static> Queue<K> {
 
 impl<K> Shared<K> {
     fn lock(&self) -> MutexGuard<'_, State<K>> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 }
 
@@ -469,13 +471,13 @@ mod tests {
         let work = move |key| {
             let (log, queue, stop) = (seen.clone(), asked.clone(), end.clone());
             async move {
-                log.lock().unwrap().push((key, "begin"));
-                let first = log.lock().unwrap().iter().filter(|(k, _)| *k == key).count() == 1;
+                log.lock().push((key, "begin"));
+                let first = log.lock().iter().filter(|(k, _)| *k == key).count() == 1;
                 if first {
                     queue.push(key);
                 }
                 tokio::time::sleep(Duration::from_secs(1)).await;
-                log.lock().unwrap().push((key, "end"));
+                log.lock().push((key, "end"));
                 if key == "late" && !first {
                     stop.cancel();
                 }
@@ -483,7 +485,7 @@ mod tests {
             }
         };
         queue.run(4, stop, work).await;
-        let log = log.lock().unwrap();
+        let log = log.lock();
         for key in ["a", "b", "late"] {
             let own: Vec<_> = log.iter().filter(|(k, _)| *k == key).map(|(_, what)| *what).collect();
             assert_eq!(own[..4], ["begin", "end", "begin", "end"], "{key}");
@@ -507,7 +509,7 @@ mod tests {
             let (tries, end) = (seen.clone(), end.clone());
             async move {
                 let number = {
-                    let mut tries = tries.lock().unwrap();
+                    let mut tries = tries.lock();
                     tries.push((key, start.elapsed().as_secs()));
                     tries.len()
                 };
@@ -517,7 +519,7 @@ mod tests {
             }
         };
         queue.run(1, stop, work).await;
-        assert_eq!(*tries.lock().unwrap(), [("bad", 0), ("bad", BROKEN.as_secs())]);
+        assert_eq!(*tries.lock(), [("bad", 0), ("bad", BROKEN.as_secs())]);
     }
 
     #[tokio::test(start_paused = true)]
@@ -533,7 +535,7 @@ mod tests {
         let seen = times.clone();
         queue
             .run(1, stop, move |_| {
-                let mut times = seen.lock().unwrap();
+                let mut times = seen.lock();
                 times.push(start.elapsed().as_secs());
                 if times.len() == 2 {
                     end.cancel();
@@ -541,7 +543,7 @@ mod tests {
                 std::future::ready(None)
             })
             .await;
-        assert_eq!(*times.lock().unwrap(), [5, 5]);
+        assert_eq!(*times.lock(), [5, 5]);
     }
 
     /// The order in which keys are worked on, one at a time, each for a second.
@@ -549,8 +551,8 @@ mod tests {
         let (stop, order) = (CancellationToken::new(), Arc::new(Mutex::new(Vec::new())));
         let (seen, end) = (order.clone(), stop.clone());
         let work = move |key| {
-            seen.lock().unwrap().push(key);
-            if seen.lock().unwrap().len() == keys {
+            seen.lock().push(key);
+            if seen.lock().len() == keys {
                 end.cancel();
             }
             async {
@@ -559,7 +561,7 @@ mod tests {
             }
         };
         queue.run(1, stop, work).await;
-        std::mem::take(&mut *order.lock().unwrap())
+        std::mem::take(&mut *order.lock())
     }
 
     #[tokio::test(start_paused = true)]
@@ -612,7 +614,7 @@ mod tests {
         let (start, seen, end) = (Instant::now(), log.clone(), stop.clone());
         let work = move |key: ObjectKey| {
             let took = if key.namespace == "tarpit" { 60 } else { 1 };
-            seen.lock().unwrap().push((start.elapsed().as_secs(), key.namespace));
+            seen.lock().push((start.elapsed().as_secs(), key.namespace));
             async move {
                 sleep(Duration::from_secs(took)).await;
                 None
@@ -622,7 +624,7 @@ mod tests {
             sleep(until).await;
             end.cancel();
         });
-        std::mem::take(&mut *log.lock().unwrap())
+        std::mem::take(&mut *log.lock())
     }
 
     fn push_many(queue: &Queue<ObjectKey>, namespace: &str, keys: usize) {

@@ -1,9 +1,8 @@
 //! Reading one's own writes although the cache lags behind.
 
-use std::{
-    collections::HashMap,
-    sync::{Mutex, MutexGuard, PoisonError},
-};
+use std::collections::HashMap;
+
+use parking_lot::{Mutex, MutexGuard};
 
 use kube::{Resource, ResourceExt};
 
@@ -82,7 +81,7 @@ impl<K: Resource<DynamicType = ()> + Clone> Written<K> {
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<(String, String), Entry<K>>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 }
 

@@ -2,10 +2,10 @@
 
 #![expect(clippy::unwrap_used, reason = "what cannot be asked or read fails the test")]
 
+use parking_lot::{Mutex, MutexGuard};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
@@ -21,7 +21,7 @@ struct Lab {
 
 impl Lab {
     fn new(what: &str) -> Self {
-        let turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+        let turn = TURN.lock();
         let name = format!("test-{what}-{}", std::process::id());
         Self { name, _turn: turn }
     }

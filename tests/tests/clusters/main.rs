@@ -10,7 +10,7 @@ mod class;
 mod remediation;
 mod rollouts;
 
-use std::sync::{Mutex, PoisonError};
+use parking_lot::Mutex;
 
 use metal3_lab::ironic::{ConfigDrive, Machine};
 use metal3_scenarios::{ClusterSite, run};
@@ -27,7 +27,7 @@ const CONTROL_PLANE: usize = 4;
 /// A scenario that fails leaves the next one to start another.
 fn on_site(scenario: impl AsyncFnOnce(&ClusterSite)) {
     static SITE: Mutex<Option<ClusterSite>> = Mutex::new(None);
-    let mut shared = SITE.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut shared = SITE.lock();
     let present = shared.take();
     run(async {
         let site = match present {

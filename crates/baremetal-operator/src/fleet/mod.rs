@@ -18,7 +18,8 @@ mod poller;
 mod slots;
 mod view;
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use parking_lot::{Mutex, MutexGuard};
+use std::sync::Arc;
 use std::time::Duration;
 
 use metal3_ironic::{Error, ErrorClass, Feature, Node, Versions};
@@ -80,12 +81,12 @@ impl Fleet {
 
     /// Ironic said what it can do.
     pub fn speak(&self, versions: Versions) {
-        *self.0.versions.lock().unwrap_or_else(PoisonError::into_inner) = Some(versions);
+        *self.0.versions.lock() = Some(versions);
     }
 
     /// Whether Ironic can do this, or has not said yet what it can do.
     pub fn can(&self, feature: Feature) -> bool {
-        let versions = self.0.versions.lock().unwrap_or_else(PoisonError::into_inner);
+        let versions = self.0.versions.lock();
         versions.is_none_or(|versions| versions.supports(feature))
     }
 
@@ -189,7 +190,7 @@ impl Fleet {
     }
 
     fn slots(&self) -> MutexGuard<'_, Slots> {
-        self.0.slots.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.slots.lock()
     }
 
     /// Returns when the first list was answered or refused.
@@ -206,7 +207,7 @@ impl Fleet {
     }
 
     fn view(&self) -> MutexGuard<'_, View> {
-        self.0.view.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.view.lock()
     }
 }
 

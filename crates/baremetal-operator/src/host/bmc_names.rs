@@ -1,7 +1,7 @@
 //! What the names in BMC addresses stand for, where that matters (`IRONIC_EXTERNAL_URL_V6`).
 
+use parking_lot::{Mutex, MutexGuard};
 use std::collections::HashMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 /// A name server that is down must not hold up a reconciliation for long.
@@ -57,7 +57,7 @@ impl BmcNames {
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<String, Known>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 }
 

@@ -3,9 +3,10 @@
 //! The objects are watched and not kept: a host's BIOS alone has hundreds of settings. What is kept is whether they ask for
 //! something, and a change of that wakes the host.
 
+use parking_lot::{Mutex, MutexGuard};
 use std::collections::{HashMap, HashSet};
 use std::fmt::Debug;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use futures::stream::BoxStream;
 use futures::{Stream, StreamExt, stream};
@@ -221,7 +222,7 @@ impl Companions {
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 }
 

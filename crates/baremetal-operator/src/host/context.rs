@@ -1,7 +1,8 @@
 //! What reconciliations share.
 
+use parking_lot::{Mutex, MutexGuard};
 use std::collections::{HashMap, HashSet};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use kube::Client;
 use kube::runtime::reflector::ObjectRef;
@@ -106,7 +107,7 @@ impl Memories {
     }
 
     fn lock(&self) -> MutexGuard<'_, Remembered> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 }
 

@@ -4,8 +4,9 @@
 //! can be several events. Whoever sees exactly what it saw at its last end, before the time that it set itself, has
 //! nothing to decide.
 
+use parking_lot::{Mutex, MutexGuard};
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use kube::ResourceExt;
@@ -144,6 +145,6 @@ impl Quiet {
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<HostKey, Last>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 }

@@ -1,7 +1,8 @@
 //! Where hosts stand, what they wait for, and how they got there.
 
+use parking_lot::Mutex;
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use metal3_api::condition::ConditionStatus;
@@ -174,7 +175,7 @@ impl HostMetrics {
 
     /// A host is gone.
     pub fn forget(&self, host: &HostKey) {
-        let known = self.seen.lock().unwrap_or_else(PoisonError::into_inner).remove(host);
+        let known = self.seen.lock().remove(host);
         if let Some(seen) = known {
             self.count(&seen, -1);
         }
@@ -183,7 +184,7 @@ impl HostMetrics {
 
     fn enter(&self, host: &HostKey, status: Option<&BareMetalHostStatus>, is_change: bool) {
         let mut new = Seen::of(status);
-        let mut all = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut all = self.seen.lock();
         let old = all.get(host).cloned();
         let is_move = old.as_ref().is_none_or(|old| old.state != new.state);
         new.since = match &old {

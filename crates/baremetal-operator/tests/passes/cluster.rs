@@ -1,6 +1,7 @@
 //! The API server, with the operator's death after any one write, and with statuses that cannot be written.
 
-use std::sync::{Arc, Mutex, MutexGuard};
+use parking_lot::{Mutex, MutexGuard};
+use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::Secret;
 use kube::{Client, ResourceExt};
@@ -60,7 +61,7 @@ impl Cluster {
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        self.0.lock().unwrap()
+        self.0.lock()
     }
 
     /// Does what a user does; the answer.

@@ -1,8 +1,9 @@
 //! One host, its Ironic and its operator, which may live several lives.
 
+use parking_lot::Mutex;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use baremetal_operator::fleet::{self, Fleet, HostKey};
@@ -294,7 +295,7 @@ impl Life {
             return None;
         }
         // What the watch of Secrets shows, and whom the fleet wakes.
-        while let Ok(host) = self.woken.lock().unwrap().try_recv() {
+        while let Ok(host) = self.woken.lock().try_recv() {
             host::woken(&self.ctx, &host);
         }
         for secret in self.cluster.all::<PartialObjectMeta<Secret>>("secrets") {
@@ -317,7 +318,7 @@ impl Life {
     async fn show_hosts(&self) {
         let now = self.cluster.all::<BareMetalHost>("baremetalhosts");
         let now: BTreeMap<_, _> = now.into_iter().map(|host| (host.name_any(), host)).collect();
-        let before = std::mem::replace(&mut *self.shown.lock().unwrap(), now.clone());
+        let before = std::mem::replace(&mut *self.shown.lock(), now.clone());
         let gone = before.into_iter().filter(|(name, _)| !now.contains_key(name));
         let gone: Vec<_> = gone.map(|(_, host)| watcher::Event::Delete(host)).collect();
         let events = gone.into_iter().chain(now.into_values().map(watcher::Event::Apply));

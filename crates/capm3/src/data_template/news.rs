@@ -3,8 +3,9 @@
 //! A space may have thousands of claims, of which a few have something to be done. Only those are looked at that have
 //! changed, or whose Metal3Data has; all of them at the start, when a template changes, and now and then.
 
+use parking_lot::{Mutex, MutexGuard};
 use std::collections::{BTreeSet, HashMap};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use metal3_runtime::store::ObjectKey;
@@ -134,7 +135,7 @@ impl News {
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<ObjectKey, Known>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 }
 

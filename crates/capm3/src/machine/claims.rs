@@ -9,8 +9,9 @@
 //!  another process claims a host that it has not named: counted on the machine first, so that the first one sees it
 //! ```
 
+use parking_lot::{Mutex, MutexGuard};
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use kube::ResourceExt;
 use metal3_api::infra::v1beta2::Metal3Machine;
@@ -128,7 +129,7 @@ impl Claims {
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<ObjectKey, Naming>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 }
 

@@ -3,9 +3,10 @@
 //!
 //! Contents end here: what goes on are the names of keys.
 
+use parking_lot::{Mutex, MutexGuard};
 use std::collections::HashMap;
 use std::fmt;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::Secret;
 use kube::Api;
@@ -129,7 +130,7 @@ impl Plain {
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<ObjectKey, (String, String)>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 }
 

@@ -3,8 +3,9 @@
 //! From the claim of a host to the moment that it is on its way, or runs already, one step follows the other. Each is told,
 //! by the status and an event, only if it lasts.
 
+use parking_lot::{Mutex, MutexGuard};
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use metal3_api::infra::v1beta2::Metal3Machine;
@@ -94,7 +95,7 @@ impl Untold {
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<ObjectKey, Record>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 }
 

@@ -1,8 +1,9 @@
 //! What an API server fails to do, again and again: an admission webhook whose Service is gone is answered with 500 for as
 //! long as nobody mends it.
 
+use parking_lot::Mutex;
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use crate::error::PassError;
@@ -45,7 +46,7 @@ impl Failures {
             return Some(refusal);
         }
         let (uid, words) = (uid?, error.failure()?);
-        let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut state = self.0.lock();
         state.make_room(now);
         let failure = state.failing.entry(uid.to_owned()).or_insert(Failure {
             first: now,
@@ -77,11 +78,7 @@ impl Failures {
     /// What there was to do for this object is done.
     pub fn forget(&self, uid: Option<&str>) {
         if let Some(uid) = uid {
-            self.0
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner)
-                .failing
-                .remove(uid);
+            self.0.lock().failing.remove(uid);
         }
     }
 }
@@ -159,10 +156,10 @@ mod tests {
         for number in 0..2 * MANY {
             told(&failures, &format!("u{number}"), "broken", 0);
         }
-        assert_eq!(failures.0.lock().unwrap().failing.len(), 2 * MANY);
+        assert_eq!(failures.0.lock().failing.len(), 2 * MANY);
         for number in 0..2 * MANY {
             told(&failures, &format!("v{number}"), "broken", 1_000);
         }
-        assert_eq!(failures.0.lock().unwrap().failing.len(), 2 * MANY);
+        assert_eq!(failures.0.lock().failing.len(), 2 * MANY);
     }
 }

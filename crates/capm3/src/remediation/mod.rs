@@ -26,8 +26,9 @@ mod observed;
 #[cfg(test)]
 mod tests;
 
+use parking_lot::Mutex;
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use kube::{Api, Resource, ResourceExt};
@@ -237,7 +238,7 @@ impl Metal3Remediations {
     /// Tells what is waited for, if that is another thing than before.
     async fn tell(&self, key: &ObjectKey, object: &Metal3Remediation, wait: &Note) {
         let before = {
-            let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut told = self.told.lock();
             told.insert(key.clone(), wait.reason)
         };
         if before != Some(wait.reason) {
@@ -247,7 +248,7 @@ impl Metal3Remediations {
     }
 
     fn forget(&self, key: &ObjectKey) {
-        let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut told = self.told.lock();
         told.remove(key);
     }
 }

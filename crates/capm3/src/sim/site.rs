@@ -1,7 +1,8 @@
 //! What one controller needs, over a server that answers at once, and what came of it.
 
+use parking_lot::Mutex;
 use std::hash::Hash;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use kube::Resource;
 use metal3_runtime::Clock;
@@ -35,13 +36,13 @@ impl Site {
         let client = server.prompt_client(move |method, path, body| {
             let text = |field: &str| body[field].as_str().unwrap_or_default().to_owned();
             if path.ends_with("/events") {
-                told.lock().unwrap().push((text("reason"), text("message")));
+                told.lock().push((text("reason"), text("message")));
                 return None;
             }
             let answer = other(method, path, body);
             let is_done = answer.as_ref().is_none_or(|(code, _)| *code < 400);
             if is_done && method != "GET" {
-                written.lock().unwrap().push(format!("{method} {path}"));
+                written.lock().push(format!("{method} {path}"));
             }
             answer
         });
@@ -82,12 +83,12 @@ impl Site {
 
     /// Reason and message of each event.
     pub fn told(&self) -> Vec<(String, String)> {
-        self.events.lock().unwrap().clone()
+        self.events.lock().clone()
     }
 
     /// Method and path of each write that was done, events excepted.
     pub fn writes(&self) -> Vec<String> {
-        self.writes.lock().unwrap().clone()
+        self.writes.lock().clone()
     }
 }
 

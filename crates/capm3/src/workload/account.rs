@@ -1,8 +1,9 @@
 //! What all workload clusters take together: bytes of their Nodes as they are kept, and of answers and lines of watches as
 //! they are read. A bound for each cluster is none for a namespace that has a thousand of them.
 
+use parking_lot::Mutex;
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use super::bounds::Exceeded;
 
@@ -63,7 +64,7 @@ impl Account {
     /// Takes `more` bytes in place of `less`. What is refused changes nothing; whoever takes less is never refused.
     fn exchange(&self, namespace: &str, less: usize, more: usize) -> Result<(), Exceeded> {
         let Inner { limits, used } = &*self.0;
-        let mut used = used.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut used = used.lock();
         let before = used.namespaces.get(namespace).copied().unwrap_or_default();
         let after = before - less + more;
         let beyond = used.beyond - before.saturating_sub(limits.own) + after.saturating_sub(limits.own);
@@ -120,7 +121,7 @@ mod tests {
     };
 
     fn taken(account: &Account) -> (usize, usize) {
-        let used = account.0.used.lock().unwrap();
+        let used = account.0.used.lock();
         (used.namespaces.values().sum(), used.beyond)
     }
 

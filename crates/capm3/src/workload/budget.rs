@@ -1,7 +1,8 @@
 //! The Nodes of one cluster, up to a number and a size.
 
+use parking_lot::{Mutex, MutexGuard};
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::Node;
 use metal3_runtime::store::{ObjectKey, Sink};
@@ -92,7 +93,7 @@ impl Budget {
     }
 
     fn lock(&self) -> MutexGuard<'_, Kept> {
-        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+        self.kept.lock()
     }
 }
 

@@ -21,9 +21,10 @@ mod retries;
 mod turns;
 mod words;
 
+use parking_lot::{Mutex, MutexGuard, RwLock};
 use std::collections::{BTreeSet, HashMap};
 use std::fmt;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::Node;
 use kube::Client;
@@ -189,7 +190,7 @@ struct Shared {
 impl Shared {
     /// Starts a task of one cluster. It ends with what it follows, or with the last clone of all this.
     fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
-        let mut tasks = self.tasks.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut tasks = self.tasks.lock();
         while let Some(ended) = tasks.try_join_next() {
             if let Err(error) = ended {
                 tracing::error!(error = %chain(&error), "the task of a workload cluster broke off");
@@ -199,11 +200,11 @@ impl Shared {
     }
 
     fn lock(&self) -> MutexGuard<'_, Clusters> {
-        self.clusters.lock().unwrap_or_else(PoisonError::into_inner)
+        self.clusters.lock()
     }
 
     fn tell(&self, cluster: &ObjectKey, news: News<'_>) {
-        let listeners = self.listeners.read().unwrap_or_else(PoisonError::into_inner);
+        let listeners = self.listeners.read();
         for listener in &*listeners {
             listener(cluster, news);
         }
@@ -271,7 +272,7 @@ impl Workloads {
 
     /// Calls `listener` with the cluster after every piece of news from now on. It must be quick.
     pub fn listen(&self, listener: impl Fn(&ObjectKey, News<'_>) + Send + Sync + 'static) {
-        let mut listeners = self.0.listeners.write().unwrap_or_else(PoisonError::into_inner);
+        let mut listeners = self.0.listeners.write();
         listeners.push(Box::new(listener));
     }
 

@@ -1,6 +1,7 @@
 //! Which clusters are followed when there are too many.
 
-use std::sync::{Arc, Mutex};
+use parking_lot::Mutex;
+use std::sync::Arc;
 
 use super::*;
 use crate::sim::limits;
@@ -29,17 +30,17 @@ async fn a_refused_cluster_is_followed_when_another_one_goes() {
     ));
     let woken = Arc::new(Mutex::new(Vec::new()));
     let heard = woken.clone();
-    workloads.listen(move |cluster, _| heard.lock().unwrap().push(cluster.clone()));
+    workloads.listen(move |cluster, _| heard.lock().push(cluster.clone()));
     workloads.forget(&key("other", 0));
-    assert_eq!(*woken.lock().unwrap(), [], "its place is another namespace's");
+    assert_eq!(*woken.lock(), [], "its place is another namespace's");
     workloads.forget(&key("ns", 7));
-    assert_eq!(*woken.lock().unwrap(), [key("ns", bounds::MOST_CLUSTERS)]);
+    assert_eq!(*woken.lock(), [key("ns", bounds::MOST_CLUSTERS)]);
     let next = workloads.of(&key("ns", bounds::MOST_CLUSTERS));
     assert!(matches!(next, Err(Unreachable::Connecting(_))), "{next:?}");
     // One that is gone before there is a place for it takes none.
     workloads.forget(&key("ns", bounds::MOST_CLUSTERS + 1));
     workloads.forget(&key("ns", 8));
-    assert_eq!(woken.lock().unwrap().len(), 1);
+    assert_eq!(woken.lock().len(), 1);
     assert_eq!(workloads.len(), bounds::MOST_CLUSTERS - 1);
 }
 

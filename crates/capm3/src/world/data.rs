@@ -1,7 +1,8 @@
 //! By what Metal3DataTemplates, Metal3DataClaims, Metal3Datas and what is made for these are found.
 
+use parking_lot::{Mutex, MutexGuard};
 use std::collections::HashSet;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use kube::ResourceExt;
 use kube::core::{ObjectMeta, PartialObjectMeta};
@@ -61,7 +62,7 @@ impl KnownClaims {
     }
 
     fn lock(&self) -> MutexGuard<'_, HashSet<String>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 }
 

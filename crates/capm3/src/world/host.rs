@@ -1,7 +1,8 @@
 //! By what hosts are found, and what is kept of them.
 
+use parking_lot::{Mutex, MutexGuard};
 use std::collections::VecDeque;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use kube::ResourceExt;
@@ -124,7 +125,7 @@ impl ClaimedHosts {
     }
 
     fn lock(&self) -> MutexGuard<'_, VecDeque<(Duration, BareMetalHost)>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 }
 

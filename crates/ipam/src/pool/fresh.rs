@@ -1,7 +1,8 @@
 //! Lists of all addresses of a namespace, shared by the pools that ask for one at the same time.
 
+use parking_lot::Mutex;
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use kube::Client;
 
@@ -39,7 +40,7 @@ impl Lists {
     /// A list that began after this call.
     pub(super) async fn all(&self, client: &Client, namespace: &str) -> Result<Arc<All>, kube::Error> {
         let desk = {
-            let mut desks = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut desks = self.0.lock();
             desks.entry(namespace.to_owned()).or_default().clone()
         };
         let ticket = desk.ask();
@@ -65,19 +66,19 @@ impl Lists {
 
 impl Desk {
     fn ask(&self) -> u64 {
-        let mut tickets = self.tickets.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut tickets = self.tickets.lock();
         tickets.waiting += 1;
         tickets.next += 1;
         tickets.next - 1
     }
 
     fn reached(&self) -> u64 {
-        self.tickets.lock().unwrap_or_else(PoisonError::into_inner).next
+        self.tickets.lock().next
     }
 
     /// Whether nobody waits any more.
     fn leave(&self) -> bool {
-        let mut tickets = self.tickets.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut tickets = self.tickets.lock();
         tickets.waiting -= 1;
         tickets.waiting == 0
     }

@@ -1,6 +1,7 @@
 //! Our own credentials are exchanged while the client is in use.
 
-use std::sync::{Arc, Mutex};
+use parking_lot::Mutex;
+use std::sync::Arc;
 
 use metal3_ironic::{Auth, Client, ClientConfig, ConfigError, CreateNode, ErrorClass, Url};
 use serde_json::json;
@@ -27,7 +28,7 @@ impl Guarded {
         let header = Arc::new(Mutex::new(FIRST.1));
         let expected = header.clone();
         let server = Server::start(move |seen, _| {
-            if seen.header("authorization") != Some(*expected.lock().unwrap()) {
+            if seen.header("authorization") != Some(*expected.lock()) {
                 return fault(401, "Incorrect username or password");
             }
             match seen.method.as_str() {
@@ -40,7 +41,7 @@ impl Guarded {
     }
 
     fn wants(&self, password: &Password) {
-        *self.header.lock().unwrap() = password.1;
+        *self.header.lock() = password.1;
     }
 
     /// How many requests there were since the last call of this.

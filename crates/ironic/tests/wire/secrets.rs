@@ -1,7 +1,8 @@
 //! Nothing secret in errors, `Debug` output or logs, those of the HTTP library included.
 
+use parking_lot::Mutex;
 use std::io;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use metal3_ironic::{Auth, Client, ClientConfig, ConfigError, CreateNode, PatchOp, ProvisionRequest, Url, Verb};
 use rstest::rstest;
@@ -19,7 +20,7 @@ pub struct Log(Arc<Mutex<Vec<u8>>>);
 
 impl io::Write for Log {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.0.lock().unwrap().extend_from_slice(bytes);
+        self.0.lock().extend_from_slice(bytes);
         Ok(bytes.len())
     }
     fn flush(&mut self) -> io::Result<()> {
@@ -48,7 +49,7 @@ impl Log {
     }
 
     pub fn text(&self) -> String {
-        String::from_utf8(self.0.lock().unwrap().clone()).unwrap()
+        String::from_utf8(self.0.lock().clone()).unwrap()
     }
 }
 

@@ -1,6 +1,7 @@
 //! A server that answers as a test tells it to, and remembers what it was asked.
 
-use std::sync::{Arc, Mutex};
+use parking_lot::Mutex;
+use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
@@ -91,7 +92,7 @@ impl Server {
     }
 
     pub fn all_seen(&self) -> Vec<Seen> {
-        self.script.seen.lock().unwrap().clone()
+        self.script.seen.lock().clone()
     }
 
     pub fn lines(&self) -> Vec<String> {
@@ -134,7 +135,7 @@ fn scripted(answer: impl Fn(&Seen, usize) -> (Duration, Response) + Send + Sync 
             body: serde_json::from_slice(&body).unwrap_or_default(),
         };
         let nth = {
-            let mut all = script.seen.lock().unwrap();
+            let mut all = script.seen.lock();
             let nth = all.iter().filter(|before| before.line() == seen.line()).count();
             all.push(seen.clone());
             nth
@@ -196,14 +197,14 @@ pub struct Counter(pub Mutex<Vec<Exchange>>);
 
 impl Observer for Counter {
     fn observe(&self, exchange: &Exchange) {
-        self.0.lock().unwrap().push(*exchange);
+        self.0.lock().push(*exchange);
     }
 }
 
 impl Counter {
     /// `operation code` of every exchange that is not part of readiness.
     pub fn lines(&self) -> Vec<String> {
-        let all = self.0.lock().unwrap();
+        let all = self.0.lock();
         let lines = all
             .iter()
             .map(|exchange| format!("{} {}", exchange.operation.label(), exchange.outcome));

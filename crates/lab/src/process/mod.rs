@@ -14,13 +14,13 @@
 
 mod spawner;
 
+use parking_lot::{Mutex, MutexGuard};
 use std::ffi::OsString;
 use std::fs::{self, File, OpenOptions};
 use std::io::{Read, Seek, SeekFrom};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus, Stdio};
-use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow, bail};
@@ -212,9 +212,8 @@ impl Child {
         }
     }
 
-    fn state(&self) -> std::sync::MutexGuard<'_, State> {
-        // The state is consistent after every statement, so a panic elsewhere does not spoil it.
-        self.state.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock()
     }
 
     /// Asks the kernel without reaping, so that the number stays ours until the group has been killed.

@@ -1,11 +1,12 @@
 //! Kubelets of all servers, as far as the workload cluster sees them: a server that runs its image joins, one that goes off
 //! falls silent, and so does one that is told to. Nodes are taken away by nobody here, as no kubelet does that.
 
+use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::fs::OpenOptions;
 use std::io::Write as _;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
@@ -56,7 +57,7 @@ impl Kubelets {
 
     /// Lets the kubelet of a server fall silent.
     pub fn silence(&self, server: &str, silence: Silence) {
-        let mut silences = self.silences.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut silences = self.silences.lock();
         silences.insert(server.to_owned(), silence);
     }
 }
@@ -137,13 +138,13 @@ impl All {
     }
 
     fn silence(&self, server: &str) -> Option<Silence> {
-        let silences = self.silences.lock().unwrap_or_else(PoisonError::into_inner);
+        let silences = self.silences.lock();
         silences.get(server).copied()
     }
 
     /// Its silence is over.
     fn speak(&self, server: &str) {
-        let mut silences = self.silences.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut silences = self.silences.lock();
         silences.remove(server);
     }
 

@@ -44,7 +44,7 @@ async fn repetitions_are_counted_and_different_messages_are_not_merged() {
     clock.advance(SAME);
     recorder.publish(&host("u"), None, &note("disk too small")).await;
 
-    let requests = requests.lock().unwrap();
+    let requests = requests.lock();
     let methods: Vec<_> = requests.iter().map(|request| request.method.as_str()).collect();
     assert_eq!(methods, ["POST", "PATCH", "POST", "POST", "POST"]);
     let first = &requests[0].body;
@@ -87,29 +87,24 @@ async fn an_event_that_is_gone_is_written_anew_and_errors_do_not_matter() {
     let recorder = Recorder::new(client, REPORTER, Clock::system());
     recorder.publish(&host("u"), None, &note("x")).await;
     recorder.publish(&host("u"), None, &note("x")).await;
-    let methods: Vec<_> = requests
-        .lock()
-        .unwrap()
-        .iter()
-        .map(|request| request.method.clone())
-        .collect();
+    let methods: Vec<_> = requests.lock().iter().map(|request| request.method.clone()).collect();
     assert_eq!(methods, ["POST", "PATCH", "POST"]);
 
     let (client, requests) = mock::answering(|_| mock::failure(403, "Forbidden"));
     Recorder::new(client, REPORTER, Clock::system())
         .publish(&host("u"), None, &note("x"))
         .await;
-    assert_eq!(requests.lock().unwrap().len(), 1);
+    assert_eq!(requests.lock().len(), 1);
 }
 
 #[tokio::test(start_paused = true)]
 async fn an_event_waits_for_a_server_that_has_no_time() {
-    let refusals = std::sync::Mutex::new(vec![mock::failure(429, "TooManyRequests"), mock::failure(503, "x")]);
+    let refusals = parking_lot::Mutex::new(vec![mock::failure(429, "TooManyRequests"), mock::failure(503, "x")]);
     let (client, requests) =
-        mock::answering(move |request| refusals.lock().unwrap().pop().unwrap_or((200, request.body.clone())));
+        mock::answering(move |request| refusals.lock().pop().unwrap_or((200, request.body.clone())));
     let recorder = Recorder::new(client, REPORTER, Clock::system());
     recorder.publish(&host("u"), None, &note("x")).await;
-    assert_eq!(requests.lock().unwrap().len(), 3);
+    assert_eq!(requests.lock().len(), 3);
 
     let (client, requests) = mock::answering(|_| mock::failure(429, "TooManyRequests"));
     let start = tokio::time::Instant::now();
@@ -117,7 +112,7 @@ async fn an_event_waits_for_a_server_that_has_no_time() {
         .publish(&host("u"), None, &note("x"))
         .await;
     assert_eq!(start.elapsed(), PATIENCE, "not for ever");
-    assert!(requests.lock().unwrap().len() > 5);
+    assert!(requests.lock().len() > 5);
 }
 
 #[test]

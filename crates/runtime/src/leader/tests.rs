@@ -1,6 +1,6 @@
 //! The loop around the candidate, with a store in memory and tokio's paused time.
 
-use std::sync::Mutex;
+use parking_lot::Mutex;
 
 use k8s_openapi::api::coordination::v1::Lease;
 use tokio::{sync::watch, task::JoinSet, time::Instant};
@@ -21,12 +21,12 @@ struct State {
 impl LeaseStore for std::sync::Arc<Memory> {
     async fn read(&self) -> Result<Option<Lease>, StoreError> {
         self.alive().await;
-        Ok(self.0.lock().unwrap().lease.clone())
+        Ok(self.0.lock().lease.clone())
     }
 
     async fn write(&self, lease: &Lease) -> Result<Lease, StoreError> {
         self.alive().await;
-        let mut state = self.0.lock().unwrap();
+        let mut state = self.0.lock();
         let present = state
             .lease
             .as_ref()
@@ -44,21 +44,13 @@ impl LeaseStore for std::sync::Arc<Memory> {
 
 impl Memory {
     async fn alive(&self) {
-        while self.0.lock().unwrap().dead {
+        while self.0.lock().dead {
             time::sleep(Duration::from_secs(3600)).await;
         }
     }
 
     fn holder(&self) -> Option<String> {
-        self.0
-            .lock()
-            .unwrap()
-            .lease
-            .as_ref()?
-            .spec
-            .as_ref()?
-            .holder_identity
-            .clone()
+        self.0.lock().lease.as_ref()?.spec.as_ref()?.holder_identity.clone()
     }
 }
 
@@ -154,7 +146,7 @@ async fn a_silent_api_server_ends_leadership_in_time() {
     let mut first = start(&store, "first");
     first.leads(true).await;
     time::sleep(Duration::from_secs(30)).await;
-    store.0.lock().unwrap().dead = true;
+    store.0.lock().dead = true;
     let took = first.leads(false).await;
     assert!(took <= Duration::from_secs(10), "{took:?}");
     assert!(matches!(first.result().await, Err(Lost::NotRenewed(_))));

@@ -2,9 +2,10 @@
 
 use std::{
     collections::{BTreeMap, HashMap},
-    sync::{Mutex, PoisonError},
     time::Duration,
 };
+
+use parking_lot::Mutex;
 
 use k8s_openapi::api::{
     authentication::v1::{TokenReview, TokenReviewSpec},
@@ -132,7 +133,7 @@ impl<A: Access> Gate<A> {
             REMEMBER_OTHERS
         };
         let now = self.clock.elapsed();
-        let mut decisions = self.decisions.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut decisions = self.decisions.lock();
         if decisions.len() >= MAX_REMEMBERED {
             decisions.retain(|_, (_, until)| now < *until);
         }
@@ -143,7 +144,7 @@ impl<A: Access> Gate<A> {
     }
 
     fn remembered(&self, hash: &[u8; 32]) -> Option<Decision> {
-        let decisions = self.decisions.lock().unwrap_or_else(PoisonError::into_inner);
+        let decisions = self.decisions.lock();
         let (decision, until) = decisions.get(hash)?;
         (self.clock.elapsed() < *until).then_some(*decision)
     }
@@ -179,15 +180,15 @@ mod tests {
         assert_eq!(gate.judge("prometheus").await.unwrap(), Decision::Allowed);
         assert_eq!(gate.judge("stranger").await.unwrap(), Decision::Forbidden);
         assert_eq!(gate.judge("unknown").await.unwrap(), Decision::Unauthenticated);
-        assert_eq!(requests.lock().unwrap().len(), 5);
+        assert_eq!(requests.lock().len(), 5);
         clock.advance(Duration::from_secs(30));
         assert_eq!(gate.judge("prometheus").await.unwrap(), Decision::Allowed);
-        assert_eq!(requests.lock().unwrap().len(), 5);
+        assert_eq!(requests.lock().len(), 5);
         assert_eq!(gate.judge("unknown").await.unwrap(), Decision::Unauthenticated);
-        assert_eq!(requests.lock().unwrap().len(), 6);
+        assert_eq!(requests.lock().len(), 6);
         clock.advance(Duration::from_secs(30));
         assert_eq!(gate.judge("prometheus").await.unwrap(), Decision::Allowed);
-        assert_eq!(requests.lock().unwrap().len(), 8);
+        assert_eq!(requests.lock().len(), 8);
     }
 
     #[tokio::test]

@@ -6,12 +6,9 @@ mod process;
 mod server;
 mod upstream;
 
-use std::{
-    fmt::Debug,
-    hash::Hash,
-    sync::{Arc, PoisonError, RwLock},
-    time::Duration,
-};
+use std::{fmt::Debug, hash::Hash, sync::Arc, time::Duration};
+
+use parking_lot::RwLock;
 
 use prometheus_client::{
     collector::Collector,
@@ -54,21 +51,21 @@ impl Registry {
 
     /// Adds a metric and returns it. The name is complete, except that counters get `_total` at their end.
     pub fn register<M: Metric + Clone>(&self, name: &str, help: &str, metric: M) -> M {
-        let mut metrics = self.0.write().unwrap_or_else(PoisonError::into_inner);
+        let mut metrics = self.0.write();
         metrics.register(name, help, metric.clone());
         metric
     }
 
     /// Adds what is computed at each scrape.
     pub fn collect(&self, collector: impl Collector) {
-        let mut metrics = self.0.write().unwrap_or_else(PoisonError::into_inner);
+        let mut metrics = self.0.write();
         metrics.register_collector(Box::new(collector));
     }
 
     /// Everything in the OpenMetrics text format.
     pub fn text(&self) -> Result<String, std::fmt::Error> {
         let mut out = String::new();
-        text::encode(&mut out, &self.0.read().unwrap_or_else(PoisonError::into_inner))?;
+        text::encode(&mut out, &self.0.read())?;
         Ok(out)
     }
 }

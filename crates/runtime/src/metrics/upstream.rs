@@ -1,8 +1,9 @@
 //! What dashboards and alerts for controller-runtime ask for, by its names: passes, queues, and requests to the API server.
 
+use parking_lot::Mutex;
 use std::fmt::{self, Debug};
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -169,7 +170,7 @@ impl Reconciles {
 
     /// Follows a queue; several of one controller are added up.
     pub(super) fn follow(&self, controller: &'static str, queue: Weak<dyn Loaded>) -> QueueTimes {
-        let mut queues = self.queues.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut queues = self.queues.0.lock();
         queues.retain(|(_, queue)| queue.strong_count() > 0);
         queues.push((controller, queue));
         let name = controller;
@@ -223,7 +224,7 @@ type Followed = (&'static str, Weak<dyn Loaded>);
 
 impl Queues {
     fn loads(&self) -> Vec<(&'static str, Load)> {
-        let queues = self.0.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let queues = self.0.lock().clone();
         let mut sums: Vec<(&'static str, Load)> = Vec::new();
         for (controller, queue) in queues {
             let Some(load) = queue.upgrade().map(|queue| queue.load()) else {

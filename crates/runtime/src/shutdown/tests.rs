@@ -10,12 +10,12 @@ async fn until(token: CancellationToken) -> Result<(), Infallible> {
 async fn a_signal_stops_normal_tasks_before_final_ones() {
     let mut tasks = Tasks::new();
     let (stop, drained) = (tasks.stop(), tasks.drained());
-    let order = std::sync::Arc::new(std::sync::Mutex::new(Vec::new()));
+    let order = std::sync::Arc::new(parking_lot::Mutex::new(Vec::new()));
     for (name, token, last) in [("normal", stop, false), ("last", drained, true)] {
         let order = order.clone();
         let task = async move {
             token.cancelled().await;
-            order.lock().unwrap().push(name);
+            order.lock().push(name);
             Ok::<_, Infallible>(())
         };
         if last {
@@ -34,7 +34,7 @@ async fn a_signal_stops_normal_tasks_before_final_ones() {
         })
         .await;
     result.unwrap();
-    assert_eq!(*order.lock().unwrap(), ["normal", "last"]);
+    assert_eq!(*order.lock(), ["normal", "last"]);
 }
 
 #[tokio::test]

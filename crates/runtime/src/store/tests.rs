@@ -4,9 +4,9 @@ use k8s_openapi::api::core::v1::ConfigMap;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::core::ObjectMeta;
 use kube::runtime::watcher::Event;
+use parking_lot::Mutex;
 use proptest::prelude::*;
 use std::collections::{BTreeMap, VecDeque};
-use std::sync::Mutex;
 
 fn object(name: &str, uid: &str, version: u64) -> ConfigMap {
     ConfigMap {
@@ -39,7 +39,7 @@ fn version(store: &Store<ConfigMap, String>, name: &str) -> Option<String> {
 fn an_own_write_is_seen_before_the_watch_shows_it_and_tells_once() {
     let (store, told) = (store(), Arc::new(Mutex::new(0)));
     let count = told.clone();
-    store.listen(move |_| *count.lock().unwrap() += 1);
+    store.listen(move |_| *count.lock() += 1);
     let mut shown = Shown::new(store.clone());
     shown.apply(Event::Apply(object("a", "u", 2)));
     store.written(object("a", "u", 4));
@@ -47,7 +47,7 @@ fn an_own_write_is_seen_before_the_watch_shows_it_and_tells_once() {
     shown.apply(Event::Apply(object("a", "u", 3)));
     shown.apply(Event::Apply(object("a", "u", 4)));
     assert_eq!(version(&store, "a").unwrap(), "4");
-    assert_eq!(*told.lock().unwrap(), 2, "the watch's events for it tell nothing new");
+    assert_eq!(*told.lock(), 2, "the watch's events for it tell nothing new");
     assert_eq!(store.find(&"2".to_owned()).len(), 1);
     assert_eq!((store.count(&"1".to_owned()), store.len()), (0, 1));
 }

@@ -1,8 +1,8 @@
 //! What a person sees: in a terminal a table that keeps itself up to date below the lines of what happened; elsewhere
 //! only those lines, each once and with the time.
 
+use parking_lot::{Mutex, MutexGuard};
 use std::io::{IsTerminal, Write};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use comfy_table::{Attribute, Cell, Color};
@@ -168,7 +168,7 @@ impl Screen {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 }
 

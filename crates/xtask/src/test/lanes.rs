@@ -1,10 +1,11 @@
 //! Programs that mostly wait, side by side. Each line that they print carries the program's name, so that a person can
 //! follow both and a log that ends early still tells how far each of them came.
 
+use parking_lot::Mutex;
 use std::collections::VecDeque;
 use std::io::{BufRead, BufReader, Write};
 use std::process::Command;
-use std::sync::{Mutex, PoisonError, mpsc};
+use std::sync::mpsc;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -29,7 +30,7 @@ pub struct Job {
 /// Runs them in the given order. Returns the titles of those that failed.
 pub fn run(jobs: Vec<Job>) -> anyhow::Result<Vec<String>> {
     let jobs = Mutex::new(VecDeque::from(jobs));
-    let next = || jobs.lock().unwrap_or_else(PoisonError::into_inner).pop_front();
+    let next = || jobs.lock().pop_front();
     let lane = || -> anyhow::Result<Vec<String>> {
         let mut failed = Vec::new();
         while let Some(job) = next() {

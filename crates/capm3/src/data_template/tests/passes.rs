@@ -1,7 +1,7 @@
 //! Whole passes: what they ask the API server for, and what they leave behind.
 
+use parking_lot::Mutex;
 use std::collections::BTreeMap;
-use std::sync::Mutex;
 use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
@@ -38,7 +38,7 @@ impl Stage {
             let below = path.rsplit_once("/ns/").map_or(path, |(_, below)| below);
             let request = format!("{method} {below}");
             let is_refused = request == what;
-            *log.lock().unwrap().entry(request).or_default() += 1;
+            *log.lock().entry(request).or_default() += 1;
             is_refused.then(|| failure(403, "Forbidden"))
         });
         let template = json!({"metadata": {"finalizers": [OF_TEMPLATE]}, "spec": {}});
@@ -80,7 +80,7 @@ impl Stage {
     }
 
     fn asked(&self, what: &str) -> usize {
-        self.asked.lock().unwrap().get(what).copied().unwrap_or_default()
+        self.asked.lock().get(what).copied().unwrap_or_default()
     }
 
     /// The claims that are answered.
