@@ -18,13 +18,14 @@ use metal3_runtime::args::Namespaces;
 use metal3_runtime::controller::{Controller, Controllers, Next};
 use metal3_runtime::error::chain;
 use metal3_runtime::metrics::ControllerMetrics;
+use metal3_runtime::store::ObjectKey;
 use metal3_runtime::work::Queue;
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use crate::args::Args;
-use crate::fleet::{self, Fleet, HostKey, Pace};
+use crate::fleet::{self, Fleet, Pace};
 use crate::host::{self, ReconcileError, context::Context};
 
 /// Bursts of events of one host become one reconciliation. Short, because every step of a host's life pays for it, and
@@ -40,7 +41,7 @@ pub async fn run(
     workers: u16,
     leads: watch::Receiver<bool>,
     metrics: ControllerMetrics,
-    mut woken: mpsc::UnboundedReceiver<HostKey>,
+    mut woken: mpsc::UnboundedReceiver<ObjectKey>,
     stop: CancellationToken,
 ) -> Result<(), BoxError> {
     let mut bells = Vec::new();
@@ -127,7 +128,7 @@ fn namespaces(namespaces: &Namespaces) -> Vec<Option<String>> {
 }
 
 /// Hosts whose own ramdisk changed, where ramdisks are built.
-fn by_ramdisk(ctx: &Arc<Context>, namespace: Option<&str>) -> BoxStream<'static, HostKey> {
+fn by_ramdisk(ctx: &Arc<Context>, namespace: Option<&str>) -> BoxStream<'static, ObjectKey> {
     if !ctx.settings.builds_ramdisks {
         return stream::pending().boxed();
     }
@@ -142,7 +143,7 @@ fn by_ramdisk(ctx: &Arc<Context>, namespace: Option<&str>) -> BoxStream<'static,
         .filter_map(move |image| {
             let host = match image {
                 Ok(image) => {
-                    let key = HostKey {
+                    let key = ObjectKey {
                         namespace: image.namespace().unwrap_or_default(),
                         name: image.name_any(),
                     };
@@ -163,10 +164,10 @@ fn by_ramdisk(ctx: &Arc<Context>, namespace: Option<&str>) -> BoxStream<'static,
 struct Watched {
     namespace: Option<String>,
     api: Api<BareMetalHost>,
-    by_node: mpsc::UnboundedReceiver<HostKey>,
+    by_node: mpsc::UnboundedReceiver<ObjectKey>,
     store: Store<BareMetalHost>,
     writer: Writer<BareMetalHost>,
-    queue: Queue<HostKey>,
+    queue: Queue<ObjectKey>,
     leads: watch::Receiver<bool>,
 }
 
@@ -184,7 +185,7 @@ impl Watched {
         let secrets = ctx
             .secrets
             .follow(&ctx.kube, self.namespace.as_deref(), stop.clone(), move |host| {
-                let host = HostKey {
+                let host = ObjectKey {
                     namespace: host.namespace.unwrap_or_default(),
                     name: host.name,
                 };
@@ -232,7 +233,7 @@ async fn follow(
     hosts: impl Stream<Item = watcher::Result<watcher::Event<BareMetalHost>>>,
     fleet: &Fleet,
     store: &Store<BareMetalHost>,
-    queue: &Queue<HostKey>,
+    queue: &Queue<ObjectKey>,
     are_listed: &CancellationToken,
 ) {
     let mut hosts = pin!(hosts);
@@ -275,7 +276,7 @@ struct Hosts {
 }
 
 impl Hosts {
-    fn get(&self, key: &HostKey) -> Option<Arc<BareMetalHost>> {
+    fn get(&self, key: &ObjectKey) -> Option<Arc<BareMetalHost>> {
         let is_watched = |namespace: &Option<String>| namespace.as_ref().is_none_or(|name| *name == key.namespace);
         let store = self.stores.iter().find(|(namespace, _)| is_watched(namespace));
         let object = ObjectRef::new(&key.name).within(&key.namespace);
@@ -288,14 +289,14 @@ impl Controller for Hosts {
     type Error = ReconcileError;
 
     /// The watches push what they show.
-    fn listen(&self, _: &Queue<HostKey>) {}
+    fn listen(&self, _: &Queue<ObjectKey>) {}
 
     /// Each host says itself when it is to be looked at without a reason.
-    fn all(&self) -> Vec<HostKey> {
+    fn all(&self) -> Vec<ObjectKey> {
         Vec::new()
     }
 
-    async fn pass(&self, key: &HostKey) -> Result<Next, ReconcileError> {
+    async fn pass(&self, key: &ObjectKey) -> Result<Next, ReconcileError> {
         let Some(host) = self.get(key) else {
             host::vanished(&self.ctx, &key.namespace, &key.name);
             return Ok(Next::Change);
@@ -304,7 +305,7 @@ impl Controller for Hosts {
         Ok(again.map_or(Next::Change, Next::After))
     }
 
-    fn after_error(&self, key: &HostKey, error: &ReconcileError) -> Option<Duration> {
+    fn after_error(&self, key: &ObjectKey, error: &ReconcileError) -> Option<Duration> {
         Some(host::on_error(key, error, &self.ctx))
     }
 }
@@ -349,7 +350,7 @@ mod tests {
         tokio::time::advance(DEBOUNCE).await; // all are due
         let (seen, stop) = (Arc::new(Mutex::new(Vec::new())), CancellationToken::new());
         let (log, end, expected) = (seen.clone(), stop.clone(), queue.len());
-        let work = move |host: HostKey| {
+        let work = move |host: ObjectKey| {
             let mut log = log.lock();
             log.push(host.name);
             if log.len() == expected {

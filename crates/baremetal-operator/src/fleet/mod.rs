@@ -23,12 +23,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use metal3_ironic::{Error, ErrorClass, Feature, Node, Versions};
+use metal3_runtime::store::ObjectKey;
 use tokio::sync::{Notify, mpsc, watch};
 
 pub use self::pace::{Glance, Pace};
 pub use self::poller::run;
 pub use self::slots::{Place, Slot, Slots, Turn};
-pub use self::view::{HostKey, View};
+pub use self::view::View;
 use crate::host::observed::{NodeView, Outage, OutageKind};
 
 /// The shared view and the bell of the poller.
@@ -46,12 +47,12 @@ struct Shared {
     versions: Mutex<Option<Versions>>,
     /// True when the first answer, good or bad, is there.
     first: watch::Sender<bool>,
-    woken: mpsc::UnboundedSender<HostKey>,
+    woken: mpsc::UnboundedSender<ObjectKey>,
 }
 
 impl Fleet {
     /// An empty view with so many slots, and the hosts that it will want woken.
-    pub fn new(slots: usize) -> (Self, mpsc::UnboundedReceiver<HostKey>) {
+    pub fn new(slots: usize) -> (Self, mpsc::UnboundedReceiver<ObjectKey>) {
         let (woken, receiver) = mpsc::unbounded_channel();
         let shared = Shared {
             view: Mutex::default(),
@@ -65,7 +66,7 @@ impl Fleet {
     }
 
     /// What is known of a host's node, by the identity in its status, or by the one that it is enrolled under.
-    pub fn of(&self, id: &str, own: Option<&str>, host: &HostKey) -> NodeView {
+    pub fn of(&self, id: &str, own: Option<&str>, host: &ObjectKey) -> NodeView {
         let full = format!("{}~{}", host.namespace, host.name);
         let mut view = self.view();
         view.claim(id, host);
@@ -91,14 +92,14 @@ impl Fleet {
     }
 
     /// A reconciliation asked for this node, or for a change of it, at this moment.
-    pub fn learn(&self, node: &Node, host: &HostKey, asked: Duration) {
+    pub fn learn(&self, node: &Node, host: &ObjectKey, asked: Duration) {
         let mut view = self.view();
         view.claim(&node.uuid, host);
         view.learn(node, asked);
     }
 
     /// Whether a host waits for its node or for Ironic.
-    pub fn set_waiting(&self, host: &HostKey, waits: bool) {
+    pub fn set_waiting(&self, host: &ObjectKey, waits: bool) {
         if self.view().set_waiting(host, waits) {
             self.0.bell.notify_one();
         }
@@ -110,7 +111,7 @@ impl Fleet {
     }
 
     /// The host is gone.
-    pub fn forget(&self, host: &HostKey) {
+    pub fn forget(&self, host: &ObjectKey) {
         let mut view = self.view();
         view.forget(host);
         self.slots().forget(host);
@@ -118,7 +119,7 @@ impl Fleet {
     }
 
     /// A host wants a slot for its node.
-    pub fn ask_for_slot(&self, host: &HostKey, node: &str, turn: Turn) -> Slot {
+    pub fn ask_for_slot(&self, host: &ObjectKey, node: &str, turn: Turn) -> Slot {
         let view = self.view();
         self.slots().ask(host, node, turn, view.busy_now())
     }
@@ -136,7 +137,7 @@ impl Fleet {
     }
 
     /// A host that was told to wait for a slot before this process began.
-    pub fn remember_in_queue(&self, host: &HostKey, turn: Turn) {
+    pub fn remember_in_queue(&self, host: &ObjectKey, turn: Turn) {
         self.slots().remember(host, turn);
     }
 
@@ -146,18 +147,18 @@ impl Fleet {
     }
 
     /// Ironic answered the act that the slot was for, whatever it said.
-    pub fn acted(&self, host: &HostKey, now: Duration) {
+    pub fn acted(&self, host: &ObjectKey, now: Duration) {
         self.slots().acted(host, now);
     }
 
     /// Whether the host has a place in the queue.
-    pub fn is_queued(&self, host: &HostKey) -> bool {
+    pub fn is_queued(&self, host: &ObjectKey) -> bool {
         self.slots().has(host)
     }
 
     /// A reconciliation has ended: a slot that it did not use goes to the next. A host that did not ask keeps its place if it
     /// `is_told` still to wait for one.
-    pub fn reconciled(&self, host: &HostKey, is_told: bool, now: Duration) {
+    pub fn reconciled(&self, host: &ObjectKey, is_told: bool, now: Duration) {
         let view = self.view();
         if self.slots().done(host, is_told) {
             self.call(&view, now);
@@ -182,7 +183,7 @@ impl Fleet {
         self.wake(calls);
     }
 
-    fn wake(&self, hosts: Vec<HostKey>) {
+    fn wake(&self, hosts: Vec<ObjectKey>) {
         for host in hosts {
             // The receiver lives as long as the controller; without it nobody is left to be woken.
             self.0.woken.send(host).ok();
@@ -242,7 +243,7 @@ mod tests {
     fn nobody_gets_a_slot_before_the_hosts_of_all_namespaces_are_listed() {
         // OWN 13c: The first to ask got the slot of a host in the other namespace that had waited longer.
         let (fleet, mut woken) = Fleet::new(1);
-        let key = |namespace: &str| HostKey {
+        let key = |namespace: &str| ObjectKey {
             namespace: namespace.into(),
             name: "h".into(),
         };
@@ -263,7 +264,7 @@ mod tests {
     #[test]
     fn an_outage_changes_nobodys_place_in_the_queue() {
         let (fleet, mut woken) = Fleet::new(1);
-        let key = |n: i64| HostKey {
+        let key = |n: i64| ObjectKey {
             namespace: "ns".into(),
             name: format!("h{n}"),
         };

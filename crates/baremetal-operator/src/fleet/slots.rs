@@ -24,9 +24,9 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use metal3_ironic::{Node, ProvisionState};
+use metal3_runtime::store::ObjectKey;
 
 use self::line::{Entry, Line};
-use super::HostKey;
 
 /// How often a host whose place has become better is told so at most.
 const RETELL: Duration = Duration::from_secs(30);
@@ -187,8 +187,8 @@ pub struct Slots {
     /// How many hosts stand in all lines, and how many slots were granted so far.
     in_line: usize,
     grants: u64,
-    waiters: HashMap<HostKey, Waiter>,
-    taken: HashMap<HostKey, Taken>,
+    waiters: HashMap<ObjectKey, Waiter>,
+    taken: HashMap<ObjectKey, Taken>,
     tickets: u64,
     told: Duration,
     /// How many watches have not shown their hosts yet, of which one may come first.
@@ -225,7 +225,7 @@ impl Slots {
     }
 
     /// Whether this host waits.
-    pub fn has(&self, host: &HostKey) -> bool {
+    pub fn has(&self, host: &ObjectKey) -> bool {
         self.waiters.contains_key(host)
     }
 
@@ -235,7 +235,7 @@ impl Slots {
     }
 
     /// A host that was waiting when the last process ended keeps its place, whichever host asks first now.
-    pub fn remember(&mut self, host: &HostKey, turn: Turn) {
+    pub fn remember(&mut self, host: &ObjectKey, turn: Turn) {
         if !self.taken.contains_key(host) {
             self.enqueue(host, turn);
         }
@@ -243,7 +243,7 @@ impl Slots {
 
     /// A host wants to act on its node. A host that waits already keeps its place. Nothing is granted before Ironic was listed
     /// once.
-    pub fn ask(&mut self, host: &HostKey, node: &str, turn: Turn, busy: Option<&Busy>) -> Slot {
+    pub fn ask(&mut self, host: &ObjectKey, node: &str, turn: Turn, busy: Option<&Busy>) -> Slot {
         if self.taken.contains_key(host) {
             return Slot::Granted;
         }
@@ -286,7 +286,7 @@ impl Slots {
     }
 
     /// Ironic answered the act, or did not answer it: from now on a new list knows.
-    pub fn acted(&mut self, host: &HostKey, now: Duration) {
+    pub fn acted(&mut self, host: &ObjectKey, now: Duration) {
         if let Some(taken) = self.taken.get_mut(host) {
             taken.acted = Some(now);
         }
@@ -295,7 +295,7 @@ impl Slots {
     /// A reconciliation of the host has ended. What it was granted and did not use is free again. If it did not ask, it does not
     /// want to act any more, unless it `is_told` to wait still: then something kept it from asking, and it stays where it is, as
     /// long as nobody has to wait for it. Returns whether somebody else may have come nearer.
-    pub fn done(&mut self, host: &HostKey, is_told: bool) -> bool {
+    pub fn done(&mut self, host: &ObjectKey, is_told: bool) -> bool {
         let unused = self.taken.get(host).is_some_and(|t| t.acted.is_none());
         if unused {
             self.taken.remove(host);
@@ -320,7 +320,7 @@ impl Slots {
     }
 
     /// The host is gone. What its node was set to goes on.
-    pub fn forget(&mut self, host: &HostKey) {
+    pub fn forget(&mut self, host: &ObjectKey) {
         self.leave(host);
         if self.taken.get(host).is_some_and(|t| t.acted.is_none()) {
             self.taken.remove(host);
@@ -340,7 +340,7 @@ impl Slots {
     }
 
     /// Whom to wake: those whose turn it is, each once, and now and then those who have come a good deal nearer.
-    pub fn calls(&mut self, busy: &Busy, now: Duration) -> Vec<HostKey> {
+    pub fn calls(&mut self, busy: &Busy, now: Duration) -> Vec<ObjectKey> {
         if self.unlisted > 0 {
             return Vec::new();
         }
@@ -373,19 +373,19 @@ impl Slots {
     }
 
     /// The slots that were handed out and do not show yet.
-    fn unseen<'a>(&'a self, busy: &'a Busy) -> impl Iterator<Item = &'a HostKey> {
+    fn unseen<'a>(&'a self, busy: &'a Busy) -> impl Iterator<Item = &'a ObjectKey> {
         let is_unseen = |(_, taken): &(_, &Taken)| !busy.contains(&taken.node);
         self.taken.iter().filter(is_unseen).map(|(host, _)| host)
     }
 
-    fn is_next(&self, host: &HostKey, busy: &Busy) -> bool {
+    fn is_next(&self, host: &ObjectKey, busy: &Busy) -> bool {
         let free = self.free(busy);
         free >= self.in_line || self.next(free, busy).contains(host)
     }
 
     /// The next hosts to be served, at most so many. This looks at as many namespaces as hold slots or get one, however many
     /// wait.
-    fn next(&self, most: usize, busy: &Busy) -> Vec<HostKey> {
+    fn next(&self, most: usize, busy: &Busy) -> Vec<ObjectKey> {
         if most == 0 {
             return Vec::new();
         }
@@ -421,7 +421,7 @@ impl Slots {
     }
 
     /// The number of hosts of the namespace that come before.
-    fn enqueue(&mut self, host: &HostKey, turn: Turn) -> usize {
+    fn enqueue(&mut self, host: &ObjectKey, turn: Turn) -> usize {
         let waiter = self.waiters.entry(host.clone()).or_insert_with(|| {
             self.tickets += 1;
             Waiter {
@@ -442,7 +442,7 @@ impl Slots {
         queue.map_or(0, |queue| queue.line.place(&entry))
     }
 
-    fn leave(&mut self, host: &HostKey) {
+    fn leave(&mut self, host: &ObjectKey) {
         if let Some(waiter) = self.waiters.remove(host) {
             self.leave_line(&(waiter.turn, waiter.ticket, host.clone()));
         }

@@ -11,9 +11,6 @@ use super::pace::{Glance, Pace};
 use super::slots::Busy;
 use crate::host::observed::{NodeView, Outage};
 
-/// A host by namespace and name.
-pub type HostKey = ObjectKey;
-
 /// What is known of all nodes, and who waits for one.
 #[derive(Debug, Default)]
 pub struct View {
@@ -21,8 +18,8 @@ pub struct View {
     by_name: HashMap<String, String>,
     /// The hosts that say that a node is theirs, by its identity in their status: names can be legacy ones. To say so proves
     /// nothing, as a user can write it: each is woken, and so is the host that the node is named after.
-    claimed: HashMap<String, Vec<HostKey>>,
-    waiting: HashSet<HostKey>,
+    claimed: HashMap<String, Vec<ObjectKey>>,
+    waiting: HashSet<ObjectKey>,
     /// Nodes that take a slot.
     busy: Busy,
     /// When a node was last read by itself, since the last list was asked for.
@@ -36,7 +33,7 @@ pub struct View {
 impl View {
     /// Takes a complete list that was asked for at this moment, and tells whom it concerns. A list takes its time: what was
     /// read of a node meanwhile is newer than what the list says, unless the list knows of a later change.
-    pub fn replace(&mut self, list: Vec<Node>, asked: Duration) -> Vec<HostKey> {
+    pub fn replace(&mut self, list: Vec<Node>, asked: Duration) -> Vec<ObjectKey> {
         self.learned.retain(|_, at| *at >= asked);
         let mut woken = HashSet::new();
         let recovered = self.outage.take().is_some() || !self.is_complete;
@@ -72,7 +69,7 @@ impl View {
 
     /// Takes the nodes that were changed last, listed at this moment, and tells whom they concern. Of all other nodes this
     /// says nothing.
-    pub fn update(&mut self, list: Vec<Node>, asked: Duration) -> Vec<HostKey> {
+    pub fn update(&mut self, list: Vec<Node>, asked: Duration) -> Vec<ObjectKey> {
         let mut woken = HashSet::new();
         for node in list {
             let node = self.judge(node, asked, &mut woken);
@@ -83,7 +80,7 @@ impl View {
     }
 
     /// One record of a list that was asked for at this moment: which one counts, and whom it wakes.
-    fn judge(&mut self, node: Node, asked: Duration, woken: &mut HashSet<HostKey>) -> Arc<Node> {
+    fn judge(&mut self, node: Node, asked: Duration, woken: &mut HashSet<ObjectKey>) -> Arc<Node> {
         let known = self.nodes.remove(&node.uuid);
         let is_old = self.learned.get(&node.uuid).is_some_and(|at| *at >= asked)
             && known
@@ -107,7 +104,7 @@ impl View {
     }
 
     /// Ironic did not answer. Those who wait for it are told, once per cause.
-    pub fn fail(&mut self, outage: Outage) -> Vec<HostKey> {
+    pub fn fail(&mut self, outage: Outage) -> Vec<ObjectKey> {
         if self.outage.as_ref() == Some(&outage) {
             return Vec::new();
         }
@@ -165,7 +162,7 @@ impl View {
     }
 
     /// Remembers that a host says that this node is its own.
-    pub fn claim(&mut self, id: &str, host: &HostKey) {
+    pub fn claim(&mut self, id: &str, host: &ObjectKey) {
         if id.is_empty() {
             return;
         }
@@ -179,7 +176,7 @@ impl View {
     }
 
     /// The host no longer exists here.
-    pub fn forget(&mut self, host: &HostKey) {
+    pub fn forget(&mut self, host: &ObjectKey) {
         self.claimed.retain(|_, hosts| {
             hosts.retain(|other| other != host);
             !hosts.is_empty()
@@ -188,7 +185,7 @@ impl View {
     }
 
     /// Whether a host waits for its node, or for Ironic. True when this made the fleet move.
-    pub fn set_waiting(&mut self, host: &HostKey, waits: bool) -> bool {
+    pub fn set_waiting(&mut self, host: &ObjectKey, waits: bool) -> bool {
         if waits {
             let was_at_rest = self.waiting.is_empty();
             self.waiting.insert(host.clone()) && was_at_rest
@@ -227,9 +224,9 @@ impl View {
     }
 
     /// Those whom a change of this node concerns.
-    fn hosts_of(&self, node: &Node) -> impl Iterator<Item = HostKey> {
+    fn hosts_of(&self, node: &Node) -> impl Iterator<Item = ObjectKey> {
         let named = node.name.as_deref().and_then(|name| name.split_once('~'));
-        let named = named.map(|(namespace, name)| HostKey {
+        let named = named.map(|(namespace, name)| ObjectKey {
             namespace: namespace.to_owned(),
             name: name.to_owned(),
         });

@@ -15,12 +15,12 @@ use kube::runtime::{WatchStreamExt, watcher};
 use kube::{Api, Client, Resource, ResourceExt};
 use metal3_api::metal3::{DataImage, HardwareData, HostFirmwareComponents, HostFirmwareSettings, HostUpdatePolicy};
 use metal3_runtime::error::chain;
+use metal3_runtime::store::ObjectKey;
 use serde::de::DeserializeOwned;
 
 use super::apply::HARDWARE_DATA_MANAGER;
 use super::firmware::{AtHand, Kinds, Seen, Wish, settings_wish, updates_wish};
 use super::observed::DataImageAtHand;
-use crate::fleet::HostKey;
 
 /// What is known of the objects beside all hosts. Cheap to clone.
 #[derive(Clone, Debug, Default)]
@@ -41,7 +41,7 @@ struct State {
 #[derive(Debug)]
 struct Column<T> {
     /// What is not in here asks for nothing.
-    rows: HashMap<HostKey, T>,
+    rows: HashMap<ObjectKey, T>,
     /// The namespaces of which everything was shown once; none stands for the whole cluster.
     listed: HashSet<Option<String>>,
 }
@@ -57,7 +57,7 @@ impl<T> Default for Column<T> {
 
 impl<T> Column<T> {
     /// Whether what is not in here asks for nothing for certain.
-    fn has_all_of(&self, host: &HostKey) -> bool {
+    fn has_all_of(&self, host: &ObjectKey) -> bool {
         let mut listed = self.listed.iter().map(Option::as_ref);
         listed.any(|namespace| namespace.is_none_or(|namespace| *namespace == host.namespace))
     }
@@ -65,7 +65,7 @@ impl<T> Column<T> {
 
 impl<T: PartialEq> Column<T> {
     /// Whether this is news.
-    fn set(&mut self, key: HostKey, row: Option<T>) -> bool {
+    fn set(&mut self, key: ObjectKey, row: Option<T>) -> bool {
         match row {
             Some(row) if self.rows.get(&key) == Some(&row) => false,
             Some(row) => {
@@ -79,7 +79,7 @@ impl<T: PartialEq> Column<T> {
 
 impl Companions {
     /// What is known for one host.
-    pub fn of(&self, host: &HostKey) -> AtHand {
+    pub fn of(&self, host: &ObjectKey) -> AtHand {
         let state = self.lock();
         let seen = |column: &Column<Seen>| match column.rows.get(host) {
             Some(seen) => *seen,
@@ -97,12 +97,12 @@ impl Companions {
     }
 
     /// The generation of a host's HardwareData, where somebody else than this operator wrote it.
-    pub fn hardware_data(&self, host: &HostKey) -> Option<i64> {
+    pub fn hardware_data(&self, host: &ObjectKey) -> Option<i64> {
         self.lock().hardware_data.rows.get(host).copied()
     }
 
     /// Whether there is a DataImage for the host.
-    pub fn data_image(&self, host: &HostKey) -> DataImageAtHand {
+    pub fn data_image(&self, host: &ObjectKey) -> DataImageAtHand {
         let state = self.lock();
         match state.data_images.rows.get(host) {
             Some(generation) => DataImageAtHand::Present {
@@ -114,7 +114,7 @@ impl Companions {
     }
 
     /// Watches the kinds in a namespace, or in the cluster, and yields the hosts to wake.
-    pub fn watch(&self, client: &Client, namespace: Option<&str>) -> impl Stream<Item = HostKey> + Send + use<> {
+    pub fn watch(&self, client: &Client, namespace: Option<&str>) -> impl Stream<Item = ObjectKey> + Send + use<> {
         let settings = self.column(
             client,
             namespace,
@@ -163,7 +163,7 @@ impl Companions {
         namespace: Option<&str>,
         column: impl Fn(&mut State) -> &mut Column<T> + Copy + Send + 'static,
         row: impl Fn(&K) -> Option<T> + Send + 'static,
-    ) -> BoxStream<'static, HostKey>
+    ) -> BoxStream<'static, ObjectKey>
     where
         K: Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug + Send + 'static,
         K: Resource<Scope = kube::core::NamespaceResourceScope>,
@@ -176,14 +176,14 @@ impl Companions {
             |name| Api::namespaced(client.clone(), name),
         );
         // Those of this watch that a new list has not shown yet.
-        let mut known: HashSet<HostKey> = HashSet::new();
-        let mut missing: HashSet<HostKey> = HashSet::new();
+        let mut known: HashSet<ObjectKey> = HashSet::new();
+        let mut missing: HashSet<ObjectKey> = HashSet::new();
         watcher::watcher(api, watcher::Config::default())
             .default_backoff()
             .flat_map(move |event| {
                 let mut state = companions.lock();
                 let column = column(&mut state);
-                let woken: Vec<HostKey> = match event {
+                let woken: Vec<ObjectKey> = match event {
                     // Where the kinds are not installed there is nothing to be seen, and nothing to be told at every try.
                     Err(error) => {
                         tracing::debug!(kind = %K::kind(&()), error = %chain(&error), "the watch was interrupted");
@@ -210,7 +210,7 @@ impl Companions {
                     }
                     Ok(watcher::Event::InitDone) => {
                         column.listed.insert(watched.clone());
-                        let gone: Vec<HostKey> = missing.drain().collect();
+                        let gone: Vec<ObjectKey> = missing.drain().collect();
                         known.retain(|key| !gone.contains(key));
                         gone.into_iter().filter(|key| column.set(key.clone(), None)).collect()
                     }
@@ -240,8 +240,8 @@ fn seen(wish: Wish, generation: Option<i64>) -> Option<Seen> {
     (wish != Wish::Nothing).then_some(Seen { wish, generation })
 }
 
-fn key_of<K: Resource>(object: &K) -> HostKey {
-    HostKey {
+fn key_of<K: Resource>(object: &K) -> ObjectKey {
+    ObjectKey {
         namespace: object.namespace().unwrap_or_default(),
         name: object.name_any(),
     }
@@ -255,7 +255,7 @@ mod tests {
     fn the_list_of_one_namespace_says_nothing_of_another() {
         // OWN 13b: A host of the other one was taken to have no settings and no disc.
         let companions = Companions::default();
-        let [a, b] = ["a", "b"].map(|namespace| HostKey {
+        let [a, b] = ["a", "b"].map(|namespace| ObjectKey {
             namespace: namespace.into(),
             name: "h".into(),
         });

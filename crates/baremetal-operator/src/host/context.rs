@@ -12,6 +12,7 @@ use metal3_runtime::backoff::Attempts;
 use metal3_runtime::events::Recorder;
 use metal3_runtime::index::SharedIndex;
 use metal3_runtime::secrets::{SecretKey, SecretVersions};
+use metal3_runtime::store::ObjectKey;
 use metal3_runtime::written::Written;
 
 use super::bmc_names::BmcNames;
@@ -19,7 +20,7 @@ use super::claim::Rights;
 use super::companions::Companions;
 use super::observed::Memory;
 use super::quiet::Quiet;
-use crate::fleet::{Fleet, HostKey};
+use crate::fleet::Fleet;
 use crate::metrics::HostMetrics;
 use crate::settings::HostSettings;
 
@@ -50,9 +51,9 @@ pub struct Context {
     /// Figures.
     pub metrics: HostMetrics,
     /// Failures in a row, per host.
-    pub attempts: Attempts<HostKey>,
+    pub attempts: Attempts<ObjectKey>,
     /// Clashes with somebody else's writes in a row, per host.
-    pub conflicts: Attempts<HostKey>,
+    pub conflicts: Attempts<ObjectKey>,
     /// How each host's last reconciliation left the world.
     pub quiet: Quiet,
     /// Hints that may be lost.
@@ -67,15 +68,15 @@ pub struct Memories(Mutex<Remembered>);
 
 #[derive(Debug, Default)]
 struct Remembered {
-    hosts: HashMap<HostKey, Memory>,
+    hosts: HashMap<ObjectKey, Memory>,
     /// Those whose ramdisk has changed since their last reconciliation began: one that is under way writes back what it
     /// knew before.
-    new_ramdisks: HashSet<HostKey>,
+    new_ramdisks: HashSet<ObjectKey>,
 }
 
 impl Memories {
     /// What is remembered of one host, whose reconciliation begins.
-    pub fn get(&self, host: &HostKey) -> Memory {
+    pub fn get(&self, host: &ObjectKey) -> Memory {
         let mut all = self.lock();
         if all.new_ramdisks.remove(host)
             && let Some(memory) = all.hosts.get_mut(host)
@@ -86,12 +87,12 @@ impl Memories {
     }
 
     /// The ramdisk that is built for the host is another one than is remembered.
-    pub fn ramdisk_changed(&self, host: &HostKey) {
+    pub fn ramdisk_changed(&self, host: &ObjectKey) {
         self.lock().new_ramdisks.insert(host.clone());
     }
 
     /// Remembers.
-    pub fn set(&self, host: &HostKey, memory: Memory) {
+    pub fn set(&self, host: &ObjectKey, memory: Memory) {
         if memory == Memory::default() {
             self.lock().hosts.remove(host);
         } else {
@@ -100,7 +101,7 @@ impl Memories {
     }
 
     /// The host is gone.
-    pub fn forget(&self, host: &HostKey) {
+    pub fn forget(&self, host: &ObjectKey) {
         let mut all = self.lock();
         all.hosts.remove(host);
         all.new_ramdisks.remove(host);

@@ -1,22 +1,22 @@
 //! The end of a reconciliation, whatever ends it.
 
 use metal3_api::metal3::BareMetalHost;
+use metal3_runtime::store::ObjectKey;
 
 use super::context::Context;
 use super::queue;
-use crate::fleet::HostKey;
 
 /// Closes the books of a reconciliation when it is dropped, also where the reconciliation breaks down or is cut off: a slot
 /// that was granted and not used would be taken for good otherwise, and a host that was called would keep the others waiting.
 pub struct Ending<'a> {
     ctx: &'a Context,
-    key: &'a HostKey,
+    key: &'a ObjectKey,
     cached: &'a BareMetalHost,
 }
 
 impl<'a> Ending<'a> {
     /// Of the reconciliation of this host.
-    pub fn of(ctx: &'a Context, key: &'a HostKey, cached: &'a BareMetalHost) -> Self {
+    pub fn of(ctx: &'a Context, key: &'a ObjectKey, cached: &'a BareMetalHost) -> Self {
         Self { ctx, key, cached }
     }
 }

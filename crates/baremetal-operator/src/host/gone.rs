@@ -3,11 +3,11 @@
 use kube::runtime::reflector::ObjectRef;
 
 use super::context::Context;
-use crate::fleet::HostKey;
+use metal3_runtime::store::ObjectKey;
 
 /// The host is gone from our side: so is everything remembered of it, but that our finalizer is off. A cache that lags
 /// behind would have the host enrolled again otherwise; [`vanished`] forgets that as well.
-pub fn forget(ctx: &Context, key: &HostKey) {
+pub fn forget(ctx: &Context, key: &ObjectKey) {
     ctx.fleet.forget(key);
     ctx.memory.forget(key);
     ctx.quiet.forget(key);
@@ -20,7 +20,7 @@ pub fn forget(ctx: &Context, key: &HostKey) {
 
 /// The cache does not show the host any more: it may also have gone without us, with its finalizer taken off by hand.
 pub fn vanished(ctx: &Context, namespace: &str, name: &str) {
-    let key = HostKey {
+    let key = ObjectKey {
         namespace: namespace.to_owned(),
         name: name.to_owned(),
     };
@@ -41,7 +41,7 @@ mod tests {
     #[tokio::test]
     async fn a_host_that_goes_without_us_leaves_nothing_behind() {
         let (ctx, registry) = out_of_reach(0);
-        let key = HostKey {
+        let key = ObjectKey {
             namespace: "n".into(),
             name: "h".into(),
         };

@@ -45,6 +45,7 @@ use metal3_api::metal3::{BareMetalHost, BareMetalHostStatus, ProvisioningState};
 use metal3_ironic::ErrorClass;
 use metal3_runtime::backoff::{Attempts, Backoff, random_seed};
 use metal3_runtime::error::{Class, Classified, chain};
+use metal3_runtime::store::ObjectKey;
 
 pub use self::conditions::WAITING;
 use self::context::Context;
@@ -58,7 +59,6 @@ pub use self::observe::{key_of, secret_versions};
 use self::observed::{Conflict, HardwareView, Lookup, NodeView, Observed, RefusedPort, Unreleased};
 use self::plan::{Decision, Effect, Next, Note, Plan, WaitReason, Wake};
 pub use self::report::change as status_change;
-use crate::fleet::HostKey;
 
 /// More looks than there are things to look at, for one decision.
 const MAX_LOOKS: usize = 24;
@@ -100,7 +100,7 @@ pub async fn reconcile(cached: Arc<BareMetalHost>, ctx: Arc<Context>) -> Result<
     answer
 }
 
-async fn passes(ctx: &Context, key: &HostKey, mut seen: Observed) -> Result<Option<Duration>, ReconcileError> {
+async fn passes(ctx: &Context, key: &ObjectKey, mut seen: Observed) -> Result<Option<Duration>, ReconcileError> {
     let mut stored = seen.host.status.clone();
     let mut notes = Vec::new();
     for _ in 0..MAX_PASSES {
@@ -303,7 +303,7 @@ async fn save(
 
 async fn finish(
     ctx: &Context,
-    key: &HostKey,
+    key: &ObjectKey,
     mut seen: Observed,
     mut stored: Option<BareMetalHostStatus>,
     status: &BareMetalHostStatus,
@@ -348,7 +348,7 @@ async fn finish(
 }
 
 /// What failed in a way that may last is tried less and less often.
-fn until_next_look(attempts: &Attempts<HostKey>, key: &HostKey, next: &Next) -> Duration {
+fn until_next_look(attempts: &Attempts<ObjectKey>, key: &ObjectKey, next: &Next) -> Duration {
     let Next::Wait(wait) = next else {
         attempts.reset(key);
         return next_check::NET;
@@ -367,19 +367,19 @@ pub fn is_new(host: &BareMetalHost) -> bool {
 }
 
 /// The fleet has woken a host: to be called before the host is reconciled.
-pub fn woken(ctx: &Context, key: &HostKey) {
+pub fn woken(ctx: &Context, key: &ObjectKey) {
     // What it sees may be what it saw: it is its turn, or its node has changed and come back to where it was.
     ctx.quiet.call(key);
 }
 
 /// The ramdisk that is built for a host has changed: the host looks at it again.
-pub fn ramdisk_changed(ctx: &Context, key: &HostKey) {
+pub fn ramdisk_changed(ctx: &Context, key: &ObjectKey) {
     ctx.memory.ramdisk_changed(key);
     ctx.quiet.call(key);
 }
 
 /// When to look again after a reconciliation that failed as a whole.
-pub fn on_error(key: &HostKey, error: &ReconcileError, ctx: &Context) -> Duration {
+pub fn on_error(key: &ObjectKey, error: &ReconcileError, ctx: &Context) -> Duration {
     if error.class() == Class::Stale {
         tracing::debug!(host = %key, "the host changed meanwhile; looking again");
         return after_conflict(ctx, key);
@@ -390,7 +390,7 @@ pub fn on_error(key: &HostKey, error: &ReconcileError, ctx: &Context) -> Duratio
 }
 
 /// Somebody else changed what was judged.
-fn after_conflict(ctx: &Context, key: &HostKey) -> Duration {
+fn after_conflict(ctx: &Context, key: &ObjectKey) -> Duration {
     CONFLICT.delay(ctx.conflicts.failed(key), random_seed())
 }
 
@@ -485,7 +485,7 @@ mod tests {
     /// A thousand hosts behind a policy that refuses their Secrets would ask hundreds of times a second.
     #[test]
     fn a_write_that_fails_for_good_is_tried_less_and_less_often() {
-        let key = HostKey {
+        let key = ObjectKey {
             namespace: "n".into(),
             name: "h".into(),
         };

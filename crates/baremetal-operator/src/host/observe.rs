@@ -12,6 +12,7 @@ use kube::runtime::reflector::ObjectRef;
 use metal3_api::metal3::BareMetalHost;
 use metal3_ironic::Feature;
 use metal3_runtime::secrets::{Known, SecretKey};
+use metal3_runtime::store::ObjectKey;
 
 pub use self::secrets::{read_credentials, read_network_data, secret_versions};
 use super::cached;
@@ -21,11 +22,11 @@ use super::observed::{
     ConfigDriveView, DeploymentSecrets, Lookup, NetworkDataView, NodeView, Observed, PullSecretView, SecretView,
 };
 use super::plan::Need;
-use crate::fleet::{HostKey, outage_of};
+use crate::fleet::outage_of;
 
 /// The key of a host.
-pub fn key_of(host: &BareMetalHost) -> HostKey {
-    HostKey {
+pub fn key_of(host: &BareMetalHost) -> ObjectKey {
+    ObjectKey {
         namespace: host.namespace().unwrap_or_default(),
         name: host.name_any(),
     }

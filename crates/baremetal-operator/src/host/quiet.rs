@@ -11,10 +11,10 @@ use std::time::Duration;
 
 use kube::ResourceExt;
 use metal3_ironic::Node;
+use metal3_runtime::store::ObjectKey;
 
 use super::firmware::AtHand as AtHandFirmware;
 use super::observed::{DataImageAtHand, DeploymentSecrets, NodeView, Observed, Outage, SecretView};
-use crate::fleet::HostKey;
 
 /// What is at hand without a call.
 #[derive(Clone, Debug, PartialEq)]
@@ -83,7 +83,7 @@ impl AtHand {
 
 /// How each host's last reconciliation left the world.
 #[derive(Debug, Default)]
-pub struct Quiet(Mutex<HashMap<HostKey, Last>>);
+pub struct Quiet(Mutex<HashMap<ObjectKey, Last>>);
 
 /// What is known of one host.
 #[derive(Debug, Default)]
@@ -98,12 +98,12 @@ struct Last {
 
 impl Quiet {
     /// How often the host was told to look: asked before a reconciliation reads anything, for [`begin`](Self::begin).
-    pub fn calls(&self, host: &HostKey) -> u64 {
+    pub fn calls(&self, host: &ObjectKey) -> u64 {
         self.lock().entry(host.clone()).or_default().calls
     }
 
     /// A reconciliation begins that has heard so many calls.
-    pub fn begin(&self, host: &HostKey, heard: u64) {
+    pub fn begin(&self, host: &ObjectKey, heard: u64) {
         let mut hosts = self.lock();
         let last = hosts.entry(host.clone()).or_default();
         last.heard = heard;
@@ -113,7 +113,7 @@ impl Quiet {
     /// A reconciliation ended with what it saw and stored, and wants to be asked again at `due` (on the scale
     /// of [`metal3_runtime::Clock::elapsed`]). Whoever was called meanwhile may have read before what it was called for: then
     /// this says nothing. `listed` is the node as it is at hand now.
-    pub fn left(&self, host: &HostKey, seen: &Observed, listed: &NodeView, due: Duration) {
+    pub fn left(&self, host: &ObjectKey, seen: &Observed, listed: &NodeView, due: Duration) {
         let Some(at_hand) = AtHand::after(seen, listed) else {
             return;
         };
@@ -123,7 +123,7 @@ impl Quiet {
     }
 
     /// How long nothing has to be done, if nothing changed since.
-    pub fn remaining(&self, host: &HostKey, seen: &Observed, now: Duration) -> Option<Duration> {
+    pub fn remaining(&self, host: &ObjectKey, seen: &Observed, now: Duration) -> Option<Duration> {
         let hosts = self.lock();
         let (at_hand, due) = hosts.get(host)?.left.as_ref()?;
         let left = due.checked_sub(now).filter(|left| !left.is_zero())?;
@@ -132,7 +132,7 @@ impl Quiet {
 
     /// The next reconciliation has to look, whatever it sees, also where one is under way. What was never reconciled looks
     /// anyway: it may be nobody's host.
-    pub fn call(&self, host: &HostKey) {
+    pub fn call(&self, host: &ObjectKey) {
         if let Some(last) = self.lock().get_mut(host) {
             last.calls += 1;
             last.left = None;
@@ -140,11 +140,11 @@ impl Quiet {
     }
 
     /// The host is gone.
-    pub fn forget(&self, host: &HostKey) {
+    pub fn forget(&self, host: &ObjectKey) {
         self.lock().remove(host);
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<HostKey, Last>> {
+    fn lock(&self) -> MutexGuard<'_, HashMap<ObjectKey, Last>> {
         self.0.lock()
     }
 }

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use metal3_api::condition::ConditionStatus;
 use metal3_api::metal3::BareMetalHostStatus;
+use metal3_runtime::store::ObjectKey;
 use metal3_runtime::{Clock, conditions};
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
@@ -16,7 +17,6 @@ use prometheus_client::metrics::histogram::Histogram;
 
 use super::upstream::Upstream;
 use super::{Catalogue, Kind};
-use crate::fleet::HostKey;
 use crate::host::plan::{error_type, reason_of};
 use crate::host::{WAITING, budget};
 
@@ -83,7 +83,7 @@ pub struct HostMetrics {
     errors: Family<ErrorKind, Counter>,
     slots: Family<SlotKind, Gauge>,
     clock: Clock,
-    seen: Arc<Mutex<HashMap<HostKey, Seen>>>,
+    seen: Arc<Mutex<HashMap<ObjectKey, Seen>>>,
 }
 
 impl HostMetrics {
@@ -149,7 +149,7 @@ impl HostMetrics {
     }
 
     /// A host's status was stored.
-    pub fn status(&self, host: &HostKey, before: Option<&BareMetalHostStatus>, after: &BareMetalHostStatus) {
+    pub fn status(&self, host: &ObjectKey, before: Option<&BareMetalHostStatus>, after: &BareMetalHostStatus) {
         if let Some(kind) = error_type(after)
             && before.is_none_or(|b| b.error_count < after.error_count)
         {
@@ -161,7 +161,7 @@ impl HostMetrics {
     }
 
     /// A host was looked at: hosts at rest are counted too, also by a process that never writes them.
-    pub fn see(&self, host: &HostKey, status: Option<&BareMetalHostStatus>) {
+    pub fn see(&self, host: &ObjectKey, status: Option<&BareMetalHostStatus>) {
         self.enter(host, status, false);
     }
 
@@ -174,7 +174,7 @@ impl HostMetrics {
     }
 
     /// A host is gone.
-    pub fn forget(&self, host: &HostKey) {
+    pub fn forget(&self, host: &ObjectKey) {
         let known = self.seen.lock().remove(host);
         if let Some(seen) = known {
             self.count(&seen, -1);
@@ -182,7 +182,7 @@ impl HostMetrics {
         self.upstream.forget(host);
     }
 
-    fn enter(&self, host: &HostKey, status: Option<&BareMetalHostStatus>, is_change: bool) {
+    fn enter(&self, host: &ObjectKey, status: Option<&BareMetalHostStatus>, is_change: bool) {
         let mut new = Seen::of(status);
         let mut all = self.seen.lock();
         let old = all.get(host).cloned();

@@ -1,10 +1,10 @@
 //! What is counted when, and that the reference says what is exposed.
 
 use metal3_api::metal3::BareMetalHostStatus;
+use metal3_runtime::store::ObjectKey;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::fleet::HostKey;
 use crate::host::plan::WaitReason;
 
 struct Site {
@@ -35,8 +35,8 @@ impl Site {
     }
 }
 
-fn key() -> HostKey {
-    HostKey {
+fn key() -> ObjectKey {
+    ObjectKey {
         namespace: "n".into(),
         name: "h".into(),
     }

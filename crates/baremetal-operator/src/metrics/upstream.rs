@@ -8,6 +8,7 @@ mod waits;
 use metal3_api::condition::Condition;
 use metal3_api::metal3::{BareMetalHostStatus, ErrorType, OperationalStatus, ProvisioningState};
 use metal3_runtime::conditions;
+use metal3_runtime::store::ObjectKey;
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
@@ -15,7 +16,6 @@ use prometheus_client::metrics::family::Family;
 use self::operations::Operations;
 use self::waits::Waits;
 use super::{Catalogue, Kind};
-use crate::fleet::HostKey;
 use crate::host::WAITING;
 use crate::host::plan::{WaitReason, error_type};
 
@@ -128,7 +128,7 @@ impl Upstream {
         }
     }
 
-    fn host(&self, key: &HostKey) -> Host {
+    fn host(&self, key: &ObjectKey) -> Host {
         if self.is_per_host {
             Host {
                 namespace: key.namespace.clone(),
@@ -143,7 +143,7 @@ impl Upstream {
     }
 
     /// A reconciliation has ended; `is_ok` unless it failed as a whole.
-    pub fn reconciled(&self, key: &HostKey, is_ok: bool) {
+    pub fn reconciled(&self, key: &ObjectKey, is_ok: bool) {
         self.reconciles.get_or_create(&self.host(key)).inc();
         if !is_ok {
             self.reconcile_errors.inc();
@@ -156,7 +156,7 @@ impl Upstream {
     }
 
     /// Ironic accepted a power change.
-    pub fn power(&self, key: &HostKey, on: bool) {
+    pub fn power(&self, key: &ObjectKey, on: bool) {
         let Host { namespace, host } = self.host(key);
         let on_off = if on { "on" } else { "off" };
         let change = PowerChange {
@@ -179,7 +179,7 @@ impl Upstream {
     }
 
     /// A status was stored.
-    pub fn status(&self, key: &HostKey, before: Option<&BareMetalHostStatus>, after: &BareMetalHostStatus) {
+    pub fn status(&self, key: &ObjectKey, before: Option<&BareMetalHostStatus>, after: &BareMetalHostStatus) {
         let none = BareMetalHostStatus::default();
         let before = before.unwrap_or(&none);
         self.state(before, after);
@@ -225,7 +225,7 @@ impl Upstream {
     }
 
     /// The host is gone, and with it its series.
-    pub fn forget(&self, key: &HostKey) {
+    pub fn forget(&self, key: &ObjectKey) {
         if !self.is_per_host {
             return;
         }

@@ -2,15 +2,15 @@
 
 use std::time::Duration;
 
-use baremetal_operator::fleet::HostKey;
 use baremetal_operator::host::context::Memories;
 use baremetal_operator::host::observed::Memory;
 use baremetal_operator::host::quiet::Quiet;
 
 use crate::world::World;
+use metal3_runtime::store::ObjectKey;
 
-fn key() -> HostKey {
-    HostKey {
+fn key() -> ObjectKey {
+    ObjectKey {
         namespace: "n".into(),
         name: "h".into(),
     }

@@ -4,10 +4,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use baremetal_operator::args::DEFAULT_CONCURRENCY;
-use baremetal_operator::fleet::HostKey;
 use metal3_api::metal3::ProvisioningState;
 use metal3_ironic::on_behalf_of;
 use metal3_ironic_sim::Rule;
+use metal3_runtime::store::ObjectKey;
 use metal3_runtime::work::Queue;
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
@@ -26,7 +26,7 @@ async fn a_tenant_whose_bmcs_hang_does_not_hold_up_another() {
         path: Some("/v1/nodes/tarpit*".to_owned()),
         ..Rule::default()
     });
-    let key = |namespace: &str, name: &str| HostKey {
+    let key = |namespace: &str, name: &str| ObjectKey {
         namespace: namespace.to_owned(),
         name: name.to_owned(),
     };
@@ -36,7 +36,7 @@ async fn a_tenant_whose_bmcs_hang_does_not_hold_up_another() {
     }
     queue.push(key(NAMESPACE, NAME));
     let done = stop.clone();
-    let work = move |host: HostKey| {
+    let work = move |host: ObjectKey| {
         let (site, life, done) = (site.clone(), life.clone(), done.clone());
         async move {
             if host.namespace == NAMESPACE {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use baremetal_operator::fleet::{self, Fleet, HostKey};
+use baremetal_operator::fleet::{self, Fleet};
 use baremetal_operator::host::claim::Rights;
 use baremetal_operator::host::companions::Companions;
 use baremetal_operator::host::context::{Context, Memories};
@@ -27,6 +27,7 @@ use metal3_runtime::backoff::Attempts;
 use metal3_runtime::events::{Recorder, Reporter};
 use metal3_runtime::index::SharedIndex;
 use metal3_runtime::metrics::{Build, Registry};
+use metal3_runtime::store::ObjectKey;
 use metal3_runtime::written::Written;
 use serde_json::{Value, json};
 use tokio::sync::mpsc::UnboundedReceiver;
@@ -60,7 +61,7 @@ pub struct Life {
     ctx: Arc<Context>,
     cluster: Cluster,
     pub death: Arc<Death>,
-    woken: Mutex<UnboundedReceiver<HostKey>>,
+    woken: Mutex<UnboundedReceiver<ObjectKey>>,
     /// The hosts that the watch has shown.
     shown: Mutex<BTreeMap<String, BareMetalHost>>,
     /// The watch of hosts shows nothing new.
@@ -349,7 +350,7 @@ impl Life {
 
     /// Forgets how the last reconciliation left the world, as a time that has passed does.
     pub fn forget_rest(&self) {
-        self.ctx.quiet.call(&HostKey {
+        self.ctx.quiet.call(&ObjectKey {
             namespace: NAMESPACE.to_owned(),
             name: NAME.to_owned(),
         });

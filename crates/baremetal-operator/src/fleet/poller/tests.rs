@@ -4,10 +4,10 @@ use std::future::Future;
 
 use metal3_ironic::{ClientConfig, Url};
 use metal3_ironic_sim::{ApiServer, Config, Sim};
+use metal3_runtime::store::ObjectKey;
 use serde_json::json;
 
 use super::*;
-use crate::fleet::HostKey;
 
 const NODES: u32 = 100;
 /// Until the second list of all nodes: longer than everything here together.
@@ -44,7 +44,7 @@ async fn who_waits_hears_of_its_node_long_before_the_next_list_of_all() {
         ..Pace::default()
     };
     let (fleet, mut woken) = Fleet::new(1);
-    let key = |number: u32| HostKey {
+    let key = |number: u32| ObjectKey {
         namespace: "ns".to_owned(),
         name: format!("h{number}"),
     };

@@ -1,10 +1,10 @@
 //! The hosts of one namespace that wait for a slot, in their order.
 
 use super::Turn;
-use crate::fleet::HostKey;
+use metal3_runtime::store::ObjectKey;
 
 /// A host in the line: by turn, then by the order of asking.
-pub type Entry = (Turn, u64, HostKey);
+pub type Entry = (Turn, u64, ObjectKey);
 
 /// Longer parts are split. What a place costs is the number of parts, and the way through one of them.
 const LONGEST: usize = 256;
@@ -74,7 +74,7 @@ mod tests {
     use super::*;
 
     fn entry(number: u64) -> Entry {
-        let host = HostKey {
+        let host = ObjectKey {
             namespace: "ns".into(),
             name: "h".into(),
         };

@@ -6,13 +6,14 @@ use proptest::prelude::*;
 use serde_json::json;
 
 use super::*;
+use metal3_runtime::store::ObjectKey;
 
-fn key(n: usize) -> HostKey {
+fn key(n: usize) -> ObjectKey {
     key_in("ns", n)
 }
 
-fn key_in(namespace: &str, n: usize) -> HostKey {
-    HostKey {
+fn key_in(namespace: &str, n: usize) -> ObjectKey {
+    ObjectKey {
         namespace: namespace.into(),
         name: format!("h{n}"),
     }

@@ -1,5 +1,6 @@
 use super::*;
 use crate::host::observed::OutageKind;
+use metal3_runtime::store::ObjectKey;
 use rstest::rstest;
 use serde_json::json;
 
@@ -10,14 +11,14 @@ fn node(n: u32, state: &str) -> Node {
     serde_json::from_value(record).unwrap()
 }
 
-fn key(n: u32) -> HostKey {
-    HostKey {
+fn key(n: u32) -> ObjectKey {
+    ObjectKey {
         namespace: "ns".into(),
         name: format!("h{n}"),
     }
 }
 
-fn sorted(mut keys: Vec<HostKey>) -> Vec<HostKey> {
+fn sorted(mut keys: Vec<ObjectKey>) -> Vec<ObjectKey> {
     keys.sort();
     keys
 }
@@ -141,7 +142,7 @@ fn an_outage_is_told_once_and_its_end_wakes_those_who_wait() {
 
 #[test]
 fn an_emptied_ironic_wakes_every_host_that_had_a_node() {
-    let legacy = || HostKey {
+    let legacy = || ObjectKey {
         namespace: "other".into(),
         name: "legacy".into(),
     };
@@ -159,7 +160,7 @@ fn an_emptied_ironic_wakes_every_host_that_had_a_node() {
 #[case::of_a_node_with_a_name_of_old(Some("h1"))]
 #[case::of_a_node_without_a_name(None)]
 fn who_claims_another_hosts_node_takes_no_wake_up_from_it(#[case] name: Option<&str>) {
-    let forger = HostKey {
+    let forger = ObjectKey {
         namespace: "tenant".into(),
         name: "forger".into(),
     };
