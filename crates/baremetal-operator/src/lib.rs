@@ -11,6 +11,7 @@
 //! all it needs. `host::decide` is where the behaviour is; nothing else chooses.
 
 pub mod args;
+mod duration;
 mod exposure;
 pub mod fleet;
 pub mod host;

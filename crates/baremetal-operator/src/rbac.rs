@@ -5,7 +5,9 @@ use k8s_openapi::api::rbac::v1::PolicyRule;
 use metal3_runtime::rbac::{Installation, Objects, Secrets, rule};
 
 use crate::ironic_resource;
-use crate::run::LEASE;
+
+/// The lease of whoever works.
+pub(crate) const LEASE: &str = "baremetal-operator";
 
 /// The namespace that the operator runs in.
 pub const NAMESPACE: &str = "baremetal-operator-system";

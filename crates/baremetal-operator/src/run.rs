@@ -25,10 +25,9 @@ use crate::hosts;
 use crate::ironic_config::Source;
 use crate::ironic_resource::Follower;
 use crate::metrics::{Catalogue, HostMetrics, IronicMetrics};
+use crate::rbac::LEASE;
 use crate::settings::HostSettings;
 
-/// The lease of whoever works.
-pub(crate) const LEASE: &str = "baremetal-operator";
 const REPORTER: Reporter = Reporter {
     component: "metal3-baremetal-controller",
     controller: "metal3.io/baremetal-controller",
@@ -97,7 +96,7 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
         conflicts: backoff::Attempts::default(),
         quiet: host::quiet::Quiet::default(),
         memory: Memories::default(),
-        rights: host::claim::Rights::default(),
+        rights: host::rights::Rights::default(),
     });
     let stop = process.tasks.stop();
     let (leads, metrics, kinds_ready) = (

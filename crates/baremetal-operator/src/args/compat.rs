@@ -1,11 +1,10 @@
 //! Flags and variables of upstream that have nothing to act on here. Each is accepted and checked as upstream checks it,
 //! so that an existing Deployment starts; what would have changed the behaviour is said loudly.
 
+use crate::duration::go_duration;
 use clap::Args;
 use clap::builder::ValueParser;
 use metal3_runtime::args::go_bool;
-
-use crate::ironic_config::go_duration;
 
 /// What is accepted for the sake of existing Deployments.
 #[derive(Args, Clone, Debug)]

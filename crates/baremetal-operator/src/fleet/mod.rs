@@ -13,6 +13,7 @@
 //! A list costs Ironic the more the more nodes it has, so that in a large fleet the pause is long. While hosts wait, those nodes
 //! whose records were changed last are listed in between (`sort_key=updated_at`): what is waited for is among them.
 
+mod node_view;
 mod pace;
 mod poller;
 mod slots;
@@ -26,11 +27,11 @@ use metal3_ironic::{Error, ErrorClass, Feature, Node, Versions};
 use metal3_runtime::store::ObjectKey;
 use tokio::sync::{Notify, mpsc, watch};
 
+pub use self::node_view::{NodeView, Outage, OutageKind};
 pub use self::pace::{Glance, Pace};
 pub use self::poller::run;
 pub use self::slots::{Place, Slot, Slots, Turn};
 pub use self::view::View;
-use crate::host::observed::{NodeView, Outage, OutageKind};
 
 /// The shared view and the bell of the poller.
 #[derive(Clone, Debug)]

@@ -7,9 +7,9 @@ use std::time::Duration;
 use metal3_ironic::Node;
 use metal3_runtime::store::ObjectKey;
 
+use super::node_view::{NodeView, Outage};
 use super::pace::{Glance, Pace};
 use super::slots::Busy;
-use crate::host::observed::{NodeView, Outage};
 
 /// What is known of all nodes, and who waits for one.
 #[derive(Debug, Default)]

@@ -1,17 +1,12 @@
 //! Acting: the effects of a plan in their order, up to the first that fails. No choices are made here.
 
-mod host;
+pub(super) mod host;
 mod node;
 mod objects;
 mod port;
 
-use k8s_openapi::api::core::v1::Secret;
-use kube::{Api, ResourceExt};
-use metal3_api::metal3::BareMetalHost;
 use metal3_api::reference::SecretReference;
 
-pub(super) use self::host::{changed_meanwhile, note_secrets};
-pub(super) use self::objects::HARDWARE_DATA_MANAGER;
 use super::claim;
 use super::context::Context;
 use super::error::ApplyError;
@@ -39,7 +34,7 @@ pub async fn apply(ctx: &Context, seen: &mut Observed, effect: &Effect) -> Resul
         Effect::ClaimSecret => {
             // Our marks give it another version; what it says stays what Ironic was given.
             if is_tried(seen) {
-                learn_credentials(seen);
+                seen.learn_credentials();
             }
             claim::secret(ctx, seen).await.map_err(of_secret)
         }
@@ -95,14 +90,4 @@ fn is_tried(seen: &Observed) -> bool {
         let is_same = |reference: &SecretReference| reference.name == seen.host.spec.bmc.credentials_name;
         tried.credentials.as_ref().is_some_and(is_same) && tried.credentials_version == found.version
     })
-}
-
-fn learn_credentials(seen: &mut Observed) {
-    if let SecretView::Found(found) = &seen.secret {
-        seen.memory.accepted_digest = Some(found.digest);
-    }
-}
-
-pub(super) fn secrets(ctx: &Context, host: &BareMetalHost) -> Api<Secret> {
-    Api::namespaced(ctx.kube.clone(), &host.namespace().unwrap_or_default())
 }

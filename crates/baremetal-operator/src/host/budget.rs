@@ -71,7 +71,7 @@ impl FromStr for Budgets {
                     known.join(", ")
                 ));
             }
-            budgets.insert(state.to_owned(), crate::ironic_config::go_duration(budget)?);
+            budgets.insert(state.to_owned(), crate::duration::go_duration(budget)?);
         }
         Ok(Self(budgets))
     }

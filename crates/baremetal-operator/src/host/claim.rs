@@ -3,8 +3,6 @@
 //! A host that comes new needs the content of its Secret and our marks on it. Both come with one patch, whose answer is the
 //! Secret: only otherwise, and under a role that does not allow patches, the Secret is read, and written as it was read.
 
-use std::sync::atomic::{AtomicBool, Ordering};
-
 use k8s_openapi::api::core::v1::Secret;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::api::{Patch, PatchParams, PostParams};
@@ -16,25 +14,12 @@ use metal3_runtime::error::{is_forbidden, is_not_found};
 use metal3_runtime::patch::{self, Marks};
 use metal3_runtime::secrets::SecretKey;
 
-use super::apply::{changed_meanwhile, note_secrets, secrets};
+use super::apply::host::{changed_meanwhile, note_secrets};
 use super::context::Context;
 use super::held;
 use super::observe::{read_credentials, read_network_data};
 use super::observed::{NetworkDataView, Observed, SecretFound, SecretView};
-
-/// What the API server was seen to refuse us. The role that upstream ships does not allow patches of Secrets, and this operator
-/// should run under it: then one patch is refused in the life of a process.
-#[derive(Debug, Default)]
-pub struct Rights {
-    no_secret_patches: AtomicBool,
-}
-
-impl Rights {
-    /// Whether Secrets may be patched, as far as is known.
-    pub fn may_patch_secrets(&self) -> bool {
-        !self.no_secret_patches.load(Ordering::Relaxed)
-    }
-}
+use super::secret_marks::secrets;
 
 /// What could not be done to which Secret.
 #[derive(Debug)]
@@ -89,7 +74,7 @@ async fn unread(ctx: &Context, seen: &mut Observed) -> Result<(), kube::Error> {
         &[&["data", secret_key::USERNAME], &["data", secret_key::PASSWORD]],
     );
     let patch: Patch<()> = Patch::Json(patch);
-    match secrets(ctx, &host)
+    match secrets(&ctx.kube, &host)
         .patch(&key.name, &PatchParams::default(), &patch)
         .await
     {
@@ -103,7 +88,7 @@ async fn unread(ctx: &Context, seen: &mut Observed) -> Result<(), kube::Error> {
         }
         Err(error) if is_forbidden(&error) => {
             tracing::info!("the role does not allow patches of Secrets: they are read before they are written");
-            ctx.rights.no_secret_patches.store(true, Ordering::Relaxed);
+            ctx.rights.patches_of_secrets_are_refused();
             seen.may_claim_unread = false;
         }
         // It has marks of somebody, or lacks a key.
@@ -123,7 +108,7 @@ async fn read(ctx: &Context, seen: &mut Observed, mut secret: Secret) -> Result<
     {
         owners.push(owner);
     }
-    let secret = secrets(ctx, &host)
+    let secret = secrets(&ctx.kube, &host)
         .replace(&host.spec.bmc.credentials_name, &PostParams::default(), &secret)
         .await?;
     seen.secret = read_credentials(secret, &host);
@@ -142,7 +127,7 @@ pub(super) async fn network_data(ctx: &Context, seen: &mut Observed) -> Result<(
     let mut secret = (**secret).clone();
     mark(&mut secret);
     let name = secret.name_any();
-    let written = secrets(ctx, &seen.host)
+    let written = secrets(&ctx.kube, &seen.host)
         .replace(&name, &PostParams::default(), &secret)
         .await;
     seen.network_data = read_network_data(written.map_err(about(&seen.host, &name))?);
@@ -217,7 +202,7 @@ async fn try_to_unmark(ctx: &Context, host: &BareMetalHost, name: &str, parting:
     if users.contains(&ObjectRef::from_obj(host)) && !held::network_data(host).contains(&key) {
         return Err(changed_meanwhile());
     }
-    let api = secrets(ctx, host);
+    let api = secrets(&ctx.kube, host);
     let Some(mut secret) = api.get_opt(name).await? else {
         return Ok(());
     };

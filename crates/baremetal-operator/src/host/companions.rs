@@ -18,9 +18,11 @@ use metal3_runtime::error::chain;
 use metal3_runtime::store::ObjectKey;
 use serde::de::DeserializeOwned;
 
-use super::apply::HARDWARE_DATA_MANAGER;
 use super::firmware::{AtHand, Kinds, Seen, Wish, settings_wish, updates_wish};
 use super::observed::DataImageAtHand;
+
+/// Who owns the fields of HardwareData that we write.
+pub(super) const HARDWARE_DATA_MANAGER: &str = "baremetal-operator-hardware-data";
 
 /// What is known of the objects beside all hosts. Cheap to clone.
 #[derive(Clone, Debug, Default)]

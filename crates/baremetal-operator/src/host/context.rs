@@ -16,11 +16,11 @@ use metal3_runtime::store::ObjectKey;
 use metal3_runtime::written::Written;
 
 use super::bmc_names::BmcNames;
-use super::claim::Rights;
 use super::companions::Companions;
 use super::observed::Memory;
 use super::quiet::Quiet;
 use crate::fleet::Fleet;
+use crate::host::rights::Rights;
 use crate::metrics::HostMetrics;
 use crate::settings::HostSettings;
 
@@ -134,7 +134,7 @@ pub(crate) fn out_of_reach(slots: usize) -> (Context, metal3_runtime::metrics::R
         kube: kube.clone(),
         ironic: metal3_ironic::Link::to(metal3_ironic::Client::new(ironic).unwrap()),
         fleet,
-        secrets: crate::host::secret_versions(),
+        secrets: crate::host::secret_marks::secret_versions(),
         network_data: metal3_runtime::index::SharedIndex::default(),
         companions: crate::host::companions::Companions::default(),
         bmc_names: crate::host::bmc_names::BmcNames::default(),
@@ -154,7 +154,7 @@ pub(crate) fn out_of_reach(slots: usize) -> (Context, metal3_runtime::metrics::R
         conflicts: metal3_runtime::backoff::Attempts::default(),
         quiet: crate::host::quiet::Quiet::default(),
         memory: crate::host::context::Memories::default(),
-        rights: crate::host::claim::Rights::default(),
+        rights: crate::host::rights::Rights::default(),
     };
     (ctx, registry)
 }

@@ -1,5 +1,6 @@
 //! The working copy of a decision: the next status as it takes shape, with the few verbs that all states share.
 
+pub(super) mod deletion;
 mod failure;
 mod history;
 
@@ -10,11 +11,10 @@ use metal3_api::metal3::{
 };
 use metal3_ironic::{Node, NodeDetail};
 
-use self::failure::read_detach_error;
-pub use self::failure::{detach_error, error_type, write_detach_error};
+use self::deletion::{Deletion, deletion};
 use super::annotations;
 use super::conditions::WAITING;
-use super::decide::{Deletion, deletion};
+use super::detach_error::{read_detach_error, write_detach_error};
 use super::observed::{HardwareView, NodeView, Observed, SecretView};
 use super::plan::{Effect, EventReason, Need, Note, Wait, WaitReason};
 use super::text::for_tenant;
@@ -288,15 +288,6 @@ pub(super) fn locked(node: &Node, holder: &str) -> Wait {
             "node {} is locked by {holder} in Ironic; the host goes on when the lock is gone",
             node.uuid
         ),
-    )
-}
-
-/// `<namespace>~<name>`: `~` can stand in neither.
-pub fn node_name(host: &metal3_api::metal3::BareMetalHost) -> String {
-    format!(
-        "{}~{}",
-        host.metadata.namespace.as_deref().unwrap_or_default(),
-        host.metadata.name.as_deref().unwrap_or_default()
     )
 }
 

@@ -6,11 +6,13 @@
 //! its BMC, and where known its boot MAC address, are the host's; Ironic is then given the credentials of the host's own Secret.
 //! Nothing is ever taken from it otherwise.
 
+use kube::ResourceExt;
 use metal3_api::metal3::{BareMetalHost, BareMetalHostStatus};
 use metal3_ironic::Node;
+use metal3_runtime::store::ObjectKey;
+use serde_json::{Map, Value};
 
 use crate::host::annotations;
-use crate::host::draft::node_name;
 
 /// The UUID that a host's node is enrolled under: the host's own UID. The API server has chosen it before anything is asked of
 /// Ironic, so that a node is known whose enrolment was never noted, and no two hosts share one.
@@ -49,4 +51,29 @@ pub fn is_anothers(node: &Node, host: &BareMetalHost) -> bool {
 /// Whether the host may take over a node that has its name: not when it is about to let go of its own.
 pub fn may_adopt(host: &BareMetalHost) -> bool {
     host.metadata.deletion_timestamp.is_none() && annotations::detached(host).is_none()
+}
+
+/// `<namespace>~<name>`: `~` can stand in neither.
+pub fn node_name(host: &metal3_api::metal3::BareMetalHost) -> String {
+    format!(
+        "{}~{}",
+        host.metadata.namespace.as_deref().unwrap_or_default(),
+        host.metadata.name.as_deref().unwrap_or_default()
+    )
+}
+
+/// Stands in `extra` of the ports that this operator has created: the name of the node that they were created for.
+pub const PORT_MARK: &str = "metal3_host";
+
+/// What tells our ports from those that Ironic's inspection or somebody by hand has created.
+pub fn port_mark(host: &BareMetalHost) -> Map<String, Value> {
+    Map::from_iter([(PORT_MARK.to_owned(), node_name(host).into())])
+}
+
+/// The key of a host.
+pub fn key_of(host: &BareMetalHost) -> ObjectKey {
+    ObjectKey {
+        namespace: host.namespace().unwrap_or_default(),
+        name: host.name_any(),
+    }
 }

@@ -11,6 +11,7 @@ mod conditions;
 pub mod config_drive;
 pub mod context;
 mod decide;
+mod detach_error;
 mod draft;
 mod ending;
 mod error;
@@ -32,7 +33,10 @@ pub mod pull_secret;
 pub mod queue;
 pub mod quiet;
 mod raid;
+mod ramdisk;
 mod report;
+pub mod rights;
+mod secret_marks;
 pub(crate) mod text;
 mod trouble;
 
@@ -49,16 +53,18 @@ use metal3_runtime::store::ObjectKey;
 
 pub use self::conditions::WAITING;
 use self::context::Context;
-pub use self::decide::{decide, is_exempt, port_mark, ramdisk_surroundings, takes_slot, unrecord_restart};
+pub use self::decide::{decide, is_exempt, takes_slot, unrecord_restart};
 use self::ending::Ending;
 pub use self::error::ReconcileError;
 use self::error::{ApplyError, ObserveError, Reply};
 pub use self::gone::{forget, vanished};
+pub use self::identity::{key_of, port_mark};
 pub use self::instance::deployment_mark;
-pub use self::observe::{key_of, secret_versions};
 use self::observed::{Conflict, HardwareView, Lookup, NodeView, Observed, RefusedPort, Unreleased};
 use self::plan::{Decision, Effect, Next, Note, Plan, WaitReason, Wake};
+pub use self::ramdisk::surroundings as ramdisk_surroundings;
 pub use self::report::change as status_change;
+pub use self::secret_marks::secret_versions;
 
 /// More looks than there are things to look at, for one decision.
 const MAX_LOOKS: usize = 24;
@@ -77,7 +83,7 @@ const CONFLICT: Backoff = Backoff {
 /// One reconciliation: passes follow each other at once as long as nothing has to be waited for; the status is stored
 /// once, at the end. Tells when the host is to be looked at again if nothing happens; never, where it is gone.
 pub async fn reconcile(cached: Arc<BareMetalHost>, ctx: Arc<Context>) -> Result<Option<Duration>, ReconcileError> {
-    let key = observe::key_of(&cached);
+    let key = identity::key_of(&cached);
     let heard = ctx.quiet.calls(&key);
     let seen = observe::begin(&ctx, &cached);
     ctx.metrics.see(&key, seen.host.status.as_ref());
@@ -193,7 +199,7 @@ async fn apply_all(
     seen: &mut Observed,
     stored: &mut Option<BareMetalHostStatus>,
     plan: &Plan,
-) -> Result<bool, Box<report::Aftermath>> {
+) -> Result<bool, Box<plan::Aftermath>> {
     let before = stored.clone();
     let mut is_complete = true;
     for effect in &plan.effects {
@@ -285,7 +291,7 @@ async fn save(
     status: &BareMetalHostStatus,
 ) -> Result<(), kube::Error> {
     if let Some(mut host) = report::store(ctx, &seen.host, stored.as_ref(), status).await? {
-        ctx.metrics.status(&observe::key_of(&host), stored.as_ref(), status);
+        ctx.metrics.status(&identity::key_of(&host), stored.as_ref(), status);
         cached::take_hardware(&mut host);
         stored.clone_from(&host.status);
         if let Some(details) = &status.hardware {

@@ -8,10 +8,10 @@ use metal3_bmc::{BmcAddress, Credentials};
 use metal3_ironic::{CreateNode, Diff, Fields, MASK, Node, NodeDetail, PatchOp};
 use serde_json::Value;
 
-use super::decide::Ramdisk;
-use super::draft::node_name;
 use super::identity;
 use super::instance::Deployment;
+use super::ramdisk::Ramdisk;
+use crate::host::identity::node_name;
 use crate::settings::HostSettings;
 
 /// Everything that the node's description follows from.

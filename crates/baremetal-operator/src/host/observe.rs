@@ -12,9 +12,8 @@ use kube::runtime::reflector::ObjectRef;
 use metal3_api::metal3::BareMetalHost;
 use metal3_ironic::Feature;
 use metal3_runtime::secrets::{Known, SecretKey};
-use metal3_runtime::store::ObjectKey;
 
-pub use self::secrets::{read_credentials, read_network_data, secret_versions};
+pub use self::secrets::{read_credentials, read_network_data};
 use super::cached;
 use super::context::Context;
 use super::error::ObserveError;
@@ -23,14 +22,7 @@ use super::observed::{
 };
 use super::plan::Need;
 use crate::fleet::outage_of;
-
-/// The key of a host.
-pub fn key_of(host: &BareMetalHost) -> ObjectKey {
-    ObjectKey {
-        namespace: host.namespace().unwrap_or_default(),
-        name: host.name_any(),
-    }
-}
+use crate::host::identity::key_of;
 
 /// What is at hand without a call.
 pub fn begin(ctx: &Context, cached: &BareMetalHost) -> Observed {

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 use metal3_api::metal3::{BareMetalHost, DataImage, HardwareDetails, PreprovisioningImage, ProvisioningState};
-use metal3_ironic::{Fields, Node, Port, PowerState};
+use metal3_ironic::{Fields, Port, PowerState};
 
 pub use self::memory::{Conflict, DiscRequest, ForeignPort, Memory, PowerRequest, RefusedPort, Unreleased, is_recent};
 pub use self::secrets::{
@@ -16,8 +16,9 @@ pub use self::secrets::{
 };
 use super::firmware;
 use super::plan::Plan;
-use super::ramdisk_surroundings;
+use super::ramdisk::surroundings;
 use crate::fleet::Slot;
+pub use crate::fleet::{NodeView, Outage, OutageKind};
 use crate::settings::HostSettings;
 
 /// What was seen of one host and its surroundings.
@@ -115,24 +116,6 @@ pub enum HardwareView {
     Known(Arc<HardwareDetails>),
 }
 
-/// The host's node as far as it is known.
-#[derive(Clone, Debug, PartialEq)]
-pub enum NodeView {
-    /// Ironic was never listed, or does not answer: the cause.
-    Unknown {
-        /// Why, for the user; `None` before the first list.
-        cause: Option<Outage>,
-    },
-    /// Not in the fleet's last list.
-    Unlisted,
-    /// As in the fleet's last list: good for waiting and resting, not for acting.
-    Listed(Arc<Node>),
-    /// Read by this very pass, or returned by its own change.
-    Live(Arc<Node>),
-    /// Read by this very pass: there is none.
-    Gone,
-}
-
 /// What is known of the host's DataImage without a look.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum DataImageAtHand {
@@ -146,28 +129,6 @@ pub enum DataImageAtHand {
         /// `metadata.generation`, which grows with a deletion too.
         generation: Option<i64>,
     },
-}
-
-/// Why Ironic cannot be used.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Outage {
-    /// What kind of trouble.
-    pub kind: OutageKind,
-    /// The real cause in one line.
-    pub cause: String,
-}
-
-/// Kinds of trouble with Ironic as a whole.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum OutageKind {
-    /// The resource that tells where Ironic is (`IRONIC_NAME`) is not ready.
-    Absent,
-    /// No connection, or no answer in time.
-    Unreachable,
-    /// The operator's own credentials or certificate are refused.
-    Unauthorized,
-    /// It answers with errors, is too old, or has no drivers yet.
-    Failing,
 }
 
 /// The node that has a port with the host's boot MAC address.
@@ -187,6 +148,13 @@ impl Observed {
         self.host.metadata.namespace.as_deref().unwrap_or_default()
     }
 
+    /// Remembers that Ironic has the credentials that were read.
+    pub fn learn_credentials(&mut self) {
+        if let SecretView::Found(found) = &self.secret {
+            self.memory.accepted_digest = Some(found.digest);
+        }
+    }
+
     /// Remembers what a plan found out, for later reconciliations to be spared the calls.
     pub fn learn(&mut self, plan: &Plan, now: Timestamp) {
         if plan.has_ports {
@@ -203,7 +171,7 @@ impl Observed {
                 self.memory.network_data = Some(version.clone());
             }
             if plan.has_ramdisk {
-                self.memory.ramdisk = Some(ramdisk_surroundings(&self.host, self.network_data.version()));
+                self.memory.ramdisk = Some(surroundings(&self.host, self.network_data.version()));
             }
         }
         if self.is_power_reached() {

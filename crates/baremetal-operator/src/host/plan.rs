@@ -11,7 +11,7 @@ pub use self::effect::Effect;
 pub use self::event::{EventReason, Note, reason_of};
 pub use self::reason::WaitReason;
 pub use self::wait::{Wait, Wake};
-pub use super::draft::error_type;
+pub use super::detach_error::error_type;
 
 /// The outcome of one look at a host.
 #[derive(Clone, Debug, PartialEq)]
@@ -97,4 +97,14 @@ pub enum Next {
     Again,
     /// Something must happen first.
     Wait(Wait),
+}
+
+/// What follows a failed effect: pure, like a decision.
+pub struct Aftermath {
+    /// The status to store.
+    pub status: BareMetalHostStatus,
+    /// Events.
+    pub notes: Vec<Note>,
+    /// What ends the trouble.
+    pub next: Next,
 }

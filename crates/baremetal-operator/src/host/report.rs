@@ -21,19 +21,10 @@ use super::observed::{Conflict, Observed};
 use super::plan::{Effect, EventReason, Next, Note, Plan, Wait, WaitReason};
 use super::text::{for_people, for_tenant};
 use crate::fleet::outage_of;
+use crate::host::plan::Aftermath;
 
 /// How soon a locked node, or a busy Ironic, is tried again.
 pub(super) const RECHECK: Duration = Duration::from_secs(3);
-
-/// What follows a failed effect: pure, like a decision.
-pub struct Aftermath {
-    /// The status to store.
-    pub status: BareMetalHostStatus,
-    /// Events.
-    pub notes: Vec<Note>,
-    /// What ends the trouble.
-    pub next: Next,
-}
 
 /// Judges a failed effect. The status is the one before the plan, because not everything of the plan came true.
 pub fn after_failure(seen: &Observed, plan: &Plan, error: &ApplyError, now: jiff::Timestamp) -> Aftermath {

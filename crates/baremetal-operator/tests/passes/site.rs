@@ -7,10 +7,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use baremetal_operator::fleet::{self, Fleet};
-use baremetal_operator::host::claim::Rights;
 use baremetal_operator::host::companions::Companions;
 use baremetal_operator::host::context::{Context, Memories};
 use baremetal_operator::host::quiet::Quiet;
+use baremetal_operator::host::rights::Rights;
 use baremetal_operator::host::{self, ReconcileError};
 use baremetal_operator::metrics::{Catalogue, HostMetrics};
 use baremetal_operator::settings::{DeployImages, HostSettings};

@@ -6,11 +6,10 @@ use std::time::Duration;
 use metal3_ironic::{CreateNode, Error, ErrorClass, PatchOp, PowerTarget, ProvisionRequest, Verb};
 use serde_json::Value;
 
-use super::learn_credentials;
 use crate::host::context::Context;
+use crate::host::identity::key_of;
 use crate::host::instance;
 use crate::host::named_url::NamedUrl;
-use crate::host::observe::key_of;
 use crate::host::observed::{DiscRequest, Lookup, Memory, NodeView, Observed, PowerRequest, PullSecretView};
 
 /// How long a host may take to shut down before Ironic switches it off.
@@ -21,7 +20,7 @@ const MAINTENANCE_REASON: &str = "set by the baremetal-operator to allow the rem
 pub(super) async fn create(ctx: &Context, seen: &mut Observed, body: &CreateNode) -> Result<(), Error> {
     let asked = ctx.clock.elapsed();
     let node = ctx.ironic.client()?.create_node(body).await?;
-    learn_credentials(seen);
+    seen.learn_credentials();
     ctx.fleet.learn(&node, &key_of(&seen.host), asked);
     seen.node = NodeView::Live(Arc::new(node));
     // A node that was not there a moment ago has no ports and no inventory.
@@ -40,7 +39,7 @@ pub(super) async fn change(ctx: &Context, seen: &mut Observed, node: &str, ops: 
     // The answer shows the lock of this very call, which ended with it: the next step need not wait for it.
     node.reservation = None;
     if ops.iter().any(|op| op.path == "/driver_info") {
-        learn_credentials(seen);
+        seen.learn_credentials();
         untried(seen);
     }
     if ops.iter().any(|op| op.path == "/network_data") {

@@ -13,6 +13,7 @@ use metal3_api::metal3::{
 use metal3_runtime::error::is_not_found;
 use metal3_runtime::patch;
 
+use crate::host::companions::HARDWARE_DATA_MANAGER;
 use crate::host::context::Context;
 use crate::host::error::ApplyError;
 use crate::host::firmware;
@@ -21,9 +22,6 @@ use crate::host::plan::Effect;
 
 /// Who owns the fields of a PreprovisioningImage that we write.
 const RAMDISK_MANAGER: &str = "baremetal-operator-preprovisioning-image";
-
-/// Who owns the fields of HardwareData that we write.
-pub(in crate::host) const HARDWARE_DATA_MANAGER: &str = "baremetal-operator-hardware-data";
 
 pub(super) async fn write_ramdisk(
     ctx: &Context,

@@ -3,7 +3,7 @@
 use metal3_ironic::{CreatePort, Error, ErrorClass, PatchOp, Port};
 
 use crate::host::context::Context;
-use crate::host::decide::port_mark;
+use crate::host::identity::port_mark;
 use crate::host::observed::{ForeignPort, Lookup, Observed};
 
 /// A port for this MAC address. Who has one that the host can do without already is remembered.

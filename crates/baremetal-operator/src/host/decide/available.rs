@@ -5,6 +5,7 @@ use metal3_api::metal3::{ErrorType, OperationalStatus, ProvisioningState};
 use metal3_ironic::ProvisionState;
 
 use super::{attempt, inspect, power, prepare, registering};
+use crate::host::decide::common::forget_settings;
 use crate::host::draft::{Draft, Step};
 use crate::host::instance::Deployment;
 use crate::host::observed::PullSecretView;
@@ -79,16 +80,6 @@ pub(super) fn available(draft: &mut Draft<'_>) -> Step {
     }
     draft.clear_error(OperationalStatus::Ok);
     Step::Move(ProvisioningState::Provisioning)
-}
-
-/// What was set up for images. Volumes of controllers outlive them.
-pub(super) fn forget_settings(draft: &mut Draft<'_>) {
-    let provisioning = &mut draft.status.provisioning;
-    provisioning.root_device_hints = None;
-    provisioning.firmware = None;
-    if let Some(raid) = &mut provisioning.raid {
-        raid.software_raid_volumes = None;
-    }
 }
 
 /// The error of an image that nobody asks for any more.

@@ -1,23 +1,24 @@
 //! The end of a host's life: which way it takes, power off, removal from Ironic, release of what we hold.
 
-use metal3_api::metal3::{CleaningMode, ErrorType, OperationalStatus, ProvisioningState};
-use metal3_ironic::{Diff, Node, PowerTarget, ProvisionRequest, ProvisionState, Verb};
-
-use super::deprovision::unexpected;
-use super::detach::{self, Deletion};
 use super::outage::outage;
-use super::power::is_powered_on;
-use crate::host::draft::{Draft, Step, Verdict, detach_error, locked};
+use crate::host::decide::common::is_powered_on;
+use crate::host::decide::common::unexpected;
+use crate::host::detach_error::detach_error;
+use crate::host::draft::deletion::Deletion;
+use crate::host::draft::deletion::deletion;
+use crate::host::draft::{Draft, Step, Verdict, locked};
 use crate::host::identity;
 use crate::host::observed::NodeView;
 use crate::host::plan::{Effect, EventReason, Need, Wait, WaitReason};
+use metal3_api::metal3::{CleaningMode, ErrorType, OperationalStatus, ProvisioningState};
+use metal3_ironic::{Diff, Node, PowerTarget, ProvisionRequest, ProvisionState, Verb};
 
 /// After more failures in a row than this a deletion goes on without what failed.
 const GIVE_UP_AFTER: i32 = 3;
 
 /// The state that a deletion leads to from here; `None` where the present state goes on.
 pub(super) fn start(draft: &Draft<'_>) -> Option<ProvisioningState> {
-    match detach::deletion(draft) {
+    match deletion(draft) {
         Deletion::Usual => {}
         Deletion::AtOnce => return Some(ProvisioningState::Deleting),
         Deletion::Delayed => return None,

@@ -1,16 +1,16 @@
 //! Deprovisioning: the instance is torn down and the disks are cleaned.
 
-use metal3_api::metal3::{CleaningMode, ErrorType, OperationalStatus, ProvisioningState};
-use metal3_ironic::{Diff, Node, ProvisionRequest, ProvisionState, Verb};
-
-use super::available::forget_settings;
 use super::maintenance;
 use super::outage::outage;
 use super::reboot;
 use super::register;
+use crate::host::decide::common::forget_settings;
+use crate::host::decide::common::unexpected;
 use crate::host::draft::{Draft, Step, Verdict, locked};
 use crate::host::observed::NodeView;
 use crate::host::plan::{Effect, EventReason, Wait, WaitReason};
+use metal3_api::metal3::{CleaningMode, ErrorType, OperationalStatus, ProvisioningState};
+use metal3_ironic::{Diff, Node, ProvisionRequest, ProvisionState, Verb};
 
 /// After more failures in a row than this a deletion goes on without what failed.
 const GIVE_UP_AFTER: i32 = 3;
@@ -189,30 +189,4 @@ fn complete(draft: &mut Draft<'_>) -> Step {
     } else {
         ProvisioningState::Available
     })
-}
-
-/// A node state that this host's state cannot go on from: said aloud, looked at again when the node changes.
-pub(super) fn unexpected(node: &Node, state: &ProvisionState, wanted: &str) -> Step {
-    let way_out = match state {
-        ProvisionState::CleanHold | ProvisionState::DeployHold | ProvisionState::ServiceHold => {
-            "a hold step stopped it: `baremetal node unhold` lets it go on, `baremetal node abort` ends it"
-        }
-        ProvisionState::Rescue
-        | ProvisionState::Rescuing
-        | ProvisionState::RescueWait
-        | ProvisionState::RescueFailed
-        | ProvisionState::Unrescuing
-        | ProvisionState::UnrescueFailed => {
-            "somebody put it into rescue: the host goes on after `baremetal node unrescue`"
-        }
-        _ => "it was probably changed by hand: bring it back with `baremetal node`",
-    };
-    Step::Wait(Wait::for_node(
-        WaitReason::UnexpectedNodeState,
-        format!(
-            "node {} is in state {:?} in Ironic, where it should be {wanted}; {way_out}",
-            node.uuid,
-            state.as_str()
-        ),
-    ))
 }

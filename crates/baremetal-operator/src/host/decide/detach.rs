@@ -4,41 +4,17 @@
 //! finds it again, and whatever is left of the node.
 
 use metal3_api::metal3::names::annotation::DETACHED;
-use metal3_api::metal3::{DeleteAction, OperationalStatus, ProvisioningState};
+use metal3_api::metal3::{OperationalStatus, ProvisioningState};
 
 use super::delete::{self, Removal};
 use super::outage::outage;
 use super::ports;
 use crate::host::annotations;
-use crate::host::draft::{Draft, Step, detach_error, locked};
+use crate::host::detach_error::detach_error;
+use crate::host::draft::{Draft, Step, locked};
 use crate::host::identity;
 use crate::host::observed::NodeView;
 use crate::host::plan::{Need, Wait, WaitReason};
-
-/// What a detachment does to the deletion of its host.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::host) enum Deletion {
-    /// There is no detachment.
-    Usual,
-    /// The host is forgotten as it runs.
-    AtOnce,
-    /// The annotation asks for the deletion to wait, or it was removed and the host has to come back first. What is under way
-    /// goes on to where the host rests and is detached.
-    Delayed,
-}
-
-/// How a deletion goes on as far as detachment decides it.
-pub(in crate::host) fn deletion(draft: &Draft<'_>) -> Deletion {
-    if *draft.state() == ProvisioningState::Deleting {
-        return Deletion::Usual;
-    }
-    match annotations::detached(&draft.seen.host) {
-        Some(arguments) if arguments.delete_action == DeleteAction::Delay => Deletion::Delayed,
-        Some(_) => Deletion::AtOnce,
-        None if draft.status.operational_status == OperationalStatus::Detached => Deletion::Delayed,
-        None => Deletion::Usual,
-    }
-}
 
 /// `Continue` where the host is not to be detached.
 pub(super) fn detach(draft: &mut Draft<'_>) -> Step {

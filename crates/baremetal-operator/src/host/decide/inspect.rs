@@ -1,18 +1,17 @@
 //! Inspecting: the ramdisk, or the BMC itself, collects the inventory.
 
-use metal3_api::metal3::names::annotation;
-use metal3_api::metal3::{ErrorType, HardwareDetails, InspectionMode, OperationalStatus, ProvisioningState};
-use metal3_bmc::BmcAddress;
-use metal3_ironic::{Node, NodeDetail, PatchOp, ProvisionRequest, ProvisionState, Verb};
-
-use super::deprovision::unexpected;
 use super::outage::outage;
 use super::{details, ports, reboot, register, takes_slot};
 use crate::host::annotations;
+use crate::host::decide::common::unexpected;
 use crate::host::draft::{Draft, Step, Verdict, locked};
 use crate::host::node_spec;
 use crate::host::observed::{Lookup, NodeView};
 use crate::host::plan::{Effect, EventReason, Need, Wait, WaitReason};
+use metal3_api::metal3::names::annotation;
+use metal3_api::metal3::{ErrorType, HardwareDetails, InspectionMode, OperationalStatus, ProvisioningState};
+use metal3_bmc::BmcAddress;
+use metal3_ironic::{Node, NodeDetail, PatchOp, ProvisionRequest, ProvisionState, Verb};
 
 /// The user asks for a new inspection of a host that was inspected before.
 pub(super) fn is_asked_for(draft: &Draft<'_>) -> bool {

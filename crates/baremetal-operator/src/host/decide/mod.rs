@@ -6,6 +6,7 @@
 
 mod attempt;
 mod available;
+mod common;
 mod data_image;
 mod delete;
 mod deprovision;
@@ -30,12 +31,8 @@ mod registering;
 mod restore;
 mod service;
 
-pub(super) use self::detach::{Deletion, deletion};
 pub use self::limits::{is_exempt, takes_slot};
 pub(super) use self::outage::outage;
-pub use self::ports::mark as port_mark;
-pub(super) use self::ramdisk::Ramdisk;
-pub use self::ramdisk::surroundings as ramdisk_surroundings;
 pub use self::reboot::unrecord as unrecord_restart;
 pub(super) use self::restore::is_pending as awaits_status;
 
@@ -44,11 +41,12 @@ use metal3_api::capi::names::annotation::DELETE_FOR_MOVE;
 use metal3_api::metal3::{BareMetalHost, BareMetalHostStatus, ErrorType, OperationalStatus, ProvisioningState, names};
 
 use super::annotations;
-use super::draft::{Draft, Step, write_detach_error};
+use super::draft::{Draft, Step};
 use super::observed::Observed;
 use super::plan::{Decision, Effect, EventReason, Next, Note, Plan, Wait, WaitReason, Wake};
-use super::report::Aftermath;
 use super::{budget, conditions};
+use crate::host::detach_error::write_detach_error;
+use crate::host::plan::Aftermath;
 
 /// Shorter waits for a lock are not told.
 const WORTH_TELLING: jiff::SignedDuration = jiff::SignedDuration::from_secs(5);

@@ -2,13 +2,13 @@
 
 mod lacking;
 
-use metal3_api::metal3::{BareMetalHost, ErrorType, HardwareDetails, InspectionMode};
+use metal3_api::metal3::{ErrorType, HardwareDetails, InspectionMode};
 use metal3_ironic::{Node, NodeDetail, Port, ProvisionState};
-use serde_json::{Map, Value};
 
 use self::lacking::Lacking;
 pub(super) use self::lacking::forget;
-use crate::host::draft::{Draft, Step, Verdict, locked, node_name};
+use crate::host::draft::{Draft, Step, Verdict, locked};
+use crate::host::identity::PORT_MARK;
 use crate::host::observed::{Lookup, MacOwner, is_recent};
 use crate::host::plan::{Effect, Need};
 
@@ -20,14 +20,6 @@ struct Wanted {
     pxe_enabled: bool,
     /// The one of the specification.
     is_boot: bool,
-}
-
-/// Stands in `extra` of the ports that this operator has created: the name of the node that they were created for.
-const MARK: &str = "metal3_host";
-
-/// What tells our ports from those that Ironic's inspection or somebody by hand has created.
-pub fn mark(host: &BareMetalHost) -> Map<String, Value> {
-    Map::from_iter([(MARK.to_owned(), node_name(host).into())])
 }
 
 /// `Continue` when every NIC that is known has its port.
@@ -146,8 +138,10 @@ fn surplus(draft: &Draft<'_>, node: &Node, ports: &[Port], wanted: &[Wanted]) ->
     // With virtual media the ramdisk cannot tell what it was booted from.
     let known = draft.hardware().ok().flatten();
     let tells_boot = known.is_some_and(|hardware| hardware.nics.iter().any(|nic| nic.pxe));
-    let ours = mark(&draft.seen.host);
-    let mine = ports.iter().filter(|port| port.extra.get(MARK) == ours.get(MARK));
+    let ours = crate::host::identity::port_mark(&draft.seen.host);
+    let mine = ports
+        .iter()
+        .filter(|port| port.extra.get(PORT_MARK) == ours.get(PORT_MARK));
     let change = |port: &Port| match wanted.iter().find(|nic| nic.mac.eq_ignore_ascii_case(&port.address)) {
         None => Some(delete(node, port)),
         Some(nic) if tells_boot && !nic.pxe_enabled && port.pxe_enabled == Some(true) => {

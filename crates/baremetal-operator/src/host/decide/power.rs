@@ -2,11 +2,12 @@
 
 use metal3_api::metal3::names::annotation;
 use metal3_api::metal3::{ErrorType, OperationalStatus, ProvisioningState};
-use metal3_ironic::{Node, PowerState, PowerTarget, ProvisionState};
+use metal3_ironic::{Node, PowerTarget, ProvisionState};
 
 use super::outage::outage;
 use super::reboot::{self, Record, Requests};
 use super::{data_image, service};
+use crate::host::decide::common::is_powered_on;
 use crate::host::draft::{Draft, Step, Verdict, locked};
 use crate::host::observed::NodeView;
 use crate::host::plan::{Effect, EventReason, Wait, WaitReason};
@@ -304,15 +305,6 @@ fn change(draft: &mut Draft<'_>, wanted: bool, is_hard: bool) -> Step {
         },
         wait,
     )
-}
-
-/// `None` while Ironic does not know.
-pub(super) fn is_powered_on(node: &Node) -> Option<bool> {
-    match &node.power_state {
-        Some(PowerState::On) => Some(true),
-        Some(PowerState::Off) => Some(false),
-        Some(PowerState::Other(_)) | None => None,
-    }
 }
 
 fn changing(node: &Node, wanted: bool) -> Wait {

@@ -1,21 +1,20 @@
 //! Preparing: RAID, BIOS settings and firmware are set up before the host is offered, by manual cleaning and only where something differs.
 
-use metal3_api::metal3::{ErrorType, OperationalStatus, ProvisioningState, RaidConfig};
-use metal3_bmc::BmcAddress;
-use metal3_ironic::{Diff, Node, NodeDetail, ProvisionRequest, ProvisionState, Verb};
-use serde_json::{Value, json};
-
-use super::deprovision::unexpected;
 use super::firmware::changes;
 use super::maintenance;
 use super::outage::outage;
 use super::register;
+use crate::host::decide::common::unexpected;
 use crate::host::draft::{Draft, Step, Verdict, locked};
 use crate::host::firmware::{Changes, Kinds};
 use crate::host::mark::{self, Progress};
 use crate::host::observed::NodeView;
 use crate::host::plan::{Effect, EventReason, Wait, WaitReason};
 use crate::host::{hints, raid};
+use metal3_api::metal3::{ErrorType, OperationalStatus, ProvisioningState, RaidConfig};
+use metal3_bmc::BmcAddress;
+use metal3_ironic::{Diff, Node, NodeDetail, ProvisionRequest, ProvisionState, Verb};
+use serde_json::{Value, json};
 
 /// What one manual cleaning is asked to do.
 struct Work {

@@ -4,11 +4,11 @@ use metal3_api::metal3::{ErrorType, Image, OperationalStatus, ProvisioningState}
 use metal3_ironic::{DeployStep, Node, NodeDetail, ProvisionRequest, ProvisionState, Verb};
 
 use super::attempt;
-use super::deprovision::unexpected;
 use super::maintenance;
 use super::outage::outage;
 use super::reboot;
 use super::register;
+use crate::host::decide::common::unexpected;
 use crate::host::draft::{Draft, Step, locked};
 use crate::host::instance::{self, Deployment};
 use crate::host::observed::{ConfigDriveView, Lookup, NodeView, PullSecretView};

@@ -15,23 +15,13 @@ use metal3_runtime::conditions;
 
 use super::network_data;
 use crate::host::draft::{Draft, Step, Verdict};
-use crate::host::mark;
 use crate::host::observed::{Lookup, NetworkDataView};
 use crate::host::plan::{Effect, Need, Wait, WaitReason};
+use crate::host::ramdisk::Ramdisk;
+use crate::host::ramdisk::surroundings;
 
 /// Every change of the image wakes the host; this is the net.
 const RECHECK: Duration = Duration::from_secs(300);
-
-/// What the node is to start its ramdisk from.
-#[derive(Clone, Debug, PartialEq)]
-pub(in crate::host) enum Ramdisk {
-    /// The operator's own settings.
-    Configured,
-    /// Whatever it has: none is needed now, or none is there yet.
-    AsItIs,
-    /// One that was built.
-    Built(Box<PreprovisioningImageStatus>),
-}
 
 /// Whether the node agrees with the image, as far as is known without a look.
 pub(super) fn is_settled(draft: &Draft<'_>, address: Option<&BmcAddress>) -> bool {
@@ -40,13 +30,6 @@ pub(super) fn is_settled(draft: &Draft<'_>, address: Option<&BmcAddress>) -> boo
     !seen.settings.builds_ramdisks
         || !is_used
         || seen.memory.ramdisk == Some(surroundings(&seen.host, seen.network_data.version()))
-}
-
-/// A name for what an image is built from besides the host's specification: with other labels, or another version of the
-/// network data, it has to be looked at again.
-pub fn surroundings(host: &BareMetalHost, network_data_version: Option<&str>) -> String {
-    let labels = host.metadata.labels.as_ref().filter(|labels| !labels.is_empty());
-    mark::name(&(labels, network_data_version))
 }
 
 /// What a node is started from for as long as nothing that was built for it is known.

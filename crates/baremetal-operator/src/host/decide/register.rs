@@ -21,13 +21,15 @@ use self::support::unsupported;
 use super::network_data;
 use super::outage::outage;
 use super::ports;
-use super::ramdisk::{self, Ramdisk};
+use super::ramdisk;
 use crate::host::conditions;
-use crate::host::draft::{Draft, Step, Verdict, locked, node_name};
+use crate::host::draft::{Draft, Step, Verdict, locked};
 use crate::host::identity;
+use crate::host::identity::node_name;
 use crate::host::node_spec::{self, MediaUrl, Target};
 use crate::host::observed::{Lookup, NodeView, SecretView};
 use crate::host::plan::{Effect, EventReason, Need, Wait, WaitReason};
+use crate::host::ramdisk::Ramdisk;
 
 /// `Continue` when the state may be asked.
 pub(super) fn ensure_registered(draft: &mut Draft<'_>) -> Step {

@@ -1,20 +1,19 @@
 //! Servicing: settings and firmware of a host that is in use, changed at its next start where its HostUpdatePolicy allows it.
 
-use metal3_api::metal3::{ErrorType, OperationalStatus};
-use metal3_ironic::{Diff, Node, NodeDetail, ProvisionRequest, ProvisionState, Verb};
-
-use super::deprovision::unexpected;
 use super::firmware::changes;
 use super::maintenance;
 use super::outage::outage;
-use super::power::is_powered_on;
 use super::reboot::{self, Record, Requests};
 use super::register;
+use crate::host::decide::common::is_powered_on;
+use crate::host::decide::common::unexpected;
 use crate::host::draft::{Draft, Step, Verdict, locked};
 use crate::host::firmware::Changes;
 use crate::host::mark::{self, Progress};
 use crate::host::observed::NodeView;
 use crate::host::plan::{Effect, EventReason, Wait, WaitReason};
+use metal3_api::metal3::{ErrorType, OperationalStatus};
+use metal3_ironic::{Diff, Node, NodeDetail, ProvisionRequest, ProvisionState, Verb};
 
 /// The part of a node's mark that is ours.
 const PART: &str = "service";

@@ -122,39 +122,6 @@ impl Draft<'_> {
     }
 }
 
-/// How the message of a failed detachment begins.
-const DETACHING_FAILED: &str = "detaching failed: ";
-
-/// The type of a failed detachment, as the decision sees it. The API has no text for it that could be stored: see
-/// [`write_detach_error`].
-pub fn detach_error() -> ErrorType {
-    ErrorType::Other("detach error".to_owned())
-}
-
-/// Puts a failed detachment into the form in which it is stored.
-pub fn write_detach_error(status: &mut BareMetalHostStatus) {
-    if status.error_type == Some(detach_error()) {
-        status.error_type = Some(ErrorType::Registration);
-        if !status.error_message.starts_with(DETACHING_FAILED) {
-            status.error_message.insert_str(0, DETACHING_FAILED);
-        }
-    }
-}
-
-/// Recognises the stored form of a failed detachment.
-pub(super) fn read_detach_error(status: &mut BareMetalHostStatus) {
-    status.error_type = error_type(status);
-}
-
-/// The type of a status's error, where that of a failed detachment is told from others.
-pub fn error_type(status: &BareMetalHostStatus) -> Option<ErrorType> {
-    let is_detaching = status.error_message.starts_with(DETACHING_FAILED);
-    match &status.error_type {
-        Some(ErrorType::Registration) if is_detaching => Some(detach_error()),
-        other => other.clone(),
-    }
-}
-
 /// Puts a failure into a status.
 fn record(status: &mut BareMetalHostStatus, kind: ErrorType, message: &str) {
     status.operational_status = OperationalStatus::Error;

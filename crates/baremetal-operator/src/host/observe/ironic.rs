@@ -6,12 +6,12 @@ use metal3_bmc::BmcAddress;
 use metal3_ironic::ErrorClass;
 use metal3_runtime::conditions::whole_seconds;
 
-use super::key_of;
 use crate::fleet::Turn;
 use crate::host::context::Context;
 use crate::host::error::ObserveError;
+use crate::host::identity::key_of;
 use crate::host::observed::{Lookup, MacOwner, NodeView, Observed};
-use crate::host::{draft, hardware, identity, queue};
+use crate::host::{hardware, identity, queue};
 
 /// A slot to act on the node, or a place in the queue.
 pub(super) fn slot(ctx: &Context, seen: &mut Observed) {
@@ -39,7 +39,7 @@ pub(super) async fn live_node(ctx: &Context, seen: &mut Observed) -> Result<(), 
         NodeView::Listed(node) | NodeView::Live(node) => node.uuid.clone(),
         NodeView::Unknown { .. } | NodeView::Unlisted | NodeView::Gone => String::new(),
     };
-    let name = draft::node_name(&seen.host);
+    let name = identity::node_name(&seen.host);
     let mut asked: Vec<String> = Vec::new();
     for ident in [listed, id, name] {
         if ident.is_empty() || asked.contains(&ident) {

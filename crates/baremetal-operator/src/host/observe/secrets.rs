@@ -5,17 +5,17 @@ use std::sync::Arc;
 use k8s_openapi::ByteString;
 use k8s_openapi::api::core::v1::Secret;
 use kube::api::ObjectMeta;
-use kube::runtime::reflector::ObjectRef;
 use kube::{Api, ResourceExt};
 use metal3_api::capi::names::SECRET_TYPE;
 use metal3_api::metal3::BareMetalHost;
-use metal3_api::metal3::names::{finalizer, label, secret_key};
-use metal3_runtime::secrets::{SecretKey, SecretVersions};
+use metal3_api::metal3::names::{label, secret_key};
+use metal3_runtime::secrets::SecretKey;
 
 use crate::host::config_drive;
 use crate::host::context::Context;
 use crate::host::error::ObserveError;
 use crate::host::observed::{NetworkDataView, Observed, SecretFound, SecretView};
+use crate::host::secret_marks::is_claimed;
 
 pub(super) async fn credentials(ctx: &Context, seen: &mut Observed) -> Result<(), ObserveError> {
     let name = seen.host.spec.bmc.credentials_name.clone();
@@ -165,16 +165,4 @@ pub fn read_network_data(secret: Secret) -> NetworkDataView {
             object: Some(Arc::new(secret)),
         },
     }
-}
-
-/// Label and finalizer are there.
-fn is_claimed(secret: &ObjectMeta) -> bool {
-    let label = secret.labels.as_ref().and_then(|l| l.get(label::ENVIRONMENT));
-    let has_finalizer = secret.finalizers.iter().flatten().any(|f| f == finalizer::SECRET);
-    has_finalizer && label.is_some_and(|v| v == label::ENVIRONMENT_BAREMETAL)
-}
-
-/// The versions of the hosts' Secrets, none of which is known yet.
-pub fn secret_versions() -> SecretVersions<ObjectRef<BareMetalHost>> {
-    SecretVersions::marked_by(is_claimed)
 }

@@ -1,0 +1,45 @@
+//! What is known of a host's node, or why nothing is.
+
+use std::sync::Arc;
+
+use metal3_ironic::Node;
+
+/// The host's node as far as it is known.
+#[derive(Clone, Debug, PartialEq)]
+pub enum NodeView {
+    /// Ironic was never listed, or does not answer: the cause.
+    Unknown {
+        /// Why, for the user; `None` before the first list.
+        cause: Option<Outage>,
+    },
+    /// Not in the fleet's last list.
+    Unlisted,
+    /// As in the fleet's last list: good for waiting and resting, not for acting.
+    Listed(Arc<Node>),
+    /// Read by this very pass, or returned by its own change.
+    Live(Arc<Node>),
+    /// Read by this very pass: there is none.
+    Gone,
+}
+
+/// Why Ironic cannot be used.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Outage {
+    /// What kind of trouble.
+    pub kind: OutageKind,
+    /// The real cause in one line.
+    pub cause: String,
+}
+
+/// Kinds of trouble with Ironic as a whole.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OutageKind {
+    /// The resource that tells where Ironic is (`IRONIC_NAME`) is not ready.
+    Absent,
+    /// No connection, or no answer in time.
+    Unreachable,
+    /// The operator's own credentials or certificate are refused.
+    Unauthorized,
+    /// It answers with errors, is too old, or has no drivers yet.
+    Failing,
+}
