@@ -5,7 +5,7 @@ use metal3_runtime::Clock;
 use metal3_runtime::events::Recorder;
 
 use crate::error::PassError;
-use crate::refusals::Failures;
+use crate::refusals::lasting::Failures;
 use crate::world::World;
 
 /// What the passes of all controllers share. Cheap to clone.

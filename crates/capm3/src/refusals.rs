@@ -5,7 +5,7 @@
 //! once for each refusal. The passes go on as after any other failure, and what they say when they succeed takes the place
 //! of it.
 
-mod lasting;
+pub(crate) mod lasting;
 
 use parking_lot::{Mutex, MutexGuard};
 use std::collections::HashMap;

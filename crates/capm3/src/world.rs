@@ -1,11 +1,11 @@
 //! What all controllers see: one watch for each kind, and an index for each question that is asked of it.
 
-mod cluster;
-mod data;
-mod host;
-mod machine;
-mod owner;
-mod remediation;
+pub(crate) mod cluster;
+pub(crate) mod data;
+pub(crate) mod host;
+pub(crate) mod machine;
+pub(crate) mod owner;
+pub(crate) mod remediation;
 mod watches;
 
 use kube::ResourceExt;

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 use crate::error::{Problem, RenderError};
-use crate::pools::Pool;
+use crate::pool::Pool;
 
 /// What each pool has given.
 pub type Addresses = BTreeMap<Pool, PoolAddress>;

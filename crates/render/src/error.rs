@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::pools::Pool;
+use crate::pool::Pool;
 
 /// Why data cannot be rendered: the field of the template that asks, and what is wrong.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

@@ -20,6 +20,7 @@ mod error;
 mod facts;
 mod metadata;
 mod network;
+mod pool;
 mod pools;
 mod preview;
 mod yaml;
@@ -29,7 +30,8 @@ pub use error::{ObjectName, Problem, RenderError};
 pub use facts::Facts;
 pub use metadata::{Metadata, PROVIDER_ID};
 pub use network::{Bond, Ethernet, Link, Network, NetworkData, NetworkType, Route, Service, Vlan};
-pub use pools::{Pool, pools};
+pub use pool::Pool;
+pub use pools::pools;
 pub use preview::{Key, is_template, missing_keys};
 pub use yaml::{NotMetadata, YamlError};
 

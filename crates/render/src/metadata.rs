@@ -10,7 +10,7 @@ use serde::Serialize;
 use crate::address::{Addresses, PoolAddress, of_pool};
 use crate::error::{Problem, RenderError};
 use crate::facts::Facts;
-use crate::pools::Pool;
+use crate::pool::Pool;
 
 /// The key that is always there: `NAMESPACE/HOST/METAL3MACHINE`, the provider id without its scheme.
 pub const PROVIDER_ID: &str = "providerid";

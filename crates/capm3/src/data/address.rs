@@ -1,5 +1,6 @@
 //! Claims on addresses, of Metal3's own address management and of Cluster API's contract, as one thing.
 
+use crate::data_template::observed::owner_of;
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use metal3_api::capi::{self, IPAddressClaim};
@@ -8,8 +9,6 @@ use metal3_api::infra::names::{GROUP, finalizer};
 use metal3_api::ipam::{self, IPClaim};
 use metal3_render::{Pool, PoolAddress};
 use metal3_runtime::conditions;
-
-use crate::data_template::owner_of;
 
 /// Who gives out the address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

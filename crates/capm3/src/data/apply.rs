@@ -24,7 +24,7 @@ use super::effect::{Effect, Need, Secret};
 use super::observed::{Host, Read};
 use crate::context::Context;
 use crate::labels;
-use crate::world::SecretMeta;
+use crate::world::data::SecretMeta;
 
 /// Type of the Secrets with rendered data.
 pub const SECRET_TYPE: &str = "infrastructure.cluster.x-k8s.io/secret";

@@ -6,7 +6,9 @@ use metal3_api::infra::v1beta2::Metal3Machine;
 use metal3_runtime::store::ObjectKey;
 use metal3_runtime::work::Queue;
 
-use crate::world::{DataBy, Metal3MachineBy, World, data_of, host_of};
+use crate::world::World;
+use crate::world::data::{DataBy, data_of};
+use crate::world::machine::{Metal3MachineBy, host_of};
 
 /// Tells the queue.
 pub fn listen(world: &World, queue: &Queue<ObjectKey>) {

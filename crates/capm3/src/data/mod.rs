@@ -9,7 +9,7 @@
 
 mod address;
 mod apply;
-mod decide;
+pub(crate) mod decide;
 mod effect;
 mod listen;
 #[cfg(test)]

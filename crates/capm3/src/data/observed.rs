@@ -12,8 +12,11 @@ use metal3_render::PoolAddress;
 use metal3_runtime::store::ObjectKey;
 
 use super::address::{AddressClaim, Family};
-use crate::data_template::{Hold, hold_of, machine_of};
-use crate::world::{OfDataBy, World, host_of, owner, template_of};
+use crate::data_template::observed::{Hold, hold_of, machine_of};
+use crate::world::World;
+use crate::world::data::{OfDataBy, template_of};
+use crate::world::machine::host_of;
+use crate::world::owner;
 
 /// A Metal3Data and what it has to do with, as the stores show it.
 #[derive(Clone, Debug, PartialEq)]

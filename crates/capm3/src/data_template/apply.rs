@@ -19,7 +19,8 @@ use super::effect::Effect;
 use super::observed::machine_of;
 use super::space::{name_of, space_of};
 use crate::context::Context;
-use crate::data::{digest, secrets_of};
+use crate::data::decide::origin::digest;
+use crate::data::decide::secrets_of;
 
 /// What came of a write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

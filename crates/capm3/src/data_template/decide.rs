@@ -24,7 +24,7 @@ use super::effect::Effect;
 use super::observed::{Claim, Hold, Listed, Observed, answers, has_pause, index_before, machine_of};
 use crate::conditions::cut;
 use crate::refusals::is_same;
-use crate::world::template_of;
+use crate::world::data::template_of;
 
 /// As many indexes fit the list in the status of a template.
 pub const LISTED: usize = 512;

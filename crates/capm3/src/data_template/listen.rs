@@ -9,7 +9,8 @@ use metal3_runtime::work::Queue;
 use super::news::{Focus, News};
 use super::observed::spaces;
 use super::space::{slot_of, space_of};
-use crate::world::{DataBy, World, template_asked, template_of};
+use crate::world::World;
+use crate::world::data::{DataBy, template_asked, template_of};
 
 /// Tells the queue, and what there is to see.
 pub fn listen(world: &World, news: &News, queue: &Queue<ObjectKey>) {

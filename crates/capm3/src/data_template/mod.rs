@@ -13,8 +13,8 @@ mod listen;
 #[cfg(test)]
 mod model;
 mod news;
-mod observed;
-mod space;
+pub(crate) mod observed;
+pub(crate) mod space;
 #[cfg(test)]
 mod tests;
 

@@ -13,7 +13,10 @@ use metal3_runtime::store::ObjectKey;
 use super::decide::LISTED;
 use super::news::{Focus, News, is_free};
 use super::space::{name_of, slot_of, space_of};
-use crate::world::{DataBy, DataTemplateBy, World, cluster_of, group_of, template_asked};
+use crate::world::World;
+use crate::world::cluster::cluster_of;
+use crate::world::data::{DataBy, DataTemplateBy, template_asked};
+use crate::world::owner::group_of;
 
 /// Templates that share their indexes, claims on them, and what answers these.
 #[derive(Clone, Debug, PartialEq)]

@@ -15,9 +15,10 @@ use metal3_runtime::patch;
 use metal3_runtime::store::ObjectKey;
 use serde_json::json;
 
-use super::decide::Effect;
 use crate::context::Context;
-use crate::world::{World, group_of};
+use crate::machine::decide::plan::Effect;
+use crate::world::World;
+use crate::world::owner::group_of;
 
 /// Does one thing. What is written is seen in the world at once.
 pub async fn apply(ctx: &Context, machine: &mut Metal3Machine, effect: &Effect) -> Result<(), kube::Error> {

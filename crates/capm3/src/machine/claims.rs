@@ -13,12 +13,11 @@ use parking_lot::{Mutex, MutexGuard};
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use crate::world::machine::host_of;
 use kube::ResourceExt;
 use metal3_api::infra::v1beta2::Metal3Machine;
 use metal3_api::metal3::BareMetalHost;
 use metal3_runtime::store::ObjectKey;
-
-use crate::world::host_of;
 
 /// On a Metal3Machine: how often the right to claim its host went to other hands, absent for never. With an even number only
 /// the process that has named the host sends claims, with an odd one any may.

@@ -13,9 +13,15 @@ use metal3_runtime::work::Queue;
 
 use super::Metal3Machines;
 use super::waiting::Waiting;
-use crate::select::consumer_of;
-use crate::workload::{News, NodeBy, nodes};
-use crate::world::{HostBy, Metal3MachineBy, World, cluster_of, owner};
+use crate::select::consumer::consumer_of;
+use crate::workload::News;
+use crate::workload::nodes;
+use crate::workload::nodes::NodeBy;
+use crate::world::World;
+use crate::world::cluster::cluster_of;
+use crate::world::host::HostBy;
+use crate::world::machine::Metal3MachineBy;
+use crate::world::owner;
 
 /// A machine that waits hears of changes of hosts that do not make one free for it after this time: they only change what
 /// its condition says.

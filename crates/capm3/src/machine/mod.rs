@@ -15,11 +15,13 @@
 
 mod apply;
 mod claims;
-mod decide;
+pub(crate) mod decide;
 mod listen;
 mod look;
+pub mod names;
 mod node;
-mod observed;
+pub(crate) mod observed;
+mod payload;
 mod preview;
 mod reuse;
 #[cfg(test)]
@@ -46,12 +48,11 @@ use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use self::claims::Claims;
-pub(crate) use self::decide::HostPatch;
-pub use self::decide::{ASSOCIATED, BOOTSTRAP_DATA, DATA_READY, METADATA, MOST_ADDRESSES, NODE};
 use self::decide::{CLAIM, Decision, Effect, Plan, Refused};
+pub use self::names::{ASSOCIATED, BOOTSTRAP_DATA, DATA_READY, METADATA, NODE};
 pub use self::node::{Gift, NodeView};
 pub use self::observed::{Host, Looks, Observed, Related, host_seen, observe};
-use self::preview::Plain;
+use self::payload::Plain;
 pub use self::preview::{Payload, Preview};
 pub(crate) use self::reuse::is_awaited;
 use self::untold::Untold;

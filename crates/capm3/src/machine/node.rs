@@ -4,11 +4,14 @@ use kube::ResourceExt;
 use metal3_api::metal3::{BareMetalHost, ProvisioningState};
 use metal3_runtime::store::ObjectKey;
 
-use super::{Host, Observed};
+use crate::machine::observed::{Host, Observed};
 use crate::select::consumer;
 use crate::workload::provider_id::{Answer, Question};
 use crate::workload::{Unreachable, Workloads};
-use crate::world::{HostBy, Metal3MachineBy, World, cluster_of};
+use crate::world::World;
+use crate::world::cluster::cluster_of;
+use crate::world::host::HostBy;
+use crate::world::machine::Metal3MachineBy;
 
 /// What is known of the Node.
 #[derive(Clone, Debug, Default, PartialEq)]

@@ -273,7 +273,7 @@ impl Observed {
     /// Whether the stored status says that the machine has its host.
     pub fn says_host(&self) -> bool {
         let status = self.machine.status.as_ref();
-        status.is_some_and(|status| metal3_runtime::conditions::is_true(&status.conditions, super::ASSOCIATED))
+        status.is_some_and(|status| metal3_runtime::conditions::is_true(&status.conditions, super::names::ASSOCIATED))
     }
 
     /// Whether the machine has a host now, or had one.
@@ -303,7 +303,7 @@ fn was_associated(machine: &Metal3Machine) -> bool {
     let status = machine.status.as_ref();
     !machine.spec.provider_id.is_empty()
         || status.is_some_and(|status| {
-            metal3_runtime::conditions::is_true(&status.conditions, super::ASSOCIATED)
+            metal3_runtime::conditions::is_true(&status.conditions, super::names::ASSOCIATED)
                 || status.initialization.provisioned == Some(true)
         })
 }

@@ -21,11 +21,21 @@ use metal3_api::infra::names::label;
 use metal3_api::metal3::BareMetalHost;
 use metal3_runtime::store::ObjectKey;
 
-use crate::select::{
-    Ask, Choice, Outcome, Reserved, Selection, Survey, Wish, consumer_of, is_available, search, search_own, select,
-    suits,
-};
-use crate::world::{HostBy, World};
+use crate::select::Ask;
+use crate::select::Choice;
+use crate::select::Outcome;
+use crate::select::Reserved;
+use crate::select::Selection;
+use crate::select::Wish;
+use crate::select::consumer::consumer_of;
+use crate::select::is_available;
+use crate::select::search;
+use crate::select::search::search_own;
+use crate::select::select;
+use crate::select::suits;
+use crate::select::summary::Survey;
+use crate::world::World;
+use crate::world::host::HostBy;
 
 /// Machines without a host, and hosts that are promised. Cheap to clone; clones are the same.
 #[derive(Clone, Debug, Default)]

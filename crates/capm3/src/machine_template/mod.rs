@@ -15,7 +15,6 @@ use kube::api::{Api, Patch, PatchParams};
 use kube::{Resource, ResourceExt};
 use metal3_api::capi::Cluster;
 use metal3_api::capi::names::annotation;
-use metal3_api::infra::names::GROUP;
 use metal3_api::infra::v1beta2::{Metal3Machine, Metal3MachineTemplate};
 use metal3_runtime::controller::{Controller, Next};
 use metal3_runtime::error::is_not_found;
@@ -27,6 +26,7 @@ use crate::context::Context;
 use crate::data_template::hold_of;
 use crate::error::PassError;
 use crate::refusals::Told;
+use crate::world::machine::cloned_from;
 use crate::world::{Metal3MachineBy, World};
 
 /// The controller. Its keys are those of Metal3Machines.
@@ -54,17 +54,6 @@ fn observe(world: &World, key: &ObjectKey) -> Option<Observed> {
         || machine.annotations().contains_key(annotation::DELETE_FOR_MOVE)
         || hold_of(world, &*machine).is_some();
     (!is_left_alone).then_some(Observed { machine, template })
-}
-
-/// The Metal3MachineTemplate that a machine was made from. A template of another kind may have the same name.
-pub fn cloned_from(machine: &Metal3Machine) -> Option<ObjectKey> {
-    let annotations = machine.annotations();
-    let (kind, group) = annotations.get(annotation::CLONED_FROM_GROUP_KIND)?.split_once('.')?;
-    if kind != Metal3MachineTemplate::kind(&()) || group != GROUP {
-        return None;
-    }
-    let name = annotations.get(annotation::CLONED_FROM_NAME)?;
-    (!name.is_empty()).then(|| ObjectKey::new(machine.namespace().unwrap_or_default(), name))
 }
 
 impl Controller for Metal3MachineTemplates {

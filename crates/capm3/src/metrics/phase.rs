@@ -1,10 +1,9 @@
 //! How far a Metal3Machine is.
 
+use crate::machine::names::ASSOCIATED;
 use jiff::Timestamp;
 use metal3_api::infra::v1beta2::Metal3Machine;
 use metal3_runtime::conditions;
-
-use crate::machine::ASSOCIATED;
 
 /// How far a machine is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

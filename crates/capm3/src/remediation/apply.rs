@@ -9,8 +9,8 @@ use metal3_api::metal3::BareMetalHost;
 use metal3_runtime::error::is_not_found;
 use metal3_runtime::patch;
 
-use super::decide::Effect;
 use crate::context::Context;
+use crate::remediation::decide::plan::Effect;
 use crate::workload::Workload;
 
 /// Does one thing, and returns the remediation as it is then. What is written is seen in the stores at once. What is to be

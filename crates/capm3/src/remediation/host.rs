@@ -1,5 +1,7 @@
 //! What a remediation writes to the host, and reads from it. Pure.
 
+use crate::machine::decide::plan::HostPatch;
+use crate::world::remediation::REQUEST;
 use kube::ResourceExt;
 use metal3_api::infra::names::annotation::{RESTARTED_FOR, UNHEALTHY, UNHEALTHY_OLD};
 use metal3_api::infra::v1beta2::Metal3Remediation;
@@ -7,10 +9,6 @@ use metal3_api::metal3::names::annotation::{REBOOT, REBOOT_PREFIX};
 use metal3_api::metal3::{BareMetalHost, ProvisioningState};
 use serde_json::Value;
 
-use crate::machine::HostPatch;
-
-/// What follows [`REBOOT_PREFIX`] in the annotations of remediations, before the UID.
-const NAME: &str = "metal3-remediation-";
 /// How the host is switched off: at once, as its system does not answer, but in no state in which that would break
 /// something.
 const ARGUMENTS: &str = r#"{"mode":"hard","force":false}"#;
@@ -19,13 +17,7 @@ const UNHEALTHY_NODE: &str = "capm3/UnhealthyNode";
 
 /// The annotation by which this remediation keeps a host switched off.
 pub fn request_key(remediation: &Metal3Remediation) -> String {
-    format!("{REBOOT_PREFIX}{NAME}{}", remediation.uid().unwrap_or_default())
-}
-
-/// The UIDs of the remediations that keep a host switched off.
-pub fn requested_by(host: &BareMetalHost) -> impl Iterator<Item = &str> {
-    let keys = host.annotations().keys();
-    keys.filter_map(|key| key.strip_prefix(REBOOT_PREFIX)?.strip_prefix(NAME))
+    format!("{REBOOT_PREFIX}{REQUEST}{}", remediation.uid().unwrap_or_default())
 }
 
 /// Whether this remediation asks for the host to be off.
@@ -118,7 +110,7 @@ fn forget_restart(patch: &mut HostPatch, host: &BareMetalHost) {
 fn forget(patch: &mut HostPatch, host: &BareMetalHost) {
     let of_remediation = |key: &&String| {
         key.strip_prefix(REBOOT_PREFIX)
-            .is_some_and(|name| name.starts_with(NAME))
+            .is_some_and(|name| name.starts_with(REQUEST))
     };
     for key in host.annotations().keys().filter(of_remediation) {
         patch.annotate(key, Value::Null);

@@ -12,9 +12,12 @@ use metal3_runtime::store::{Change, ObjectKey};
 use metal3_runtime::work::Queue;
 
 use super::observed::cluster_of_machine;
-use crate::select::consumer_of;
+use crate::select::consumer::consumer_of;
 use crate::workload::{News, Workloads, nodes};
-use crate::world::{RemediationBy, World, host_of, machine_of_remediation, owner};
+use crate::world::World;
+use crate::world::machine::host_of;
+use crate::world::owner;
+use crate::world::remediation::{RemediationBy, machine_of_remediation};
 
 pub fn listen(world: &World, workloads: &Workloads, queue: &Queue<ObjectKey>) {
     let bell = queue.clone();

@@ -16,8 +16,8 @@
 //! Metal3RemediationTemplates need nobody: Cluster API reads them, and their status is never written, here or upstream.
 
 mod apply;
-mod decide;
-mod host;
+pub(crate) mod decide;
+pub(crate) mod host;
 mod listen;
 mod look;
 mod machine;
@@ -41,7 +41,6 @@ use metal3_runtime::store::ObjectKey;
 use metal3_runtime::work::Queue;
 
 use self::decide::{Decision, Need, Plan, decide};
-pub(crate) use self::host::requested_by;
 pub use self::observed::{NodeView, Observed, Over, observe};
 use crate::context::Context;
 use crate::error::PassError;

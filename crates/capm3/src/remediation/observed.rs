@@ -14,9 +14,12 @@ use metal3_api::metal3::BareMetalHost;
 use metal3_runtime::store::ObjectKey;
 
 use super::node::Drain;
-use crate::machine::{Host, Related, host_seen};
+use crate::machine::observed::{Host, Related, host_seen};
 use crate::workload::Unreachable;
-use crate::world::{HostBy, World, cluster_of, machine_of_remediation};
+use crate::world::World;
+use crate::world::cluster::cluster_of;
+use crate::world::host::HostBy;
+use crate::world::remediation::machine_of_remediation;
 
 /// A Metal3Remediation and what it has to do with.
 #[derive(Clone, Debug)]

@@ -1,12 +1,11 @@
 //! Who uses a host.
 
+use crate::select::refusal::Consumer;
+use crate::world::owner::group_of;
 use metal3_api::metal3::BareMetalHost;
 use metal3_api::reference::ObjectReference;
 use metal3_api::{capi, infra};
 use metal3_runtime::store::ObjectKey;
-
-use super::Consumer;
-use crate::world::group_of;
 
 /// Whose a host is, seen by one machine.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -11,11 +11,11 @@
 //! for one instead of taking a free host, which is what node reuse is for. Among equals the seed decides: the same machine
 //! with the same seed arrives at the same host, whatever the order of the list.
 
-mod consumer;
-mod refusal;
-mod search;
-mod selector;
-mod summary;
+pub(crate) mod consumer;
+pub(crate) mod refusal;
+pub(crate) mod search;
+pub(crate) mod selector;
+pub(crate) mod summary;
 #[cfg(test)]
 mod tests;
 

@@ -9,7 +9,8 @@ use metal3_api::metal3::BareMetalHost;
 use metal3_runtime::backoff::mixed;
 
 use super::{Outcome, Reserved, Selection, Wish, select};
-use crate::world::{HostBy, PARTS, World};
+use crate::world::World;
+use crate::world::host::{HostBy, PARTS};
 
 /// So many free hosts are looked at together. A host that stands alone in its part would be chosen far more often than one of
 /// many; among so many that evens out, and where there are no more each is chosen as often as any other.

@@ -12,9 +12,11 @@ use metal3_runtime::backoff::mixed;
 use metal3_runtime::cache;
 use metal3_runtime::store::ObjectKey;
 
-use crate::machine::MOST_ADDRESSES;
-use crate::remediation::requested_by;
 use crate::select;
+use crate::world::remediation::requested_by;
+
+/// The status of a machine has room for so many addresses.
+pub const MOST_ADDRESSES: usize = 32;
 
 /// What a host is found by.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]

@@ -1,13 +1,13 @@
 //! By what Machines and Metal3Machines are found.
 
-use kube::ResourceExt;
+use kube::{Resource, ResourceExt};
 use metal3_api::capi::Machine;
-use metal3_api::infra::names::annotation;
-use metal3_api::infra::v1beta2::Metal3Machine;
+use metal3_api::capi::names::annotation::{CLONED_FROM_GROUP_KIND, CLONED_FROM_NAME};
+use metal3_api::infra::names::{GROUP, annotation};
+use metal3_api::infra::v1beta2::{Metal3Machine, Metal3MachineTemplate};
 use metal3_runtime::store::ObjectKey;
 
-use super::cluster_of;
-use crate::machine_template::cloned_from;
+use crate::world::cluster::cluster_of;
 
 /// What a Machine is found by.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -47,6 +47,17 @@ pub(super) fn keys_of_metal3_machine(machine: &Metal3Machine) -> Vec<Metal3Machi
 pub fn host_of(machine: &Metal3Machine) -> Option<ObjectKey> {
     let text = machine.annotations().get(annotation::HOST)?;
     let name = text.rsplit_once('/').map_or(text.as_str(), |(_, name)| name);
+    (!name.is_empty()).then(|| ObjectKey::new(machine.namespace().unwrap_or_default(), name))
+}
+
+/// The Metal3MachineTemplate that a machine was made from. A template of another kind may have the same name.
+pub fn cloned_from(machine: &Metal3Machine) -> Option<ObjectKey> {
+    let annotations = machine.annotations();
+    let (kind, group) = annotations.get(CLONED_FROM_GROUP_KIND)?.split_once('.')?;
+    if kind != Metal3MachineTemplate::kind(&()) || group != GROUP {
+        return None;
+    }
+    let name = annotations.get(CLONED_FROM_NAME)?;
     (!name.is_empty()).then(|| ObjectKey::new(machine.namespace().unwrap_or_default(), name))
 }
 

@@ -8,7 +8,8 @@ use metal3_api::metal3::BareMetalHost;
 use metal3_testkit::namespace;
 use serde_json::{Value, json};
 
-use crate::support::{ASSOCIATED, Site, consumer, lacks, says};
+use crate::support::{Site, consumer, lacks, says};
+use cluster_api_provider_metal3::machine::names::ASSOCIATED;
 
 /// The mode of a machine's or a host's specification.
 fn mode(spec: &impl serde::Serialize) -> Value {

@@ -3,7 +3,8 @@
 use serde_json::{Map, Value, json};
 
 use super::lists::free;
-use super::{Request, exclusive, states};
+use super::request::{Request, exclusive};
+use super::states;
 use crate::conduct::Work;
 use crate::drivers::KINDS;
 use crate::inventory;

@@ -2,9 +2,9 @@
 
 use serde_json::{Map, Value};
 
-use super::Request;
 use super::change::Change;
 use super::record::whole;
+use super::request::Request;
 use super::updates;
 use crate::drivers::{self, KINDS};
 use crate::node::{FIELDS, Node};

@@ -5,7 +5,7 @@ use std::ops::Bound;
 use serde_json::{Value, json};
 
 use super::record::{BRIEF, named, narrow, whole};
-use super::{Request, exclusive};
+use super::request::{Request, exclusive};
 use crate::node::Node;
 use crate::refusal::{Answer, Refusal, Reply};
 use crate::world::World;

@@ -5,7 +5,7 @@ use std::ops::Bound;
 use serde_json::{Map, Value, json};
 
 use super::lists::{limit, next_page};
-use super::{Request, links};
+use super::request::{Request, exclusive, links};
 use crate::port::{self, Port};
 use crate::refusal::{Answer, Refusal, Reply};
 use crate::world::World;
@@ -216,7 +216,7 @@ fn connectivity(world: &World, number: u32) -> Result<(), Refusal> {
 
 pub(super) fn delete(world: &mut World, ident: &str) -> Answer {
     let (number, port) = find(world, ident)?;
-    super::exclusive(world, port.node)?;
+    exclusive(world, port.node)?;
     world.take_port(number);
     Ok(Reply::no_content())
 }

@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
-use super::{Request, links};
+use super::request::{Request, links};
 use crate::node::{FIELDS, Node};
 use crate::refusal::Refusal;
 use crate::world::World;

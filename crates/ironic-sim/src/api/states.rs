@@ -3,7 +3,8 @@
 use serde_json::{Map, Value, json};
 
 use super::lists::free;
-use super::{Request, exclusive, steps};
+use super::request::{Request, exclusive};
+use super::steps;
 use crate::conduct::{Work, has};
 use crate::node::{Step, interface_kind};
 use crate::refusal::{Answer, Refusal, Reply};

@@ -5,7 +5,7 @@ use serde_json::{Map, Value};
 use super::change::{Change, set_maintenance};
 use super::lists::free;
 use super::record::whole;
-use super::{Request, exclusive};
+use super::request::{Request, exclusive};
 use crate::drivers;
 use crate::node::{FIELDS, Node, interface_kind};
 use crate::refusal::{Answer, Refusal, Reply};

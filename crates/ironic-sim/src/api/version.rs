@@ -2,6 +2,7 @@
 
 use serde_json::{Value, json};
 
+use super::request::links;
 use crate::config::Config;
 use crate::refusal::Refusal;
 use crate::world::World;
@@ -67,8 +68,8 @@ pub(crate) fn root(world: &World, base: &str) -> Value {
 pub(crate) fn v1(world: &World, base: &str) -> Value {
     json!({
         "id": "v1", "links": [{"href": format!("{base}/v1/"), "rel": "self"}], "version": offer(world, base),
-        "nodes": super::links(base, "nodes", ""), "ports": super::links(base, "ports", ""),
-        "drivers": super::links(base, "drivers", ""),
+        "nodes": links(base, "nodes", ""), "ports": links(base, "ports", ""),
+        "drivers": links(base, "drivers", ""),
     })
 }
 

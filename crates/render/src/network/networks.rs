@@ -9,7 +9,7 @@ use super::{Network, NetworkType, Route, Service};
 use crate::address::{Addresses, Family, of_pool};
 use crate::error::{Problem, RenderError};
 use crate::facts::Facts;
-use crate::pools::Pool;
+use crate::pool::Pool;
 
 pub(super) fn render(
     networks: &Networks,

@@ -10,7 +10,7 @@
 //! Secrets are never rewritten: a machine that is provisioned again gets what it got before.
 
 mod addresses;
-mod origin;
+pub(crate) mod origin;
 
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
@@ -26,7 +26,7 @@ use self::addresses::{PATIENCE, SILENT, addresses};
 pub use self::origin::{digest, rendered_again};
 use super::effect::{Effect, Need, Rest, Says, Secret, Step};
 use super::observed::{Host, Observed, Read};
-use crate::data_template::{Hold, answers};
+use crate::data_template::observed::{Hold, answers};
 use crate::refusals::is_same;
 
 /// Key of a Secret with metadata.

@@ -9,13 +9,21 @@ use metal3_api::metal3::BareMetalHost;
 use metal3_runtime::events::Severity;
 use serde_json::{Value, json};
 
-use super::draft::{CLAIMED, Draft, Taken, Why};
-use super::{ASSOCIATED, Decision, Effect, HostPatch, Need, data, host_spec, preview, waits};
+use super::data;
+use super::draft::{Draft, Taken, Why, has_finalizer};
+use super::host_spec;
+use super::preview;
+use super::waits;
 use crate::conditions::LegacySeverity;
 use crate::machine::claims::{self, CLAIM_TURN, Claimant};
+use crate::machine::decide::plan::{Decision, Effect, HostPatch, Need};
+use crate::machine::names::{ASSOCIATED, CLAIMED};
+use crate::machine::observed::{Host, Observed};
 use crate::machine::untold::{self, Claim};
-use crate::machine::{Host, Observed};
-use crate::select::{Choice, Outcome, Selector, Wish};
+use crate::select::Choice;
+use crate::select::Outcome;
+use crate::select::Wish;
+use crate::select::selector::Selector;
 
 /// On a Metal3Machine, usually by its template: with the value true, hosts outside the failure domain are never chosen.
 pub const STRICT_FAILURE_DOMAIN: &str = "infrastructure.cluster.x-k8s.io/strict-failure-domain";
@@ -188,7 +196,7 @@ pub(super) fn choose(draft: &mut Draft<'_>, owner: &Machine, host: &BareMetalHos
     let machine = &draft.seen.machine;
     let key = draft.seen.key();
     let chosen = format!("{}/{}", key.namespace, host.name_any());
-    if !super::has_finalizer(machine) {
+    if !has_finalizer(machine) {
         let mut finalizers = machine.finalizers().to_vec();
         finalizers.push(finalizer::MACHINE.to_owned());
         draft.metadata.insert("finalizers".to_owned(), json!(finalizers));

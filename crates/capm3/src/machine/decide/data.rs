@@ -10,10 +10,12 @@ use metal3_api::reference::SecretReference;
 use metal3_runtime::events::Severity;
 
 use super::draft::{Draft, Why};
-use super::{DATA_READY, Effect, installed};
+use super::installed;
 use crate::conditions::LegacySeverity;
-use crate::data_template::machine_of;
-use crate::machine::{Host, Observed};
+use crate::data_template::observed::machine_of;
+use crate::machine::decide::plan::Effect;
+use crate::machine::names::DATA_READY;
+use crate::machine::observed::{Host, Observed};
 
 /// The Secrets to use.
 #[derive(Clone, Debug, Default, PartialEq)]

@@ -11,9 +11,13 @@ use metal3_api::metal3::{BareMetalHost, CleaningMode, ProvisioningState};
 use metal3_runtime::events::Severity;
 use serde_json::{Value, json};
 
+use super::associate;
 use super::draft::Draft;
-use super::{Decision, Effect, HostPatch, Need, associate, host_spec, pause, words};
-use crate::machine::{Host, Related};
+use super::host_spec;
+use super::pause;
+use super::words;
+use crate::machine::decide::plan::{Decision, Effect, HostPatch, Need};
+use crate::machine::observed::{Host, Related};
 
 pub(super) fn decide(mut draft: Draft<'_>) -> Decision {
     let seen = draft.seen;

@@ -5,18 +5,19 @@ use std::time::Duration;
 use jiff::Timestamp;
 use kube::ResourceExt;
 use metal3_api::capi::names::{condition, reason};
-use metal3_api::infra::v1beta2::Metal3MachineStatus;
+use metal3_api::infra::names::finalizer;
+use metal3_api::infra::v1beta2::{Metal3Machine, Metal3MachineStatus};
 use metal3_api::metal3::BareMetalHost;
 use metal3_runtime::conditions;
 use metal3_runtime::events::{Note, Severity};
 
 use serde_json::{Map, Value};
 
-use super::provision::UP_TO_DATE;
-use super::{ASSOCIATED, BOOTSTRAP_DATA, DATA_READY, Decision, Effect, HostPatch, METADATA, NODE, Plan};
 use crate::conditions::{LegacySeverity, Setter};
-use crate::machine::Observed;
+use crate::machine::decide::plan::{Decision, Effect, HostPatch, Plan};
+use crate::machine::names::{ASSOCIATED, BOOTSTRAP_DATA, CLAIMED, DATA_READY, METADATA, NODE, UP_TO_DATE};
 use crate::machine::node::Gift;
+use crate::machine::observed::Observed;
 use crate::machine::untold::Claim;
 
 /// The names of the conditions in the older style.
@@ -25,9 +26,6 @@ mod legacy {
     pub const DATA_READY: &str = "Metal3DataReady";
     pub const NODE_READY: &str = "KubernetesNodeReady";
 }
-
-/// Reason of [`ASSOCIATED`]: the host is the machine's.
-pub const CLAIMED: &str = "AssociateBareMetalHostSuccess";
 
 /// Why something does not hold, in both styles.
 #[derive(Clone, Copy, Debug)]
@@ -320,4 +318,10 @@ impl<'a> Draft<'a> {
             is_again: false,
         }))
     }
+}
+
+/// Whether the machine waits for us before it goes.
+pub fn has_finalizer(machine: &Metal3Machine) -> bool {
+    let finalizers = machine.metadata.finalizers.iter().flatten();
+    finalizers.into_iter().any(|present| present == finalizer::MACHINE)
 }

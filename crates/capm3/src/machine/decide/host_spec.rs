@@ -12,11 +12,11 @@ use metal3_api::reference::{Elsewhere, SecretReference};
 use metal3_runtime::store::ObjectKey;
 use serde_json::{Value, json};
 
-use super::HostPatch;
 use super::data::Sources;
 use super::draft::Draft;
 use super::installed::{Given, Installed, is_told};
 use super::waits::bootstrap_secret;
+use crate::machine::decide::plan::HostPatch;
 
 /// Why a machine cannot be put on any host, whatever the host: the field, and what is wrong with it.
 pub(super) fn check(machine: &Metal3Machine) -> Result<(), String> {

@@ -12,34 +12,22 @@ mod delete;
 mod draft;
 mod host_spec;
 mod installed;
-mod node;
+pub(crate) mod node;
 mod pause;
-mod plan;
-mod preview;
-mod provision;
+pub(crate) mod plan;
+pub(crate) mod preview;
+pub(crate) mod provision;
 mod refused;
 mod waits;
 mod words;
 
 use jiff::Timestamp;
-use metal3_api::infra::names::finalizer;
-use metal3_api::infra::v1beta2::Metal3Machine;
 
 pub use self::associate::{CLAIM, wanted};
-use self::draft::Draft;
-pub use self::node::NODE;
-pub use self::plan::{Decision, Effect, HostPatch, Need, Plan};
-pub use self::preview::BOOTSTRAP_DATA;
-pub use self::provision::MOST_ADDRESSES;
+use self::draft::{Draft, has_finalizer};
+pub use self::plan::{Decision, Effect, Need, Plan};
 pub use self::refused::{Refused, refused};
-use super::{Host, Observed};
-
-/// Whether the machine has its host.
-pub const ASSOCIATED: &str = "AssociateBareMetalHost";
-/// Whether its wish for metadata and network data is there, if it needs one.
-pub const METADATA: &str = "AssociateMetal3MachineMetaData";
-/// Whether those are there.
-pub const DATA_READY: &str = "Metal3DataReady";
+use crate::machine::observed::{Host, Observed};
 
 /// Decides on what was seen.
 pub fn decide(seen: &Observed, now: Timestamp) -> Decision {
@@ -73,9 +61,4 @@ pub fn decide(seen: &Observed, now: Timestamp) -> Decision {
         }
         Host::None | Host::Missing(_) | Host::Unclaimed(_) | Host::Foreign(..) => associate::decide(draft),
     }
-}
-
-fn has_finalizer(machine: &Metal3Machine) -> bool {
-    let finalizers = machine.metadata.finalizers.iter().flatten();
-    finalizers.into_iter().any(|present| present == finalizer::MACHINE)
 }

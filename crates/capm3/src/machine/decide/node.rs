@@ -5,13 +5,10 @@ use metal3_runtime::conditions;
 use metal3_runtime::events::Severity;
 
 use super::draft::Draft;
-use super::refused::NODE_REFUSED;
+use crate::machine::names::{NODE, NODE_REFUSED};
 use crate::machine::node::{Gift, NodeView};
 use crate::workload::Unreachable;
 use crate::workload::provider_id::{self, Answer};
-
-/// Our own condition: whether the Node of the machine carries its provider ID, and if not, what is waited for.
-pub const NODE: &str = "NodeProviderIDSet";
 
 const WAITING: &str = "WaitingForNode";
 const CONFLICT: &str = "NodeConflict";

@@ -10,9 +10,9 @@ use metal3_api::metal3::BareMetalHost;
 use metal3_api::metal3::names::annotation::{PAUSED, PAUSED_BY_CAPM3, STATUS};
 use serde_json::{Value, json};
 
-use super::HostPatch;
 use super::draft::Draft;
-use crate::machine::{Host, Observed};
+use crate::machine::decide::plan::HostPatch;
+use crate::machine::observed::{Host, Observed};
 
 /// The cluster is paused, and so becomes the host.
 pub(super) fn hold(draft: &mut Draft<'_>) {

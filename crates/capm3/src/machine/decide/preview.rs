@@ -4,14 +4,12 @@ use kube::ResourceExt;
 use metal3_api::capi::Machine;
 use metal3_runtime::events::Severity;
 
-use super::Need;
 use super::data::Sources;
 use super::draft::Draft;
 use super::waits::bootstrap_secret;
+use crate::machine::decide::plan::Need;
+use crate::machine::names::BOOTSTRAP_DATA;
 use crate::machine::preview::{Keys, Payload, Preview};
-
-/// Our own condition: whether the metadata has all that the bootstrap data takes from it. There only while it has not.
-pub const BOOTSTRAP_DATA: &str = "BootstrapDataComplete";
 
 /// On a Metal3Machine, usually by its template: with the value true, no host is provisioned with bootstrap data that takes
 /// from the metadata what is not there.

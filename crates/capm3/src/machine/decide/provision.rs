@@ -11,18 +11,24 @@ use metal3_api::metal3::{BareMetalHost, ProvisioningState};
 use metal3_runtime::events::Severity;
 use serde_json::Value;
 
-use super::draft::{CLAIMED, Draft, Why};
+use super::associate;
+use super::data;
+use super::draft::{Draft, Why};
+use super::host_spec;
 use super::installed::{self, Edits, Installed};
-use super::{Decision, Effect, HostPatch, associate, data, host_spec, node, pause, preview, waits, words};
+use super::node;
+use super::pause;
+use super::preview;
+use super::waits;
+use super::words;
 use crate::conditions::LegacySeverity;
-
-/// The status of a machine has room for so many addresses.
-pub const MOST_ADDRESSES: usize = 32;
+use crate::machine::decide::plan::{Decision, Effect, HostPatch};
+use crate::machine::names::{CLAIMED, UP_TO_DATE};
+use crate::world::host::MOST_ADDRESSES;
 
 /// Reason of Ready while the host reports an error.
 const HOST_ERROR: &str = "BareMetalHostError";
-/// Our own condition, there only while false: the host runs what the machine asks for.
-pub const UP_TO_DATE: &str = "HostUpToDate";
+
 /// Its reason, and that of an event: the machine asks for something else than when its host was told what to install.
 const MACHINE_CHANGED: &str = "MachineSpecChanged";
 /// Reason of Ready, and of an event, when somebody has told the host to run something else.

@@ -5,14 +5,13 @@ use kube::ResourceExt;
 use metal3_api::capi::names::condition;
 use metal3_runtime::events::Severity;
 
-use super::draft::{CLAIMED, Draft, Why};
-use super::{Decision, NODE, associate};
+use super::associate;
+use super::draft::{Draft, Why};
 use crate::conditions::LegacySeverity;
-use crate::machine::{Host, Observed};
+use crate::machine::decide::plan::Decision;
+use crate::machine::names::{CLAIMED, NODE, NODE_REFUSED};
+use crate::machine::observed::{Host, Observed};
 use crate::refusals::{UPDATE_ERROR, is_told};
-
-/// Reason of [`NODE`]: the workload cluster does not let its Node have the provider ID.
-pub(super) const NODE_REFUSED: &str = "NodeRefused";
 
 /// Whose refusal it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

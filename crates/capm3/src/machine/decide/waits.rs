@@ -5,9 +5,9 @@ use metal3_api::capi::Machine;
 use metal3_api::capi::names::reason;
 
 use super::draft::{Draft, Why};
-use super::{Decision, Need};
 use crate::conditions::LegacySeverity;
-use crate::machine::{Observed, Related};
+use crate::machine::decide::plan::{Decision, Need};
+use crate::machine::observed::{Observed, Related};
 
 /// The reason in both styles, and in words.
 type Wait = (&'static str, &'static str, String);

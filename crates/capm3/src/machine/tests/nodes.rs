@@ -3,9 +3,10 @@
 use rstest::rstest;
 use serde_json::{Value, json};
 
-use super::super::{NODE, NodeView};
+use super::super::NodeView;
 use super::{Effect, Observed, Plan, Related, said, status, told, with, with_host};
 use crate::machine::decide::{Decision, Refused, refused};
+use crate::machine::names::NODE;
 use crate::machine::node::Gift;
 use crate::workload::Unreachable;
 use crate::workload::provider_id::Answer;

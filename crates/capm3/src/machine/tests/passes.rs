@@ -12,7 +12,8 @@ use tokio_util::sync::CancellationToken;
 
 use super::*;
 use crate::args::HostChoice;
-use crate::machine::{BOOTSTRAP_DATA, Metal3Machines};
+use crate::machine::Metal3Machines;
+use crate::machine::names::BOOTSTRAP_DATA;
 use crate::sim::{Site, limits, owners};
 use crate::workload::{Workloads, nodes};
 

@@ -4,8 +4,9 @@ use metal3_render::Key;
 use rstest::rstest;
 
 use super::*;
+use crate::machine::Payload;
 use crate::machine::decide::Need;
-use crate::machine::{BOOTSTRAP_DATA, Payload};
+use crate::machine::names::BOOTSTRAP_DATA;
 
 const STRICT: &str = "infrastructure.cluster.x-k8s.io/strict-bootstrap-data";
 

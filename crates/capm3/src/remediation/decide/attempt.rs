@@ -9,7 +9,7 @@ use metal3_runtime::conditions::whole_seconds;
 use serde_json::{Value, json};
 
 use super::plan::{Decision, Effect, Need, Plan};
-use crate::machine::{Host, Related};
+use crate::machine::observed::{Host, Related};
 use crate::remediation::host;
 use crate::remediation::machine::{self, is_to_be_replaced};
 use crate::remediation::observed::{Limits, Observed};

@@ -13,7 +13,7 @@
 
 mod attempt;
 mod node;
-mod plan;
+pub(crate) mod plan;
 mod undo;
 
 use jiff::Timestamp;
@@ -26,7 +26,7 @@ use self::node::Restored;
 pub use self::plan::{Decision, Effect, Need, Plan};
 use super::host;
 use super::observed::{Observed, Over};
-use crate::machine::{Host, Related};
+use crate::machine::observed::{Host, Related};
 
 /// Decides on what was seen.
 pub fn decide(seen: &Observed, now: Timestamp) -> Decision {

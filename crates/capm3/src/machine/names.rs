@@ -1,0 +1,25 @@
+//! The conditions of a Metal3Machine, and the reasons that several decisions give.
+
+/// Whether the machine has its host.
+pub const ASSOCIATED: &str = "AssociateBareMetalHost";
+
+/// Whether its wish for metadata and network data is there, if it needs one.
+pub const METADATA: &str = "AssociateMetal3MachineMetaData";
+
+/// Whether those are there.
+pub const DATA_READY: &str = "Metal3DataReady";
+
+/// Our own condition: whether the Node of the machine carries its provider ID, and if not, what is waited for.
+pub const NODE: &str = "NodeProviderIDSet";
+
+/// Our own condition: whether the metadata has all that the bootstrap data takes from it. There only while it has not.
+pub const BOOTSTRAP_DATA: &str = "BootstrapDataComplete";
+
+/// Reason of [`ASSOCIATED`]: the host is the machine's.
+pub const CLAIMED: &str = "AssociateBareMetalHostSuccess";
+
+/// Our own condition, there only while false: the host runs what the machine asks for.
+pub const UP_TO_DATE: &str = "HostUpToDate";
+
+/// Reason of [`NODE`]: the workload cluster does not let its Node have the provider ID.
+pub const NODE_REFUSED: &str = "NodeRefused";
