@@ -25,7 +25,7 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 
 pub use background::{Next, Size, hints, start, stop};
 
-use crate::demo::Screen;
+use crate::demo::screen::Screen;
 
 /// The lab that is meant when none is named.
 pub const DEFAULT_NAME: &str = "metal3";

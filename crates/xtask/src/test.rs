@@ -76,6 +76,7 @@ const TIERS: &[(&str, &str, Tier)] = &[
     ("metal3-render", "errors", Tier::Unit),
     ("xtask", "documents", Tier::Unit),
     ("xtask", "examples", Tier::Unit),
+    ("xtask", "imports", Tier::Unit),
     ("metal3-render", "golden", Tier::Unit),
     ("metal3-render", "preview", Tier::Unit),
     ("metal3-render", "properties", Tier::Unit),

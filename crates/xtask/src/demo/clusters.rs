@@ -17,7 +17,9 @@ use metal3_lab::workload;
 use serde_json::json;
 
 use super::journey::{Journey, Seen};
-use super::{Args, NAMESPACE, Screen, client, columns, entries, logs, machines, namespace, rack, timing};
+use super::objects::{NAMESPACE, client, entries, logs, namespace};
+use super::screen::Screen;
+use super::{Args, columns, machines, rack, timing};
 
 /// The cluster, from the root of the repository, and its name.
 const FILE: &str = "examples/cluster/small.yaml";

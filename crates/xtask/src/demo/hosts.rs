@@ -10,8 +10,10 @@ use metal3_lab::site::Access;
 use serde_json::json;
 
 use super::journey::{Journey, Seen};
+use super::objects::{NAMESPACE, client, entries, logs, namespace};
 use super::rack::{self, Entry};
-use super::{Args, NAMESPACE, Screen, client, columns, entries, logs, namespace, timing};
+use super::screen::Screen;
+use super::{Args, columns, timing};
 
 /// The demo itself, on a lab that runs.
 pub async fn tell(args: &Args, screen: &Screen, access: &Access) -> Result<()> {

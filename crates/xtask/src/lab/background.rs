@@ -10,7 +10,8 @@ use metal3_lab::instance::{self, Claim};
 use metal3_lab::site::{Access, Programs};
 
 use super::{DEFAULT_NAME, Interrupt, ensure_down, folder, programs, with_beat};
-use crate::demo::{self, NAMESPACE, Screen};
+use crate::demo::objects::{self, NAMESPACE};
+use crate::demo::screen::Screen;
 
 const LOG: &str = "supervisor.log";
 /// How long a lab may take to start; nothing is built any more by then.
@@ -31,7 +32,7 @@ pub async fn up(name: &str, count: u16) -> Result<ExitCode> {
     };
     screen.heading(&format!("Lab {name} is up with {count} simulated servers"));
     let hosts = folder(name)?.join("hosts.yaml");
-    fs::write(&hosts, demo::manifest(usize::from(count), &access)?)
+    fs::write(&hosts, objects::manifest(usize::from(count), &access)?)
         .with_context(|| format!("cannot write {}", hosts.display()))?;
     screen.print(&hints(&access, name, Next::Apply(&hosts)));
     Ok(ExitCode::SUCCESS)

@@ -15,7 +15,7 @@ use metal3_lab::instance;
 use metal3_lab::site::Access;
 
 use super::root;
-use crate::demo;
+use crate::demo::objects;
 
 /// How long a lab may take to answer.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -74,7 +74,7 @@ async fn row(folder: &Path) -> Result<[String; 4]> {
 
 /// How many hosts are in which state.
 async fn hosts(access: &Access) -> Result<String> {
-    let api: Api<BareMetalHost> = Api::all(demo::client(&access.kubeconfig).await?);
+    let api: Api<BareMetalHost> = Api::all(objects::client(&access.kubeconfig).await?);
     let mut counts: BTreeMap<String, usize> = BTreeMap::new();
     for host in api.list(&ListParams::default()).await? {
         let state = host

@@ -7,7 +7,7 @@ use anyhow::{Context, Result};
 use metal3_lab::site::{Programs, Site, SiteConfig};
 
 use super::{Interrupt, folder};
-use crate::demo::Screen;
+use crate::demo::screen::Screen;
 
 /// How often it is looked whether everything still runs.
 const LOOK: Duration = Duration::from_millis(500);
