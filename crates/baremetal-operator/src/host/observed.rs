@@ -1,6 +1,7 @@
 //! Everything a decision may look at, as one value. Missing things are data, not errors.
 
 mod memory;
+mod remember;
 mod secrets;
 
 use std::collections::BTreeMap;
