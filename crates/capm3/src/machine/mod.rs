@@ -18,7 +18,7 @@ mod claims;
 pub(crate) mod decide;
 mod listen;
 mod look;
-pub mod names;
+mod names;
 mod node;
 pub(crate) mod observed;
 mod payload;

@@ -11,8 +11,7 @@ use rstest::rstest;
 use serde_json::{Value, json};
 
 use crate::data::template;
-use crate::support::{Site, consumer, lacks};
-use cluster_api_provider_metal3::machine::names::ASSOCIATED;
+use crate::support::{ASSOCIATED, Site, consumer, lacks};
 
 const UNHEALTHY: &str = "capm3.metal3.io/unhealthy";
 

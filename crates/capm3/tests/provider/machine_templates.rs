@@ -8,8 +8,7 @@ use metal3_api::metal3::BareMetalHost;
 use metal3_testkit::namespace;
 use serde_json::{Value, json};
 
-use crate::support::{Site, consumer, lacks, says};
-use cluster_api_provider_metal3::machine::names::ASSOCIATED;
+use crate::support::{ASSOCIATED, Site, consumer, lacks, says};
 
 /// The mode of a machine's or a host's specification.
 fn mode(spec: &impl serde::Serialize) -> Value {

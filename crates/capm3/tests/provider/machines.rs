@@ -14,8 +14,7 @@ use metal3_lab::audit::Request;
 use metal3_testkit::{DEADLINE, TestNamespace, eventually, namespace};
 use serde_json::{Value, json};
 
-use crate::support::{Running, Site, consumer, lacks, says};
-use cluster_api_provider_metal3::machine::names::ASSOCIATED;
+use crate::support::{ASSOCIATED, Running, Site, consumer, lacks, says};
 
 const CLUSTER_NAME: &str = "cluster.x-k8s.io/cluster-name";
 const BLOCK_MOVE: &str = "clusterctl.cluster.x-k8s.io/block-move";
