@@ -1,6 +1,6 @@
 //! How far a Metal3Machine is.
 
-use crate::machine::names::ASSOCIATED;
+use crate::machine::ASSOCIATED;
 use jiff::Timestamp;
 use metal3_api::infra::v1beta2::Metal3Machine;
 use metal3_runtime::conditions;
