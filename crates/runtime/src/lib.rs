@@ -45,3 +45,8 @@ pub use clock::Clock;
 
 /// What a task or a server may fail with; the process prints it with its causes and ends.
 pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
+
+/// The worked example of the document compiles.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/how-to.md")]
+struct HowTo;

@@ -60,3 +60,39 @@ fn files_that_documents_name_are_there() {
     assert!(missing.is_empty(), "{missing:#?}");
     assert!(looked_at > 100, "only {looked_at} places found");
 }
+
+/// The rows of a table whose first column is a reason: the reason, and the files that the row links to.
+fn rows(page: &str) -> Vec<(&str, Vec<&str>)> {
+    let rows = page.lines().filter_map(|line| line.strip_prefix("| `")?.split_once("` | "));
+    rows.map(|(reason, rest)| {
+        let links = rest.split("](").skip(1).filter_map(|rest| rest.split(')').next());
+        (reason, links.collect())
+    })
+    .collect()
+}
+
+#[test]
+fn each_wait_of_a_host_is_traced_to_where_it_is_decided() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let read = |path: &str| fs::read_to_string(root.join("docs").join(path)).unwrap();
+    let (page, reasons) = (
+        read("why-is-it-waiting.md"),
+        read("../crates/baremetal-operator/src/host/plan/reason.rs"),
+    );
+    let body = reasons.split_once("pub enum WaitReason {").unwrap().1;
+    let body = body.split_once("\n}").unwrap().0;
+    let reasons: Vec<_> = body.lines().filter_map(|line| line.trim().strip_suffix(',')).collect();
+    assert!(reasons.len() > 30, "{reasons:?}");
+    let rows = rows(&page);
+    let told = read("conditions.md");
+    for reason in reasons {
+        let row = rows.iter().find(|(of, _)| *of == reason);
+        let (_, files) = row.unwrap_or_else(|| panic!("why-is-it-waiting.md has no row for {reason}"));
+        for file in files {
+            let is_there = read(file).contains(&format!("WaitReason::{reason}"));
+            assert!(is_there, "{file} does not decide on {reason}");
+        }
+        assert!(!files.is_empty(), "{reason} leads nowhere");
+        assert!(told.contains(&format!("| `{reason}` |")), "conditions.md has no row for {reason}");
+    }
+}
