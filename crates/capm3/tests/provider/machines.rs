@@ -460,9 +460,12 @@ async fn one_node_is_never_that_of_two_machines() {
     for machine in ["m", "n"] {
         site.machine(machine, json!({})).await;
     }
+    // A host that no machine uses yet is nobody's twin.
     for host in ["h", "i"] {
         let is_told = |host: &BareMetalHost| host.spec.image.is_some();
         site.namespace.expect(host, "is to be provisioned", is_told).await;
+    }
+    for host in ["h", "i"] {
         let state = json!({"status": {"poweredOn": true, "provisioning": {"state": "provisioned"}}});
         site.patch_status::<BareMetalHost>(host, state).await;
     }
