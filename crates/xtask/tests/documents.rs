@@ -63,7 +63,9 @@ fn files_that_documents_name_are_there() {
 
 /// The rows of a table whose first column is a reason: the reason, and the files that the row links to.
 fn rows(page: &str) -> Vec<(&str, Vec<&str>)> {
-    let rows = page.lines().filter_map(|line| line.strip_prefix("| `")?.split_once("` | "));
+    let rows = page
+        .lines()
+        .filter_map(|line| line.strip_prefix("| `")?.split_once("` | "));
     rows.map(|(reason, rest)| {
         let links = rest.split("](").skip(1).filter_map(|rest| rest.split(')').next());
         (reason, links.collect())
@@ -93,6 +95,9 @@ fn each_wait_of_a_host_is_traced_to_where_it_is_decided() {
             assert!(is_there, "{file} does not decide on {reason}");
         }
         assert!(!files.is_empty(), "{reason} leads nowhere");
-        assert!(told.contains(&format!("| `{reason}` |")), "conditions.md has no row for {reason}");
+        assert!(
+            told.contains(&format!("| `{reason}` |")),
+            "conditions.md has no row for {reason}"
+        );
     }
 }
