@@ -15,7 +15,7 @@ use kube::{Api, ResourceExt};
 use metal3_api::metal3::{BareMetalHost, PreprovisioningImage};
 use metal3_runtime::BoxError;
 use metal3_runtime::args::Namespaces;
-use metal3_runtime::controller::{Controller, Controllers, Next};
+use metal3_runtime::controller::{Controllers, Next, Reconcile};
 use metal3_runtime::error::chain;
 use metal3_runtime::metrics::ControllerMetrics;
 use metal3_runtime::store::ObjectKey;
@@ -284,7 +284,7 @@ impl Hosts {
     }
 }
 
-impl Controller for Hosts {
+impl Reconcile for Hosts {
     const NAME: &'static str = "baremetalhost";
     type Error = ReconcileError;
 
@@ -296,7 +296,7 @@ impl Controller for Hosts {
         Vec::new()
     }
 
-    async fn pass(&self, key: &ObjectKey) -> Result<Next, ReconcileError> {
+    async fn reconcile(&self, key: &ObjectKey) -> Result<Next, ReconcileError> {
         let Some(host) = self.get(key) else {
             host::vanished(&self.ctx, &key.namespace, &key.name);
             return Ok(Next::Change);

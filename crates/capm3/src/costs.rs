@@ -10,7 +10,7 @@ use k8s_openapi::api::core::v1::Secret;
 use kube::ResourceExt;
 use metal3_api::infra::v1beta2::Metal3Machine;
 use metal3_runtime::Clock;
-use metal3_runtime::controller::Controller;
+use metal3_runtime::controller::Reconcile;
 use metal3_runtime::store::ObjectKey;
 use metal3_runtime::work::Queue;
 use serde_json::{Value, json};
@@ -143,13 +143,13 @@ impl Provider {
         loop {
             let before = self.requests();
             for key in self.machines.all() {
-                self.machines.pass(&key).await.unwrap();
+                self.machines.reconcile(&key).await.unwrap();
             }
             for key in self.templates.all() {
-                self.templates.pass(&key).await.unwrap();
+                self.templates.reconcile(&key).await.unwrap();
             }
             for key in self.datas.all() {
-                self.datas.pass(&key).await.unwrap();
+                self.datas.reconcile(&key).await.unwrap();
             }
             if self.requests() == before {
                 return;

@@ -7,7 +7,7 @@ use std::time::Duration;
 use futures::StreamExt;
 use k8s_openapi::api::core::v1::ObjectReference;
 use kube::{Client, Resource};
-use metal3_runtime::controller::{Controller, Next};
+use metal3_runtime::controller::{Next, Reconcile};
 use metal3_runtime::events::{Recorder, Severity};
 use metal3_runtime::store::ObjectKey;
 use metal3_runtime::work::Queue;
@@ -43,7 +43,7 @@ pub struct Context {
     pub stop: CancellationToken,
 }
 
-impl Controller for Context {
+impl Reconcile for Context {
     const NAME: &'static str = "ippool";
     type Error = Infallible;
 
@@ -54,7 +54,7 @@ impl Controller for Context {
         self.books.resync()
     }
 
-    async fn pass(&self, key: &ObjectKey) -> Result<Next, Infallible> {
+    async fn reconcile(&self, key: &ObjectKey) -> Result<Next, Infallible> {
         Ok(self.work(key).await.map_or(Next::Change, Next::After))
     }
 }

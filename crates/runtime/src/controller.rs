@@ -1,31 +1,36 @@
-//! The loop around the passes of a controller, the same for every kind.
+//! The staircase that every controller is built on, and the loop around it.
 //!
 //! ```text
-//!  watches ─▶ queue of keys ─▶ pass: observe ─▶ decide ─▶ apply ─▶ report ─▶ when to look again
+//!  watches ─▶ queue of keys ─▶ observe ─▶ decide (pure) ─▶ apply ─▶ report ─▶ when to look again
+//!                                 ▲          │ Fetch
+//!                                 └──────────┘
 //! ```
 //!
-//! A controller says which keys a change wakes ([`Controller::listen`]) and looks at one key once ([`Controller::pass`]). The
-//! loop shares the workers among namespaces, measures, repeats what failed at growing intervals, and looks at everything again
-//! now and then.
+//! A [`Controller`] supplies the four steps and says which keys a change wakes. The loop shares the workers among namespaces,
+//! measures, repeats what failed at growing intervals, and looks at everything again now and then.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use futures::FutureExt;
 use futures::future::BoxFuture;
+use jiff::Timestamp;
 use tokio_util::sync::CancellationToken;
 
 use crate::Clock;
 use crate::backoff::{Attempts, Backoff, random_seed};
 use crate::error::{Class, Classified, chain};
+use crate::events::Note;
 use crate::metrics::{ControllerMetrics, PassEnd};
 use crate::store::ObjectKey;
+use crate::timing::controller::STALE;
 use crate::work::Queue;
 
 /// When a pass wants the next one.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Next {
-    /// When something changes that it has to do with.
+    /// When something changes that the decision was made on.
+    #[default]
     Change,
     /// After this time at the latest.
     After(Duration),
@@ -33,8 +38,146 @@ pub enum Next {
     Now,
 }
 
+/// The outcome of a decision.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Decision<R, E, S> {
+    /// Read this first, then decide again.
+    Fetch(R),
+    /// Do this.
+    Act(Box<Plan<E, S>>),
+}
+
+impl<R, E, S> Decision<R, E, S> {
+    /// There is nothing to do until something changes.
+    pub fn idle() -> Self {
+        Plan::default().into()
+    }
+}
+
+impl<R, E, S> From<Plan<E, S>> for Decision<R, E, S> {
+    fn from(plan: Plan<E, S>) -> Self {
+        Self::Act(Box::new(plan))
+    }
+}
+
+/// What one pass does, as data: it can be printed, compared, and tested by the thousand.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Plan<E, S> {
+    /// Effects in order, up to the first that fails.
+    pub effects: Vec<E>,
+    /// What is stored and published when they have succeeded.
+    pub report: Report<S>,
+    /// Effects that the report does not wait for, because somebody else's failure must not hold it up.
+    pub afterwards: Vec<E>,
+    /// When to look again.
+    pub next: Next,
+}
+
+impl<E, S> Default for Plan<E, S> {
+    fn default() -> Self {
+        Self {
+            effects: Vec::new(),
+            report: Report::default(),
+            afterwards: Vec::new(),
+            next: Next::Change,
+        }
+    }
+}
+
+/// What users are told: one status write, then events.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Report<S> {
+    /// The complete next status. `None` keeps what is stored.
+    pub status: Option<S>,
+    /// Events, published after the status is stored.
+    pub events: Vec<Note>,
+}
+
+impl<S> Default for Report<S> {
+    fn default() -> Self {
+        Self {
+            status: None,
+            events: Vec::new(),
+        }
+    }
+}
+
+impl<S> Report<S> {
+    /// Whether there is nothing to tell.
+    pub fn is_empty(&self) -> bool {
+        self.status.is_none() && self.events.is_empty()
+    }
+}
+
 /// Looks after the objects of one kind.
+///
+/// A crash between any two effects must be harmless: the next pass observes what was done. Only `decide` and `refused`
+/// choose; the other steps carry out.
 pub trait Controller: Clone + Send + Sync + 'static {
+    /// Its name in logs and metrics.
+    const NAME: &'static str;
+
+    /// Everything that a decision is made on.
+    type Observed: Send + Sync;
+    /// What a decision may ask to be read, because it is not at hand.
+    type Read: Send;
+    /// One write. Applying it twice does no harm.
+    type Effect: Send + Sync;
+    /// The status of the object.
+    type Status: Send + Sync;
+    /// What makes a pass fail as a whole.
+    type Error: Classified + Send + Sync + 'static;
+
+    /// The clock that decisions are given.
+    fn clock(&self) -> &Clock;
+
+    /// Says which objects have to be looked at when something changes, by listening to the stores.
+    fn listen(&self, queue: &Queue<ObjectKey>);
+
+    /// All keys. The loop asks for them when everything is to be looked at anew.
+    fn all(&self) -> Vec<ObjectKey>;
+
+    /// Gathers what is at hand. `None` if the object is gone, or is not ours to look after.
+    fn observe(&self, key: &ObjectKey) -> impl Future<Output = Result<Option<Self::Observed>, Self::Error>> + Send;
+
+    /// Decides what to do. Pure: no client, clock, randomness or log.
+    fn decide(seen: &Self::Observed, now: Timestamp) -> Decision<Self::Read, Self::Effect, Self::Status>;
+
+    /// Reads what the decision asked for into what was observed.
+    fn fetch(
+        &self,
+        seen: &mut Self::Observed,
+        read: Self::Read,
+    ) -> impl Future<Output = Result<(), Self::Error>> + Send;
+
+    /// Carries out one effect, over the version that was judged, and puts its answer into what was observed.
+    fn apply(
+        &self,
+        seen: &mut Self::Observed,
+        effect: &Self::Effect,
+    ) -> impl Future<Output = Result<(), Self::Error>> + Send;
+
+    /// Stores the status if it differs, and publishes the events.
+    fn report(
+        &self,
+        seen: &mut Self::Observed,
+        report: Report<Self::Status>,
+    ) -> impl Future<Output = Result<(), Self::Error>> + Send;
+
+    /// What users are told of a pass that failed. The next report that succeeds replaces it.
+    fn refused(&self, _seen: &Self::Observed, _error: &Self::Error) -> Report<Self::Status> {
+        Report::default()
+    }
+
+    /// The pass has ended; `seen` is what it observed, with the answers to its effects.
+    fn ended(&self, _key: &ObjectKey, _seen: Option<&Self::Observed>, _done: &Result<Next, Self::Error>) {}
+}
+
+/// Upper bound on the reads of one decision. Exceeding it is a bug: the decision asks again for what it was given.
+const MOST_READS: usize = 64;
+
+/// Looks at one object once. The staircase implements it; whatever does not fit the staircase says why in its module.
+pub trait Reconcile: Clone + Send + Sync + 'static {
     /// Its name in logs and metrics.
     const NAME: &'static str;
 
@@ -48,7 +191,7 @@ pub trait Controller: Clone + Send + Sync + 'static {
     fn all(&self) -> Vec<ObjectKey>;
 
     /// Looks at an object once, and does what there is to do.
-    fn pass(&self, key: &ObjectKey) -> impl Future<Output = Result<Next, Self::Error>> + Send;
+    fn reconcile(&self, key: &ObjectKey) -> impl Future<Output = Result<Next, Self::Error>> + Send;
 
     /// When to look again after a pass that failed, where that is not for the loop to say.
     fn after_error(&self, _key: &ObjectKey, _error: &Self::Error) -> Option<Duration> {
@@ -56,8 +199,73 @@ pub trait Controller: Clone + Send + Sync + 'static {
     }
 }
 
-/// A write that lost against somebody else's is judged anew after this time: the watch has usually shown it by then.
-const STALE: Duration = Duration::from_millis(50);
+impl<C: Controller> Reconcile for C {
+    const NAME: &'static str = C::NAME;
+    type Error = C::Error;
+
+    fn listen(&self, queue: &Queue<ObjectKey>) {
+        Controller::listen(self, queue);
+    }
+
+    fn all(&self) -> Vec<ObjectKey> {
+        Controller::all(self)
+    }
+
+    async fn reconcile(&self, key: &ObjectKey) -> Result<Next, Self::Error> {
+        let mut seen = match self.observe(key).await {
+            Ok(seen) => seen,
+            Err(error) => {
+                let done = Err(error);
+                self.ended(key, None, &done);
+                return done;
+            }
+        };
+        let done = match &mut seen {
+            Some(seen) => climb(self, key, seen).await,
+            None => Ok(Next::Change),
+        };
+        self.ended(key, seen.as_ref(), &done);
+        done
+    }
+}
+
+/// Decide, apply and report.
+async fn climb<C: Controller>(controller: &C, key: &ObjectKey, seen: &mut C::Observed) -> Result<Next, C::Error> {
+    let done = act(controller, key, seen).await;
+    if let Err(error) = &done {
+        let report = controller.refused(seen, error);
+        if !report.is_empty()
+            && let Err(error) = controller.report(seen, report).await
+        {
+            tracing::debug!(controller = C::NAME, object = %key, error = %chain(&error), "cannot report what failed");
+        }
+    }
+    done
+}
+
+async fn act<C: Controller>(controller: &C, key: &ObjectKey, seen: &mut C::Observed) -> Result<Next, C::Error> {
+    for _ in 0..MOST_READS {
+        let plan = match C::decide(seen, controller.clock().now()) {
+            Decision::Fetch(read) => {
+                controller.fetch(seen, read).await?;
+                continue;
+            }
+            Decision::Act(plan) => *plan,
+        };
+        for effect in &plan.effects {
+            controller.apply(seen, effect).await?;
+        }
+        if !plan.report.is_empty() {
+            controller.report(seen, plan.report).await?;
+        }
+        for effect in &plan.afterwards {
+            controller.apply(seen, effect).await?;
+        }
+        return Ok(plan.next);
+    }
+    tracing::error!(controller = C::NAME, object = %key, "a decision asks again for what it was given");
+    Ok(Next::Change)
+}
 
 /// After so many in a row it has not, and may stand still: then the times grow.
 const SOON: u32 = 3;
@@ -90,12 +298,12 @@ impl Controllers {
     }
 
     /// One more, which works on so many objects at once. To be added before the watches start: it listens to them.
-    pub fn add<C: Controller>(&mut self, controller: C, workers: u16) {
+    pub fn add<C: Reconcile>(&mut self, controller: C, workers: u16) {
         self.add_with(Queue::new(), controller, workers);
     }
 
     /// The same with a queue that others fill, too.
-    pub fn add_with<C: Controller>(&mut self, queue: Queue<ObjectKey>, controller: C, workers: u16) {
+    pub fn add_with<C: Reconcile>(&mut self, queue: Queue<ObjectKey>, controller: C, workers: u16) {
         self.metrics.measure(C::NAME, &queue);
         controller.listen(&queue);
         let (own, bell) = (controller.clone(), queue.clone());
@@ -128,7 +336,7 @@ impl Controllers {
     }
 }
 
-async fn run<C: Controller>(
+async fn run<C: Reconcile>(
     controller: C,
     queue: Queue<ObjectKey>,
     workers: u16,
@@ -142,7 +350,7 @@ async fn run<C: Controller>(
             (controller.clone(), metrics.clone(), clock.clone(), attempts.clone());
         async move {
             let start = clock.elapsed();
-            let result = controller.pass(&key).await;
+            let result = controller.reconcile(&key).await;
             let outcome = result.as_ref().map_or_else(|error| error.class().as_str(), |_| "ok");
             let took = clock.elapsed().saturating_sub(start);
             let again = match result {
@@ -182,7 +390,7 @@ impl Failed {
     }
 }
 
-fn after_error<C: Controller>(key: &ObjectKey, error: &C::Error, failed: &Failed) -> Duration {
+fn after_error<C: Reconcile>(key: &ObjectKey, error: &C::Error, failed: &Failed) -> Duration {
     match error.class() {
         Class::Stale => {
             tracing::debug!(controller = C::NAME, object = %key, error = %chain(error), "somebody else wrote first");
@@ -217,7 +425,7 @@ mod tests {
         stop: CancellationToken,
     }
 
-    impl Controller for Played {
+    impl Reconcile for Played {
         const NAME: &'static str = "played";
         type Error = kube::Error;
 
@@ -227,7 +435,7 @@ mod tests {
             Vec::new()
         }
 
-        async fn pass(&self, _: &ObjectKey) -> Result<Next, kube::Error> {
+        async fn reconcile(&self, _: &ObjectKey) -> Result<Next, kube::Error> {
             let number = self.passes.fetch_add(1, Ordering::Relaxed) as usize;
             let Some(end) = self.ends.get(number) else {
                 self.stop.cancel();

@@ -37,6 +37,7 @@ pub mod shutdown;
 pub mod status;
 pub mod store;
 pub mod telemetry;
+pub mod timing;
 pub mod tls;
 pub mod work;
 pub mod written;

@@ -13,7 +13,7 @@ use metal3_api::infra::names::{finalizer, label};
 use metal3_api::infra::v1beta2::{Metal3Cluster, Metal3ClusterStatus};
 use metal3_api::metal3::BareMetalHost;
 use metal3_runtime::conditions::whole_seconds;
-use metal3_runtime::controller::{Controller, Next};
+use metal3_runtime::controller::{Next, Reconcile};
 use metal3_runtime::error::{chain, is_conflict, is_not_found};
 use metal3_runtime::store::ObjectKey;
 use metal3_runtime::work::Queue;
@@ -39,7 +39,7 @@ pub struct Metal3Clusters {
     pub ctx: Context,
 }
 
-impl Controller for Metal3Clusters {
+impl Reconcile for Metal3Clusters {
     const NAME: &'static str = "metal3cluster";
     type Error = PassError;
 
@@ -86,7 +86,7 @@ impl Controller for Metal3Clusters {
         self.ctx.world.metal3_clusters.all()
     }
 
-    async fn pass(&self, key: &ObjectKey) -> Result<Next, PassError> {
+    async fn reconcile(&self, key: &ObjectKey) -> Result<Next, PassError> {
         let ctx = &self.ctx;
         let Some(seen) = observe(&ctx.world, key) else {
             return Ok(Next::Change);

@@ -5,7 +5,7 @@ use metal3_api::capi::Cluster;
 use metal3_api::condition::ConditionStatus;
 use metal3_api::infra::v1beta2::{Metal3Cluster, Metal3ClusterStatus};
 use metal3_runtime::conditions;
-use metal3_runtime::controller::Controller;
+use metal3_runtime::controller::Reconcile;
 use metal3_runtime::store::ObjectKey;
 use metal3_runtime::work::Queue;
 use rstest::rstest;

@@ -23,7 +23,7 @@ use std::time::Duration;
 use kube::{Api, Resource, ResourceExt};
 use metal3_api::infra::v1beta2::{Metal3Data, Metal3DataStatus};
 use metal3_api::ipam::IPClaim;
-use metal3_runtime::controller::{Controller, Next};
+use metal3_runtime::controller::{Next, Reconcile};
 use metal3_runtime::error::chain;
 use metal3_runtime::events::{Note, Severity};
 use metal3_runtime::status;
@@ -64,7 +64,7 @@ pub struct Metal3Datas {
     pub by_host: bool,
 }
 
-impl Controller for Metal3Datas {
+impl Reconcile for Metal3Datas {
     const NAME: &'static str = "metal3data";
     type Error = PassError;
 
@@ -76,7 +76,7 @@ impl Controller for Metal3Datas {
         self.ctx.world.datas.all()
     }
 
-    async fn pass(&self, key: &ObjectKey) -> Result<Next, PassError> {
+    async fn reconcile(&self, key: &ObjectKey) -> Result<Next, PassError> {
         let done = self.work(key).await;
         match &done {
             Ok(_) => {

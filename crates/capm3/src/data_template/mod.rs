@@ -24,7 +24,7 @@ use std::time::Duration;
 
 use futures::StreamExt;
 use kube::ResourceExt;
-use metal3_runtime::controller::{Controller, Next};
+use metal3_runtime::controller::{Next, Reconcile};
 use metal3_runtime::error::{Class, Classified as _, chain};
 use metal3_runtime::store::ObjectKey;
 use metal3_runtime::work::Queue;
@@ -90,7 +90,7 @@ impl Metal3DataTemplates {
     }
 }
 
-impl Controller for Metal3DataTemplates {
+impl Reconcile for Metal3DataTemplates {
     const NAME: &'static str = "metal3datatemplate";
     type Error = PassError;
 
@@ -114,7 +114,7 @@ impl Controller for Metal3DataTemplates {
         spaces.into_iter().collect()
     }
 
-    async fn pass(&self, space: &ObjectKey) -> Result<Next, PassError> {
+    async fn reconcile(&self, space: &ObjectKey) -> Result<Next, PassError> {
         let world = &self.ctx.world;
         let (mut round, mut focus, mut is_listed) = (Round::default(), Focus::default(), true);
         loop {

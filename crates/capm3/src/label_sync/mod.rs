@@ -23,7 +23,7 @@ use metal3_api::capi::names::annotation::PAUSED;
 use metal3_api::capi::{Cluster, Machine};
 use metal3_api::infra::v1beta2::{Metal3Cluster, Metal3Machine};
 use metal3_api::metal3::BareMetalHost;
-use metal3_runtime::controller::{Controller, Next};
+use metal3_runtime::controller::{Next, Reconcile};
 use metal3_runtime::error::{chain, is_conflict, is_not_found};
 use metal3_runtime::events::{Note, Severity};
 use metal3_runtime::store::ObjectKey;
@@ -57,7 +57,7 @@ const GATHER: Duration = Duration::from_millis(100);
 /// API where both are told to set the same label, costs a write now and then and not a storm.
 const DRIFT: Duration = Duration::from_secs(10);
 
-impl Controller for LabelSync {
+impl Reconcile for LabelSync {
     const NAME: &'static str = "metal3labelsync";
     type Error = PassError;
 
@@ -95,7 +95,7 @@ impl Controller for LabelSync {
         self.ctx.world.clusters.all()
     }
 
-    async fn pass(&self, key: &ObjectKey) -> Result<Next, PassError> {
+    async fn reconcile(&self, key: &ObjectKey) -> Result<Next, PassError> {
         let world = &self.ctx.world;
         // Of a cluster whose labels nobody wants no Node is looked at.
         let Some((metal3_cluster, prefixes)) = wanted(world, key) else {

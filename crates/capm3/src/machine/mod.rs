@@ -37,7 +37,7 @@ use kube::Resource;
 use metal3_api::infra::v1beta2::{Metal3Machine, Metal3MachineStatus};
 use metal3_runtime::args::Namespaces;
 use metal3_runtime::conditions::whole_seconds;
-use metal3_runtime::controller::{Controller, Next};
+use metal3_runtime::controller::{Next, Reconcile};
 use metal3_runtime::error::chain;
 use metal3_runtime::secrets::SecretVersions;
 use metal3_runtime::status;
@@ -280,7 +280,7 @@ impl Metal3Machines {
     }
 }
 
-impl Controller for Metal3Machines {
+impl Reconcile for Metal3Machines {
     const NAME: &'static str = "metal3machine";
     type Error = PassError;
 
@@ -293,7 +293,7 @@ impl Controller for Metal3Machines {
         self.ctx.world.metal3_machines.all()
     }
 
-    async fn pass(&self, key: &ObjectKey) -> Result<Next, PassError> {
+    async fn reconcile(&self, key: &ObjectKey) -> Result<Next, PassError> {
         if *key == listen::all_waiting(&key.namespace) {
             for machine in self.waiting.of(&key.namespace) {
                 self.wake(Some(machine));

@@ -16,7 +16,7 @@ use kube::{Resource, ResourceExt};
 use metal3_api::capi::Cluster;
 use metal3_api::capi::names::annotation;
 use metal3_api::infra::v1beta2::{Metal3Machine, Metal3MachineTemplate};
-use metal3_runtime::controller::{Controller, Next};
+use metal3_runtime::controller::{Next, Reconcile};
 use metal3_runtime::error::is_not_found;
 use metal3_runtime::store::ObjectKey;
 use metal3_runtime::work::Queue;
@@ -56,7 +56,7 @@ fn observe(world: &World, key: &ObjectKey) -> Option<Observed> {
     (!is_left_alone).then_some(Observed { machine, template })
 }
 
-impl Controller for Metal3MachineTemplates {
+impl Reconcile for Metal3MachineTemplates {
     const NAME: &'static str = "metal3machinetemplate";
     type Error = PassError;
 
@@ -95,7 +95,7 @@ impl Controller for Metal3MachineTemplates {
         self.ctx.world.metal3_machines.all()
     }
 
-    async fn pass(&self, key: &ObjectKey) -> Result<Next, PassError> {
+    async fn reconcile(&self, key: &ObjectKey) -> Result<Next, PassError> {
         let Some(seen) = observe(&self.ctx.world, key) else {
             return Ok(Next::Change);
         };

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use kube::ResourceExt;
 use metal3_api::infra::v1beta2::{Metal3Cluster, Metal3Data, Metal3DataClaim, Metal3DataTemplate};
-use metal3_runtime::controller::Controller;
+use metal3_runtime::controller::Reconcile;
 use metal3_runtime::store::ObjectKey;
 use rstest::rstest;
 use serde_json::{Value, json};
@@ -63,34 +63,34 @@ impl Refusing {
     }
 
     /// Passes that are refused: what was told by then, as reasons and messages.
-    async fn refused<C: Controller>(&self, controller: &C, key: &str) -> Vec<(String, String)> {
+    async fn refused<C: Reconcile>(&self, controller: &C, key: &str) -> Vec<(String, String)> {
         let key = ObjectKey::new("ns", key);
         if self.code >= 500 {
             self.untold(controller, &key).await;
         }
-        controller.pass(&key).await.expect_err("the pass fails");
+        controller.reconcile(&key).await.expect_err("the pass fails");
         let before = (self.told(), self.writes());
         // The next attempts fail in the same way, and that is no news.
         for _ in 0..3 {
-            controller.pass(&key).await.expect_err("the pass fails");
+            controller.reconcile(&key).await.expect_err("the pass fails");
         }
         assert_eq!((self.told(), self.writes()), before);
         before.0
     }
 
     /// The server itself could not, which may pass: for half a minute nothing is told.
-    async fn untold<C: Controller>(&self, controller: &C, key: &ObjectKey) {
+    async fn untold<C: Reconcile>(&self, controller: &C, key: &ObjectKey) {
         for _ in 0..3 {
-            controller.pass(key).await.expect_err("the pass fails");
+            controller.reconcile(key).await.expect_err("the pass fails");
             assert_eq!(self.told(), []);
             self.ctx.clock.advance(Duration::from_secs(10));
         }
     }
 
     /// Somebody has changed something, and the next pass comes through.
-    async fn allowed<C: Controller>(&self, controller: &C, key: &str) {
+    async fn allowed<C: Reconcile>(&self, controller: &C, key: &str) {
         self.is_on.store(false, Ordering::Relaxed);
-        let done = controller.pass(&ObjectKey::new("ns", key)).await;
+        let done = controller.reconcile(&ObjectKey::new("ns", key)).await;
         assert!(done.is_ok(), "{:?}", done.err().map(|error| error.to_string()));
     }
 }
@@ -141,7 +141,7 @@ async fn a_metal3data_says_what_is_refused(#[case] meta_data: Value, #[case] wha
     rendering(&site, &meta_data);
     // The claim is answered with what is to be rendered.
     let templates = Metal3DataTemplates::new(site.ctx.clone());
-    templates.pass(&ObjectKey::new("ns", "t")).await.unwrap();
+    templates.reconcile(&ObjectKey::new("ns", "t")).await.unwrap();
     let datas = Metal3Datas {
         ctx: site.ctx.clone(),
         by_host: false,
@@ -362,7 +362,7 @@ async fn a_node_that_gets_no_labels_holds_up_no_other() {
     });
     let labels = labelled(&site, &["a", "z"]);
     labels
-        .pass(&ObjectKey::new("ns", "c"))
+        .reconcile(&ObjectKey::new("ns", "c"))
         .await
         .expect_err("Node a has no labels");
     assert_eq!(site.writes(), ["PATCH /api/v1/nodes/z"]);
@@ -374,7 +374,7 @@ async fn a_failure_that_passes_is_not_told() {
     site.shows(&site.ctx.world.data_templates, "t", &json!({"spec": {}}));
     let templates = Metal3DataTemplates::new(site.ctx.clone());
     let key = ObjectKey::new("ns", "t");
-    templates.pass(&key).await.expect_err("the pass fails");
+    templates.reconcile(&key).await.expect_err("the pass fails");
     site.ctx.clock.advance(Duration::from_secs(20));
     site.allowed(&templates, "t").await;
     // Later there is something else to be written.
@@ -384,7 +384,7 @@ async fn a_failure_that_passes_is_not_told() {
     site.ctx.world.data_templates.created(template);
     site.is_on.store(true, Ordering::Relaxed);
     site.ctx.clock.advance(Duration::from_secs(20));
-    templates.pass(&key).await.expect_err("the pass fails");
+    templates.reconcile(&key).await.expect_err("the pass fails");
     assert_eq!(site.told(), []);
 }
 

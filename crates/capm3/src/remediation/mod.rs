@@ -34,7 +34,7 @@ use std::time::Duration;
 use kube::{Api, Resource, ResourceExt};
 use metal3_api::infra::v1beta2::{Metal3Remediation, Metal3RemediationStatus};
 use metal3_api::metal3::BareMetalHost;
-use metal3_runtime::controller::{Controller, Next};
+use metal3_runtime::controller::{Next, Reconcile};
 use metal3_runtime::events::Note;
 use metal3_runtime::status;
 use metal3_runtime::store::ObjectKey;
@@ -252,7 +252,7 @@ impl Metal3Remediations {
     }
 }
 
-impl Controller for Metal3Remediations {
+impl Reconcile for Metal3Remediations {
     const NAME: &'static str = "metal3remediation";
     type Error = PassError;
 
@@ -264,7 +264,7 @@ impl Controller for Metal3Remediations {
         self.ctx.world.remediations.all()
     }
 
-    async fn pass(&self, key: &ObjectKey) -> Result<Next, PassError> {
+    async fn reconcile(&self, key: &ObjectKey) -> Result<Next, PassError> {
         let Some(mut seen) = observe(&self.ctx.world, key) else {
             self.forget(key);
             return Ok(Next::Change);

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use metal3_runtime::Clock;
-use metal3_runtime::controller::Controller;
+use metal3_runtime::controller::Reconcile;
 use metal3_runtime::events::{Recorder, Reporter};
 use metal3_runtime::store::ObjectKey;
 use metal3_runtime::work::Queue;
@@ -30,7 +30,7 @@ pub struct Manager<C> {
     passes: HashMap<String, JoinSet<()>>,
 }
 
-impl<C: Controller> Manager<C> {
+impl<C: Reconcile> Manager<C> {
     /// One that watches these kinds, by their plurals. It works only when all watches have shown what there is.
     pub fn start(server: &Server, kinds: &'static [&'static str], controller: impl FnOnce(Context) -> C) -> Self {
         let (world, client) = (World::new(""), server.client());
@@ -90,7 +90,7 @@ impl<C: Controller> Manager<C> {
         if pass.is_empty() {
             let (controller, key) = (self.controller.clone(), ObjectKey::new(NAMESPACE, name));
             pass.spawn(async move {
-                controller.pass(&key).await.ok();
+                controller.reconcile(&key).await.ok();
             });
         }
     }
@@ -117,7 +117,7 @@ fn read<K: DeserializeOwned>(object: Value) -> K {
 
 /// Everybody sees everything and works on these objects, and every request is answered, until nothing is written any more.
 /// `check` is called after each answer.
-pub async fn settle<C: Controller>(
+pub async fn settle<C: Reconcile>(
     server: &Server,
     managers: &mut [Manager<C>],
     names: &[&str],

@@ -10,7 +10,7 @@ use super::*;
 use crate::data_template::Metal3DataTemplates;
 use crate::data_template::news::APART;
 use crate::sim::{Site, failure, owners};
-use metal3_runtime::controller::{Controller, Next};
+use metal3_runtime::controller::{Next, Reconcile};
 
 const HERE: &str = "infrastructure.cluster.x-k8s.io/v1beta2";
 const MACHINE: &str = "metal3machine.infrastructure.cluster.x-k8s.io";
@@ -64,7 +64,7 @@ impl Stage {
     }
 
     async fn pass(&self) -> Next {
-        self.templates.pass(&space()).await.unwrap()
+        self.templates.reconcile(&space()).await.unwrap()
     }
 
     /// How long it takes until the space is due.
@@ -136,12 +136,12 @@ async fn what_is_put_off_does_not_wait_for_what_is_refused() {
     for number in 0..2 {
         stage.claim(number, &[MACHINE, OF_CLAIM]);
         assert_eq!(stage.due().await, Duration::ZERO, "a claim is news");
-        stage.templates.pass(&space()).await.expect_err("one is refused");
+        stage.templates.reconcile(&space()).await.expect_err("one is refused");
     }
     assert_eq!(stage.answered(), 0, "the second is not looked for yet");
     assert_eq!(stage.due().await, APART);
     stage.site.ctx.clock.advance(APART);
-    stage.templates.pass(&space()).await.expect_err("one is refused");
+    stage.templates.reconcile(&space()).await.expect_err("one is refused");
     assert_eq!(stage.answered(), 1);
 }
 

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Secret;
 use metal3_api::infra::v1beta2::Metal3Machine;
-use metal3_runtime::controller::Controller;
+use metal3_runtime::controller::Reconcile;
 use metal3_runtime::store::{ObjectKey, Sink};
 use metal3_runtime::work::Queue;
 use rstest::rstest;
@@ -60,7 +60,7 @@ pub(super) fn machines(site: &Site) -> (Metal3Machines, Workloads) {
 async fn passes(site: &Site) {
     let (machines, _) = machines(site);
     for _ in 0..4 {
-        machines.pass(&key("m")).await.unwrap();
+        machines.reconcile(&key("m")).await.unwrap();
         // What lasts is told.
         site.ctx.clock.advance(Duration::from_secs(1));
     }

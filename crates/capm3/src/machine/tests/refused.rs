@@ -1,6 +1,6 @@
 //! What a machine says of a write that is refused, pass by pass.
 
-use metal3_runtime::controller::{Controller, Next};
+use metal3_runtime::controller::{Next, Reconcile};
 use metal3_runtime::work::Queue;
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -36,7 +36,7 @@ async fn a_machine_that_has_got_a_host_says_so_whatever_is_refused_after_that() 
     );
     let (machines, _) = machines(&site);
     machines.listen(&Queue::new());
-    machines.pass(&key("m")).await.unwrap();
+    machines.reconcile(&key("m")).await.unwrap();
     let failed = "AssociateBareMetalHostFailed".to_owned();
     assert_eq!(
         condition(&site, "AssociateBareMetalHost"),
@@ -44,7 +44,7 @@ async fn a_machine_that_has_got_a_host_says_so_whatever_is_refused_after_that() 
     );
     free_host(&site);
     for _ in 0..3 {
-        let error = machines.pass(&key("m")).await.expect_err("no claim may be made");
+        let error = machines.reconcile(&key("m")).await.expect_err("no claim may be made");
         assert_eq!(
             error.to_string(),
             "cannot create the Metal3DataClaim of Metal3Machine ns/m"
@@ -83,14 +83,20 @@ async fn a_webhook_that_does_not_answer_is_told_when_that_lasts() {
     let (machines, _) = machines(&site);
     let templates = Metal3MachineTemplates::new(site.ctx.clone());
     for _ in 0..3 {
-        machines.pass(&key("m")).await.expect_err("the host cannot be claimed");
+        machines
+            .reconcile(&key("m"))
+            .await
+            .expect_err("the host cannot be claimed");
         assert_eq!(site.told(), [], "it may pass");
         // What is another controller's to do for the machine is done.
-        templates.pass(&key("m")).await.unwrap();
+        templates.reconcile(&key("m")).await.unwrap();
         site.ctx.clock.advance(Duration::from_secs(10));
     }
     for _ in 0..3 {
-        machines.pass(&key("m")).await.expect_err("the host cannot be claimed");
+        machines
+            .reconcile(&key("m"))
+            .await
+            .expect_err("the host cannot be claimed");
         let told = site.told();
         let [(reason, words)] = told.as_slice() else {
             panic!("{told:?}")
@@ -119,13 +125,13 @@ async fn a_claimed_host_is_told_before_it_is_known_whether_a_failure_lasts() {
     free_host(&site);
     let (machines, _) = machines(&site);
     let reasons = |site: &Site| site.told().into_iter().map(|(reason, _)| reason).collect::<Vec<_>>();
-    machines.pass(&key("m")).await.expect_err("no claim may be made");
+    machines.reconcile(&key("m")).await.expect_err("no claim may be made");
     assert!(reasons(&site).is_empty(), "it may pass");
     site.ctx.clock.advance(Duration::from_secs(15));
-    machines.pass(&key("m")).await.expect_err("no claim may be made");
+    machines.reconcile(&key("m")).await.expect_err("no claim may be made");
     assert_eq!(reasons(&site), [CLAIMED]);
     site.ctx.clock.advance(Duration::from_secs(15));
-    machines.pass(&key("m")).await.expect_err("no claim may be made");
+    machines.reconcile(&key("m")).await.expect_err("no claim may be made");
     assert_eq!(reasons(&site), [CLAIMED, "UpdateError"]);
 }
 
@@ -173,7 +179,7 @@ async fn a_machine_goes_on_where_a_host_refuses_its_claim(
     let (site, _) = protecting(code, words);
     let (machines, _) = machines(&site);
     for _ in 0..attempts {
-        machines.pass(&key("m")).await.expect_err("host h takes no claim");
+        machines.reconcile(&key("m")).await.expect_err("host h takes no claim");
         site.ctx.clock.advance(Duration::from_secs(15));
     }
     let told = |site: &Site| {
@@ -185,8 +191,12 @@ async fn a_machine_goes_on_where_a_host_refuses_its_claim(
     };
     assert_eq!(told(&site), 1, "{:?}", site.told());
     another_free_host(&site);
-    assert_eq!(machines.pass(&key("m")).await.unwrap(), Next::Now, "it names h no more");
-    machines.pass(&key("m")).await.unwrap();
+    assert_eq!(
+        machines.reconcile(&key("m")).await.unwrap(),
+        Next::Now,
+        "it names h no more"
+    );
+    machines.reconcile(&key("m")).await.unwrap();
     assert_eq!(claimed(&site), ["x"]);
     let machine: Metal3Machine = site.now("metal3machines");
     assert_eq!(host_of(&machine), Some(key("x")));
@@ -198,7 +208,7 @@ async fn a_machine_goes_on_where_a_host_refuses_its_claim(
 async fn a_host_that_refuses_is_left_to_the_machine_that_has_named_it() {
     let (site, _) = protecting(403, "a policy");
     let (machines, _) = machines(&site);
-    machines.pass(&key("m")).await.expect_err("host h takes no claim");
+    machines.reconcile(&key("m")).await.expect_err("host h takes no claim");
     another_free_host(&site);
     let mut other: Value = serde_json::to_value(site.now::<Metal3Machine>("metal3machines")).unwrap();
     for field in ["resourceVersion", "uid", "annotations", "finalizers"] {
@@ -206,9 +216,9 @@ async fn a_host_that_refuses_is_left_to_the_machine_that_has_named_it() {
     }
     other["metadata"]["name"] = json!("other");
     site.shows(&site.ctx.world.metal3_machines, "other", &other);
-    machines.pass(&key("other")).await.unwrap();
+    machines.reconcile(&key("other")).await.unwrap();
     assert_eq!(claimed(&site), ["x"]);
-    assert!(machines.pass(&key("m")).await.is_err(), "it has no other choice");
+    assert!(machines.reconcile(&key("m")).await.is_err(), "it has no other choice");
     let machine: Metal3Machine = site.now("metal3machines");
     assert_eq!(host_of(&machine), Some(key("h")));
 }
@@ -219,17 +229,17 @@ async fn a_host_whose_claim_may_be_under_way_stays_the_machines() {
     let (site, is_protected) = protecting(500, "etcdserver: request timed out");
     let (machines, _) = machines(&site);
     for _ in 0..3 {
-        machines.pass(&key("m")).await.expect_err("host h takes no claim");
+        machines.reconcile(&key("m")).await.expect_err("host h takes no claim");
         site.ctx.clock.advance(Duration::from_secs(15));
     }
     another_free_host(&site);
     for _ in 0..3 {
-        machines.pass(&key("m")).await.expect_err("host h takes no mark");
+        machines.reconcile(&key("m")).await.expect_err("host h takes no mark");
         let machine: Metal3Machine = site.now("metal3machines");
         assert_eq!((host_of(&machine), claimed(&site)), (Some(key("h")), Vec::new()));
     }
     is_protected.store(false, Ordering::Relaxed);
-    assert_eq!(machines.pass(&key("m")).await.unwrap(), Next::Now, "h is marked");
-    machines.pass(&key("m")).await.unwrap();
+    assert_eq!(machines.reconcile(&key("m")).await.unwrap(), Next::Now, "h is marked");
+    machines.reconcile(&key("m")).await.unwrap();
     assert_eq!(claimed(&site), ["x"]);
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use metal3_api::infra::names::label::NODE_REUSE;
 use metal3_api::metal3::ProvisioningState;
-use metal3_runtime::controller::Controller;
+use metal3_runtime::controller::Reconcile;
 use metal3_runtime::store::{Change, ObjectKey};
 use metal3_runtime::work::Queue;
 use tokio_util::sync::CancellationToken;

@@ -1,0 +1,22 @@
+//! Every duration that decides when something happens, in one place: what it is for, why it is as long as it is, and the flag
+//! that sets it, if one does.
+
+use std::time::Duration;
+
+/// Of the loop that all controllers share.
+pub mod controller {
+    use super::Duration;
+
+    /// A write that lost against somebody else's is judged again after this time: the watch has usually shown the other one by
+    /// then.
+    pub const STALE: Duration = Duration::from_millis(50);
+}
+
+/// Of the baremetal-operator.
+pub mod operator {}
+
+/// Of the infrastructure provider.
+pub mod provider {}
+
+/// Of the ip-address-manager.
+pub mod addresses {}
