@@ -2,10 +2,12 @@
 
 pub(crate) mod cluster;
 pub(crate) mod data;
+pub(crate) mod hold;
 pub(crate) mod host;
 pub(crate) mod machine;
 pub(crate) mod owner;
 pub(crate) mod remediation;
+pub(crate) mod space;
 mod watches;
 
 use kube::ResourceExt;
@@ -19,11 +21,16 @@ use metal3_api::metal3::BareMetalHost;
 use metal3_runtime::store::Store;
 
 pub use self::cluster::{ClusterBy, cluster_of, infrastructure};
-pub use self::data::{DataBy, DataTemplateBy, KnownClaims, OfDataBy, SecretMeta, data_of, template_asked, template_of};
+pub use self::data::{
+    DataBy, DataTemplateBy, KnownClaims, OfDataBy, SECRET_TYPE, SecretMeta, answers, data_of, machine_of,
+    template_asked, template_of,
+};
+pub use self::hold::{Hold, hold_of};
 pub use self::host::{ClaimedHosts, HostBy, PARTS};
 pub use self::machine::{MachineBy, Metal3MachineBy, host_of};
-pub use self::owner::{group_of, owner};
+pub use self::owner::{group_of, owner, owner_of};
 pub use self::remediation::{RemediationBy, machine_of_remediation};
+pub use self::space::{slot_of, space_of};
 
 /// The stores. Cheap to clone.
 #[derive(Clone, Debug)]

@@ -4,16 +4,13 @@
 //! whole cluster.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::time::Duration;
 
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
-/// How long a task goes on after its namespace is needed no more. An object that comes and goes does not begin a new watch,
-/// with its list, each time.
-const LINGER: Duration = Duration::from_secs(300);
+use crate::timing::process::LINGER;
 
 /// How often something is needed in each namespace. Cheap to clone; clones count together.
 #[derive(Clone, Debug)]
@@ -120,6 +117,7 @@ impl Running {
 mod tests {
     use parking_lot::Mutex;
     use std::sync::Arc;
+    use std::time::Duration;
 
     use super::*;
 

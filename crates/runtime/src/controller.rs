@@ -327,10 +327,10 @@ impl Controllers {
     pub fn add_with<C: Reconcile>(&mut self, queue: Queue<ObjectKey>, controller: C, workers: u16) {
         self.metrics.measure(C::NAME, &queue);
         controller.listen(&queue);
-        let (own, bell) = (controller.clone(), queue.clone());
+        let (own, keys) = (controller.clone(), queue.clone());
         self.resyncs.push(Box::new(move || {
             for key in own.all() {
-                bell.push(key);
+                keys.push(key);
             }
         }));
         let (metrics, clock, stop) = (self.metrics.clone(), self.clock.clone(), self.stop.clone());

@@ -30,18 +30,11 @@ use crate::{
     Clock,
     conditions::whole_seconds,
     error::{Class, Classified, chain, is_not_found},
+    timing::process::{EVENT_AGAIN, EVENT_PATIENCE, SAME_EVENT},
 };
-
-/// The same event for the same object within this time of the last one is counted instead of written anew.
-const SAME: Duration = Duration::from_secs(10 * 60);
 
 /// The API server refuses longer messages.
 const MAX_MESSAGE: usize = 1024;
-
-/// An event is worth a request, but not more waiting than this.
-const PATIENCE: Duration = Duration::from_secs(10);
-/// Before an event is sent again to a server that is not available.
-const BUSY: Duration = Duration::from_secs(1);
 
 /// How an event is meant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -129,7 +122,7 @@ impl Recorder {
     ///
     /// An event is never worth failing for: if it cannot be written, that is logged, and the caller goes on.
     pub async fn publish(&self, regarding: &ObjectReference, related: Option<&ObjectReference>, event: &Event) {
-        match tokio::time::timeout(PATIENCE, self.write_when_it_has_time(regarding, related, event)).await {
+        match tokio::time::timeout(EVENT_PATIENCE, self.write_when_it_has_time(regarding, related, event)).await {
             Ok(Ok(())) => {}
             Ok(Err(error)) => warn!(reason = event.reason, error = %chain(&error), "cannot write an event"),
             Err(_) => warn!(reason = event.reason, "cannot write an event: no answer in time"),
@@ -149,7 +142,7 @@ impl Recorder {
             };
             let pause = match (error.class(), &error) {
                 (Class::Throttled(pause), _) => pause,
-                (_, kube::Error::Api(status)) if status.code == 503 => BUSY,
+                (_, kube::Error::Api(status)) if status.code == 503 => EVENT_AGAIN,
                 _ => return Err(error),
             };
             tokio::time::sleep(pause).await;
@@ -251,7 +244,7 @@ impl Recent {
         let mut events = self.lock();
         let event = events
             .get_mut(&key)
-            .filter(|event| now.saturating_sub(event.last) < SAME)?;
+            .filter(|event| now.saturating_sub(event.last) < SAME_EVENT)?;
         event.count = event.count.saturating_add(1);
         event.last = now;
         Some((event.name.clone(), event.count))
@@ -261,7 +254,7 @@ impl Recent {
         let mut events = self.lock();
         // Sweeping in powers of two keeps the cost of each event constant on average.
         if events.len().is_power_of_two() || events.len() >= MAX_RECENT {
-            events.retain(|_, event| now.saturating_sub(event.last) < SAME);
+            events.retain(|_, event| now.saturating_sub(event.last) < SAME_EVENT);
         }
         if events.len() < MAX_RECENT {
             events.insert(

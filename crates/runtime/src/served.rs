@@ -1,16 +1,13 @@
 //! Waiting until the kinds are served that a program works on, so that the order of installation does not matter.
 
 use std::fmt::Debug;
-use std::time::Duration;
 
 use kube::api::ListParams;
 use kube::{Api, Resource};
 use serde::de::DeserializeOwned;
 
 use crate::error::chain;
-
-/// Between looks for kinds that are not served yet.
-const RECHECK: Duration = Duration::from_secs(2);
+use crate::timing::process::RECHECK_KINDS;
 
 /// Asks, as often as it takes, whether all kinds are served. What is missing is told when that changes.
 pub async fn all<F>(ask: impl Fn() -> F)
@@ -31,7 +28,7 @@ where
             );
             told = missing;
         }
-        tokio::time::sleep(RECHECK).await;
+        tokio::time::sleep(RECHECK_KINDS).await;
     }
 }
 
@@ -100,7 +97,7 @@ mod tests {
             answers[asked.get() - 1].clone()
         })
         .await;
-        assert_eq!((asked.get(), start.elapsed()), (5, 4 * RECHECK));
+        assert_eq!((asked.get(), start.elapsed()), (5, 4 * RECHECK_KINDS));
         let log = String::from_utf8(log.0.lock().clone()).unwrap();
         let told: Vec<&str> = log
             .lines()

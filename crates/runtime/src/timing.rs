@@ -12,6 +12,36 @@ pub mod controller {
     pub const STALE: Duration = Duration::from_millis(50);
 }
 
+/// Of the parts that all programs share.
+pub mod process {
+    use super::Duration;
+
+    /// The same event for the same object within this time of the last one is counted instead of written anew. No
+    /// flag.
+    pub const SAME_EVENT: Duration = Duration::from_secs(10 * 60);
+
+    /// An event is worth a request, but not more waiting than this. No flag.
+    pub const EVENT_PATIENCE: Duration = Duration::from_secs(10);
+
+    /// Before an event is sent again to a server that is not available. No flag.
+    pub const EVENT_AGAIN: Duration = Duration::from_secs(1);
+
+    /// An object whose pass broke down, by a bug, is looked at again after this time: what broke may depend on what others do.
+    /// No flag.
+    pub const BROKEN: Duration = Duration::from_secs(60);
+
+    /// How long passes that are under way may take when the process is to end. Then they are cut off, which they must survive
+    /// anyway. It leaves time to release the lease ([`crate::shutdown::GRACE`]). No flag.
+    pub const LAST_WORK: Duration = Duration::from_secs(4);
+
+    /// How long a watch goes on after its namespace is needed no more: an object that comes and goes does not begin a new watch,
+    /// with its list, each time. No flag.
+    pub const LINGER: Duration = Duration::from_secs(300);
+
+    /// Between looks for kinds that are not served yet. No flag.
+    pub const RECHECK_KINDS: Duration = Duration::from_secs(2);
+}
+
 /// Of the baremetal-operator.
 pub mod operator {}
 

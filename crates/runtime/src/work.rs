@@ -17,6 +17,7 @@ use std::{
     time::Duration,
 };
 
+use kube::Resource;
 use parking_lot::{Mutex, MutexGuard};
 
 use tokio::{
@@ -28,14 +29,8 @@ use tokio_util::sync::CancellationToken;
 use tracing::{error, warn};
 
 use crate::metrics::{Load, Loaded, QueueTimes};
-use crate::store::ObjectKey;
-
-/// A key whose work broke down, by a bug, is worked on again after this time: what broke may depend on what others do.
-const BROKEN: Duration = Duration::from_secs(60);
-
-/// How long work that is under way may take when the process is to end. Then it is cut off, which it must survive anyway:
-/// the process may be killed at any time. It leaves time to release the lease ([`crate::shutdown::GRACE`]).
-const LAST_WORK: Duration = Duration::from_secs(4);
+use crate::store::{Change, ObjectKey, Store};
+use crate::timing::process::{BROKEN, LAST_WORK};
 
 /// Whose work a key stands for. Tenants share the workers of a queue fairly.
 pub trait Tenanted {
@@ -277,6 +272,23 @@ impl<K: Tenanted + Clone + Ord + Hash + Debug + Send + 'static> Queue<K> {
 
     fn lock(&self) -> MutexGuard<'_, State<K>> {
         self.0.lock()
+    }
+}
+
+impl Queue<ObjectKey> {
+    /// Asks for work on the keys that `keys` names, after every change in a store from now on.
+    pub fn follow<K, By, I>(&self, store: &Store<K, By>, keys: impl Fn(&Change<K>) -> I + Send + Sync + 'static)
+    where
+        K: Resource<DynamicType = ()>,
+        By: Eq + Hash + Clone,
+        I: IntoIterator<Item = ObjectKey>,
+    {
+        let queue = self.clone();
+        store.listen(move |change| {
+            for key in keys(change) {
+                queue.push(key);
+            }
+        });
     }
 }
 

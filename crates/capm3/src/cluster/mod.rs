@@ -50,41 +50,35 @@ impl Controller for Metal3Clusters {
     }
 
     fn listen(&self, queue: &Queue<ObjectKey>) {
-        let (world, keys) = (self.ctx.world.clone(), queue.clone());
-        self.ctx.world.metal3_clusters.listen(move |change| {
-            if change.states().any(|cluster| world.is_ours(&**cluster)) {
-                keys.push(change.key.clone());
-            }
+        let world = &self.ctx.world;
+        let seen = world.clone();
+        queue.follow(&world.metal3_clusters, move |change| {
+            let is_ours = change.states().any(|cluster| seen.is_ours(&**cluster));
+            is_ours.then(|| change.key.clone())
         });
-        let keys = queue.clone();
-        self.ctx.world.clusters.listen(move |change| {
+        queue.follow(&world.clusters, |change| {
             // How far it is, which it says all the time, does not matter here.
-            if change.affects(|cluster| cluster.spec.clone()) {
-                for key in change.states().filter_map(|cluster| infrastructure(cluster)) {
-                    keys.push(key);
-                }
-            }
+            let is_other = change.affects(|cluster| cluster.spec.clone());
+            let clusters = change.states().filter(|_| is_other);
+            clusters
+                .filter_map(|cluster| infrastructure(cluster))
+                .collect::<Vec<_>>()
         });
         // Only a deletion looks at Machines, and only their going matters to it.
-        let (world, keys) = (self.ctx.world.clone(), queue.clone());
-        self.ctx.world.machines.listen(move |change| {
-            let left = change.before.as_ref().filter(|_| change.affects(cluster_of));
-            let cluster = left.and_then(|machine| world.clusters.get(&cluster_of(&**machine)?));
-            if let Some(key) = cluster.and_then(|cluster| infrastructure(&cluster)) {
-                keys.push(key);
-            }
+        let clusters = world.clusters.clone();
+        queue.follow(&world.machines, move |change| {
+            let left = change.before.as_ref().filter(|_| change.affects(cluster_of))?;
+            let cluster = clusters.get(&cluster_of(&**left)?)?;
+            infrastructure(&cluster)
         });
         // Hosts may be kept for a deployment whose last set goes.
-        let (world, keys) = (self.ctx.world.clone(), queue.clone());
-        self.ctx.world.machine_sets.listen(move |change| {
+        let clusters = world.clusters.clone();
+        queue.follow(&world.machine_sets, move |change| {
             let stays = |set: &MachineSet| set.metadata.deletion_timestamp.is_none();
-            if let Some(set) = change.before.as_ref().filter(|_| change.affects(stays)) {
-                let cluster = ObjectKey::new(&change.key.namespace, &set.spec.cluster_name);
-                let cluster = world.clusters.get(&cluster);
-                if let Some(key) = cluster.and_then(|cluster| infrastructure(&cluster)) {
-                    keys.push(key);
-                }
-            }
+            let set = change.before.as_ref().filter(|_| change.affects(stays))?;
+            let cluster = ObjectKey::new(&change.key.namespace, &set.spec.cluster_name);
+            let cluster = clusters.get(&cluster)?;
+            infrastructure(&cluster)
         });
     }
 

@@ -24,10 +24,7 @@ use super::effect::{AddressRead, Effect, Read, Secret};
 use super::observed::{Host, Observed};
 use crate::context::Context;
 use crate::labels;
-use crate::world::data::SecretMeta;
-
-/// Type of the Secrets with rendered data.
-pub const SECRET_TYPE: &str = "infrastructure.cluster.x-k8s.io/secret";
+use crate::world::data::{SECRET_TYPE, SecretMeta};
 
 /// The API server, and the namespace of a Metal3Data.
 pub struct Server<'a> {

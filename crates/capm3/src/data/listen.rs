@@ -3,66 +3,57 @@
 use kube::ResourceExt;
 use metal3_api::capi::Cluster;
 use metal3_api::infra::v1beta2::Metal3Machine;
-use metal3_runtime::store::ObjectKey;
+use metal3_runtime::store::{Change, ObjectKey};
 use metal3_runtime::work::Queue;
 
 use crate::world::World;
 use crate::world::data::{DataBy, data_of};
 use crate::world::machine::{Metal3MachineBy, host_of};
 
-/// Tells the queue.
+/// Enqueues them.
 pub fn listen(world: &World, queue: &Queue<ObjectKey>) {
-    let (seen, bell) = (world.clone(), queue.clone());
-    world.datas.listen(move |change| {
+    let seen = world.clone();
+    queue.follow(&world.datas, move |change| {
         let is_ours = change.states().any(|data| seen.is_ours(&**data));
-        if is_ours {
-            bell.push(change.key.clone());
-        }
+        is_ours.then(|| change.key.clone())
     });
-    let wake = waker(world, queue);
-    world
-        .data_claims
-        .listen(move |change| wake(DataBy::Claim(change.key.clone())));
-    let wake = waker(world, queue);
-    world.data_templates.listen(move |change| {
+    let datas = world.datas.clone();
+    queue.follow(&world.data_claims, move |change| {
+        datas.names(&DataBy::Claim(change.key.clone()))
+    });
+    let datas = world.datas.clone();
+    queue.follow(&world.data_templates, move |change| {
         // What cannot be rendered asks for another specification.
-        if change.affects(|template| (template.uid(), template.spec.clone())) {
-            wake(DataBy::Template(change.key.clone()));
-        }
+        let is_other = change.affects(|template| (template.uid(), template.spec.clone()));
+        keys_if(is_other, || datas.names(&DataBy::Template(change.key.clone())))
     });
-    let wake = waker(world, queue);
-    world.clusters.listen(move |change| {
-        if change.affects(Cluster::is_paused) {
-            wake(DataBy::Cluster(change.key.clone()));
-        }
+    let datas = world.datas.clone();
+    queue.follow(&world.clusters, move |change| {
+        let is_other = change.affects(Cluster::is_paused);
+        keys_if(is_other, || datas.names(&DataBy::Cluster(change.key.clone())))
     });
-    // A claim has the name of its machine.
-    let wake = waker(world, queue);
-    world.metal3_machines.listen(move |change| {
-        let matters = |machine: &Metal3Machine| {
-            let template = machine.spec.data_template.name.clone();
-            (
-                host_of(machine),
-                template,
-                machine.owner_references().to_vec(),
-                machine.annotations().clone(),
-            )
-        };
-        if change.affects(matters) {
-            wake(DataBy::Claim(change.key.clone()));
-        }
+    listen_to_machines(world, queue);
+    queue.follow(&world.ip_claims, owners);
+    queue.follow(&world.ip_address_claims, owners);
+    queue.follow(&world.secrets, owners);
+}
+
+/// A claim has the name of its machine.
+fn listen_to_machines(world: &World, queue: &Queue<ObjectKey>) {
+    let datas = world.datas.clone();
+    queue.follow(&world.metal3_machines, move |change| {
+        let is_other = change.affects(asked_of_machine);
+        keys_if(is_other, || datas.names(&DataBy::Claim(change.key.clone())))
     });
-    let wake = waker(world, queue);
-    world.machines.listen(move |change| {
-        if change.affects(|machine| machine.annotations().clone()) {
-            for machine in change.states() {
-                let name = &machine.spec.infrastructure_ref.name;
-                wake(DataBy::Claim(ObjectKey::new(&change.key.namespace, name)));
-            }
-        }
+    let datas = world.datas.clone();
+    queue.follow(&world.machines, move |change| {
+        let is_other = change.affects(|machine| machine.annotations().clone());
+        let names = change.states().map(|machine| &machine.spec.infrastructure_ref.name);
+        let claims = names.map(|name| DataBy::Claim(ObjectKey::new(&change.key.namespace, name)));
+        keys_if(is_other, || claims.flat_map(|claim| datas.names(&claim)).collect())
     });
-    let (wake, seen) = (waker(world, queue), world.clone());
-    world.hosts.listen(move |change| {
+    let (datas, machines) = (world.datas.clone(), world.metal3_machines.clone());
+    queue.follow(&world.hosts, move |change| {
         let is_other = change.affects(|host| {
             // Its interfaces are others after an inspection, or after an annotation that stands for one.
             let status = host.status.as_ref();
@@ -73,38 +64,30 @@ pub fn listen(world: &World, queue: &Queue<ObjectKey>) {
                 host.annotations().clone(),
             )
         });
-        if is_other {
-            for machine in seen.metal3_machines.names(&Metal3MachineBy::Host(change.key.clone())) {
-                wake(DataBy::Claim(machine));
-            }
-        }
-    });
-    let bell = queue.clone();
-    world.ip_claims.listen(move |change| {
-        for key in change.states().filter_map(|claim| data_of(&**claim)) {
-            bell.push(key);
-        }
-    });
-    let bell = queue.clone();
-    world.ip_address_claims.listen(move |change| {
-        for key in change.states().filter_map(|claim| data_of(&**claim)) {
-            bell.push(key);
-        }
-    });
-    let bell = queue.clone();
-    world.secrets.listen(move |change| {
-        for key in change.states().filter_map(|secret| data_of(&**secret)) {
-            bell.push(key);
-        }
+        keys_if(is_other, || {
+            let machines = machines.names(&Metal3MachineBy::Host(change.key.clone()));
+            machines
+                .into_iter()
+                .flat_map(|machine| datas.names(&DataBy::Claim(machine)))
+                .collect()
+        })
     });
 }
 
-/// Wakes the Metal3Datas that have a key.
-fn waker(world: &World, queue: &Queue<ObjectKey>) -> impl Fn(DataBy) + Send + Sync + 'static {
-    let (datas, bell) = (world.datas.clone(), queue.clone());
-    move |by| {
-        for key in datas.names(&by) {
-            bell.push(key);
-        }
-    }
+fn asked_of_machine(machine: &Metal3Machine) -> impl PartialEq + use<> {
+    (
+        host_of(machine),
+        machine.spec.data_template.name.clone(),
+        machine.owner_references().to_vec(),
+        machine.annotations().clone(),
+    )
+}
+
+fn keys_if(is_so: bool, keys: impl FnOnce() -> Vec<ObjectKey>) -> Vec<ObjectKey> {
+    if is_so { keys() } else { Vec::new() }
+}
+
+/// The Metal3Datas that own the object.
+fn owners<K: ResourceExt>(change: &Change<K>) -> Vec<ObjectKey> {
+    change.states().filter_map(|object| data_of(&**object)).collect()
 }

@@ -32,8 +32,8 @@ use crate::context::Context;
 use crate::error::PassError;
 use crate::report::{STORE_STATUS, report};
 
-pub use self::apply::SECRET_TYPE;
 pub use self::decide::{digest, secrets_of};
+pub use crate::world::SECRET_TYPE;
 
 /// Of what it looks after, for errors.
 const KIND: &str = "Metal3Data";

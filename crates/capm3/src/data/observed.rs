@@ -14,11 +14,10 @@ use metal3_render::PoolAddress;
 use metal3_runtime::store::ObjectKey;
 
 use super::address::{AddressClaim, Family};
-use crate::data_template::observed::{Hold, hold_of, machine_of};
-use crate::world::World;
 use crate::world::data::{OfDataBy, template_of};
 use crate::world::machine::host_of;
 use crate::world::owner;
+use crate::world::{Hold, World, hold_of, machine_of};
 
 /// What the decisions about a name of Metal3Datas are made on.
 #[derive(Clone, Debug, PartialEq)]

@@ -26,9 +26,11 @@ use metal3_runtime::timing::provider::{FOLLOW_UP, LISTS_APART};
 
 use super::Decision;
 use super::effect::{Batch, Effect};
-use super::observed::{Claim, Hold, Listed, Observed, answers, has_pause, index_before, machine_of};
+use super::observed::{Claim, Listed, Observed, index_before};
 use crate::conditions::cut;
 use crate::world::data::template_of;
+use crate::world::hold::{Hold, has_pause};
+use crate::world::{answers, machine_of};
 
 /// As many indexes fit the list in the status of a template.
 pub const LISTED: usize = 512;

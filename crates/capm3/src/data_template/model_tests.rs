@@ -12,8 +12,8 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::Metal3DataTemplates;
-use super::observed::answers;
 use crate::sim::{Manager, Server, breathe, owners, settle};
+use crate::world::answers;
 
 const INFRA: &str = "infrastructure.cluster.x-k8s.io/v1beta2";
 const KINDS: [&str; 3] = ["metal3datatemplates", "metal3dataclaims", "metal3datas"];

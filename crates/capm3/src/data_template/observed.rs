@@ -3,19 +3,16 @@
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::Arc;
 
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
-use kube::{Resource, ResourceExt};
-use metal3_api::capi;
-use metal3_api::infra;
-use metal3_api::infra::v1beta2::{Metal3Data, Metal3DataClaim, Metal3DataTemplate, Metal3Machine};
+use kube::ResourceExt;
+use metal3_api::infra::v1beta2::{Metal3Data, Metal3DataClaim, Metal3DataTemplate};
 use metal3_runtime::store::ObjectKey;
 
 use super::effect::Subject;
-use super::space::{name_of, slot_of, space_of};
 use crate::world::World;
-use crate::world::cluster::cluster_of;
-use crate::world::data::{DataBy, DataTemplateBy};
-use crate::world::owner::group_of;
+pub use crate::world::data::machine_of;
+use crate::world::data::{DataBy, DataTemplateBy, answers};
+use crate::world::hold::{Hold, has_pause, hold_of};
+use crate::world::space::{name_of, slot_of, space_of};
 
 /// Templates that share their indexes, claims on them, and what answers these.
 #[derive(Clone, Debug, PartialEq)]
@@ -61,15 +58,6 @@ pub struct Claim {
     /// Whether `datas` lacks nothing that was made before: this process has made the claim with the finalizer or has put it
     /// on, or has asked the API server since. What the store shows alone could be late.
     pub is_known: bool,
-}
-
-/// Why a claim is left alone.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Hold {
-    /// It, its template or its Cluster is paused.
-    Paused,
-    /// The Cluster that its label names is not there, or is not seen yet: it could be a paused one.
-    NoCluster(String),
 }
 
 /// Gathers a space.
@@ -210,38 +198,4 @@ pub fn spaces(world: &World, template: Option<ObjectKey>, data: Option<&Metal3Da
     });
     let of_name = data.and_then(slot_of).map(|(space, _)| space);
     of_template.into_iter().chain(of_name).collect()
-}
-
-/// Whether a Metal3Data was made for this very claim, and not for another of its name.
-pub fn answers(data: &Metal3Data, claim: &Metal3DataClaim) -> bool {
-    let owner = owner_of(&data.metadata, infra::names::GROUP, &Metal3DataClaim::kind(&()));
-    let is_named = data.spec.claim.name == claim.name_any();
-    is_named && owner.is_none_or(|owner| Some(&owner.uid) == claim.metadata.uid.as_ref())
-}
-
-/// The Metal3Machine that a claim belongs to.
-pub fn machine_of(claim: &Metal3DataClaim) -> Option<&OwnerReference> {
-    owner_of(&claim.metadata, infra::names::GROUP, &Metal3Machine::kind(&()))
-}
-
-/// The owner of this group and kind, whatever its version.
-pub fn owner_of<'a>(meta: &'a ObjectMeta, group: &str, kind: &str) -> Option<&'a OwnerReference> {
-    let mut owners = meta.owner_references.iter().flatten();
-    owners.find(|owner| owner.kind == kind && group_of(&owner.api_version) == group)
-}
-
-pub(super) fn has_pause(object: &impl ResourceExt) -> bool {
-    object.annotations().contains_key(capi::names::annotation::PAUSED)
-}
-
-/// Why an object is left alone, as its annotation and its Cluster say.
-pub fn hold_of(world: &World, object: &impl ResourceExt) -> Option<Hold> {
-    if has_pause(object) {
-        return Some(Hold::Paused);
-    }
-    let cluster = cluster_of(object)?;
-    match world.clusters.get(&cluster) {
-        Some(cluster) => cluster.is_paused().then_some(Hold::Paused),
-        None => Some(Hold::NoCluster(cluster.name)),
-    }
 }

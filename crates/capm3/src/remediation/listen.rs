@@ -20,41 +20,41 @@ use crate::world::owner;
 use crate::world::remediation::{RemediationBy, machine_of_remediation};
 
 pub fn listen(world: &World, workloads: &Workloads, queue: &Queue<ObjectKey>) {
-    let bell = queue.clone();
-    world.remediations.listen(move |change| bell.push(change.key.clone()));
-    let (seen, bell) = (world.clone(), queue.clone());
+    let keys = queue.clone();
+    world.remediations.listen(move |change| keys.push(change.key.clone()));
+    let (seen, keys) = (world.clone(), queue.clone());
     world.machines.listen(move |change| {
         if change.affects(asked_of_machine) {
-            ring(&seen, &bell, &change.key);
+            enqueue(&seen, &keys, &change.key);
         }
     });
-    let (seen, bell) = (world.clone(), queue.clone());
+    let (seen, keys) = (world.clone(), queue.clone());
     world.metal3_machines.listen(move |change| {
         if change.affects(host_of) {
             for machine in change.states().filter_map(|machine| machine_of(machine)) {
-                ring(&seen, &bell, &machine);
+                enqueue(&seen, &keys, &machine);
             }
         }
     });
-    let (seen, bell) = (world.clone(), queue.clone());
+    let (seen, keys) = (world.clone(), queue.clone());
     world.hosts.listen(move |change| {
         if change.affects(asked_of_host) {
-            ring_for_host(&seen, &bell, change);
+            enqueue_for_host(&seen, &keys, change);
         }
     });
-    let (seen, bell) = (world.clone(), queue.clone());
+    let (seen, keys) = (world.clone(), queue.clone());
     world.clusters.listen(move |change| {
         let is_deleted = |cluster: &Cluster| cluster.metadata.deletion_timestamp.is_some();
         if change.affects(|cluster| (cluster.is_paused(), is_deleted(cluster))) {
-            ring_for_cluster(&seen, &bell, &change.key, |_| true);
+            enqueue_for_cluster(&seen, &keys, &change.key, |_| true);
         }
     });
-    let (seen, bell) = (world.clone(), queue.clone());
+    let (seen, keys) = (world.clone(), queue.clone());
     workloads.listen(move |cluster, news| match news {
-        News::Link => ring_for_cluster(&seen, &bell, cluster, |_| true),
+        News::Link => enqueue_for_cluster(&seen, &keys, cluster, |_| true),
         News::Node(change) if change.affects(asked_of_node) => {
             let name = &change.key.name;
-            ring_for_cluster(&seen, &bell, cluster, |machine| machine.status.node_ref.name == *name);
+            enqueue_for_cluster(&seen, &keys, cluster, |machine| machine.status.node_ref.name == *name);
         }
         News::Node(_) => {}
     });
@@ -97,14 +97,14 @@ fn machine_of(machine: &Metal3Machine) -> Option<ObjectKey> {
     Some(ObjectKey::new(machine.namespace().unwrap_or_default(), name))
 }
 
-fn ring(world: &World, bell: &Queue<ObjectKey>, machine: &ObjectKey) {
+fn enqueue(world: &World, keys: &Queue<ObjectKey>, machine: &ObjectKey) {
     for key in world.remediations.names(&RemediationBy::Machine(machine.clone())) {
-        bell.push(key);
+        keys.push(key);
     }
 }
 
 /// Of the Metal3Machine that the host names, or named, and of those that name the host.
-fn ring_for_host(world: &World, bell: &Queue<ObjectKey>, change: &Change<BareMetalHost>) {
+fn enqueue_for_host(world: &World, keys: &Queue<ObjectKey>, change: &Change<BareMetalHost>) {
     if world.remediations.is_empty() {
         return;
     }
@@ -112,12 +112,17 @@ fn ring_for_host(world: &World, bell: &Queue<ObjectKey>, change: &Change<BareMet
     let named = change.states().filter_map(|host| consumer_of(host));
     for key in named.chain(world.metal3_machines.names(&by)) {
         if let Some(machine) = world.metal3_machines.get(&key).and_then(|machine| machine_of(&machine)) {
-            ring(world, bell, &machine);
+            enqueue(world, keys, &machine);
         }
     }
 }
 
-fn ring_for_cluster(world: &World, bell: &Queue<ObjectKey>, cluster: &ObjectKey, is_meant: impl Fn(&Machine) -> bool) {
+fn enqueue_for_cluster(
+    world: &World,
+    keys: &Queue<ObjectKey>,
+    cluster: &ObjectKey,
+    is_meant: impl Fn(&Machine) -> bool,
+) {
     let machine_of_key = |key: &ObjectKey| -> Option<Arc<Machine>> {
         let remediation = world.remediations.get(key)?;
         world.machines.get(&machine_of_remediation(&remediation)?)
@@ -126,7 +131,7 @@ fn ring_for_cluster(world: &World, bell: &Queue<ObjectKey>, cluster: &ObjectKey,
         let machine = machine_of_key(&key);
         let machine = machine.filter(|machine| cluster_of_machine(machine).as_ref() == Some(cluster));
         if machine.is_some_and(|machine| is_meant(&machine)) {
-            bell.push(key);
+            keys.push(key);
         }
     }
 }

@@ -4,6 +4,7 @@ use parking_lot::{Mutex, MutexGuard};
 use std::collections::HashSet;
 use std::sync::Arc;
 
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::ResourceExt;
 use kube::core::{ObjectMeta, PartialObjectMeta};
 use metal3_api::infra::names::GROUP;
@@ -11,9 +12,9 @@ use metal3_api::infra::v1beta2::{Metal3Data, Metal3DataClaim, Metal3DataTemplate
 use metal3_runtime::store::ObjectKey;
 
 use super::World;
-use crate::data_template::space::{slot_of, space_of};
-use crate::world::cluster::cluster_of;
-use crate::world::owner::group_of;
+use super::cluster::cluster_of;
+use super::owner::owner_of;
+use super::space::{slot_of, space_of};
 
 /// What a Metal3DataTemplate is found by.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -132,16 +133,30 @@ pub(super) fn keys_of_data(data: &Metal3Data) -> Vec<DataBy> {
     keys.into_iter().flatten().collect()
 }
 
+/// Whether a Metal3Data was made for this very claim, and not for another of its name.
+pub fn answers(data: &Metal3Data, claim: &Metal3DataClaim) -> bool {
+    let owner = owner_of(&data.metadata, GROUP, "Metal3DataClaim");
+    let is_named = data.spec.claim.name == claim.name_any();
+    is_named && owner.is_none_or(|owner| Some(&owner.uid) == claim.metadata.uid.as_ref())
+}
+
+/// The Metal3Machine that a claim belongs to.
+pub fn machine_of(claim: &Metal3DataClaim) -> Option<&OwnerReference> {
+    owner_of(&claim.metadata, GROUP, "Metal3Machine")
+}
+
 /// The Metal3Data that owns an object.
 pub fn data_of(object: &impl ResourceExt) -> Option<ObjectKey> {
-    let mut owners = object.owner_references().iter();
-    let owner = owners.find(|owner| owner.kind == "Metal3Data" && group_of(&owner.api_version) == GROUP)?;
+    let owner = owner_of(object.meta(), GROUP, "Metal3Data")?;
     Some(ObjectKey::new(object.namespace().unwrap_or_default(), &owner.name))
 }
 
 pub(super) fn keys_of_owned<K: ResourceExt>(object: &K) -> Vec<OfDataBy> {
     data_of(object).map(OfDataBy::Owner).into_iter().collect()
 }
+
+/// Type of the Secrets with rendered data.
+pub const SECRET_TYPE: &str = "infrastructure.cluster.x-k8s.io/secret";
 
 /// Of a Secret nothing but its metadata is watched.
 pub type SecretMeta = PartialObjectMeta<k8s_openapi::api::core::v1::Secret>;

@@ -18,7 +18,7 @@ use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use super::World;
-use crate::data::SECRET_TYPE;
+use super::data::SECRET_TYPE;
 
 impl World {
     /// Shows every store to `visitor`.

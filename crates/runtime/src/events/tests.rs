@@ -41,7 +41,7 @@ async fn repetitions_are_counted_and_different_messages_are_not_merged() {
     recorder
         .publish(&host("recreated"), None, &event("disk too small"))
         .await;
-    clock.advance(SAME);
+    clock.advance(SAME_EVENT);
     recorder.publish(&host("u"), None, &event("disk too small")).await;
 
     let requests = requests.lock();
@@ -111,7 +111,7 @@ async fn an_event_waits_for_a_server_that_has_no_time() {
     Recorder::new(client, REPORTER, Clock::system())
         .publish(&host("u"), None, &event("x"))
         .await;
-    assert_eq!(start.elapsed(), PATIENCE, "not for ever");
+    assert_eq!(start.elapsed(), EVENT_PATIENCE, "not for ever");
     assert!(requests.lock().len() > 5);
 }
 
