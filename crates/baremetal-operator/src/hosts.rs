@@ -177,10 +177,7 @@ impl Watched {
         let hosts = watcher(self.api, watcher::Config::default())
             .default_backoff()
             .modify(host::cached::trim);
-        let hosts = ctx
-            .network_data
-            .follow(hosts, host::held::network_data)
-            .reflect(self.writer);
+        let hosts = ctx.secret_users.follow(hosts, host::held::used).reflect(self.writer);
         let (secret, by_secret) = mpsc::unbounded_channel();
         let secrets = ctx
             .secrets

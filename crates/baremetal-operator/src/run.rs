@@ -84,7 +84,7 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
         ironic,
         fleet,
         secrets: host::secret_versions(),
-        network_data: SharedIndex::default(),
+        secret_users: SharedIndex::default(),
         companions: host::companions::Companions::default(),
         bmc_names: host::bmc_names::BmcNames::default(),
         written: metal3_runtime::written::Written::default(),

@@ -34,8 +34,8 @@ pub struct Context {
     pub fleet: Fleet,
     /// Which versions of referenced Secrets exist.
     pub secrets: SecretVersions<ObjectRef<BareMetalHost>>,
-    /// Which hosts use which network data, as the watch shows the hosts: see [`held::network_data`](super::held::network_data).
-    pub network_data: SharedIndex<BareMetalHost, SecretKey>,
+    /// Which hosts use which Secrets, as the watch shows the hosts: see [`held::used`](super::held::used).
+    pub secret_users: SharedIndex<BareMetalHost, SecretKey>,
     /// What is known of the objects beside the hosts.
     pub companions: Companions,
     /// What the names of BMCs stand for.
@@ -135,7 +135,7 @@ pub(crate) fn out_of_reach(slots: usize) -> (Context, metal3_runtime::metrics::R
         ironic: metal3_ironic::Link::to(metal3_ironic::Client::new(ironic).unwrap()),
         fleet,
         secrets: crate::host::secret_marks::secret_versions(),
-        network_data: metal3_runtime::index::SharedIndex::default(),
+        secret_users: metal3_runtime::index::SharedIndex::default(),
         companions: crate::host::companions::Companions::default(),
         bmc_names: crate::host::bmc_names::BmcNames::default(),
         written: metal3_runtime::written::Written::default(),

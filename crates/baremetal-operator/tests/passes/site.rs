@@ -176,7 +176,7 @@ impl Site {
             ironic: link,
             fleet,
             secrets: host::secret_versions(),
-            network_data: SharedIndex::default(),
+            secret_users: SharedIndex::default(),
             companions: Companions::default(),
             bmc_names: baremetal_operator::host::bmc_names::BmcNames::default(),
             written: Written::default(),
@@ -324,7 +324,7 @@ impl Life {
         let gone: Vec<_> = gone.map(|(_, host)| watcher::Event::Delete(host)).collect();
         let events = gone.into_iter().chain(now.into_values().map(watcher::Event::Apply));
         let events = stream::iter(events.map(Ok));
-        let shown = self.ctx.network_data.follow(events, host::held::network_data);
+        let shown = self.ctx.secret_users.follow(events, host::held::used);
         shown.collect::<Vec<_>>().await;
     }
 

@@ -71,7 +71,7 @@ fn tell(draft: &Draft<'_>, next: &mut Next, name: &str, refused: &Unreleased) {
     let namespace = draft.seen.host.metadata.namespace.as_deref().unwrap_or_default();
     let message = format!(
         "Secret {namespace}/{name}, which the host does not use any more, cannot be let go: {}. Let the operator write it, or take \
-         finalizer {} and the host's owner reference off by hand",
+         finalizer {} off by hand",
         refused.why,
         finalizer::SECRET
     );

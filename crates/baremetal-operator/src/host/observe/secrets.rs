@@ -6,6 +6,7 @@ use k8s_openapi::ByteString;
 use k8s_openapi::api::core::v1::Secret;
 use kube::api::ObjectMeta;
 use kube::{Api, ResourceExt};
+use metal3_api::capi;
 use metal3_api::capi::names::SECRET_TYPE;
 use metal3_api::metal3::BareMetalHost;
 use metal3_api::metal3::names::{label, secret_key};
@@ -14,6 +15,7 @@ use metal3_runtime::secrets::SecretKey;
 use crate::host::config_drive;
 use crate::host::context::Context;
 use crate::host::error::ObserveError;
+use crate::host::held;
 use crate::host::observed::{NetworkDataView, Observed, SecretFound, SecretView};
 use crate::host::secret_marks::is_claimed;
 
@@ -69,9 +71,13 @@ pub fn read_credentials(secret: Secret, host: &BareMetalHost) -> SecretView {
     let metadata = &secret.metadata;
     let mut owners = metadata.owner_references.iter().flatten();
     let has_owner = owners.any(|o| Some(&o.uid) == host.metadata.uid.as_ref());
+    let moves = metadata
+        .labels
+        .as_ref()
+        .is_some_and(|labels| labels.contains_key(capi::names::label::MOVE));
     let invalid = |problem: String| SecretView::Invalid {
         problem,
-        claimed: has_owner,
+        claimed: has_owner || is_claimed(metadata) && held::names(host).contains(&host.spec.bmc.credentials_name),
     };
     let mut values = [String::new(), String::new()];
     for (value, key) in values.iter_mut().zip([secret_key::USERNAME, secret_key::PASSWORD]) {
@@ -92,7 +98,7 @@ pub fn read_credentials(secret: Secret, host: &BareMetalHost) -> SecretView {
         username,
         password,
         version: metadata.resource_version.clone().unwrap_or_default(),
-        claimed: is_claimed(metadata) && has_owner,
+        claimed: is_claimed(metadata) && moves && !has_owner,
         object: Some(Arc::new(secret)),
     })
 }

@@ -19,7 +19,7 @@ pub enum Effect {
     },
     /// Which Secrets the host may hold: all of them, in an annotation, before another one is marked.
     NoteSecrets(BTreeSet<String>),
-    /// Label, owner reference and finalizer on the credentials Secret. One that was not read yet is read by it.
+    /// Labels and finalizer on the credentials Secret. One that was not read yet is read by it.
     ClaimSecret,
     /// Asks for a ramdisk of this description, with the host's labels.
     WriteRamdisk(Box<PreprovisioningImageSpec>),
