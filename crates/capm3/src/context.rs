@@ -5,7 +5,7 @@ use metal3_runtime::Clock;
 use metal3_runtime::events::Recorder;
 
 use crate::error::PassError;
-use crate::refusals::lasting::Failures;
+use crate::refusals::{Refusal, Refusals};
 use crate::world::World;
 
 /// What the passes of all controllers share. Cheap to clone.
@@ -19,19 +19,18 @@ pub struct Context {
     pub recorder: Recorder,
     /// The time.
     pub clock: Clock,
-    /// What the API server fails to do for objects that one controller looks after and no other.
-    pub failures: Failures,
+    /// What the API server refuses for objects that one controller looks after and no other.
+    pub refusals: Refusals,
 }
 
 impl Context {
-    /// What has to be told of an error of the object with this UID: that the API server will not do it, or has not been able
-    /// to for half a minute.
-    pub fn refusal(&self, uid: Option<&str>, error: &PassError) -> Option<String> {
-        self.failures.hear(uid, error, self.clock.elapsed())
+    /// Takes account of a failed pass of the object with this UID.
+    pub fn refusal(&self, uid: Option<&str>, error: &PassError) -> Option<Refusal> {
+        self.refusals.failed(uid, error, self.clock.elapsed())
     }
 
-    /// What there was to do for that object is done.
+    /// A pass of that object has succeeded.
     pub fn succeeded(&self, uid: Option<&str>) {
-        self.failures.forget(uid);
+        self.refusals.succeeded(uid);
     }
 }

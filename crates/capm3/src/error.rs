@@ -1,5 +1,7 @@
 //! What makes a pass fail as a whole: a request that does.
 
+use std::fmt;
+
 use kube::core::Status;
 use metal3_runtime::error::{Class, Classified, chain};
 use metal3_runtime::store::ObjectKey;
@@ -19,23 +21,45 @@ pub struct PassError {
     pub source: kube::Error,
 }
 
+/// What makes two failures the same one, however the words of the server differ: a message that has the time or the number
+/// of the request in it would make each attempt a new failure.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Identity {
+    what: &'static str,
+    subject: String,
+    code: u16,
+    reason: String,
+}
+
 impl PassError {
+    /// What makes it the same failure as another.
+    pub fn identity(&self) -> Identity {
+        let (code, reason) = match &self.source {
+            kube::Error::Api(status) => (status.code, status.reason.clone()),
+            _ => (0, String::new()),
+        };
+        Identity {
+            what: self.what,
+            subject: self.subject.clone(),
+            code,
+            reason,
+        }
+    }
+
     /// Says what was to be done with an object of this kind, for `map_err`.
-    pub fn of(what: &'static str, kind: &'static str, key: &ObjectKey) -> impl FnOnce(kube::Error) -> Self {
+    pub fn of(what: &'static str, kind: impl fmt::Display, key: &ObjectKey) -> impl FnOnce(kube::Error) -> Self {
         move |source| Self {
             what,
             subject: format!("of {kind} {key}"),
             source,
         }
     }
-}
 
-impl PassError {
     /// The same for one of the objects that it makes or uses, such as `BareMetalHost h`.
     pub fn with(
         what: &'static str,
         object: Option<String>,
-        kind: &'static str,
+        kind: impl fmt::Display,
         key: &ObjectKey,
     ) -> impl FnOnce(kube::Error) -> Self {
         move |source| Self {

@@ -33,6 +33,7 @@ pub mod rbac;
 mod reasons;
 mod refusals;
 pub mod remediation;
+mod report;
 pub mod run;
 pub mod select;
 #[cfg(test)]

@@ -1,102 +1,165 @@
-//! What an API server refuses for good is told by the object that it concerns: no try will mend it. So is what it fails to do
-//! for half a minute, which may have the same causes.
+//! What an API server refuses is reported on the object that it concerns, and so is what it fails to do for half a minute,
+//! which may have the same causes.
 //!
-//! A kind with conditions, or with a message in its status, says it there and by an event. The others have an event only,
-//! once for each refusal. The passes go on as after any other failure, and what they say when they succeed takes the place
-//! of it.
+//! A kind with conditions, or with a message in its status, has it there and in an event; the others have an event only.
+//! Passes go on as after any other failure, and the report of the first one that succeeds replaces it.
 
-pub(crate) mod lasting;
-
-use parking_lot::{Mutex, MutexGuard};
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use k8s_openapi::api::core::v1::ObjectReference;
 use metal3_api::condition::Condition;
 use metal3_runtime::conditions;
-use metal3_runtime::events::{Note, Severity};
+use metal3_runtime::events::Event;
+use metal3_runtime::timing::provider::{FAILURE_LASTS, FAILURE_OVER};
+use parking_lot::Mutex;
 
-pub use self::lasting::Failures;
 use crate::context::Context;
-use crate::error::PassError;
+use crate::error::{Identity, PassError};
 
 /// Reason of a condition and of an event: a write was refused.
 pub const UPDATE_ERROR: &str = "UpdateError";
 
-/// So many are remembered.
-const MOST: usize = 1_000;
+/// Objects that are gone never succeed; with so many entries the outdated ones are dropped.
+const MANY: usize = 1_000;
 
-/// Whether a message says the same as one before, whatever the numbers in it. With a time or the number of the request in
-/// them, each attempt would be news, and as an object that is written is looked at again, the next one would follow at once.
-pub fn is_same(before: &str, message: &str) -> bool {
-    gist(before).eq(gist(message))
+/// What the API server has refused or failed to do, by object. Times are those of a clock that never goes back. Cheap to
+/// clone; clones are the same.
+#[derive(Clone, Debug, Default)]
+pub struct Refusals(Arc<Mutex<State>>);
+
+/// The name that some controllers still use.
+pub type Told = Refusals;
+
+#[derive(Debug, Default)]
+struct State {
+    failing: HashMap<String, Failing>,
+    /// Entries that were left when outdated ones were dropped last.
+    left: usize,
 }
 
-fn gist(message: &str) -> impl Iterator<Item = &str> {
-    let has_digit = |word: &str| word.contains(|c: char| c.is_ascii_digit());
-    message.split_whitespace().filter(move |word| !has_digit(word))
+/// An object whose passes fail.
+#[derive(Debug)]
+struct Failing {
+    /// The first failure of the server itself since the last success.
+    since: Option<Duration>,
+    last: Duration,
+    reported: Option<(Duration, Identity)>,
 }
 
-/// Whether a condition says it already.
+/// A failure that users have to know of.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Refusal {
+    /// What failed and why.
+    pub message: String,
+    /// Whether it is another failure than the one that was reported last.
+    pub is_new: bool,
+}
+
+/// Whether a condition says this already.
 pub fn is_told(list: &[Condition], type_: &str, reason: &str, message: &str) -> bool {
     let before = conditions::get(list, type_);
-    before.is_some_and(|before| before.reason == reason && is_same(&before.message, message))
+    before.is_some_and(|before| before.reason == reason && before.message == message)
 }
 
-/// What one controller has told of refusals by events, by the UID of the object. Cheap to clone; clones are the same.
-#[derive(Clone, Debug, Default)]
-pub struct Told {
-    messages: Arc<Mutex<HashMap<String, String>>>,
-    /// Its own: what another controller has done for the object says nothing of this one's failures.
-    failures: Failures,
-}
+impl Refusals {
+    /// Takes account of a failed pass. Nothing for failures that the next attempts may mend. What comes back is reported by the
+    /// caller, if it is new.
+    ///
+    /// A refusal counts at once, a failure of the server only if it lasts: one that restarts, or loses its leader, is back before
+    /// that.
+    pub fn failed(&self, object: Option<&str>, error: &PassError, now: Duration) -> Option<Refusal> {
+        let refusal = error.refusal();
+        let is_final = refusal.is_some();
+        let message = refusal.or_else(|| error.failure())?;
+        let mut state = self.0.lock();
+        state.make_room(now);
+        let failing = state.failing.entry(object.unwrap_or_default().to_owned());
+        let failing = failing.or_insert_with(|| Failing::new(now));
+        if failing.is_over(now) {
+            *failing = Failing::new(now);
+        }
+        failing.last = now;
+        if !is_final && now.saturating_sub(*failing.since.get_or_insert(now)) < FAILURE_LASTS {
+            return None;
+        }
+        let identity = error.identity();
+        let is_new = match &failing.reported {
+            None => true,
+            // A server that fails in one way and then in another, again and again, would have each attempt written.
+            Some((at, before)) => *before != identity && (is_final || now.saturating_sub(*at) >= FAILURE_LASTS),
+        };
+        if is_new {
+            failing.reported = Some((now, identity));
+        }
+        Some(Refusal { message, is_new })
+    }
 
-impl Told {
-    /// Tells a refusal of what was to be done with or for this object, if it is news.
+    /// A pass of this object has succeeded.
+    pub fn succeeded(&self, object: Option<&str>) {
+        self.0.lock().failing.remove(object.unwrap_or_default());
+    }
+
+    /// The report of this object could not be stored: the next failure is new again.
+    pub fn unreported(&self, object: Option<&str>) {
+        if let Some(failing) = self.0.lock().failing.get_mut(object.unwrap_or_default()) {
+            failing.reported = None;
+        }
+    }
+
+    /// The same as [`Self::failed`] for kinds that report by events only: the event, if the failure is new.
+    pub fn event(&self, object: Option<&str>, error: &PassError, now: Duration) -> Option<Event> {
+        let refusal = self.failed(object, error, now)?;
+        refusal.is_new.then(|| Event::warning(UPDATE_ERROR, refusal.message))
+    }
+
+    /// Publishes that event.
     pub async fn hear(&self, ctx: &Context, regarding: &ObjectReference, error: &PassError) {
-        let Some(message) = self.refusal(ctx, regarding.uid.as_deref(), error) else {
-            return;
-        };
-        if !self.is_news(regarding.uid.as_deref().unwrap_or_default(), &message) {
-            return;
-        }
-        let note = Note {
-            reason: UPDATE_ERROR,
-            message,
-            severity: Severity::Warning,
-        };
-        ctx.recorder.publish(regarding, None, &note).await;
-    }
-
-    /// What has to be told of an error of the object with this UID, as [`Context::refusal`] says it.
-    pub fn refusal(&self, ctx: &Context, uid: Option<&str>, error: &PassError) -> Option<String> {
-        self.failures.hear(uid, error, ctx.clock.elapsed())
-    }
-
-    /// Nothing of this object is refused any more.
-    pub fn forget(&self, uid: Option<&str>) {
-        self.failures.forget(uid);
-        if let Some(uid) = uid {
-            self.lock().remove(uid);
+        if let Some(event) = self.event(regarding.uid.as_deref(), error, ctx.clock.elapsed()) {
+            ctx.recorder.publish(regarding, None, &event).await;
         }
     }
 
-    /// Whether this was not told of it yet; it is then.
-    pub fn is_news(&self, uid: &str, message: &str) -> bool {
-        let mut told = self.lock();
-        if told.get(uid).is_some_and(|before| is_same(before, message)) {
-            return false;
-        }
-        // What is told twice does no harm.
-        if told.len() >= MOST {
-            told.clear();
-        }
-        told.insert(uid.to_owned(), message.to_owned());
+    /// The message of a failure that is new.
+    pub fn refusal(&self, ctx: &Context, object: Option<&str>, error: &PassError) -> Option<String> {
+        let refusal = self.failed(object, error, ctx.clock.elapsed());
+        refusal.filter(|refusal| refusal.is_new).map(|refusal| refusal.message)
+    }
+
+    /// What [`Self::refusal`] returns is new.
+    #[expect(clippy::unused_self, reason = "it goes with its last caller")]
+    pub fn is_news(&self, _: &str, _: &str) -> bool {
         true
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<String, String>> {
-        self.messages.lock()
+    /// The same as [`Self::succeeded`].
+    pub fn forget(&self, object: Option<&str>) {
+        self.succeeded(object);
+    }
+}
+
+impl Failing {
+    fn new(now: Duration) -> Self {
+        Self {
+            since: None,
+            last: now,
+            reported: None,
+        }
+    }
+
+    /// Nothing has failed for so long that it is over, though no pass has succeeded: attempts are at most a minute apart.
+    fn is_over(&self, now: Duration) -> bool {
+        now.saturating_sub(self.last) > FAILURE_OVER
+    }
+}
+
+impl State {
+    fn make_room(&mut self, now: Duration) {
+        if self.failing.len() >= MANY.max(2 * self.left) {
+            self.failing.retain(|_, failing| !failing.is_over(now));
+            self.left = self.failing.len();
+        }
     }
 }
 

@@ -22,7 +22,7 @@ use crate::label_sync::LabelSync;
 use crate::machine::Metal3Machines;
 use crate::machine_template::Metal3MachineTemplates;
 use crate::metrics::Figures;
-use crate::refusals::{Failures, Told};
+use crate::refusals::{Refusals, Told};
 use crate::remediation::Metal3Remediations;
 use crate::workload::Workloads;
 use crate::world::World;
@@ -122,7 +122,7 @@ impl Provider {
             world: World::new(&setup.watch_filter),
             client,
             clock,
-            failures: Failures::default(),
+            refusals: Refusals::default(),
         };
         let workloads = Workloads::new(ctx.client.clone(), setup.workload_limits.clone(), stop.clone());
         let figures = Figures::new(registry, &ctx.world, &workloads, ctx.clock.clone());

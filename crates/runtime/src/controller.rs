@@ -20,7 +20,7 @@ use tokio_util::sync::CancellationToken;
 use crate::Clock;
 use crate::backoff::{Attempts, Backoff, random_seed};
 use crate::error::{Class, Classified, chain};
-use crate::events::Note;
+use crate::events::Event;
 use crate::metrics::{ControllerMetrics, PassEnd};
 use crate::store::ObjectKey;
 use crate::timing::controller::STALE;
@@ -36,6 +36,8 @@ pub enum Next {
     After(Duration),
     /// At once: what there is to do is not done yet. Failures before it still count.
     Now,
+    /// Decide again in this pass, on what was observed and the answers to the effects.
+    Decide,
 }
 
 /// The outcome of a decision.
@@ -90,7 +92,7 @@ pub struct Report<S> {
     /// The complete next status. `None` keeps what is stored.
     pub status: Option<S>,
     /// Events, published after the status is stored.
-    pub events: Vec<Note>,
+    pub events: Vec<Event>,
 }
 
 impl<S> Default for Report<S> {
@@ -173,8 +175,8 @@ pub trait Controller: Clone + Send + Sync + 'static {
     fn ended(&self, _key: &ObjectKey, _seen: Option<&Self::Observed>, _done: &Result<Next, Self::Error>) {}
 }
 
-/// Upper bound on the reads of one decision. Exceeding it is a bug: the decision asks again for what it was given.
-const MOST_READS: usize = 64;
+/// Upper bound on the decisions of one pass. Exceeding it is a bug: the decision asks again for what it was given.
+const MOST_DECISIONS: usize = 64;
 
 /// Looks at one object once. The staircase implements it; whatever does not fit the staircase says why in its module.
 pub trait Reconcile: Clone + Send + Sync + 'static {
@@ -244,7 +246,7 @@ async fn climb<C: Controller>(controller: &C, key: &ObjectKey, seen: &mut C::Obs
 }
 
 async fn act<C: Controller>(controller: &C, key: &ObjectKey, seen: &mut C::Observed) -> Result<Next, C::Error> {
-    for _ in 0..MOST_READS {
+    for _ in 0..MOST_DECISIONS {
         let plan = match C::decide(seen, controller.clock().now()) {
             Decision::Fetch(read) => {
                 controller.fetch(seen, read).await?;
@@ -261,7 +263,9 @@ async fn act<C: Controller>(controller: &C, key: &ObjectKey, seen: &mut C::Obser
         for effect in &plan.afterwards {
             controller.apply(seen, effect).await?;
         }
-        return Ok(plan.next);
+        if plan.next != Next::Decide {
+            return Ok(plan.next);
+        }
     }
     tracing::error!(controller = C::NAME, object = %key, "a decision asks again for what it was given");
     Ok(Next::Change)
@@ -354,11 +358,11 @@ async fn run<C: Reconcile>(
             let outcome = result.as_ref().map_or_else(|error| error.class().as_str(), |_| "ok");
             let took = clock.elapsed().saturating_sub(start);
             let again = match result {
-                Ok(Next::Now) => Some(Duration::ZERO),
+                Ok(Next::Now | Next::Decide) => Some(Duration::ZERO),
                 Ok(next) => {
                     attempts.forget(&key);
                     match next {
-                        Next::Change | Next::Now => None,
+                        Next::Change | Next::Now | Next::Decide => None,
                         Next::After(after) => Some(after),
                     }
                 }

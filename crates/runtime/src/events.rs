@@ -15,7 +15,7 @@ use std::{
 use parking_lot::{Mutex, MutexGuard};
 
 use k8s_openapi::{
-    api::core::v1::{Event, EventSource, ObjectReference},
+    api::core::v1::{self, EventSource, ObjectReference},
     apimachinery::pkg::apis::meta::v1::Time,
 };
 use kube::{
@@ -62,9 +62,9 @@ impl Severity {
     }
 }
 
-/// Something to tell the user about an object.
+/// What happened to an object, for its users.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Note {
+pub struct Event {
     /// One CamelCase word for programs; a fixed text, so that there are only so many.
     pub reason: &'static str,
     /// What happened and what to do, in words.
@@ -73,7 +73,30 @@ pub struct Note {
     pub severity: Severity,
 }
 
-/// Who tells it.
+/// The former name.
+pub type Note = Event;
+
+impl Event {
+    /// Something happened as it should.
+    pub fn normal(reason: &'static str, message: impl Into<String>) -> Self {
+        Self {
+            reason,
+            message: message.into(),
+            severity: Severity::Normal,
+        }
+    }
+
+    /// Somebody should look.
+    pub fn warning(reason: &'static str, message: impl Into<String>) -> Self {
+        Self {
+            reason,
+            message: message.into(),
+            severity: Severity::Warning,
+        }
+    }
+}
+
+/// The program that reports.
 #[derive(Clone, Copy, Debug)]
 pub struct Reporter {
     /// `source.component`, the name in `kubectl describe`.
@@ -102,26 +125,26 @@ impl Recorder {
         }
     }
 
-    /// Tells `note` about an object. One request; repeating the same note costs a small one and adds to its count.
+    /// Publishes an event about an object. One request; a repetition costs a small one and adds to the count.
     ///
     /// An event is never worth failing for: if it cannot be written, that is logged, and the caller goes on.
-    pub async fn publish(&self, regarding: &ObjectReference, related: Option<&ObjectReference>, note: &Note) {
-        match tokio::time::timeout(PATIENCE, self.write_when_it_has_time(regarding, related, note)).await {
+    pub async fn publish(&self, regarding: &ObjectReference, related: Option<&ObjectReference>, event: &Event) {
+        match tokio::time::timeout(PATIENCE, self.write_when_it_has_time(regarding, related, event)).await {
             Ok(Ok(())) => {}
-            Ok(Err(error)) => warn!(reason = note.reason, error = %chain(&error), "cannot write an event"),
-            Err(_) => warn!(reason = note.reason, "cannot write an event: no answer in time"),
+            Ok(Err(error)) => warn!(reason = event.reason, error = %chain(&error), "cannot write an event"),
+            Err(_) => warn!(reason = event.reason, "cannot write an event: no answer in time"),
         }
     }
 
-    /// The server has not begun what it refuses for want of time, and nobody tells a lost event again.
+    /// A server that refuses for want of time has not begun the request, and a lost event is not published again.
     async fn write_when_it_has_time(
         &self,
         regarding: &ObjectReference,
         related: Option<&ObjectReference>,
-        note: &Note,
+        event: &Event,
     ) -> Result<(), kube::Error> {
         loop {
-            let Err(error) = self.write(regarding, related, note).await else {
+            let Err(error) = self.write(regarding, related, event).await else {
                 return Ok(());
             };
             let pause = match (error.class(), &error) {
@@ -137,15 +160,15 @@ impl Recorder {
         &self,
         regarding: &ObjectReference,
         related: Option<&ObjectReference>,
-        note: &Note,
+        event: &Event,
     ) -> Result<(), kube::Error> {
         let namespace = regarding
             .namespace
             .as_deref()
             .filter(|name| !name.is_empty())
             .unwrap_or("default");
-        let api: Api<Event> = Api::namespaced(self.client.clone(), namespace);
-        let key = Key::new(regarding, note);
+        let api: Api<v1::Event> = Api::namespaced(self.client.clone(), namespace);
+        let key = Key::new(regarding, event);
         let now = Time(whole_seconds(self.clock.now()));
         if let Some((name, count)) = self.recent.again(key, self.clock.elapsed()) {
             let patch = Patch::Merge(json!({ "count": count, "lastTimestamp": now }));
@@ -156,7 +179,7 @@ impl Recorder {
                 Err(error) => return Err(error),
             }
         }
-        let event = Event {
+        let new = v1::Event {
             metadata: ObjectMeta {
                 name: Some(self.recent.name(regarding, &self.clock)),
                 namespace: Some(namespace.to_owned()),
@@ -164,9 +187,9 @@ impl Recorder {
             },
             involved_object: regarding.clone(),
             related: related.cloned(),
-            reason: Some(note.reason.to_owned()),
-            message: Some(shortened(&note.message).into_owned()),
-            type_: Some(note.severity.as_str().to_owned()),
+            reason: Some(event.reason.to_owned()),
+            message: Some(shortened(&event.message).into_owned()),
+            type_: Some(event.severity.as_str().to_owned()),
             count: Some(1),
             first_timestamp: Some(now.clone()),
             last_timestamp: Some(now),
@@ -175,21 +198,22 @@ impl Recorder {
                 host: None,
             }),
             reporting_component: Some(self.reporter.controller.to_owned()),
-            ..Event::default()
+            ..v1::Event::default()
         };
-        let created = api.create(&PostParams::default(), &event).await?;
+        let created = api.create(&PostParams::default(), &new).await?;
         self.recent
             .remember(key, created.metadata.name.unwrap_or_default(), self.clock.elapsed());
         Ok(())
     }
 }
 
-/// Events that are alike: same object, reason, severity and message. Their digest, because thousands are remembered.
+/// Digest of object, reason, severity and message: events that agree in these are repetitions. A digest, because thousands are
+/// remembered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct Key(u64);
 
 impl Key {
-    fn new(regarding: &ObjectReference, note: &Note) -> Self {
+    fn new(regarding: &ObjectReference, event: &Event) -> Self {
         let ObjectReference {
             kind,
             namespace,
@@ -197,9 +221,9 @@ impl Key {
             uid,
             ..
         } = regarding;
-        let message = shortened(&note.message);
+        let message = shortened(&event.message);
         let mut hasher = DefaultHasher::new();
-        (kind, namespace, name, uid, note.reason, note.severity, message).hash(&mut hasher);
+        (kind, namespace, name, uid, event.reason, event.severity, message).hash(&mut hasher);
         Self(hasher.finish())
     }
 }

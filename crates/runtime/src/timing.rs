@@ -16,7 +16,17 @@ pub mod controller {
 pub mod operator {}
 
 /// Of the infrastructure provider.
-pub mod provider {}
+pub mod provider {
+    use super::Duration;
+
+    /// A failure of the API server is reported when it has lasted for so long: one that restarts, or loses its leader, is back
+    /// before that. No flag.
+    pub const FAILURE_LASTS: Duration = Duration::from_secs(30);
+
+    /// A failure that has not happened again for so long is over, though no pass has succeeded: attempts are at most a minute
+    /// apart. No flag.
+    pub const FAILURE_OVER: Duration = Duration::from_secs(300);
+}
 
 /// Of the ip-address-manager.
 pub mod addresses {}

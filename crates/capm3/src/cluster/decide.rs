@@ -1,20 +1,24 @@
 //! What to do about a Metal3Cluster. Pure.
 
+use std::convert::Infallible;
+
 use jiff::Timestamp;
 use kube::ResourceExt;
+use metal3_api::capi::Cluster;
 use metal3_api::capi::names::{condition, reason};
 use metal3_api::infra::names::{finalizer, label};
 use metal3_api::infra::v1beta2::{Metal3Cluster, Metal3ClusterStatus};
 use metal3_api::metal3::BareMetalHost;
 use metal3_runtime::conditions;
-use metal3_runtime::events::{Note, Severity};
+use metal3_runtime::controller::{self, Report};
+use metal3_runtime::events::Event;
 use serde_json::{Value, json};
 
 use super::is_externally_managed;
 use super::observed::{Observed, Owner};
 use crate::conditions::{LegacySeverity, Setter};
 use crate::label_sync::Prefixes;
-use crate::refusals::{UPDATE_ERROR, is_told};
+use crate::refusals::UPDATE_ERROR;
 
 /// Whether machines can be made: the endpoint is there.
 pub const INFRASTRUCTURE: &str = "BaremetalInfrastructureReady";
@@ -69,103 +73,99 @@ impl Effect {
     }
 }
 
-/// What to do.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Plan {
-    /// Writes, in order.
-    pub effects: Vec<Effect>,
-    /// The status from now on; nothing if it does not matter any more.
-    pub status: Option<Metal3ClusterStatus>,
-    /// Events.
-    pub notes: Vec<Note>,
-}
+/// What to do. Hosts are released, and the finalizer goes, after the report: a cluster waits for none of its hosts.
+pub type Plan = controller::Plan<Effect, Metal3ClusterStatus>;
 
-/// Nothing to do at all is `None`: somebody else looks after it, or it is deleted and we have let go.
-pub fn decide(seen: &Observed, now: Timestamp) -> Option<Plan> {
+/// The outcome. Everything is at hand.
+pub type Decision = controller::Decision<Infallible, Effect, Metal3ClusterStatus>;
+
+/// Idle if another controller looks after it, or if it is deleted and has no finalizer of ours.
+pub fn decide(seen: &Observed, now: Timestamp) -> Decision {
     let cluster = &*seen.cluster;
     if is_externally_managed(cluster) {
-        return None;
+        return Decision::idle();
     }
-    let mut draft = Draft::new(cluster, now);
+    let mut builder = PlanBuilder::new(cluster, now);
     if let Some(why) = seen.paused() {
-        draft.paused(Some(&why));
-        return Some(draft.plan(Vec::new()));
+        builder.paused(Some(&why));
+        return builder.plan().into();
     }
-    draft.paused(None);
-    draft.annotations();
+    builder.paused(None);
+    builder.annotations();
     if cluster.metadata.deletion_timestamp.is_some() {
-        return delete(seen, draft);
+        return delete(seen, builder);
     }
     match &seen.owner {
         Owner::Unset => {
             let message = "waiting until Cluster API names the Cluster that this belongs to; \
                            it does so when a Cluster's spec.infrastructureRef names this object";
-            draft.not_ready("WaitingForClusterOwnerRef", message, None);
-            Some(draft.plan(Vec::new()))
+            builder.not_ready("WaitingForClusterOwnerRef", message, None);
+            builder.plan().into()
         }
         Owner::Missing(name) => {
             let message = format!("the owner, Cluster {name}, does not exist");
             let failure = ("InternalFailureOccured", Some("unable to get owner cluster"));
-            draft.not_ready("FailedToGetOwnerCluster", &message, Some(failure));
-            Some(draft.plan(Vec::new()))
+            builder.not_ready("FailedToGetOwnerCluster", &message, Some(failure));
+            builder.plan().into()
         }
-        Owner::Found(owner) => {
-            let has_finalizer = has_finalizer(cluster);
-            draft.status.failure_domains.clone_from(&cluster.spec.failure_domains);
-            let endpoint = &cluster.spec.control_plane_endpoint;
-            let mut effects = Vec::new();
-            // Cluster API takes the endpoint from here only if the Cluster has none.
-            let is_taken = !owner.spec.control_plane_endpoint.is_complete();
-            if endpoint.host.is_empty() && is_taken {
-                let message = "spec.controlPlaneEndpoint.host is not set: set it to where the API servers of the cluster are to be \
-                               reached";
-                let failure = ("ControlPlaneEndpointFailed", Some(message));
-                draft.not_ready("InvalidConfiguration", message, Some(failure));
-            } else {
-                if endpoint.port == 0 && is_taken {
-                    effects.push(Effect::SetPort {
-                        patch: json!({
-                            "metadata": {"resourceVersion": cluster.metadata.resource_version},
-                            "spec": {"controlPlaneEndpoint": {"port": API_SERVER_PORT}},
-                        }),
-                    });
-                }
-                draft.ready();
-            }
-            if !has_finalizer {
-                effects.push(Effect::AddFinalizer);
-            }
-            effects.extend(seen.kept.iter().map(|host| release(host)));
-            Some(draft.plan(effects))
-        }
+        Owner::Found(owner) => serve(seen, owner, builder).into(),
     }
 }
 
-/// Says what an API server will not do until somebody changes something; nothing if that is told already. The next plan that
-/// is carried out takes it back.
-pub fn refused(cluster: &Metal3Cluster, message: &str, now: Timestamp) -> Option<Plan> {
-    let mut draft = Draft::new(cluster, now);
-    if is_told(&draft.status.conditions, condition::READY, UPDATE_ERROR, message) {
-        return None;
+fn serve(seen: &Observed, owner: &Cluster, mut builder: PlanBuilder<'_>) -> Plan {
+    let cluster = &*seen.cluster;
+    builder.status.failure_domains.clone_from(&cluster.spec.failure_domains);
+    let endpoint = &cluster.spec.control_plane_endpoint;
+    let mut effects = Vec::new();
+    // Cluster API takes the endpoint from here only if the Cluster has none.
+    let is_taken = !owner.spec.control_plane_endpoint.is_complete();
+    if endpoint.host.is_empty() && is_taken {
+        let message = "spec.controlPlaneEndpoint.host is not set: set it to where the API servers of the cluster are to be reached";
+        let failure = ("ControlPlaneEndpointFailed", Some(message));
+        builder.not_ready("InvalidConfiguration", message, Some(failure));
+    } else {
+        if endpoint.port == 0 && is_taken {
+            effects.push(Effect::SetPort {
+                patch: json!({
+                    "metadata": {"resourceVersion": cluster.metadata.resource_version},
+                    "spec": {"controlPlaneEndpoint": {"port": API_SERVER_PORT}},
+                }),
+            });
+        }
+        builder.ready();
     }
-    draft.note(Severity::Warning, UPDATE_ERROR, message);
+    if !has_finalizer(cluster) {
+        effects.push(Effect::AddFinalizer);
+    }
+    Plan {
+        effects,
+        afterwards: seen.kept.iter().map(|host| release(host)).collect(),
+        ..builder.plan()
+    }
+}
+
+/// Reports what the API server refuses. The report of the next pass that succeeds replaces it.
+pub fn refused(cluster: &Metal3Cluster, message: &str, now: Timestamp) -> Report<Metal3ClusterStatus> {
+    let mut builder = PlanBuilder::new(cluster, now);
+    builder.events.push(Event::warning(UPDATE_ERROR, message));
     let ready = (condition::READY, UPDATE_ERROR, message);
-    draft.say(ready, (LegacySeverity::Error, UPDATE_ERROR, message));
-    Some(draft.plan(Vec::new()))
+    builder.does_not_hold(ready, (LegacySeverity::Error, UPDATE_ERROR, message));
+    builder.plan().report
 }
 
-fn delete(seen: &Observed, mut draft: Draft<'_>) -> Option<Plan> {
+fn delete(seen: &Observed, mut builder: PlanBuilder<'_>) -> Decision {
     if !has_finalizer(&seen.cluster) {
-        return None;
+        return Decision::idle();
     }
     if seen.machines.is_empty() {
-        // Nobody comes any more for whom a host could be kept.
+        // No machine will come that a host could be kept for.
         let kept = seen.kept.iter().map(|host| release(host));
-        return Some(Plan {
-            effects: kept.chain([Effect::RemoveFinalizer]).collect(),
-            status: None,
-            notes: Vec::new(),
-        });
+        let effects = kept.chain([Effect::RemoveFinalizer]).collect();
+        return Plan {
+            effects,
+            ..Plan::default()
+        }
+        .into();
     }
     let named: Vec<&str> = seen.machines.iter().take(3).map(String::as_str).collect();
     let more = if seen.machines.len() > named.len() { ", …" } else { "" };
@@ -175,8 +175,8 @@ fn delete(seen: &Observed, mut draft: Draft<'_>) -> Option<Plan> {
         named.join(", ")
     );
     let ready = (condition::READY, "Deleting", message.as_str());
-    draft.say(ready, (LegacySeverity::Info, "Deleting", &message));
-    Some(draft.plan(Vec::new()))
+    builder.does_not_hold(ready, (LegacySeverity::Info, "Deleting", &message));
+    builder.plan().into()
 }
 
 fn release(host: &BareMetalHost) -> Effect {
@@ -194,15 +194,15 @@ fn has_finalizer(cluster: &Metal3Cluster) -> bool {
     finalizers.into_iter().any(|present| present == finalizer::CLUSTER)
 }
 
-/// The status in the making.
-struct Draft<'a> {
+/// The status that is being built, and its events.
+struct PlanBuilder<'a> {
     cluster: &'a Metal3Cluster,
     status: Metal3ClusterStatus,
     set: Setter,
-    notes: Vec<Note>,
+    events: Vec<Event>,
 }
 
-impl<'a> Draft<'a> {
+impl<'a> PlanBuilder<'a> {
     fn new(cluster: &'a Metal3Cluster, now: Timestamp) -> Self {
         Self {
             cluster,
@@ -211,7 +211,7 @@ impl<'a> Draft<'a> {
                 generation: cluster.metadata.generation,
                 now,
             },
-            notes: Vec::new(),
+            events: Vec::new(),
         }
     }
 
@@ -226,7 +226,7 @@ impl<'a> Draft<'a> {
             .set(list, condition::PAUSED, why.is_some(), reason, why.unwrap_or_default());
     }
 
-    /// Says what is wrong with an annotation, as long as it is.
+    /// Reports what is wrong with an annotation, as long as it is.
     fn annotations(&mut self) {
         let list = &mut self.status.conditions;
         let Some(complaint) = Prefixes::of(self.cluster).and_then(|prefixes| prefixes.complaint()) else {
@@ -237,18 +237,15 @@ impl<'a> Draft<'a> {
         let is_news = before.is_none_or(|before| before.message != complaint);
         self.set.set(list, ANNOTATIONS, false, BAD_PREFIXES, &complaint);
         if is_news {
-            self.note(Severity::Warning, BAD_PREFIXES, &complaint);
+            self.events.push(Event::warning(BAD_PREFIXES, complaint));
         }
     }
 
     /// Machines can be made, from now on and for ever: what Cluster API has been told once is never taken back.
     fn ready(&mut self) {
         if !conditions::is_true(&self.status.conditions, INFRASTRUCTURE) {
-            self.note(
-                Severity::Normal,
-                "InfrastructureReady",
-                "the control plane's endpoint is known",
-            );
+            let message = "the control plane's endpoint is known";
+            self.events.push(Event::normal("InfrastructureReady", message));
         }
         for type_ in [INFRASTRUCTURE, condition::READY] {
             self.set.set(&mut self.status.conditions, type_, true, "Ready", "");
@@ -265,13 +262,13 @@ impl<'a> Draft<'a> {
     fn not_ready(&mut self, reason: &'static str, message: &str, failure: Option<(&str, Option<&str>)>) {
         let before = conditions::get(&self.status.conditions, INFRASTRUCTURE);
         if failure.is_some() && before.is_none_or(|before| before.reason != reason || before.message != message) {
-            self.note(Severity::Warning, reason, message);
+            self.events.push(Event::warning(reason, message));
         }
         for type_ in [INFRASTRUCTURE, condition::READY] {
             let (severity, legacy_reason) = failure.map_or((LegacySeverity::Info, reason), |(legacy_reason, _)| {
                 (LegacySeverity::Error, legacy_reason)
             });
-            self.say((type_, reason, message), (severity, legacy_reason, message));
+            self.does_not_hold((type_, reason, message), (severity, legacy_reason, message));
         }
         let legacy = &mut self.status.deprecated.v1beta1;
         let text = failure.and_then(|(_, text)| text);
@@ -280,27 +277,21 @@ impl<'a> Draft<'a> {
     }
 
     /// A condition does not hold, in both styles.
-    fn say(&mut self, standard: (&str, &str, &str), legacy: (LegacySeverity, &str, &str)) {
+    fn does_not_hold(&mut self, standard: (&str, &str, &str), legacy: (LegacySeverity, &str, &str)) {
         let (type_, reason, message) = standard;
         self.set.set(&mut self.status.conditions, type_, false, reason, message);
         let list = &mut self.status.deprecated.v1beta1.conditions;
         self.set.legacy(list, type_, Some(legacy));
     }
 
-    fn note(&mut self, severity: Severity, reason: &'static str, message: &str) {
-        self.notes.push(Note {
-            reason,
-            message: message.to_owned(),
-            severity,
-        });
-    }
-
-    fn plan(self, effects: Vec<Effect>) -> Plan {
+    fn plan(self) -> Plan {
         let is_new = self.cluster.status.as_ref() != Some(&self.status);
         Plan {
-            effects,
-            status: is_new.then_some(self.status),
-            notes: self.notes,
+            report: Report {
+                status: is_new.then_some(self.status),
+                events: self.events,
+            },
+            ..Plan::default()
         }
     }
 }

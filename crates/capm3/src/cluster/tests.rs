@@ -5,14 +5,14 @@ use metal3_api::capi::Cluster;
 use metal3_api::condition::ConditionStatus;
 use metal3_api::infra::v1beta2::{Metal3Cluster, Metal3ClusterStatus};
 use metal3_runtime::conditions;
-use metal3_runtime::controller::Reconcile;
+use metal3_runtime::controller::{Controller, Report};
 use metal3_runtime::store::ObjectKey;
 use metal3_runtime::work::Queue;
 use rstest::rstest;
 use serde_json::{Value, json};
 
 use super::Metal3Clusters;
-use super::decide::{ANNOTATIONS, Effect, INFRASTRUCTURE, Plan, decide};
+use super::decide::{ANNOTATIONS, Decision, Effect, INFRASTRUCTURE, Plan, decide};
 use super::observed::{Observed, Owner, observe};
 use crate::sim::{Site, owners};
 use crate::world::World;
@@ -61,8 +61,15 @@ fn json_patch(object: &mut Value, patch: &Value) {
     }
 }
 
+fn planned(seen: &Observed) -> Plan {
+    match decide(seen, now()) {
+        Decision::Act(plan) => *plan,
+        Decision::Fetch(read) => match read {},
+    }
+}
+
 fn status(plan: &Plan) -> &Metal3ClusterStatus {
-    plan.status.as_ref().expect("a status is stored")
+    plan.report.status.as_ref().expect("a status is stored")
 }
 
 fn said<'a>(status: &'a Metal3ClusterStatus, type_: &str) -> (&'a ConditionStatus, &'a str, &'a str) {
@@ -80,7 +87,7 @@ fn legacy<'a>(status: &'a Metal3ClusterStatus, type_: &str) -> (&'a str, &'a str
 #[test]
 fn a_complete_cluster_is_provisioned_with_conditions_in_both_styles() {
     let seen = seen(&json!({"metadata": {"finalizers": []}}));
-    let plan = decide(&seen, now()).unwrap();
+    let plan = planned(&seen);
     assert_eq!(plan.effects, [Effect::AddFinalizer]);
     let status = status(&plan);
     assert_eq!(status.initialization.provisioned, Some(true));
@@ -90,27 +97,22 @@ fn a_complete_cluster_is_provisioned_with_conditions_in_both_styles() {
         assert_eq!(legacy(status, type_), ("True", "", ""));
     }
     assert_eq!(said(status, "Paused"), (&ConditionStatus::False, "NotPaused", ""));
-    assert_eq!(plan.notes.len(), 1);
+    assert_eq!(plan.report.events.len(), 1);
 }
 
 #[test]
 fn a_settled_cluster_is_left_alone() {
     let mut seen = seen(&json!({}));
-    let plan = decide(&seen, now()).unwrap();
-    Arc::make_mut(&mut seen.cluster).status.clone_from(&plan.status);
+    let plan = planned(&seen);
+    Arc::make_mut(&mut seen.cluster).status.clone_from(&plan.report.status);
     let later = "2026-02-01T00:00:00Z".parse().unwrap();
-    let nothing = Plan {
-        effects: vec![],
-        status: None,
-        notes: vec![],
-    };
-    assert_eq!(decide(&seen, later), Some(nothing));
+    assert_eq!(decide(&seen, later), Decision::idle());
 }
 
 #[test]
 fn an_endpoint_without_a_port_gets_the_usual_one() {
     let seen = seen(&json!({"spec": {"controlPlaneEndpoint": {"port": null}}}));
-    let plan = decide(&seen, now()).unwrap();
+    let plan = planned(&seen);
     let [Effect::SetPort { patch }] = plan.effects.as_slice() else {
         panic!("{:?}", plan.effects)
     };
@@ -127,7 +129,7 @@ fn an_endpoint_without_a_port_gets_the_usual_one() {
 #[case(json!(null))]
 fn an_endpoint_without_a_host_is_named(#[case] endpoint: Value) {
     let seen = seen(&json!({"spec": {"controlPlaneEndpoint": endpoint}}));
-    let plan = decide(&seen, now()).unwrap();
+    let plan = planned(&seen);
     let status = status(&plan);
     let (holds, reason, message) = said(status, INFRASTRUCTURE);
     assert_eq!((holds, reason), (&ConditionStatus::False, "InvalidConfiguration"));
@@ -142,14 +144,14 @@ fn an_endpoint_without_a_host_is_named(#[case] endpoint: Value) {
     );
     assert_eq!(status.deprecated.v1beta1.failure_reason, "InvalidConfiguration");
     assert_eq!(status.initialization.provisioned, None);
-    assert_eq!(plan.notes.len(), 1);
+    assert_eq!(plan.report.events.len(), 1);
 }
 
 #[test]
 fn an_endpoint_that_the_user_or_the_control_plane_gives_to_the_cluster_is_enough() {
     let mut seen = seen(&json!({"spec": {"controlPlaneEndpoint": null}}));
     seen.owner = owner(&json!({"controlPlaneEndpoint": {"host": "192.0.2.9", "port": 6443}}));
-    let plan = decide(&seen, now()).unwrap();
+    let plan = planned(&seen);
     assert_eq!(status(&plan).initialization.provisioned, Some(true));
 }
 
@@ -157,16 +159,16 @@ fn an_endpoint_that_the_user_or_the_control_plane_gives_to_the_cluster_is_enough
 #[test]
 fn a_failure_that_was_mended_is_cleared_and_what_was_provisioned_stays_so() {
     let mut seen = seen(&json!({}));
-    let good = decide(&seen, now()).unwrap();
+    let good = planned(&seen);
     let cluster = Arc::make_mut(&mut seen.cluster);
-    cluster.status.clone_from(&good.status);
+    cluster.status.clone_from(&good.report.status);
     cluster.spec.control_plane_endpoint.host.clear();
-    let bad = decide(&seen, now()).unwrap();
+    let bad = planned(&seen);
     assert_eq!(status(&bad).initialization.provisioned, Some(true), "never taken back");
     let cluster = Arc::make_mut(&mut seen.cluster);
-    cluster.status.clone_from(&bad.status);
+    cluster.status.clone_from(&bad.report.status);
     "192.0.2.1".clone_into(&mut cluster.spec.control_plane_endpoint.host);
-    let mended = decide(&seen, now()).unwrap();
+    let mended = planned(&seen);
     let deprecated = &status(&mended).deprecated.v1beta1;
     assert_eq!(
         (deprecated.failure_reason.as_str(), deprecated.failure_message.as_str()),
@@ -179,11 +181,11 @@ fn a_failure_that_was_mended_is_cleared_and_what_was_provisioned_stays_so() {
 fn without_an_owner_it_waits_and_holds_nothing() {
     let mut seen = seen(&json!({"metadata": {"finalizers": []}}));
     seen.owner = Owner::Unset;
-    let plan = decide(&seen, now()).unwrap();
-    assert_eq!((plan.effects.len(), plan.notes.len()), (0, 0));
+    let plan = planned(&seen);
+    assert_eq!((plan.effects.len(), plan.report.events.len()), (0, 0));
     assert_eq!(said(status(&plan), "Ready").1, "WaitingForClusterOwnerRef");
     seen.owner = Owner::Missing("c".to_owned());
-    let plan = decide(&seen, now()).unwrap();
+    let plan = planned(&seen);
     assert_eq!(said(status(&plan), "Ready").1, "FailedToGetOwnerCluster");
     assert_eq!(legacy(status(&plan), INFRASTRUCTURE).2, "InternalFailureOccured");
 }
@@ -195,7 +197,7 @@ fn without_an_owner_it_waits_and_holds_nothing() {
 fn while_paused_only_that_is_said(#[case] other: Value, #[case] spec: Value) {
     let mut seen = seen(&other);
     seen.owner = owner(&spec);
-    let plan = decide(&seen, now()).unwrap();
+    let plan = planned(&seen);
     assert_eq!(plan.effects, []);
     let status = status(&plan);
     assert_eq!(said(status, "Paused").0, &ConditionStatus::True);
@@ -209,7 +211,7 @@ fn a_bad_prefix_of_labels_is_said_as_long_as_it_is_there_and_told_once() {
         seen(&json!({"metadata": {"annotations": annotations}}))
     };
     let mut bad = annotated("a.b,Wrong_");
-    let plan = decide(&bad, now()).unwrap();
+    let plan = planned(&bad);
     let stored = status(&plan).clone();
     let (holds, reason, message) = said(&stored, ANNOTATIONS);
     assert_eq!((holds, reason), (&ConditionStatus::False, "InvalidLabelSyncPrefixes"));
@@ -219,14 +221,19 @@ fn a_bad_prefix_of_labels_is_said_as_long_as_it_is_there_and_told_once() {
         &ConditionStatus::True,
         "machines can be made all the same"
     );
-    let told = |plan: &Plan| plan.notes.iter().any(|note| note.reason == "InvalidLabelSyncPrefixes");
+    let told = |plan: &Plan| {
+        plan.report
+            .events
+            .iter()
+            .any(|note| note.reason == "InvalidLabelSyncPrefixes")
+    };
     assert!(told(&plan));
     Arc::make_mut(&mut bad.cluster).status = Some(stored.clone());
-    let again = decide(&bad, now()).unwrap();
-    assert_eq!((again.status, again.notes), (None, vec![]));
+    let again = planned(&bad);
+    assert_eq!(again.report, Report::default());
     let mut good = annotated("a.b");
     Arc::make_mut(&mut good.cluster).status = Some(stored);
-    let plan = decide(&good, now()).unwrap();
+    let plan = planned(&good);
     assert!(conditions::get(&status(&plan).conditions, ANNOTATIONS).is_none() && !told(&plan));
 }
 
@@ -235,7 +242,7 @@ fn what_somebody_else_manages_is_not_touched_even_when_it_is_deleted() {
     for deleted in [Value::Null, json!("2026-01-01T00:00:00Z")] {
         let other =
             json!({"metadata": {"annotations": {"cluster.x-k8s.io/managed-by": "x"}, "deletionTimestamp": deleted}});
-        assert_eq!(decide(&seen(&other), now()), None);
+        assert_eq!(decide(&seen(&other), now()), Decision::idle());
     }
 }
 
@@ -245,7 +252,7 @@ fn a_cluster_that_goes_leaves_no_host_kept_for_it() {
     let host = json!({"metadata": {"name": "h", "resourceVersion": "7", "labels": {"infrastructure.cluster.x-k8s.io/node-reuse": "md-w"}},
         "spec": {"online": false, "consumerRef": {"apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "Cluster", "name": "c"}}});
     seen.kept = vec![Arc::new(serde_json::from_value(host).unwrap())];
-    let plan = decide(&seen, now()).unwrap();
+    let plan = planned(&seen);
     let [Effect::ReleaseHost { host, patch }, Effect::RemoveFinalizer] = plan.effects.as_slice() else {
         panic!("{:?}", plan.effects)
     };
@@ -253,11 +260,7 @@ fn a_cluster_that_goes_leaves_no_host_kept_for_it() {
         "spec": {"consumerRef": null}});
     assert_eq!((host.as_str(), patch), ("h", &wanted));
     seen.machines = vec!["m".to_owned()];
-    assert_eq!(
-        decide(&seen, now()).unwrap().effects,
-        [],
-        "its machines may come back for it"
-    );
+    assert_eq!(planned(&seen).effects, [], "its machines may come back for it");
 }
 
 #[test]
@@ -266,7 +269,7 @@ fn a_host_that_is_kept_for_nobody_any_more_is_released_while_the_cluster_stays()
     let host = json!({"metadata": {"name": "h", "resourceVersion": "7"}, "spec": {"online": false}});
     seen.kept = vec![Arc::new(serde_json::from_value(host).unwrap())];
     let released = |seen: &Observed| {
-        let effects = decide(seen, now()).unwrap().effects;
+        let effects = planned(seen).afterwards;
         effects
             .iter()
             .any(|effect| matches!(effect, Effect::ReleaseHost { .. }))
@@ -282,19 +285,22 @@ fn a_host_that_is_kept_for_nobody_any_more_is_released_while_the_cluster_stays()
 fn a_deletion_waits_for_the_machines_and_names_them() {
     let mut seen = seen(&json!({"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"}}));
     seen.machines = ["m1", "m2", "m3", "m4"].map(str::to_owned).into();
-    let plan = decide(&seen, now()).unwrap();
+    let plan = planned(&seen);
     assert_eq!(plan.effects, []);
     let (holds, reason, message) = said(status(&plan), "Ready");
     assert_eq!((holds, reason), (&ConditionStatus::False, "Deleting"));
     assert!(message.ends_with("4 left (m1, m2, m3, …)"), "{message}");
     seen.machines.clear();
-    let plan = decide(&seen, now()).unwrap();
-    assert_eq!((plan.effects, plan.status), (vec![Effect::RemoveFinalizer], None));
+    let plan = planned(&seen);
+    assert_eq!(
+        (plan.effects, plan.report.status),
+        (vec![Effect::RemoveFinalizer], None)
+    );
     // The Cluster may be gone before.
     seen.owner = Owner::Missing("c".to_owned());
-    assert_eq!(decide(&seen, now()).unwrap().effects, [Effect::RemoveFinalizer]);
+    assert_eq!(planned(&seen).effects, [Effect::RemoveFinalizer]);
     Arc::make_mut(&mut seen.cluster).metadata.finalizers = None;
-    assert_eq!(decide(&seen, now()), None);
+    assert_eq!(decide(&seen, now()), Decision::idle());
 }
 
 #[tokio::test]

@@ -143,13 +143,12 @@ impl Metal3Datas {
         let Some(data) = world.datas.get(key).filter(|data| world.is_ours(&**data)) else {
             return;
         };
-        let Some(mut message) = self.ctx.refusal(data.metadata.uid.as_deref(), error) else {
+        let refusal = self.ctx.refusal(data.metadata.uid.as_deref(), error);
+        let Some(refusal) = refusal.filter(|refusal| refusal.is_new) else {
             return;
         };
-        cut(&mut message, MESSAGE);
-        let Some(says) = refused(&data, message) else { return };
         let rest = Rest {
-            says: Some(says),
+            says: Some(refused(&data, refusal.message)),
             again: None,
         };
         if let Err(error) = self.report(&data, &rest).await {

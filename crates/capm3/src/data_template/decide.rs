@@ -23,7 +23,6 @@ use metal3_api::infra::v1beta2::{
 use super::effect::Effect;
 use super::observed::{Claim, Hold, Listed, Observed, answers, has_pause, index_before, machine_of};
 use crate::conditions::cut;
-use crate::refusals::is_same;
 use crate::world::data::template_of;
 
 /// As many indexes fit the list in the status of a template.
@@ -150,11 +149,9 @@ fn reason_to_wait<'a>(
     Ok(template)
 }
 
-/// What says on a claim that a write was refused for good; nothing if it is said already, whatever the numbers in it. An
-/// answer takes it back.
-pub fn refused(claim: &Arc<Metal3DataClaim>, mut why: String) -> Option<Effect> {
-    cut(&mut why, MESSAGE);
-    (!is_same(error_of(claim), &why)).then(|| Effect::Explain(claim.clone(), why))
+/// What says on a claim that a write was refused, if it is not there already. An answer takes it back.
+pub fn refused(claim: &Arc<Metal3DataClaim>, why: String) -> Option<Effect> {
+    explain(claim, why)
 }
 
 fn explain(claim: &Arc<Metal3DataClaim>, mut why: String) -> Option<Effect> {

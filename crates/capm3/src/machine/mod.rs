@@ -251,10 +251,11 @@ impl Metal3Machines {
         if error.what == STORE_STATUS {
             return;
         }
-        let message = self.ctx.refusal(seen.machine.metadata.uid.as_deref(), error);
-        if message.is_some() && error.what == CLAIM {
+        let refusal = self.ctx.refusal(seen.machine.metadata.uid.as_deref(), error);
+        if refusal.is_some() && error.what == CLAIM {
             self.waiting.avoid(key, self.ctx.clock.elapsed());
         }
+        let message = refusal.filter(|refusal| refusal.is_new).map(|refusal| refusal.message);
         // The pass may have written it.
         let Some(machine) = self.ctx.world.metal3_machines.get(key) else {
             return;

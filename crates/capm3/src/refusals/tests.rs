@@ -388,22 +388,77 @@ async fn a_failure_that_passes_is_not_told() {
     assert_eq!(site.told(), []);
 }
 
-#[test]
-fn a_refusal_is_news_once_and_again_when_it_was_over() {
-    let told = Told::default();
-    assert!(told.is_news("u", "refused: request 17"));
-    assert!(!told.is_news("u", "refused: request 18"));
-    assert!(told.is_news("u", "refused by another"));
-    assert!(told.is_news("other", "refused by another"));
-    told.forget(Some("u"));
-    assert!(told.is_news("u", "refused by another"));
+fn error(code: u16, words: &str) -> PassError {
+    let status = kube::core::Status::failure(words, "Reason").with_code(code);
+    let source = kube::Error::Api(Box::new(status));
+    PassError::of("claim the host", "Metal3Machine", &ObjectKey::new("ns", "m"))(source)
+}
+
+/// What is reported of a failure of object `uid` at this second.
+fn reported(refusals: &Refusals, uid: &str, code: u16, words: &str, second: u64) -> Option<String> {
+    let refusal = refusals.failed(Some(uid), &error(code, words), Duration::from_secs(second));
+    refusal.filter(|refusal| refusal.is_new).map(|refusal| refusal.message)
 }
 
 #[test]
-fn what_is_remembered_has_an_end() {
-    let told = Told::default();
-    for number in 0..=MOST {
-        assert!(told.is_news(&format!("u{number}"), "no"));
+fn a_refusal_is_new_once_and_again_after_a_success() {
+    let refusals = Refusals::default();
+    let is_new = |uid: &str, code: u16, words: &str| reported(&refusals, uid, code, words, 0).is_some();
+    assert!(is_new("u", 403, "refused: request 17"));
+    assert!(!is_new("u", 403, "refused: request 18"));
+    assert!(is_new("u", 422, "invalid"));
+    assert!(is_new("other", 422, "invalid"));
+    refusals.succeeded(Some("u"));
+    assert!(is_new("u", 422, "invalid"));
+    refusals.unreported(Some("u"));
+    assert!(is_new("u", 422, "invalid"), "the report was not stored");
+}
+
+#[test]
+fn a_failure_is_reported_when_it_has_lasted() {
+    let refusals = Refusals::default();
+    assert_eq!(reported(&refusals, "u", 500, "broken", 100), None);
+    assert_eq!(reported(&refusals, "u", 500, "broken", 129), None);
+    let words = reported(&refusals, "u", 500, "broken", 130).unwrap();
+    assert!(
+        words.starts_with("cannot claim the host of Metal3Machine ns/m: broken"),
+        "{words}"
+    );
+    assert_eq!(
+        reported(&refusals, "other", 500, "broken", 130),
+        None,
+        "each object for itself"
+    );
+}
+
+#[test]
+fn a_success_or_a_long_silence_ends_a_failure() {
+    let refusals = Refusals::default();
+    assert_eq!(reported(&refusals, "u", 500, "broken", 0), None);
+    refusals.succeeded(Some("u"));
+    assert_eq!(reported(&refusals, "u", 500, "broken", 40), None);
+    assert_eq!(reported(&refusals, "u", 500, "broken", 40 + 301), None, "long ago");
+    assert!(reported(&refusals, "u", 500, "broken", 40 + 301 + 30).is_some());
+}
+
+#[test]
+fn failures_that_take_turns_are_not_reported_with_each_attempt() {
+    let refusals = Refusals::default();
+    reported(&refusals, "u", 500, "refused", 0);
+    assert!(reported(&refusals, "u", 504, "timed out", 30).is_some());
+    assert_eq!(reported(&refusals, "u", 500, "refused", 31), None);
+    assert!(reported(&refusals, "u", 500, "refused", 60).is_some());
+}
+
+#[test]
+fn only_outdated_entries_are_dropped() {
+    let refusals = Refusals::default();
+    for number in 0..2 * MANY {
+        reported(&refusals, &format!("u{number}"), 500, "broken", 0);
     }
-    assert!(told.lock().len() <= MOST);
+    assert_eq!(refusals.0.lock().failing.len(), 2 * MANY);
+    for number in 0..2 * MANY {
+        reported(&refusals, &format!("v{number}"), 500, "broken", 1_000);
+    }
+    assert_eq!(refusals.0.lock().failing.len(), 2 * MANY);
 }

@@ -14,7 +14,7 @@ use tokio::task::JoinSet;
 
 use super::{NAMESPACE, Server, breathe};
 use crate::context::Context;
-use crate::refusals::Failures;
+use crate::refusals::Refusals;
 use crate::world::World;
 
 /// From one pass to the next: what is not done twice in a second is put off by some passes, and not by others.
@@ -44,7 +44,7 @@ impl<C: Reconcile> Manager<C> {
             world: world.clone(),
             client,
             clock: clock.clone(),
-            failures: Failures::default(),
+            refusals: Refusals::default(),
         };
         let controller = controller(ctx);
         controller.listen(&Queue::new());

@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 
 use super::Server;
 use crate::context::Context;
-use crate::refusals::Failures;
+use crate::refusals::Refusals;
 use crate::world::World;
 
 pub struct Site {
@@ -57,7 +57,7 @@ impl Site {
                 world: World::new(filter),
                 client,
                 clock,
-                failures: Failures::default(),
+                refusals: Refusals::default(),
             },
             server,
             events,

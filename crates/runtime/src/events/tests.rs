@@ -13,8 +13,8 @@ fn host(uid: &str) -> ObjectReference {
     }
 }
 
-fn note(message: &str) -> Note {
-    Note {
+fn event(message: &str) -> Event {
+    Event {
         reason: "ProvisioningError",
         message: message.into(),
         severity: Severity::Warning,
@@ -32,17 +32,17 @@ async fn repetitions_are_counted_and_different_messages_are_not_merged() {
     let (client, requests) = mock::echo();
     let clock = Clock::manual(Timestamp::UNIX_EPOCH);
     let recorder = Recorder::new(client, REPORTER, clock.clone());
-    recorder.publish(&host("u"), None, &note("disk too small")).await;
+    recorder.publish(&host("u"), None, &event("disk too small")).await;
     clock.advance(Duration::from_secs(60));
-    recorder.publish(&host("u"), None, &note("disk too small")).await;
+    recorder.publish(&host("u"), None, &event("disk too small")).await;
     recorder
-        .publish(&host("u"), Some(&host("consumer")), &note("no disk at all"))
+        .publish(&host("u"), Some(&host("consumer")), &event("no disk at all"))
         .await;
     recorder
-        .publish(&host("recreated"), None, &note("disk too small"))
+        .publish(&host("recreated"), None, &event("disk too small"))
         .await;
     clock.advance(SAME);
-    recorder.publish(&host("u"), None, &note("disk too small")).await;
+    recorder.publish(&host("u"), None, &event("disk too small")).await;
 
     let requests = requests.lock();
     let methods: Vec<_> = requests.iter().map(|request| request.method.as_str()).collect();
@@ -85,14 +85,14 @@ async fn an_event_that_is_gone_is_written_anew_and_errors_do_not_matter() {
         }
     });
     let recorder = Recorder::new(client, REPORTER, Clock::system());
-    recorder.publish(&host("u"), None, &note("x")).await;
-    recorder.publish(&host("u"), None, &note("x")).await;
+    recorder.publish(&host("u"), None, &event("x")).await;
+    recorder.publish(&host("u"), None, &event("x")).await;
     let methods: Vec<_> = requests.lock().iter().map(|request| request.method.clone()).collect();
     assert_eq!(methods, ["POST", "PATCH", "POST"]);
 
     let (client, requests) = mock::answering(|_| mock::failure(403, "Forbidden"));
     Recorder::new(client, REPORTER, Clock::system())
-        .publish(&host("u"), None, &note("x"))
+        .publish(&host("u"), None, &event("x"))
         .await;
     assert_eq!(requests.lock().len(), 1);
 }
@@ -103,13 +103,13 @@ async fn an_event_waits_for_a_server_that_has_no_time() {
     let (client, requests) =
         mock::answering(move |request| refusals.lock().pop().unwrap_or((200, request.body.clone())));
     let recorder = Recorder::new(client, REPORTER, Clock::system());
-    recorder.publish(&host("u"), None, &note("x")).await;
+    recorder.publish(&host("u"), None, &event("x")).await;
     assert_eq!(requests.lock().len(), 3);
 
     let (client, requests) = mock::answering(|_| mock::failure(429, "TooManyRequests"));
     let start = tokio::time::Instant::now();
     Recorder::new(client, REPORTER, Clock::system())
-        .publish(&host("u"), None, &note("x"))
+        .publish(&host("u"), None, &event("x"))
         .await;
     assert_eq!(start.elapsed(), PATIENCE, "not for ever");
     assert!(requests.lock().len() > 5);

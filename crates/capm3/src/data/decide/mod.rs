@@ -27,7 +27,6 @@ pub use self::origin::{digest, rendered_again};
 use super::effect::{Effect, Need, Rest, Says, Secret, Step};
 use super::observed::{Host, Observed, Read};
 use crate::data_template::observed::{Hold, answers};
-use crate::refusals::is_same;
 
 /// Key of a Secret with metadata.
 pub const META_DATA: &str = "metaData";
@@ -67,18 +66,14 @@ fn wait_for_others(why: String, seconds: u64) -> Step {
     Step::Rest(Rest { says, again })
 }
 
-/// What is said of a write that was refused for good; nothing if it is said already.
-pub fn refused(data: &Metal3Data, message: String) -> Option<Says> {
-    let before = data.status.as_ref().map(|status| status.error_message.as_str());
-    if before.is_some_and(|before| is_same(before, &message)) {
-        return None;
-    }
+/// What the status says of a write that was refused.
+pub fn refused(data: &Metal3Data, message: String) -> Says {
     let is_leaving = data.metadata.deletion_timestamp.is_some();
-    Some(if is_leaving {
+    if is_leaving {
         Says::Held(message)
     } else {
         Says::Waiting(message)
-    })
+    }
 }
 
 /// The objects that data is rendered from.
