@@ -9,12 +9,14 @@ use kube::Api;
 use kube::api::{ApiResource, DeleteParams, DynamicObject, ListParams, ObjectMeta, Patch, PatchParams, PostParams};
 use kube::core::GroupVersionKind;
 use metal3_api::metal3::BareMetalHost;
+use metal3_lab::ControlPlane;
 use metal3_lab::cluster_api::ClusterApi;
 use metal3_lab::ironic::IronicConfig;
 use metal3_lab::manager::{Manager, ManagerConfig};
 use metal3_lab::workload::{WorkloadCluster, fit};
 use metal3_testkit::{TestNamespace, with_controller_manager};
 use serde_json::{Value, json};
+use tokio::sync::Mutex;
 
 use crate::site::{bind, bind_secrets};
 use crate::{LIMIT, Site, leaks, program, status};
@@ -54,7 +56,6 @@ pub struct ClusterSite {
     /// What servers join when they boot.
     pub workload: Arc<WorkloadCluster>,
     managers: Vec<(Manager, PathBuf)>,
-    capi: ClusterApi,
 }
 
 impl ClusterSite {
@@ -62,14 +63,14 @@ impl ClusterSite {
     pub async fn start(test: &str, servers: u16) -> Self {
         with_controller_manager();
         let namespace = TestNamespace::new(test).await;
-        let capi = ClusterApi::start(namespace.server()).await.expect("Cluster API starts");
+        start_cluster_api(namespace.server()).await;
         let config = IronicConfig {
             hosts: servers,
             ..IronicConfig::default()
         };
         let site = Site::start(namespace, config).await;
         let workload = empty_workload(&site).await;
-        Self::with(site, capi, workload).await
+        Self::with(site, workload).await
     }
 
     /// Puts an empty workload cluster into the place of the present one: what a cluster that is gone has left there, its
@@ -86,14 +87,14 @@ impl ClusterSite {
     /// name: where `clusterctl move` goes.
     pub async fn beside(&self) -> Self {
         let namespace = self.site.namespace.elsewhere().await;
-        let capi = ClusterApi::start(namespace.server()).await.expect("Cluster API starts");
+        start_cluster_api(namespace.server()).await;
         let mut site = Site::at(namespace, Arc::clone(&self.site.ironic), 0).await;
         site.config.folder.push("beside");
         site.start_operator().await;
-        Self::with(site, capi, Arc::clone(&self.workload)).await
+        Self::with(site, Arc::clone(&self.workload)).await
     }
 
-    async fn with(site: Site, capi: ClusterApi, workload: Arc<WorkloadCluster>) -> Self {
+    async fn with(site: Site, workload: Arc<WorkloadCluster>) -> Self {
         let mut managers = Vec::new();
         for (name, role) in PROGRAMS {
             managers.push(start(&site.namespace, name, role).await);
@@ -102,7 +103,6 @@ impl ClusterSite {
             site,
             workload,
             managers,
-            capi,
         }
     }
 
@@ -245,7 +245,7 @@ impl ClusterSite {
         lines.join("\n")
     }
 
-    /// Stops what was started here, in good order; the workload cluster with the last of its management clusters.
+    /// Stops our programs here, and the workload cluster with the last of its management clusters.
     pub async fn stop(self) {
         let metrics = self.managers.iter().map(|(manager, _)| manager.metrics_url());
         let logs = self.managers.iter().map(|(_, log)| log.clone());
@@ -256,7 +256,17 @@ impl ClusterSite {
         if let Some(workload) = Arc::into_inner(self.workload) {
             workload.stop().await;
         }
-        self.capi.stop().await;
+    }
+}
+
+/// Starts Cluster API's managers on a management cluster, once. They serve all of its namespaces and end with this process, as
+/// the cluster does.
+async fn start_cluster_api(server: &'static ControlPlane) {
+    static STARTED: Mutex<Vec<(String, ClusterApi)>> = Mutex::const_new(Vec::new());
+    let mut started = STARTED.lock().await;
+    if started.iter().all(|(url, _)| *url != server.url()) {
+        let managers = ClusterApi::start(server).await.expect("Cluster API starts");
+        started.push((server.url(), managers));
     }
 }
 

@@ -23,12 +23,11 @@ const SERVERS: u16 = 8;
 /// Of their hosts, those that may be chosen for the control plane come first.
 const CONTROL_PLANE: usize = 4;
 
-/// Runs a scenario on a site that all of them share, one after the other: it takes a minute until its hosts are available.
-/// A scenario that fails leaves the next one to start another.
+/// Runs a scenario on a site of its own while it lasts. A site that another scenario has left is used again: it takes a minute
+/// until the hosts of a new one are available. That of a scenario that failed is not.
 fn on_site(scenario: impl AsyncFnOnce(&ClusterSite)) {
-    static SITE: Mutex<Option<ClusterSite>> = Mutex::new(None);
-    let mut shared = SITE.lock();
-    let present = shared.take();
+    static FREE: Mutex<Vec<ClusterSite>> = Mutex::new(Vec::new());
+    let present = FREE.lock().pop();
     run(async {
         let site = match present {
             Some(mut site) => {
@@ -38,7 +37,7 @@ fn on_site(scenario: impl AsyncFnOnce(&ClusterSite)) {
             None => start().await,
         };
         scenario(&site).await;
-        *shared = Some(site);
+        FREE.lock().push(site);
     });
 }
 
