@@ -7,7 +7,7 @@ use k8s_openapi::api::core::v1::Event;
 use kube::Api;
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams};
 use metal3_api::metal3::{BareMetalHost, ProvisioningState};
-use metal3_lab::ironic::{AgentFaults, BmcFaults, Credentials, Host, IronicConfig, IronicLab, Machine};
+use metal3_lab::ironic::{Credentials, Host, IronicConfig, IronicLab, Machine};
 use metal3_lab::operator::{Operator, OperatorConfig};
 use metal3_testkit::{TestNamespace, eventually};
 use serde_json::{Value, json};
@@ -144,13 +144,13 @@ impl Site {
     }
 
     /// Makes these the only faults of a server's BMC.
-    pub async fn bmc(&self, number: usize, faults: BmcFaults) {
+    pub async fn bmc(&self, number: usize, faults: Value) {
         let set = self.ironic.set_bmc_faults(self.server(number), &faults).await;
         set.expect("the simulated servers answer");
     }
 
     /// Makes these the only faults of a server's agent.
-    pub async fn agent(&self, number: usize, faults: AgentFaults) {
+    pub async fn agent(&self, number: usize, faults: Value) {
         let set = self.ironic.set_agent_faults(self.server(number), &faults).await;
         set.expect("the simulated servers answer");
     }

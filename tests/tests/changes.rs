@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Secret;
 use metal3_api::metal3::{ProvisioningState, names};
-use metal3_lab::ironic::{AgentFaults, Credentials, IronicConfig};
+use metal3_lab::ironic::{Credentials, IronicConfig};
 use metal3_scenarios::{Pool, Site, id, run, status, version};
 use metal3_testkit::namespace;
 use serde_json::json;
@@ -92,24 +92,8 @@ fn a_host_can_be_deleted_in_every_state() {
         let site = Site::shared(namespace!().await, &IRONIC, 5).await;
         let (registering, inspecting, available, provisioning, provisioned) = (0, 1, 2, 3, 4);
         // Held where they are to be deleted.
-        let boot_delay = Some(Duration::from_secs(600));
-        site.agent(
-            inspecting,
-            AgentFaults {
-                boot_delay,
-                ..AgentFaults::default()
-            },
-        )
-        .await;
-        let hangs_in_step = Some("write_image".to_owned());
-        site.agent(
-            provisioning,
-            AgentFaults {
-                hangs_in_step,
-                ..AgentFaults::default()
-            },
-        )
-        .await;
+        site.agent(inspecting, json!({"boot_delay": 600})).await;
+        site.agent(provisioning, json!({"hangs_in_step": "write_image"})).await;
         site.apply_credentials(registering, &Credentials::new("admin", "wrong"))
             .await;
         let names = [

@@ -6,10 +6,11 @@ use std::time::{Duration, Instant};
 use k8s_openapi::api::coordination::v1::Lease;
 use kube::Api;
 use metal3_api::metal3::{BareMetalHost, ProvisioningState};
-use metal3_lab::ironic::{AgentFaults, IronicConfig, IronicLab, Machine, Mark, Timeouts};
+use metal3_lab::ironic::{IronicConfig, IronicLab, Machine, Mark, Timeouts};
 use metal3_lab::operator::OperatorConfig;
 use metal3_scenarios::{LIMIT, Site, is_at_rest, run, state, status, waits_for_nothing};
 use metal3_testkit::{TestNamespace, eventually, namespace};
+use serde_json::json;
 
 /// How many effects an operator has applied in all of its lives; it logs each before it stores the status.
 fn applied(site: &Site) -> usize {
@@ -128,15 +129,7 @@ fn effects(config: &OperatorConfig, effect: &str) -> usize {
 fn of_two_operators_one_works_and_the_other_takes_over() {
     run(async {
         let site = Site::without_operator(namespace!().await, IronicConfig::default()).await;
-        let hangs_in_step = Some("write_image".to_owned());
-        site.agent(
-            0,
-            AgentFaults {
-                hangs_in_step,
-                ..AgentFaults::default()
-            },
-        )
-        .await;
+        site.agent(0, json!({"hangs_in_step": "write_image"})).await;
         let (one, two) = tokio::join!(site.replica("one", &ELECTION), site.replica("two", &ELECTION));
         let name = site.apply_with_image(0).await;
         site.expect_waiting(&name, "Deploying", &["node "]).await;
@@ -158,7 +151,7 @@ fn of_two_operators_one_works_and_the_other_takes_over() {
         let first = holder().await;
         let start = Instant::now();
         leader.0.process().kill();
-        site.agent(0, AgentFaults::default()).await;
+        site.agent(0, json!({})).await;
         eventually(LIMIT, "the other takes the lease", || async {
             let now = holder().await;
             if now == first { Err(format!("{now:?}")) } else { Ok(()) }

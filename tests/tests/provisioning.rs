@@ -1,10 +1,9 @@
 //! Deployments that fail and recover, and what reaches the server.
 
-use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use metal3_api::metal3::{ErrorType, ProvisioningState};
-use metal3_lab::ironic::{AgentFaults, IronicConfig, Timeouts};
+use metal3_lab::ironic::{IronicConfig, Timeouts};
 use metal3_scenarios::{Pool, Site, condition, run, status, waits};
 use metal3_testkit::namespace;
 use serde_json::json;
@@ -53,15 +52,8 @@ async fn assert_provisioned(site: &Site, number: usize, name: &str) {
 fn a_failed_step_of_a_deployment_is_an_error_and_tried_again_by_itself() {
     run(async {
         let site = Site::shared(namespace!().await, &IRONIC, 1).await;
-        let fails_step = BTreeMap::from([("write_image".to_owned(), "the disk is read-only".to_owned())]);
-        site.agent(
-            0,
-            AgentFaults {
-                fails_step,
-                ..AgentFaults::default()
-            },
-        )
-        .await;
+        site.agent(0, json!({"fails_step": {"write_image": "the disk is read-only"}}))
+            .await;
         let name = site.apply_with_image(0).await;
         let error = expect_failed_deployment(&site, &name).await;
         // Ironic loses the agent's words when it switches the server off afterwards.
@@ -70,7 +62,7 @@ fn a_failed_step_of_a_deployment_is_an_error_and_tried_again_by_itself() {
             "{error}"
         );
         assert_eq!(site.machine(0).await.deploys, 0);
-        site.agent(0, AgentFaults::default()).await;
+        site.agent(0, json!({})).await;
         site.expect(&name, "counts the failure", |host| {
             status(host).provisioning_fail_count == 1
         })
@@ -84,21 +76,13 @@ fn a_failed_step_of_a_deployment_is_an_error_and_tried_again_by_itself() {
 fn an_agent_that_dies_in_a_deployment_is_missed_and_the_deployment_tried_again() {
     run(async {
         let site = Site::shared(namespace!().await, &IRONIC, 1).await;
-        let dies_in_step = Some("write_image".to_owned());
-        site.agent(
-            0,
-            AgentFaults {
-                dies_in_step,
-                ..AgentFaults::default()
-            },
-        )
-        .await;
+        site.agent(0, json!({"dies_in_step": "write_image"})).await;
         let name = site.apply_with_image(0).await;
         let error = expect_failed_deployment(&site, &name).await;
         // Ironic misses it when no heartbeat comes or already when it asks for the step's result; and may lose the text.
         let texts = ["imeout", "Connection to agent failed", "Ironic gives no reason"];
         assert!(texts.iter().any(|text| error.contains(text)), "{error}");
-        site.agent(0, AgentFaults::default()).await;
+        site.agent(0, json!({})).await;
         assert_provisioned(&site, 0, &name).await;
     });
 }

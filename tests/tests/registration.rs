@@ -239,14 +239,7 @@ fn a_password_that_changes_on_the_bmc_does_not_disturb_the_host() {
         .await;
         // The user changes it on the BMC first, then in the Secret.
         let new = Credentials::new("admin", "changed");
-        site.bmc(
-            0,
-            metal3_lab::ironic::BmcFaults {
-                credentials: Some(new.clone()),
-                ..Default::default()
-            },
-        )
-        .await;
+        site.bmc(0, json!({"credentials": new})).await;
         let before = site.machine(0).await;
         let tried = status(&site.host(&name).await).tried_credentials;
         site.apply_credentials(0, &new).await;

@@ -26,7 +26,6 @@
 
 mod config;
 pub mod environment;
-mod faults;
 mod files;
 mod host;
 mod machine;
@@ -46,14 +45,15 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 pub use config::{IronicConfig, Timeouts};
-pub use faults::{AgentFaults, BmcFaults, Disk, Inventory, Stage, Target};
 pub use host::{Credentials, Host, Protocol};
 pub use machine::{Agent, Command, ConfigDrive, Counters, Deployment, Machine};
 pub use moments::Moment;
-pub use requests::{Mark, Request, count};
+pub use requests::{Request, count};
 pub use servers::Servers;
 
 use crate::instance::{Claim, Scratch};
+use crate::lines;
+pub use crate::lines::Mark;
 use crate::pki::{Authority, Name};
 use crate::ports::Port;
 use crate::process::{Child, Program};
@@ -373,17 +373,19 @@ impl IronicLab {
 
     // --- faults ---
 
-    /// Makes these the only faults of the target's BMCs.
-    pub async fn set_bmc_faults(&self, target: impl Into<Target<'_>>, faults: &BmcFaults) -> Result<()> {
-        let body = json!({"host": target.into().name(), "bmc": faults});
-        self.control(Method::POST, "faults", Some(&body))
-            .await
-            .map(|_: Value| ())
+    /// Makes these the only faults of a server's BMC, or with no server those of all. What they are called and mean stands in
+    /// `lab/ironic/ironic_lab/faults.py`; an empty object is none.
+    pub async fn set_bmc_faults<'a>(&self, host: impl Into<Option<&'a Host>>, faults: &Value) -> Result<()> {
+        self.set_faults(host.into(), "bmc", faults).await
     }
 
-    /// Makes these the only faults of the target's agents.
-    pub async fn set_agent_faults(&self, target: impl Into<Target<'_>>, faults: &AgentFaults) -> Result<()> {
-        let body = json!({"host": target.into().name(), "agent": faults});
+    /// The same for the agent of its ramdisk.
+    pub async fn set_agent_faults<'a>(&self, host: impl Into<Option<&'a Host>>, faults: &Value) -> Result<()> {
+        self.set_faults(host.into(), "agent", faults).await
+    }
+
+    async fn set_faults(&self, host: Option<&Host>, side: &str, faults: &Value) -> Result<()> {
+        let body = json!({"host": host.map_or("all", |host| &host.uuid), side: faults});
         self.control(Method::POST, "faults", Some(&body))
             .await
             .map(|_: Value| ())
@@ -421,15 +423,14 @@ impl IronicLab {
         self.servers.clone()
     }
 
-    /// The requests that the API has answered after `since`, and the mark for the next call. A plain Ironic logs none.
+    /// The requests that the API has answered after `since`, and the mark for the next call.
     pub fn requests(&self, since: Mark) -> Result<(Vec<Request>, Mark)> {
-        requests::read(&self.files.requests(), since)
+        lines::read(&self.files.requests(), since)
     }
 
-    /// What nodes went through after `since`, as the conductor wrote it, and the mark after the last of it. Not with
-    /// [`IronicConfig::plain`].
+    /// What nodes went through after `since`, as the conductor wrote it, and the mark after the last of it.
     pub fn moments(&self, since: Mark) -> Result<(Vec<Moment>, Mark)> {
-        moments::read(&self.files.log("states.jsonl"), since)
+        lines::read(&self.files.log("states.jsonl"), since)
     }
 
     // --- inside ---

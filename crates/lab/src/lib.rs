@@ -16,6 +16,7 @@
 pub mod apply;
 pub mod audit;
 pub mod binaries;
+mod cache;
 pub mod cargo;
 pub mod cloud_init;
 pub mod cluster_api;
@@ -23,6 +24,7 @@ pub mod clusterctl;
 pub mod control_plane;
 pub mod instance;
 pub mod ironic;
+mod lines;
 pub mod manager;
 pub mod operator;
 pub mod pki;

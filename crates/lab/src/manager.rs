@@ -115,7 +115,8 @@ impl Manager {
     }
 }
 
-async fn is_ok(url: &str) -> Result<()> {
+/// Whether a GET is answered with success.
+pub(crate) async fn is_ok(url: &str) -> Result<()> {
     reqwest::get(url).await?.error_for_status()?;
     Ok(())
 }

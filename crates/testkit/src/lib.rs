@@ -37,7 +37,7 @@ mod server;
 
 pub use eventually::{DEADLINE, eventually};
 pub use metal3_lab::apply::parse;
-pub use namespace::{TestNamespace, test_name};
+pub use namespace::{NamespacedKind, TestNamespace, test_name};
 pub use server::{another_server, init, server, with_controller_manager};
 
 /// The error, with its causes, as the reason why a test fails here.

@@ -37,6 +37,29 @@ impl Debug for TestNamespace {
     }
 }
 
+/// A kind of objects that live in namespaces.
+pub trait NamespacedKind:
+    Resource<Scope = NamespaceResourceScope, DynamicType = ()>
+    + Clone
+    + DeserializeOwned
+    + Serialize
+    + Debug
+    + Send
+    + 'static
+{
+}
+
+impl<K> NamespacedKind for K where
+    K: Resource<Scope = NamespaceResourceScope, DynamicType = ()>
+        + Clone
+        + DeserializeOwned
+        + Serialize
+        + Debug
+        + Send
+        + 'static
+{
+}
+
 /// Makes a [`TestNamespace`] that is named after the calling test: `namespace!().await`.
 #[macro_export]
 macro_rules! namespace {
@@ -152,16 +175,12 @@ impl TestNamespace {
     /// Waits until the object of this name is there and satisfies `holds`, and returns it. `what` completes the
     /// sentence "the object …".
     #[track_caller]
-    pub fn expect<K>(&self, name: &str, what: &str, holds: impl Fn(&K) -> bool) -> impl Future<Output = K>
-    where
-        K: Resource<Scope = NamespaceResourceScope, DynamicType = ()>
-            + Clone
-            + DeserializeOwned
-            + Serialize
-            + Debug
-            + Send
-            + 'static,
-    {
+    pub fn expect<K: NamespacedKind>(
+        &self,
+        name: &str,
+        what: &str,
+        holds: impl Fn(&K) -> bool,
+    ) -> impl Future<Output = K> {
         let what = format!("{} {}/{name} {what}", K::kind(&()), self.name);
         let holds = Arc::new(holds);
         let probe = self.probe::<K>(name);
@@ -179,16 +198,7 @@ impl TestNamespace {
 
     /// Waits until there is no object of this name.
     #[track_caller]
-    pub fn expect_gone<K>(&self, name: &str) -> impl Future<Output = ()>
-    where
-        K: Resource<Scope = NamespaceResourceScope, DynamicType = ()>
-            + Clone
-            + DeserializeOwned
-            + Serialize
-            + Debug
-            + Send
-            + 'static,
-    {
+    pub fn expect_gone<K: NamespacedKind>(&self, name: &str) -> impl Future<Output = ()> {
         let what = format!("{} {}/{name} is gone", K::kind(&()), self.name);
         let probe = self.probe::<K>(name);
         at(Location::caller(), DEADLINE, what, move || {
@@ -198,16 +208,10 @@ impl TestNamespace {
     }
 
     /// Asks for an object again and again.
-    fn probe<K>(&self, name: &str) -> impl Fn() -> BoxFuture<'static, Result<Option<K>, String>> + use<K>
-    where
-        K: Resource<Scope = NamespaceResourceScope, DynamicType = ()>
-            + Clone
-            + DeserializeOwned
-            + Serialize
-            + Debug
-            + Send
-            + 'static,
-    {
+    fn probe<K: NamespacedKind>(
+        &self,
+        name: &str,
+    ) -> impl Fn() -> BoxFuture<'static, Result<Option<K>, String>> + use<K> {
         let (api, name) = (self.api::<K>(), name.to_owned());
         move || {
             let (api, name) = (api.clone(), name.clone());

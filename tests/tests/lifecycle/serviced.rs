@@ -1,7 +1,7 @@
 //! A server that is deleted while Ironic services it.
 
 use metal3_api::metal3::ProvisioningState;
-use metal3_lab::ironic::{AgentFaults, Mark};
+use metal3_lab::ironic::Mark;
 use metal3_scenarios::{LIMIT, Site, run, state, waits_for_nothing};
 use metal3_testkit::{eventually, namespace};
 use reqwest::Method;
@@ -22,11 +22,7 @@ fn a_server_is_not_switched_off_in_the_middle_of_a_service_step() {
             state(host) == ProvisioningState::ExternallyProvisioned && waits_for_nothing(host)
         })
         .await;
-        let hangs = AgentFaults {
-            hangs_in_step: Some(STEP.to_owned()),
-            ..AgentFaults::default()
-        };
-        site.agent(0, hangs).await;
+        site.agent(0, json!({"hangs_in_step": STEP})).await;
         let node = site.node(&name).await["uuid"].as_str().unwrap().to_owned();
         let service = json!({"target": "service", "service_steps": [{"interface": "deploy", "step": STEP}]});
         site.ironic
@@ -47,7 +43,7 @@ fn a_server_is_not_switched_off_in_the_middle_of_a_service_step() {
         site.expect_waiting(&name, "Removing", &["stops what it is doing"])
             .await;
         assert!(site.machine(0).await.is_on);
-        site.agent(0, AgentFaults::default()).await;
+        site.agent(0, json!({})).await;
         site.expect_gone(&name).await;
         assert!(!site.machine(0).await.is_on);
         let (moments, _) = site.ironic.moments(Mark::default()).unwrap();

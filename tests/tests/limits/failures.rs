@@ -1,7 +1,6 @@
 //! Failures that repeat: how often something is tried, and how it goes on.
 
 use metal3_api::metal3::{ErrorType, OperationalStatus, ProvisioningState};
-use metal3_lab::ironic::{AgentFaults, Stage};
 use metal3_scenarios::{Site, deployed_at_once, run, status};
 use metal3_testkit::namespace;
 use serde_json::json;
@@ -12,12 +11,7 @@ use super::IRONIC;
 fn an_inspection_that_times_out_is_told_and_made_again() {
     run(async {
         let site = Site::shared(namespace!().await, &IRONIC, 1).await;
-        let never = Some(Stage::Boot);
-        let faults = AgentFaults {
-            never,
-            ..AgentFaults::default()
-        };
-        site.agent(0, faults).await;
+        site.agent(0, json!({"never": "boot"})).await;
         let name = site.apply_host(0, |_| {}).await;
         let host = site
             .expect(&name, "has an inspection error", |host| {
@@ -38,7 +32,7 @@ fn an_inspection_that_times_out_is_told_and_made_again() {
         );
         site.expect_event(&name, "InspectionError", words).await;
 
-        site.agent(0, AgentFaults::default()).await;
+        site.agent(0, json!({})).await;
         let host = site.expect_state(&name, ProvisioningState::Available).await;
         let seen = status(&host);
         assert_eq!((seen.error_type, seen.error_count), (None, 0));

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use metal3_api::metal3::{BareMetalHost, ErrorType, ProvisioningState};
-use metal3_lab::ironic::{AgentFaults, Credentials, IronicConfig, Timeouts};
+use metal3_lab::ironic::{Credentials, IronicConfig, Timeouts};
 use metal3_scenarios::{LIMIT, Site, at_once, deployed_at_once, id, is_at_rest, run, state, status, version, waits};
 use metal3_testkit::{eventually, namespace};
 use serde_json::json;
@@ -107,14 +107,6 @@ fn standing(host: &BareMetalHost) -> (ProvisioningState, Option<ErrorType>, i32,
     )
 }
 
-/// The image is written until this is taken back.
-fn never_done() -> AgentFaults {
-    AgentFaults {
-        hangs_in_step: Some("write_image".to_owned()),
-        ..AgentFaults::default()
-    }
-}
-
 async fn expect_writing(site: &Site, number: usize) {
     eventually(LIMIT, "the image is being written", || async {
         let begun = site.machine(number).await.counters.deploy_steps;
@@ -140,7 +132,7 @@ fn a_long_outage_counts_as_nobodys_failure_and_a_new_certificate_is_taken_up() {
         site.start_operator().await;
 
         let [provisioned, available, deploying, unregistered, late] = std::array::from_fn(|number| number);
-        site.agent(deploying, never_done()).await;
+        site.agent(deploying, json!({"hangs_in_step": "write_image"})).await;
         site.apply_credentials(unregistered, &Credentials::new("admin", "letmein"))
             .await;
         let mut names = vec![
@@ -195,7 +187,7 @@ fn a_long_outage_counts_as_nobodys_failure_and_a_new_certificate_is_taken_up() {
         let start = Instant::now();
         site.expect_state(&names[late], ProvisioningState::Available).await;
         println!("enrolled and available {:?} after the new CA file", start.elapsed());
-        site.agent(deploying, AgentFaults::default()).await;
+        site.agent(deploying, json!({})).await;
         let right = site.server(unregistered).credentials.clone();
         site.apply_credentials(unregistered, &right).await;
         site.expect_state(&names[unregistered], ProvisioningState::Available)
@@ -233,7 +225,7 @@ fn credentials_that_are_exchanged_are_taken_up_without_a_restart() {
         };
         let site = Site::start(namespace!().await, config).await;
         let [resting, deploying, late] = std::array::from_fn(|number| number);
-        site.agent(deploying, never_done()).await;
+        site.agent(deploying, json!({"hangs_in_step": "write_image"})).await;
         let mut names = vec![
             site.apply_host(resting, deployed_at_once(site.image())).await,
             site.apply_host(deploying, deployed_at_once(site.image())).await,
@@ -261,7 +253,7 @@ fn credentials_that_are_exchanged_are_taken_up_without_a_restart() {
             "enrolled and available {:?} after the new password file",
             start.elapsed()
         );
-        site.agent(deploying, AgentFaults::default()).await;
+        site.agent(deploying, json!({})).await;
         site.expect_state(&names[deploying], ProvisioningState::Provisioned)
             .await;
         let after = site.host(&names[resting]).await;

@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use metal3_api::condition::ConditionStatus;
 use metal3_api::metal3::{BareMetalHost, ErrorType, ProvisioningState};
-use metal3_lab::ironic::{AgentFaults, BmcFaults, Mark};
+use metal3_lab::ironic::Mark;
 use metal3_scenarios::{
     LIMIT, Site, at_once, condition, deployed_at_once, is_available_and_on, is_running, run, state, status, version,
     waits,
@@ -32,11 +32,7 @@ fn a_server_that_does_not_follow_is_told_and_forgiven() {
         let site = Site::shared(namespace!().await, &IRONIC, 1).await;
         let name = site.apply_host(0, deployed_at_once(site.image())).await;
         site.expect_state(&name, ProvisioningState::Provisioned).await;
-        let refuses = BmcFaults {
-            power_refused: true,
-            ..BmcFaults::default()
-        };
-        site.bmc(0, refuses).await;
+        site.bmc(0, json!({"power_refused": true})).await;
         site.patch(&name, json!({"spec": {"online": false}})).await;
         let words = "Soft power off failed, a hard power off follows";
         let host = expect_error(&site, &name, words).await;
@@ -48,7 +44,7 @@ fn a_server_that_does_not_follow_is_told_and_forgiven() {
         site.expect_event(&name, "PowerManagementError", words).await;
         expect_error(&site, &name, "Power off failed").await;
 
-        site.bmc(0, BmcFaults::default()).await;
+        site.bmc(0, json!({})).await;
         let is_forgiven = |host: &BareMetalHost| status(host).error_type.is_none() && status(host).error_count == 0;
         let is_off = |host: &BareMetalHost| !status(host).powered_on && is_forgiven(host);
         site.expect(&name, "is off and forgiven", is_off).await;
@@ -59,14 +55,10 @@ fn a_server_that_does_not_follow_is_told_and_forgiven() {
         assert_eq!((asked_softly().await, site.machine(0).await.is_on), (0, false));
 
         // It takes the request, and nothing happens.
-        let ignores = BmcFaults {
-            power_ignored: true,
-            ..BmcFaults::default()
-        };
-        site.bmc(0, ignores).await;
+        site.bmc(0, json!({"power_ignored": true})).await;
         site.patch(&name, json!({"spec": {"online": true}})).await;
         expect_error(&site, &name, "Power on failed").await;
-        site.bmc(0, BmcFaults::default()).await;
+        site.bmc(0, json!({})).await;
         let is_on = |host: &BareMetalHost| status(host).powered_on && is_forgiven(host);
         site.expect(&name, "is on and forgiven", is_on).await;
 
@@ -78,11 +70,8 @@ fn a_server_that_does_not_follow_is_told_and_forgiven() {
 }
 
 /// As while it starts. To anything of the 500s Ironic's driver comes back for half a minute, at every look.
-fn away() -> BmcFaults {
-    BmcFaults {
-        status: Some(404),
-        ..BmcFaults::default()
-    }
+fn away() -> Value {
+    json!({"status": 404})
 }
 
 fn has_lost_its_bmc(host: &BareMetalHost) -> bool {
@@ -115,7 +104,7 @@ fn a_bmc_that_is_away_is_told_and_its_host_goes_on_when_it_is_back() {
         site.expect_waiting(&name, "PowerUnknown", &["cannot ask the BMC"])
             .await;
 
-        site.bmc(0, BmcFaults::default()).await;
+        site.bmc(0, json!({})).await;
         let start = Instant::now();
         let host = site
             .expect(&name, "is off, as it was asked to be meanwhile", |host| {
@@ -141,10 +130,7 @@ fn work_waits_for_bmcs_that_are_away_and_goes_on_when_they_are_back() {
     run(async {
         let site = Site::shared(namespace!().await, &IRONIC, 4).await;
         let [wanted, given_up, deploying, cleaning] = std::array::from_fn(|number| number);
-        let hang = |step: &str| AgentFaults {
-            hangs_in_step: Some(step.to_owned()),
-            ..AgentFaults::default()
-        };
+        let hang = |step: &str| json!({"hangs_in_step": step});
         site.agent(deploying, hang("write_image")).await;
         site.agent(cleaning, hang("erase_devices_metadata")).await;
         let is_cleaned = |host: &mut Value| host["spec"]["inspectionMode"] = json!("disabled");
@@ -212,11 +198,11 @@ fn work_waits_for_bmcs_that_are_away_and_goes_on_when_they_are_back() {
         }
 
         for number in 0..names.len() {
-            site.bmc(number, BmcFaults::default()).await;
+            site.bmc(number, json!({})).await;
         }
         let start = Instant::now();
         for number in [deploying, cleaning] {
-            site.agent(number, AgentFaults::default()).await;
+            site.agent(number, json!({})).await;
         }
         for number in [wanted, deploying, cleaning] {
             site.expect_state(&names[number], ProvisioningState::Provisioned).await;
@@ -267,7 +253,7 @@ fn a_server_that_lost_its_power_with_its_bmc_is_switched_on_again() {
             "Ironic leaves this behind: {error}"
         );
         site.cut_power(0).await;
-        site.bmc(0, BmcFaults::default()).await;
+        site.bmc(0, json!({})).await;
         let start = Instant::now();
         site.expect(&name, "is on again", |host| is_manageable(host) && is_running(host))
             .await;

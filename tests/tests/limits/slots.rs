@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use metal3_api::metal3::{OperationalStatus, ProvisioningState, names};
-use metal3_lab::ironic::{AgentFaults, IronicLab, Mark};
+use metal3_lab::ironic::{IronicLab, Mark};
 use metal3_lab::operator::OperatorConfig;
 use metal3_scenarios::{Site, at_once, id, network_ramdisk, over_network, run, state, status, waits};
 use metal3_testkit::namespace;
@@ -80,13 +80,8 @@ fn slots_are_exact_the_queue_is_told_and_nobody_leaves_through_it() {
         site.expect_state(&names[detached], ProvisioningState::Available).await;
 
         // Two take the slots and keep them.
-        let hangs_in_step = Some("write_image".to_owned());
         for number in [working, leaving] {
-            let faults = AgentFaults {
-                hangs_in_step: hangs_in_step.clone(),
-                ..AgentFaults::default()
-            };
-            site.agent(number, faults).await;
+            site.agent(number, json!({"hangs_in_step": "write_image"})).await;
             names[number] = site.apply_host(number, host(Some(site.image()))).await;
             site.expect_waiting(&names[number], "Deploying", &["node "]).await;
         }
@@ -146,7 +141,7 @@ fn slots_are_exact_the_queue_is_told_and_nobody_leaves_through_it() {
             state(&site.host(&names[working]).await),
             ProvisioningState::Provisioning
         );
-        site.agent(working, AgentFaults::default()).await;
+        site.agent(working, json!({})).await;
         for number in [working, third] {
             let host = site.expect_state(&names[number], ProvisioningState::Provisioned).await;
             assert_eq!(status(&host).operational_status, OperationalStatus::Ok);

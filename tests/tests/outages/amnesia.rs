@@ -1,20 +1,17 @@
 //! Ironic forgets everything while hosts are in the middle of something.
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use metal3_api::metal3::{BareMetalHost, OperationalStatus, ProvisioningState, names};
-use metal3_lab::ironic::{AgentFaults, BmcFaults, IronicConfig};
+use metal3_lab::ironic::IronicConfig;
 use metal3_scenarios::{LIMIT, Site, at_once, deployed_at_once, id, run, state, status, waits_for_nothing};
 use metal3_testkit::{eventually, namespace};
 use serde_json::{Value, json};
 
 use super::{disturbances, expect_step};
 
-fn hang(step: &str) -> AgentFaults {
-    AgentFaults {
-        hangs_in_step: Some(step.to_owned()),
-        ..AgentFaults::default()
-    }
+fn hang(step: &str) -> Value {
+    json!({"hangs_in_step": step})
 }
 
 #[test]
@@ -74,11 +71,7 @@ fn hosts_in_every_state_survive_an_ironic_that_forgets_them() {
         site.patch(&names[detached], annotation).await;
         site.expect(&names[deleting], "is on", |host| status(host).powered_on)
             .await;
-        let ignores = BmcFaults {
-            power_ignored: true,
-            ..BmcFaults::default()
-        };
-        site.bmc(deleting, ignores).await;
+        site.bmc(deleting, json!({"power_ignored": true})).await;
         site.delete(&names[deleting]).await;
 
         expect_step(&site, preparing, "create_configuration").await;
@@ -94,19 +87,10 @@ fn hosts_in_every_state_survive_an_ironic_that_forgets_them() {
         for number in [available, running, external] {
             site.expect(&names[number], "is on and at rest", is_on).await;
         }
-        let slow = BmcFaults {
-            delay: Some(Duration::from_secs(20)),
-            ..BmcFaults::default()
-        };
-        site.bmc(verifying, slow).await;
+        site.bmc(verifying, json!({"delay": 20})).await;
         names[verifying] = site.apply_host(verifying, at_once).await;
         site.expect_waiting(&names[verifying], "Verifying", &["node "]).await;
-        let never = Some(metal3_lab::ironic::Stage::Boot);
-        let silent = AgentFaults {
-            never,
-            ..AgentFaults::default()
-        };
-        site.agent(inspecting, silent).await;
+        site.agent(inspecting, json!({"never": "boot"})).await;
         names[inspecting] = site.apply_host(inspecting, |_| {}).await;
         site.expect_waiting(&names[inspecting], "Inspecting", &["node "]).await;
 

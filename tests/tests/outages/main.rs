@@ -6,7 +6,7 @@ mod announced;
 use std::time::{Duration, Instant};
 
 use metal3_api::metal3::{BareMetalHost, ProvisioningState};
-use metal3_lab::ironic::{AgentFaults, BmcFaults, IronicConfig, Machine, Timeouts};
+use metal3_lab::ironic::{IronicConfig, Machine, Timeouts};
 use metal3_scenarios::{LIMIT, Site, id, is_at_rest, run, state, status, version, waits, waits_for_nothing};
 use metal3_testkit::{eventually, namespace};
 use serde_json::json;
@@ -81,10 +81,7 @@ fn an_outage_in_every_state_ends_well() {
             ..IronicConfig::default()
         };
         let site = Site::start(namespace!().await, config).await;
-        let hang = |step: &str| AgentFaults {
-            hangs_in_step: Some(step.to_owned()),
-            ..AgentFaults::default()
-        };
+        let hang = |step: &str| json!({"hangs_in_step": step});
         let [
             verifying,
             inspecting,
@@ -113,41 +110,18 @@ fn an_outage_in_every_state_ends_well() {
         for number in [deleting, available, provisioned] {
             site.expect(&names[number], "is at rest", is_at_rest).await;
         }
-        site.bmc(
-            deleting,
-            BmcFaults {
-                power_ignored: true,
-                ..BmcFaults::default()
-            },
-        )
-        .await;
+        site.bmc(deleting, json!({"power_ignored": true})).await;
         site.delete(&names[deleting]).await;
         expect_step(&site, cleaning, "erase_devices_metadata").await;
         expect_step(&site, deploying, "write_image").await;
         expect_step(&site, deprovisioning, "erase_devices_metadata").await;
         site.expect_waiting(&names[deleting], "Removing", &["is being switched off"])
             .await;
-        let delay = Some(Duration::from_secs(20));
-        site.bmc(
-            verifying,
-            BmcFaults {
-                delay,
-                ..BmcFaults::default()
-            },
-        )
-        .await;
+        site.bmc(verifying, json!({"delay": 20})).await;
         names[verifying] = site.apply_host(verifying, |_| {}).await;
         site.expect_waiting(&names[verifying], "Verifying", &["node "]).await;
         // Last, because the ramdisk reports after this time whether or not Ironic is down.
-        let boot_delay = Some(Duration::from_secs(25));
-        site.agent(
-            inspecting,
-            AgentFaults {
-                boot_delay,
-                ..AgentFaults::default()
-            },
-        )
-        .await;
+        site.agent(inspecting, json!({"boot_delay": 25})).await;
         names[inspecting] = site.apply_host(inspecting, |_| {}).await;
         site.expect_waiting(&names[inspecting], "Inspecting", &["node "]).await;
 

@@ -11,8 +11,6 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 
-pub use found::in_path;
-
 /// The programs of a control plane.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Binaries {

@@ -52,8 +52,6 @@ pub struct ControlPlaneConfig {
     pub audit: bool,
     /// Where to write it; in the instance's folder if `None`.
     pub audit_log: Option<PathBuf>,
-    /// Flags for kube-apiserver beyond ours, such as `--feature-gates=…`.
-    pub api_server_flags: Vec<String>,
     /// The programs; found, taken from the cache or built if `None`.
     pub binaries: Option<Binaries>,
 }
@@ -201,12 +199,6 @@ impl ControlPlane {
             .await?;
         self.api_server = Some(child);
         Ok(())
-    }
-
-    /// Stops and starts the API server.
-    pub async fn restart_api_server(&mut self) -> Result<()> {
-        self.stop_api_server().await;
-        self.start_api_server().await
     }
 
     async fn start_controller_manager(&mut self) -> Result<()> {

@@ -131,17 +131,14 @@ impl Files {
                 "key": tls.join("server.key"),
             })),
             "hosts": hosts,
-            "power_delay": config.power_delay.as_secs_f64(),
-            "boot_delay": config.boot_delay.as_secs_f64(),
-            "step_delay": config.step_delay.as_secs_f64(),
+            "power_delay": 0, "boot_delay": 0.5, "step_delay": 0.5,
             "heartbeat_limit": config.heartbeat_limit.as_secs_f64(),
             "extra_deploy_steps": config.extra_deploy_steps,
-            "image_size": config.image_size,
+            "image_size": 1 << 20,
             "api_user": user,
-            "bcrypt_rounds": config.bcrypt_rounds,
-            "api_threads": config.api_threads,
-            "keep_last_error": config.keep_last_error,
-            "plain": config.plain,
+            // Every request pays for a check of the password: 1.3 ms with 4 rounds, 0.3 s with the usual 12.
+            "bcrypt_rounds": 4,
+            "api_threads": 10, "keep_last_error": false, "plain": config.plain,
         })
     }
 
@@ -180,8 +177,6 @@ fn render(template: &str, config: &IronicConfig, ports: &Ports, folder: &Path) -
                 "true".to_owned()
             },
         ),
-        ("FAST_TRACK", config.fast_track.to_string()),
-        ("POWER_OFF_AFTER_INSPECTION", (!config.fast_track).to_string()),
         ("CALLBACK_TIMEOUT", timeouts.callback.as_secs().to_string()),
         ("INSPECTION_TIMEOUT", timeouts.inspection.as_secs().to_string()),
         ("CLEAN_TIMEOUT", timeouts.clean.as_secs().to_string()),

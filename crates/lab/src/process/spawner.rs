@@ -47,8 +47,7 @@ pub fn setpriv() -> Result<&'static Path> {
     static FOUND: OnceLock<Option<PathBuf>> = OnceLock::new();
     FOUND
         .get_or_init(|| {
-            crate::binaries::in_path("setpriv")
-                .or_else(|| Some("/usr/bin/setpriv".into()).filter(|p: &PathBuf| p.is_file()))
+            super::in_path("setpriv").or_else(|| Some("/usr/bin/setpriv".into()).filter(|p: &PathBuf| p.is_file()))
         })
         .as_deref()
         .context(

@@ -2,18 +2,14 @@
 
 use std::ffi::OsString;
 use std::fs;
-use std::io::Write;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 
 use crate::binaries::{self, Binaries};
+use crate::cache;
 use crate::ironic::environment;
-use crate::process::{Child, Program};
-
-/// How often something is said while our programs are built.
-const REPORT: Duration = Duration::from_secs(5);
+use crate::process::Program;
 
 /// Our programs.
 const OURS: [&str; 3] = [
@@ -73,38 +69,16 @@ fn ours(log: &Path) -> Result<PathBuf> {
         args.extend(["--package", name, "--bin", name].map(OsString::from));
     }
     args.push("--message-format=json-render-diagnostics".into());
-    let child = Child::spawn(&Program {
-        name: "cargo build".to_owned(),
+    let build = Program {
+        name: "building our programs".to_owned(),
         executable: "env".into(),
         args,
-        env: Vec::new(),
         cwd: Some(Path::new(env!("CARGO_MANIFEST_DIR")).into()),
         log: log.to_owned(),
-    })?;
-    let start = Instant::now();
-    let mut last = start;
-    let status = loop {
-        if let Some(status) = child.exit_status() {
-            break status;
-        }
-        std::thread::sleep(Duration::from_millis(50));
-        if last.elapsed() >= REPORT {
-            last = Instant::now();
-            say(&format!(
-                "building our programs: {} s{}",
-                start.elapsed().as_secs(),
-                progress(log)
-            ));
-        }
+        ..Program::default()
     };
-    if !status.success() {
-        // The log's last lines are JSON; what a person wants to read is the rest.
-        bail!(
-            "building our programs failed ({status}); see {}\n{}",
-            log.display(),
-            words(log).join("\n")
-        );
-    }
+    // The log's last lines are JSON; what a person wants to read is the rest.
+    cache::run(&build, || progress(log)).map_err(|error| error.context(words(log).join("\n")))?;
     let program = executable(log)?.with_context(|| format!("cargo named no executable in {}", log.display()))?;
     let folder = program.parent().context("a program without a folder")?;
     Ok(folder.to_owned())
@@ -134,9 +108,4 @@ fn executable(log: &Path) -> Result<Option<PathBuf>> {
         Some(PathBuf::from(message["executable"].as_str()?))
     });
     Ok(paths.into_iter().next())
-}
-
-/// Writes past the capture of the test harness: a minute of silence looks like a test that hangs.
-fn say(text: &str) {
-    writeln!(std::io::stderr(), "metal3-lab: {text}").ok();
 }
