@@ -1,7 +1,6 @@
 //! `cargo xtask bench fleet`: the operator's process with its default flags, a real API server, and as many simulated
 //! servers as are asked for. It prints figures and judges none.
 
-mod calls;
 mod report;
 
 use std::time::{Duration, Instant};
@@ -12,10 +11,10 @@ use metal3_ironic_sim::{ApiServer, Config, Sim, Timings};
 use metal3_lab::operator::{IronicAccess, Operator, OperatorConfig};
 use serde_json::{Value, json};
 
-use self::calls::Counts;
-use super::many::create_all;
+use super::many::{create_all, host_of};
 use super::measure::{Arrivals, Cost};
 use super::program::{Built, OPERATOR, ProgramArgs};
+use super::requests::Counts;
 use super::site::{BENCH, Measured, Site};
 use super::watch::{Goal, arrivals, in_order};
 
@@ -122,10 +121,9 @@ async fn one(hosts: u32, args: &Args, built: &Built) -> anyhow::Result<Figures> 
 impl Bench {
     async fn run(&self, rest: Duration) -> anyhow::Result<Figures> {
         let client = &self.site.client;
-        let secrets = (0..self.hosts).map(|number| self.secret(number));
+        let (secrets, hosts): (Vec<_>, Vec<_>) = (0..self.hosts).map(|number| self.host(number).into()).unzip();
         create_all(client, BENCH, secrets).await?;
         let (mark, calls) = (self.site.mark()?, self.calls());
-        let hosts = (0..self.hosts).map(|number| self.host(number));
         let (seconds, ()) = tokio::try_join!(self.arrivals(mark.start), create_all(client, BENCH, hosts))?;
         println!("{} hosts are available; they settle …", self.hosts);
         tokio::time::sleep(SETTLE + SETTLE_OF_A_HOST * self.hosts).await;
@@ -179,23 +177,18 @@ impl Bench {
         Ok(self.sim.reactions().split_off(before))
     }
 
-    fn secret(&self, number: u32) -> Value {
+    /// The host of a server, after its Secret.
+    fn host(&self, number: u32) -> [Value; 2] {
         let server = self.sim.server(number);
-        json!({
-            "apiVersion": "v1", "kind": "Secret", "metadata": {"name": format!("{}-bmc", server.name)},
-            "stringData": {"username": server.credentials.username, "password": server.credentials.password},
-        })
-    }
-
-    fn host(&self, number: u32) -> Value {
-        let server = self.sim.server(number);
-        json!({
-            "apiVersion": "metal3.io/v1alpha1", "kind": "BareMetalHost", "metadata": {"name": server.name},
-            "spec": {
-                "online": self.online, "bootMACAddress": server.boot_mac(),
-                "bmc": {"address": server.redfish_address(), "credentialsName": format!("{}-bmc", server.name)},
-            },
-        })
+        let (user, address) = (&server.credentials, server.redfish_address());
+        let [secret, mut host] = host_of(
+            &server.name,
+            &address,
+            server.boot_mac(),
+            [&user.username, &user.password],
+        );
+        host["spec"]["online"] = json!(self.online);
+        [secret, host]
     }
 
     /// When each host was seen to be available.

@@ -13,12 +13,12 @@ use metal3_lab::ironic::{IronicConfig, IronicLab, Mark, Request};
 use metal3_lab::operator::{Operator, OperatorConfig};
 use serde_json::json;
 
-use super::many::create;
+use super::many::{create, host_of};
 use super::measure::Cost;
 use super::own_time::{NodeNames, own_seconds};
 use super::process::{self, Usage};
 use super::program::Built;
-use super::requests::Requests;
+use super::requests::{Counts, Requests};
 use super::site::{BENCH, Measured, Site};
 use super::watch::{Goal, arrivals};
 
@@ -38,7 +38,7 @@ pub struct Phase {
     /// Our own seconds per host.
     pub own: f64,
     /// Calls to Ironic about single hosts, by method.
-    pub ironic: BTreeMap<String, u64>,
+    pub ironic: Counts,
     /// Lists of the whole fleet, and discovery.
     pub shared: u64,
     /// Requests to the API server.
@@ -128,12 +128,13 @@ impl Bench {
 
     async fn create(&self) -> anyhow::Result<()> {
         for server in self.ironic.hosts() {
-            let (name, user) = (&server.name, &server.credentials);
-            let secret = json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": format!("{name}-bmc")},
-                "stringData": {"username": user.username, "password": user.password}});
-            let host = json!({"apiVersion": "metal3.io/v1alpha1", "kind": "BareMetalHost", "metadata": {"name": name},
-                "spec": {"online": true, "bootMACAddress": server.boot_mac(),
-                    "bmc": {"address": server.bmc_address(), "credentialsName": format!("{name}-bmc")}}});
+            let (user, address) = (&server.credentials, server.bmc_address());
+            let [secret, host] = host_of(
+                &server.name,
+                &address,
+                server.boot_mac(),
+                [&user.username, &user.password],
+            );
             create(&self.site.client, BENCH, secret).await?;
             create(&self.site.client, BENCH, host).await?;
         }
@@ -184,9 +185,9 @@ impl Bench {
                 .map_or(0.0, |n| own_seconds(&moments, &ours, n, start, *end));
         }
         let (single, shared): (Vec<&Request>, Vec<&Request>) = ours.iter().partition(|r| !is_shared(r));
-        let mut ironic = BTreeMap::new();
+        let mut ironic = Counts::default();
         for request in single {
-            *ironic.entry(request.method.clone()).or_default() += 1;
+            ironic.add(request.method.clone());
         }
         Ok(Phase {
             name,

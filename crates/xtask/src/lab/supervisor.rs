@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use metal3_lab::site::{Programs, Site, SiteConfig};
+use rustix::process::{Pid, test_kill_process};
 
 use super::{Interrupt, folder};
 use crate::demo::screen::Screen;
@@ -16,7 +17,9 @@ const AGAIN: Duration = Duration::from_secs(5);
 
 /// Starts a lab and holds it until asked to end. An operator that ends is started again, as its Deployment would do it;
 /// without its cluster or its Ironic the lab makes no sense and ends.
-pub async fn run(name: &str, servers: u16, clusters: bool, programs: PathBuf) -> Result<()> {
+///
+/// It also ends when `owner` does, if there is one.
+pub async fn run(name: &str, servers: u16, clusters: bool, programs: PathBuf, owner: Option<Pid>) -> Result<()> {
     // Out of the terminal's session: closing the terminal, or an interrupt typed at it, is no wish to end the lab.
     rustix::process::setsid().ok(); // fails for the leader of a group, as which somebody may start this by hand
     let mut interrupt = Interrupt::new()?;
@@ -34,7 +37,7 @@ pub async fn run(name: &str, servers: u16, clusters: bool, programs: PathBuf) ->
     };
     screen.say("the lab is up");
     let mut site = site;
-    let outcome = interrupt.or(Box::pin(watch(&mut site, &screen))).await;
+    let outcome = interrupt.or(Box::pin(watch(&mut site, &screen, owner))).await;
     screen.say("the lab ends");
     interrupt.or(Box::pin(site.stop())).await; // a second wish: at once
     match outcome {
@@ -47,9 +50,12 @@ pub async fn run(name: &str, servers: u16, clusters: bool, programs: PathBuf) ->
 }
 
 /// Returns why the lab cannot go on.
-async fn watch(site: &mut Site, screen: &Screen) -> anyhow::Error {
+async fn watch(site: &mut Site, screen: &Screen, owner: Option<Pid>) -> anyhow::Error {
     loop {
         tokio::time::sleep(LOOK).await;
+        if owner.is_some_and(|owner| test_kill_process(owner).is_err()) {
+            return anyhow::anyhow!("the process that it was started for has ended");
+        }
         if let Err(error) = site.ensure_alive() {
             return error;
         }

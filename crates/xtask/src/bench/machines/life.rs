@@ -64,7 +64,7 @@ pub struct Figures {
     pub arrivals: Arrivals,
     pub rest: Cost,
     /// Requests to the workload cluster at rest.
-    pub rest_workload: usize,
+    pub rest_workload: u64,
     /// What a change of a number in what waiting machines are told costs.
     pub retold: Option<Cost>,
     /// From the moment that a host is available until the machine that waits has claimed it.
@@ -137,12 +137,9 @@ impl Life {
     }
 
     async fn make_hosts(&self, prefix: &str, count: u32, state: &str) -> anyhow::Result<()> {
-        let names = || (0..count).map(|number| format!("{prefix}-{number:05}"));
-        let credentials = names().map(|name| objects::credentials(&name));
-        create_all(&self.site.client, BENCH, credentials).await?;
-        stream::iter(names())
+        stream::iter((0..count).map(|number| format!("{prefix}-{number:05}")))
             .map(|name| async move {
-                create(&self.site.client, BENCH, objects::host(&name)).await?;
+                create_all(&self.site.client, BENCH, objects::host(&name)).await?;
                 self.host_becomes(&name, state).await
             })
             .buffer_unordered(AT_ONCE)
