@@ -189,7 +189,7 @@ pub(crate) fn request(method: &str, path: &str, version: u16, body: Value, base:
 pub(crate) fn kind_of(request: &Request) -> String {
     let mut kind = format!("{} /v1", request.method);
     for (index, part) in request.path.iter().enumerate() {
-        let is_identity = index == 1 || (index == 3 && matches!(request.path[2].as_str(), "bios" | "vifs"));
+        let is_identity = index == 1 || (index == 3 && request.path[2] == "bios");
         kind.push('/');
         kind.push_str(if is_identity { "{id}" } else { part });
     }

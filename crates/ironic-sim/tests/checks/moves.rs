@@ -23,7 +23,6 @@ pub async fn all(site: &Site, server: usize) {
     maintenance(site, &node).await;
     power(site, &node).await;
     media(site, &node).await;
-    subscriptions(site, &node).await;
     steps(site, server, &node).await;
     locks(site, server, &node).await;
     adoption(site, &node).await;
@@ -120,22 +119,6 @@ async fn inserted(site: &Site, node: &str, wanted: bool) {
         tokio::time::sleep(std::time::Duration::from_millis(100)).await;
     }
     site.rest(node, "manageable").await;
-}
-
-async fn subscriptions(site: &Site, node: &str) {
-    let path = format!("/v1/nodes/{node}/vendor_passthru");
-    let wanted = json!({"Destination": "https://events.example/a", "Context": "c"});
-    let made = site
-        .expect(200, "POST", &format!("{path}?method=create_subscription"), wanted)
-        .await;
-    assert_eq!(
-        (&made["Destination"], &made["Protocol"]),
-        (&json!("https://events.example/a"), &json!("Redfish"))
-    );
-    let delete = format!("{path}?method=delete_subscription");
-    let id = json!({"id": made["Id"]});
-    site.expect(200, "DELETE", &delete, id.clone()).await;
-    assert_eq!(site.call("DELETE", &delete, id).await.status, 404, "it is gone");
 }
 
 /// Cleaning by hand.
