@@ -86,6 +86,23 @@ impl<E, S> Default for Plan<E, S> {
     }
 }
 
+impl<E, S> Plan<E, S> {
+    /// One effect.
+    pub fn of(effect: E) -> Self {
+        Self {
+            effects: vec![effect],
+            ..Self::default()
+        }
+    }
+
+    /// And this event.
+    #[must_use]
+    pub fn with(mut self, event: Event) -> Self {
+        self.report.events.push(event);
+        self
+    }
+}
+
 /// What users are told: one status write, then events.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Report<S> {

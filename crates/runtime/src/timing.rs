@@ -26,6 +26,21 @@ pub mod provider {
     /// A failure that has not happened again for so long is over, though no pass has succeeded: attempts are at most a minute
     /// apart. No flag.
     pub const FAILURE_OVER: Duration = Duration::from_secs(300);
+
+    /// A pool may take so long for an address before that is reported, and what is in the way of an object that is to be made is
+    /// looked at so often: pools answer within seconds. No flag.
+    pub const POOL_PATIENCE: Duration = Duration::from_secs(10);
+
+    /// Addresses and pools that are not watched are looked at so often while data waits for them. No flag.
+    pub const UNWATCHED: Duration = Duration::from_secs(60);
+
+    /// What follows a write is done when a watch, or the answer to the write, has shown what came of it, and at the latest
+    /// then. No flag.
+    pub const FOLLOW_UP: Duration = Duration::from_millis(200);
+
+    /// Pods and volumes of workload clusters are not watched: while a remediation waits for some, they are looked at so often.
+    /// No flag.
+    pub const DRAIN_POLL: Duration = Duration::from_secs(5);
 }
 
 /// Of the ip-address-manager.

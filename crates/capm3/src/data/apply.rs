@@ -12,7 +12,7 @@ use metal3_api::infra::v1beta2::Metal3Data;
 use metal3_api::ipam::{self, IPClaim, IPClaimSpec, IPPool};
 use metal3_api::metal3::BareMetalHost;
 use metal3_api::reference::{ObjectReference, SecretReference};
-use metal3_render::Pool;
+use metal3_render::{Pool, PoolAddress};
 use metal3_runtime::error::is_not_found;
 use metal3_runtime::patch;
 use metal3_runtime::store::ObjectKey;
@@ -20,8 +20,8 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 use super::address::{AddressClaim, Family, of_cluster_api, of_metal3};
-use super::effect::{Effect, Need, Secret};
-use super::observed::{Host, Read};
+use super::effect::{AddressRead, Effect, Read, Secret};
+use super::observed::{Host, Observed};
 use crate::context::Context;
 use crate::labels;
 use crate::world::data::SecretMeta;
@@ -29,7 +29,7 @@ use crate::world::data::SecretMeta;
 /// Type of the Secrets with rendered data.
 pub const SECRET_TYPE: &str = "infrastructure.cluster.x-k8s.io/secret";
 
-/// One Metal3Data and the API server.
+/// The API server, and the namespace of a Metal3Data.
 pub struct Server<'a> {
     pub ctx: &'a Context,
     pub namespace: &'a str,
@@ -45,104 +45,141 @@ impl Server<'_> {
         Api::namespaced(self.ctx.client.clone(), self.namespace)
     }
 
-    /// Looks at something.
-    pub async fn look(&self, need: Need, read: &mut Read) -> Result<(), kube::Error> {
-        match need {
-            Need::Host(name) => {
+    /// Reads what a decision asks for.
+    pub async fn fetch(&self, seen: &mut Observed, read: Read) -> Result<(), kube::Error> {
+        let answers = &mut seen.answers;
+        match read {
+            Read::Uid => {
+                let now = self.api::<Metal3Data>().get_metadata_opt(&seen.key.name).await?;
+                answers.uid = Some(now.and_then(|now| now.uid()).unwrap_or_default());
+            }
+            Read::Host(name) => {
                 let world = &self.ctx.world;
-                let seen = world.hosts.get(&ObjectKey::new(self.namespace, &name));
+                let stored = world.hosts.get(&ObjectKey::new(self.namespace, &name));
                 let now = self.ctx.clock.elapsed();
-                let host = match seen.and_then(|seen| world.claimed_hosts.take(&seen, now)) {
+                let host = match stored.and_then(|stored| world.claimed_hosts.take(&stored, now)) {
                     Some(host) => Some(host),
                     None => self.api::<BareMetalHost>().get_opt(&name).await?,
                 };
-                read.host = host.map_or(Host::Gone, |host| Host::Here(Box::new(host)));
+                answers.host = host.map_or(Host::Gone, |host| Host::Here(Box::new(host)));
             }
-            Need::Address(Family::Metal3, name, claim) => {
-                let address = self.api::<ipam::IPAddress>().get_opt(&name).await?;
-                let address = address.filter(|address| address.spec.claim.name == claim);
-                read.addresses
-                    .insert((Family::Metal3, claim), address.as_ref().map(of_metal3));
+            Read::Addresses(all) => {
+                for read in all {
+                    let address = self.address(&read).await?;
+                    answers.addresses.insert((read.family, read.claim), address);
+                }
             }
-            Need::Address(Family::ClusterApi, name, claim) => {
-                let address = self.api::<capi::IPAddress>().get_opt(&name).await?;
-                let address = address.filter(|address| address.spec.claim_ref.name == claim);
-                read.addresses
-                    .insert((Family::ClusterApi, claim), address.as_ref().map(of_cluster_api));
-            }
-            Need::Pool(name) => {
+            Read::Pool(name) => {
                 let is_there = self.api::<IPPool>().get_opt(&name).await?.is_some();
-                read.pools.insert(name, is_there);
+                answers.pools.insert(name, is_there);
             }
         }
         Ok(())
     }
 
-    /// Does one thing. What was written is in the stores, or in `read`, afterwards.
-    pub async fn apply(&self, data: &Metal3Data, effect: &Effect, read: &mut Read) -> Result<(), kube::Error> {
-        let world = &self.ctx.world;
+    async fn address(&self, read: &AddressRead) -> Result<Option<PoolAddress>, kube::Error> {
+        Ok(match read.family {
+            Family::Metal3 => {
+                let address = self.api::<ipam::IPAddress>().get_opt(&read.name).await?;
+                let address = address.filter(|address| address.spec.claim.name == read.claim);
+                address.as_ref().map(of_metal3)
+            }
+            Family::ClusterApi => {
+                let address = self.api::<capi::IPAddress>().get_opt(&read.name).await?;
+                let address = address.filter(|address| address.spec.claim_ref.name == read.claim);
+                address.as_ref().map(of_cluster_api)
+            }
+        })
+    }
+
+    /// Carries out one effect. Its answer goes into the stores and into what was observed.
+    pub async fn apply(&self, seen: &mut Observed, effect: &Effect) -> Result<(), kube::Error> {
         match effect {
+            Effect::Release(claim) | Effect::Sweep(claim) => {
+                seen.answers.gone.insert(claim.meta.uid.clone().unwrap_or_default());
+                return self.release(claim).await;
+            }
+            Effect::DeleteSecret(name, uid) => {
+                seen.answers.gone.insert(uid.clone());
+                let api = self.api::<k8s_openapi::api::core::v1::Secret>();
+                return delete(&api, name, Some(uid.clone())).await.map(|_| ());
+            }
+            Effect::Adopt { .. } | Effect::Claim { .. } | Effect::Secret(_) | Effect::RemoveFinalizer => {}
+        }
+        let Some(view) = &mut seen.view else { return Ok(()) };
+        let written = match effect {
             Effect::Adopt {
                 meta_data,
                 network_data,
                 rendered_from,
             } => {
-                let mut body = adoption(data, meta_data.as_ref(), network_data.as_ref());
+                let mut body = adoption(&view.data, meta_data.as_ref(), network_data.as_ref());
                 if let Some(digest) = rendered_from {
                     body["metadata"]["annotations"] = json!({annotation::RENDERED_FROM: digest});
                 }
                 let (api, params) = (self.api::<Metal3Data>(), PatchParams::default());
-                world
-                    .datas
-                    .written(api.patch(&data.name_any(), &params, &Patch::Merge(body)).await?);
+                Some(api.patch(&view.data.name_any(), &params, &Patch::Merge(body)).await?)
             }
-            Effect::Claim { pool, name } if pool.is_metal3() => {
-                let claim = metal3_claim(data, pool, name, self.by_host);
-                let there = create(&self.api::<IPClaim>(), &claim).await?;
-                if let Some(there) = there {
-                    read.named
-                        .insert((Family::Metal3, name.clone()), AddressClaim::from(&there));
-                    world.ip_claims.created(there);
-                }
+            Effect::RemoveFinalizer => {
+                patch::remove_finalizer(&self.api::<Metal3Data>(), &view.data, finalizer::DATA).await?
             }
             Effect::Claim { pool, name } => {
-                let claim = cluster_api_claim(data, pool, name);
-                let there = create(&self.api::<IPAddressClaim>(), &claim).await?;
-                if let Some(there) = there {
-                    read.named
-                        .insert((Family::ClusterApi, name.clone()), AddressClaim::from(&there));
-                    world.ip_address_claims.created(there);
+                if let Some(claim) = self.claim(&view.data, pool, name).await? {
+                    seen.answers.named.insert((claim.family, name.clone()), claim);
                 }
-            }
-            Effect::Release(claim) => {
-                read.gone.insert(claim.meta.uid.clone().unwrap_or_default());
-                match claim.family {
-                    Family::Metal3 => {
-                        if let Some(left) = self.give_up::<IPClaim>(claim).await? {
-                            world.ip_claims.written(left);
-                        }
-                    }
-                    Family::ClusterApi => {
-                        if let Some(left) = self.give_up::<IPAddressClaim>(claim).await? {
-                            world.ip_address_claims.written(left);
-                        }
-                    }
-                }
+                None
             }
             Effect::Secret(secret) => {
-                if let Some(there) = self.secret(data, secret).await? {
-                    read.secrets.insert(secret.name.clone(), there.metadata);
+                if let Some(there) = self.secret(&view.data, secret).await? {
+                    seen.answers.secrets.insert(secret.name.clone(), there.metadata);
+                }
+                None
+            }
+            Effect::Release(_) | Effect::Sweep(_) | Effect::DeleteSecret(..) => None,
+        };
+        if let Some(written) = written {
+            self.ctx.world.datas.written(written.clone());
+            view.data = written.into();
+        }
+        Ok(())
+    }
+
+    /// Makes a claim on an address, or gives the one that is there instead.
+    async fn claim(&self, data: &Metal3Data, pool: &Pool, name: &str) -> Result<Option<AddressClaim>, kube::Error> {
+        let world = &self.ctx.world;
+        Ok(match Family::of(pool) {
+            Family::Metal3 => {
+                let claim = metal3_claim(data, pool, name, self.by_host);
+                let there = create(&self.api::<IPClaim>(), &claim).await?;
+                there.map(|there| {
+                    let claim = AddressClaim::from(&there);
+                    world.ip_claims.created(there);
+                    claim
+                })
+            }
+            Family::ClusterApi => {
+                let claim = cluster_api_claim(data, pool, name);
+                let there = create(&self.api::<IPAddressClaim>(), &claim).await?;
+                there.map(|there| {
+                    let claim = AddressClaim::from(&there);
+                    world.ip_address_claims.created(there);
+                    claim
+                })
+            }
+        })
+    }
+
+    async fn release(&self, claim: &AddressClaim) -> Result<(), kube::Error> {
+        let world = &self.ctx.world;
+        match claim.family {
+            Family::Metal3 => {
+                if let Some(left) = self.give_up::<IPClaim>(claim).await? {
+                    world.ip_claims.written(left);
                 }
             }
-            Effect::DeleteSecret(name, uid) => {
-                read.gone.insert(uid.clone());
-                let api = self.api::<k8s_openapi::api::core::v1::Secret>();
-                delete(&api, name, Some(uid.clone())).await?;
-            }
-            Effect::LetGo => {
-                let written = patch::remove_finalizer(&self.api::<Metal3Data>(), data, finalizer::DATA).await?;
-                if let Some(written) = written {
-                    world.datas.written(written);
+            Family::ClusterApi => {
+                if let Some(left) = self.give_up::<IPAddressClaim>(claim).await? {
+                    world.ip_address_claims.written(left);
                 }
             }
         }
@@ -164,7 +201,7 @@ impl Server<'_> {
     }
 
     /// Deletes a claim and takes our finalizer off.
-    pub async fn give_up<K>(&self, claim: &AddressClaim) -> Result<Option<K>, kube::Error>
+    async fn give_up<K>(&self, claim: &AddressClaim) -> Result<Option<K>, kube::Error>
     where
         K: Resource<Scope = k8s_openapi::NamespaceResourceScope, DynamicType = ()>
             + Clone

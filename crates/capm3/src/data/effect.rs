@@ -1,22 +1,19 @@
-//! What can be decided on.
+//! What decisions about a Metal3Data are made of: reads and writes.
 
+use metal3_api::infra::v1beta2::Metal3DataStatus;
 use metal3_api::reference::SecretReference;
 use metal3_render::Pool;
+use metal3_runtime::controller;
 
 use super::address::{AddressClaim, Family};
 
-/// The next thing to do in a pass.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Step {
-    /// A write. It may be repeated, and it may be the last one before the process dies.
-    Write(Effect),
-    /// Something to look at before going on.
-    Look(Need),
-    /// Nothing, for now.
-    Rest(Rest),
-}
+/// What to do.
+pub type Plan = controller::Plan<Effect, Metal3DataStatus>;
 
-/// A write.
+/// The outcome of a decision.
+pub type Decision = controller::Decision<Read, Effect, Metal3DataStatus>;
+
+/// A write. It may be repeated, and it may be the last one before the process dies.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Effect {
     /// From now on we are asked before it goes, and it says which Secrets it makes.
@@ -35,14 +32,16 @@ pub enum Effect {
         /// Name of the claim.
         name: String,
     },
-    /// Deletes a claim on an address, and lets it go.
+    /// Deletes a claim on an address, and takes our finalizer off.
     Release(Box<AddressClaim>),
+    /// The same for a claim that an earlier Metal3Data of the name has left.
+    Sweep(Box<AddressClaim>),
     /// Makes a Secret. One that is there already is looked at and never rewritten.
     Secret(Secret),
     /// Deletes a Secret by name and UID.
     DeleteSecret(String, String),
-    /// The Metal3Data may go.
-    LetGo,
+    /// Takes our finalizer off the Metal3Data.
+    RemoveFinalizer,
 }
 
 /// A Secret to make.
@@ -65,36 +64,32 @@ impl std::fmt::Debug for Secret {
     }
 }
 
-/// Something to look at.
+/// What a decision depends on that no store has, or that a store could have too late.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Need {
+pub enum Read {
+    /// UID of the Metal3Data of this name.
+    Uid,
     /// The whole host of this name.
     Host(String),
-    /// The address of this name, which serves the claim of that name.
-    Address(Family, String, String),
+    /// Addresses.
+    Addresses(Vec<AddressRead>),
     /// Whether the pool of Metal3 of this name is there.
     Pool(String),
 }
 
-/// Nothing to do for now.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Rest {
-    /// What the status says from now on; nothing if it stays as it is.
-    pub says: Option<Says>,
-    /// After how many seconds to look again although nothing changed.
-    pub again: Option<u64>,
+/// An address to read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AddressRead {
+    /// Whose it is.
+    pub family: Family,
+    /// Its name.
+    pub name: String,
+    /// Name of the claim that it serves.
+    pub claim: String,
 }
 
-/// What a status says.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Says {
-    /// The Secrets are there.
-    Ready,
-    /// They are not, and why.
-    Waiting(String),
-    /// It is to go but cannot, and why. What is ready stays ready.
-    Held(String),
-}
+/// Of what is done to claims that an earlier Metal3Data has left, for errors.
+pub const SWEEP: &str = "release what was left";
 
 impl Effect {
     /// What it is, for errors.
@@ -103,9 +98,10 @@ impl Effect {
             Self::Adopt { .. } => "add the finalizer",
             Self::Claim { .. } => "claim an address",
             Self::Release(_) => "release an address",
+            Self::Sweep(_) => SWEEP,
             Self::Secret(_) => "make a Secret",
             Self::DeleteSecret(..) => "delete a Secret",
-            Self::LetGo => "remove the finalizer",
+            Self::RemoveFinalizer => "remove the finalizer",
         }
     }
 
@@ -113,9 +109,11 @@ impl Effect {
     pub fn object(&self) -> Option<String> {
         match self {
             Self::Claim { pool, name } => Some(format!("{} {name}", Family::of(pool).claim_kind())),
-            Self::Release(claim) => Some(format!("{} {}", claim.family.claim_kind(), claim.name())),
+            Self::Release(claim) | Self::Sweep(claim) => {
+                Some(format!("{} {}", claim.family.claim_kind(), claim.name()))
+            }
             Self::Secret(Secret { name, .. }) | Self::DeleteSecret(name, _) => Some(format!("Secret {name}")),
-            Self::Adopt { .. } | Self::LetGo => None,
+            Self::Adopt { .. } | Self::RemoveFinalizer => None,
         }
     }
 }

@@ -5,8 +5,10 @@ use std::sync::Arc;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::ResourceExt;
+use kube::core::PartialObjectMeta;
 use metal3_api::capi::{self, Machine};
 use metal3_api::infra::v1beta2::{Metal3Data, Metal3DataClaim, Metal3DataTemplate, Metal3Machine};
+use metal3_api::ipam::IPClaim;
 use metal3_api::metal3::BareMetalHost;
 use metal3_render::PoolAddress;
 use metal3_runtime::store::ObjectKey;
@@ -18,9 +20,23 @@ use crate::world::data::{OfDataBy, template_of};
 use crate::world::machine::host_of;
 use crate::world::owner;
 
-/// A Metal3Data and what it has to do with, as the stores show it.
+/// What the decisions about a name of Metal3Datas are made on.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Observed {
+    /// The name.
+    pub key: ObjectKey,
+    /// Claims on addresses that a Metal3Data of this name holds which is another than the store shows: a process that died
+    /// could not release them.
+    pub left: Vec<AddressClaim>,
+    /// The Metal3Data, if it is there and ours to look after.
+    pub view: Option<View>,
+    /// What was read and answered in this pass.
+    pub answers: Answers,
+}
+
+/// A Metal3Data and what it has to do with, as the stores show it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct View {
     /// The object.
     pub data: Arc<Metal3Data>,
     /// Why it is left alone, if so.
@@ -43,21 +59,23 @@ pub struct Observed {
     pub by_host: bool,
 }
 
-/// What a look at the host has shown.
+/// The host as it was read.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub enum Host {
-    /// Nobody has looked yet.
+    /// It is yet to be read.
     #[default]
-    Unseen,
+    Unread,
     /// It is gone.
     Gone,
     /// This.
     Here(Box<BareMetalHost>),
 }
 
-/// What has been read in this pass, because the stores do not have it or could be late.
+/// What has been read in this pass, because the stores do not have it or could be late, and what its writes have shown.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Read {
+pub struct Answers {
+    /// UID of the Metal3Data of this name; empty if there is none.
+    pub uid: Option<String>,
     /// The whole host.
     pub host: Host,
     /// Addresses, by who gives them out and the name of the claim.
@@ -68,12 +86,35 @@ pub struct Read {
     pub secrets: BTreeMap<String, ObjectMeta>,
     /// Claims on addresses that were there already when they were to be made, or are made now.
     pub named: BTreeMap<(Family, String), AddressClaim>,
-    /// UIDs of what was deleted or let go in this pass, whether a store shows it or not.
+    /// UIDs of what was deleted or released in this pass, whether a store shows it or not.
     pub gone: BTreeSet<String>,
 }
 
-/// Gathers it. Nothing if the object is gone, or not ours to look after.
-pub fn observe(world: &World, key: &ObjectKey, by_host: bool) -> Option<Observed> {
+/// Gathers it. `by_host`: whether claims on addresses are named after hosts.
+pub fn observe(world: &World, key: &ObjectKey, by_host: bool) -> Observed {
+    let claims = address_claims(world, key);
+    let uid = world.datas.get(key).and_then(|data| data.uid());
+    let is_left = |claim: &&AddressClaim| {
+        let is_of_other = claim.owner().is_some_and(|(_, of)| Some(of) != uid.as_deref());
+        is_of_other && claim.is_held() && !is_paused(world, claim)
+    };
+    Observed {
+        left: claims.iter().filter(is_left).cloned().collect(),
+        view: view(world, key, claims, by_host),
+        key: key.clone(),
+        answers: Answers::default(),
+    }
+}
+
+fn is_paused(world: &World, claim: &AddressClaim) -> bool {
+    let object = PartialObjectMeta::<IPClaim> {
+        metadata: claim.meta.clone(),
+        ..PartialObjectMeta::default()
+    };
+    hold_of(world, &object) == Some(Hold::Paused)
+}
+
+fn view(world: &World, key: &ObjectKey, address_claims: Vec<AddressClaim>, by_host: bool) -> Option<View> {
     let data = world.datas.get(key).filter(|data| world.is_ours(&**data))?;
     let namespace = key.namespace.as_str();
     let claim = world.data_claims.get(&ObjectKey::new(namespace, &data.spec.claim.name));
@@ -91,9 +132,9 @@ pub fn observe(world: &World, key: &ObjectKey, by_host: bool) -> Option<Observed
         .and_then(|key| world.hosts.get(&key));
     let template = template_of(&*data, &data.spec.template).and_then(|key| world.data_templates.get(&key));
     let secrets = world.secrets.find(&OfDataBy::Owner(key.clone()));
-    Some(Observed {
+    Some(View {
         hold: hold_of(world, &*data),
-        address_claims: address_claims(world, key),
+        address_claims,
         secrets: secrets.iter().map(|secret| secret.metadata.clone()).collect(),
         claim,
         template,
@@ -106,7 +147,7 @@ pub fn observe(world: &World, key: &ObjectKey, by_host: bool) -> Option<Observed
 }
 
 /// The claims on addresses that some Metal3Data of this name has made.
-pub fn address_claims(world: &World, key: &ObjectKey) -> Vec<AddressClaim> {
+fn address_claims(world: &World, key: &ObjectKey) -> Vec<AddressClaim> {
     let by = OfDataBy::Owner(key.clone());
     let metal3 = world.ip_claims.find(&by);
     let cluster_api = world.ip_address_claims.find(&by);
@@ -117,7 +158,7 @@ pub fn address_claims(world: &World, key: &ObjectKey) -> Vec<AddressClaim> {
     claims
 }
 
-impl Observed {
+impl View {
     /// UID of the Metal3Data.
     pub fn uid(&self) -> &str {
         self.data.metadata.uid.as_deref().unwrap_or_default()

@@ -1,4 +1,5 @@
 use std::sync::Arc;
+use std::time::Duration;
 
 use jiff::Timestamp;
 use metal3_api::capi::IPAddressClaim;
@@ -6,6 +7,7 @@ use metal3_api::infra::names::annotation::RENDERED_FROM;
 use metal3_api::infra::v1beta2::{Metal3Data, Metal3DataTemplate};
 use metal3_api::ipam::IPClaim;
 use metal3_render::{Pool, PoolAddress};
+use metal3_runtime::controller::Next;
 use metal3_runtime::events::Severity;
 use metal3_runtime::store::ObjectKey;
 use metal3_runtime::work::Queue;
@@ -16,9 +18,9 @@ use serde_json::{Value, json};
 use super::address::{AddressClaim, Family};
 use super::apply::{cluster_api_claim, metal3_claim, secret_object};
 use super::decide::{decide, digest, rendered_again};
-use super::effect::{Effect, Need, Rest, Says, Secret, Step};
+use super::effect::{AddressRead, Decision, Effect, Plan, Read, Secret};
 use super::listen::listen;
-use super::observed::{Host, Observed, Read, observe};
+use super::observed::{Answers, Host, Observed, View, observe};
 use crate::world::World;
 
 const INFRA: &str = "infrastructure.cluster.x-k8s.io/v1beta2";
@@ -40,7 +42,7 @@ fn object<K: DeserializeOwned>(api_version: &str, kind: &str, name: &str, body: 
 /// A machine whose data is to be rendered from a template with metadata, an address and a host's interface.
 struct Scene {
     world: World,
-    read: Read,
+    read: Answers,
 }
 
 fn owner(kind: &str, name: &str) -> Value {
@@ -80,7 +82,7 @@ impl Scene {
         world.hosts.created(host());
         let scene = Self {
             world,
-            read: Read::default(),
+            read: Answers::default(),
         };
         scene.data(&json!({}));
         scene
@@ -140,22 +142,46 @@ impl Scene {
             .insert((Family::Metal3, "t-0-p".to_owned()), Some(address));
     }
 
-    fn seen(&self) -> Observed {
-        observe(&self.world, &ObjectKey::new("ns", "t-0"), false).unwrap()
+    fn seen(&self) -> View {
+        self.observed().view.unwrap()
     }
 
-    fn step(&self) -> Step {
-        decide(&self.seen(), &self.read, now())
+    fn observed(&self) -> Observed {
+        Observed {
+            answers: self.read.clone(),
+            ..observe(&self.world, &ObjectKey::new("ns", "t-0"), false)
+        }
+    }
+
+    fn step(&self) -> Decision {
+        decide(&self.observed(), now())
+    }
+
+    fn plan(&self) -> Plan {
+        match self.step() {
+            Decision::Act(plan) => *plan,
+            Decision::Fetch(read) => panic!("{read:?}"),
+        }
+    }
+
+    /// What is written next.
+    fn writes(&self) -> Vec<Effect> {
+        self.plan().effects
+    }
+
+    /// The names of the Secrets that are made next.
+    fn secrets(&self) -> Vec<Secret> {
+        let made = self.writes().into_iter().map(|effect| match effect {
+            Effect::Secret(secret) => secret,
+            other => panic!("{other:?}"),
+        });
+        made.collect()
     }
 
     fn waits_because(&self) -> String {
-        match self.step() {
-            Step::Rest(Rest {
-                says: Some(Says::Waiting(why) | Says::Held(why)),
-                ..
-            }) => why,
-            other => panic!("{other:?}"),
-        }
+        let report = self.plan().report;
+        assert_eq!(report.events.len(), 1);
+        report.status.unwrap().error_message
     }
 }
 
@@ -165,26 +191,25 @@ fn host<K: DeserializeOwned>() -> K {
     object("metal3.io/v1alpha1", "BareMetalHost", "h", &host)
 }
 
-fn rest(says: Option<Says>) -> Step {
-    Step::Rest(Rest { says, again: None })
-}
-
 #[test]
 fn it_goes_from_the_finalizer_over_addresses_to_secrets_step_by_step() {
     let mut scene = Scene::new();
     let new = json!({"metadata": {"finalizers": [OF_CLAIM], "annotations": null, "resourceVersion": "2"},
         "spec": {"metaData": null, "networkData": null}});
     scene.data(&new);
-    let Step::Write(Effect::Adopt {
-        meta_data,
-        network_data,
-        rendered_from: Some(digest),
-    }) = scene.step()
+    let writes = scene.writes();
+    let [
+        Effect::Adopt {
+            meta_data,
+            network_data,
+            rendered_from: Some(digest),
+        },
+    ] = writes.as_slice()
     else {
-        panic!()
+        panic!("{writes:?}")
     };
     assert_eq!(digest.len(), 64, "{digest}");
-    let names = [meta_data, network_data].map(|reference| reference.unwrap().name);
+    let names = [meta_data, network_data].map(|reference| reference.clone().unwrap().name);
     assert_eq!(names, ["m-metadata", "m-networkdata"]);
 
     let scene_again = Scene::new();
@@ -193,27 +218,31 @@ fn it_goes_from_the_finalizer_over_addresses_to_secrets_step_by_step() {
         pool: Pool::metal3("p"),
         name: "t-0-p".to_owned(),
     };
-    assert_eq!(scene.step(), Step::Write(claim));
+    assert_eq!(scene.writes(), [claim]);
 
     scene.ip_claim(&json!({}));
-    assert_eq!(
-        scene.step(),
-        Step::Rest(Rest {
-            says: None,
-            again: Some(10)
-        })
-    );
+    let soon = Plan {
+        next: Next::After(Duration::from_secs(10)),
+        ..Plan::default()
+    };
+    assert_eq!(scene.step(), soon.into());
     scene.ip_claim(&json!({"metadata": {"resourceVersion": "2"}, "status": {"address": {"name": "a"}}}));
-    let need = Need::Address(Family::Metal3, "a".to_owned(), "t-0-p".to_owned());
-    assert_eq!(scene.step(), Step::Look(need));
+    let address = AddressRead {
+        family: Family::Metal3,
+        name: "a".to_owned(),
+        claim: "t-0-p".to_owned(),
+    };
+    assert_eq!(scene.step(), Decision::Fetch(Read::Addresses(vec![address])));
     scene.address();
-    assert_eq!(scene.step(), Step::Look(Need::Host("h".to_owned())));
+    assert_eq!(scene.step(), Decision::Fetch(Read::Host("h".to_owned())));
     scene.read.host = Host::Here(Box::new(host()));
 
-    let Step::Write(Effect::Secret(secret)) = scene.step() else {
-        panic!()
+    let secrets = scene.secrets();
+    let [secret, other] = secrets.as_slice() else {
+        panic!("{secrets:?}")
     };
     assert_eq!((secret.name.as_str(), secret.key), ("m-metadata", "metaData"));
+    assert_eq!((other.name.as_str(), other.key), ("m-networkdata", "networkData"));
     for line in [
         "ip: \"192.0.2.9\"",
         "dns: \"192.0.2.1\"",
@@ -223,12 +252,9 @@ fn it_goes_from_the_finalizer_over_addresses_to_secrets_step_by_step() {
         assert!(secret.text.contains(line), "{line} in {}", secret.text);
     }
     scene.secret("m-metadata", &json!({}));
-    let Step::Write(Effect::Secret(secret)) = scene.step() else {
-        panic!()
-    };
-    assert_eq!((secret.name.as_str(), secret.key), ("m-networkdata", "networkData"));
     scene.secret("m-networkdata", &json!({}));
-    assert_eq!(scene.step(), rest(Some(Says::Ready)));
+    let status = scene.plan().report.status.unwrap();
+    assert_eq!((status.ready, status.error_message.as_str()), (Some(true), ""));
 }
 
 #[test]
@@ -242,7 +268,7 @@ fn what_is_ready_stays_so_whatever_becomes_of_the_rest_and_a_lost_secret_is_made
         .world
         .data_templates
         .created(object(INFRA, "Metal3DataTemplate", "t", &gone));
-    assert_eq!(scene.step(), rest(None));
+    assert_eq!(scene.step(), Decision::idle());
 
     let mut scene_again = Scene::new();
     scene_again.data(&json!({"metadata": {"resourceVersion": "2"}, "status": {"ready": true}}));
@@ -251,10 +277,8 @@ fn what_is_ready_stays_so_whatever_becomes_of_the_rest_and_a_lost_secret_is_made
     scene_again.address();
     scene_again.read.host = Host::Here(Box::new(host()));
     scene = scene_again;
-    let Step::Write(Effect::Secret(secret)) = scene.step() else {
-        panic!()
-    };
-    assert_eq!(secret.name, "m-networkdata");
+    let names: Vec<_> = scene.secrets().into_iter().map(|secret| secret.name).collect();
+    assert_eq!(names, ["m-networkdata"]);
 }
 
 // OWN 15b: nobody was told that a lost Secret came back from a template that had been edited before that was refused.
@@ -277,15 +301,15 @@ fn a_secret_that_comes_back_from_an_edited_template_is_told() {
         rendered_again(&scene.seen(), &secret)
     };
     assert_eq!(told(false, 2), None, "it is rendered for the first time");
-    let note = told(true, 1).unwrap();
+    let event = told(true, 1).unwrap();
     let words = "Secret m-metadata was lost and is rendered again from Metal3DataTemplate t";
-    assert_eq!((note.severity, note.message.as_str()), (Severity::Normal, words));
-    let note = told(true, 2).unwrap();
-    assert_eq!((note.reason, note.severity), ("RenderedAgain", Severity::Warning));
+    assert_eq!((event.severity, event.message.as_str()), (Severity::Normal, words));
+    let event = told(true, 2).unwrap();
+    assert_eq!((event.reason, event.severity), ("RenderedAgain", Severity::Warning));
     assert!(
-        note.message.contains("which was edited after it was made"),
+        event.message.contains("which was edited after it was made"),
         "{}",
-        note.message
+        event.message
     );
 }
 
@@ -318,7 +342,7 @@ fn a_secret_that_is_lost_is_not_rendered_from_an_edited_template(#[case] is_read
     // The way out that it names.
     scene.data(&json!({"metadata": {"resourceVersion": "3", "annotations": null}, "status": {"ready": is_ready}}));
     let step = scene.step();
-    assert!(matches!(step, Step::Look(Need::Host(_))), "{step:?}");
+    assert!(matches!(step, Decision::Fetch(Read::Host(_))), "{step:?}");
 }
 
 #[test]
@@ -326,10 +350,11 @@ fn a_template_that_was_mended_before_anything_was_rendered_is_noted_anew() {
     let scene = Scene::new();
     scene.data(&json!({"metadata": {"resourceVersion": "2"}}));
     scene.edit();
-    let Step::Write(Effect::Adopt { rendered_from, .. }) = scene.step() else {
-        panic!()
+    let writes = scene.writes();
+    let [Effect::Adopt { rendered_from, .. }] = writes.as_slice() else {
+        panic!("{writes:?}")
     };
-    assert_eq!(rendered_from, Some(scene.digest()));
+    assert_eq!(*rendered_from, Some(scene.digest()));
 }
 
 #[test]
@@ -337,7 +362,8 @@ fn what_an_earlier_version_rendered_is_not_noted_as_rendered_from_the_template_o
     let scene = Scene::new();
     scene.data(&json!({"metadata": {"resourceVersion": "2", "annotations": null}}));
     scene.secret("m-metadata", &json!({}));
-    assert!(!matches!(scene.step(), Step::Write(Effect::Adopt { .. })));
+    let is_adoption = |effect: &Effect| matches!(effect, Effect::Adopt { .. });
+    assert!(!scene.writes().iter().any(is_adoption));
 }
 
 #[rstest]
@@ -358,7 +384,7 @@ fn a_pool_that_gives_nothing_is_named_with_its_words(#[case] claim: Value, #[cas
 fn a_pool_that_is_silent_is_looked_at_after_a_while() {
     let mut scene = Scene::new();
     scene.ip_claim(&json!({"metadata": {"creationTimestamp": "2025-12-31T23:00:00Z"}}));
-    assert_eq!(scene.step(), Step::Look(Need::Pool("p".to_owned())));
+    assert_eq!(scene.step(), Decision::Fetch(Read::Pool("p".to_owned())));
     scene.read.pools.insert("p".to_owned(), false);
     assert!(scene.waits_because().contains("IPPool p, which does not exist"));
     scene.read.pools.insert("p".to_owned(), true);
@@ -389,7 +415,7 @@ fn only_what_its_claim_announces_is_worked_on() {
         .world
         .data_claims
         .created(object(INFRA, "Metal3DataClaim", "claim", &other));
-    assert_eq!(scene.step(), rest(None));
+    assert_eq!(scene.step(), Decision::idle());
 }
 
 #[test]
@@ -413,8 +439,7 @@ fn what_others_have_made_under_its_names_is_left_alone_and_said() {
     let why = scene.waits_because();
     assert!(why.contains("Secret m-metadata") && why.contains("delete it"), "{why}");
     // Nobody tells us when it goes.
-    let Step::Rest(rest) = scene.step() else { panic!() };
-    assert_eq!(rest.again, Some(10));
+    assert_eq!(scene.plan().next, Next::After(Duration::from_secs(10)));
 }
 
 #[test]
@@ -443,11 +468,13 @@ fn an_edit_of_the_template_is_looked_at_and_a_word_in_its_status_is_not() {
 
 #[test]
 fn the_claim_of_an_earlier_metal3data_of_the_name_is_released_first() {
-    let scene = Scene::new();
+    let mut scene = Scene::new();
     let mut owners = owner("Metal3Data", "t-0");
     owners[0]["uid"] = json!("earlier");
     let old = scene.ip_claim(&json!({"metadata": {"ownerReferences": owners}}));
-    assert_eq!(scene.step(), Step::Write(Effect::Release(Box::new(old))));
+    assert_eq!(scene.step(), Decision::Fetch(Read::Uid));
+    scene.read.uid = Some("uid-t-0".to_owned());
+    assert_eq!(scene.writes(), [Effect::Sweep(Box::new(old))]);
 }
 
 /// Of two that were made for one claim, the other one may carry the finalizer already.
@@ -471,7 +498,8 @@ fn a_claim_of_cluster_api_under_the_name_is_looked_at_like_one_of_metal3(
     let there = AddressClaim::from(&claim);
     scene.world.ip_address_claims.created(claim);
     let Some(words) = words else {
-        assert_eq!(scene.step(), Step::Write(Effect::Release(Box::new(there))));
+        scene.read.uid = Some("uid-t-0".to_owned());
+        assert_eq!(scene.writes(), [Effect::Sweep(Box::new(there))]);
         return;
     };
     // The store finds it under its owner; who wants to make one of the name is shown it.
@@ -495,9 +523,9 @@ fn one_that_its_claim_does_not_announce_goes_although_the_claim_stays() {
             .created(object(INFRA, "Metal3DataClaim", "claim", &body));
     };
     claim("2", "");
-    assert_eq!(scene.step(), rest(None), "it could still be announced");
+    assert_eq!(scene.step(), Decision::idle(), "it could still be announced");
     claim("3", "t-1");
-    assert_eq!(scene.step(), Step::Write(Effect::LetGo));
+    assert_eq!(scene.writes(), [Effect::RemoveFinalizer]);
 }
 
 #[test]
@@ -514,12 +542,11 @@ fn it_goes_after_its_claim_and_releases_everything_first() {
         .data_claims
         .created(object(INFRA, "Metal3DataClaim", "claim", &gone));
     // Neither template nor machine is needed for this.
-    assert_eq!(scene.step(), Step::Write(Effect::Release(Box::new(claim))));
-    scene.read.gone.insert("uid-t-0-p".to_owned());
     let secret = Effect::DeleteSecret("m-metadata".to_owned(), "uid-m-metadata".to_owned());
-    assert_eq!(scene.step(), Step::Write(secret));
+    assert_eq!(scene.writes(), [Effect::Release(Box::new(claim)), secret]);
+    scene.read.gone.insert("uid-t-0-p".to_owned());
     scene.read.gone.insert("uid-m-metadata".to_owned());
-    assert_eq!(scene.step(), Step::Write(Effect::LetGo));
+    assert_eq!(scene.writes(), [Effect::RemoveFinalizer]);
 }
 
 #[test]
@@ -530,9 +557,9 @@ fn while_the_cluster_is_paused_nothing_happens() {
         .world
         .clusters
         .created(object("cluster.x-k8s.io/v1beta2", "Cluster", "c", &paused));
-    assert_eq!(scene.step(), rest(None));
+    assert_eq!(scene.step(), Decision::idle());
     scene.data(&json!({"metadata": {"deletionTimestamp": DELETED, "resourceVersion": "2"}}));
-    assert_eq!(scene.step(), rest(None));
+    assert_eq!(scene.step(), Decision::idle());
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! The writes. Nothing is chosen here.
 
 use k8s_openapi::api::core::v1::Node;
+use kube::Resource;
 use kube::api::{Api, DeleteParams, Patch, PatchParams, Preconditions};
 use metal3_api::capi::Machine;
 use metal3_api::infra::names::finalizer;
@@ -11,24 +12,26 @@ use metal3_runtime::patch;
 
 use crate::context::Context;
 use crate::remediation::decide::plan::Effect;
+use crate::remediation::observed::Observed;
 use crate::workload::Workload;
 
-/// Does one thing, and returns the remediation as it is then. What is written is seen in the stores at once. What is to be
-/// done in a workload cluster that cannot be asked any more is not done; the remediation is woken when it can.
+/// Carries out one write. What is to be done in a workload cluster that cannot be asked any more is not done: the remediation
+/// is woken when it can.
 pub async fn apply(
     ctx: &Context,
     workload: Option<&Workload>,
-    seen: &Metal3Remediation,
+    seen: &mut Observed,
     effect: &Effect,
-) -> Result<Metal3Remediation, kube::Error> {
-    let namespace = seen.metadata.namespace.as_deref().unwrap_or_default();
+) -> Result<(), kube::Error> {
+    let remediation = &*seen.remediation;
+    let namespace = remediation.metadata.namespace.as_deref().unwrap_or_default();
     let (client, merge) = (&ctx.client, PatchParams::default());
     let remediations: Api<Metal3Remediation> = Api::namespaced(client.clone(), namespace);
     let written = match effect {
-        Effect::AddFinalizer => patch::add_finalizer(&remediations, seen, finalizer::REMEDIATION).await?,
-        Effect::RemoveFinalizer => patch::remove_finalizer(&remediations, seen, finalizer::REMEDIATION).await?,
+        Effect::AddFinalizer => patch::add_finalizer(&remediations, remediation, finalizer::REMEDIATION).await?,
+        Effect::RemoveFinalizer => patch::remove_finalizer(&remediations, remediation, finalizer::REMEDIATION).await?,
         Effect::Keep { patch, .. } => {
-            let name = seen.metadata.name.as_deref().unwrap_or_default();
+            let name = remediation.metadata.name.as_deref().unwrap_or_default();
             Some(remediations.patch(name, &merge, &Patch::Merge(patch)).await?)
         }
         Effect::Host { host, patch, .. } => {
@@ -59,11 +62,18 @@ pub async fn apply(
             }
             None
         }
+        Effect::ReportWait(event) => {
+            tracing::info!(remediation = %seen.key(), reason = event.reason, "{}", event.message);
+            ctx.recorder.publish(&remediation.object_ref(&()), None, event).await;
+            seen.reported = Some(event.reason);
+            None
+        }
     };
-    if let Some(written) = &written {
+    if let Some(written) = written {
         ctx.world.remediations.written(written.clone());
+        seen.remediation = written.into();
     }
-    Ok(written.unwrap_or_else(|| seen.clone()))
+    Ok(())
 }
 
 async fn delete_node(workload: &Workload, node: &str, preconditions: Preconditions) -> Result<(), kube::Error> {

@@ -3,7 +3,7 @@
 //!
 //! ```text
 //!  observe ─▶ decide (pure) ─▶ apply: one write ─▶ report: one status, events
-//!     ▲          │ Look
+//!     ▲          │ Fetch
 //!     └──────────┘ remediation and host anew, Pods and volumes of the Node, version of the workload cluster
 //! ```
 //!
@@ -11,7 +11,7 @@
 //! here. A power cycle is asked for once in each attempt: by one write to the host, over the version that was judged after
 //! the phase had been read anew.
 //!
-//! The kind has no conditions. What is waited for is told by an event, once for each reason.
+//! The kind has no conditions. What is waited for is reported by an event, once for each reason.
 //!
 //! Metal3RemediationTemplates need nobody: Cluster API reads them, and their status is never written, here or upstream.
 
@@ -26,25 +26,25 @@ mod observed;
 #[cfg(test)]
 mod tests;
 
-use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::time::Duration;
 
-use kube::{Api, Resource, ResourceExt};
+use jiff::Timestamp;
+use kube::{Api, ResourceExt};
 use metal3_api::infra::v1beta2::{Metal3Remediation, Metal3RemediationStatus};
 use metal3_api::metal3::BareMetalHost;
-use metal3_runtime::controller::{Next, Reconcile};
-use metal3_runtime::events::Note;
-use metal3_runtime::status;
+use metal3_runtime::Clock;
+use metal3_runtime::controller::{Controller, Next, Report};
 use metal3_runtime::store::ObjectKey;
 use metal3_runtime::work::Queue;
+use parking_lot::Mutex;
 
-use self::decide::{Decision, Need, Plan, decide};
+use self::decide::{Decision, Effect, Read, decide};
+use self::node::Drain;
 pub use self::observed::{NodeView, Observed, Over, observe};
 use crate::context::Context;
 use crate::error::PassError;
-use crate::refusals::Told;
+use crate::report::report;
 use crate::workload::{Unreachable, Workload, Workloads};
 
 /// The controller.
@@ -52,19 +52,12 @@ use crate::workload::{Unreachable, Workload, Workloads};
 pub struct Metal3Remediations {
     ctx: Context,
     workloads: Workloads,
-    /// The reason of the last wait that was told of each remediation.
-    told: Arc<Mutex<HashMap<ObjectKey, &'static str>>>,
-    refusals: Told,
+    /// The reason of the last wait that was reported of each remediation.
+    reported: Arc<Mutex<HashMap<ObjectKey, &'static str>>>,
 }
 
 /// Of what it looks after, for errors.
 const KIND: &str = "Metal3Remediation";
-
-/// More looks than there are questions would be a loop.
-const MOST_LOOKS: usize = 6;
-
-/// What follows a write is done when a watch, or the answer to the write, has shown what came of it, and at the latest then.
-const AGAIN: Duration = Duration::from_millis(200);
 
 impl Metal3Remediations {
     /// The controller.
@@ -72,8 +65,7 @@ impl Metal3Remediations {
         Self {
             ctx,
             workloads,
-            told: Arc::default(),
-            refusals: Told::default(),
+            reported: Arc::default(),
         }
     }
 
@@ -99,44 +91,26 @@ impl Metal3Remediations {
         }
     }
 
-    /// Looks at what a decision asks for. False: the watches have been late, and everything is seen anew.
-    async fn look(&self, seen: &mut Observed, need: Need) -> Result<bool, PassError> {
-        match need {
-            Need::Fresh => {
-                seen.looks.is_fresh = self.is_as_seen(seen).await?;
-                return Ok(seen.looks.is_fresh);
-            }
-            Need::FreshNode => {
-                seen.looks.is_node_fresh = self.is_node_as_seen(seen).await?;
-                return Ok(seen.looks.is_node_fresh);
-            }
-            Need::Drain | Need::KnowsTaint => {}
-        }
-        let gone = "it cannot be asked any more".to_owned();
-        let workload = match self.workload(seen) {
-            Some(Ok(workload)) => Ok(workload),
-            Some(Err(why)) => Err(why.to_string()),
-            None => Err(gone),
+    async fn drain(&self, seen: &Observed) -> Result<Drain, String> {
+        let NodeView::Here(node) = &seen.node else {
+            return Err("the Node is not there".to_owned());
         };
-        match (need, &seen.node) {
-            (Need::Drain, NodeView::Here(node)) => {
-                let name = node.name_any();
-                seen.looks.drain = Some(match &workload {
-                    Ok(workload) => look::drain(workload, &name).await,
-                    Err(why) => Err(why.clone()),
-                });
-            }
-            _ => {
-                seen.looks.knows_taint = Some(match &workload {
-                    Ok(workload) => look::knows_taint(workload).await,
-                    Err(why) => Err(why.clone()),
-                });
-            }
-        }
-        Ok(true)
+        look::drain(&self.reachable(seen)?, &node.name_any()).await
     }
 
-    /// Reads the remediation and its host, and tells whether they are as they were seen. The stores show them as they are.
+    fn reachable(&self, seen: &Observed) -> Result<Workload, String> {
+        match self.workload(seen) {
+            Some(Ok(workload)) => Ok(workload),
+            Some(Err(why)) => Err(why.to_string()),
+            None => Err("it cannot be asked any more".to_owned()),
+        }
+    }
+
+    async fn knows_taint(&self, seen: &Observed) -> Result<bool, String> {
+        look::knows_taint(&self.reachable(seen)?).await
+    }
+
+    /// Reads the remediation and its host, and compares them with what was seen. The stores have them as they are then.
     async fn is_as_seen(&self, seen: &Observed) -> Result<bool, PassError> {
         let key = seen.key();
         let remediations: Api<Metal3Remediation> = Api::namespaced(self.ctx.client.clone(), &key.namespace);
@@ -177,84 +151,19 @@ impl Metal3Remediations {
         }
         Ok(now == version)
     }
-
-    async fn planned_and_done(&self, key: &ObjectKey, seen: &mut Observed) -> Result<Next, PassError> {
-        for _ in 0..MOST_LOOKS {
-            match decide(seen, self.ctx.clock.now()) {
-                Decision::Nothing => return Ok(Next::Change),
-                Decision::Do(plan) => return self.carry_out(key, seen, *plan).await,
-                Decision::Look(need) => {
-                    if !self.look(seen, need).await? {
-                        return Ok(Next::After(AGAIN));
-                    }
-                }
-            }
-        }
-        tracing::error!(remediation = %key, "a decision asks again for what it was given");
-        Ok(Next::Change)
-    }
-
-    async fn carry_out(&self, key: &ObjectKey, seen: &Observed, plan: Plan) -> Result<Next, PassError> {
-        let mut object = (*seen.remediation).clone();
-        if let Some(effect) = &plan.effect {
-            let workload = self.workload(seen).and_then(Result::ok);
-            let applied = apply::apply(&self.ctx, workload.as_ref(), &object, effect).await;
-            object = applied.map_err(PassError::with(effect.label(), effect.object(), KIND, key))?;
-        }
-        let is_written = plan.effect.is_some() | self.store(key, &object, plan.status).await?;
-        for note in &plan.notes {
-            tracing::info!(remediation = %key, reason = note.reason, "{}", note.message);
-            self.ctx.recorder.publish(&object.object_ref(&()), None, note).await;
-        }
-        if let Some(wait) = &plan.wait {
-            self.tell(key, &object, wait).await;
-        }
-        let left = plan.until.map(|until| until.duration_since(self.ctx.clock.now()));
-        let left = left.map(|left| Duration::try_from(left).unwrap_or_default().max(AGAIN));
-        Ok(match left {
-            _ if is_written => Next::After(AGAIN),
-            Some(left) => Next::After(left),
-            None => Next::Change,
-        })
-    }
-
-    /// Whether it was written.
-    async fn store(
-        &self,
-        key: &ObjectKey,
-        seen: &Metal3Remediation,
-        status: Option<Metal3RemediationStatus>,
-    ) -> Result<bool, PassError> {
-        let Some(status) = status.filter(|status| seen.status.as_ref() != Some(status)) else {
-            return Ok(false);
-        };
-        let written = status::replace(&self.ctx.client, seen, status).await;
-        let written = written.map_err(PassError::of("store the status", KIND, key))?;
-        self.ctx.world.remediations.written(written);
-        Ok(true)
-    }
-
-    /// Tells what is waited for, if that is another thing than before.
-    async fn tell(&self, key: &ObjectKey, object: &Metal3Remediation, wait: &Note) {
-        let before = {
-            let mut told = self.told.lock();
-            told.insert(key.clone(), wait.reason)
-        };
-        if before != Some(wait.reason) {
-            tracing::info!(remediation = %key, reason = wait.reason, "{}", wait.message);
-            self.ctx.recorder.publish(&object.object_ref(&()), None, wait).await;
-        }
-    }
-
-    fn forget(&self, key: &ObjectKey) {
-        let mut told = self.told.lock();
-        told.remove(key);
-    }
 }
 
-impl Reconcile for Metal3Remediations {
+impl Controller for Metal3Remediations {
     const NAME: &'static str = "metal3remediation";
+    type Observed = Observed;
+    type Read = Read;
+    type Effect = Effect;
+    type Status = Metal3RemediationStatus;
     type Error = PassError;
+
+    fn clock(&self) -> &Clock {
+        &self.ctx.clock
+    }
 
     fn listen(&self, queue: &Queue<ObjectKey>) {
         listen::listen(&self.ctx.world, &self.workloads, queue);
@@ -264,20 +173,66 @@ impl Reconcile for Metal3Remediations {
         self.ctx.world.remediations.all()
     }
 
-    async fn reconcile(&self, key: &ObjectKey) -> Result<Next, PassError> {
+    async fn observe(&self, key: &ObjectKey) -> Result<Option<Observed>, PassError> {
         let Some(mut seen) = observe(&self.ctx.world, key) else {
-            self.forget(key);
-            return Ok(Next::Change);
+            return Ok(None);
         };
         seen.node = self.node(&seen);
-        let done = self.planned_and_done(key, &mut seen).await;
-        match &done {
-            Ok(_) => self.refusals.forget(seen.remediation.metadata.uid.as_deref()),
-            Err(error) => {
-                let remediation = seen.remediation.object_ref(&());
-                self.refusals.hear(&self.ctx, &remediation, error).await;
+        seen.reported = self.reported.lock().get(key).copied();
+        Ok(Some(seen))
+    }
+
+    fn decide(seen: &Observed, now: Timestamp) -> Decision {
+        decide(seen, now)
+    }
+
+    async fn fetch(&self, seen: &mut Observed, read: Read) -> Result<(), PassError> {
+        match read {
+            Read::Fresh => {
+                seen.looks.is_fresh = self.is_as_seen(seen).await?;
+                seen.looks.is_late = !seen.looks.is_fresh;
             }
+            Read::FreshNode => {
+                seen.looks.is_node_fresh = self.is_node_as_seen(seen).await?;
+                seen.looks.is_late = !seen.looks.is_node_fresh;
+            }
+            Read::Drain => seen.looks.drain = Some(self.drain(seen).await),
+            Read::KnowsTaint => seen.looks.knows_taint = Some(self.knows_taint(seen).await),
         }
-        done
+        Ok(())
+    }
+
+    async fn apply(&self, seen: &mut Observed, effect: &Effect) -> Result<(), PassError> {
+        let key = seen.key();
+        let workload = self.workload(seen).and_then(Result::ok);
+        let applied = apply::apply(&self.ctx, workload.as_ref(), seen, effect).await;
+        applied.map_err(PassError::with(effect.label(), effect.object(), KIND, &key))
+    }
+
+    async fn report(&self, seen: &mut Observed, new: Report<Metal3RemediationStatus>) -> Result<(), PassError> {
+        for event in &new.events {
+            tracing::info!(remediation = %seen.key(), reason = event.reason, "{}", event.message);
+        }
+        report(&self.ctx, &self.ctx.world.remediations, &mut seen.remediation, new).await
+    }
+
+    fn refused(&self, seen: &Observed, error: &PassError) -> Report<Metal3RemediationStatus> {
+        let (uid, now) = (seen.remediation.metadata.uid.as_deref(), self.ctx.clock.elapsed());
+        Report {
+            status: None,
+            events: self.ctx.refusals.event(uid, error, now).into_iter().collect(),
+        }
+    }
+
+    fn ended(&self, key: &ObjectKey, seen: Option<&Observed>, done: &Result<Next, PassError>) {
+        let mut reported = self.reported.lock();
+        match seen.map(|seen| seen.reported) {
+            Some(Some(reason)) => reported.insert(key.clone(), reason),
+            Some(None) => None,
+            None => reported.remove(key),
+        };
+        if let (Some(seen), Ok(_)) = (seen, done) {
+            self.ctx.succeeded(seen.remediation.metadata.uid.as_deref());
+        }
     }
 }

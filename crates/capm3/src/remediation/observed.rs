@@ -38,8 +38,10 @@ pub struct Observed {
     pub strays: Vec<Arc<BareMetalHost>>,
     /// The Node of the Machine.
     pub node: NodeView,
-    /// What was looked at because a decision asked for it.
+    /// What was read because a decision asked for it.
     pub looks: Looks,
+    /// The reason of the wait that was reported last.
+    pub reported: Option<&'static str>,
 }
 
 /// What is known of the Node.
@@ -56,9 +58,11 @@ pub enum NodeView {
     Here(Arc<Node>),
 }
 
-/// What is only looked at when a decision asks for it.
+/// What is only read when a decision asks for it.
 #[derive(Clone, Debug, Default)]
 pub struct Looks {
+    /// What was read anew is not as the watches have shown it: they are waited for.
+    pub is_late: bool,
     /// Whether the remediation and the host were read now, and are as the watches have shown them.
     pub is_fresh: bool,
     /// The same for the Node.
@@ -125,6 +129,7 @@ pub fn observe(world: &World, key: &ObjectKey) -> Option<Observed> {
         strays: Vec::new(),
         node: NodeView::Unnamed,
         looks: Looks::default(),
+        reported: None,
     };
     if seen.is_held() {
         seen.strays = seen.strays(world);

@@ -1,56 +1,61 @@
 //! The addresses that are rendered, and the claims that they come from.
 
+use std::time::Duration;
+
 use jiff::Timestamp;
 use kube::ResourceExt;
 use metal3_render::{Addresses, Pool};
+use metal3_runtime::timing::provider::{POOL_PATIENCE, UNWATCHED};
 
-use super::{Sources, quiet, wait_for_others};
+use super::{Sources, Step, wait_unwatched};
 use crate::data::address::{AddressClaim, Family};
-use crate::data::effect::{Effect, Need, Rest, Says, Step};
-use crate::data::observed::{Observed, Read};
+use crate::data::effect::{AddressRead, Effect, Read};
+use crate::data::observed::{Answers, View};
 
-/// For so many seconds a pool may be silent before that is said, and so often what is in the way is looked at.
-pub(super) const PATIENCE: u64 = 10;
-
-/// So often, in seconds, a pool that is silent is looked at.
-pub(super) const SILENT: u64 = 60;
-
-/// The address from each pool, or the next step towards it.
+/// The address from each pool, or the next step towards them.
 pub(super) fn addresses(
-    seen: &Observed,
-    read: &Read,
+    seen: &View,
+    read: &Answers,
     sources: &Sources<'_>,
     pools: &[Pool],
     now: Timestamp,
 ) -> Result<Addresses, Step> {
-    let mut addresses = Addresses::new();
-    let mut waits = Vec::new();
+    let missing = pools
+        .iter()
+        .filter(|pool| matches!(claim_on(seen, read, sources, pool), Ok(None)));
+    let claims: Vec<_> = missing
+        .map(|pool| Effect::Claim {
+            pool: pool.clone(),
+            name: names(seen, sources, pool).0,
+        })
+        .collect();
+    if !claims.is_empty() {
+        return Err(Step::Write(claims));
+    }
+    let (mut addresses, mut waits, mut unread) = (Addresses::new(), Vec::new(), Vec::new());
     for pool in pools {
-        let family = Family::of(pool);
         let Some(claim) = claim_on(seen, read, sources, pool)? else {
-            let name = names(seen, sources, pool).0;
-            return Err(Step::Write(Effect::Claim {
-                pool: pool.clone(),
-                name,
-            }));
+            continue;
         };
         let Some(address) = &claim.address else {
             waits.push((pool, claim));
             continue;
         };
-        match read.addresses.get(&(family, claim.name().to_owned())) {
-            None => {
-                return Err(Step::Look(Need::Address(
-                    family,
-                    address.clone(),
-                    claim.name().to_owned(),
-                )));
-            }
+        let (family, of) = (Family::of(pool), claim.name().to_owned());
+        match read.addresses.get(&(family, of.clone())) {
+            None => unread.push(AddressRead {
+                family,
+                name: address.clone(),
+                claim: of,
+            }),
             Some(Some(given)) => {
                 addresses.insert(pool.clone(), given.clone());
             }
             Some(None) => waits.push((pool, claim)),
         }
+    }
+    if !unread.is_empty() {
+        return Err(Step::Fetch(Read::Addresses(unread)));
     }
     if waits.is_empty() {
         return Ok(addresses);
@@ -58,27 +63,27 @@ pub(super) fn addresses(
     Err(wait_for(read, &waits, now))
 }
 
-/// Says what the claims wait for. In the first seconds it is not said, because it is answered in less.
-fn wait_for(read: &Read, waits: &[(&Pool, &AddressClaim)], now: Timestamp) -> Step {
+/// Reports what the claims wait for. In the first seconds nothing is reported, because a pool answers in less.
+fn wait_for(read: &Answers, waits: &[(&Pool, &AddressClaim)], now: Timestamp) -> Step {
     let mut words = Vec::new();
-    let mut again = None;
+    let mut again: Option<Duration> = None;
     for (pool, claim) in waits {
         let kind = claim.family.claim_kind();
         let name = claim.name();
-        let age = claim
-            .created()
-            .map_or(0, |created| now.duration_since(created).as_secs());
+        let age = claim.created().map_or(Duration::ZERO, |created| {
+            now.duration_since(created).try_into().unwrap_or_default()
+        });
         if let Some(problem) = &claim.problem {
             words.push(format!("{kind} {name} has no address from {pool}: {problem}"));
         } else if claim.address.is_some() {
             words.push(format!("{kind} {name} names an address that does not exist"));
-            again = Some(SILENT);
-        } else if age < i64::try_from(PATIENCE).unwrap_or(i64::MAX) {
-            again = Some(again.map_or(PATIENCE, |before: u64| before.min(PATIENCE)));
+            again = Some(UNWATCHED);
+        } else if age < POOL_PATIENCE {
+            again = Some(again.map_or(POOL_PATIENCE, |before| before.min(POOL_PATIENCE)));
         } else {
-            again.get_or_insert(SILENT);
+            again.get_or_insert(UNWATCHED);
             words.push(match read.pools.get(&pool.name) {
-                None if claim.family == Family::Metal3 => return Step::Look(Need::Pool(pool.name.clone())),
+                None if claim.family == Family::Metal3 => return Step::Fetch(Read::Pool(pool.name.clone())),
                 Some(false) => format!("{kind} {name} waits for {pool}, which does not exist in this namespace: create it"),
                 Some(true) | None => format!(
                     "{kind} {name} waits for {pool}, and nobody has answered it: see that the pool exists and that what \
@@ -87,12 +92,14 @@ fn wait_for(read: &Read, waits: &[(&Pool, &AddressClaim)], now: Timestamp) -> St
             });
         }
     }
-    let says = (!words.is_empty()).then(|| Says::Waiting(words.join("; ")));
-    Step::Rest(Rest { says, again })
+    Step::Wait {
+        why: (!words.is_empty()).then(|| words.join("; ")),
+        again,
+    }
 }
 
 /// The names of the claim on a pool: the one to use, and the one of the other way of naming.
-fn names(seen: &Observed, sources: &Sources<'_>, pool: &Pool) -> (String, String) {
+fn names(seen: &View, sources: &Sources<'_>, pool: &Pool) -> (String, String) {
     let of_data = format!("{}-{}", seen.data.name_any(), pool.name);
     let host = crate::world::host_of(sources.metal3_machine).map(|host| host.name);
     let of_host = format!("{}-{}", host.unwrap_or_default(), pool.name);
@@ -106,8 +113,8 @@ fn names(seen: &Observed, sources: &Sources<'_>, pool: &Pool) -> (String, String
 
 /// The claim on a pool, if it is there.
 fn claim_on<'a>(
-    seen: &'a Observed,
-    read: &'a Read,
+    seen: &'a View,
+    read: &'a Answers,
     sources: &Sources<'_>,
     pool: &Pool,
 ) -> Result<Option<&'a AddressClaim>, Step> {
@@ -136,9 +143,9 @@ fn claim_on<'a>(
     if is_left_over {
         let is_left = !read.gone.contains(&uid) && (claim.is_held() || !claim.is_deleting());
         return Err(if is_left {
-            Step::Write(Effect::Release(Box::new(claim.clone())))
+            Step::Write(vec![Effect::Release(Box::new(claim.clone()))])
         } else {
-            quiet()
+            Step::Idle
         });
     }
     let (kind, owner) = (claim.family.claim_kind(), claim.owner().map(|(owner, _)| owner));
@@ -146,5 +153,5 @@ fn claim_on<'a>(
     let why = format!(
         "{kind} {name}, which is to be made, exists already and belongs to {owner}: delete it if nobody needs it"
     );
-    Err(wait_for_others(why, PATIENCE))
+    Err(wait_unwatched(why, POOL_PATIENCE))
 }

@@ -12,20 +12,27 @@
 mod addresses;
 pub(crate) mod origin;
 
+use std::time::Duration;
+
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::ResourceExt;
 use metal3_api::capi::Machine;
 use metal3_api::infra::names::finalizer;
-use metal3_api::infra::v1beta2::{Metal3Data, Metal3DataTemplate, Metal3Machine};
+use metal3_api::infra::v1beta2::{Metal3Data, Metal3DataStatus, Metal3DataTemplate, Metal3Machine};
 use metal3_api::metal3::BareMetalHost;
 use metal3_api::reference::SecretReference;
-use metal3_render::{Facts, pools, render};
+use metal3_render::{Facts, Metadata, NetworkData, pools, render};
+use metal3_runtime::controller::{Next, Report};
+use metal3_runtime::events::Event;
+use metal3_runtime::timing::provider::{POOL_PATIENCE, UNWATCHED};
 
-use self::addresses::{PATIENCE, SILENT, addresses};
+use self::addresses::addresses;
 pub use self::origin::{digest, rendered_again};
-use super::effect::{Effect, Need, Rest, Says, Secret, Step};
-use super::observed::{Host, Observed, Read};
+use super::address::AddressClaim;
+use super::effect::{Decision, Effect, Plan, Read, Secret};
+use super::observed::{Answers, Host, Observed, View};
+use crate::conditions::cut;
 use crate::data_template::observed::{Hold, answers};
 
 /// Key of a Secret with metadata.
@@ -33,10 +40,129 @@ pub const META_DATA: &str = "metaData";
 /// Key of a Secret with network data.
 pub const NETWORK_DATA: &str = "networkData";
 
+/// As many characters fit an error message.
+const MESSAGE: usize = 512;
+
+/// The next step of a pass.
+enum Step {
+    /// Read this first.
+    Fetch(Read),
+    /// Write this, and decide on the answers.
+    Write(Vec<Effect>),
+    /// Nothing, and nothing to report: what comes next comes soon, and wakes this.
+    Idle,
+    /// The Secrets are there.
+    Ready,
+    /// They are not, and why. Without a reason the status stays. `again`: what is waited for wakes nobody.
+    Wait {
+        why: Option<String>,
+        again: Option<Duration>,
+    },
+    /// It is to go but cannot, and why. What is ready stays ready.
+    Held(String),
+}
+
 /// The next step, given what has been read in this pass.
-pub fn decide(seen: &Observed, read: &Read, now: Timestamp) -> Step {
+pub fn decide(seen: &Observed, now: Timestamp) -> Decision {
+    if let Some(step) = sweep(seen) {
+        return step;
+    }
+    let Some(view) = &seen.view else {
+        return Decision::idle();
+    };
+    let (data, stored) = (&*view.data, view.data.status.as_ref());
+    let (status, again) = match step(view, &seen.answers, now) {
+        Step::Fetch(read) => return Decision::Fetch(read),
+        Step::Write(effects) => return write(view, effects).into(),
+        Step::Idle => return Decision::idle(),
+        Step::Ready => (Some(status(Some(true), String::new())), None),
+        Step::Wait { why, again } => (why.map(|why| status(Some(false), why)), again),
+        Step::Held(why) => (Some(status(stored.and_then(|stored| stored.ready), why)), None),
+    };
+    Plan {
+        report: status.map_or_else(Report::default, |status| report(data, status)),
+        next: again.map_or(Next::Change, Next::After),
+        ..Plan::default()
+    }
+    .into()
+}
+
+/// Claims that an earlier Metal3Data has left are released first, once it is certain that it is gone.
+fn sweep(seen: &Observed) -> Option<Decision> {
+    let is_done = |claim: &AddressClaim| {
+        seen.answers
+            .gone
+            .contains(claim.meta.uid.as_deref().unwrap_or_default())
+    };
+    let mut left = seen.left.iter().filter(|claim| !is_done(claim)).peekable();
+    left.peek()?;
+    let Some(uid) = &seen.answers.uid else {
+        return Some(Decision::Fetch(Read::Uid));
+    };
+    let is_of_other = |claim: &&AddressClaim| claim.owner().is_some_and(|(_, of)| of != uid);
+    let effects: Vec<_> = left
+        .filter(is_of_other)
+        .map(|claim| Effect::Sweep(Box::new(claim.clone())))
+        .collect();
+    let plan = Plan {
+        effects,
+        next: Next::Decide,
+        ..Plan::default()
+    };
+    (!plan.effects.is_empty()).then(|| plan.into())
+}
+
+fn write(view: &View, effects: Vec<Effect>) -> Plan {
+    let is_last = effects.contains(&Effect::RemoveFinalizer);
+    let secrets = effects.iter().filter_map(|effect| match effect {
+        Effect::Secret(secret) => rendered_again(view, secret),
+        Effect::Adopt { .. }
+        | Effect::Claim { .. }
+        | Effect::Release(_)
+        | Effect::Sweep(_)
+        | Effect::DeleteSecret(..)
+        | Effect::RemoveFinalizer => None,
+    });
+    let report = Report {
+        status: None,
+        events: secrets.collect(),
+    };
+    Plan {
+        effects,
+        report,
+        next: if is_last { Next::Change } else { Next::Decide },
+        ..Plan::default()
+    }
+}
+
+fn status(ready: Option<bool>, mut error_message: String) -> Metal3DataStatus {
+    cut(&mut error_message, MESSAGE);
+    Metal3DataStatus { ready, error_message }
+}
+
+/// The status if it is new, and an event with what is wrong.
+fn report(data: &Metal3Data, status: Metal3DataStatus) -> Report<Metal3DataStatus> {
+    if data.status.as_ref() == Some(&status) {
+        return Report::default();
+    }
+    let message = status.error_message.clone();
+    let event = (!message.is_empty()).then(|| Event::warning("NotRendered", message));
+    Report {
+        status: Some(status),
+        events: event.into_iter().collect(),
+    }
+}
+
+/// Reports what the API server refuses. The report of the next pass that succeeds replaces it.
+pub fn refused(data: &Metal3Data, message: String) -> Report<Metal3DataStatus> {
+    let is_leaving = data.metadata.deletion_timestamp.is_some();
+    let ready = data.status.as_ref().and_then(|stored| stored.ready);
+    report(data, status(if is_leaving { ready } else { Some(false) }, message))
+}
+
+fn step(seen: &View, read: &Answers, now: Timestamp) -> Step {
     if seen.hold == Some(Hold::Paused) {
-        return quiet();
+        return Step::Idle;
     }
     if seen.data.metadata.deletion_timestamp.is_some() {
         return release(seen, read);
@@ -46,33 +172,18 @@ pub fn decide(seen: &Observed, read: &Read, now: Timestamp) -> Step {
     }
 }
 
-/// Nothing to do and nothing to say: what comes next comes soon, and brings its own news.
-fn quiet() -> Step {
-    Step::Rest(Rest {
-        says: None,
-        again: None,
-    })
-}
-
 fn wait(why: impl Into<String>) -> Step {
-    let says = Some(Says::Waiting(why.into()));
-    Step::Rest(Rest { says, again: None })
+    Step::Wait {
+        why: Some(why.into()),
+        again: None,
+    }
 }
 
-/// The same for something of others that no watch shows: it is looked at after so many seconds.
-fn wait_for_others(why: String, seconds: u64) -> Step {
-    let says = Some(Says::Waiting(why));
-    let again = Some(seconds);
-    Step::Rest(Rest { says, again })
-}
-
-/// What the status says of a write that was refused.
-pub fn refused(data: &Metal3Data, message: String) -> Says {
-    let is_leaving = data.metadata.deletion_timestamp.is_some();
-    if is_leaving {
-        Says::Held(message)
-    } else {
-        Says::Waiting(message)
+/// The same for an object that no watch shows: it is looked at again after this time.
+fn wait_unwatched(why: String, again: Duration) -> Step {
+    Step::Wait {
+        why: Some(why),
+        again: Some(again),
     }
 }
 
@@ -84,7 +195,7 @@ struct Sources<'a> {
 }
 
 /// Whether it has been rendered and everything is still there. Whatever becomes of its template then does not matter.
-fn is_settled(seen: &Observed) -> bool {
+fn is_settled(seen: &View) -> bool {
     let is_ready = seen.data.status.as_ref().and_then(|status| status.ready) == Some(true);
     let named = [&seen.data.spec.meta_data, &seen.data.spec.network_data];
     let is_there = |reference: &SecretReference| {
@@ -94,9 +205,9 @@ fn is_settled(seen: &Observed) -> bool {
     is_ready && has_finalizer(seen) && named.into_iter().flatten().all(is_there)
 }
 
-fn serve(seen: &Observed, read: &Read, now: Timestamp) -> Result<Step, Step> {
+fn serve(seen: &View, read: &Answers, now: Timestamp) -> Result<Step, Step> {
     if is_settled(seen) {
-        return Ok(quiet());
+        return Ok(Step::Idle);
     }
     let sources = sources(seen)?;
     let data = &seen.data;
@@ -106,17 +217,16 @@ fn serve(seen: &Observed, read: &Read, now: Timestamp) -> Result<Step, Step> {
     let is_adopted = has_finalizer(seen) && spec.into_iter().eq(&sources.wanted) && rendered_from.is_none();
     if !is_adopted {
         let [meta_data, network_data] = sources.wanted.clone();
-        return Ok(Step::Write(Effect::Adopt {
+        return Ok(Step::Write(vec![Effect::Adopt {
             meta_data,
             network_data,
             rendered_from,
-        }));
+        }]));
     }
-    let Some((name, key)) = missing else {
-        let says = Some(Says::Ready);
-        return Ok(Step::Rest(Rest { says, again: None }));
+    let Some((first, _)) = missing.first() else {
+        return Ok(Step::Ready);
     };
-    origin::check(seen, sources.template, &name).map_err(wait)?;
+    origin::check(seen, sources.template, first).map_err(wait)?;
     let machine = seen.machine.as_deref().ok_or_else(|| {
         wait(format!(
             "waiting until Cluster API names the Machine that owns Metal3Machine {}",
@@ -127,39 +237,41 @@ fn serve(seen: &Observed, read: &Read, now: Timestamp) -> Result<Step, Step> {
     let facts = facts(seen, &sources, machine, host);
     let pools = pools(&sources.template.spec, &facts).map_err(|error| wait(words(seen, &error)))?;
     let addresses = addresses(seen, read, &sources, &pools, now)?;
-    if read.host == Host::Unseen {
+    if read.host == Host::Unread {
         // What is rendered once and for all is rendered from the host as it is, not as the store has it.
-        return Ok(Step::Look(Need::Host(host.name_any())));
+        return Ok(Step::Fetch(Read::Host(host.name_any())));
     }
     // What is wrong may be an address, and these are not watched.
     let rendered = render(&sources.template.spec, &facts, &addresses)
-        .map_err(|error| wait_for_others(words(seen, &error), SILENT))?;
-    let text = if key == META_DATA {
-        rendered.metadata.map(|data| data.to_yaml())
-    } else {
-        rendered.network_data.map(|data| data.to_yaml())
-    };
-    match text {
-        Some(Ok(text)) => {
-            let cluster = machine.spec.cluster_name.clone();
-            Ok(Step::Write(Effect::Secret(Secret {
-                name,
-                key,
-                text,
-                cluster,
-            })))
-        }
-        Some(Err(error)) => Err(wait(error.to_string())),
-        None => Ok(quiet()),
+        .map_err(|error| wait_unwatched(words(seen, &error), UNWATCHED))?;
+    let mut secrets = Vec::new();
+    for (name, key) in missing {
+        let text = if key == META_DATA {
+            rendered.metadata.as_ref().map(Metadata::to_yaml)
+        } else {
+            rendered.network_data.as_ref().map(NetworkData::to_yaml)
+        };
+        let Some(text) = text else { continue };
+        secrets.push(Effect::Secret(Secret {
+            name,
+            key,
+            text: text.map_err(|error| wait(error.to_string()))?,
+            cluster: machine.spec.cluster_name.clone(),
+        }));
     }
+    Ok(if secrets.is_empty() {
+        Step::Idle
+    } else {
+        Step::Write(secrets)
+    })
 }
 
-fn words(seen: &Observed, error: &metal3_render::RenderError) -> String {
+fn words(seen: &View, error: &metal3_render::RenderError) -> String {
     format!("Metal3DataTemplate {}: {error}", seen.data.spec.template.name)
 }
 
 /// The objects behind it, or what is missing of them.
-fn sources(seen: &Observed) -> Result<Sources<'_>, Step> {
+fn sources(seen: &View) -> Result<Sources<'_>, Step> {
     let data = &seen.data;
     if let Some(Hold::NoCluster(name)) = &seen.hold {
         return Err(wait(format!("waiting for Cluster {name}, which does not exist")));
@@ -178,7 +290,7 @@ fn sources(seen: &Observed) -> Result<Sources<'_>, Step> {
     };
     let answer = claim.status.as_ref().map(|status| status.rendered_data.name.as_str());
     if answer != data.metadata.name.as_deref() || claim.metadata.deletion_timestamp.is_some() {
-        return Err(quiet());
+        return Err(Step::Idle);
     }
     let Some(metal3_machine) = seen.metal3_machine.as_deref() else {
         return Err(wait(format!(
@@ -222,9 +334,9 @@ pub fn secrets_of(template: &Metal3DataTemplate, machine: &str, namespace: &str)
     ]
 }
 
-/// The first Secret that is yet to be made, and under which key it holds what is rendered.
-fn missing(seen: &Observed, read: &Read, sources: &Sources<'_>) -> Result<Option<(String, &'static str)>, Step> {
-    let mut missing = None;
+/// The Secrets that are yet to be made, and under which key each holds what is rendered.
+fn missing(seen: &View, read: &Answers, sources: &Sources<'_>) -> Result<Vec<(String, &'static str)>, Step> {
+    let mut missing = Vec::new();
     let spec = &sources.template.spec;
     let is_asked = [spec.meta_data.is_some(), spec.network_data.is_some()];
     for ((wanted, key), is_asked) in sources.wanted.iter().zip([META_DATA, NETWORK_DATA]).zip(is_asked) {
@@ -232,16 +344,12 @@ fn missing(seen: &Observed, read: &Read, sources: &Sources<'_>) -> Result<Option
             continue;
         };
         let is_this = |meta: &&ObjectMeta| meta.name.as_deref() == Some(&reference.name);
-        let there = seen
-            .secrets
-            .iter()
-            .find(is_this)
-            .or_else(|| read.secrets.get(&reference.name));
-        match there {
-            None => missing = missing.or_else(|| Some((reference.name.clone(), key))),
+        let stored = seen.secrets.iter().find(is_this);
+        match stored.or_else(|| read.secrets.get(&reference.name)) {
+            None => missing.push((reference.name.clone(), key)),
             Some(meta) if seen.owns(meta) => {
                 if meta.deletion_timestamp.is_some() {
-                    return Err(quiet()); // it is about to go, and is made again then
+                    return Err(Step::Idle); // it is about to go, and is made again then
                 }
             }
             Some(_) => {
@@ -250,7 +358,7 @@ fn missing(seen: &Observed, read: &Read, sources: &Sources<'_>) -> Result<Option
                      nobody needs it",
                     reference.name
                 );
-                return Err(wait_for_others(why, PATIENCE));
+                return Err(wait_unwatched(why, POOL_PATIENCE));
             }
         }
     }
@@ -258,12 +366,12 @@ fn missing(seen: &Observed, read: &Read, sources: &Sources<'_>) -> Result<Option
 }
 
 /// The host: as it was read in this pass, else in outline.
-fn host<'a>(seen: &'a Observed, read: &'a Read, sources: &Sources<'_>) -> Result<&'a BareMetalHost, Step> {
+fn host<'a>(seen: &'a View, read: &'a Answers, sources: &Sources<'_>) -> Result<&'a BareMetalHost, Step> {
     let machine = sources.metal3_machine.name_any();
     let host = match &read.host {
         Host::Here(host) => Some(&**host),
         Host::Gone => None,
-        Host::Unseen => seen.host.as_deref(),
+        Host::Unread => seen.host.as_deref(),
     };
     host.ok_or_else(|| {
         wait(format!(
@@ -272,7 +380,7 @@ fn host<'a>(seen: &'a Observed, read: &'a Read, sources: &Sources<'_>) -> Result
     })
 }
 
-fn facts<'a>(seen: &'a Observed, sources: &'a Sources<'a>, machine: &'a Machine, host: &'a BareMetalHost) -> Facts<'a> {
+fn facts<'a>(seen: &'a View, sources: &'a Sources<'a>, machine: &'a Machine, host: &'a BareMetalHost) -> Facts<'a> {
     let hardware = host.status.as_ref().and_then(|status| status.hardware.as_deref());
     Facts {
         namespace: seen.data.metadata.namespace.as_deref().unwrap_or_default(),
@@ -286,47 +394,49 @@ fn facts<'a>(seen: &'a Observed, sources: &'a Sources<'a>, machine: &'a Machine,
 }
 
 /// The next step of one that is being deleted.
-fn release(seen: &Observed, read: &Read) -> Step {
+fn release(seen: &View, read: &Answers) -> Step {
     if !has_finalizer(seen) {
-        return quiet();
+        return Step::Idle;
     }
     if let Some(claim) = seen.claim.as_deref().filter(|claim| answers(&seen.data, claim)) {
         let answer = claim.status.as_ref().map(|status| status.rendered_data.name.as_str());
         let answer = answer.unwrap_or_default();
         if claim.metadata.deletion_timestamp.is_some() || answer.is_empty() {
-            return quiet();
+            return Step::Idle;
         }
         if answer != seen.data.name_any() {
             // Of two that were made for one claim it is the other one.
             return let_go(seen, read);
         }
-        let says = Some(Says::Held(format!(
+        return Step::Held(format!(
             "it is to go, but Metal3DataClaim {} still needs it: it goes with the claim",
             claim.name_any()
-        )));
-        return Step::Rest(Rest { says, again: None });
+        ));
     }
     let_go(seen, read)
 }
 
 /// Everything that was made for it goes, and then it goes itself.
-fn let_go(seen: &Observed, read: &Read) -> Step {
+fn let_go(seen: &View, read: &Answers) -> Step {
     let is_left = |meta: &ObjectMeta| seen.owns(meta) && !read.gone.contains(meta.uid.as_deref().unwrap_or_default());
-    for claim in seen.address_claims.iter().filter(|claim| is_left(&claim.meta)) {
-        if claim.is_held() || !claim.is_deleting() {
-            return Step::Write(Effect::Release(Box::new(claim.clone())));
-        }
-    }
-    for secret in seen.secrets.iter().filter(|secret| is_left(secret)) {
-        if secret.deletion_timestamp.is_none() {
-            let name = secret.name.clone().unwrap_or_default();
-            return Step::Write(Effect::DeleteSecret(name, secret.uid.clone().unwrap_or_default()));
-        }
-    }
-    Step::Write(Effect::LetGo)
+    let claims = seen.address_claims.iter().filter(|claim| is_left(&claim.meta));
+    let claims = claims.filter(|claim| claim.is_held() || !claim.is_deleting());
+    let secrets = seen.secrets.iter().filter(|secret| is_left(secret));
+    let secrets = secrets.filter(|secret| secret.deletion_timestamp.is_none());
+    let delete = |secret: &ObjectMeta| {
+        let (name, uid) = (secret.name.clone(), secret.uid.clone());
+        Effect::DeleteSecret(name.unwrap_or_default(), uid.unwrap_or_default())
+    };
+    let claims = claims.map(|claim| Effect::Release(Box::new(claim.clone())));
+    let effects: Vec<_> = claims.chain(secrets.map(delete)).collect();
+    Step::Write(if effects.is_empty() {
+        vec![Effect::RemoveFinalizer]
+    } else {
+        effects
+    })
 }
 
-fn has_finalizer(seen: &Observed) -> bool {
+fn has_finalizer(seen: &View) -> bool {
     let mut finalizers = seen.data.metadata.finalizers.iter().flatten();
     finalizers.any(|present| present == finalizer::DATA)
 }

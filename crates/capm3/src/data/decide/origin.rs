@@ -6,12 +6,12 @@ use std::fmt::Write as _;
 use kube::ResourceExt;
 use metal3_api::infra::names::annotation::RENDERED_FROM;
 use metal3_api::infra::v1beta2::Metal3DataTemplate;
-use metal3_runtime::events::{Note, Severity};
+use metal3_runtime::events::{Event, Severity};
 use serde_json::json;
 use sha2::{Digest, Sha256};
 
 use super::super::effect::Secret;
-use super::super::observed::Observed;
+use super::super::observed::View;
 
 /// SHA-256 of what a template says of metadata and network data, in hexadecimal digits.
 ///
@@ -26,24 +26,24 @@ pub fn digest(template: &Metal3DataTemplate) -> String {
         .fold(String::new(), |text, byte| format!("{text}{byte:02x}"))
 }
 
-fn noted(seen: &Observed) -> Option<&String> {
+fn noted(seen: &View) -> Option<&String> {
     seen.data.annotations().get(RENDERED_FROM)
 }
 
-fn was_ready(seen: &Observed) -> bool {
+fn was_ready(seen: &View) -> bool {
     seen.data.status.as_ref().and_then(|status| status.ready) == Some(true)
 }
 
 /// What is to be noted of the template, if something else is or nothing: not after a Secret was made, as a host may have been told
 /// it. Until then a template that cannot be rendered may be mended.
-pub fn to_note(seen: &Observed, template: &Metal3DataTemplate) -> Option<String> {
+pub fn to_note(seen: &View, template: &Metal3DataTemplate) -> Option<String> {
     let is_made = was_ready(seen) || seen.secrets.iter().any(|secret| seen.owns(secret));
     let digest = digest(template);
     (noted(seen) != Some(&digest) && !is_made).then_some(digest)
 }
 
 /// Refuses to render other data than before, for a Secret of this name.
-pub fn check(seen: &Observed, template: &Metal3DataTemplate, secret: &str) -> Result<(), String> {
+pub fn check(seen: &View, template: &Metal3DataTemplate, secret: &str) -> Result<(), String> {
     let is_same = noted(seen).is_none_or(|noted| *noted == digest(template));
     if is_same {
         return Ok(());
@@ -58,7 +58,7 @@ pub fn check(seen: &Observed, template: &Metal3DataTemplate, secret: &str) -> Re
 
 /// What is said of a Secret that was lost and rendered again. Where nothing was noted, an earlier version rendered it: then only
 /// the generation of the template tells that it was edited at some time.
-pub fn rendered_again(seen: &Observed, secret: &Secret) -> Option<Note> {
+pub fn rendered_again(seen: &View, secret: &Secret) -> Option<Event> {
     let template = seen.template.as_deref().filter(|_| was_ready(seen))?;
     let generation = template.metadata.generation.unwrap_or_default();
     let is_doubtful = noted(seen).is_none() && generation > 1;
@@ -80,7 +80,7 @@ pub fn rendered_again(seen: &Observed, secret: &Secret) -> Option<Note> {
     } else {
         Severity::Normal
     };
-    Some(Note {
+    Some(Event {
         reason: "RenderedAgain",
         message,
         severity,

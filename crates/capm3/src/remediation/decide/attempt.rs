@@ -6,9 +6,11 @@ use kube::ResourceExt;
 use metal3_api::infra::names::annotation::REMEDIATION_ATTEMPTS;
 use metal3_api::infra::v1beta2::{Metal3Remediation, Metal3RemediationStatus, RemediationPhase};
 use metal3_runtime::conditions::whole_seconds;
+use metal3_runtime::controller::Report;
+use metal3_runtime::events::Event;
 use serde_json::{Value, json};
 
-use super::plan::{Decision, Effect, Need, Plan};
+use super::plan::{Decision, Effect, Plan, Read, left, wait};
 use crate::machine::observed::{Host, Related};
 use crate::remediation::host;
 use crate::remediation::machine::{self, is_to_be_replaced};
@@ -79,7 +81,7 @@ impl<'a> Attempt<'a> {
         if self.is_over() {
             return self.failed(&message);
         }
-        Plan::wait(reason, message, Some(self.end())).into()
+        wait(reason, message, Some(left(self.now, self.end()))).into()
     }
 
     /// The first attempt begins; or that one which had begun when the remediation was moved to this management cluster, where
@@ -100,7 +102,7 @@ impl<'a> Attempt<'a> {
         };
         self.status.phase = Some(phase);
         let message = format!("attempt {}: {} {what}", self.number(), self.host_in_words());
-        self.plan().telling("RemediationStarted", message).into()
+        self.plan().with(Event::normal("RemediationStarted", message)).into()
     }
 
     /// What says in the remediation itself that this attempt has begun, if it does not say so yet.
@@ -144,14 +146,14 @@ impl<'a> Attempt<'a> {
             self.limits.timeout.as_secs(),
             self.number()
         );
-        self.plan().warning("AttemptFailed", message).into()
+        self.plan().with(Event::warning("AttemptFailed", message)).into()
     }
 
     /// The host is let go and marked, the Machine's owner is asked to replace it, and that is the end.
     fn give_up(mut self, why: &str) -> Decision {
         // The machine may have got well meanwhile.
         if !self.seen.looks.is_fresh {
-            return Decision::Look(Need::Fresh);
+            return Decision::Fetch(Read::Fresh);
         }
         if let Some(host) = self.seen.own_host()
             && let Some(patch) = host::abandon(host)
@@ -161,7 +163,7 @@ impl<'a> Attempt<'a> {
                 host: host.name_any(),
                 patch,
             };
-            return Plan::write(effect).into();
+            return Plan::of(effect).into();
         }
         let attempts = self.limits.retries.saturating_add(1);
         let message = format!(
@@ -169,10 +171,10 @@ impl<'a> Attempt<'a> {
             self.host_in_words()
         );
         let mut follows = "its owner is asked to replace the Machine";
-        let mut effect = None;
+        let mut effects = Vec::new();
         if let Related::Found(machine) = &self.seen.machine {
             if !is_to_be_replaced(machine) {
-                effect = Some(Effect::Machine {
+                effects.push(Effect::Machine {
                     machine: machine.name_any(),
                     patch: machine::to_be_replaced(machine, &message, self.now),
                 });
@@ -182,9 +184,10 @@ impl<'a> Attempt<'a> {
             }
         }
         self.status.phase = Some(RemediationPhase::DeletingMachine);
-        // Told in the same pass: by the next one its owner may have deleted the Machine, and then nothing is given up any more.
-        let plan = Plan { effect, ..self.plan() };
-        plan.warning("GivenUp", format!("{message}; {follows}")).into()
+        // Reported in the same pass: by the next one the owner may have deleted the Machine, and nothing is given up any more.
+        let plan = Plan { effects, ..self.plan() };
+        plan.with(Event::warning("GivenUp", format!("{message}; {follows}")))
+            .into()
     }
 
     /// Whoever has switched the host off does not want it on.
@@ -194,12 +197,15 @@ impl<'a> Attempt<'a> {
             "BareMetalHost {host} is switched off (spec.online: false), which is left so; switch it on, or delete the Machine \
              to have it replaced"
         );
-        self.plan().warning("HostSwitchedOff", message).into()
+        self.plan().with(Event::warning("HostSwitchedOff", message)).into()
     }
 
     fn plan(self) -> Plan {
         Plan {
-            status: Some(self.status),
+            report: Report {
+                status: Some(self.status),
+                events: Vec::new(),
+            },
             ..Plan::default()
         }
     }

@@ -20,22 +20,53 @@ use jiff::Timestamp;
 use kube::ResourceExt;
 use metal3_api::infra::v1beta2::RemediationPhase;
 use metal3_api::metal3::BareMetalHost;
+use metal3_runtime::controller::Next;
+use metal3_runtime::events::Event;
+use metal3_runtime::timing::provider::FOLLOW_UP;
 
 use self::attempt::Attempt;
 use self::node::Restored;
-pub use self::plan::{Decision, Effect, Need, Plan};
+pub use self::plan::{Decision, Effect, Plan, Read};
+use self::plan::{keep, wait};
 use super::host;
 use super::observed::{Observed, Over};
 use crate::machine::observed::{Host, Related};
 
 /// Decides on what was seen.
 pub fn decide(seen: &Observed, now: Timestamp) -> Decision {
+    if seen.looks.is_late {
+        return Plan {
+            next: Next::After(FOLLOW_UP),
+            ..Plan::default()
+        }
+        .into();
+    }
+    match step(seen, now) {
+        Decision::Fetch(read) => Decision::Fetch(read),
+        Decision::Act(plan) => finish(seen, *plan).into(),
+    }
+}
+
+/// Leaves out what is stored and reported already. After a write the next step follows soon.
+fn finish(seen: &Observed, mut plan: Plan) -> Plan {
+    let stored = seen.remediation.status.as_ref();
+    plan.report.status = plan.report.status.filter(|status| stored != Some(status));
+    let is_reported =
+        |effect: &Effect| matches!(effect, Effect::ReportWait(event) if seen.reported == Some(event.reason));
+    plan.afterwards.retain(|effect| !is_reported(effect));
+    if !plan.effects.is_empty() || plan.report.status.is_some() {
+        plan.next = Next::After(FOLLOW_UP);
+    }
+    plan
+}
+
+fn step(seen: &Observed, now: Timestamp) -> Decision {
     let over = seen.over();
     if matches!(over, Some(Over::Deleted(_))) && !seen.is_held() {
-        return Decision::Nothing;
+        return Decision::idle();
     }
     if let Some(why) = seen.paused() {
-        return Plan::wait("Paused", why, None).into();
+        return wait("Paused", why, None).into();
     }
     if let Some(over) = over {
         return undo::decide(seen, over, now);
@@ -45,7 +76,7 @@ pub fn decide(seen: &Observed, now: Timestamp) -> Decision {
         Related::Unset | Related::Missing(_) => {
             let message =
                 "no Machine owns this remediation; health checks name the Machine in metadata.ownerReferences";
-            return Plan::wait("WaitingForMachine", message.to_owned(), None).into();
+            return wait("WaitingForMachine", message, None).into();
         }
     };
     if seen.cluster.found().is_none() {
@@ -53,7 +84,7 @@ pub fn decide(seen: &Observed, now: Timestamp) -> Decision {
             "the Cluster of Machine {} is not there; it may be paused",
             machine.name_any()
         );
-        return Plan::wait("WaitingForCluster", message, None).into();
+        return wait("WaitingForCluster", message, None).into();
     }
     let attempt = Attempt::new(seen, now);
     if let Host::Ours(host) = &seen.host
@@ -66,10 +97,10 @@ pub fn decide(seen: &Observed, now: Timestamp) -> Decision {
         Some(RemediationPhase::Running) => with_host(attempt, running),
         Some(RemediationPhase::Waiting) => with_host(attempt, waiting),
         // Of these two the remediation is over.
-        Some(RemediationPhase::DeletingMachine | RemediationPhase::Failed) => Decision::Nothing,
+        Some(RemediationPhase::DeletingMachine | RemediationPhase::Failed) => Decision::idle(),
         Some(RemediationPhase::Other(phase)) => {
             let message = format!("status.phase is {phase:?}, which this version does not know");
-            Plan::wait("UnknownPhase", message, None).into()
+            wait("UnknownPhase", message, None).into()
         }
     }
 }
@@ -80,7 +111,7 @@ fn begin(attempt: Attempt<'_>) -> Decision {
     match &attempt.seen.host {
         Host::None | Host::Unclaimed(_) => {
             let (reason, message) = without_host(attempt.seen);
-            Plan::wait(reason, message, None).into()
+            wait(reason, message, None).into()
         }
         Host::Ours(_) | Host::Missing(_) | Host::Foreign(..) => attempt.begin(),
     }
@@ -109,7 +140,7 @@ fn running(attempt: Attempt<'_>, host: &BareMetalHost) -> Decision {
         return attempt.failed("the host was not switched off");
     }
     if !seen.is_held() {
-        return Plan::write(Effect::AddFinalizer).into();
+        return Plan::of(Effect::AddFinalizer).into();
     }
     if !host::is_requested(host, &seen.remediation) {
         return request(attempt, host);
@@ -129,10 +160,10 @@ fn request(attempt: Attempt<'_>, host: &BareMetalHost) -> Decision {
     let seen = attempt.seen;
     // First, because a status is not moved to another management cluster, and attempts are counted there, too.
     if let Some(patch) = attempt.intent() {
-        return Plan::keep("count the attempt", patch).into();
+        return keep("count the attempt", patch).into();
     }
     if !seen.looks.is_fresh {
-        return Decision::Look(Need::Fresh);
+        return Decision::Fetch(Read::Fresh);
     }
     let name = host.name_any();
     let number = attempt.number();
@@ -155,10 +186,10 @@ fn request(attempt: Attempt<'_>, host: &BareMetalHost) -> Decision {
         patch,
     };
     let plan = Plan {
-        effect: Some(effect),
+        effects: vec![effect],
         ..plan
     };
-    plan.telling("SwitchingOff", message).into()
+    plan.with(Event::normal("SwitchingOff", message)).into()
 }
 
 fn waiting(attempt: Attempt<'_>, host: &BareMetalHost) -> Decision {
@@ -167,7 +198,7 @@ fn waiting(attempt: Attempt<'_>, host: &BareMetalHost) -> Decision {
     if let Some(patch) = host::release(host) {
         // Another process could have begun the next attempt.
         if !seen.looks.is_fresh {
-            return Decision::Look(Need::Fresh);
+            return Decision::Fetch(Read::Fresh);
         }
         let message = format!("BareMetalHost {name} is switched on");
         let what = "let the host be switched on";
@@ -177,10 +208,10 @@ fn waiting(attempt: Attempt<'_>, host: &BareMetalHost) -> Decision {
             patch,
         };
         let plan = Plan {
-            effect: Some(effect),
+            effects: vec![effect],
             ..attempt.enter_waiting()
         };
-        return plan.telling("SwitchingOn", message).into();
+        return plan.with(Event::normal("SwitchingOn", message)).into();
     }
     if !host::is_on(host) {
         let message = format!("waiting until BareMetalHost {name} is on");
@@ -190,7 +221,7 @@ fn waiting(attempt: Attempt<'_>, host: &BareMetalHost) -> Decision {
         return attempt.failed("the machine is not healthy yet");
     }
     if let Some(patch) = attempt.cycle_done() {
-        return Plan::keep("note that the power cycle is done", patch).into();
+        return keep("note that the power cycle is done", patch).into();
     }
     let health = "waiting until the machine is healthy: whoever made this remediation deletes it then";
     if !seen.is_held() {

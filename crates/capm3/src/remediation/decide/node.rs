@@ -3,16 +3,14 @@
 use kube::ResourceExt;
 
 use super::attempt::Attempt;
-use super::plan::{Decision, Effect, Need, Plan};
+use super::plan::{Decision, Effect, Plan, Read, keep, left, wait};
 use crate::remediation::node::{self, Backup};
 use crate::remediation::observed::{NodeView, Observed};
 use crate::workload::{Unreachable, nodes};
 
-use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::Node;
-
-/// Pods and volumes of workload clusters are not watched: while some are waited for, they are looked at this often.
-const POLL: SignedDuration = SignedDuration::from_secs(5);
+use metal3_runtime::events::Event;
+use metal3_runtime::timing::provider::DRAIN_POLL;
 
 /// Of what is kept of the Node, for errors.
 const KEEP_NODE: &str = "keep the labels and annotations of the Node";
@@ -24,10 +22,10 @@ const KEEP_NODE: &str = "keep the labels and annotations of the Node";
 pub fn evacuate(attempt: &Attempt<'_>) -> Option<Decision> {
     let seen = attempt.seen;
     let is_late = attempt.now >= attempt.half();
-    let wait = |reason, message: String| {
+    let until_half = left(attempt.now, attempt.half());
+    let wait_with_an_end = |reason, message: String| {
         let message = format!("{message}; at {} the host is switched on all the same", attempt.half());
-        let wait = Plan::wait(reason, message, Some(attempt.half()));
-        (!is_late).then(|| wait.into())
+        (!is_late).then(|| wait(reason, message, Some(until_half)).into())
     };
     let node = match &seen.node {
         NodeView::Unnamed | NodeView::Gone(_) => return None,
@@ -35,7 +33,7 @@ pub fn evacuate(attempt: &Attempt<'_>) -> Option<Decision> {
             let is_waited_for = matches!(why, Unreachable::Connecting(_)) || !seen.is_control_plane();
             let message = format!("the Pods of the Node cannot be moved away: {why}");
             return if is_waited_for {
-                wait(why.reason(), message)
+                wait_with_an_end(why.reason(), message)
             } else {
                 None
             };
@@ -45,7 +43,7 @@ pub fn evacuate(attempt: &Attempt<'_>) -> Option<Decision> {
     let name = node.name_any();
     if node::is_out_of_service(node) {
         let message = match &seen.looks.drain {
-            None => return Some(Decision::Look(Need::Drain)),
+            None => return Some(Decision::Fetch(Read::Drain)),
             Some(Ok(left)) if left.pods == 0 && left.volumes == 0 => return None,
             Some(Ok(left)) => format!(
                 "waiting until Node {name} is empty: {} Pods and {} attached volumes are left",
@@ -53,9 +51,8 @@ pub fn evacuate(attempt: &Attempt<'_>) -> Option<Decision> {
             ),
             Some(Err(why)) => format!("whether Node {name} is empty cannot be told: {why}"),
         };
-        let until = attempt.now.saturating_add(POLL).unwrap_or(Timestamp::MAX);
-        let wait = Plan::wait("WaitingForNodeToEmpty", message, Some(until.min(attempt.half())));
-        return (!is_late).then(|| wait.into());
+        let poll = wait("WaitingForNodeToEmpty", message, Some(DRAIN_POLL.min(until_half)));
+        return (!is_late).then(|| poll.into());
     }
     if is_late {
         return None;
@@ -64,9 +61,9 @@ pub fn evacuate(attempt: &Attempt<'_>) -> Option<Decision> {
         return Some(replace(seen, node));
     }
     match &seen.looks.knows_taint {
-        None => Some(Decision::Look(Need::KnowsTaint)),
+        None => Some(Decision::Fetch(Read::KnowsTaint)),
         // Whoever taints a Node whose server is on does harm.
-        Some(Ok(true)) if !seen.looks.is_fresh => Some(Decision::Look(Need::Fresh)),
+        Some(Ok(true)) if !seen.looks.is_fresh => Some(Decision::Fetch(Read::Fresh)),
         Some(Ok(true)) => {
             let effect = Effect::Node {
                 what: "taint the Node",
@@ -74,10 +71,10 @@ pub fn evacuate(attempt: &Attempt<'_>) -> Option<Decision> {
                 node: name.clone(),
             };
             let message = format!("Node {name} is out of service: its Pods and volumes move to other Nodes");
-            Some(Plan::write(effect).telling("NodeOutOfService", message).into())
+            Some(Plan::of(effect).with(Event::normal("NodeOutOfService", message)).into())
         }
         Some(Ok(false)) => Some(replace(seen, node)),
-        Some(Err(why)) => wait(
+        Some(Err(why)) => wait_with_an_end(
             "WaitingForWorkloadCluster",
             format!("the version of the workload cluster cannot be asked: {why}"),
         ),
@@ -89,10 +86,10 @@ fn replace(seen: &Observed, node: &Node) -> Decision {
     let kept = Backup::of(&seen.remediation);
     let wanted = kept.clone().unwrap_or_default().with(node);
     if kept.as_ref() != Some(&wanted) {
-        return Plan::keep(KEEP_NODE, wanted.kept(&seen.remediation)).into();
+        return keep(KEEP_NODE, wanted.kept(&seen.remediation)).into();
     }
     if !seen.looks.is_fresh {
-        return Decision::Look(Need::Fresh);
+        return Decision::Fetch(Read::Fresh);
     }
     let name = node.name_any();
     let message = format!(
@@ -103,7 +100,7 @@ fn replace(seen: &Observed, node: &Node) -> Decision {
         uid: node.uid(),
         version: node.resource_version(),
     };
-    Plan::write(effect).telling("NodeDeleted", message).into()
+    Plan::of(effect).with(Event::normal("NodeDeleted", message)).into()
 }
 
 /// How far the Node has back what was taken from it.
@@ -146,7 +143,7 @@ pub fn restore(seen: &Observed, is_awaited: bool) -> Restored {
             node: name.clone(),
         };
         let message = format!("Node {name} is in service again");
-        return Restored::Step(Plan::write(effect).telling("NodeInService", message));
+        return Restored::Step(Plan::of(effect).with(Event::normal("NodeInService", message)));
     }
     let Some(kept) = kept else { return Restored::Done };
     if let Some(patch) = kept.returned(node) {
@@ -156,7 +153,7 @@ pub fn restore(seen: &Observed, is_awaited: bool) -> Restored {
             node: name,
             patch,
         };
-        return Restored::Step(Plan::write(effect).telling("NodeRestored", message));
+        return Restored::Step(Plan::of(effect).with(Event::normal("NodeRestored", message)));
     }
-    Restored::Step(Plan::keep(KEEP_NODE, Backup::dropped(&seen.remediation)))
+    Restored::Step(keep(KEEP_NODE, Backup::dropped(&seen.remediation)))
 }

@@ -1,24 +1,23 @@
 //! What is decided about a Metal3Remediation.
 
+use std::time::Duration;
+
 use jiff::Timestamp;
 use metal3_api::infra::v1beta2::Metal3RemediationStatus;
-use metal3_runtime::events::{Note, Severity};
+use metal3_runtime::controller::{self, Next};
+use metal3_runtime::events::Event;
+use metal3_runtime::timing::provider::FOLLOW_UP;
 use serde_json::Value;
 
+/// What to do: one step.
+pub type Plan = controller::Plan<Effect, Metal3RemediationStatus>;
+
 /// The outcome of a decision.
-#[derive(Clone, Debug)]
-pub enum Decision {
-    /// There is nothing to do.
-    Nothing,
-    /// Look at this first, and decide again.
-    Look(Need),
-    /// Do this.
-    Do(Box<Plan>),
-}
+pub type Decision = controller::Decision<Read, Effect, Metal3RemediationStatus>;
 
 /// What a decision depends on that is not at hand.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Need {
+pub enum Read {
     /// The remediation and the host, as they are stored now.
     Fresh,
     /// The Node, as it is stored now.
@@ -27,21 +26,6 @@ pub enum Need {
     Drain,
     /// Whether the workload cluster knows the out-of-service taint.
     KnowsTaint,
-}
-
-/// What to do: one step.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct Plan {
-    /// A write.
-    pub effect: Option<Effect>,
-    /// The status from now on, once that is written; nothing if it stays.
-    pub status: Option<Metal3RemediationStatus>,
-    /// Events.
-    pub notes: Vec<Note>,
-    /// What is waited for, in the shape of an event that tells it once.
-    pub wait: Option<Note>,
-    /// When to look again at the latest, if nothing changes before.
-    pub until: Option<Timestamp>,
 }
 
 /// One write. Patches are merge patches over the version that was judged.
@@ -92,6 +76,8 @@ pub enum Effect {
         /// The patch.
         patch: Value,
     },
+    /// Publishes what is waited for.
+    ReportWait(Event),
 }
 
 impl Effect {
@@ -103,6 +89,7 @@ impl Effect {
             Self::Host { what, .. } | Self::Node { what, .. } | Self::Keep { what, .. } => what,
             Self::DeleteNode { .. } => "delete the Node",
             Self::Machine { .. } => "ask for a replacement of the Machine",
+            Self::ReportWait(_) => "report what is waited for",
         }
     }
 
@@ -112,59 +99,26 @@ impl Effect {
             Self::Host { host, .. } => Some(format!("BareMetalHost {host}")),
             Self::Node { node, .. } | Self::DeleteNode { node, .. } => Some(format!("Node {node}")),
             Self::Machine { machine, .. } => Some(format!("Machine {machine}")),
-            Self::AddFinalizer | Self::RemoveFinalizer | Self::Keep { .. } => None,
+            Self::AddFinalizer | Self::RemoveFinalizer | Self::Keep { .. } | Self::ReportWait(_) => None,
         }
     }
 }
 
-impl Plan {
-    /// Nothing is done: something is waited for.
-    pub fn wait(reason: &'static str, message: String, until: Option<Timestamp>) -> Self {
-        Self {
-            wait: Some(note(Severity::Normal, reason, message)),
-            until,
-            ..Self::default()
-        }
-    }
-
-    /// One write.
-    pub fn write(effect: Effect) -> Self {
-        Self {
-            effect: Some(effect),
-            ..Self::default()
-        }
-    }
-
-    /// One write to the annotations of the remediation.
-    pub fn keep(what: &'static str, patch: Value) -> Self {
-        Self::write(Effect::Keep { what, patch })
-    }
-
-    /// And this is told.
-    #[must_use]
-    pub fn telling(mut self, reason: &'static str, message: String) -> Self {
-        self.notes.push(note(Severity::Normal, reason, message));
-        self
-    }
-
-    /// And this is told to somebody who should look.
-    #[must_use]
-    pub fn warning(mut self, reason: &'static str, message: String) -> Self {
-        self.notes.push(note(Severity::Warning, reason, message));
-        self
+/// Nothing is done: something is waited for, for so long at most.
+pub fn wait(reason: &'static str, message: impl Into<String>, left: Option<Duration>) -> Plan {
+    Plan {
+        afterwards: vec![Effect::ReportWait(Event::normal(reason, message))],
+        next: left.map_or(Next::Change, |left| Next::After(left.max(FOLLOW_UP))),
+        ..Plan::default()
     }
 }
 
-impl From<Plan> for Decision {
-    fn from(plan: Plan) -> Self {
-        Self::Do(Box::new(plan))
-    }
+/// One write to the annotations of the remediation.
+pub fn keep(what: &'static str, patch: Value) -> Plan {
+    Plan::of(Effect::Keep { what, patch })
 }
 
-fn note(severity: Severity, reason: &'static str, message: String) -> Note {
-    Note {
-        reason,
-        message,
-        severity,
-    }
+/// How long it is until then; no time if that was before.
+pub fn left(now: Timestamp, until: Timestamp) -> Duration {
+    until.duration_since(now).try_into().unwrap_or_default()
 }

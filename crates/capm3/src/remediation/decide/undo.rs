@@ -3,9 +3,10 @@
 
 use jiff::Timestamp;
 use kube::ResourceExt;
+use metal3_runtime::events::Event;
 
 use super::node::{Restored, restore};
-use super::plan::{Decision, Effect, Need, Plan};
+use super::plan::{Decision, Effect, Plan, Read, left, wait};
 use crate::remediation::host;
 use crate::remediation::observed::{Observed, Over};
 
@@ -14,9 +15,9 @@ pub fn decide(seen: &Observed, over: Over, now: Timestamp) -> Decision {
         return match seen.unknown_strategy() {
             Some(strategy) => {
                 let message = format!("spec.strategy.type is {strategy:?}; only Reboot is known, and nothing is done");
-                Plan::wait("UnknownStrategy", message, None).into()
+                wait("UnknownStrategy", message, None).into()
             }
-            None => Decision::Nothing,
+            None => Decision::idle(),
         };
     }
     for host in seen.own_host().into_iter().chain(&seen.strays) {
@@ -26,7 +27,7 @@ pub fn decide(seen: &Observed, over: Over, now: Timestamp) -> Decision {
                 host: host.name_any(),
                 patch,
             };
-            return Plan::write(effect).into();
+            return Plan::of(effect).into();
         }
     }
     if seen.is_node_leaving() {
@@ -40,15 +41,15 @@ pub fn decide(seen: &Observed, over: Over, now: Timestamp) -> Decision {
                 let end = at.saturating_add(seen.limits().timeout).unwrap_or(Timestamp::MAX);
                 if now < end {
                     let message = format!("{message}; the remediation goes all the same at {end}");
-                    return Plan::wait(reason, message, Some(end)).into();
+                    return wait(reason, message, Some(left(now, end))).into();
                 }
                 let message = format!(
                     "{message}; if the Node has the taint node.kubernetes.io/out-of-service, take it off by hand"
                 );
-                let_go_without_node(seen, Plan::default().warning("NodeNotRestored", message))
+                let_go_without_node(seen, Plan::default().with(Event::warning("NodeNotRestored", message)))
             }
             // Nobody waits for it to go.
-            Over::MachineGone | Over::Ended => Plan::wait(reason, message, None).into(),
+            Over::MachineGone | Over::Ended => wait(reason, message, None).into(),
         },
     }
 }
@@ -56,15 +57,15 @@ pub fn decide(seen: &Observed, over: Over, now: Timestamp) -> Decision {
 /// Nothing is left to be undone. On a view that is late it could only look so: then nobody would ever undo it.
 pub fn let_go(seen: &Observed, plan: Plan) -> Decision {
     if !seen.looks.is_node_fresh {
-        return Decision::Look(Need::FreshNode);
+        return Decision::Fetch(Read::FreshNode);
     }
     let_go_without_node(seen, plan)
 }
 
 fn let_go_without_node(seen: &Observed, plan: Plan) -> Decision {
     if !seen.looks.is_fresh {
-        return Decision::Look(Need::Fresh);
+        return Decision::Fetch(Read::Fresh);
     }
-    let effect = Some(Effect::RemoveFinalizer);
-    Plan { effect, ..plan }.into()
+    let effects = vec![Effect::RemoveFinalizer];
+    Plan { effects, ..plan }.into()
 }

@@ -6,10 +6,14 @@ mod scene;
 mod steps;
 mod walk;
 
+use std::time::Duration;
+
+use metal3_runtime::controller::Next;
+use metal3_runtime::events::Event;
 use serde_json::{Value, json};
 
 use self::scene::Scene;
-use super::decide::{Decision, Effect, Need, Plan, decide};
+use super::decide::{Decision, Effect, Plan, Read, decide};
 use super::observed::Observed;
 
 const NOW: &str = "2026-01-01T01:00:00Z";
@@ -27,35 +31,46 @@ fn plan(scene: &Scene) -> Plan {
     let mut seen = scene.seen();
     loop {
         match decide(&seen, NOW.parse().unwrap()) {
-            Decision::Do(plan) => return *plan,
-            Decision::Look(need) => scene.answer(&mut seen, need),
-            Decision::Nothing => panic!("nothing is decided"),
+            Decision::Act(plan) => return *plan,
+            Decision::Fetch(need) => scene.answer(&mut seen, need),
         }
     }
 }
 
 fn is_nothing(scene: &Scene) -> bool {
-    matches!(decide(&scene.seen(), NOW.parse().unwrap()), Decision::Nothing)
+    decide(&scene.seen(), NOW.parse().unwrap()) == Decision::idle()
 }
 
 /// The reason of what is waited for, where that is all.
 fn waits(plan: &Plan) -> &'static str {
-    assert_eq!((&plan.effect, &plan.status), (&None, &None));
-    plan.wait.as_ref().expect("it is said what is waited for").reason
+    assert_eq!((plan.effects.as_slice(), &plan.report.status), ([].as_slice(), &None));
+    waited(plan).reason
+}
+
+/// What is waited for.
+fn waited(plan: &Plan) -> &Event {
+    match plan.afterwards.as_slice() {
+        [Effect::ReportWait(event)] => event,
+        other => panic!("nothing is waited for: {other:?}"),
+    }
+}
+
+fn after(seconds: u64) -> Next {
+    Next::After(Duration::from_secs(seconds))
 }
 
 /// Reasons of the events.
 fn told(plan: &Plan) -> Vec<&'static str> {
-    plan.notes.iter().map(|note| note.reason).collect()
+    plan.report.events.iter().map(|event| event.reason).collect()
 }
 
 fn label(plan: &Plan) -> &'static str {
-    plan.effect.as_ref().expect("a write").label()
+    plan.effects.first().expect("a write").label()
 }
 
 /// The patch that is written.
 fn patch(plan: &Plan) -> &Value {
-    match plan.effect.as_ref().expect("a write") {
+    match plan.effects.first().expect("a write") {
         Effect::Host { patch, .. }
         | Effect::Node { patch, .. }
         | Effect::Machine { patch, .. }
@@ -66,7 +81,7 @@ fn patch(plan: &Plan) -> &Value {
 
 /// The status that is stored.
 fn status(plan: &Plan) -> Value {
-    serde_json::to_value(plan.status.as_ref().expect("a status is stored")).unwrap()
+    serde_json::to_value(plan.report.status.as_ref().expect("a status is stored")).unwrap()
 }
 
 /// In this phase since some seconds, with the finalizer. Where the server is on again, that is noted.
@@ -103,10 +118,10 @@ fn with(kind: &'static str, other: &Value) -> Scene {
     scene
 }
 
-fn looks(scene: &Scene) -> Option<Need> {
+fn looks(scene: &Scene) -> Option<Read> {
     match decide(&scene.seen(), NOW.parse().unwrap()) {
-        Decision::Look(need) => Some(need),
-        Decision::Do(_) | Decision::Nothing => None,
+        Decision::Fetch(need) => Some(need),
+        Decision::Act(_) => None,
     }
 }
 

@@ -7,7 +7,7 @@ use metal3_runtime::store::ObjectKey;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
-use super::{Effect, Need, Observed};
+use super::{Effect, Observed, Read};
 use crate::remediation::node::Drain;
 use crate::remediation::{NodeView, observe};
 use crate::workload::Unreachable;
@@ -152,18 +152,19 @@ impl Scene {
     }
 
     /// Looks, where nothing is late.
-    pub fn answer(&self, seen: &mut Observed, need: Need) {
+    pub fn answer(&self, seen: &mut Observed, need: Read) {
         match need {
-            Need::Fresh => seen.looks.is_fresh = true,
-            Need::FreshNode => seen.looks.is_node_fresh = true,
-            Need::Drain => seen.looks.drain = Some(Ok(self.drain)),
-            Need::KnowsTaint => seen.looks.knows_taint = Some(self.knows_taint.clone()),
+            Read::Fresh => seen.looks.is_fresh = true,
+            Read::FreshNode => seen.looks.is_node_fresh = true,
+            Read::Drain => seen.looks.drain = Some(Ok(self.drain)),
+            Read::KnowsTaint => seen.looks.knows_taint = Some(self.knows_taint.clone()),
         }
     }
 
     /// A write of a manager: whether it was done.
     pub fn write(&mut self, effect: &Effect) -> bool {
         match effect {
+            Effect::ReportWait(_) => true,
             Effect::AddFinalizer | Effect::RemoveFinalizer => panic!("a patch of metadata: see `finalize`"),
             Effect::Host { patch, .. } => self.patch("host", patch),
             Effect::Node { patch, .. } => self.patch("node", patch),

@@ -7,13 +7,15 @@ use rstest::rstest;
 fn a_remediation_begins_with_the_first_attempt() {
     let scene = Scene::new();
     let plan = plan(&scene);
-    assert_eq!(plan.effect, None);
+    assert_eq!(plan.effects, []);
     assert_eq!(status(&plan), json!({"phase": "Running", "lastRemediated": NOW}));
     assert_eq!(told(&plan), ["RemediationStarted"]);
     assert!(
-        plan.notes[0].message.starts_with("attempt 1 of 2: BareMetalHost h "),
+        plan.report.events[0]
+            .message
+            .starts_with("attempt 1 of 2: BareMetalHost h "),
         "{:?}",
-        plan.notes
+        plan.report.events
     );
 }
 
@@ -30,7 +32,11 @@ fn an_attempt_that_was_moved_here_begins_anew_and_is_counted(
     let moved = with("remediation", &json!({"metadata": {"annotations": {ATTEMPTS: begun}}}));
     let plan = plan(&moved);
     assert_eq!(status(&plan)["retryCount"].as_i64().unwrap_or_default(), retries);
-    assert!(plan.notes[0].message.starts_with(words), "{:?}", plan.notes);
+    assert!(
+        plan.report.events[0].message.starts_with(words),
+        "{:?}",
+        plan.report.events
+    );
 }
 
 /// A server that has just come back is not switched off once more.
@@ -66,14 +72,14 @@ fn the_finalizer_comes_before_the_request_and_the_request_once() {
     scene.set("remediation", &json!({"metadata": {"annotations": {ATTEMPTS: "1"}}}));
     assert_eq!(
         looks(&scene),
-        Some(Need::Fresh),
+        Some(Read::Fresh),
         "no request on a view that could be late"
     );
     let request = plan(&scene);
     let annotations = json!({REQUEST: ASKED});
     assert_eq!(patch(&request)["metadata"]["annotations"], annotations);
     assert_eq!(patch(&request)["metadata"]["resourceVersion"], "1");
-    assert_eq!((told(&request), &request.status), (vec!["SwitchingOff"], &None));
+    assert_eq!((told(&request), &request.report.status), (vec!["SwitchingOff"], &None));
     held(&mut scene, true);
     assert_eq!(waits(&plan(&scene)), "WaitingForPowerOff");
 }
@@ -105,8 +111,8 @@ fn a_host_that_is_off_is_switched_on_when_its_node_is_empty() {
     scene.set("machine", &json!({"status": {"nodeRef": {"name": ""}}}));
     let next = plan(&scene);
     assert_eq!(
-        (&next.effect, status(&next)["phase"].as_str()),
-        (&None, Some("Waiting"))
+        (next.effects.len(), status(&next)["phase"].as_str()),
+        (0, Some("Waiting"))
     );
     scene.set("remediation", &json!({"status": {"phase": "Waiting"}}));
     let on = plan(&scene);
@@ -115,11 +121,7 @@ fn a_host_that_is_off_is_switched_on_when_its_node_is_empty() {
     scene.set("host", &json!({"metadata": {"annotations": {REQUEST: null}}}));
     let wait = plan(&scene);
     assert_eq!(waits(&wait), "WaitingForPowerOn");
-    assert_eq!(
-        wait.until.unwrap().to_string(),
-        "2026-01-01T01:09:30Z",
-        "the end of the attempt"
-    );
+    assert_eq!(wait.next, after(570), "the end of the attempt");
     scene.set("host", &json!({"status": {"poweredOn": true}}));
     let noted = plan(&scene);
     assert_eq!(patch(&noted)["metadata"]["annotations"], json!({ATTEMPTS: "1 done"}));
@@ -148,7 +150,7 @@ fn a_host_that_must_not_be_off_is_restarted_once() {
     let followed = json!({"metadata": {"annotations": {"infrastructure.cluster.x-k8s.io/restarted-for": mark}}});
     scene.set("host", &followed);
     let plan = super::plan(&scene);
-    assert!(plan.effect.is_none(), "{:?}", plan.effect);
+    assert_eq!(plan.effects, []);
     assert_eq!(status(&plan)["phase"], "Waiting");
     // The next attempt is another one.
     let mut next = in_phase("Running", 10, 1);
@@ -173,7 +175,7 @@ fn a_host_that_cannot_be_switched_off_costs_the_attempt(
     scene.set("host", &host);
     let wait = plan(&scene);
     assert_eq!(waits(&wait), reason);
-    assert!(wait.wait.unwrap().message.contains(words));
+    assert!(waited(&wait).message.contains(words));
     let mut scene = in_phase("Running", 600, 0);
     scene.set("host", &host);
     let failed = plan(&scene);
@@ -181,7 +183,11 @@ fn a_host_that_cannot_be_switched_off_costs_the_attempt(
         status(&failed),
         json!({"phase": "Running", "retryCount": 1, "lastRemediated": NOW})
     );
-    assert!(failed.notes[0].message.contains(words), "{:?}", failed.notes);
+    assert!(
+        failed.report.events[0].message.contains(words),
+        "{:?}",
+        failed.report.events
+    );
 }
 
 #[test]

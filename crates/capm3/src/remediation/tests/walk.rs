@@ -55,10 +55,9 @@ impl Play {
         };
         let plan = loop {
             match decide(&seen, self.now) {
-                Decision::Nothing => return,
-                Decision::Do(plan) => break *plan,
-                Decision::Look(need @ (Need::Fresh | Need::FreshNode)) => {
-                    let kinds: &[&str] = if need == Need::Fresh {
+                Decision::Act(plan) => break *plan,
+                Decision::Fetch(need @ (Read::Fresh | Read::FreshNode)) => {
+                    let kinds: &[&str] = if need == Read::Fresh {
                         &["remediation", "host"]
                     } else {
                         &["node"]
@@ -72,10 +71,10 @@ impl Play {
                     }
                     self.scene.answer(&mut seen, need);
                 }
-                Decision::Look(need) => self.scene.answer(&mut seen, need),
+                Decision::Fetch(need) => self.scene.answer(&mut seen, need),
             }
         };
-        if let Some(effect) = &plan.effect {
+        for effect in &plan.effects {
             if left == 0 || !self.write(&seen, effect) {
                 return;
             }
@@ -86,7 +85,7 @@ impl Play {
                 }
             }
         }
-        if let Some(status) = plan.status.filter(|_| left > 0) {
+        if let Some(status) = plan.report.status.filter(|_| left > 0) {
             let seen = &view.get("remediation").cloned().unwrap_or_default()["metadata"]["resourceVersion"];
             // A status is replaced as a whole.
             let mut status = serde_json::to_value(status).unwrap();
@@ -235,7 +234,7 @@ fn is_about(effect: &Effect, kind: &str) -> bool {
         Effect::Machine { .. } => kind == "machine",
         Effect::Node { .. } => kind == "node",
         // The answer to a deletion shows nothing.
-        Effect::DeleteNode { .. } => false,
+        Effect::DeleteNode { .. } | Effect::ReportWait(_) => false,
     }
 }
 
