@@ -115,24 +115,14 @@ impl Metal3Machines {
         });
     }
 
-    /// Heartbeats of Nodes wake nobody: only what a Node is found by counts, and it wakes the machines that could find it.
+    /// Heartbeats of Nodes wake nothing: only what a Node is found by counts, and it wakes the machines that could find it.
     fn listen_to_nodes(&self, queue: &Queue<ObjectKey>) {
         let (own, bell) = (self.clone(), queue.clone());
         self.workloads.listen(move |cluster, news| match news {
             News::Link => own.ring_for_cluster(&bell, cluster),
             News::Node(change) if change.affects(nodes::keys_of) => {
                 for by in change.states().flat_map(|node| nodes::keys_of(node)) {
-                    let hosts = match by {
-                        NodeBy::ProviderId(id) => {
-                            if let Some(machine) = machine_of(&id) {
-                                bell.push(machine);
-                            }
-                            continue;
-                        }
-                        NodeBy::HostUid(uid) => own.ctx.world.hosts.find(&HostBy::Uid(uid)),
-                        NodeBy::Hostname(name) => own.ctx.world.hosts.find(&HostBy::Hostname(name)),
-                    };
-                    for machine in hosts.iter().filter_map(|host| consumer_of(host)) {
+                    for machine in found_by(&own.ctx.world, cluster, by) {
                         bell.push(machine);
                     }
                 }
@@ -147,6 +137,31 @@ impl Metal3Machines {
             bell.push(machine);
         }
     }
+}
+
+/// The machines that could find a Node by this.
+///
+/// What a Node says of itself is the word of its workload cluster. It wakes machines of the Cluster's own namespace that exist,
+/// and no others: a hostile cluster must not fill the queue with machines of other tenants, or of tenants that it makes up.
+pub(super) fn found_by(world: &World, cluster: &ObjectKey, by: NodeBy) -> Vec<ObjectKey> {
+    let hosts = match by {
+        NodeBy::ProviderId(id) => {
+            let machine = machine_of(&id);
+            return machine
+                .into_iter()
+                .filter(|machine| is_in(world, cluster, machine))
+                .collect();
+        }
+        NodeBy::HostUid(uid) => world.hosts.find(&HostBy::Uid(uid)),
+        NodeBy::Hostname(name) => world.hosts.find(&HostBy::Hostname(name)),
+    };
+    let machines = hosts.iter().filter_map(|host| consumer_of(host));
+    machines.filter(|machine| is_in(world, cluster, machine)).collect()
+}
+
+/// Whether the machine exists, in the namespace of this Cluster.
+fn is_in(world: &World, cluster: &ObjectKey, machine: &ObjectKey) -> bool {
+    machine.namespace == cluster.namespace && world.metal3_machines.get(machine).is_some()
 }
 
 /// The machines that have to be looked at at once because of a host: whose it is, who has named it, who waits for it, and for
@@ -184,4 +199,39 @@ fn infrastructure_of(machine: &Machine) -> Option<ObjectKey> {
     reference
         .is_of(GROUP, &Metal3Machine::kind(&()))
         .then(|| ObjectKey::new(namespace, &reference.name))
+}
+
+#[cfg(test)]
+mod tests {
+    use metal3_runtime::store::Sink as _;
+    use serde_json::json;
+
+    use super::*;
+
+    // OWN 23j: a Node of a hostile cluster woke machines of other namespaces, and made up any number of tenants of the queue.
+    #[test]
+    fn a_node_wakes_machines_of_its_own_clusters_namespace_only() {
+        let world = World::new("");
+        for namespace in ["own", "victim"] {
+            let meta = json!({"name": "m", "namespace": namespace, "uid": namespace, "resourceVersion": "1"});
+            let machine = json!({"metadata": meta, "spec": {}});
+            world.metal3_machines.put(serde_json::from_value(machine).unwrap());
+            let meta =
+                json!({"name": "h", "namespace": namespace, "uid": format!("h-{namespace}"), "resourceVersion": "1"});
+            let consumer = json!({"apiVersion": "infrastructure.cluster.x-k8s.io/v1beta2", "kind": "Metal3Machine",
+                "name": "m", "namespace": namespace});
+            let host = json!({"metadata": meta, "spec": {"consumerRef": consumer},
+                "status": {"hardware": {"hostname": "same"}, "provisioning": {"state": "provisioned", "ID": ""}}});
+            world.hosts.put(serde_json::from_value(host).unwrap());
+        }
+        let (cluster, own) = (ObjectKey::new("own", "c"), vec![ObjectKey::new("own", "m")]);
+        let id = |id: &str| found_by(&world, &cluster, NodeBy::ProviderId(id.to_owned()));
+        assert_eq!(id("metal3://own/h/m"), own);
+        assert_eq!(id("metal3://victim/h/m"), []);
+        assert_eq!(id("metal3://made-up/h/m"), []);
+        assert_eq!(id("metal3://own/h/other"), []);
+        assert_eq!(found_by(&world, &cluster, NodeBy::Hostname("same".to_owned())), own);
+        assert_eq!(found_by(&world, &cluster, NodeBy::HostUid("h-victim".to_owned())), []);
+        assert_eq!(found_by(&world, &cluster, NodeBy::HostUid("h-own".to_owned())), own);
+    }
 }

@@ -5,8 +5,9 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::Secret;
-use kube::Api;
 use kube::core::ObjectMeta;
+use kube::{Api, ResourceExt};
+use metal3_api::capi::names::SECRET_TYPE;
 use metal3_api::metal3::names::secret_key::{META_DATA, USER_DATA, VALUE};
 use metal3_render::{Metadata, is_template, missing_keys};
 use metal3_runtime::secrets::{Known, SecretKey};
@@ -120,10 +121,13 @@ fn secret_key(machine: &ObjectKey, name: &str) -> SecretKey {
     }
 }
 
-/// A text of a Secret, looked for where baremetal-operator looks for it.
+/// A text of a Secret, looked for where baremetal-operator looks for it: the key `value` counts in bootstrap data only, and a
+/// kubeconfig has the same type by Cluster API's contract.
 fn text_of(secret: &Secret, key: &str) -> Option<String> {
     let data = secret.data.as_ref()?;
-    let bytes = data.get(key).or_else(|| data.get(VALUE))?;
+    let is_bootstrap = matches!(secret.type_.as_deref().unwrap_or_default(), "" | "Opaque" | SECRET_TYPE)
+        && !secret.name_any().ends_with("-kubeconfig");
+    let bytes = data.get(key).or_else(|| data.get(VALUE).filter(|_| is_bootstrap))?;
     String::from_utf8(bytes.0.clone()).ok()
 }
 
