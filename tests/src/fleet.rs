@@ -14,7 +14,7 @@ use metal3_lab::ports::Port;
 use metal3_testkit::{TestNamespace, eventually};
 use serde_json::{Value, json};
 
-use crate::site::{ACCOUNT, bind_secrets, bindings};
+use crate::env::{ACCOUNT, bind_secrets, bindings};
 use crate::{LIMIT, condition, operator_binary, state, waits};
 
 /// Whom the simulated Ironic lets in.
@@ -27,7 +27,7 @@ const AT_ONCE: usize = 8;
 const LOOK: Duration = Duration::from_millis(500);
 
 /// A namespace, a simulated Ironic with servers for it, and an operator that watches the namespace alone.
-pub struct FleetSite {
+pub struct FleetEnv {
     /// The namespace that the operator watches.
     pub namespace: TestNamespace,
     /// The simulator. It goes on while nobody can reach it.
@@ -40,8 +40,8 @@ pub struct FleetSite {
     operator: Option<Operator>,
 }
 
-impl FleetSite {
-    /// A site whose Ironic can be reached, with an operator that is started later.
+impl FleetEnv {
+    /// An environment whose Ironic can be reached, with an operator that is started later.
     pub async fn new(namespace: TestNamespace, hosts: u32, seed: u64) -> Self {
         let rights = Path::new(env!("CARGO_MANIFEST_DIR")).join("../config/rbac/baremetal-operator.yaml");
         let rights = std::fs::read_to_string(&rights).expect("the generated rights");
@@ -65,7 +65,7 @@ impl FleetSite {
             ..Config::default()
         });
         let port = Port::free().expect("a free port");
-        let mut site = Self {
+        let mut env = Self {
             namespace,
             sim,
             hosts,
@@ -74,8 +74,8 @@ impl FleetSite {
             config,
             operator: None,
         };
-        site.connect().await;
-        site
+        env.connect().await;
+        env
     }
 
     // --- processes ---
@@ -269,7 +269,7 @@ impl FleetSite {
     }
 }
 
-impl Drop for FleetSite {
+impl Drop for FleetEnv {
     /// A failed scenario shows what its operator said last.
     fn drop(&mut self) {
         if std::thread::panicking() {

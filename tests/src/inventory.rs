@@ -7,7 +7,7 @@ use kube::discovery::{ApiGroup, Discovery, Scope, verbs};
 use kube::{Api, ResourceExt};
 use serde_json::{Value, json};
 
-use crate::ClusterSite;
+use crate::ClusterEnv;
 
 /// Parts of objects by their kind and name, such as `Metal3Data/small-0`.
 pub type Inventory = BTreeMap<String, Value>;
@@ -39,7 +39,7 @@ const OF_ITS_LIFE: [&str; 7] = [
     "triedCredentials",
 ];
 
-impl ClusterSite {
+impl ClusterEnv {
     /// Everything that a person has asked for and that came of it: owners, labels and specifications, and the contents of
     /// Secrets. Without UIDs, which are others in each cluster.
     pub async fn inventory(&self) -> Inventory {
@@ -71,7 +71,7 @@ impl ClusterSite {
     }
 
     async fn objects(&self, groups: &[&str]) -> Vec<DynamicObject> {
-        let namespace = &self.site.namespace;
+        let namespace = &self.base.namespace;
         let found = Discovery::new(namespace.client.clone()).filter(groups).run().await;
         let found = found.expect("the API server tells its kinds");
         let mut objects = Vec::new();

@@ -24,6 +24,7 @@ pub mod clusterctl;
 pub mod control_plane;
 pub mod instance;
 pub mod ironic;
+pub mod lab;
 mod lines;
 pub mod manager;
 pub mod operator;
@@ -32,7 +33,6 @@ pub mod ports;
 pub mod process;
 pub mod provider;
 mod python;
-pub mod site;
 pub mod workload;
 
 pub use control_plane::{ControlPlane, ControlPlaneConfig};

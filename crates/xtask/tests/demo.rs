@@ -190,7 +190,7 @@ fn an_interrupted_demo_leaves_nothing() {
         .spawn()
         .unwrap();
     let start = Instant::now();
-    while !lab.folder().join("site.json").exists() {
+    while !lab.folder().join("lab.json").exists() {
         assert!(start.elapsed() < Duration::from_secs(120), "the lab does not start");
         std::thread::sleep(Duration::from_millis(50));
     }

@@ -3,7 +3,7 @@
 use anyhow::{Context, Result, ensure};
 use kube::ResourceExt;
 use kube::api::DynamicObject;
-use metal3_lab::site::Server;
+use metal3_lab::lab::Server;
 use serde_json::{Value, json};
 
 /// Where the hosts with images are, from the root of the repository.

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 use metal3_lab::instance::{self, Claim};
-use metal3_lab::site::{Access, Programs};
+use metal3_lab::lab::{Access, Programs};
 
 use super::{DEFAULT_NAME, Interrupt, ensure_down, folder, programs, with_progress};
 use crate::demo::objects::{self, NAMESPACE};

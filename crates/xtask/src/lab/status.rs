@@ -10,7 +10,7 @@ use kube::Api;
 use kube::api::ListParams;
 use metal3_api::metal3::BareMetalHost;
 use metal3_lab::instance;
-use metal3_lab::site::Access;
+use metal3_lab::lab::Access;
 
 use super::root;
 use crate::demo::{columns, objects};

@@ -1,9 +1,9 @@
-//! A whole site: a control plane, an Ironic with simulated servers, and the operator under its own service account
+//! A whole lab: a control plane, an Ironic with simulated servers, and the operator under its own service account
 //! with the rights that it is shipped with; if wanted, also what makes clusters of the servers.
 //!
 //! ```text
-//!   .lab/NAME/            the site's folder, held by whoever started it (crate::instance)
-//!     site.json           how to reach everything, passwords included; written when all of it runs
+//!   .lab/NAME/            the lab's folder, held by whoever started it (crate::instance)
+//!     lab.json           how to reach everything, passwords included; written when all of it runs
 //!     kubectl             for the administrator, with admin.kubeconfig
 //!     ironic.curl         for `curl -K`: credentials and trust for Ironic's API
 //!     control-plane/ ironic/ operator/   each with its logs
@@ -36,7 +36,7 @@ use crate::operator::{Operator, OperatorConfig};
 
 /// The operator's namespace and service account, as `config/rbac` has them.
 const OPERATOR: (&str, &str) = ("baremetal-operator-system", "baremetal-operator");
-/// What a site makes in its folder, and removes before it starts.
+/// What a lab makes in its folder, and removes before it starts.
 const CONTENTS: [&str; 9] = [
     access::FILE,
     access::KUBECONFIG,
@@ -51,8 +51,8 @@ const CONTENTS: [&str; 9] = [
 
 /// What to start.
 #[derive(Debug, Clone)]
-pub struct SiteConfig {
-    /// Where everything goes. What an earlier site left there is removed.
+pub struct LabConfig {
+    /// Where everything goes. What an earlier lab left there is removed.
     pub folder: PathBuf,
     /// How many simulated servers there are.
     pub servers: u16,
@@ -62,9 +62,9 @@ pub struct SiteConfig {
     pub programs: Programs,
 }
 
-/// A running site. Dropping it kills all of it; [`Site::stop`] is gentler.
+/// A running lab. Dropping it kills all of it; [`Lab::stop`] is gentler.
 #[derive(Debug)]
-pub struct Site {
+pub struct Lab {
     // Fields are dropped in this order: clients of a program go before it, the folder last.
     clusters: Option<Clusters>,
     operator: Operator,
@@ -74,13 +74,13 @@ pub struct Site {
     claim: Claim,
 }
 
-impl Site {
+impl Lab {
     /// Starts everything and returns when the operator is ready. `say` is told of every step that is done.
-    pub async fn start(config: SiteConfig, say: &(dyn Fn(&str) + Sync)) -> Result<Self> {
+    pub async fn start(config: LabConfig, say: &(dyn Fn(&str) + Sync)) -> Result<Self> {
         let claim = Claim::take(&config.folder)?;
         clear(claim.folder())?;
         let folder = claim.folder().to_owned();
-        let SiteConfig {
+        let LabConfig {
             servers,
             programs,
             clusters,
@@ -147,7 +147,7 @@ impl Site {
         } else {
             None
         };
-        let site = Self {
+        let lab = Self {
             clusters,
             operator,
             operator_config,
@@ -155,11 +155,11 @@ impl Site {
             control_plane,
             claim,
         };
-        site.write_access()?;
-        Ok(site)
+        lab.write_access()?;
+        Ok(lab)
     }
 
-    /// The site's folder, as an absolute path.
+    /// The lab's folder, as an absolute path.
     pub fn folder(&self) -> &Path {
         self.claim.folder()
     }
@@ -184,7 +184,7 @@ impl Site {
         self.clusters.as_ref()
     }
 
-    /// An error if something has ended without which the site makes no sense: anything but the operator.
+    /// An error if something has ended without which the lab makes no sense: anything but the operator.
     pub fn ensure_alive(&self) -> Result<()> {
         self.control_plane.ensure_alive()?;
         self.ironic.ensure_alive()?;
@@ -204,13 +204,13 @@ impl Site {
 
     fn write_access(&self) -> Result<()> {
         let kubectl = self.control_plane.binaries().kubectl.as_deref();
-        let kubectl = kubectl.context("a site needs a kubectl")?;
+        let kubectl = kubectl.context("a lab needs a kubectl")?;
         Access::of(self)?.write(self.folder(), kubectl)
     }
 
     /// Stops all of it in good order.
     pub async fn stop(self) {
-        // Whoever looks for the site from now on finds none.
+        // Whoever looks for the lab from now on finds none.
         fs::remove_file(self.folder().join(access::FILE)).ok();
         if let Some(clusters) = self.clusters {
             clusters.stop().await;
@@ -220,7 +220,7 @@ impl Site {
     }
 }
 
-/// Removes what sites make in their folder, and nothing else. The caller must hold the folder.
+/// Removes what labs make in their folder, and nothing else. The caller must hold the folder.
 pub fn clear(folder: &Path) -> Result<()> {
     for name in CONTENTS {
         let path = folder.join(name);

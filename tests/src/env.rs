@@ -18,10 +18,10 @@ use crate::{LIMIT, Pool, leaks, operator_binary, state, waits};
 pub(crate) const ACCOUNT: &str = "operator";
 
 /// A namespace, an Ironic with servers for it, and an operator that watches the namespace alone.
-pub struct Site {
+pub struct TestEnv {
     /// The namespace that the operator watches.
     pub namespace: TestNamespace,
-    /// Ironic and its servers, of which those from `first` on are this site's.
+    /// Ironic and its servers, of which those from `first` on are this environment's.
     pub ironic: Arc<IronicLab>,
     /// The operator's settings; changed ones count from its next start.
     pub config: OperatorConfig,
@@ -29,12 +29,12 @@ pub struct Site {
     operator: Option<Operator>,
 }
 
-impl Site {
-    /// A site on an Ironic of its own, whose operator runs.
+impl TestEnv {
+    /// An environment on an Ironic of its own, whose operator runs.
     pub async fn start(namespace: TestNamespace, ironic: IronicConfig) -> Self {
-        let mut site = Self::without_operator(namespace, ironic).await;
-        site.start_operator().await;
-        site
+        let mut env = Self::without_operator(namespace, ironic).await;
+        env.start_operator().await;
+        env
     }
 
     /// The same, with an operator that is started later.
@@ -43,7 +43,7 @@ impl Site {
         Self::at(namespace, Arc::new(ironic), 0).await
     }
 
-    /// A site with so many servers of a shared Ironic, whose operator runs.
+    /// An environment with so many servers of a shared Ironic, whose operator runs.
     pub async fn shared(namespace: TestNamespace, pool: &Pool, servers: usize) -> Self {
         Self::shared_with(namespace, pool, servers, |_, _| {}).await
     }
@@ -56,13 +56,13 @@ impl Site {
         change: impl FnOnce(&mut OperatorConfig, &IronicLab),
     ) -> Self {
         let (ironic, first) = pool.take(servers).await;
-        let mut site = Self::at(namespace, ironic, first).await;
-        change(&mut site.config, &site.ironic);
-        site.start_operator().await;
-        site
+        let mut env = Self::at(namespace, ironic, first).await;
+        change(&mut env.config, &env.ironic);
+        env.start_operator().await;
+        env
     }
 
-    /// A site with the servers from `first` on of an Ironic that runs, with an operator that is started later.
+    /// An environment with the servers from `first` on of an Ironic that runs, with an operator that is started later.
     pub async fn at(namespace: TestNamespace, ironic: Arc<IronicLab>, first: usize) -> Self {
         let rights = Path::new(env!("CARGO_MANIFEST_DIR")).join("../config/rbac/baremetal-operator.yaml");
         let rights = std::fs::read_to_string(&rights).expect("the generated rights");
@@ -118,7 +118,7 @@ impl Site {
 
     // --- servers ---
 
-    /// A server of this site.
+    /// A server of this environment.
     pub fn server(&self, number: usize) -> &Host {
         &self.ironic.hosts()[self.first + number]
     }
@@ -322,7 +322,7 @@ impl Site {
     }
 }
 
-impl Drop for Site {
+impl Drop for TestEnv {
     /// A failed scenario shows what its operator said last. In any other nothing that it emitted has a password in it.
     fn drop(&mut self) {
         if std::thread::panicking() {

@@ -1,4 +1,4 @@
-//! How to reach a running site, for the process that owns it and for others.
+//! How to reach a running lab, for the process that owns it and for others.
 
 use std::fs;
 use std::io::Write as _;
@@ -9,19 +9,19 @@ use anyhow::{Context, Result};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-use super::{Clusters, Site};
+use super::{Clusters, Lab};
 use crate::ironic::{Machine, Moment, Request, Servers};
 use crate::workload;
 
-pub(super) const FILE: &str = "site.json";
+pub(super) const FILE: &str = "lab.json";
 pub(super) const KUBECONFIG: &str = "admin.kubeconfig";
 pub(super) const CURL: &str = "ironic.curl";
 pub(super) const KUBECTL: &str = "kubectl";
 
-/// Addresses and credentials of a site. It holds passwords, so it has no `Debug`.
+/// Addresses and credentials of a lab. It holds passwords, so it has no `Debug`.
 #[derive(Clone, Serialize, Deserialize)]
 pub struct Access {
-    /// The process that owns the site.
+    /// The process that owns the lab.
     pub process: u32,
     /// The administrator's kubeconfig.
     pub kubeconfig: PathBuf,
@@ -77,10 +77,10 @@ pub struct Server {
 }
 
 impl Access {
-    pub(super) fn of(site: &Site) -> Result<Self> {
-        let (ironic, folder) = (site.ironic(), site.folder());
+    pub(super) fn of(lab: &Lab) -> Result<Self> {
+        let (ironic, folder) = (lab.ironic(), lab.folder());
         let image = ironic.image()?;
-        let user = ironic.credentials().context("a site's Ironic wants credentials")?;
+        let user = ironic.credentials().context("a lab's Ironic wants credentials")?;
         let servers = ironic.hosts().iter().map(|host| Server {
             uuid: host.uuid.clone(),
             name: host.name.clone(),
@@ -93,25 +93,25 @@ impl Access {
             process: std::process::id(),
             kubeconfig: folder.join(KUBECONFIG),
             kubectl: folder.join(KUBECTL),
-            kubernetes_url: site.control_plane().url(),
+            kubernetes_url: lab.control_plane().url(),
             ironic_url: ironic.endpoint(),
-            ironic_ca: ironic.ca_file().context("a site's Ironic speaks TLS")?,
+            ironic_ca: ironic.ca_file().context("a lab's Ironic speaks TLS")?,
             ironic_username: user.username.clone(),
             ironic_password: user.password.clone(),
             curl_config: folder.join(CURL),
-            operator_log: site.operator().process().log().to_owned(),
-            metrics_url: site.operator().metrics_url(),
+            operator_log: lab.operator().process().log().to_owned(),
+            metrics_url: lab.operator().metrics_url(),
             image_url: image.url,
             image_sha256: image.sha256,
             servers: servers.collect(),
             ironic_logs: ironic.folder().join("log"),
-            workload: site.clusters().map(|clusters| clusters.workload().access().clone()),
-            manager_logs: site.clusters().map(Clusters::logs).unwrap_or_default(),
+            workload: lab.clusters().map(|clusters| clusters.workload().access().clone()),
+            manager_logs: lab.clusters().map(Clusters::logs).unwrap_or_default(),
             control_url: ironic.control_url(),
         })
     }
 
-    /// Writes the files of a site that others read; `site.json` last, so that whoever finds it finds a whole site.
+    /// Writes the files of a lab that others read; `lab.json` last, so that whoever finds it finds a whole lab.
     pub(super) fn write(&self, folder: &Path, kubectl: &Path) -> Result<()> {
         let kubeconfig = folder.join("control-plane/admin.kubeconfig");
         let text = fs::read_to_string(&kubeconfig).with_context(|| format!("cannot read {}", kubeconfig.display()))?;
@@ -131,15 +131,15 @@ impl Access {
             self.ironic_ca.display()
         );
         private(&self.curl_config, &curl)?;
-        let unfinished = folder.join("site.json.unfinished");
+        let unfinished = folder.join("lab.json.unfinished");
         private(
             &unfinished,
             &serde_json::to_string_pretty(self).context("cannot write JSON")?,
         )?;
-        fs::rename(&unfinished, folder.join(FILE)).context("cannot move site.json to its place")
+        fs::rename(&unfinished, folder.join(FILE)).context("cannot move lab.json to its place")
     }
 
-    /// Of the site in this folder, if one is complete there. It may have ended without removing the file: only
+    /// Of the lab in this folder, if one is complete there. It may have ended without removing the file: only
     /// believe it while [`crate::instance::owner`] is [`Access::process`].
     pub fn read(folder: &Path) -> Result<Option<Self>> {
         let path = folder.join(FILE);
@@ -157,12 +157,12 @@ impl Access {
         Servers::at(&self.control_url)?.machine(&server.uuid).await
     }
 
-    /// What nodes went through since the site was started, see [`crate::ironic::IronicLab::moments`].
+    /// What nodes went through since the lab was started, see [`crate::ironic::IronicLab::moments`].
     pub fn moments(&self) -> Result<Vec<Moment>> {
         lines(&self.ironic_logs.join("states.jsonl"))
     }
 
-    /// The requests that Ironic answered since the site was started, see [`crate::ironic::IronicLab::requests`].
+    /// The requests that Ironic answered since the lab was started, see [`crate::ironic::IronicLab::requests`].
     pub fn requests(&self) -> Result<Vec<Request>> {
         lines(&self.ironic_logs.join("requests.jsonl"))
     }
