@@ -8,7 +8,8 @@ use kube::Api;
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams};
 use metal3_api::metal3::{BareMetalHost, ProvisioningState};
 use metal3_lab::ironic::{Credentials, Host, IronicConfig, IronicLab, Machine};
-use metal3_lab::operator::{Operator, OperatorConfig};
+use metal3_lab::manager::Manager;
+use metal3_lab::operator::{self, OperatorConfig};
 use metal3_testkit::{TestNamespace, eventually};
 use serde_json::{Value, json};
 
@@ -26,7 +27,7 @@ pub struct TestEnv {
     /// The operator's settings; changed ones count from its next start.
     pub config: OperatorConfig,
     first: usize,
-    operator: Option<Operator>,
+    operator: Option<Manager>,
 }
 
 impl TestEnv {
@@ -88,7 +89,7 @@ impl TestEnv {
 
     /// Starts the operator.
     pub async fn start_operator(&mut self) {
-        let operator = Operator::start(&self.config, &self.ironic).await;
+        let operator = operator::start(&self.config, &self.ironic.as_ref().into()).await;
         self.operator = Some(operator.expect("the operator starts"));
     }
 
@@ -98,11 +99,11 @@ impl TestEnv {
     }
 
     /// Starts another operator for the same hosts, with these flags besides.
-    pub async fn replica(&self, name: &str, flags: &[&str]) -> (Operator, OperatorConfig) {
+    pub async fn replica(&self, name: &str, flags: &[&str]) -> (Manager, OperatorConfig) {
         let mut config = self.config.clone();
         config.folder = config.folder.join(name);
         config.args.extend(flags.iter().map(|flag| (*flag).to_owned()));
-        let operator = Operator::start(&config, &self.ironic).await;
+        let operator = operator::start(&config, &self.ironic.as_ref().into()).await;
         (operator.expect("the operator starts"), config)
     }
 
@@ -337,7 +338,7 @@ impl Drop for TestEnv {
             return;
         }
         let log = Some(self.config.folder.join("operator.log")).filter(|log| log.exists());
-        let metrics = self.operator.iter().map(Operator::metrics_url).collect();
+        let metrics = self.operator.iter().map(Manager::metrics_url).collect();
         leaks::expect_none(&self.namespace, log.into_iter().collect(), metrics);
     }
 }

@@ -9,7 +9,8 @@ use kube::api::{ListParams, Patch, PatchParams};
 use metal3_api::metal3::{BareMetalHost, ProvisioningState};
 use metal3_ironic_sim::{ApiServer, Config, Counters, Credentials, Sim, Timings};
 use metal3_lab::ironic;
-use metal3_lab::operator::{IronicAccess, Operator, OperatorConfig};
+use metal3_lab::manager::Manager;
+use metal3_lab::operator::{self, IronicAccess, OperatorConfig};
 use metal3_lab::ports::Port;
 use metal3_testkit::{TestNamespace, eventually};
 use serde_json::{Value, json};
@@ -30,14 +31,14 @@ const LOOK: Duration = Duration::from_millis(500);
 pub struct FleetEnv {
     /// The namespace that the operator watches.
     pub namespace: TestNamespace,
-    /// The simulator. It goes on while nobody can reach it.
+    /// The simulator. It goes on while it cannot be reached.
     pub sim: Sim,
     hosts: u32,
     port: Port,
     server: Option<ApiServer>,
     /// The operator's settings; changed ones count from its next start.
     pub config: OperatorConfig,
-    operator: Option<Operator>,
+    operator: Option<Manager>,
 }
 
 impl FleetEnv {
@@ -120,7 +121,7 @@ impl FleetEnv {
             ca_file: None,
             ramdisk_iso_url: "http://images.example/ipa.iso".to_owned(),
         };
-        let operator = Operator::start_with(&self.config, &access).await;
+        let operator = operator::start(&self.config, &access).await;
         self.operator = Some(operator.expect("the operator starts"));
     }
 

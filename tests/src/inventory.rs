@@ -61,7 +61,7 @@ impl ClusterEnv {
         let mut all = Inventory::new();
         for object in self.objects(&OURS).await {
             let mut status = without(&object.data["status"], &OF_ITS_LIFE);
-            // Nobody keeps a copy of the status of a host that is not in use: it begins a life of its own.
+            // The status of an unused host is not copied; the host starts anew.
             if key(&object).starts_with("BareMetalHost/") && object.data["spec"]["consumerRef"].is_null() {
                 status = without(&status, &["operationHistory"]);
             }

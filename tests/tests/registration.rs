@@ -17,7 +17,7 @@ static IRONIC: Pool = Pool::new(|| IronicConfig {
 /// What a corrected Secret may take to have an effect: a second, and what a busy machine needs.
 const AT_ONCE: Duration = Duration::from_secs(3);
 
-/// The host has one registration error with this message, and nobody has tried anything since.
+/// The host has one registration error with this message, and nothing has been tried since.
 fn assert_refused(host: &BareMetalHost, words: &[&str]) {
     let status = status(host);
     assert_eq!(status.error_type, Some(ErrorType::Registration), "{status:?}");

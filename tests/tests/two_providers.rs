@@ -60,7 +60,7 @@ async fn shake(
     }
 }
 
-/// Somebody who annotates hosts all the time, so that writes over the version that was judged are refused.
+/// Annotates hosts all the time, so that writes over the version that was judged are refused.
 async fn meddle(namespace: TestNamespace, hosts: Vec<String>, mut random: Rng) {
     let api: Api<BareMetalHost> = namespace.api();
     for number in 0_u64.. {

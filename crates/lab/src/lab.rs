@@ -2,7 +2,7 @@
 //! with the rights that it is shipped with; if wanted, also what makes clusters of the servers.
 //!
 //! ```text
-//!   .lab/NAME/            the lab's folder, held by whoever started it (crate::instance)
+//!   .lab/NAME/            the lab's folder, held by the process that started it (crate::instance)
 //!     lab.json           how to reach everything, passwords included; written when all of it runs
 //!     kubectl             for the administrator, with admin.kubeconfig
 //!     ironic.curl         for `curl -K`: credentials and trust for Ironic's API
@@ -11,7 +11,7 @@
 //! ```
 //!
 //! Everything begins anew at every start: Ironic's database and the servers' disks do not outlive their programs, so a
-//! cluster that did would speak of servers that nobody knows.
+//! cluster that outlived them would name servers that do not exist.
 
 mod access;
 mod clusters;
@@ -24,7 +24,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result};
 use kube::Client;
 
-pub use access::{Access, Server};
+pub use access::Access;
 pub use clusters::Clusters;
 pub use programs::Programs;
 
@@ -32,7 +32,8 @@ use crate::apply;
 use crate::control_plane::{ControlPlane, ControlPlaneConfig};
 use crate::instance::Claim;
 use crate::ironic::{IronicConfig, IronicLab};
-use crate::operator::{Operator, OperatorConfig};
+use crate::manager::Manager;
+use crate::operator::{self, OperatorConfig};
 
 /// The operator's namespace and service account, as `config/rbac` has them.
 const OPERATOR: (&str, &str) = ("baremetal-operator-system", "baremetal-operator");
@@ -67,7 +68,7 @@ pub struct LabConfig {
 pub struct Lab {
     // Fields are dropped in this order: clients of a program go before it, the folder last.
     clusters: Option<Clusters>,
-    operator: Operator,
+    operator: Manager,
     operator_config: OperatorConfig,
     ironic: IronicLab,
     control_plane: ControlPlane,
@@ -128,12 +129,12 @@ impl Lab {
         let start = Instant::now();
         let kubeconfig = control_plane.service_account_kubeconfig(OPERATOR.0, OPERATOR.1).await?;
         let mut operator_config = OperatorConfig::new(programs.operator(), folder.join("operator"), kubeconfig);
-        // One replica has nobody to compete with, but the election's rights are shipped too, so they are used.
+        // A single replica needs no election, but the rights for it are shipped, so they are exercised.
         operator_config.args = vec![
             "--enable-leader-election".to_owned(),
             "--retry-base-seconds=5".to_owned(),
         ];
-        let operator = Operator::start(&operator_config, &ironic)
+        let operator = operator::start(&operator_config, &(&ironic).into())
             .await
             .context("the operator did not start")?;
         say(&format!(
@@ -175,7 +176,7 @@ impl Lab {
     }
 
     /// The operator.
-    pub fn operator(&self) -> &Operator {
+    pub fn operator(&self) -> &Manager {
         &self.operator
     }
 
@@ -198,7 +199,7 @@ impl Lab {
 
     /// Starts the operator again, as its Deployment would do if it ended.
     pub async fn restart_operator(&mut self) -> Result<()> {
-        self.operator = Operator::start(&self.operator_config, &self.ironic).await?;
+        self.operator = operator::start(&self.operator_config, &(&self.ironic).into()).await?;
         self.write_access()
     }
 
@@ -210,7 +211,7 @@ impl Lab {
 
     /// Stops all of it in good order.
     pub async fn stop(self) {
-        // Whoever looks for the lab from now on finds none.
+        // From now on the lab cannot be found.
         fs::remove_file(self.folder().join(access::FILE)).ok();
         if let Some(clusters) = self.clusters {
             clusters.stop().await;

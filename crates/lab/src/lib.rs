@@ -30,6 +30,7 @@ pub mod manager;
 pub mod operator;
 pub mod pki;
 pub mod ports;
+mod private_file;
 pub mod process;
 pub mod provider;
 mod python;

@@ -13,7 +13,7 @@ use rustix::process::{Pid, Signal, kill_process};
 /// One lab at a time: two cores are enough for one only.
 static TURN: Mutex<()> = Mutex::new(());
 
-/// A lab's name that nobody else uses, ended when the test does.
+/// A lab with a name of its own, which ends with the test.
 struct Lab {
     name: String,
     _turn: MutexGuard<'static, ()>,

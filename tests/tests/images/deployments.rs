@@ -15,7 +15,7 @@ fn a_live_iso_is_booted_and_an_image_can_follow_it() {
         let change = |host: &mut Value| {
             at_once(host);
             host["spec"]["image"] = json!({"url": iso, "format": "live-iso"});
-            // Nobody would read it, so it is not even waited for.
+            // Nothing would read it, so it is not waited for.
             host["spec"]["userData"] = json!({"name": "not-there"});
         };
         let name = env.apply_host(0, change).await;

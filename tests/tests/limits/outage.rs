@@ -160,7 +160,7 @@ fn a_long_outage_counts_as_nobodys_failure_and_a_new_certificate_is_taken_up() {
         names.push(env.apply_host(late, at_once).await);
         env.expect_waiting(&names[late], "IronicUnreachable", &["refused"])
             .await;
-        // Its back-off passes, and then there is nobody to try it with.
+        // Its back-off ends while Ironic is away.
         env.expect_waiting(&names[unregistered], "IronicUnreachable", &["refused"])
             .await;
         let mut before = Vec::new();

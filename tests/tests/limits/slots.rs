@@ -113,7 +113,7 @@ fn slots_are_exact_the_queue_is_told_and_nobody_leaves_through_it() {
         };
         assert_eq!(busy.most(&env), SLOTS);
 
-        // Nobody who leaves waits for a slot: neither a host in use, nor one in the queue, nor one that has a slot.
+        // No deletion waits for a slot: neither of a host in use, nor of one in the queue, nor of one with a slot.
         let annotation = json!({"metadata": {"annotations": {names::annotation::DETACHED: "{}"}}});
         env.patch(&names[detached], annotation).await;
         env.expect_waiting(&names[detached], "Detached", &[]).await;
@@ -127,7 +127,7 @@ fn slots_are_exact_the_queue_is_told_and_nobody_leaves_through_it() {
             assert!(waits(&host, "Queued").is_some(), "{:?}", status(&host));
         }
 
-        // A restart changes nobody's place.
+        // A restart keeps every place in the queue.
         env.kill_operator();
         env.start_operator().await;
         env.expect_waiting(&names[third], "Queued", &["place 2 "]).await;

@@ -97,7 +97,7 @@ fn a_cluster_moves_to_another_management_cluster_and_back() {
             taken.unwrap();
         }
 
-        // A control plane and a worker. One host is nobody's.
+        // A control plane and a worker. One host stays unused.
         home.apply_hosts(1).await;
         home.expect_available(HOSTS).await;
         home.base.namespace.apply(OTHERS).await;
@@ -128,7 +128,7 @@ fn a_cluster_moves_to_another_management_cluster_and_back() {
 
         moves(&clusterctl, &home, &away, &made).await;
 
-        // The host that nobody used is as good as before: a new worker gets it.
+        // The unused host still works: a new worker gets it.
         let scale = |replicas: u8| json!({"spec": {"replicas": replicas}});
         away.patch(Kind::DEPLOYMENT, WORKERS, scale(2)).await;
         let made = away.expect_running(3).await;

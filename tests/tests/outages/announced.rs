@@ -20,7 +20,7 @@ fn certificate(env: &TestEnv) -> String {
         .to_string()
 }
 
-/// Ironic starts again with a certificate of an authority that nobody knows yet, for the name of its Service.
+/// Ironic starts again with a certificate of an authority that is not trusted yet, for the name of its Service.
 async fn exchange(env: &TestEnv) {
     let name = Name::Dns(format!("{}.{}.svc", announced::NAME, env.namespace.name));
     env.ironic.stop_ironic().await;

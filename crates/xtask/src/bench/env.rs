@@ -82,7 +82,7 @@ pub struct Measured {
     pub client: Client,
     /// What the API server was asked.
     pub(super) audit: AuditLog,
-    /// As whom the program asks.
+    /// The program's user.
     pub(super) user: String,
     program: Manager,
     control_plane: ControlPlane,

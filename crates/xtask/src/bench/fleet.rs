@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use anyhow::Context;
 use metal3_api::metal3::{BareMetalHost, ProvisioningState};
 use metal3_ironic_sim::{ApiServer, Config, Sim, Timings};
-use metal3_lab::operator::{IronicAccess, Operator, OperatorConfig};
+use metal3_lab::operator::{self, IronicAccess, OperatorConfig};
 use serde_json::{Value, json};
 
 use super::env::{BENCH, Measured, TestEnv};
@@ -107,7 +107,7 @@ async fn one(hosts: u32, args: &Args, built: &Built) -> anyhow::Result<Figures> 
         ramdisk_iso_url: "http://images.example/ipa.iso".to_owned(),
     };
     let bench = Bench {
-        env: env.with(Operator::start_with(&config, &access).await?.into())?,
+        env: env.with(operator::start(&config, &access).await?)?,
         sim,
         hosts,
         online: !args.off,

@@ -10,7 +10,7 @@ use kube::api::{DeleteParams, Patch, PatchParams};
 use kube::{Api, ResourceExt};
 use metal3_api::metal3::{BareMetalHost, ProvisioningState};
 use metal3_lab::ironic::{IronicConfig, IronicLab, Mark, Request};
-use metal3_lab::operator::{Operator, OperatorConfig};
+use metal3_lab::operator::{self, OperatorConfig};
 use serde_json::json;
 
 use super::env::{BENCH, Measured, TestEnv};
@@ -79,7 +79,7 @@ pub async fn run(hosts: u16, rest: Option<u64>, built: &Built) -> anyhow::Result
     let folder = env.control_plane.folder().join("operator");
     let config = OperatorConfig::new(&built.executable, folder, &env.kubeconfig);
     let bench = Bench {
-        env: env.with(Operator::start(&config, &ironic).await?.into())?,
+        env: env.with(operator::start(&config, &(&ironic).into()).await?)?,
         ironic,
         hosts,
     };

@@ -140,7 +140,7 @@ pub fn stop(name: &str) -> Result<bool> {
         return Ok(false);
     }
     let did_run = end(name)?;
-    // Held while it is removed, so that nobody starts in a folder that goes away.
+    // Hold the folder while it is removed, so that no other lab starts in it.
     let claim = Claim::take(&folder)?;
     fs::remove_dir_all(claim.folder()).with_context(|| format!("cannot remove {}", folder.display()))?;
     Ok(did_run)

@@ -27,7 +27,7 @@ pub async fn show() -> Result<()> {
             .filter(|entry| entry.path().is_dir())
             .map(|entry| entry.file_name().to_string_lossy().into_owned())
             .collect(),
-        Err(_) => Vec::new(), // nobody has started one yet
+        Err(_) => Vec::new(), // no lab has been started yet
     };
     names.sort();
     if names.is_empty() {

@@ -19,7 +19,7 @@ use crate::bench::measure::{Arrivals, Cost};
 use crate::bench::program::Built;
 use crate::bench::watch::{Goal, arrivals, in_order};
 
-/// As whom the provider asks the workload cluster.
+/// The provider's user in the workload cluster.
 const IN_WORKLOAD: &str = "workload";
 /// How long a run may take.
 const LIMIT: Duration = Duration::from_secs(3600);
@@ -27,7 +27,7 @@ const LIMIT: Duration = Duration::from_secs(3600);
 const QUIET: Duration = Duration::from_secs(4);
 /// Machines that wait are told what has changed within this time.
 const RETOLD: Duration = Duration::from_secs(40);
-/// So many of those who wait get a host.
+/// At most this many waiting machines get a host.
 const MOST_SERVED: u32 = 100;
 /// What lies between two hosts that become available: no burst.
 const BETWEEN_HOSTS: Duration = Duration::from_millis(200);
@@ -204,7 +204,7 @@ impl Life {
         Ok(Some(self.env.cost(&mark)?))
     }
 
-    /// One host after the other becomes available for those who wait.
+    /// Makes one host after the other available to the waiting machines.
     async fn reactions(&self) -> anyhow::Result<Vec<Duration>> {
         let count = self.load.waiting.min(MOST_SERVED);
         let hosts = self.env.api::<BareMetalHost>();
