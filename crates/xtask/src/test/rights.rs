@@ -124,8 +124,7 @@ fn compare(program: &Program, asked: &BTreeSet<Asked>) -> Vec<String> {
     let unused = shipped
         .keys()
         .filter(|right| !used.contains(*right) && !is_rare(right) && !is_asked_in_silence(right, &used));
-    let unused =
-        unused.map(|(resource, verb)| format!("the role of {name}: nobody used the right to {verb} {resource}"));
+    let unused = unused.map(|(resource, verb)| format!("the role of {name}: unused right to {verb} {resource}"));
     let is_missing = |asked: &&&Asked| match shipped.get(&right(asked)) {
         None => true,
         Some(Objects::All) => false,
@@ -211,7 +210,7 @@ mod tests {
         }
     }
 
-    // OWN 25: roles had rights that nobody used.
+    // OWN 25: roles had unused rights.
     #[test]
     fn what_is_unused_and_what_is_missing_is_told() {
         let rules = json!([
@@ -251,9 +250,9 @@ mod tests {
             [
                 "the role of a lacks the right to get leases.g named \"other\"",
                 "the role of a lacks the right to list secrets",
-                "the role of a: nobody used the right to create others.g",
-                "the role of a: nobody used the right to get secrets",
-                "the role of a: nobody used the right to get things.g/status",
+                "the role of a: unused right to create others.g",
+                "the role of a: unused right to get secrets",
+                "the role of a: unused right to get things.g/status",
             ]
         );
     }

@@ -8,7 +8,8 @@ use kube::Api;
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams};
 use metal3_api::metal3::{BareMetalHost, ProvisioningState};
 use metal3_lab::ironic::{Credentials, Host, IronicConfig, IronicLab, Machine};
-use metal3_lab::operator::{Operator, OperatorConfig};
+use metal3_lab::manager::Manager;
+use metal3_lab::operator::{self, OperatorConfig};
 use metal3_testkit::{TestNamespace, eventually};
 use serde_json::{Value, json};
 
@@ -18,23 +19,23 @@ use crate::{LIMIT, Pool, leaks, operator_binary, state, waits};
 pub(crate) const ACCOUNT: &str = "operator";
 
 /// A namespace, an Ironic with servers for it, and an operator that watches the namespace alone.
-pub struct Site {
+pub struct TestEnv {
     /// The namespace that the operator watches.
     pub namespace: TestNamespace,
-    /// Ironic and its servers, of which those from `first` on are this site's.
+    /// Ironic and its servers, of which those from `first` on are this environment's.
     pub ironic: Arc<IronicLab>,
     /// The operator's settings; changed ones count from its next start.
     pub config: OperatorConfig,
     first: usize,
-    operator: Option<Operator>,
+    operator: Option<Manager>,
 }
 
-impl Site {
-    /// A site on an Ironic of its own, whose operator runs.
+impl TestEnv {
+    /// An environment on an Ironic of its own, whose operator runs.
     pub async fn start(namespace: TestNamespace, ironic: IronicConfig) -> Self {
-        let mut site = Self::without_operator(namespace, ironic).await;
-        site.start_operator().await;
-        site
+        let mut env = Self::without_operator(namespace, ironic).await;
+        env.start_operator().await;
+        env
     }
 
     /// The same, with an operator that is started later.
@@ -43,7 +44,7 @@ impl Site {
         Self::at(namespace, Arc::new(ironic), 0).await
     }
 
-    /// A site with so many servers of a shared Ironic, whose operator runs.
+    /// An environment with so many servers of a shared Ironic, whose operator runs.
     pub async fn shared(namespace: TestNamespace, pool: &Pool, servers: usize) -> Self {
         Self::shared_with(namespace, pool, servers, |_, _| {}).await
     }
@@ -56,13 +57,13 @@ impl Site {
         change: impl FnOnce(&mut OperatorConfig, &IronicLab),
     ) -> Self {
         let (ironic, first) = pool.take(servers).await;
-        let mut site = Self::at(namespace, ironic, first).await;
-        change(&mut site.config, &site.ironic);
-        site.start_operator().await;
-        site
+        let mut env = Self::at(namespace, ironic, first).await;
+        change(&mut env.config, &env.ironic);
+        env.start_operator().await;
+        env
     }
 
-    /// A site with the servers from `first` on of an Ironic that runs, with an operator that is started later.
+    /// An environment with the servers from `first` on of an Ironic that runs, with an operator that is started later.
     pub async fn at(namespace: TestNamespace, ironic: Arc<IronicLab>, first: usize) -> Self {
         let rights = Path::new(env!("CARGO_MANIFEST_DIR")).join("../config/rbac/baremetal-operator.yaml");
         let rights = std::fs::read_to_string(&rights).expect("the generated rights");
@@ -88,7 +89,7 @@ impl Site {
 
     /// Starts the operator.
     pub async fn start_operator(&mut self) {
-        let operator = Operator::start(&self.config, &self.ironic).await;
+        let operator = operator::start(&self.config, &self.ironic.as_ref().into()).await;
         self.operator = Some(operator.expect("the operator starts"));
     }
 
@@ -98,11 +99,11 @@ impl Site {
     }
 
     /// Starts another operator for the same hosts, with these flags besides.
-    pub async fn replica(&self, name: &str, flags: &[&str]) -> (Operator, OperatorConfig) {
+    pub async fn replica(&self, name: &str, flags: &[&str]) -> (Manager, OperatorConfig) {
         let mut config = self.config.clone();
         config.folder = config.folder.join(name);
         config.args.extend(flags.iter().map(|flag| (*flag).to_owned()));
-        let operator = Operator::start(&config, &self.ironic).await;
+        let operator = operator::start(&config, &self.ironic.as_ref().into()).await;
         (operator.expect("the operator starts"), config)
     }
 
@@ -118,7 +119,7 @@ impl Site {
 
     // --- servers ---
 
-    /// A server of this site.
+    /// A server of this environment.
     pub fn server(&self, number: usize) -> &Host {
         &self.ironic.hosts()[self.first + number]
     }
@@ -322,7 +323,7 @@ impl Site {
     }
 }
 
-impl Drop for Site {
+impl Drop for TestEnv {
     /// A failed scenario shows what its operator said last. In any other nothing that it emitted has a password in it.
     fn drop(&mut self) {
         if std::thread::panicking() {
@@ -337,7 +338,7 @@ impl Drop for Site {
             return;
         }
         let log = Some(self.config.folder.join("operator.log")).filter(|log| log.exists());
-        let metrics = self.operator.iter().map(Operator::metrics_url).collect();
+        let metrics = self.operator.iter().map(Manager::metrics_url).collect();
         leaks::expect_none(&self.namespace, log.into_iter().collect(), metrics);
     }
 }

@@ -14,8 +14,8 @@ use super::program::{Built, Program};
 /// The namespace of all objects.
 pub const BENCH: &str = "bench";
 
-/// A site on which the program does not run yet.
-pub struct Site {
+/// An environment on which the program does not run yet.
+pub struct TestEnv {
     pub client: Client,
     /// The program's access to the API server.
     pub kubeconfig: PathBuf,
@@ -23,7 +23,7 @@ pub struct Site {
     user: String,
 }
 
-impl Site {
+impl TestEnv {
     pub async fn start(program: &Program) -> anyhow::Result<Self> {
         let config = ControlPlaneConfig {
             audit: true,
@@ -65,7 +65,7 @@ impl Site {
         self.with(Manager::start(&config).await?)
     }
 
-    /// The site with the program that has been started on it.
+    /// The environment with the program that has been started on it.
     pub fn with(self, program: Manager) -> anyhow::Result<Measured> {
         Ok(Measured {
             client: self.client,
@@ -82,7 +82,7 @@ pub struct Measured {
     pub client: Client,
     /// What the API server was asked.
     pub(super) audit: AuditLog,
-    /// As whom the program asks.
+    /// The program's user.
     pub(super) user: String,
     program: Manager,
     control_plane: ControlPlane,

@@ -1,27 +1,25 @@
-//! How to reach a running site, for the process that owns it and for others.
+//! How to reach a running lab, for the process that owns it and for others.
 
 use std::fs;
-use std::io::Write as _;
-use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
-use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-use super::{Clusters, Site};
-use crate::ironic::{Machine, Moment, Request, Servers};
-use crate::workload;
+use super::{Clusters, Lab};
+use crate::ironic::{Host, Machine, Mark, Moment, Request, Servers};
+use crate::{lines, private_file, workload};
 
-pub(super) const FILE: &str = "site.json";
+pub(super) const FILE: &str = "lab.json";
 pub(super) const KUBECONFIG: &str = "admin.kubeconfig";
 pub(super) const CURL: &str = "ironic.curl";
 pub(super) const KUBECTL: &str = "kubectl";
 
-/// Addresses and credentials of a site. It holds passwords, so it has no `Debug`.
+/// Addresses and credentials of a lab. It holds passwords, so it has no `Debug`.
 #[derive(Clone, Serialize, Deserialize)]
 pub struct Access {
-    /// The process that owns the site.
+    /// The process that owns the lab.
     pub process: u32,
     /// The administrator's kubeconfig.
     pub kubeconfig: PathBuf,
@@ -48,7 +46,7 @@ pub struct Access {
     /// Its checksum.
     pub image_sha256: String,
     /// The simulated servers.
-    pub servers: Vec<Server>,
+    pub servers: Vec<Host>,
     /// The folder of Ironic's logs.
     pub ironic_logs: PathBuf,
     /// How to reach the workload cluster, where clusters are made.
@@ -59,69 +57,44 @@ pub struct Access {
     control_url: String,
 }
 
-/// A simulated server as its administrator knows it.
-#[derive(Clone, Serialize, Deserialize)]
-pub struct Server {
-    /// Its UUID in Redfish.
-    pub uuid: String,
-    /// Its name.
-    pub name: String,
-    /// The BMC, as a BareMetalHost's `spec.bmc.address`.
-    pub bmc_address: String,
-    /// The BMC's user.
-    pub username: String,
-    /// Their password.
-    pub password: String,
-    /// The MAC that it boots from.
-    pub boot_mac: String,
-}
-
 impl Access {
-    pub(super) fn of(site: &Site) -> Result<Self> {
-        let (ironic, folder) = (site.ironic(), site.folder());
+    pub(super) fn of(lab: &Lab) -> Result<Self> {
+        let (ironic, folder) = (lab.ironic(), lab.folder());
         let image = ironic.image()?;
-        let user = ironic.credentials().context("a site's Ironic wants credentials")?;
-        let servers = ironic.hosts().iter().map(|host| Server {
-            uuid: host.uuid.clone(),
-            name: host.name.clone(),
-            bmc_address: host.bmc_address(),
-            username: host.credentials.username.clone(),
-            password: host.credentials.password.clone(),
-            boot_mac: host.boot_mac().to_owned(),
-        });
+        let user = ironic.credentials().context("a lab's Ironic wants credentials")?;
         Ok(Self {
             process: std::process::id(),
             kubeconfig: folder.join(KUBECONFIG),
             kubectl: folder.join(KUBECTL),
-            kubernetes_url: site.control_plane().url(),
+            kubernetes_url: lab.control_plane().url(),
             ironic_url: ironic.endpoint(),
-            ironic_ca: ironic.ca_file().context("a site's Ironic speaks TLS")?,
+            ironic_ca: ironic.ca_file().context("a lab's Ironic speaks TLS")?,
             ironic_username: user.username.clone(),
             ironic_password: user.password.clone(),
             curl_config: folder.join(CURL),
-            operator_log: site.operator().process().log().to_owned(),
-            metrics_url: site.operator().metrics_url(),
+            operator_log: lab.operator().process().log().to_owned(),
+            metrics_url: lab.operator().metrics_url(),
             image_url: image.url,
             image_sha256: image.sha256,
-            servers: servers.collect(),
+            servers: ironic.hosts().to_vec(),
             ironic_logs: ironic.folder().join("log"),
-            workload: site.clusters().map(|clusters| clusters.workload().access().clone()),
-            manager_logs: site.clusters().map(Clusters::logs).unwrap_or_default(),
+            workload: lab.clusters().map(|clusters| clusters.workload().access().clone()),
+            manager_logs: lab.clusters().map(Clusters::logs).unwrap_or_default(),
             control_url: ironic.control_url(),
         })
     }
 
-    /// Writes the files of a site that others read; `site.json` last, so that whoever finds it finds a whole site.
+    /// Writes the files of a lab that others read; `lab.json` last, so that a lab that is found is complete.
     pub(super) fn write(&self, folder: &Path, kubectl: &Path) -> Result<()> {
         let kubeconfig = folder.join("control-plane/admin.kubeconfig");
         let text = fs::read_to_string(&kubeconfig).with_context(|| format!("cannot read {}", kubeconfig.display()))?;
-        private(&self.kubeconfig, &text)?;
+        private_file::write(&self.kubeconfig, &text)?;
         let script = format!(
             "#!/bin/sh\nexec \"{}\" --kubeconfig \"{}\" \"$@\"\n",
             kubectl.display(),
             self.kubeconfig.display()
         );
-        private(&self.kubectl, &script)?;
+        private_file::write(&self.kubectl, &script)?;
         fs::set_permissions(&self.kubectl, fs::Permissions::from_mode(0o700))
             .context("cannot make kubectl runnable")?;
         let curl = format!(
@@ -130,16 +103,16 @@ impl Access {
             self.ironic_password,
             self.ironic_ca.display()
         );
-        private(&self.curl_config, &curl)?;
-        let unfinished = folder.join("site.json.unfinished");
-        private(
+        private_file::write(&self.curl_config, &curl)?;
+        let unfinished = folder.join("lab.json.unfinished");
+        private_file::write(
             &unfinished,
             &serde_json::to_string_pretty(self).context("cannot write JSON")?,
         )?;
-        fs::rename(&unfinished, folder.join(FILE)).context("cannot move site.json to its place")
+        fs::rename(&unfinished, folder.join(FILE)).context("cannot move lab.json to its place")
     }
 
-    /// Of the site in this folder, if one is complete there. It may have ended without removing the file: only
+    /// Of the lab in this folder, if one is complete there. It may have ended without removing the file: only
     /// believe it while [`crate::instance::owner`] is [`Access::process`].
     pub fn read(folder: &Path) -> Result<Option<Self>> {
         let path = folder.join(FILE);
@@ -153,38 +126,17 @@ impl Access {
     }
 
     /// What a server is doing and went through, with its deployments.
-    pub async fn machine(&self, server: &Server) -> Result<Machine> {
+    pub async fn machine(&self, server: &Host) -> Result<Machine> {
         Servers::at(&self.control_url)?.machine(&server.uuid).await
     }
 
-    /// What nodes went through since the site was started, see [`crate::ironic::IronicLab::moments`].
+    /// What nodes went through since the lab was started, see [`crate::ironic::IronicLab::moments`].
     pub fn moments(&self) -> Result<Vec<Moment>> {
-        lines(&self.ironic_logs.join("states.jsonl"))
+        Ok(lines::read(&self.ironic_logs.join("states.jsonl"), Mark::default())?.0)
     }
 
-    /// The requests that Ironic answered since the site was started, see [`crate::ironic::IronicLab::requests`].
+    /// The requests that Ironic answered since the lab was started, see [`crate::ironic::IronicLab::requests`].
     pub fn requests(&self) -> Result<Vec<Request>> {
-        lines(&self.ironic_logs.join("requests.jsonl"))
+        Ok(lines::read(&self.ironic_logs.join("requests.jsonl"), Mark::default())?.0)
     }
-}
-
-/// The complete lines of a log, each a JSON value.
-fn lines<T: DeserializeOwned>(log: &Path) -> Result<Vec<T>> {
-    let text = fs::read_to_string(log).with_context(|| format!("cannot read {}", log.display()))?;
-    // What follows the last line's end is being written.
-    let complete = text.rfind('\n').map_or("", |end| &text[..end]);
-    complete
-        .lines()
-        .map(|line| serde_json::from_str(line).with_context(|| format!("odd line in {}: {line}", log.display())))
-        .collect()
-}
-
-/// Writes a file that only its owner can read.
-fn private(path: &Path, text: &str) -> Result<()> {
-    let mut options = fs::OpenOptions::new();
-    options.write(true).create(true).truncate(true).mode(0o600);
-    options
-        .open(path)
-        .and_then(|mut file| file.write_all(text.as_bytes()))
-        .with_context(|| format!("cannot write {}", path.display()))
 }

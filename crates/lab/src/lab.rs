@@ -1,9 +1,9 @@
-//! A whole site: a control plane, an Ironic with simulated servers, and the operator under its own service account
+//! A whole lab: a control plane, an Ironic with simulated servers, and the operator under its own service account
 //! with the rights that it is shipped with; if wanted, also what makes clusters of the servers.
 //!
 //! ```text
-//!   .lab/NAME/            the site's folder, held by whoever started it (crate::instance)
-//!     site.json           how to reach everything, passwords included; written when all of it runs
+//!   .lab/NAME/            the lab's folder, held by the process that started it (crate::instance)
+//!     lab.json           how to reach everything, passwords included; written when all of it runs
 //!     kubectl             for the administrator, with admin.kubeconfig
 //!     ironic.curl         for `curl -K`: credentials and trust for Ironic's API
 //!     control-plane/ ironic/ operator/   each with its logs
@@ -11,7 +11,7 @@
 //! ```
 //!
 //! Everything begins anew at every start: Ironic's database and the servers' disks do not outlive their programs, so a
-//! cluster that did would speak of servers that nobody knows.
+//! cluster that outlived them would name servers that do not exist.
 
 mod access;
 mod clusters;
@@ -24,7 +24,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result};
 use kube::Client;
 
-pub use access::{Access, Server};
+pub use access::Access;
 pub use clusters::Clusters;
 pub use programs::Programs;
 
@@ -32,11 +32,12 @@ use crate::apply;
 use crate::control_plane::{ControlPlane, ControlPlaneConfig};
 use crate::instance::Claim;
 use crate::ironic::{IronicConfig, IronicLab};
-use crate::operator::{Operator, OperatorConfig};
+use crate::manager::Manager;
+use crate::operator::{self, OperatorConfig};
 
 /// The operator's namespace and service account, as `config/rbac` has them.
 const OPERATOR: (&str, &str) = ("baremetal-operator-system", "baremetal-operator");
-/// What a site makes in its folder, and removes before it starts.
+/// What a lab makes in its folder, and removes before it starts.
 const CONTENTS: [&str; 9] = [
     access::FILE,
     access::KUBECONFIG,
@@ -51,8 +52,8 @@ const CONTENTS: [&str; 9] = [
 
 /// What to start.
 #[derive(Debug, Clone)]
-pub struct SiteConfig {
-    /// Where everything goes. What an earlier site left there is removed.
+pub struct LabConfig {
+    /// Where everything goes. What an earlier lab left there is removed.
     pub folder: PathBuf,
     /// How many simulated servers there are.
     pub servers: u16,
@@ -62,25 +63,25 @@ pub struct SiteConfig {
     pub programs: Programs,
 }
 
-/// A running site. Dropping it kills all of it; [`Site::stop`] is gentler.
+/// A running lab. Dropping it kills all of it; [`Lab::stop`] is gentler.
 #[derive(Debug)]
-pub struct Site {
+pub struct Lab {
     // Fields are dropped in this order: clients of a program go before it, the folder last.
     clusters: Option<Clusters>,
-    operator: Operator,
+    operator: Manager,
     operator_config: OperatorConfig,
     ironic: IronicLab,
     control_plane: ControlPlane,
     claim: Claim,
 }
 
-impl Site {
+impl Lab {
     /// Starts everything and returns when the operator is ready. `say` is told of every step that is done.
-    pub async fn start(config: SiteConfig, say: &(dyn Fn(&str) + Sync)) -> Result<Self> {
+    pub async fn start(config: LabConfig, say: &(dyn Fn(&str) + Sync)) -> Result<Self> {
         let claim = Claim::take(&config.folder)?;
         clear(claim.folder())?;
         let folder = claim.folder().to_owned();
-        let SiteConfig {
+        let LabConfig {
             servers,
             programs,
             clusters,
@@ -128,12 +129,12 @@ impl Site {
         let start = Instant::now();
         let kubeconfig = control_plane.service_account_kubeconfig(OPERATOR.0, OPERATOR.1).await?;
         let mut operator_config = OperatorConfig::new(programs.operator(), folder.join("operator"), kubeconfig);
-        // One replica has nobody to compete with, but the election's rights are shipped too, so they are used.
+        // A single replica needs no election, but the rights for it are shipped, so they are exercised.
         operator_config.args = vec![
             "--enable-leader-election".to_owned(),
             "--retry-base-seconds=5".to_owned(),
         ];
-        let operator = Operator::start(&operator_config, &ironic)
+        let operator = operator::start(&operator_config, &(&ironic).into())
             .await
             .context("the operator did not start")?;
         say(&format!(
@@ -147,7 +148,7 @@ impl Site {
         } else {
             None
         };
-        let site = Self {
+        let lab = Self {
             clusters,
             operator,
             operator_config,
@@ -155,11 +156,11 @@ impl Site {
             control_plane,
             claim,
         };
-        site.write_access()?;
-        Ok(site)
+        lab.write_access()?;
+        Ok(lab)
     }
 
-    /// The site's folder, as an absolute path.
+    /// The lab's folder, as an absolute path.
     pub fn folder(&self) -> &Path {
         self.claim.folder()
     }
@@ -175,7 +176,7 @@ impl Site {
     }
 
     /// The operator.
-    pub fn operator(&self) -> &Operator {
+    pub fn operator(&self) -> &Manager {
         &self.operator
     }
 
@@ -184,7 +185,7 @@ impl Site {
         self.clusters.as_ref()
     }
 
-    /// An error if something has ended without which the site makes no sense: anything but the operator.
+    /// An error if something has ended without which the lab makes no sense: anything but the operator.
     pub fn ensure_alive(&self) -> Result<()> {
         self.control_plane.ensure_alive()?;
         self.ironic.ensure_alive()?;
@@ -198,19 +199,19 @@ impl Site {
 
     /// Starts the operator again, as its Deployment would do if it ended.
     pub async fn restart_operator(&mut self) -> Result<()> {
-        self.operator = Operator::start(&self.operator_config, &self.ironic).await?;
+        self.operator = operator::start(&self.operator_config, &(&self.ironic).into()).await?;
         self.write_access()
     }
 
     fn write_access(&self) -> Result<()> {
         let kubectl = self.control_plane.binaries().kubectl.as_deref();
-        let kubectl = kubectl.context("a site needs a kubectl")?;
+        let kubectl = kubectl.context("a lab needs a kubectl")?;
         Access::of(self)?.write(self.folder(), kubectl)
     }
 
     /// Stops all of it in good order.
     pub async fn stop(self) {
-        // Whoever looks for the site from now on finds none.
+        // From now on the lab cannot be found.
         fs::remove_file(self.folder().join(access::FILE)).ok();
         if let Some(clusters) = self.clusters {
             clusters.stop().await;
@@ -220,7 +221,7 @@ impl Site {
     }
 }
 
-/// Removes what sites make in their folder, and nothing else. The caller must hold the folder.
+/// Removes what labs make in their folder, and nothing else. The caller must hold the folder.
 pub fn clear(folder: &Path) -> Result<()> {
     for name in CONTENTS {
         let path = folder.join(name);

@@ -1,4 +1,4 @@
-//! What makes clusters of a site's hosts.
+//! What makes clusters of a lab's hosts.
 
 use std::path::{Path, PathBuf};
 use std::time::Instant;
@@ -112,7 +112,7 @@ async fn manager(
     grant(&control_plane.client().await?, name).await?;
     let kubeconfig = control_plane.service_account_kubeconfig(namespace, account).await?;
     let mut config = ManagerConfig::new(name, binaries.join(name), folder.join("managers"), kubeconfig);
-    // One replica has nobody to compete with, but the election's rights are shipped too, so they are used.
+    // A single replica needs no election, but the rights for it are shipped, so they are exercised.
     config.args = vec!["--leader-elect".to_owned()];
     config.env = vec![("POD_NAMESPACE".into(), namespace.into())];
     let log = config.log();

@@ -1,4 +1,4 @@
-//! The programs of a site, built if this machine has not got them yet.
+//! The programs of a lab, built if this machine has not got them yet.
 
 use std::ffi::OsString;
 use std::fs;
@@ -18,7 +18,7 @@ const OURS: [&str; 3] = [
     "cluster-api-provider-metal3",
 ];
 
-/// What a site is made of. Ironic's Python environment has no path here: [`crate::ironic`] finds it by itself, and so do
+/// What a lab is made of. Ironic's Python environment has no path here: [`crate::ironic`] finds it by itself, and so do
 /// Cluster API's managers ([`crate::cluster_api`]).
 #[derive(Debug, Clone)]
 pub struct Programs {
