@@ -41,6 +41,21 @@ pub mod provider {
     /// Pods and volumes of workload clusters are not watched: while a remediation waits for some, they are looked at so often.
     /// No flag.
     pub const DRAIN_POLL: Duration = Duration::from_secs(5);
+
+    /// Data that takes longer than this is reported step by step; each step costs a write. Rendering takes about a second.
+    pub const RENDERED: Duration = Duration::from_secs(10);
+
+    /// For so long a host whose claim was rejected is avoided: a policy or a webhook is rarely mended sooner, and the host may
+    /// be the only one.
+    pub const AVOIDED: Duration = Duration::from_secs(300);
+
+    /// Why no host will do is found out once for all machines that ask for the same within this time: judging ten thousand
+    /// hosts takes milliseconds.
+    pub const SURVEYED: Duration = Duration::from_secs(1);
+
+    /// Machines that wait for a host report changes of hosts that are not offered to them after this time: such changes only
+    /// affect the words of a condition, and come in large numbers.
+    pub const REPORTED_AGAIN: Duration = Duration::from_secs(30);
 }
 
 /// Of the ip-address-manager.
