@@ -6,7 +6,7 @@ use metal3_api::capi::{self, Machine};
 use metal3_api::infra::names::{annotation, finalizer};
 use metal3_api::metal3::BareMetalHost;
 use metal3_runtime::controller::Next;
-use metal3_runtime::events::Severity;
+use metal3_runtime::events::Event;
 use serde_json::json;
 
 use super::builder::{PlanBuilder, Why, has_finalizer};
@@ -164,9 +164,7 @@ fn claim(builder: &mut PlanBuilder<'_>, owner: &Machine, host: &BareMetalHost, i
 
 /// No host, and why.
 fn refuse(builder: &mut PlanBuilder<'_>, message: &str, failure: Option<&str>) {
-    if builder.is_new_reason(ASSOCIATED, FAILED) {
-        builder.event(Severity::Warning, FAILED, message.to_owned());
-    }
+    builder.event_once(ASSOCIATED, Event::warning(FAILED, message.to_owned()));
     let why = Why {
         reason: FAILED,
         legacy: FAILED_LEGACY,
@@ -201,9 +199,7 @@ pub(super) fn lost(mut builder: PlanBuilder<'_>) -> Decision {
              {name}), or delete Machine {replaced} to get another"
         )
     };
-    if builder.is_new_reason(capi::names::condition::READY, FAILED) {
-        builder.event(Severity::Warning, FAILED, message.clone());
-    }
+    builder.event_once(capi::names::condition::READY, Event::warning(FAILED, message.clone()));
     builder.failure(Some(("UpdateError", &message)));
     builder.not_ready(Why {
         reason: FAILED,

@@ -8,7 +8,7 @@ use metal3_api::infra::v1beta2::{Metal3Machine, Metal3MachineStatus};
 use metal3_api::metal3::BareMetalHost;
 use metal3_runtime::conditions;
 use metal3_runtime::controller::{Next, Report};
-use metal3_runtime::events::{Note, Severity};
+use metal3_runtime::events::Event;
 use serde_json::{Map, Value};
 
 use crate::conditions::{LegacySeverity, Setter};
@@ -36,6 +36,18 @@ pub struct Why<'a> {
     pub message: &'a str,
 }
 
+impl<'a> Why<'a> {
+    /// With the same reason in both styles.
+    pub fn of(reason: &'static str, severity: LegacySeverity, message: &'a str) -> Self {
+        Self {
+            reason,
+            legacy: reason,
+            severity,
+            message,
+        }
+    }
+}
+
 /// The next status, and what is done besides.
 pub struct PlanBuilder<'a> {
     pub seen: &'a Observed,
@@ -53,7 +65,7 @@ pub struct PlanBuilder<'a> {
     pub next: Next,
     pub now: Timestamp,
     set: Setter,
-    events: Vec<Note>,
+    events: Vec<Event>,
 }
 
 impl<'a> PlanBuilder<'a> {
@@ -101,7 +113,7 @@ impl<'a> PlanBuilder<'a> {
         if !seen.was_associated() {
             let among = considered.map_or_else(String::new, |count| format!(", one of {count} looked at"));
             let message = format!("BareMetalHost {} was claimed{among}", host.name_any());
-            self.event(Severity::Normal, reason, message);
+            self.event(Event::normal(reason, message));
         }
     }
 
@@ -149,12 +161,7 @@ impl<'a> PlanBuilder<'a> {
 
     /// The machine is being deleted, and this is waited for.
     pub fn deleting(&mut self, message: &str) {
-        let why = Why {
-            reason: "Deleting",
-            legacy: "Deleting",
-            severity: LegacySeverity::Info,
-            message,
-        };
+        let why = Why::of("Deleting", LegacySeverity::Info, message);
         self.data_claim(Some(why));
         let list = &mut self.status.deprecated.v1beta1.conditions;
         let said = Some((why.severity, why.legacy, message));
@@ -226,12 +233,15 @@ impl<'a> PlanBuilder<'a> {
         before.is_none_or(|before| before.message != message)
     }
 
-    pub fn event(&mut self, severity: Severity, reason: &'static str, message: String) {
-        self.events.push(Note {
-            reason,
-            message,
-            severity,
-        });
+    pub fn event(&mut self, event: Event) {
+        self.events.push(event);
+    }
+
+    /// An event, unless the stored condition has its reason already.
+    pub fn event_once(&mut self, type_: &str, event: Event) {
+        if self.is_new_reason(type_, event.reason) {
+            self.events.push(event);
+        }
     }
 
     /// Claims the host for the machine.

@@ -8,7 +8,7 @@ use metal3_api::infra::names::finalizer;
 use metal3_api::infra::v1beta2::{Metal3Data, Metal3DataClaim, Metal3DataClaimSpec, Metal3Machine, ObjectRef};
 use metal3_api::reference::SecretReference;
 use metal3_runtime::controller::Next;
-use metal3_runtime::events::Severity;
+use metal3_runtime::events::Event;
 use metal3_runtime::timing::provider::RENDERED;
 
 use super::builder::{PlanBuilder, Why};
@@ -59,15 +59,10 @@ pub(super) fn sources(builder: &mut PlanBuilder<'_>) -> Option<Sources> {
             } else {
                 (WAITING, LegacySeverity::Info)
             };
-            if reason == LOST && builder.is_new_reason(DATA_READY, LOST) {
-                builder.event(Severity::Warning, LOST, message.clone());
+            if reason == LOST {
+                builder.event_once(DATA_READY, Event::warning(LOST, message.clone()));
             }
-            builder.data(Err(Why {
-                reason,
-                legacy: reason,
-                severity,
-                message: &message,
-            }));
+            builder.data(Err(Why::of(reason, severity, &message)));
             return None;
         }
     };

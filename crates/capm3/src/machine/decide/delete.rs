@@ -8,7 +8,7 @@ use metal3_api::infra::names::annotation::INSTALLED;
 use metal3_api::infra::names::{finalizer, label};
 use metal3_api::metal3::names::annotation::{PAUSED, STATUS};
 use metal3_api::metal3::{BareMetalHost, CleaningMode, ProvisioningState};
-use metal3_runtime::events::Severity;
+use metal3_runtime::events::Event;
 use serde_json::{Value, json};
 
 use super::builder::PlanBuilder;
@@ -30,7 +30,7 @@ pub(super) fn decide(mut builder: PlanBuilder<'_>) -> Decision {
                     host.name_any(),
                     other.name
                 );
-                builder.event(Severity::Normal, "BareMetalHostLeftAlone", message);
+                builder.event(Event::normal("BareMetalHostLeftAlone", message));
             }
             finish(builder)
         }
@@ -97,7 +97,7 @@ fn empty(mut builder: PlanBuilder<'_>, host: &BareMetalHost) -> Decision {
         });
     }
     builder.write_host(host, &patch, "release the host");
-    builder.event(Severity::Normal, "BareMetalHostReleased", freed);
+    builder.event(Event::normal("BareMetalHostReleased", freed));
     finish(builder)
 }
 

@@ -2,7 +2,7 @@
 
 use kube::ResourceExt;
 use metal3_runtime::conditions;
-use metal3_runtime::events::Severity;
+use metal3_runtime::events::Event;
 
 use super::builder::PlanBuilder;
 use crate::machine::decide::plan::Effect;
@@ -43,9 +43,7 @@ pub(super) fn follow(builder: &mut PlanBuilder<'_>, host: &str) -> Result<String
         }
         NodeView::Answered(Answer::Early { message, .. } | Answer::Wait(message)) => (WAITING, message.clone()),
         NodeView::Answered(Answer::Conflict(message)) => {
-            if builder.is_new_reason(NODE, CONFLICT) {
-                builder.event(Severity::Warning, CONFLICT, message.clone());
-            }
+            builder.event_once(NODE, Event::warning(CONFLICT, message.clone()));
             (CONFLICT, message.clone())
         }
         NodeView::Unreachable(why) => (why.reason(), why.to_string()),

@@ -2,7 +2,7 @@
 
 use kube::ResourceExt;
 use metal3_api::capi::Machine;
-use metal3_runtime::events::Severity;
+use metal3_runtime::events::Event;
 
 use super::builder::PlanBuilder;
 use super::data::Sources;
@@ -64,9 +64,7 @@ pub(super) fn objection(
     } else {
         format!("{what}; the host is provisioned all the same")
     };
-    if builder.is_new_reason(BOOTSTRAP_DATA, reason) {
-        builder.event(Severity::Warning, reason, message.clone());
-    }
+    builder.event_once(BOOTSTRAP_DATA, Event::warning(reason, message.clone()));
     builder.bootstrap_data(Some((reason, &message)));
     Ok(is_strict.then_some(message))
 }

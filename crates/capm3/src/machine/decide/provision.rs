@@ -8,7 +8,7 @@ use metal3_api::infra::names::label;
 use metal3_api::infra::v1beta2::{MachineAddress, MachineAddressType};
 use metal3_api::metal3::{BareMetalHost, ProvisioningState};
 use metal3_runtime::controller::Next;
-use metal3_runtime::events::Severity;
+use metal3_runtime::events::Event;
 use serde_json::Value;
 
 use super::associate;
@@ -143,9 +143,7 @@ fn drifted(builder: &mut PlanBuilder<'_>, host: &BareMetalHost, differences: &[S
         host.name_any(),
         differences.join(", ")
     );
-    if builder.is_new_reason(UP_TO_DATE, MACHINE_CHANGED) {
-        builder.event(Severity::Normal, MACHINE_CHANGED, message.clone());
-    }
+    builder.event_once(UP_TO_DATE, Event::normal(MACHINE_CHANGED, message.clone()));
     builder.up_to_date(Some((MACHINE_CHANGED, &message)));
 }
 
@@ -161,7 +159,7 @@ fn changed(builder: &mut PlanBuilder<'_>, host: &BareMetalHost, edits: &Edits) -
         all.join(", ")
     );
     if builder.is_new_message(condition::READY, &message) {
-        builder.event(Severity::Warning, CHANGED, message.clone());
+        builder.event(Event::warning(CHANGED, message.clone()));
     }
     message
 }
@@ -174,32 +172,17 @@ fn report(builder: &mut PlanBuilder<'_>, host: &BareMetalHost, is_told: bool, wa
     match waits {
         // The condition for data has said it.
         Some("") => {}
-        Some(message) => builder.not_ready(Why {
-            reason: "NotReady",
-            legacy: "NotReady",
-            severity: LegacySeverity::Warning,
-            message,
-        }),
+        Some(message) => builder.not_ready(Why::of("NotReady", LegacySeverity::Warning, message)),
         None if let Some(message) = &changed
             && (!edits.installed.is_empty() || state != ProvisioningState::Provisioned) =>
         {
-            builder.not_ready(Why {
-                reason: CHANGED,
-                legacy: CHANGED,
-                severity: LegacySeverity::Error,
-                message,
-            });
+            builder.not_ready(Why::of(CHANGED, LegacySeverity::Error, message));
         }
         None if is_told && state == ProvisioningState::Provisioned => {
             let id = match node::follow(builder, &name) {
                 Ok(id) => id,
                 Err((reason, message)) => {
-                    return builder.not_ready(Why {
-                        reason,
-                        legacy: reason,
-                        severity: LegacySeverity::Info,
-                        message: &message,
-                    });
+                    return builder.not_ready(Why::of(reason, LegacySeverity::Info, &message));
                 }
             };
             if builder.seen.machine.spec.provider_id.is_empty() {
@@ -208,7 +191,7 @@ fn report(builder: &mut PlanBuilder<'_>, host: &BareMetalHost, is_told: bool, wa
             if builder.status.initialization.provisioned != Some(true) {
                 builder.status.initialization.provisioned = Some(true);
                 let message = format!("BareMetalHost {name} is provisioned");
-                builder.event(Severity::Normal, "Provisioned", message);
+                builder.event(Event::normal("Provisioned", message));
             }
             builder.ready(&changed.or(error).unwrap_or_default());
         }
@@ -219,15 +202,8 @@ fn report(builder: &mut PlanBuilder<'_>, host: &BareMetalHost, is_told: bool, wa
 
 fn failed(builder: &mut PlanBuilder<'_>, host: &BareMetalHost, error: &str) {
     let message = format!("{error}{}", words::held_up(host));
-    if builder.is_new_reason(condition::READY, HOST_ERROR) {
-        builder.event(Severity::Warning, HOST_ERROR, message.clone());
-    }
-    builder.not_ready(Why {
-        reason: HOST_ERROR,
-        legacy: HOST_ERROR,
-        severity: LegacySeverity::Warning,
-        message: &message,
-    });
+    builder.event_once(condition::READY, Event::warning(HOST_ERROR, message.clone()));
+    builder.not_ready(Why::of(HOST_ERROR, LegacySeverity::Warning, &message));
 }
 
 /// The host is being provisioned, or is told to be.
@@ -239,12 +215,7 @@ pub(super) fn on_its_way(builder: &mut PlanBuilder<'_>, host: &BareMetalHost) {
     }
     let (name, state) = (host.name_any(), words::word(&state));
     let message = format!("waiting until BareMetalHost {name} is provisioned: it is {state}{held_up}");
-    builder.not_ready(Why {
-        reason: "NotReady",
-        legacy: "NotReady",
-        severity: LegacySeverity::Info,
-        message: &message,
-    });
+    builder.not_ready(Why::of("NotReady", LegacySeverity::Info, &message));
 }
 
 /// Where the host is reached: the addresses that its inspection found, each once.

@@ -4,7 +4,7 @@ use jiff::Timestamp;
 use metal3_api::capi::names::condition;
 use metal3_api::infra::v1beta2::Metal3MachineStatus;
 use metal3_runtime::controller::Report;
-use metal3_runtime::events::Severity;
+use metal3_runtime::events::Event;
 
 use super::builder::{PlanBuilder, Why};
 use crate::conditions::LegacySeverity;
@@ -53,13 +53,8 @@ fn report(builder: &mut PlanBuilder<'_>, what: Refused, message: &str) {
     if is_told(&builder.status.conditions, type_, reason, message) {
         return;
     }
-    builder.event(Severity::Warning, reason, message.to_owned());
-    let why = Why {
-        reason,
-        legacy: reason,
-        severity: LegacySeverity::Error,
-        message,
-    };
+    builder.event(Event::warning(reason, message.to_owned()));
+    let why = Why::of(reason, LegacySeverity::Error, message);
     match what {
         Refused::ProviderId => builder.node(false, reason, message),
         Refused::Write if seen.has_host() || seen.machine.metadata.deletion_timestamp.is_some() => {
