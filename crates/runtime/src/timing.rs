@@ -41,6 +41,28 @@ pub mod provider {
     /// Pods and volumes of workload clusters are not watched: while a remediation waits for some, they are looked at so often.
     /// No flag.
     pub const DRAIN_POLL: Duration = Duration::from_secs(5);
+
+    /// Data that takes longer than this is reported step by step; each step costs a write. Rendering takes about a second. No flag.
+    pub const RENDERED: Duration = Duration::from_secs(10);
+
+    /// For so long a host whose claim was rejected is avoided: a policy or a webhook is rarely mended sooner, and the host may
+    /// be the only one. No flag.
+    pub const AVOIDED: Duration = Duration::from_secs(300);
+
+    /// Why no host will do is found out once for all machines that ask for the same within this time: judging ten thousand
+    /// hosts takes milliseconds. No flag.
+    pub const SURVEYED: Duration = Duration::from_secs(1);
+
+    /// Changes of many hosts, machines or Nodes are looked at together before labels are handed on. No flag.
+    pub const LABELS_GATHER: Duration = Duration::from_millis(100);
+
+    /// Labels of a Node that somebody else has changed are put right after this time: a program that insists on others, such as
+    /// Cluster API where both are told to set the same label, costs a write now and then and not a storm. No flag.
+    pub const LABELS_DRIFT: Duration = Duration::from_secs(10);
+
+    /// Machines that wait for a host report changes of hosts that are not offered to them after this time: such changes only
+    /// affect the words of a condition, and come in large numbers. No flag.
+    pub const REPORTED_AGAIN: Duration = Duration::from_secs(30);
 }
 
 /// Of the ip-address-manager.

@@ -19,7 +19,7 @@ use prometheus_client::metrics::gauge::Gauge;
 
 use super::phase::Phase;
 use crate::conditions::cut;
-use crate::select::{Reserved, Selector, Wish, suits};
+use crate::select::{HostRequest, Reserved, Selector, suits};
 use crate::workload::{Unreachable, Workloads};
 use crate::world::{HostBy, PARTS, World};
 
@@ -187,7 +187,7 @@ fn free_with(world: &World, namespace: String, selector: Selector) -> i64 {
     let exact = selector.exact().next();
     let parts = (0..PARTS).flat_map(|part| world.hosts.find(&HostBy::free(&namespace, exact, part)));
     let hosts: Vec<_> = parts.collect();
-    let wish = Wish {
+    let request = HostRequest {
         machine: ObjectKey::new(namespace, ""),
         uid: String::new(),
         selector,
@@ -195,7 +195,7 @@ fn free_with(world: &World, namespace: String, selector: Selector) -> i64 {
         is_domain_strict: false,
         reuse: None,
     };
-    let free = hosts.iter().filter(|host| suits(&wish, host, &Reserved::default()));
+    let free = hosts.iter().filter(|host| suits(&request, host, &Reserved::default()));
     i64::try_from(free.count()).unwrap_or(i64::MAX)
 }
 

@@ -1,6 +1,4 @@
-//! A plan in the making.
-
-use std::time::Duration;
+//! Builds a plan: the next status, the effects, and the events.
 
 use jiff::Timestamp;
 use kube::ResourceExt;
@@ -9,16 +7,14 @@ use metal3_api::infra::names::finalizer;
 use metal3_api::infra::v1beta2::{Metal3Machine, Metal3MachineStatus};
 use metal3_api::metal3::BareMetalHost;
 use metal3_runtime::conditions;
-use metal3_runtime::events::{Note, Severity};
-
+use metal3_runtime::controller::{Next, Report};
+use metal3_runtime::events::Event;
 use serde_json::{Map, Value};
 
 use crate::conditions::{LegacySeverity, Setter};
 use crate::machine::decide::plan::{Decision, Effect, HostPatch, Plan};
-use crate::machine::names::{ASSOCIATED, BOOTSTRAP_DATA, CLAIMED, DATA_READY, METADATA, NODE, UP_TO_DATE};
-use crate::machine::node::Gift;
+use crate::machine::names::{ASSOCIATED, BOOTSTRAP_DATA, DATA_READY, METADATA, NODE, UP_TO_DATE};
 use crate::machine::observed::Observed;
-use crate::machine::untold::Claim;
 
 /// The names of the conditions in the older style.
 mod legacy {
@@ -40,63 +36,55 @@ pub struct Why<'a> {
     pub message: &'a str,
 }
 
-/// A host that the status says is the machine's.
-#[derive(Clone, Debug)]
-pub struct Taken {
-    /// Its name.
-    pub host: String,
-    /// The Secret with the credentials of its BMC; empty if there is none.
-    pub secret: String,
-    /// The name of the Cluster.
-    pub cluster: String,
+impl<'a> Why<'a> {
+    /// With the same reason in both styles.
+    pub fn of(reason: &'static str, severity: LegacySeverity, message: &'a str) -> Self {
+        Self {
+            reason,
+            legacy: reason,
+            severity,
+            message,
+        }
+    }
 }
 
-/// The status in the making, with what is done about it.
-pub struct Draft<'a> {
+/// The next status, and what is done besides.
+pub struct PlanBuilder<'a> {
     pub seen: &'a Observed,
     pub status: Metal3MachineStatus,
     pub effects: Vec<Effect>,
+    /// Effects that the report does not wait for.
+    pub afterwards: Vec<Effect>,
     /// Changes of the machine's metadata, which are written before all else.
     pub metadata: Map<String, Value>,
     /// The same for its spec.
     pub spec: Map<String, Value>,
-    /// Whether all is done only if the machine is still as it was seen, even where nothing of it changes.
+    /// Whether the effects require the machine to be as it was seen, even if nothing of it changes.
     pub insist: bool,
-    /// Whether the next step follows at once.
-    pub is_again: bool,
-    /// How long the status may wait, because it is likely to be another soon.
-    pub patience: Option<Duration>,
-    /// What the Node is to carry.
-    pub gift: Option<Gift>,
-    /// The host, until it is told.
-    pub taken: Option<Taken>,
-    /// How it is claimed, if it is.
-    pub claim: Option<Claim>,
+    /// When the next pass comes.
+    pub next: Next,
     pub now: Timestamp,
     set: Setter,
-    notes: Vec<Note>,
+    events: Vec<Event>,
 }
 
-impl<'a> Draft<'a> {
+impl<'a> PlanBuilder<'a> {
     pub fn new(seen: &'a Observed, now: Timestamp) -> Self {
         Self {
             seen,
             status: seen.machine.status.clone().unwrap_or_default(),
             effects: Vec::new(),
+            afterwards: Vec::new(),
             metadata: Map::new(),
             spec: Map::new(),
-            gift: None,
-            taken: None,
-            claim: None,
             insist: false,
-            is_again: false,
-            patience: None,
+            next: Next::Change,
             now,
             set: Setter {
                 generation: seen.machine.metadata.generation,
                 now,
             },
-            notes: Vec::new(),
+            events: Vec::new(),
         }
     }
 
@@ -107,17 +95,29 @@ impl<'a> Draft<'a> {
             .set(list, condition::PAUSED, why.is_some(), word, why.unwrap_or_default());
     }
 
-    /// The host is ours.
-    pub fn associated(&mut self, reason: &'static str) {
-        if conditions::is_true(&self.status.conditions, ASSOCIATED) {
+    /// The host is the machine's. The first time that is an event, and the Secret of the host's BMC gets the label of the
+    /// cluster.
+    pub fn associated(&mut self, host: &BareMetalHost, reason: &'static str, considered: Option<usize>) {
+        let seen = self.seen;
+        if seen.says_host() {
             return;
         }
         self.set.set(&mut self.status.conditions, ASSOCIATED, true, reason, "");
         let list = &mut self.status.deprecated.v1beta1.conditions;
         self.set.legacy(list, legacy::ASSOCIATED, None);
+        let secret = host.spec.bmc.credentials_name.clone();
+        if let Some(cluster) = seen.cluster.found().filter(|_| !secret.is_empty()) {
+            let cluster = cluster.name_any();
+            self.effects.push(Effect::LabelSecret { secret, cluster });
+        }
+        if !seen.was_associated() {
+            let among = considered.map_or_else(String::new, |count| format!(", one of {count} looked at"));
+            let message = format!("BareMetalHost {} was claimed{among}", host.name_any());
+            self.event(Event::normal(reason, message));
+        }
     }
 
-    /// There is no host, and why. `failure`, of the older style, is for what will not mend itself.
+    /// There is no host, and why. `failure`, of the older style, is for what needs a change by the user.
     pub fn not_associated(&mut self, why: Why<'_>, failure: Option<&str>) {
         self.set
             .set(&mut self.status.conditions, ASSOCIATED, false, why.reason, why.message);
@@ -128,8 +128,8 @@ impl<'a> Draft<'a> {
         self.not_ready(why);
     }
 
-    /// Whether the wish for data is there, if one is needed.
-    pub fn wish_for_data(&mut self, why: Option<Why<'_>>) {
+    /// Whether the claim on data is there, if one is needed.
+    pub fn data_claim(&mut self, why: Option<Why<'_>>) {
         let list = &mut self.status.conditions;
         match why {
             None => self
@@ -161,13 +161,8 @@ impl<'a> Draft<'a> {
 
     /// The machine is being deleted, and this is waited for.
     pub fn deleting(&mut self, message: &str) {
-        let why = Why {
-            reason: "Deleting",
-            legacy: "Deleting",
-            severity: LegacySeverity::Info,
-            message,
-        };
-        self.wish_for_data(Some(why));
+        let why = Why::of("Deleting", LegacySeverity::Info, message);
+        self.data_claim(Some(why));
         let list = &mut self.status.deprecated.v1beta1.conditions;
         let said = Some((why.severity, why.legacy, message));
         self.set.legacy(list, legacy::NODE_READY, said);
@@ -216,7 +211,7 @@ impl<'a> Draft<'a> {
         self.set.legacy(list, condition::READY, None);
     }
 
-    /// What will not mend itself, as a word and in words; or nothing.
+    /// A failure that needs a change by the user, as reason and message.
     pub fn failure(&mut self, failure: Option<(&str, &str)>) {
         let legacy = &mut self.status.deprecated.v1beta1;
         let (reason, message) = failure.unwrap_or_default();
@@ -224,68 +219,50 @@ impl<'a> Draft<'a> {
         message.clone_into(&mut legacy.failure_message);
     }
 
-    /// Whether the standard condition says now, as stored, something else than this.
-    pub fn is_news(&self, type_: &str, reason: &str) -> bool {
+    /// Whether the stored condition has another reason than this.
+    pub fn is_new_reason(&self, type_: &str, reason: &str) -> bool {
         let stored = self.seen.machine.status.as_ref();
         let before = stored.and_then(|status| conditions::get(&status.conditions, type_));
         before.is_none_or(|before| before.reason != reason)
     }
 
-    /// Whether the standard condition has, as stored, other words than these.
-    pub fn is_unsaid(&self, type_: &str, message: &str) -> bool {
+    /// Whether the stored condition has another message than this.
+    pub fn is_new_message(&self, type_: &str, message: &str) -> bool {
         let stored = self.seen.machine.status.as_ref();
         let before = stored.and_then(|status| conditions::get(&status.conditions, type_));
         before.is_none_or(|before| before.message != message)
     }
 
-    pub fn note(&mut self, severity: Severity, reason: &'static str, message: String) {
-        self.notes.push(Note {
-            reason,
-            message,
-            severity,
+    pub fn event(&mut self, event: Event) {
+        self.events.push(event);
+    }
+
+    /// An event, unless the stored condition has its reason already.
+    pub fn event_once(&mut self, type_: &str, event: Event) {
+        if self.is_new_reason(type_, event.reason) {
+            self.events.push(event);
+        }
+    }
+
+    /// Claims the host for the machine.
+    pub fn claim_host(&mut self, host: &BareMetalHost, patch: &HostPatch) {
+        self.effects.push(Effect::Host {
+            what: "claim the host",
+            host: host.name_any(),
+            patch: patch.over(host.metadata.resource_version.as_deref()),
+            is_claim: true,
         });
     }
 
-    /// A write to the host, if anything is to be changed.
-    pub fn host(&mut self, host: &BareMetalHost, patch: &HostPatch, what: &'static str) {
+    /// Writes to the host if anything changes.
+    pub fn write_host(&mut self, host: &BareMetalHost, patch: &HostPatch, what: &'static str) {
         if !patch.is_empty() {
-            self.effects.push(Effect::Host {
-                what,
-                host: host.name_any(),
-                patch: patch.over(host.metadata.resource_version.as_deref()),
-                is_claim: self.claim.is_some(),
-            });
+            self.effects.push(Effect::host(host, patch, what));
         }
     }
 
-    /// The status says for the first time whose the host is. The Secret with the credentials of its BMC is marked as one of
-    /// the cluster, and who has the host is an event, unless it has come to run meanwhile.
-    fn tell_of_host(&mut self, taken: Taken) {
-        let Taken { host, secret, cluster } = taken;
-        if !secret.is_empty() {
-            self.effects.push(Effect::LabelSecret { secret, cluster });
-        }
-        if self.seen.was_associated() || conditions::is_true(&self.status.conditions, condition::READY) {
-            return;
-        }
-        let claim = self.claim.or_else(|| self.seen.untold.map(|step| step.claim));
-        let (reason, among) = claim.map_or((CLAIMED, String::new()), |claim| {
-            (claim.reason, format!(", one of {} looked at", claim.considered))
-        });
-        self.note(
-            Severity::Normal,
-            reason,
-            format!("BareMetalHost {host} was claimed{among}"),
-        );
-    }
-
+    /// The plan. The machine is written first.
     pub fn plan(mut self) -> Decision {
-        let is_new = self.seen.machine.status.as_ref() != Some(&self.status);
-        // What has news is told at once.
-        let patience = self.patience.filter(|_| is_new && self.notes.is_empty());
-        if let Some(taken) = self.taken.take().filter(|_| patience.is_none()) {
-            self.tell_of_host(taken);
-        }
         let parts = [("metadata", self.metadata), ("spec", self.spec)];
         let changed = parts.into_iter().filter(|(_, fields)| !fields.is_empty());
         let patch: Map<String, Value> = changed.map(|(part, fields)| (part.to_owned(), fields.into())).collect();
@@ -294,33 +271,36 @@ impl<'a> Draft<'a> {
             patch["metadata"]["resourceVersion"] = self.seen.machine.metadata.resource_version.clone().into();
             self.effects.insert(0, Effect::Machine(patch));
         }
-        Decision::Do(Box::new(Plan {
+        let is_new = self.seen.machine.status.as_ref() != Some(&self.status);
+        Plan {
             effects: self.effects,
-            claim: self.claim,
-            gift: self.gift,
-            patience,
-            status: is_new.then_some(self.status),
-            notes: self.notes,
-            is_again: self.is_again,
-        }))
+            report: Report {
+                status: is_new.then_some(self.status),
+                events: self.events,
+            },
+            afterwards: self.afterwards,
+            next: self.next,
+        }
+        .into()
     }
 
-    /// The machine goes: what its status says does not matter any more.
-    pub fn farewell(mut self) -> Decision {
+    /// The machine loses our finalizer, and its status does not matter any more.
+    pub fn finish_deletion(mut self) -> Decision {
         self.effects.push(Effect::RemoveFinalizer);
-        Decision::Do(Box::new(Plan {
-            effects: self.effects,
-            claim: None,
-            gift: None,
-            patience: None,
+        let report = Report {
             status: None,
-            notes: self.notes,
-            is_again: false,
-        }))
+            events: self.events,
+        };
+        Plan {
+            effects: self.effects,
+            report,
+            ..Plan::default()
+        }
+        .into()
     }
 }
 
-/// Whether the machine waits for us before it goes.
+/// Whether the machine has our finalizer.
 pub fn has_finalizer(machine: &Metal3Machine) -> bool {
     let finalizers = machine.metadata.finalizers.iter().flatten();
     finalizers.into_iter().any(|present| present == finalizer::MACHINE)
