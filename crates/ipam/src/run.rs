@@ -20,14 +20,13 @@ use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use crate::args::Args;
-use crate::books::Books;
 use crate::metrics::PoolMetrics;
-use crate::pass::Context;
 use crate::pool::{Lists, Policy};
-use crate::watches::{Clusters, Feed, Watched};
+use crate::pools::Pools;
+use crate::reconcile::Context;
+use crate::watches::{ClusterSink, PoolSink, Watched};
 
-/// Upstream's, so that the two never work at once while one replaces the other.
-/// The lease of whoever works.
+/// Upstream's lease, so that the two managers never work at once while one replaces the other.
 pub(crate) const LEASE: &str = "controller-leader-election-ipam-capm3";
 const REPORTER: Reporter = Reporter {
     component: "metal3-ip-address-manager",
@@ -126,7 +125,7 @@ impl Manager {
         let queue = Queue::new();
         let ctx = Context {
             recorder: Recorder::new(client.clone(), REPORTER, clock.clone()),
-            books: Books::new(queue.clone(), setup.policy, &setup.watch_filter),
+            pools: Pools::new(queue.clone(), clock.clone(), setup.policy, &setup.watch_filter),
             client,
             lists: Lists::default(),
             clock,
@@ -162,7 +161,7 @@ impl Manager {
         watch.pools_own::<ipam::IPAddress>();
         watch.pools_own::<capi::IPAddressClaim>();
         watch.pools_own::<capi::IPAddress>();
-        watch.all::<capi::Cluster>(&Clusters(ctx.books.clone()));
+        watch.all::<capi::Cluster>(&ClusterSink(ctx.pools.clone()));
         tokio::select! {
             () = stop.cancelled() => return Ok(()),
             () = awaited.all() => {}
@@ -192,7 +191,7 @@ struct Watch<'a> {
 impl Watch<'_> {
     /// Of a kind whose objects belong to pools.
     fn pools_own<K: Watched>(&mut self) {
-        self.all::<K>(&Feed::new(&self.ctx.books));
+        self.all::<K>(&PoolSink::new(&self.ctx.pools));
     }
 
     /// Of one kind, in each namespace that is looked after.

@@ -1,6 +1,5 @@
-//! What the watches show, and whose book it belongs into.
+//! What the watches show, and whose state it belongs into.
 
-use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::fmt::Debug;
 use std::marker::PhantomData;
@@ -11,148 +10,164 @@ use kube::{Resource, ResourceExt};
 use metal3_api::capi;
 use metal3_api::ipam::{self, IPPool};
 use metal3_runtime::store::{ObjectKey, Sink};
+use parking_lot::Mutex;
 use serde::de::DeserializeOwned;
 
-use crate::books::{Books, End, Thing, Was};
-use crate::pool::ClusterSeen;
-use crate::pool::seen::is_our_pool;
+use crate::pool::objects::{Address, Claim, is_our_pool};
+use crate::pool::{ClusterSeen, Event, Removal, Tombstone};
+use crate::pools::Pools;
 
 /// A kind whose objects belong to a pool by name.
 pub trait Watched:
     Resource<DynamicType = (), Scope = NamespaceResourceScope> + Clone + DeserializeOwned + Debug + Send + 'static
 {
-    /// Whether `--watch-filter` applies to it. Every address counts, whoever looks after its pool.
+    /// Whether `--watch-filter` applies to it. Every address counts, whichever manager looks after its pool.
     const FILTERED: bool;
-    /// The pool's name and what to tell its book; nothing if no pool of ours is meant.
-    fn thing(&self) -> Option<(String, Thing)>;
+    /// The pool's name, the news for it, and what is left when the object is gone; nothing if no pool of ours is meant.
+    fn news(&self) -> Option<(String, Event, Tombstone)>;
 }
 
-fn named(name: &str, thing: Thing) -> Option<(String, Thing)> {
-    (!name.is_empty()).then(|| (name.to_owned(), thing))
+fn of_pool(pool: &IPPool) -> (Event, Tombstone) {
+    let uid = pool.uid().unwrap_or_default();
+    (Event::Pool(Arc::new(pool.clone()), None), Tombstone::Pool { uid })
+}
+
+fn of_claim(claim: Claim) -> (Event, Tombstone) {
+    let (key, uid) = (claim.key.clone(), claim.meta.uid.clone());
+    (Event::Claim(Arc::new(claim)), Tombstone::Claim { key, uid })
+}
+
+fn of_address(address: Address) -> (Event, Tombstone) {
+    let (id, uid) = (address.id.clone(), address.meta.uid.clone());
+    (Event::Address(Arc::new(address)), Tombstone::Address { id, uid })
+}
+
+fn named(name: &str, (event, tombstone): (Event, Tombstone)) -> Option<(String, Event, Tombstone)> {
+    (!name.is_empty()).then(|| (name.to_owned(), event, tombstone))
 }
 
 impl Watched for IPPool {
     const FILTERED: bool = true;
-    fn thing(&self) -> Option<(String, Thing)> {
-        named(&self.name_any(), Thing::Pool(Arc::new(self.clone())))
+    fn news(&self) -> Option<(String, Event, Tombstone)> {
+        named(&self.name_any(), of_pool(self))
     }
 }
 
 impl Watched for ipam::IPClaim {
     const FILTERED: bool = true;
-    fn thing(&self) -> Option<(String, Thing)> {
+    fn news(&self) -> Option<(String, Event, Tombstone)> {
         // One that names no pool waits for one that there cannot be, and is told so.
-        Some((self.spec.pool.name.clone(), Thing::Claim(Arc::new(self.into()))))
+        let (event, tombstone) = of_claim(self.into());
+        Some((self.spec.pool.name.clone(), event, tombstone))
     }
 }
 
 impl Watched for capi::IPAddressClaim {
     const FILTERED: bool = true;
-    fn thing(&self) -> Option<(String, Thing)> {
+    fn news(&self) -> Option<(String, Event, Tombstone)> {
         let reference = &self.spec.pool_ref;
-        is_our_pool(reference)
-            .then(|| named(&reference.name, Thing::Claim(Arc::new(self.into()))))
-            .flatten()
+        let news = || named(&reference.name, of_claim(self.into()));
+        is_our_pool(reference).then(news).flatten()
     }
 }
 
 impl Watched for ipam::IPAddress {
     const FILTERED: bool = false;
-    fn thing(&self) -> Option<(String, Thing)> {
-        named(&self.spec.pool.name, Thing::Address(Arc::new(self.into())))
+    fn news(&self) -> Option<(String, Event, Tombstone)> {
+        named(&self.spec.pool.name, of_address(self.into()))
     }
 }
 
 impl Watched for capi::IPAddress {
     const FILTERED: bool = false;
-    fn thing(&self) -> Option<(String, Thing)> {
+    fn news(&self) -> Option<(String, Event, Tombstone)> {
         let reference = &self.spec.pool_ref;
-        is_our_pool(reference)
-            .then(|| named(&reference.name, Thing::Address(Arc::new(self.into()))))
-            .flatten()
+        let news = || named(&reference.name, of_address(self.into()));
+        is_our_pool(reference).then(news).flatten()
     }
 }
 
-/// The objects of one kind on their way into the books. What is kept of each is only whose it was.
-pub struct Feed<K> {
-    books: Books,
-    shown: Arc<Mutex<HashMap<ObjectKey, (ObjectKey, Was)>>>,
+/// Fills the states of pools with the objects of one kind. All that it keeps of an object is whose it was.
+pub struct PoolSink<K> {
+    pools: Pools,
+    shown: Arc<Mutex<HashMap<ObjectKey, (ObjectKey, Tombstone)>>>,
     kind: PhantomData<fn(K)>,
 }
 
-impl<K> Clone for Feed<K> {
+impl<K> Clone for PoolSink<K> {
     fn clone(&self) -> Self {
         Self {
-            books: self.books.clone(),
+            pools: self.pools.clone(),
             shown: self.shown.clone(),
             kind: PhantomData,
         }
     }
 }
 
-impl<K> Feed<K> {
+impl<K> PoolSink<K> {
     /// Nothing has been shown yet.
-    pub fn new(books: &Books) -> Self {
+    pub fn new(pools: &Pools) -> Self {
         Self {
-            books: books.clone(),
+            pools: pools.clone(),
             shown: Arc::default(),
             kind: PhantomData,
         }
     }
 }
 
-impl<K: Watched> Sink<K> for Feed<K> {
+impl<K: Watched> Sink<K> for PoolSink<K> {
     fn put(&self, object: K) {
         let key = ObjectKey::of(&object);
-        let thing = object.thing().filter(|_| !K::FILTERED || self.books.is_ours(&object));
-        let now = thing.map(|(pool, thing)| (ObjectKey::new(key.namespace.clone(), pool), thing));
+        let news = object.news().filter(|_| !K::FILTERED || self.pools.is_ours(&object));
+        let now = news.map(|(pool, event, tombstone)| (ObjectKey::new(&*key.namespace, pool), event, tombstone));
         let mut shown = self.shown.lock();
         let before = match &now {
-            Some((pool, thing)) => shown.insert(key, (pool.clone(), Was::of(thing))),
+            Some((pool, _, tombstone)) => shown.insert(key, (pool.clone(), tombstone.clone())),
             None => shown.remove(&key),
         };
         drop(shown);
-        let is_as_before = |pool: &ObjectKey, was: &Was| {
-            let same = |(now, thing): &(ObjectKey, Thing)| now == pool && Was::of(thing).uid() == was.uid();
-            now.as_ref().is_some_and(same)
+        let is_as_before = |pool: &ObjectKey, before: &Tombstone| {
+            let is_same =
+                |(now, _, tombstone): &(ObjectKey, Event, Tombstone)| now == pool && tombstone.uid() == before.uid();
+            now.as_ref().is_some_and(is_same)
         };
-        if let Some((pool, was)) = before.filter(|(pool, was)| !is_as_before(pool, was)) {
-            let is_there = object.uid().as_deref() == Some(was.uid());
-            let end = if is_there { End::Hidden } else { End::Deleted };
-            self.books.take_away(&pool, &was, end);
+        if let Some((pool, tombstone)) = before.filter(|(pool, before)| !is_as_before(pool, before)) {
+            let is_there = object.uid().as_deref() == Some(tombstone.uid());
+            let removal = if is_there { Removal::Hidden } else { Removal::Deleted };
+            self.pools.remove(&pool, &tombstone, removal);
         }
-        if let Some((pool, thing)) = now {
-            self.books.show(&pool, &thing);
+        if let Some((pool, event, _)) = now {
+            self.pools.absorb(&pool, &event);
         }
     }
 
     fn remove(&self, key: &ObjectKey, uid: &str) {
         let mut shown = self.shown.lock();
-        if shown.get(key).is_none_or(|(_, was)| was.uid() != uid) {
+        if shown.get(key).is_none_or(|(_, tombstone)| tombstone.uid() != uid) {
             return;
         }
         let before = shown.remove(key);
         drop(shown);
-        if let Some((pool, was)) = before {
-            self.books.take_away(&pool, &was, End::Deleted);
+        if let Some((pool, tombstone)) = before {
+            self.pools.remove(&pool, &tombstone, Removal::Deleted);
         }
     }
 }
 
-/// Clusters on their way into the books of all pools of their namespace.
+/// Fills the states of all pools of a namespace with its Clusters.
 #[derive(Clone)]
-pub struct Clusters(pub Books);
+pub struct ClusterSink(pub Pools);
 
-impl Sink<capi::Cluster> for Clusters {
+impl Sink<capi::Cluster> for ClusterSink {
     fn put(&self, cluster: capi::Cluster) {
         let seen = ClusterSeen {
             uid: cluster.uid().unwrap_or_default(),
             is_paused: cluster.is_paused(),
         };
-        self.0.show_cluster(&ObjectKey::of(&cluster), Some(&seen));
+        self.0.absorb_cluster(&ObjectKey::of(&cluster), Some(seen));
     }
 
     fn remove(&self, key: &ObjectKey, _: &str) {
-        self.0.show_cluster(key, None);
+        self.0.absorb_cluster(key, None);
     }
 }

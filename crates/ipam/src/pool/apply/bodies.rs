@@ -9,8 +9,8 @@ use metal3_runtime::conditions;
 use serde_json::{Value, json};
 
 use crate::pool::effect::{ClaimReport, Explanation, NewAddress, PoolMeta, Record};
-use crate::pool::promise::Promise;
-use crate::pool::seen::{Claim, Family, Meta};
+use crate::pool::objects::{Claim, Family, Meta};
+use crate::pool::reservation::Reservation;
 
 /// What a patch of finalizers needs to know of an object.
 pub(super) fn seen(meta: &Meta) -> ObjectMeta {
@@ -36,7 +36,7 @@ pub(super) fn pool_meta(meta: &PoolMeta) -> Value {
 }
 
 pub(super) fn pool_status(record: &Record) -> Value {
-    let allocating: Vec<ipam::Allocating> = record.promises.iter().map(Promise::to_wire).collect();
+    let allocating: Vec<ipam::Allocating> = record.reservations.iter().map(Reservation::to_wire).collect();
     let mut body = json!({
         "lastUpdated": record.last_updated,
         "usage": record.usage,

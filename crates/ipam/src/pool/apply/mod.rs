@@ -1,7 +1,6 @@
 //! Doing what was decided: one request for each effect, and its answer as data.
 
 mod bodies;
-mod refusals;
 
 use std::fmt::Debug;
 use std::sync::Arc;
@@ -17,10 +16,9 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use self::refusals::{is_about_uid, is_invalid};
-use super::effect::{Effect, NewAddress, Outcome};
-use super::fresh::Lists;
-use super::seen::{Address, AddressId, Claim, ClaimKey, Family, version};
+use super::effect::{Effect, NewAddress, Objects, Outcome, Snapshot};
+use super::lists::Lists;
+use super::objects::{Address, Claim, Family, Version, version};
 
 /// The API server, for one namespace.
 #[derive(Clone)]
@@ -75,7 +73,7 @@ impl Server {
     /// Does one thing. It never fails: a failure is an outcome, too.
     pub async fn apply(&self, effect: &Effect) -> Outcome {
         match effect {
-            Effect::Adopt => self.adopt().await,
+            Effect::Refresh(_) => self.refresh().await,
             Effect::Pool(meta) => self.merge::<IPPool>(&self.pool, &bodies::pool_meta(meta), None).await,
             Effect::Record(record) => {
                 self.merge::<IPPool>(&self.pool, &bodies::pool_status(record), Some("status"))
@@ -100,12 +98,10 @@ impl Server {
                 self.patch_claim(claim, &body, Some("status")).await
             }
             Effect::Create(new) => self.create(new).await,
-            Effect::Look(_, id) => self.look(id).await,
             Effect::Own(address, new) => match address.id.family {
                 Family::Metal3 => self.own::<ipam::IPAddress>(address, new).await,
                 Family::ClusterApi => self.own::<capi::IPAddress>(address, new).await,
             },
-            Effect::LookAtClaim(key, _) => self.look_at_claim(key).await,
             Effect::Unlock(address) => {
                 let seen = bodies::seen(&address.meta);
                 let body = patch::finalizer_removed(&seen, address.id.family.address_finalizer());
@@ -126,17 +122,13 @@ impl Server {
         Api::namespaced(self.client.clone(), &self.namespace)
     }
 
-    async fn adopt(&self) -> Outcome {
+    async fn refresh(&self) -> Outcome {
         let pool = match self.api::<IPPool>().get_opt(&self.pool).await {
             Ok(pool) => pool.map(Arc::new),
             Err(error) => return failed(&error),
         };
         match self.lists.all(&self.client, &self.namespace).await {
-            Ok(lists) => Outcome::Adopted(super::effect::Adopted {
-                pool,
-                addresses: lists.addresses.clone(),
-                as_of: lists.as_of,
-            }),
+            Ok(objects) => Outcome::Snapshot(Snapshot { pool, objects }),
             Err(error) => failed(&error),
         }
     }
@@ -210,31 +202,6 @@ impl Server {
         }
     }
 
-    async fn look(&self, id: &AddressId) -> Outcome {
-        match id.family {
-            Family::Metal3 => self.get::<ipam::IPAddress>(&id.name).await,
-            Family::ClusterApi => self.get::<capi::IPAddress>(&id.name).await,
-        }
-    }
-
-    async fn look_at_claim(&self, key: &ClaimKey) -> Outcome {
-        match key.family {
-            Family::Metal3 => self.get::<ipam::IPClaim>(&key.name).await,
-            Family::ClusterApi => self.get::<capi::IPAddressClaim>(&key.name).await,
-        }
-    }
-
-    async fn get<K: Seen>(&self, name: &str) -> Outcome {
-        // No object has an empty name, and asking for one would be asking for a list.
-        if name.is_empty() {
-            return Outcome::Absent;
-        }
-        match self.api::<K>().get_opt(name).await {
-            Ok(found) => found.map_or(Outcome::Absent, |object| object.outcome()),
-            Err(error) => failed(&error),
-        }
-    }
-
     async fn delete<K: Seen>(&self, address: &Address) -> Outcome {
         let name = &address.id.name;
         let params = DeleteParams {
@@ -257,19 +224,81 @@ fn failed(error: &kube::Error) -> Outcome {
     Outcome::Failed(chain(error).to_string())
 }
 
-/// All addresses of a namespace, with the version of each list.
-pub(super) async fn list_all(client: &Client, namespace: &str) -> Result<(Vec<Arc<Address>>, [u64; 2]), kube::Error> {
-    let metal3: Api<ipam::IPAddress> = Api::namespaced(client.clone(), namespace);
-    let cluster_api: Api<capi::IPAddress> = Api::namespaced(client.clone(), namespace);
+/// Everything in a namespace: first the addresses, then the claims, so that a claim which is missing is gone.
+pub(super) async fn list_all(client: &Client, namespace: &str) -> Result<Objects, kube::Error> {
+    let addresses = futures::try_join!(
+        list::<ipam::IPAddress, Address>(client, namespace),
+        list::<capi::IPAddress, Address>(client, namespace)
+    )?;
+    let claims = futures::try_join!(
+        list::<ipam::IPClaim, Claim>(client, namespace),
+        list::<capi::IPAddressClaim, Claim>(client, namespace)
+    )?;
+    Ok(Objects {
+        addresses_as_of: [addresses.0.1, addresses.1.1],
+        addresses: [addresses.0.0, addresses.1.0].concat(),
+        claims_as_of: [claims.0.1, claims.1.1],
+        claims: [claims.0.0, claims.1.0].concat(),
+    })
+}
+
+/// The objects of one kind, and the version of the list.
+async fn list<K: Seen, T>(client: &Client, namespace: &str) -> Result<(Vec<Arc<T>>, Version), kube::Error>
+where
+    T: for<'a> From<&'a K>,
+{
     // Without a version, the server asks etcd: nothing that was answered before this request is missing.
-    let params = ListParams::default();
-    let (metal3, cluster_api) = futures::try_join!(metal3.list(&params), cluster_api.list(&params))?;
-    let number = |version: &Option<String>| version.as_deref().and_then(|v| v.parse().ok()).unwrap_or_default();
-    let as_of = [
-        number(&metal3.metadata.resource_version),
-        number(&cluster_api.metadata.resource_version),
-    ];
-    let mut addresses: Vec<Arc<Address>> = metal3.items.iter().map(|a| Arc::new(Address::from(a))).collect();
-    addresses.extend(cluster_api.items.iter().map(|a| Arc::new(Address::from(a))));
-    Ok((addresses, as_of))
+    let api: Api<K> = Api::namespaced(client.clone(), namespace);
+    let list = api.list(&ListParams::default()).await?;
+    let version = list.metadata.resource_version.and_then(|version| version.parse().ok());
+    let objects = list.items.iter().map(|object| Arc::new(T::from(object))).collect();
+    Ok((objects, version.unwrap_or_default()))
+}
+
+/// Whether the server finds something wrong in what was written.
+fn is_invalid(error: &kube::Error) -> bool {
+    matches!(error, kube::Error::Api(status) if status.is_invalid())
+}
+
+/// Whether the server names the UID as what is wrong. Its message alone does not tell: names of objects are in it, too.
+fn is_about_uid(error: &kube::Error) -> bool {
+    let kube::Error::Api(status) = error else {
+        return false;
+    };
+    let causes = status.details.iter().flat_map(|details| &details.causes);
+    causes.into_iter().any(|cause| cause.field == "metadata.uid")
+}
+
+#[cfg(test)]
+mod tests {
+    use kube::core::Status;
+    use serde_json::json;
+
+    use super::*;
+
+    /// As the server refuses a patch of a claim of this name.
+    fn refused(name: &str, field: &str, why: &str) -> kube::Error {
+        let status = json!({
+            "status": "Failure", "reason": "Invalid", "code": 422,
+            "message": format!("IPClaim.ipam.metal3.io \"{name}\" is invalid: {field}: {why}"),
+            "details": {
+                "name": name, "group": "ipam.metal3.io", "kind": "IPClaim",
+                "causes": [{"reason": "FieldValueInvalid", "message": why, "field": field}],
+            },
+        });
+        let status: Status = serde_json::from_value(status).unwrap();
+        kube::Error::Api(status.boxed())
+    }
+
+    #[test]
+    fn what_is_refused_because_of_its_uid_is_told_by_the_field_that_the_server_names() {
+        let immutable = "Invalid value: \"8d5c\": field is immutable";
+        assert!(is_about_uid(&refused("c", "metadata.uid", immutable)));
+        let too_long = "Too long: may not be more than 32768 bytes";
+        assert!(!is_about_uid(&refused(
+            "fluid-1",
+            "status.conditions[0].message",
+            too_long
+        )));
+    }
 }
