@@ -90,9 +90,9 @@ impl Pools {
     /// A watch no longer shows an object of one pool. The name of an address may be one that another pool waits for.
     pub(crate) fn remove(&self, key: &ObjectKey, tombstone: &Tombstone, removal: Removal) {
         let event = Event::Removed(tombstone.clone(), removal);
-        self.tell(self.get(key).map(|state| (key.clone(), state)), &event);
+        self.deliver(self.get(key).map(|state| (key.clone(), state)), &event);
         if let Tombstone::Address { id, .. } = tombstone {
-            self.tell(self.of(&key.namespace), &Event::NameFreed(id.clone()));
+            self.deliver(self.of(&key.namespace), &Event::NameFreed(id.clone()));
         }
     }
 
@@ -103,14 +103,14 @@ impl Pools {
             None => inner.clusters.remove(key),
         };
         drop(inner);
-        self.tell(self.of(&key.namespace), &Event::Cluster(key.name.clone(), cluster));
+        self.deliver(self.of(&key.namespace), &Event::Cluster(key.name.clone(), cluster));
     }
 
     pub(crate) fn is_ours(&self, object: &impl ResourceExt) -> bool {
         self.filter.is_empty() || object.labels().get(WATCH_FILTER) == Some(&self.filter)
     }
 
-    fn tell(&self, states: impl IntoIterator<Item = (ObjectKey, State)>, event: &Event) {
+    fn deliver(&self, states: impl IntoIterator<Item = (ObjectKey, State)>, event: &Event) {
         for (key, state) in states {
             if state.lock().absorb(event.clone(), self.clock.elapsed()) {
                 self.queue.push(key);

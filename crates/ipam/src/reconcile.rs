@@ -86,7 +86,7 @@ impl Context {
         }
     }
 
-    /// Makes the requests of a round side by side. Returns what users are told of them.
+    /// Makes the requests of a round side by side. Returns the events for users.
     async fn apply(
         &self,
         key: &ObjectKey,

@@ -33,7 +33,7 @@ const REPORTER: Reporter = Reporter {
     controller: "ipam.metal3.io/ip-address-manager",
 };
 
-/// Runs the manager until it is told to stop.
+/// Runs the manager until it is stopped.
 pub async fn run(args: Args) -> anyhow::Result<()> {
     telemetry::init(&args.log)?;
     let mut process = Process::begin(&Settings {

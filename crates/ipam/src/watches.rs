@@ -23,85 +23,88 @@ pub trait Watched:
 {
     /// Whether `--watch-filter` applies to it. Every address counts, whichever manager looks after its pool.
     const FILTERED: bool;
-    /// The pool's name, the news for it, and what is left when the object is gone; nothing if no pool of ours is meant.
-    fn news(&self) -> Option<(String, Event, Tombstone)>;
+    /// The pool's name; nothing if no pool of ours is meant.
+    fn pool(&self) -> Option<String>;
+    /// The object as news for its pool.
+    fn event(&self) -> Event;
 }
 
-fn of_pool(pool: &IPPool) -> (Event, Tombstone) {
-    let uid = pool.uid().unwrap_or_default();
-    (Event::Pool(Arc::new(pool.clone()), None), Tombstone::Pool { uid })
+macro_rules! watched {
+    ($kind:ty, $is_filtered:literal, $pool:expr, $event:expr) => {
+        impl Watched for $kind {
+            const FILTERED: bool = $is_filtered;
+            fn pool(&self) -> Option<String> {
+                $pool(self)
+            }
+            fn event(&self) -> Event {
+                $event(self)
+            }
+        }
+    };
 }
 
-fn of_claim(claim: Claim) -> (Event, Tombstone) {
-    let (key, uid) = (claim.key.clone(), claim.meta.uid.clone());
-    (Event::Claim(Arc::new(claim)), Tombstone::Claim { key, uid })
+watched!(IPPool, true, named_itself, |pool: &IPPool| Event::Pool(
+    Arc::new(pool.clone()),
+    None
+));
+// One that names no pool belongs to the pool without a name, which cannot exist; its status says so.
+watched!(
+    ipam::IPClaim,
+    true,
+    |claim: &ipam::IPClaim| Some(claim.spec.pool.name.clone()),
+    of_claim
+);
+watched!(
+    capi::IPAddressClaim,
+    true,
+    |claim: &capi::IPAddressClaim| referred(&claim.spec.pool_ref),
+    of_claim
+);
+watched!(
+    ipam::IPAddress,
+    false,
+    |address: &ipam::IPAddress| named(&address.spec.pool.name),
+    of_address
+);
+watched!(
+    capi::IPAddress,
+    false,
+    |address: &capi::IPAddress| referred(&address.spec.pool_ref),
+    of_address
+);
+
+fn of_claim<K>(claim: &K) -> Event
+where
+    Claim: for<'a> From<&'a K>,
+{
+    Event::Claim(Arc::new(Claim::from(claim)))
 }
 
-fn of_address(address: Address) -> (Event, Tombstone) {
-    let (id, uid) = (address.id.clone(), address.meta.uid.clone());
-    (Event::Address(Arc::new(address)), Tombstone::Address { id, uid })
+fn of_address<K>(address: &K) -> Event
+where
+    Address: for<'a> From<&'a K>,
+{
+    Event::Address(Arc::new(Address::from(address)))
 }
 
-fn named(name: &str, (event, tombstone): (Event, Tombstone)) -> Option<(String, Event, Tombstone)> {
-    (!name.is_empty()).then(|| (name.to_owned(), event, tombstone))
+fn named_itself(pool: &IPPool) -> Option<String> {
+    named(&pool.name_any())
 }
 
-impl Watched for IPPool {
-    const FILTERED: bool = true;
-    fn news(&self) -> Option<(String, Event, Tombstone)> {
-        named(&self.name_any(), of_pool(self))
-    }
+fn named(name: &str) -> Option<String> {
+    (!name.is_empty()).then(|| name.to_owned())
 }
 
-impl Watched for ipam::IPClaim {
-    const FILTERED: bool = true;
-    fn news(&self) -> Option<(String, Event, Tombstone)> {
-        // One that names no pool waits for one that there cannot be, and is told so.
-        let (event, tombstone) = of_claim(self.into());
-        Some((self.spec.pool.name.clone(), event, tombstone))
-    }
-}
-
-impl Watched for capi::IPAddressClaim {
-    const FILTERED: bool = true;
-    fn news(&self) -> Option<(String, Event, Tombstone)> {
-        let reference = &self.spec.pool_ref;
-        let news = || named(&reference.name, of_claim(self.into()));
-        is_our_pool(reference).then(news).flatten()
-    }
-}
-
-impl Watched for ipam::IPAddress {
-    const FILTERED: bool = false;
-    fn news(&self) -> Option<(String, Event, Tombstone)> {
-        named(&self.spec.pool.name, of_address(self.into()))
-    }
-}
-
-impl Watched for capi::IPAddress {
-    const FILTERED: bool = false;
-    fn news(&self) -> Option<(String, Event, Tombstone)> {
-        let reference = &self.spec.pool_ref;
-        let news = || named(&reference.name, of_address(self.into()));
-        is_our_pool(reference).then(news).flatten()
-    }
+fn referred(reference: &capi::PoolReference) -> Option<String> {
+    named(&reference.name).filter(|_| is_our_pool(reference))
 }
 
 /// Fills the states of pools with the objects of one kind. All that it keeps of an object is whose it was.
+#[derive(Clone)]
 pub struct PoolSink<K> {
     pools: Pools,
     shown: Arc<Mutex<HashMap<ObjectKey, (ObjectKey, Tombstone)>>>,
     kind: PhantomData<fn(K)>,
-}
-
-impl<K> Clone for PoolSink<K> {
-    fn clone(&self) -> Self {
-        Self {
-            pools: self.pools.clone(),
-            shown: self.shown.clone(),
-            kind: PhantomData,
-        }
-    }
 }
 
 impl<K> PoolSink<K> {
@@ -113,42 +116,44 @@ impl<K> PoolSink<K> {
             kind: PhantomData,
         }
     }
+
+    /// Remembers whose an object is now. Returns whose it was.
+    fn replace(&self, key: ObjectKey, now: Option<(ObjectKey, Tombstone)>) -> Option<(ObjectKey, Tombstone)> {
+        let mut shown = self.shown.lock();
+        match now {
+            Some(now) => shown.insert(key, now),
+            None => shown.remove(&key),
+        }
+    }
 }
 
 impl<K: Watched> Sink<K> for PoolSink<K> {
     fn put(&self, object: K) {
         let key = ObjectKey::of(&object);
-        let news = object.news().filter(|_| !K::FILTERED || self.pools.is_ours(&object));
-        let now = news.map(|(pool, event, tombstone)| (ObjectKey::new(&*key.namespace, pool), event, tombstone));
-        let mut shown = self.shown.lock();
-        let before = match &now {
-            Some((pool, _, tombstone)) => shown.insert(key, (pool.clone(), tombstone.clone())),
-            None => shown.remove(&key),
-        };
-        drop(shown);
-        let is_as_before = |pool: &ObjectKey, before: &Tombstone| {
-            let is_same =
-                |(now, _, tombstone): &(ObjectKey, Event, Tombstone)| now == pool && tombstone.uid() == before.uid();
-            now.as_ref().is_some_and(is_same)
-        };
-        if let Some((pool, tombstone)) = before.filter(|(pool, before)| !is_as_before(pool, before)) {
+        let is_ours = !K::FILTERED || self.pools.is_ours(&object);
+        let pool = object.pool().filter(|_| is_ours);
+        let pool = pool.map(|pool| ObjectKey::new(&*key.namespace, pool));
+        let event = object.event();
+        let now = pool.clone().zip(event.tombstone());
+        if let Some((before, tombstone)) = self.replace(key, now.clone())
+            && now != Some((before.clone(), tombstone.clone()))
+        {
             let is_there = object.uid().as_deref() == Some(tombstone.uid());
             let removal = if is_there { Removal::Hidden } else { Removal::Deleted };
-            self.pools.remove(&pool, &tombstone, removal);
+            self.pools.remove(&before, &tombstone, removal);
         }
-        if let Some((pool, event, _)) = now {
+        if let Some(pool) = pool {
             self.pools.absorb(&pool, &event);
         }
     }
 
     fn remove(&self, key: &ObjectKey, uid: &str) {
-        let mut shown = self.shown.lock();
-        if shown.get(key).is_none_or(|(_, tombstone)| tombstone.uid() != uid) {
-            return;
-        }
-        let before = shown.remove(key);
-        drop(shown);
-        if let Some((pool, tombstone)) = before {
+        let is_shown = self
+            .shown
+            .lock()
+            .get(key)
+            .is_some_and(|(_, tombstone)| tombstone.uid() == uid);
+        if let Some((pool, tombstone)) = is_shown.then(|| self.replace(key.clone(), None)).flatten() {
             self.pools.remove(&pool, &tombstone, Removal::Deleted);
         }
     }

@@ -1,4 +1,4 @@
-//! Who holds which address of a pool, and who gets the next one.
+//! Which claim holds which address of a pool, and which address comes next.
 
 use std::collections::{HashMap, HashSet};
 use std::hash::Hash;
@@ -12,7 +12,7 @@ use super::entry::{Range, Size};
 use super::grant::{Grant, Refusal, Usage};
 use super::plan::{Plan, Strategy, Usable};
 
-/// Who holds what in one pool at one moment. `C` names a claim: its family and name.
+/// The addresses that claims of one pool hold at one moment. `C` names a claim: its family and name.
 ///
 /// A claim holds one address at most, and an address has one holder at most.
 #[derive(Clone, Debug)]
@@ -26,7 +26,7 @@ pub struct Allocator<'p, C> {
 }
 
 impl<'p, C: Eq + Hash + Clone> Allocator<'p, C> {
-    /// Nobody holds anything yet.
+    /// No address is held yet.
     pub fn new(plan: &'p Plan) -> Self {
         let mut blocked = Blocked::default();
         plan.reserved().for_each(|(_, address)| blocked.insert(address));

@@ -1,4 +1,4 @@
-//! The addresses that nobody may get.
+//! The addresses that no claim may get.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;

@@ -149,7 +149,7 @@ impl Plan {
                 let message = format!("{address} is out of bounds of the pools given");
                 self.say(Severity::Error, field, message);
             }
-            // An error or not, nobody else may get the address.
+            // An error or not, no other claim may get the address.
             holders.entry(address).or_insert(name);
             self.reserved.insert(name.clone(), address);
         }
@@ -178,7 +178,7 @@ impl Plan {
         }
     }
 
-    /// A specification can have as many faults as fit in it. More than somebody reads are not kept.
+    /// A specification can have as many faults as fit in it. No more are kept than a user reads.
     fn say(&mut self, severity: Severity, field: String, message: String) {
         let alike = self.problems.iter().filter(|problem| problem.severity == severity);
         if alike.count() >= MOST_PROBLEMS {

@@ -5,7 +5,7 @@ use metal3_runtime::conditions;
 
 use super::effect::{Effect, Outcome};
 use super::objects::{Claim, version};
-use super::reservation::Reservations;
+use super::reservation::Reservation;
 
 /// An answer of the API server, judged.
 #[derive(Clone, Debug, PartialEq)]
@@ -47,17 +47,12 @@ pub fn judge(effect: &Effect, outcome: Outcome) -> Answer {
 
 /// Whether the server has thrown away what was written into the pool's status.
 fn is_dropped(effect: &Effect, there: &IPPool) -> bool {
-    match effect {
-        Effect::Record(record) => {
-            let has_usage = there.status.as_ref().is_some_and(|status| status.usage.is_some());
-            !has_usage || Reservations::of(there) != record.reservations
-        }
-        Effect::Explain(explanation) => {
-            let said = there.status.as_ref().map(|status| &status.conditions[..]);
-            said.unwrap_or_default().len() < explanation.conditions.len()
-        }
-        _ => false,
-    }
+    let Effect::Record(record) = effect else {
+        return false;
+    };
+    let status = there.status.clone().unwrap_or_default();
+    let has_all = status.usage == record.usage && status.conditions.len() >= record.conditions.len();
+    !has_all || Reservation::all(there) != record.reservations
 }
 
 /// Whether the server has thrown away why a claim has no address.

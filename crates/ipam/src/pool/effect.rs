@@ -33,8 +33,6 @@ pub enum Effect {
     Pool(PoolMeta),
     /// Write the pool's status, if the pool is as it was seen.
     Record(Record),
-    /// Write the pool's conditions and nothing else, if the pool is as it was seen.
-    Explain(Explanation),
     /// Put our finalizer on a claim, if it is as it was seen.
     AddFinalizer(Arc<Claim>),
     /// Make an address object.
@@ -67,7 +65,6 @@ impl Effect {
             Self::Refresh(_) => "adopt",
             Self::Pool(_) => "pool_metadata",
             Self::Record(_) => "pool_status",
-            Self::Explain(_) => "pool_conditions",
             Self::AddFinalizer(_) => "claim_finalizer",
             Self::Create(_) => "address_create",
             Self::Own(..) => "address_own",
@@ -81,7 +78,7 @@ impl Effect {
     /// The claim that it serves; nothing for what serves the pool.
     pub fn claim(&self) -> Option<&ClaimKey> {
         match self {
-            Self::Refresh(_) | Self::Pool(_) | Self::Record(_) | Self::Explain(_) => None,
+            Self::Refresh(_) | Self::Pool(_) | Self::Record(_) => None,
             Self::AddFinalizer(claim) | Self::Report(claim, _) | Self::Release(claim) => Some(&claim.key),
             Self::Create(address) | Self::Own(_, address) => Some(&address.claim.key),
             Self::Unlock(address) | Self::Delete(address) => Some(&address.claim),
@@ -93,7 +90,6 @@ impl Effect {
         match self {
             Self::Pool(meta) => Some(meta.version),
             Self::Record(record) => Some(record.version),
-            Self::Explain(explanation) => Some(explanation.version),
             _ => None,
         }
     }
@@ -117,23 +113,14 @@ pub struct PoolMeta {
 pub struct Record {
     /// The version of the pool that it replaces: this is what keeps two writers apart.
     pub version: Version,
-    /// Addresses that are given to claims which have not been told yet. All of them.
+    /// Addresses on their way to claims. All of them.
     pub reservations: Reservations,
     /// Entries of `indexes` that change; nothing for those that go.
     pub indexes: BTreeMap<String, Option<String>>,
     /// When the addresses given out last changed.
     pub last_updated: Timestamp,
-    /// How much is taken.
-    pub usage: PoolUsage,
-    /// All conditions.
-    pub conditions: Vec<Condition>,
-}
-
-/// Why a pool waits.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Explanation {
-    /// The version of the pool that it replaces.
-    pub version: Version,
+    /// How much is taken, if that is known.
+    pub usage: Option<PoolUsage>,
     /// All conditions.
     pub conditions: Vec<Condition>,
 }

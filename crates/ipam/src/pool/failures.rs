@@ -1,4 +1,4 @@
-//! Requests that failed: when they are tried again, and what users are told meanwhile.
+//! Requests that failed: when they are tried again, and what claims and events say meanwhile.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -8,9 +8,9 @@ use metal3_runtime::backoff::Backoff;
 use super::effect::Effect;
 use super::objects::ClaimKey;
 
-/// A few failures in a row pass within seconds and are not worth telling. After that, a failure of the pool is told when the
-/// number of failures has doubled: its text may differ each time, and thousands of claims may be told.
-const TOLD_AFTER: u32 = 4;
+/// A few failures in a row pass within seconds and are not worth a report. After that, a failure of the pool is reported when
+/// the number of failures has doubled: its text may differ each time, and thousands of claims may repeat it.
+const REPORTED_AFTER: u32 = 4;
 
 /// What failed in a row, for one claim or for the pool itself.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -21,7 +21,7 @@ pub(super) struct Failure {
     pub(super) until: Duration,
     /// The effect that failed last, by its label.
     effect: &'static str,
-    /// What users are told.
+    /// What is reported.
     pub(super) message: Option<String>,
 }
 
@@ -54,7 +54,7 @@ impl Failures {
         self.draws = self.draws.wrapping_add(1);
         let Some(key) = effect.claim() else {
             self.pool.again(effect, now, self.draws);
-            if self.is_pool_told() {
+            if self.is_pool_reported() {
                 self.pool.message = Some(pool_message(effect, why));
             }
             return;
@@ -75,14 +75,14 @@ impl Failures {
         }
     }
 
-    /// An effect has succeeded. A claim that could be told of a failure may still fail, and a pool that can be read may
+    /// An effect has succeeded. A claim whose status could be written may still fail, and a pool that can be read may
     /// not be writable.
     pub(super) fn succeeded(&mut self, effect: &Effect) {
-        let tells_failure = |failure: &Failure| {
+        let reports_failure = |failure: &Failure| {
             matches!(effect, Effect::Report(_, report) if report.address.is_none()) && failure.message.is_some()
         };
         match effect.claim() {
-            Some(key) if self.claims.get(key).is_some_and(tells_failure) => {}
+            Some(key) if self.claims.get(key).is_some_and(reports_failure) => {}
             Some(key) => {
                 self.claims.remove(key);
             }
@@ -91,9 +91,9 @@ impl Failures {
         }
     }
 
-    /// Whether the last failure of the pool is one that is told.
-    pub(super) fn is_pool_told(&self) -> bool {
-        self.pool.count >= TOLD_AFTER && self.pool.count.is_power_of_two()
+    /// Whether the last failure of the pool is reported.
+    pub(super) fn is_pool_reported(&self) -> bool {
+        self.pool.count >= REPORTED_AFTER && self.pool.count.is_power_of_two()
     }
 }
 
@@ -124,7 +124,7 @@ mod tests {
         let (mut failures, effect) = (Failures::default(), Effect::Refresh(0));
         let mut fail = |n: u32| {
             failures.failed(&effect, &format!("failure {n}"), EVER);
-            failures.is_pool_told().then_some(n)
+            failures.is_pool_reported().then_some(n)
         };
         let told: Vec<u32> = (1..=40).filter_map(&mut fail).collect();
         assert_eq!(told, [4, 8, 16, 32]);

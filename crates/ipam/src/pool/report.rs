@@ -1,4 +1,4 @@
-//! What users are told by events: what the answers of a round mean to them.
+//! Events for users: what the answers of a round mean to them.
 
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ pub struct UserEvent {
     pub note: Note,
 }
 
-/// Events of one round beyond so many are told as one, on the pool.
+/// Events of one round beyond so many are published as one, on the pool.
 pub(super) const MANY: usize = 32;
 
 /// A claim got its address.
@@ -46,7 +46,7 @@ pub fn events(state: &PoolState, effect: &Effect, answer: &Answer) -> Option<Use
         (_, Answer::Dropped(why)) => Some(about_pool(OUTDATED, Severity::Warning, (*why).to_owned())),
         (_, Answer::Failed(_)) => {
             let message = state.failures.pool.message.clone();
-            let is_news = effect.claim().is_none() && state.failures.is_pool_told();
+            let is_news = effect.claim().is_none() && state.failures.is_pool_reported();
             message
                 .filter(|_| is_news)
                 .map(|message| about_pool(WAITING, Severity::Warning, message))
@@ -77,9 +77,8 @@ fn is_gone(outcome: &Outcome) -> bool {
 }
 
 fn of_report(state: &PoolState, claim: &Arc<Claim>, report: &ClaimReport) -> UserEvent {
-    let PoolState { namespace, name, .. } = state;
     if let Some(address) = &report.address {
-        let message = format!("IPAddress {address} of IPPool {namespace}/{name}");
+        let message = format!("IPAddress {address} of {}", state.title());
         return about(claim, ALLOCATED, Severity::Normal, message);
     }
     let reason = match report.reason {

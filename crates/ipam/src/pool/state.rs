@@ -11,19 +11,11 @@ use metal3_api::ipam::IPPool;
 
 use super::answer::Answer;
 use super::effect::{Effect, NewAddress, Outcome, Snapshot};
+use super::event::{ClusterSeen, Event, Removal, Tombstone};
 use super::failures::{Failure, Failures};
 use super::objects::{Address, AddressId, Claim, ClaimKey, Family, Version, address_named, version};
 use super::reservation::{Reservation, Reservations};
 use crate::alloc::Plan;
-
-/// A Cluster as far as it matters here.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ClusterSeen {
-    /// Its UID, for the owner reference.
-    pub uid: String,
-    /// Whether it is paused.
-    pub is_paused: bool,
-}
 
 /// What the controller is started with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,55 +41,6 @@ impl Default for Policy {
             settle: Duration::from_millis(100),
         }
     }
-}
-
-/// News from a watch.
-#[derive(Clone, Debug)]
-pub enum Event {
-    /// A view of the pool, and what its specification means where that has been read already.
-    Pool(Arc<IPPool>, Option<Arc<Plan>>),
-    /// A view of a claim on it.
-    Claim(Arc<Claim>),
-    /// A view of an address from it.
-    Address(Arc<Address>),
-    /// A watch no longer shows an object.
-    Removed(Tombstone, Removal),
-    /// An address of another pool is gone: its name is free.
-    NameFreed(AddressId),
-    /// A Cluster of the namespace, or that there is none of this name.
-    Cluster(String, Option<ClusterSeen>),
-    /// Everything is to be looked at anew.
-    Resync,
-}
-
-/// An object that a watch no longer shows.
-#[derive(Clone, Debug, PartialEq)]
-#[expect(missing_docs, reason = "the object's name and UID")]
-pub enum Tombstone {
-    /// The pool.
-    Pool { uid: String },
-    /// A claim.
-    Claim { key: ClaimKey, uid: String },
-    /// An address.
-    Address { id: AddressId, uid: String },
-}
-
-impl Tombstone {
-    /// The object's UID.
-    pub fn uid(&self) -> &str {
-        match self {
-            Self::Pool { uid } | Self::Claim { uid, .. } | Self::Address { uid, .. } => uid,
-        }
-    }
-}
-
-/// Why a watch no longer shows an object.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Removal {
-    /// It is gone for good.
-    Deleted,
-    /// It is not ours any more, or belongs to another pool.
-    Hidden,
 }
 
 /// What is known of a claim that owns an address, or has one reserved, and is not among the claims of the pool.
@@ -181,6 +124,11 @@ impl PoolState {
         self.pool.is_none() && self.claims.is_empty() && self.addresses.is_empty()
     }
 
+    /// What users call it.
+    pub(super) fn title(&self) -> String {
+        format!("IPPool {}/{}", self.namespace, self.name)
+    }
+
     /// The pool as it was seen last.
     pub fn pool(&self) -> Option<&Arc<IPPool>> {
         self.pool.as_ref()
@@ -259,8 +207,8 @@ impl PoolState {
     }
 
     /// The object that a claim's status names, if it is one for that claim.
-    pub(super) fn told_object(&self, claim: &Claim) -> Option<&Arc<Address>> {
-        let object = self.addresses.get(&claim.told()?)?;
+    pub(super) fn named_object(&self, claim: &Claim) -> Option<&Arc<Address>> {
+        let object = self.addresses.get(&claim.named()?)?;
         (object.claim == claim.key && object.address.is_some()).then_some(object)
     }
 
@@ -286,7 +234,7 @@ impl PoolState {
         if self.pool.as_ref().is_none_or(|before| before.spec != pool.spec) {
             self.plan = plan.unwrap_or_else(|| Arc::new(Plan::read(&pool.spec)));
         }
-        self.reservations = Reservations::of(&pool);
+        self.reservations = Reservation::all(&pool);
         self.pool = Some(pool);
         true
     }
@@ -309,8 +257,8 @@ impl PoolState {
             }
             is_same
         });
-        let is_told_news = before.and_then(|before| before.told()) != claim.told();
-        if is_told_news && claim.address.is_some() && self.told_object(&claim).is_none() {
+        let is_named_news = before.and_then(|before| before.named()) != claim.named();
+        if is_named_news && claim.address.is_some() && self.named_object(&claim).is_none() {
             self.doubts += 1;
         }
         self.absent.remove(&claim.meta.uid);
@@ -393,7 +341,7 @@ impl PoolState {
     fn lose_address(&mut self, id: &AddressId, uid: &str) -> bool {
         let known = self.addresses.get(id).filter(|address| address.meta.uid == uid);
         if let Some(claim) = known.and_then(|address| self.claims.get(&address.claim))
-            && claim.told().as_ref() == Some(id)
+            && claim.named().as_ref() == Some(id)
             && !claim.meta.is_deleting
         {
             // Another manager may have made it again.
@@ -450,7 +398,7 @@ impl PoolState {
         match effect {
             Effect::AddFinalizer(claim) | Effect::Report(claim, _) | Effect::Release(claim) => self.end_claim(claim),
             Effect::Own(address, _) | Effect::Unlock(address) | Effect::Delete(address) => self.end_address(address),
-            Effect::Refresh(_) | Effect::Pool(_) | Effect::Record(_) | Effect::Explain(_) | Effect::Create(_) => {}
+            Effect::Refresh(_) | Effect::Pool(_) | Effect::Record(_) | Effect::Create(_) => {}
         }
     }
 
@@ -522,7 +470,7 @@ impl PoolState {
     fn absent_among(&self, alive: &HashSet<&str>) -> HashMap<String, Absent> {
         let known: HashSet<&str> = self.claims.values().map(|claim| claim.meta.uid.as_str()).collect();
         let owners = self.addresses.values().filter_map(|address| address.owner.as_ref());
-        let uids = owners.chain(self.reservations.iter().map(|Reservation { uid, .. }| uid));
+        let uids = owners.chain(self.reservations.iter().map(|reservation| &reservation.uid));
         let absent = uids.filter(|uid| !known.contains(uid.as_str()));
         let what = |uid: &String| {
             let is_alive = alive.contains(uid.as_str());

@@ -64,97 +64,77 @@ fn odd_entries_are_named_and_work() {
 
 /// What goes with an address but does not fit it is given all the same, as upstream gives it. Fields are the pool's or the
 /// entry's, wherever it was written.
-#[rstest]
-#[case::gateway_outside_the_subnet(
-    "",
-    0,
-    "10.7.0.1",
-    0,
-    "spec.pools[0].gateway",
-    "10.7.0.1 is not in the subnet 10.0.0.0/24"
-)]
-#[case::pools_gateway_outside_the_subnet(
-    "10.7.0.1",
-    0,
-    "",
-    0,
-    "spec.gateway",
-    "does not fit spec.pools[0]: 10.7.0.1 is not in the subnet 10.0.0.0/24"
-)]
-#[case::gateway_of_the_other_family(
-    "",
-    0,
-    "2001:db8::1",
-    0,
-    "spec.pools[0].gateway",
-    "2001:db8::1 is IPv6, but the addresses are IPv4"
-)]
-#[case::pools_gateway_of_the_other_family(
-    "fe80::1",
-    0,
-    "",
-    0,
-    "spec.gateway",
-    "does not fit spec.pools[0]: fe80::1 is IPv6, but the addresses are IPv4"
-)]
-#[case::gateway_that_is_given_to_claims(
-    "",
-    0,
-    "10.0.0.11",
-    0,
-    "spec.pools[0].gateway",
-    "10.0.0.11 is one of the addresses that claims get; leave it out of the ranges, or keep it in spec.preAllocations"
-)]
-#[case::prefix_of_the_other_family(
-    "",
-    0,
-    "",
-    64,
-    "spec.pools[0].prefix",
-    "64 is no prefix length of IPv4, whose addresses have 32 bits"
-)]
-#[case::pools_prefix_of_the_other_family(
-    "",
-    64,
-    "",
-    0,
-    "spec.prefix",
-    "does not fit spec.pools[0]: 64 is no prefix length of IPv4, whose addresses have 32 bits"
-)]
-fn what_does_not_fit_is_asked_and_given(
-    #[case] gateway: &str,
-    #[case] prefix: i64,
-    #[case] own_gateway: &str,
-    #[case] own_prefix: i64,
-    #[case] field: &str,
-    #[case] message: &str,
-) {
-    let own = PoolEntry {
-        gateway: own_gateway.into(),
-        prefix: own_prefix,
-        ..entry("10.0.0.10", "10.0.0.20", "10.0.0.0/24")
-    };
-    // The pool's gateway and prefix are the other's, too, and fit it no better: they are asked about once.
-    let other = PoolEntry {
-        gateway: if gateway.is_empty() { "10.0.0.1" } else { "" }.into(),
-        prefix: if prefix == 0 { 24 } else { 0 },
-        ..entry("10.0.0.30", "10.0.0.40", "10.0.0.0/24")
-    };
-    let text = IPPoolSpec {
-        gateway: gateway.into(),
-        prefix,
-        ..pool(&[own, other])
-    };
-    let plan = Plan::read(&text);
-    let expected = Problem {
-        field: field.into(),
-        message: message.into(),
-        severity: Severity::Warning,
-    };
-    assert_eq!(plan.problems(), [expected]);
-    let settings = Allocator::<()>::new(&plan).choose("", "", 0).unwrap().settings;
-    assert_eq!(settings.gateway, format!("{gateway}{own_gateway}"));
-    assert_eq!(settings.prefix, prefix + own_prefix);
+#[test]
+fn what_does_not_fit_is_asked_and_given() {
+    let taken =
+        "is one of the addresses that claims get; leave it out of the ranges, or keep it in spec.preAllocations";
+    let taken = format!("10.0.0.11 {taken}");
+    let bits = "64 is no prefix length of IPv4, whose addresses have 32 bits";
+    let (own, all) = ("spec.pools[0]", "does not fit spec.pools[0]: ");
+    let (v6, outside) = (
+        "is IPv6, but the addresses are IPv4",
+        "10.7.0.1 is not in the subnet 10.0.0.0/24",
+    );
+    for (gateway, prefix, own_gateway, own_prefix, field, message) in [
+        ("", 0, "10.7.0.1", 0, format!("{own}.gateway"), outside.to_owned()),
+        (
+            "10.7.0.1",
+            0,
+            "",
+            0,
+            "spec.gateway".to_owned(),
+            format!("{all}{outside}"),
+        ),
+        (
+            "",
+            0,
+            "2001:db8::1",
+            0,
+            format!("{own}.gateway"),
+            format!("2001:db8::1 {v6}"),
+        ),
+        (
+            "fe80::1",
+            0,
+            "",
+            0,
+            "spec.gateway".to_owned(),
+            format!("{all}fe80::1 {v6}"),
+        ),
+        ("", 0, "10.0.0.11", 0, format!("{own}.gateway"), taken),
+        ("", 0, "", 64, format!("{own}.prefix"), bits.to_owned()),
+        ("", 64, "", 0, "spec.prefix".to_owned(), format!("{all}{bits}")),
+    ] {
+        let entry_with = |gateway: &str, prefix, start, end| PoolEntry {
+            gateway: gateway.into(),
+            prefix,
+            ..entry(start, end, "10.0.0.0/24")
+        };
+        // The pool's gateway and prefix are the other's, too, and fit it no better: they are asked about once.
+        let other_gateway = if gateway.is_empty() { "10.0.0.1" } else { "" };
+        let other_prefix = if prefix == 0 { 24 } else { 0 };
+        let text = IPPoolSpec {
+            gateway: gateway.into(),
+            prefix,
+            ..pool(&[
+                entry_with(own_gateway, own_prefix, "10.0.0.10", "10.0.0.20"),
+                entry_with(other_gateway, other_prefix, "10.0.0.30", "10.0.0.40"),
+            ])
+        };
+        let plan = Plan::read(&text);
+        let severity = Severity::Warning;
+        assert_eq!(
+            plan.problems(),
+            [Problem {
+                field,
+                message,
+                severity
+            }]
+        );
+        let settings = Allocator::<()>::new(&plan).choose("", "", 0).unwrap().settings;
+        assert_eq!(settings.gateway, format!("{gateway}{own_gateway}"));
+        assert_eq!(settings.prefix, prefix + own_prefix);
+    }
 }
 
 /// Nothing is asked about what people do on purpose.

@@ -8,7 +8,7 @@ use metal3_api::reference::ObjectReference;
 use metal3_runtime::conditions;
 use serde_json::{Value, json};
 
-use crate::pool::effect::{ClaimReport, Explanation, NewAddress, PoolMeta, Record};
+use crate::pool::effect::{ClaimReport, NewAddress, PoolMeta, Record};
 use crate::pool::objects::{Claim, Family, Meta};
 use crate::pool::reservation::Reservation;
 
@@ -49,13 +49,6 @@ pub(super) fn pool_status(record: &Record) -> Value {
     json!({ "metadata": { "resourceVersion": record.version.to_string() }, "status": body })
 }
 
-pub(super) fn pool_conditions(explanation: &Explanation) -> Value {
-    json!({
-        "metadata": { "resourceVersion": explanation.version.to_string() },
-        "status": { "conditions": explanation.conditions },
-    })
-}
-
 pub(super) fn claim_status(claim: &Claim, report: &ClaimReport, namespace: &str) -> Value {
     let mut list: Vec<Condition> = claim.conditions.clone();
     let is_served = report.address.is_some();
@@ -81,7 +74,7 @@ pub(super) fn claim_status(claim: &Claim, report: &ClaimReport, namespace: &str)
             "conditions": list,
         }),
     };
-    // Lists are replaced whole, so nobody may have written in between; and a later claim of this name is not meant.
+    // Lists are replaced whole, so nothing may have been written in between; and a later claim of this name is not meant.
     let metadata = json!({ "uid": claim.meta.uid, "resourceVersion": claim.meta.version.to_string() });
     json!({ "metadata": metadata, "status": body })
 }
@@ -129,7 +122,7 @@ fn address_metadata(new: &NewAddress) -> ObjectMeta {
     }
 }
 
-/// The patch that puts the claim in the place of an earlier owner, or beside the owners that somebody else has given.
+/// The patch that puts the claim in the place of an earlier owner, or beside the owners that others have given.
 pub(super) fn owned(there: &ObjectMeta, new: &NewAddress) -> Value {
     let ours = owners(new);
     let is_replaced = |other: &&OwnerReference| ours.iter().any(|o| o.kind == other.kind && o.name == other.name);
@@ -138,7 +131,7 @@ pub(super) fn owned(there: &ObjectMeta, new: &NewAddress) -> Value {
     all.extend(ours);
     let finalizer = new.claim.key.family.address_finalizer();
     let mut finalizers = there.finalizers.clone().unwrap_or_default();
-    // Nobody may put one on what is being deleted.
+    // No finalizer can be added to what is being deleted.
     if there.deletion_timestamp.is_none() && !finalizers.iter().any(|present| present == finalizer) {
         finalizers.push(finalizer.to_owned());
     }

@@ -59,6 +59,22 @@ impl Seen for IPPool {
     }
 }
 
+/// A call with the kind of a family, of claims or of addresses.
+macro_rules! by_family {
+    ($family:expr, $self:ident.$call:ident::<IPAddress>($($argument:expr),*)) => {
+        match $family {
+            Family::Metal3 => $self.$call::<ipam::IPAddress>($($argument),*).await,
+            Family::ClusterApi => $self.$call::<capi::IPAddress>($($argument),*).await,
+        }
+    };
+    ($family:expr, $self:ident.$call:ident::<IPClaim>($($argument:expr),*)) => {
+        match $family {
+            Family::Metal3 => $self.$call::<ipam::IPClaim>($($argument),*).await,
+            Family::ClusterApi => $self.$call::<capi::IPAddressClaim>($($argument),*).await,
+        }
+    };
+}
+
 impl Server {
     /// For the pool `namespace/pool`, with the lists that all pools share.
     pub fn new(client: Client, lists: Lists, namespace: &str, pool: &str) -> Self {
@@ -76,45 +92,37 @@ impl Server {
             Effect::Refresh(_) => self.refresh().await,
             Effect::Pool(meta) => self.merge::<IPPool>(&self.pool, &bodies::pool_meta(meta), None).await,
             Effect::Record(record) => {
-                self.merge::<IPPool>(&self.pool, &bodies::pool_status(record), Some("status"))
-                    .await
-            }
-            Effect::Explain(explanation) => {
-                self.merge::<IPPool>(&self.pool, &bodies::pool_conditions(explanation), Some("status"))
-                    .await
+                let body = bodies::pool_status(record);
+                self.merge::<IPPool>(&self.pool, &body, Some("status")).await
             }
             Effect::AddFinalizer(claim) => {
-                let seen = bodies::seen(&claim.meta);
-                let body = patch::finalizer_added(&seen, claim.key.family.claim_finalizer());
+                let finalizer = claim.key.family.claim_finalizer();
+                let body = patch::finalizer_added(&bodies::seen(&claim.meta), finalizer);
                 self.patch_claim(claim, &body.unwrap_or(Value::Null), None).await
             }
             Effect::Release(claim) => {
-                let seen = bodies::seen(&claim.meta);
-                let body = patch::finalizer_removed(&seen, claim.key.family.claim_finalizer());
+                let finalizer = claim.key.family.claim_finalizer();
+                let body = patch::finalizer_removed(&bodies::seen(&claim.meta), finalizer);
                 self.patch_claim(claim, &body.unwrap_or(Value::Null), None).await
             }
             Effect::Report(claim, report) => {
                 let body = bodies::claim_status(claim, report, &self.namespace);
                 self.patch_claim(claim, &body, Some("status")).await
             }
-            Effect::Create(new) => self.create(new).await,
-            Effect::Own(address, new) => match address.id.family {
-                Family::Metal3 => self.own::<ipam::IPAddress>(address, new).await,
-                Family::ClusterApi => self.own::<capi::IPAddress>(address, new).await,
+            Effect::Create(new) => match new.claim.key.family {
+                Family::Metal3 => self.create(&bodies::metal3_address(new, &self.namespace)).await,
+                Family::ClusterApi => self.create(&bodies::capi_address(new)).await,
             },
+            Effect::Own(address, new) => by_family!(address.id.family, self.own::<IPAddress>(address, new)),
             Effect::Unlock(address) => {
-                let seen = bodies::seen(&address.meta);
-                let body = patch::finalizer_removed(&seen, address.id.family.address_finalizer());
-                let body = body.unwrap_or(Value::Null);
-                match address.id.family {
-                    Family::Metal3 => self.merge::<ipam::IPAddress>(&address.id.name, &body, None).await,
-                    Family::ClusterApi => self.merge::<capi::IPAddress>(&address.id.name, &body, None).await,
-                }
+                let finalizer = address.id.family.address_finalizer();
+                let body = patch::finalizer_removed(&bodies::seen(&address.meta), finalizer).unwrap_or(Value::Null);
+                by_family!(
+                    address.id.family,
+                    self.merge::<IPAddress>(&address.id.name, &body, None)
+                )
             }
-            Effect::Delete(address) => match address.id.family {
-                Family::Metal3 => self.delete::<ipam::IPAddress>(address).await,
-                Family::ClusterApi => self.delete::<capi::IPAddress>(address).await,
-            },
+            Effect::Delete(address) => by_family!(address.id.family, self.delete::<IPAddress>(address)),
         }
     }
 
@@ -134,16 +142,13 @@ impl Server {
     }
 
     async fn patch_claim(&self, claim: &Claim, body: &Value, part: Option<&'static str>) -> Outcome {
-        match claim.key.family {
-            Family::Metal3 => self.merge::<ipam::IPClaim>(&claim.key.name, body, part).await,
-            Family::ClusterApi => self.merge::<capi::IPAddressClaim>(&claim.key.name, body, part).await,
-        }
+        by_family!(claim.key.family, self.merge::<IPClaim>(&claim.key.name, body, part))
     }
 
     /// A merge patch, which says itself what it insists on.
     async fn merge<K: Seen>(&self, name: &str, body: &Value, part: Option<&'static str>) -> Outcome {
         // A definition that is older than this program lacks some fields of ours. Without this, the server would answer
-        // with one warning for each address, in headers that nobody can read any more when there are many.
+        // with one warning for each address, in headers that are too long to be read when there are many.
         let params = PatchParams::default().validation_ignore();
         let (api, body) = (self.api::<K>(), Patch::Merge(body));
         let answer = match part {
@@ -174,14 +179,7 @@ impl Server {
         }
     }
 
-    async fn create(&self, new: &NewAddress) -> Outcome {
-        match new.claim.key.family {
-            Family::Metal3 => self.create_as(&bodies::metal3_address(new, &self.namespace)).await,
-            Family::ClusterApi => self.create_as(&bodies::capi_address(new)).await,
-        }
-    }
-
-    async fn create_as<K: Seen>(&self, object: &K) -> Outcome {
+    async fn create<K: Seen>(&self, object: &K) -> Outcome {
         let name = object.meta().name.clone().unwrap_or_default();
         match self.api::<K>().create(&PostParams::default(), object).await {
             Ok(made) => made.outcome(),
@@ -190,7 +188,7 @@ impl Server {
         }
     }
 
-    /// The owners of the object are read first: there may be some that nobody here knows of.
+    /// The owners of the object are read first: the cache keeps only ours.
     async fn own<K: Seen>(&self, address: &Address, new: &NewAddress) -> Outcome {
         let name = &address.id.name;
         match self.api::<K>().get_opt(name).await {

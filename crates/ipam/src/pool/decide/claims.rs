@@ -9,7 +9,8 @@ use super::texts::{elsewhere, not_ready, report_to, served};
 use super::{Step, Turn};
 use crate::alloc::Refusal;
 use crate::pool::effect::{Effect, NewAddress};
-use crate::pool::objects::{Address, AddressId, Claim, ClaimKey, address_name};
+use crate::pool::objects::{Address, Claim, address_name};
+use crate::pool::reservation::Reservation;
 
 impl<'a> Turn<'a> {
     pub(super) fn step(&mut self, claim: &'a Arc<Claim>) -> Step {
@@ -40,21 +41,18 @@ impl<'a> Turn<'a> {
     /// earlier claim of its name has left is not its own.
     fn has_address(&self, claim: &Claim) -> bool {
         let mut objects = self.holdings.objects_of(&claim.key);
-        self.state.told_object(claim).is_some() || objects.any(|object| object.is_of(claim))
+        self.state.named_object(claim).is_some() || objects.any(|object| object.is_of(claim))
     }
 
     fn serve(&mut self, claim: &'a Arc<Claim>) -> Step {
         let key = &claim.key;
-        if let Some(object) = self.state.told_object(claim) {
-            return self.told(claim, object);
-        }
-        if let Some(object) = self.left_over(claim) {
-            return Step::Do(Effect::removal(object));
+        if let Some(object) = self.state.named_object(claim) {
+            return self.named(claim, object);
         }
         let Some(ip) = self.holdings.held_by(key) else {
             return self.choose(claim);
         };
-        if !self.state.reservations.has(key, &claim.meta.uid, ip) {
+        if !self.state.reservations.contains(&Reservation::new(claim, ip)) {
             return self.propose(claim, ip);
         }
         match self.holdings.main_object(key, ip) {
@@ -69,28 +67,11 @@ impl<'a> Turn<'a> {
     }
 
     /// A claim that knows its address.
-    fn told(&self, claim: &Arc<Claim>, object: &'a Arc<Address>) -> Step {
+    fn named(&self, claim: &Arc<Claim>, object: &Arc<Address>) -> Step {
         match (report_to(claim, served(object, self.now)), object.address) {
             (Step::Done, Some(ip)) if !object.is_of(claim) => self.own(claim, object, ip),
-            (Step::Done, _) => self.superfluous(claim, &object.id),
             (step, _) => step,
         }
-    }
-
-    /// What a manager has made beside the object that the claim has been told.
-    fn superfluous(&self, claim: &Claim, told: &AddressId) -> Step {
-        let mut others = self.holdings.objects_of(&claim.key).filter(|object| object.id != *told);
-        let goes = |object: &&Arc<Address>| object.owner.is_some() && object.is_removable();
-        others
-            .find(goes)
-            .map_or(Step::Done, |object| Step::Do(Effect::removal(object)))
-    }
-
-    /// What an earlier claim of this name has left, and what this one cannot have: a late request may have made it.
-    fn left_over(&self, claim: &Claim) -> Option<&'a Arc<Address>> {
-        let is_of_other = |object: &Address| object.owner.is_some() && !object.is_of(claim);
-        let mut objects = self.holdings.objects_of(&claim.key);
-        objects.find(|object| is_of_other(object) && self.holdings.rivals.contains(&object.id) && object.is_removable())
     }
 
     /// An object that was made by hand, or for an earlier claim of the name, becomes the claim's own. Nothing can remove it
@@ -121,7 +102,8 @@ impl<'a> Turn<'a> {
             return report_to(claim, not_ready(claim, why, self.now));
         }
         if self.room > 0 {
-            self.reserve(claim, ip);
+            self.room -= 1;
+            self.new.push(Reservation::new(claim, ip));
         }
         Step::Done
     }
@@ -155,7 +137,7 @@ impl<'a> Turn<'a> {
             // It is in use: that is how a consumer protects its address.
             return Step::Done;
         }
-        // What others keep is theirs to end, and nobody's address until then. The claim need not wait for it.
+        // The finalizers of others end when they end; the address stays taken until then. The claim need not wait for it.
         let object = self
             .holdings
             .objects_of(&claim.key)
@@ -167,33 +149,37 @@ impl<'a> Turn<'a> {
         }
     }
 
-    /// Objects without a claim. What a manager made goes with its claim; what was made by hand stays until somebody
-    /// deletes it.
-    pub(super) fn unclaimed(&self, key: &ClaimKey) -> Step {
-        if self.state.pool.is_none() && !self.state.filter.is_empty() {
+    /// An object that no claim needs. What a manager made goes with its claim; what was made by hand stays until it is
+    /// deleted.
+    pub(super) fn left_over(&self, object: &Arc<Address>) -> Step {
+        let state = self.state;
+        let is_ours = object.owner.is_some();
+        let goes = match state.claims.get(&object.claim) {
+            // Its release takes the object along, and nothing is done for one that is paused.
+            Some(claim) if claim.meta.is_deleting || is_resting(state, claim) => false,
+            // Another object gives the claim its address.
+            Some(claim) => match state.named_object(claim) {
+                Some(told) => is_ours && told.id != object.id,
+                None => is_ours && !object.is_of(claim) && self.holdings.rivals.contains(&object.id),
+            },
+            None => object
+                .owner
+                .as_ref()
+                .map_or(object.meta.is_deleting, |uid| state.is_gone(uid)),
+        };
+        if !goes || !object.is_removable() {
             return Step::Done;
         }
-        let goes = |object: &&Arc<Address>| {
-            let is_orphan = match &object.owner {
-                Some(uid) => self.state.is_gone(uid),
-                None => object.meta.is_deleting,
-            };
-            is_orphan && object.is_removable()
-        };
-        let orphans = self.holdings.objects_of(key).filter(goes);
-        match orphans
-            .map(|object| (self.grace_of(object), object))
-            .min_by_key(|(left, _)| *left)
-        {
-            Some((Duration::ZERO, object)) => Step::Do(Effect::removal(object)),
-            Some((left, _)) => Step::At(self.now.elapsed + left),
-            None => Step::Done,
+        match self.grace_of(object) {
+            Duration::ZERO => Step::Do(Effect::removal(object)),
+            left => Step::At(self.now.elapsed + left),
         }
     }
 
-    /// How long an object without a claim is still left alone. One that stands in a claim's way is not.
+    /// How long an object is still left alone. One that has a claim or stands in a claim's way is not.
     fn grace_of(&self, object: &Address) -> Duration {
-        if object.meta.is_deleting || self.holdings.rivals.contains(&object.id) {
+        let has_claim = self.state.claims.contains_key(&object.claim);
+        if has_claim || object.meta.is_deleting || self.holdings.rivals.contains(&object.id) {
             return Duration::ZERO;
         }
         let grace = i64::try_from(self.state.policy.orphan_grace.as_secs()).unwrap_or(i64::MAX);

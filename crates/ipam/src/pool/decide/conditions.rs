@@ -32,13 +32,10 @@ pub(super) fn pool_conditions(
     rivals: &[String],
     now: Timestamp,
 ) -> Vec<Condition> {
-    let mut list = pool
-        .status
-        .as_ref()
-        .map(|status| status.conditions.clone())
-        .unwrap_or_default();
-    let generation = pool.metadata.generation;
+    let status = pool.status.as_ref();
+    let mut list = status.map(|status| status.conditions.clone()).unwrap_or_default();
     let mut set = |type_, holds: bool, reason, message: &str| {
+        let message = &bounded(message);
         let status = if holds {
             ConditionStatus::True
         } else {
@@ -50,44 +47,33 @@ pub(super) fn pool_conditions(
             reason,
             message,
         };
-        conditions::set(&mut list, &claim, generation, now);
+        conditions::set(&mut list, &claim, pool.metadata.generation, now);
     };
-    let errors: Vec<&Problem> = problems.iter().filter(|p| p.severity == Severity::Error).collect();
+    let say = |problem: &Problem, sign: &str| format!("{}{sign} {}", problem.field, problem.message);
+    let error = problems.iter().find(|problem| problem.severity == Severity::Error);
     if usage.size == 0 {
-        let first = errors.first().map(|p| format!(": {} {}", p.field, p.message));
-        let message = format!("no address can be had from this pool{}", first.unwrap_or_default());
-        set(conditions::READY, false, "NoAddresses", &bounded(&message));
+        let first = error.map(|error| format!(": {}", say(error, ""))).unwrap_or_default();
+        let message = format!("no address can be had from this pool{first}");
+        set(conditions::READY, false, "NoAddresses", &message);
     } else if usage.free == 0 {
-        set(
-            conditions::READY,
-            false,
-            "PoolExhausted",
-            "every address is in use or kept for a claim",
-        );
+        let message = "every address is in use or kept for a claim";
+        set(conditions::READY, false, "PoolExhausted", message);
     } else {
         set(conditions::READY, true, "Ready", "");
     }
-    if problems.is_empty() {
-        set(SPEC_VALID, true, "Valid", "");
-    } else {
-        let list: Vec<String> = problems.iter().map(|p| format!("{}: {}", p.field, p.message)).collect();
-        let reason = if errors.is_empty() { "Questionable" } else { "Invalid" };
-        set(SPEC_VALID, errors.is_empty(), reason, &bounded(&list.join("; ")));
-    }
+    let all: Vec<String> = problems.iter().map(|problem| say(problem, ":")).collect();
+    let reason = match (error, problems) {
+        (Some(_), _) => "Invalid",
+        (None, []) => "Valid",
+        (None, [_, ..]) => "Questionable",
+    };
+    set(SPEC_VALID, error.is_none(), reason, &all.join("; "));
     if rivals.is_empty() {
         conditions::remove(&mut list, CONSISTENT);
     } else {
-        let message = format!(
-            "spec.address or spec.claim is another address's, too: {}",
-            rivals.join(", ")
-        );
-        let claim = conditions::Claim {
-            type_: CONSISTENT,
-            status: ConditionStatus::False,
-            reason: "Rivals",
-            message: &bounded(&message),
-        };
-        conditions::set(&mut list, &claim, generation, now);
+        let names = rivals.join(", ");
+        let message = format!("spec.address or spec.claim is another address's, too: {names}");
+        set(CONSISTENT, false, "Rivals", &message);
     }
     list
 }

@@ -1,5 +1,5 @@
-//! Who holds which address. Ordinarily each object and each reservation fits; where two are for one address, or for one
-//! claim, an order decides that does not depend on who came first into this memory.
+//! Which claim holds which address. Usually all objects and reservations agree; where two are for one address, or for one
+//! claim, an order decides that does not depend on what was seen first.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -11,7 +11,7 @@ use crate::pool::PoolState;
 use crate::pool::objects::{Address, AddressId, Claim, ClaimKey, address_name};
 use crate::pool::reservation::Reservation;
 
-/// Who holds which address at one moment.
+/// Which claim holds which address at one moment.
 pub(super) struct Holdings<'a> {
     state: &'a PoolState,
     allocator: Allocator<'a, &'a ClaimKey>,
@@ -21,8 +21,8 @@ pub(super) struct Holdings<'a> {
 }
 
 impl<'a> Holdings<'a> {
-    /// First comes what is reserved, because the manager that reserved it may be about to tell the claim; then what claims
-    /// have been told; then all other objects, those of living claims and the oldest first; last what the pool's status
+    /// Reservations come first, because the manager that made one may be about to write the claim's status; then the objects
+    /// that claims name; then all other objects, those of living claims and the oldest first; last what the pool's status
     /// remembers of objects that are gone.
     pub(super) fn of(state: &'a PoolState) -> Self {
         let mut objects: HashMap<&ClaimKey, Vec<&Arc<Address>>> = HashMap::new();
@@ -40,7 +40,7 @@ impl<'a> Holdings<'a> {
         }
         let reserved = this.place_reservations();
         for claim in state.claims.values() {
-            if let Some(ip) = state.told_object(claim).and_then(|object| object.address) {
+            if let Some(ip) = state.named_object(claim).and_then(|object| object.address) {
                 this.allocator.hold(&claim.key, ip);
             }
         }
@@ -76,12 +76,7 @@ impl<'a> Holdings<'a> {
         self.objects.contains_key(key)
     }
 
-    /// The claims of which there are objects.
-    pub(super) fn with_objects(&self) -> impl Iterator<Item = &'a ClaimKey> {
-        self.objects.keys().copied()
-    }
-
-    /// The object that gives a claim an address: the one that the claim has been told, or its own, or the oldest.
+    /// The object that gives a claim an address: the one that the claim names, or its own, or the oldest.
     pub(super) fn main_object(&self, key: &ClaimKey, ip: IpAddr) -> Option<&'a Arc<Address>> {
         let claim = self.state.claims.get(key);
         let rank = |object: &&Arc<Address>| {
@@ -106,8 +101,8 @@ impl<'a> Holdings<'a> {
         (there.claim != *key || there.address != Some(ip)).then_some(there)
     }
 
-    /// Whether a reservation need not be kept in the pool's status any longer. An object that a living claim knows of
-    /// protects itself, and a claim that is gone cannot be told anything.
+    /// Whether a reservation need not be kept in the pool's status any longer. An object that a living claim names protects
+    /// itself, and a claim that is gone gets nothing.
     pub(super) fn is_over(&self, reservation: &Reservation) -> bool {
         let key = &reservation.claim;
         match self
@@ -117,14 +112,14 @@ impl<'a> Holdings<'a> {
             .filter(|claim| claim.meta.uid == reservation.uid)
         {
             Some(claim) if claim.is_going() => !self.has_objects(key),
-            // It has been told this address, or another one for good.
-            Some(claim) => self.state.told_object(claim).is_some(),
+            // It names this address, or another one for good.
+            Some(claim) => self.state.named_object(claim).is_some(),
             None => self.state.is_gone(&reservation.uid),
         }
     }
 
     /// Whether nothing can come of a reservation for now: the name of its address is taken for good. It is kept
-    /// nevertheless until the claim is told something: another manager may be about to make that object.
+    /// nevertheless until the claim names an address: another manager may be about to make that object.
     pub(super) fn is_superseded(&self, reservation: &Reservation) -> bool {
         let (key, ip) = (&reservation.claim, reservation.address);
         let is_foreign = self
@@ -140,7 +135,7 @@ impl<'a> Holdings<'a> {
 
     fn place_reservations(&mut self) -> HashMap<IpAddr, &'a ClaimKey> {
         let mut reserved = HashMap::new();
-        // Of several for one claim, the one that it was told, or that has an object.
+        // Of several for one claim, the one that has an object.
         let mut best: BTreeMap<&ClaimKey, (bool, IpAddr)> = BTreeMap::new();
         for reservation in self
             .state
@@ -187,7 +182,7 @@ impl<'a> Holdings<'a> {
         }
     }
 
-    /// Claims that have been told an address whose object is gone: it is made anew, unless another claim has it.
+    /// Claims that name an address whose object is gone: it is made anew, unless another claim has it.
     fn place_remembered(&mut self) {
         let state = self.state;
         let told = state

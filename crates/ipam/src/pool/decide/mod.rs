@@ -10,7 +10,6 @@ mod pool_status;
 mod rest;
 mod texts;
 
-use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -24,7 +23,7 @@ use super::state::PoolState;
 
 pub use self::conditions::{CONSISTENT, SPEC_VALID};
 
-/// A round, and when to look again without being told to.
+/// A round, and when to look again without news.
 #[derive(Debug, Default, PartialEq)]
 pub struct Round {
     /// Requests, in any order.
@@ -133,15 +132,17 @@ impl<'a> Turn<'a> {
         }
     }
 
-    /// One request for each claim that needs one: what is left of claims that are gone first, then the oldest claims.
+    /// One request for each claim and object that needs one: what is left over first, then the oldest claims.
     fn all_claims(&mut self) {
         let state = self.state;
-        let mut unclaimed: Vec<&ClaimKey> = self.holdings.with_objects().collect();
-        unclaimed.retain(|key| !state.claims.contains_key(*key));
-        unclaimed.sort_unstable();
-        for key in unclaimed {
-            let step = self.backed_off(key).unwrap_or_else(|| self.unclaimed(key));
-            if self.is_full_after(step) {
+        // Without its pool, an address may be from one that another manager looks after, hidden by the watch filter.
+        let is_known = state.pool.is_some() || state.filter.is_empty();
+        for object in state.addresses.values().filter(|_| is_known) {
+            let step = self.left_over(object);
+            let wait = matches!(step, Step::Do(_))
+                .then(|| self.backed_off(&object.claim))
+                .flatten();
+            if self.is_full_after(wait.unwrap_or(step)) {
                 return;
             }
         }
@@ -167,15 +168,5 @@ impl<'a> Turn<'a> {
     fn backed_off(&self, key: &ClaimKey) -> Option<Step> {
         let failure = self.state.failures.claims.get(key)?;
         failure.left(self.now.elapsed).map(|_| Step::At(failure.until))
-    }
-
-    /// The address is reserved for the claim in the next write of the pool.
-    fn reserve(&mut self, claim: &Claim, address: IpAddr) {
-        self.room = self.room.saturating_sub(1);
-        self.new.push(Reservation {
-            claim: claim.key.clone(),
-            uid: claim.meta.uid.clone(),
-            address,
-        });
     }
 }

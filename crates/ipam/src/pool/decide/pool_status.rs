@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use metal3_api::capi;
 use metal3_api::ipam::{self, IPPool, IPPoolStatus};
@@ -69,15 +70,13 @@ impl Turn<'_> {
         let now = self.now.wall;
         let indexes = self.next_indexes(status);
         let conditions = pool_conditions(pool, &self.problems(), usage, &self.rival_names(), now);
-        let since = pool.metadata.creation_timestamp.as_ref().map(|time| time.0);
-        let known = status.last_updated.as_ref().map(|time| time.0);
         let is_same = indexes.is_empty()
             && reservations == self.state.reservations
             && status.usage == Some(usage)
             && status.conditions == conditions
-            && known.is_some();
+            && status.last_updated.is_some();
         let last_updated = if indexes.is_empty() {
-            known.or(since).unwrap_or(now)
+            last_updated(pool).unwrap_or(now)
         } else {
             whole_seconds(now)
         };
@@ -86,7 +85,7 @@ impl Turn<'_> {
             reservations,
             indexes,
             last_updated,
-            usage,
+            usage: Some(usage),
             conditions,
         })
     }
@@ -135,6 +134,13 @@ impl Turn<'_> {
         names.sort_unstable();
         names
     }
+}
+
+/// When the addresses given out last changed, or else when the pool was made.
+pub(super) fn last_updated(pool: &IPPool) -> Option<Timestamp> {
+    let known = pool.status.as_ref().and_then(|status| status.last_updated.as_ref());
+    let time = known.or(pool.metadata.creation_timestamp.as_ref());
+    time.map(|time| time.0)
 }
 
 /// The pool's metadata, if anything of ours is missing: labels, the Cluster as an owner, our finalizer.

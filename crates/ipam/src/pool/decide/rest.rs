@@ -1,17 +1,18 @@
-//! A pool that is paused or waits for its Cluster: nothing is given out of it, and claims are told why.
+//! A pool that is paused or waits for its Cluster: nothing is given out of it, and claims say why.
 //!
 //! While a Cluster is paused nothing is written at all: its objects may be on their way to another API server.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use metal3_api::condition::ConditionStatus;
 use metal3_runtime::conditions;
 
-use super::pool_status::{is_change, labels};
+use super::pool_status::{is_change, labels, last_updated};
 use super::texts::{elsewhere, not_ready, report_to, why_failing};
 use super::{Round, Step};
-use crate::pool::effect::{ClaimReport, Effect, Explanation, Moment};
+use crate::pool::effect::{ClaimReport, Effect, Moment, Record};
 use crate::pool::objects::{Claim, Family, is_paused, version};
 use crate::pool::report::CLUSTER_NOT_FOUND;
 use crate::pool::state::PoolState;
@@ -28,23 +29,22 @@ enum Cause {
 
 /// The round of a pool that is left alone; nothing for any other.
 pub(super) fn round(state: &PoolState, now: Moment) -> Option<Round> {
-    let PoolState { namespace, name, .. } = state;
-    let pool = state.pool.as_ref()?;
-    let cluster_name = &pool.spec.cluster_name;
+    let (title, namespace) = (state.title(), &state.namespace);
+    let cluster = &state.pool.as_ref()?.spec.cluster_name;
     let mut round = Round::waiting(state.failures.pool.left(now.elapsed));
     let why = match cause(state)? {
         Cause::PausedCluster => return Some(Round::default()),
         Cause::Annotation => format!(
-            "IPPool {namespace}/{name} is paused by its annotation cluster.x-k8s.io/paused; the claim waits until that is removed"
+            "{title} is paused by its annotation cluster.x-k8s.io/paused; the claim waits until that is removed"
         ),
         Cause::NoCluster => {
             if round.again.is_none() {
                 round.effects.extend(without_cluster(state, now));
             }
-            format!("IPPool {namespace}/{name} waits for its Cluster {namespace}/{cluster_name}, which does not exist")
+            format!("{title} waits for its Cluster {namespace}/{cluster}, which does not exist")
         }
     };
-    tell_waiting(state, &why, now, &mut round);
+    report_waiting(state, &why, now, &mut round);
     Some(round)
 }
 
@@ -52,7 +52,7 @@ pub(super) fn round(state: &PoolState, now: Moment) -> Option<Round> {
 pub(super) fn failing(state: &PoolState, left: Option<Duration>, now: Moment) -> Round {
     let mut round = Round::waiting(left);
     if let Some(why) = why_failing(state, now) {
-        tell_waiting(state, &why, now, &mut round);
+        report_waiting(state, &why, now, &mut round);
     }
     round
 }
@@ -89,15 +89,20 @@ fn without_cluster(state: &PoolState, now: Moment) -> Option<Effect> {
     let status = pool.status.as_ref();
     let mut list = status.map(|status| status.conditions.clone()).unwrap_or_default();
     let is_change = conditions::set(&mut list, &ready, pool.metadata.generation, now.wall);
-    let version = version(&pool.metadata);
-    is_change.then_some(Effect::Explain(Explanation {
-        version,
-        conditions: list,
-    }))
+    is_change.then(|| {
+        Effect::Record(Record {
+            version: version(&pool.metadata),
+            reservations: state.reservations.clone(),
+            indexes: BTreeMap::new(),
+            last_updated: last_updated(pool).unwrap_or(now.wall),
+            usage: status.and_then(|status| status.usage),
+            conditions: list,
+        })
+    })
 }
 
-/// Every claim without an address is told why it waits.
-fn tell_waiting(state: &PoolState, why: &str, now: Moment, round: &mut Round) {
+/// Every claim without an address says why it waits.
+fn report_waiting(state: &PoolState, why: &str, now: Moment, round: &mut Round) {
     for claim in state.claims.values() {
         if round.effects.len() >= state.policy.batch {
             break;
@@ -128,7 +133,7 @@ pub(super) fn is_resting(state: &PoolState, claim: &Claim) -> bool {
     claim.is_paused || cluster.map_or(!claim.meta.is_deleting, |cluster| cluster.is_paused)
 }
 
-/// A claim that is left alone. If that is because the Cluster which it names is not there, it is told so.
+/// A claim that is left alone. If the Cluster that it names is not there, it says so.
 pub(super) fn at_rest(state: &PoolState, claim: &Arc<Claim>, now: Moment) -> Step {
     if claim.is_paused || state.clusters.contains_key(&claim.cluster) || claim.address.is_some() {
         return Step::Done;

@@ -1,4 +1,4 @@
-//! What claims are told, and why.
+//! What claims say in their status.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use super::conditions::bounded;
 use super::{Step, Turn};
 use crate::alloc::Refusal;
 use crate::pool::effect::{ClaimReport, Effect, Moment};
-use crate::pool::objects::{Address, Claim, Family};
+use crate::pool::objects::{Address, AddressId, Claim, Family};
 use crate::pool::state::PoolState;
 
 /// Where a claim asks for an address.
@@ -21,9 +21,6 @@ impl Turn<'_> {
     /// Why a claim gets no address: in upstream's words, and in the condition also with the fields that it is about.
     pub(super) fn refusal(&self, claim: &Claim, refusal: &Refusal) -> ClaimReport {
         let text = refusal.to_string();
-        let PoolState {
-            namespace, name: pool, ..
-        } = self.state;
         let why = match refusal {
             Refusal::Exhausted => self.exhausted(),
             refusal => match self.fields_of(claim, refusal) {
@@ -40,7 +37,7 @@ impl Turn<'_> {
             address: None,
             error: Some(text),
             reason: word,
-            message: format!("IPPool {namespace}/{pool}: {why}"),
+            message: format!("{}: {why}", self.state.title()),
             now: self.now.wall,
         }
     }
@@ -62,15 +59,14 @@ impl Turn<'_> {
         })
     }
 
-    /// Who stands between a claim and an address.
+    /// What stands between a claim and an address.
     fn whose(&self, ip: IpAddr) -> String {
         if let Some(holder) = self.holdings.allocator().holder_of(ip) {
             return format!("{holder} has");
         }
         let mut foreign = self.state.foreign.iter();
         if let Some((id, _)) = foreign.find(|(_, address)| **address == ip) {
-            let (kind, name) = (id.family.api_version(), &id.name);
-            return format!("cannot be given: its name is taken by {kind} IPAddress {name}, which is not for it");
+            return format!("cannot be given: its name is {}", taken_by(id));
         }
         let mut kept = self.state.plan.reserved().filter(|(_, address)| *address == ip);
         match kept.next() {
@@ -82,14 +78,11 @@ impl Turn<'_> {
     /// Names that another pool has taken are nothing that one sees in this pool, so one of them is named.
     fn exhausted(&self) -> String {
         let text = "waits for an address: all are in use or kept for other claims";
-        let Some((id, ip)) = self.state.foreign.iter().min_by_key(|(_, ip)| **ip) else {
+        let Some((id, ip)) = self.state.foreign.first_key_value() else {
             return text.to_owned();
         };
-        let (kind, name) = (id.family.api_version(), &id.name);
-        format!(
-            "{text}, or their names are taken: that of {ip} is taken by {kind} IPAddress {name}, which is not for it \
-             (spec.namePrefix of two pools may be equal)"
-        )
+        let taken = taken_by(id);
+        format!("{text}, or their names are taken: that of {ip} is {taken} (spec.namePrefix of two pools may be equal)")
     }
 
     /// While the object of a claim cannot be made, the claim says so.
@@ -107,19 +100,14 @@ impl Turn<'_> {
         }
     }
 
-    /// A claim on a pool that does not exist is told so.
+    /// A claim on a pool that does not exist says so.
     pub(super) fn without_pool(&self, claim: &Arc<Claim>) -> Step {
-        let (
-            now,
-            PoolState {
-                namespace, name: pool, ..
-            },
-        ) = (self.now, self.state);
+        let (now, pool) = (self.now, self.state.title());
         if claim.address.is_some() {
             // An address is kept by its object, whatever becomes of the pool.
             return Step::Done;
         }
-        if pool.is_empty() {
+        if self.state.name.is_empty() {
             let message = "spec.pool.name: cannot be empty; it says which IPPool of this namespace serves the claim";
             return report_to(claim, failed(message.to_owned(), reason::ALLOCATION_FAILED, now));
         }
@@ -127,7 +115,7 @@ impl Turn<'_> {
             Family::Metal3 => "spec.pool.name",
             Family::ClusterApi => "spec.poolRef.name",
         };
-        let message = format!("{field}: IPPool {namespace}/{pool} does not exist; the claim waits for it");
+        let message = format!("{field}: {pool} does not exist; the claim waits for it");
         report_to(claim, not_ready(claim, message, now))
     }
 
@@ -136,12 +124,10 @@ impl Turn<'_> {
         if claim.address.is_some() || object.meta.finalizers.is_empty() {
             return Step::Done;
         }
-        let PoolState {
-            namespace, name: pool, ..
-        } = self.state;
+        let pool = self.state.title();
         let (name, keepers) = (&object.id.name, object.meta.finalizers.join(", "));
         let message = format!(
-            "IPPool {namespace}/{pool}: IPAddress {name} of an earlier claim of this name is being deleted and kept by the \
+            "{pool}: IPAddress {name} of an earlier claim of this name is being deleted and kept by the \
              finalizers {keepers}; the claim waits until it is gone"
         );
         report_to(claim, not_ready(claim, message, self.now))
@@ -154,12 +140,14 @@ impl Turn<'_> {
 
 /// Why no claim can be given anything for now; nothing if that is not so, or has just begun.
 pub(super) fn why_failing(state: &PoolState, now: Moment) -> Option<String> {
-    let PoolState { namespace, name, .. } = state;
     state.failures.pool.left(now.elapsed)?;
     let why = state.failures.pool.message.as_ref()?;
-    Some(format!(
-        "IPPool {namespace}/{name}: {why}; the claim waits until that works"
-    ))
+    Some(format!("{}: {why}; the claim waits until that works", state.title()))
+}
+
+fn taken_by(id: &AddressId) -> String {
+    let (kind, name) = (id.family.api_version(), &id.name);
+    format!("taken by {kind} IPAddress {name}, which is not for it")
 }
 
 /// A claim waits for its pool. That is no failure, and takes none away.
@@ -184,7 +172,7 @@ pub(super) fn served(object: &Address, now: Moment) -> ClaimReport {
     }
 }
 
-/// A pool in another namespace serves nobody here, whether there is one or not.
+/// A pool in another namespace serves no claim here, whether it exists or not.
 pub(super) fn elsewhere(claim: &Claim, now: Moment) -> Option<ClaimReport> {
     let namespace = claim.other_namespace.as_ref()?;
     let message = format!(

@@ -46,7 +46,7 @@ impl Claim {
         self.meta.has(self.key.family.claim_finalizer())
     }
 
-    /// Whether somebody else still keeps it. The garbage collector does not: it waits for what the claim owns, its address, and
+    /// Whether another finalizer than ours keeps it. Those of the garbage collector do not: it waits for what the claim owns, its address, and
     /// that would wait for the claim.
     pub fn is_kept_by_others(&self) -> bool {
         let ours = self.key.family.claim_finalizer();
@@ -54,13 +54,13 @@ impl Claim {
         self.meta.finalizers.iter().any(is_of_others)
     }
 
-    /// Whether it is being deleted and nobody else keeps it. That is final: nobody can put a finalizer on it any more.
+    /// Whether it is being deleted and nothing else keeps it. That is final: no finalizer can be added any more.
     pub fn is_going(&self) -> bool {
         self.meta.is_deleting && !self.is_kept_by_others()
     }
 
     /// The address object that its status names.
-    pub fn told(&self) -> Option<AddressId> {
+    pub fn named(&self) -> Option<AddressId> {
         let name = self.address.clone()?;
         let family = self.key.family;
         Some(AddressId { family, name })
@@ -145,7 +145,7 @@ impl From<&capi::IPAddressClaim> for Claim {
 mod tests {
     use super::*;
 
-    /// The collector waits for the address, which waits until nobody uses the claim.
+    /// The collector waits for the address, which waits until the claim is unused.
     #[test]
     fn a_deletion_in_the_foreground_is_nobody_who_uses_a_claim() {
         let of = |finalizer: &str| {

@@ -104,7 +104,7 @@ pub struct Meta {
     pub created: i64,
     /// Whether it is being deleted.
     pub is_deleting: bool,
-    /// Everybody's finalizers.
+    /// All finalizers.
     pub finalizers: Vec<String>,
 }
 

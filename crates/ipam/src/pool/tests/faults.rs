@@ -49,7 +49,7 @@ fn names_that_another_pool_has_taken_are_found_at_once() {
     let tries = world.conflicts;
     assert!(
         tries <= 3,
-        "{tries} objects were tried in vain: one for each promise of one round would do"
+        "{tries} objects were tried in vain: one for each reservation of one round would do"
     );
     let status = world.pool.as_ref().and_then(|pool| pool.status.clone()).unwrap();
     assert_eq!((status.allocating.len(), status.usage.unwrap().used), (0, 6));
@@ -137,17 +137,12 @@ fn a_claim_that_cannot_have_what_is_free_does_not_keep_others_waiting() {
 pub fn refusing(world: &mut World, manager: &mut Manager, minutes: u32, what: fn(&Effect) -> bool) -> usize {
     let mut count = 0;
     for _ in 0..minutes * 600 {
-        manager.watch_all(world);
-        manager.decide(world);
-        while let Some(flight) = manager.flights.first() {
-            if what(&flight.effect) {
+        manager.turn_with(world, |effect| {
+            what(effect).then(|| {
                 count += 1;
-                manager.refuse(world, 0, format!("refused: request {count}"));
-            } else {
-                manager.serve(world, 0);
-                manager.answer(world, 0, false);
-            }
-        }
+                format!("refused: request {count}")
+            })
+        });
         world.clock += Duration::from_millis(100);
     }
     count
@@ -194,13 +189,7 @@ fn quoted_texts_of_any_length_leave_room_for_an_answer() {
 fn an_hour(world: &mut World, manager: &mut Manager) -> Vec<&'static str> {
     let mut asked = Vec::new();
     for _ in 0..3600 {
-        manager.watch_all(world);
-        manager.decide(world);
-        while let Some(flight) = manager.flights.first() {
-            asked.push(flight.effect.label());
-            manager.serve(world, 0);
-            manager.answer(world, 0, false);
-        }
+        asked.extend(manager.turn(world).iter().map(Effect::label));
         world.clock += Duration::from_secs(1);
     }
     asked

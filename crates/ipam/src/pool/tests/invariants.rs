@@ -14,40 +14,40 @@ use super::manager::Manager;
 use super::world::{World, address_of};
 use crate::alloc::Plan;
 use crate::pool::effect::{ClaimReport, NewAddress, Record};
+use crate::pool::event::Event;
 use crate::pool::objects::{AddressId, Claim, ClaimKey, Family};
-use crate::pool::reservation::{Reservation, Reservations};
-use crate::pool::state::Event;
+use crate::pool::reservation::Reservation;
 
-/// What is about to be reservationd: addresses that the pool has by its specification of this moment, and keeps for nobody else.
+/// What is about to be reserved: addresses that the pool has by its specification of this moment, and keeps for nobody else.
 /// Claims that have an address keep it, whatever becomes of the pool.
 pub fn what_is_reserved_may_be_given(record: &Record, pool: &IPPool, is_settled: &BTreeSet<ClaimKey>) {
-    let (plan, before) = (Plan::read(&pool.spec), Reservations::of(pool));
-    let is_new = |reservation: &&Reservation| !before.has(&reservation.claim, &reservation.uid, reservation.address);
+    let (plan, before) = (Plan::read(&pool.spec), Reservation::all(pool));
+    let is_new = |reservation: &&Reservation| !before.contains(*reservation);
     let is_open = |reservation: &&Reservation| !is_settled.contains(&reservation.claim);
     for reservation in record.reservations.iter().filter(is_new).filter(is_open) {
         let (claim, address) = (&reservation.claim, reservation.address);
         assert!(
             plan.contains(address),
-            "{claim} is reservationd {address}, which is in no range"
+            "{claim} is reserved {address}, which is in no range"
         );
         let others = plan
             .reserved()
             .find(|(name, kept)| *kept == address && *name != claim.name);
-        assert_eq!(others, None, "{claim} is reservationd what is kept for another claim");
+        assert_eq!(others, None, "{claim} is reserved what is kept for another claim");
     }
 }
 
 impl World {
-    /// Claims that have been reservationd or told an address, or for which one was made, if only for a while.
+    /// Claims that have been reserved or told an address, or for which one was made, if only for a while.
     pub fn claims_with_addresses(&self) -> BTreeSet<ClaimKey> {
         let with_one = |event: &Event| match event {
             Event::Claim(claim) => claim.address.is_some().then(|| claim.key.clone()),
             Event::Address(address) => Some(address.claim.clone()),
             _ => None,
         };
-        let reservationd = self.reserved.iter().map(|(_, reservation)| reservation.claim.clone());
+        let reserved = self.reserved.iter().map(|(_, reservation)| reservation.claim.clone());
         let seen = self.logs[1].iter().chain(&self.logs[2]).filter_map(with_one);
-        seen.chain(reservationd).collect()
+        seen.chain(reserved).collect()
     }
 
     /// A claim has the address that its status names, until it is deleted and nobody uses it any more.
@@ -98,20 +98,16 @@ impl World {
         }
     }
 
-    /// What is about to be made: an address that is reservationd to the very claim, which our finalizer keeps meanwhile.
+    /// What is about to be made: an address that is reserved to the very claim, which our finalizer keeps meanwhile.
     ///
     /// A request may be late: its sender has been killed or has given it up, or another manager is faster. Until it
     /// arrives, the reservation may have ended, because the claim has got an address or is gone. There has been one all the
     /// same, because no request is sent before.
     pub fn what_is_made_is_reserved(&self, new: &NewAddress) {
         let (key, uid) = (&new.claim.key, &new.claim.meta.uid);
-        let is_reservationd = |pool: &Arc<IPPool>| Reservations::of(pool).has(key, uid, new.address);
-        let is_kept = self.pool.as_ref().is_some_and(is_reservationd);
-        let reservation = Reservation {
-            claim: key.clone(),
-            uid: uid.clone(),
-            address: new.address,
-        };
+        let reservation = Reservation::new(&new.claim, new.address);
+        let is_reserved = |pool: &Arc<IPPool>| Reservation::all(pool).contains(&reservation);
+        let is_kept = self.pool.as_ref().is_some_and(is_reserved);
         let was_made = self.reserved.contains(&(new.pool.uid().unwrap(), reservation));
         let claim = self.claims.get(key).filter(|claim| claim.meta.uid == *uid);
         let has_address = self
@@ -121,7 +117,7 @@ impl World {
         let may_be_over = claim.is_none_or(|claim| claim.is_going()) || has_address;
         assert!(
             is_kept || was_made && may_be_over,
-            "{} is made for {key}, to which it is not reservationd\n{}",
+            "{} is made for {key}, to which it is not reserved\n{}",
             new.name,
             self.shown()
         );
@@ -144,18 +140,10 @@ pub fn settle(world: &mut World, managers: &mut [Manager]) {
     const TURNS: u32 = 1500;
     let mut quiet = 0;
     let mut last = Vec::new();
-    for turn in 0..TURNS {
+    for _ in 0..TURNS {
         let before = world.version;
         for manager in managers.iter_mut() {
-            manager.watch_all(world);
-            manager.decide(world);
-            if turn + 10 > TURNS {
-                last.extend(manager.flights.iter().map(|flight| flight.effect.clone()));
-            }
-            while !manager.flights.is_empty() {
-                manager.serve(world, 0);
-                manager.answer(world, 0, false);
-            }
+            last = manager.turn(world);
         }
         if world.version == before {
             // Longer than every pause, of which the longest is a minute.

@@ -8,8 +8,8 @@ use jiff::Timestamp;
 use super::Laziness;
 use super::world::{POOL, World};
 use crate::pool::effect::{Effect, Moment, Outcome, Snapshot};
-use crate::pool::objects::ClaimKey;
-use crate::pool::state::{ClusterSeen, Event, Policy, PoolState, Tombstone};
+use crate::pool::event::{ClusterSeen, Event, Tombstone};
+use crate::pool::state::{Policy, PoolState};
 use crate::pool::{decide, events, judge};
 
 /// A request on its way: sent, or answered by the server and the answer under way.
@@ -116,9 +116,25 @@ impl Manager {
         }
     }
 
-    /// The watch of one kind of claim is ahead of the other's: a claim is seen before everything that came earlier.
-    pub fn watch_claim(&mut self, world: &World, key: &ClaimKey) {
-        self.state.absorb(Event::Claim(world.claims[key].clone()), world.clock);
+    /// Its watches catch up, and all requests of the next round are answered. `refuses` says why one is refused.
+    pub fn turn_with(&mut self, world: &mut World, mut refuses: impl FnMut(&Effect) -> Option<String>) -> Vec<Effect> {
+        self.watch_all(world);
+        self.decide(world);
+        let effects = self.flights.iter().map(|flight| flight.effect.clone()).collect();
+        while let Some(flight) = self.flights.first() {
+            if let Some(why) = refuses(&flight.effect) {
+                self.refuse(world, why);
+            } else {
+                self.serve(world, 0);
+                self.answer(world, 0, false);
+            }
+        }
+        effects
+    }
+
+    /// The same, and nothing is refused. Returns the requests.
+    pub fn turn(&mut self, world: &mut World) -> Vec<Effect> {
+        self.turn_with(world, |_| None)
     }
 
     /// Some rounds in a row, with all answers and without any news.
@@ -178,12 +194,10 @@ impl Manager {
         Some(flight.effect)
     }
 
-    /// The server refuses a request.
-    pub fn refuse(&mut self, world: &World, which: usize, why: String) {
-        if let Some(n) = self.pick(which, false) {
-            let flight = self.flights.swap_remove(n);
-            self.done(world, &flight.effect, Outcome::Failed(why));
-        }
+    /// The server refuses the first request.
+    fn refuse(&mut self, world: &World, why: String) {
+        let flight = self.flights.swap_remove(0);
+        self.done(world, &flight.effect, Outcome::Failed(why));
     }
 
     fn done(&mut self, world: &World, effect: &Effect, outcome: Outcome) {

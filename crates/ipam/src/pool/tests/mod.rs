@@ -2,7 +2,7 @@
 //! and users who do what users do.
 //!
 //! What must hold at every step: no address has two holders, nobody who has been told an address is told another one, and
-//! an address is made only after it is promised to a claim that waits for its release.
+//! an address is made only after it is reserved to a claim that waits for its release.
 //! And when everybody has had time: every claim is served or knows why not, every claim that should go is gone, and no
 //! address is left over.
 

@@ -1,4 +1,4 @@
-//! What comes before what: the promise and the finalizer before the address.
+//! What comes before what: the reservation and the finalizer before the address.
 
 use std::time::Duration;
 
@@ -24,29 +24,8 @@ fn at_rest<const N: usize>(world: &mut World) -> [Manager; N] {
     managers
 }
 
-/// Each of two managers sees one of two claims, of different families, whose addresses may have equal names. One serves
-/// its claim in a burst, some way or to the end, while the other one sees nothing of it. Both would give the same address.
-#[test]
-fn what_one_manager_gives_another_one_that_sees_nothing_does_not() {
-    for rounds in 0..8 {
-        let mut world = World::new(2);
-        let mut managers = at_rest::<2>(&mut world);
-        for (manager, family) in managers.iter_mut().zip(Family::ALL) {
-            world.claim(&claim_of(family), "", false);
-            manager.watch_claim(&world, &claim_of(family));
-        }
-        let [first, second] = &mut managers;
-        first.burst(&mut world, rounds);
-        second.burst(&mut world, 8);
-        first.burst(&mut world, 8);
-        settle(&mut world, &mut managers);
-        everything_is_in_order(&world, 2);
-        assert_eq!(world.addresses.len(), 2);
-    }
-}
-
-/// The server has not seen the promises yet.
-fn until_promises_are_on_their_way(world: &mut World, manager: &mut Manager) {
+/// The server has not seen the reservations yet.
+fn until_reservations_are_on_their_way(world: &mut World, manager: &mut Manager) {
     let is_on_its_way = |manager: &Manager| manager.flights.iter().any(|f| matches!(f.effect, Effect::Record(_)));
     for _ in 0..100 {
         manager.watch_all(world);
@@ -60,10 +39,10 @@ fn until_promises_are_on_their_way(world: &mut World, manager: &mut Manager) {
         }
         world.clock += Duration::from_millis(50);
     }
-    panic!("nothing is promised");
+    panic!("nothing is reserved");
 }
 
-/// An address is about to be promised, and on its way, when its pool changes: it is not given.
+/// An address is about to be reserved, and on its way, when its pool changes: it is not given.
 #[rstest]
 #[case::of_the_ranges(|world: &mut World| world.change_pool(|pool| pool.spec.pools[0].start = "10.0.0.4".into()))]
 #[case::of_what_is_kept(|world: &mut World| world.change_pool(|pool| {
@@ -74,7 +53,7 @@ fn what_was_only_intended_is_chosen_again_after_a_change(#[case] change: fn(&mut
     let mut managers = at_rest::<1>(&mut world);
     let key = claim_of(Family::Metal3);
     world.claim(&key, "", false);
-    until_promises_are_on_their_way(&mut world, &mut managers[0]);
+    until_reservations_are_on_their_way(&mut world, &mut managers[0]);
     change(&mut world);
     settle(&mut world, &mut managers);
     everything_is_in_order(&world, 6);
@@ -82,7 +61,7 @@ fn what_was_only_intended_is_chosen_again_after_a_change(#[case] change: fn(&mut
     assert!(given.is_some() && given.as_deref() != Some("p-10-0-0-1"), "{given:?}");
 }
 
-/// As many claims as may be under way at once come to rest, or are deleted and kept, when they have been promised addresses.
+/// As many claims as may be under way at once come to rest, or are deleted and kept, when they have been reserved addresses.
 #[rstest]
 #[case::paused(|world: &mut World, key: &ClaimKey| world.change_claim(key, |claim| claim.is_paused = true))]
 #[case::deleted_and_kept(|world: &mut World, key: &ClaimKey| {
@@ -93,20 +72,20 @@ fn claims_that_rest_take_no_room_from_others(#[case] stop: fn(&mut World, &Claim
     let mut world = World::new(8);
     let mut managers = at_rest::<1>(&mut world);
     (0..3).for_each(|n| world.claim(&key(n), "", false));
-    until_promises_are_on_their_way(&mut world, &mut managers[0]);
+    until_reservations_are_on_their_way(&mut world, &mut managers[0]);
     while !managers[0].flights.is_empty() {
         managers[0].serve(&mut world, 0);
         managers[0].answer(&world, 0, false);
     }
-    let promised = |world: &World| {
+    let reserved = |world: &World| {
         let status = world.pool.as_ref().and_then(|pool| pool.status.as_ref());
         status.map_or(0, |status| status.allocating.len())
     };
-    assert_eq!(promised(&world), 3);
+    assert_eq!(reserved(&world), 3);
     (0..3).for_each(|n| stop(&mut world, &key(n)));
     world.claim(&key(3), "", false);
     settle(&mut world, &mut managers);
-    assert_eq!(promised(&world), 3, "what was promised stays promised");
+    assert_eq!(reserved(&world), 3, "what was reserved stays reserved");
     assert!(world.claims[&key(3)].address.is_some(), "the others go on");
     for n in 0..3 {
         world.change_claim(&key(n), |claim| {

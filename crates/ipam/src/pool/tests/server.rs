@@ -39,10 +39,6 @@ impl World {
                     }
                 })
             }
-            Effect::Explain(explanation) => self.with_pool(explanation.version, |pool| {
-                let status = pool.status.get_or_insert_with(IPPoolStatus::default);
-                status.conditions.clone_from(&explanation.conditions);
-            }),
             Effect::AddFinalizer(seen) => self.with_claim(seen, |claim| {
                 claim.meta.finalizers.push(claim.key.family.claim_finalizer().into());
             }),
@@ -163,7 +159,7 @@ fn write(record: &Record, pool: &mut IPPool) {
         };
     }
     status.allocating = record.reservations.iter().map(Reservation::to_wire).collect();
-    status.usage = Some(record.usage);
+    status.usage = record.usage;
     status.conditions.clone_from(&record.conditions);
     status.last_updated = Some(Time(record.last_updated));
 }

@@ -88,7 +88,7 @@ fn walk(cut: usize, is_served: bool) -> Option<&'static str> {
 }
 
 /// Every kind of request there is.
-const ALL: [&str; 11] = [
+const ALL: [&str; 10] = [
     "address_create",
     "address_delete",
     "address_own",
@@ -97,7 +97,6 @@ const ALL: [&str; 11] = [
     "claim_finalizer",
     "claim_release",
     "claim_status",
-    "pool_conditions",
     "pool_metadata",
     "pool_status",
 ];
@@ -190,12 +189,7 @@ fn a_definition_without_conditions_does_not_keep_anybody_busy() {
 
 fn ten_minutes(world: &mut World, manager: &mut Manager) {
     for _ in 0..600 {
-        manager.watch_all(world);
-        manager.decide(world);
-        while !manager.flights.is_empty() {
-            manager.serve(world, 0);
-            manager.answer(world, 0, false);
-        }
+        manager.turn(world);
         world.clock += Duration::from_secs(1);
     }
 }

@@ -11,9 +11,9 @@ use metal3_api::capi;
 use metal3_api::ipam::{IPPool, IPPoolSpec, PoolEntry};
 
 use crate::pool::effect::Outcome;
+use crate::pool::event::{Event, Removal, Tombstone};
 use crate::pool::objects::{Address, AddressId, Claim, ClaimKey, Family, Meta};
-use crate::pool::reservation::{Reservation, Reservations};
-use crate::pool::state::{Event, Removal, Tombstone};
+use crate::pool::reservation::Reservation;
 
 pub const PREFIX: &str = "p";
 pub const POOL: &str = "pool";
@@ -77,7 +77,7 @@ impl World {
         let is_kept = pool.metadata.finalizers.iter().flatten().count() > 0;
         let is_gone = pool.metadata.deletion_timestamp.is_some() && !is_kept;
         let uid = pool.metadata.uid.clone().unwrap();
-        let reservations = Reservations::of(&pool);
+        let reservations = Reservation::all(&pool);
         self.reserved.extend(
             reservations
                 .iter()
