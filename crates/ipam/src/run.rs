@@ -24,7 +24,7 @@ use crate::metrics::PoolMetrics;
 use crate::pool::{Lists, Policy};
 use crate::pools::Pools;
 use crate::reconcile::Context;
-use crate::watches::{ClusterSink, PoolSink, Watched};
+use crate::watches::{self, ClusterSink, PoolSink};
 
 /// Upstream's lease, so that the two managers never work at once while one replaces the other.
 pub(crate) const LEASE: &str = "controller-leader-election-ipam-capm3";
@@ -149,19 +149,19 @@ impl Manager {
             () = kinds_served(&ctx.client, &setup.namespaces) => served(),
         }
         let awaited = Awaited::default();
-        let mut watches = JoinSet::new();
+        let mut tasks = JoinSet::new();
         let mut watch = Watch {
-            tasks: &mut watches,
+            tasks: &mut tasks,
             ctx: &ctx,
             namespaces: &setup.namespaces,
             awaited: &awaited,
         };
-        watch.pools_own::<IPPool>();
-        watch.pools_own::<ipam::IPClaim>();
-        watch.pools_own::<ipam::IPAddress>();
-        watch.pools_own::<capi::IPAddressClaim>();
-        watch.pools_own::<capi::IPAddress>();
-        watch.all::<capi::Cluster>(&ClusterSink(ctx.pools.clone()));
+        watch.all(&PoolSink::new(&ctx.pools, watches::pool));
+        watch.all(&PoolSink::new(&ctx.pools, watches::claim));
+        watch.all(&PoolSink::new(&ctx.pools, watches::address));
+        watch.all(&PoolSink::new(&ctx.pools, watches::capi_claim));
+        watch.all(&PoolSink::new(&ctx.pools, watches::capi_address));
+        watch.all(&ClusterSink(ctx.pools.clone()));
         tokio::select! {
             () = stop.cancelled() => return Ok(()),
             () = awaited.all() => {}
@@ -175,7 +175,7 @@ impl Manager {
         controllers.add_with(queue, ctx, setup.concurrency);
         tokio::select! {
             () = controllers.run(setup.sync_period) => Ok(()),
-            Some(ended) = watches.join_next(), if !stop.is_cancelled() => Ok(ended?),
+            Some(ended) = tasks.join_next(), if !stop.is_cancelled() => Ok(ended?),
         }
     }
 }
@@ -189,11 +189,6 @@ struct Watch<'a> {
 }
 
 impl Watch<'_> {
-    /// Of a kind whose objects belong to pools.
-    fn pools_own<K: Watched>(&mut self) {
-        self.all::<K>(&PoolSink::new(&self.ctx.pools));
-    }
-
     /// Of one kind, in each namespace that is looked after.
     fn all<K>(&mut self, sink: &(impl Sink<K> + Clone + Send + 'static))
     where

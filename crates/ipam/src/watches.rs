@@ -1,102 +1,52 @@
 //! What the watches show, and whose state it belongs into.
 
 use std::collections::HashMap;
-use std::fmt::Debug;
-use std::marker::PhantomData;
 use std::sync::Arc;
 
-use k8s_openapi::NamespaceResourceScope;
 use kube::{Resource, ResourceExt};
 use metal3_api::capi;
 use metal3_api::ipam::{self, IPPool};
 use metal3_runtime::store::{ObjectKey, Sink};
 use parking_lot::Mutex;
-use serde::de::DeserializeOwned;
 
-use crate::pool::objects::{Address, Claim, is_our_pool};
+use crate::pool::objects::is_our_pool;
 use crate::pool::{ClusterSeen, Event, Removal, Tombstone};
 use crate::pools::Pools;
 
-/// A kind whose objects belong to a pool by name.
-pub trait Watched:
-    Resource<DynamicType = (), Scope = NamespaceResourceScope> + Clone + DeserializeOwned + Debug + Send + 'static
-{
-    /// Whether `--watch-filter` applies to it. Every address counts, whichever manager looks after its pool.
-    const FILTERED: bool;
-    /// The pool's name; nothing if no pool of ours is meant.
-    fn pool(&self) -> Option<String>;
-    /// The object as news for its pool.
-    fn event(&self) -> Event;
+/// Reads an object: the name of its pool, and the news for it; nothing if no pool of ours is meant.
+pub type Read<K> = fn(&K) -> Option<(String, Event)>;
+
+/// A pool.
+pub fn pool(pool: &IPPool) -> Option<(String, Event)> {
+    named(&pool.name_any(), Event::Pool(Arc::new(pool.clone()), None))
 }
 
-macro_rules! watched {
-    ($kind:ty, $is_filtered:literal, $pool:expr, $event:expr) => {
-        impl Watched for $kind {
-            const FILTERED: bool = $is_filtered;
-            fn pool(&self) -> Option<String> {
-                $pool(self)
-            }
-            fn event(&self) -> Event {
-                $event(self)
-            }
-        }
-    };
+/// A claim of Metal3. One that names no pool belongs to the pool without a name, which cannot exist; its status says so.
+pub fn claim(claim: &ipam::IPClaim) -> Option<(String, Event)> {
+    Some((claim.spec.pool.name.clone(), Event::Claim(Arc::new(claim.into()))))
 }
 
-watched!(IPPool, true, named_itself, |pool: &IPPool| Event::Pool(
-    Arc::new(pool.clone()),
-    None
-));
-// One that names no pool belongs to the pool without a name, which cannot exist; its status says so.
-watched!(
-    ipam::IPClaim,
-    true,
-    |claim: &ipam::IPClaim| Some(claim.spec.pool.name.clone()),
-    of_claim
-);
-watched!(
-    capi::IPAddressClaim,
-    true,
-    |claim: &capi::IPAddressClaim| referred(&claim.spec.pool_ref),
-    of_claim
-);
-watched!(
-    ipam::IPAddress,
-    false,
-    |address: &ipam::IPAddress| named(&address.spec.pool.name),
-    of_address
-);
-watched!(
-    capi::IPAddress,
-    false,
-    |address: &capi::IPAddress| referred(&address.spec.pool_ref),
-    of_address
-);
-
-fn of_claim<K>(claim: &K) -> Event
-where
-    Claim: for<'a> From<&'a K>,
-{
-    Event::Claim(Arc::new(Claim::from(claim)))
+/// A claim of Cluster API.
+pub fn capi_claim(claim: &capi::IPAddressClaim) -> Option<(String, Event)> {
+    let reference = &claim.spec.pool_ref;
+    let news = || named(&reference.name, Event::Claim(Arc::new(claim.into())));
+    is_our_pool(reference).then(news).flatten()
 }
 
-fn of_address<K>(address: &K) -> Event
-where
-    Address: for<'a> From<&'a K>,
-{
-    Event::Address(Arc::new(Address::from(address)))
+/// An address of Metal3.
+pub fn address(address: &ipam::IPAddress) -> Option<(String, Event)> {
+    named(&address.spec.pool.name, Event::Address(Arc::new(address.into())))
 }
 
-fn named_itself(pool: &IPPool) -> Option<String> {
-    named(&pool.name_any())
+/// An address of Cluster API.
+pub fn capi_address(address: &capi::IPAddress) -> Option<(String, Event)> {
+    let reference = &address.spec.pool_ref;
+    let news = || named(&reference.name, Event::Address(Arc::new(address.into())));
+    is_our_pool(reference).then(news).flatten()
 }
 
-fn named(name: &str) -> Option<String> {
-    (!name.is_empty()).then(|| name.to_owned())
-}
-
-fn referred(reference: &capi::PoolReference) -> Option<String> {
-    named(&reference.name).filter(|_| is_our_pool(reference))
+fn named(name: &str, event: Event) -> Option<(String, Event)> {
+    (!name.is_empty()).then(|| (name.to_owned(), event))
 }
 
 /// Fills the states of pools with the objects of one kind. All that it keeps of an object is whose it was.
@@ -104,16 +54,16 @@ fn referred(reference: &capi::PoolReference) -> Option<String> {
 pub struct PoolSink<K> {
     pools: Pools,
     shown: Arc<Mutex<HashMap<ObjectKey, (ObjectKey, Tombstone)>>>,
-    kind: PhantomData<fn(K)>,
+    read: Read<K>,
 }
 
 impl<K> PoolSink<K> {
     /// Nothing has been shown yet.
-    pub fn new(pools: &Pools) -> Self {
+    pub fn new(pools: &Pools, read: Read<K>) -> Self {
         Self {
             pools: pools.clone(),
             shown: Arc::default(),
-            kind: PhantomData,
+            read,
         }
     }
 
@@ -127,14 +77,19 @@ impl<K> PoolSink<K> {
     }
 }
 
-impl<K: Watched> Sink<K> for PoolSink<K> {
+impl<K: ResourceExt> Sink<K> for PoolSink<K>
+where
+    K: Resource<DynamicType = ()>,
+{
     fn put(&self, object: K) {
         let key = ObjectKey::of(&object);
-        let is_ours = !K::FILTERED || self.pools.is_ours(&object);
-        let pool = object.pool().filter(|_| is_ours);
-        let pool = pool.map(|pool| ObjectKey::new(&*key.namespace, pool));
-        let event = object.event();
-        let now = pool.clone().zip(event.tombstone());
+        // Every address counts, whichever manager looks after its pool.
+        let is_ours = |event: &Event| matches!(event, Event::Address(_)) || self.pools.is_ours(&object);
+        let news = (self.read)(&object).filter(|(_, event)| is_ours(event));
+        let news = news.map(|(pool, event)| (ObjectKey::new(&*key.namespace, pool), event));
+        let now = news
+            .as_ref()
+            .and_then(|(pool, event)| Some((pool.clone(), event.tombstone()?)));
         if let Some((before, tombstone)) = self.replace(key, now.clone())
             && now != Some((before.clone(), tombstone.clone()))
         {
@@ -142,7 +97,7 @@ impl<K: Watched> Sink<K> for PoolSink<K> {
             let removal = if is_there { Removal::Hidden } else { Removal::Deleted };
             self.pools.remove(&before, &tombstone, removal);
         }
-        if let Some(pool) = pool {
+        if let Some((pool, event)) = news {
             self.pools.absorb(&pool, &event);
         }
     }

@@ -6,11 +6,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
-use metal3_api::condition::Condition;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use metal3_api::condition::{Condition, ConditionStatus};
 use metal3_api::ipam::{IPPool, PoolUsage};
+use metal3_runtime::conditions;
 
-use super::objects::{Address, Claim, ClaimKey, Version};
+use super::objects::{Address, Claim, ClaimKey, Version, version};
 use super::reservation::Reservations;
 use crate::alloc::Settings;
 
@@ -29,8 +30,8 @@ pub enum Effect {
     /// Read the pool, then all addresses of its namespace, then all claims, from the API server and not from a cache.
     /// Inside: how many doubts about the view there were before.
     Refresh(u64),
-    /// Write the pool's metadata, if it is as it was seen.
-    Pool(PoolMeta),
+    /// Write what is given of the pool's metadata, if the pool is of the version given.
+    Pool(Box<ObjectMeta>),
     /// Write the pool's status, if the pool is as it was seen.
     Record(Record),
     /// Put our finalizer on a claim, if it is as it was seen.
@@ -88,24 +89,11 @@ impl Effect {
     /// The version of the pool that it replaces; nothing for what does not write the pool.
     pub(super) fn pool_version(&self) -> Option<Version> {
         match self {
-            Self::Pool(meta) => Some(meta.version),
+            Self::Pool(meta) => Some(version(meta)),
             Self::Record(record) => Some(record.version),
             _ => None,
         }
     }
-}
-
-/// The pool's metadata as it should be.
-#[derive(Clone, Debug, PartialEq)]
-pub struct PoolMeta {
-    /// The version that it replaces.
-    pub version: Version,
-    /// All finalizers, if they change.
-    pub finalizers: Option<Vec<String>>,
-    /// Labels that change.
-    pub labels: BTreeMap<String, String>,
-    /// All owner references, if they change.
-    pub owners: Option<Vec<OwnerReference>>,
 }
 
 /// The pool's status as it should be.
@@ -153,6 +141,23 @@ pub struct ClaimReport {
     pub message: String,
     /// When.
     pub now: Timestamp,
+}
+
+impl ClaimReport {
+    /// The condition of the claim.
+    pub fn ready(&self) -> conditions::Claim<'_> {
+        let is_served = self.address.is_some();
+        conditions::Claim {
+            type_: conditions::READY,
+            status: if is_served {
+                ConditionStatus::True
+            } else {
+                ConditionStatus::False
+            },
+            reason: self.reason,
+            message: &self.message,
+        }
+    }
 }
 
 /// Everything of a pool, read from the API server: the pool, then the addresses, then the claims of its namespace.

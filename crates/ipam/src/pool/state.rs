@@ -61,7 +61,7 @@ const PAUSE: u32 = 10;
 const LONGEST_PAUSE: Duration = Duration::from_secs(2);
 
 /// One pool by name, whether it exists or not.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct PoolState {
     pub(super) namespace: String,
     pub(super) name: String,
@@ -102,20 +102,7 @@ impl PoolState {
             name: name.to_owned(),
             policy,
             filter: filter.to_owned(),
-            pool: None,
-            plan: Arc::default(),
-            reservations: Reservations::default(),
-            clusters: HashMap::new(),
-            claims: BTreeMap::new(),
-            addresses: BTreeMap::new(),
-            foreign: BTreeMap::new(),
-            absent: HashMap::new(),
-            ended: HashMap::new(),
-            complete: None,
-            doubts: 0,
-            failures: Failures::default(),
-            next_record: Duration::ZERO,
-            changed: Duration::ZERO,
+            ..Self::default()
         }
     }
 

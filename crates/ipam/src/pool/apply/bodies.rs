@@ -2,13 +2,13 @@
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
 use metal3_api::capi;
-use metal3_api::condition::{Condition, ConditionStatus};
+use metal3_api::condition::Condition;
 use metal3_api::ipam;
 use metal3_api::reference::ObjectReference;
 use metal3_runtime::conditions;
 use serde_json::{Value, json};
 
-use crate::pool::effect::{ClaimReport, NewAddress, PoolMeta, Record};
+use crate::pool::effect::{ClaimReport, NewAddress, Record};
 use crate::pool::objects::{Claim, Family, Meta};
 use crate::pool::reservation::Reservation;
 
@@ -19,20 +19,6 @@ pub(super) fn seen(meta: &Meta) -> ObjectMeta {
         finalizers: Some(meta.finalizers.clone()),
         ..ObjectMeta::default()
     }
-}
-
-pub(super) fn pool_meta(meta: &PoolMeta) -> Value {
-    let mut body = json!({ "resourceVersion": meta.version.to_string() });
-    if let Some(finalizers) = &meta.finalizers {
-        body["finalizers"] = json!(finalizers);
-    }
-    if !meta.labels.is_empty() {
-        body["labels"] = json!(meta.labels);
-    }
-    if let Some(owners) = &meta.owners {
-        body["ownerReferences"] = json!(owners);
-    }
-    json!({ "metadata": body })
 }
 
 pub(super) fn pool_status(record: &Record) -> Value {
@@ -51,18 +37,7 @@ pub(super) fn pool_status(record: &Record) -> Value {
 
 pub(super) fn claim_status(claim: &Claim, report: &ClaimReport, namespace: &str) -> Value {
     let mut list: Vec<Condition> = claim.conditions.clone();
-    let is_served = report.address.is_some();
-    let ready = conditions::Claim {
-        type_: conditions::READY,
-        status: if is_served {
-            ConditionStatus::True
-        } else {
-            ConditionStatus::False
-        },
-        reason: report.reason,
-        message: &report.message,
-    };
-    conditions::set(&mut list, &ready, None, report.now);
+    conditions::set(&mut list, &report.ready(), None, report.now);
     let body = match claim.key.family {
         Family::Metal3 => json!({
             "address": report.address.as_ref().map(|name| json!({ "name": name, "namespace": namespace })),

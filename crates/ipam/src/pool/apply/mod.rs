@@ -14,7 +14,7 @@ use metal3_runtime::error::{chain, is_conflict, is_not_found};
 use metal3_runtime::patch;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::effect::{Effect, NewAddress, Objects, Outcome, Snapshot};
 use super::lists::Lists;
@@ -90,7 +90,10 @@ impl Server {
     pub async fn apply(&self, effect: &Effect) -> Outcome {
         match effect {
             Effect::Refresh(_) => self.refresh().await,
-            Effect::Pool(meta) => self.merge::<IPPool>(&self.pool, &bodies::pool_meta(meta), None).await,
+            Effect::Pool(meta) => {
+                let body = json!({ "metadata": meta });
+                self.merge::<IPPool>(&self.pool, &body, None).await
+            }
             Effect::Record(record) => {
                 let body = bodies::pool_status(record);
                 self.merge::<IPPool>(&self.pool, &body, Some("status")).await
@@ -270,7 +273,6 @@ fn is_about_uid(error: &kube::Error) -> bool {
 #[cfg(test)]
 mod tests {
     use kube::core::Status;
-    use serde_json::json;
 
     use super::*;
 

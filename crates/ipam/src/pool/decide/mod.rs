@@ -90,7 +90,7 @@ fn first_effect(state: &PoolState) -> Option<Effect> {
     if !state.is_complete() && (state.pool.is_some() || is_orphaned) {
         return Some(state.refresh());
     }
-    pool_status::metadata(state).map(Effect::Pool)
+    pool_status::metadata(state)
 }
 
 /// A round in the making.

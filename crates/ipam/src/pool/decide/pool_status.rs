@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use jiff::Timestamp;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
 use metal3_api::capi;
 use metal3_api::ipam::{self, IPPool, IPPoolStatus};
 use metal3_runtime::conditions::whole_seconds;
@@ -12,7 +12,7 @@ use metal3_runtime::conditions::whole_seconds;
 use super::Turn;
 use super::conditions::{pool_conditions, usage};
 use crate::alloc::{Problem, Severity};
-use crate::pool::effect::{Effect, PoolMeta, Record};
+use crate::pool::effect::{Effect, Record};
 use crate::pool::objects::{AddressId, Family, version};
 use crate::pool::reservation::Reservations;
 use crate::pool::state::PoolState;
@@ -144,23 +144,43 @@ pub(super) fn last_updated(pool: &IPPool) -> Option<Timestamp> {
 }
 
 /// The pool's metadata, if anything of ours is missing: labels, the Cluster as an owner, our finalizer.
-pub(super) fn metadata(state: &PoolState) -> Option<PoolMeta> {
+pub(super) fn metadata(state: &PoolState) -> Option<Effect> {
     let pool = state.pool.as_ref()?;
-    let mut meta = labels(state)?;
-    if let Some(cluster) = state.clusters.get(&pool.spec.cluster_name) {
-        meta.owners = owners(pool, &cluster.uid);
-    }
-    let finalizer = ipam::names::finalizer::POOL;
-    let present = pool.metadata.finalizers.as_deref().unwrap_or_default();
-    if pool.metadata.deletion_timestamp.is_none() && !present.iter().any(|f| f == finalizer) {
-        meta.finalizers = Some(present.iter().cloned().chain([finalizer.to_owned()]).collect());
-    }
-    Some(meta).filter(is_change)
+    let mut present = pool.metadata.finalizers.clone().unwrap_or_default();
+    let finalizer = ipam::names::finalizer::POOL.to_owned();
+    let is_missing = pool.metadata.deletion_timestamp.is_none() && !present.contains(&finalizer);
+    present.push(finalizer);
+    let cluster = state.clusters.get(&pool.spec.cluster_name);
+    write(ObjectMeta {
+        labels: missing_labels(pool),
+        owner_references: cluster.and_then(|cluster| owners(pool, &cluster.uid)),
+        finalizers: is_missing.then_some(present),
+        ..seen(pool)
+    })
 }
 
-/// What is to be written of the labels.
-pub(super) fn labels(state: &PoolState) -> Option<PoolMeta> {
-    let pool = state.pool.as_ref()?;
+/// The pool's labels, if any is missing.
+pub(super) fn labels(pool: &IPPool) -> Option<Effect> {
+    write(ObjectMeta {
+        labels: missing_labels(pool),
+        ..seen(pool)
+    })
+}
+
+fn seen(pool: &IPPool) -> ObjectMeta {
+    ObjectMeta {
+        resource_version: pool.metadata.resource_version.clone(),
+        ..ObjectMeta::default()
+    }
+}
+
+/// Whether anything of it is to be written.
+fn write(meta: ObjectMeta) -> Option<Effect> {
+    let is_change = meta.finalizers.is_some() || meta.owner_references.is_some() || meta.labels.is_some();
+    is_change.then(|| Effect::Pool(Box::new(meta)))
+}
+
+fn missing_labels(pool: &IPPool) -> Option<BTreeMap<String, String>> {
     let cluster = &pool.spec.cluster_name;
     let wanted = [
         (capi::names::label::CLUSTER_NAME, cluster.as_str()),
@@ -170,19 +190,10 @@ pub(super) fn labels(state: &PoolState) -> Option<PoolMeta> {
     let missing = wanted
         .iter()
         .filter(|(label, value)| !cluster.is_empty() && present(label) != Some(value));
-    Some(PoolMeta {
-        version: version(&pool.metadata),
-        finalizers: None,
-        labels: missing
-            .map(|(label, value)| ((*label).to_owned(), (*value).to_owned()))
-            .collect(),
-        owners: None,
-    })
-}
-
-/// Whether anything of it is to be written.
-pub(super) fn is_change(meta: &PoolMeta) -> bool {
-    meta.finalizers.is_some() || meta.owners.is_some() || !meta.labels.is_empty()
+    let missing: BTreeMap<String, String> = missing
+        .map(|(label, value)| ((*label).to_owned(), (*value).to_owned()))
+        .collect();
+    (!missing.is_empty()).then_some(missing)
 }
 
 /// The last step of a pool's deletion.
@@ -190,13 +201,10 @@ fn let_go(pool: &IPPool) -> Option<Effect> {
     let present = pool.metadata.finalizers.as_deref().unwrap_or_default();
     let is_of_others = |finalizer: &&String| *finalizer != ipam::names::finalizer::POOL;
     let others: Vec<String> = present.iter().filter(is_of_others).cloned().collect();
-    (others.len() != present.len()).then(|| {
-        Effect::Pool(PoolMeta {
-            version: version(&pool.metadata),
-            finalizers: Some(others),
-            labels: BTreeMap::new(),
-            owners: None,
-        })
+    let is_ours = others.len() != present.len();
+    write(ObjectMeta {
+        finalizers: is_ours.then_some(others),
+        ..seen(pool)
     })
 }
 

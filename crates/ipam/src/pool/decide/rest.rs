@@ -9,7 +9,7 @@ use std::time::Duration;
 use metal3_api::condition::ConditionStatus;
 use metal3_runtime::conditions;
 
-use super::pool_status::{is_change, labels, last_updated};
+use super::pool_status::{labels, last_updated};
 use super::texts::{elsewhere, not_ready, report_to, why_failing};
 use super::{Round, Step};
 use crate::pool::effect::{ClaimReport, Effect, Moment, Record};
@@ -75,8 +75,8 @@ fn cause(state: &PoolState) -> Option<Cause> {
 /// A pool whose Cluster is not there yet gets its labels, and says what it waits for.
 fn without_cluster(state: &PoolState, now: Moment) -> Option<Effect> {
     let pool = state.pool.as_ref()?;
-    if let Some(meta) = labels(state).filter(is_change) {
-        return Some(Effect::Pool(meta));
+    if let Some(effect) = labels(pool) {
+        return Some(effect);
     }
     let (namespace, cluster) = (&state.namespace, &pool.spec.cluster_name);
     let message = format!("spec.clusterName: Cluster {namespace}/{cluster} does not exist; the pool waits for it");

@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
-use metal3_api::condition::ConditionStatus;
 use metal3_api::ipam::{IPPool, IPPoolStatus};
 use metal3_runtime::conditions;
 
@@ -20,12 +19,12 @@ impl World {
                 pool: self.pool.clone(),
                 objects: Arc::new(self.listed()),
             }),
-            Effect::Pool(meta) => self.with_pool(meta.version, |pool| {
+            Effect::Pool(meta) => self.with_pool(version(meta), |pool| {
                 if let Some(finalizers) = &meta.finalizers {
                     pool.metadata.finalizers = Some(finalizers.clone());
                 }
                 let labels = pool.metadata.labels.get_or_insert_default();
-                labels.extend(meta.labels.clone());
+                labels.extend(meta.labels.clone().unwrap_or_default());
             }),
             Effect::Record(record) => {
                 let is_upstreams = self.is_upstreams;
@@ -167,16 +166,5 @@ fn write(record: &Record, pool: &mut IPPool) {
 fn tell(report: &ClaimReport, claim: &mut Claim) {
     claim.address.clone_from(&report.address);
     claim.error.clone_from(&report.error);
-    let status = if report.address.is_some() {
-        ConditionStatus::True
-    } else {
-        ConditionStatus::False
-    };
-    let ready = conditions::Claim {
-        type_: conditions::READY,
-        status,
-        reason: report.reason,
-        message: &report.message,
-    };
-    conditions::set(&mut claim.conditions, &ready, None, report.now);
+    conditions::set(&mut claim.conditions, &report.ready(), None, report.now);
 }
