@@ -38,6 +38,12 @@ pub mod provider {
     /// then. No flag.
     pub const FOLLOW_UP: Duration = Duration::from_millis(200);
 
+    /// What happens to many claims at once is looked at once. No flag.
+    pub const GATHER: Duration = Duration::from_millis(100);
+
+    /// The list in the status of a Metal3DataTemplate is written once in so long: it costs by how much is in it. No flag.
+    pub const LISTS_APART: Duration = Duration::from_secs(1);
+
     /// Pods and volumes of workload clusters are not watched: while a remediation waits for some, they are looked at so often.
     /// No flag.
     pub const DRAIN_POLL: Duration = Duration::from_secs(5);
