@@ -311,9 +311,9 @@ fn a_node_of_somebody_else_is_neither_taken_over_nor_removed() {
 
         site.apply_host(0, |_| {}).await;
         let host = site
-            .expect_waiting(&ours, "NodeNotOurs", &[&name, "driver_info", "another cluster"])
+            .expect_waiting(&ours, "NodeNotOurs", &["its BMC", "another cluster"])
             .await;
-        assert_refused(&host, &[&name]);
+        assert_refused(&host, &["left alone"]);
         assert_at_rest(&site, &ours).await;
         site.delete(&ours).await;
         // Its node is not looked for, as it is somebody else's.
@@ -334,7 +334,7 @@ fn a_node_of_somebody_else_is_neither_taken_over_nor_removed() {
 
         // Its owner calls it something else: the host is enrolled under its own UID.
         site.apply_host(0, |_| {}).await;
-        site.expect_waiting(&ours, "NodeNotOurs", &[&name]).await;
+        site.expect_waiting(&ours, "NodeNotOurs", &["its BMC"]).await;
         let rename = json!([{"op": "replace", "path": "/name", "value": format!("{name}-of-theirs")}]);
         let (status_code, answer) = ask(&site, "PATCH", &path, rename).await;
         assert_eq!(status_code, 200, "{answer}");
