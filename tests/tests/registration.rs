@@ -311,9 +311,9 @@ fn a_node_of_somebody_else_is_neither_taken_over_nor_removed() {
 
         env.apply_host(0, |_| {}).await;
         let host = env
-            .expect_waiting(&ours, "NodeNotOurs", &[&name, "driver_info", "another cluster"])
+            .expect_waiting(&ours, "NodeNotOurs", &["its BMC", "another cluster"])
             .await;
-        assert_refused(&host, &[&name]);
+        assert_refused(&host, &["left alone"]);
         assert_at_rest(&env, &ours).await;
         env.delete(&ours).await;
         // Its node is not looked for, as it is somebody else's.
@@ -334,7 +334,7 @@ fn a_node_of_somebody_else_is_neither_taken_over_nor_removed() {
 
         // Its owner calls it something else: the host is enrolled under its own UID.
         env.apply_host(0, |_| {}).await;
-        env.expect_waiting(&ours, "NodeNotOurs", &[&name]).await;
+        env.expect_waiting(&ours, "NodeNotOurs", &["its BMC"]).await;
         let rename = json!([{"op": "replace", "path": "/name", "value": format!("{name}-of-theirs")}]);
         let (status_code, answer) = ask(&env, "PATCH", &path, rename).await;
         assert_eq!(status_code, 200, "{answer}");

@@ -1,6 +1,7 @@
 //! The end of a host's life: which way it takes, power off, removal from Ironic, release of what we hold.
 
 use super::outage::outage;
+use super::proof;
 use crate::host::decide::common::is_powered_on;
 use crate::host::decide::common::unexpected;
 use crate::host::detach_error::detach_error;
@@ -178,12 +179,12 @@ pub(super) fn deleting(draft: &mut Draft<'_>) -> Step {
         {
             return release(draft);
         }
-        NodeView::Live(node) if !identity::is_own(node, &draft.seen.host, &draft.status) => {
-            let message = left_alone(node);
-            draft.note(EventReason::NodeLeftAlone, message);
-            return release(draft);
-        }
-        NodeView::Live(node) => node,
+        NodeView::Live(node) if !identity::is_own(node, &draft.seen.host, &draft.status) => return leave(draft),
+        NodeView::Live(node) => match proof::is_proven(draft, node) {
+            Ok(true) => node,
+            Ok(false) => return leave(draft),
+            Err(need) => return Step::Look(need),
+        },
     };
     if let Some(holder) = &node.reservation {
         return Step::Wait(locked(node, holder));
@@ -199,14 +200,16 @@ pub(super) fn deleting(draft: &mut Draft<'_>) -> Step {
     remove_node(draft, node, removal)
 }
 
-/// The last word of a host that leads to a node which is not its own, by its name or by the UUID in its status. It does not say
-/// whose node it is: a user could ask for that by UUID.
-fn left_alone(node: &Node) -> String {
-    format!(
-        "node {} stays in Ironic as it is, as nothing proves that it is this host's. If nobody else uses it, delete it in Ironic",
-        node.uuid
-    )
+/// The host goes, and the node to which it leads stays as it is.
+pub(super) fn leave(draft: &mut Draft<'_>) -> Step {
+    draft.note(EventReason::NodeLeftAlone, LEFT_ALONE);
+    release(draft)
 }
+
+/// The last word of a host that leads to a node which is not its own, or not proven to be, by its name or by the UUID in its status. It
+/// does not say which node that is, nor whose: a user could ask for the one by the other.
+pub(super) const LEFT_ALONE: &str = "the node in Ironic to which this host leads stays as it is, as nothing proves that it is this \
+    host's. If nobody else uses it, delete it in Ironic";
 
 /// Nothing was ever asked of Ironic for this host, so that its deletion need not wait for it.
 fn was_never_managed(draft: &Draft<'_>) -> bool {

@@ -9,12 +9,13 @@ use metal3_api::metal3::{OperationalStatus, ProvisioningState};
 use super::delete::{self, Removal};
 use super::outage::outage;
 use super::ports;
+use super::proof;
 use crate::host::annotations;
 use crate::host::detach_error::detach_error;
 use crate::host::draft::{Draft, Step, locked};
 use crate::host::identity;
 use crate::host::observed::NodeView;
-use crate::host::plan::{Need, Wait, WaitReason};
+use crate::host::plan::{EventReason, Need, Wait, WaitReason};
 
 /// `Continue` where the host is not to be detached.
 pub(super) fn detach(draft: &mut Draft<'_>) -> Step {
@@ -46,7 +47,14 @@ pub(super) fn detach(draft: &mut Draft<'_>) -> Step {
         NodeView::Gone => return gone(draft),
         // It has the host's name and nothing else of it.
         NodeView::Live(node) if !identity::is_own(node, &draft.seen.host, &draft.status) => return gone(draft),
-        NodeView::Live(node) => node,
+        NodeView::Live(node) => match proof::is_proven(draft, node) {
+            Ok(true) => node,
+            Ok(false) => {
+                draft.note(EventReason::NodeLeftAlone, delete::LEFT_ALONE);
+                return gone(draft);
+            }
+            Err(need) => return Step::Look(need),
+        },
     };
     if let Some(holder) = &node.reservation {
         return Step::Wait(locked(node, holder));

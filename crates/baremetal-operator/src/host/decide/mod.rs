@@ -22,6 +22,7 @@ mod outage;
 mod ports;
 mod power;
 mod prepare;
+mod proof;
 mod provision;
 mod provisioned;
 mod ramdisk;
@@ -54,8 +55,13 @@ const WORTH_TELLING: jiff::SignedDuration = jiff::SignedDuration::from_secs(5);
 /// More state changes than any legal path has: a guard against a circle in the table of states.
 const LONGEST_PATH: usize = 16;
 
-/// Decides what happens next with one host.
+/// Decides what happens next with one host. No node is changed that is not proven to be its own.
 pub fn decide(seen: &Observed, now: Timestamp) -> Decision {
+    let decision = decide_on_trust(seen, now);
+    proof::judge(seen, now, decision)
+}
+
+fn decide_on_trust(seen: &Observed, now: Timestamp) -> Decision {
     if is_paused(&seen.host) {
         return Decision::Act(Box::new(untouched(seen)));
     }
@@ -264,6 +270,7 @@ fn act(mut draft: Draft<'_>, mut next: Next) -> Decision {
     {
         *wait = limits::keep_place(wait);
     }
+    proof::hide_foreign(&mut draft, &mut next);
     if draft.is_configured {
         conditions::confirm(&mut draft.status, draft.seen.host.metadata.generation, draft.now);
     }

@@ -161,11 +161,13 @@ fn owner_of<'a>(draft: &Draft<'a>, nic: &Wanted) -> Option<&'a str> {
     is_known.then_some(foreign.owner.as_str())
 }
 
-/// A node that has a MAC address, by its name or UUID; which host of another namespace it is, is not told.
+/// A node that has a MAC address, by its name if it is a host's of the same namespace. Which one it is otherwise is not told: its UUID
+/// would let others claim it.
 fn owner_words(draft: &Draft<'_>, owner: &str) -> String {
     match owner.split_once('~') {
-        Some((namespace, _)) if namespace != draft.seen.namespace() => "a node of another namespace's host".to_owned(),
-        _ => format!("node {owner}"),
+        Some((namespace, _)) if namespace == draft.seen.namespace() => format!("node {owner}"),
+        Some(_) => "a node of another namespace's host".to_owned(),
+        None => "another node".to_owned(),
     }
 }
 
