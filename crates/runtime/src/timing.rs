@@ -18,6 +18,7 @@ pub mod operator {}
 /// Of the infrastructure provider.
 pub mod provider {
     use super::Duration;
+    use crate::backoff::Backoff;
 
     /// A failure of the API server is reported when it has lasted for so long: one that restarts, or loses its leader, is back
     /// before that. No flag.
@@ -65,6 +66,43 @@ pub mod provider {
     /// Labels of a Node that somebody else has changed are put right after this time: a program that insists on others, such as
     /// Cluster API where both are told to set the same label, costs a write now and then and not a storm. No flag.
     pub const LABELS_DRIFT: Duration = Duration::from_secs(10);
+
+    /// A server that does not take a connection for so long is not there. kube's own limit is four times as long, and users
+    /// wait for the report. No flag.
+    pub const WORKLOAD_CONNECT: Duration = Duration::from_secs(8);
+
+    /// A workload cluster that does not answer a request for so long is silent: workers wait for it. No flag.
+    pub const WORKLOAD_ANSWER: Duration = Duration::from_secs(10);
+
+    /// A request to a workload cluster that has not had its turn after this time is tried later: others of a silent cluster are
+    /// in front of it. No flag.
+    pub const WORKLOAD_TURN: Duration = Duration::from_millis(500);
+
+    /// So often a workload cluster that was there is asked whether it is back. While it answers it is not asked. No flag.
+    pub const WORKLOAD_PROBE: Duration = Duration::from_secs(5);
+
+    /// A workload cluster that has not answered a request is left alone for so long: it may answer the probe and nothing else.
+    /// No flag.
+    pub const WORKLOAD_QUIET: Duration = Duration::from_secs(20);
+
+    /// The memory that a workload cluster has taken is free so long after it is gone. No flag.
+    pub const WORKLOAD_FREED: Duration = Duration::from_secs(1);
+
+    /// The body of an answer of a workload cluster is complete after this time, or cut off. No flag.
+    pub const WORKLOAD_BODY: Duration = Duration::from_secs(30);
+
+    /// A watch of a workload cluster is asked to end after 290 s; one that does not is cut off. No flag.
+    pub const WORKLOAD_WATCH: Duration = Duration::from_secs(330);
+
+    /// A workload cluster that exceeds a bound, or breaks its watch off again and again, is tried again at these intervals: each
+    /// try may cost all that the bound allows. No flag.
+    pub const WORKLOAD_EXCEEDED: Backoff = Backoff {
+        base: Duration::from_secs(20),
+        max: Duration::from_secs(600),
+    };
+
+    /// A workload cluster that behaved for so long begins at the shortest of them again. No flag.
+    pub const WORKLOAD_GOOD: Duration = Duration::from_secs(900);
 
     /// Machines that wait for a host report changes of hosts that are not offered to them after this time: such changes only
     /// affect the words of a condition, and come in large numbers. No flag.

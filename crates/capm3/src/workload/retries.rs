@@ -2,15 +2,7 @@
 
 use std::time::Duration;
 
-use metal3_runtime::backoff::Backoff;
-
-const DELAYS: Backoff = Backoff {
-    base: Duration::from_secs(20),
-    max: Duration::from_secs(600),
-};
-
-/// A cluster that behaved for so long begins anew.
-const GOOD: Duration = Duration::from_secs(900);
+use metal3_runtime::timing::provider::{WORKLOAD_EXCEEDED, WORKLOAD_GOOD};
 
 /// So many interruptions in a row cost no pause: an API server that is upgraded restarts now and then.
 const FREE: u32 = 3;
@@ -36,12 +28,12 @@ impl Retries {
 }
 
 fn next(count: &mut u32, was_good_for: Duration, free: u32, seed: u64) -> Duration {
-    if was_good_for >= GOOD {
+    if was_good_for >= WORKLOAD_GOOD {
         *count = 0;
     }
     let delay = count
         .checked_sub(free)
-        .map_or(Duration::ZERO, |more| DELAYS.delay(more, seed));
+        .map_or(Duration::ZERO, |more| WORKLOAD_EXCEEDED.delay(more, seed));
     *count = count.saturating_add(1);
     delay
 }
@@ -58,8 +50,11 @@ mod tests {
             let delay = retries.next(Duration::from_secs(899), u64::from(retries.exceeded));
             assert!(delay > most / 2 && delay <= most, "{delay:?} of {most:?}");
         }
-        assert!(retries.next(GOOD, 1) <= DELAYS.base, "it stayed good meanwhile");
-        assert!(retries.next(Duration::ZERO, 1) > DELAYS.base / 2);
+        assert!(
+            retries.next(WORKLOAD_GOOD, 1) <= WORKLOAD_EXCEEDED.base,
+            "it stayed good meanwhile"
+        );
+        assert!(retries.next(Duration::ZERO, 1) > WORKLOAD_EXCEEDED.base / 2);
     }
 
     // OWN 23i: a cluster that broke its watch off again and again had its Nodes listed every 5 s for ever.
@@ -73,6 +68,6 @@ mod tests {
             let delay = retries.after_interruption(Duration::ZERO, 1);
             assert!(delay > most / 2 && delay <= most, "{delay:?} of {most:?}");
         }
-        assert_eq!(retries.after_interruption(GOOD, 1), Duration::ZERO);
+        assert_eq!(retries.after_interruption(WORKLOAD_GOOD, 1), Duration::ZERO);
     }
 }
