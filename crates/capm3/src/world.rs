@@ -6,6 +6,7 @@ pub(crate) mod host;
 pub(crate) mod machine;
 pub(crate) mod owner;
 pub(crate) mod remediation;
+pub(crate) mod space;
 mod watches;
 
 use kube::ResourceExt;

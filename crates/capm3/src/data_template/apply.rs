@@ -17,10 +17,10 @@ use metal3_runtime::{patch, status};
 use super::decide::is_unused;
 use super::effect::Effect;
 use super::observed::machine_of;
-use super::space::{name_of, space_of};
 use crate::context::Context;
 use crate::data::decide::origin::digest;
 use crate::data::decide::secrets_of;
+use crate::world::space::{name_of, space_of};
 
 /// What came of a write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

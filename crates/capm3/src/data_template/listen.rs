@@ -8,9 +8,9 @@ use metal3_runtime::timing::provider::GATHER;
 use metal3_runtime::work::Queue;
 
 use super::observed::spaces;
-use super::space::space_of;
 use crate::world::World;
 use crate::world::data::{DataBy, template_asked, template_of};
+use crate::world::space::space_of;
 
 /// Enqueues them.
 pub fn listen(world: &World, queue: &Queue<ObjectKey>) {

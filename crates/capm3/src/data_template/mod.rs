@@ -13,7 +13,6 @@ mod listen;
 #[cfg(test)]
 mod model_tests;
 pub(crate) mod observed;
-pub(crate) mod space;
 #[cfg(test)]
 mod tests;
 
@@ -38,7 +37,7 @@ use crate::error::PassError;
 use crate::refusals::Refusals;
 
 pub use self::observed::{Hold, answers, hold_of, machine_of, owner_of};
-pub use self::space::{slot_of, space_of};
+pub use crate::world::space::{slot_of, space_of};
 
 /// Requests of one space that are under way at once: a hundred machines at a time must not wait for each other, and other
 /// clients of the API server not for them.

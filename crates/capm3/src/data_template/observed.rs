@@ -11,11 +11,11 @@ use metal3_api::infra::v1beta2::{Metal3Data, Metal3DataClaim, Metal3DataTemplate
 use metal3_runtime::store::ObjectKey;
 
 use super::effect::Subject;
-use super::space::{name_of, slot_of, space_of};
 use crate::world::World;
 use crate::world::cluster::cluster_of;
 use crate::world::data::{DataBy, DataTemplateBy};
 use crate::world::owner::group_of;
+use crate::world::space::{name_of, slot_of, space_of};
 
 /// Templates that share their indexes, claims on them, and what answers these.
 #[derive(Clone, Debug, PartialEq)]

@@ -3,6 +3,7 @@
 use std::convert::Infallible;
 
 use kube::ResourceExt;
+use metal3_api::metal3::CleaningMode;
 use metal3_runtime::controller::{Decision, Plan};
 use metal3_runtime::events::Event;
 use serde_json::{Value, json};
@@ -19,7 +20,7 @@ pub fn decide(seen: &Observed) -> Decision<Infallible, Change, ()> {
     let wanted = template.spec.template.spec.automated_cleaning_mode.as_ref();
     let wanted =
         wanted.filter(|mode| !mode.as_str().is_empty() && machine.spec.automated_cleaning_mode.as_ref() != Some(mode));
-    let Some(wanted) = wanted.map(|mode| mode.as_str()) else {
+    let Some(wanted) = wanted.map(CleaningMode::as_str) else {
         return Decision::idle();
     };
     let name = template.name_any();

@@ -11,9 +11,9 @@ use metal3_api::infra::v1beta2::{Metal3Data, Metal3DataClaim, Metal3DataTemplate
 use metal3_runtime::store::ObjectKey;
 
 use super::World;
-use crate::data_template::space::{slot_of, space_of};
 use crate::world::cluster::cluster_of;
 use crate::world::owner::group_of;
+use crate::world::space::{slot_of, space_of};
 
 /// What a Metal3DataTemplate is found by.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
