@@ -47,7 +47,7 @@ impl<'a> Turn<'a> {
     fn serve(&mut self, claim: &'a Arc<Claim>) -> Step {
         let key = &claim.key;
         if let Some(object) = self.state.named_object(claim) {
-            return self.named(claim, object);
+            return self.keep(claim, object);
         }
         let Some(ip) = self.holdings.held_by(key) else {
             return self.choose(claim);
@@ -66,8 +66,8 @@ impl<'a> Turn<'a> {
         }
     }
 
-    /// A claim that knows its address.
-    fn named(&self, claim: &Arc<Claim>, object: &Arc<Address>) -> Step {
+    /// A claim whose status names its address.
+    fn keep(&self, claim: &Arc<Claim>, object: &Arc<Address>) -> Step {
         match (report_to(claim, served(object, self.now)), object.address) {
             (Step::Done, Some(ip)) if !object.is_of(claim) => self.own(claim, object, ip),
             (step, _) => step,

@@ -38,15 +38,6 @@ impl Round {
     fn look_again(&mut self, after: Duration) {
         self.again = Some(self.again.map_or(after, |again| again.min(after)));
     }
-
-    /// As one that waits for the pool's own requests to be tried again.
-    fn waiting(left: Option<Duration>) -> Self {
-        let again = left;
-        Self {
-            again,
-            ..Self::default()
-        }
-    }
 }
 
 /// What to do for one claim.

@@ -31,7 +31,11 @@ enum Cause {
 pub(super) fn round(state: &PoolState, now: Moment) -> Option<Round> {
     let (title, namespace) = (state.title(), &state.namespace);
     let cluster = &state.pool.as_ref()?.spec.cluster_name;
-    let mut round = Round::waiting(state.failures.pool.left(now.elapsed));
+    let again = state.failures.pool.left(now.elapsed);
+    let mut round = Round {
+        again,
+        ..Round::default()
+    };
     let why = match cause(state)? {
         Cause::PausedCluster => return Some(Round::default()),
         Cause::Annotation => format!(
@@ -49,8 +53,11 @@ pub(super) fn round(state: &PoolState, now: Moment) -> Option<Round> {
 }
 
 /// The round of a pool of which nothing can be decided, because the request that comes first fails.
-pub(super) fn failing(state: &PoolState, left: Option<Duration>, now: Moment) -> Round {
-    let mut round = Round::waiting(left);
+pub(super) fn failing(state: &PoolState, again: Option<Duration>, now: Moment) -> Round {
+    let mut round = Round {
+        again,
+        ..Round::default()
+    };
     if let Some(why) = why_failing(state, now) {
         report_waiting(state, &why, now, &mut round);
     }
@@ -139,12 +146,11 @@ pub(super) fn at_rest(state: &PoolState, claim: &Arc<Claim>, now: Moment) -> Ste
         return Step::Done;
     }
     let (namespace, cluster) = (&state.namespace, &claim.cluster);
+    let message = format!("spec.clusterName: Cluster {namespace}/{cluster} does not exist; the claim waits for it");
     let report = ClaimReport {
-        address: None,
         error: None,
         reason: CLUSTER_NOT_FOUND,
-        message: format!("spec.clusterName: Cluster {namespace}/{cluster} does not exist; the claim waits for it"),
-        now: now.wall,
+        ..not_ready(claim, message, now)
     };
     report_to(claim, report)
 }

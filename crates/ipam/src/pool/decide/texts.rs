@@ -34,11 +34,8 @@ impl Turn<'_> {
             reason::ALLOCATION_FAILED
         };
         ClaimReport {
-            address: None,
-            error: Some(text),
-            reason: word,
             message: format!("{}: {why}", self.state.title()),
-            now: self.now.wall,
+            ..failed(text, word, self.now)
         }
     }
 
@@ -92,8 +89,10 @@ impl Turn<'_> {
             return None;
         }
         let text = "Failed to create associated IPAddress object";
-        let mut report = failed(text.to_owned(), reason::ALLOCATION_FAILED, self.now);
-        report.message = format!("{text}: {why}");
+        let report = ClaimReport {
+            message: format!("{text}: {why}"),
+            ..failed(text.to_owned(), reason::ALLOCATION_FAILED, self.now)
+        };
         match report_to(claim, report) {
             Step::Do(effect) => Some(effect),
             Step::At(_) | Step::Done => None,
