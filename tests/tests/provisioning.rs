@@ -113,13 +113,16 @@ fn the_config_drive_holds_what_the_secrets_say() {
     run(async {
         let env = TestEnv::shared(namespace!().await, &IRONIC, 2).await;
         // To the byte: neither line ends nor blanks nor other alphabets are touched, and no line end is added.
-        let user_data = "#cloud-config\r\nhostname: \"on\"\n\n# \u{e9}\u{4e16} \t{{ ds.meta }} \\ ${HOME} \n  last: no";
+        let user_data = "#cloud-config\r\nhostname: \"on\"\n\n# \u{e9}\u{4e16} \t{{ ds.meta }} \\ ${HOME} \n  last: no # secret-of-user-data";
         env.apply_secret(
             "metadata",
-            &[("metaData", "rack: b\nlocal-hostname: other\nanswer: no\n")],
+            &[(
+                "metaData",
+                "rack: secret-of-metadata\nlocal-hostname: other\nanswer: no\n",
+            )],
         )
         .await;
-        let links = r#"{"links": [{"id": "eth0", "type": "phy", "ethernet_mac_address": "52:54:00:12:34:56"}]}"#;
+        let links = r#"{"links": [{"id": "secret-of-network-data", "type": "phy", "ethernet_mac_address": "52:54:00:12:34:56"}]}"#;
         env.apply_secret("network", &[("networkData", links)]).await;
         let image = env.image();
         let name = env
@@ -155,7 +158,7 @@ fn the_config_drive_holds_what_the_secrets_say() {
         let uid = env.host(&name).await.metadata.uid.unwrap();
         let expected = json!({
             "uuid": uid, "name": name, "local-hostname": "other", "local_hostname": name,
-            "metal3-name": name, "metal3-namespace": env.namespace.name, "rack": "b", "answer": "no",
+            "metal3-name": name, "metal3-namespace": env.namespace.name, "rack": "secret-of-metadata", "answer": "no",
         });
         assert_eq!(drive.meta_data, Some(expected));
 

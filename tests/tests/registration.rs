@@ -332,6 +332,61 @@ fn a_node_of_somebody_else_is_neither_taken_over_nor_removed() {
         );
         assert_eq!(left["provision_state"], "enroll", "nobody has asked anything of it");
 
+        // OWN 29b: not by its UUID either, which the tenant knows here.
+        let uuid = made["uuid"].as_str().unwrap();
+        let restored = json!({"provisioning": {"ID": uuid, "state": "provisioned"}, "poweredOn": true, "errorMessage": "",
+            "operationalStatus": "OK", "lastUpdated": "2026-01-01T00:00:00Z"});
+        site.apply_bare(0, |host| {
+            host["metadata"]["annotations"]["baremetalhost.metal3.io/status"] = json!(restored.to_string());
+        })
+        .await;
+        site.expect(&ours, "has errors", |host| status(host).error_count > 0)
+            .await;
+        site.delete(&ours).await;
+        site.expect_gone(&ours).await;
+        let (_, after) = ask(&site, "GET", &path, json!(null)).await;
+        for field in [
+            "name",
+            "driver_info",
+            "provision_state",
+            "power_state",
+            "target_provision_state",
+        ] {
+            assert_eq!(after[field], left[field], "{field}");
+        }
+
+        // OWN 29: nor a node that bears the name without its namespace, though its BMC is the host's.
+        let access =
+            json!({"redfish_address": site.server(0).bmc_url(), "redfish_username": "x", "redfish_password": "y"});
+        let (status_code, bare) = ask(
+            &site,
+            "POST",
+            "/v1/nodes",
+            json!({"name": ours, "driver": "redfish", "driver_info": access}),
+        )
+        .await;
+        assert_eq!(status_code, 201, "{bare}");
+        let bare_path = format!("/v1/nodes/{}", bare["uuid"].as_str().unwrap());
+        let rename = |to: String| json!([{"op": "replace", "path": "/name", "value": to}]);
+        let (status_code, _) = ask(&site, "PATCH", &path, rename(format!("{name}-of-theirs"))).await;
+        assert_eq!(status_code, 200);
+        site.apply_host(0, |_| {}).await;
+        let host = site
+            .expect_waiting(&ours, "NodeNotOurs", &["--adopt-unnamed-nodes"])
+            .await;
+        assert!(!status(&host).error_message.contains(bare["uuid"].as_str().unwrap()));
+        let (_, after) = ask(&site, "GET", &bare_path, json!(null)).await;
+        assert_eq!(
+            (&after["name"], &after["driver_info"]),
+            (&bare["name"], &bare["driver_info"])
+        );
+        site.delete(&ours).await;
+        site.expect_gone(&ours).await;
+        let (status_code, _) = ask(&site, "DELETE", &bare_path, json!(null)).await;
+        assert_eq!(status_code, 204);
+        let (status_code, _) = ask(&site, "PATCH", &path, rename(name.clone())).await;
+        assert_eq!(status_code, 200);
+
         // Its owner calls it something else: the host is enrolled under its own UID.
         env.apply_host(0, |_| {}).await;
         env.expect_waiting(&ours, "NodeNotOurs", &["its BMC"]).await;

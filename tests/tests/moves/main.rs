@@ -61,7 +61,7 @@ spec: {namePrefix: shared, prefix: 24, pools: [{start: 203.0.113.10, end: 203.0.
 apiVersion: v1
 kind: Secret
 metadata: {name: by-hand, labels: {clusterctl.cluster.x-k8s.io/move: ""}}
-stringData: {networkData: '{"links": [], "networks": [], "services": []}'}
+stringData: {networkData: '{"links": [], "networks": [], "services": [], "note": "secret-of-network-data"}'}
 ---
 apiVersion: infrastructure.cluster.x-k8s.io/v1beta2
 kind: Metal3RemediationTemplate

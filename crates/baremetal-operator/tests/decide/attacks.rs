@@ -147,7 +147,7 @@ fn attack_no_field_of_a_restored_status_has_a_foreign_node_changed(#[case] field
         crate::world::merge(&mut status, &field);
         let text = status.to_string();
         for name in ["n~h", "theirs~h"] {
-            let moved = host("", &json!({"status": null})).clone();
+            let moved = host("", &json!({"status": null}));
             let mut world = World::new(
                 moved,
                 Some(theirs(state, Some(name), "https://192.0.2.99")),

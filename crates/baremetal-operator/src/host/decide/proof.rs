@@ -13,7 +13,7 @@ use metal3_ironic::Node;
 use super::{act, delete};
 use crate::host::draft::{Draft, Step};
 use crate::host::observed::{NodeView, Observed, SecretView};
-use crate::host::plan::{Decision, EventReason, Need, Next, WaitReason};
+use crate::host::plan::{Decision, Effect, EventReason, Need, Next, WaitReason};
 use crate::host::{identity, node_spec};
 
 /// Whether the node may be changed for the host.
@@ -55,7 +55,7 @@ pub(super) fn judge(seen: &Observed, now: Timestamp, decision: Decision) -> Deci
     let (NodeView::Live(node) | NodeView::Listed(node)) = &seen.node else {
         return decision;
     };
-    if !plan.effects.iter().any(|effect| effect.is_ironic_mutation()) {
+    if !plan.effects.iter().any(Effect::is_ironic_mutation) {
         return decision;
     }
     let mut draft = Draft::new(seen, now);
