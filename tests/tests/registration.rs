@@ -336,15 +336,15 @@ fn a_node_of_somebody_else_is_neither_taken_over_nor_removed() {
         let uuid = made["uuid"].as_str().unwrap();
         let restored = json!({"provisioning": {"ID": uuid, "state": "provisioned"}, "poweredOn": true, "errorMessage": "",
             "operationalStatus": "OK", "lastUpdated": "2026-01-01T00:00:00Z"});
-        site.apply_bare(0, |host| {
+        env.apply_bare(0, |host| {
             host["metadata"]["annotations"]["baremetalhost.metal3.io/status"] = json!(restored.to_string());
         })
         .await;
-        site.expect(&ours, "has errors", |host| status(host).error_count > 0)
+        env.expect(&ours, "has errors", |host| status(host).error_count > 0)
             .await;
-        site.delete(&ours).await;
-        site.expect_gone(&ours).await;
-        let (_, after) = ask(&site, "GET", &path, json!(null)).await;
+        env.delete(&ours).await;
+        env.expect_gone(&ours).await;
+        let (_, after) = ask(&env, "GET", &path, json!(null)).await;
         for field in [
             "name",
             "driver_info",
@@ -357,9 +357,9 @@ fn a_node_of_somebody_else_is_neither_taken_over_nor_removed() {
 
         // OWN 29: nor a node that bears the name without its namespace, though its BMC is the host's.
         let access =
-            json!({"redfish_address": site.server(0).bmc_url(), "redfish_username": "x", "redfish_password": "y"});
+            json!({"redfish_address": env.server(0).bmc_url(), "redfish_username": "x", "redfish_password": "y"});
         let (status_code, bare) = ask(
-            &site,
+            &env,
             "POST",
             "/v1/nodes",
             json!({"name": ours, "driver": "redfish", "driver_info": access}),
@@ -368,23 +368,23 @@ fn a_node_of_somebody_else_is_neither_taken_over_nor_removed() {
         assert_eq!(status_code, 201, "{bare}");
         let bare_path = format!("/v1/nodes/{}", bare["uuid"].as_str().unwrap());
         let rename = |to: String| json!([{"op": "replace", "path": "/name", "value": to}]);
-        let (status_code, _) = ask(&site, "PATCH", &path, rename(format!("{name}-of-theirs"))).await;
+        let (status_code, _) = ask(&env, "PATCH", &path, rename(format!("{name}-of-theirs"))).await;
         assert_eq!(status_code, 200);
-        site.apply_host(0, |_| {}).await;
-        let host = site
+        env.apply_host(0, |_| {}).await;
+        let host = env
             .expect_waiting(&ours, "NodeNotOurs", &["--adopt-unnamed-nodes"])
             .await;
         assert!(!status(&host).error_message.contains(bare["uuid"].as_str().unwrap()));
-        let (_, after) = ask(&site, "GET", &bare_path, json!(null)).await;
+        let (_, after) = ask(&env, "GET", &bare_path, json!(null)).await;
         assert_eq!(
             (&after["name"], &after["driver_info"]),
             (&bare["name"], &bare["driver_info"])
         );
-        site.delete(&ours).await;
-        site.expect_gone(&ours).await;
-        let (status_code, _) = ask(&site, "DELETE", &bare_path, json!(null)).await;
+        env.delete(&ours).await;
+        env.expect_gone(&ours).await;
+        let (status_code, _) = ask(&env, "DELETE", &bare_path, json!(null)).await;
         assert_eq!(status_code, 204);
-        let (status_code, _) = ask(&site, "PATCH", &path, rename(name.clone())).await;
+        let (status_code, _) = ask(&env, "PATCH", &path, rename(name.clone())).await;
         assert_eq!(status_code, 200);
 
         // Its owner calls it something else: the host is enrolled under its own UID.
