@@ -1,17 +1,13 @@
 //! Tells, in the log and by a metric, how Ironic stands open: at the start, and whenever its address or credentials change.
 
-use std::time::Duration;
-
 use metal3_ironic::{Exposure, Link};
+use metal3_runtime::timing::operator::EXPOSURE;
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use tokio_util::sync::CancellationToken;
 
 use crate::metrics::{Catalogue, Kind};
-
-/// While Ironic does not answer us, it is tried so often whether it answers others.
-const AGAIN: Duration = Duration::from_secs(30);
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct Way {
@@ -69,7 +65,7 @@ impl Exposures {
             }
         }
         while client.ready().await.is_err() {
-            tokio::time::sleep(AGAIN).await;
+            tokio::time::sleep(EXPOSURE).await;
         }
         match client.answers_anybody().await {
             Ok(is_so) => self.set(Exposure::AnswersAnybody, is_so),

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use metal3_runtime::timing::operator::{LIST_FAST, LIST_LONGEST, LIST_SLOW};
+
 /// How often Ironic is listed. The interval follows what a list costs Ironic, which grows with the number of nodes, so that
 /// listing never takes more than a fixed share of it. Ironic's answer time alone would mislead: on a busy Ironic it is mostly
 /// queueing.
@@ -44,9 +46,9 @@ impl Pace {
 impl Default for Pace {
     fn default() -> Self {
         Self {
-            fast: Duration::from_millis(150),
-            slow: Duration::from_secs(5),
-            longest: Duration::from_secs(60),
+            fast: LIST_FAST,
+            slow: LIST_SLOW,
+            longest: LIST_LONGEST,
             per_node: Duration::from_micros(350),
             fast_factor: 10,
             slow_factor: 50,

@@ -5,13 +5,11 @@ use std::time::Duration;
 
 use metal3_ironic::{Client, Error, Link, Node};
 use metal3_runtime::Clock;
+use metal3_runtime::timing::operator::WHILE_DOWN;
 use tokio_util::sync::CancellationToken;
 
 use super::{Fleet, Pace, outage_of};
 use crate::host::observed::{Outage, OutageKind};
-
-/// Between attempts while Ironic does not answer: hosts should go on within seconds of its return.
-const WHILE_DOWN: Duration = Duration::from_secs(1);
 
 /// Lists until stopped.
 pub async fn run(fleet: Fleet, link: Link, pace: Pace, clock: Clock, stop: CancellationToken) {

@@ -2,22 +2,15 @@
 
 use k8s_openapi::api::core::v1::Secret;
 use kube::api::ObjectMeta;
-use kube::runtime::reflector::ObjectRef;
 use kube::{Api, ResourceExt};
 use metal3_api::metal3::BareMetalHost;
 use metal3_api::metal3::names::{finalizer, label};
-use metal3_runtime::secrets::SecretVersions;
 
 /// Label and finalizer are there.
 pub(super) fn is_claimed(secret: &ObjectMeta) -> bool {
     let label = secret.labels.as_ref().and_then(|l| l.get(label::ENVIRONMENT));
     let has_finalizer = secret.finalizers.iter().flatten().any(|f| f == finalizer::SECRET);
     has_finalizer && label.is_some_and(|v| v == label::ENVIRONMENT_BAREMETAL)
-}
-
-/// The versions of the hosts' Secrets, none of which is known yet.
-pub fn secret_versions() -> SecretVersions<ObjectRef<BareMetalHost>> {
-    SecretVersions::marked_by(is_claimed)
 }
 
 /// The Secrets beside a host.

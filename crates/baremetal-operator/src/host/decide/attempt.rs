@@ -6,7 +6,7 @@
 use metal3_api::condition::ConditionStatus;
 use metal3_runtime::conditions::{self, Claim};
 
-use crate::host::draft::Draft;
+use crate::host::builder::PlanBuilder;
 use crate::host::instance::Deployment;
 
 /// Our own condition, there from the first attempt to deploy something until it runs, or is not wanted any more. Its reason names the
@@ -16,7 +16,7 @@ const ATTEMPTED: &str = "DeploymentAttempted";
 const ATTEMPT: &str = "Attempt_";
 
 /// This is what is attempted now. Failures of something else do not count for it.
-pub(super) fn remember(draft: &mut Draft<'_>, wanted: Deployment<'_>) {
+pub(super) fn remember(draft: &mut PlanBuilder<'_>, wanted: Deployment<'_>) {
     if is_another(draft, wanted) {
         draft.status.provisioning_fail_count = 0;
         if draft.status.error_type.is_none() {
@@ -35,12 +35,12 @@ pub(super) fn remember(draft: &mut Draft<'_>, wanted: Deployment<'_>) {
 }
 
 /// It runs, or nothing is wanted.
-pub(super) fn forget(draft: &mut Draft<'_>) {
+pub(super) fn forget(draft: &mut PlanBuilder<'_>) {
     conditions::remove(&mut draft.status.conditions, ATTEMPTED);
 }
 
 /// The failures that are counted were those of something else.
-fn is_another(draft: &Draft<'_>, wanted: Deployment<'_>) -> bool {
+fn is_another(draft: &PlanBuilder<'_>, wanted: Deployment<'_>) -> bool {
     let attempted = conditions::get(&draft.status.conditions, ATTEMPTED);
     match attempted.filter(|condition| condition.reason.starts_with(ATTEMPT)) {
         Some(attempted) => attempted.reason != reason(wanted),

@@ -5,13 +5,13 @@ use metal3_api::metal3::{ErrorType, OperationalStatus, ProvisioningState};
 use metal3_ironic::ProvisionState;
 
 use super::{attempt, inspect, power, prepare, registering};
+use crate::host::builder::{PlanBuilder, Step};
 use crate::host::decide::common::forget_settings;
-use crate::host::draft::{Draft, Step};
 use crate::host::instance::Deployment;
 use crate::host::observed::PullSecretView;
-use crate::host::plan::{EventReason, Need, WaitReason};
+use crate::host::plan::{EventReason, Read, WaitReason};
 
-pub(super) fn available(draft: &mut Draft<'_>) -> Step {
+pub(super) fn available(draft: &mut PlanBuilder<'_>) -> Step {
     if draft.spec().externally_provisioned {
         forget_settings(draft);
         // One that is available in Ironic, too, stays so.
@@ -32,7 +32,7 @@ pub(super) fn available(draft: &mut Draft<'_>) -> Step {
         Ok(true) => return Step::Move(ProvisioningState::Preparing),
         // A host that nobody wants need not know yet, and has power to follow.
         Err(Step::Wait(_)) if !is_wanted => {}
-        Err(Step::Look(_)) if !is_wanted && !draft.seen.firmware.is_known() => {}
+        Err(Step::Fetch(_)) if !is_wanted && !draft.seen.firmware.is_known() => {}
         Err(step) => return step,
     }
     let Some(wanted) = Deployment::wanted(draft.spec()) else {
@@ -56,7 +56,7 @@ pub(super) fn available(draft: &mut Draft<'_>) -> Step {
     }
     if wanted.pull_secret_name().is_some() {
         match &draft.seen.pull_secret {
-            PullSecretView::NotLooked => return Step::Look(Need::PullSecret),
+            PullSecretView::NotLooked => return Step::Fetch(Read::PullSecret),
             PullSecretView::Unusable(event, why) => {
                 return draft.refuse(
                     ErrorType::Provisioning,
@@ -83,7 +83,7 @@ pub(super) fn available(draft: &mut Draft<'_>) -> Step {
 }
 
 /// The error of an image that nobody asks for any more.
-fn clear_provisioning_error(draft: &mut Draft<'_>) {
+fn clear_provisioning_error(draft: &mut PlanBuilder<'_>) {
     if draft.status.error_type == Some(ErrorType::Provisioning) {
         draft.clear_error(OperationalStatus::Ok);
     }

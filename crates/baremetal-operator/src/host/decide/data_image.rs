@@ -9,25 +9,24 @@ use std::time::Duration;
 
 use kube::api::ObjectMeta;
 use metal3_api::metal3::{AttachedImage, DataImage, DataImageError, DataImageStatus};
+use metal3_runtime::timing::operator::DISC;
 
-use crate::host::draft::{Draft, Step, locked, seconds};
+use crate::host::builder::{PlanBuilder, Step, locked, seconds};
 use crate::host::named_url::{NamedUrl, UrlField};
 use crate::host::observed::{DataImageAtHand, DiscRequest, Lookup};
-use crate::host::plan::{Effect, EventReason, Need, Wait, WaitReason};
+use crate::host::plan::{Effect, EventReason, Read, Wait, WaitReason};
 use crate::host::text::for_people;
 
-/// The shortest wait after a failure.
-const LEAST: Duration = Duration::from_secs(30);
 /// So much of an address tells it from another one.
 const TELLING: usize = 200;
 
 /// `Continue` where the drive holds what it should, so that the host can be started.
-pub(super) fn before_start(draft: &mut Draft<'_>) -> Step {
+pub(super) fn before_start(draft: &mut PlanBuilder<'_>) -> Step {
     if draft.seen.data_image_at_hand == DataImageAtHand::Absent {
         return Step::Continue;
     }
     let image = match &draft.seen.data_image {
-        Lookup::NotLooked => return Step::Look(Need::DataImage),
+        Lookup::NotLooked => return Step::Fetch(Read::DataImage),
         Lookup::NotFound => return Step::Continue,
         Lookup::Found(image) => image,
     };
@@ -46,7 +45,7 @@ pub(super) fn before_start(draft: &mut Draft<'_>) -> Step {
         return step;
     }
     let is_inserted = match &draft.seen.disc {
-        Lookup::NotLooked => return Step::Look(Need::Disc),
+        Lookup::NotLooked => return Step::Fetch(Read::Disc),
         Lookup::NotFound => return Step::Continue,
         Lookup::Found(Err(why)) => return fail(draft, image, why),
         Lookup::Found(Ok(is_inserted)) => *is_inserted,
@@ -92,7 +91,7 @@ pub(super) fn before_start(draft: &mut Draft<'_>) -> Step {
 }
 
 /// The wait for a change that was asked for: what holds the node's lock is our own work.
-pub(super) fn under_way(draft: &Draft<'_>) -> Option<Wait> {
+pub(super) fn under_way(draft: &PlanBuilder<'_>) -> Option<Wait> {
     let node = draft.known().filter(|node| node.reservation.is_some())?;
     draft.seen.memory.disc_request?;
     let metadata = &draft.seen.host.metadata;
@@ -112,7 +111,7 @@ fn wanted(image: &DataImage) -> Option<&str> {
     Some(&*image.spec.url).filter(|url| !is_going && !url.is_empty())
 }
 
-fn done(draft: &mut Draft<'_>, mut status: DataImageStatus, url: &str) -> Step {
+fn done(draft: &mut PlanBuilder<'_>, mut status: DataImageStatus, url: &str) -> Step {
     if status.attached_image.url != url || status.error != DataImageError::default() {
         status.error = DataImageError::default();
         record(draft, status, url);
@@ -120,14 +119,14 @@ fn done(draft: &mut Draft<'_>, mut status: DataImageStatus, url: &str) -> Step {
     Step::Continue
 }
 
-fn record(draft: &mut Draft<'_>, mut status: DataImageStatus, url: &str) {
+fn record(draft: &mut PlanBuilder<'_>, mut status: DataImageStatus, url: &str) {
     status.attached_image = AttachedImage { url: url.to_owned() };
     status.last_reconciled = Some(seconds(draft.now));
     draft.effects.push(Effect::RecordDataImage(Box::new(status)));
 }
 
 /// Told on the DataImage and by an event of the host, which is not started meanwhile: its workload may need the disc.
-fn fail(draft: &mut Draft<'_>, image: &DataImage, why: &str) -> Step {
+fn fail(draft: &mut PlanBuilder<'_>, image: &DataImage, why: &str) -> Step {
     let mut status = image.status.clone().unwrap_or_default();
     let message = draft.for_owner(&format!("{}{why}", goal(image)));
     status.error = DataImageError {
@@ -140,7 +139,7 @@ fn fail(draft: &mut Draft<'_>, image: &DataImage, why: &str) -> Step {
     if wanted(image) == Some(&status.attached_image.url) && is_requested {
         status.attached_image = AttachedImage::default();
     }
-    draft.note(
+    draft.event(
         EventReason::DataImageError,
         format!("{}: {message}", name(&image.metadata)),
     );
@@ -150,7 +149,7 @@ fn fail(draft: &mut Draft<'_>, image: &DataImage, why: &str) -> Step {
 }
 
 /// The wait after a failure to do what is to be done now.
-fn held_back(draft: &Draft<'_>, image: &DataImage) -> Option<Step> {
+fn held_back(draft: &PlanBuilder<'_>, image: &DataImage) -> Option<Step> {
     let status = image.status.as_ref()?;
     if status.error.count == 0 || !status.error.message.starts_with(&goal(image)) {
         return None;
@@ -161,8 +160,8 @@ fn held_back(draft: &Draft<'_>, image: &DataImage) -> Option<Step> {
     (!left.is_negative() && !left.is_zero()).then(|| Step::Wait(failing(draft, image, status, left.unsigned_abs())))
 }
 
-fn delay(draft: &Draft<'_>, status: &DataImageStatus) -> Duration {
-    draft.delay_after(status.error.count).max(LEAST)
+fn delay(draft: &PlanBuilder<'_>, status: &DataImageStatus) -> Duration {
+    draft.delay_after(status.error.count).max(DISC)
 }
 
 /// How the message of a failure begins: another wish is tried at once.
@@ -176,7 +175,7 @@ fn goal(image: &DataImage) -> String {
     }
 }
 
-fn failing(draft: &Draft<'_>, image: &DataImage, status: &DataImageStatus, left: Duration) -> Wait {
+fn failing(draft: &PlanBuilder<'_>, image: &DataImage, status: &DataImageStatus, left: Duration) -> Wait {
     let since = status.last_reconciled.as_ref().map_or(draft.now, |time| time.0);
     let at = since.checked_add(delay(draft, status)).ok();
     let at = at.and_then(|at| at.round(jiff::Unit::Second).ok());

@@ -1,15 +1,15 @@
 //! The end of a host's life: which way it takes, power off, removal from Ironic, release of what we hold.
 
 use super::outage::outage;
+use crate::host::builder::deletion::Deletion;
+use crate::host::builder::deletion::deletion;
+use crate::host::builder::{PlanBuilder, Step, Verdict, locked};
 use crate::host::decide::common::is_powered_on;
 use crate::host::decide::common::unexpected;
 use crate::host::detach_error::detach_error;
-use crate::host::draft::deletion::Deletion;
-use crate::host::draft::deletion::deletion;
-use crate::host::draft::{Draft, Step, Verdict, locked};
 use crate::host::identity;
 use crate::host::observed::NodeView;
-use crate::host::plan::{Effect, EventReason, Need, Wait, WaitReason};
+use crate::host::plan::{Effect, EventReason, Read, Wait, WaitReason};
 use metal3_api::metal3::{CleaningMode, ErrorType, OperationalStatus, ProvisioningState};
 use metal3_ironic::{Diff, Node, PowerTarget, ProvisionRequest, ProvisionState, Verb};
 
@@ -17,7 +17,7 @@ use metal3_ironic::{Diff, Node, PowerTarget, ProvisionRequest, ProvisionState, V
 const GIVE_UP_AFTER: i32 = 3;
 
 /// The state that a deletion leads to from here; `None` where the present state goes on.
-pub(super) fn start(draft: &Draft<'_>) -> Option<ProvisioningState> {
+pub(super) fn start(draft: &PlanBuilder<'_>) -> Option<ProvisioningState> {
     match deletion(draft) {
         Deletion::Usual => {}
         Deletion::AtOnce => return Some(ProvisioningState::Deleting),
@@ -46,7 +46,7 @@ pub(super) fn start(draft: &Draft<'_>) -> Option<ProvisioningState> {
 }
 
 /// Whether a host that is deleted leads to a node that is not its own: nothing is asked of that, and the host goes.
-pub(super) fn is_of_another(draft: &Draft<'_>) -> bool {
+pub(super) fn is_of_another(draft: &PlanBuilder<'_>) -> bool {
     let NodeView::Live(node) = &draft.seen.node else {
         return false;
     };
@@ -55,7 +55,7 @@ pub(super) fn is_of_another(draft: &Draft<'_>) -> bool {
         && !identity::is_own(node, &draft.seen.host, &draft.status)
 }
 
-pub(super) fn powering_off(draft: &mut Draft<'_>) -> Step {
+pub(super) fn powering_off(draft: &mut PlanBuilder<'_>) -> Step {
     if draft.spec().disable_power_off {
         return powered_off(draft);
     }
@@ -145,7 +145,7 @@ pub(super) fn powering_off(draft: &mut Draft<'_>) -> Step {
     } else if let Some(step) = draft.held_back(&ErrorType::PowerManagement) {
         return step;
     }
-    draft.note(EventReason::PowerOff, "Host hard powered off before deletion");
+    draft.event(EventReason::PowerOff, "Host hard powered off before deletion");
     let wait = removing(node, "is being switched off");
     draft.mutate(
         Effect::Power {
@@ -156,20 +156,20 @@ pub(super) fn powering_off(draft: &mut Draft<'_>) -> Step {
     )
 }
 
-fn powered_off(draft: &mut Draft<'_>) -> Step {
+fn powered_off(draft: &mut PlanBuilder<'_>) -> Step {
     draft.status.error_count = 0;
     draft.status.powered_on = false;
     Step::Move(ProvisioningState::Deleting)
 }
 
-pub(super) fn deleting(draft: &mut Draft<'_>) -> Step {
+pub(super) fn deleting(draft: &mut PlanBuilder<'_>) -> Step {
     let node = match &draft.seen.node {
         NodeView::Unknown { .. } if was_never_managed(draft) => return release(draft),
         NodeView::Unknown { cause } => return Step::Wait(outage(cause.as_ref())),
         NodeView::Listed(node) if node.reservation.is_some() => {
             return Step::Wait(locked(node, node.reservation.as_deref().unwrap_or_default()));
         }
-        NodeView::Unlisted | NodeView::Listed(_) => return Step::Look(Need::LiveNode),
+        NodeView::Unlisted | NodeView::Listed(_) => return Step::Fetch(Read::LiveNode),
         NodeView::Gone => return release(draft),
         // Out of Ironic already: another node under its name belongs to wherever the host has moved.
         NodeView::Live(node)
@@ -180,7 +180,7 @@ pub(super) fn deleting(draft: &mut Draft<'_>) -> Step {
         }
         NodeView::Live(node) if !identity::is_own(node, &draft.seen.host, &draft.status) => {
             let message = left_alone(node);
-            draft.note(EventReason::NodeLeftAlone, message);
+            draft.event(EventReason::NodeLeftAlone, message);
             return release(draft);
         }
         NodeView::Live(node) => node,
@@ -209,7 +209,7 @@ fn left_alone(node: &Node) -> String {
 }
 
 /// Nothing was ever asked of Ironic for this host, so that its deletion need not wait for it.
-fn was_never_managed(draft: &Draft<'_>) -> bool {
+fn was_never_managed(draft: &PlanBuilder<'_>) -> bool {
     let status = &draft.status;
     !draft.spec().has_bmc_details()
         && status.provisioning.id.is_empty()
@@ -217,7 +217,7 @@ fn was_never_managed(draft: &Draft<'_>) -> bool {
         && status.good_credentials.credentials.is_none()
 }
 
-fn release(draft: &mut Draft<'_>) -> Step {
+fn release(draft: &mut PlanBuilder<'_>) -> Step {
     if draft.seen.settings.builds_ramdisks {
         draft.effects.push(Effect::ReleaseRamdisk);
     }
@@ -239,7 +239,7 @@ pub(super) struct Removal {
 }
 
 /// The next step towards a node that is gone. The server stays as it is, whatever state the node is in.
-pub(super) fn remove_node(draft: &mut Draft<'_>, node: &Node, removal: Removal) -> Step {
+pub(super) fn remove_node(draft: &mut PlanBuilder<'_>, node: &Node, removal: Removal) -> Step {
     let id = node.uuid.clone();
     let wait = |what: &str| Wait {
         reason: removal.reason,
@@ -321,7 +321,7 @@ pub(super) fn remove_node(draft: &mut Draft<'_>, node: &Node, removal: Removal) 
 
 /// Ironic ends what it has the ramdisk do before the server is switched off: it waits for a step that must not be cut off,
 /// such as one that writes firmware. What it refuses again and again keeps nobody from being deleted.
-fn interrupt(draft: &mut Draft<'_>, node: &Node, verb: Verb) -> Step {
+fn interrupt(draft: &mut PlanBuilder<'_>, node: &Node, verb: Verb) -> Step {
     if draft.status.error_type == Some(ErrorType::PowerManagement) && draft.status.error_count > GIVE_UP_AFTER {
         return Step::Move(ProvisioningState::Deleting);
     }

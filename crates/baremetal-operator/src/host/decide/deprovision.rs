@@ -4,9 +4,9 @@ use super::maintenance;
 use super::outage::outage;
 use super::reboot;
 use super::register;
+use crate::host::builder::{PlanBuilder, Step, Verdict, locked};
 use crate::host::decide::common::forget_settings;
 use crate::host::decide::common::unexpected;
-use crate::host::draft::{Draft, Step, Verdict, locked};
 use crate::host::observed::NodeView;
 use crate::host::plan::{Effect, EventReason, Wait, WaitReason};
 use metal3_api::metal3::{CleaningMode, ErrorType, OperationalStatus, ProvisioningState};
@@ -15,7 +15,7 @@ use metal3_ironic::{Diff, Node, ProvisionRequest, ProvisionState, Verb};
 /// After more failures in a row than this a deletion goes on without what failed.
 const GIVE_UP_AFTER: i32 = 3;
 
-pub(super) fn deprovisioning(draft: &mut Draft<'_>) -> Step {
+pub(super) fn deprovisioning(draft: &mut PlanBuilder<'_>) -> Step {
     if let Some(node) = draft.known()
         && let Some(wait) = running(draft, node)
     {
@@ -84,7 +84,7 @@ pub(super) fn deprovisioning(draft: &mut Draft<'_>) -> Step {
 }
 
 /// What Ironic does at the moment and has to end first.
-fn running(draft: &Draft<'_>, node: &Node) -> Option<Wait> {
+fn running(draft: &PlanBuilder<'_>, node: &Node) -> Option<Wait> {
     match &node.provision_state {
         ProvisionState::Deleting | ProvisionState::Cleaning | ProvisionState::Deploying => Some(tearing_down(node)),
         ProvisionState::CleanWait => (!is_unwanted(draft)).then(|| tearing_down(node)),
@@ -102,22 +102,22 @@ fn running(draft: &Draft<'_>, node: &Node) -> Option<Wait> {
 }
 
 /// Cleaning was switched off, and the host is to go: there is nothing to wait for.
-fn is_unwanted(draft: &Draft<'_>) -> bool {
+fn is_unwanted(draft: &PlanBuilder<'_>) -> bool {
     draft.is_deleting() && draft.spec().automated_cleaning_mode == CleaningMode::Disabled
 }
 
-fn tear_down(draft: &mut Draft<'_>, node: &Node) -> Step {
+fn tear_down(draft: &mut PlanBuilder<'_>, node: &Node) -> Step {
     if !draft.is_entered() {
         return Step::Wait(tearing_down(node).at_once());
     }
     let step = ask(draft, node, Verb::Deleted);
     if draft.effects.iter().any(|e| matches!(e, Effect::Provision { .. })) {
-        draft.note(EventReason::DeprovisioningStarted, "Image deprovisioning started");
+        draft.event(EventReason::DeprovisioningStarted, "Image deprovisioning started");
     }
     step
 }
 
-fn ask(draft: &mut Draft<'_>, node: &Node, verb: Verb) -> Step {
+fn ask(draft: &mut PlanBuilder<'_>, node: &Node, verb: Verb) -> Step {
     // Refused again and again, where the node itself shows no failure: a deletion does not wait for ever.
     let is_refused = draft.status.error_type == Some(ErrorType::Provisioning);
     if draft.is_deleting() && is_refused && draft.status.error_count > GIVE_UP_AFTER {
@@ -156,12 +156,12 @@ fn tearing_down(node: &Node) -> Wait {
     )
 }
 
-fn failed(draft: &mut Draft<'_>, node: &Node, what: &str) -> Verdict {
+fn failed(draft: &mut PlanBuilder<'_>, node: &Node, what: &str) -> Verdict {
     let words = node.last_error.as_deref().unwrap_or("Ironic gives no reason");
     let verdict = draft.failure(&ErrorType::Provisioning, format!("{what}: {words}"));
     if draft.is_deleting() && draft.status.error_count > GIVE_UP_AFTER {
-        draft.notes.clear();
-        draft.note(
+        draft.events.clear();
+        draft.event(
             EventReason::ProvisioningError,
             format!(
                 "{what} {} times; the host is deleted without it: {words}",
@@ -173,11 +173,11 @@ fn failed(draft: &mut Draft<'_>, node: &Node, what: &str) -> Verdict {
     verdict
 }
 
-fn complete(draft: &mut Draft<'_>) -> Step {
+fn complete(draft: &mut PlanBuilder<'_>) -> Step {
     if reboot::is_served(draft) {
         return Step::Again;
     }
-    draft.note(EventReason::DeprovisioningComplete, "Image deprovisioning completed");
+    draft.event(EventReason::DeprovisioningComplete, "Image deprovisioning completed");
     draft.clear_error(OperationalStatus::Ok);
     let provisioning = &mut draft.status.provisioning;
     provisioning.image = None;

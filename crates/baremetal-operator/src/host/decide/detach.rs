@@ -10,14 +10,14 @@ use super::delete::{self, Removal};
 use super::outage::outage;
 use super::ports;
 use crate::host::annotations;
+use crate::host::builder::{PlanBuilder, Step, locked};
 use crate::host::detach_error::detach_error;
-use crate::host::draft::{Draft, Step, locked};
 use crate::host::identity;
 use crate::host::observed::NodeView;
-use crate::host::plan::{Need, Wait, WaitReason};
+use crate::host::plan::{Read, Wait, WaitReason};
 
 /// `Continue` where the host is not to be detached.
-pub(super) fn detach(draft: &mut Draft<'_>) -> Step {
+pub(super) fn detach(draft: &mut PlanBuilder<'_>) -> Step {
     if *draft.state() == ProvisioningState::Deleting {
         return Step::Continue;
     }
@@ -42,7 +42,7 @@ pub(super) fn detach(draft: &mut Draft<'_>) -> Step {
         NodeView::Listed(node) if node.reservation.is_some() => {
             return Step::Wait(locked(node, node.reservation.as_deref().unwrap_or_default()));
         }
-        NodeView::Unlisted | NodeView::Listed(_) => return Step::Look(Need::LiveNode),
+        NodeView::Unlisted | NodeView::Listed(_) => return Step::Fetch(Read::LiveNode),
         NodeView::Gone => return gone(draft),
         // It has the host's name and nothing else of it.
         NodeView::Live(node) if !identity::is_own(node, &draft.seen.host, &draft.status) => return gone(draft),
@@ -105,7 +105,7 @@ fn leads_to_rest(state: &ProvisioningState) -> bool {
 }
 
 /// Says of a host that is still at work that it was deleted, and why it does not go.
-pub(super) fn tell_of_deletion(draft: &Draft<'_>, wait: &mut Wait) {
+pub(super) fn tell_of_deletion(draft: &PlanBuilder<'_>, wait: &mut Wait) {
     let is_at_work = leads_to_rest(draft.state()) && annotations::detached(&draft.seen.host).is_some();
     if is_at_work && draft.is_deletion_delayed() {
         wait.message.push_str(
@@ -116,14 +116,14 @@ pub(super) fn tell_of_deletion(draft: &Draft<'_>, wait: &mut Wait) {
     }
 }
 
-fn gone(draft: &mut Draft<'_>) -> Step {
+fn gone(draft: &mut PlanBuilder<'_>) -> Step {
     forget_failure(draft);
     ports::forget(draft);
     draft.status.operational_status = OperationalStatus::Detached;
     Step::Wait(detached(draft))
 }
 
-fn detached(draft: &Draft<'_>) -> Wait {
+fn detached(draft: &PlanBuilder<'_>) -> Wait {
     let message = if draft.is_deletion_delayed() {
         format!(
             "the deletion waits, as deleteAction of annotation {DETACHED} asks for: remove the annotation to have the host \
@@ -138,7 +138,7 @@ fn detached(draft: &Draft<'_>) -> Wait {
     Wait::for_change(WaitReason::Detached, message)
 }
 
-fn attach(draft: &mut Draft<'_>) -> Step {
+fn attach(draft: &mut PlanBuilder<'_>) -> Step {
     forget_failure(draft);
     if draft.status.operational_status != OperationalStatus::Detached {
         return Step::Continue;
@@ -155,7 +155,7 @@ fn attach(draft: &mut Draft<'_>) -> Step {
     Step::Again
 }
 
-fn forget_failure(draft: &mut Draft<'_>) {
+fn forget_failure(draft: &mut PlanBuilder<'_>) {
     if draft.status.error_type == Some(detach_error()) {
         draft.clear_error(OperationalStatus::Ok);
         draft.status.error_count = 0;

@@ -5,12 +5,12 @@ use metal3_api::metal3::names::annotation;
 use metal3_api::metal3::{HardwareDetails, ProvisioningState};
 
 use crate::host::annotations;
-use crate::host::draft::{Draft, Step};
+use crate::host::builder::{PlanBuilder, Step};
 use crate::host::observed::Lookup;
-use crate::host::plan::{EventReason, Need, Wait, WaitReason};
+use crate::host::plan::{EventReason, Read, Wait, WaitReason};
 
 /// `Continue` where there is no annotation to be looked at, or none that can be read.
-pub(super) fn import(draft: &mut Draft<'_>) -> Step {
+pub(super) fn import(draft: &mut PlanBuilder<'_>) -> Step {
     let Some(text) = annotations::value(&draft.seen.host, annotation::HARDWARE_DETAILS) else {
         return Step::Continue;
     };
@@ -30,7 +30,7 @@ pub(super) fn import(draft: &mut Draft<'_>) -> Step {
         return not_used(draft, "inspection is enabled, and has found the hardware");
     }
     match (&draft.seen.hardware_data, given) {
-        (Lookup::NotLooked, _) => Step::Look(Need::HardwareData),
+        (Lookup::NotLooked, _) => Step::Fetch(Read::HardwareData),
         (Lookup::Found(details), _) => {
             if stored != Some(details.as_ref()) {
                 return take(draft, HardwareDetails::clone(details), "taken over from HardwareData");
@@ -45,7 +45,7 @@ pub(super) fn import(draft: &mut Draft<'_>) -> Step {
 
 /// A HardwareData that somebody else wrote is what is known of a host that is not inspected, also when it is edited later.
 /// `Continue` when it is taken over, or there is none.
-pub(super) fn follow(draft: &mut Draft<'_>) -> Step {
+pub(super) fn follow(draft: &mut PlanBuilder<'_>) -> Step {
     let edit = draft.seen.hardware_data_edit;
     let is_managed = !matches!(draft.state(), ProvisioningState::None | ProvisioningState::Unmanaged);
     if edit.is_none()
@@ -57,7 +57,7 @@ pub(super) fn follow(draft: &mut Draft<'_>) -> Step {
         return Step::Continue;
     }
     let details = match &draft.seen.hardware_data {
-        Lookup::NotLooked => return Step::Look(Need::HardwareData),
+        Lookup::NotLooked => return Step::Fetch(Read::HardwareData),
         Lookup::NotFound => return Step::Continue,
         Lookup::Found(details) => details,
     };
@@ -67,7 +67,7 @@ pub(super) fn follow(draft: &mut Draft<'_>) -> Step {
     };
     if stored != Some(details.as_ref()) {
         draft.status.hardware = Some(Box::new(HardwareDetails::clone(details)));
-        draft.note(
+        draft.event(
             EventReason::UpdateHardwareDetails,
             "Hardware details taken over from HardwareData",
         );
@@ -77,13 +77,13 @@ pub(super) fn follow(draft: &mut Draft<'_>) -> Step {
 
 /// The hardware of a host that is not inspected, where it comes from a HardwareData that was there before the host.
 /// `Continue` when it is known as well as it can be.
-pub(super) fn without_inspection(draft: &mut Draft<'_>) -> Step {
+pub(super) fn without_inspection(draft: &mut PlanBuilder<'_>) -> Step {
     if !draft.has_hardware() && !draft.is_deleting() {
         match &draft.seen.hardware_data {
-            Lookup::NotLooked => return Step::Look(Need::HardwareData),
+            Lookup::NotLooked => return Step::Fetch(Read::HardwareData),
             Lookup::Found(details) => {
                 draft.status.hardware = Some(Box::new(HardwareDetails::clone(details)));
-                draft.note(
+                draft.event(
                     EventReason::UpdateHardwareDetails,
                     "Hardware details taken over from HardwareData",
                 );
@@ -104,9 +104,9 @@ pub(super) fn without_inspection(draft: &mut Draft<'_>) -> Step {
 }
 
 /// Stored before the annotation goes: that is all there is until then.
-fn take(draft: &mut Draft<'_>, details: HardwareDetails, how: &str) -> Step {
+fn take(draft: &mut PlanBuilder<'_>, details: HardwareDetails, how: &str) -> Step {
     draft.status.hardware = Some(Box::new(details));
-    draft.note(EventReason::UpdateHardwareDetails, format!("Hardware details {how}"));
+    draft.event(EventReason::UpdateHardwareDetails, format!("Hardware details {how}"));
     let wait = Wait::for_change(WaitReason::InvalidAnnotation, "the hardware details are taken over").at_once();
     Step::Wait(Wait {
         is_shown: false,
@@ -114,8 +114,8 @@ fn take(draft: &mut Draft<'_>, details: HardwareDetails, how: &str) -> Step {
     })
 }
 
-fn not_used(draft: &mut Draft<'_>, why: &str) -> Step {
-    draft.note(
+fn not_used(draft: &mut PlanBuilder<'_>, why: &str) -> Step {
+    draft.event(
         EventReason::RemoveAnnotation,
         format!("Annotation {} removed unused: {why}", annotation::HARDWARE_DETAILS),
     );

@@ -3,22 +3,22 @@
 use super::outage::outage;
 use super::{details, ports, reboot, register, takes_slot};
 use crate::host::annotations;
+use crate::host::builder::{PlanBuilder, Step, Verdict, locked};
 use crate::host::decide::common::unexpected;
-use crate::host::draft::{Draft, Step, Verdict, locked};
 use crate::host::node_spec;
 use crate::host::observed::{Lookup, NodeView};
-use crate::host::plan::{Effect, EventReason, Need, Wait, WaitReason};
+use crate::host::plan::{Effect, EventReason, Read, Wait, WaitReason};
 use metal3_api::metal3::names::annotation;
 use metal3_api::metal3::{ErrorType, HardwareDetails, InspectionMode, OperationalStatus, ProvisioningState};
 use metal3_bmc::BmcAddress;
 use metal3_ironic::{Node, NodeDetail, PatchOp, ProvisionRequest, ProvisionState, Verb};
 
 /// The user asks for a new inspection of a host that was inspected before.
-pub(super) fn is_asked_for(draft: &Draft<'_>) -> bool {
+pub(super) fn is_asked_for(draft: &PlanBuilder<'_>) -> bool {
     annotations::wanted_inspection(&draft.seen.host).is_some()
 }
 
-pub(super) fn inspecting(draft: &mut Draft<'_>) -> Step {
+pub(super) fn inspecting(draft: &mut PlanBuilder<'_>) -> Step {
     if draft.is_inspection_disabled() {
         match details::without_inspection(draft) {
             Step::Continue => {}
@@ -28,7 +28,7 @@ pub(super) fn inspecting(draft: &mut Draft<'_>) -> Step {
             Step::Continue => {}
             step => return step,
         }
-        draft.note(
+        draft.event(
             EventReason::InspectionSkipped,
             "disabled by the inspection mode or annotation",
         );
@@ -71,7 +71,7 @@ pub(super) fn inspecting(draft: &mut Draft<'_>) -> Step {
         {
             match &draft.seen.inventory {
                 Lookup::Found(details) => inspected(draft, (node, detail), details),
-                Lookup::NotLooked | Lookup::NotFound => Step::Look(Need::Inventory),
+                Lookup::NotLooked | Lookup::NotFound => Step::Fetch(Read::Inventory),
             }
         }
         ProvisionState::Available => manage(draft, node),
@@ -81,7 +81,7 @@ pub(super) fn inspecting(draft: &mut Draft<'_>) -> Step {
             start(draft, node, detail)
         }
         ProvisionState::Manageable => match &draft.seen.inventory {
-            Lookup::NotLooked => Step::Look(Need::Inventory),
+            Lookup::NotLooked => Step::Fetch(Read::Inventory),
             Lookup::NotFound => start(draft, node, detail),
             Lookup::Found(details) => inspected(draft, (node, detail), details),
         },
@@ -104,7 +104,7 @@ pub(super) fn inspecting(draft: &mut Draft<'_>) -> Step {
 }
 
 /// What runs, or failed, when inspection is switched off has to be left behind, or nothing could follow. `Continue` when it is.
-fn left_behind(draft: &mut Draft<'_>) -> Step {
+fn left_behind(draft: &mut PlanBuilder<'_>) -> Step {
     if let NodeView::Unknown { cause } = &draft.seen.node {
         return Step::Wait(outage(cause.as_ref()));
     }
@@ -137,7 +137,7 @@ fn is_running(node: &Node) -> bool {
     )
 }
 
-fn inspected(draft: &mut Draft<'_>, (node, detail): (&Node, &NodeDetail), details: &HardwareDetails) -> Step {
+fn inspected(draft: &mut PlanBuilder<'_>, (node, detail): (&Node, &NodeDetail), details: &HardwareDetails) -> Step {
     draft.status.hardware = Some(Box::new(details.clone()));
     // Whichever NIC the next ramdisk calls from, Ironic has to recognise it.
     if !draft.is_deleting() && node.provision_state == ProvisionState::Manageable {
@@ -150,11 +150,11 @@ fn inspected(draft: &mut Draft<'_>, (node, detail): (&Node, &NodeDetail), detail
         draft.effects.push(Effect::WriteHardwareData(Box::new(details.clone())));
     }
     draft.clear_error(OperationalStatus::Ok);
-    draft.note(EventReason::InspectionComplete, "Hardware inspection completed");
+    draft.event(EventReason::InspectionComplete, "Hardware inspection completed");
     finished(draft)
 }
 
-fn start(draft: &mut Draft<'_>, node: &Node, detail: &NodeDetail) -> Step {
+fn start(draft: &mut PlanBuilder<'_>, node: &Node, detail: &NodeDetail) -> Step {
     if let Some(step) = draft.held_back(&ErrorType::Inspection) {
         return step;
     }
@@ -164,7 +164,7 @@ fn start(draft: &mut Draft<'_>, node: &Node, detail: &NodeDetail) -> Step {
     if let Some(step) = ensure_interface(draft, node, detail) {
         return step;
     }
-    draft.note(EventReason::InspectionStarted, "Hardware inspection started");
+    draft.event(EventReason::InspectionStarted, "Hardware inspection started");
     let wait = running(draft, node);
     let step = draft.mutate(
         Effect::Provision {
@@ -187,7 +187,7 @@ fn start(draft: &mut Draft<'_>, node: &Node, detail: &NodeDetail) -> Step {
 
 /// The inspection mode may have changed since the node was made. Ironic takes another interface in a state where nothing
 /// is under way; a failed inspection is not one of them.
-fn ensure_interface(draft: &mut Draft<'_>, node: &Node, detail: &NodeDetail) -> Option<Step> {
+fn ensure_interface(draft: &mut PlanBuilder<'_>, node: &Node, detail: &NodeDetail) -> Option<Step> {
     let address = BmcAddress::parse(&draft.spec().bmc.address).ok()?;
     let wanted = node_spec::inspect_interface(draft.spec(), &address);
     if detail
@@ -206,7 +206,7 @@ fn ensure_interface(draft: &mut Draft<'_>, node: &Node, detail: &NodeDetail) -> 
     }))
 }
 
-fn manage(draft: &mut Draft<'_>, node: &Node) -> Step {
+fn manage(draft: &mut PlanBuilder<'_>, node: &Node) -> Step {
     let wait = running(draft, node);
     draft.mutate(
         Effect::Provision {
@@ -218,7 +218,7 @@ fn manage(draft: &mut Draft<'_>, node: &Node) -> Step {
 }
 
 /// What the ramdisk keeps Ironic waiting for is stopped. After a reboot with force it begins anew.
-fn abort(draft: &mut Draft<'_>, node: &Node) -> Step {
+fn abort(draft: &mut PlanBuilder<'_>, node: &Node) -> Step {
     let wait = running(draft, node);
     let step = draft.mutate(
         Effect::Provision {
@@ -233,7 +233,7 @@ fn abort(draft: &mut Draft<'_>, node: &Node) -> Step {
     step
 }
 
-fn running(draft: &Draft<'_>, node: &Node) -> Wait {
+fn running(draft: &PlanBuilder<'_>, node: &Node) -> Wait {
     let how = if draft.spec().inspection_mode == Some(InspectionMode::Fast) {
         "its BMC is asked for the hardware"
     } else {
@@ -245,7 +245,7 @@ fn running(draft: &Draft<'_>, node: &Node) -> Wait {
     )
 }
 
-fn finished(draft: &mut Draft<'_>) -> Step {
+fn finished(draft: &mut PlanBuilder<'_>) -> Step {
     draft.status.error_count = 0;
     Step::Move(ProvisioningState::Preparing)
 }

@@ -2,7 +2,7 @@
 
 use metal3_ironic::Node;
 
-use crate::host::draft::{Draft, Step};
+use crate::host::builder::{PlanBuilder, Step};
 use crate::host::plan::{Effect, Wait, WaitReason};
 
 /// What Ironic notes on a node whose BMC does not answer any more. It takes the node out of maintenance when the BMC does.
@@ -10,7 +10,7 @@ const BMC_LOST: &str = "power failure";
 
 /// What comes before work on a node in maintenance, whoever has put it there. While Ironic cannot reach the BMC, nothing is
 /// begun: it would fail, and be held back for long when the BMC is back. A deletion does not wait for that.
-pub(super) fn leave(draft: &mut Draft<'_>, node: &Node) -> Option<Step> {
+pub(super) fn leave(draft: &mut PlanBuilder<'_>, node: &Node) -> Option<Step> {
     if !node.maintenance {
         return None;
     }

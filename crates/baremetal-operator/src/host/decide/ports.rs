@@ -7,10 +7,10 @@ use metal3_ironic::{Node, NodeDetail, Port, ProvisionState};
 
 use self::lacking::Lacking;
 pub(super) use self::lacking::forget;
-use crate::host::draft::{Draft, Step, Verdict, locked};
+use crate::host::builder::{PlanBuilder, Step, Verdict, locked};
 use crate::host::identity::PORT_MARK;
 use crate::host::observed::{Lookup, MacOwner, is_recent};
-use crate::host::plan::{Effect, Need};
+use crate::host::plan::{Effect, Read};
 
 /// A NIC that should have a port.
 struct Wanted {
@@ -23,14 +23,19 @@ struct Wanted {
 }
 
 /// `Continue` when every NIC that is known has its port.
-pub(super) fn ensure(draft: &mut Draft<'_>, node: &Node) -> Step {
+pub(super) fn ensure(draft: &mut PlanBuilder<'_>, node: &Node) -> Step {
     follow(draft, node, Occasion::Other)
 }
 
 /// The same after an inspection that has just found this. Where the ramdisk made it, no port of ours is left of a NIC that is gone:
 /// a BMC need not know all NICs, nor whoever writes them down by hand, and may know some by other addresses than the system.
 /// What others have created is left as it is.
-pub(super) fn ensure_found(draft: &mut Draft<'_>, node: &Node, detail: &NodeDetail, found: &HardwareDetails) -> Step {
+pub(super) fn ensure_found(
+    draft: &mut PlanBuilder<'_>,
+    node: &Node,
+    detail: &NodeDetail,
+    found: &HardwareDetails,
+) -> Step {
     let is_by_ramdisk = detail.inspect_interface.as_deref() == Some("agent")
         && draft.spec().inspection_mode != Some(InspectionMode::Fast)
         && !draft.is_inspection_disabled();
@@ -53,7 +58,7 @@ enum Occasion<'a> {
     Other,
 }
 
-fn follow(draft: &mut Draft<'_>, node: &Node, occasion: Occasion<'_>) -> Step {
+fn follow(draft: &mut PlanBuilder<'_>, node: &Node, occasion: Occasion<'_>) -> Step {
     let boot = draft.spec().boot_mac_address.to_ascii_lowercase();
     let memory = &draft.seen.memory;
     if draft.status.hardware.is_none() && memory.ports_with == Some(boot) && !memory.has_due_port(draft.now) {
@@ -65,7 +70,7 @@ fn follow(draft: &mut Draft<'_>, node: &Node, occasion: Occasion<'_>) -> Step {
     };
     let no_port = Vec::new();
     let ports = match &draft.seen.ports {
-        Lookup::NotLooked => return Step::Look(Need::Ports),
+        Lookup::NotLooked => return Step::Fetch(Read::Ports),
         Lookup::NotFound => &no_port,
         Lookup::Found(ports) => ports,
     };
@@ -134,7 +139,7 @@ fn may_tidy(node: &Node, ports: &[Port], found: &HardwareDetails) -> bool {
 
 /// What takes back ports that were created for NICs that are not known any more, or that the host does not boot from any more:
 /// another server may have the card by now. Never that of the NIC that the specification names.
-fn surplus(draft: &Draft<'_>, node: &Node, ports: &[Port], wanted: &[Wanted]) -> Vec<Effect> {
+fn surplus(draft: &PlanBuilder<'_>, node: &Node, ports: &[Port], wanted: &[Wanted]) -> Vec<Effect> {
     // With virtual media the ramdisk cannot tell what it was booted from.
     let known = draft.hardware().ok().flatten();
     let tells_boot = known.is_some_and(|hardware| hardware.nics.iter().any(|nic| nic.pxe));
@@ -154,7 +159,7 @@ fn surplus(draft: &Draft<'_>, node: &Node, ports: &[Port], wanted: &[Wanted]) ->
 
 /// The other node that has the port of this NIC, as far as that was seen since the last inspection, after which the NIC may
 /// have a place of its own. The host cannot do without the one that it boots from.
-fn owner_of<'a>(draft: &Draft<'a>, nic: &Wanted) -> Option<&'a str> {
+fn owner_of<'a>(draft: &PlanBuilder<'a>, nic: &Wanted) -> Option<&'a str> {
     let foreign = draft.seen.memory.foreign_ports.get(&nic.mac).filter(|_| !nic.is_boot)?;
     let inspected = draft.status.operation_history.inspect.start.as_ref();
     let is_known = is_recent(foreign.at, draft.now) && inspected.is_none_or(|start| start.0 <= foreign.at);
@@ -162,7 +167,7 @@ fn owner_of<'a>(draft: &Draft<'a>, nic: &Wanted) -> Option<&'a str> {
 }
 
 /// A node that has a MAC address, by its name or UUID; which host of another namespace it is, is not told.
-fn owner_words(draft: &Draft<'_>, owner: &str) -> String {
+fn owner_words(draft: &PlanBuilder<'_>, owner: &str) -> String {
     match owner.split_once('~') {
         Some((namespace, _)) if namespace != draft.seen.namespace() => "a node of another namespace's host".to_owned(),
         _ => format!("node {owner}"),
@@ -170,7 +175,7 @@ fn owner_words(draft: &Draft<'_>, owner: &str) -> String {
 }
 
 /// The boot NIC, and what inspection found.
-fn wanted(draft: &Draft<'_>) -> Result<Vec<Wanted>, Step> {
+fn wanted(draft: &PlanBuilder<'_>) -> Result<Vec<Wanted>, Step> {
     let boot = draft.spec().boot_mac_address.to_ascii_lowercase();
     let mut wanted: Vec<Wanted> = Vec::new();
     if !boot.is_empty() {
@@ -237,7 +242,7 @@ fn refusal(mac: &str, label: &str) -> String {
 }
 
 /// `None` for a change that Ironic has refused and that the host can do without: it goes on, and says so.
-fn ask(draft: &mut Draft<'_>, node: &Node, change: Effect, lacking: &mut Lacking) -> Option<Step> {
+fn ask(draft: &mut PlanBuilder<'_>, node: &Node, change: Effect, lacking: &mut Lacking) -> Option<Step> {
     let label = change.label();
     if let Some(mac) = change.dispensable_port()
         && let Some(refused) = draft.seen.memory.refused_ports.get(mac)
@@ -253,7 +258,7 @@ fn ask(draft: &mut Draft<'_>, node: &Node, change: Effect, lacking: &mut Lacking
     // The one that it boots from.
     if change.dispensable_port().is_none() {
         match &draft.seen.boot_mac_owner {
-            Lookup::NotLooked => return Some(Step::Look(Need::BootMacOwner)),
+            Lookup::NotLooked => return Some(Step::Fetch(Read::BootMacOwner)),
             Lookup::Found(owner) if owner.node != node.uuid => return Some(taken(draft, owner)),
             Lookup::Found(_) | Lookup::NotFound => {}
         }
@@ -268,7 +273,7 @@ fn ask(draft: &mut Draft<'_>, node: &Node, change: Effect, lacking: &mut Lacking
 }
 
 /// Another node boots from the same address: a mistake of the user, who is told and tried again.
-pub(super) fn taken(draft: &mut Draft<'_>, owner: &MacOwner) -> Step {
+pub(super) fn taken(draft: &mut PlanBuilder<'_>, owner: &MacOwner) -> Step {
     let message = format!(
         "spec.bootMACAddress: a port with MAC address {} belongs to {} in Ironic already; \
          two hosts cannot have the same one: correct the field of the one that has not this NIC, or, where the NIC was moved \

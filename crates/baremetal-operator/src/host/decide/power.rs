@@ -7,13 +7,13 @@ use metal3_ironic::{Node, PowerTarget, ProvisionState};
 use super::outage::outage;
 use super::reboot::{self, Record, Requests};
 use super::{data_image, service};
+use crate::host::builder::{PlanBuilder, Step, Verdict, locked};
 use crate::host::decide::common::is_powered_on;
-use crate::host::draft::{Draft, Step, Verdict, locked};
 use crate::host::observed::NodeView;
 use crate::host::plan::{Effect, EventReason, Wait, WaitReason};
 
 /// Brings power to the wanted state; a host that has it costs no call.
-pub(super) fn follow(draft: &mut Draft<'_>) -> Step {
+pub(super) fn follow(draft: &mut PlanBuilder<'_>) -> Step {
     let requests = Requests::of(draft, !is_provisioned(draft));
     if requests.is_empty() {
         reboot::forget(draft);
@@ -24,16 +24,16 @@ pub(super) fn follow(draft: &mut Draft<'_>) -> Step {
         // A host at rest does not need Ironic. One whose power is wanted otherwise is looked at again when Ironic answers.
         let is_at_rest = requests.is_empty() && (draft.status.powered_on == wanted || is_never_off);
         return if is_at_rest {
-            Step::Rest
+            Step::Idle
         } else {
             Step::Wait(outage(cause.as_ref()))
         };
     }
-    let Some(node) = draft.known() else { return Step::Rest };
+    let Some(node) = draft.known() else { return Step::Idle };
     let Some(on) = is_powered_on(node) else {
         // Unknown power says nothing about the host.
         return if requests.is_empty() && draft.status.powered_on == wanted {
-            Step::Rest
+            Step::Idle
         } else {
             Step::Wait(unknown(node))
         };
@@ -61,7 +61,7 @@ pub(super) fn follow(draft: &mut Draft<'_>) -> Step {
 }
 
 /// Rests, or tells of a node that somebody else has brought into a state that this host's state does not account for.
-fn rest(draft: &Draft<'_>, node: &Node) -> Step {
+fn rest(draft: &PlanBuilder<'_>, node: &Node) -> Step {
     let is_provisioned = is_provisioned(draft);
     let is_expected = match &node.provision_state {
         ProvisionState::Active => is_provisioned,
@@ -98,7 +98,7 @@ fn rest(draft: &Draft<'_>, node: &Node) -> Step {
         | ProvisionState::Other(_) => false,
     };
     if is_expected {
-        return Step::Rest;
+        return Step::Idle;
     }
     let wanted = if is_provisioned { "active" } else { "available" };
     // Its change wakes the host anyway; to wait for the node would have Ironic asked all the time.
@@ -113,14 +113,14 @@ fn rest(draft: &Draft<'_>, node: &Node) -> Step {
     ))
 }
 
-fn is_provisioned(draft: &Draft<'_>) -> bool {
+fn is_provisioned(draft: &PlanBuilder<'_>) -> bool {
     matches!(
         draft.state(),
         ProvisioningState::Provisioned | ProvisioningState::ExternallyProvisioned
     )
 }
 
-fn reached(draft: &mut Draft<'_>, on: bool) {
+fn reached(draft: &mut PlanBuilder<'_>, on: bool) {
     draft.status.powered_on = on;
     if draft.status.error_type == Some(ErrorType::PowerManagement) {
         draft.clear_error(OperationalStatus::Ok);
@@ -132,7 +132,7 @@ fn reached(draft: &mut Draft<'_>, on: bool) {
 }
 
 /// The one reboot that was asked for by our own annotation has its first half.
-fn seen_off(draft: &mut Draft<'_>) -> Step {
+fn seen_off(draft: &mut PlanBuilder<'_>) -> Step {
     let (node, _) = match draft.live() {
         Ok(node) => node,
         Err(step) => return step,
@@ -146,7 +146,7 @@ fn seen_off(draft: &mut Draft<'_>) -> Step {
 }
 
 /// A server that is never switched off restarts in one go, once for all the annotations that are there.
-fn restart(draft: &mut Draft<'_>, requests: &Requests) -> Step {
+fn restart(draft: &mut PlanBuilder<'_>, requests: &Requests) -> Step {
     draft.status.powered_on = true;
     let record = reboot::record(&draft.status, requests);
     if record == Record::Done {
@@ -209,7 +209,7 @@ fn restart(draft: &mut Draft<'_>, requests: &Requests) -> Step {
         (PowerTarget::Reboot, "Host rebooted")
     };
     reboot::begin(draft, requests, detail);
-    draft.note(EventReason::PowerOff, message);
+    draft.event(EventReason::PowerOff, message);
     let wait = restarting(node);
     draft.mutate(
         Effect::Power {
@@ -221,7 +221,7 @@ fn restart(draft: &mut Draft<'_>, requests: &Requests) -> Step {
 }
 
 /// What is changed on a host in use is changed while it starts.
-fn before_start(draft: &mut Draft<'_>) -> Step {
+fn before_start(draft: &mut PlanBuilder<'_>) -> Step {
     match data_image::before_start(draft) {
         Step::Continue => service::before_start(draft),
         step => step,
@@ -229,11 +229,11 @@ fn before_start(draft: &mut Draft<'_>) -> Step {
 }
 
 /// Whatever runs gets the chance to shut down; a second attempt does not ask again.
-fn may_ask_softly(draft: &Draft<'_>) -> bool {
+fn may_ask_softly(draft: &PlanBuilder<'_>) -> bool {
     draft.status.error_count == 0 && !draft.seen.memory.no_soft_power_off
 }
 
-fn change(draft: &mut Draft<'_>, wanted: bool, is_hard: bool) -> Step {
+fn change(draft: &mut PlanBuilder<'_>, wanted: bool, is_hard: bool) -> Step {
     if let NodeView::Unknown { cause } = &draft.seen.node {
         return Step::Wait(outage(cause.as_ref()));
     }
@@ -284,7 +284,7 @@ fn change(draft: &mut Draft<'_>, wanted: bool, is_hard: bool) -> Step {
         (true, _) => PowerTarget::On,
         (false, true) => {
             // Admission refuses this pair; an object that was stored before the rule stays as it is.
-            return Step::Rest;
+            return Step::Idle;
         }
         (false, false) if is_soft => PowerTarget::SoftOff,
         (false, false) => PowerTarget::Off,
@@ -296,7 +296,7 @@ fn change(draft: &mut Draft<'_>, wanted: bool, is_hard: bool) -> Step {
     } else {
         (EventReason::PowerOff, "Host powered off")
     };
-    draft.note(reason, message);
+    draft.event(reason, message);
     let wait = changing(node, wanted);
     draft.mutate(
         Effect::Power {

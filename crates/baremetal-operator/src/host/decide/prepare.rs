@@ -4,8 +4,8 @@ use super::firmware::changes;
 use super::maintenance;
 use super::outage::outage;
 use super::register;
+use crate::host::builder::{PlanBuilder, Step, Verdict, locked};
 use crate::host::decide::common::unexpected;
-use crate::host::draft::{Draft, Step, Verdict, locked};
 use crate::host::firmware::{Changes, Kinds};
 use crate::host::mark::{self, Progress};
 use crate::host::observed::NodeView;
@@ -37,7 +37,7 @@ impl Work {
     }
 }
 
-pub(super) fn preparing(draft: &mut Draft<'_>) -> Step {
+pub(super) fn preparing(draft: &mut PlanBuilder<'_>) -> Step {
     if let Some(node) = draft.known() {
         match &node.provision_state {
             ProvisionState::Cleaning | ProvisionState::CleanWait => return Step::Wait(cleaning(node)),
@@ -64,7 +64,7 @@ pub(super) fn preparing(draft: &mut Draft<'_>) -> Step {
 }
 
 /// Whether the host should be prepared again.
-pub(super) fn is_outdated(draft: &Draft<'_>) -> Result<bool, Step> {
+pub(super) fn is_outdated(draft: &PlanBuilder<'_>) -> Result<bool, Step> {
     let provisioning = &draft.status.provisioning;
     if provisioning.root_device_hints != hints::wanted(draft.spec(), &draft.status) || has_other_raid(draft) {
         return Ok(true);
@@ -81,12 +81,12 @@ pub(super) fn is_outdated(draft: &Draft<'_>) -> Result<bool, Step> {
     Ok(mark::progress(node, detail, &[(FIRMWARE, firmware.name())]) != Progress::Done)
 }
 
-fn has_other_raid(draft: &Draft<'_>) -> bool {
+fn has_other_raid(draft: &PlanBuilder<'_>) -> bool {
     draft.status.provisioning.raid != raid::wanted(draft.spec(), &draft.status)
 }
 
 /// What has to be done; `None` where nothing is.
-fn work(draft: &Draft<'_>, wanted: Option<&RaidConfig>, firmware: Changes) -> Result<Option<Work>, String> {
+fn work(draft: &PlanBuilder<'_>, wanted: Option<&RaidConfig>, firmware: Changes) -> Result<Option<Work>, String> {
     let mut parts = Vec::new();
     let raid = raid_work(draft, wanted)?;
     let raid = raid.map_or_else(raid::Work::default, |(work, name)| {
@@ -102,7 +102,7 @@ fn work(draft: &Draft<'_>, wanted: Option<&RaidConfig>, firmware: Changes) -> Re
     Ok((!parts.is_empty()).then_some(Work { raid, firmware, parts }))
 }
 
-fn raid_work(draft: &Draft<'_>, wanted: Option<&RaidConfig>) -> Result<Option<(raid::Work, String)>, String> {
+fn raid_work(draft: &PlanBuilder<'_>, wanted: Option<&RaidConfig>) -> Result<Option<(raid::Work, String)>, String> {
     let actual = draft.status.provisioning.raid.as_ref();
     let Some(target) = wanted.filter(|wanted| Some(*wanted) != actual) else {
         return Ok(None);
@@ -124,7 +124,7 @@ fn raid_work(draft: &Draft<'_>, wanted: Option<&RaidConfig>) -> Result<Option<(r
     Ok(Some((raid, name)))
 }
 
-fn prepared(draft: &mut Draft<'_>, raid: Option<RaidConfig>) -> Step {
+fn prepared(draft: &mut PlanBuilder<'_>, raid: Option<RaidConfig>) -> Step {
     draft.status.provisioning.root_device_hints = hints::wanted(draft.spec(), &draft.status);
     draft.status.provisioning.raid = raid;
     if draft.status.error_type == Some(ErrorType::Preparation) {
@@ -134,7 +134,7 @@ fn prepared(draft: &mut Draft<'_>, raid: Option<RaidConfig>) -> Step {
     Step::Move(ProvisioningState::Available)
 }
 
-fn with_node(draft: &mut Draft<'_>, work: &Work, wanted: Option<RaidConfig>) -> Step {
+fn with_node(draft: &mut PlanBuilder<'_>, work: &Work, wanted: Option<RaidConfig>) -> Step {
     if let NodeView::Unknown { cause } = &draft.seen.node {
         return Step::Wait(outage(cause.as_ref()));
     }
@@ -168,7 +168,7 @@ fn with_node(draft: &mut Draft<'_>, work: &Work, wanted: Option<RaidConfig>) -> 
 }
 
 /// Tells the node what is coming, then Ironic what to create, and asks for it.
-fn begin(draft: &mut Draft<'_>, node: &Node, detail: &NodeDetail, work: &Work) -> Step {
+fn begin(draft: &mut PlanBuilder<'_>, node: &Node, detail: &NodeDetail, work: &Work) -> Step {
     if let Some(step) = draft.held_back(&ErrorType::Preparation) {
         return step;
     }
@@ -207,7 +207,7 @@ fn begin(draft: &mut Draft<'_>, node: &Node, detail: &NodeDetail, work: &Work) -
     ask(draft, node, work.request())
 }
 
-fn ask(draft: &mut Draft<'_>, node: &Node, request: ProvisionRequest) -> Step {
+fn ask(draft: &mut PlanBuilder<'_>, node: &Node, request: ProvisionRequest) -> Step {
     draft.mutate(
         Effect::Provision {
             node: node.uuid.clone(),
@@ -217,7 +217,7 @@ fn ask(draft: &mut Draft<'_>, node: &Node, request: ProvisionRequest) -> Step {
     )
 }
 
-fn clean_failed(draft: &mut Draft<'_>) -> Step {
+fn clean_failed(draft: &mut PlanBuilder<'_>) -> Step {
     let (node, detail) = match draft.live() {
         Ok(node) => node,
         Err(step) => return step,
@@ -229,7 +229,7 @@ fn clean_failed(draft: &mut Draft<'_>) -> Step {
 }
 
 /// Ironic may have come any far with it, so it is begun anew in a while.
-fn failed(draft: &mut Draft<'_>, node: &Node, detail: &NodeDetail) -> Step {
+fn failed(draft: &mut PlanBuilder<'_>, node: &Node, detail: &NodeDetail) -> Step {
     let words = node.last_error.as_deref().unwrap_or("Ironic gives no reason");
     match draft.failure(&ErrorType::Preparation, format!("Preparing the host failed: {words}")) {
         Verdict::Hold(step) => {

@@ -8,13 +8,13 @@ use super::maintenance;
 use super::outage::outage;
 use super::reboot;
 use super::register;
+use crate::host::builder::{PlanBuilder, Step, locked};
 use crate::host::decide::common::unexpected;
-use crate::host::draft::{Draft, Step, locked};
 use crate::host::instance::{self, Deployment};
 use crate::host::observed::{ConfigDriveView, Lookup, NodeView, PullSecretView};
-use crate::host::plan::{Effect, EventReason, Need, Wait, WaitReason};
+use crate::host::plan::{Effect, EventReason, Read, Wait, WaitReason};
 
-pub(super) fn provisioning(draft: &mut Draft<'_>) -> Step {
+pub(super) fn provisioning(draft: &mut PlanBuilder<'_>) -> Step {
     let wanted = match Deployment::wanted(draft.spec()) {
         Some(wanted) if !instance::is_cancelled(draft.spec(), &draft.status) => wanted,
         Some(_) | None => return Step::Move(ProvisioningState::Deprovisioning),
@@ -124,13 +124,13 @@ fn deploying(node: &Node) -> Wait {
     )
 }
 
-fn deploy(draft: &mut Draft<'_>, wanted: Deployment<'_>, node: &Node, detail: &NodeDetail) -> Step {
+fn deploy(draft: &mut PlanBuilder<'_>, wanted: Deployment<'_>, node: &Node, detail: &NodeDetail) -> Step {
     let secret = match (&draft.seen.pull_secret, wanted.pull_secret_name()) {
         (_, None) => None,
-        (PullSecretView::NotLooked, Some(_)) => return Step::Look(Need::PullSecret),
+        (PullSecretView::NotLooked, Some(_)) => return Step::Fetch(Read::PullSecret),
         (PullSecretView::Unusable(event, why), Some(_)) => {
             if !draft.is_told(WaitReason::ImageAuthIncomplete) {
-                draft.note(*event, why.clone());
+                draft.event(*event, why.clone());
             }
             return Step::Wait(Wait::for_change(WaitReason::ImageAuthIncomplete, why.clone()));
         }
@@ -156,7 +156,7 @@ fn deploy(draft: &mut Draft<'_>, wanted: Deployment<'_>, node: &Node, detail: &N
     let drive = match (&draft.seen.config_drive, wanted) {
         // Nothing is written to a disk, so that nobody would read it.
         (_, Deployment::LiveIso(_)) => None,
-        (ConfigDriveView::NotLooked, _) => return Step::Look(Need::ConfigDrive),
+        (ConfigDriveView::NotLooked, _) => return Step::Fetch(Read::ConfigDrive),
         // Not an error of the host: nothing was tried yet, and the Secret's change ends the wait.
         (ConfigDriveView::Unusable(problem), _) => {
             return Step::Wait(Wait::for_change(WaitReason::ConfigDriveIncomplete, problem.clone()));
@@ -164,7 +164,7 @@ fn deploy(draft: &mut Draft<'_>, wanted: Deployment<'_>, node: &Node, detail: &N
         (ConfigDriveView::Ready(drive), _) => Some((**drive).clone()),
     };
     match &draft.seen.validation {
-        Lookup::NotLooked => return Step::Look(Need::Validation),
+        Lookup::NotLooked => return Step::Fetch(Read::Validation),
         Lookup::NotFound => {}
         Lookup::Found(problems) if problems.is_empty() => {}
         Lookup::Found(problems) => {
@@ -183,12 +183,12 @@ fn deploy(draft: &mut Draft<'_>, wanted: Deployment<'_>, node: &Node, detail: &N
     if reboot::is_forced(draft) && reboot::is_served(draft) {
         return Step::Again;
     }
-    draft.note(
+    draft.event(
         EventReason::ProvisioningStarted,
         format!("Image provisioning started for {}", target(wanted)),
     );
     if let Some(doubt) = wanted.image().and_then(Image::doubt) {
-        draft.note(EventReason::ImageInDoubt, format!("{}: {doubt}", target(wanted)));
+        draft.event(EventReason::ImageInDoubt, format!("{}: {doubt}", target(wanted)));
     }
     let steps = match wanted {
         Deployment::Custom { method, .. } => vec![DeployStep {
@@ -214,7 +214,7 @@ fn deploy(draft: &mut Draft<'_>, wanted: Deployment<'_>, node: &Node, detail: &N
     )
 }
 
-fn complete(draft: &mut Draft<'_>, deployed: Deployment<'_>) -> Step {
+fn complete(draft: &mut PlanBuilder<'_>, deployed: Deployment<'_>) -> Step {
     if reboot::is_served(draft) {
         return Step::Again; // or the host would be rebooted next
     }
@@ -228,7 +228,7 @@ fn complete(draft: &mut Draft<'_>, deployed: Deployment<'_>) -> Step {
     draft.status.error_count = 0;
     draft.status.provisioning_fail_count = 0;
     attempt::forget(draft);
-    draft.note(
+    draft.event(
         EventReason::ProvisioningComplete,
         format!("Image provisioning completed for {}", target(deployed)),
     );
@@ -236,7 +236,7 @@ fn complete(draft: &mut Draft<'_>, deployed: Deployment<'_>) -> Step {
 }
 
 /// A failure costs its back-off, then the way back through cleaning.
-fn fail(draft: &mut Draft<'_>, node: &Node, what: &str) -> Step {
+fn fail(draft: &mut PlanBuilder<'_>, node: &Node, what: &str) -> Step {
     // Some releases of Ironic lose the reason when they power the server off after a failed step.
     let words = node
         .last_error
@@ -245,7 +245,7 @@ fn fail(draft: &mut Draft<'_>, node: &Node, what: &str) -> Step {
     draft.fail(&ErrorType::Provisioning, format!("{what}: {words}"))
 }
 
-fn after_failure(draft: &mut Draft<'_>) -> Step {
+fn after_failure(draft: &mut PlanBuilder<'_>) -> Step {
     if let Some(step) = draft.held_back(&ErrorType::Provisioning) {
         return step;
     }

@@ -4,11 +4,11 @@ use metal3_api::metal3::{ErrorType, OperationalStatus, ProvisioningState};
 use metal3_ironic::{Node, ProvisionRequest, ProvisionState, Verb};
 
 use super::{power, service};
-use crate::host::draft::{Draft, Step, Verdict, locked};
+use crate::host::builder::{PlanBuilder, Step, Verdict, locked};
 use crate::host::instance;
 use crate::host::plan::{Effect, Wait, WaitReason};
 
-pub(super) fn provisioned(draft: &mut Draft<'_>) -> Step {
+pub(super) fn provisioned(draft: &mut PlanBuilder<'_>) -> Step {
     if *draft.state() == ProvisioningState::ExternallyProvisioned && !draft.spec().externally_provisioned {
         if let Some(image) = draft.spec().wanted_image() {
             draft.status.provisioning.image = Some(image.clone());
@@ -36,7 +36,7 @@ pub(super) fn provisioned(draft: &mut Draft<'_>) -> Step {
 }
 
 /// A node that Ironic lost and that was enrolled again is taken over as it runs: no image is written, no power changed.
-pub(super) fn adopt(draft: &mut Draft<'_>) -> Step {
+pub(super) fn adopt(draft: &mut PlanBuilder<'_>) -> Step {
     let Some(node) = draft.known() else {
         return Step::Continue;
     };
@@ -67,7 +67,7 @@ fn is_taken_over(node: &Node) -> bool {
     node.provision_state == ProvisionState::Active && (!node.maintenance || node.fault.is_some())
 }
 
-fn take_over(draft: &mut Draft<'_>) -> Step {
+fn take_over(draft: &mut PlanBuilder<'_>) -> Step {
     let (node, _) = match draft.live() {
         Ok(node) => node,
         Err(step) => return step,
@@ -98,7 +98,7 @@ fn take_over(draft: &mut Draft<'_>) -> Step {
     Step::Continue
 }
 
-fn start(draft: &mut Draft<'_>, node: &Node, verb: Verb) -> Step {
+fn start(draft: &mut PlanBuilder<'_>, node: &Node, verb: Verb) -> Step {
     if let Some(step) = draft.held_back(&ErrorType::ProvisionedRegistration) {
         return step;
     }

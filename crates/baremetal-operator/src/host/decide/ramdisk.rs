@@ -1,8 +1,6 @@
 //! The ramdisk that is built for one host, where somebody builds them: asked for by a PreprovisioningImage of the host's
 //! name, waited for where the next thing to happen starts it, and told to Ironic.
 
-use std::time::Duration;
-
 use metal3_api::condition::ConditionStatus;
 use metal3_api::metal3::names::finalizer;
 use metal3_api::metal3::{
@@ -12,19 +10,17 @@ use metal3_api::metal3::{
 use metal3_bmc::BmcAddress;
 use metal3_ironic::ProvisionState;
 use metal3_runtime::conditions;
+use metal3_runtime::timing::operator::SLOW_RECHECK;
 
 use super::network_data;
-use crate::host::draft::{Draft, Step, Verdict};
+use crate::host::builder::{PlanBuilder, Step, Verdict};
 use crate::host::observed::{Lookup, NetworkDataView};
-use crate::host::plan::{Effect, Need, Wait, WaitReason};
+use crate::host::plan::{Effect, Read, Wait, WaitReason};
 use crate::host::ramdisk::Ramdisk;
 use crate::host::ramdisk::surroundings;
 
-/// Every change of the image wakes the host; this is the net.
-const RECHECK: Duration = Duration::from_secs(300);
-
 /// Whether the node agrees with the image, as far as is known without a look.
-pub(super) fn is_settled(draft: &Draft<'_>, address: Option<&BmcAddress>) -> bool {
+pub(super) fn is_settled(draft: &PlanBuilder<'_>, address: Option<&BmcAddress>) -> bool {
     let is_used = address.is_none_or(|address| formats(draft, address).is_some());
     let seen = draft.seen;
     !seen.settings.builds_ramdisks
@@ -33,7 +29,7 @@ pub(super) fn is_settled(draft: &Draft<'_>, address: Option<&BmcAddress>) -> boo
 }
 
 /// What a node is started from for as long as nothing that was built for it is known.
-pub(super) fn unbuilt(draft: &Draft<'_>) -> Ramdisk {
+pub(super) fn unbuilt(draft: &PlanBuilder<'_>) -> Ramdisk {
     if draft.seen.settings.builds_ramdisks {
         Ramdisk::AsItIs
     } else {
@@ -42,7 +38,7 @@ pub(super) fn unbuilt(draft: &Draft<'_>) -> Ramdisk {
 }
 
 /// The ramdisk for what the host does now.
-pub(super) fn wanted(draft: &mut Draft<'_>, address: &BmcAddress) -> Result<Ramdisk, Step> {
+pub(super) fn wanted(draft: &mut PlanBuilder<'_>, address: &BmcAddress) -> Result<Ramdisk, Step> {
     if !draft.seen.settings.builds_ramdisks {
         return Ok(unbuilt(draft));
     }
@@ -55,7 +51,7 @@ pub(super) fn wanted(draft: &mut Draft<'_>, address: &BmcAddress) -> Result<Ramd
         accept_formats,
     };
     let image = match &draft.seen.ramdisk {
-        Lookup::NotLooked => return Err(Step::Look(Need::Ramdisk)),
+        Lookup::NotLooked => return Err(Step::Fetch(Read::Ramdisk)),
         Lookup::NotFound => return Err(write(draft, spec)),
         Lookup::Found(image) => image,
     };
@@ -73,7 +69,7 @@ pub(super) fn wanted(draft: &mut Draft<'_>, address: &BmcAddress) -> Result<Ramd
         None
     } else {
         match &draft.seen.network_data {
-            NetworkDataView::NotLooked { version: None, .. } => return Err(Step::Look(Need::NetworkData)),
+            NetworkDataView::NotLooked { version: None, .. } => return Err(Step::Fetch(Read::NetworkData)),
             NetworkDataView::Missing if is_needed(draft) => return Err(network_data::missing(draft)),
             known => known.version(),
         }
@@ -103,7 +99,7 @@ pub(super) fn wanted(draft: &mut Draft<'_>, address: &BmcAddress) -> Result<Ramd
     let metadata = &draft.seen.host.metadata;
     Err(Step::Wait(Wait::for_time(
         WaitReason::RamdiskBuilding,
-        RECHECK,
+        SLOW_RECHECK,
         format!(
             "PreprovisioningImage {}/{} is not ready: {problem}; the host goes on when it is",
             metadata.namespace.as_deref().unwrap_or_default(),
@@ -113,7 +109,7 @@ pub(super) fn wanted(draft: &mut Draft<'_>, address: &BmcAddress) -> Result<Ramd
 }
 
 /// What the host can boot, the preferred one first; `None` where it starts no ramdisk, so that none is asked for.
-fn formats(draft: &Draft<'_>, address: &BmcAddress) -> Option<Vec<RamdiskFormat>> {
+fn formats(draft: &PlanBuilder<'_>, address: &BmcAddress) -> Option<Vec<RamdiskFormat>> {
     let spec = draft.spec();
     let is_out_of_use = match draft.state() {
         ProvisioningState::None
@@ -144,7 +140,7 @@ fn formats(draft: &Draft<'_>, address: &BmcAddress) -> Option<Vec<RamdiskFormat>
 }
 
 /// What comes next starts the ramdisk.
-fn is_needed(draft: &Draft<'_>) -> bool {
+fn is_needed(draft: &PlanBuilder<'_>) -> bool {
     // What runs was started from something, and its end is not missed for an image.
     let is_running = draft.known().is_some_and(|node| {
         matches!(
@@ -169,7 +165,7 @@ fn is_needed(draft: &Draft<'_>) -> bool {
         )
 }
 
-fn write(draft: &mut Draft<'_>, spec: PreprovisioningImageSpec) -> Step {
+fn write(draft: &mut PlanBuilder<'_>, spec: PreprovisioningImageSpec) -> Step {
     draft.effects.push(Effect::WriteRamdisk(Box::new(spec)));
     Step::Again
 }

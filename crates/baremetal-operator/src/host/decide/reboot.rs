@@ -13,7 +13,7 @@ use metal3_ironic::{Node, NodeDetail};
 use metal3_runtime::conditions::{self, Claim};
 
 use crate::host::annotations;
-use crate::host::draft::Draft;
+use crate::host::builder::PlanBuilder;
 
 /// Our own condition, there only while a server that is never switched off (`spec.disablePowerOff`) has reboot annotations:
 /// `False` while the restart is on its way, `True` when it was made.
@@ -34,7 +34,7 @@ pub(super) struct Requests {
 
 impl Requests {
     /// The requests that count. Where nothing was deployed only those with `force` do.
-    pub fn of(draft: &Draft<'_>, only_forced: bool) -> Self {
+    pub fn of(draft: &PlanBuilder<'_>, only_forced: bool) -> Self {
         let mut all = Self::default();
         let Some(annotations) = &draft.seen.host.metadata.annotations else {
             return all;
@@ -71,7 +71,7 @@ impl Requests {
 }
 
 /// Whether the annotation that we remove asks for force.
-pub(super) fn is_forced(draft: &Draft<'_>) -> bool {
+pub(super) fn is_forced(draft: &PlanBuilder<'_>) -> bool {
     let requests = draft.seen.host.metadata.annotations.as_ref();
     requests
         .into_iter()
@@ -80,12 +80,12 @@ pub(super) fn is_forced(draft: &Draft<'_>) -> bool {
 }
 
 /// The annotation that we remove is there, whether what it asks for counts in this state or not.
-pub(super) fn has_own(draft: &Draft<'_>) -> bool {
+pub(super) fn has_own(draft: &PlanBuilder<'_>) -> bool {
     annotations::value(&draft.seen.host, annotation::REBOOT).is_some()
 }
 
 /// What has just begun, or just ended, starts the server anyway: a single reboot that was asked for before is served.
-pub(super) fn is_served(draft: &mut Draft<'_>) -> bool {
+pub(super) fn is_served(draft: &mut PlanBuilder<'_>) -> bool {
     draft.remove_annotation(annotation::REBOOT)
 }
 
@@ -116,13 +116,13 @@ pub(super) fn record(status: &BareMetalHostStatus, requests: &Requests) -> Recor
 }
 
 /// Writes that a restart for these requests is about to be asked for.
-pub(super) fn begin(draft: &mut Draft<'_>, requests: &Requests, detail: &NodeDetail) {
+pub(super) fn begin(draft: &mut PlanBuilder<'_>, requests: &Requests, detail: &NodeDetail) {
     let message = format!("asked for by {} at {}", requests.marks.join(" "), moment(detail));
     write(draft, ConditionStatus::False, "Rebooting", &message);
 }
 
 /// Writes that it was made.
-pub(super) fn complete(draft: &mut Draft<'_>, requests: &Requests) {
+pub(super) fn complete(draft: &mut PlanBuilder<'_>, requests: &Requests) {
     let message = format!("asked for by {}", requests.marks.join(" "));
     write(draft, ConditionStatus::True, "Rebooted", &message);
 }
@@ -143,7 +143,7 @@ pub fn unrecord(status: &mut BareMetalHostStatus, before: Option<&BareMetalHostS
 }
 
 /// Nobody asks any more.
-pub(super) fn forget(draft: &mut Draft<'_>) {
+pub(super) fn forget(draft: &mut PlanBuilder<'_>) {
     conditions::remove(&mut draft.status.conditions, REBOOTED);
 }
 
@@ -158,7 +158,7 @@ fn moment(detail: &NodeDetail) -> &str {
     detail.updated_at.as_deref().unwrap_or("never")
 }
 
-fn write(draft: &mut Draft<'_>, status: ConditionStatus, reason: &str, message: &str) {
+fn write(draft: &mut PlanBuilder<'_>, status: ConditionStatus, reason: &str, message: &str) {
     let claim = Claim {
         type_: REBOOTED,
         status,

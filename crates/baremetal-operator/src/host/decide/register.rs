@@ -22,17 +22,17 @@ use super::network_data;
 use super::outage::outage;
 use super::ports;
 use super::ramdisk;
+use crate::host::builder::{PlanBuilder, Step, Verdict, locked};
 use crate::host::conditions;
-use crate::host::draft::{Draft, Step, Verdict, locked};
 use crate::host::identity;
 use crate::host::identity::node_name;
 use crate::host::node_spec::{self, MediaUrl, Target};
 use crate::host::observed::{Lookup, NodeView, SecretView};
-use crate::host::plan::{Effect, EventReason, Need, Wait, WaitReason};
+use crate::host::plan::{Effect, EventReason, Read, Wait, WaitReason};
 use crate::host::ramdisk::Ramdisk;
 
 /// `Continue` when the state may be asked.
-pub(super) fn ensure_registered(draft: &mut Draft<'_>) -> Step {
+pub(super) fn ensure_registered(draft: &mut PlanBuilder<'_>) -> Step {
     draft.is_configured = false;
     match draft.state() {
         ProvisioningState::None
@@ -95,7 +95,7 @@ pub(super) fn ensure_registered(draft: &mut Draft<'_>) -> Step {
 }
 
 /// Nothing about the registration can have changed since the status was stored.
-fn is_settled(draft: &Draft<'_>) -> bool {
+fn is_settled(draft: &PlanBuilder<'_>) -> bool {
     if draft.is_edited()
         || conditions::confirmed(&draft.status.conditions) != draft.seen.host.metadata.generation
         || draft.has_new_credentials()
@@ -127,7 +127,7 @@ fn is_settled(draft: &Draft<'_>) -> bool {
         }
 }
 
-fn with_node(draft: &mut Draft<'_>, address: &BmcAddress, secret: Secret<'_>) -> Step {
+fn with_node(draft: &mut PlanBuilder<'_>, address: &BmcAddress, secret: Secret<'_>) -> Step {
     match &draft.seen.node {
         NodeView::Unknown { cause } => Step::Wait(outage(cause.as_ref())),
         // Nothing about it can be changed now, and what it is tried with is known.
@@ -139,10 +139,10 @@ fn with_node(draft: &mut Draft<'_>, address: &BmcAddress, secret: Secret<'_>) ->
         NodeView::Listed(node) if node.reservation.is_some() => {
             Step::Wait(locked(node, node.reservation.as_deref().unwrap_or_default()))
         }
-        NodeView::Unlisted | NodeView::Listed(_) => Step::Look(Need::LiveNode),
+        NodeView::Unlisted | NodeView::Listed(_) => Step::Fetch(Read::LiveNode),
         NodeView::Gone => {
             let Some(found) = secret.found else {
-                return Step::Look(Need::Credentials);
+                return Step::Fetch(Read::Credentials);
             };
             // One that is built is given to the node when it is there.
             let ramdisk = ramdisk::unbuilt(draft);
@@ -158,7 +158,7 @@ fn with_node(draft: &mut Draft<'_>, address: &BmcAddress, secret: Secret<'_>) ->
         }
         NodeView::Live(node) => {
             let Some(detail) = &node.detail else {
-                return Step::Look(Need::LiveNode);
+                return Step::Fetch(Read::LiveNode);
             };
             // New credentials wait for no ramdisk. While they were not sent, each look would end the back-off of one that failed.
             let ramdisk = if is_new(draft, &secret) {
@@ -215,7 +215,7 @@ fn with_node(draft: &mut Draft<'_>, address: &BmcAddress, secret: Secret<'_>) ->
                 Some(found) if !is_own || is_new(draft, &secret) || node_spec::access_differs(&target, detail) => {
                     Some(found.credentials())
                 }
-                None if !is_own || node_spec::access_differs(&target, detail) => return Step::Look(Need::Credentials),
+                None if !is_own || node_spec::access_differs(&target, detail) => return Step::Fetch(Read::Credentials),
                 Some(_) | None => None,
             };
             let mut ops = node_spec::configure(&target, access.as_ref(), detail);
@@ -258,7 +258,7 @@ fn is_in_use(state: &ProvisioningState) -> bool {
     }
 }
 
-fn moved_bmc(draft: &mut Draft<'_>, difference: &str) -> Step {
+fn moved_bmc(draft: &mut PlanBuilder<'_>, difference: &str) -> Step {
     let message = format!(
         "spec.bmc.address leads to another BMC than the one by which the running server was set up: {difference}. Ironic keeps the \
          former one. Put the former address back, and deprovision the host before you change it; or, where the BMC itself has moved, \
@@ -273,7 +273,7 @@ fn moved_bmc(draft: &mut Draft<'_>, difference: &str) -> Step {
 }
 
 /// What keeps a node that was found by its name from being taken over, if anything does.
-fn not_ours(draft: &mut Draft<'_>, address: &BmcAddress, node: &Node, detail: &NodeDetail) -> Option<Step> {
+fn not_ours(draft: &mut PlanBuilder<'_>, address: &BmcAddress, node: &Node, detail: &NodeDetail) -> Option<Step> {
     if draft.is_deleting() {
         return Some(Step::Continue);
     }
@@ -297,7 +297,7 @@ fn not_ours(draft: &mut Draft<'_>, address: &BmcAddress, node: &Node, detail: &N
         Some(difference) => Some(difference),
         None if mac.is_empty() => None,
         None => match &draft.seen.ports {
-            Lookup::NotLooked => return Some(Step::Look(Need::Ports)),
+            Lookup::NotLooked => return Some(Step::Fetch(Read::Ports)),
             Lookup::Found(ports)
                 if !ports.is_empty() && ports.iter().all(|port| port.address.to_ascii_lowercase() != mac) =>
             {
@@ -321,7 +321,12 @@ fn not_ours(draft: &mut Draft<'_>, address: &BmcAddress, node: &Node, detail: &N
     ))
 }
 
-fn target<'t>(draft: &'t Draft<'_>, address: &'t BmcAddress, ramdisk: &'t Ramdisk, media: MediaUrl<'t>) -> Target<'t> {
+fn target<'t>(
+    draft: &'t PlanBuilder<'_>,
+    address: &'t BmcAddress,
+    ramdisk: &'t Ramdisk,
+    media: MediaUrl<'t>,
+) -> Target<'t> {
     Target {
         host: &draft.seen.host,
         status: &draft.status,
@@ -333,11 +338,11 @@ fn target<'t>(draft: &'t Draft<'_>, address: &'t BmcAddress, ramdisk: &'t Ramdis
     }
 }
 
-fn enrol(draft: &mut Draft<'_>, address: &BmcAddress, body: CreateNode, secret: &Secret<'_>) -> Step {
+fn enrol(draft: &mut PlanBuilder<'_>, address: &BmcAddress, body: CreateNode, secret: &Secret<'_>) -> Step {
     // A node may stand under the boot MAC address already: with another host's name it is a mistake of the user.
     if !draft.spec().boot_mac_address.is_empty() {
         match &draft.seen.boot_mac_owner {
-            Lookup::NotLooked => return Step::Look(Need::BootMacOwner),
+            Lookup::NotLooked => return Step::Fetch(Read::BootMacOwner),
             Lookup::NotFound => {}
             // Nobody's: enrolled by hand or by a discovery. It becomes the host's node by its name.
             Lookup::Found(owner) if owner.name.is_none() && node_spec::another_bmc(address, &owner.bmc).is_none() => {
@@ -362,11 +367,11 @@ fn enrol(draft: &mut Draft<'_>, address: &BmcAddress, body: CreateNode, secret: 
     }
     try_credentials(draft, secret);
     ports::forget(draft);
-    draft.note(EventReason::Registered, "Registered new host");
+    draft.event(EventReason::Registered, "Registered new host");
     draft.mutate_and_go_on(Effect::CreateNode(Box::new(body)))
 }
 
-fn registered(draft: &mut Draft<'_>, node: &Node, ops: Vec<PatchOp>, secret: &Secret<'_>) -> Step {
+fn registered(draft: &mut PlanBuilder<'_>, node: &Node, ops: Vec<PatchOp>, secret: &Secret<'_>) -> Step {
     draft.status.provisioning.id.clone_from(&node.uuid);
     if let Some(holder) = &node.reservation
         && (!ops.is_empty() || node.provision_state == ProvisionState::Enroll)
@@ -434,7 +439,7 @@ fn registered(draft: &mut Draft<'_>, node: &Node, ops: Vec<PatchOp>, secret: &Se
 }
 
 /// Ironic takes another way to the BMC on trust. Before it counts as good, the BMC is asked by it.
-fn unproven(draft: &mut Draft<'_>, secret: &Secret<'_>) -> Option<Step> {
+fn unproven(draft: &mut PlanBuilder<'_>, secret: &Secret<'_>) -> Option<Step> {
     if !(draft.seen.reconfigured || is_tried_only(draft, secret)) {
         return None;
     }
@@ -442,7 +447,7 @@ fn unproven(draft: &mut Draft<'_>, secret: &Secret<'_>) -> Option<Step> {
         return Some(step);
     }
     match &draft.seen.bmc_access {
-        Lookup::NotLooked => Some(Step::Look(Need::BmcAccess)),
+        Lookup::NotLooked => Some(Step::Fetch(Read::BmcAccess)),
         Lookup::NotFound | Lookup::Found(Ok(())) => None,
         Lookup::Found(Err(why)) => {
             let message = format!(
@@ -459,7 +464,7 @@ fn unproven(draft: &mut Draft<'_>, secret: &Secret<'_>) -> Option<Step> {
 }
 
 /// A node that Ironic has not verified: the port first (the ramdisk is found by it), then `manage`.
-fn enrolled(draft: &mut Draft<'_>, node: &Node, ops: Vec<PatchOp>, secret: &Secret<'_>) -> Step {
+fn enrolled(draft: &mut PlanBuilder<'_>, node: &Node, ops: Vec<PatchOp>, secret: &Secret<'_>) -> Step {
     if !ops.is_empty() {
         try_credentials(draft, secret);
         return draft.mutate_and_go_on(Effect::PatchNode {
@@ -494,7 +499,7 @@ fn enrolled(draft: &mut Draft<'_>, node: &Node, ops: Vec<PatchOp>, secret: &Secr
     )
 }
 
-fn verifying(draft: &Draft<'_>, node: &Node) -> Wait {
+fn verifying(draft: &PlanBuilder<'_>, node: &Node) -> Wait {
     Wait::for_node(
         WaitReason::Verifying,
         format!(

@@ -4,11 +4,11 @@ use metal3_api::metal3::{HardwareProfile, OperationalStatus, ProvisioningState};
 use metal3_ironic::ProvisionState;
 
 use super::details;
-use crate::host::draft::{Draft, Step};
+use crate::host::builder::{PlanBuilder, Step};
 use crate::host::hints;
 use crate::host::plan::{EventReason, Wait, WaitReason};
 
-pub(super) fn registering(draft: &mut Draft<'_>) -> Step {
+pub(super) fn registering(draft: &mut PlanBuilder<'_>) -> Step {
     let (node, _) = match draft.live() {
         Ok(node) => node,
         Err(step) => return step,
@@ -24,7 +24,7 @@ pub(super) fn registering(draft: &mut Draft<'_>) -> Step {
     {
         // The default profile stands for none; an event about it on every host would tell nobody anything.
         if profile != HardwareProfile::Unknown.name() {
-            draft.note(EventReason::ProfileSet, format!("Hardware profile set: {profile}"));
+            draft.event(EventReason::ProfileSet, format!("Hardware profile set: {profile}"));
         }
         draft.status.hardware_profile = profile.to_owned();
     }
@@ -50,8 +50,8 @@ pub(super) fn registering(draft: &mut Draft<'_>) -> Step {
 }
 
 /// Said before Ironic adopts what runs on the host, because of what taking the flag back would do then.
-pub(super) fn announce_external(draft: &mut Draft<'_>) {
-    draft.note(
+pub(super) fn announce_external(draft: &mut PlanBuilder<'_>) {
+    draft.event(
         EventReason::ExternallyProvisioned,
         "The host is taken over as it runs. If spec.externallyProvisioned is taken back without spec.image, the host is deprovisioned \
          and its disks are cleaned, unless spec.automatedCleaningMode is disabled",

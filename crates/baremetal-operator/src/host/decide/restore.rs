@@ -5,14 +5,14 @@ use metal3_api::metal3::names::annotation;
 use metal3_api::metal3::{ErrorType, HardwareDetails};
 
 use crate::host::annotations;
+use crate::host::builder::{PlanBuilder, Step, seconds};
 use crate::host::conditions::WAITING;
-use crate::host::draft::{Draft, Step, seconds};
 use crate::host::identity;
 use crate::host::observed::Lookup;
-use crate::host::plan::{EventReason, Need, Wait, WaitReason};
+use crate::host::plan::{EventReason, Read, Wait, WaitReason};
 
 /// `Continue` where nothing is to be restored.
-pub(super) fn restore(draft: &mut Draft<'_>) -> Step {
+pub(super) fn restore(draft: &mut PlanBuilder<'_>) -> Step {
     let Some(text) = annotations::value(&draft.seen.host, annotation::STATUS) else {
         return Step::Continue;
     };
@@ -24,7 +24,7 @@ pub(super) fn restore(draft: &mut Draft<'_>) -> Step {
     match annotations::status(text) {
         Ok(Some(restored)) => {
             let hardware = match &draft.seen.hardware_data {
-                Lookup::NotLooked => return Step::Look(Need::HardwareData),
+                Lookup::NotLooked => return Step::Fetch(Read::HardwareData),
                 Lookup::NotFound => None,
                 Lookup::Found(details) => Some(Box::new(HardwareDetails::clone(details))),
             };

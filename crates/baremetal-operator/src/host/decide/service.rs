@@ -5,9 +5,9 @@ use super::maintenance;
 use super::outage::outage;
 use super::reboot::{self, Record, Requests};
 use super::register;
+use crate::host::builder::{PlanBuilder, Step, Verdict, locked};
 use crate::host::decide::common::is_powered_on;
 use crate::host::decide::common::unexpected;
-use crate::host::draft::{Draft, Step, Verdict, locked};
 use crate::host::firmware::Changes;
 use crate::host::mark::{self, Progress};
 use crate::host::observed::NodeView;
@@ -20,7 +20,7 @@ const PART: &str = "service";
 
 /// What goes on, or was announced, is brought to its end before anything else. `Continue` where there is nothing, or where
 /// somebody else has the node serviced.
-pub(super) fn under_way(draft: &mut Draft<'_>) -> Step {
+pub(super) fn under_way(draft: &mut PlanBuilder<'_>) -> Step {
     if is_announced(draft) {
         return serve(draft);
     }
@@ -43,14 +43,14 @@ pub(super) fn under_way(draft: &mut Draft<'_>) -> Step {
     }
 }
 
-fn is_announced(draft: &Draft<'_>) -> bool {
+fn is_announced(draft: &PlanBuilder<'_>) -> bool {
     draft.status.operational_status == OperationalStatus::Servicing
         || draft.status.error_type == Some(ErrorType::Servicing)
 }
 
 /// The host is about to start, from off or, where it is never switched off, by a restart: the moment for changes. `Continue`
 /// where there are none.
-pub(super) fn before_start(draft: &mut Draft<'_>) -> Step {
+pub(super) fn before_start(draft: &mut PlanBuilder<'_>) -> Step {
     if draft.seen.firmware.may_ask(draft.seen.firmware.on_reboot) {
         serve(draft)
     } else {
@@ -58,7 +58,7 @@ pub(super) fn before_start(draft: &mut Draft<'_>) -> Step {
     }
 }
 
-fn serve(draft: &mut Draft<'_>) -> Step {
+fn serve(draft: &mut PlanBuilder<'_>) -> Step {
     if let Some(node) = draft.known()
         && node.provision_state == ProvisionState::Servicing
     {
@@ -106,7 +106,7 @@ fn serve(draft: &mut Draft<'_>) -> Step {
     }
 }
 
-fn begin(draft: &mut Draft<'_>, node: &Node, detail: &NodeDetail, changes: &Changes) -> Step {
+fn begin(draft: &mut PlanBuilder<'_>, node: &Node, detail: &NodeDetail, changes: &Changes) -> Step {
     if let Some(problem) = changes.problem(&draft.seen.settings.denied_url_ranges) {
         return draft.refuse(
             ErrorType::Servicing,
@@ -148,7 +148,7 @@ fn begin(draft: &mut Draft<'_>, node: &Node, detail: &NodeDetail, changes: &Chan
 
 /// Tried again in a while; given up at once where nothing is wanted any more. Ironic refuses both in maintenance, into which
 /// a failed step puts the node.
-fn failed(draft: &mut Draft<'_>, node: &Node, detail: &NodeDetail, changes: &Changes) -> Step {
+fn failed(draft: &mut PlanBuilder<'_>, node: &Node, detail: &NodeDetail, changes: &Changes) -> Step {
     if !changes.is_empty() {
         let words = node.last_error.as_deref().unwrap_or("Ironic gives no reason");
         return match draft.failure(&ErrorType::Servicing, format!("Servicing failed: {words}")) {
@@ -162,7 +162,7 @@ fn failed(draft: &mut Draft<'_>, node: &Node, detail: &NodeDetail, changes: &Cha
     ask(draft, node, ProvisionRequest::from(Verb::Abort))
 }
 
-fn ask(draft: &mut Draft<'_>, node: &Node, request: ProvisionRequest) -> Step {
+fn ask(draft: &mut PlanBuilder<'_>, node: &Node, request: ProvisionRequest) -> Step {
     let step = draft.mutate(
         Effect::Provision {
             node: node.uuid.clone(),
@@ -175,7 +175,7 @@ fn ask(draft: &mut Draft<'_>, node: &Node, request: ProvisionRequest) -> Step {
 }
 
 /// Shown for as long as it goes on; an error hides it.
-fn announce(draft: &mut Draft<'_>) {
+fn announce(draft: &mut PlanBuilder<'_>) {
     if draft.status.error_type.is_none() {
         draft.status.operational_status = OperationalStatus::Servicing;
     }
@@ -183,7 +183,7 @@ fn announce(draft: &mut Draft<'_>) {
 
 /// The host goes on as before. What was written is recorded now and not when it was begun: a host that is taken down in the
 /// middle has its changes still before it.
-fn finished(draft: &mut Draft<'_>, changes: &Changes) -> Step {
+fn finished(draft: &mut PlanBuilder<'_>, changes: &Changes) -> Step {
     let record = Effect::RecordFirmware(changes.applied.clone());
     if changes.has_updates() && !draft.effects.contains(&record) {
         draft.effects.push(record);
@@ -196,13 +196,13 @@ fn finished(draft: &mut Draft<'_>, changes: &Changes) -> Step {
 }
 
 /// What asks for a restart that is still to be made, of a host that is never switched off.
-fn wanted_restart(draft: &Draft<'_>) -> Option<Requests> {
+fn wanted_restart(draft: &PlanBuilder<'_>) -> Option<Requests> {
     let requests = Requests::of(draft, false);
     let is_wanted = draft.spec().disable_power_off && !requests.is_empty();
     (is_wanted && reboot::record(&draft.status, &requests) == Record::New).then_some(requests)
 }
 
-fn leave(draft: &mut Draft<'_>) -> Step {
+fn leave(draft: &mut PlanBuilder<'_>) -> Step {
     if draft.status.error_type.is_none() || draft.status.error_type == Some(ErrorType::Servicing) {
         draft.clear_error(OperationalStatus::Ok);
         draft.status.error_count = 0;

@@ -3,7 +3,7 @@
 use metal3_api::condition::ConditionStatus;
 use metal3_runtime::conditions::{self, Claim};
 
-use crate::host::draft::Draft;
+use crate::host::builder::PlanBuilder;
 use crate::host::plan::EventReason;
 use crate::host::text::for_people;
 
@@ -13,7 +13,7 @@ const ADDRESS_TAKEN: &str = "AddressTaken";
 const CHANGE_REFUSED: &str = "ChangeRefused";
 
 /// The host has no node, and so no ports that could lack anything.
-pub(in crate::host::decide) fn forget(draft: &mut Draft<'_>) {
+pub(in crate::host::decide) fn forget(draft: &mut PlanBuilder<'_>) {
     conditions::remove(&mut draft.status.conditions, PORTS_COMPLETE);
 }
 
@@ -30,7 +30,7 @@ pub(super) struct Lacking {
 
 impl Lacking {
     /// By the condition, and once for each word of it by an event.
-    pub fn tell(mut self, draft: &mut Draft<'_>) {
+    pub fn tell(mut self, draft: &mut PlanBuilder<'_>) {
         let stored = conditions::get(&draft.status.conditions, PORTS_COMPLETE);
         let told = stored.map(|stored| stored.message.clone()).unwrap_or_default();
         // What an inspection was refused is asked for by the next one: until then it is told as it was.
@@ -43,7 +43,7 @@ impl Lacking {
         };
         let is_news = |part: &&Part| !told.contains(&part.words) && !part.items.iter().all(|item| told.contains(item));
         for part in parts.iter().filter(is_news) {
-            draft.note(part.event, part.words.clone());
+            draft.event(part.event, part.words.clone());
         }
         let words: Vec<_> = parts.iter().map(|part| part.words.as_str()).collect();
         let claim = Claim {

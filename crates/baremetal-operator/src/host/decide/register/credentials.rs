@@ -3,11 +3,11 @@
 use metal3_api::metal3::{CredentialsStatus, ErrorType, OperationalStatus, ProvisioningState};
 use metal3_api::reference::SecretReference;
 
+use crate::host::builder::{PlanBuilder, Step};
 use crate::host::decide::held;
-use crate::host::draft::{Draft, Step};
 use crate::host::held::name_of;
 use crate::host::observed::{NodeView, SecretFound, SecretView};
-use crate::host::plan::{Effect, EventReason, Need, WaitReason};
+use crate::host::plan::{Effect, EventReason, Read, WaitReason};
 
 /// What a pass knows of the credentials.
 #[derive(Clone, Copy)]
@@ -19,7 +19,7 @@ pub struct Secret<'a> {
 }
 
 /// The credentials; `None` when a host that is being deleted has none.
-pub(super) fn credentials<'a>(draft: &mut Draft<'a>) -> Result<Option<Secret<'a>>, Step> {
+pub(super) fn credentials<'a>(draft: &mut PlanBuilder<'a>) -> Result<Option<Secret<'a>>, Step> {
     let name = draft.spec().bmc.credentials_name.as_str();
     let namespace = draft.seen.host.metadata.namespace.as_deref().unwrap_or_default();
     if name.is_empty() {
@@ -45,7 +45,7 @@ pub(super) fn credentials<'a>(draft: &mut Draft<'a>) -> Result<Option<Secret<'a>
             claim(draft, name);
             Err(Step::Again)
         }
-        SecretView::NotLooked { .. } => Err(Step::Look(Need::Credentials)),
+        SecretView::NotLooked { .. } => Err(Step::Fetch(Read::Credentials)),
         SecretView::Missing | SecretView::Invalid { .. } if draft.is_deleting() => Ok(None),
         SecretView::Missing => Err(draft.refuse(
             ErrorType::Registration,
@@ -92,13 +92,13 @@ pub(super) fn credentials<'a>(draft: &mut Draft<'a>) -> Result<Option<Secret<'a>
 /// Whether Ironic was never given the credentials of this Secret: it is hardly marked as ours then.
 /// The Secret of a host that has a node already was marked by an earlier life of the operator and is only read, so that a life that
 /// ends after one or two effects gets further than the one before.
-fn is_first(draft: &Draft<'_>, name: &str) -> bool {
+fn is_first(draft: &PlanBuilder<'_>, name: &str) -> bool {
     let has_node = matches!(draft.seen.node, NodeView::Listed(_) | NodeView::Live(_));
     name_of(&draft.status.tried_credentials).map_or(!has_node, |tried| tried != name)
 }
 
 /// Whether Ironic was given credentials of a Secret of this name.
-fn was_given(draft: &Draft<'_>, name: &str) -> bool {
+fn was_given(draft: &PlanBuilder<'_>, name: &str) -> bool {
     let given = [&draft.status.tried_credentials, &draft.status.good_credentials];
     given
         .into_iter()
@@ -106,7 +106,7 @@ fn was_given(draft: &Draft<'_>, name: &str) -> bool {
 }
 
 /// Marks the Secret as ours.
-fn claim(draft: &mut Draft<'_>, name: &str) {
+fn claim(draft: &mut PlanBuilder<'_>, name: &str) {
     held::note(draft, name);
     draft.effects.push(Effect::ClaimSecret);
     note_claim(draft);
@@ -114,7 +114,7 @@ fn claim(draft: &mut Draft<'_>, name: &str) {
 
 /// Remembers that this is the Secret to be tried, without a version until Ironic is given it: it was marked, and is only read from
 /// now on.
-fn note_claim(draft: &mut Draft<'_>) {
+fn note_claim(draft: &mut PlanBuilder<'_>) {
     let claimed = named(draft, "");
     if name_of(&draft.status.tried_credentials) != name_of(&claimed) {
         draft.status.tried_credentials = claimed;
@@ -122,7 +122,7 @@ fn note_claim(draft: &mut Draft<'_>) {
 }
 
 /// Whether Ironic was given other credentials, or none yet.
-pub(super) fn is_new(draft: &Draft<'_>, secret: &Secret<'_>) -> bool {
+pub(super) fn is_new(draft: &PlanBuilder<'_>, secret: &Secret<'_>) -> bool {
     match (secret.found, draft.seen.memory.accepted_digest) {
         (Some(found), Some(digest)) => digest != found.digest,
         (Some(found), None) => draft.status.tried_credentials.credentials_version != found.version,
@@ -131,7 +131,7 @@ pub(super) fn is_new(draft: &Draft<'_>, secret: &Secret<'_>) -> bool {
 }
 
 /// Ironic has the present credentials, and has not been seen to reach the BMC by them. A registration proves them itself.
-pub(super) fn is_tried_only(draft: &Draft<'_>, secret: &Secret<'_>) -> bool {
+pub(super) fn is_tried_only(draft: &PlanBuilder<'_>, secret: &Secret<'_>) -> bool {
     let current = reference(draft, secret);
     let tried = &draft.status.tried_credentials;
     *draft.state() != ProvisioningState::Registering
@@ -141,7 +141,7 @@ pub(super) fn is_tried_only(draft: &Draft<'_>, secret: &Secret<'_>) -> bool {
 }
 
 /// Remembers which credentials Ironic was given.
-pub(super) fn try_credentials(draft: &mut Draft<'_>, secret: &Secret<'_>) {
+pub(super) fn try_credentials(draft: &mut PlanBuilder<'_>, secret: &Secret<'_>) {
     let current = reference(draft, secret);
     if draft.status.tried_credentials != current {
         draft.status.tried_credentials = current;
@@ -152,7 +152,7 @@ pub(super) fn try_credentials(draft: &mut Draft<'_>, secret: &Secret<'_>) {
 }
 
 /// The credentials were proven, or belong to a node that was proven before.
-pub(super) fn accepted(draft: &mut Draft<'_>, secret: &Secret<'_>) {
+pub(super) fn accepted(draft: &mut PlanBuilder<'_>, secret: &Secret<'_>) {
     let current = reference(draft, secret);
     // A Secret whose metadata alone changed has another version but the same content: nothing to tell.
     let was_tried = draft.status.tried_credentials == current;
@@ -161,7 +161,7 @@ pub(super) fn accepted(draft: &mut Draft<'_>, secret: &Secret<'_>) {
         // The one before is held until here: no other one was known to be good.
         draft.status.good_credentials = current;
         if was_tried {
-            draft.note(EventReason::BMCAccessValidated, "Verified access to BMC");
+            draft.event(EventReason::BMCAccessValidated, "Verified access to BMC");
         }
     }
     if draft.status.error_type == Some(ErrorType::Registration) {
@@ -178,12 +178,12 @@ pub(super) fn accepted(draft: &mut Draft<'_>, secret: &Secret<'_>) {
     }
 }
 
-fn reference(draft: &Draft<'_>, secret: &Secret<'_>) -> CredentialsStatus {
+fn reference(draft: &PlanBuilder<'_>, secret: &Secret<'_>) -> CredentialsStatus {
     named(draft, secret.version)
 }
 
 /// The Secret that the specification names, in this version.
-fn named(draft: &Draft<'_>, version: &str) -> CredentialsStatus {
+fn named(draft: &PlanBuilder<'_>, version: &str) -> CredentialsStatus {
     CredentialsStatus {
         credentials: Some(SecretReference {
             name: draft.spec().bmc.credentials_name.clone(),

@@ -1,24 +1,20 @@
 //! Where BMCs fetch virtual media from: those with IPv6 may have an address of their own for it.
 
-use std::time::Duration;
-
 use metal3_api::metal3::ErrorType;
 use metal3_bmc::BmcAddress;
 use metal3_ironic::Node;
+use metal3_runtime::timing::operator::SLOW_RECHECK;
 
 use super::credentials::{Secret, try_credentials};
+use crate::host::builder::{PlanBuilder, Step, Verdict};
 use crate::host::conditions;
-use crate::host::draft::{Draft, Step, Verdict};
 use crate::host::node_spec::MediaUrl;
 use crate::host::observed::Lookup;
-use crate::host::plan::{Need, Wait, WaitReason};
-
-/// How soon a name is looked up again that nothing else waits for.
-const NAME_RECHECK: Duration = Duration::from_secs(300);
+use crate::host::plan::{Read, Wait, WaitReason};
 
 /// The address for this BMC, of which a node may be known.
 pub(super) fn media_url<'s>(
-    draft: &Draft<'s>,
+    draft: &PlanBuilder<'s>,
     address: &BmcAddress,
     node: Option<&Node>,
 ) -> Result<MediaUrl<'s>, Step> {
@@ -29,7 +25,7 @@ pub(super) fn media_url<'s>(
         (Some(ip), _) => ip.is_ipv6(),
         // What is left to do with it must not hang on a name server.
         (None, Lookup::NotLooked) if node.is_some() && draft.is_deleting() => return Ok(MediaUrl::AsItIs),
-        (None, Lookup::NotLooked) => return Err(Step::Look(Need::BmcName)),
+        (None, Lookup::NotLooked) => return Err(Step::Fetch(Read::BmcName)),
         (None, Lookup::Found(Ok(is_ipv6))) => *is_ipv6,
         // A name server that is away is no reason to change a node.
         (None, Lookup::NotFound | Lookup::Found(Err(_))) => return Ok(MediaUrl::AsItIs),
@@ -38,7 +34,7 @@ pub(super) fn media_url<'s>(
 }
 
 /// Nobody knows what the name in the address stands for: without that no host is enrolled, or it might never find its media.
-pub(super) fn unresolved(draft: &mut Draft<'_>, address: &BmcAddress, secret: &Secret<'_>) -> Option<Step> {
+pub(super) fn unresolved(draft: &mut PlanBuilder<'_>, address: &BmcAddress, secret: &Secret<'_>) -> Option<Step> {
     let Lookup::Found(Err(why)) = &draft.seen.bmc_name else {
         return None;
     };
@@ -56,12 +52,12 @@ pub(super) fn unresolved(draft: &mut Draft<'_>, address: &BmcAddress, secret: &S
 }
 
 /// The same of a node that is there: it is left as it is meanwhile, which need not be as the specification has it.
-pub(super) fn is_unknown(draft: &Draft<'_>) -> bool {
+pub(super) fn is_unknown(draft: &PlanBuilder<'_>) -> bool {
     matches!(draft.seen.bmc_name, Lookup::Found(Err(_)))
 }
 
 /// The wait of such a host, once it has nothing else to wait for.
-pub(in crate::host::decide) fn wait_for_name(draft: &Draft<'_>) -> Option<Wait> {
+pub(in crate::host::decide) fn wait_for_name(draft: &PlanBuilder<'_>) -> Option<Wait> {
     let Lookup::Found(Err(why)) = &draft.seen.bmc_name else {
         return None;
     };
@@ -74,7 +70,7 @@ pub(in crate::host::decide) fn wait_for_name(draft: &Draft<'_>) -> Option<Wait> 
         "{}. Until it can, the BMC fetches virtual media from where it did before",
         words(address.host(), why)
     );
-    Some(Wait::for_time(WaitReason::BMCNameUnresolved, NAME_RECHECK, message))
+    Some(Wait::for_time(WaitReason::BMCNameUnresolved, SLOW_RECHECK, message))
 }
 
 fn words(name: &str, why: &str) -> String {

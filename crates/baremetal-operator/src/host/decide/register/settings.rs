@@ -6,14 +6,14 @@ use metal3_ironic::Node;
 
 use super::media::media_url;
 use super::target;
+use crate::host::builder::{PlanBuilder, Step};
 use crate::host::decide::ramdisk;
-use crate::host::draft::{Draft, Step};
 use crate::host::node_spec;
 use crate::host::plan::Effect;
 
 /// What comes before work that starts a ramdisk on this node: the node is given what the settings of now say, where it has
 /// something else. How Ironic reaches the BMC is left as it is: that follows the specification, not the settings.
-pub(in crate::host::decide) fn follow(draft: &mut Draft<'_>, node: &Node) -> Option<Step> {
+pub(in crate::host::decide) fn follow(draft: &mut PlanBuilder<'_>, node: &Node) -> Option<Step> {
     let detail = node.detail.as_ref()?;
     // One that cannot be read was refused, or is that of a host that is deleted all the same.
     let address = BmcAddress::parse(&draft.spec().bmc.address).ok()?;

@@ -3,11 +3,11 @@
 use metal3_api::metal3::{HardwareProfile, InspectionMode};
 use metal3_bmc::BmcAddress;
 
+use crate::host::builder::PlanBuilder;
 use crate::host::decide::ports::is_mac;
-use crate::host::draft::Draft;
 
 /// What this specification asks of the driver and the driver cannot do.
-pub(super) fn unsupported(draft: &Draft<'_>, address: &BmcAddress) -> Option<String> {
+pub(super) fn unsupported(draft: &PlanBuilder<'_>, address: &BmcAddress) -> Option<String> {
     let access = address.access();
     let scheme = address.bmc_type();
     if draft.spec().inspection_mode == Some(InspectionMode::Fast) && access.fast_inspect_interface().is_none() {

@@ -3,7 +3,7 @@
 use metal3_api::metal3::DeleteAction;
 use metal3_api::metal3::{OperationalStatus, ProvisioningState};
 
-use super::Draft;
+use super::PlanBuilder;
 use crate::host::annotations;
 
 /// What a detachment does to the deletion of its host.
@@ -19,7 +19,7 @@ pub enum Deletion {
 }
 
 /// How a deletion goes on as far as detachment decides it.
-pub fn deletion(draft: &Draft<'_>) -> Deletion {
+pub fn deletion(draft: &PlanBuilder<'_>) -> Deletion {
     if *draft.state() == ProvisioningState::Deleting {
         return Deletion::Usual;
     }
