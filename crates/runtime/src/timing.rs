@@ -76,6 +76,13 @@ pub mod operator {
     /// Between lists of nodes while no host waits: how late a change by hand in Ironic is seen.
     pub const LIST_SLOW: Duration = Duration::from_secs(5);
 
+    /// Between lists of all nodes at least, where those that were changed last are listed in between: only the list of all shows
+    /// what is gone.
+    pub const LIST_FULL: Duration = Duration::from_secs(2);
+
+    /// The longest pause that the answer time of a busy Ironic makes between lists while a host waits.
+    pub const LIST_BUSY: Duration = Duration::from_secs(2);
+
     /// The longest pause between lists of all nodes, whatever a list costs.
     pub const LIST_LONGEST: Duration = Duration::from_secs(60);
 
