@@ -59,7 +59,10 @@ pub async fn run(
         watch.run(hosts)
     });
     let work = async {
-        tokio::time::timeout(FIRST_ANSWER, ctx.fleet.first_answer()).await.ok();
+        tokio::select! {
+            () = stop.cancelled() => {}
+            _ = tokio::time::timeout(FIRST_ANSWER, ctx.fleet.first_answer()) => {}
+        }
         work.run(NET).await;
     };
     tokio::select! {

@@ -254,10 +254,7 @@ mod tests {
     fn the_list_of_one_namespace_says_nothing_of_another() {
         // OWN 13b: A host of the other one was taken to have no settings and no disc.
         let companions = Companions::default();
-        let [a, b] = ["a", "b"].map(|namespace| ObjectKey {
-            namespace: namespace.into(),
-            name: "h".into(),
-        });
+        let [a, b] = ["a", "b"].map(|namespace| ObjectKey::new(namespace, "h"));
         {
             let mut state = companions.lock();
             state.settings.listed.insert(Some("a".into()));

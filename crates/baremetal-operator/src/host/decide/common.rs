@@ -32,8 +32,8 @@ pub(super) fn unexpected(node: &Node, state: &ProvisionState, wanted: &str) -> S
 }
 
 /// What was set up for images. Volumes of controllers outlive them.
-pub(super) fn forget_settings(draft: &mut PlanBuilder<'_>) {
-    let provisioning = &mut draft.status.provisioning;
+pub(super) fn forget_settings(plan: &mut PlanBuilder<'_>) {
+    let provisioning = &mut plan.status.provisioning;
     provisioning.root_device_hints = None;
     provisioning.firmware = None;
     if let Some(raid) = &mut provisioning.raid {

@@ -15,48 +15,48 @@ use crate::host::plan::{
 use crate::host::{annotations, budget, conditions, next_check};
 
 /// The plan, complete.
-pub(super) fn finish(mut draft: PlanBuilder<'_>, mut then: Then) -> Decision {
+pub(super) fn finish(mut plan: PlanBuilder<'_>, mut then: Then) -> Decision {
     if let Then::Wait(wait) = &mut then {
-        name_cause(&draft, wait);
+        name_cause(&plan, wait);
     }
     // What keeps a host in the queue from being looked at does not cost its place.
-    let keeps_place = then.wait().is_some_and(is_trouble) && draft.is_in_queue();
+    let keeps_place = then.wait().is_some_and(is_trouble) && plan.is_in_queue();
     let is_queued = keeps_place || then.wait().is_some_and(|wait| wait.reason == WaitReason::Queued);
-    end_operational_status(&mut draft, &then, is_queued);
+    end_operational_status(&mut plan, &then, is_queued);
     if let Then::Idle | Then::Wait(_) = &then
-        && let Some(message) = annotations::tell(&mut draft.status, &draft.seen.host, draft.now)
+        && let Some(message) = annotations::tell(&mut plan.status, &plan.seen.host, plan.now)
     {
-        draft.event(EventReason::InvalidAnnotationValue, message);
+        plan.event(EventReason::InvalidAnnotationValue, message);
     }
     if let Then::Wait(wait) = &mut then {
-        detach::tell_of_deletion(&draft, wait);
+        detach::tell_of_deletion(&plan, wait);
     }
-    let afterwards = held::let_go(&draft, &mut then);
+    let afterwards = held::let_go(&plan, &mut then);
     if let Then::Wait(wait) = &mut then {
-        hide_short_lock(&draft, wait);
+        hide_short_lock(&plan, wait);
         if wait.is_shown && keeps_place {
             *wait = limits::keep_place(wait);
         }
     }
-    describe(&mut draft, &then, is_queued);
-    plan(draft, then, afterwards)
+    describe(&mut plan, &then, is_queued);
+    complete(plan, then, afterwards)
 }
 
 /// What keeps the host is told, and not what would keep it otherwise.
-fn name_cause(draft: &PlanBuilder<'_>, wait: &mut Wait) {
+fn name_cause(plan: &PlanBuilder<'_>, wait: &mut Wait) {
     // What the node was doing when Ironic last answered is not what the host waits for now.
-    if let Some(cause) = &draft.seen.outage
+    if let Some(cause) = &plan.seen.outage
         && wait.wake == Wake::Node
         && wait.reason != WaitReason::Queued
-        && draft.effects.iter().all(|effect| !effect.is_ironic_mutation())
+        && plan.effects.iter().all(|effect| !effect.is_ironic_mutation())
     {
         *wait = outage(Some(cause));
     }
     // Nor does a lock, or an outage, matter to a host that would not act yet; and its back-off must not begin anew after it.
     if is_trouble(wait)
-        && let Some(left) = draft.back_off_left()
+        && let Some(left) = plan.back_off_left()
     {
-        *wait = draft.back_off_wait(left);
+        *wait = plan.back_off_wait(left);
     }
 }
 
@@ -66,8 +66,8 @@ fn is_trouble(wait: &Wait) -> bool {
 }
 
 /// What a host that goes on, or has come to rest, is not any more.
-fn end_operational_status(draft: &mut PlanBuilder<'_>, then: &Then, is_queued: bool) {
-    let is_over = match draft.status.operational_status {
+fn end_operational_status(plan: &mut PlanBuilder<'_>, then: &Then, is_queued: bool) {
+    let is_over = match plan.status.operational_status {
         OperationalStatus::Delayed => !is_queued && *then != Then::Again,
         // Nothing is serviced where nothing is left to do: another operator may have left the word.
         OperationalStatus::Servicing => *then == Then::Idle,
@@ -79,34 +79,33 @@ fn end_operational_status(draft: &mut PlanBuilder<'_>, then: &Then, is_queued: b
         | OperationalStatus::Other(_) => false,
     };
     if is_over {
-        draft.status.operational_status = OperationalStatus::Ok;
+        plan.status.operational_status = OperationalStatus::Ok;
     }
 }
 
 /// Ironic locks a node for moments all the time. A lock is shown when it lasts; until then the status stays as it is, unless
 /// something else has to be written anyway.
-fn hide_short_lock(draft: &PlanBuilder<'_>, wait: &mut Wait) {
-    let is_short = |since: Timestamp| since.saturating_add(SHOWN_LOCK).is_ok_and(|end| draft.now < end);
-    if wait.reason == WaitReason::NodeLocked && draft.seen.memory.locked_since.is_none_or(is_short) && draft.is_stored()
-    {
+fn hide_short_lock(plan: &PlanBuilder<'_>, wait: &mut Wait) {
+    let is_short = |since: Timestamp| since.saturating_add(SHOWN_LOCK).is_ok_and(|end| plan.now < end);
+    if wait.reason == WaitReason::NodeLocked && plan.seen.memory.locked_since.is_none_or(is_short) && plan.is_stored() {
         wait.is_shown = false;
         wait.wake = Wake::NodeOr(SHOWN_LOCK);
     }
 }
 
 /// The conditions. While more follows at once they are left for the step in which that ends.
-fn describe(draft: &mut PlanBuilder<'_>, then: &Then, is_queued: bool) {
-    if draft.is_configured {
-        conditions::confirm(&mut draft.status, draft.seen.host.metadata.generation, draft.now);
+fn describe(plan: &mut PlanBuilder<'_>, then: &Then, is_queued: bool) {
+    if plan.is_configured {
+        conditions::confirm(&mut plan.status, plan.seen.host.metadata.generation, plan.now);
     }
-    let (node, wait) = (draft.known(), then.wait());
+    let (node, wait) = (plan.known(), then.wait());
     if *then == Then::Again || wait.is_some_and(|wait| !wait.is_shown) {
         return;
     }
-    conditions::compute(&mut draft.status, draft.seen, node, wait, draft.now);
+    conditions::compute(&mut plan.status, plan.seen, node, wait, plan.now);
     if *then != Then::Gone {
-        let overdue = overdue(&mut draft.status, draft.seen, is_queued, draft.now);
-        draft.events.extend(overdue);
+        let overdue = overdue(&mut plan.status, plan.seen, is_queued, plan.now);
+        plan.events.extend(overdue);
     }
 }
 
@@ -122,35 +121,35 @@ pub(super) fn overdue(
     budget::judge(status, was, &seen.settings.budgets, is_queued, generation, now)
 }
 
-fn plan(mut draft: PlanBuilder<'_>, then: Then, mut afterwards: Vec<Effect>) -> Decision {
-    let refusal = draft.refusal.take().unwrap_or_else(|| refusal_of(draft.state()));
-    write_detach_error(&mut draft.status);
-    if let Some(first) = draft.effects.iter().position(Effect::is_destructive) {
-        let intent = (then != Then::Again).then(|| Box::new(intent(&mut draft)));
-        draft.effects.insert(first, Effect::ConfirmHost { intent });
+fn complete(mut plan: PlanBuilder<'_>, then: Then, mut afterwards: Vec<Effect>) -> Decision {
+    let refusal = plan.refusal.take().unwrap_or_else(|| refusal_of(plan.state()));
+    write_detach_error(&mut plan.status);
+    if let Some(first) = plan.effects.iter().position(Effect::is_destructive) {
+        let intent = (then != Then::Again).then(|| Box::new(intent(&mut plan)));
+        plan.effects.insert(first, Effect::ConfirmHost { intent });
     }
     // What came of it is looked at by the next pass.
     let next = if afterwards.is_empty() {
-        next_check::next(&then, &draft.status, draft.seen, draft.now)
+        next_check::next(&then, &plan.status, plan.seen, plan.now)
     } else {
         afterwards.insert(0, Effect::ConfirmHost { intent: None });
         Next::Now
     };
     Decision::from(Plan {
-        effects: draft.effects,
+        effects: plan.effects,
         report: Report {
             status: Some(HostReport {
-                status: draft.status,
+                status: plan.status,
                 then,
                 learned: Some(Learned {
-                    is_configured: draft.is_configured,
-                    has_ramdisk: draft.has_ramdisk,
-                    has_ports: draft.has_ports,
+                    is_configured: plan.is_configured,
+                    has_ramdisk: plan.has_ramdisk,
+                    has_ports: plan.has_ports,
                 }),
                 refusal,
                 if_unstored: None,
             }),
-            events: draft.events.into_iter().map(Event::into).collect(),
+            events: plan.events.into_iter().map(Event::into).collect(),
         },
         afterwards,
         next,
@@ -159,12 +158,12 @@ fn plan(mut draft: PlanBuilder<'_>, then: Then, mut afterwards: Vec<Effect>) -> 
 
 /// What is stored before something is destroyed. The event of a host that is overdue by then goes with it: nobody would tell it
 /// again.
-fn intent(draft: &mut PlanBuilder<'_>) -> Intent {
-    let mut status = draft.status.clone();
+fn intent(plan: &mut PlanBuilder<'_>) -> Intent {
+    let mut status = plan.status.clone();
     // An error is over when Ironic accepts the next attempt, not before: cleared too early, a lock or a kill at this point would
     // have the same failure recorded a second time, and its back-off waited out again.
-    let is_attempt = draft.effects.iter().any(Effect::is_ironic_mutation);
-    if let Some(before) = draft
+    let is_attempt = plan.effects.iter().any(Effect::is_ironic_mutation);
+    if let Some(before) = plan
         .seen
         .stored
         .as_ref()
@@ -175,7 +174,7 @@ fn intent(draft: &mut PlanBuilder<'_>) -> Intent {
         status.error_message.clone_from(&before.error_message);
     }
     let is_of_intent = |event: &mut Event| event.reason == EventReason::Overdue;
-    let events = draft.events.extract_if(.., is_of_intent).collect();
+    let events = plan.events.extract_if(.., is_of_intent).collect();
     Intent { status, events }
 }
 

@@ -7,8 +7,8 @@ use crate::host::observed::{Lookup, NodeView};
 use crate::host::plan::{Read, Wait, WaitReason};
 
 /// The changes that objects of these kinds ask for. `must_look` looks also where they are known to ask for none.
-pub(super) fn changes(draft: &PlanBuilder<'_>, kinds: Kinds, must_look: bool) -> Result<Changes, Step> {
-    let seen = draft.seen;
+pub(super) fn changes(plan: &PlanBuilder<'_>, kinds: Kinds, must_look: bool) -> Result<Changes, Step> {
+    let seen = plan.seen;
     let mut changes = Changes::default();
     if kinds == Kinds::default() || !must_look && !seen.firmware.may_ask(kinds) {
         return Ok(changes);

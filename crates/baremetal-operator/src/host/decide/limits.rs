@@ -12,12 +12,12 @@ use crate::host::plan::{Effect, EventReason, Read, Wait, WaitReason};
 
 /// Whether the effect sets the node to work that takes a slot.
 pub fn takes_slot(effect: &Effect) -> bool {
-    match effect {
-        Effect::Provision { request, .. } => match request.target {
-            Verb::Inspect | Verb::Clean | Verb::Provide | Verb::Active | Verb::Deleted => true,
-            Verb::Manage | Verb::Adopt | Verb::Abort | Verb::Service => false,
-        },
-        _ => false,
+    let Effect::Provision { request, .. } = effect else {
+        return false;
+    };
+    match request.target {
+        Verb::Inspect | Verb::Clean | Verb::Provide | Verb::Active | Verb::Deleted => true,
+        Verb::Manage | Verb::Adopt | Verb::Abort | Verb::Service => false,
     }
 }
 
@@ -141,7 +141,7 @@ fn queued(place: Place, outage: Option<&Outage>) -> Wait {
     let what = match limit {
         0 => "nothing may be inspected, cleaned or provisioned: PROVISIONING_LIMIT is 0".to_owned(),
         1 => "the only slot for inspection, cleaning and provisioning is taken".to_owned(),
-        _ => format!("all {limit} slots for inspection, cleaning and provisioning are taken"),
+        2.. => format!("all {limit} slots for inspection, cleaning and provisioning are taken"),
     };
     Wait::for_node(
         WaitReason::Queued,

@@ -58,7 +58,7 @@ pub fn decide(seen: &Observed, now: Timestamp) -> Decision {
     if is_paused(&seen.host) {
         return untouched(seen, Then::Idle, Next::After(NET));
     }
-    let mut draft = PlanBuilder::new(seen, now);
+    let mut plan = PlanBuilder::new(seen, now);
     let is_deleted = seen.host.metadata.deletion_timestamp.is_some();
     if is_deleted && !has_finalizer(&seen.host) {
         return untouched(seen, Then::Gone, Next::Change);
@@ -66,31 +66,31 @@ pub fn decide(seen: &Observed, now: Timestamp) -> Decision {
     if !is_deleted && !has_finalizer(&seen.host) {
         // Before anything exists that the finalizer has to clean up.
         let secrets = super::held::all(&seen.host);
-        draft.effects.push(Effect::AddFinalizer { secrets });
+        plan.effects.push(Effect::AddFinalizer { secrets });
     }
     for _ in 0..LONGEST_PATH {
-        match step(&mut draft) {
+        match step(&mut plan) {
             Step::Fetch(need) => return Decision::Fetch(need),
-            Step::Move(next) => match draft.before_entry(&next) {
-                None => draft.enter(next),
+            Step::Move(next) => match plan.before_entry(&next) {
+                None => plan.enter(next),
                 Some(Step::Fetch(need)) => return Decision::Fetch(need),
-                Some(Step::Wait(wait)) => return finish(draft, Then::Wait(wait)),
+                Some(Step::Wait(wait)) => return finish(plan, Then::Wait(wait)),
                 Some(Step::Again | Step::Move(_) | Step::Continue | Step::Idle | Step::Gone) => {
-                    return finish(draft, Then::Again);
+                    return finish(plan, Then::Again);
                 }
             },
             Step::Continue | Step::Idle => {
-                let then = register::wait_for_name(&draft).map_or(Then::Idle, Then::Wait);
-                return finish(draft, then);
+                let then = register::wait_for_name(&plan).map_or(Then::Idle, Then::Wait);
+                return finish(plan, then);
             }
-            Step::Again => return finish(draft, Then::Again),
-            Step::Wait(wait) => return finish(draft, Then::Wait(wait)),
-            Step::Gone => return finish(draft, Then::Gone),
+            Step::Again => return finish(plan, Then::Again),
+            Step::Wait(wait) => return finish(plan, Then::Wait(wait)),
+            Step::Gone => return finish(plan, Then::Gone),
         }
     }
-    let state = draft.state().clone();
+    let state = plan.state().clone();
     finish(
-        draft,
+        plan,
         Then::Wait(Wait::for_change(
             WaitReason::UnexpectedNodeState,
             format!(
@@ -102,49 +102,49 @@ pub fn decide(seen: &Observed, now: Timestamp) -> Decision {
 }
 
 /// One question after another; the first answer counts.
-fn step(draft: &mut PlanBuilder<'_>) -> Step {
-    match restore::restore(draft) {
+fn step(plan: &mut PlanBuilder<'_>) -> Step {
+    match restore::restore(plan) {
         Step::Continue => {}
         answer => return answer,
     }
-    if draft.is_deleting()
-        && let Some(next) = delete::start(draft)
+    if plan.is_deleting()
+        && let Some(next) = delete::start(plan)
     {
         return Step::Move(next);
     }
-    if delete::is_of_another(draft) {
+    if delete::is_of_another(plan) {
         return Step::Move(ProvisioningState::Deleting);
     }
-    match detach::detach(draft) {
+    match detach::detach(plan) {
         Step::Continue => {}
         answer => return answer,
     }
-    match details::import(draft) {
+    match details::import(plan) {
         Step::Continue => {}
         answer => return answer,
     }
-    match details::follow(draft) {
+    match details::follow(plan) {
         Step::Continue => {}
         answer => return answer,
     }
-    match register::ensure_registered(draft) {
+    match register::ensure_registered(plan) {
         Step::Continue => {}
         answer => return answer,
     }
-    draft.remember();
-    match draft.state().clone() {
-        ProvisioningState::None => new(draft),
-        ProvisioningState::Unmanaged => unmanaged(draft),
-        ProvisioningState::Registering => registering::registering(draft),
+    plan.remember();
+    match plan.state().clone() {
+        ProvisioningState::None => new(plan),
+        ProvisioningState::Unmanaged => unmanaged(plan),
+        ProvisioningState::Registering => registering::registering(plan),
         ProvisioningState::MatchProfile => Step::Move(ProvisioningState::Preparing),
-        ProvisioningState::Inspecting => inspect::inspecting(draft),
-        ProvisioningState::Preparing => prepare::preparing(draft),
-        ProvisioningState::Ready | ProvisioningState::Available => available::available(draft),
-        ProvisioningState::Provisioning => provision::provisioning(draft),
-        ProvisioningState::Provisioned | ProvisioningState::ExternallyProvisioned => provisioned::provisioned(draft),
-        ProvisioningState::Deprovisioning => deprovision::deprovisioning(draft),
-        ProvisioningState::PoweringOffBeforeDelete => delete::powering_off(draft),
-        ProvisioningState::Deleting => delete::deleting(draft),
+        ProvisioningState::Inspecting => inspect::inspecting(plan),
+        ProvisioningState::Preparing => prepare::preparing(plan),
+        ProvisioningState::Ready | ProvisioningState::Available => available::available(plan),
+        ProvisioningState::Provisioning => provision::provisioning(plan),
+        ProvisioningState::Provisioned | ProvisioningState::ExternallyProvisioned => provisioned::provisioned(plan),
+        ProvisioningState::Deprovisioning => deprovision::deprovisioning(plan),
+        ProvisioningState::PoweringOffBeforeDelete => delete::powering_off(plan),
+        ProvisioningState::Deleting => delete::deleting(plan),
         ProvisioningState::Other(text) => Step::Wait(Wait::for_change(
             WaitReason::UnexpectedNodeState,
             format!(
@@ -155,20 +155,20 @@ fn step(draft: &mut PlanBuilder<'_>) -> Step {
     }
 }
 
-fn new(draft: &mut PlanBuilder<'_>) -> Step {
-    if draft.spec().has_bmc_details() {
+fn new(plan: &mut PlanBuilder<'_>) -> Step {
+    if plan.spec().has_bmc_details() {
         return Step::Move(ProvisioningState::Registering);
     }
-    draft.clear_error(OperationalStatus::Discovered);
-    draft.event(
+    plan.clear_error(OperationalStatus::Discovered);
+    plan.event(
         EventReason::Discovered,
         "Discovered host with no BMC details; set spec.bmc to have it managed",
     );
     Step::Move(ProvisioningState::Unmanaged)
 }
 
-fn unmanaged(draft: &mut PlanBuilder<'_>) -> Step {
-    if draft.spec().has_bmc_details() {
+fn unmanaged(plan: &mut PlanBuilder<'_>) -> Step {
+    if plan.spec().has_bmc_details() {
         Step::Move(ProvisioningState::Registering)
     } else {
         Step::Idle

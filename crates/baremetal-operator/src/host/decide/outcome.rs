@@ -60,9 +60,9 @@ pub fn outcome(seen: &Observed, plan: &Plan, effect: &Effect, error: &ApplyError
         reboot::unrecord(&mut status, seen.before_intent.as_deref());
     }
     begin(&mut status, &planned.status);
-    let draft = PlanBuilder::new(seen, now);
-    let is_queued = draft.is_in_queue();
-    let is_held_back = draft.is_entered() && draft.back_off_left().is_some();
+    let builder = PlanBuilder::new(seen, now);
+    let is_queued = builder.is_in_queue();
+    let is_held_back = builder.is_entered() && builder.back_off_left().is_some();
     if is_queued || is_held_back {
         conditions::interrupt(&mut status, &seen.host, &wait, now);
     } else {
@@ -74,21 +74,21 @@ pub fn outcome(seen: &Observed, plan: &Plan, effect: &Effect, error: &ApplyError
 
 /// Ironic understood an effect of the plan and said no: a failure of the host, in the state that the plan had reached.
 fn recorded(seen: &Observed, planned: &HostReport, error: &ApplyError, now: Timestamp) -> Outcome {
-    let mut draft = PlanBuilder::new(seen, now);
-    draft.status = planned.status.clone();
+    let mut builder = PlanBuilder::new(seen, now);
+    builder.status = planned.status.clone();
     let before = if seen.has_refused_power {
         seen.before_intent.as_deref()
     } else {
         seen.host.status.as_ref()
     };
-    reboot::unrecord(&mut draft.status, before);
-    let wait = draft.record_failure(&planned.refusal, for_people(&chain(error).to_string()));
-    let node = draft.known();
-    conditions::compute(&mut draft.status, seen, node, Some(&wait), now);
-    let overdue = overdue(&mut draft.status, seen, false, now);
-    write_detach_error(&mut draft.status);
-    let events = std::mem::take(&mut draft.events).into_iter().chain(overdue);
-    came_to(seen, draft.status, Then::Wait(wait), events, now)
+    reboot::unrecord(&mut builder.status, before);
+    let wait = builder.record_failure(&planned.refusal, for_people(&chain(error).to_string()));
+    let node = builder.known();
+    conditions::compute(&mut builder.status, seen, node, Some(&wait), now);
+    let overdue = overdue(&mut builder.status, seen, false, now);
+    write_detach_error(&mut builder.status);
+    let events = std::mem::take(&mut builder.events).into_iter().chain(overdue);
+    came_to(seen, builder.status, Then::Wait(wait), events, now)
 }
 
 fn came_to(

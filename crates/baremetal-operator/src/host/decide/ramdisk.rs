@@ -20,17 +20,17 @@ use crate::host::ramdisk::Ramdisk;
 use crate::host::ramdisk::surroundings;
 
 /// Whether the node agrees with the image, as far as is known without a look.
-pub(super) fn is_settled(draft: &PlanBuilder<'_>, address: Option<&BmcAddress>) -> bool {
-    let is_used = address.is_none_or(|address| formats(draft, address).is_some());
-    let seen = draft.seen;
+pub(super) fn is_settled(plan: &PlanBuilder<'_>, address: Option<&BmcAddress>) -> bool {
+    let is_used = address.is_none_or(|address| formats(plan, address).is_some());
+    let seen = plan.seen;
     !seen.settings.builds_ramdisks
         || !is_used
         || seen.memory.ramdisk == Some(surroundings(&seen.host, seen.network_data.version()))
 }
 
 /// What a node is started from for as long as nothing that was built for it is known.
-pub(super) fn unbuilt(draft: &PlanBuilder<'_>) -> Ramdisk {
-    if draft.seen.settings.builds_ramdisks {
+pub(super) fn unbuilt(plan: &PlanBuilder<'_>) -> Ramdisk {
+    if plan.seen.settings.builds_ramdisks {
         Ramdisk::AsItIs
     } else {
         Ramdisk::Configured
@@ -38,21 +38,21 @@ pub(super) fn unbuilt(draft: &PlanBuilder<'_>) -> Ramdisk {
 }
 
 /// The ramdisk for what the host does now.
-pub(super) fn wanted(draft: &mut PlanBuilder<'_>, address: &BmcAddress) -> Result<Ramdisk, Step> {
-    if !draft.seen.settings.builds_ramdisks {
-        return Ok(unbuilt(draft));
+pub(super) fn wanted(plan: &mut PlanBuilder<'_>, address: &BmcAddress) -> Result<Ramdisk, Step> {
+    if !plan.seen.settings.builds_ramdisks {
+        return Ok(unbuilt(plan));
     }
-    let Some(accept_formats) = formats(draft, address) else {
+    let Some(accept_formats) = formats(plan, address) else {
         return Ok(Ramdisk::AsItIs);
     };
     let spec = PreprovisioningImageSpec {
-        network_data_name: draft.spec().preprovisioning_network_data_name.clone(),
-        architecture: draft.architecture().to_owned(),
+        network_data_name: plan.spec().preprovisioning_network_data_name.clone(),
+        architecture: plan.architecture().to_owned(),
         accept_formats,
     };
-    let image = match &draft.seen.ramdisk {
+    let image = match &plan.seen.ramdisk {
         Lookup::NotLooked => return Err(Step::Fetch(Read::Ramdisk)),
-        Lookup::NotFound => return Err(write(draft, spec)),
+        Lookup::NotFound => return Err(write(plan, spec)),
         Lookup::Found(image) => image,
     };
     let is_going = image.metadata.deletion_timestamp.is_some();
@@ -62,15 +62,15 @@ pub(super) fn wanted(draft: &mut PlanBuilder<'_>, address: &BmcAddress) -> Resul
         .iter()
         .flatten()
         .any(|f| f == finalizer::PREPROVISIONING_IMAGE_OF_HOST);
-    if !is_going && !is_current(&draft.seen.host, image, &spec) {
-        return Err(write(draft, spec));
+    if !is_going && !is_current(&plan.seen.host, image, &spec) {
+        return Err(write(plan, spec));
     }
     let version = if spec.network_data_name.is_empty() {
         None
     } else {
-        match &draft.seen.network_data {
+        match &plan.seen.network_data {
             NetworkDataView::NotLooked { version: None, .. } => return Err(Step::Fetch(Read::NetworkData)),
-            NetworkDataView::Missing if is_needed(draft) => return Err(network_data::missing(draft)),
+            NetworkDataView::Missing if is_needed(plan) => return Err(network_data::missing(plan)),
             known => known.version(),
         }
     };
@@ -80,23 +80,23 @@ pub(super) fn wanted(draft: &mut PlanBuilder<'_>, address: &BmcAddress) -> Resul
         match unavailable(image, &spec, version) {
             None => {
                 let status = image.status.clone().unwrap_or_default();
-                draft.has_ramdisk = true;
+                plan.has_ramdisk = true;
                 return Ok(Ramdisk::Built(Box::new(status)));
             }
             Some(problem) => problem,
         }
     };
-    if !is_needed(draft) {
+    if !is_needed(plan) {
         return Ok(Ramdisk::AsItIs);
     }
     if let Some(error) = failed(image) {
         let message = format!("The ramdisk for this host cannot be built: {error}");
-        return Err(match draft.failure(&ErrorType::Registration, message.clone()) {
+        return Err(match plan.failure(&ErrorType::Registration, message.clone()) {
             Verdict::Hold(step) => step,
-            Verdict::Retry => draft.fail(&ErrorType::Registration, message),
+            Verdict::Retry => plan.fail(&ErrorType::Registration, message),
         });
     }
-    let metadata = &draft.seen.host.metadata;
+    let metadata = &plan.seen.host.metadata;
     Err(Step::Wait(Wait::for_time(
         WaitReason::RamdiskBuilding,
         SLOW_RECHECK,
@@ -109,16 +109,16 @@ pub(super) fn wanted(draft: &mut PlanBuilder<'_>, address: &BmcAddress) -> Resul
 }
 
 /// What the host can boot, the preferred one first; `None` where it starts no ramdisk, so that none is asked for.
-fn formats(draft: &PlanBuilder<'_>, address: &BmcAddress) -> Option<Vec<RamdiskFormat>> {
-    let spec = draft.spec();
-    let is_out_of_use = match draft.state() {
+fn formats(plan: &PlanBuilder<'_>, address: &BmcAddress) -> Option<Vec<RamdiskFormat>> {
+    let spec = plan.spec();
+    let is_out_of_use = match plan.state() {
         ProvisioningState::None
         | ProvisioningState::Unmanaged
         | ProvisioningState::Registering
         | ProvisioningState::PoweringOffBeforeDelete
         | ProvisioningState::Deleting => true,
         ProvisioningState::Provisioned | ProvisioningState::ExternallyProvisioned => {
-            draft.status.operational_status != OperationalStatus::Servicing
+            plan.status.operational_status != OperationalStatus::Servicing
         }
         ProvisioningState::Deprovisioning => spec.automated_cleaning_mode == CleaningMode::Disabled,
         ProvisioningState::Inspecting => spec.inspection_mode == Some(InspectionMode::Fast),
@@ -140,9 +140,9 @@ fn formats(draft: &PlanBuilder<'_>, address: &BmcAddress) -> Option<Vec<RamdiskF
 }
 
 /// What comes next starts the ramdisk.
-fn is_needed(draft: &PlanBuilder<'_>) -> bool {
+fn is_needed(plan: &PlanBuilder<'_>) -> bool {
     // What runs was started from something, and its end is not missed for an image.
-    let is_running = draft.known().is_some_and(|node| {
+    let is_running = plan.known().is_some_and(|node| {
         matches!(
             node.provision_state,
             ProvisionState::Inspecting
@@ -156,7 +156,7 @@ fn is_needed(draft: &PlanBuilder<'_>) -> bool {
     });
     !is_running
         && matches!(
-            draft.state(),
+            plan.state(),
             ProvisioningState::Inspecting
                 | ProvisioningState::Preparing
                 | ProvisioningState::Deprovisioning
@@ -165,8 +165,8 @@ fn is_needed(draft: &PlanBuilder<'_>) -> bool {
         )
 }
 
-fn write(draft: &mut PlanBuilder<'_>, spec: PreprovisioningImageSpec) -> Step {
-    draft.effects.push(Effect::WriteRamdisk(Box::new(spec)));
+fn write(plan: &mut PlanBuilder<'_>, spec: PreprovisioningImageSpec) -> Step {
+    plan.effects.push(Effect::WriteRamdisk(Box::new(spec)));
     Step::Again
 }
 

@@ -14,17 +14,17 @@ use crate::host::plan::{Read, Wait, WaitReason};
 
 /// The address for this BMC, of which a node may be known.
 pub(super) fn media_url<'s>(
-    draft: &PlanBuilder<'s>,
+    plan: &PlanBuilder<'s>,
     address: &BmcAddress,
     node: Option<&Node>,
 ) -> Result<MediaUrl<'s>, Step> {
-    let Some(own) = draft.seen.settings.external_url_v6.as_deref() else {
+    let Some(own) = plan.seen.settings.external_url_v6.as_deref() else {
         return Ok(MediaUrl::Ironics);
     };
-    let is_ipv6 = match (address.ip(), &draft.seen.bmc_name) {
+    let is_ipv6 = match (address.ip(), &plan.seen.bmc_name) {
         (Some(ip), _) => ip.is_ipv6(),
         // What is left to do with it must not hang on a name server.
-        (None, Lookup::NotLooked) if node.is_some() && draft.is_deleting() => return Ok(MediaUrl::AsItIs),
+        (None, Lookup::NotLooked) if node.is_some() && plan.is_deleting() => return Ok(MediaUrl::AsItIs),
         (None, Lookup::NotLooked) => return Err(Step::Fetch(Read::BmcName)),
         (None, Lookup::Found(Ok(is_ipv6))) => *is_ipv6,
         // A name server that is away is no reason to change a node.
@@ -34,38 +34,38 @@ pub(super) fn media_url<'s>(
 }
 
 /// Nobody knows what the name in the address stands for: without that no host is enrolled, or it might never find its media.
-pub(super) fn unresolved(draft: &mut PlanBuilder<'_>, address: &BmcAddress, secret: &Secret<'_>) -> Option<Step> {
-    let Lookup::Found(Err(why)) = &draft.seen.bmc_name else {
+pub(super) fn unresolved(plan: &mut PlanBuilder<'_>, address: &BmcAddress, secret: &Secret<'_>) -> Option<Step> {
+    let Lookup::Found(Err(why)) = &plan.seen.bmc_name else {
         return None;
     };
-    if draft.is_deleting() {
+    if plan.is_deleting() {
         return None; // which must not hang on a name server
     }
     // Else they would count as new at every look, and end the back-off each time.
-    try_credentials(draft, secret);
+    try_credentials(plan, secret);
     let message = words(address.host(), why);
-    Some(match draft.failure(&ErrorType::Registration, message.clone()) {
+    Some(match plan.failure(&ErrorType::Registration, message.clone()) {
         Verdict::Hold(step) => step,
         // It was asked for just now.
-        Verdict::Retry => draft.fail(&ErrorType::Registration, message),
+        Verdict::Retry => plan.fail(&ErrorType::Registration, message),
     })
 }
 
 /// The same of a node that is there: it is left as it is meanwhile, which need not be as the specification has it.
-pub(super) fn is_unknown(draft: &PlanBuilder<'_>) -> bool {
-    matches!(draft.seen.bmc_name, Lookup::Found(Err(_)))
+pub(super) fn is_unknown(plan: &PlanBuilder<'_>) -> bool {
+    matches!(plan.seen.bmc_name, Lookup::Found(Err(_)))
 }
 
 /// The wait of such a host, once it has nothing else to wait for.
-pub(in crate::host::decide) fn wait_for_name(draft: &PlanBuilder<'_>) -> Option<Wait> {
-    let Lookup::Found(Err(why)) = &draft.seen.bmc_name else {
+pub(in crate::host::decide) fn wait_for_name(plan: &PlanBuilder<'_>) -> Option<Wait> {
+    let Lookup::Found(Err(why)) = &plan.seen.bmc_name else {
         return None;
     };
     // The node was told for this address already where to fetch from: nothing is to be found out.
-    if conditions::confirmed(&draft.status.conditions) == draft.seen.host.metadata.generation {
+    if conditions::confirmed(&plan.status.conditions) == plan.seen.host.metadata.generation {
         return None;
     }
-    let address = BmcAddress::parse(&draft.spec().bmc.address).ok()?;
+    let address = BmcAddress::parse(&plan.spec().bmc.address).ok()?;
     let message = format!(
         "{}. Until it can, the BMC fetches virtual media from where it did before",
         words(address.host(), why)
