@@ -73,7 +73,7 @@ pub fn expect_none(namespace: &TestNamespace, logs: Vec<PathBuf>, metrics_urls: 
         }
         Ok::<_, String>(texts)
     };
-    // Whoever drops a site is within a runtime, which cannot be waited for.
+    // An environment is dropped within a runtime, which cannot be blocked on.
     let texts = std::thread::scope(|scope| {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
         let runtime = runtime.expect("a runtime");

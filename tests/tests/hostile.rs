@@ -20,7 +20,6 @@ use cluster_api_provider_metal3::workload::kubeconfig;
 use fastrand::Rng;
 use ip_address_manager::admission;
 use ip_address_manager::alloc::Plan;
-use ip_address_manager::pool::pool_text;
 use k8s_openapi::ByteString;
 use k8s_openapi::api::core::v1::Secret;
 use metal3_api::infra::convert;
@@ -195,7 +194,7 @@ fn look_at(object: &Value) {
         }
         "IPPool" => {
             let Some(mut pool) = read::<IPPool>(object) else { return };
-            let plan = Plan::read(&pool_text(&pool.spec));
+            let plan = Plan::read(&pool.spec);
             for problem in plan.problems() {
                 is_fit(&problem.message);
             }

@@ -22,7 +22,7 @@ use crate::label_sync::LabelSync;
 use crate::machine::Metal3Machines;
 use crate::machine_template::Metal3MachineTemplates;
 use crate::metrics::Figures;
-use crate::refusals::{Refusals, Told};
+use crate::refusals::Refusals;
 use crate::remediation::Metal3Remediations;
 use crate::workload::Workloads;
 use crate::world::World;
@@ -163,7 +163,7 @@ impl Provider {
         let labels = LabelSync {
             ctx: ctx.clone(),
             workloads,
-            refusals: Told::default(),
+            refusals: Refusals::default(),
         };
         controllers.add(labels, workers.metal3labelsync_concurrency);
         let templates = Metal3MachineTemplates::new(ctx.clone());

@@ -6,7 +6,7 @@ mod checks;
 use parking_lot::Mutex;
 use std::sync::Arc;
 
-use checks::{Access, Act, Site};
+use checks::{Access, Act, TestEnv};
 use futures::future::BoxFuture;
 use metal3_lab::ironic::{IronicConfig, IronicLab};
 use serde_json::json;
@@ -28,7 +28,7 @@ async fn the_real_one_is_as_the_simulator_says() {
     let user = lab.credentials().unwrap();
     let image = lab.image().unwrap();
     let drives = lab.clone();
-    let site = Site {
+    let env = TestEnv {
         wrong: Mutex::default(),
         http: reqwest::Client::builder().no_proxy().build().unwrap(),
         url: lab.endpoint(),
@@ -75,8 +75,8 @@ async fn the_real_one_is_as_the_simulator_says() {
             })
         }),
     };
-    checks::all(&site).await;
-    drop(site);
+    checks::all(&env).await;
+    drop(env);
     if let Ok(lab) = Arc::try_unwrap(lab) {
         lab.stop().await;
     }

@@ -1,4 +1,4 @@
-//! Reads the API server's audit log: who asked for what, how often, and with what result.
+//! Reads the API server's audit log: requests by user, with their results.
 //!
 //! Give every program under test an identity of its own (a service account), and its requests can be told apart. The
 //! API server writes an entry when it has the answer. For a long answer that can be a moment after the client has it,
@@ -24,7 +24,7 @@ pub struct AuditLog {
 /// One request, as far as counting needs it.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Request {
-    /// Who asked, such as `system:serviceaccount:baremetal:operator`; the impersonated user if there is one.
+    /// The user, such as `system:serviceaccount:baremetal:operator`; the impersonated user if there is one.
     pub user: String,
     /// `get`, `list`, `watch`, `create`, `update`, `patch`, `delete`, `deletecollection`, or an HTTP method in lower
     /// case for what is no resource.

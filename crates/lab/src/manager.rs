@@ -23,7 +23,7 @@ pub struct ManagerConfig {
     pub binary: PathBuf,
     /// Where its log goes, `NAME.log`.
     pub folder: PathBuf,
-    /// How it reaches the API server, and as whom.
+    /// How it reaches the API server, with its credentials.
     pub kubeconfig: PathBuf,
     /// Flags beyond ours.
     pub args: Vec<String>,

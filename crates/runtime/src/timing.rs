@@ -86,8 +86,11 @@ pub mod operator {
     /// The longest pause between lists of all nodes, whatever a list costs.
     pub const LIST_LONGEST: Duration = Duration::from_secs(60);
 
-    /// Between looks at how Ironic is exposed to the network.
+    /// Between attempts to find out whether Ironic answers calls without credentials, while it neither answers nor refuses them.
     pub const EXPOSURE: Duration = Duration::from_secs(30);
+
+    /// The same once it is known: how Ironic is set up may change.
+    pub const EXPOSURE_KNOWN: Duration = Duration::from_secs(3600);
 
     /// The unit of the back-off after a failure of a host: upstream's. Flag `--retry-base-seconds`.
     pub const RETRY_BASE: Duration = Duration::from_secs(60);
@@ -136,9 +139,37 @@ pub mod provider {
     /// then. No flag.
     pub const FOLLOW_UP: Duration = Duration::from_millis(200);
 
+    /// What happens to many claims at once is looked at once. No flag.
+    pub const GATHER: Duration = Duration::from_millis(100);
+
+    /// The list in the status of a Metal3DataTemplate is written once in so long: it costs by how much is in it. No flag.
+    pub const LISTS_APART: Duration = Duration::from_secs(1);
+
     /// Pods and volumes of workload clusters are not watched: while a remediation waits for some, they are looked at so often.
     /// No flag.
     pub const DRAIN_POLL: Duration = Duration::from_secs(5);
+
+    /// Data that takes longer than this is reported step by step; each step costs a write. Rendering takes about a second. No flag.
+    pub const RENDERED: Duration = Duration::from_secs(10);
+
+    /// For so long a host whose claim was rejected is avoided: a policy or a webhook is rarely mended sooner, and the host may
+    /// be the only one. No flag.
+    pub const AVOIDED: Duration = Duration::from_secs(300);
+
+    /// Why no host will do is found out once for all machines that ask for the same within this time: judging ten thousand
+    /// hosts takes milliseconds. No flag.
+    pub const SURVEYED: Duration = Duration::from_secs(1);
+
+    /// Changes of many hosts, machines or Nodes are looked at together before labels are handed on. No flag.
+    pub const LABELS_GATHER: Duration = Duration::from_millis(100);
+
+    /// Labels of a Node that somebody else has changed are put right after this time: a program that insists on others, such as
+    /// Cluster API where both are told to set the same label, costs a write now and then and not a storm. No flag.
+    pub const LABELS_DRIFT: Duration = Duration::from_secs(10);
+
+    /// Machines that wait for a host report changes of hosts that are not offered to them after this time: such changes only
+    /// affect the words of a condition, and come in large numbers. No flag.
+    pub const REPORTED_AGAIN: Duration = Duration::from_secs(30);
 }
 
 /// Of the ip-address-manager.

@@ -52,7 +52,7 @@ pub fn with_controller_manager() {
     CONTROLLER_MANAGER.store(true, Ordering::Relaxed);
 }
 
-/// A folder in which the audit logs of all servers are to be left, for who looks at them when all tests are over.
+/// A folder for the audit logs of all servers, which are checked when all tests are over.
 const AUDIT_FOLDER: &str = "METAL3_AUDIT_FOLDER";
 
 /// A file of its own for each server of each program.

@@ -1,7 +1,7 @@
 //! `cargo xtask demo`: from nothing to the Nodes of a cluster and back, for a person to look at.
 //!
 //! ```text
-//!   programs (built if missing) ─▶ site ─▶ clusters: Cluster → Machines → hosts → Nodes, and away ──▶ summary
+//!   programs (built if missing) ─▶ lab ─▶ clusters: Cluster → Machines → hosts → Nodes, and away ──▶ summary
 //!                                   │  └─▶ hosts (--hosts-only): provisioned, one deprovisioned ──────▲
 //!                                   │ in the background (crate::lab); with --keep it stays
 //! ```
@@ -21,7 +21,7 @@ use std::process::ExitCode;
 use std::time::Instant;
 
 use anyhow::Result;
-use metal3_lab::site::Access;
+use metal3_lab::lab::Access;
 
 use self::screen::Screen;
 use crate::lab::{self, Interrupt};

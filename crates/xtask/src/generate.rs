@@ -105,7 +105,7 @@ fn differences(root: &Path, wanted: &Files) -> anyhow::Result<Vec<Difference>> {
     let mut found = existing(root)?;
     let mut differences = Vec::new();
     for (path, text) in wanted {
-        // Outside of the folders that hold generated files only, there are others that are nobody's business here.
+        // Outside of the folders that hold generated files only, other files are left alone.
         let old = found.remove(path).or_else(|| fs::read_to_string(root.join(path)).ok());
         if old.as_ref() != Some(text) {
             differences.push(Difference {

@@ -5,7 +5,7 @@
 //!
 //! ```text
 //!   lab up ──starts──▶ lab supervise ──▶ Kubernetes, Ironic, operator
-//!      │ waits for .lab/NAME/site.json     │ its log: .lab/NAME/supervisor.log
+//!      │ waits for .lab/NAME/lab.json     │ its log: .lab/NAME/supervisor.log
 //!   lab down ───SIGTERM────────────────────┘
 //! ```
 
@@ -20,7 +20,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail};
 use clap::Subcommand;
 use metal3_lab::instance;
-use metal3_lab::site::Programs;
+use metal3_lab::lab::Programs;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 pub use background::{Next, Size, end, hints, start, stop};

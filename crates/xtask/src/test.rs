@@ -137,9 +137,9 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
         })?;
     }
     if args.quick {
-        println!("\nWhich rights are used was not looked at: only the tests with servers show that.");
+        println!("\nUnused and missing rights were not checked: that takes the tests with servers.");
     } else {
-        report.step("rights that nobody used or that are missing", || rights::check(&audit))?;
+        report.step("unused and missing rights", || rights::check(&audit))?;
     }
     Ok(report.finish())
 }

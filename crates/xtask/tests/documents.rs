@@ -56,10 +56,9 @@ fn parser(root: &Path) -> PathBuf {
     if !is_installed {
         let install = ["ci", "--ignore-scripts", "--no-audit", "--no-fund"];
         let status = Command::new("npm").args(install).current_dir(&folder).status();
-        let status = status.unwrap_or_else(|error| panic!("npm, which comes with Node.js, cannot be started: {error}"));
         assert!(
-            status.success(),
-            "npm cannot install Mermaid's parser in {}",
+            status.is_ok_and(|status| status.success()),
+            "npm, which comes with Node.js, cannot install Mermaid's parser in {}",
             folder.display()
         );
         fs::write(folder.join("installed"), lock).unwrap();

@@ -71,6 +71,7 @@ impl Fleet {
     pub fn of(&self, id: &str, own: Option<&str>, host: &ObjectKey) -> NodeView {
         let full = format!("{}~{}", host.namespace, host.name);
         let mut view = self.view();
+        self.slots().meet(&host.namespace);
         view.claim(id, host);
         let is_listed = |id: &&str| view.has(id);
         let id = Some(id).filter(is_listed).or(own.filter(is_listed)).unwrap_or(id);

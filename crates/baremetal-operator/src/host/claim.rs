@@ -103,7 +103,7 @@ async fn unread(ctx: &Context, seen: &mut Observed) -> Result<(), kube::Error> {
 /// In one write of the Secret that was read.
 async fn read(ctx: &Context, seen: &mut Observed, mut secret: Secret) -> Result<(), kube::Error> {
     let host = seen.host.clone();
-    mark(&mut secret);
+    put(&mut secret, &LABELS);
     disown(&mut secret, &host);
     let secret = secrets(&ctx.kube, &host)
         .replace(&host.spec.bmc.credentials_name, &PostParams::default(), &secret)
@@ -121,7 +121,8 @@ pub(super) async fn network_data(ctx: &Context, seen: &mut Observed) -> Result<(
         return Ok(());
     };
     let mut secret = (**secret).clone();
-    mark(&mut secret);
+    // Not as one for a BMC: a user who may not read it could have it sent to a BMC of his own by that.
+    put(&mut secret, &LABELS[1..]);
     let name = secret.name_any();
     let written = secrets(&ctx.kube, &seen.host)
         .replace(&name, &PostParams::default(), &secret)
@@ -143,12 +144,12 @@ fn disown(secret: &mut Secret, host: &BareMetalHost) {
     }
 }
 
-/// Labels and finalizer.
-fn mark(secret: &mut Secret) {
+/// These labels and the finalizer.
+fn put(secret: &mut Secret, marks: &[(&str, &str)]) {
     let metadata = &mut secret.metadata;
     let labels = metadata.labels.get_or_insert_default();
-    for (label, value) in LABELS {
-        labels.insert(label.to_owned(), value.to_owned());
+    for (label, value) in marks {
+        labels.insert((*label).to_owned(), (*value).to_owned());
     }
     let finalizers = metadata.finalizers.get_or_insert_default();
     if !finalizers.iter().any(|f| f == finalizer::SECRET) {

@@ -70,7 +70,7 @@ impl Context {
             fleet,
             hosts: Store::reduced(held::used, cached::trim),
             listed: RwLock::default(),
-            secrets: SecretVersions::marked_by(secret_marks::is_claimed),
+            secrets: SecretVersions::marked_by(secret_marks::is_held),
             companions: Companions::default(),
             bmc_names: BmcNames::default(),
             recorder,

@@ -36,7 +36,8 @@ pub fn is_own(node: &Node, host: &BareMetalHost, status: &BareMetalHostStatus) -
     is_enrolled_for(node, host) || (is_stored && node.name == Some(node_name(host)))
 }
 
-fn is_enrolled_for(node: &Node, host: &BareMetalHost) -> bool {
+/// Whether the node was enrolled under the host's own UID: it can be no other host's.
+pub fn is_enrolled_for(node: &Node, host: &BareMetalHost) -> bool {
     own_uuid(host).is_some_and(|own| own == node.uuid)
 }
 

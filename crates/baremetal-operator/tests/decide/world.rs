@@ -436,6 +436,15 @@ impl World {
         self
     }
 
+    /// The node was enrolled under the host's own UID. Every other one has to be proven to be the host's.
+    pub fn enrolled(mut self) -> Self {
+        let uid = self.host.metadata.uid.clone().unwrap();
+        if let Some(node) = &mut self.node {
+            node.uuid.clone_from(&uid);
+        }
+        self.with_status(&json!({"provisioning": {"ID": uid}}))
+    }
+
     /// An error that was recorded earlier, held back by a back-off that began at `since`.
     pub fn failed(self, error: &str, count: i32, since: &str) -> Self {
         let condition = |type_: &str, status: &str, reason: &str| {

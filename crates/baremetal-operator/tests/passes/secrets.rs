@@ -467,3 +467,28 @@ async fn where_a_label_is_asked_for_no_other_secret_is_sent_to_a_bmc() {
     site.cluster.ask("PATCH", "secrets/bmc", label);
     assert!(site.until_at_rest(&life, ProvisioningState::Available).await);
 }
+
+// OWN 29c: the operator's own mark on network data was the label that says that a Secret is for a BMC.
+#[tokio::test]
+async fn network_data_are_not_labelled_as_a_secret_for_a_bmc() {
+    let site = Site::new(&json!({"preprovisioningNetworkDataName": "bmc"})).await;
+    let wants = HostSettings {
+        requires_credentials_label: true,
+        ..settings("http://images.example/ipa.iso")
+    };
+    let life = site.begin_with(None, wants);
+    let is_told = |host: Option<&BareMetalHost>| {
+        let status = host.and_then(|host| host.status.as_ref());
+        status.is_some_and(|status| status.error_message.contains("kubectl label secret"))
+    };
+    assert!(site.until(&life, "refused", is_told).await);
+    assert!(marks(&site, "bmc").is_empty(), "it has no network data");
+    // It has some now, and is still not for a BMC.
+    site.cluster
+        .ask("PATCH", "secrets/bmc", json!({"data": {"networkData": "bGlua3M6IFtd"}}));
+    assert!(site.until(&life, "marked", |_| !marks(&site, "bmc").is_empty()).await);
+    assert!(site.until(&life, "refused still", is_told).await);
+    let marks = marks(&site, "bmc");
+    assert!(!marks.iter().any(|mark| mark.starts_with("environment")), "{marks:?}");
+    assert_eq!(site.sim.all_counters().values().map(|c| c.creates).sum::<u32>(), 0);
+}

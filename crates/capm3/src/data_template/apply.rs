@@ -10,7 +10,7 @@ use metal3_api::infra::v1beta2::{
     Metal3Data, Metal3DataClaim, Metal3DataClaimStatus, Metal3DataSpec, Metal3DataTemplate, ObjectRef,
 };
 use metal3_runtime::error::is_not_found;
-use metal3_runtime::events::{Note, Severity};
+use metal3_runtime::events::Event;
 use metal3_runtime::store::ObjectKey;
 use metal3_runtime::{patch, status};
 
@@ -55,7 +55,7 @@ pub async fn apply(ctx: &Context, space: &ObjectKey, effect: &Effect) -> Result<
             world.data_templates.written(written);
             Ok(Applied::Seen)
         }
-        Effect::Look => {
+        Effect::List => {
             for data in list(&api.datas).await? {
                 world.datas.created(data);
             }
@@ -110,12 +110,8 @@ pub async fn apply(ctx: &Context, space: &ObjectKey, effect: &Effect) -> Result<
             world
                 .data_claims
                 .written(status::replace(&ctx.client, &**claim, status).await?);
-            let note = Note {
-                reason: "NotAnswered",
-                message: why.clone(),
-                severity: Severity::Warning,
-            };
-            ctx.recorder.publish(&claim.object_ref(&()), None, &note).await;
+            let event = Event::warning("NotAnswered", why.clone());
+            ctx.recorder.publish(&claim.object_ref(&()), None, &event).await;
             Ok(Applied::Seen)
         }
         Effect::Delete(data) => api.delete(ctx, data).await,
@@ -254,10 +250,19 @@ pub fn known_by<'a>(effect: &'a Effect, seen: &'a super::observed::Observed) -> 
     match effect {
         Effect::HoldClaim(claim) => vec![&**claim],
         // While a claim is paused, more may come to light, as when objects are moved here from another server.
-        Effect::Look => {
+        Effect::List => {
             let claims = seen.claims.iter().filter(|claim| claim.hold.is_none());
             claims.map(|claim| &*claim.object).collect()
         }
-        _ => Vec::new(),
+        Effect::HoldTemplate(_)
+        | Effect::ReleaseTemplate(_)
+        | Effect::Report(..)
+        | Effect::ReleaseClaim(_)
+        | Effect::Create { .. }
+        | Effect::Announce(..)
+        | Effect::Explain(..)
+        | Effect::Delete(_)
+        | Effect::Unlock(_)
+        | Effect::Discard(_) => Vec::new(),
     }
 }

@@ -13,14 +13,19 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::time::Duration;
 
+use jiff::Timestamp;
 use kube::ResourceExt;
 use metal3_api::infra::names::finalizer;
 use metal3_api::infra::v1beta2::{
     DataIndex, Metal3Data, Metal3DataClaim, Metal3DataTemplate, Metal3DataTemplateStatus, ObjectRef,
 };
+use metal3_runtime::controller::{Next, Plan};
+use metal3_runtime::timing::provider::{FOLLOW_UP, LISTS_APART};
 
-use super::effect::Effect;
+use super::Decision;
+use super::effect::{Batch, Effect};
 use super::observed::{Claim, Hold, Listed, Observed, answers, has_pause, index_before, machine_of};
 use crate::conditions::cut;
 use crate::world::data::template_of;
@@ -31,11 +36,34 @@ pub const LISTED: usize = 512;
 /// As many characters fit an error message.
 const MESSAGE: usize = 512;
 
-/// The writes of one round. None are left when everything is as it should be, or waits.
-pub fn decide(seen: &Observed) -> Vec<Effect> {
+/// The writes of one round, side by side. The templates' own come when nothing else is left to do.
+pub fn decide(seen: &Observed, now: Timestamp) -> Decision {
+    let (lists, list_again) = finish(&seen.listed, now);
+    let mut effects = writes(seen);
+    if effects.is_empty() {
+        effects = lists;
+    }
+    if !effects.is_empty() {
+        return Plan {
+            next: Next::Decide,
+            ..Plan::of(Batch(effects))
+        }
+        .into();
+    }
+    let follow_up = (!seen.put_off.is_empty()).then_some(FOLLOW_UP);
+    let again = follow_up.into_iter().chain(list_again).min();
+    Plan {
+        next: again.map_or(Next::Change, Next::After),
+        ..Plan::default()
+    }
+    .into()
+}
+
+/// The writes that claims need next.
+pub fn writes(seen: &Observed) -> Vec<Effect> {
     let mut free = Free::new(seen);
     let mut effects: Vec<Effect> = seen.templates.values().filter_map(hold_template).collect();
-    let mut must_look = false;
+    let mut must_list = false;
     for claim in &seen.claims {
         if claim.hold == Some(Hold::Paused) {
             continue;
@@ -47,15 +75,16 @@ pub fn decide(seen: &Observed) -> Vec<Effect> {
             serve(seen, claim, template, &mut free)
         };
         match step {
-            Some(Effect::Look) => must_look = true,
+            Some(Effect::List) => must_list = true,
             Some(effect) => effects.push(effect),
             None => {}
         }
     }
-    if must_look {
-        effects.push(Effect::Look);
+    if must_list {
+        effects.push(Effect::List);
     }
     effects.extend(seen.orphans.iter().cloned().map(Effect::Discard));
+    effects.retain(|effect| !seen.put_off.contains(&effect.subject()));
     effects
 }
 
@@ -102,7 +131,7 @@ fn serve(
     }
     // What was made for it before, by another process, need not have reached the store yet.
     if !claim.is_known {
-        return Some(Effect::Look);
+        return Some(Effect::List);
     }
     let index = free.take(index_before(object, &seen.space))?;
     Some(Effect::Create {
@@ -172,9 +201,10 @@ fn release(claim: &Claim) -> Option<Effect> {
     has(&*claim.object, finalizer::DATA_CLAIM).then(|| Effect::ReleaseClaim(claim.object.clone()))
 }
 
-/// The writes to templates that come when nothing else is left to do: their status, and letting them go.
-pub fn finish(seen: &[Listed]) -> Vec<Effect> {
-    let mut effects = Vec::new();
+/// The writes to templates: their lists, and letting them go. A list costs by how much is in it: of machines that come one after
+/// the other each would pay for all, so it is written once a second. When one is due, if it waits for that.
+pub fn finish(seen: &[Listed], now: Timestamp) -> (Vec<Effect>, Option<Duration>) {
+    let (mut effects, mut again) = (Vec::new(), None);
     for listed in seen.iter().filter(|listed| !has_pause(&*listed.template)) {
         let template = &listed.template;
         let is_done = is_deleted(template) && listed.datas.is_empty() && !listed.is_claimed;
@@ -184,12 +214,23 @@ pub fn finish(seen: &[Listed]) -> Vec<Effect> {
         }
         let status = template.status.clone().unwrap_or_default();
         let indexes = indexes(listed);
-        if status.indexes != indexes {
-            let status = Metal3DataTemplateStatus { indexes, ..status };
-            effects.push(Effect::Report(template.clone(), status));
+        if status.indexes == indexes {
+            continue;
+        }
+        match wait_for_list(&status, now) {
+            Some(wait) => again = again.into_iter().chain([wait]).min(),
+            None => effects.push(Effect::Report(
+                template.clone(),
+                Metal3DataTemplateStatus { indexes, ..status },
+            )),
         }
     }
-    effects
+    (effects, again)
+}
+
+fn wait_for_list(status: &Metal3DataTemplateStatus, now: Timestamp) -> Option<Duration> {
+    let age: Duration = now.duration_since(status.last_updated.as_ref()?.0).try_into().ok()?;
+    LISTS_APART.checked_sub(age).filter(|left| !left.is_zero())
 }
 
 /// The indexes in use, in order, as far as they fit.

@@ -6,8 +6,9 @@ use k8s_openapi::api::core::v1::ObjectReference;
 use kube::{Resource, ResourceExt};
 use metal3_api::infra::v1beta2::{Metal3Data, Metal3DataClaim, Metal3DataTemplate, Metal3DataTemplateStatus};
 
-use super::news::Focus;
-use super::observed::Observed;
+/// Writes that do not depend on each other.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Batch(pub Vec<Effect>);
 
 /// A write. Each may be repeated, and each may be the last one before the process dies.
 #[derive(Clone, Debug, PartialEq)]
@@ -19,7 +20,7 @@ pub enum Effect {
     /// Says which indexes are in use.
     Report(Arc<Metal3DataTemplate>, Metal3DataTemplateStatus),
     /// Asks the API server for the Metal3Datas of the namespace: what the store shows could be late.
-    Look,
+    List,
     /// From now on we are asked before the claim goes. Only then is anything made for it.
     HoldClaim(Arc<Metal3DataClaim>),
     /// The claim may go.
@@ -50,13 +51,13 @@ pub enum Effect {
 pub type Subject = (&'static str, String);
 
 impl Effect {
-    /// The object that it is about: nothing more is done for it in a pass in which a write for it failed.
+    /// The object that it is about: nothing more is done for it in a pass after a write whose outcome the stores do not show.
     pub fn subject(&self) -> Subject {
         match self {
             Self::HoldTemplate(template) | Self::ReleaseTemplate(template) | Self::Report(template, _) => {
                 ("template", template.name_any())
             }
-            Self::Look => ("namespace", String::new()),
+            Self::List => ("namespace", String::new()),
             Self::HoldClaim(claim)
             | Self::ReleaseClaim(claim)
             | Self::Create { claim, .. }
@@ -72,7 +73,7 @@ impl Effect {
             Self::HoldTemplate(template) | Self::ReleaseTemplate(template) | Self::Report(template, _) => {
                 template.object_ref(&())
             }
-            Self::Look => ObjectReference::default(),
+            Self::List => ObjectReference::default(),
             Self::HoldClaim(claim)
             | Self::ReleaseClaim(claim)
             | Self::Create { claim, .. }
@@ -92,49 +93,11 @@ impl Effect {
             | Self::HoldTemplate(_)
             | Self::ReleaseTemplate(_)
             | Self::Report(..)
-            | Self::Look
+            | Self::List
             | Self::Delete(_)
             | Self::Unlock(_)
             | Self::Discard(_) => None,
         }
-    }
-
-    /// Whether its cost grows with all that there is, and not with what has changed.
-    pub fn is_about_all(&self) -> bool {
-        matches!(self, Self::Look | Self::Report(..))
-    }
-
-    /// What has to be looked at when it is to be tried again. Whether a template is held or goes comes of all that there is.
-    pub fn left_over(&self, seen: &Observed) -> Focus {
-        match self {
-            Self::HoldTemplate(_) | Self::ReleaseTemplate(_) => Focus::whole(),
-            Self::Report(..) => Focus::lists(),
-            _ => self.concerns(seen),
-        }
-    }
-
-    /// What has to be looked at when it is done, besides what changes by it.
-    pub fn concerns(&self, seen: &Observed) -> Focus {
-        let mut focus = Focus::default();
-        match self {
-            Self::HoldTemplate(_) | Self::ReleaseTemplate(_) | Self::Report(..) => {}
-            Self::Look => {
-                let unknown = seen.claims.iter().filter(|claim| !claim.is_known);
-                focus.claims.extend(unknown.map(|claim| claim.object.name_any()));
-            }
-            Self::HoldClaim(claim)
-            | Self::ReleaseClaim(claim)
-            | Self::Create { claim, .. }
-            | Self::Announce(claim, _)
-            | Self::Explain(claim, _) => {
-                focus.claims.insert(claim.name_any());
-            }
-            Self::Delete(data) | Self::Unlock(data) | Self::Discard(data) => {
-                focus.claims.insert(data.spec.claim.name.clone());
-                focus.datas.insert(data.name_any());
-            }
-        }
-        focus
     }
 
     /// What it is, for errors.
@@ -143,7 +106,7 @@ impl Effect {
             Self::HoldTemplate(_) => "add the finalizer of the Metal3DataTemplate",
             Self::ReleaseTemplate(_) => "remove the finalizer of the Metal3DataTemplate",
             Self::Report(..) => "store the status of the Metal3DataTemplate",
-            Self::Look => "list the Metal3Datas",
+            Self::List => "list the Metal3Datas",
             Self::HoldClaim(_) => "add the finalizer of the Metal3DataClaim",
             Self::ReleaseClaim(_) => "remove the finalizer of the Metal3DataClaim",
             Self::Create { .. } => "create the Metal3Data",

@@ -1,43 +1,43 @@
-//! Which index spaces have to be looked at when something changes, and what of them.
+//! Which index spaces have to be looked at when something changes.
 
 use kube::ResourceExt;
 use metal3_api::capi::Cluster;
 use metal3_api::infra::v1beta2::{Metal3Data, Metal3DataTemplate};
 use metal3_runtime::store::{Change, ObjectKey};
+use metal3_runtime::timing::provider::GATHER;
 use metal3_runtime::work::Queue;
 
-use super::news::{Focus, News};
 use super::observed::spaces;
-use super::space::{slot_of, space_of};
+use super::space::space_of;
 use crate::world::World;
 use crate::world::data::{DataBy, template_asked, template_of};
 
-/// Tells the queue, and what there is to see.
-pub fn listen(world: &World, news: &News, queue: &Queue<ObjectKey>) {
-    let tell = teller(news, queue);
+/// Enqueues them.
+pub fn listen(world: &World, queue: &Queue<ObjectKey>) {
+    let keys = queue.clone();
     world.data_templates.listen(move |change| {
         // Its status is nobody's but ours.
         if change.affects(but_status) {
             for template in change.states() {
-                tell(space_of(template), Focus::whole());
+                keys.push_in(space_of(template), GATHER);
                 // Claims may have come before it.
-                tell(ObjectKey::of(&**template), Focus::whole());
+                keys.push_in(ObjectKey::of(&**template), GATHER);
             }
         }
     });
-    let (seen, tell) = (world.clone(), teller(news, queue));
+    let (seen, keys) = (world.clone(), queue.clone());
     world.data_claims.listen(move |change| {
         for claim in change.states() {
             for space in spaces(&seen, Some(template_asked(claim)), None) {
-                tell(space, of_claim(&change.key.name));
+                keys.push_in(space, GATHER);
             }
         }
         if let (Some(gone), None) = (&change.before, &change.after) {
             seen.known_claims.forget(&gone.uid().unwrap_or_default());
         }
     });
-    listen_to_datas(world, news, queue);
-    let (seen, tell) = (world.clone(), teller(news, queue));
+    listen_to_datas(world, queue);
+    let (seen, keys) = (world.clone(), queue.clone());
     world.clusters.listen(move |change| {
         if !change.affects(Cluster::is_paused) {
             return;
@@ -45,26 +45,21 @@ pub fn listen(world: &World, news: &News, queue: &Queue<ObjectKey>) {
         let by = DataBy::Cluster(change.key.clone());
         for claim in seen.data_claims.find(&by) {
             for space in spaces(&seen, Some(template_asked(&claim)), None) {
-                tell(space, of_claim(&claim.name_any()));
+                keys.push_in(space, GATHER);
             }
         }
         // Those whose claim is gone were left alone while it was paused.
         for data in seen.datas.find(&by) {
             for space in spaces(&seen, template_of(&*data, &data.spec.template), Some(&data)) {
-                tell(space, of_data(&data.name_any(), &data));
+                keys.push_in(space, GATHER);
             }
         }
     });
 }
 
-fn listen_to_datas(world: &World, news: &News, queue: &Queue<ObjectKey>) {
-    let (seen, tell, news) = (world.clone(), teller(news, queue), news.clone());
+fn listen_to_datas(world: &World, queue: &Queue<ObjectKey>) {
+    let (seen, keys) = (world.clone(), queue.clone());
     world.datas.listen(move |change: &Change<Metal3Data>| {
-        if let (Some(gone), None) = (&change.before, &change.after)
-            && let Some((space, index)) = slot_of(gone)
-        {
-            news.freed(&space, index);
-        }
         // That it is rendered is of no consequence here.
         let asked = |data: &Metal3Data| {
             let meta = &data.metadata;
@@ -78,34 +73,11 @@ fn listen_to_datas(world: &World, news: &News, queue: &Queue<ObjectKey>) {
         if change.affects(asked) {
             for data in change.states() {
                 for space in spaces(&seen, template_of(&**data, &data.spec.template), Some(data)) {
-                    tell(space, of_data(&change.key.name, data));
+                    keys.push_in(space, GATHER);
                 }
             }
         }
     });
-}
-
-fn teller(news: &News, queue: &Queue<ObjectKey>) -> impl Fn(ObjectKey, Focus) + Send + Sync + use<> {
-    let (news, bell) = (news.clone(), queue.clone());
-    move |space, changed| {
-        news.add(&space, changed);
-        bell.push(space);
-    }
-}
-
-fn of_claim(name: &str) -> Focus {
-    Focus {
-        claims: [name.to_owned()].into(),
-        ..Focus::default()
-    }
-}
-
-fn of_data(name: &str, data: &Metal3Data) -> Focus {
-    Focus {
-        claims: [data.spec.claim.name.clone()].into(),
-        datas: [name.to_owned()].into(),
-        ..Focus::default()
-    }
 }
 
 /// What of a template counts: all but its status, and what comes with every write.

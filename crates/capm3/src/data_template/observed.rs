@@ -1,6 +1,6 @@
 //! What the decisions about an index space are made on.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::Arc;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
@@ -10,12 +10,11 @@ use metal3_api::infra;
 use metal3_api::infra::v1beta2::{Metal3Data, Metal3DataClaim, Metal3DataTemplate, Metal3Machine};
 use metal3_runtime::store::ObjectKey;
 
-use super::decide::LISTED;
-use super::news::{Focus, News, is_free};
+use super::effect::Subject;
 use super::space::{name_of, slot_of, space_of};
 use crate::world::World;
 use crate::world::cluster::cluster_of;
-use crate::world::data::{DataBy, DataTemplateBy, template_asked};
+use crate::world::data::{DataBy, DataTemplateBy};
 use crate::world::owner::group_of;
 
 /// Templates that share their indexes, claims on them, and what answers these.
@@ -25,14 +24,18 @@ pub struct Observed {
     pub space: ObjectKey,
     /// The templates, by name. Those that are not ours to look after are not among them.
     pub templates: BTreeMap<String, Arc<Metal3DataTemplate>>,
-    /// The claims that are looked at, oldest first.
+    /// The claims, oldest first.
     pub claims: Vec<Claim>,
-    /// Of the Metal3Datas that are looked at, those whose claim is not there.
+    /// The Metal3Datas whose claim is not there.
     pub orphans: Vec<Arc<Metal3Data>>,
     /// Free indexes, lowest first, one for each claim that may need one.
     pub free: Vec<i32>,
     /// Of the indexes that claims had, those that are free.
     pub free_again: BTreeSet<i32>,
+    /// The templates with all that is rendered from them.
+    pub listed: Vec<Listed>,
+    /// Objects that are left for a later pass: the watch is yet to show what came of a write.
+    pub put_off: HashSet<Subject>,
 }
 
 /// A template and all that is rendered from it.
@@ -69,8 +72,8 @@ pub enum Hold {
     NoCluster(String),
 }
 
-/// Gathers what is to be looked at.
-pub fn observe(world: &World, space: &ObjectKey, focus: &Focus, news: &News) -> Observed {
+/// Gathers a space.
+pub fn observe(world: &World, space: &ObjectKey) -> Observed {
     let templates: BTreeMap<String, _> = templates(world, space)
         .into_iter()
         .map(|template| (template.name_any(), template))
@@ -81,17 +84,8 @@ pub fn observe(world: &World, space: &ObjectKey, focus: &Focus, news: &News) -> 
         named.insert(space.name.clone());
     }
     let here = |name: &String| ObjectKey::new(&space.namespace, name);
-    let objects: Vec<_> = if focus.is_whole {
-        let of_template = |name| world.data_claims.find(&DataBy::Template(here(name)));
-        named.iter().flat_map(of_template).collect()
-    } else {
-        let is_of_space = |claim: &Arc<Metal3DataClaim>| named.contains(&template_asked(claim).name);
-        let found = focus
-            .claims
-            .iter()
-            .filter_map(|name| world.data_claims.get(&here(name)));
-        found.filter(is_of_space).collect()
-    };
+    let of_template = |name| world.data_claims.find(&DataBy::Template(here(name)));
+    let objects = named.iter().flat_map(of_template);
     let mut claims = Vec::new();
     for object in objects {
         let template = templates.get(&object.spec.template.name);
@@ -111,9 +105,14 @@ pub fn observe(world: &World, space: &ObjectKey, focus: &Focus, news: &News) -> 
         .clone()
         .filter_map(|claim| index_before(&claim.object, space));
     Observed {
-        orphans: orphans(world, space, &named, focus),
+        orphans: orphans(world, space, &named),
         free_again: had.filter(|index| is_free(world, space, *index)).collect(),
-        free: news.free(world, space, unanswered.count()),
+        free: (0..i32::MAX)
+            .filter(|index| is_free(world, space, *index))
+            .take(unanswered.count())
+            .collect(),
+        listed: list(world, space),
+        put_off: HashSet::new(),
         space: space.clone(),
         templates,
         claims,
@@ -127,8 +126,14 @@ fn templates(world: &World, space: &ObjectKey) -> Vec<Arc<Metal3DataTemplate>> {
     found
 }
 
+/// Whether no Metal3Data has the name that stands for this index.
+fn is_free(world: &World, space: &ObjectKey, index: i32) -> bool {
+    let name = ObjectKey::new(&space.namespace, name_of(space, index));
+    world.datas.get(&name).is_none()
+}
+
 /// Gathers all that is rendered from the templates of a space.
-pub fn list(world: &World, space: &ObjectKey) -> Vec<Listed> {
+fn list(world: &World, space: &ObjectKey) -> Vec<Listed> {
     let listed = templates(world, space).into_iter().map(|template| {
         let by = DataBy::Template(ObjectKey::of(&*template));
         let mut datas = world.datas.find(&by);
@@ -140,30 +145,6 @@ pub fn list(world: &World, space: &ObjectKey) -> Vec<Listed> {
         }
     });
     listed.collect()
-}
-
-/// Whether what has changed may be seen in the list of a template, or let a template go.
-pub fn concerns_list(world: &World, space: &ObjectKey, focus: &Focus) -> bool {
-    let concerns = |template: Arc<Metal3DataTemplate>| {
-        let status = template.status.as_ref();
-        let full = status.filter(|status| status.indexes.len() >= LISTED);
-        let last = full.and_then(|status| status.indexes.last()).map(|entry| entry.index);
-        let is_within = |name: &String| {
-            let index = index_of(name, space);
-            last.zip(index).is_none_or(|(last, index)| index <= last)
-        };
-        template.metadata.deletion_timestamp.is_some() || focus.datas.iter().any(is_within)
-    };
-    focus.is_whole || focus.has_lists || templates(world, space).into_iter().any(concerns)
-}
-
-/// Whether there is nothing in a space any more, and nobody asks for anything in it.
-pub fn is_empty(world: &World, space: &ObjectKey) -> bool {
-    let of_template = DataBy::Template(space.clone());
-    !world.data_templates.has(&DataTemplateBy::Space(space.clone()))
-        && !world.data_claims.has(&of_template)
-        && !world.datas.has(&of_template)
-        && !world.datas.has(&DataBy::Space(space.clone()))
 }
 
 /// The index of an answer that was given before.
@@ -198,19 +179,15 @@ fn claim(world: &World, object: Arc<Metal3DataClaim>, template: Option<&Arc<Meta
 }
 
 /// Metal3Datas of these templates, or in the space, whose claim is not there.
-fn orphans(world: &World, space: &ObjectKey, named: &BTreeSet<String>, focus: &Focus) -> Vec<Arc<Metal3Data>> {
-    let here = |name: &String| ObjectKey::new(&space.namespace, name);
-    let mut found: BTreeMap<String, Arc<Metal3Data>> = BTreeMap::new();
-    let by: Vec<DataBy> = if focus.is_whole {
-        let of_templates = named.iter().map(|name| DataBy::Template(here(name)));
-        of_templates.chain([DataBy::Space(space.clone())]).collect()
-    } else {
-        focus.claims.iter().map(|name| DataBy::Claim(here(name))).collect()
-    };
-    let by_name = focus.datas.iter().filter_map(|name| world.datas.get(&here(name)));
-    for data in by.iter().flat_map(|by| world.datas.find(by)).chain(by_name) {
-        found.insert(data.name_any(), data);
-    }
+fn orphans(world: &World, space: &ObjectKey, named: &BTreeSet<String>) -> Vec<Arc<Metal3Data>> {
+    let of_templates = named
+        .iter()
+        .map(|name| DataBy::Template(ObjectKey::new(&space.namespace, name)));
+    let by = of_templates.chain([DataBy::Space(space.clone())]);
+    let found: BTreeMap<String, Arc<Metal3Data>> = by
+        .flat_map(|by| world.datas.find(&by))
+        .map(|data| (data.name_any(), data))
+        .collect();
     let is_orphan = |data: &Arc<Metal3Data>| {
         let claim = ObjectKey::new(&space.namespace, &data.spec.claim.name);
         let claim = world.data_claims.get(&claim);

@@ -2,21 +2,22 @@ mod passes;
 
 use std::sync::Arc;
 
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::ResourceExt;
 use metal3_api::capi::Cluster;
 use metal3_api::infra::names::annotation::RENDERED_FROM;
 use metal3_api::infra::v1beta2::{Metal3Data, Metal3DataClaim, Metal3DataTemplate};
 use metal3_runtime::store::{ObjectKey, Sink};
+use metal3_runtime::timing::provider::LISTS_APART;
 use metal3_runtime::work::Queue;
 use rstest::rstest;
 use serde_json::{Value, json};
 
 use super::apply::{adopt, data};
-use super::decide::{decide, finish, is_unused};
+use super::decide::{finish, is_unused, writes};
 use super::effect::Effect;
 use super::listen::listen;
-use super::news::{Focus, News};
-use super::observed::{Observed, concerns_list, list, observe};
+use super::observed::{Observed, observe};
 use crate::data::digest;
 use crate::world::{World, template_asked};
 
@@ -73,7 +74,12 @@ fn made(world: &World, index: i32, claim: &str, metadata: &Value) -> Arc<Metal3D
 fn seen(world: &World) -> Observed {
     let claims = world.data_claims.objects();
     world.known_claims.learn(claims.iter().filter_map(|claim| claim.uid()));
-    observe(world, &space(), &Focus::whole(), &News::default())
+    observe(world, &space())
+}
+
+/// The writes to templates.
+fn lists(world: &World) -> Vec<Effect> {
+    finish(&seen(world).listed, DELETED.parse().unwrap()).0
 }
 
 fn space() -> ObjectKey {
@@ -107,7 +113,7 @@ fn the_oldest_claim_gets_the_lowest_free_index() {
     claim(&world, "x", &json!({"creationTimestamp": "2026-01-01T00:00:02Z"}), "");
     claim(&world, "y", &json!({"creationTimestamp": "2026-01-01T00:00:01Z"}), "");
     claim(&world, "z", &json!({"creationTimestamp": "2026-01-01T00:00:03Z"}), "");
-    let effects = decide(&seen(&world));
+    let effects = writes(&seen(&world));
     let expected = [("y", 2), ("x", 4), ("z", 5)].map(|(of, index)| (of.to_owned(), index));
     assert_eq!(created(&effects), expected);
     assert_eq!(effects.len(), 3);
@@ -119,7 +125,7 @@ fn nothing_is_made_before_the_finalizers_are_there() {
     template(&world, "t", &json!({"finalizers": []}));
     claim(&world, "a", &json!({"finalizers": []}), "");
     claim(&world, "b", &json!({}), "");
-    let effects = decide(&seen(&world));
+    let effects = writes(&seen(&world));
     let labels: Vec<_> = effects.iter().map(Effect::label).collect();
     assert_eq!(
         labels,
@@ -136,8 +142,8 @@ fn what_another_process_may_have_made_is_looked_for_once_for_all_claims() {
     template(&world, "t", &json!({}));
     claim(&world, "a", &json!({}), "");
     claim(&world, "b", &json!({}), "");
-    let seen = observe(&world, &space(), &Focus::whole(), &News::default());
-    assert_eq!(decide(&seen), [Effect::Look]);
+    let seen = observe(&world, &space());
+    assert_eq!(writes(&seen), [Effect::List]);
 }
 
 #[test]
@@ -145,10 +151,10 @@ fn an_answer_whose_data_vanished_comes_back_with_its_index_if_that_is_free() {
     let world = World::new("");
     template(&world, "t", &json!({}));
     claim(&world, "a", &json!({}), "t-7");
-    assert_eq!(created(&decide(&seen(&world))), [("a".to_owned(), 7)]);
+    assert_eq!(created(&writes(&seen(&world))), [("a".to_owned(), 7)]);
     claim(&world, "b", &json!({}), "t-7");
     made(&world, 7, "b", &json!({}));
-    assert_eq!(created(&decide(&seen(&world))), [("a".to_owned(), 0)]);
+    assert_eq!(created(&writes(&seen(&world))), [("a".to_owned(), 0)]);
 }
 
 #[test]
@@ -157,7 +163,7 @@ fn a_lost_answer_is_given_again_and_nothing_is_made() {
     template(&world, "t", &json!({}));
     let a = claim(&world, "a", &json!({}), "");
     made(&world, 4, "a", &json!({}));
-    assert_eq!(decide(&seen(&world)), [Effect::Announce(a, "t-4".to_owned())]);
+    assert_eq!(writes(&seen(&world)), [Effect::Announce(a, "t-4".to_owned())]);
 }
 
 #[test]
@@ -166,7 +172,7 @@ fn of_two_that_were_made_for_one_claim_the_answer_stays() {
     template(&world, "t", &json!({}));
     let a = claim(&world, "a", &json!({}), "t-4");
     let (other, named) = (made(&world, 1, "a", &json!({})), made(&world, 4, "a", &json!({})));
-    assert_eq!(decide(&seen(&world)), [Effect::Discard(other.clone())]);
+    assert_eq!(writes(&seen(&world)), [Effect::Discard(other.clone())]);
     assert!(is_unused(&other, Some(&a)) && !is_unused(&named, Some(&a)));
     // As long as none is named, both may be.
     let none = claim(&World::new(""), "a", &json!({}), "");
@@ -181,7 +187,7 @@ fn what_has_lost_its_claim_goes(#[case] metadata: Option<Value>) {
     template(&world, "t", &json!({}));
     let left = made(&world, 0, "a", &json!({}));
     let there = metadata.map(|metadata| claim(&world, "a", &metadata, ""));
-    let effects = decide(&seen(&world));
+    let effects = writes(&seen(&world));
     assert!(effects.contains(&Effect::Discard(left.clone())), "{effects:?}");
     assert!(is_unused(&left, there.as_deref()));
     // Its index is free only when it is gone.
@@ -194,17 +200,17 @@ fn a_claim_that_is_deleted_lets_go_step_by_step() {
     template(&world, "t", &json!({}));
     let a = claim(&world, "a", &json!({"deletionTimestamp": DELETED}), "t-0");
     let data = made(&world, 0, "a", &json!({}));
-    assert_eq!(decide(&seen(&world)), [Effect::Delete(data)]);
+    assert_eq!(writes(&seen(&world)), [Effect::Delete(data)]);
     let data = made(
         &world,
         0,
         "a",
         &json!({"deletionTimestamp": DELETED, "resourceVersion": "2"}),
     );
-    assert_eq!(decide(&seen(&world)), [Effect::Unlock(data)]);
+    assert_eq!(writes(&seen(&world)), [Effect::Unlock(data)]);
     let held = json!({"deletionTimestamp": DELETED, "resourceVersion": "3", "finalizers": ["other"]});
     made(&world, 0, "a", &held);
-    assert_eq!(decide(&seen(&world)), [Effect::ReleaseClaim(a)]);
+    assert_eq!(writes(&seen(&world)), [Effect::ReleaseClaim(a)]);
 }
 
 #[rstest]
@@ -221,14 +227,14 @@ fn a_claim_that_cannot_be_answered_says_why_once(
         template(&world, "t", &json!({}));
     }
     let a = claim(&world, "a", &metadata, "");
-    let effects = decide(&seen(&world));
+    let effects = writes(&seen(&world));
     let why = explained(&effects);
     assert!(why.contains(words), "{why}");
     let mut told = (*a).clone();
     told.metadata.resource_version = Some("2".to_owned());
     told.status.get_or_insert_default().error_message = why.to_owned();
     world.data_claims.created(told);
-    assert_eq!(decide(&seen(&world)), []);
+    assert_eq!(writes(&seen(&world)), []);
 }
 
 #[rstest]
@@ -243,22 +249,22 @@ fn a_claim_that_names_no_template_of_its_namespace_says_so_once(#[case] named: V
     world.data_claims.created(other.clone());
     let space = template_asked(&other);
     assert_eq!(
-        decide(&seen(&world)),
+        writes(&seen(&world)),
         [],
         "the template of this namespace is not concerned"
     );
-    let effects = decide(&observe(&world, &space, &Focus::whole(), &News::default()));
+    let effects = writes(&observe(&world, &space));
     let why = explained(&effects);
     assert!(why.contains(words), "{why}");
     other.metadata.resource_version = Some("4".to_owned());
     other.status.get_or_insert_default().error_message = why.to_owned();
     world.data_claims.created(other.clone());
-    assert_eq!(decide(&observe(&world, &space, &Focus::whole(), &News::default())), []);
+    assert_eq!(writes(&observe(&world, &space)), []);
     other.metadata.resource_version = Some("5".to_owned());
     other.metadata.deletion_timestamp = serde_json::from_value(json!(DELETED)).unwrap();
     world.data_claims.created(other);
     assert!(matches!(
-        decide(&observe(&world, &space, &Focus::whole(), &News::default()))[..],
+        writes(&observe(&world, &space))[..],
         [Effect::ReleaseClaim(_)]
     ));
 }
@@ -275,14 +281,14 @@ fn what_is_paused_is_left_alone(#[case] metadata: Value, #[case] of_template: Va
     .unwrap();
     world.clusters.created(cluster);
     claim(&world, "a", &metadata, "");
-    assert_eq!(decide(&seen(&world)), []);
+    assert_eq!(writes(&seen(&world)), []);
     let mut going = metadata.clone();
     json_patch::merge(
         &mut going,
         &json!({"deletionTimestamp": DELETED, "resourceVersion": "2"}),
     );
     claim(&world, "a", &going, "");
-    assert_eq!(decide(&seen(&world)), []);
+    assert_eq!(writes(&seen(&world)), []);
 }
 
 #[test]
@@ -291,7 +297,7 @@ fn a_template_lists_its_indexes_and_goes_when_nothing_uses_it() {
     template(&world, "t", &json!({"deletionTimestamp": DELETED}));
     claim(&world, "b", &json!({}), "t-2");
     made(&world, 2, "b", &json!({}));
-    let effects = finish(&list(&world, &space()));
+    let effects = lists(&world);
     let [Effect::Report(_, status)] = effects.as_slice() else {
         panic!("{effects:?}")
     };
@@ -304,7 +310,7 @@ fn a_template_lists_its_indexes_and_goes_when_nothing_uses_it() {
 
     let world = World::new("");
     template(&world, "t", &json!({"deletionTimestamp": DELETED}));
-    let effects = finish(&list(&world, &space()));
+    let effects = lists(&world);
     assert!(
         matches!(effects.as_slice(), [Effect::ReleaseTemplate(_)]),
         "{effects:?}"
@@ -318,7 +324,7 @@ fn a_list_of_more_indexes_than_fit_is_cut() {
     for index in 0..600 {
         made(&world, index, &format!("c{index}"), &json!({}));
     }
-    let effects = finish(&list(&world, &space()));
+    let effects = lists(&world);
     let [Effect::Report(_, status)] = effects.as_slice() else {
         panic!("{effects:?}")
     };
@@ -388,45 +394,20 @@ fn at_rest(count: i32) -> World {
 }
 
 #[test]
-fn a_claim_is_looked_at_alone_however_many_there_are() {
-    for count in [3, 300] {
-        let (world, news) = (at_rest(count), News::default());
-        listen(&world, &news, &Queue::new());
-        assert_eq!(news.take(&space()), Focus::whole(), "the first time");
-        claim(&world, "new", &json!({}), "");
-        let focus = news.take(&space());
-        let seen = observe_known(&world, &focus, &news);
-        assert_eq!((seen.claims.len(), seen.orphans.len(), seen.free.len()), (1, 0, 1));
-        assert_eq!(created(&decide(&seen)), [("new".to_owned(), count)]);
-        assert_eq!(news.take(&space()), Focus::default(), "once");
-    }
-}
-
-fn observe_known(world: &World, focus: &Focus, news: &News) -> Observed {
-    let claims = world.data_claims.objects();
-    world.known_claims.learn(claims.iter().filter_map(|claim| claim.uid()));
-    observe(world, &space(), focus, news)
-}
-
-#[test]
-fn what_is_gone_makes_its_claim_news_and_frees_its_index() {
-    let (world, news, queue) = (at_rest(300), News::default(), Queue::new());
-    listen(&world, &news, &queue);
-    news.take(&space());
-    assert_eq!(news.free(&world, &space(), 2), [300, 301]);
+fn a_data_that_is_gone_wakes_its_space_and_frees_its_index() {
+    let (world, queue) = (at_rest(300), Queue::new());
+    listen(&world, &queue);
     world.datas.remove(&ObjectKey::new("ns", "t-7"), "uid-t-7");
     assert_eq!(queue.len(), 1);
-    assert_eq!(news.free(&world, &space(), 2), [7, 300]);
-    let seen = observe_known(&world, &news.take(&space()), &news);
-    assert_eq!(seen.claims.len(), 1);
-    assert_eq!(created(&decide(&seen)), [("c7".to_owned(), 7)]);
+    claim(&world, "new", &json!({"creationTimestamp": "2026-01-02T00:00:00Z"}), "");
+    let made = created(&writes(&seen(&world)));
+    assert_eq!(made, [("c7".to_owned(), 7), ("new".to_owned(), 300)]);
 }
 
 #[test]
-fn that_data_is_rendered_is_no_news_here() {
-    let (world, news, queue) = (at_rest(3), News::default(), Queue::new());
-    listen(&world, &news, &queue);
-    news.take(&space());
+fn rendered_data_and_a_new_list_wake_nothing() {
+    let (world, queue) = (at_rest(3), Queue::new());
+    listen(&world, &queue);
     let mut rendered = (*world.datas.get(&ObjectKey::new("ns", "t-1")).unwrap()).clone();
     rendered.metadata.resource_version = Some("2".to_owned());
     rendered.status.get_or_insert_default().ready = Some(true);
@@ -435,37 +416,19 @@ fn that_data_is_rendered_is_no_news_here() {
     listed.metadata.resource_version = Some("2".to_owned());
     listed.status.get_or_insert_default().last_updated = None;
     world.data_templates.created(listed);
-    assert_eq!((queue.len(), news.take(&space())), (0, Focus::default()));
+    assert!(queue.is_empty());
 }
 
 #[test]
-fn a_list_is_made_for_what_it_shows() {
-    let world = at_rest(600);
-    let named = |name: &str| Focus {
-        datas: [name.to_owned()].into(),
-        ..Focus::default()
-    };
-    assert!(
-        concerns_list(&world, &space(), &named("t-599")),
-        "nothing is listed yet"
-    );
-    let effects = finish(&list(&world, &space()));
-    let [Effect::Report(template, status)] = effects.as_slice() else {
-        panic!("{effects:?}")
-    };
-    assert_eq!(
-        effects[0].concerns(&seen(&world)),
-        Focus::default(),
-        "claims do not wait for it"
-    );
-    let mut listed = (**template).clone();
+fn a_list_is_written_once_a_second() {
+    let world = at_rest(3);
+    let mut listed = (*world.data_templates.get(&space()).unwrap()).clone();
     listed.metadata.resource_version = Some("2".to_owned());
-    listed.status = Some(status.clone());
+    let written = DELETED.parse().unwrap();
+    listed.status.get_or_insert_default().last_updated = Some(Time(written));
     world.data_templates.created(listed);
-    assert!(
-        !concerns_list(&world, &space(), &named("t-512")),
-        "it has no room in the list"
-    );
-    assert!(concerns_list(&world, &space(), &named("t-511")));
-    assert!(!concerns_list(&world, &space(), &Focus::default()));
+    let listed = seen(&world).listed;
+    assert_eq!(finish(&listed, written), (vec![], Some(LISTS_APART)));
+    let (effects, again) = finish(&listed, written + LISTS_APART);
+    assert_eq!((effects.len(), again), (1, None));
 }

@@ -25,9 +25,9 @@ pub enum NodeView {
     Answered(Answer),
 }
 
-/// A Node is to carry this provider ID.
+/// Gives a Node its provider ID.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Gift {
+pub struct ProviderIdPatch {
     /// The Node's name.
     pub node: String,
     /// Its UID: only this very Node is meant.

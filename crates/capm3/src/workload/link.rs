@@ -150,7 +150,12 @@ impl Link {
         let follow = async {
             // What follows the Nodes ends with `stop` too, without a pause: beginning anew then would never end.
             while !stop.is_cancelled() {
+                let begun = Instant::now();
                 let mut over = self.follow_until_over(&client, &stop).await;
+                if matches!(over, Over::Anew | Over::Unanswered) {
+                    self.pause(retries.after_interruption(begun.elapsed(), random_seed()), &stop)
+                        .await;
+                }
                 while let Some(next) = self.wait_after(over, &client, &stop, &mut retries).await {
                     over = next;
                 }
@@ -160,6 +165,17 @@ impl Link {
             () = stop.cancelled() => {}
             () = follow => {}
         }
+    }
+
+    /// A cluster whose watch breaks off again and again is left alone for a while.
+    async fn pause(&self, delay: Duration, stop: &CancellationToken) {
+        if delay.is_zero() {
+            return;
+        }
+        let cluster = self.cluster.clone();
+        let cause = "the watch of its Nodes breaks off again and again; it is tried again within 10 minutes".to_owned();
+        self.lost(stop, Unreachable::Silent { cluster, cause });
+        tokio::time::sleep(delay).await;
     }
 
     /// Waits until it is worth a try to follow the Nodes again. Something else may come to light meanwhile.

@@ -44,7 +44,7 @@ pub fn api_server(folder: &Path, binaries: &Binaries, port: u16, etcd: u16, conf
     let mut flags = Flags::default();
     flags.text("bind-address", "127.0.0.1");
     flags.text("advertise-address", "127.0.0.1");
-    // Loopback is refused as an endpoint of the service `kubernetes`, so nobody shall write that.
+    // The API server rejects loopback as an endpoint of the service `kubernetes`, so no endpoint is written.
     flags.text("endpoint-reconciler-type", "none");
     flags.text("secure-port", &port.to_string());
     flags.text("etcd-servers", &etcd_url(etcd));

@@ -1,8 +1,6 @@
 //! What lies in an instance's folder before its programs start.
 
 use std::fs;
-use std::io::Write as _;
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
@@ -11,6 +9,7 @@ use serde_json::json;
 use super::environment::Environment;
 use super::{Credentials, Host, IronicConfig, Ports};
 use crate::pki::Authority;
+use crate::private_file;
 
 /// Folders that Ironic and our programs expect.
 const FOLDERS: [&str; 11] = [
@@ -81,10 +80,13 @@ impl Files {
         fs::copy(environment.empty_database(), self.database()).context("cannot copy the empty database")?;
         let template = environment.sources().join("ironic.conf.in");
         let template = fs::read_to_string(&template).with_context(|| format!("cannot read {}", template.display()))?;
-        self.write_private("ironic.conf", &render(&template, config, ports, &self.folder))?;
+        private_file::write(
+            &self.folder.join("ironic.conf"),
+            &render(&template, config, ports, &self.folder),
+        )?;
         let instance = serde_json::to_string_pretty(&self.instance_json(config, ports, hosts, user))
             .context("cannot write JSON")?;
-        self.write_private("instance.json", &instance)
+        private_file::write(&self.instance(), &instance)
     }
 
     /// Makes this the API's user.
@@ -94,7 +96,7 @@ impl Files {
         let mut instance: serde_json::Value = serde_json::from_str(&text).context("the instance's file is no JSON")?;
         instance["api_user"] = json!(user);
         let text = serde_json::to_string_pretty(&instance).context("cannot write JSON")?;
-        self.write_private("instance.json", &text)
+        private_file::write(&self.instance(), &text)
     }
 
     fn instance_json(
@@ -140,19 +142,6 @@ impl Files {
             "bcrypt_rounds": 4,
             "api_threads": 10, "keep_last_error": false, "plain": config.plain,
         })
-    }
-
-    /// Writes a file that only its owner can read, because passwords are in it.
-    fn write_private(&self, name: &str, text: &str) -> Result<()> {
-        let path = self.folder.join(name);
-        fs::OpenOptions::new()
-            .write(true)
-            .create(true)
-            .truncate(true)
-            .mode(0o600)
-            .open(&path)
-            .and_then(|mut file| file.write_all(text.as_bytes()))
-            .with_context(|| format!("cannot write {}", path.display()))
     }
 }
 

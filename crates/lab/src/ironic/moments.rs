@@ -17,7 +17,7 @@ pub struct Moment {
     pub power_state: Option<String>,
     /// The power that Ironic is bringing it to.
     pub target_power_state: Option<String>,
-    /// Who holds its lock.
+    /// The holder of its lock.
     pub reservation: Option<String>,
 }
 

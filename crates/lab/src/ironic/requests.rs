@@ -1,4 +1,4 @@
-//! The requests that Ironic's API answered: who asks how much of it is what benchmarks want to know.
+//! The requests that Ironic's API answered, for benchmarks that count them by client.
 
 use std::collections::BTreeMap;
 

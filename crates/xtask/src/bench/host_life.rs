@@ -10,16 +10,16 @@ use kube::api::{DeleteParams, Patch, PatchParams};
 use kube::{Api, ResourceExt};
 use metal3_api::metal3::{BareMetalHost, ProvisioningState};
 use metal3_lab::ironic::{IronicConfig, IronicLab, Mark, Request};
-use metal3_lab::operator::{Operator, OperatorConfig};
+use metal3_lab::operator::{self, OperatorConfig};
 use serde_json::json;
 
+use super::env::{BENCH, Measured, TestEnv};
 use super::many::{create, host_of};
 use super::measure::Cost;
 use super::own_time::{NodeNames, own_seconds};
 use super::process::{self, Usage};
 use super::program::Built;
 use super::requests::{Counts, Requests};
-use super::site::{BENCH, Measured, Site};
 use super::watch::{Goal, arrivals};
 
 const LIMIT: Duration = Duration::from_secs(900);
@@ -63,23 +63,23 @@ pub struct Figures {
 }
 
 struct Bench {
-    site: Measured,
+    env: Measured,
     ironic: IronicLab,
     hosts: u16,
 }
 
 /// Runs N hosts through their lives; with `rest`, stops for so many seconds while they are provisioned.
 pub async fn run(hosts: u16, rest: Option<u64>, built: &Built) -> anyhow::Result<Figures> {
-    let site = Site::start(built.program).await?;
+    let env = TestEnv::start(built.program).await?;
     let ironic = IronicLab::start(IronicConfig {
         hosts,
         ..IronicConfig::default()
     })
     .await?;
-    let folder = site.control_plane.folder().join("operator");
-    let config = OperatorConfig::new(&built.executable, folder, &site.kubeconfig);
+    let folder = env.control_plane.folder().join("operator");
+    let config = OperatorConfig::new(&built.executable, folder, &env.kubeconfig);
     let bench = Bench {
-        site: site.with(Operator::start(&config, &ironic).await?.into())?,
+        env: env.with(operator::start(&config, &(&ironic).into()).await?)?,
         ironic,
         hosts,
     };
@@ -103,8 +103,8 @@ pub async fn run(hosts: u16, rest: Option<u64>, built: &Built) -> anyhow::Result
     phases.push(bench.phase("→ available", none, available).await?);
     let gone = Goal::<fn(&BareMetalHost) -> bool>::Gone;
     phases.push(bench.phase("→ deleted", bench.delete(), gone).await?);
-    let usage = process::usage(bench.site.pid())?;
-    bench.site.stop().await;
+    let usage = process::usage(bench.env.pid())?;
+    bench.env.stop().await;
     Ok(Figures {
         hosts,
         phases,
@@ -123,7 +123,7 @@ fn now() -> f64 {
 
 impl Bench {
     fn api(&self) -> Api<BareMetalHost> {
-        self.site.api()
+        self.env.api()
     }
 
     async fn create(&self) -> anyhow::Result<()> {
@@ -135,8 +135,8 @@ impl Bench {
                 server.boot_mac(),
                 [&user.username, &user.password],
             );
-            create(&self.site.client, BENCH, secret).await?;
-            create(&self.site.client, BENCH, host).await?;
+            create(&self.env.client, BENCH, secret).await?;
+            create(&self.env.client, BENCH, host).await?;
         }
         Ok(())
     }
@@ -164,7 +164,7 @@ impl Bench {
         action: impl Future<Output = anyhow::Result<()>>,
         goal: Goal<impl Fn(&BareMetalHost) -> bool>,
     ) -> anyhow::Result<Phase> {
-        let (mark, requests) = (self.site.mark()?, self.ironic.requests(Mark::default())?.1);
+        let (mark, requests) = (self.env.mark()?, self.ironic.requests(Mark::default())?.1);
         let before = self.nodes().await?;
         let start = now();
         let watch = self.arrivals(goal);
@@ -196,7 +196,7 @@ impl Bench {
             own: own / f64::from(self.hosts),
             ironic,
             shared: shared.len() as u64,
-            kubernetes: self.site.cost(&mark)?.requests,
+            kubernetes: self.env.cost(&mark)?.requests,
         })
     }
 
@@ -244,12 +244,12 @@ impl Bench {
             println!("not every server's health is known yet; what it costs to learn it counts below");
         }
         tokio::time::sleep(Duration::from_secs(10)).await;
-        let (mark, calls) = (self.site.mark()?, self.ironic.requests(Mark::default())?.1);
+        let (mark, calls) = (self.env.mark()?, self.ironic.requests(Mark::default())?.1);
         println!("at rest for {} s …", time.as_secs());
         tokio::time::sleep(time).await;
         Ok(Rest {
             ironic: self.calls(calls)?.len(),
-            cost: self.site.cost(&mark)?,
+            cost: self.env.cost(&mark)?,
         })
     }
 }

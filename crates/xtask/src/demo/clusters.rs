@@ -12,7 +12,7 @@ use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::core::GroupVersionKind;
 use kube::{Api, Client, Config};
 use metal3_api::metal3::{BareMetalHost, ProvisioningState};
-use metal3_lab::site::Access;
+use metal3_lab::lab::Access;
 use metal3_lab::workload;
 use serde_json::json;
 

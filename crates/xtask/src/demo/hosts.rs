@@ -6,7 +6,7 @@ use anyhow::{Context, Result, bail};
 use kube::Api;
 use kube::api::{DeleteParams, Patch, PatchParams};
 use metal3_api::metal3::{BareMetalHost, ProvisioningState};
-use metal3_lab::site::Access;
+use metal3_lab::lab::Access;
 use serde_json::json;
 
 use super::journey::{Journey, Seen};

@@ -64,7 +64,7 @@ impl Screen {
         let mut last = self.last.lock();
         let erase = if self.is_terminal { ERASE } else { "" };
         let mut out = std::io::stdout().lock();
-        // Even if nobody reads any more, what runs must be ended in good order.
+        // If the reader is gone, what runs must still be stopped in order.
         write!(out, "{erase}{text}").and_then(|()| out.flush()).ok();
         *last = Instant::now();
     }

@@ -1,4 +1,4 @@
-//! How long everything took, and who took it. Pure.
+//! How long each state took, split into Ironic's time and ours. Pure.
 //!
 //! **Wall time** of a phase is the time between the watch's events that begin and end it, as they arrive here.
 //!

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 use metal3_lab::instance::{self, Claim};
-use metal3_lab::site::{Access, Programs};
+use metal3_lab::lab::{Access, Programs};
 
 use super::{DEFAULT_NAME, Interrupt, ensure_down, folder, programs, with_progress};
 use crate::demo::objects::{self, NAMESPACE};
@@ -140,7 +140,7 @@ pub fn stop(name: &str) -> Result<bool> {
         return Ok(false);
     }
     let did_run = end(name)?;
-    // Held while it is removed, so that nobody starts in a folder that goes away.
+    // Hold the folder while it is removed, so that no other lab starts in it.
     let claim = Claim::take(&folder)?;
     fs::remove_dir_all(claim.folder()).with_context(|| format!("cannot remove {}", folder.display()))?;
     Ok(did_run)

@@ -10,7 +10,7 @@ use kube::Api;
 use kube::api::ListParams;
 use metal3_api::metal3::BareMetalHost;
 use metal3_lab::instance;
-use metal3_lab::site::Access;
+use metal3_lab::lab::Access;
 
 use super::root;
 use crate::demo::{columns, objects};
@@ -27,7 +27,7 @@ pub async fn show() -> Result<()> {
             .filter(|entry| entry.path().is_dir())
             .map(|entry| entry.file_name().to_string_lossy().into_owned())
             .collect(),
-        Err(_) => Vec::new(), // nobody has started one yet
+        Err(_) => Vec::new(), // no lab has been started yet
     };
     names.sort();
     if names.is_empty() {

@@ -61,7 +61,7 @@ fn passes(mut job: Job, longest: Duration) -> anyhow::Result<bool> {
     job.command.stdout(writer.try_clone()?).stderr(writer);
     let child = job.command.spawn();
     let mut child = child.with_context(|| format!("cannot start {}", job.title))?;
-    // It holds the other end of the pipe: while it does, nobody sees the end of what is printed.
+    // It holds the other end of the pipe: until it is dropped, the reader sees no end.
     drop(job.command);
     let name = &job.name;
     thread::scope(|scope| -> anyhow::Result<()> {
@@ -88,7 +88,7 @@ fn passes(mut job: Job, longest: Duration) -> anyhow::Result<bool> {
 /// One write for each line: lines of two programs do not mix.
 fn print(name: &str, line: &str) {
     let text = format!("{name:16} | {line}\n");
-    // Somebody who no longer reads is no reason to stop.
+    // A reader that is gone is no reason to stop.
     std::io::stdout().lock().write_all(text.as_bytes()).ok();
 }
 

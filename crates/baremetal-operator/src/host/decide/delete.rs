@@ -1,6 +1,7 @@
 //! The end of a host's life: which way it takes, power off, removal from Ironic, release of what we hold.
 
 use super::outage::outage;
+use super::proof;
 use crate::host::builder::deletion::Deletion;
 use crate::host::builder::deletion::deletion;
 use crate::host::builder::{PlanBuilder, Step, Verdict, locked};
@@ -178,12 +179,12 @@ pub(super) fn deleting(plan: &mut PlanBuilder<'_>) -> Step {
         {
             return release(plan);
         }
-        NodeView::Live(node) if !identity::is_own(node, &plan.seen.host, &plan.status) => {
-            let message = left_alone(node);
-            plan.event(EventReason::NodeLeftAlone, message);
-            return release(plan);
-        }
-        NodeView::Live(node) => node,
+        NodeView::Live(node) if !identity::is_own(node, &plan.seen.host, &plan.status) => return leave(plan),
+        NodeView::Live(node) => match proof::is_proven(plan, node) {
+            Ok(true) => node,
+            Ok(false) => return leave(plan),
+            Err(need) => return Step::Fetch(need),
+        },
     };
     if let Some(holder) = &node.reservation {
         return Step::Wait(locked(node, holder));
@@ -199,14 +200,16 @@ pub(super) fn deleting(plan: &mut PlanBuilder<'_>) -> Step {
     remove_node(plan, node, removal)
 }
 
-/// The last word of a host that leads to a node which is not its own, by its name or by the UUID in its status. It does not say
-/// whose node it is: a user could ask for that by UUID.
-fn left_alone(node: &Node) -> String {
-    format!(
-        "node {} stays in Ironic as it is, as nothing proves that it is this host's. If nobody else uses it, delete it in Ironic",
-        node.uuid
-    )
+/// The host goes, and the node to which it leads stays as it is.
+pub(super) fn leave(plan: &mut PlanBuilder<'_>) -> Step {
+    plan.event(EventReason::NodeLeftAlone, LEFT_ALONE);
+    release(plan)
 }
+
+/// The last word of a host that leads to a node which is not its own, or not proven to be, by its name or by the UUID in its status. It
+/// does not say which node that is, nor whose: a user could ask for the one by the other.
+pub(super) const LEFT_ALONE: &str = "the node in Ironic to which this host leads stays as it is, as nothing proves that it is this \
+    host's. If nobody else uses it, delete it in Ironic";
 
 /// Nothing was ever asked of Ironic for this host, so that its deletion need not wait for it.
 fn was_never_managed(plan: &PlanBuilder<'_>) -> bool {

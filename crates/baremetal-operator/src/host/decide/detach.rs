@@ -9,12 +9,13 @@ use metal3_api::metal3::{OperationalStatus, ProvisioningState};
 use super::delete::{self, Removal};
 use super::outage::outage;
 use super::ports;
+use super::proof;
 use crate::host::annotations;
 use crate::host::builder::{PlanBuilder, Step, locked};
 use crate::host::detach_error::detach_error;
 use crate::host::identity;
 use crate::host::observed::NodeView;
-use crate::host::plan::{Read, Wait, WaitReason};
+use crate::host::plan::{EventReason, Read, Wait, WaitReason};
 
 /// `Continue` where the host is not to be detached.
 pub(super) fn detach(plan: &mut PlanBuilder<'_>) -> Step {
@@ -44,7 +45,14 @@ pub(super) fn detach(plan: &mut PlanBuilder<'_>) -> Step {
         NodeView::Gone => return gone(plan),
         // It has the host's name and nothing else of it.
         NodeView::Live(node) if !identity::is_own(node, &plan.seen.host, &plan.status) => return gone(plan),
-        NodeView::Live(node) => node,
+        NodeView::Live(node) => match proof::is_proven(plan, node) {
+            Ok(true) => node,
+            Ok(false) => {
+                plan.event(EventReason::NodeLeftAlone, delete::LEFT_ALONE);
+                return gone(plan);
+            }
+            Err(need) => return Step::Fetch(need),
+        },
     };
     if let Some(holder) = &node.reservation {
         return Step::Wait(locked(node, holder));

@@ -5,7 +5,7 @@ use metal3_api::metal3::{BareMetalHostStatus, ErrorType, OperationalStatus, Prov
 use metal3_runtime::controller::{Next, Report};
 use metal3_runtime::timing::operator::SHOWN_LOCK;
 
-use super::{detach, held, limits, outage};
+use super::{detach, held, limits, outage, proof};
 use crate::host::builder::PlanBuilder;
 use crate::host::detach_error::write_detach_error;
 use crate::host::observed::Observed;
@@ -38,6 +38,7 @@ pub(super) fn finish(mut plan: PlanBuilder<'_>, mut then: Then) -> Decision {
             *wait = limits::keep_place(wait);
         }
     }
+    proof::hide_foreign(&mut plan, &mut then);
     describe(&mut plan, &then, is_queued);
     complete(plan, then, afterwards)
 }

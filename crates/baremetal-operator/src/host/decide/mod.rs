@@ -24,6 +24,7 @@ mod outcome;
 mod ports;
 mod power;
 mod prepare;
+mod proof;
 mod provision;
 mod provisioned;
 mod ramdisk;
@@ -53,8 +54,13 @@ use super::plan::{Decision, Effect, EventReason, HostReport, Plan, Then, Wait, W
 /// More state changes than any legal path has: a guard against a circle in the table of states.
 const LONGEST_PATH: usize = 16;
 
-/// Decides what happens next with one host.
+/// Decides what happens next with one host. No node is changed that is not proven to be its own.
 pub fn decide(seen: &Observed, now: Timestamp) -> Decision {
+    let decision = decide_on_trust(seen, now);
+    proof::judge(seen, now, decision)
+}
+
+fn decide_on_trust(seen: &Observed, now: Timestamp) -> Decision {
     if is_paused(&seen.host) {
         return untouched(seen, Then::Idle, Next::After(NET));
     }

@@ -166,13 +166,13 @@ fn owner_of<'a>(plan: &PlanBuilder<'a>, nic: &Wanted) -> Option<&'a str> {
     is_known.then_some(foreign.owner.as_str())
 }
 
-/// A node that has a MAC address, by its name or UUID; which host of another namespace it is, is not told.
+/// A node that has a MAC address, by its name if it is a host's of the same namespace. Which one it is otherwise is not told: its UUID
+/// would let others claim it.
 fn owner_words(plan: &PlanBuilder<'_>, owner: &str) -> String {
-    let namespace = owner.split_once('~').map(|(namespace, _)| namespace);
-    if namespace.is_some_and(|namespace| namespace != plan.seen.namespace()) {
-        "a node of another namespace's host".to_owned()
-    } else {
-        format!("node {owner}")
+    match owner.split_once('~') {
+        Some((namespace, _)) if namespace == plan.seen.namespace() => format!("node {owner}"),
+        Some(_) => "a node of another namespace's host".to_owned(),
+        None => "another node".to_owned(),
     }
 }
 

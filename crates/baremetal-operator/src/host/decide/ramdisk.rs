@@ -14,6 +14,7 @@ use metal3_runtime::timing::operator::SLOW_RECHECK;
 
 use super::network_data;
 use crate::host::builder::{PlanBuilder, Step, Verdict};
+use crate::host::named_url::{DeniedRanges, NamedUrl, UrlField};
 use crate::host::observed::{Lookup, NetworkDataView};
 use crate::host::plan::{Effect, Read, Wait, WaitReason};
 use crate::host::ramdisk::Ramdisk;
@@ -50,6 +51,7 @@ pub(super) fn wanted(plan: &mut PlanBuilder<'_>, address: &BmcAddress) -> Result
         architecture: plan.architecture().to_owned(),
         accept_formats,
     };
+    let denied = &plan.seen.settings.denied_url_ranges;
     let image = match &plan.seen.ramdisk {
         Lookup::NotLooked => return Err(Step::Fetch(Read::Ramdisk)),
         Lookup::NotFound => return Err(write(plan, spec)),
@@ -77,7 +79,7 @@ pub(super) fn wanted(plan: &mut PlanBuilder<'_>, address: &BmcAddress) -> Result
     let problem = if is_going && !is_held {
         "it is being deleted".to_owned()
     } else {
-        match unavailable(image, &spec, version) {
+        match unavailable(image, &spec, version, denied) {
             None => {
                 let status = image.status.clone().unwrap_or_default();
                 plan.has_ramdisk = true;
@@ -89,7 +91,7 @@ pub(super) fn wanted(plan: &mut PlanBuilder<'_>, address: &BmcAddress) -> Result
     if !is_needed(plan) {
         return Ok(Ramdisk::AsItIs);
     }
-    if let Some(error) = failed(image) {
+    if let Some(error) = failed(image, denied) {
         let message = format!("The ramdisk for this host cannot be built: {error}");
         return Err(match plan.failure(&ErrorType::Registration, message.clone()) {
             Verdict::Hold(step) => step,
@@ -183,27 +185,30 @@ fn is_current(host: &BareMetalHost, image: &PreprovisioningImage, spec: &Preprov
     image.spec == *spec && has_labels && has_finalizer
 }
 
-fn failed(image: &PreprovisioningImage) -> Option<String> {
+fn failed(image: &PreprovisioningImage, denied: &DeniedRanges) -> Option<String> {
     let status = image.status.as_ref()?;
     conditions::get(&status.conditions, "Error")
         .filter(|c| c.status == ConditionStatus::True)
         .map(|c| c.message.clone())
-        .or_else(|| flaw(status))
+        .or_else(|| flaw(status, denied))
 }
 
-/// A control character ends what the boot loader, or its configuration, takes for a kernel's parameters or a URL: what
-/// follows would be something else.
-fn flaw(status: &PreprovisioningImageStatus) -> Option<String> {
-    [
-        ("imageUrl", &status.image_url),
-        ("kernelUrl", &status.kernel_url),
-        ("extraKernelParams", &status.extra_kernel_params),
-    ]
-    .into_iter()
-    .find(|(_, text)| text.contains(char::is_control))
-    .map(|(field, _)| {
-        format!("status.{field} of its PreprovisioningImage has a control character in it, such as the end of a line")
-    })
+/// What is wrong with what was built. Whoever may write the status is not trusted with more than a user who names an image: its URLs
+/// are held against the same rules. A control character ends what the boot loader, or its configuration, takes for a kernel's
+/// parameters: what follows would be something else.
+fn flaw(status: &PreprovisioningImageStatus, denied: &DeniedRanges) -> Option<String> {
+    let urls = [
+        (UrlField::RamdiskImage, &status.image_url),
+        (UrlField::RamdiskKernel, &status.kernel_url),
+    ];
+    let named = urls.into_iter().filter(|(_, url)| !url.is_empty());
+    named
+        .filter_map(|(field, url)| NamedUrl::parse(field, url, denied).err())
+        .chain(status.extra_kernel_params.contains(char::is_control).then(|| {
+            "status.extraKernelParams: it has a control character in it, such as the end of a line".to_owned()
+        }))
+        .next()
+        .map(|flaw| format!("its PreprovisioningImage cannot be used: {flaw}"))
 }
 
 /// Why the image cannot be used yet.
@@ -211,11 +216,12 @@ fn unavailable(
     image: &PreprovisioningImage,
     spec: &PreprovisioningImageSpec,
     network_data_version: Option<&str>,
+    denied: &DeniedRanges,
 ) -> Option<String> {
     let Some(status) = &image.status else {
         return Some("nobody has taken it up; is there an image builder?".to_owned());
     };
-    if let Some(error) = failed(image) {
+    if let Some(error) = failed(image, denied) {
         return Some(error);
     }
     if status.architecture != spec.architecture {

@@ -171,7 +171,11 @@ fn enrol(plan: &mut PlanBuilder<'_>, address: &BmcAddress, body: CreateNode, sec
             Lookup::NotLooked => return Step::Fetch(Read::BootMacOwner),
             Lookup::NotFound => {}
             // Nobody's: enrolled by hand or by a discovery. It becomes the host's node by its name.
-            Lookup::Found(owner) if owner.name.is_none() && node_spec::another_bmc(address, &owner.bmc).is_none() => {
+            Lookup::Found(owner)
+                if owner.name.is_none()
+                    && plan.seen.settings.adopts_unnamed_nodes
+                    && node_spec::another_bmc(address, &owner.bmc).is_none() =>
+            {
                 let name = PatchOp::add("/name", body.name.clone());
                 return plan.mutate_and_go_on(Effect::PatchNode {
                     node: owner.node.clone(),

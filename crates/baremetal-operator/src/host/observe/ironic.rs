@@ -144,7 +144,10 @@ pub(super) async fn bmc_access(ctx: &Context, seen: &mut Observed) -> Result<(),
 /// An address that cannot be parsed is told by the decision.
 pub(super) async fn bmc_name(ctx: &Context, seen: &mut Observed) {
     seen.bmc_name = match BmcAddress::parse(&seen.host.spec.bmc.address) {
-        Ok(address) => Lookup::Found(ctx.bmc_names.is_ipv6(address.host(), ctx.clock.elapsed()).await),
+        Ok(address) => {
+            let now = ctx.clock.elapsed();
+            Lookup::Found(ctx.bmc_names.is_ipv6(seen.namespace(), address.host(), now).await)
+        }
         Err(_) => Lookup::NotFound,
     };
 }

@@ -17,7 +17,7 @@ use crate::host::context::Context;
 use crate::host::error::ObserveError;
 use crate::host::held;
 use crate::host::observed::{NetworkDataView, Observed, SecretFound, SecretView};
-use crate::host::secret_marks::is_claimed;
+use crate::host::secret_marks::{is_claimed, is_held};
 
 pub(super) async fn credentials(ctx: &Context, seen: &mut Observed) -> Result<(), ObserveError> {
     let name = seen.host.spec.bmc.credentials_name.clone();
@@ -151,15 +151,17 @@ pub(super) fn for_a_server<'a>(secret: &'a Secret, key: &str) -> Result<Option<&
     ))
 }
 
-/// A Secret without the key is one without network data.
+/// A Secret without the key is not one with network data, and gets no marks: it may be anything that the host names by mistake, or on
+/// purpose. The key may be empty.
 pub fn read_network_data(secret: Secret) -> NetworkDataView {
-    let text = for_a_server(&secret, secret_key::NETWORK_DATA)
-        .map(|bytes| bytes.map_or(Ok(""), |bytes| std::str::from_utf8(&bytes.0)));
+    let text =
+        for_a_server(&secret, secret_key::NETWORK_DATA).map(|bytes| bytes.map(|bytes| std::str::from_utf8(&bytes.0)));
     let description = match text {
         Err(why) => Err(format!("it {why}")),
-        Ok(Err(_)) => Err("it is not text".to_owned()),
-        Ok(Ok(text)) if text.trim().is_empty() => Ok(serde_json::Map::new()),
-        Ok(Ok(text)) => config_drive::mapping("spec.preprovisioningNetworkDataName", text),
+        Ok(None) => Err(format!("it has no key {}", secret_key::NETWORK_DATA)),
+        Ok(Some(Err(_))) => Err("it is not text".to_owned()),
+        Ok(Some(Ok(text))) if text.trim().is_empty() => Ok(serde_json::Map::new()),
+        Ok(Some(Ok(text))) => config_drive::mapping("spec.preprovisioningNetworkDataName", text),
     };
     let metadata = &secret.metadata;
     match description {
@@ -167,7 +169,7 @@ pub fn read_network_data(secret: Secret) -> NetworkDataView {
         Ok(description) => NetworkDataView::Found {
             description: Arc::new(description.into()),
             version: metadata.resource_version.clone().unwrap_or_default(),
-            claimed: is_claimed(metadata),
+            claimed: is_held(metadata),
             object: Some(Arc::new(secret)),
         },
     }

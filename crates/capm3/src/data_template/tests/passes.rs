@@ -2,13 +2,9 @@
 
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
-use std::time::Duration;
-
-use tokio_util::sync::CancellationToken;
 
 use super::*;
 use crate::data_template::Metal3DataTemplates;
-use crate::data_template::news::APART;
 use crate::sim::{Site, failure, owners};
 use metal3_runtime::controller::{Next, Reconcile};
 
@@ -22,7 +18,6 @@ struct Stage {
     templates: Metal3DataTemplates,
     /// Requests by method and what follows the namespace.
     asked: Arc<Mutex<BTreeMap<String, usize>>>,
-    queue: Queue<ObjectKey>,
 }
 
 impl Stage {
@@ -44,14 +39,8 @@ impl Stage {
         let template = json!({"metadata": {"finalizers": [OF_TEMPLATE]}, "spec": {}});
         site.shows(&site.ctx.world.data_templates, "t", &template);
         let templates = Metal3DataTemplates::new(site.ctx.clone());
-        let queue = Queue::new();
-        templates.listen(&queue);
-        Self {
-            site,
-            templates,
-            asked,
-            queue,
-        }
+        templates.listen(&Queue::new());
+        Self { site, templates, asked }
     }
 
     /// A claim as another process makes it, or as a user does.
@@ -65,18 +54,6 @@ impl Stage {
 
     async fn pass(&self) -> Next {
         self.templates.reconcile(&space()).await.unwrap()
-    }
-
-    /// How long it takes until the space is due.
-    async fn due(&self) -> Duration {
-        let (begin, stop) = (tokio::time::Instant::now(), CancellationToken::new());
-        self.queue
-            .run(1, stop.clone(), |_| {
-                stop.cancel();
-                async { None }
-            })
-            .await;
-        begin.elapsed()
     }
 
     fn asked(&self, what: &str) -> usize {
@@ -95,17 +72,15 @@ impl Stage {
 }
 
 #[tokio::test]
-async fn claims_that_another_process_makes_cost_a_list_a_second_and_not_one_each() {
+async fn claims_that_another_process_has_made_cost_one_list_together() {
     let stage = Stage::new();
     for number in 0..CLAIMS {
         stage.claim(number, &[MACHINE, OF_CLAIM]);
-        let next = stage.pass().await;
-        assert!(number == 0 || next == Next::After(APART), "{next:?}");
     }
-    assert_eq!((stage.asked("GET metal3datas"), stage.answered()), (1, 1));
-    stage.site.ctx.clock.advance(APART);
     stage.pass().await;
-    assert_eq!((stage.asked("GET metal3datas"), stage.answered()), (2, CLAIMS));
+    assert_eq!((stage.asked("GET metal3datas"), stage.answered()), (1, CLAIMS));
+    stage.pass().await;
+    assert_eq!(stage.asked("GET metal3datas"), 1);
 }
 
 #[tokio::test]
@@ -122,47 +97,33 @@ async fn what_a_template_lists_is_written_once_a_second_and_not_for_each_claim()
         template.status.map_or(0, |status| status.indexes.len())
     };
     assert_eq!(listed(), 1);
-    stage.site.ctx.clock.advance(APART);
+    stage.site.ctx.clock.advance(LISTS_APART);
     assert_eq!(stage.pass().await, Next::Change);
     assert_eq!((written(), listed()), (2, CLAIMS));
-    stage.site.ctx.clock.advance(APART);
+    stage.site.ctx.clock.advance(LISTS_APART);
     stage.pass().await;
     assert_eq!(written(), 2);
 }
 
-#[tokio::test(start_paused = true)]
-async fn what_is_put_off_does_not_wait_for_what_is_refused() {
+#[tokio::test]
+async fn a_claim_that_is_refused_holds_up_no_other() {
     let stage = Stage::refusing("PUT metal3dataclaims/c00/status");
     for number in 0..2 {
         stage.claim(number, &[MACHINE, OF_CLAIM]);
-        assert_eq!(stage.due().await, Duration::ZERO, "a claim is news");
+    }
+    for _ in 0..2 {
         stage.templates.reconcile(&space()).await.expect_err("one is refused");
     }
-    assert_eq!(stage.answered(), 0, "the second is not looked for yet");
-    assert_eq!(stage.due().await, APART);
-    stage.site.ctx.clock.advance(APART);
-    stage.templates.reconcile(&space()).await.expect_err("one is refused");
     assert_eq!(stage.answered(), 1);
 }
 
 #[tokio::test]
-async fn of_a_space_that_is_gone_nothing_is_kept() {
+async fn an_answer_that_comes_late_brings_back_nothing_of_a_claim_that_is_gone() {
     let stage = Stage::new();
     stage.claim(0, &[MACHINE]);
-    stage.pass().await;
-    let (world, news) = (&stage.site.ctx.world, &stage.templates.news);
-    assert!(!news.take(&space()).is_whole, "it is known");
-    let template = world.data_templates.get(&space()).unwrap();
-    world.data_templates.remove(&space(), &uid(&*template));
-    stage.pass().await;
-    assert!(!news.take(&space()).is_whole, "there is still a claim");
-    let data = world.datas.objects().remove(0);
-    world.datas.remove(&ObjectKey::of(&*data), &uid(&*data));
+    let world = &stage.site.ctx.world;
     let claim = world.data_claims.objects().remove(0);
     world.data_claims.remove(&ObjectKey::of(&*claim), &uid(&*claim));
-    stage.pass().await;
-    assert_eq!(news.take(&space()), Focus::whole(), "it is forgotten");
-    // An answer that comes late does not bring back what is known of a claim.
     world.learn([&*claim]);
     assert!(!world.known_claims.has(&claim.metadata));
     world.claimed(&claim);

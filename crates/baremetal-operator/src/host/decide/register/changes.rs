@@ -41,7 +41,7 @@ pub(super) fn changes(
         return Err(if plan.is_deleting() {
             Step::Continue
         } else {
-            moved_bmc(plan, &difference)
+            moved_bmc(plan, node, &difference)
         });
     }
     let target = target(plan, address, &ramdisk, media);
@@ -118,9 +118,15 @@ fn is_in_use(state: &ProvisioningState) -> bool {
     }
 }
 
-fn moved_bmc(plan: &mut PlanBuilder<'_>, difference: &str) -> Step {
+fn moved_bmc(plan: &mut PlanBuilder<'_>, node: &Node, difference: &str) -> Step {
+    // A status that a user wrote may lead to the node of another cluster: its BMC is not told.
+    let difference = if identity::is_enrolled_for(node, &plan.seen.host) {
+        format!(": {difference}")
+    } else {
+        String::new()
+    };
     let message = format!(
-        "spec.bmc.address leads to another BMC than the one by which the running server was set up: {difference}. Ironic keeps the \
+        "spec.bmc.address leads to another BMC than the one by which the running server was set up{difference}. Ironic keeps the \
          former one. Put the former address back, and deprovision the host before you change it; or, where the BMC itself has moved, \
          detach the host by annotation baremetalhost.metal3.io/detached, change the address, and let it come back"
     );
@@ -139,46 +145,63 @@ fn not_ours(plan: &mut PlanBuilder<'_>, address: &BmcAddress, node: &Node, detai
     }
     if identity::is_anothers(node, &plan.seen.host) {
         let message = format!(
-            "node {}, to which status.provisioning.ID leads, bears the name of another host in Ironic and is left alone. If the ID \
+            "the node to which status.provisioning.ID leads bears the name of another host in Ironic and is left alone. If the ID \
              came with annotation {}, delete this host and create it again without the annotation; if the other host is there no \
              more, delete the node in Ironic",
-            node.uuid,
             annotation::STATUS
         );
-        return Some(plan.refuse(
-            ErrorType::Registration,
-            WaitReason::NodeNotOurs,
-            EventReason::RegistrationError,
-            message,
-        ));
+        return Some(refuse_node(plan, message));
+    }
+    let has_own_name = node.name.as_ref() == Some(&node_name(&plan.seen.host));
+    if !has_own_name && !plan.seen.settings.adopts_unnamed_nodes {
+        return Some(refuse_node(plan, unnamed(node)));
     }
     let mac = plan.spec().boot_mac_address.to_ascii_lowercase();
-    let difference = match node_spec::another_bmc(address, &detail.driver_info) {
-        Some(difference) => Some(difference),
-        None if mac.is_empty() => None,
-        None => match &plan.seen.ports {
+    let difference = if node_spec::another_bmc(address, &detail.driver_info).is_some() {
+        // Another tenant's BMC may be in there.
+        Some("its BMC is not the one that spec.bmc.address names".to_owned())
+    } else if mac.is_empty() {
+        (!has_own_name).then(|| "spec.bootMACAddress, which would show that it is the same server, is empty".to_owned())
+    } else {
+        match &plan.seen.ports {
             Lookup::NotLooked => return Some(Step::Fetch(Read::Ports)),
-            Lookup::Found(ports)
-                if !ports.is_empty() && ports.iter().all(|port| port.address.to_ascii_lowercase() != mac) =>
-            {
+            Lookup::Found(ports) if ports.iter().any(|port| port.address.eq_ignore_ascii_case(&mac)) => None,
+            // Nobody has given it any yet.
+            Lookup::Found(ports) if ports.is_empty() && has_own_name => None,
+            Lookup::NotFound if has_own_name => None,
+            Lookup::Found(_) | Lookup::NotFound => {
                 Some(format!("none of its ports has the host's boot MAC address {mac}"))
             }
-            Lookup::Found(_) | Lookup::NotFound => None,
-        },
+        }
     }?;
-    let name = node.name.as_ref();
-    let named = name.map_or(String::new(), |name| format!(" has the name {name}, but"));
     let message = format!(
-        "node {} in Ironic{named} was not enrolled for this host: {difference}. It may be that of another cluster, or made by hand, \
-         and is left alone: give it another name, or delete it, or correct spec.bmc.address",
-        node.uuid
+        "a node in Ironic that leads to this host was not enrolled for it: {difference}. It may be that of another cluster, or made \
+         by hand, and is left alone: give it another name, or delete it, or correct spec.bmc.address",
     );
-    Some(plan.refuse(
+    Some(refuse_node(plan, message))
+}
+
+fn refuse_node(plan: &mut PlanBuilder<'_>, message: String) -> Step {
+    plan.refuse(
         ErrorType::Registration,
         WaitReason::NodeNotOurs,
         EventReason::RegistrationError,
         message,
-    ))
+    )
+}
+
+/// What was found where a node does not bear the host's own name, and what to do. It does not say which node that is: what bears no
+/// tenant's name may be an administrator's.
+fn unnamed(node: &Node) -> String {
+    let what = match node.name {
+        Some(_) => "a node in Ironic whose name has no namespace",
+        None => "a node in Ironic without a name",
+    };
+    format!(
+        "{what} leads to this host and is left alone: somebody may have enrolled it by hand. If it is this host's, delete it in Ironic \
+         to have the host enrolled as a new one, or have the operator started with --adopt-unnamed-nodes; if it is not, give it \
+         another name"
+    )
 }
 
 pub(super) fn target<'t>(
