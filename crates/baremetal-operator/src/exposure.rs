@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use metal3_ironic::{Exposure, Link};
+use metal3_runtime::timing::operator::{EXPOSURE, EXPOSURE_KNOWN};
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
@@ -14,11 +15,8 @@ use crate::metrics::{Catalogue, Kind};
 const AGAIN: Duration = if cfg!(test) {
     Duration::from_millis(50)
 } else {
-    Duration::from_secs(30)
+    EXPOSURE
 };
-
-/// And so often afterwards: how Ironic is set up may change.
-const RECHECK: Duration = Duration::from_secs(3600);
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct Way {
@@ -82,7 +80,7 @@ impl Exposures {
             let pause = match client.answers_anybody().await {
                 Ok(Some(is_so)) => {
                     self.set(Exposure::AnswersAnybody, is_so);
-                    RECHECK
+                    EXPOSURE_KNOWN
                 }
                 // What was known before stays.
                 Ok(None) => AGAIN,

@@ -71,7 +71,7 @@ impl Default for HostSettings {
             force_persistent_boot_device: None,
             live_iso_force_persistent_boot_device: None,
             max_provisioning_retries: 5,
-            retry_base: Duration::from_secs(60),
+            retry_base: metal3_runtime::timing::operator::RETRY_BASE,
             default_architecture: "x86_64",
             builds_ramdisks: false,
             can_disable_power_off: true,

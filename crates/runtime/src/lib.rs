@@ -40,7 +40,6 @@ pub mod telemetry;
 pub mod timing;
 pub mod tls;
 pub mod work;
-pub mod written;
 
 pub use clock::Clock;
 

@@ -27,11 +27,9 @@ use std::time::Duration;
 use jiff::Timestamp;
 use metal3_ironic::{Node, ProvisionState};
 use metal3_runtime::store::ObjectKey;
+use metal3_runtime::timing::operator::RETELL;
 
 use self::line::{Entry, Line};
-
-/// How often a host whose place has become better is told so at most.
-const RETELL: Duration = Duration::from_secs(30);
 
 /// From this place on every step forward is worth telling; before it, half the way is. A long queue that told every step
 /// would write each host once for each host before it.

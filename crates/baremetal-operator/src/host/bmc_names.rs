@@ -4,12 +4,7 @@ use parking_lot::{Mutex, MutexGuard};
 use std::collections::HashMap;
 use std::time::Duration;
 
-/// A name server that is down must not hold up a reconciliation for long.
-const PATIENCE: Duration = Duration::from_secs(5);
-
-/// What could not be resolved is not asked for again for so long: each time-out costs a reconciliation as long as it lasts, and the
-/// resolver's thread longer.
-const UNRESOLVED_FOR: Duration = Duration::from_secs(30);
+use metal3_runtime::timing::operator::{RESOLVE, UNRESOLVED};
 
 /// So many names are remembered. Users choose them: beyond that those of the namespace that has the most are forgotten, and resolved
 /// again where they are in use.
@@ -35,7 +30,7 @@ impl BmcNames {
     pub async fn is_ipv6(&self, namespace: &str, name: &str, now: Duration) -> Result<bool, String> {
         match self.lock().get(namespace).and_then(|names| names.get(name)) {
             Some(Known::Resolved { is_ipv6 }) => return Ok(*is_ipv6),
-            Some(Known::Unresolved { why, at }) if now.saturating_sub(*at) < UNRESOLVED_FOR => return Err(why.clone()),
+            Some(Known::Unresolved { why, at }) if now.saturating_sub(*at) < UNRESOLVED => return Err(why.clone()),
             Some(Known::Unresolved { .. }) | None => {}
         }
         let found = resolve(name).await;
@@ -66,11 +61,11 @@ impl BmcNames {
 }
 
 async fn resolve(name: &str) -> Result<bool, String> {
-    let found = tokio::time::timeout(PATIENCE, tokio::net::lookup_host((name, 0))).await;
+    let found = tokio::time::timeout(RESOLVE, tokio::net::lookup_host((name, 0))).await;
     let mut addresses = match found {
         Ok(Ok(addresses)) => addresses,
         Ok(Err(error)) => return Err(error.to_string()),
-        Err(_) => return Err(format!("no answer within {} s", PATIENCE.as_secs())),
+        Err(_) => return Err(format!("no answer within {} s", RESOLVE.as_secs())),
     };
     let first = addresses.next().ok_or("it has no address")?;
     Ok(first.is_ipv6())

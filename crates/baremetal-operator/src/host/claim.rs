@@ -6,13 +6,13 @@
 use k8s_openapi::api::core::v1::Secret;
 use kube::ResourceExt;
 use kube::api::{Patch, PatchParams, PostParams};
-use kube::runtime::reflector::ObjectRef;
 use metal3_api::capi;
 use metal3_api::metal3::BareMetalHost;
 use metal3_api::metal3::names::{finalizer, label, secret_key};
 use metal3_runtime::error::{is_forbidden, is_not_found};
 use metal3_runtime::patch::{self, Marks};
 use metal3_runtime::secrets::SecretKey;
+use metal3_runtime::store::ObjectKey;
 
 use super::apply::host::{changed_meanwhile, note_secrets};
 use super::context::Context;
@@ -206,9 +206,9 @@ async fn unmark(ctx: &Context, host: &BareMetalHost, name: &str, parting: Partin
 /// Removes our finalizer, unless another host uses the Secret as well: the last of them removes it.
 async fn try_to_unmark(ctx: &Context, host: &BareMetalHost, name: &str, parting: Parting) -> Result<(), kube::Error> {
     let key = key_of(host, name);
-    let users = ctx.secret_users.lookup(&key);
-    let own = ObjectRef::from_obj(host);
-    // Where the watch does not show yet what has become of this host, another one that goes as well may count on it.
+    let users = ctx.hosts.names(&key);
+    let own = ObjectKey::of(host);
+    // If the store does not show yet what has become of this host, another one that goes as well may count on it.
     if users.contains(&own) && !held::used(host).contains(&key) {
         return Err(changed_meanwhile());
     }

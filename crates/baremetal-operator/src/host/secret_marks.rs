@@ -2,12 +2,10 @@
 
 use k8s_openapi::api::core::v1::Secret;
 use kube::api::ObjectMeta;
-use kube::runtime::reflector::ObjectRef;
 use kube::{Api, ResourceExt};
 use metal3_api::capi::names::label::MOVE;
 use metal3_api::metal3::BareMetalHost;
 use metal3_api::metal3::names::{finalizer, label};
-use metal3_runtime::secrets::SecretVersions;
 
 /// Label and finalizer are there.
 pub(super) fn is_claimed(secret: &ObjectMeta) -> bool {
@@ -21,11 +19,6 @@ pub(super) fn is_claimed(secret: &ObjectMeta) -> bool {
 pub(super) fn is_held(secret: &ObjectMeta) -> bool {
     let moves = secret.labels.as_ref().is_some_and(|l| l.contains_key(MOVE));
     moves && secret.finalizers.iter().flatten().any(|f| f == finalizer::SECRET)
-}
-
-/// The versions of the hosts' Secrets, none of which is known yet.
-pub fn secret_versions() -> SecretVersions<ObjectRef<BareMetalHost>> {
-    SecretVersions::marked_by(is_held)
 }
 
 /// The Secrets beside a host.

@@ -17,7 +17,7 @@ use prometheus_client::metrics::histogram::Histogram;
 
 use super::upstream::Upstream;
 use super::{Catalogue, Kind};
-use crate::host::plan::{error_type, reason_of};
+use crate::host::plan::{WaitReason, error_type, reason_of};
 use crate::host::{WAITING, budget};
 use crate::reference::WAITS;
 
@@ -97,6 +97,7 @@ pub struct HostMetrics {
     overdue: Family<State, Gauge>,
     waiting: Family<Reason, Gauge>,
     seconds: Family<State, Histogram, fn() -> Histogram>,
+    waits: Family<Reason, Histogram, fn() -> Histogram>,
     transitions: Family<Change, Counter>,
     errors: Family<ErrorKind, Counter>,
     slots: Family<SlotKind, Gauge>,
@@ -134,6 +135,13 @@ impl HostMetrics {
                 "metal3_state_seconds",
                 state,
                 "How long hosts were in a state that they have left",
+                Family::new_with_constructor(seconds),
+            ),
+            waits: catalogue.add(
+                Kind::Histogram,
+                "metal3_wait_seconds",
+                &["reason"],
+                "How long hosts waited, by the reason of their condition Waiting",
                 Family::new_with_constructor(seconds),
             ),
             transitions: catalogue.add(
@@ -176,6 +184,14 @@ impl HostMetrics {
         }
         self.upstream.status(host, before, after);
         self.enter(host, Some(after), true);
+    }
+
+    /// A host has waited for this.
+    pub fn waited(&self, reason: WaitReason, took: Duration) {
+        let reason = Reason {
+            reason: reason.as_str().to_owned(),
+        };
+        self.waits.get_or_create(&reason).observe(took.as_secs_f64());
     }
 
     /// A host was looked at: hosts at rest are counted too, also by a process that never writes them.

@@ -36,10 +36,7 @@ impl Site {
 }
 
 fn key() -> ObjectKey {
-    ObjectKey {
-        namespace: "n".into(),
-        name: "h".into(),
-    }
+    ObjectKey::new("n", "h")
 }
 
 fn status(state: &str, waits: &str, more: Value) -> BareMetalHostStatus {

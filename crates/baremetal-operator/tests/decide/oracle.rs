@@ -4,11 +4,13 @@ use std::collections::BTreeSet;
 
 use baremetal_operator::fleet::Slot;
 use baremetal_operator::host::observed::{Lookup, NodeView, Observed, SecretView};
-use baremetal_operator::host::plan::{Effect, Plan};
+use baremetal_operator::host::plan::Effect;
 use baremetal_operator::reference;
 use metal3_api::metal3::{BareMetalHost, BareMetalHostStatus, OperationalStatus};
 use metal3_bmc::{BmcAddress, Credentials};
 use metal3_ironic::{Node, PowerState, PowerTarget, Verb};
+
+use crate::world::Plan;
 
 /// The judge of one plan.
 pub struct Oracle<'a> {
@@ -199,7 +201,10 @@ impl<'a> Oracle<'a> {
                         ..
                     }
                 );
-            if effect.is_ironic_mutation() && hurts && !plan.effects.contains(&Effect::ConfirmHost) {
+            if effect.is_ironic_mutation()
+                && hurts
+                && !plan.effects.iter().any(|e| matches!(e, Effect::ConfirmHost { .. }))
+            {
                 found.push(format!("{effect:?} for a copy of the host that may be old"));
             }
             if self.takes_slot(effect) && seen.slot != Lookup::Found(Slot::Granted) {
@@ -376,7 +381,7 @@ impl<'a> Oracle<'a> {
                     .contains(&key.as_str())
             }
             Effect::CreateNode(_) => is_managed && !self.state_is(&["deleting"]),
-            Effect::ConfirmHost
+            Effect::ConfirmHost { .. }
             | Effect::CreatePort { .. }
             | Effect::PatchNode { .. }
             | Effect::ClearMaintenance { .. } => true,

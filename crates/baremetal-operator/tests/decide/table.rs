@@ -1258,7 +1258,7 @@ fn a_power_request_that_was_served_is_forgotten() {
     let learned = |mut world: World| {
         let outcome = world.decide();
         let mut seen = outcome.seen;
-        seen.learn(&outcome.plan, world.now);
+        outcome.plan.teach(&mut seen, world.now);
         world.memory = seen.memory;
         world
     };
@@ -1475,12 +1475,12 @@ fn a_refused_removal_stays_told_until_an_inspection() {
     let words = told(both.clone()).unwrap().1;
     let expected = format!("{second} (cannot create port: a VIF is attached), {kept}");
     assert!(words.ends_with(&expected), "{words}");
-    assert_eq!(of_both.notes.len(), 1, "{:?}", of_both.notes);
+    assert_eq!(of_both.events.len(), 1, "{:?}", of_both.events);
     let mut mended = both.then().edited_again();
     mended.memory.refused_ports.clear();
     mended.ports.push(second.to_owned());
     assert_eq!(told(mended.clone()), Some((reason, message)));
-    assert!(mended.decide().plan.notes.is_empty());
+    assert!(mended.decide().plan.events.is_empty());
     // Where the BMC is asked, nobody takes the port back.
     let through_bmc = inspected(&nics()).with_node(&json!({"inspect_interface": "redfish"}));
     assert_eq!(
@@ -1545,8 +1545,8 @@ fn a_settled_host_needs_no_look() {
             world = world.then();
             let outcome = world.decide();
             assert_eq!(
-                (show::line(&outcome).as_str(), &outcome.plan.notes),
-                ("settled", &vec![]),
+                (show::line(&outcome).as_str(), outcome.plan.events.len()),
+                ("settled", 0),
                 "{sight:?}"
             );
             assert!(world.is_stored(&outcome.plan), "{sight:?}");

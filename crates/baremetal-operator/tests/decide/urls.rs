@@ -78,8 +78,8 @@ fn shown(outcome: &Outcome) -> String {
     });
     format!(
         "{:?} {:?} {} {:?} {:?} {:?}",
-        outcome.plan.notes,
-        outcome.plan.next,
+        outcome.plan.events,
+        outcome.plan.then,
         status.error_message,
         status.conditions,
         effects.collect::<Vec<_>>(),

@@ -10,10 +10,11 @@ use metal3_api::metal3::{ErrorType, ProvisioningState};
 use metal3_bmc::BmcAddress;
 use metal3_ironic::Node;
 
-use super::{act, delete};
-use crate::host::draft::{Draft, Step};
+use super::delete;
+use super::finish::finish;
+use crate::host::builder::{PlanBuilder, Step};
 use crate::host::observed::{NodeView, Observed, SecretView};
-use crate::host::plan::{Decision, Effect, EventReason, Need, Next, WaitReason};
+use crate::host::plan::{Decision, Effect, EventReason, Read, Then, WaitReason};
 use crate::host::{identity, node_spec};
 
 /// Whether the node may be changed for the host.
@@ -21,20 +22,20 @@ use crate::host::{identity, node_spec};
 /// # Errors
 ///
 /// What must be read to know.
-pub(super) fn is_proven(draft: &Draft<'_>, node: &Node) -> Result<bool, Need> {
-    if identity::is_enrolled_for(node, &draft.seen.host) {
+pub(super) fn is_proven(plan: &PlanBuilder<'_>, node: &Node) -> Result<bool, Read> {
+    if identity::is_enrolled_for(node, &plan.seen.host) {
         return Ok(true);
     }
     let Some(detail) = &node.detail else {
-        return Err(Need::LiveNode);
+        return Err(Read::LiveNode);
     };
-    let is_its_bmc = BmcAddress::parse(&draft.spec().bmc.address)
+    let is_its_bmc = BmcAddress::parse(&plan.spec().bmc.address)
         .is_ok_and(|address| node_spec::another_bmc(&address, &detail.driver_info).is_none());
-    if !is_its_bmc || draft.spec().bmc.credentials_name.is_empty() {
+    if !is_its_bmc || plan.spec().bmc.credentials_name.is_empty() {
         return Ok(false);
     }
-    let known = [&draft.status.good_credentials, &draft.status.tried_credentials];
-    match &draft.seen.secret {
+    let known = [&plan.status.good_credentials, &plan.status.tried_credentials];
+    match &plan.seen.secret {
         SecretView::Found(_) => Ok(true),
         SecretView::Missing | SecretView::Invalid { .. } => Ok(false),
         // It was read in this version.
@@ -43,45 +44,45 @@ pub(super) fn is_proven(draft: &Draft<'_>, node: &Node) -> Result<bool, Need> {
         {
             Ok(true)
         }
-        SecretView::NotLooked { .. } => Err(Need::Credentials),
+        SecretView::NotLooked { .. } => Err(Read::Credentials),
     }
 }
 
 /// Lets a decision through that changes no node, or one that is proven to be the host's.
 pub(super) fn judge(seen: &Observed, now: Timestamp, decision: Decision) -> Decision {
-    let Decision::Act(plan) = &decision else {
+    let Decision::Act(decided) = &decision else {
         return decision;
     };
     let (NodeView::Live(node) | NodeView::Listed(node)) = &seen.node else {
         return decision;
     };
-    if !plan.effects.iter().any(Effect::is_ironic_mutation) {
+    if !decided.effects.iter().any(Effect::is_ironic_mutation) {
         return decision;
     }
-    let mut draft = Draft::new(seen, now);
-    match is_proven(&draft, node) {
+    let mut plan = PlanBuilder::new(seen, now);
+    match is_proven(&plan, node) {
         Ok(true) => decision,
-        Err(need) => Decision::Look(need),
+        Err(read) => Decision::Fetch(read),
         Ok(false) => {
-            let step = if draft.is_deleting() {
-                draft.enter(ProvisioningState::Deleting);
-                delete::leave(&mut draft)
+            let step = if plan.is_deleting() {
+                plan.enter(ProvisioningState::Deleting);
+                delete::leave(&mut plan)
             } else {
-                refuse(&mut draft)
+                refuse(&mut plan)
             };
-            let next = match step {
-                Step::Wait(wait) => Next::Wait(wait),
-                Step::Look(need) => return Decision::Look(need),
-                Step::Gone => Next::Gone,
-                Step::Move(_) | Step::Continue | Step::Rest | Step::Again => Next::Again,
+            let then = match step {
+                Step::Wait(wait) => Then::Wait(wait),
+                Step::Fetch(read) => return Decision::Fetch(read),
+                Step::Gone => Then::Gone,
+                Step::Move(_) | Step::Continue | Step::Idle | Step::Again => Then::Again,
             };
-            act(draft, next)
+            finish(plan, then)
         }
     }
 }
 
-fn refuse(draft: &mut Draft<'_>) -> Step {
-    draft.refuse(
+fn refuse(plan: &mut PlanBuilder<'_>) -> Step {
+    plan.refuse(
         ErrorType::Registration,
         WaitReason::NodeNotOurs,
         EventReason::RegistrationError,
@@ -92,9 +93,9 @@ fn refuse(draft: &mut Draft<'_>) -> Step {
 }
 
 /// Takes the UUID of a node that is not the host's out of what is told: who knows it could claim the node.
-pub(super) fn hide_foreign(draft: &mut Draft<'_>, next: &mut Next) {
-    let Some(node) = draft.known() else { return };
-    if node.uuid.is_empty() || identity::is_own(node, &draft.seen.host, &draft.status) {
+pub(super) fn hide_foreign(plan: &mut PlanBuilder<'_>, then: &mut Then) {
+    let Some(node) = plan.known() else { return };
+    if node.uuid.is_empty() || identity::is_own(node, &plan.seen.host, &plan.status) {
         return;
     }
     let hide = |text: &mut String| {
@@ -103,11 +104,11 @@ pub(super) fn hide_foreign(draft: &mut Draft<'_>, next: &mut Next) {
             *text = text.replace(&named, OTHER).replace(&node.uuid, OTHER);
         }
     };
-    if let Next::Wait(wait) = next {
+    if let Then::Wait(wait) = then {
         hide(&mut wait.message);
     }
-    draft.notes.iter_mut().for_each(|note| hide(&mut note.message));
-    hide(&mut draft.status.error_message);
+    plan.events.iter_mut().for_each(|event| hide(&mut event.message));
+    hide(&mut plan.status.error_message);
 }
 
 /// What stands for a node that is not the host's.

@@ -1,9 +1,14 @@
+use std::sync::Arc;
+
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::core::Status;
 use metal3_api::condition::Condition;
+use metal3_api::metal3::BareMetalHost;
+use metal3_runtime::events;
 use serde_json::json;
 
 use super::*;
+use crate::host::budget;
 
 const SINCE: &str = "2026-01-02T11:00:00Z";
 
@@ -25,8 +30,10 @@ fn answer(words: &str, code: u16) -> kube::Error {
     kube::Error::Api(Box::new(Status::failure(words, reason).with_code(code)))
 }
 
-fn after(host: &BareMetalHost, trouble: &Wait, now: Timestamp) -> Told {
-    tell(host, host.status.as_ref(), &Budgets::default(), trouble, now)
+fn after(host: &BareMetalHost, wait: &Wait, now: Timestamp) -> (BareMetalHostStatus, Option<events::Event>) {
+    let seen = Observed::new(host.clone(), Arc::default());
+    let report = trouble(&seen, wait.clone(), now);
+    (report.status.unwrap().status, report.events.into_iter().next())
 }
 
 fn waiting(status: &BareMetalHostStatus) -> &Condition {

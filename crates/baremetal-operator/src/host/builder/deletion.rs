@@ -3,7 +3,7 @@
 use metal3_api::metal3::DeleteAction;
 use metal3_api::metal3::{OperationalStatus, ProvisioningState};
 
-use super::Draft;
+use super::PlanBuilder;
 use crate::host::annotations;
 
 /// What a detachment does to the deletion of its host.
@@ -19,14 +19,14 @@ pub enum Deletion {
 }
 
 /// How a deletion goes on as far as detachment decides it.
-pub fn deletion(draft: &Draft<'_>) -> Deletion {
-    if *draft.state() == ProvisioningState::Deleting {
+pub fn deletion(plan: &PlanBuilder<'_>) -> Deletion {
+    if *plan.state() == ProvisioningState::Deleting {
         return Deletion::Usual;
     }
-    match annotations::detached(&draft.seen.host) {
+    match annotations::detached(&plan.seen.host) {
         Some(arguments) if arguments.delete_action == DeleteAction::Delay => Deletion::Delayed,
         Some(_) => Deletion::AtOnce,
-        None if draft.status.operational_status == OperationalStatus::Detached => Deletion::Delayed,
+        None if plan.status.operational_status == OperationalStatus::Detached => Deletion::Delayed,
         None => Deletion::Usual,
     }
 }

@@ -16,19 +16,19 @@ use super::annotations;
 use super::conditions::WAITING;
 use super::detach_error::{read_detach_error, write_detach_error};
 use super::observed::{HardwareView, NodeView, Observed, SecretView};
-use super::plan::{Effect, EventReason, Need, Note, Wait, WaitReason};
+use super::plan::{Effect, Event, EventReason, Read, Wait, WaitReason};
 use super::text::for_tenant;
 
 /// What a state's function answers.
 pub(super) enum Step {
     /// Read this first.
-    Look(Need),
+    Fetch(Read),
     /// Enter another state and go on in the same pass.
     Move(ProvisioningState),
     /// Pass over to what comes next in the order of `decide`.
     Continue,
     /// Nothing to do.
-    Rest,
+    Idle,
     /// Another pass at once.
     Again,
     /// Wait, and say why.
@@ -46,12 +46,12 @@ pub(super) enum Verdict {
 }
 
 /// A decision in the making.
-pub(super) struct Draft<'a> {
+pub(super) struct PlanBuilder<'a> {
     pub seen: &'a Observed,
     pub now: Timestamp,
     pub status: BareMetalHostStatus,
     pub effects: Vec<Effect>,
-    pub notes: Vec<Note>,
+    pub events: Vec<Event>,
     /// The node carries everything that the present specification says of it.
     pub is_configured: bool,
     /// The image that was built for the host can be used.
@@ -61,18 +61,18 @@ pub(super) struct Draft<'a> {
     /// Under which error type a refusal of this plan's Ironic call is recorded, where the state does not say it.
     pub refusal: Option<ErrorType>,
     /// As it was before the present state had its say.
-    pub mark: Option<Mark>,
+    pub savepoint: Option<Savepoint>,
 }
 
 /// What a state's function may change before it asks for another state, which it may not get.
 #[derive(Clone)]
-pub(super) struct Mark {
+pub(super) struct Savepoint {
     pub status: BareMetalHostStatus,
     pub effects: usize,
-    pub notes: usize,
+    pub events: usize,
 }
 
-impl<'a> Draft<'a> {
+impl<'a> PlanBuilder<'a> {
     pub fn new(seen: &'a Observed, now: Timestamp) -> Self {
         let mut status = seen.host.status.clone().unwrap_or_default();
         read_detach_error(&mut status);
@@ -81,12 +81,12 @@ impl<'a> Draft<'a> {
             now,
             status,
             effects: Vec::new(),
-            notes: Vec::new(),
+            events: Vec::new(),
             is_configured: false,
             has_ramdisk: false,
             has_ports: false,
             refusal: None,
-            mark: None,
+            savepoint: None,
         }
     }
 
@@ -104,7 +104,7 @@ impl<'a> Draft<'a> {
         match (&self.status.hardware, &self.seen.hardware) {
             (Some(found), _) => Ok(Some(found)),
             (None, HardwareView::Known(stored)) => Ok(Some(stored)),
-            (None, HardwareView::Outlined { .. }) => Err(Step::Look(Need::Hardware)),
+            (None, HardwareView::Outlined { .. }) => Err(Step::Fetch(Read::Hardware)),
             (None, HardwareView::None) => Ok(None),
         }
     }
@@ -131,12 +131,7 @@ impl<'a> Draft<'a> {
     /// in a stored state only: an operator that dies right afterwards, or acts on an old copy of the host, would else
     /// come from the state before and do it again.
     pub fn is_entered(&self) -> bool {
-        let seen = self.seen;
-        let stored = seen
-            .stored_state
-            .as_ref()
-            .or(seen.host.status.as_ref().map(|s| &s.provisioning.state));
-        stored == Some(self.state())
+        self.seen.stored_state() == Some(self.state())
     }
 
     /// The host is on its way out. One whose deletion is to wait until it is detached lives on until it rests, where it can be.
@@ -190,13 +185,13 @@ impl<'a> Draft<'a> {
         match &self.seen.node {
             NodeView::Live(node) => match &node.detail {
                 Some(detail) => Ok((node, detail)),
-                None => Err(Step::Look(Need::LiveNode)),
+                None => Err(Step::Fetch(Read::LiveNode)),
             },
             NodeView::Listed(node) => Err(node
                 .reservation
                 .as_ref()
-                .map_or(Step::Look(Need::LiveNode), |holder| Step::Wait(locked(node, holder)))),
-            NodeView::Unknown { .. } | NodeView::Unlisted | NodeView::Gone => Err(Step::Look(Need::LiveNode)),
+                .map_or(Step::Fetch(Read::LiveNode), |holder| Step::Wait(locked(node, holder)))),
+            NodeView::Unknown { .. } | NodeView::Unlisted | NodeView::Gone => Err(Step::Fetch(Read::LiveNode)),
         }
     }
 
@@ -213,9 +208,9 @@ impl<'a> Draft<'a> {
         for_tenant(text, self.seen.namespace())
     }
 
-    pub fn note(&mut self, reason: EventReason, message: impl Into<String>) {
+    pub fn event(&mut self, reason: EventReason, message: impl Into<String>) {
         let message = self.for_owner(&message.into());
-        self.notes.push(Note { reason, message });
+        self.events.push(Event { reason, message });
     }
 
     /// Asks Ironic for something; the answer to it is a change of the node, which ends the wait.

@@ -5,18 +5,23 @@ use std::time::Duration;
 use metal3_api::metal3::{BareMetalHostStatus, ErrorType, OperationalStatus};
 use metal3_runtime::backoff;
 
-use super::{Draft, Step, Verdict, seconds};
+use super::{PlanBuilder, Step, Verdict, seconds};
 use crate::host::conditions::WAITING;
 use crate::host::plan::{EventReason, Wait, WaitReason, reason_of};
 
-impl Draft<'_> {
+impl PlanBuilder<'_> {
     /// Records a failure and says when it is tried again.
     pub fn fail(&mut self, kind: &ErrorType, message: impl Into<String>) -> Step {
+        Step::Wait(self.record_failure(kind, message))
+    }
+
+    /// The same; the wait alone.
+    pub fn record_failure(&mut self, kind: &ErrorType, message: impl Into<String>) -> Wait {
         let message = self.for_owner(&message.into());
         record(&mut self.status, kind.clone(), &message);
-        self.note(reason_of(kind), message);
+        self.event(reason_of(kind), message);
         let after = self.retry_delay();
-        Step::Wait(self.back_off_wait(after))
+        self.back_off_wait(after)
     }
 
     /// Records something that only the user can mend: no retry. It counts as one error more, because `errorCount` says how
@@ -31,7 +36,7 @@ impl Draft<'_> {
         let message = self.for_owner(&message.into());
         if self.status.error_type.as_ref() != Some(&kind) || self.status.error_message != message {
             record(&mut self.status, kind, &message);
-            self.note(event, message.clone());
+            self.event(event, message.clone());
         }
         Step::Wait(Wait::for_change(reason, message))
     }

@@ -5,14 +5,14 @@ use metal3_api::metal3::{
     BareMetalHostStatus, BootMode, ErrorType, OperationMetric, OperationalStatus, ProvisioningState,
 };
 
-use super::{Draft, seconds};
+use super::{PlanBuilder, seconds};
 use crate::host::conditions;
 
-impl Draft<'_> {
+impl PlanBuilder<'_> {
     /// Enters `next`: closes the history of the old state, opens that of the new one.
     pub fn enter(&mut self, next: ProvisioningState) {
         let now = self.now;
-        self.mark = None;
+        self.savepoint = None;
         // A deletion gives up after failures of its own, not after those of a deployment before it.
         if next == ProvisioningState::Deprovisioning && self.is_deleting() {
             self.status.error_count = 0;
