@@ -274,7 +274,6 @@ mod tests {
                 "the role of a: nobody used the right to create things.g",
                 "the role of a: nobody used the right to get secrets",
                 "the role of a: nobody used the right to get things.g/status",
-                "the role of a: nobody used the right to patch things.g",
                 "the role of a: nobody used the right to update things.g/finalizers",
             ]
         );
