@@ -273,7 +273,6 @@ mod tests {
                 "the role of a: unused right to create things.g",
                 "the role of a: unused right to get secrets",
                 "the role of a: unused right to get things.g/status",
-                "the role of a: unused right to patch things.g",
                 "the role of a: unused right to update things.g/finalizers",
             ]
         );
