@@ -19,10 +19,10 @@ use axum::response::Response;
 use baremetal_operator::fleet::Slot;
 use baremetal_operator::host::firmware::{AtHand, Kinds, Seen, Wish};
 use baremetal_operator::host::observed::{
-    ConfigDriveView, DataImageAtHand, DeploymentSecrets, HardwareView, Lookup, Memory, NetworkDataView, NodeView,
-    Observed, PullSecretView, SecretFound, SecretView,
+    ConfigDriveView, DataImageAtHand, DeploymentSecrets, HardwareView, Lookup, NetworkDataView, NodeView, Observed,
+    PullSecretView, SecretFound, SecretView,
 };
-use baremetal_operator::host::plan::{Decision, Effect, Next};
+use baremetal_operator::host::plan::{Decision, Effect, Then};
 use baremetal_operator::host::{config_drive, decide, pull_secret};
 use baremetal_operator::settings::HostSettings;
 use cluster_api_provider_metal3::workload::kubeconfig;
@@ -319,7 +319,6 @@ fn beside(host: BareMetalHost, node: &Value, has_secret: bool) -> Observed {
         object: None,
     };
     Observed {
-        host: Arc::new(host),
         hardware: HardwareView::None,
         secret: if has_secret {
             SecretView::Found(found)
@@ -353,12 +352,7 @@ fn beside(host: BareMetalHost, node: &Value, has_secret: bool) -> Observed {
         bios: Lookup::NotFound,
         validation: Lookup::Found(Vec::new()),
         slot: Lookup::Found(Slot::Granted),
-        outage: None,
-        reconfigured: false,
-        is_confirmed: false,
-        stored_state: None,
-        memory: Memory::default(),
-        settings: Arc::new(HostSettings::default()),
+        ..Observed::new(host, Arc::new(HostSettings::default()))
     }
 }
 
@@ -460,10 +454,12 @@ fn decisions() {
             .iter()
             .find(|effect| effect.is_ironic_mutation() && !matches!(effect, Effect::CreateNode(_)));
         assert_eq!(foreign, None, "{plan:?} on {node}");
-        plan.notes.iter().for_each(|note| is_silent(&note.message));
-        is_silent(&plan.status.error_message);
-        if let Next::Wait(wait) = &plan.next {
-            is_silent(&wait.message);
+        plan.report.events.iter().for_each(|event| is_silent(&event.message));
+        if let Some(report) = &plan.report.status {
+            is_silent(&report.status.error_message);
+            if let Then::Wait(wait) = &report.then {
+                is_silent(&wait.message);
+            }
         }
     }
     assert!(

@@ -109,7 +109,7 @@ mod tests {
     use super::*;
 
     /// An Ironic that is in trouble when a stranger asks for the first time, and answers the second time.
-    async fn ironic(strangers: Arc<AtomicUsize>, request: Request) -> Response {
+    fn ironic(strangers: &AtomicUsize, request: &Request) -> Response {
         let is_known = HeaderMap::contains_key(request.headers(), "authorization");
         let version = json!({"id": "v1", "min_version": "1.1", "version": "1.109"});
         match request.uri().path() {
@@ -133,8 +133,12 @@ mod tests {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let endpoint = Url::parse(&format!("http://{}", listener.local_addr().unwrap())).unwrap();
         let counted = strangers.clone();
-        let router = Router::new().fallback(move |request| ironic(counted.clone(), request));
-        let server = tokio::spawn(async move { axum::serve(listener, router).await });
+        let router = Router::new().fallback(move |request: Request| {
+            let answer = ironic(&counted, &request);
+            async move { answer }
+        });
+        let mut tasks = tokio::task::JoinSet::new();
+        tasks.spawn(async move { axum::serve(listener, router).await.unwrap() });
         let client = Client::new(ClientConfig {
             auth: Auth::Basic {
                 username: "u".to_owned(),
@@ -148,9 +152,9 @@ mod tests {
         });
         let exposures = Exposures::new(&mut Catalogue::new(&registry));
         let (stop, link) = (CancellationToken::new(), Link::to(client.unwrap()));
-        let watched = tokio::spawn(exposures.watch(link, stop.clone()));
-        let line = r#"metal3_ironic_exposed{way="answers_anybody"} 1"#;
-        let is_told = || registry.text().unwrap().contains(line);
+        tasks.spawn(exposures.watch(link, stop.clone()));
+        let series = r#"metal3_ironic_exposed{way="answers_anybody"} 1"#;
+        let is_told = || registry.text().unwrap().contains(series);
         for _ in 0..400 {
             if is_told() {
                 break;
@@ -164,7 +168,5 @@ mod tests {
             "what is known is asked for again in an hour"
         );
         stop.cancel();
-        watched.await.unwrap();
-        server.abort();
     }
 }

@@ -240,7 +240,7 @@ fn the_catalogue_says_what_is_exposed() {
 #[test]
 fn words_that_a_user_makes_up_are_one_label() {
     let site = site(false);
-    let mut size = 0;
+    let mut lines = 0;
     for number in 0..100 {
         let made_up = format!("{}{number}", "x".repeat(10_000));
         let before = status(&made_up, &made_up, json!({}));
@@ -251,9 +251,9 @@ fn words_that_a_user_makes_up_are_one_label() {
         let text = site.registry.text().unwrap();
         assert!(!text.contains("xxx"));
         if number == 1 {
-            size = text.lines().count();
+            lines = text.lines().count();
         }
-        assert!(number < 2 || text.lines().count() == size, "{text}");
+        assert!(number < 2 || text.lines().count() == lines, "{text}");
     }
     site.has(r#"metal3_hosts{state="other"} 0"#);
 }
