@@ -1,4 +1,4 @@
-//! The writes. Nothing is chosen here.
+//! Carries out the effects of a plan. Makes no choice.
 
 use std::sync::Arc;
 
@@ -21,7 +21,7 @@ use crate::machine::observed::{Observed, Subject, host_seen};
 use crate::workload::Workloads;
 use crate::world::World;
 
-/// Carries out one effect. The world and what was observed show it at once.
+/// Carries out one effect. The stores and what was observed show it at once.
 pub async fn apply(
     ctx: &Context,
     workloads: &Workloads,
@@ -88,7 +88,7 @@ pub async fn apply(
     Ok(())
 }
 
-/// The machine is as it is written here.
+/// Puts a machine that was written into the store and into what was observed.
 fn wrote(ctx: &Context, subject: &mut Subject, written: Metal3Machine) {
     ctx.world.metal3_machines.written(written.clone());
     if let Subject::Machine(seen) = subject {
@@ -97,7 +97,7 @@ fn wrote(ctx: &Context, subject: &mut Subject, written: Metal3Machine) {
     }
 }
 
-/// A workload cluster that is not followed any more is gone: the machine is woken when it is back.
+/// Gives the Node its provider ID. A workload cluster that is not followed is gone; the machine is woken when it is back.
 async fn set_provider_id(workloads: &Workloads, seen: &Observed, patch: &ProviderIdPatch) -> Result<(), kube::Error> {
     let cluster = seen.cluster.found().map(|cluster| ObjectKey::of(&**cluster));
     let Some(workload) = cluster.and_then(|cluster| workloads.followed(&cluster)) else {
@@ -146,7 +146,7 @@ async fn delete_claim(
     }
 }
 
-/// The label is for people and for tools that look for what belongs to a cluster: without it everything works.
+/// Changes the label of a Secret. It is for people and tools that list what belongs to a cluster; nothing depends on it.
 async fn label_secret<P: serde::Serialize + std::fmt::Debug>(
     client: &Client,
     namespace: &str,

@@ -27,10 +27,10 @@ impl Metal3Machines {
                 self.wake(other);
                 seen.reads.choice = Some(choice);
             }
-            Read::Secrets(names) => seen.reads.secrets = Some(self.look_for(seen, names).await?),
-            Read::Preview(payload) => self.look_at_payload(seen, payload).await?,
-            Read::NamedHost => self.look_at_host(seen).await?,
-            Read::Kept => seen.reads.is_kept = Some(self.look_whether_kept(seen).await?),
+            Read::Secrets(names) => seen.reads.secrets = Some(self.find_secrets(seen, names).await?),
+            Read::Preview(payload) => self.read_payload(seen, payload).await?,
+            Read::NamedHost => self.read_named_host(seen).await?,
+            Read::Kept => seen.reads.is_kept = Some(self.read_whether_kept(seen).await?),
             // It is this machine.
             Read::Owner => {}
         }
@@ -49,7 +49,7 @@ impl Metal3Machines {
     }
 
     /// Reads the host that the machine names.
-    async fn look_at_host(&self, seen: &mut Observed) -> Result<(), PassError> {
+    async fn read_named_host(&self, seen: &mut Observed) -> Result<(), PassError> {
         let Some(named) = host_of(&seen.machine) else {
             seen.reads.is_host_fresh = true;
             return Ok(());
@@ -66,7 +66,7 @@ impl Metal3Machines {
         Ok(())
     }
 
-    async fn look_whether_kept(&self, seen: &Observed) -> Result<bool, PassError> {
+    async fn read_whether_kept(&self, seen: &Observed) -> Result<bool, PassError> {
         let Some(owner) = seen.owner.found() else {
             return Ok(false);
         };
@@ -74,9 +74,9 @@ impl Metal3Machines {
         kept.map_err(PassError::of("read the control plane", KIND, &seen.key()))
     }
 
-    /// Whether the Secrets exist: by the watch, or by asking where that has not shown them yet. The one with bootstrap data
-    /// is read then, because what the host would boot with is looked at next.
-    async fn look_for(&self, seen: &Observed, names: Vec<String>) -> Result<BTreeMap<String, bool>, PassError> {
+    /// Whether the Secrets exist: by the watch, or by a request if that has not shown them yet. The one with bootstrap data is
+    /// then read whole, because what the host would boot with is checked next.
+    async fn find_secrets(&self, seen: &Observed, names: Vec<String>) -> Result<BTreeMap<String, bool>, PassError> {
         let key = &seen.key();
         let owner = seen.owner.found();
         let bootstrap = owner.and_then(|owner| owner.spec.bootstrap.data_secret_name.as_deref());

@@ -188,7 +188,7 @@ impl Controller for Metal3Machines {
         self.waiting.begin(key, self.ctx.clock.elapsed());
         let mut subject = observe(&self.ctx.world, key, self.is_fast_track);
         if let Some(Subject::Machine(seen)) = &mut subject {
-            seen.node = node::look(&self.workloads, &self.ctx.world, seen);
+            seen.node = node::find(&self.workloads, &self.ctx.world, seen);
         }
         Ok(subject)
     }

@@ -15,9 +15,9 @@ use crate::error::PassError;
 use crate::machine::observed::Observed;
 
 impl Metal3Machines {
-    /// Reads the Secrets, once for each machine: a host that was told is not looked at again. A change of one of them
-    /// wakes the machine for as long as it waits.
-    pub(super) async fn look_at_payload(&self, seen: &mut Observed, payload: Payload) -> Result<(), PassError> {
+    /// Reads the Secrets, once for each machine: nothing is checked once the host is told. Until then a change of one of them
+    /// wakes the machine.
+    pub(super) async fn read_payload(&self, seen: &mut Observed, payload: Payload) -> Result<(), PassError> {
         let key = seen.key();
         let wanted = seen.wanted_secrets();
         let names = wanted.iter().map(|(name, _)| name).chain(&payload.meta_data);
@@ -59,7 +59,7 @@ impl Metal3Machines {
         }))
     }
 
-    /// The Secret with user data. That it is no template is remembered.
+    /// The Secret with user data. Remembers if it is no template.
     pub(super) async fn read_user_data(&self, key: &ObjectKey, name: &str) -> Result<Option<Secret>, PassError> {
         let secret = self.read_secret(key, name).await?;
         if let Some(secret) = &secret
