@@ -26,3 +26,4 @@ pub mod rbac;
 pub mod reconcile;
 pub mod run;
 pub mod watches;
+pub mod webhooks;

@@ -11,7 +11,7 @@ use metal3_runtime::args::Namespaces;
 use metal3_runtime::controller::Controllers;
 use metal3_runtime::events::{Recorder, Reporter};
 use metal3_runtime::metrics::{Build, Catalogue, ControllerMetrics, Registry};
-use metal3_runtime::process::{Process, Settings, warn_of_missing_webhooks};
+use metal3_runtime::process::{Process, Settings};
 use metal3_runtime::store::{Awaited, Follow, ObjectKey, Sink};
 use metal3_runtime::work::Queue;
 use metal3_runtime::{BoxError, Clock, served, telemetry};
@@ -25,6 +25,7 @@ use crate::pool::{Lists, Policy};
 use crate::pools::Pools;
 use crate::reconcile::Context;
 use crate::watches::{self, ClusterSink, PoolSink};
+use crate::webhooks;
 
 /// Upstream's lease, so that the two managers never work at once while one replaces the other.
 pub(crate) const LEASE: &str = "controller-leader-election-ipam-capm3";
@@ -51,7 +52,8 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
         tls: &args.tls,
     })
     .await?;
-    warn_of_missing_webhooks(args.provider.webhook_port);
+    let certificates = webhooks::certificates(&args.provider.pod_namespace);
+    process.serve_webhooks(&args.provider.webhooks, &args.tls, webhooks::all(), certificates)?;
     let policy = Policy {
         orphan_grace: Duration::from_secs(args.orphan_grace_seconds),
         ..Policy::default()

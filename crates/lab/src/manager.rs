@@ -63,18 +63,20 @@ impl ManagerConfig {
 pub struct Manager {
     child: Child,
     metrics: Port,
+    webhooks: Port,
     _health: Port,
 }
 
 impl Manager {
     /// Starts it and, unless told otherwise, returns when it is ready.
     pub async fn start(config: &ManagerConfig) -> Result<Self> {
-        let (health, metrics) = (Port::free()?, Port::free()?);
+        let (health, metrics, webhooks) = (Port::free()?, Port::free()?, Port::free()?);
         let mut args: Vec<OsString> = vec![
             "--kubeconfig".into(),
             config.kubeconfig.clone().into(),
             format!("--health-addr=127.0.0.1:{}", health.number()).into(),
             format!("--metrics-addr=127.0.0.1:{}", metrics.number()).into(),
+            format!("--webhook-port={}", webhooks.number()).into(),
         ];
         args.extend(config.args.iter().map(OsString::from));
         let ours = [("LOG_DEV", "true"), ("METRICS_PLAIN_HTTP", "true")];
@@ -95,6 +97,7 @@ impl Manager {
         Ok(Self {
             child,
             metrics,
+            webhooks,
             _health: health,
         })
     }
@@ -107,6 +110,11 @@ impl Manager {
     /// Where its metrics are, in plain HTTP.
     pub fn metrics_url(&self) -> String {
         format!("http://127.0.0.1:{}/metrics", self.metrics.number())
+    }
+
+    /// Where its webhooks are, in HTTPS.
+    pub fn webhooks_url(&self) -> String {
+        format!("https://127.0.0.1:{}", self.webhooks.number())
     }
 
     /// Asks it to end. Returns whether it has, in the time that Kubernetes would give it.
