@@ -2,7 +2,7 @@
 #   docker build --target ip-address-manager .
 # Without --target it is the baremetal-operator's.
 #
-# The image that builds may be named by its digest:
+# The image that builds is named by a tag, which its registry may move. Whoever publishes what comes out names it by digest:
 #   docker build --build-arg RUST_IMAGE=rust@sha256:... .
 # The programs carry the list of the crates that they are made of: cargo audit bin, syft and trivy read it.
 ARG RUST_IMAGE=rust:1.95.0-alpine

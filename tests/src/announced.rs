@@ -14,7 +14,7 @@ pub const NAME: &str = "ironic";
 pub fn follow(config: &mut OperatorConfig, namespace: &TestNamespace, proxy: String) {
     config.args.push(format!("--ironic-name={NAME}"));
     config.args.push(format!("--ironic-namespace={}", namespace.name));
-    config.env.push(("ALL_PROXY".to_owned(), proxy));
+    config.env.push(("ALL_PROXY".into(), proxy.into()));
 }
 
 /// Installs the kind, with as much of its schema as matters.

@@ -1,10 +1,10 @@
-//! What Ironic has of a site's hosts.
+//! What Ironic has of an environment's hosts.
 
 use metal3_testkit::eventually;
 use reqwest::Method;
 use serde_json::{Map, Value, json};
 
-use crate::{LIMIT, Site};
+use crate::{LIMIT, TestEnv};
 
 /// The version of Ironic's API in which scenarios look at nodes.
 const VERSION: (&str, &str) = ("X-OpenStack-Ironic-API-Version", "1.95");
@@ -23,7 +23,7 @@ const DESCRIPTION: [&str; 10] = [
     "root_device",
 ];
 
-impl Site {
+impl TestEnv {
     /// What Ironic answers to a request; `path` begins with `/v1`.
     pub async fn ask_ironic(&self, path: &str) -> Value {
         let request = self.ironic.request(Method::GET, path).header(VERSION.0, VERSION.1);

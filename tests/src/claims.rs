@@ -1,4 +1,4 @@
-//! Who has claimed which host, as the API server's own history of the hosts tells it.
+//! Which machine claimed which host when, from the API server's history of the hosts.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;

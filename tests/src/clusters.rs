@@ -1,4 +1,4 @@
-//! A site with everything that makes clusters: Cluster API's managers, our three programs, and a workload cluster.
+//! An environment with everything that makes clusters: Cluster API's managers, our three programs, and a workload cluster.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -9,15 +9,17 @@ use kube::Api;
 use kube::api::{ApiResource, DeleteParams, DynamicObject, ListParams, ObjectMeta, Patch, PatchParams, PostParams};
 use kube::core::GroupVersionKind;
 use metal3_api::metal3::BareMetalHost;
+use metal3_lab::ControlPlane;
 use metal3_lab::cluster_api::ClusterApi;
 use metal3_lab::ironic::IronicConfig;
 use metal3_lab::manager::{Manager, ManagerConfig};
 use metal3_lab::workload::{WorkloadCluster, fit};
 use metal3_testkit::{TestNamespace, with_controller_manager};
 use serde_json::{Value, json};
+use tokio::sync::Mutex;
 
-use crate::site::{bind, bind_secrets};
-use crate::{LIMIT, Site, leaks, program, status};
+use crate::env::{bind, bind_secrets};
+use crate::{LIMIT, TestEnv, leaks, program, status};
 
 /// Programs besides the operator: their rights in `config/rbac`, and the ClusterRole there.
 const PROGRAMS: [(&str, &str); 2] = [
@@ -47,35 +49,34 @@ impl Kind {
     pub const DATA_TEMPLATE: Self = Self("infrastructure.cluster.x-k8s.io", "v1beta2", "Metal3DataTemplate");
 }
 
-/// A [`Site`] on which clusters are made, with the servers of an Ironic of its own.
-pub struct ClusterSite {
-    /// The hosts' part.
-    pub site: Site,
+/// A [`TestEnv`] on which clusters are made, with the servers of an Ironic of its own.
+pub struct ClusterEnv {
+    /// Its hosts.
+    pub base: TestEnv,
     /// What servers join when they boot.
     pub workload: Arc<WorkloadCluster>,
     managers: Vec<(Manager, PathBuf)>,
-    capi: ClusterApi,
 }
 
-impl ClusterSite {
+impl ClusterEnv {
     /// Starts everything but the operator.
     pub async fn start(test: &str, servers: u16) -> Self {
         with_controller_manager();
         let namespace = TestNamespace::new(test).await;
-        let capi = ClusterApi::start(namespace.server()).await.expect("Cluster API starts");
+        start_cluster_api(namespace.server()).await;
         let config = IronicConfig {
             hosts: servers,
             ..IronicConfig::default()
         };
-        let site = Site::start(namespace, config).await;
-        let workload = empty_workload(&site).await;
-        Self::with(site, capi, workload).await
+        let env = TestEnv::start(namespace, config).await;
+        let workload = empty_workload(&env).await;
+        Self::with(env, workload).await
     }
 
     /// Puts an empty workload cluster into the place of the present one: what a cluster that is gone has left there, its
     /// Nodes above all, would be in the way of the next one.
     pub async fn renew_workload(&mut self) {
-        let workload = empty_workload(&self.site).await;
+        let workload = empty_workload(&self.base).await;
         let old = std::mem::replace(&mut self.workload, workload);
         if let Some(old) = Arc::into_inner(old) {
             old.stop().await;
@@ -85,38 +86,37 @@ impl ClusterSite {
     /// Another management cluster for the same servers, with everything that the first one has, and a namespace of the same
     /// name: where `clusterctl move` goes.
     pub async fn beside(&self) -> Self {
-        let namespace = self.site.namespace.elsewhere().await;
-        let capi = ClusterApi::start(namespace.server()).await.expect("Cluster API starts");
-        let mut site = Site::at(namespace, Arc::clone(&self.site.ironic), 0).await;
-        site.config.folder.push("beside");
-        site.start_operator().await;
-        Self::with(site, capi, Arc::clone(&self.workload)).await
+        let namespace = self.base.namespace.elsewhere().await;
+        start_cluster_api(namespace.server()).await;
+        let mut env = TestEnv::at(namespace, Arc::clone(&self.base.ironic), 0).await;
+        env.config.folder.push("beside");
+        env.start_operator().await;
+        Self::with(env, Arc::clone(&self.workload)).await
     }
 
-    async fn with(site: Site, capi: ClusterApi, workload: Arc<WorkloadCluster>) -> Self {
+    async fn with(env: TestEnv, workload: Arc<WorkloadCluster>) -> Self {
         let mut managers = Vec::new();
         for (name, role) in PROGRAMS {
-            managers.push(start(&site.namespace, name, role).await);
+            managers.push(start(&env.namespace, name, role).await);
         }
         Self {
-            site,
+            base: env,
             workload,
             managers,
-            capi,
         }
     }
 
     /// Applies the hosts of all servers. The first `of_control_plane` may be chosen for the control plane of the clusters of
     /// `examples`, the others for their workers.
     pub async fn apply_hosts(&self, of_control_plane: usize) {
-        for number in 0..self.site.ironic.hosts().len() {
+        for number in 0..self.base.ironic.hosts().len() {
             let role = if number < of_control_plane {
                 "control-plane"
             } else {
                 "worker"
             };
             let label = json!({"example.org/role": role});
-            self.site
+            self.base
                 .apply_host(number, |host| host["metadata"]["labels"] = label)
                 .await;
         }
@@ -126,7 +126,7 @@ impl ClusterSite {
     /// change an object before.
     pub async fn apply_cluster(&self, file: &str, cluster: &str, change: impl Fn(&mut DynamicObject)) {
         for secret in self.workload.access().secrets(cluster) {
-            self.site.namespace.apply(&secret.to_string()).await;
+            self.base.namespace.apply(&secret.to_string()).await;
         }
         self.apply_example(file, change).await;
     }
@@ -136,17 +136,17 @@ impl ClusterSite {
         let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../examples").join(file);
         let text = std::fs::read_to_string(path).expect("the example");
         let mut objects = metal3_testkit::parse(&text).expect("objects");
-        let image = self.site.ironic.image().expect("the lab has an image");
+        let image = self.base.ironic.image().expect("the lab has an image");
         fit(&mut objects, self.workload.access(), &image.url, &image.sha256);
         objects.iter_mut().for_each(change);
-        let applied = metal3_lab::apply::apply(&self.site.namespace.client, &objects, Some(&self.site.namespace.name));
+        let applied = metal3_lab::apply::apply(&self.base.namespace.client, &objects, Some(&self.base.namespace.name));
         applied.await.expect("the example applies");
     }
 
     /// Access to objects of a kind.
     pub fn api(&self, kind: Kind) -> Api<DynamicObject> {
         let resource = ApiResource::from_gvk(&GroupVersionKind::gvk(kind.0, kind.1, kind.2));
-        Api::namespaced_with(self.site.namespace.client.clone(), &self.site.namespace.name, &resource)
+        Api::namespaced_with(self.base.namespace.client.clone(), &self.base.namespace.name, &resource)
     }
 
     /// All objects of a kind.
@@ -189,7 +189,7 @@ impl ClusterSite {
 
     /// The hosts.
     pub async fn hosts(&self) -> Vec<BareMetalHost> {
-        let listed = self.site.hosts().list(&ListParams::default()).await;
+        let listed = self.base.hosts().list(&ListParams::default()).await;
         listed.expect("hosts can be listed").items
     }
 
@@ -245,24 +245,34 @@ impl ClusterSite {
         lines.join("\n")
     }
 
-    /// Stops what was started here, in good order; the workload cluster with the last of its management clusters.
+    /// Stops our programs here, and the workload cluster with the last of its management clusters.
     pub async fn stop(self) {
         let metrics = self.managers.iter().map(|(manager, _)| manager.metrics_url());
         let logs = self.managers.iter().map(|(_, log)| log.clone());
-        leaks::expect_none(&self.site.namespace, logs.collect(), metrics.collect());
+        leaks::expect_none(&self.base.namespace, logs.collect(), metrics.collect());
         for (manager, _) in self.managers {
             assert!(manager.stop().await, "a program did not end in time");
         }
         if let Some(workload) = Arc::into_inner(self.workload) {
             workload.stop().await;
         }
-        self.capi.stop().await;
     }
 }
 
-/// A workload cluster that a site's servers join.
-async fn empty_workload(site: &Site) -> Arc<WorkloadCluster> {
-    let workload = WorkloadCluster::start(None, None, Some(site.ironic.servers())).await;
+/// Starts Cluster API's managers on a management cluster, once. They serve all of its namespaces and end with this process, as
+/// the cluster does.
+async fn start_cluster_api(server: &'static ControlPlane) {
+    static STARTED: Mutex<Vec<(String, ClusterApi)>> = Mutex::const_new(Vec::new());
+    let mut started = STARTED.lock().await;
+    if started.iter().all(|(url, _)| *url != server.url()) {
+        let managers = ClusterApi::start(server).await.expect("Cluster API starts");
+        started.push((server.url(), managers));
+    }
+}
+
+/// A workload cluster that an environment's servers join.
+async fn empty_workload(env: &TestEnv) -> Arc<WorkloadCluster> {
+    let workload = WorkloadCluster::start(None, None, Some(env.ironic.servers())).await;
     Arc::new(workload.expect("the workload cluster starts"))
 }
 

@@ -9,12 +9,13 @@ use kube::api::{ListParams, Patch, PatchParams};
 use metal3_api::metal3::{BareMetalHost, ProvisioningState};
 use metal3_ironic_sim::{ApiServer, Config, Counters, Credentials, Sim, Timings};
 use metal3_lab::ironic;
-use metal3_lab::operator::{IronicAccess, Operator, OperatorConfig};
+use metal3_lab::manager::Manager;
+use metal3_lab::operator::{self, IronicAccess, OperatorConfig};
 use metal3_lab::ports::Port;
 use metal3_testkit::{TestNamespace, eventually};
 use serde_json::{Value, json};
 
-use crate::site::{ACCOUNT, bind_secrets, bindings};
+use crate::env::{ACCOUNT, bind_secrets, bindings};
 use crate::{LIMIT, condition, operator_binary, state, waits};
 
 /// Whom the simulated Ironic lets in.
@@ -27,21 +28,21 @@ const AT_ONCE: usize = 8;
 const LOOK: Duration = Duration::from_millis(500);
 
 /// A namespace, a simulated Ironic with servers for it, and an operator that watches the namespace alone.
-pub struct FleetSite {
+pub struct FleetEnv {
     /// The namespace that the operator watches.
     pub namespace: TestNamespace,
-    /// The simulator. It goes on while nobody can reach it.
+    /// The simulator. It goes on while it cannot be reached.
     pub sim: Sim,
     hosts: u32,
     port: Port,
     server: Option<ApiServer>,
     /// The operator's settings; changed ones count from its next start.
     pub config: OperatorConfig,
-    operator: Option<Operator>,
+    operator: Option<Manager>,
 }
 
-impl FleetSite {
-    /// A site whose Ironic can be reached, with an operator that is started later.
+impl FleetEnv {
+    /// An environment whose Ironic can be reached, with an operator that is started later.
     pub async fn new(namespace: TestNamespace, hosts: u32, seed: u64) -> Self {
         let rights = Path::new(env!("CARGO_MANIFEST_DIR")).join("../config/rbac/baremetal-operator.yaml");
         let rights = std::fs::read_to_string(&rights).expect("the generated rights");
@@ -65,7 +66,7 @@ impl FleetSite {
             ..Config::default()
         });
         let port = Port::free().expect("a free port");
-        let mut site = Self {
+        let mut env = Self {
             namespace,
             sim,
             hosts,
@@ -74,8 +75,8 @@ impl FleetSite {
             config,
             operator: None,
         };
-        site.connect().await;
-        site
+        env.connect().await;
+        env
     }
 
     // --- processes ---
@@ -120,7 +121,7 @@ impl FleetSite {
             ca_file: None,
             ramdisk_iso_url: "http://images.example/ipa.iso".to_owned(),
         };
-        let operator = Operator::start_with(&self.config, &access).await;
+        let operator = operator::start(&self.config, &access).await;
         self.operator = Some(operator.expect("the operator starts"));
     }
 
@@ -269,7 +270,7 @@ impl FleetSite {
     }
 }
 
-impl Drop for FleetSite {
+impl Drop for FleetEnv {
     /// A failed scenario shows what its operator said last.
     fn drop(&mut self) {
         if std::thread::panicking() {

@@ -7,7 +7,7 @@ use kube::discovery::{ApiGroup, Discovery, Scope, verbs};
 use kube::{Api, ResourceExt};
 use serde_json::{Value, json};
 
-use crate::ClusterSite;
+use crate::ClusterEnv;
 
 /// Parts of objects by their kind and name, such as `Metal3Data/small-0`.
 pub type Inventory = BTreeMap<String, Value>;
@@ -39,7 +39,7 @@ const OF_ITS_LIFE: [&str; 7] = [
     "triedCredentials",
 ];
 
-impl ClusterSite {
+impl ClusterEnv {
     /// Everything that a person has asked for and that came of it: owners, labels and specifications, and the contents of
     /// Secrets. Without UIDs, which are others in each cluster.
     pub async fn inventory(&self) -> Inventory {
@@ -61,7 +61,7 @@ impl ClusterSite {
         let mut all = Inventory::new();
         for object in self.objects(&OURS).await {
             let mut status = without(&object.data["status"], &OF_ITS_LIFE);
-            // Nobody keeps a copy of the status of a host that is not in use: it begins a life of its own.
+            // The status of an unused host is not copied; the host starts anew.
             if key(&object).starts_with("BareMetalHost/") && object.data["spec"]["consumerRef"].is_null() {
                 status = without(&status, &["operationHistory"]);
             }
@@ -71,7 +71,7 @@ impl ClusterSite {
     }
 
     async fn objects(&self, groups: &[&str]) -> Vec<DynamicObject> {
-        let namespace = &self.site.namespace;
+        let namespace = &self.base.namespace;
         let found = Discovery::new(namespace.client.clone()).filter(groups).run().await;
         let found = found.expect("the API server tells its kinds");
         let mut objects = Vec::new();

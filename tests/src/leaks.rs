@@ -10,8 +10,19 @@ use kube::discovery::{Discovery, Scope};
 use kube::{Client, Config};
 use metal3_testkit::TestNamespace;
 
-/// What nothing may have in it: the beginning of every password here, as it is and as a header has it, and keys.
-const SECRETS: [&str; 3] = ["secret-of-", "YWRtaW46c2VjcmV0", "PRIVATE KEY"];
+/// What nothing may have in it: the beginning of every password here, and of what stands in user data, metadata, network data and
+/// bootstrap data, as it is and as a header has it; and keys, of kubeconfigs too. The same in base64, wherever it begins in three bytes.
+const SECRETS: [&str; 9] = [
+    "secret-of-",
+    "c2VjcmV0LW9mL",
+    "NlY3JldC1vZi",
+    "zZWNyZXQtb2Yt",
+    "YWRtaW46c2VjcmV0",
+    "PRIVATE KEY",
+    "UFJJVkFURSBLRV",
+    "BSSVZBVEUgS0VZ",
+    "QUklWQVRFIEtFW",
+];
 
 /// The groups of our kinds.
 const GROUPS: [&str; 3] = ["metal3.io", "infrastructure.cluster.x-k8s.io", "ipam.metal3.io"];
@@ -73,7 +84,7 @@ pub fn expect_none(namespace: &TestNamespace, logs: Vec<PathBuf>, metrics_urls: 
         }
         Ok::<_, String>(texts)
     };
-    // Whoever drops a site is within a runtime, which cannot be waited for.
+    // An environment is dropped within a runtime, which cannot be blocked on.
     let texts = std::thread::scope(|scope| {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
         let runtime = runtime.expect("a runtime");
@@ -82,4 +93,33 @@ pub fn expect_none(namespace: &TestNamespace, logs: Vec<PathBuf>, metrics_urls: 
     });
     let texts = texts.expect("everything that was emitted can be read");
     assert_eq!(texts.iter().find_map(leak), None, "a secret was emitted");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // OWN 29k: user data, metadata, network data and keys in kubeconfigs were searched for by nobody.
+    #[test]
+    fn a_secret_is_found_however_it_is_written() {
+        for text in [
+            "password secret-of-node-0",
+            "# secret-of-user-data in a config drive",
+            // "a: secret-of-x", ": secret-of-x" and " secret-of-x" in base64.
+            "YTogc2VjcmV0LW9mLXg=",
+            "OiBzZWNyZXQtb2YteA==",
+            "IHNlY3JldC1vZi14",
+            "-----BEGIN PRIVATE KEY-----",
+            "client-key-data: LS0tLS1CRUdJTiBQUklWQVRFIEtFWS0tLS0t",
+        ] {
+            assert!(
+                leak(&("a log".to_owned(), format!("one\n{text}\ntwo"))).is_some(),
+                "{text}"
+            );
+        }
+        assert_eq!(
+            leak(&("a log".to_owned(), "Secret n/secret of a host".to_owned())),
+            None
+        );
+    }
 }

@@ -1,8 +1,8 @@
-//! What scenarios share: a site with a namespace on a real API server, a real Ironic, and the operator as its users run
+//! What scenarios share: an environment with a namespace on a real API server, a real Ironic, and the operator as its users run
 //! it: a process of its own, as a service account with the rights of `config/rbac`.
 //!
 //! ```text
-//!   scenario ──▶ Site ── namespace::… objects as a user writes and reads them ──▶ API server (one for each binary)
+//!   scenario ──▶ TestEnv ── namespace::… objects as a user writes and reads them ──▶ API server (one for each binary)
 //!                  ├──── operator process, killed and started at will
 //!                  └──── IronicLab: a Pool's that scenarios share, or one of its own where it is to break
 //! ```
@@ -18,6 +18,7 @@ pub mod announced;
 mod backend;
 mod claims;
 mod clusters;
+mod env;
 mod fleet;
 mod inventory;
 mod leaks;
@@ -25,7 +26,6 @@ mod lone_machines;
 mod machines;
 mod pool;
 mod seen;
-mod site;
 mod tunnel;
 mod unsteady;
 mod usual;
@@ -40,15 +40,15 @@ use tokio::runtime::Runtime;
 
 pub use backend::description;
 pub use claims::{Claims, Seen};
-pub use clusters::{ClusterSite, Kind};
-pub use fleet::{FleetSite, PASSWORD, USER};
+pub use clusters::{ClusterEnv, Kind};
+pub use env::TestEnv;
+pub use fleet::{FleetEnv, PASSWORD, USER};
 pub use inventory::{Inventory, differences};
 pub use lone_machines::{ShakyProvider, delete_machine, make_cluster, make_machine};
 pub use pool::Pool;
 pub use seen::{
     condition, id, is_at_rest, is_available_and_on, is_running, state, status, version, waits, waits_for_nothing,
 };
-pub use site::Site;
 pub use tunnel::Tunnel;
 pub use unsteady::{Trouble, UnsteadyApi};
 pub use usual::{at_once, deployed_at_once, network_ramdisk, over_network, without_retries};

@@ -32,7 +32,7 @@ pub async fn make_cluster(namespace: &TestNamespace) {
         "metadata": {"name": CLUSTER, "labels": labels(), "ownerReferences": [owner]},
         "spec": {"controlPlaneEndpoint": {"host": "192.0.2.1", "port": 6443}}});
     let bootstrap = json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "bootstrap"},
-        "stringData": {"value": "#cloud-config\n"}});
+        "stringData": {"value": "#cloud-config\n# secret-of-bootstrap-data\n"}});
     namespace.apply(&format!("{ours}\n---\n{bootstrap}")).await;
     let ready = Patch::Merge(json!({"status": {"initialization": {"infrastructureProvisioned": true}}}));
     let clusters: Api<Cluster> = namespace.api();

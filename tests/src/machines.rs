@@ -7,9 +7,9 @@ use kube::api::DynamicObject;
 use metal3_api::metal3::{BareMetalHost, ProvisioningState};
 use serde_json::{Value, json};
 
-use crate::{ClusterSite, Kind, description, state};
+use crate::{ClusterEnv, Kind, description, state};
 
-impl ClusterSite {
+impl ClusterEnv {
     /// The Machines, once there are so many, all of them run, and each has the one Node with its provider ID. By name, with
     /// the name of the Node.
     pub async fn expect_running(&self, count: usize) -> BTreeMap<String, String> {
@@ -74,7 +74,7 @@ impl ClusterSite {
     pub async fn expect_nothing_new(&self, before: &BTreeSet<String>) {
         self.until("nothing is left", async || {
             let (users, free) = (self.users().await, self.available().await);
-            if !users.is_empty() || free != self.site.ironic.hosts().len() {
+            if !users.is_empty() || free != self.base.ironic.hosts().len() {
                 return Err(format!("in use: {users:?}, available: {free}"));
             }
             let names = self.names().await;
@@ -86,7 +86,7 @@ impl ClusterSite {
             }
         })
         .await;
-        for node in self.site.nodes().await {
+        for node in self.base.nodes().await {
             assert_eq!(description(&node), json!({}), "{node}");
         }
     }

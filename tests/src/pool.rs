@@ -30,7 +30,7 @@ impl Pool {
         self.ironic.get_or_init(start).await.clone()
     }
 
-    /// The Ironic, and the first of so many servers that nobody else has.
+    /// The Ironic, and the first of this many servers that no other scenario has.
     pub(crate) async fn take(&self, servers: usize) -> (Arc<IronicLab>, usize) {
         let ironic = self.ironic().await;
         let first = self.taken.fetch_add(servers, Ordering::Relaxed);

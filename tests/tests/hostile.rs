@@ -8,6 +8,7 @@
 
 use std::net::Ipv4Addr;
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
@@ -15,12 +16,19 @@ use axum::body::Body;
 use axum::extract::{Request, State};
 use axum::http::header::{AUTHORIZATION, CONTENT_TYPE};
 use axum::response::Response;
-use baremetal_operator::host::{config_drive, pull_secret};
+use baremetal_operator::fleet::Slot;
+use baremetal_operator::host::firmware::{AtHand, Kinds, Seen, Wish};
+use baremetal_operator::host::observed::{
+    ConfigDriveView, DataImageAtHand, DeploymentSecrets, HardwareView, Lookup, NetworkDataView, NodeView, Observed,
+    PullSecretView, SecretFound, SecretView,
+};
+use baremetal_operator::host::plan::{Decision, Effect, Then};
+use baremetal_operator::host::{config_drive, decide, pull_secret};
+use baremetal_operator::settings::HostSettings;
 use cluster_api_provider_metal3::workload::kubeconfig;
 use fastrand::Rng;
 use ip_address_manager::admission;
 use ip_address_manager::alloc::Plan;
-use ip_address_manager::pool::pool_text;
 use k8s_openapi::ByteString;
 use k8s_openapi::api::core::v1::Secret;
 use metal3_api::infra::convert;
@@ -195,7 +203,7 @@ fn look_at(object: &Value) {
         }
         "IPPool" => {
             let Some(mut pool) = read::<IPPool>(object) else { return };
-            let plan = Plan::read(&pool_text(&pool.spec));
+            let plan = Plan::read(&pool.spec);
             for problem in plan.problems() {
                 is_fit(&problem.message);
             }
@@ -292,6 +300,172 @@ fn texts_of_secrets() {
         };
         assert!(!format!("{credentials:?}").contains(CANARY), "credentials are shown");
     }
+    let grown = peak().saturating_sub(before);
+    assert!(grown < GROWTH, "{} MiB more than before", grown >> 20);
+}
+
+/// A host, and the node of somebody else to which it leads, read by this very pass; all else was looked up and is not there.
+fn beside(host: BareMetalHost, node: &Value, has_secret: bool) -> Observed {
+    let nothing = Seen {
+        wish: Wish::Nothing,
+        generation: None,
+    };
+    let found = SecretFound {
+        username: "admin".to_owned(),
+        password: CANARY.to_owned(),
+        version: "7".to_owned(),
+        digest: 1,
+        claimed: true,
+        object: None,
+    };
+    Observed {
+        hardware: HardwareView::None,
+        secret: if has_secret {
+            SecretView::Found(found)
+        } else {
+            SecretView::Missing
+        },
+        may_claim_unread: false,
+        node: NodeView::Live(Arc::new(serde_json::from_value(node.clone()).expect("a node"))),
+        ports: Lookup::Found(Vec::new()),
+        boot_mac_owner: Lookup::NotFound,
+        inventory: Lookup::NotFound,
+        bmc_name: Lookup::Found(Ok(false)),
+        bmc_access: Lookup::Found(Ok(())),
+        hardware_data: Lookup::NotFound,
+        ramdisk: Lookup::NotFound,
+        network_data: NetworkDataView::Missing,
+        config_drive: ConfigDriveView::Unusable("there is none".to_owned()),
+        pull_secret: PullSecretView::NotLooked,
+        deployment_secrets: DeploymentSecrets::default(),
+        hardware_data_edit: None,
+        data_image_at_hand: DataImageAtHand::Absent,
+        data_image: Lookup::NotFound,
+        disc: Lookup::Found(Ok(false)),
+        disc_refusal: None,
+        firmware: AtHand {
+            settings: nothing,
+            updates: nothing,
+            on_reboot: Kinds::default(),
+        },
+        firmware_objects: Lookup::NotFound,
+        bios: Lookup::NotFound,
+        validation: Lookup::Found(Vec::new()),
+        slot: Lookup::Found(Slot::Granted),
+        ..Observed::new(host, Arc::new(HostSettings::default()))
+    }
+}
+
+const STATES: [&str; 14] = [
+    "",
+    "unmanaged",
+    "registering",
+    "match profile",
+    "inspecting",
+    "preparing",
+    "ready",
+    "available",
+    "provisioning",
+    "provisioned",
+    "externally provisioned",
+    "deprovisioning",
+    "powering off before delete",
+    "deleting",
+];
+
+// OWN 29j: what objects say was read here, and nothing was decided on it.
+#[test]
+fn decisions() {
+    const THEIRS: &str = "7d0c1f8e-1111-4222-8333-944455566677";
+    const NODE_STATES: [&str; 8] = [
+        "enroll",
+        "manageable",
+        "available",
+        "active",
+        "clean failed",
+        "deploy failed",
+        "clean wait",
+        "adopt failed",
+    ];
+    let _alone = ALONE.blocking_lock();
+    let (mut rng, before) = (rng(4), from_here());
+    let now = "2026-01-02T12:00:00Z".parse().unwrap();
+    let (mut decided, mut acted) = (0, 0);
+    for _ in 0..30_000 * times() {
+        let mut status = json!({"operationalStatus": "OK", "errorMessage": "", "errorCount": 0, "poweredOn": true,
+            "hardwareProfile": "", "lastUpdated": "2026-01-01T00:00:00Z",
+            "provisioning": {"state": STATES[rng.usize(..STATES.len())], "ID": THEIRS,
+                "image": {"url": "http://images/a", "checksum": "aa"}},
+            "goodCredentials": {"credentials": {"name": "bmc", "namespace": "n"}, "credentialsVersion": "7"},
+            "triedCredentials": {"credentials": {"name": "bmc", "namespace": "n"}, "credentialsVersion": "7"},
+            "operationHistory": {"provision": {"start": "2026-01-01T00:00:00Z"}},
+            "conditions": [{"type": "Configured", "status": "True", "reason": "Configured", "message": "",
+                "observedGeneration": 3, "lastTransitionTime": "2026-01-01T00:00:00Z"}]});
+        for _ in 0..rng.usize(0..4) {
+            spoil(&mut status, &mut rng);
+        }
+        let mut host = json!({"apiVersion": "metal3.io/v1alpha1", "kind": "BareMetalHost",
+            "metadata": {"name": "h", "namespace": "n", "uid": "3f1f7a52-6d0e-4c3a-9d4e-2b7a1c5e8f01", "generation": 3,
+                "finalizers": ["baremetalhost.metal3.io"], "annotations": {}},
+            "spec": {"online": rng.bool(), "bootMACAddress": "52:54:00:12:34:56",
+                "bmc": {"address": "redfish-virtualmedia://192.0.2.1/redfish/v1/Systems/1", "credentialsName": "bmc"}}});
+        if rng.bool() {
+            host["metadata"]["deletionTimestamp"] = json!("2026-01-02T00:00:00Z");
+        }
+        if rng.bool() {
+            host["spec"]["image"] = json!({"url": "http://images/mine", "checksum": "bb"});
+        }
+        for key in [
+            "baremetalhost.metal3.io/detached",
+            "reboot.metal3.io",
+            "inspect.metal3.io",
+        ] {
+            if rng.u8(0..4) == 0 {
+                let value = [r#"{"force": true}"#.to_owned(), String::new(), text(&mut rng)];
+                host["metadata"]["annotations"][key] = json!(value[rng.usize(..3)]);
+            }
+        }
+        if rng.bool() {
+            host["status"] = status;
+        } else {
+            host["metadata"]["annotations"]["baremetalhost.metal3.io/status"] = json!(status.to_string());
+        }
+        let Some(host) = read::<BareMetalHost>(&host) else {
+            continue;
+        };
+        let (name, address) = [
+            (json!("n~h"), "https://192.0.2.99"),
+            (json!("victim~h"), "https://192.0.2.1"),
+            (json!("h"), "https://192.0.2.1"),
+            (Value::Null, "https://192.0.2.1"),
+        ][rng.usize(..4)]
+        .clone();
+        let node = json!({"uuid": THEIRS, "name": name, "provision_state": NODE_STATES[rng.usize(..NODE_STATES.len())],
+            "power_state": "power on", "driver": "redfish", "driver_info": {"redfish_address": address,
+                "redfish_system_id": "/redfish/v1/Systems/1", "redfish_username": "admin", "redfish_password": "******"},
+            "properties": {}, "instance_info": {}, "automated_clean": true});
+        decided += 1;
+        let Decision::Act(plan) = decide(&beside(host, &node, rng.bool()), now) else {
+            continue;
+        };
+        acted += 1;
+        let foreign = plan
+            .effects
+            .iter()
+            .find(|effect| effect.is_ironic_mutation() && !matches!(effect, Effect::CreateNode(_)));
+        assert_eq!(foreign, None, "{plan:?} on {node}");
+        plan.report.events.iter().for_each(|event| is_silent(&event.message));
+        if let Some(report) = &plan.report.status {
+            is_silent(&report.status.error_message);
+            if let Then::Wait(wait) = &report.then {
+                is_silent(&wait.message);
+            }
+        }
+    }
+    assert!(
+        decided > 10_000 * times() && acted > 5_000 * times(),
+        "{decided}, {acted}"
+    );
     let grown = peak().saturating_sub(before);
     assert!(grown < GROWTH, "{} MiB more than before", grown >> 20);
 }

@@ -2,7 +2,7 @@
 
 use metal3_api::metal3::{BareMetalHost, HardwareData, ProvisioningState};
 use metal3_lab::ironic::IronicConfig;
-use metal3_scenarios::{Site, condition, run, status};
+use metal3_scenarios::{TestEnv, condition, run, status};
 use serde_json::json;
 
 /// Status and reason of the condition `Ready`.
@@ -14,19 +14,19 @@ fn ready(host: &BareMetalHost) -> Option<(String, String)> {
 #[test]
 fn a_host_goes_from_apply_to_provisioned_and_back() {
     run(async {
-        let site = Site::start(metal3_testkit::namespace!().await, IronicConfig::default()).await;
-        let name = site.apply_host(0, |_| {}).await;
-        let host = site.expect_state(&name, ProvisioningState::Available).await;
+        let env = TestEnv::start(metal3_testkit::namespace!().await, IronicConfig::default()).await;
+        let name = env.apply_host(0, |_| {}).await;
+        let host = env.expect_state(&name, ProvisioningState::Available).await;
         println!("{}", serde_json::to_string_pretty(&status(&host)).unwrap());
         assert_eq!(ready(&host), Some(("False".to_owned(), "NotProvisioned".to_owned())));
-        site.patch(&name, json!({"spec": {"image": site.image()}})).await;
-        let host = site.expect_state(&name, ProvisioningState::Provisioned).await;
+        env.patch(&name, json!({"spec": {"image": env.image()}})).await;
+        let host = env.expect_state(&name, ProvisioningState::Provisioned).await;
         assert_eq!(ready(&host), Some(("True".to_owned(), "Provisioned".to_owned())));
-        site.patch(&name, json!({"spec": {"image": null}})).await;
-        site.expect_state(&name, ProvisioningState::Available).await;
-        site.delete(&name).await;
-        site.expect_gone(&name).await;
-        let machine = site.machine(0).await;
+        env.patch(&name, json!({"spec": {"image": null}})).await;
+        env.expect_state(&name, ProvisioningState::Available).await;
+        env.delete(&name).await;
+        env.expect_gone(&name).await;
+        let machine = env.machine(0).await;
         assert_eq!((machine.deploys, machine.inspections(), machine.is_on), (1, 1, false));
         for reason in [
             "Registered",
@@ -38,10 +38,10 @@ fn a_host_goes_from_apply_to_provisioned_and_back() {
             "DeprovisioningStarted",
             "DeprovisioningComplete",
         ] {
-            site.expect_event(&name, reason, "").await;
+            env.expect_event(&name, reason, "").await;
         }
         // Its owner is gone and nothing of ours holds it: the garbage collector, which does not run here, may have it.
-        let hardware: HardwareData = site.namespace.api().get(&name).await.unwrap();
+        let hardware: HardwareData = env.namespace.api().get(&name).await.unwrap();
         assert_eq!(hardware.metadata.finalizers.unwrap_or_default(), Vec::<String>::new());
     });
 }

@@ -6,18 +6,19 @@ use std::time::{Duration, Instant};
 use k8s_openapi::api::coordination::v1::Lease;
 use kube::Api;
 use metal3_api::metal3::{BareMetalHost, ProvisioningState};
-use metal3_lab::ironic::{AgentFaults, IronicConfig, IronicLab, Machine, Mark, Timeouts};
+use metal3_lab::ironic::{IronicConfig, IronicLab, Machine, Mark, Timeouts};
 use metal3_lab::operator::OperatorConfig;
-use metal3_scenarios::{LIMIT, Site, is_at_rest, run, state, status, waits_for_nothing};
+use metal3_scenarios::{LIMIT, TestEnv, is_at_rest, run, state, status, waits_for_nothing};
 use metal3_testkit::{TestNamespace, eventually, namespace};
+use serde_json::json;
 
 /// How many effects an operator has applied in all of its lives; it logs each before it stores the status.
-fn applied(site: &Site) -> usize {
-    site.operator_log().matches(": applied").count()
+fn applied(env: &TestEnv) -> usize {
+    env.operator_log().matches(": applied").count()
 }
 
-async fn is_provisioned(site: &Site, name: &str) -> bool {
-    state(&site.host(name).await) == ProvisioningState::Provisioned
+async fn is_provisioned(env: &TestEnv, name: &str) -> bool {
+    state(&env.host(name).await) == ProvisioningState::Provisioned
 }
 
 /// What a provisioning costs a server.
@@ -33,31 +34,31 @@ fn cost(machine: &Machine) -> (usize, u64, u64, u64, u64) {
 
 /// Kills the operator after its first or second effect in each life, until the host is provisioned. An effect is logged
 /// before the status is stored, so most kills come between the two.
-async fn killed_after_effects(site: &mut Site, name: &str) -> usize {
+async fn killed_after_effects(env: &mut TestEnv, name: &str) -> usize {
     let mut lives = 0;
-    while !is_provisioned(site, name).await {
-        let before = applied(site);
-        site.start_operator().await;
+    while !is_provisioned(env, name).await {
+        let before = applied(env);
+        env.start_operator().await;
         let wanted = before + 1 + lives % 2;
         let start = Instant::now();
-        while applied(site) < wanted && !is_provisioned(site, name).await {
+        while applied(env) < wanted && !is_provisioned(env, name).await {
             assert!(start.elapsed() < LIMIT, "no effect in life {lives}");
             tokio::time::sleep(Duration::from_millis(2)).await;
         }
-        site.kill_operator();
+        env.kill_operator();
         lives += 1;
     }
     lives
 }
 
 /// Kills the operator after times that grow until the host is provisioned: so they hit every moment of its start too.
-async fn killed_after_times(site: &mut Site, name: &str) -> usize {
+async fn killed_after_times(env: &mut TestEnv, name: &str) -> usize {
     let (mut lives, mut time) = (0, Duration::from_millis(50));
-    while !is_provisioned(site, name).await {
-        site.start_operator().await;
+    while !is_provisioned(env, name).await {
+        env.start_operator().await;
         tokio::time::sleep(time).await;
         time += Duration::from_millis(70);
-        site.kill_operator();
+        env.kill_operator();
         lives += 1;
     }
     lives
@@ -71,15 +72,15 @@ fn an_operator_killed_at_any_moment_finishes_what_it_began() {
             ..IronicConfig::default()
         };
         let ironic = Arc::new(IronicLab::start(config).await.unwrap());
-        let mut sites = Vec::new();
+        let mut envs = Vec::new();
         for number in 0..3 {
             let namespace = TestNamespace::new("killed").await;
-            let mut site = Site::at(namespace, ironic.clone(), number).await;
-            site.config.wait = false;
-            site.apply_with_image(0).await;
-            sites.push(site);
+            let mut env = TestEnv::at(namespace, ironic.clone(), number).await;
+            env.config.wait = false;
+            env.apply_with_image(0).await;
+            envs.push(env);
         }
-        let [undisturbed, by_effect, by_time] = sites.as_mut_slice() else {
+        let [undisturbed, by_effect, by_time] = envs.as_mut_slice() else {
             unreachable!("three were made")
         };
         let names = [undisturbed.server(0), by_effect.server(0), by_time.server(0)].map(|server| server.name.clone());
@@ -91,17 +92,17 @@ fn an_operator_killed_at_any_moment_finishes_what_it_began() {
         );
         println!("killed after effects {effects} times, after times {times} times");
         assert!(effects >= 5 && times >= 8, "often enough to mean something");
-        for site in [by_effect, by_time] {
-            site.start_operator().await;
+        for env in [by_effect, by_time] {
+            env.start_operator().await;
         }
-        let expected = cost(&sites[0].machine(0).await);
-        for (site, name) in sites.iter().zip(&names) {
-            site.expect(name, "waits for nothing", |host| {
+        let expected = cost(&envs[0].machine(0).await);
+        for (env, name) in envs.iter().zip(&names) {
+            env.expect(name, "waits for nothing", |host| {
                 state(host) == ProvisioningState::Provisioned && waits_for_nothing(host)
             })
             .await;
-            assert_eq!(site.nodes().await.len(), 1);
-            let seen = cost(&site.machine(0).await);
+            assert_eq!(env.nodes().await.len(), 1);
+            let seen = cost(&env.machine(0).await);
             println!("{name}: deploys, cleans, inspections, on, off: {seen:?}");
             assert_eq!(seen, expected, "{name} against the undisturbed {}", names[0]);
         }
@@ -127,19 +128,11 @@ fn effects(config: &OperatorConfig, effect: &str) -> usize {
 #[test]
 fn of_two_operators_one_works_and_the_other_takes_over() {
     run(async {
-        let site = Site::without_operator(namespace!().await, IronicConfig::default()).await;
-        let hangs_in_step = Some("write_image".to_owned());
-        site.agent(
-            0,
-            AgentFaults {
-                hangs_in_step,
-                ..AgentFaults::default()
-            },
-        )
-        .await;
-        let (one, two) = tokio::join!(site.replica("one", &ELECTION), site.replica("two", &ELECTION));
-        let name = site.apply_with_image(0).await;
-        site.expect_waiting(&name, "Deploying", &["node "]).await;
+        let env = TestEnv::without_operator(namespace!().await, IronicConfig::default()).await;
+        env.agent(0, json!({"hangs_in_step": "write_image"})).await;
+        let (one, two) = tokio::join!(env.replica("one", &ELECTION), env.replica("two", &ELECTION));
+        let name = env.apply_with_image(0).await;
+        env.expect_waiting(&name, "Deploying", &["node "]).await;
         let (leader, other) = if effects(&one.1, "create node") > 0 {
             (one, two)
         } else {
@@ -147,7 +140,7 @@ fn of_two_operators_one_works_and_the_other_takes_over() {
         };
         assert_eq!(effects(&leader.1, "create node"), 1);
         assert_eq!(effects(&other.1, ": applied"), 0, "only one works");
-        let leases: Api<Lease> = Api::namespaced(site.namespace.client.clone(), "baremetal-operator-system");
+        let leases: Api<Lease> = Api::namespaced(env.namespace.client.clone(), "baremetal-operator-system");
         let holder = async || {
             let lease = leases
                 .get("baremetal-operator")
@@ -158,17 +151,17 @@ fn of_two_operators_one_works_and_the_other_takes_over() {
         let first = holder().await;
         let start = Instant::now();
         leader.0.process().kill();
-        site.agent(0, AgentFaults::default()).await;
+        env.agent(0, json!({})).await;
         eventually(LIMIT, "the other takes the lease", || async {
             let now = holder().await;
             if now == first { Err(format!("{now:?}")) } else { Ok(()) }
         })
         .await;
         println!("the other took over in {:?}", start.elapsed());
-        site.expect_state(&name, ProvisioningState::Provisioned).await;
+        env.expect_state(&name, ProvisioningState::Provisioned).await;
         assert_eq!(effects(&other.1, "create node"), 0, "no double creates");
-        assert_eq!(site.nodes().await.len(), 1);
-        assert_eq!(site.machine(0).await.deploys, 1);
+        assert_eq!(env.nodes().await.len(), 1);
+        assert_eq!(env.machine(0).await.deploys, 1);
     });
 }
 
@@ -184,37 +177,37 @@ fn a_fleet_at_rest_costs_nothing_but_a_list_now_and_then() {
             },
             ..IronicConfig::default()
         };
-        let site = Site::start(namespace!().await, config).await;
+        let env = TestEnv::start(namespace!().await, config).await;
         let mut names = Vec::new();
         for number in 0..4 {
-            names.push(site.apply_with_image(number).await);
+            names.push(env.apply_with_image(number).await);
         }
         for name in &names {
             let is_at_rest = |host: &BareMetalHost| state(host) == ProvisioningState::Provisioned && is_at_rest(host);
-            site.expect(name, "is provisioned and at rest", is_at_rest).await;
+            env.expect(name, "is provisioned and at rest", is_at_rest).await;
         }
         // The events of the last change are still being written.
         tokio::time::sleep(Duration::from_secs(2)).await;
         let mut before = Vec::new();
         for name in &names {
-            before.push(status(&site.host(name).await));
+            before.push(status(&env.host(name).await));
         }
-        let audit = site.namespace.server().audit_log().expect("the testkit has one");
+        let audit = env.namespace.server().audit_log().expect("the testkit has one");
         let from = audit.end().unwrap();
-        let (_, mark) = site.ironic.requests(Mark::default()).unwrap();
+        let (_, mark) = env.ironic.requests(Mark::default()).unwrap();
         let minute = Duration::from_secs(60);
         tokio::time::sleep(minute).await;
 
         for (name, before) in names.iter().zip(before) {
-            assert_eq!(status(&site.host(name).await), before, "{name} after {minute:?}");
+            assert_eq!(status(&env.host(name).await), before, "{name} after {minute:?}");
         }
-        let user = site.operator_user();
+        let user = env.operator_user();
         let (requests, _) = audit.since(from).unwrap();
         let ours: Vec<_> = requests.iter().filter(|request| request.user == user).collect();
         let reads = ["get", "list", "watch"];
         let writes: Vec<_> = ours.iter().filter(|r| !reads.contains(&r.verb.as_str())).collect();
         assert!(writes.is_empty(), "{writes:?}");
-        let (requests, _) = site.ironic.requests(mark).unwrap();
+        let (requests, _) = env.ironic.requests(mark).unwrap();
         let calls = metal3_lab::ironic::count(requests.iter().filter(|r| !r.is_of_a_ramdisk()));
         println!(
             "in {minute:?}: {} requests to the API server, to Ironic {calls:?}",

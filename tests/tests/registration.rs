@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ManagedFieldsEntry;
 use metal3_api::metal3::{BareMetalHost, ErrorType, OperationalStatus, ProvisioningState};
 use metal3_lab::ironic::{Credentials, IronicConfig};
-use metal3_scenarios::{LIMIT, Pool, Site, condition, id, run, state, status, version, waits, waits_for_nothing};
+use metal3_scenarios::{LIMIT, Pool, TestEnv, condition, id, run, state, status, version, waits, waits_for_nothing};
 use metal3_testkit::{eventually, namespace};
 use serde_json::{Value, json};
 
@@ -17,7 +17,7 @@ static IRONIC: Pool = Pool::new(|| IronicConfig {
 /// What a corrected Secret may take to have an effect: a second, and what a busy machine needs.
 const AT_ONCE: Duration = Duration::from_secs(3);
 
-/// The host has one registration error with this message, and nobody has tried anything since.
+/// The host has one registration error with this message, and nothing has been tried since.
 fn assert_refused(host: &BareMetalHost, words: &[&str]) {
     let status = status(host);
     assert_eq!(status.error_type, Some(ErrorType::Registration), "{status:?}");
@@ -33,21 +33,21 @@ fn assert_refused(host: &BareMetalHost, words: &[&str]) {
 }
 
 /// A host that waits for its user is left alone: no write, no attempt.
-async fn assert_at_rest(site: &Site, name: &str) {
-    let before = site.host(name).await;
+async fn assert_at_rest(env: &TestEnv, name: &str) {
+    let before = env.host(name).await;
     tokio::time::sleep(Duration::from_secs(5)).await; // nothing is to happen, which nothing announces
-    let after = site.host(name).await;
+    let after = env.host(name).await;
     assert_eq!(version(&before), version(&after), "{:?}", status(&after));
 }
 
-async fn assert_well(site: &Site, name: &str) {
-    let host = site.expect_state(name, ProvisioningState::Available).await;
+async fn assert_well(env: &TestEnv, name: &str) {
+    let host = env.expect_state(name, ProvisioningState::Available).await;
     let status = status(&host);
     assert_eq!(
         (status.error_type, status.error_message.as_str(), status.error_count),
         (None, "", 0)
     );
-    assert_eq!(site.nodes().await.len(), 1);
+    assert_eq!(env.nodes().await.len(), 1);
     let writers = host.metadata.managed_fields.unwrap_or_default();
     let tells_who = |entry: &ManagedFieldsEntry| {
         entry.manager.as_deref() == Some("baremetal-operator") && entry.subresource.as_deref() == Some("status")
@@ -55,47 +55,47 @@ async fn assert_well(site: &Site, name: &str) {
     assert!(writers.iter().any(tells_who), "{writers:?}");
 }
 
-async fn wrong_address(site: &Site, number: usize, address: &str, words: &[&str]) {
-    let right = site.server(number).bmc_address();
-    let name = site
+async fn wrong_address(env: &TestEnv, number: usize, address: &str, words: &[&str]) {
+    let right = env.server(number).bmc_address();
+    let name = env
         .apply_host(number, |host| host["spec"]["bmc"]["address"] = json!(address))
         .await;
-    let host = site.expect_waiting(&name, "InvalidBMCDetails", words).await;
+    let host = env.expect_waiting(&name, "InvalidBMCDetails", words).await;
     assert_refused(&host, words);
     println!("{address}: {}", status(&host).error_message);
-    site.expect_event(&name, "BMCCredentialError", words[0]).await;
-    assert_at_rest(site, &name).await;
-    site.patch(&name, json!({"spec": {"bmc": {"address": right}}})).await;
-    assert_well(site, &name).await;
+    env.expect_event(&name, "BMCCredentialError", words[0]).await;
+    assert_at_rest(env, &name).await;
+    env.patch(&name, json!({"spec": {"bmc": {"address": right}}})).await;
+    assert_well(env, &name).await;
 }
 
 #[test]
 fn an_unknown_bmc_type_waits_for_a_correction() {
     run(async {
-        let site = Site::shared(namespace!().await, &IRONIC, 1).await;
+        let env = TestEnv::shared(namespace!().await, &IRONIC, 1).await;
         let words = ["spec.bmc.address", "type \"ilo9\"", "redfish-virtualmedia"];
-        wrong_address(&site, 0, "ilo9://192.0.2.1", &words).await;
+        wrong_address(&env, 0, "ilo9://192.0.2.1", &words).await;
     });
 }
 
 #[test]
 fn a_malformed_address_waits_for_a_correction() {
     run(async {
-        let site = Site::shared(namespace!().await, &IRONIC, 1).await;
+        let env = TestEnv::shared(namespace!().await, &IRONIC, 1).await;
         let words = ["spec.bmc.address", "port \"99999\""];
-        wrong_address(&site, 0, "redfish://192.0.2.1:99999/redfish/v1/Systems/1", &words).await;
+        wrong_address(&env, 0, "redfish://192.0.2.1:99999/redfish/v1/Systems/1", &words).await;
     });
 }
 
 #[test]
 fn a_missing_and_an_incomplete_secret_are_named_and_waited_for() {
     run(async {
-        let site = Site::shared(namespace!().await, &IRONIC, 1).await;
-        let Credentials { username, password } = site.server(0).credentials.clone();
-        let secret = site.secret_name(0);
-        let full = format!("{}/{secret}", site.namespace.name);
-        let name = site.apply_bare(0, |_| {}).await;
-        let host = site
+        let env = TestEnv::shared(namespace!().await, &IRONIC, 1).await;
+        let Credentials { username, password } = env.server(0).credentials.clone();
+        let secret = env.secret_name(0);
+        let full = format!("{}/{secret}", env.namespace.name);
+        let name = env.apply_bare(0, |_| {}).await;
+        let host = env
             .expect_waiting(
                 &name,
                 "SecretMissing",
@@ -103,22 +103,22 @@ fn a_missing_and_an_incomplete_secret_are_named_and_waited_for() {
             )
             .await;
         assert_refused(&host, &[&full]);
-        site.expect_event(&name, "BMCCredentialError", &full).await;
-        assert_at_rest(&site, &name).await;
+        env.expect_event(&name, "BMCCredentialError", &full).await;
+        assert_at_rest(&env, &name).await;
 
         let start = Instant::now();
-        site.apply_secret(&secret, &[("password", &password)]).await;
+        env.apply_secret(&secret, &[("password", &password)]).await;
         let words = [full.as_str(), "key username is missing"];
-        let host = site.expect_waiting(&name, "InvalidBMCDetails", &words).await;
+        let host = env.expect_waiting(&name, "InvalidBMCDetails", &words).await;
         let noticed = start.elapsed();
         // Another error than the one before, met once.
         assert_eq!((status(&host).error_count, id(&host)), (2, String::new()));
-        assert_at_rest(&site, &name).await;
+        assert_at_rest(&env, &name).await;
 
         let start = Instant::now();
         let keys = [("username", username.as_str()), ("password", &password)];
-        site.apply_secret(&secret, &keys).await;
-        let host = site
+        env.apply_secret(&secret, &keys).await;
+        let host = env
             .expect(&name, "goes on", |host| waits(host, "InvalidBMCDetails").is_none())
             .await;
         let went_on = start.elapsed();
@@ -128,7 +128,7 @@ fn a_missing_and_an_incomplete_secret_are_named_and_waited_for() {
             noticed < AT_ONCE && went_on < AT_ONCE,
             "the Secret's change wakes the host"
         );
-        assert_well(&site, &name).await;
+        assert_well(&env, &name).await;
     });
 }
 
@@ -136,16 +136,16 @@ fn a_missing_and_an_incomplete_secret_are_named_and_waited_for() {
 fn a_wrong_bmc_password_is_told_in_ironics_words_and_its_correction_ends_the_back_off() {
     run(async {
         // With upstream's unit of a minute the back-off is longer than the scenario.
-        let mut site = Site::shared(namespace!().await, &IRONIC, 1).await;
-        site.kill_operator();
-        site.config.args.push("--retry-base-seconds=600".to_owned());
-        site.config.args.retain(|arg| arg != "--retry-base-seconds=2");
-        site.start_operator().await;
-        let right = site.server(0).credentials.clone();
-        site.apply_credentials(0, &Credentials::new("admin", "letmein")).await;
-        let name = site.apply_bare(0, |_| {}).await;
+        let mut env = TestEnv::shared(namespace!().await, &IRONIC, 1).await;
+        env.kill_operator();
+        env.config.args.push("--retry-base-seconds=600".to_owned());
+        env.config.args.retain(|arg| arg != "--retry-base-seconds=2");
+        env.start_operator().await;
+        let right = env.server(0).credentials.clone();
+        env.apply_credentials(0, &Credentials::new("admin", "letmein")).await;
+        let name = env.apply_bare(0, |_| {}).await;
         let words = ["registration error", "failure 1 in a row", "next check: at", "401"];
-        let host = site.expect_waiting(&name, "BackOff", &words).await;
+        let host = env.expect_waiting(&name, "BackOff", &words).await;
         let seen = status(&host);
         println!("{}", seen.error_message);
         assert_eq!(
@@ -153,7 +153,7 @@ fn a_wrong_bmc_password_is_told_in_ironics_words_and_its_correction_ends_the_bac
             (Some(ErrorType::Registration), 1, ProvisioningState::Registering)
         );
         assert!(
-            seen.error_message.contains(&site.server(0).bmc_url()),
+            seen.error_message.contains(&env.server(0).bmc_url()),
             "{}",
             seen.error_message
         );
@@ -164,18 +164,18 @@ fn a_wrong_bmc_password_is_told_in_ironics_words_and_its_correction_ends_the_bac
         assert_eq!(seen.good_credentials.credentials_version, "");
         let ready = condition(&host, "Ready").unwrap();
         assert_eq!(ready.reason, "Error");
-        site.expect_event(&name, "RegistrationError", "401").await;
-        assert_at_rest(&site, &name).await;
+        env.expect_event(&name, "RegistrationError", "401").await;
+        assert_at_rest(&env, &name).await;
 
         let start = Instant::now();
-        site.apply_credentials(0, &right).await;
-        site.expect(&name, "goes on", |host| waits(host, "BackOff").is_none())
+        env.apply_credentials(0, &right).await;
+        env.expect(&name, "goes on", |host| waits(host, "BackOff").is_none())
             .await;
         let went_on = start.elapsed();
         println!("after the Secret's correction: went on in {went_on:?}");
         assert!(went_on < AT_ONCE);
-        assert_well(&site, &name).await;
-        let host = site.host(&name).await;
+        assert_well(&env, &name).await;
+        let host = env.host(&name).await;
         assert_eq!(status(&host).good_credentials, status(&host).tried_credentials);
     });
 }
@@ -184,24 +184,24 @@ fn a_wrong_bmc_password_is_told_in_ironics_words_and_its_correction_ends_the_bac
 #[test]
 fn a_wrong_bmc_type_can_be_corrected_until_the_bmc_has_answered() {
     run(async {
-        let site = Site::shared(namespace!().await, &IRONIC, 1).await;
-        let right = site.server(0).bmc_address();
+        let env = TestEnv::shared(namespace!().await, &IRONIC, 1).await;
+        let right = env.server(0).bmc_address();
         let of_type = |name: &str| json!({"spec": {"bmc": {"address": right.replace("redfish-virtualmedia", name)}}});
-        site.apply_credentials(0, &Credentials::new("admin", "letmein")).await;
-        let name = site
+        env.apply_credentials(0, &Credentials::new("admin", "letmein")).await;
+        let name = env
             .apply_bare(0, |host| {
                 host["spec"]["bmc"]["address"] = of_type("idrac-virtualmedia")["spec"]["bmc"]["address"].clone();
             })
             .await;
         let is_refused = |host: &BareMetalHost| status(host).error_type == Some(ErrorType::Registration);
-        site.expect(&name, "is refused by its BMC", is_refused).await;
-        let first = site.node(&name).await;
+        env.expect(&name, "is refused by its BMC", is_refused).await;
+        let first = env.node(&name).await;
         assert_eq!(first["driver"], "idrac");
 
         // Ironic cannot change the driver: the node is made anew, under the same UUID.
-        site.patch(&name, of_type("redfish")).await;
+        env.patch(&name, of_type("redfish")).await;
         let second = eventually(LIMIT, "another node is there", || async {
-            let nodes = site.nodes().await;
+            let nodes = env.nodes().await;
             let found = nodes
                 .into_iter()
                 .find(|node| node["name"].as_str().is_some_and(|it| it.ends_with(&name)));
@@ -214,13 +214,13 @@ fn a_wrong_bmc_type_can_be_corrected_until_the_bmc_has_answered() {
             (&second["driver"], &second["boot_interface"], &second["uuid"]),
             (&json!("redfish"), &json!("ipxe"), &first["uuid"])
         );
-        site.expect(&name, "is refused by its BMC", is_refused).await;
+        env.expect(&name, "is refused by its BMC", is_refused).await;
 
-        site.patch(&name, of_type("redfish-virtualmedia")).await;
-        let credentials = site.server(0).credentials.clone();
-        site.apply_credentials(0, &credentials).await;
-        assert_well(&site, &name).await;
-        let third = site.node(&name).await;
+        env.patch(&name, of_type("redfish-virtualmedia")).await;
+        let credentials = env.server(0).credentials.clone();
+        env.apply_credentials(0, &credentials).await;
+        assert_well(&env, &name).await;
+        let third = env.node(&name).await;
         assert_eq!(third["created_at"], second["created_at"], "no third node was needed");
         assert_eq!(third["boot_interface"], "redfish-virtual-media");
     });
@@ -229,34 +229,27 @@ fn a_wrong_bmc_type_can_be_corrected_until_the_bmc_has_answered() {
 #[test]
 fn a_password_that_changes_on_the_bmc_does_not_disturb_the_host() {
     run(async {
-        let site = Site::shared(namespace!().await, &IRONIC, 1).await;
-        let name = site.apply_host(0, |_| {}).await;
-        assert_well(&site, &name).await;
+        let env = TestEnv::shared(namespace!().await, &IRONIC, 1).await;
+        let name = env.apply_host(0, |_| {}).await;
+        assert_well(&env, &name).await;
         // Ironic switches it on with the old password until then.
-        site.expect(&name, "is on and at rest", |host| {
+        env.expect(&name, "is on and at rest", |host| {
             status(host).powered_on && waits_for_nothing(host)
         })
         .await;
         // The user changes it on the BMC first, then in the Secret.
         let new = Credentials::new("admin", "changed");
-        site.bmc(
-            0,
-            metal3_lab::ironic::BmcFaults {
-                credentials: Some(new.clone()),
-                ..Default::default()
-            },
-        )
-        .await;
-        let before = site.machine(0).await;
-        let tried = status(&site.host(&name).await).tried_credentials;
-        site.apply_credentials(0, &new).await;
-        let host = site
+        env.bmc(0, json!({"credentials": new})).await;
+        let before = env.machine(0).await;
+        let tried = status(&env.host(&name).await).tried_credentials;
+        env.apply_credentials(0, &new).await;
+        let host = env
             .expect(&name, "has tried the new credentials", |host| {
                 status(host).good_credentials != tried && state(host) == ProvisioningState::Available
             })
             .await;
         assert_eq!(status(&host).error_count, 0);
-        let after = site.machine(0).await;
+        let after = env.machine(0).await;
         assert_eq!(
             (before.inspections(), before.counters.power),
             (after.inspections(), after.counters.power)
@@ -267,24 +260,24 @@ fn a_password_that_changes_on_the_bmc_does_not_disturb_the_host() {
 #[test]
 fn an_operator_with_wrong_credentials_for_ironic_says_so() {
     run(async {
-        let mut site = Site::shared(namespace!().await, &IRONIC, 1).await;
-        site.kill_operator();
-        site.config.ironic_password = Some("wrong".to_owned());
-        site.start_operator().await;
-        let name = site.apply_host(0, |_| {}).await;
+        let mut env = TestEnv::shared(namespace!().await, &IRONIC, 1).await;
+        env.kill_operator();
+        env.config.ironic_password = Some("wrong".to_owned());
+        env.start_operator().await;
+        let name = env.apply_host(0, |_| {}).await;
         let words = ["Ironic refuses the operator's credentials", "401"];
-        let host = site.expect_waiting(&name, "IronicUnauthorized", &words).await;
+        let host = env.expect_waiting(&name, "IronicUnauthorized", &words).await;
         println!("{}", waits(&host, "IronicUnauthorized").unwrap());
         assert_eq!(
             (status(&host).error_type, status(&host).error_count),
             (None, 0),
             "not the host's fault"
         );
-        assert_at_rest(&site, &name).await;
-        site.kill_operator();
-        site.config.ironic_password = None;
-        site.start_operator().await;
-        assert_well(&site, &name).await;
+        assert_at_rest(&env, &name).await;
+        env.kill_operator();
+        env.config.ironic_password = None;
+        env.start_operator().await;
+        assert_well(&env, &name).await;
     });
 }
 
@@ -294,8 +287,8 @@ fn an_operator_with_wrong_credentials_for_ironic_says_so() {
     clippy::expect_used,
     reason = "what cannot be asked fails the test"
 )]
-async fn ask(site: &Site, method: &str, path: &str, body: Value) -> (u16, Value) {
-    let request = site.ironic.request(method.parse().unwrap(), path);
+async fn ask(env: &TestEnv, method: &str, path: &str, body: Value) -> (u16, Value) {
+    let request = env.ironic.request(method.parse().unwrap(), path);
     let request = request.header("X-OpenStack-Ironic-API-Version", "1.89");
     let answer = request.json(&body).send().await.expect("Ironic answers");
     let status = answer.status().as_u16();
@@ -306,32 +299,32 @@ async fn ask(site: &Site, method: &str, path: &str, body: Value) -> (u16, Value)
 #[test]
 fn a_node_of_somebody_else_is_neither_taken_over_nor_removed() {
     run(async {
-        let site = Site::shared(namespace!().await, &IRONIC, 2).await;
-        let (theirs, ours) = (site.server(1), site.server(0).name.clone());
-        let name = format!("{}~{ours}", site.namespace.name);
+        let env = TestEnv::shared(namespace!().await, &IRONIC, 2).await;
+        let (theirs, ours) = (env.server(1), env.server(0).name.clone());
+        let name = format!("{}~{ours}", env.namespace.name);
         let access = json!({"redfish_address": theirs.bmc_url(), "redfish_username": theirs.credentials.username,
             "redfish_password": theirs.credentials.password, "redfish_verify_ca": false});
         let node = json!({"name": name, "driver": "redfish", "driver_info": access});
-        let (status_code, made) = ask(&site, "POST", "/v1/nodes", node).await;
+        let (status_code, made) = ask(&env, "POST", "/v1/nodes", node).await;
         assert_eq!(status_code, 201, "{made}");
         let path = format!("/v1/nodes/{}", made["uuid"].as_str().unwrap());
 
-        site.apply_host(0, |_| {}).await;
-        let host = site
-            .expect_waiting(&ours, "NodeNotOurs", &[&name, "driver_info", "another cluster"])
+        env.apply_host(0, |_| {}).await;
+        let host = env
+            .expect_waiting(&ours, "NodeNotOurs", &["its BMC", "another cluster"])
             .await;
-        assert_refused(&host, &[&name]);
-        assert_at_rest(&site, &ours).await;
-        site.delete(&ours).await;
+        assert_refused(&host, &["left alone"]);
+        assert_at_rest(&env, &ours).await;
+        env.delete(&ours).await;
         // Its node is not looked for, as it is somebody else's.
         eventually(LIMIT, "the host is gone", || async {
-            match site.hosts().get_opt(&ours).await.unwrap() {
+            match env.hosts().get_opt(&ours).await.unwrap() {
                 None => Ok(()),
                 Some(host) => Err(format!("{:?}", host.status)),
             }
         })
         .await;
-        let (status_code, left) = ask(&site, "GET", &path, json!(null)).await;
+        let (status_code, left) = ask(&env, "GET", &path, json!(null)).await;
         assert_eq!(
             (status_code, &left["name"], &left["driver_info"]["redfish_address"]),
             (200, &json!(name), &made["driver_info"]["redfish_address"]),
@@ -339,17 +332,72 @@ fn a_node_of_somebody_else_is_neither_taken_over_nor_removed() {
         );
         assert_eq!(left["provision_state"], "enroll", "nobody has asked anything of it");
 
+        // OWN 29b: not by its UUID either, which the tenant knows here.
+        let uuid = made["uuid"].as_str().unwrap();
+        let restored = json!({"provisioning": {"ID": uuid, "state": "provisioned"}, "poweredOn": true, "errorMessage": "",
+            "operationalStatus": "OK", "lastUpdated": "2026-01-01T00:00:00Z"});
+        env.apply_bare(0, |host| {
+            host["metadata"]["annotations"]["baremetalhost.metal3.io/status"] = json!(restored.to_string());
+        })
+        .await;
+        env.expect(&ours, "has errors", |host| status(host).error_count > 0)
+            .await;
+        env.delete(&ours).await;
+        env.expect_gone(&ours).await;
+        let (_, after) = ask(&env, "GET", &path, json!(null)).await;
+        for field in [
+            "name",
+            "driver_info",
+            "provision_state",
+            "power_state",
+            "target_provision_state",
+        ] {
+            assert_eq!(after[field], left[field], "{field}");
+        }
+
+        // OWN 29: nor a node that bears the name without its namespace, though its BMC is the host's.
+        let access =
+            json!({"redfish_address": env.server(0).bmc_url(), "redfish_username": "x", "redfish_password": "y"});
+        let (status_code, bare) = ask(
+            &env,
+            "POST",
+            "/v1/nodes",
+            json!({"name": ours, "driver": "redfish", "driver_info": access}),
+        )
+        .await;
+        assert_eq!(status_code, 201, "{bare}");
+        let bare_path = format!("/v1/nodes/{}", bare["uuid"].as_str().unwrap());
+        let rename = |to: String| json!([{"op": "replace", "path": "/name", "value": to}]);
+        let (status_code, _) = ask(&env, "PATCH", &path, rename(format!("{name}-of-theirs"))).await;
+        assert_eq!(status_code, 200);
+        env.apply_host(0, |_| {}).await;
+        let host = env
+            .expect_waiting(&ours, "NodeNotOurs", &["--adopt-unnamed-nodes"])
+            .await;
+        assert!(!status(&host).error_message.contains(bare["uuid"].as_str().unwrap()));
+        let (_, after) = ask(&env, "GET", &bare_path, json!(null)).await;
+        assert_eq!(
+            (&after["name"], &after["driver_info"]),
+            (&bare["name"], &bare["driver_info"])
+        );
+        env.delete(&ours).await;
+        env.expect_gone(&ours).await;
+        let (status_code, _) = ask(&env, "DELETE", &bare_path, json!(null)).await;
+        assert_eq!(status_code, 204);
+        let (status_code, _) = ask(&env, "PATCH", &path, rename(name.clone())).await;
+        assert_eq!(status_code, 200);
+
         // Its owner calls it something else: the host is enrolled under its own UID.
-        site.apply_host(0, |_| {}).await;
-        site.expect_waiting(&ours, "NodeNotOurs", &[&name]).await;
+        env.apply_host(0, |_| {}).await;
+        env.expect_waiting(&ours, "NodeNotOurs", &["its BMC"]).await;
         let rename = json!([{"op": "replace", "path": "/name", "value": format!("{name}-of-theirs")}]);
-        let (status_code, answer) = ask(&site, "PATCH", &path, rename).await;
+        let (status_code, answer) = ask(&env, "PATCH", &path, rename).await;
         assert_eq!(status_code, 200, "{answer}");
-        let host = site.expect_state(&ours, ProvisioningState::Available).await;
+        let host = env.expect_state(&ours, ProvisioningState::Available).await;
         assert_eq!(Some(id(&host)), host.metadata.uid.clone());
-        site.delete(&ours).await;
-        site.expect_gone(&ours).await;
-        let (status_code, _) = ask(&site, "DELETE", &path, json!(null)).await;
+        env.delete(&ours).await;
+        env.expect_gone(&ours).await;
+        let (status_code, _) = ask(&env, "DELETE", &path, json!(null)).await;
         assert_eq!(status_code, 204);
     });
 }
@@ -358,18 +406,18 @@ fn a_node_of_somebody_else_is_neither_taken_over_nor_removed() {
 #[test]
 fn a_status_that_a_user_wrote_leads_to_nobodys_node() {
     run(async {
-        let site = Site::shared(namespace!().await, &IRONIC, 2).await;
+        let env = TestEnv::shared(namespace!().await, &IRONIC, 2).await;
         // The victim's host is of another cluster here, which uses the same Ironic.
-        let server = site.server(1);
+        let server = env.server(1);
         let access = json!({"redfish_address": server.bmc_url(), "redfish_username": server.credentials.username,
             "redfish_password": server.credentials.password, "redfish_verify_ca": false});
         let theirs = json!({"name": "victim~node-0", "driver": "redfish", "driver_info": access});
-        let (status_code, made) = ask(&site, "POST", "/v1/nodes", theirs).await;
+        let (status_code, made) = ask(&env, "POST", "/v1/nodes", theirs).await;
         assert_eq!(status_code, 201, "{made}");
         let uuid = made["uuid"].as_str().unwrap().to_owned();
         let path = format!("/v1/nodes/{uuid}");
         let (status_code, answer) = ask(
-            &site,
+            &env,
             "PUT",
             &format!("{path}/states/provision"),
             json!({"target": "manage"}),
@@ -377,12 +425,12 @@ fn a_status_that_a_user_wrote_leads_to_nobodys_node() {
         .await;
         assert_eq!(status_code, 202, "{answer}");
         eventually(LIMIT, "the victim's node is manageable", || async {
-            let (_, node) = ask(&site, "GET", &path, json!(null)).await;
+            let (_, node) = ask(&env, "GET", &path, json!(null)).await;
             let is_known = node["provision_state"] == "manageable" && node["power_state"].is_string();
             if is_known { Ok(()) } else { Err(node.to_string()) }
         })
         .await;
-        let (_, before) = ask(&site, "GET", &path, json!(null)).await;
+        let (_, before) = ask(&env, "GET", &path, json!(null)).await;
         let mut wrong = server.credentials.clone();
         wrong.password = "guessed".to_owned();
 
@@ -395,12 +443,12 @@ fn a_status_that_a_user_wrote_leads_to_nobodys_node() {
             ("victim~node-0", "deprovisioning", true),
         ] {
             let credentials =
-                json!({"credentials": {"name": "x", "namespace": site.namespace.name}, "credentialsVersion": "1"});
+                json!({"credentials": {"name": "x", "namespace": env.namespace.name}, "credentialsVersion": "1"});
             let restored = json!({"provisioning": {"ID": id, "state": state}, "poweredOn": true, "errorMessage": "",
                 "goodCredentials": credentials, "triedCredentials": credentials,
                 "operationalStatus": "OK", "lastUpdated": "2026-01-01T00:00:00Z"});
-            site.apply_credentials(1, &wrong).await;
-            let name = site
+            env.apply_credentials(1, &wrong).await;
+            let name = env
                 .apply_bare(1, |host| {
                     let annotations = &mut host["metadata"]["annotations"];
                     annotations["baremetalhost.metal3.io/status"] = json!(restored.to_string());
@@ -412,23 +460,23 @@ fn a_status_that_a_user_wrote_leads_to_nobodys_node() {
                 .await;
             match (id == uuid, is_detached) {
                 (true, false) => {
-                    site.expect_waiting(&name, "NodeNotOurs", &["the name of another host"])
+                    env.expect_waiting(&name, "NodeNotOurs", &["the name of another host"])
                         .await
                 }
                 (false, false) => {
-                    site.expect(&name, "is not registered", |host| status(host).error_count > 0)
+                    env.expect(&name, "is not registered", |host| status(host).error_count > 0)
                         .await
                 }
                 (_, true) => {
-                    site.expect(&name, "is detached", |host| {
+                    env.expect(&name, "is detached", |host| {
                         status(host).operational_status == OperationalStatus::Detached
                     })
                     .await
                 }
             };
-            site.delete(&name).await;
-            site.expect_gone(&name).await;
-            let (_, after) = ask(&site, "GET", &path, json!(null)).await;
+            env.delete(&name).await;
+            env.expect_gone(&name).await;
+            let (_, after) = ask(&env, "GET", &path, json!(null)).await;
             for field in [
                 "name",
                 "driver_info",
@@ -443,7 +491,7 @@ fn a_status_that_a_user_wrote_leads_to_nobodys_node() {
                 );
             }
         }
-        let (status_code, _) = ask(&site, "DELETE", &path, json!(null)).await;
+        let (status_code, _) = ask(&env, "DELETE", &path, json!(null)).await;
         assert_eq!(status_code, 204);
     });
 }
@@ -452,21 +500,21 @@ fn a_status_that_a_user_wrote_leads_to_nobodys_node() {
 #[test]
 fn a_node_of_the_hosts_bmc_is_taken_over() {
     run(async {
-        let site = Site::shared(namespace!().await, &IRONIC, 1).await;
-        let server = site.server(0);
-        let name = format!("{}~{}", site.namespace.name, server.name);
+        let env = TestEnv::shared(namespace!().await, &IRONIC, 1).await;
+        let server = env.server(0);
+        let name = format!("{}~{}", env.namespace.name, server.name);
         let access =
             json!({"redfish_address": server.bmc_url(), "redfish_username": "wrong", "redfish_password": "wrong"});
         let node = json!({"name": name, "driver": "redfish", "driver_info": access});
-        let (status_code, made) = ask(&site, "POST", "/v1/nodes", node).await;
+        let (status_code, made) = ask(&env, "POST", "/v1/nodes", node).await;
         assert_eq!(status_code, 201, "{made}");
-        let name = site.apply_host(0, |_| {}).await;
-        let host = site.expect_state(&name, ProvisioningState::Available).await;
+        let name = env.apply_host(0, |_| {}).await;
+        let host = env.expect_state(&name, ProvisioningState::Available).await;
         assert_eq!(json!(id(&host)), made["uuid"]);
-        site.delete(&name).await;
-        site.expect_gone(&name).await;
+        env.delete(&name).await;
+        env.expect_gone(&name).await;
         let (status_code, _) = ask(
-            &site,
+            &env,
             "GET",
             &format!("/v1/nodes/{}", made["uuid"].as_str().unwrap()),
             json!(null),
@@ -480,31 +528,31 @@ fn a_node_of_the_hosts_bmc_is_taken_over() {
 #[test]
 fn a_running_server_keeps_the_way_to_its_bmc() {
     run(async {
-        let site = Site::shared(namespace!().await, &IRONIC, 2).await;
-        let name = site.apply_with_image(0).await;
-        let host = site.expect_state(&name, ProvisioningState::Provisioned).await;
+        let env = TestEnv::shared(namespace!().await, &IRONIC, 2).await;
+        let name = env.apply_with_image(0).await;
+        let host = env.expect_state(&name, ProvisioningState::Provisioned).await;
         let path = format!("/v1/nodes/{}", id(&host));
-        let (_, before) = ask(&site, "GET", &path, json!(null)).await;
-        let other = json!({"spec": {"online": false, "bmc": {"address": site.server(1).bmc_address()}}});
-        site.patch(&name, other).await;
-        site.expect_waiting(&name, "InvalidBMCDetails", &["another BMC", "detached"])
+        let (_, before) = ask(&env, "GET", &path, json!(null)).await;
+        let other = json!({"spec": {"online": false, "bmc": {"address": env.server(1).bmc_address()}}});
+        env.patch(&name, other).await;
+        env.expect_waiting(&name, "InvalidBMCDetails", &["another BMC", "detached"])
             .await;
-        site.expect_event(&name, "RegistrationError", "another BMC").await;
-        let (_, after) = ask(&site, "GET", &path, json!(null)).await;
+        env.expect_event(&name, "RegistrationError", "another BMC").await;
+        let (_, after) = ask(&env, "GET", &path, json!(null)).await;
         assert_eq!(after["driver_info"], before["driver_info"]);
         assert!(
-            site.machine(0).await.is_on,
+            env.machine(0).await.is_on,
             "no power action until it is clear which server is meant"
         );
-        site.patch(
+        env.patch(
             &name,
-            json!({"spec": {"bmc": {"address": site.server(0).bmc_address()}}}),
+            json!({"spec": {"bmc": {"address": env.server(0).bmc_address()}}}),
         )
         .await;
-        site.expect(&name, "is switched off", |host| !status(host).powered_on)
+        env.expect(&name, "is switched off", |host| !status(host).powered_on)
             .await;
-        assert!(!site.machine(0).await.is_on);
-        let host = site.host(&name).await;
+        assert!(!env.machine(0).await.is_on);
+        let host = env.host(&name).await;
         assert_eq!(
             (state(&host), status(&host).error_type),
             (ProvisioningState::Provisioned, None)
@@ -516,22 +564,21 @@ fn a_running_server_keeps_the_way_to_its_bmc() {
 #[test]
 fn an_available_host_that_is_called_external_for_a_while_is_not_cleaned() {
     run(async {
-        let site = Site::shared(namespace!().await, &IRONIC, 1).await;
+        let env = TestEnv::shared(namespace!().await, &IRONIC, 1).await;
         // An image was on it: Ironic calls its node available.
-        let name = site.apply_with_image(0).await;
-        site.expect_state(&name, ProvisioningState::Provisioned).await;
-        site.patch(&name, json!({"spec": {"image": null}})).await;
-        let host = site.expect_state(&name, ProvisioningState::Available).await;
+        let name = env.apply_with_image(0).await;
+        env.expect_state(&name, ProvisioningState::Provisioned).await;
+        env.patch(&name, json!({"spec": {"image": null}})).await;
+        let host = env.expect_state(&name, ProvisioningState::Available).await;
         let path = format!("/v1/nodes/{}", id(&host));
-        let before = ask(&site, "GET", &path, json!(null)).await.1["provision_updated_at"].clone();
-        site.patch(&name, json!({"spec": {"externallyProvisioned": true}}))
+        let before = ask(&env, "GET", &path, json!(null)).await.1["provision_updated_at"].clone();
+        env.patch(&name, json!({"spec": {"externallyProvisioned": true}})).await;
+        env.expect_state(&name, ProvisioningState::ExternallyProvisioned).await;
+        env.expect(&name, "is at rest", waits_for_nothing).await;
+        env.patch(&name, json!({"spec": {"externallyProvisioned": false}}))
             .await;
-        site.expect_state(&name, ProvisioningState::ExternallyProvisioned).await;
-        site.expect(&name, "is at rest", waits_for_nothing).await;
-        site.patch(&name, json!({"spec": {"externallyProvisioned": false}}))
-            .await;
-        site.expect_state(&name, ProvisioningState::Available).await;
-        let (_, node) = ask(&site, "GET", &path, json!(null)).await;
+        env.expect_state(&name, ProvisioningState::Available).await;
+        let (_, node) = ask(&env, "GET", &path, json!(null)).await;
         assert_eq!(
             node["provision_updated_at"], before,
             "Ironic was asked for nothing: {node}"

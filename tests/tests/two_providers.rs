@@ -14,7 +14,7 @@ use kube::Api;
 use kube::api::{Patch, PatchParams};
 use metal3_api::metal3::BareMetalHost;
 use metal3_scenarios::{
-    Claims, FleetSite, Seen, ShakyProvider, at_once, delete_machine, make_cluster, make_machine, run,
+    Claims, FleetEnv, Seen, ShakyProvider, at_once, delete_machine, make_cluster, make_machine, run,
 };
 use metal3_testkit::{TestNamespace, namespace};
 use serde_json::json;
@@ -60,7 +60,7 @@ async fn shake(
     }
 }
 
-/// Somebody who annotates hosts all the time, so that writes over the version that was judged are refused.
+/// Annotates hosts all the time, so that writes over the version that was judged are refused.
 async fn meddle(namespace: TestNamespace, hosts: Vec<String>, mut random: Rng) {
     let api: Api<BareMetalHost> = namespace.api();
     for number in 0_u64.. {
@@ -75,31 +75,31 @@ async fn meddle(namespace: TestNamespace, hosts: Vec<String>, mut random: Rng) {
 fn two_providers_on_a_bad_network_give_every_machine_one_host() {
     run(async {
         let mut random = Rng::with_seed(SEED);
-        let mut site = FleetSite::new(namespace!().await, HOSTS, SEED).await;
-        site.start_operator().await;
-        let claims = Claims::watch(&site.namespace);
+        let mut env = FleetEnv::new(namespace!().await, HOSTS, SEED).await;
+        env.start_operator().await;
+        let claims = Claims::watch(&env.namespace);
         let is_off = |host: &mut serde_json::Value| {
             at_once(host);
             host["spec"]["online"] = json!(false);
         };
-        site.apply_hosts_with(is_off).await;
-        make_cluster(&site.namespace).await;
+        env.apply_hosts_with(is_off).await;
+        make_cluster(&env.namespace).await;
         let hosts = HOSTS as usize;
         claims
             .until("all hosts are available", |seen| seen.available.len() == hosts)
             .await;
 
         let mut providers = [
-            ShakyProvider::new(&site.namespace, 0, SEED).await,
-            ShakyProvider::new(&site.namespace, 1, SEED).await,
+            ShakyProvider::new(&env.namespace, 0, SEED).await,
+            ShakyProvider::new(&env.namespace, 1, SEED).await,
         ];
         for provider in &mut providers {
             provider.restart().await;
         }
         let mut meddler = JoinSet::new();
-        let names = (0..HOSTS).map(|number| site.sim.server(number).name).collect();
-        meddler.spawn(meddle(site.namespace.clone(), names, random.fork()));
-        let namespace = &site.namespace;
+        let names = (0..HOSTS).map(|number| env.sim.server(number).name).collect();
+        meddler.spawn(meddle(env.namespace.clone(), names, random.fork()));
+        let namespace = &env.namespace;
         let make = async || {
             stream::iter(0..HOSTS + TOO_MANY)
                 .for_each_concurrent(
@@ -132,7 +132,7 @@ fn two_providers_on_a_bad_network_give_every_machine_one_host() {
         let machines: BTreeSet<&String> = seen.machines.iter().collect();
         assert_eq!(consumers, machines, "each machine has a host");
         assert_eq!((seen.claims, seen.releases), (hosts + gone.len(), gone.len()));
-        let deploys: u32 = site.sim.all_counters().values().map(|went| went.deploys).sum();
+        let deploys: u32 = env.sim.all_counters().values().map(|went| went.deploys).sum();
         assert_eq!(deploys, HOSTS + TOO_MANY, "each machine was deployed once");
 
         let audit = namespace.server().audit_log().expect("the testkit has one");

@@ -90,6 +90,12 @@ pub struct Args {
     #[arg(long, env = "REQUIRE_CREDENTIALS_LABEL", num_args = 0..=1, require_equals = true, default_value = "false", default_missing_value = "true", value_parser = go_bool())]
     pub require_credentials_label: bool,
 
+    /// Adopt nodes in Ironic that do not bear the host's own name, `<namespace>~<name>`: nodes that somebody enrolled by hand, and
+    /// those of operators before names had a namespace. The address of the BMC and the boot MAC address must be the host's. Without
+    /// this such a node is left alone, and the host says what it found
+    #[arg(long, env = "ADOPT_UNNAMED_NODES", num_args = 0..=1, require_equals = true, default_value = "false", default_missing_value = "true", value_parser = go_bool())]
+    pub adopt_unnamed_nodes: bool,
+
     /// Give upstream's metrics the labels of single hosts; with many hosts that is a lot
     #[arg(long, env = "PER_HOST_METRICS", num_args = 0..=1, require_equals = true, default_value = "false", default_missing_value = "true", value_parser = go_bool())]
     pub per_host_metrics: bool,

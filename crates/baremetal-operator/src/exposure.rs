@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use metal3_ironic::{Exposure, Link};
+use metal3_runtime::timing::operator::{EXPOSURE, EXPOSURE_KNOWN};
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
@@ -10,8 +11,12 @@ use tokio_util::sync::CancellationToken;
 
 use crate::metrics::{Catalogue, Kind};
 
-/// While Ironic does not answer us, it is tried so often whether it answers others.
-const AGAIN: Duration = Duration::from_secs(30);
+/// While Ironic does not answer us, or neither answers nor refuses others, it is tried so often whether it answers them.
+const AGAIN: Duration = if cfg!(test) {
+    Duration::from_millis(50)
+} else {
+    EXPOSURE
+};
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct Way {
@@ -68,12 +73,100 @@ impl Exposures {
                 self.set(exposure, set.contains(&exposure));
             }
         }
-        while client.ready().await.is_err() {
-            tokio::time::sleep(AGAIN).await;
+        loop {
+            while client.ready().await.is_err() {
+                tokio::time::sleep(AGAIN).await;
+            }
+            let pause = match client.answers_anybody().await {
+                Ok(Some(is_so)) => {
+                    self.set(Exposure::AnswersAnybody, is_so);
+                    EXPOSURE_KNOWN
+                }
+                // What was known before stays.
+                Ok(None) => AGAIN,
+                Err(error) => {
+                    tracing::warn!(%error, "it cannot be tried whether Ironic answers calls without credentials");
+                    return;
+                }
+            };
+            tokio::time::sleep(pause).await;
         }
-        match client.answers_anybody().await {
-            Ok(is_so) => self.set(Exposure::AnswersAnybody, is_so),
-            Err(error) => tracing::warn!(%error, "it cannot be tried whether Ironic answers calls without credentials"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use axum::Router;
+    use axum::extract::Request;
+    use axum::http::{HeaderMap, StatusCode};
+    use axum::response::{IntoResponse, Json, Response};
+    use metal3_ironic::{Auth, Client, ClientConfig, Url};
+    use metal3_runtime::metrics::{Build, Registry};
+    use serde_json::json;
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use super::*;
+
+    /// An Ironic that is in trouble when a stranger asks for the first time, and answers the second time.
+    fn ironic(strangers: &AtomicUsize, request: &Request) -> Response {
+        let is_known = HeaderMap::contains_key(request.headers(), "authorization");
+        let version = json!({"id": "v1", "min_version": "1.1", "version": "1.109"});
+        match request.uri().path() {
+            "/" | "/v1" => Json(json!({"default_version": version, "versions": [version]})).into_response(),
+            "/v1/drivers" => Json(json!({"drivers": [{"name": "redfish"}]})).into_response(),
+            _ if !is_known && strangers.fetch_add(1, Ordering::SeqCst) == 0 => {
+                StatusCode::SERVICE_UNAVAILABLE.into_response()
+            }
+            _ => {
+                let fault = json!({"faultstring": "Node could not be found.", "faultcode": "Client"}).to_string();
+                (StatusCode::NOT_FOUND, Json(json!({"error_message": fault}))).into_response()
+            }
         }
+    }
+
+    // OWN 29g: the metric stayed 0 for ever after one call that came at a bad time.
+    #[tokio::test]
+    async fn trouble_is_no_refusal_and_is_tried_again() {
+        metal3_testkit::init();
+        let strangers = Arc::new(AtomicUsize::new(0));
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let endpoint = Url::parse(&format!("http://{}", listener.local_addr().unwrap())).unwrap();
+        let counted = strangers.clone();
+        let router = Router::new().fallback(move |request: Request| {
+            let answer = ironic(&counted, &request);
+            async move { answer }
+        });
+        let mut tasks = tokio::task::JoinSet::new();
+        tasks.spawn(async move { axum::serve(listener, router).await.unwrap() });
+        let client = Client::new(ClientConfig {
+            auth: Auth::Basic {
+                username: "u".to_owned(),
+                password: "p".to_owned(),
+            },
+            ..ClientConfig::new(endpoint)
+        });
+        let registry = Registry::new(Build {
+            component: "test",
+            version: "1",
+        });
+        let exposures = Exposures::new(&mut Catalogue::new(&registry));
+        let (stop, link) = (CancellationToken::new(), Link::to(client.unwrap()));
+        tasks.spawn(exposures.watch(link, stop.clone()));
+        let series = r#"metal3_ironic_exposed{way="answers_anybody"} 1"#;
+        let is_told = || registry.text().unwrap().contains(series);
+        for _ in 0..400 {
+            if is_told() {
+                break;
+            }
+            tokio::time::sleep(Duration::from_millis(25)).await;
+        }
+        assert!(is_told(), "{}", registry.text().unwrap());
+        assert_eq!(
+            strangers.load(Ordering::SeqCst),
+            2,
+            "what is known is asked for again in an hour"
+        );
+        stop.cancel();
     }
 }

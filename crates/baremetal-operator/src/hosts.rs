@@ -1,352 +1,253 @@
-//! The hosts: their watches, what wakes them, and the passes over them.
+//! The watches of hosts and of what is beside them, and what they wake.
 
-use std::collections::HashSet;
-use std::pin::pin;
+use std::fmt::Debug;
 use std::sync::Arc;
-use std::time::Duration;
 
-use futures::stream::BoxStream;
-use futures::{Stream, StreamExt, stream};
+use futures::future;
 use kube::core::PartialObjectMeta;
-use kube::runtime::reflector::store::Writer;
-use kube::runtime::reflector::{self, ObjectRef, Store};
-use kube::runtime::{WatchStreamExt, watcher};
-use kube::{Api, ResourceExt};
+use kube::runtime::watcher;
+use kube::{Api, Resource};
 use metal3_api::metal3::{BareMetalHost, PreprovisioningImage};
 use metal3_runtime::BoxError;
 use metal3_runtime::args::Namespaces;
-use metal3_runtime::controller::{Controllers, Next, Reconcile};
+use metal3_runtime::controller::Controllers;
 use metal3_runtime::error::chain;
 use metal3_runtime::metrics::ControllerMetrics;
-use metal3_runtime::store::ObjectKey;
+use metal3_runtime::store::{Awaited, Follow, ObjectKey, Sink};
+use metal3_runtime::timing::operator::{DEBOUNCE, FIRST_ANSWER, NET};
 use metal3_runtime::work::Queue;
+use serde::de::DeserializeOwned;
 use tokio::sync::{mpsc, watch};
-use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use crate::args::Args;
-use crate::fleet::{self, Fleet, Pace};
-use crate::host::{self, ReconcileError, context::Context};
+use crate::fleet::{self, Pace};
+use crate::host::Hosts;
+use crate::host::companions::Wake;
+use crate::host::context::Context;
 
-/// Bursts of events of one host become one reconciliation. Short, because every step of a host's life pays for it, and
-/// because a reconciliation that finds nothing changed makes no call.
-const DEBOUNCE: Duration = Duration::from_millis(20);
-/// How long the controllers wait for Ironic's first answer, so that a healthy start does not tell every host of an outage.
-const FIRST_ANSWER: Duration = Duration::from_secs(3);
-
-/// Lists the fleet and runs a controller per watched namespace (or one for the cluster) while leading.
+/// Lists the fleet, watches each namespace (or the cluster), and works on the hosts while leading.
 pub async fn run(
     ctx: Arc<Context>,
     args: &Args,
     workers: u16,
-    leads: watch::Receiver<bool>,
+    mut leads: watch::Receiver<bool>,
     metrics: ControllerMetrics,
-    mut woken: mpsc::UnboundedReceiver<ObjectKey>,
+    woken: mpsc::UnboundedReceiver<ObjectKey>,
     stop: CancellationToken,
 ) -> Result<(), BoxError> {
-    let mut bells = Vec::new();
-    let mut controllers = JoinSet::new();
-    let watched = namespaces(&args.namespaces.namespace);
-    ctx.fleet.expect_lists(watched.len());
+    tokio::select! {
+        () = stop.cancelled() => return Ok(()),
+        led = leads.wait_for(|leads| *leads) => drop(led?),
+    }
+    metrics.set_leading(true);
+    let namespaces = &args.namespaces.namespace;
     // One for all watches: however many namespaces there are, they share the workers.
     let queue = Queue::new();
-    let mut stores = Vec::new();
-    for (namespace, api) in watched.into_iter().zip(args.namespaces.namespace.apis(&ctx.kube)) {
-        let (bell, by_node) = mpsc::unbounded_channel();
-        bells.push((namespace.clone(), bell));
-        let (store, writer) = reflector::store::<BareMetalHost>();
-        stores.push((namespace.clone(), store.clone()));
-        let watched = Watched {
+    let mut work = Controllers::new(metrics, ctx.clock.clone(), stop.clone());
+    work.add_with(queue.clone(), Hosts(ctx.clone()), workers);
+    let names = watched(namespaces);
+    ctx.fleet.expect_lists(names.len());
+    let apis = names.into_iter().zip(namespaces.apis(&ctx.kube));
+    let watches = apis.map(|(namespace, hosts)| {
+        let watch = Watched {
             namespace,
-            api,
-            by_node,
-            store,
-            writer,
+            ctx: ctx.clone(),
             queue: queue.clone(),
-            leads: leads.clone(),
+            stop: stop.clone(),
         };
-        controllers.spawn(watched.run(ctx.clone(), stop.clone()));
-    }
-    let ring = async {
-        while let Some(host) = woken.recv().await {
-            host::woken(&ctx, &host);
-            for (_, bell) in bells
-                .iter()
-                .filter(|(n, _)| n.as_ref().is_none_or(|n| *n == host.namespace))
-            {
-                // A controller that has ended is noticed below.
-                bell.send(host.clone()).ok();
-            }
-        }
-    };
-    let hosts = Hosts {
-        ctx: ctx.clone(),
-        stores: stores.into(),
-    };
-    let mut work = Controllers::new(metrics.clone(), ctx.clock.clone(), stop.clone());
-    work.add_with(queue, hosts, workers);
-    let mut may_poll = leads.clone();
-    let poll = async {
+        watch.run(hosts)
+    });
+    let work = async {
         tokio::select! {
-            () = stop.cancelled() => return,
-            led = may_poll.wait_for(|leads| *leads) => if led.is_err() { return },
+            () = stop.cancelled() => {}
+            _ = tokio::time::timeout(FIRST_ANSWER, ctx.fleet.first_answer()) => {}
         }
-        metrics.set_leading(true);
-        tokio::select! {
-            () = stop.cancelled() => return,
-            () = ctx.ironic.told() => {}
-        }
-        fleet::run(
-            ctx.fleet.clone(),
-            ctx.ironic.clone(),
-            Pace::default(),
-            ctx.clock.clone(),
-            stop.clone(),
-        )
-        .await;
-    };
-    let follow = async {
-        while let Some(ended) = controllers.join_next().await {
-            ended??;
-        }
-        Ok(())
+        work.run(NET).await;
     };
     tokio::select! {
-        ended = follow => ended,
         // It ends with the last pass after `stop`.
-        () = work.run(host::next_check::NET) => Ok(()),
-        ((), ()) = async { tokio::join!(poll, ring) } => Ok(()),
+        () = work => Ok(()),
+        _ = async { tokio::join!(future::join_all(watches), poll(&ctx, &stop), wake(&ctx, namespaces, &queue, woken)) } => Ok(()),
     }
 }
 
-/// The names that [`Namespaces::apis`] makes an interface for, in its order.
-fn namespaces(namespaces: &Namespaces) -> Vec<Option<String>> {
+/// The namespaces that [`Namespaces::apis`] makes an interface for, in its order.
+fn watched(namespaces: &Namespaces) -> Vec<Option<String>> {
     match namespaces {
         Namespaces::All => vec![None],
         Namespaces::Only(names) => names.iter().cloned().map(Some).collect(),
     }
 }
 
-/// Hosts whose own ramdisk changed, where ramdisks are built.
-fn by_ramdisk(ctx: &Arc<Context>, namespace: Option<&str>) -> BoxStream<'static, ObjectKey> {
-    if !ctx.settings.builds_ramdisks {
-        return stream::pending().boxed();
+async fn poll(ctx: &Context, stop: &CancellationToken) {
+    tokio::select! {
+        () = stop.cancelled() => return,
+        () = ctx.ironic.told() => {}
     }
-    let api: Api<PartialObjectMeta<PreprovisioningImage>> = namespace.map_or_else(
-        || Api::all(ctx.kube.clone()),
-        |name| Api::namespaced(ctx.kube.clone(), name),
-    );
-    let ctx = ctx.clone();
-    watcher(api, watcher::Config::default())
-        .default_backoff()
-        .touched_objects()
-        .filter_map(move |image| {
-            let host = match image {
-                Ok(image) => {
-                    let key = ObjectKey {
-                        namespace: image.namespace().unwrap_or_default(),
-                        name: image.name_any(),
-                    };
-                    host::ramdisk_changed(&ctx, &key);
-                    Some(key)
-                }
-                Err(error) => {
-                    tracing::warn!(error = %chain(&error), "the watch of PreprovisioningImages was interrupted");
-                    None
-                }
-            };
-            std::future::ready(host)
-        })
-        .boxed()
+    let (fleet, ironic, clock) = (ctx.fleet.clone(), ctx.ironic.clone(), ctx.clock.clone());
+    fleet::run(fleet, ironic, Pace::default(), clock, stop.clone()).await;
 }
 
-/// One watch with what belongs to it. Two watches cannot share a store: the list of one would empty it of the other's.
+/// Asks for passes over the hosts that the fleet wakes. Nodes of other namespaces are none of ours.
+async fn wake(
+    ctx: &Context,
+    namespaces: &Namespaces,
+    queue: &Queue<ObjectKey>,
+    mut woken: mpsc::UnboundedReceiver<ObjectKey>,
+) {
+    while let Some(host) = woken.recv().await {
+        let is_watched = match namespaces {
+            Namespaces::All => true,
+            Namespaces::Only(names) => names.contains(&host.namespace),
+        };
+        if is_watched {
+            // What is at hand may be what was at hand: it is its turn, or its node has changed and come back to where it was.
+            ctx.memory.wake(&host);
+            queue.push_in(host, DEBOUNCE);
+        }
+    }
+    future::pending::<()>().await;
+}
+
+/// The watches of one namespace, or of the cluster.
 struct Watched {
     namespace: Option<String>,
-    api: Api<BareMetalHost>,
-    by_node: mpsc::UnboundedReceiver<ObjectKey>,
-    store: Store<BareMetalHost>,
-    writer: Writer<BareMetalHost>,
+    ctx: Arc<Context>,
     queue: Queue<ObjectKey>,
-    leads: watch::Receiver<bool>,
+    stop: CancellationToken,
 }
 
 impl Watched {
-    async fn run(mut self, ctx: Arc<Context>, stop: CancellationToken) -> Result<(), BoxError> {
-        let (store, queue) = (self.store, self.queue);
-        let hosts = watcher(self.api, watcher::Config::default())
-            .default_backoff()
-            .modify(host::cached::trim);
-        let hosts = ctx
-            .network_data
-            .follow(hosts, host::held::network_data)
-            .reflect(self.writer);
-        let (secret, by_secret) = mpsc::unbounded_channel();
-        let secrets = ctx
-            .secrets
-            .follow(&ctx.kube, self.namespace.as_deref(), stop.clone(), move |host| {
-                let host = ObjectKey {
-                    namespace: host.namespace.unwrap_or_default(),
-                    name: host.name,
-                };
-                // What is woken below ends first.
-                secret.send(host).ok();
-            });
-        let by_ramdisk = by_ramdisk(&ctx, self.namespace.as_deref());
-        let by_firmware = ctx.companions.watch(&ctx.kube, self.namespace.as_deref());
-        let [by_node, by_secret] = [self.by_node, by_secret]
-            .map(|woken| stream::unfold(woken, async |mut woken| Some((woken.recv().await?, woken))));
-        tokio::select! {
-            () = stop.cancelled() => return Ok(()),
-            led = self.leads.wait_for(|leads| *leads) => { led?; }
-        }
-        tokio::time::timeout(FIRST_ANSWER, ctx.fleet.first_answer()).await.ok();
-        let woken = stream::select(
-            stream::select(by_secret, by_firmware),
-            stream::select(by_node, by_ramdisk),
+    async fn run(self, hosts: Api<BareMetalHost>) {
+        let (ctx, namespace, queue) = (&self.ctx, self.namespace.as_deref(), self.queue.clone());
+        let wake = move |host| queue.push_in(host, DEBOUNCE);
+        let by_companion: Wake = Arc::new(wake.clone());
+        tokio::join!(
+            self.hosts(hosts),
+            self.ramdisks(),
+            ctx.secrets.follow(&ctx.kube, namespace, self.stop.clone(), wake),
+            ctx.companions.watch(&ctx.kube, namespace, &self.stop, &by_companion),
         );
-        let listed = CancellationToken::new();
-        let wake = async {
-            // A pass over a host that is not listed yet would take it for one that is gone.
-            let (mut woken, mut early) = (pin!(woken), HashSet::new());
-            loop {
-                tokio::select! {
-                    () = listed.cancelled() => break,
-                    Some(host) = woken.next() => { early.insert(host); }
-                }
-            }
-            let mut woken = stream::iter(early).chain(woken);
-            while let Some(host) = woken.next().await {
-                queue.push_in(host, DEBOUNCE);
-            }
-        };
-        tokio::join!(follow(hosts, &ctx.fleet, &store, &queue, &listed), wake, secrets);
-        Ok(())
     }
-}
 
-/// Asks for a look at each host that changes. Hosts that are new, and those that are listed, can wait for the others: what
-/// was begun goes on first, or a thousand new hosts would keep those that Ironic has done with from their next step.
-/// After a start it is Ironic's first list that wakes whoever has a node, all of them at once. Says when the first list is
-/// complete.
-async fn follow(
-    hosts: impl Stream<Item = watcher::Result<watcher::Event<BareMetalHost>>>,
-    fleet: &Fleet,
-    store: &Store<BareMetalHost>,
-    queue: &Queue<ObjectKey>,
-    are_listed: &CancellationToken,
-) {
-    let mut hosts = pin!(hosts);
-    // The store shows a list when it is complete.
-    let mut listed = Vec::new();
-    while let Some(event) = hosts.next().await {
-        match event {
-            Ok(watcher::Event::Init) => listed = store.state().iter().map(|host| host::key_of(host)).collect(),
-            Ok(watcher::Event::InitApply(host)) => {
-                let key = host::key_of(&host);
-                if let Some(turn) = host::queue::turn_in_queue(&host).filter(|_| !are_listed.is_cancelled()) {
-                    fleet.remember_in_queue(&key, turn);
-                }
-                listed.push(key);
-            }
-            Ok(watcher::Event::InitDone) => {
-                if !are_listed.is_cancelled() {
-                    are_listed.cancel();
-                    fleet.hosts_listed();
-                }
-                for host in std::mem::take(&mut listed) {
-                    queue.push_behind(host, DEBOUNCE);
-                }
-            }
-            Ok(watcher::Event::Apply(host)) if host::is_new(&host) => queue.push_behind(host::key_of(&host), DEBOUNCE),
-            Ok(watcher::Event::Apply(host) | watcher::Event::Delete(host)) => {
-                queue.push_in(host::key_of(&host), DEBOUNCE);
-            }
-            Err(error) => tracing::warn!(error = %chain(&error), "the watch of hosts was interrupted"),
+    async fn hosts(&self, api: Api<BareMetalHost>) {
+        let heard = |heard: Result<(), &watcher::Error>| match heard {
+            Ok(()) => self.listed(),
+            Err(error) => warn_of::<BareMetalHost>(error),
+        };
+        self.follow(api, self.ctx.hosts.clone(), heard).await;
+    }
+
+    /// A list of hosts is complete. What it shows can wait for the hosts that were begun.
+    fn listed(&self) {
+        let namespace = self.namespace.as_deref();
+        if !self.ctx.hosts_listed(namespace) {
+            return;
+        }
+        self.ctx.fleet.hosts_listed();
+        let is_own = |host: &ObjectKey| namespace.is_none_or(|name| name == host.namespace);
+        for host in self.ctx.hosts.all().into_iter().filter(is_own) {
+            self.queue.push_behind(host, DEBOUNCE);
         }
     }
-}
 
-/// The controller of the hosts. Cheap to clone.
-#[derive(Clone)]
-struct Hosts {
-    ctx: Arc<Context>,
-    /// By watched namespace.
-    stores: Arc<[(Option<String>, Store<BareMetalHost>)]>,
-}
-
-impl Hosts {
-    fn get(&self, key: &ObjectKey) -> Option<Arc<BareMetalHost>> {
-        let is_watched = |namespace: &Option<String>| namespace.as_ref().is_none_or(|name| *name == key.namespace);
-        let store = self.stores.iter().find(|(namespace, _)| is_watched(namespace));
-        let object = ObjectRef::new(&key.name).within(&key.namespace);
-        store.and_then(|(_, hosts)| hosts.get(&object))
-    }
-}
-
-impl Reconcile for Hosts {
-    const NAME: &'static str = "baremetalhost";
-    type Error = ReconcileError;
-
-    /// The watches push what they show.
-    fn listen(&self, _: &Queue<ObjectKey>) {}
-
-    /// Each host says itself when it is to be looked at without a reason.
-    fn all(&self) -> Vec<ObjectKey> {
-        Vec::new()
-    }
-
-    async fn reconcile(&self, key: &ObjectKey) -> Result<Next, ReconcileError> {
-        let Some(host) = self.get(key) else {
-            host::vanished(&self.ctx, &key.namespace, &key.name);
-            return Ok(Next::Change);
+    /// Hosts whose own ramdisk changes, where ramdisks are built.
+    async fn ramdisks(&self) {
+        if !self.ctx.settings.builds_ramdisks {
+            return;
+        }
+        let api: Api<PartialObjectMeta<PreprovisioningImage>> = match &self.namespace {
+            None => Api::all(self.ctx.kube.clone()),
+            Some(name) => Api::namespaced(self.ctx.kube.clone(), name),
         };
-        let again = host::reconcile(host, self.ctx.clone()).await?;
-        Ok(again.map_or(Next::Change, Next::After))
+        let sink = Ramdisks(self.ctx.clone(), self.queue.clone());
+        let heard = |heard: Result<(), &watcher::Error>| {
+            if let Err(error) = heard {
+                warn_of::<PreprovisioningImage>(error);
+            }
+        };
+        self.follow(api, sink, heard).await;
     }
 
-    fn after_error(&self, key: &ObjectKey, error: &ReconcileError) -> Option<Duration> {
-        Some(host::on_error(key, error, &self.ctx))
+    async fn follow<K, S>(&self, api: Api<K>, store: S, heard: impl FnMut(Result<(), &watcher::Error>))
+    where
+        K: Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug + Send + 'static,
+        S: Sink<K>,
+    {
+        let follow = Follow {
+            api,
+            store,
+            config: watcher::Config::default(),
+            is_optional: false,
+        };
+        let awaited = Awaited::default();
+        awaited.expect();
+        follow.run_heard(awaited, self.stop.clone(), heard).await;
     }
 }
 
+fn warn_of<K: Resource<DynamicType = ()>>(error: &watcher::Error) {
+    tracing::warn!(kind = %K::kind(&()), error = %chain(error), "a watch was interrupted");
+}
+
+/// What the watch of ramdisks fills: nothing is kept, and their hosts are woken.
+struct Ramdisks(Arc<Context>, Queue<ObjectKey>);
+
+impl Sink<PartialObjectMeta<PreprovisioningImage>> for Ramdisks {
+    fn put(&self, image: PartialObjectMeta<PreprovisioningImage>) {
+        self.remove(&ObjectKey::of(&image), "");
+    }
+
+    fn remove(&self, host: &ObjectKey, _: &str) {
+        self.0.memory.ramdisk_changed(host);
+        self.1.push_in(host.clone(), DEBOUNCE);
+    }
+}
 #[cfg(test)]
 mod tests {
-    use parking_lot::Mutex;
+    use std::collections::HashSet;
+    use std::time::Duration;
 
     use clap::Parser;
-    use kube::runtime::watcher::Event::{Apply, Delete, Init, InitApply, InitDone};
     use metal3_ironic::Link;
+    use metal3_runtime::controller::Controller;
     use metal3_testkit::played;
+    use parking_lot::Mutex;
     use serde_json::json;
     use tokio::time::{Instant, sleep};
 
     use super::*;
+    use crate::fleet::Fleet;
+    use crate::host;
 
-    fn host(name: &str, state: &str) -> BareMetalHost {
+    fn host(name: &str, state: &str, version: u64) -> BareMetalHost {
         serde_json::from_value(json!({"apiVersion": "metal3.io/v1alpha1", "kind": "BareMetalHost",
-            "metadata": {"name": name, "namespace": "n"}, "spec": {"online": true},
+            "metadata": {"name": name, "namespace": "n", "uid": format!("u-{name}"), "resourceVersion": version.to_string()}, "spec": {"online": true},
             "status": {"provisioning": {"state": state}}}))
         .unwrap()
     }
 
-    /// The hosts in the order in which they are looked at after these events.
-    async fn looks(events: Vec<watcher::Event<BareMetalHost>>) -> Vec<String> {
-        let (store, writer) = reflector::store();
-        let (fleet, _woken) = Fleet::new(1);
-        let queue = Queue::new();
-        let events = stream::iter(events.into_iter().map(Ok)).then(|event| async {
-            tokio::time::advance(Duration::from_millis(1)).await;
-            event
-        });
-        follow(
-            events.reflect(writer),
-            &fleet,
-            &store,
-            &queue,
-            &CancellationToken::new(),
-        )
-        .await;
+    /// Hosts whose watch has shown these, and the queue that it fills.
+    fn shown(hosts: &[(&str, &str)]) -> (Watched, Queue<ObjectKey>) {
+        let (ctx, _) = host::context::out_of_reach(1);
+        let watched = Watched {
+            namespace: None,
+            ctx: Arc::new(ctx),
+            queue: Queue::new(),
+            stop: CancellationToken::new(),
+        };
+        Hosts(watched.ctx.clone()).listen(&watched.queue);
+        for (name, state) in hosts {
+            watched.ctx.hosts.put(host(name, state, 1));
+        }
+        watched.listed();
+        let queue = watched.queue.clone();
+        (watched, queue)
+    }
+
+    /// The hosts in the order in which they are looked at.
+    async fn looks(queue: Queue<ObjectKey>) -> Vec<String> {
         tokio::time::advance(DEBOUNCE).await; // all are due
         let (seen, stop) = (Arc::new(Mutex::new(Vec::new())), CancellationToken::new());
         let (log, end, expected) = (seen.clone(), stop.clone(), queue.len());
@@ -384,7 +285,7 @@ mod tests {
                     return std::future::pending().await; // a watch
                 }
                 let is_hosts = request.path.ends_with("/baremetalhosts");
-                let names = (0..hosts).filter(|_| is_hosts).map(|n| host(&format!("h{n}"), ""));
+                let names = (0..hosts).filter(|_| is_hosts).map(|n| host(&format!("h{n}"), "", 1));
                 let items: Vec<_> = names
                     .map(|mut host| {
                         host.metadata.namespace = Some(namespace.clone());
@@ -417,30 +318,36 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn what_was_begun_goes_on_before_new_hosts_and_before_lists() {
-        let order = looks(vec![
-            Init,
-            InitApply(host("listed", "available")),
-            InitDone,
-            Apply(host("new", "")),
-            Apply(host("begun", "inspecting")),
-            Apply(host("other", "registering")),
-        ])
-        .await;
-        assert_eq!(order, ["begun", "other", "listed", "new"]);
+        let (watched, queue) = shown(&[("begun", ""), ("other", "")]);
+        assert_eq!(looks(queue.clone()).await.len(), 2);
+        for (name, state, version) in [
+            ("listed", "available", 1),
+            ("new", "", 1),
+            ("begun", "inspecting", 2),
+            ("other", "registering", 2),
+        ] {
+            watched.ctx.hosts.put(host(name, state, version));
+            tokio::time::advance(Duration::from_millis(1)).await;
+        }
+        assert_eq!(looks(queue).await, ["begun", "other", "listed", "new"]);
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_host_that_went_while_nobody_watched_is_looked_at() {
-        let order = looks(vec![
-            Init,
-            InitApply(host("a", "available")),
-            InitApply(host("gone", "available")),
-            InitDone,
-            Delete(host("a", "available")),
-            Init,
-            InitDone,
-        ])
-        .await;
-        assert_eq!(order, ["a", "gone"]);
+    async fn a_host_that_goes_is_looked_at_and_forgotten() {
+        let (watched, queue) = shown(&[("a", "available"), ("gone", "available")]);
+        assert_eq!(looks(queue.clone()).await.len(), 2);
+        watched.ctx.hosts.remove(&ObjectKey::new("n", "gone"), "u-gone");
+        assert_eq!(looks(queue).await, ["gone"]);
+    }
+
+    #[tokio::test]
+    async fn nothing_is_done_for_a_host_before_its_namespace_is_listed() {
+        let (ctx, _) = host::context::out_of_reach(1);
+        let (hosts, key) = (Hosts(Arc::new(ctx)), ObjectKey::new("n", "h"));
+        hosts.0.hosts.put(host("h", "available", 1));
+        hosts.0.hosts_listed(Some("other"));
+        assert!(hosts.observe(&key).await.unwrap().is_none());
+        hosts.0.hosts_listed(Some("n"));
+        assert!(hosts.observe(&key).await.unwrap().is_some());
     }
 }

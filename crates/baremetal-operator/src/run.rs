@@ -8,19 +8,15 @@ use metal3_api::metal3::{BareMetalHost, HardwareData};
 use metal3_ironic::{ClientConfig, Link};
 use metal3_runtime::args::Namespaces;
 use metal3_runtime::events::{Recorder, Reporter};
-use metal3_runtime::index::SharedIndex;
 use metal3_runtime::metrics::Build;
 use metal3_runtime::process::{Process, Settings, warn_of_missing_webhooks};
 use metal3_runtime::shutdown::Tasks;
-use metal3_runtime::{BoxError, backoff, served, telemetry};
+use metal3_runtime::{BoxError, served, telemetry};
 
 use crate::args::Args;
 use crate::exposure::Exposures;
 use crate::fleet::Fleet;
-use crate::host::{
-    self,
-    context::{Context, Memories},
-};
+use crate::host::context::Context;
 use crate::hosts;
 use crate::ironic_config::Source;
 use crate::ironic_resource::Follower;
@@ -46,6 +42,7 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
         budgets: args.state_budgets.clone(),
         denied_url_ranges: args.denied_url_ranges.clone(),
         requires_credentials_label: args.require_credentials_label,
+        adopts_unnamed_nodes: args.adopt_unnamed_nodes,
         ..args.ironic.hosts(
             args.max_provisioning_retries,
             args.retry_base(),
@@ -79,25 +76,16 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
         Ok::<(), BoxError>(())
     });
     let (fleet, woken) = Fleet::new(args.ironic.slots());
-    let ctx = Arc::new(Context {
-        kube: client.clone(),
+    let recorder = Recorder::new(client.clone(), REPORTER, clock.clone());
+    let ctx = Arc::new(Context::new(
+        client.clone(),
         ironic,
         fleet,
-        secrets: host::secret_versions(),
-        network_data: SharedIndex::default(),
-        companions: host::companions::Companions::default(),
-        bmc_names: host::bmc_names::BmcNames::default(),
-        written: metal3_runtime::written::Written::default(),
-        recorder: Recorder::new(client.clone(), REPORTER, clock.clone()),
+        recorder,
+        settings,
+        host_metrics,
         clock,
-        settings: Arc::new(settings),
-        metrics: host_metrics,
-        attempts: backoff::Attempts::default(),
-        conflicts: backoff::Attempts::default(),
-        quiet: host::quiet::Quiet::default(),
-        memory: Memories::default(),
-        rights: host::rights::Rights::default(),
-    });
+    ));
     let stop = process.tasks.stop();
     let (leads, metrics, kinds_ready) = (
         process.leads.clone(),

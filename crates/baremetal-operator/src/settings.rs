@@ -33,6 +33,8 @@ pub struct HostSettings {
     pub denied_url_ranges: DeniedRanges,
     /// Whether a Secret is used for a BMC only if it says that it is for one (`--require-credentials-label`).
     pub requires_credentials_label: bool,
+    /// Whether a node is adopted that does not bear the host's own name (`--adopt-unnamed-nodes`).
+    pub adopts_unnamed_nodes: bool,
     /// How long a host may stay in a state before it counts as overdue.
     pub budgets: Budgets,
 }
@@ -69,13 +71,14 @@ impl Default for HostSettings {
             force_persistent_boot_device: None,
             live_iso_force_persistent_boot_device: None,
             max_provisioning_retries: 5,
-            retry_base: Duration::from_secs(60),
+            retry_base: metal3_runtime::timing::operator::RETRY_BASE,
             default_architecture: "x86_64",
             builds_ramdisks: false,
             can_disable_power_off: true,
             external_url_v6: None,
             denied_url_ranges: DeniedRanges::default(),
             requires_credentials_label: false,
+            adopts_unnamed_nodes: false,
             budgets: Budgets::default(),
         }
     }

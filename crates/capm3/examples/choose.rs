@@ -4,7 +4,7 @@ use std::error::Error;
 use std::hint::black_box;
 use std::time::Instant;
 
-use cluster_api_provider_metal3::select::{Outcome, Reserved, Selector, Wish, search, select};
+use cluster_api_provider_metal3::select::{HostRequest, Outcome, Reserved, Selector, search, select};
 use cluster_api_provider_metal3::world::{HostBy, World};
 use metal3_api::infra::v1beta2::HostSelector;
 use metal3_api::metal3::BareMetalHost;
@@ -32,7 +32,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     ];
     for (case, world, selector) in cases {
         let selector: HostSelector = serde_json::from_value(selector)?;
-        let wish = Wish {
+        let request = HostRequest {
             machine: ObjectKey::new(NAMESPACE, "workers-1"),
             uid: "11e2b0a6-0f6c-4a64-9d1b-3b5f3f1c2a11".to_owned(),
             selector: Selector::parse(Some(&selector)).map_err(|errors| format!("{errors:?}"))?,
@@ -42,7 +42,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         };
         let start = Instant::now();
         for seed in 0..ROUNDS {
-            choose(world, black_box(&wish), u64::from(seed));
+            choose(world, black_box(&request), u64::from(seed));
         }
         let each = start.elapsed() / ROUNDS;
         println!("{HOSTS} hosts, {case}: {:.2} ms for a choice", each.as_secs_f64() * 1e3);
@@ -51,11 +51,11 @@ fn main() -> Result<(), Box<dyn Error>> {
 }
 
 /// As the provider does: among those that the index shows to be free, and where none will do, among all for the reasons.
-fn choose(world: &World, wish: &Wish, seed: u64) {
-    let mut selection = search(world, wish, &Reserved::new(), seed);
+fn choose(world: &World, request: &HostRequest, seed: u64) {
+    let mut selection = search(world, request, &Reserved::new(), seed);
     if matches!(selection.outcome, Outcome::None) {
         let all = world.hosts.find(&HostBy::Namespace(NAMESPACE.to_owned()));
-        selection = select(wish, &all, &Reserved::new(), seed);
+        selection = select(request, &all, &Reserved::new(), seed);
         black_box(selection.survey().text(NAMESPACE, &selection.outcome));
     }
     black_box(selection);

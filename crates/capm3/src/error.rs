@@ -88,21 +88,6 @@ impl PassError {
         is_for_good.then(words)
     }
 
-    /// Whether the request has changed nothing and will not any more. An answer that is lost, or says that something took too
-    /// long, leaves that open; what admission makes of a request is known before anything is stored.
-    pub fn is_unwritten(&self) -> bool {
-        let kube::Error::Api(status) = &self.source else {
-            return false;
-        };
-        let starts = |words: &[&str]| words.iter().any(|words| status.message.starts_with(words));
-        match status.code {
-            408 => false,
-            400..500 => true,
-            500..600 => starts(&["Internal error occurred: failed calling webhook ", "admission webhook "]),
-            _ => false,
-        }
-    }
-
     /// What the API server says if it is the one that cannot do it now, in words. That may pass, or last: an admission webhook
     /// that does not answer, a store that has lost its leader.
     pub fn failure(&self) -> Option<String> {
@@ -181,29 +166,6 @@ mod tests {
             .with_details(named);
         let words = format!("cannot claim the host of Metal3Machine ns/m: the words ({code} Reason)");
         assert_eq!(refused(status), is_refusal.then_some(words));
-    }
-
-    #[rstest]
-    #[case(403, "the words", true)]
-    #[case(409, "the words", true)]
-    #[case(422, "the words", true)]
-    #[case(408, "the words", false)]
-    #[case(500, "etcdserver: request timed out", false)]
-    #[case(504, "Timeout: request did not complete within the allotted timeout", false)]
-    #[case(
-        500,
-        "Internal error occurred: failed calling webhook \"x\": no endpoints available",
-        true
-    )]
-    #[case(500, "admission webhook \"x\" denied the request: no", true)]
-    fn what_was_not_written_is_known_of_refusals_only(#[case] code: u16, #[case] words: &str, #[case] is_known: bool) {
-        let of = |source| PassError::of("claim the host", "Metal3Machine", &ObjectKey::new("ns", "m"))(source);
-        let status = Status::failure(words, "Reason").with_code(code);
-        assert_eq!(of(kube::Error::Api(Box::new(status))).is_unwritten(), is_known);
-        assert!(
-            !of(kube::Error::LinesCodecMaxLineLengthExceeded).is_unwritten(),
-            "no answer"
-        );
     }
 
     #[test]

@@ -38,5 +38,6 @@ pub mod run;
 pub mod select;
 #[cfg(test)]
 mod sim;
+pub mod webhooks;
 pub mod workload;
 pub mod world;

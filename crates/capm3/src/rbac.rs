@@ -5,11 +5,14 @@ use k8s_openapi::api::rbac::v1::PolicyRule;
 use metal3_runtime::rbac::{Installation, Objects, Secrets, rule};
 
 use crate::run::LEASE;
+use crate::webhooks::certificates;
 
 /// The namespace that the provider runs in.
 pub const NAMESPACE: &str = "capm3-system";
 /// Its service account.
 pub const SERVICE_ACCOUNT: &str = "capm3-manager";
+/// What all of its objects carry.
+pub const LABEL: (&str, &str) = ("cluster.x-k8s.io/provider", "infrastructure-metal3");
 
 /// For what is made, looked after and deleted.
 const OWNED: [&str; 6] = ["get", "list", "watch", "create", "patch", "delete"];
@@ -67,17 +70,20 @@ pub const SECRETS: Secrets<'_> = Secrets {
 
 /// Everything to install.
 pub fn objects() -> Objects {
+    let certificates = certificates(NAMESPACE);
     let installation = Installation {
         namespace: NAMESPACE,
         service_account: SERVICE_ACCOUNT,
-        label: ("cluster.x-k8s.io/provider", "infrastructure-metal3"),
+        label: LABEL,
         manager: "capm3-manager-role",
         election: "capm3-leader-election-role",
         lease: LEASE,
         metrics: "capm3-metrics-auth-role",
         binding: "binding",
-        rules: manager_rules(),
+        rules: [manager_rules(), certificates.rules()].concat(),
         secrets: Some(SECRETS),
     };
-    installation.objects()
+    let mut objects = installation.objects();
+    objects.base.extend(certificates.role(&installation));
+    objects
 }

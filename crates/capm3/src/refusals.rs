@@ -8,14 +8,12 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use k8s_openapi::api::core::v1::ObjectReference;
 use metal3_api::condition::Condition;
 use metal3_runtime::conditions;
 use metal3_runtime::events::Event;
 use metal3_runtime::timing::provider::{FAILURE_LASTS, FAILURE_OVER};
 use parking_lot::Mutex;
 
-use crate::context::Context;
 use crate::error::{Identity, PassError};
 
 /// Reason of a condition and of an event: a write was refused.
@@ -28,9 +26,6 @@ const MANY: usize = 1_000;
 /// clone; clones are the same.
 #[derive(Clone, Debug, Default)]
 pub struct Refusals(Arc<Mutex<State>>);
-
-/// The name that some controllers still use.
-pub type Told = Refusals;
 
 #[derive(Debug, Default)]
 struct State {
@@ -112,30 +107,6 @@ impl Refusals {
     pub fn event(&self, object: Option<&str>, error: &PassError, now: Duration) -> Option<Event> {
         let refusal = self.failed(object, error, now)?;
         refusal.is_new.then(|| Event::warning(UPDATE_ERROR, refusal.message))
-    }
-
-    /// Publishes that event.
-    pub async fn hear(&self, ctx: &Context, regarding: &ObjectReference, error: &PassError) {
-        if let Some(event) = self.event(regarding.uid.as_deref(), error, ctx.clock.elapsed()) {
-            ctx.recorder.publish(regarding, None, &event).await;
-        }
-    }
-
-    /// The message of a failure that is new.
-    pub fn refusal(&self, ctx: &Context, object: Option<&str>, error: &PassError) -> Option<String> {
-        let refusal = self.failed(object, error, ctx.clock.elapsed());
-        refusal.filter(|refusal| refusal.is_new).map(|refusal| refusal.message)
-    }
-
-    /// What [`Self::refusal`] returns is new.
-    #[expect(clippy::unused_self, reason = "it goes with its last caller")]
-    pub fn is_news(&self, _: &str, _: &str) -> bool {
-        true
-    }
-
-    /// The same as [`Self::succeeded`].
-    pub fn forget(&self, object: Option<&str>) {
-        self.succeeded(object);
     }
 }
 

@@ -7,7 +7,7 @@ use metal3_runtime::args::{ClientArgs, Namespaces};
 use metal3_runtime::controller::Controllers;
 use metal3_runtime::events::{Recorder, Reporter};
 use metal3_runtime::metrics::{Build, ControllerMetrics, Registry};
-use metal3_runtime::process::{Process, Settings, warn_of_missing_webhooks};
+use metal3_runtime::process::{Process, Settings};
 use metal3_runtime::{BoxError, Clock, telemetry};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
@@ -22,8 +22,9 @@ use crate::label_sync::LabelSync;
 use crate::machine::Metal3Machines;
 use crate::machine_template::Metal3MachineTemplates;
 use crate::metrics::Figures;
-use crate::refusals::{Refusals, Told};
+use crate::refusals::Refusals;
 use crate::remediation::Metal3Remediations;
+use crate::webhooks;
 use crate::workload::Workloads;
 use crate::world::World;
 
@@ -53,7 +54,8 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
         tls: &args.tls,
     })
     .await?;
-    warn_of_missing_webhooks(args.provider.webhook_port);
+    let certificates = webhooks::certificates(&args.provider.pod_namespace);
+    process.serve_webhooks(&args.provider.webhooks, &args.tls, webhooks::all(), certificates)?;
     let setup = Setup {
         namespaces: args.namespaces.namespace.clone(),
         watch_filter: args.provider.watch_filter.clone(),
@@ -163,7 +165,7 @@ impl Provider {
         let labels = LabelSync {
             ctx: ctx.clone(),
             workloads,
-            refusals: Told::default(),
+            refusals: Refusals::default(),
         };
         controllers.add(labels, workers.metal3labelsync_concurrency);
         let templates = Metal3MachineTemplates::new(ctx.clone());

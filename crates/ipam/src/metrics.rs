@@ -11,6 +11,7 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 
+use crate::pool::Answer;
 use crate::pool::effect::{Effect, Outcome};
 
 /// An operator has few pools, so each has its own series.
@@ -127,12 +128,12 @@ impl PoolMetrics {
     }
 
     /// A request was answered.
-    pub fn effect(&self, effect: &Effect, outcome: &Outcome, took: Duration) {
-        let outcome = match outcome {
-            Outcome::Failed(_) => "failed",
-            Outcome::Stale(_) => "stale",
-            Outcome::Absent => "absent",
-            _ => "ok",
+    pub fn effect(&self, effect: &Effect, answer: &Answer, took: Duration) {
+        let outcome = match answer {
+            Answer::Failed(_) | Answer::Dropped(_) => "failed",
+            Answer::Seen(Outcome::Stale(_)) => "stale",
+            Answer::Seen(Outcome::Absent) => "absent",
+            Answer::Seen(_) => "ok",
         };
         let effect = effect.label();
         self.requests
@@ -141,7 +142,7 @@ impl PoolMetrics {
     }
 
     /// Something happened to a claim.
-    pub fn told(&self, reason: &'static str) {
+    pub fn event(&self, reason: &'static str) {
         self.events.get_or_create(&Event { reason }).inc();
     }
 }

@@ -5,11 +5,14 @@ use k8s_openapi::api::rbac::v1::PolicyRule;
 use metal3_runtime::rbac::{Installation, Objects, rule};
 
 use crate::run::LEASE;
+use crate::webhooks::certificates;
 
 /// The namespace that the manager runs in.
 pub const NAMESPACE: &str = "metal3-ipam-system";
 /// Its service account.
 pub const SERVICE_ACCOUNT: &str = "ipam-manager";
+/// What all of its objects carry.
+pub const LABEL: (&str, &str) = ("cluster.x-k8s.io/provider", "ipam-metal3");
 
 /// What the controller does with pools, claims and addresses.
 pub fn manager_rules() -> Vec<PolicyRule> {
@@ -33,17 +36,20 @@ pub fn manager_rules() -> Vec<PolicyRule> {
 
 /// Everything to install.
 pub fn objects() -> Objects {
+    let certificates = certificates(NAMESPACE);
     let installation = Installation {
         namespace: NAMESPACE,
         service_account: SERVICE_ACCOUNT,
-        label: ("cluster.x-k8s.io/provider", "ipam-metal3"),
+        label: LABEL,
         manager: "ipam-manager-role",
         election: "ipam-leader-election-role",
         lease: LEASE,
         metrics: "ipam-metrics-auth-role",
         binding: "binding",
-        rules: manager_rules(),
+        rules: [manager_rules(), certificates.rules()].concat(),
         secrets: None,
     };
-    installation.objects()
+    let mut objects = installation.objects();
+    objects.base.extend(certificates.role(&installation));
+    objects
 }

@@ -11,7 +11,7 @@ use metal3_runtime::args::Namespaces;
 use metal3_runtime::controller::Controllers;
 use metal3_runtime::events::{Recorder, Reporter};
 use metal3_runtime::metrics::{Build, Catalogue, ControllerMetrics, Registry};
-use metal3_runtime::process::{Process, Settings, warn_of_missing_webhooks};
+use metal3_runtime::process::{Process, Settings};
 use metal3_runtime::store::{Awaited, Follow, ObjectKey, Sink};
 use metal3_runtime::work::Queue;
 use metal3_runtime::{BoxError, Clock, served, telemetry};
@@ -20,21 +20,21 @@ use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use crate::args::Args;
-use crate::books::Books;
 use crate::metrics::PoolMetrics;
-use crate::pass::Context;
 use crate::pool::{Lists, Policy};
-use crate::watches::{Clusters, Feed, Watched};
+use crate::pools::Pools;
+use crate::reconcile::Context;
+use crate::watches::{self, ClusterSink, PoolSink};
+use crate::webhooks;
 
-/// Upstream's, so that the two never work at once while one replaces the other.
-/// The lease of whoever works.
+/// Upstream's lease, so that the two managers never work at once while one replaces the other.
 pub(crate) const LEASE: &str = "controller-leader-election-ipam-capm3";
 const REPORTER: Reporter = Reporter {
     component: "metal3-ip-address-manager",
     controller: "ipam.metal3.io/ip-address-manager",
 };
 
-/// Runs the manager until it is told to stop.
+/// Runs the manager until it is stopped.
 pub async fn run(args: Args) -> anyhow::Result<()> {
     telemetry::init(&args.log)?;
     let mut process = Process::begin(&Settings {
@@ -52,7 +52,8 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
         tls: &args.tls,
     })
     .await?;
-    warn_of_missing_webhooks(args.provider.webhook_port);
+    let certificates = webhooks::certificates(&args.provider.pod_namespace);
+    process.serve_webhooks(&args.provider.webhooks, &args.tls, webhooks::all(), certificates)?;
     let policy = Policy {
         orphan_grace: Duration::from_secs(args.orphan_grace_seconds),
         ..Policy::default()
@@ -126,7 +127,7 @@ impl Manager {
         let queue = Queue::new();
         let ctx = Context {
             recorder: Recorder::new(client.clone(), REPORTER, clock.clone()),
-            books: Books::new(queue.clone(), setup.policy, &setup.watch_filter),
+            pools: Pools::new(queue.clone(), clock.clone(), setup.policy, &setup.watch_filter),
             client,
             lists: Lists::default(),
             clock,
@@ -150,19 +151,19 @@ impl Manager {
             () = kinds_served(&ctx.client, &setup.namespaces) => served(),
         }
         let awaited = Awaited::default();
-        let mut watches = JoinSet::new();
+        let mut tasks = JoinSet::new();
         let mut watch = Watch {
-            tasks: &mut watches,
+            tasks: &mut tasks,
             ctx: &ctx,
             namespaces: &setup.namespaces,
             awaited: &awaited,
         };
-        watch.pools_own::<IPPool>();
-        watch.pools_own::<ipam::IPClaim>();
-        watch.pools_own::<ipam::IPAddress>();
-        watch.pools_own::<capi::IPAddressClaim>();
-        watch.pools_own::<capi::IPAddress>();
-        watch.all::<capi::Cluster>(&Clusters(ctx.books.clone()));
+        watch.all(&PoolSink::new(&ctx.pools, watches::pool));
+        watch.all(&PoolSink::new(&ctx.pools, watches::claim));
+        watch.all(&PoolSink::new(&ctx.pools, watches::address));
+        watch.all(&PoolSink::new(&ctx.pools, watches::capi_claim));
+        watch.all(&PoolSink::new(&ctx.pools, watches::capi_address));
+        watch.all(&ClusterSink(ctx.pools.clone()));
         tokio::select! {
             () = stop.cancelled() => return Ok(()),
             () = awaited.all() => {}
@@ -176,7 +177,7 @@ impl Manager {
         controllers.add_with(queue, ctx, setup.concurrency);
         tokio::select! {
             () = controllers.run(setup.sync_period) => Ok(()),
-            Some(ended) = watches.join_next(), if !stop.is_cancelled() => Ok(ended?),
+            Some(ended) = tasks.join_next(), if !stop.is_cancelled() => Ok(ended?),
         }
     }
 }
@@ -190,11 +191,6 @@ struct Watch<'a> {
 }
 
 impl Watch<'_> {
-    /// Of a kind whose objects belong to pools.
-    fn pools_own<K: Watched>(&mut self) {
-        self.all::<K>(&Feed::new(&self.ctx.books));
-    }
-
     /// Of one kind, in each namespace that is looked after.
     fn all<K>(&mut self, sink: &(impl Sink<K> + Clone + Send + 'static))
     where

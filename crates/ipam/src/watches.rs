@@ -1,158 +1,133 @@
-//! What the watches show, and whose book it belongs into.
+//! What the watches show, and whose state it belongs into.
 
-use parking_lot::Mutex;
 use std::collections::HashMap;
-use std::fmt::Debug;
-use std::marker::PhantomData;
 use std::sync::Arc;
 
-use k8s_openapi::NamespaceResourceScope;
 use kube::{Resource, ResourceExt};
 use metal3_api::capi;
 use metal3_api::ipam::{self, IPPool};
 use metal3_runtime::store::{ObjectKey, Sink};
-use serde::de::DeserializeOwned;
+use parking_lot::Mutex;
 
-use crate::books::{Books, End, Thing, Was};
-use crate::pool::ClusterSeen;
-use crate::pool::seen::is_our_pool;
+use crate::pool::objects::is_our_pool;
+use crate::pool::{ClusterSeen, Event, Removal, Tombstone};
+use crate::pools::Pools;
 
-/// A kind whose objects belong to a pool by name.
-pub trait Watched:
-    Resource<DynamicType = (), Scope = NamespaceResourceScope> + Clone + DeserializeOwned + Debug + Send + 'static
-{
-    /// Whether `--watch-filter` applies to it. Every address counts, whoever looks after its pool.
-    const FILTERED: bool;
-    /// The pool's name and what to tell its book; nothing if no pool of ours is meant.
-    fn thing(&self) -> Option<(String, Thing)>;
+/// Reads an object: the name of its pool, and the news for it; nothing if no pool of ours is meant.
+pub type Read<K> = fn(&K) -> Option<(String, Event)>;
+
+/// A pool.
+pub fn pool(pool: &IPPool) -> Option<(String, Event)> {
+    named(&pool.name_any(), Event::Pool(Arc::new(pool.clone()), None))
 }
 
-fn named(name: &str, thing: Thing) -> Option<(String, Thing)> {
-    (!name.is_empty()).then(|| (name.to_owned(), thing))
+/// A claim of Metal3. One that names no pool belongs to the pool without a name, which cannot exist; its status says so.
+pub fn claim(claim: &ipam::IPClaim) -> Option<(String, Event)> {
+    Some((claim.spec.pool.name.clone(), Event::Claim(Arc::new(claim.into()))))
 }
 
-impl Watched for IPPool {
-    const FILTERED: bool = true;
-    fn thing(&self) -> Option<(String, Thing)> {
-        named(&self.name_any(), Thing::Pool(Arc::new(self.clone())))
-    }
+/// A claim of Cluster API.
+pub fn capi_claim(claim: &capi::IPAddressClaim) -> Option<(String, Event)> {
+    let reference = &claim.spec.pool_ref;
+    let news = || named(&reference.name, Event::Claim(Arc::new(claim.into())));
+    is_our_pool(reference).then(news).flatten()
 }
 
-impl Watched for ipam::IPClaim {
-    const FILTERED: bool = true;
-    fn thing(&self) -> Option<(String, Thing)> {
-        // One that names no pool waits for one that there cannot be, and is told so.
-        Some((self.spec.pool.name.clone(), Thing::Claim(Arc::new(self.into()))))
-    }
+/// An address of Metal3.
+pub fn address(address: &ipam::IPAddress) -> Option<(String, Event)> {
+    named(&address.spec.pool.name, Event::Address(Arc::new(address.into())))
 }
 
-impl Watched for capi::IPAddressClaim {
-    const FILTERED: bool = true;
-    fn thing(&self) -> Option<(String, Thing)> {
-        let reference = &self.spec.pool_ref;
-        is_our_pool(reference)
-            .then(|| named(&reference.name, Thing::Claim(Arc::new(self.into()))))
-            .flatten()
-    }
+/// An address of Cluster API.
+pub fn capi_address(address: &capi::IPAddress) -> Option<(String, Event)> {
+    let reference = &address.spec.pool_ref;
+    let news = || named(&reference.name, Event::Address(Arc::new(address.into())));
+    is_our_pool(reference).then(news).flatten()
 }
 
-impl Watched for ipam::IPAddress {
-    const FILTERED: bool = false;
-    fn thing(&self) -> Option<(String, Thing)> {
-        named(&self.spec.pool.name, Thing::Address(Arc::new(self.into())))
-    }
+fn named(name: &str, event: Event) -> Option<(String, Event)> {
+    (!name.is_empty()).then(|| (name.to_owned(), event))
 }
 
-impl Watched for capi::IPAddress {
-    const FILTERED: bool = false;
-    fn thing(&self) -> Option<(String, Thing)> {
-        let reference = &self.spec.pool_ref;
-        is_our_pool(reference)
-            .then(|| named(&reference.name, Thing::Address(Arc::new(self.into()))))
-            .flatten()
-    }
+/// Fills the states of pools with the objects of one kind. All that it keeps of an object is whose it was.
+#[derive(Clone)]
+pub struct PoolSink<K> {
+    pools: Pools,
+    shown: Arc<Mutex<HashMap<ObjectKey, (ObjectKey, Tombstone)>>>,
+    read: Read<K>,
 }
 
-/// The objects of one kind on their way into the books. What is kept of each is only whose it was.
-pub struct Feed<K> {
-    books: Books,
-    shown: Arc<Mutex<HashMap<ObjectKey, (ObjectKey, Was)>>>,
-    kind: PhantomData<fn(K)>,
-}
-
-impl<K> Clone for Feed<K> {
-    fn clone(&self) -> Self {
-        Self {
-            books: self.books.clone(),
-            shown: self.shown.clone(),
-            kind: PhantomData,
-        }
-    }
-}
-
-impl<K> Feed<K> {
+impl<K> PoolSink<K> {
     /// Nothing has been shown yet.
-    pub fn new(books: &Books) -> Self {
+    pub fn new(pools: &Pools, read: Read<K>) -> Self {
         Self {
-            books: books.clone(),
+            pools: pools.clone(),
             shown: Arc::default(),
-            kind: PhantomData,
+            read,
+        }
+    }
+
+    /// Remembers whose an object is now. Returns whose it was.
+    fn replace(&self, key: ObjectKey, now: Option<(ObjectKey, Tombstone)>) -> Option<(ObjectKey, Tombstone)> {
+        let mut shown = self.shown.lock();
+        match now {
+            Some(now) => shown.insert(key, now),
+            None => shown.remove(&key),
         }
     }
 }
 
-impl<K: Watched> Sink<K> for Feed<K> {
+impl<K: ResourceExt> Sink<K> for PoolSink<K>
+where
+    K: Resource<DynamicType = ()>,
+{
     fn put(&self, object: K) {
         let key = ObjectKey::of(&object);
-        let thing = object.thing().filter(|_| !K::FILTERED || self.books.is_ours(&object));
-        let now = thing.map(|(pool, thing)| (ObjectKey::new(key.namespace.clone(), pool), thing));
-        let mut shown = self.shown.lock();
-        let before = match &now {
-            Some((pool, thing)) => shown.insert(key, (pool.clone(), Was::of(thing))),
-            None => shown.remove(&key),
-        };
-        drop(shown);
-        let is_as_before = |pool: &ObjectKey, was: &Was| {
-            let same = |(now, thing): &(ObjectKey, Thing)| now == pool && Was::of(thing).uid() == was.uid();
-            now.as_ref().is_some_and(same)
-        };
-        if let Some((pool, was)) = before.filter(|(pool, was)| !is_as_before(pool, was)) {
-            let is_there = object.uid().as_deref() == Some(was.uid());
-            let end = if is_there { End::Hidden } else { End::Deleted };
-            self.books.take_away(&pool, &was, end);
+        // Every address counts, whichever manager looks after its pool.
+        let is_ours = |event: &Event| matches!(event, Event::Address(_)) || self.pools.is_ours(&object);
+        let news = (self.read)(&object).filter(|(_, event)| is_ours(event));
+        let news = news.map(|(pool, event)| (ObjectKey::new(&*key.namespace, pool), event));
+        let now = news
+            .as_ref()
+            .and_then(|(pool, event)| Some((pool.clone(), event.tombstone()?)));
+        if let Some((before, tombstone)) = self.replace(key, now.clone())
+            && now != Some((before.clone(), tombstone.clone()))
+        {
+            let is_there = object.uid().as_deref() == Some(tombstone.uid());
+            let removal = if is_there { Removal::Hidden } else { Removal::Deleted };
+            self.pools.remove(&before, &tombstone, removal);
         }
-        if let Some((pool, thing)) = now {
-            self.books.show(&pool, &thing);
+        if let Some((pool, event)) = news {
+            self.pools.absorb(&pool, &event);
         }
     }
 
     fn remove(&self, key: &ObjectKey, uid: &str) {
-        let mut shown = self.shown.lock();
-        if shown.get(key).is_none_or(|(_, was)| was.uid() != uid) {
-            return;
-        }
-        let before = shown.remove(key);
-        drop(shown);
-        if let Some((pool, was)) = before {
-            self.books.take_away(&pool, &was, End::Deleted);
+        let is_shown = self
+            .shown
+            .lock()
+            .get(key)
+            .is_some_and(|(_, tombstone)| tombstone.uid() == uid);
+        if let Some((pool, tombstone)) = is_shown.then(|| self.replace(key.clone(), None)).flatten() {
+            self.pools.remove(&pool, &tombstone, Removal::Deleted);
         }
     }
 }
 
-/// Clusters on their way into the books of all pools of their namespace.
+/// Fills the states of all pools of a namespace with its Clusters.
 #[derive(Clone)]
-pub struct Clusters(pub Books);
+pub struct ClusterSink(pub Pools);
 
-impl Sink<capi::Cluster> for Clusters {
+impl Sink<capi::Cluster> for ClusterSink {
     fn put(&self, cluster: capi::Cluster) {
         let seen = ClusterSeen {
             uid: cluster.uid().unwrap_or_default(),
             is_paused: cluster.is_paused(),
         };
-        self.0.show_cluster(&ObjectKey::of(&cluster), Some(&seen));
+        self.0.absorb_cluster(&ObjectKey::of(&cluster), Some(seen));
     }
 
     fn remove(&self, key: &ObjectKey, _: &str) {
-        self.0.show_cluster(key, None);
+        self.0.absorb_cluster(key, None);
     }
 }

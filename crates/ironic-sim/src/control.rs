@@ -1,4 +1,4 @@
-//! The simulator's own API, for those who run it as a process: below `/sim/`, without credentials.
+//! The simulator's own API when it runs as a process: below `/sim/`, without credentials.
 //!
 //! | Request | Does |
 //! |---|---|

@@ -10,7 +10,7 @@
 //!     └─ /sim/…: faults, counters             └─ conduct ────────┘  what happens later, on the agenda
 //! ```
 //!
-//! What it does not have: rescue, hold states, allocations, port groups, chassis, Keystone, and anything that a BMC or a
+//! What it does not have: rescue, hold states, allocations, port groups, chassis, event subscriptions, Keystone, and anything that a BMC or a
 //! ramdisk says to Ironic. A server's behaviour is given by its [`Faults`].
 //!
 //! ```

@@ -12,8 +12,8 @@ use crate::words::{Power, State};
 /// What stands in place of a secret.
 const MASK: &str = "******";
 
-/// A node.
-#[derive(Debug)]
+/// A node. The default is a new one.
+#[derive(Debug, Default)]
 pub(crate) struct Node {
     pub uuid: String,
     pub name: Option<String>,
@@ -197,7 +197,7 @@ impl Node {
             "driver_internal_info" => json!({}),
             "traits" => json!([]),
             "console_enabled" => json!(false),
-            "protected" | "retired" => self.other.get(name).cloned().unwrap_or(Value::Bool(false)),
+            "protected" | "retired" => json!(self.other.get(name).is_some_and(|flag| *flag == true)),
             "conductor" => json!(conductor),
             "conductor_group" => json!(""),
             _ => match interface_kind(name) {

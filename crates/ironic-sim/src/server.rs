@@ -160,7 +160,6 @@ pub(crate) struct More {
     pub media: Vec<Medium>,
     pub bios: BTreeMap<String, String>,
     pub firmware: BTreeMap<String, String>,
-    pub subscriptions: Map<String, Value>,
     /// The configuration drive of the last deployment.
     pub config_drive: Option<Value>,
 }

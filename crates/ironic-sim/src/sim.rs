@@ -16,8 +16,8 @@ use crate::world::World;
 
 /// A simulated Ironic. Clones are the same one.
 ///
-/// It has no thread of its own: whatever was due happens when somebody looks, in the order and at the moments at which it
-/// was due, so that nobody can tell the difference and a fleet at rest costs nothing.
+/// It has no thread of its own: whatever is due happens at the next access, in the order and at the moments at which it
+/// was due. A client sees no difference, and a fleet at rest costs nothing.
 #[derive(Debug, Clone)]
 pub struct Sim {
     world: Arc<Mutex<World>>,
@@ -156,7 +156,7 @@ impl Sim {
         }
     }
 
-    /// Refusals as [`Sim::call`] has them, for those who only want the text.
+    /// Refusals as [`Sim::call`] has them, reduced to the text.
     pub fn refusal(body: &Value) -> Option<String> {
         let inner: Value = serde_json::from_str(body["error_message"].as_str()?).ok()?;
         Some(inner["faultstring"].as_str()?.to_owned())
@@ -189,7 +189,7 @@ pub(crate) fn request(method: &str, path: &str, version: u16, body: Value, base:
 pub(crate) fn kind_of(request: &Request) -> String {
     let mut kind = format!("{} /v1", request.method);
     for (index, part) in request.path.iter().enumerate() {
-        let is_identity = index == 1 || (index == 3 && matches!(request.path[2].as_str(), "bios" | "vifs"));
+        let is_identity = index == 1 || (index == 3 && request.path[2] == "bios");
         kind.push('/');
         kind.push_str(if is_identity { "{id}" } else { part });
     }

@@ -181,6 +181,13 @@ impl Verb {
     }
 }
 
+/// That of a new node.
+impl Default for State {
+    fn default() -> Self {
+        Self::Enroll
+    }
+}
+
 impl State {
     /// Where an action in this state leads when nothing else was asked for; none in stable states.
     pub const fn target(self) -> Option<Self> {

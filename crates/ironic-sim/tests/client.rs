@@ -11,14 +11,14 @@ use serde_json::json;
 
 const PASSWORD: &str = "secret-of-ironic";
 
-struct Site {
+struct TestEnv {
     sim: Sim,
     server: ApiServer,
     client: Client,
 }
 
 /// A simulator behind TLS that wants credentials, and a client that does not repeat calls.
-async fn site(config: Config) -> Site {
+async fn env(config: Config) -> TestEnv {
     rustls::crypto::ring::default_provider().install_default().ok(); // fails if there is one, which is as well
     let own = rcgen::generate_simple_self_signed(["127.0.0.1".to_owned()]).unwrap();
     let identity = Identity {
@@ -36,7 +36,7 @@ async fn site(config: Config) -> Site {
     let ca = folder.path().join("ca.crt");
     std::fs::write(&ca, own.cert.pem()).unwrap();
     let client = client(&server, PASSWORD, Some(ca)).unwrap();
-    Site { sim, server, client }
+    TestEnv { sim, server, client }
 }
 
 fn client(
@@ -87,25 +87,25 @@ fn quick(servers: u32) -> Config {
 
 #[tokio::test]
 async fn it_is_reached_over_tls_with_credentials() {
-    let site = site(quick(5)).await;
-    site.client.ready().await.unwrap();
-    let stranger = client(&site.server, "wrong", None).unwrap();
+    let env = env(quick(5)).await;
+    env.client.ready().await.unwrap();
+    let stranger = client(&env.server, "wrong", None).unwrap();
     assert_eq!(stranger.ready().await.unwrap_err().class(), ErrorClass::Unauthorized);
     for number in 0..5 {
-        site.client.create_node(&node(&site.sim, number)).await.unwrap();
+        env.client.create_node(&node(&env.sim, number)).await.unwrap();
     }
-    let listed = site.client.nodes().await.unwrap();
+    let listed = env.client.nodes().await.unwrap();
     assert_eq!(listed.len(), 5, "in pages of two");
     assert!(listed.iter().all(|node| node.provision_state == ProvisionState::Enroll));
-    assert_eq!(site.sim.requests()["GET /v1/nodes"], 3);
-    site.server.stop().await;
-    assert_eq!(site.client.nodes().await.unwrap_err().class(), ErrorClass::Unreachable);
+    assert_eq!(env.sim.requests()["GET /v1/nodes"], 3);
+    env.server.stop().await;
+    assert_eq!(env.client.nodes().await.unwrap_err().class(), ErrorClass::Unreachable);
 }
 
 #[tokio::test]
 async fn requests_go_wrong_by_rule() {
-    let site = site(quick(3)).await;
-    let (client, sim) = (&site.client, &site.sim);
+    let env = env(quick(3)).await;
+    let (client, sim) = (&env.client, &env.sim);
     let once = |method: &str, path: &str, after: bool, action: Action| Rule {
         method: Some(method.to_owned()),
         path: Some(path.to_owned()),
@@ -148,12 +148,12 @@ async fn requests_go_wrong_by_rule() {
 
 #[tokio::test]
 async fn a_locked_node_is_waited_for_and_then_refused() {
-    let site = site(Config {
+    let env = env(Config {
         pace: Pace::Times(20.0),
         ..Config::default()
     })
     .await;
-    let (client, sim) = (&site.client, &site.sim);
+    let (client, sim) = (&env.client, &env.sim);
     let id = client.create_node(&node(sim, 0)).await.unwrap().uuid;
     let slow = Faults {
         bmc_delay_ms: 400_000,

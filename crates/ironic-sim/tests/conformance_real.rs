@@ -5,11 +5,11 @@ mod checks;
 
 use parking_lot::Mutex;
 use std::sync::Arc;
-use std::time::Duration;
 
-use checks::{Access, Act, Site};
+use checks::{Access, Act, TestEnv};
 use futures::future::BoxFuture;
-use metal3_lab::ironic::{AgentFaults, BmcFaults, IronicConfig, IronicLab, Stage};
+use metal3_lab::ironic::{IronicConfig, IronicLab};
+use serde_json::json;
 
 type Of<T> = BoxFuture<'static, T>;
 
@@ -28,7 +28,7 @@ async fn the_real_one_is_as_the_simulator_says() {
     let user = lab.credentials().unwrap();
     let image = lab.image().unwrap();
     let drives = lab.clone();
-    let site = Site {
+    let env = TestEnv {
         wrong: Mutex::default(),
         http: reqwest::Client::builder().no_proxy().build().unwrap(),
         url: lab.endpoint(),
@@ -48,27 +48,23 @@ async fn the_real_one_is_as_the_simulator_says() {
         image: (image.url, image.sha256),
         silence: on(|lab, number| {
             Box::pin(async move {
-                let silent = AgentFaults {
-                    never: Some(Stage::Boot),
-                    ..AgentFaults::default()
-                };
-                lab.set_agent_faults(&lab.hosts()[number], &silent).await.unwrap();
+                lab.set_agent_faults(&lab.hosts()[number], &json!({"never": "boot"}))
+                    .await
+                    .unwrap();
             })
         }),
         slow: on(|lab, number| {
             Box::pin(async move {
-                let slow = BmcFaults {
-                    delay: Some(Duration::from_secs(5)),
-                    ..BmcFaults::default()
-                };
-                lab.set_bmc_faults(&lab.hosts()[number], &slow).await.unwrap();
+                lab.set_bmc_faults(&lab.hosts()[number], &json!({"delay": 5}))
+                    .await
+                    .unwrap();
             })
         }),
         heal: on(|lab, number| {
             Box::pin(async move {
                 let host = &lab.hosts()[number];
-                lab.set_bmc_faults(host, &BmcFaults::default()).await.unwrap();
-                lab.set_agent_faults(host, &AgentFaults::default()).await.unwrap();
+                lab.set_bmc_faults(host, &json!({})).await.unwrap();
+                lab.set_agent_faults(host, &json!({})).await.unwrap();
             })
         }),
         user_data: Box::new(move |number| {
@@ -79,8 +75,8 @@ async fn the_real_one_is_as_the_simulator_says() {
             })
         }),
     };
-    checks::all(&site).await;
-    drop(site);
+    checks::all(&env).await;
+    drop(env);
     if let Ok(lab) = Arc::try_unwrap(lab) {
         lab.stop().await;
     }

@@ -5,7 +5,7 @@ mod checks;
 
 use parking_lot::Mutex;
 
-use checks::{Access, Site};
+use checks::{Access, TestEnv};
 use metal3_ironic_sim::{ApiServer, Config, Credentials, Faults, Pace, Sim};
 
 /// Ten simulated seconds a second: what is to be seen in between lasts long enough on any machine.
@@ -42,7 +42,7 @@ async fn the_simulator_is_an_ironic() {
         })
     };
     let drives = sim.clone();
-    let site = Site {
+    let env = TestEnv {
         wrong: Mutex::default(),
         http: reqwest::Client::builder().no_proxy().build().unwrap(),
         url: server.url(),
@@ -64,6 +64,6 @@ async fn the_simulator_is_an_ironic() {
             Box::pin(async move { Some(drive?["user_data"].as_str()?.to_owned()) })
         }),
     };
-    checks::all(&site).await;
+    checks::all(&env).await;
     server.stop().await;
 }

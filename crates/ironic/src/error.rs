@@ -135,6 +135,20 @@ impl Error {
         }))
     }
 
+    /// The server does not talk to this caller, whatever is asked.
+    pub(crate) fn is_refusal_of_caller(&self) -> bool {
+        match self.reason() {
+            Reason::Refused { status, .. } => matches!(status, 401 | 403),
+            Reason::NoAnswer(cause) => cause.label == "tls",
+            Reason::HalfAnswer { .. }
+            | Reason::Unreadable { .. }
+            | Reason::Version(_)
+            | Reason::NoDrivers
+            | Reason::Absent(_)
+            | Reason::Senseless(_) => false,
+        }
+    }
+
     pub(crate) fn reason(&self) -> &Reason {
         &self.0.reason
     }

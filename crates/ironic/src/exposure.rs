@@ -85,13 +85,14 @@ impl Client {
         exposures(&self.shared.config)
     }
 
-    /// Whether Ironic answers who sends no credentials, asked for a node that nobody has. Where it gives such a caller no answer at
-    /// all, as without a client certificate, it does not. To be asked when Ironic is known to be there.
+    /// Whether Ironic answers who sends no credentials, asked for a node that nobody has: it does if it says what it knows of that,
+    /// and does not if it refuses the caller, as it is or for want of a client certificate. Whatever else comes back tells neither.
+    /// To be asked when Ironic is known to be there.
     ///
     /// # Errors
     ///
     /// What is set cannot be used without the credentials.
-    pub async fn answers_anybody(&self) -> Result<bool, ConfigError> {
+    pub async fn answers_anybody(&self) -> Result<Option<bool>, ConfigError> {
         let config = &self.shared.config;
         let mut endpoint = config.endpoint.clone();
         // Neither fails for an address with a host.
@@ -109,7 +110,11 @@ impl Client {
             observer: None,
             ..config.clone()
         })?;
-        Ok(stranger.node(NOBODYS).await.is_ok())
+        Ok(match stranger.node(NOBODYS).await {
+            Ok(_) => Some(true),
+            Err(error) if error.is_refusal_of_caller() => Some(false),
+            Err(_) => None,
+        })
     }
 }
 

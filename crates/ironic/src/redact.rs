@@ -26,7 +26,7 @@ fn without_queries(text: &str) -> String {
     let mut masked = String::with_capacity(text.len());
     for word in text.split_inclusive(|c: char| c.is_whitespace() || matches!(c, '"' | '<' | '>')) {
         match word.split_once('?') {
-            Some((before, query)) if query.contains('=') => {
+            Some((before, query)) if query.contains('=') || is_query(before, query) => {
                 masked.extend([before, "?", MASK]);
                 masked.extend(
                     word.chars()
@@ -38,6 +38,11 @@ fn without_queries(text: &str) -> String {
         }
     }
     masked
+}
+
+/// Whether what follows a question mark is a query without a key, and no sentence that ends with one: a path comes before it.
+fn is_query(before: &str, query: &str) -> bool {
+    before.contains('/') && query.contains(char::is_alphanumeric)
 }
 
 #[cfg(test)]
@@ -57,6 +62,8 @@ mod tests {
         "no http://******@h/a, no oci://******@r/b"
     )]
     #[case::signature("http://h/a?X-Sig=canary&e=1 failed", "http://h/a?****** failed")]
+    #[case::no_key("http://h/a?canary failed", "http://h/a?****** failed")]
+    #[case::no_key_and_no_word("is it http://h/a? No", "is it http://h/a? No")]
     #[case::path_alone("with url: /a?token=canary (refused)", "with url: /a?****** (refused)")]
     #[case::quoted(r#"of "http://h/a?t=canary": no"#, r#"of "http://h/a?******": no"#)]
     fn secrets_of_urls_are_masked(#[case] text: &str, #[case] expected: &str) {

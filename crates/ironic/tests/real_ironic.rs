@@ -8,7 +8,7 @@ use metal3_ironic::{
     Auth, Client, ClientConfig, CreateNode, CreatePort, Diff, Error, ErrorClass, Feature, MASK, Node, PatchOp,
     PowerState, PowerTarget, ProvisionRequest, ProvisionState, Step, Tls, Url, Verb,
 };
-use metal3_lab::ironic::{BmcFaults, Host, IronicConfig, IronicLab, Target};
+use metal3_lab::ironic::{Host, IronicConfig, IronicLab};
 use serde_json::{Map, Value, json};
 use tokio::time::Instant;
 
@@ -261,7 +261,7 @@ async fn strangers(lab: &IronicLab) {
         assert!(!error.to_string().contains('{'), "the text was not unwrapped: {error}");
     }
     let known = Client::new(config(lab)).unwrap();
-    assert!(!known.answers_anybody().await.unwrap());
+    assert_eq!(known.answers_anybody().await.unwrap(), Some(false));
     let error = Client::new(ClientConfig {
         tls: Tls::default(),
         ..config(lab)
@@ -471,11 +471,7 @@ async fn maintenance(client: &Client, id: &str) {
 
 /// A slow BMC keeps its node locked: changes are refused, and reading tells who holds it.
 async fn locks(lab: &IronicLab, client: &Client, id: &str, host: &Host) {
-    let slow = BmcFaults {
-        delay: Some(Duration::from_secs(4)),
-        ..BmcFaults::default()
-    };
-    lab.set_bmc_faults(host, &slow).await.unwrap();
+    lab.set_bmc_faults(host, &json!({"delay": 4})).await.unwrap();
     client.power(id, PowerTarget::On, None).await.unwrap();
     let error = client.patch_node(id, &[PatchOp::add("/extra/x", 1)]).await.unwrap_err();
     assert_eq!(
@@ -488,15 +484,7 @@ async fn locks(lab: &IronicLab, client: &Client, id: &str, host: &Host) {
     rest(client, id, ProvisionState::Manageable).await;
 
     // The same with patience, in a state that forbids changes: it is in verification while its BMC thinks.
-    lab.set_bmc_faults(
-        Target::All,
-        &BmcFaults {
-            delay: Some(Duration::from_secs(1)),
-            ..BmcFaults::default()
-        },
-    )
-    .await
-    .unwrap();
+    lab.set_bmc_faults(None, &json!({"delay": 1})).await.unwrap();
     client.provision(id, &Verb::Inspect.into()).await.unwrap();
     let error = client.patch_node(id, &[PatchOp::add("/extra/x", 1)]).await.unwrap_err();
     assert!(

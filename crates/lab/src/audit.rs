@@ -1,4 +1,4 @@
-//! Reads the API server's audit log: who asked for what, how often, and with what result.
+//! Reads the API server's audit log: requests by user, with their results.
 //!
 //! Give every program under test an identity of its own (a service account), and its requests can be told apart. The
 //! API server writes an entry when it has the answer. For a long answer that can be a moment after the client has it,
@@ -6,11 +6,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
-use std::io::{BufRead, BufReader, ErrorKind, Read, Seek, SeekFrom};
+use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 use serde::Deserialize;
+
+use crate::lines;
+pub use crate::lines::Mark as Position;
 
 /// The audit log of one API server.
 #[derive(Debug, Clone)]
@@ -18,14 +21,10 @@ pub struct AuditLog {
     path: PathBuf,
 }
 
-/// A place in an audit log, to count from there.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Position(u64);
-
 /// One request, as far as counting needs it.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Request {
-    /// Who asked, such as `system:serviceaccount:baremetal:operator`; the impersonated user if there is one.
+    /// The user, such as `system:serviceaccount:baremetal:operator`; the impersonated user if there is one.
     pub user: String,
     /// `get`, `list`, `watch`, `create`, `update`, `patch`, `delete`, `deletecollection`, or an HTTP method in lower
     /// case for what is no resource.
@@ -81,20 +80,14 @@ impl AuditLog {
 
     /// The end of the log as it is now.
     pub fn end(&self) -> Result<Position> {
-        Ok(self.read(Position::default())?.1)
+        Ok(lines::text(&self.path, Position::default())?.1)
     }
 
     /// The requests answered since `from`, in the order of their answers, and the place to go on from. A watch counts
     /// when it begins.
     pub fn since(&self, from: Position) -> Result<(Vec<Request>, Position)> {
-        let (text, end) = self.read(from)?;
-        let mut requests = Vec::new();
-        for line in text.lines() {
-            let entry: Entry = serde_json::from_str(line)
-                .with_context(|| format!("an odd line in {}: {line}", self.path.display()))?;
-            requests.extend(entry.request());
-        }
-        Ok((requests, end))
+        let (entries, end) = lines::read::<Entry>(&self.path, from)?;
+        Ok((entries.into_iter().filter_map(Entry::request).collect(), end))
     }
 
     /// Each right that anybody asked to use, once. The log may be too long to be held in memory.
@@ -117,25 +110,6 @@ impl AuditLog {
             });
         }
         Ok(rights)
-    }
-
-    /// Whole lines from a position on.
-    fn read(&self, from: Position) -> Result<(String, Position)> {
-        let mut bytes = Vec::new();
-        match File::open(&self.path) {
-            Err(err) if err.kind() == ErrorKind::NotFound => return Ok((String::new(), from)),
-            opened => opened.and_then(|mut file| {
-                file.seek(SeekFrom::Start(from.0))?;
-                file.read_to_end(&mut bytes)
-            }),
-        }
-        .with_context(|| format!("cannot read {}", self.path.display()))?;
-        // The last line may be in the middle of being written.
-        let whole = bytes.iter().rposition(|byte| *byte == b'\n').map_or(0, |last| last + 1);
-        bytes.truncate(whole);
-        let text = String::from_utf8(bytes).with_context(|| format!("{} is not text", self.path.display()))?;
-        let end = Position(from.0 + text.len() as u64);
-        Ok((text, end))
     }
 }
 

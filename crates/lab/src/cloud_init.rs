@@ -12,8 +12,9 @@ use std::process::{Command, Stdio};
 use anyhow::{Context, Result, bail};
 use serde_json::Value;
 
-use crate::binaries::in_path;
-use crate::python::{self, Maker, Recipe};
+use crate::cache::Making;
+use crate::process::in_path;
+use crate::python::{self, Recipe};
 
 /// A release of Debian and the version of cloud-init in it. Debian's own revisions of a version (fixes, mostly) may
 /// change; apt checks that they are Debian's.
@@ -40,10 +41,10 @@ pub fn ensure() -> Result<Vec<CloudInit>> {
         name: "cloud-init",
         lock_file: &sources()?.join("requirements.lock"),
         also: &also,
-        finish: &|maker| {
+        finish: &|making| {
             RELEASES
                 .iter()
-                .try_for_each(|(suite, version)| fetch(maker, suite, version))
+                .try_for_each(|(suite, version)| fetch(making, suite, version))
         },
     })?;
     let installed = |(_, version): &(&str, &'static str)| CloudInit {
@@ -93,7 +94,7 @@ fn sources() -> Result<PathBuf> {
 
 /// Unpacks a release's package. apt works in a folder of its own: it needs no root, the machine may run another release,
 /// and its lists stay as they are.
-fn fetch(maker: &Maker<'_>, suite: &str, version: &str) -> Result<()> {
+fn fetch(making: &Making, suite: &str, version: &str) -> Result<()> {
     let tool = |name: &str| {
         in_path(name).with_context(|| {
             format!(
@@ -107,7 +108,7 @@ fn fetch(maker: &Maker<'_>, suite: &str, version: &str) -> Result<()> {
             "{KEYRING} does not exist, so Debian's packages cannot be checked: apt-get install debian-archive-keyring"
         );
     }
-    let folder = maker.folder.join(format!("apt-{suite}"));
+    let folder = making.folder.join(format!("apt-{suite}"));
     for below in ["lists/partial", "cache/archives/partial", "state"] {
         fs::create_dir_all(folder.join(below)).context("cannot make a folder for apt")?;
     }
@@ -116,7 +117,7 @@ fn fetch(maker: &Maker<'_>, suite: &str, version: &str) -> Result<()> {
     fs::write(folder.join("sources.list"), source).context("cannot write a file for apt")?;
 
     let lists = format!("reading Debian's list of packages ({suite})");
-    maker.run(&lists, &apt, apt_args(&folder, &["update"]))?;
+    making.run(&lists, &apt, apt_args(&folder, &["update"]))?;
     let package = format!("cloud-init={version}-*");
     let package_file = format!("fetching cloud-init {version}");
     // apt writes into the folder that it is started in, so it is started by a shell that has gone there.
@@ -127,16 +128,16 @@ fn fetch(maker: &Maker<'_>, suite: &str, version: &str) -> Result<()> {
         apt.into_os_string(),
     ];
     download.extend(apt_args(&folder, &["download", &package]));
-    maker.run(&package_file, Path::new("/bin/sh"), download)?;
+    making.run(&package_file, Path::new("/bin/sh"), download)?;
 
     let found = fs::read_dir(&folder)
         .context("cannot look for the package")?
         .filter_map(|entry| entry.ok().map(|entry| entry.path()))
         .find(|path| path.extension().is_some_and(|extension| extension == "deb"));
     let package = found.with_context(|| format!("apt-get has not left a package in {}", folder.display()))?;
-    let unpacked = maker.folder.join(version);
+    let unpacked = making.folder.join(version);
     let args = vec!["--extract".into(), package.into(), unpacked.into()];
-    maker.run(&format!("unpacking cloud-init {version}"), &dpkg, args)?;
+    making.run(&format!("unpacking cloud-init {version}"), &dpkg, args)?;
     fs::remove_dir_all(&folder).context("cannot remove apt's folder")
 }
 

@@ -35,7 +35,7 @@ impl Claim {
         let mut lock = open(&folder)?;
         let start = Instant::now();
         while !try_lock(&lock)? {
-            // Whoever only asks for the owner holds the lock for a moment.
+            // A process that only asks for the owner holds the lock for a moment.
             if let Some(pid) = owner(&folder)? {
                 bail!("{} is in use by process {pid}", folder.display());
             }
@@ -88,7 +88,7 @@ pub fn owner(folder: &Path) -> Result<Option<u32>> {
     }
 }
 
-/// Asks the owner of the folder to stop and waits until it is gone, `limit` at most. `false` if nobody held it.
+/// Asks the owner of the folder to stop and waits until it is gone, `limit` at most. `false` if it had no owner.
 ///
 /// The owner must treat SIGTERM as the wish to stop; it gets no SIGKILL from here.
 pub fn stop_owner(folder: &Path, limit: Duration) -> Result<bool> {
@@ -113,7 +113,7 @@ pub fn stop_owner(folder: &Path, limit: Duration) -> Result<bool> {
 
 /// A new folder below the system's temporary one, removed when dropped.
 ///
-/// A process that is killed, or that keeps the value in a static, never drops it. So whoever makes the next one removes
+/// A process that is killed, or that keeps the value in a static, never drops it. So the process that makes the next one removes
 /// those whose owner is gone; until then logs of the last run can be read.
 #[derive(Debug)]
 pub struct Scratch {
@@ -151,6 +151,31 @@ impl Drop for Scratch {
     fn drop(&mut self) {
         if !std::thread::panicking() {
             fs::remove_dir_all(self.folder()).ok(); // swept later
+        }
+    }
+}
+
+/// The folder of an instance, for its programs' life: one that stays, or a temporary one.
+#[derive(Debug)]
+pub(crate) enum Folder {
+    Given(Claim),
+    Temporary(Scratch),
+}
+
+impl Folder {
+    /// The given folder, or without one a new one of a `family`.
+    pub fn take(given: Option<&Path>, family: &str) -> Result<Self> {
+        Ok(match given {
+            Some(folder) => Self::Given(Claim::take(folder)?),
+            None => Self::Temporary(Scratch::new(family)?),
+        })
+    }
+
+    /// As an absolute path.
+    pub fn path(&self) -> &Path {
+        match self {
+            Self::Given(claim) => claim.folder(),
+            Self::Temporary(scratch) => scratch.folder(),
         }
     }
 }

@@ -26,7 +26,6 @@
 
 mod config;
 pub mod environment;
-mod faults;
 mod files;
 mod host;
 mod machine;
@@ -41,19 +40,18 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
 use reqwest::{Certificate, Client, Method, RequestBuilder, StatusCode};
-use serde::Serialize;
-use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 pub use config::{IronicConfig, Timeouts};
-pub use faults::{AgentFaults, BmcFaults, Disk, Inventory, Stage, Target};
 pub use host::{Credentials, Host, Protocol};
 pub use machine::{Agent, Command, ConfigDrive, Counters, Deployment, Machine};
 pub use moments::Moment;
-pub use requests::{Mark, Request, count};
+pub use requests::{Request, count};
 pub use servers::Servers;
 
-use crate::instance::{Claim, Scratch};
+use crate::instance::Folder;
+use crate::lines;
+pub use crate::lines::Mark;
 use crate::pki::{Authority, Name};
 use crate::ports::Port;
 use crate::process::{Child, Program};
@@ -85,13 +83,6 @@ pub struct IronicLab {
     ports: Ports,
     files: Files,
     _folder: Folder,
-}
-
-/// The instance's folder, for the programs' life.
-#[derive(Debug)]
-enum Folder {
-    Given(Claim),
-    Temporary(Scratch),
 }
 
 /// Held as long as the instance lives, so that Ironic's stays free for it while it is down.
@@ -155,15 +146,9 @@ impl IronicLab {
         let environment = tokio::task::spawn_blocking(environment::ensure);
         let environment = environment.await.context("the installation of Ironic was cut off")??;
         let start = Instant::now();
-        let folder = match &config.folder {
-            Some(folder) => Folder::Given(Claim::take(folder)?),
-            None => Folder::Temporary(Scratch::new("metal3-lab-ironic")?),
-        };
+        let folder = Folder::take(config.folder.as_deref(), "metal3-lab-ironic")?;
         let files = Files {
-            folder: match &folder {
-                Folder::Given(claim) => claim.folder().to_owned(),
-                Folder::Temporary(scratch) => scratch.folder().to_owned(),
-            },
+            folder: folder.path().to_owned(),
         };
         let ports = Ports::take(config.hosts)?;
         let redfish = ports
@@ -205,10 +190,8 @@ impl IronicLab {
         };
         lab.spawn_ironic()?;
         lab.machines
-            .wait_until("an answer of the simulated servers", READY, || async {
-                lab.control(Method::GET, "machines", None::<&()>)
-                    .await
-                    .map(|_: Value| ())
+            .wait_until("an answer of the simulated servers", READY, || {
+                lab.control(Method::GET, "machines", None)
             })
             .await?;
         lab.wait_for_ironic().await?;
@@ -373,35 +356,31 @@ impl IronicLab {
 
     // --- faults ---
 
-    /// Makes these the only faults of the target's BMCs.
-    pub async fn set_bmc_faults(&self, target: impl Into<Target<'_>>, faults: &BmcFaults) -> Result<()> {
-        let body = json!({"host": target.into().name(), "bmc": faults});
-        self.control(Method::POST, "faults", Some(&body))
-            .await
-            .map(|_: Value| ())
+    /// Makes these the only faults of a server's BMC, or with no server those of all. What they are called and mean stands in
+    /// `lab/ironic/ironic_lab/faults.py`; an empty object is none.
+    pub async fn set_bmc_faults<'a>(&self, host: impl Into<Option<&'a Host>>, faults: &Value) -> Result<()> {
+        self.set_faults(host.into(), "bmc", faults).await
     }
 
-    /// Makes these the only faults of the target's agents.
-    pub async fn set_agent_faults(&self, target: impl Into<Target<'_>>, faults: &AgentFaults) -> Result<()> {
-        let body = json!({"host": target.into().name(), "agent": faults});
-        self.control(Method::POST, "faults", Some(&body))
-            .await
-            .map(|_: Value| ())
+    /// The same for the agent of its ramdisk.
+    pub async fn set_agent_faults<'a>(&self, host: impl Into<Option<&'a Host>>, faults: &Value) -> Result<()> {
+        self.set_faults(host.into(), "agent", faults).await
+    }
+
+    async fn set_faults(&self, host: Option<&Host>, side: &str, faults: &Value) -> Result<()> {
+        let body = json!({"host": host.map_or("all", |host| &host.uuid), side: faults});
+        self.control(Method::POST, "faults", Some(&body)).await
     }
 
     /// A server loses its power, and its BMC has no part in it.
     pub async fn cut_power(&self, host: &Host) -> Result<()> {
         let path = format!("machines/{}/power-cut", host.uuid);
-        self.control(Method::POST, &path, Some(&json!({})))
-            .await
-            .map(|_: Value| ())
+        self.control(Method::POST, &path, Some(&json!({}))).await
     }
 
     /// Ends every fault of every server.
     pub async fn clear_faults(&self) -> Result<()> {
-        self.control(Method::DELETE, "faults", None::<&()>)
-            .await
-            .map(|_: Value| ())
+        self.control(Method::DELETE, "faults", None).await
     }
 
     // --- observation ---
@@ -421,15 +400,14 @@ impl IronicLab {
         self.servers.clone()
     }
 
-    /// The requests that the API has answered after `since`, and the mark for the next call. A plain Ironic logs none.
+    /// The requests that the API has answered after `since`, and the mark for the next call.
     pub fn requests(&self, since: Mark) -> Result<(Vec<Request>, Mark)> {
-        requests::read(&self.files.requests(), since)
+        lines::read(&self.files.requests(), since)
     }
 
-    /// What nodes went through after `since`, as the conductor wrote it, and the mark after the last of it. Not with
-    /// [`IronicConfig::plain`].
+    /// What nodes went through after `since`, as the conductor wrote it, and the mark after the last of it.
     pub fn moments(&self, since: Mark) -> Result<(Vec<Moment>, Mark)> {
-        moments::read(&self.files.log("states.jsonl"), since)
+        lines::read(&self.files.log("states.jsonl"), since)
     }
 
     // --- inside ---
@@ -495,29 +473,20 @@ impl IronicLab {
         Ok(())
     }
 
-    async fn control<T: DeserializeOwned>(
-        &self,
-        method: Method,
-        path: &str,
-        body: Option<&(impl Serialize + Sync)>,
-    ) -> Result<T> {
+    async fn control(&self, method: Method, path: &str, body: Option<&Value>) -> Result<()> {
         let url = format!("{}/{path}", self.control_url());
         let mut request = self.client().request(method, url);
         if let Some(body) = body {
             request = request.json(body);
         }
         let answer = request.send().await.context("cannot reach the simulated servers")?;
-        if answer.status() != StatusCode::OK {
-            bail!(
-                "the simulated servers answered {}: {}",
-                answer.status(),
-                answer.text().await.unwrap_or_default()
-            );
-        }
-        answer
-            .json()
-            .await
-            .context("cannot read an answer of the simulated servers")
+        let status = answer.status();
+        let text = answer.text().await.unwrap_or_default();
+        ensure!(
+            status == StatusCode::OK,
+            "the simulated servers answered {status}: {text}"
+        );
+        Ok(())
     }
 }
 

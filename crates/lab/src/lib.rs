@@ -16,6 +16,7 @@
 pub mod apply;
 pub mod audit;
 pub mod binaries;
+mod cache;
 pub mod cargo;
 pub mod cloud_init;
 pub mod cluster_api;
@@ -23,14 +24,16 @@ pub mod clusterctl;
 pub mod control_plane;
 pub mod instance;
 pub mod ironic;
+pub mod lab;
+mod lines;
 pub mod manager;
 pub mod operator;
 pub mod pki;
 pub mod ports;
+mod private_file;
 pub mod process;
 pub mod provider;
 mod python;
-pub mod site;
 pub mod workload;
 
 pub use control_plane::{ControlPlane, ControlPlaneConfig};

@@ -23,7 +23,7 @@ pub struct ManagerConfig {
     pub binary: PathBuf,
     /// Where its log goes, `NAME.log`.
     pub folder: PathBuf,
-    /// How it reaches the API server, and as whom.
+    /// How it reaches the API server, with its credentials.
     pub kubeconfig: PathBuf,
     /// Flags beyond ours.
     pub args: Vec<String>,
@@ -63,18 +63,20 @@ impl ManagerConfig {
 pub struct Manager {
     child: Child,
     metrics: Port,
+    webhooks: Port,
     _health: Port,
 }
 
 impl Manager {
     /// Starts it and, unless told otherwise, returns when it is ready.
     pub async fn start(config: &ManagerConfig) -> Result<Self> {
-        let (health, metrics) = (Port::free()?, Port::free()?);
+        let (health, metrics, webhooks) = (Port::free()?, Port::free()?, Port::free()?);
         let mut args: Vec<OsString> = vec![
             "--kubeconfig".into(),
             config.kubeconfig.clone().into(),
             format!("--health-addr=127.0.0.1:{}", health.number()).into(),
             format!("--metrics-addr=127.0.0.1:{}", metrics.number()).into(),
+            format!("--webhook-port={}", webhooks.number()).into(),
         ];
         args.extend(config.args.iter().map(OsString::from));
         let ours = [("LOG_DEV", "true"), ("METRICS_PLAIN_HTTP", "true")];
@@ -95,6 +97,7 @@ impl Manager {
         Ok(Self {
             child,
             metrics,
+            webhooks,
             _health: health,
         })
     }
@@ -109,13 +112,19 @@ impl Manager {
         format!("http://127.0.0.1:{}/metrics", self.metrics.number())
     }
 
+    /// Where its webhooks are, in HTTPS.
+    pub fn webhooks_url(&self) -> String {
+        format!("https://127.0.0.1:{}", self.webhooks.number())
+    }
+
     /// Asks it to end. Returns whether it has, in the time that Kubernetes would give it.
     pub async fn stop(self) -> bool {
         self.child.stop(GRACE).await
     }
 }
 
-async fn is_ok(url: &str) -> Result<()> {
+/// Whether a GET is answered with success.
+pub(crate) async fn is_ok(url: &str) -> Result<()> {
     reqwest::get(url).await?.error_for_status()?;
     Ok(())
 }

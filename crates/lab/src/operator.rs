@@ -1,51 +1,49 @@
 //! The baremetal-operator as a plain process against the lab's API server and the lab's Ironic.
 
-use std::ffi::OsString;
 use std::fs;
+use std::ops::{Deref, DerefMut};
 use std::path::PathBuf;
 
 use anyhow::{Context, Result};
 
 use crate::ironic::{Credentials, IronicLab};
 use crate::manager::{Manager, ManagerConfig};
-use crate::process::Child;
 
 /// What to start.
 #[derive(Debug, Clone)]
 pub struct OperatorConfig {
-    /// The program.
-    pub binary: PathBuf,
-    /// Where its log and the files it reads go; the name of the folder becomes the program's.
-    pub folder: PathBuf,
-    /// How it reaches the API server, and as whom.
-    pub kubeconfig: PathBuf,
-    /// Flags beyond ours.
-    pub args: Vec<String>,
-    /// Environment variables beyond ours.
-    pub env: Vec<(String, String)>,
+    /// What it has in common with our other programs. The files that it reads lie in the same folder as its log.
+    pub program: ManagerConfig,
     /// Credentials for Ironic instead of the right ones.
     pub ironic_password: Option<String>,
-    /// Whether to wait until it is ready; off where the point is that it is not.
-    pub wait: bool,
 }
 
 impl OperatorConfig {
     /// The usual: wait until it is ready.
     pub fn new(binary: impl Into<PathBuf>, folder: impl Into<PathBuf>, kubeconfig: impl Into<PathBuf>) -> Self {
         Self {
-            binary: binary.into(),
-            folder: folder.into(),
-            kubeconfig: kubeconfig.into(),
-            args: Vec::new(),
-            env: Vec::new(),
+            program: ManagerConfig::new("operator", binary, folder, kubeconfig),
             ironic_password: None,
-            wait: true,
         }
     }
 
     /// The folder of the files `username` and `password` with its credentials for Ironic, which are written at its start.
     pub fn credentials(&self) -> PathBuf {
         self.folder.join(AUTH).join("ironic")
+    }
+}
+
+impl Deref for OperatorConfig {
+    type Target = ManagerConfig;
+
+    fn deref(&self) -> &ManagerConfig {
+        &self.program
+    }
+}
+
+impl DerefMut for OperatorConfig {
+    fn deref_mut(&mut self) -> &mut ManagerConfig {
+        &mut self.program
     }
 }
 
@@ -76,59 +74,22 @@ impl From<&IronicLab> for IronicAccess {
     }
 }
 
-/// A running operator. Dropping it kills it.
-#[derive(Debug)]
-pub struct Operator(Manager);
-
-impl Operator {
-    /// Starts the operator and, unless told otherwise, returns when it is ready.
-    pub async fn start(config: &OperatorConfig, ironic: &IronicLab) -> Result<Self> {
-        Self::start_with(config, &IronicAccess::from(ironic)).await
-    }
-
-    /// The same with any Ironic.
-    pub async fn start_with(config: &OperatorConfig, ironic: &IronicAccess) -> Result<Self> {
-        let folder = &config.folder;
-        fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
-        let mut env: Vec<(OsString, OsString)> = vec![
-            ("IRONIC_ENDPOINT".into(), format!("{}/v1/", ironic.endpoint).into()),
-            ("DEPLOY_ISO_URL".into(), ironic.ramdisk_iso_url.clone().into()),
-            ("METAL3_AUTH_ROOT_DIR".into(), credentials(config, ironic)?.into()),
-            ("POD_NAMESPACE".into(), "baremetal-operator-system".into()),
-        ];
-        if let Some(ca) = &ironic.ca_file {
-            env.push(("IRONIC_CACERT_FILE".into(), ca.into()));
-        }
-        env.extend(config.env.iter().map(|(name, value)| (name.into(), value.into())));
-        let manager = ManagerConfig {
-            args: config.args.clone(),
-            env,
-            wait: config.wait,
-            ..ManagerConfig::new("operator", &config.binary, folder, &config.kubeconfig)
-        };
-        Ok(Self(Manager::start(&manager).await?))
-    }
-
-    /// The process.
-    pub fn process(&self) -> &Child {
-        self.0.process()
-    }
-
-    /// Where its metrics are, in plain HTTP.
-    pub fn metrics_url(&self) -> String {
-        self.0.metrics_url()
-    }
-
-    /// Asks it to end. Returns whether it has, in the time that Kubernetes would give it.
-    pub async fn stop(self) -> bool {
-        self.0.stop().await
-    }
-}
-
-impl From<Operator> for Manager {
-    fn from(operator: Operator) -> Self {
-        operator.0
-    }
+/// Starts an operator and, unless told otherwise, returns when it is ready.
+pub async fn start(config: &OperatorConfig, ironic: &IronicAccess) -> Result<Manager> {
+    let folder = &config.folder;
+    fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
+    let mut program = config.program.clone();
+    program.env = vec![
+        ("IRONIC_ENDPOINT".into(), format!("{}/v1/", ironic.endpoint).into()),
+        ("DEPLOY_ISO_URL".into(), ironic.ramdisk_iso_url.clone().into()),
+        ("METAL3_AUTH_ROOT_DIR".into(), credentials(config, ironic)?.into()),
+        ("POD_NAMESPACE".into(), "baremetal-operator-system".into()),
+    ];
+    program
+        .env
+        .extend(ironic.ca_file.iter().map(|ca| ("IRONIC_CACERT_FILE".into(), ca.into())));
+    program.env.extend(config.env.iter().cloned());
+    Manager::start(&program).await
 }
 
 /// The folder in which the operator looks for its credentials; without authentication, one that does not exist.

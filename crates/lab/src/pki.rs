@@ -3,7 +3,6 @@
 
 use std::fs;
 use std::net::{IpAddr, Ipv4Addr};
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
 use anyhow::{Context, Result, bail};
@@ -12,6 +11,8 @@ use rcgen::{
     KeyUsagePurpose, SanType, date_time_ymd,
 };
 use serde::{Deserialize, Serialize};
+
+use crate::private_file;
 
 /// A certificate with its private key, both PEM.
 #[derive(Clone, Serialize, Deserialize)]
@@ -31,12 +32,12 @@ impl std::fmt::Debug for Pair {
 impl Pair {
     /// Writes `NAME.crt` and `NAME.key` into `folder`, the key readable by the owner only.
     pub fn write(&self, folder: &Path, name: &str) -> Result<()> {
-        write(&folder.join(format!("{name}.crt")), &self.certificate, 0o644)?;
-        write(&folder.join(format!("{name}.key")), &self.key, 0o600)
+        fs::write(folder.join(format!("{name}.crt")), &self.certificate).context("cannot write a certificate")?;
+        private_file::write(&folder.join(format!("{name}.key")), &self.key)
     }
 }
 
-/// Who a serving certificate is for, beside 127.0.0.1 and localhost.
+/// A name in a serving certificate, beside 127.0.0.1 and localhost.
 #[derive(Debug, Clone)]
 pub enum Name {
     /// A DNS name.
@@ -163,8 +164,8 @@ pub fn service_account_keys(folder: &Path) -> Result<()> {
         return Ok(());
     }
     let key = KeyPair::generate().context("cannot make the key for service accounts")?;
-    write(&private, &key.serialize_pem(), 0o600)?;
-    write(&public, &key.public_key_pem(), 0o644)
+    private_file::write(&private, &key.serialize_pem())?;
+    fs::write(&public, key.public_key_pem()).with_context(|| format!("cannot write {}", public.display()))
 }
 
 fn ca_params(common_name: &str) -> Result<CertificateParams> {
@@ -188,16 +189,4 @@ fn leaf_params(common_name: &str) -> Result<CertificateParams> {
     params.key_usages = vec![KeyUsagePurpose::DigitalSignature, KeyUsagePurpose::KeyEncipherment];
     params.use_authority_key_identifier_extension = true;
     Ok(params)
-}
-
-fn write(path: &Path, text: &str, mode: u32) -> Result<()> {
-    use std::io::Write as _;
-    fs::OpenOptions::new()
-        .write(true)
-        .create(true)
-        .truncate(true)
-        .mode(mode)
-        .open(path)
-        .and_then(|mut file| file.write_all(text.as_bytes()))
-        .with_context(|| format!("cannot write {}", path.display()))
 }

@@ -15,7 +15,7 @@ use anyhow::{Context, Result, bail};
 
 /// A port on 127.0.0.1 that no other lab on this machine will use while this value lives.
 ///
-/// Nobody listens on it yet. Children of this process may; the lock is the parent's.
+/// Nothing listens on it yet. Children of this process may; the parent holds the lock.
 #[derive(Debug)]
 pub struct Port {
     number: u16,
@@ -38,12 +38,12 @@ impl Port {
         bail!("no free port on 127.0.0.1 in {}..{}", range.start, range.end)
     }
 
-    /// Takes this port if no other lab holds it and nobody listens on it.
+    /// Takes this port if no other lab holds it and nothing listens on it.
     pub fn take(number: u16) -> Result<Option<Self>> {
         let folder = folder();
         fs::create_dir_all(&folder).with_context(|| format!("cannot make the folder {}", folder.display()))?;
         let path = folder.join(number.to_string());
-        // The file is never removed: whoever locked a removed file would hold nothing that others can see.
+        // Never remove the file: a lock on a removed file is invisible to other processes.
         let lock = File::options()
             .create(true)
             .truncate(false)

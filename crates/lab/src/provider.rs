@@ -12,9 +12,8 @@ use anyhow::{Context, Result, bail};
 use kube::ResourceExt;
 use kube::api::DynamicObject;
 use serde::Deserialize;
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::TcpStream;
 
+use crate::manager::is_ok;
 use crate::ports::Port;
 use crate::process::{Child, Program};
 use crate::{ControlPlane, apply, clusterctl};
@@ -119,10 +118,8 @@ impl Provider {
             bail!("{} runs already", self.program.name);
         }
         let child = Child::spawn(&self.program)?;
-        let health = (Ipv4Addr::LOCALHOST, self.health.number()).into();
-        child
-            .wait_until("readiness", READY, || answers(health, "/readyz"))
-            .await?;
+        let probe = format!("http://127.0.0.1:{}/readyz", self.health.number());
+        child.wait_until("readiness", READY, || is_ok(&probe)).await?;
         self.child = Some(child);
         Ok(())
     }
@@ -165,25 +162,4 @@ async fn render(
     }
     let list: List = serde_json::from_slice(&output.stdout).context("not a list of objects")?;
     Ok(list.items)
-}
-
-/// Whether a GET is answered with status 200. By hand, because a client for one line of HTTP on loopback is too much.
-async fn answers(address: SocketAddr, path: &str) -> Result<()> {
-    let ask = async {
-        let mut stream = TcpStream::connect(address).await?;
-        stream
-            .write_all(format!("GET {path} HTTP/1.0\r\nHost: {address}\r\n\r\n").as_bytes())
-            .await?;
-        let mut answer = String::new();
-        stream.read_to_string(&mut answer).await?;
-        Ok::<_, std::io::Error>(answer)
-    };
-    let answer = tokio::time::timeout(Duration::from_secs(5), ask)
-        .await
-        .context("no answer in 5 s")??;
-    let status = answer.lines().next().unwrap_or_default();
-    if status.split(' ').nth(1) != Some("200") {
-        bail!("{path} answers {status:?}");
-    }
-    Ok(())
 }

@@ -1,23 +1,14 @@
 //! Virtual environments of Python, made once per machine from a file that pins every package.
 
 use std::ffi::OsString;
-use std::fmt::Write as _;
-use std::fs::{self, File, TryLockError};
-use std::io::Write as _;
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
-use sha2::{Digest, Sha256};
 
-use crate::binaries::in_path;
-use crate::process::{Child, Program};
-
-/// How often something is said while packages are installed.
-const REPORT: Duration = Duration::from_secs(10);
-/// The file whose presence says that an environment is complete.
-const COMPLETE: &str = "metal3-lab.complete";
+use crate::cache::{self, Making};
+use crate::process::{Program, in_path};
 
 /// What an environment is made of.
 pub(crate) struct Recipe<'a> {
@@ -28,20 +19,21 @@ pub(crate) struct Recipe<'a> {
     /// Whatever else shall make another environment when it changes.
     pub also: &'a str,
     /// Adds what the environment holds besides the packages.
-    pub finish: &'a dyn Fn(&Maker<'_>) -> Result<()>,
+    pub finish: &'a dyn Fn(&Making) -> Result<()>,
 }
 
-/// An environment that is being made.
-pub(crate) struct Maker<'a> {
-    /// Its folder.
-    pub folder: &'a Path,
-    log: &'a Path,
-}
-
-impl Maker<'_> {
+impl Making {
     /// Runs a command to its end and says how it goes.
     pub fn run(&self, what: &str, executable: &Path, args: Vec<OsString>) -> Result<()> {
-        run(self.log, what, executable, args)
+        cache::say(what);
+        let program = Program {
+            name: what.to_owned(),
+            executable: executable.to_owned(),
+            args,
+            log: self.log.clone(),
+            ..Program::default()
+        };
+        cache::run(&program, String::new)
     }
 }
 
@@ -55,89 +47,23 @@ pub(crate) fn ensure(recipe: &Recipe<'_>) -> Result<PathBuf> {
     let requirements =
         fs::read(recipe.lock_file).with_context(|| format!("cannot read {}", recipe.lock_file.display()))?;
     let python = python(recipe.name)?;
-    let root = cache_root()?;
-    fs::create_dir_all(&root).with_context(|| format!("cannot make the folder {}", root.display()))?;
-    let name = format!(
-        "{}-{}",
-        recipe.name,
-        checksum(&requirements, recipe.also, &python.version)
-    );
-    let folder = root.join(&name);
-    if folder.join(COMPLETE).exists() {
-        return Ok(folder);
-    }
-    let lock = File::create(root.join(format!("{name}.lock"))).context("cannot open the lock of an environment")?;
-    wait_for(&lock, recipe.name)?;
-    if folder.join(COMPLETE).exists() {
-        return Ok(folder); // made by whom we have waited for
-    }
-    // A virtual environment knows its own path, so it cannot be made under another name and moved: a marker, written
-    // last, tells a complete one from the rest of an attempt that was cut off.
-    if folder.exists() {
-        fs::remove_dir_all(&folder).context("cannot remove an unfinished environment")?;
-    }
-    let log = root.join(format!("{name}.log"));
-    File::create(&log).with_context(|| format!("cannot open the log {}", log.display()))?;
-    let maker = Maker {
-        folder: &folder,
-        log: &log,
-    };
-    install(&maker, recipe, &python)?;
-    (recipe.finish)(&maker)?;
-    File::create(folder.join(COMPLETE)).context("cannot mark an environment as complete")?;
-    Ok(folder)
+    let parts = [recipe.also.as_bytes(), python.version.as_bytes(), &requirements];
+    let name = format!("{}-{}", recipe.name, cache::checksum(parts));
+    // A virtual environment knows its own path, so it cannot be made under another name and moved.
+    cache::once(&name, recipe.name, false, |making| {
+        install(making, recipe, &python)?;
+        (recipe.finish)(making)
+    })
 }
 
-fn install(maker: &Maker<'_>, recipe: &Recipe<'_>, python: &Python) -> Result<()> {
-    maker.run(
-        "making a Python environment",
-        &python.path,
-        vec!["-m".into(), "venv".into(), maker.folder.into()],
-    )?;
-    let pip = [
-        "-m",
-        "pip",
-        "install",
-        "--disable-pip-version-check",
-        "--no-input",
-        "--require-hashes",
-        "-r",
-    ];
-    let mut args: Vec<OsString> = pip.iter().map(Into::into).collect();
+fn install(making: &Making, recipe: &Recipe<'_>, python: &Python) -> Result<()> {
+    let venv = vec!["-m".into(), "venv".into(), making.folder.clone().into()];
+    making.run("making a Python environment", &python.path, venv)?;
+    let pip = "-m pip install --disable-pip-version-check --no-input --require-hashes -r";
+    let mut args: Vec<OsString> = pip.split(' ').map(Into::into).collect();
     args.push(recipe.lock_file.into());
-    maker.run(
-        &format!("installing the packages of {} (once per machine)", recipe.name),
-        &interpreter(maker.folder),
-        args,
-    )
-}
-
-fn run(log: &Path, what: &str, executable: &Path, args: Vec<OsString>) -> Result<()> {
-    say(what);
-    let child = Child::spawn(&Program {
-        name: what.to_owned(),
-        executable: executable.to_owned(),
-        args,
-        env: Vec::new(),
-        cwd: None,
-        log: log.to_owned(),
-    })?;
-    let start = Instant::now();
-    let mut last = start;
-    let status = loop {
-        if let Some(status) = child.exit_status() {
-            break status;
-        }
-        std::thread::sleep(Duration::from_millis(100));
-        if last.elapsed() >= REPORT {
-            last = Instant::now();
-            say(&format!("{what}: {} s", start.elapsed().as_secs()));
-        }
-    };
-    if !status.success() {
-        bail!("{what} failed ({status}){}", child.log_tail());
-    }
-    Ok(())
+    let what = format!("installing the packages of {} (once per machine)", recipe.name);
+    making.run(&what, &interpreter(&making.folder), args)
 }
 
 /// A Python that can make environments.
@@ -179,52 +105,4 @@ fn python(what: &str) -> Result<Python> {
         );
     }
     Ok(Python { path, version })
-}
-
-fn checksum(requirements: &[u8], also: &str, version: &str) -> String {
-    let mut hash = Sha256::new();
-    hash.update(also);
-    hash.update(version);
-    hash.update(requirements);
-    hash.finalize().iter().take(12).fold(String::new(), |mut text, byte| {
-        write!(text, "{byte:02x}").ok(); // writing to a string cannot fail
-        text
-    })
-}
-
-fn cache_root() -> Result<PathBuf> {
-    let set = |name: &str| {
-        std::env::var_os(name)
-            .filter(|value| !value.is_empty())
-            .map(PathBuf::from)
-    };
-    let cache = set("XDG_CACHE_HOME").or_else(|| set("HOME").map(|home| home.join(".cache")));
-    Ok(cache
-        .context("neither XDG_CACHE_HOME nor HOME is set: no place for a cache")?
-        .join("metal3-lab"))
-}
-
-fn wait_for(lock: &File, what: &str) -> Result<()> {
-    let start = Instant::now();
-    let mut last = None::<Instant>;
-    loop {
-        match lock.try_lock() {
-            Ok(()) => return Ok(()),
-            Err(TryLockError::WouldBlock) => {}
-            Err(TryLockError::Error(err)) => return Err(err).context("cannot lock an environment"),
-        }
-        if last.is_none_or(|last| last.elapsed() >= REPORT) {
-            last = Some(Instant::now());
-            say(&format!(
-                "another process installs {what}; waiting for {} s",
-                start.elapsed().as_secs()
-            ));
-        }
-        std::thread::sleep(Duration::from_millis(100));
-    }
-}
-
-/// Writes past the capture of the test harness: a minute of silence looks like a test that hangs.
-fn say(text: &str) {
-    writeln!(std::io::stderr(), "metal3-lab: {text}").ok();
 }

@@ -6,7 +6,7 @@
 //!                       Cluster API's managers, the infrastructure provider ──┘ └── <cluster>-kubeconfig
 //! ```
 //!
-//! Nothing runs on the servers, so nobody fetches images or starts containers. What Cluster API looks at is there: Nodes
+//! Nothing runs on the servers, so no images are fetched and no containers started. What Cluster API looks at is there: Nodes
 //! with the name, labels and taints that the user data on the config drive ask for, the ConfigMap `kubeadm-config`, and
 //! the mirror Pods of a control plane. `lab/README.md` says what each of these is needed for.
 
@@ -61,7 +61,7 @@ pub struct Access {
 
 impl WorkloadCluster {
     /// Starts it in `folder`, or in a temporary one. The servers join it when they boot with user data for kubeadm; without
-    /// any, whoever plays servers calls [`join`].
+    /// any, the caller plays them with [`join`].
     pub async fn start(folder: Option<PathBuf>, binaries: Option<Binaries>, servers: Option<Servers>) -> Result<Self> {
         let config = ControlPlaneConfig {
             folder,
@@ -131,7 +131,7 @@ impl Access {
         let pair = |pair: &Pair| json!({"tls.crt": pair.certificate, "tls.key": pair.key});
         [
             secret("ca", pair(&self.authority)),
-            // Without a key: nobody signs for an etcd that is not the cluster's own, and Cluster API would put the key
+            // Without a key: nothing signs for an external etcd, and Cluster API would put the key
             // into a file without a name.
             secret("etcd", json!({"tls.crt": self.authority.certificate})),
             secret("apiserver-etcd-client", pair(&self.etcd_client)),

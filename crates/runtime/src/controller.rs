@@ -128,10 +128,19 @@ impl<S> Report<S> {
     }
 }
 
+/// What follows an effect that failed, in the place of the rest of its plan.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Outcome<S> {
+    /// What is stored and published.
+    pub report: Report<S>,
+    /// When to look again.
+    pub next: Next,
+}
+
 /// Looks after the objects of one kind.
 ///
-/// A crash between any two effects must be harmless: the next pass observes what was done. Only `decide` and `refused`
-/// choose; the other steps carry out.
+/// A crash between any two effects must be harmless: the next pass observes what was done. Only `decide`, `outcome` and
+/// `refused` choose; the other steps carry out.
 pub trait Controller: Clone + Send + Sync + 'static {
     /// Its name in logs and metrics.
     const NAME: &'static str;
@@ -183,6 +192,17 @@ pub trait Controller: Clone + Send + Sync + 'static {
         report: Report<Self::Status>,
     ) -> impl Future<Output = Result<(), Self::Error>> + Send;
 
+    /// Judges an effect that failed; pure, like `decide`. By default the pass fails with the error, and the loop repeats it.
+    fn outcome(
+        _seen: &Self::Observed,
+        _plan: &Plan<Self::Effect, Self::Status>,
+        _effect: &Self::Effect,
+        _error: &Self::Error,
+        _now: Timestamp,
+    ) -> Option<Outcome<Self::Status>> {
+        None
+    }
+
     /// What users are told of a pass that failed. The next report that succeeds replaces it.
     fn refused(&self, _seen: &Self::Observed, _error: &Self::Error) -> Report<Self::Status> {
         Report::default()
@@ -192,8 +212,11 @@ pub trait Controller: Clone + Send + Sync + 'static {
     fn ended(&self, _key: &ObjectKey, _seen: Option<&Self::Observed>, _done: &Result<Next, Self::Error>) {}
 }
 
-/// Upper bound on the decisions of one pass. Exceeding it is a bug: the decision asks again for what it was given.
-const MOST_DECISIONS: usize = 64;
+/// Upper bound on the reads of one decision. Exceeding it is a bug: the decision asks again for what it was given.
+const MOST_READS: usize = 64;
+
+/// Upper bound on the plans of one pass. Exceeding it is a bug, too.
+const MOST_STEPS: usize = 64;
 
 /// Looks at one object once. The staircase implements it; whatever does not fit the staircase says why in its module.
 pub trait Reconcile: Clone + Send + Sync + 'static {
@@ -263,29 +286,64 @@ async fn climb<C: Controller>(controller: &C, key: &ObjectKey, seen: &mut C::Obs
 }
 
 async fn act<C: Controller>(controller: &C, key: &ObjectKey, seen: &mut C::Observed) -> Result<Next, C::Error> {
-    for _ in 0..MOST_DECISIONS {
-        let plan = match C::decide(seen, controller.clock().now()) {
-            Decision::Fetch(read) => {
-                controller.fetch(seen, read).await?;
-                continue;
-            }
-            Decision::Act(plan) => *plan,
+    for _ in 0..MOST_STEPS {
+        let Some(plan) = decided(controller, seen).await? else {
+            break;
         };
-        for effect in &plan.effects {
-            controller.apply(seen, effect).await?;
-        }
-        if !plan.report.is_empty() {
-            controller.report(seen, plan.report).await?;
-        }
-        for effect in &plan.afterwards {
-            controller.apply(seen, effect).await?;
-        }
-        if plan.next != Next::Decide {
-            return Ok(plan.next);
+        match carry_out(controller, seen, plan).await? {
+            Next::Decide => {}
+            next => return Ok(next),
         }
     }
-    tracing::error!(controller = C::NAME, object = %key, "a decision asks again for what it was given");
-    Ok(Next::Change)
+    tracing::error!(controller = C::NAME, object = %key, "a pass does not come to an end; this is a fault of the program");
+    Ok(Next::After(crate::timing::controller::BROKEN))
+}
+
+/// The plan, after the reads that it takes. `None` if the decision asks again and again.
+async fn decided<C: Controller>(
+    controller: &C,
+    seen: &mut C::Observed,
+) -> Result<Option<Plan<C::Effect, C::Status>>, C::Error> {
+    for _ in 0..MOST_READS {
+        match C::decide(seen, controller.clock().now()) {
+            Decision::Fetch(read) => controller.fetch(seen, read).await?,
+            Decision::Act(plan) => return Ok(Some(*plan)),
+        }
+    }
+    Ok(None)
+}
+
+async fn carry_out<C: Controller>(
+    controller: &C,
+    seen: &mut C::Observed,
+    plan: Plan<C::Effect, C::Status>,
+) -> Result<Next, C::Error> {
+    for effect in &plan.effects {
+        let Err(error) = controller.apply(seen, effect).await else {
+            continue;
+        };
+        let Some(outcome) = C::outcome(seen, &plan, effect, &error, controller.clock().now()) else {
+            return Err(error);
+        };
+        report(controller, seen, outcome.report).await?;
+        return Ok(outcome.next);
+    }
+    report(controller, seen, plan.report).await?;
+    for effect in &plan.afterwards {
+        controller.apply(seen, effect).await?;
+    }
+    Ok(plan.next)
+}
+
+async fn report<C: Controller>(
+    controller: &C,
+    seen: &mut C::Observed,
+    report: Report<C::Status>,
+) -> Result<(), C::Error> {
+    if report.is_empty() {
+        return Ok(());
+    }
+    controller.report(seen, report).await
 }
 
 /// After so many in a row it has not, and may stand still: then the times grow.

@@ -1,22 +1,11 @@
 //! Secondary indexes: which objects have to do with a key. kube's stores can only be scanned.
 
-use std::{
-    collections::{HashMap, HashSet},
-    hash::Hash,
-    sync::Arc,
-};
-
-use parking_lot::{RwLock, RwLockReadGuard, RwLockWriteGuard};
-
-use futures::{Stream, StreamExt};
-use kube::{
-    Resource,
-    runtime::{reflector::ObjectRef, watcher},
-};
+use std::collections::{HashMap, HashSet};
+use std::hash::Hash;
 
 /// A many-to-many relation between objects and keys, looked up in both directions.
 ///
-/// `Id` names an object (usually an [`ObjectRef`]); `Key` is what it is found by, such as a MAC address or the name of
+/// `Id` names an object (its name, or a number); `Key` is what it is found by, such as a MAC address or the name of
 /// a Secret. Setting and looking up cost the number of keys of one object, not the number of objects.
 #[derive(Clone, Debug)]
 pub struct Index<Id, Key> {
@@ -86,109 +75,11 @@ impl<Id: Eq + Hash + Clone, Key: Eq + Hash + Clone> Index<Id, Key> {
     }
 }
 
-/// An index of Kubernetes objects of kind `K` that many tasks share, kept up to date by [`SharedIndex::follow`].
-#[derive(Debug)]
-pub struct SharedIndex<K: Resource<DynamicType = ()>, Key>(Arc<RwLock<Index<ObjectRef<K>, Key>>>);
-
-impl<K: Resource<DynamicType = ()>, Key> Clone for SharedIndex<K, Key> {
-    fn clone(&self) -> Self {
-        Self(self.0.clone())
-    }
-}
-
-impl<K: Resource<DynamicType = ()>, Key> Default for SharedIndex<K, Key> {
-    fn default() -> Self {
-        Self(Arc::default())
-    }
-}
-
-impl<K, Key> SharedIndex<K, Key>
-where
-    K: Resource<DynamicType = ()> + Clone,
-    Key: Eq + Hash + Clone,
-{
-    /// The objects that have this key. Fits a controller's `watches` mapper.
-    pub fn lookup(&self, key: &Key) -> Vec<ObjectRef<K>> {
-        self.read().ids(key).cloned().collect()
-    }
-
-    /// Passes the events of a watch on, entering each object under `keys_of` it first.
-    ///
-    /// Put it between the watcher and the reflector or controller: a reconcile then never runs before its object is in
-    /// the index. Objects that vanished while a watch was interrupted leave the index when its new list is complete.
-    /// Several watches, one for each namespace, may feed the same index.
-    pub fn follow<S, F>(
-        &self,
-        events: S,
-        keys_of: F,
-    ) -> impl Stream<Item = Result<watcher::Event<K>, watcher::Error>> + use<K, Key, S, F>
-    where
-        S: Stream<Item = Result<watcher::Event<K>, watcher::Error>>,
-        F: Fn(&K) -> Vec<Key>,
-    {
-        let index = self.clone();
-        let mut objects = Watched::default();
-        events.map(move |event| event.inspect(|event| index.apply(event, &keys_of, &mut objects)))
-    }
-
-    fn apply(&self, event: &watcher::Event<K>, keys_of: impl Fn(&K) -> Vec<Key>, watched: &mut Watched<K>) {
-        match event {
-            // A list that fails begins anew: what was there before the first attempt is still to be looked for.
-            watcher::Event::Init => watched.before.extend(watched.present.drain()),
-            watcher::Event::Apply(object) | watcher::Event::InitApply(object) => {
-                let id = ObjectRef::from_obj(object);
-                watched.before.remove(&id);
-                watched.present.insert(id.clone());
-                self.write().set(id, keys_of(object));
-            }
-            watcher::Event::Delete(object) => {
-                let id = ObjectRef::from_obj(object);
-                watched.present.remove(&id);
-                self.write().remove(&id);
-            }
-            watcher::Event::InitDone => {
-                let mut index = self.write();
-                for vanished in watched.before.drain() {
-                    index.remove(&vanished);
-                }
-            }
-        }
-    }
-
-    fn read(&self) -> RwLockReadGuard<'_, Index<ObjectRef<K>, Key>> {
-        self.0.read()
-    }
-
-    fn write(&self) -> RwLockWriteGuard<'_, Index<ObjectRef<K>, Key>> {
-        self.0.write()
-    }
-}
-
-/// What one watch has shown.
-struct Watched<K: Resource<DynamicType = ()>> {
-    present: HashSet<ObjectRef<K>>,
-    /// During a new list: what was there before and has not been listed yet.
-    before: HashSet<ObjectRef<K>>,
-}
-
-impl<K: Resource<DynamicType = ()>> Default for Watched<K> {
-    fn default() -> Self {
-        Self {
-            present: HashSet::new(),
-            before: HashSet::new(),
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use futures::stream;
-    use k8s_openapi::api::core::v1::ConfigMap;
-    use kube::core::ObjectMeta;
     use proptest::prelude::*;
     use std::collections::BTreeSet;
-    use watcher::Event;
 
     proptest! {
         /// Against the obvious model: a set of pairs.
@@ -214,71 +105,5 @@ mod tests {
                 prop_assert_eq!(index.all_keys().count(), model.iter().map(|(_, key)| key).collect::<BTreeSet<_>>().len());
             }
         }
-    }
-
-    fn map(name: &str, key: &str) -> ConfigMap {
-        ConfigMap {
-            metadata: ObjectMeta {
-                name: Some(name.into()),
-                namespace: Some("ns".into()),
-                labels: Some([("key".to_owned(), key.to_owned())].into()),
-                ..ObjectMeta::default()
-            },
-            ..ConfigMap::default()
-        }
-    }
-
-    async fn feed(index: &SharedIndex<ConfigMap, String>, events: Vec<Event<ConfigMap>>) {
-        let events = stream::iter(events.into_iter().map(Ok));
-        let keys_of = |object: &ConfigMap| {
-            object
-                .metadata
-                .labels
-                .iter()
-                .flatten()
-                .map(|(_, key)| key.clone())
-                .collect()
-        };
-        assert!(index.follow(events, keys_of).count().await > 0);
-    }
-
-    fn names(index: &SharedIndex<ConfigMap, String>, key: &str) -> Vec<String> {
-        let mut names: Vec<_> = index
-            .lookup(&key.to_owned())
-            .into_iter()
-            .map(|object| object.name)
-            .collect();
-        names.sort();
-        names
-    }
-
-    #[tokio::test]
-    async fn an_index_follows_a_watch_through_a_restart() {
-        let index = SharedIndex::default();
-        feed(&index, vec![Event::Apply(map("other-watch", "x"))]).await;
-        feed(
-            &index,
-            vec![
-                Event::Init,
-                Event::InitApply(map("a", "x")),
-                Event::InitApply(map("b", "x")),
-                Event::InitDone,
-                Event::Apply(map("c", "x")),
-                Event::Apply(map("a", "y")),
-                Event::Delete(map("c", "x")),
-                Event::Apply(map("d", "z")),
-                // The watch restarts, at the third attempt; b is gone, a is still there, c was there for a moment.
-                Event::Init,
-                Event::Init,
-                Event::InitApply(map("c", "z")),
-                Event::Init,
-                Event::InitApply(map("a", "y")),
-                Event::InitDone,
-            ],
-        )
-        .await;
-        assert_eq!(names(&index, "x"), ["other-watch"]);
-        assert_eq!(names(&index, "y"), ["a"]);
-        assert!(names(&index, "z").is_empty());
     }
 }

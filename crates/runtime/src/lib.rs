@@ -6,7 +6,7 @@
 //! wrong, leader election first of all, are tested by simulation instead of by waiting.
 //!
 //! ```text
-//!  args ─▶ telemetry ─▶ client ─▶ shutdown::Tasks ─┬─ probes, metrics          (every replica)
+//!  args ─▶ telemetry ─▶ client ─▶ shutdown::Tasks ─┬─ probes, metrics, webhooks (every replica)
 //!                                                  ├─ controllers             (the leader, or every replica without election)
 //!                                                  └─ leader (ends last: the lease is released after the controllers)
 //! ```
@@ -39,8 +39,8 @@ pub mod store;
 pub mod telemetry;
 pub mod timing;
 pub mod tls;
+pub mod webhook;
 pub mod work;
-pub mod written;
 
 pub use clock::Clock;
 

@@ -6,7 +6,6 @@ use json_patch::{
     AddOperation, MoveOperation, Patch as JsonPatch, PatchOperation, RemoveOperation, ReplaceOperation, TestOperation,
     jsonptr::PointerBuf,
 };
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::{
     Api, Resource, ResourceExt,
     api::{Patch, PatchParams},
@@ -54,10 +53,8 @@ pub fn annotation_removed(key: &str, value: &str) -> JsonPatch {
 /// What marks an object that somebody else made as used by a controller.
 #[derive(Clone, Debug)]
 pub struct Marks<'a> {
-    /// A label and its value.
-    pub label: (&'a str, &'a str),
-    /// For whom it is used.
-    pub owner: Option<OwnerReference>,
+    /// Labels and their values.
+    pub labels: &'a [(&'a str, &'a str)],
     /// What keeps it as long as it is used.
     pub finalizer: &'a str,
 }
@@ -76,14 +73,13 @@ pub fn unmarked_marked(marks: &Marks<'_>, needed: &[&[&str]]) -> JsonPatch {
             path,
         })
     });
-    let (label, value) = marks.label;
-    let owner = marks.owner.as_ref();
-    let added = [
-        Some(("labels", json!({ label: value }))),
-        owner.map(|owner| ("ownerReferences", json!([owner]))),
-        Some(("finalizers", json!([marks.finalizer]))),
-    ];
-    let added = added.into_iter().flatten().flat_map(|(field, value)| {
+    let labels: Map<String, Value> = marks
+        .labels
+        .iter()
+        .map(|(label, value)| ((*label).to_owned(), (*value).into()))
+        .collect();
+    let added = [("labels", json!(labels)), ("finalizers", json!([marks.finalizer]))];
+    let added = added.into_iter().flat_map(|(field, value)| {
         let path = PointerBuf::from_tokens(["metadata", field]);
         // To the server a field that is not there is null.
         let value_of_none = TestOperation {

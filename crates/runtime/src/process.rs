@@ -3,12 +3,15 @@
 use axum::http::{HeaderName, HeaderValue, header::USER_AGENT};
 use tokio::sync::watch;
 
-use crate::args::{ClientArgs, ClientError, LeaderArgs, MetricsArgs, NamespaceArgs, ProbeArgs, TimingError, TlsArgs};
+use crate::args::{
+    ClientArgs, ClientError, LeaderArgs, MetricsArgs, NamespaceArgs, ProbeArgs, TimingError, TlsArgs, WebhookArgs,
+};
 use crate::leader::{self, Candidate, KubeLease};
 use crate::listen::BindError;
 use crate::metrics::{Build, ControllerMetrics, Endpoint, EndpointError, KubeAccess, Registry, Requests};
 use crate::probes::{self, Check, Probes};
 use crate::shutdown::{Ended, Tasks};
+use crate::webhook::{self, SelfManaged, WebhookError, Webhooks};
 use crate::{Clock, backoff, tls};
 
 /// What distinguishes one manager from another, and its flags.
@@ -69,6 +72,9 @@ pub enum StartError {
     /// The port of the metrics.
     #[error(transparent)]
     Metrics(#[from] EndpointError),
+    /// The port of the webhooks, or their certificate.
+    #[error(transparent)]
+    Webhooks(#[from] WebhookError),
     /// Times of leader election.
     #[error(transparent)]
     Timing(#[from] TimingError),
@@ -131,6 +137,30 @@ impl Process {
 }
 
 impl Process {
+    /// Serves webhooks from now on, whether this replica leads or not, until everything but leader election has ended:
+    /// controllers write objects that their own webhooks must admit.
+    pub fn serve_webhooks(
+        &mut self,
+        args: &WebhookArgs,
+        tls: &TlsArgs,
+        webhooks: Webhooks,
+        certificates: SelfManaged,
+    ) -> Result<(), StartError> {
+        let policy = tls::Policy::from_args(tls)?;
+        let Some(endpoint) = webhook::Endpoint::open(args, policy, webhooks, &self.registry)? else {
+            tracing::warn!("webhooks are switched off: what the cluster sends to them fails");
+            return Ok(());
+        };
+        let endpoint = endpoint.self_managed(
+            certificates,
+            self.client.clone(),
+            self.leads.clone(),
+            self.clock.clone(),
+        );
+        self.tasks.spawn_final("webhooks", endpoint.serve(self.tasks.drained()));
+        Ok(())
+    }
+
     /// Runs until a signal has come and everything has ended, or something went wrong.
     pub async fn run(self) -> Result<(), Ended> {
         // All of `self` lives as long as the tasks do: the sender of `leads` among it.

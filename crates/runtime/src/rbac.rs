@@ -18,6 +18,18 @@ pub fn rule(group: &str, resources: &[&str], verbs: &[&str]) -> PolicyRule {
     }
 }
 
+/// The rights to one object that a program makes, reads and changes.
+pub fn owned(group: &str, resource: &str, name: &str) -> [PolicyRule; 2] {
+    [
+        PolicyRule {
+            resource_names: Some(vec![name.to_owned()]),
+            ..rule(group, &[resource], &["get", "update"])
+        },
+        // What is made has no name yet when this is asked.
+        rule(group, &[resource], &["create"]),
+    ]
+}
+
 /// Who gets which rights, and how the objects are called.
 #[derive(Clone, Debug)]
 pub struct Installation<'a> {
@@ -74,12 +86,7 @@ pub struct Objects {
 impl Installation<'_> {
     /// Everything to install.
     pub fn objects(&self) -> Objects {
-        let subject = Subject {
-            kind: "ServiceAccount".to_owned(),
-            name: self.service_account.to_owned(),
-            namespace: Some(self.namespace.to_owned()),
-            ..Subject::default()
-        };
+        let subject = self.subject();
         let cluster_role = |name: &str, rules| {
             object(&ClusterRole {
                 metadata: self.named(name, None),
@@ -130,28 +137,38 @@ impl Installation<'_> {
                 ],
             ),
             cluster_binding(self.metrics),
-            object(&Role {
-                metadata: self.named(self.election, Some(self.namespace)),
-                rules: Some(vec![
-                    PolicyRule {
-                        resource_names: Some(vec![self.lease.to_owned()]),
-                        ..rule("coordination.k8s.io", &["leases"], &["get", "update"])
-                    },
-                    // What is made has no name yet when this is asked.
-                    rule("coordination.k8s.io", &["leases"], &["create"]),
-                ]),
-            }),
-            object(&RoleBinding {
-                metadata: self.named(&format!("{}{}", self.election, self.binding), Some(self.namespace)),
-                role_ref: role_ref("Role", self.election),
-                subjects: Some(vec![subject.clone()]),
-            }),
         ];
+        let lease = owned("coordination.k8s.io", "leases", self.lease);
+        base.extend(self.at_home(self.election, lease.into()));
         base.extend(secrets);
         Objects {
             base,
             secrets_in_one_namespace: one_namespace,
             secrets_in_all_namespaces: all_namespaces,
+        }
+    }
+
+    /// Rights in the program's own namespace alone.
+    pub fn at_home(&self, name: &str, rules: Vec<PolicyRule>) -> [Value; 2] {
+        [
+            object(&Role {
+                metadata: self.named(name, Some(self.namespace)),
+                rules: Some(rules),
+            }),
+            object(&RoleBinding {
+                metadata: self.named(&format!("{name}{}", self.binding), Some(self.namespace)),
+                role_ref: role_ref("Role", name),
+                subjects: Some(vec![self.subject()]),
+            }),
+        ]
+    }
+
+    fn subject(&self) -> Subject {
+        Subject {
+            kind: "ServiceAccount".to_owned(),
+            name: self.service_account.to_owned(),
+            namespace: Some(self.namespace.to_owned()),
+            ..Subject::default()
         }
     }
 

@@ -10,6 +10,9 @@ pub mod controller {
     /// A write that lost against somebody else's is judged again after this time: the watch has usually shown the other one by
     /// then.
     pub const STALE: Duration = Duration::from_millis(50);
+
+    /// A pass that did not come to an end, by a bug, is tried again after this time: what broke may depend on what others do.
+    pub const BROKEN: Duration = Duration::from_secs(60);
 }
 
 /// Of the parts that all programs share.
@@ -43,11 +46,110 @@ pub mod process {
 }
 
 /// Of the baremetal-operator.
-pub mod operator {}
+pub mod operator {
+    use super::Duration;
+
+    /// Bursts of events of one host become one pass. Short, because every step of a host's life pays for it, and because a pass
+    /// that finds nothing changed makes no call.
+    pub const DEBOUNCE: Duration = Duration::from_millis(20);
+
+    /// How long passes wait for Ironic's first answer, so that a healthy start reports no outage on every host.
+    pub const FIRST_ANSWER: Duration = Duration::from_secs(3);
+
+    /// Every host is looked at again after this time, in case a change was missed. It costs no call where nothing changed.
+    pub const NET: Duration = Duration::from_secs(30 * 60);
+
+    /// The same for a wait on a node: the fleet view should end it long before.
+    pub const NODE_NET: Duration = Duration::from_secs(60);
+
+    /// How soon a locked node, or a busy Ironic that names no time, is tried again.
+    pub const RECHECK: Duration = Duration::from_secs(3);
+
+    /// A lock of a node is shown in the status when it has lasted so long: Ironic locks nodes for moments all the time.
+    pub const SHOWN_LOCK: Duration = Duration::from_secs(5);
+
+    /// After so many failed passes in a row the status says that the Kubernetes API fails: some three seconds.
+    pub const SHOWN_FAILURES: u32 = 3;
+
+    /// How long a server may take to shut down before Ironic switches it off.
+    pub const SOFT_POWER_OFF: Duration = Duration::from_secs(180);
+
+    /// How long after a failed attempt to let go of a Secret the next one follows: what keeps it is mended by people.
+    pub const RELEASE: Duration = Duration::from_secs(60);
+
+    /// What Ironic has said of a port is not asked for again for so long: it changes when people change it.
+    pub const PORT_ANSWER: Duration = Duration::from_secs(3600);
+
+    /// How often a host looks whether its own ramdisk is built, and what the name in its BMC's address stands for: whatever
+    /// changes them wakes nobody for certain.
+    pub const SLOW_RECHECK: Duration = Duration::from_secs(300);
+
+    /// The shortest pause before the disc of a DataImage is tried again.
+    pub const DISC: Duration = Duration::from_secs(30);
+
+    /// A name server that is down must not hold up a pass for long.
+    pub const RESOLVE: Duration = Duration::from_secs(5);
+
+    /// A name that could not be resolved is not asked for again for so long: each time-out costs a pass as long as it lasts, and
+    /// the resolver's thread longer.
+    pub const UNRESOLVED: Duration = Duration::from_secs(30);
+
+    /// How often a host in the queue is told at most that its place has become better.
+    pub const RETELL: Duration = Duration::from_secs(30);
+
+    /// Between attempts to list while Ironic does not answer: hosts should go on within seconds of its return.
+    pub const WHILE_DOWN: Duration = Duration::from_secs(1);
+
+    /// Between lists of nodes while a host waits for one. Short: a host's life has some ten of these waits.
+    pub const LIST_FAST: Duration = Duration::from_millis(150);
+
+    /// Between lists of nodes while no host waits: how late a change by hand in Ironic is seen.
+    pub const LIST_SLOW: Duration = Duration::from_secs(5);
+
+    /// Between lists of all nodes at least, where those that were changed last are listed in between: only the list of all shows
+    /// what is gone.
+    pub const LIST_FULL: Duration = Duration::from_secs(2);
+
+    /// The longest pause that the answer time of a busy Ironic makes between lists while a host waits.
+    pub const LIST_BUSY: Duration = Duration::from_secs(2);
+
+    /// The longest pause between lists of all nodes, whatever a list costs.
+    pub const LIST_LONGEST: Duration = Duration::from_secs(60);
+
+    /// Between attempts to find out whether Ironic answers calls without credentials, while it neither answers nor refuses them.
+    pub const EXPOSURE: Duration = Duration::from_secs(30);
+
+    /// The same once it is known: how Ironic is set up may change.
+    pub const EXPOSURE_KNOWN: Duration = Duration::from_secs(3600);
+
+    /// The unit of the back-off after a failure of a host: upstream's. Flag `--retry-base-seconds`.
+    pub const RETRY_BASE: Duration = Duration::from_secs(60);
+
+    /// The time budgets of states: whatever a healthy machine does is over long before. Flag `--state-budgets`.
+    pub mod budget {
+        use super::Duration;
+
+        const MINUTE: u64 = 60;
+
+        /// Registration: the time-outs of a BMC, several times.
+        pub const REGISTERING: Duration = Duration::from_secs(15 * MINUTE);
+        /// A boot of the ramdisk on a slow server, and its inventory.
+        pub const INSPECTING: Duration = Duration::from_secs(60 * MINUTE);
+        /// Firmware updates with restarts.
+        pub const PREPARING: Duration = Duration::from_secs(120 * MINUTE);
+        /// A cleaning of metadata and a large image.
+        pub const PROVISIONING: Duration = Duration::from_secs(120 * MINUTE);
+        /// A cleaning of whole disks.
+        pub const DEPROVISIONING: Duration = Duration::from_secs(240 * MINUTE);
+        /// A power-off with its failures, and a removal.
+        pub const REMOVING: Duration = Duration::from_secs(30 * MINUTE);
+    }
+}
 
 /// Of the infrastructure provider.
 pub mod provider {
     use super::Duration;
+    use crate::backoff::Backoff;
 
     /// A failure of the API server is reported when it has lasted for so long: one that restarts, or loses its leader, is back
     /// before that. No flag.
@@ -77,6 +179,65 @@ pub mod provider {
     /// Pods and volumes of workload clusters are not watched: while a remediation waits for some, they are looked at so often.
     /// No flag.
     pub const DRAIN_POLL: Duration = Duration::from_secs(5);
+
+    /// Data that takes longer than this is reported step by step; each step costs a write. Rendering takes about a second. No flag.
+    pub const RENDERED: Duration = Duration::from_secs(10);
+
+    /// For so long a host whose claim was rejected is avoided: a policy or a webhook is rarely mended sooner, and the host may
+    /// be the only one. No flag.
+    pub const AVOIDED: Duration = Duration::from_secs(300);
+
+    /// Why no host will do is found out once for all machines that ask for the same within this time: judging ten thousand
+    /// hosts takes milliseconds. No flag.
+    pub const SURVEYED: Duration = Duration::from_secs(1);
+
+    /// Changes of many hosts, machines or Nodes are looked at together before labels are handed on. No flag.
+    pub const LABELS_GATHER: Duration = Duration::from_millis(100);
+
+    /// Labels of a Node that somebody else has changed are put right after this time: a program that insists on others, such as
+    /// Cluster API where both are told to set the same label, costs a write now and then and not a storm. No flag.
+    pub const LABELS_DRIFT: Duration = Duration::from_secs(10);
+
+    /// A server that does not take a connection for so long is not there. kube's own limit is four times as long, and users
+    /// wait for the report. No flag.
+    pub const WORKLOAD_CONNECT: Duration = Duration::from_secs(8);
+
+    /// A workload cluster that does not answer a request for so long is silent: workers wait for it. No flag.
+    pub const WORKLOAD_ANSWER: Duration = Duration::from_secs(10);
+
+    /// A request to a workload cluster that has not had its turn after this time is tried later: others of a silent cluster are
+    /// in front of it. No flag.
+    pub const WORKLOAD_TURN: Duration = Duration::from_millis(500);
+
+    /// So often a workload cluster that was there is asked whether it is back. While it answers it is not asked. No flag.
+    pub const WORKLOAD_PROBE: Duration = Duration::from_secs(5);
+
+    /// A workload cluster that has not answered a request is left alone for so long: it may answer the probe and nothing else.
+    /// No flag.
+    pub const WORKLOAD_QUIET: Duration = Duration::from_secs(20);
+
+    /// The memory that a workload cluster has taken is free so long after it is gone. No flag.
+    pub const WORKLOAD_FREED: Duration = Duration::from_secs(1);
+
+    /// The body of an answer of a workload cluster is complete after this time, or cut off. No flag.
+    pub const WORKLOAD_BODY: Duration = Duration::from_secs(30);
+
+    /// A watch of a workload cluster is asked to end after 290 s; one that does not is cut off. No flag.
+    pub const WORKLOAD_WATCH: Duration = Duration::from_secs(330);
+
+    /// A workload cluster that exceeds a bound, or breaks its watch off again and again, is tried again at these intervals: each
+    /// try may cost all that the bound allows. No flag.
+    pub const WORKLOAD_EXCEEDED: Backoff = Backoff {
+        base: Duration::from_secs(20),
+        max: Duration::from_secs(600),
+    };
+
+    /// A workload cluster that behaved for so long begins at the shortest of them again. No flag.
+    pub const WORKLOAD_GOOD: Duration = Duration::from_secs(900);
+
+    /// Machines that wait for a host report changes of hosts that are not offered to them after this time: such changes only
+    /// affect the words of a condition, and come in large numbers. No flag.
+    pub const REPORTED_AGAIN: Duration = Duration::from_secs(30);
 }
 
 /// Of the ip-address-manager.

@@ -172,7 +172,7 @@ fn groups(list: &str) -> Result<Vec<&'static dyn SupportedKxGroup>, TlsError> {
 }
 
 /// The content of `tls.crt` and `tls.key`.
-type Pem = (Vec<u8>, Vec<u8>);
+pub type Pem = (Vec<u8>, Vec<u8>);
 
 /// A certificate chain and its key.
 #[derive(Debug)]
@@ -235,6 +235,11 @@ impl Certificate {
         })
     }
 
+    /// Whether it was made here because there are no files, so that no caller trusts it.
+    pub fn is_self_signed(&self) -> bool {
+        self.current.is_none()
+    }
+
     /// For `axum_server`; follows every change of the certificate.
     pub fn server_config(&self) -> RustlsConfig {
         self.config.clone()
@@ -252,9 +257,14 @@ impl Certificate {
     }
 
     fn refresh(&mut self) -> Result<bool, TlsError> {
-        let Some(pem) = files(&self.directory)? else {
-            return Ok(false);
-        };
+        match files(&self.directory)? {
+            Some(pem) => self.replace(pem),
+            None => Ok(false),
+        }
+    }
+
+    /// Serves another certificate from now on. Returns whether it is another.
+    pub fn replace(&mut self, pem: Pem) -> Result<bool, TlsError> {
         if self.current.as_ref() == Some(&pem) {
             return Ok(false);
         }

@@ -1,4 +1,4 @@
-//! Waiting for something that nobody announces.
+//! Waiting for something that has to be polled.
 
 use std::fmt::Display;
 use std::panic::Location;

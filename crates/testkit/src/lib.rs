@@ -19,7 +19,8 @@
 //! now and then), and it ends with the binary. There is no controller manager: nothing collects garbage, and a deleted
 //! namespace stays. A test that needs that starts its own [`metal3_lab::ControlPlane`].
 //!
-//! Kinds with two versions are converted by a webhook in the test's own process, whatever webhook their definitions name.
+//! Kinds with two versions are converted by the webhook that our programs serve, in the test's own process, whatever webhook
+//! their definitions name.
 //!
 //! Everything here panics when it cannot do its work: for a test that is the verdict. No test is ever skipped.
 
@@ -29,15 +30,17 @@
     reason = "a library of assertions: to panic is how they fail a test, as said above"
 )]
 
-mod conversion;
 mod eventually;
 mod namespace;
 pub mod played;
+mod replicas;
 mod server;
+mod webhooks;
 
 pub use eventually::{DEADLINE, eventually};
 pub use metal3_lab::apply::parse;
-pub use namespace::{TestNamespace, test_name};
+pub use namespace::{NamespacedKind, TestNamespace, test_name};
+pub use replicas::Replicas;
 pub use server::{another_server, init, server, with_controller_manager};
 
 /// The error, with its causes, as the reason why a test fails here.

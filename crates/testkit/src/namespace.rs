@@ -9,14 +9,17 @@ use anyhow::{Context, Result};
 use futures::future::BoxFuture;
 use k8s_openapi::NamespaceResourceScope;
 use k8s_openapi::api::core::v1::{Event, Namespace};
-use kube::api::{DynamicObject, ListParams, ObjectMeta, PostParams};
+use kube::api::{ApiResource, DynamicObject, GroupVersionKind, ListParams, ObjectMeta, PostParams};
 use kube::{Api, Client, Config, Resource, ResourceExt};
 use metal3_lab::ControlPlane;
+use metal3_runtime::webhook::{Installed, Webhooks};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+use serde_json::Value;
 
 use crate::eventually::at;
-use crate::{DEADLINE, another_server, fail, server};
+use crate::webhooks::Served;
+use crate::{DEADLINE, another_server, eventually, fail, server};
 
 /// A namespace that only one test uses, on the API server that the tests of this binary share. It is not deleted: the
 /// server ends with the binary, and until then what a failed test has left can be looked at.
@@ -35,6 +38,29 @@ impl Debug for TestNamespace {
             .field("name", &self.name)
             .finish_non_exhaustive()
     }
+}
+
+/// A kind of objects that live in namespaces.
+pub trait NamespacedKind:
+    Resource<Scope = NamespaceResourceScope, DynamicType = ()>
+    + Clone
+    + DeserializeOwned
+    + Serialize
+    + Debug
+    + Send
+    + 'static
+{
+}
+
+impl<K> NamespacedKind for K where
+    K: Resource<Scope = NamespaceResourceScope, DynamicType = ()>
+        + Clone
+        + DeserializeOwned
+        + Serialize
+        + Debug
+        + Send
+        + 'static
+{
 }
 
 /// Makes a [`TestNamespace`] that is named after the calling test: `namespace!().await`.
@@ -149,19 +175,70 @@ impl TestNamespace {
         );
     }
 
+    /// Expects that each of these YAML texts is refused with a message that contains what stands beside it.
+    pub async fn expect_all_refused(&self, cases: &[(String, &str)]) {
+        let mut surprises = Vec::new();
+        for (yaml, because) in cases {
+            match self.try_apply(yaml).await {
+                Err(refusal) if format!("{refusal:#}").contains(because) => {}
+                Err(refusal) => surprises.push(format!("{because:?}: {refusal:#}")),
+                Ok(_) => surprises.push(format!("{because:?}: it was accepted")),
+            }
+        }
+        assert!(surprises.is_empty(), "refused for other reasons: {surprises:#?}");
+    }
+
+    /// Serves the webhooks of a program for this namespace until the test binary ends, and waits until the API server refuses
+    /// `wrong`, a YAML text: it takes it a moment to notice the configurations.
+    pub async fn serve(&self, webhooks: Webhooks, installed: Installed<'_>, wrong: &str) {
+        let objects = installed.objects(&webhooks);
+        let served = Served::start(webhooks, self.server.authority()).unwrap_or_else(|err| fail("no webhooks", &err));
+        let is_configuration = |object: &Value| {
+            object["kind"]
+                .as_str()
+                .is_some_and(|kind| kind.ends_with("Configuration"))
+        };
+        for mut object in objects.into_iter().filter(is_configuration) {
+            served.admit(&mut object, &self.name);
+            self.apply(&object.to_string()).await;
+        }
+        let wrong = metal3_lab::apply::parse(wrong).unwrap_or_else(|err| fail("no object", &err));
+        eventually(DEADLINE, "the API server asks the webhooks", async || {
+            for object in &wrong {
+                match self.tried(object).await {
+                    Err(kube::Error::Api(refusal)) if refusal.message.contains("admission webhook") => {}
+                    other => return Err(format!("{other:?}")),
+                }
+            }
+            Ok(())
+        })
+        .await;
+    }
+
+    /// Creates an object without storing it.
+    async fn tried(&self, object: &DynamicObject) -> Result<DynamicObject, kube::Error> {
+        let kind = object
+            .types
+            .as_ref()
+            .and_then(|types| GroupVersionKind::try_from(types).ok());
+        let resource = ApiResource::from_gvk(&kind.unwrap_or_else(|| GroupVersionKind::gvk("", "v1", "")));
+        let api: Api<DynamicObject> = Api::namespaced_with(self.client.clone(), &self.name, &resource);
+        let params = PostParams {
+            dry_run: true,
+            ..PostParams::default()
+        };
+        api.create(&params, object).await
+    }
+
     /// Waits until the object of this name is there and satisfies `holds`, and returns it. `what` completes the
     /// sentence "the object …".
     #[track_caller]
-    pub fn expect<K>(&self, name: &str, what: &str, holds: impl Fn(&K) -> bool) -> impl Future<Output = K>
-    where
-        K: Resource<Scope = NamespaceResourceScope, DynamicType = ()>
-            + Clone
-            + DeserializeOwned
-            + Serialize
-            + Debug
-            + Send
-            + 'static,
-    {
+    pub fn expect<K: NamespacedKind>(
+        &self,
+        name: &str,
+        what: &str,
+        holds: impl Fn(&K) -> bool,
+    ) -> impl Future<Output = K> {
         let what = format!("{} {}/{name} {what}", K::kind(&()), self.name);
         let holds = Arc::new(holds);
         let probe = self.probe::<K>(name);
@@ -179,16 +256,7 @@ impl TestNamespace {
 
     /// Waits until there is no object of this name.
     #[track_caller]
-    pub fn expect_gone<K>(&self, name: &str) -> impl Future<Output = ()>
-    where
-        K: Resource<Scope = NamespaceResourceScope, DynamicType = ()>
-            + Clone
-            + DeserializeOwned
-            + Serialize
-            + Debug
-            + Send
-            + 'static,
-    {
+    pub fn expect_gone<K: NamespacedKind>(&self, name: &str) -> impl Future<Output = ()> {
         let what = format!("{} {}/{name} is gone", K::kind(&()), self.name);
         let probe = self.probe::<K>(name);
         at(Location::caller(), DEADLINE, what, move || {
@@ -198,16 +266,10 @@ impl TestNamespace {
     }
 
     /// Asks for an object again and again.
-    fn probe<K>(&self, name: &str) -> impl Fn() -> BoxFuture<'static, Result<Option<K>, String>> + use<K>
-    where
-        K: Resource<Scope = NamespaceResourceScope, DynamicType = ()>
-            + Clone
-            + DeserializeOwned
-            + Serialize
-            + Debug
-            + Send
-            + 'static,
-    {
+    fn probe<K: NamespacedKind>(
+        &self,
+        name: &str,
+    ) -> impl Fn() -> BoxFuture<'static, Result<Option<K>, String>> + use<K> {
         let (api, name) = (self.api::<K>(), name.to_owned());
         move || {
             let (api, name) = (api.clone(), name.clone());

@@ -5,11 +5,13 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Once, OnceLock};
 
 use anyhow::{Context, Result};
+use metal3_api::infra::convert;
 use metal3_lab::{ControlPlane, ControlPlaneConfig};
+use metal3_runtime::webhook::Webhooks;
 use tracing_subscriber::EnvFilter;
 
-use crate::conversion::Webhook;
 use crate::fail;
+use crate::webhooks::Served;
 
 /// The control plane that all tests of this binary share, with the definitions of `config/crd` applied, conversion
 /// between their versions, and an audit log. The first call starts it.
@@ -52,7 +54,7 @@ pub fn with_controller_manager() {
     CONTROLLER_MANAGER.store(true, Ordering::Relaxed);
 }
 
-/// A folder in which the audit logs of all servers are to be left, for who looks at them when all tests are over.
+/// A folder for the audit logs of all servers, which are checked when all tests are over.
 const AUDIT_FOLDER: &str = "METAL3_AUDIT_FOLDER";
 
 /// A file of its own for each server of each program.
@@ -79,9 +81,9 @@ fn start() -> Result<ControlPlane> {
         .await?;
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../config/crd");
         let mut definitions = metal3_lab::apply::crds_in(&folder)?;
-        let webhook = Webhook::start(server.authority())?;
+        let webhooks = Served::start(Webhooks::new().convert(convert), server.authority())?;
         for definition in &mut definitions {
-            webhook.put_into(definition);
+            webhooks.convert(definition);
         }
         metal3_lab::apply::apply(&server.client().await?, &definitions, None)
             .await

@@ -1,5 +1,6 @@
 //! `cargo xtask bench`: what the controllers cost, and how long they make others wait. It prints figures and judges none.
 
+mod env;
 mod fleet;
 mod host_life;
 mod ipam;
@@ -10,7 +11,6 @@ mod own_time;
 mod process;
 mod program;
 mod requests;
-mod site;
 mod table;
 mod times;
 mod watch;

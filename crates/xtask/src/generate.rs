@@ -4,6 +4,7 @@ mod crds;
 mod docs;
 mod rbac;
 mod reference;
+mod webhooks;
 
 use anyhow::{Context, ensure};
 use similar::TextDiff;
@@ -24,9 +25,10 @@ type Files = BTreeMap<PathBuf, String>;
 
 /// Folders whose files of one kind are all generated, those in folders below them too; one that nothing generates any more is
 /// deleted.
-const FOLDERS: [(&str, &str); 3] = [
+const FOLDERS: [(&str, &str); 4] = [
     (crds::FOLDER, "yaml"),
     (rbac::FOLDER, "yaml"),
+    (webhooks::FOLDER, "yaml"),
     (reference::FOLDER, "md"),
 ];
 
@@ -71,6 +73,7 @@ fn write(file: &Path, text: &str) -> anyhow::Result<()> {
 fn files() -> anyhow::Result<Files> {
     let mut files = crds::files()?;
     files.extend(rbac::files()?);
+    files.extend(webhooks::files()?);
     files.extend(reference::files()?);
     files.extend(docs::files()?);
     Ok(files)
@@ -105,7 +108,7 @@ fn differences(root: &Path, wanted: &Files) -> anyhow::Result<Vec<Difference>> {
     let mut found = existing(root)?;
     let mut differences = Vec::new();
     for (path, text) in wanted {
-        // Outside of the folders that hold generated files only, there are others that are nobody's business here.
+        // Outside of the folders that hold generated files only, other files are left alone.
         let old = found.remove(path).or_else(|| fs::read_to_string(root.join(path)).ok());
         if old.as_ref() != Some(text) {
             differences.push(Difference {

@@ -5,7 +5,7 @@
 //!
 //! ```text
 //!   lab up ──starts──▶ lab supervise ──▶ Kubernetes, Ironic, operator
-//!      │ waits for .lab/NAME/site.json     │ its log: .lab/NAME/supervisor.log
+//!      │ waits for .lab/NAME/lab.json     │ its log: .lab/NAME/supervisor.log
 //!   lab down ───SIGTERM────────────────────┘
 //! ```
 
@@ -20,10 +20,10 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail};
 use clap::Subcommand;
 use metal3_lab::instance;
-use metal3_lab::site::Programs;
+use metal3_lab::lab::Programs;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-pub use background::{Next, Size, hints, start, stop};
+pub use background::{Next, Size, end, hints, start, stop};
 
 use crate::demo::screen::Screen;
 
@@ -63,6 +63,9 @@ enum Command {
         clusters: bool,
         #[arg(long)]
         programs: PathBuf,
+        /// The process that the lab ends with
+        #[arg(long)]
+        owner: Option<i32>,
         #[command(flatten)]
         name: Name,
     },
@@ -98,8 +101,13 @@ fn dispatch(args: &Args) -> Result<ExitCode> {
             hosts,
             clusters,
             programs,
+            owner,
             name,
-        } => block_on(supervisor::run(&name.name, *hosts, *clusters, programs.clone())).map(|()| ExitCode::SUCCESS),
+        } => {
+            let owner = owner.and_then(rustix::process::Pid::from_raw);
+            let held = supervisor::run(&name.name, *hosts, *clusters, programs.clone(), owner);
+            block_on(held).map(|()| ExitCode::SUCCESS)
+        }
     }
 }
 
@@ -159,7 +167,7 @@ pub fn block_on<T>(future: impl Future<Output = Result<T>>) -> Result<T> {
 }
 
 /// Says every few seconds that something is still under way.
-pub async fn with_beat<T>(screen: &Screen, what: &str, work: impl Future<Output = Result<T>>) -> Result<T> {
+pub async fn with_progress<T>(screen: &Screen, what: &str, work: impl Future<Output = Result<T>>) -> Result<T> {
     let start = Instant::now();
     let mut tick = tokio::time::interval(Duration::from_secs(1));
     let mut work = std::pin::pin!(work);
@@ -169,7 +177,7 @@ pub async fn with_beat<T>(screen: &Screen, what: &str, work: impl Future<Output 
                 screen.clear();
                 return outcome;
             }
-            _ = tick.tick() => screen.beat(&format!("{what}: {} s", start.elapsed().as_secs())),
+            _ = tick.tick() => screen.progress(&format!("{what}: {} s", start.elapsed().as_secs())),
         }
     }
 }

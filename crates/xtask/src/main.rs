@@ -1,4 +1,4 @@
-//! The one door for what is done to this repository: `cargo xtask --help`.
+//! Developer commands of this repository: `cargo xtask --help`.
 
 mod bench;
 mod demo;
@@ -20,16 +20,16 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Measures what the operator costs, beside upstream's figures; takes minutes
+    /// Benchmarks the controllers, beside upstream's figures; takes minutes
     Bench(bench::Args),
     /// Takes a Cluster from nothing to Machines, servers and Nodes and back in a lab of its own; the first time it builds for
     /// minutes
     Demo(demo::Args),
-    /// Writes the files that are made from Rust code: CRDs and examples
+    /// Writes the files that are made from Rust code: CRDs, RBAC and reference pages
     Generate(generate::Args),
     /// Labs in the background: Kubernetes, Ironic with simulated servers, the operator
     Lab(lab::Args),
-    /// Changes pure decisions in small ways and looks whether a test fails; takes an hour
+    /// Tests the tests: changes pure decisions in small ways and checks that a test fails; takes an hour
     Mutants(mutants::Args),
     /// Runs every test, cheapest first
     Test(test::Args),

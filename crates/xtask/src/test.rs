@@ -44,16 +44,6 @@ enum Tier {
     Ironic,
 }
 
-impl Tier {
-    fn title(self) -> &'static str {
-        match self {
-            Self::Unit => "unit and property tests",
-            Self::ApiServer => "tests on a real API server",
-            Self::Ironic => "tests on a real Ironic",
-        }
-    }
-}
-
 /// Test programs of the cheaper tiers. Any other one is run in the last tier: a new program is never forgotten.
 const TIERS: &[(&str, &str, Tier)] = &[
     ("baremetal-operator", "decide", Tier::Unit),
@@ -93,8 +83,22 @@ const TIERS: &[(&str, &str, Tier)] = &[
     ("metal3-lab", "cluster_api", Tier::ApiServer),
 ];
 
-/// The programs that take longest. They start first in their tier: one of them alone at its end would be waited for.
-const LONGEST: &[&str] = &["clusters", "images", "demo", "wire", "fleet"];
+/// The programs that take longest, in this order. They start first in their tier, because a long one that starts last runs alone.
+const LONGEST: &[&str] = &[
+    "wire",
+    "fleet",
+    "two_providers",
+    "clusters",
+    "images",
+    "demo",
+    "moves",
+    "outages",
+    "limits",
+    "registration",
+];
+
+/// Programs that run one test at a time, because they have one or because two cores are enough for one lab only.
+const SINGLE: &[&str] = &["demo", "life", "moves"];
 
 /// Runs the tests. Every tier runs, also after one has failed; the exit code tells whether all passed.
 pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
@@ -120,28 +124,22 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
         report.step("building the lab", build_lab)?;
     }
     let audit = rights::empty_folder()?;
-    for tier in [Tier::Unit, Tier::ApiServer, Tier::Ironic] {
-        if args.quick && tier != Tier::Unit {
-            continue;
-        }
-        report.step(tier.title(), || {
-            let mut failed = Vec::new();
-            if tier == Tier::Unit {
-                failed.extend(cargo_fails(&root, "test --quiet --workspace --doc --locked")?);
-            }
-            let of_tier = programs.tests.iter().filter(|p| tier_of(p) == tier);
-            if tier == Tier::Unit {
-                failed.extend(one_by_one(of_tier, &programs, args.explore)?);
-            } else {
-                failed.extend(side_by_side(of_tier, &programs, args.explore, &audit)?);
-            }
-            Ok(failed)
+    report.step("unit and property tests", || {
+        let of_tier = programs.tests.iter().filter(|program| tier_of(program) == Tier::Unit);
+        let mut failed = one_by_one(of_tier, &programs, args.explore)?;
+        failed.extend(cargo_fails(&root, "test --quiet --workspace --doc --locked")?);
+        Ok(failed)
+    })?;
+    if !args.quick {
+        let with_servers = programs.tests.iter().filter(|program| tier_of(program) > Tier::Unit);
+        report.step("tests on a real API server and a real Ironic", || {
+            side_by_side(with_servers, &programs, args.explore, &audit)
         })?;
     }
     if args.quick {
-        println!("\nWhich rights are used was not looked at: only the tests with servers show that.");
+        println!("\nUnused and missing rights were not checked: that takes the tests with servers.");
     } else {
-        report.step("rights that nobody used or that are missing", || rights::check(&audit))?;
+        report.step("unused and missing rights", || rights::check(&audit))?;
     }
     Ok(report.finish())
 }
@@ -238,7 +236,8 @@ fn one_by_one<'a>(
     Ok(failed)
 }
 
-/// Runs test programs that mostly wait for servers, the longest first. Returns those that failed.
+/// Runs test programs that mostly wait for servers: the cheaper tier first, and in it the longest. Between the tiers no lane
+/// waits for the other. Returns those that failed.
 fn side_by_side<'a>(
     tests: impl Iterator<Item = &'a TestProgram>,
     all: &Programs,
@@ -247,10 +246,8 @@ fn side_by_side<'a>(
 ) -> anyhow::Result<Vec<String>> {
     let mut tests: Vec<&TestProgram> = tests.collect();
     tests.sort_by_key(|program| {
-        LONGEST
-            .iter()
-            .position(|name| *name == program.name)
-            .unwrap_or(LONGEST.len())
+        let place = LONGEST.iter().position(|name| *name == program.name);
+        (tier_of(program), place.unwrap_or(LONGEST.len()))
     });
     let job = |program: &TestProgram| {
         let mut command = command(program, all, explore);
@@ -258,6 +255,7 @@ fn side_by_side<'a>(
         lanes::Job {
             name: program.name.clone(),
             title: program.command_of_a_person(),
+            width: if SINGLE.contains(&&*program.name) { 1 } else { 2 },
             command,
         }
     };

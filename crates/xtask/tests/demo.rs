@@ -13,7 +13,7 @@ use rustix::process::{Pid, Signal, kill_process};
 /// One lab at a time: two cores are enough for one only.
 static TURN: Mutex<()> = Mutex::new(());
 
-/// A lab's name that nobody else uses, ended when the test does.
+/// A lab with a name of its own, which ends with the test.
 struct Lab {
     name: String,
     _turn: MutexGuard<'static, ()>,
@@ -190,7 +190,7 @@ fn an_interrupted_demo_leaves_nothing() {
         .spawn()
         .unwrap();
     let start = Instant::now();
-    while !lab.folder().join("site.json").exists() {
+    while !lab.folder().join("lab.json").exists() {
         assert!(start.elapsed() < Duration::from_secs(120), "the lab does not start");
         std::thread::sleep(Duration::from_millis(50));
     }

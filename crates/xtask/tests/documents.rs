@@ -1,9 +1,11 @@
-//! What the documents name is there.
+//! What the documents name is there, and their pictures can be drawn.
 
 #![expect(clippy::unwrap_used, reason = "what cannot be read fails the test")]
 
 use std::fs;
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
 
 fn documents(root: &Path) -> Vec<PathBuf> {
     let mut found = vec![
@@ -39,6 +41,62 @@ fn named(text: &str) -> Vec<String> {
         code.filter(|word| FOLDERS.iter().any(|folder| word.starts_with(folder)) && !word.contains([' ', '*', '<']));
     let all = links.map(|link| link.split('#').next().unwrap_or_default()).chain(code);
     all.flat_map(spelled_out).collect()
+}
+
+/// A folder with our script `parse.cjs` and the package that it needs, as `package-lock.json` pins it; installed once.
+fn parser(root: &Path) -> PathBuf {
+    let sources = root.join("crates/xtask/tests/pictures");
+    let folder = root.join("target/tools/pictures");
+    let lock = fs::read(sources.join("package-lock.json")).unwrap();
+    let is_installed = fs::read(folder.join("installed")).is_ok_and(|installed| installed == lock);
+    fs::create_dir_all(&folder).unwrap();
+    for name in ["package.json", "package-lock.json", "parse.cjs"] {
+        fs::copy(sources.join(name), folder.join(name)).unwrap();
+    }
+    if !is_installed {
+        let install = ["ci", "--ignore-scripts", "--no-audit", "--no-fund"];
+        let status = Command::new("npm").args(install).current_dir(&folder).status();
+        assert!(
+            status.is_ok_and(|status| status.success()),
+            "npm, which comes with Node.js, cannot install Mermaid's parser in {}",
+            folder.display()
+        );
+        fs::write(folder.join("installed"), lock).unwrap();
+    }
+    folder
+}
+
+#[test]
+fn every_picture_can_be_drawn() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let mut pictures = Vec::new();
+    for document in documents(&root) {
+        let text = fs::read_to_string(&document).unwrap();
+        let blocks = text.split("```mermaid\n").skip(1);
+        pictures.extend(blocks.map(|block| (document.clone(), block.split("\n```").next().unwrap().to_owned())));
+    }
+    assert!(pictures.len() >= 8, "only {} pictures found", pictures.len());
+    // One that cannot be drawn shows that the parser looks at all.
+    pictures.push((PathBuf::from("broken"), "flowchart LR\n  a --".to_owned()));
+
+    let mut node = Command::new("node")
+        .arg("parse.cjs")
+        .current_dir(parser(&root))
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap_or_else(|error| panic!("Node.js cannot be started: {error}"));
+    let texts: Vec<_> = pictures.iter().map(|(_, picture)| picture).collect();
+    let input = serde_json::to_vec(&texts).unwrap();
+    node.stdin.take().unwrap().write_all(&input).unwrap();
+    let output = node.wait_with_output().unwrap();
+    let wrong: Vec<Option<String>> = serde_json::from_slice(&output.stdout).unwrap();
+    let wrong = pictures.iter().zip(wrong).filter_map(|((document, picture), wrong)| {
+        let name = document.file_name()?.to_string_lossy();
+        Some((name.into_owned(), picture, wrong?))
+    });
+    let wrong: Vec<_> = wrong.collect();
+    assert!(wrong.iter().map(|(name, ..)| name).eq(["broken"]), "{wrong:#?}");
 }
 
 // OWN 20e: CONTRIBUTING sent its readers to a file that was not there.

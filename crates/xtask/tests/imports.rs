@@ -80,7 +80,7 @@ impl<'ast> Visit<'ast> for Named {
     }
 
     fn visit_vis_restricted(&mut self, _: &'ast syn::VisRestricted) {
-        // Who may see an item is no import.
+        // A visibility is not an import.
     }
 
     fn visit_path(&mut self, path: &'ast syn::Path) {

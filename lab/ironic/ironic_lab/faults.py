@@ -1,8 +1,4 @@
-"""The fault knobs: what is set for all hosts, and for one host on top of that.
-
-The knobs and their meaning are documented on the Rust types that set them (`BmcFaults` and `AgentFaults` in
-`crates/lab/src/ironic/faults.rs`); a knob that is absent is off.
-"""
+"""The fault knobs: what is set for all hosts, and for one host on top of that. A knob that is absent is off."""
 
 from __future__ import annotations
 
@@ -11,7 +7,31 @@ from collections.abc import Callable
 from typing import Any
 
 ALL = "all"
-SIDES = ("bmc", "agent")
+
+#: What each side of a host can be made to do.
+KNOBS: dict[str, dict[str, str]] = {
+    "bmc": {
+        "credentials": "{username, password}: only these are taken; those that were right are wrong now",
+        "down": "nobody listens at the address, and open connections are reset",
+        "delay": "every request takes so many seconds longer",
+        "status": "every request is answered with this HTTP status; an IPMI BMC is silent then",
+        "power_ignored": "requests to change the power are accepted, and nothing happens",
+        "power_refused": "requests to change the power are refused with status 400",
+        "no_virtual_media": "inserting virtual media fails with status 500",
+    },
+    "agent": {
+        "boot_delay": "seconds that the next ramdisk takes to boot",
+        "step_delay": "seconds that each step takes",
+        "never": "what it never gets to: boot, inspect, look_up or heartbeat",
+        "dies_in_step": "it dies as soon as it has begun the step of this name",
+        "hangs_in_step": "the step of this name does not end until the knob is off; heartbeats go on",
+        "fails_step": "{step: text}: steps that fail, with the text that they fail with",
+        "wrong_token": "heartbeats carry a token that Ironic did not give",
+        "inspection_error": "an inspection ends with this error",
+        "inventory": "{nics, disks, architecture, vendor, product, memory_mib, cpus, merge}: what an inspection reports",
+    },
+}
+SIDES = tuple(KNOBS)
 
 
 class Faults:
@@ -30,6 +50,8 @@ class Faults:
         """Replace the knobs of one side (`bmc` or `agent`) of a host (its uuid, or `all`)."""
         if side not in SIDES:
             raise ValueError(f"no such side: {side}")
+        if unknown := set(knobs) - set(KNOBS[side]):
+            raise ValueError(f"no such knobs of {side}: {sorted(unknown)}")
         with self._lock:
             self._knobs[host, side] = dict(knobs)
         self._tell()

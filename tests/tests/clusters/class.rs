@@ -4,10 +4,10 @@
 use std::collections::BTreeMap;
 
 use kube::ResourceExt;
-use metal3_scenarios::{ClusterSite, Kind};
+use metal3_scenarios::{ClusterEnv, Kind};
 use serde_json::{Value, json};
 
-use crate::{config_drive, deploys, on_site};
+use crate::{config_drive, deploys, in_env};
 
 const NAME: &str = "from-class";
 const EXAMPLE: &str = "cluster/cluster-class.yaml";
@@ -24,9 +24,9 @@ fn workers(replicas: u8) -> Value {
 // OWN 20c: the patch that the example told of was not there. The workers join by an endpoint that only the patch knows.
 #[test]
 fn a_cluster_of_a_class_is_made_scaled_rotated_and_deleted() {
-    on_site(async |site| {
-        let (before, deploys_before) = (site.names().await, deploys(site).await);
-        site.apply_cluster(EXAMPLE, NAME, |object| {
+    in_env(async |env| {
+        let (before, deploys_before) = (env.names().await, deploys(env).await);
+        env.apply_cluster(EXAMPLE, NAME, |object| {
             if object.metadata.name.as_deref() == Some(NAME) {
                 let topology = &mut object.data["spec"]["topology"];
                 topology["controlPlane"]["replicas"] = json!(1);
@@ -34,16 +34,16 @@ fn a_cluster_of_a_class_is_made_scaled_rotated_and_deleted() {
             }
         })
         .await;
-        site.expect_running(2).await;
+        env.expect_running(2).await;
 
         let change = json!({"spec": {"topology": {"workers": workers(2)}}});
-        site.patch(Kind::CLUSTER, NAME, change).await;
-        let first = site.expect_running(3).await;
-        assert_eq!(deploys(site).await - deploys_before, 3);
+        env.patch(Kind::CLUSTER, NAME, change).await;
+        let first = env.expect_running(3).await;
+        assert_eq!(deploys(env).await - deploys_before, 3);
 
-        rotate(site).await;
-        site.until("all machines are replaced", async || {
-            let machines = site.list(Kind::MACHINE).await;
+        rotate(env).await;
+        env.until("all machines are replaced", async || {
+            let machines = env.list(Kind::MACHINE).await;
             let names: Vec<_> = machines.iter().map(ResourceExt::name_any).collect();
             if names.len() == 3 && names.iter().all(|name| !first.contains_key(name)) {
                 Ok(())
@@ -52,53 +52,53 @@ fn a_cluster_of_a_class_is_made_scaled_rotated_and_deleted() {
             }
         })
         .await;
-        let second = site.expect_running(3).await;
-        assert_eq!(generations(site, &second).await, ["2"; 3]);
-        assert_eq!(deploys(site).await - deploys_before, 6, "each machine came once");
+        let second = env.expect_running(3).await;
+        assert_eq!(generations(env, &second).await, ["2"; 3]);
+        assert_eq!(deploys(env).await - deploys_before, 6, "each machine came once");
 
         // The class cannot go while there is a cluster of it, and takes the templates along.
-        site.delete(Kind::CLUSTER, NAME).await;
-        site.until("the Cluster is gone", async || {
-            match site.api(Kind::CLUSTER).get_opt(NAME).await.unwrap() {
+        env.delete(Kind::CLUSTER, NAME).await;
+        env.until("the Cluster is gone", async || {
+            match env.api(Kind::CLUSTER).get_opt(NAME).await.unwrap() {
                 None => Ok(()),
                 Some(cluster) => Err(cluster.data["status"]["conditions"].to_string()),
             }
         })
         .await;
-        site.delete(CLUSTER_CLASS, CLASS).await;
+        env.delete(CLUSTER_CLASS, CLASS).await;
         for template in [CLASS, "metal3-2"] {
-            site.delete(Kind::DATA_TEMPLATE, template).await;
+            env.delete(Kind::DATA_TEMPLATE, template).await;
         }
-        site.expect_nothing_new(&before).await;
+        env.expect_nothing_new(&before).await;
     });
 }
 
 /// Gives the class other templates, whose machines get metadata that those of the old ones lack.
-async fn rotate(site: &ClusterSite) {
-    site.copy(Kind::DATA_TEMPLATE, CLASS, "metal3-2", |spec| {
+async fn rotate(env: &ClusterEnv) {
+    env.copy(Kind::DATA_TEMPLATE, CLASS, "metal3-2", |spec| {
         spec["metaData"]["strings"] = json!([{"key": "generation", "value": "2"}]);
     })
     .await;
     for of in ["metal3-control-plane", "metal3-workers"] {
-        site.copy(Kind::MACHINE_TEMPLATE, of, &format!("{of}-2"), |spec| {
+        env.copy(Kind::MACHINE_TEMPLATE, of, &format!("{of}-2"), |spec| {
             spec["template"]["spec"]["dataTemplate"]["name"] = json!("metal3-2");
         })
         .await;
     }
-    let class = site.api(CLUSTER_CLASS).get(CLASS).await.unwrap();
+    let class = env.api(CLUSTER_CLASS).get(CLASS).await.unwrap();
     // A list is written whole.
     let mut deployments = class.data["spec"]["workers"]["machineDeployments"].clone();
     deployments[0]["infrastructure"]["templateRef"]["name"] = json!("metal3-workers-2");
     let control_plane = json!({"machineInfrastructure": {"templateRef": {"name": "metal3-control-plane-2"}}});
     let change = json!({"spec": {"controlPlane": control_plane, "workers": {"machineDeployments": deployments}}});
-    site.patch(CLUSTER_CLASS, CLASS, change).await;
+    env.patch(CLUSTER_CLASS, CLASS, change).await;
 }
 
 /// What the servers of machines were told of their generation.
-async fn generations(site: &ClusterSite, machines: &BTreeMap<String, String>) -> Vec<String> {
+async fn generations(env: &ClusterEnv, machines: &BTreeMap<String, String>) -> Vec<String> {
     let mut generations = Vec::new();
     for node in machines.values() {
-        let meta_data = config_drive(site, node).await.meta_data.unwrap();
+        let meta_data = config_drive(env, node).await.meta_data.unwrap();
         generations.push(meta_data["generation"].as_str().unwrap_or("none").to_owned());
     }
     generations

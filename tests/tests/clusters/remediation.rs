@@ -13,10 +13,10 @@ use metal3_api::metal3::names::annotation::REBOOT_PREFIX;
 use metal3_api::metal3::{BareMetalHost, ProvisioningState};
 use metal3_lab::ironic::{Machine, Mark};
 use metal3_lab::workload::Silence;
-use metal3_scenarios::{ClusterSite, Kind, status};
+use metal3_scenarios::{ClusterEnv, Kind, status};
 use serde_json::{Value, json};
 
-use crate::{NAME, SMALL, on_site, server};
+use crate::{NAME, SMALL, in_env, server};
 
 const EXAMPLE: &str = "cluster/remediation.yaml";
 const WORKERS: &str = "small-workers";
@@ -29,42 +29,38 @@ const TEMPLATE: Kind = Kind(
 
 #[test]
 fn a_silent_worker_is_power_cycled_and_replaced_if_that_does_not_help() {
-    on_site(async |site| {
-        let before = site.names().await;
-        site.apply_example(EXAMPLE, of_this_cluster).await;
-        site.apply_cluster(SMALL, NAME, |object| {
+    in_env(async |env| {
+        let before = env.names().await;
+        env.apply_example(EXAMPLE, of_this_cluster).await;
+        env.apply_cluster(SMALL, NAME, |object| {
             if object.metadata.name.as_deref() == Some(WORKERS) && object.data["spec"]["replicas"].is_number() {
                 object.data["spec"]["replicas"] = json!(1);
             }
         })
         .await;
-        let made = site.expect_running(2).await;
-        let worker = Worker::of(site, &made).await;
+        let made = env.expect_running(2).await;
+        let worker = Worker::of(env, &made).await;
 
         helped(&worker).await;
-        assert_eq!(
-            site.expect_running(2).await,
-            made,
-            "the same Machines on the same hosts"
-        );
+        assert_eq!(env.expect_running(2).await, made, "the same Machines on the same hosts");
 
         not_helped(&worker).await;
-        let other = Worker::of(site, &site.expect_running(2).await).await;
+        let other = Worker::of(env, &env.expect_running(2).await).await;
         assert!(other.machine != worker.machine && other.host != worker.host);
         assert!(worker.remediation().await.is_none(), "it went with its Machine");
-        site.site
+        env.base
             .expect_event(&worker.machine, "GivenUp", "2 power cycles")
             .await;
 
         // The server that does not come back is for a person to look at.
-        let host = site.site.expect_state(&worker.host, ProvisioningState::Available).await;
+        let host = env.base.expect_state(&worker.host, ProvisioningState::Available).await;
         assert_eq!(host.annotations()[UNHEALTHY], "capm3/UnhealthyNode");
-        site.delete(Kind::CLUSTER, NAME).await;
-        site.delete(Kind::DATA_TEMPLATE, NAME).await;
-        site.delete(TEMPLATE, "reboot").await;
-        site.expect_nothing_new(&before).await;
+        env.delete(Kind::CLUSTER, NAME).await;
+        env.delete(Kind::DATA_TEMPLATE, NAME).await;
+        env.delete(TEMPLATE, "reboot").await;
+        env.expect_nothing_new(&before).await;
         let repaired = json!({"metadata": {"annotations": {UNHEALTHY: null}}});
-        site.site.patch(&worker.host, repaired).await;
+        env.base.patch(&worker.host, repaired).await;
     });
 }
 
@@ -80,7 +76,7 @@ fn of_this_cluster(object: &mut DynamicObject) {
 
 /// Its kubelet hangs, and a power cycle helps.
 async fn helped(worker: &Worker<'_>) {
-    let site = &worker.site.site;
+    let env = &worker.env.base;
     // There are no controllers in the workload cluster that would detach it.
     let volumes: Api<VolumeAttachment> = Api::all(worker.client.clone());
     let volume = json!({"metadata": {"name": "volume"}, "spec": {
@@ -88,17 +84,17 @@ async fn helped(worker: &Worker<'_>) {
     let volume = serde_json::from_value(volume).unwrap();
     volumes.create(&PostParams::default(), &volume).await.unwrap();
     let before = worker.server().await;
-    let requests = site.ironic.requests(Mark::default()).unwrap().1;
-    let moments = site.ironic.moments(Mark::default()).unwrap().1;
+    let requests = env.ironic.requests(Mark::default()).unwrap().1;
+    let moments = env.ironic.moments(Mark::default()).unwrap().1;
     worker
-        .site
+        .env
         .workload
         .silence(&worker.host, Silence::UntilRestart)
         .unwrap();
 
     // The server is off, and stays off while the volume is attached.
     let words = "1 attached volumes";
-    site.expect_event(&worker.machine, "WaitingForNodeToEmpty", words).await;
+    env.expect_event(&worker.machine, "WaitingForNodeToEmpty", words).await;
     assert!(!worker.server().await.is_on);
     assert!(is_asked_to_be_off(&worker.host().await));
     assert!(is_out_of_service(&worker.node().await));
@@ -114,14 +110,14 @@ async fn helped(worker: &Worker<'_>) {
             Err(format!("{:?} {remediation:?}", node.spec))
         }
     };
-    worker.site.until("the worker is healthy again", healthy).await;
+    worker.env.until("the worker is healthy again", healthy).await;
 
     // Off once and on once, and nothing else, as the server and Ironic tell it.
     let after = worker.server().await;
     assert_eq!((cycles(&before, &after), after.deploys), (1, before.deploys));
-    let node = site.node(&worker.host).await;
+    let node = env.node(&worker.host).await;
     let [uuid, name] = ["uuid", "name"].map(|field| node[field].as_str().unwrap());
-    let (asked, _) = site.ironic.requests(requests).unwrap();
+    let (asked, _) = env.ironic.requests(requests).unwrap();
     let changes = asked.iter().filter(|request| {
         let is_of_node = request.member == uuid || request.member == name;
         // While Ironic looks at the power itself the node is locked, and the request is made again.
@@ -130,7 +126,7 @@ async fn helped(worker: &Worker<'_>) {
     });
     let changes: Vec<_> = changes.map(|request| request.path.as_str()).collect();
     assert_eq!(changes, ["/v1/nodes/{id}/states/power"; 2]);
-    let (moments, _) = site.ironic.moments(moments).unwrap();
+    let (moments, _) = env.ironic.moments(moments).unwrap();
     let of_node = moments.iter().filter(|moment| moment.node == uuid);
     let mut states: Vec<_> = of_node
         .map(|moment| [&moment.provision_state, &moment.power_state].map(Option::as_deref))
@@ -142,11 +138,11 @@ async fn helped(worker: &Worker<'_>) {
 
 /// Its kubelet is silent however often the server starts.
 async fn not_helped(worker: &Worker<'_>) {
-    let site = worker.site;
+    let env = worker.env;
     let before = worker.server().await;
-    site.workload.silence(&worker.host, Silence::ForGood).unwrap();
+    env.workload.silence(&worker.host, Silence::ForGood).unwrap();
     for (retries, attempts) in [(0, 1), (1, 2)] {
-        site.until(&format!("power cycle {attempts}"), async || {
+        env.until(&format!("power cycle {attempts}"), async || {
             let remediation = worker.remediation().await.ok_or("no remediation")?;
             let host = worker.host().await;
             let is_back = status(&host).powered_on && !is_asked_to_be_off(&host);
@@ -163,8 +159,8 @@ async fn not_helped(worker: &Worker<'_>) {
         let (api, params) = (worker.remediations(), PatchParams::default());
         api.patch_status(&worker.machine, &params, &past).await.unwrap();
     }
-    site.until("the Machine is gone", async || {
-        match site.api(Kind::MACHINE).get_opt(&worker.machine).await.unwrap() {
+    env.until("the Machine is gone", async || {
+        match env.api(Kind::MACHINE).get_opt(&worker.machine).await.unwrap() {
             None => Ok(()),
             Some(machine) => Err(machine.data["status"]["conditions"].to_string()),
         }
@@ -174,7 +170,7 @@ async fn not_helped(worker: &Worker<'_>) {
 
 /// The one worker.
 struct Worker<'a> {
-    site: &'a ClusterSite,
+    env: &'a ClusterEnv,
     /// Of the workload cluster.
     client: Client,
     machine: String,
@@ -184,12 +180,12 @@ struct Worker<'a> {
 
 impl<'a> Worker<'a> {
     /// Of these Machines, with their Nodes.
-    async fn of(site: &'a ClusterSite, machines: &BTreeMap<String, String>) -> Self {
+    async fn of(env: &'a ClusterEnv, machines: &BTreeMap<String, String>) -> Self {
         let mut workers = machines.iter().filter(|(machine, _)| machine.starts_with(WORKERS));
         let (machine, host) = workers.next().unwrap();
         Self {
-            site,
-            client: site.workload.control_plane().client().await.unwrap(),
+            env,
+            client: env.workload.control_plane().client().await.unwrap(),
             machine: machine.clone(),
             host: host.clone(),
         }
@@ -200,11 +196,11 @@ impl<'a> Worker<'a> {
     }
 
     async fn host(&self) -> BareMetalHost {
-        self.site.site.host(&self.host).await
+        self.env.base.host(&self.host).await
     }
 
     async fn server(&self) -> Machine {
-        server(self.site, &self.host).await
+        server(self.env, &self.host).await
     }
 
     /// Called as the Machine, as health checks do it.
@@ -213,7 +209,7 @@ impl<'a> Worker<'a> {
     }
 
     fn remediations(&self) -> Api<Metal3Remediation> {
-        self.site.site.namespace.api()
+        self.env.base.namespace.api()
     }
 }
 

@@ -4,10 +4,10 @@ use std::collections::BTreeSet;
 
 use kube::ResourceExt;
 use kube::api::DynamicObject;
-use metal3_scenarios::{ClusterSite, Kind};
+use metal3_scenarios::{ClusterEnv, Kind};
 use serde_json::{Value, json};
 
-use crate::{NAME, SMALL, config_drive, deploys, on_site};
+use crate::{NAME, SMALL, config_drive, deploys, in_env};
 
 fn is_true(object: &DynamicObject, condition: &str) -> bool {
     let conditions = object.data["status"]["conditions"].as_array().into_iter().flatten();
@@ -19,15 +19,15 @@ fn is_true(object: &DynamicObject, condition: &str) -> bool {
 const STRICT: &str = "infrastructure.cluster.x-k8s.io/strict-failure-domain";
 
 /// A second template like one of the example, which is what makes Cluster API replace machines.
-async fn copy_template(site: &ClusterSite, of: &str, name: &str) {
+async fn copy_template(env: &ClusterEnv, of: &str, name: &str) {
     let strict = |spec: &mut Value| spec["template"]["metadata"]["annotations"] = json!({STRICT: "true"});
-    site.copy(Kind::MACHINE_TEMPLATE, of, name, strict).await;
+    env.copy(Kind::MACHINE_TEMPLATE, of, name, strict).await;
 }
 
 /// The Machines that come from a template, by the host that each runs on.
-async fn hosts_of_template(site: &ClusterSite, template: &str) -> BTreeSet<String> {
+async fn hosts_of_template(env: &ClusterEnv, template: &str) -> BTreeSet<String> {
     let kind = Kind("infrastructure.cluster.x-k8s.io", "v1beta2", "Metal3Machine");
-    let machines = site.list(kind).await.into_iter();
+    let machines = env.list(kind).await.into_iter();
     let from = |machine: &DynamicObject| {
         let of = machine.annotations().get("cluster.x-k8s.io/cloned-from-name");
         of.is_some_and(|of| of == template)
@@ -39,7 +39,7 @@ async fn hosts_of_template(site: &ClusterSite, template: &str) -> BTreeSet<Strin
         assert_eq!(is_strict, is_copy, "annotations come from the template");
     }
     let names: BTreeSet<String> = machines.iter().map(ResourceExt::name_any).collect();
-    let users = site.users().await.into_iter();
+    let users = env.users().await.into_iter();
     users
         .filter(|(_, user)| names.contains(user))
         .map(|(host, _)| host)
@@ -48,14 +48,14 @@ async fn hosts_of_template(site: &ClusterSite, template: &str) -> BTreeSet<Strin
 
 /// Gives the control plane of so many machines another template, and waits until there are three machines again, those of the
 /// control plane from this one. The hosts of these.
-async fn replace_control_plane(site: &ClusterSite, machines: usize) -> BTreeSet<String> {
-    copy_template(site, "small-control-plane", "small-control-plane-2").await;
+async fn replace_control_plane(env: &ClusterEnv, machines: usize) -> BTreeSet<String> {
+    copy_template(env, "small-control-plane", "small-control-plane-2").await;
     let reference = json!({"infrastructureRef": {"name": "small-control-plane-2"}});
     let change = json!({"spec": {"machineTemplate": {"spec": reference}}});
-    site.patch(Kind::CONTROL_PLANE, NAME, change).await;
-    site.until("the control plane is replaced", async || {
-        let new = hosts_of_template(site, "small-control-plane-2").await;
-        let old = hosts_of_template(site, "small-control-plane").await;
+    env.patch(Kind::CONTROL_PLANE, NAME, change).await;
+    env.until("the control plane is replaced", async || {
+        let new = hosts_of_template(env, "small-control-plane-2").await;
+        let old = hosts_of_template(env, "small-control-plane").await;
         if new.len() == machines && old.is_empty() {
             Ok(())
         } else {
@@ -63,29 +63,29 @@ async fn replace_control_plane(site: &ClusterSite, machines: usize) -> BTreeSet<
         }
     })
     .await;
-    site.expect_running(3).await;
-    hosts_of_template(site, "small-control-plane-2").await
+    env.expect_running(3).await;
+    hosts_of_template(env, "small-control-plane-2").await
 }
 
 #[test]
 fn a_cluster_is_made_scaled_rolled_over_and_deleted() {
-    on_site(async |site| {
-        let (before, deploys_before) = (site.names().await, deploys(site).await);
-        site.apply_cluster(SMALL, NAME, |_| {}).await;
+    in_env(async |env| {
+        let (before, deploys_before) = (env.names().await, deploys(env).await);
+        env.apply_cluster(SMALL, NAME, |_| {}).await;
 
         // One machine of a control plane and two workers, each on a host of the right kind.
-        let made = site.expect_running(3).await;
+        let made = env.expect_running(3).await;
         for node in made.values() {
             assert!(
-                site.users().await.contains_key(node),
+                env.users().await.contains_key(node),
                 "{node} is called as its host: {made:?}"
             );
         }
-        let addresses = addresses(site, made.values()).await;
+        let addresses = addresses(env, made.values()).await;
         assert_eq!(addresses.len(), 3, "an address each: {addresses:?}");
-        site.until("the Cluster is available", async || {
-            let cluster = site.api(Kind::CLUSTER).get(NAME).await.unwrap();
-            let control_plane = site.api(Kind::CONTROL_PLANE).get(NAME).await.unwrap();
+        env.until("the Cluster is available", async || {
+            let cluster = env.api(Kind::CLUSTER).get(NAME).await.unwrap();
+            let control_plane = env.api(Kind::CONTROL_PLANE).get(NAME).await.unwrap();
             if is_true(&cluster, "Available") && is_true(&control_plane, "Available") {
                 Ok(())
             } else {
@@ -96,19 +96,19 @@ fn a_cluster_is_made_scaled_rolled_over_and_deleted() {
             }
         })
         .await;
-        assert_eq!(deploys(site).await - deploys_before, 3);
+        assert_eq!(deploys(env).await - deploys_before, 3);
 
         // Workers of a new template, one after the other, on the hosts that the old ones had.
-        let hosts = hosts_of_template(site, "small-workers").await;
-        copy_template(site, "small-workers", "small-workers-2").await;
+        let hosts = hosts_of_template(env, "small-workers").await;
+        copy_template(env, "small-workers", "small-workers-2").await;
         let change = json!({"spec": {
             "rollout": {"strategy": {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 0, "maxUnavailable": 1}}},
             "template": {"spec": {"infrastructureRef": {"name": "small-workers-2"}}},
         }});
-        site.patch(Kind::DEPLOYMENT, "small-workers", change).await;
-        site.until("both workers are replaced", async || {
-            let reused = hosts_of_template(site, "small-workers-2").await;
-            let old = hosts_of_template(site, "small-workers").await;
+        env.patch(Kind::DEPLOYMENT, "small-workers", change).await;
+        env.until("both workers are replaced", async || {
+            let reused = hosts_of_template(env, "small-workers-2").await;
+            let old = hosts_of_template(env, "small-workers").await;
             if reused.len() == 2 && old.is_empty() {
                 Ok(reused)
             } else {
@@ -116,36 +116,36 @@ fn a_cluster_is_made_scaled_rolled_over_and_deleted() {
             }
         })
         .await;
-        site.expect_running(3).await;
-        assert_eq!(hosts_of_template(site, "small-workers-2").await, hosts);
+        env.expect_running(3).await;
+        assert_eq!(hosts_of_template(env, "small-workers-2").await, hosts);
 
         // Up and down. The host of the worker that goes is kept for the next one, as node reuse wants it.
-        site.patch(Kind::DEPLOYMENT, "small-workers", json!({"spec": {"replicas": 3}}))
+        env.patch(Kind::DEPLOYMENT, "small-workers", json!({"spec": {"replicas": 3}}))
             .await;
-        site.expect_running(4).await;
-        site.patch(Kind::DEPLOYMENT, "small-workers", json!({"spec": {"replicas": 2}}))
+        env.expect_running(4).await;
+        env.patch(Kind::DEPLOYMENT, "small-workers", json!({"spec": {"replicas": 2}}))
             .await;
-        site.expect_running(3).await;
-        let kept = site.users().await.into_values().filter(|user| user == NAME).count();
-        assert_eq!(kept, 1, "{}", site.overview().await);
+        env.expect_running(3).await;
+        let kept = env.users().await.into_values().filter(|user| user == NAME).count();
+        assert_eq!(kept, 1, "{}", env.overview().await);
 
         // A control plane of one machine gets its next one before the old one goes.
-        let host = hosts_of_template(site, "small-control-plane").await;
-        let new = replace_control_plane(site, 1).await;
+        let host = hosts_of_template(env, "small-control-plane").await;
+        let new = replace_control_plane(env, 1).await;
         assert!(new.is_disjoint(&host), "{new:?} after {host:?}");
 
         // And away with it.
-        site.delete(Kind::CLUSTER, NAME).await;
-        site.delete(Kind::DATA_TEMPLATE, NAME).await;
-        site.expect_nothing_new(&before).await;
+        env.delete(Kind::CLUSTER, NAME).await;
+        env.delete(Kind::DATA_TEMPLATE, NAME).await;
+        env.expect_nothing_new(&before).await;
     });
 }
 
 #[test]
 fn three_machines_of_a_control_plane_are_replaced_on_their_own_servers() {
-    on_site(async |site| {
-        let (before, deploys_before) = (site.names().await, deploys(site).await);
-        site.apply_cluster(SMALL, NAME, |object| {
+    in_env(async |env| {
+        let (before, deploys_before) = (env.names().await, deploys(env).await);
+        env.apply_cluster(SMALL, NAME, |object| {
             let kind = object.types.as_ref().map_or("", |types| &types.kind);
             let spec = &mut object.data["spec"];
             if kind == "KubeadmControlPlane" {
@@ -157,26 +157,26 @@ fn three_machines_of_a_control_plane_are_replaced_on_their_own_servers() {
             }
         })
         .await;
-        site.expect_running(3).await;
-        let hosts = hosts_of_template(site, "small-control-plane").await;
+        env.expect_running(3).await;
+        let hosts = hosts_of_template(env, "small-control-plane").await;
         // A fourth host would do as well.
-        assert_eq!(hosts.len(), 3, "{}", site.overview().await);
+        assert_eq!(hosts.len(), 3, "{}", env.overview().await);
 
-        let new = replace_control_plane(site, 3).await;
+        let new = replace_control_plane(env, 3).await;
         assert_eq!(new, hosts);
-        assert_eq!(deploys(site).await - deploys_before, 6, "each machine came once");
+        assert_eq!(deploys(env).await - deploys_before, 6, "each machine came once");
 
-        site.delete(Kind::CLUSTER, NAME).await;
-        site.delete(Kind::DATA_TEMPLATE, NAME).await;
-        site.expect_nothing_new(&before).await;
+        env.delete(Kind::CLUSTER, NAME).await;
+        env.delete(Kind::DATA_TEMPLATE, NAME).await;
+        env.expect_nothing_new(&before).await;
     });
 }
 
 /// The addresses that the servers of these Nodes were given in their network data.
-async fn addresses(site: &ClusterSite, nodes: impl Iterator<Item = &String>) -> BTreeSet<String> {
+async fn addresses(env: &ClusterEnv, nodes: impl Iterator<Item = &String>) -> BTreeSet<String> {
     let mut addresses = BTreeSet::new();
     for node in nodes {
-        let network = config_drive(site, node).await.network_data.unwrap();
+        let network = config_drive(env, node).await.network_data.unwrap();
         addresses.insert(network["networks"][0]["ip_address"].as_str().unwrap().to_owned());
     }
     addresses

@@ -9,7 +9,7 @@ use kube::Api;
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams};
 use metal3_api::metal3::{BareMetalHost, ErrorType, HardwareData, ProvisioningState};
 use metal3_ironic_sim::{Action, Rule};
-use metal3_scenarios::{FleetSite, LIMIT, condition, id, run, state, status};
+use metal3_scenarios::{FleetEnv, LIMIT, condition, id, run, state, status};
 use metal3_testkit::{eventually, namespace};
 use serde_json::json;
 
@@ -38,7 +38,7 @@ fn rule(method: &str, path: &str, probability: f64, count: u32, after: bool, act
 fn a_fleet_arrives_through_storms() {
     const HOSTS: u32 = 60;
     run(async {
-        let mut site = FleetSite::new(namespace!().await, HOSTS, 7).await;
+        let mut env = FleetEnv::new(namespace!().await, HOSTS, 7).await;
         let provision = "/v1/nodes/*/states/provision";
         let busy = Action::Refuse {
             status: 503,
@@ -56,38 +56,38 @@ fn a_fleet_arrives_through_storms() {
             rule("GET", "/v1/nodes", 0.1, 5, true, Action::Half),
             rule("PUT", "/v1/nodes/*/states/power", 0.3, 20, false, locked()),
         ] {
-            site.sim.add_rule(trouble);
+            env.sim.add_rule(trouble);
         }
-        site.start_operator().await;
-        site.apply_hosts().await;
-        site.until("a third is enrolled", |sum| sum.creates > HOSTS / 3).await;
-        site.kill_operator();
-        site.start_operator().await;
-        site.until("a third is inspected", |sum| sum.inspections > HOSTS / 3)
+        env.start_operator().await;
+        env.apply_hosts().await;
+        env.until("a third is enrolled", |sum| sum.creates > HOSTS / 3).await;
+        env.kill_operator();
+        env.start_operator().await;
+        env.until("a third is inspected", |sum| sum.inspections > HOSTS / 3)
             .await;
         // What the conductor was doing has failed, and it is away for a moment.
-        site.sim.crash();
-        site.disconnect().await;
-        site.kill_operator();
-        site.start_operator().await;
-        site.connect().await;
-        let hosts = site.expect_all(ProvisioningState::Available).await;
+        env.sim.crash();
+        env.disconnect().await;
+        env.kill_operator();
+        env.start_operator().await;
+        env.connect().await;
+        let hosts = env.expect_all(ProvisioningState::Available).await;
 
-        let went = site.sim.all_counters();
+        let went = env.sim.all_counters();
         assert_eq!(went.len(), HOSTS as usize);
         for (server, went) in &went {
             let counts = (went.creates, went.deletes, went.deploys, went.undeploys, went.adopts);
             assert_eq!(counts, (1, 0, 0, 0, 0), "server {server}: {went:?}");
-            assert!(site.sim.is_on(*server), "server {server} is to be on");
+            assert!(env.sim.is_on(*server), "server {server} is to be on");
         }
         let mut ids: Vec<String> = hosts.iter().map(id).collect();
         ids.sort();
         ids.dedup();
         assert_eq!(ids.len(), HOSTS as usize, "every host has a node of its own");
-        let (_, ports) = site.sim.call("GET", "/v1/ports?fields=address", 95, json!(null));
+        let (_, ports) = env.sim.call("GET", "/v1/ports?fields=address", 95, json!(null));
         // The card that boots by the operator, the other one by inspection.
         assert_eq!(ports["ports"].as_array().map(Vec::len), Some(2 * HOSTS as usize));
-        println!("requests: {:?}", site.sim.requests());
+        println!("requests: {:?}", env.sim.requests());
     });
 }
 
@@ -98,10 +98,10 @@ fn a_refusal_that_stays_is_an_error_and_a_lock_is_none() {
     const REFUSED: &str =
         "The requested action \"manage\" can not be performed on node x while it is in state \"enroll\".";
     run(async {
-        let mut site = FleetSite::new(namespace!().await, 1, 10).await;
+        let mut env = FleetEnv::new(namespace!().await, 1, 10).await;
         let provision = "/v1/nodes/*/states/provision";
-        site.sim.add_rule(rule("PUT", provision, 1.0, 5, false, locked()));
-        site.sim.add_rule(Rule {
+        env.sim.add_rule(rule("PUT", provision, 1.0, 5, false, locked()));
+        env.sim.add_rule(Rule {
             method: Some("PUT".to_owned()),
             path: Some(provision.to_owned()),
             action: Action::Refuse {
@@ -111,10 +111,10 @@ fn a_refusal_that_stays_is_an_error_and_a_lock_is_none() {
             },
             ..Rule::default()
         });
-        site.start_operator().await;
-        site.apply_hosts().await;
-        let name = site.sim.server(0).name;
-        let hosts = site.namespace.api::<BareMetalHost>();
+        env.start_operator().await;
+        env.apply_hosts().await;
+        let name = env.sim.server(0).name;
+        let hosts = env.namespace.api::<BareMetalHost>();
         let host = eventually(LIMIT, "the refusal is told twice", || async {
             let host = hosts.get(&name).await.map_err(|e| e.to_string())?;
             match &host.status {
@@ -131,7 +131,7 @@ fn a_refusal_that_stays_is_an_error_and_a_lock_is_none() {
             (waiting.reason.as_str(), state(&host)),
             ("BackOff", ProvisioningState::Registering)
         );
-        let events: Api<Event> = site.namespace.api();
+        let events: Api<Event> = env.namespace.api();
         let told = events.list(&ListParams::default()).await.unwrap().items.into_iter();
         let told = told.filter(|event| event.reason.as_deref() == Some("RegistrationError"));
         let told: Vec<_> = told.filter_map(|event| event.message).collect();
@@ -140,8 +140,8 @@ fn a_refusal_that_stays_is_an_error_and_a_lock_is_none() {
             "{told:?}"
         );
 
-        site.sim.clear_rules();
-        let hosts = site.expect_all(ProvisioningState::Available).await;
+        env.sim.clear_rules();
+        let hosts = env.expect_all(ProvisioningState::Available).await;
         assert_eq!(status(&hosts[0]).error_count, 0);
     });
 }
@@ -150,37 +150,37 @@ fn a_refusal_that_stays_is_an_error_and_a_lock_is_none() {
 #[test]
 fn hardware_outlives_all_other_writes_and_is_replaced_by_an_inspection() {
     run(async {
-        let mut site = FleetSite::new(namespace!().await, 1, 9).await;
-        site.start_operator().await;
-        site.apply_hosts().await;
+        let mut env = FleetEnv::new(namespace!().await, 1, 9).await;
+        env.start_operator().await;
+        env.apply_hosts().await;
         let hardware = |hosts: &[BareMetalHost]| hosts[0].status.clone().unwrap().hardware.unwrap();
-        let inspected = hardware(&site.expect_all(ProvisioningState::Available).await);
+        let inspected = hardware(&env.expect_all(ProvisioningState::Available).await);
         assert!(!inspected.nics.is_empty() && !inspected.storage.is_empty() && !inspected.cpu.flags.is_empty());
-        let name = site.sim.server(0).name;
-        let data: HardwareData = site.namespace.api().get(&name).await.unwrap();
+        let name = env.sim.server(0).name;
+        let data: HardwareData = env.namespace.api().get(&name).await.unwrap();
         assert_eq!(data.spec.hardware, Some(inspected.clone()));
 
         // Something that no inspection has found, and an operator that has never seen the details.
         let mut marked = inspected.clone();
         marked.hostname = "by-hand".to_owned();
         let mark = Patch::Merge(json!({"status": {"hardware": {"hostname": marked.hostname}}}));
-        let api = site.namespace.api::<BareMetalHost>();
+        let api = env.namespace.api::<BareMetalHost>();
         api.patch_status(&name, &PatchParams::default(), &mark).await.unwrap();
-        site.kill_operator();
-        site.start_operator().await;
+        env.kill_operator();
+        env.start_operator().await;
         let image = json!({"url": "http://images.example/a.img", "checksum": "ab".repeat(32), "checksumType": "sha256", "format": "raw"});
-        site.patch_hosts(&json!({"spec": {"image": image}})).await;
-        assert_eq!(hardware(&site.expect_all(ProvisioningState::Provisioned).await), marked);
-        site.patch_hosts(&json!({"spec": {"image": null}})).await;
-        assert_eq!(hardware(&site.expect_all(ProvisioningState::Available).await), marked);
+        env.patch_hosts(&json!({"spec": {"image": image}})).await;
+        assert_eq!(hardware(&env.expect_all(ProvisioningState::Provisioned).await), marked);
+        env.patch_hosts(&json!({"spec": {"image": null}})).await;
+        assert_eq!(hardware(&env.expect_all(ProvisioningState::Available).await), marked);
 
-        site.patch_hosts(&json!({"metadata": {"annotations": {"inspect.metal3.io": ""}}}))
+        env.patch_hosts(&json!({"metadata": {"annotations": {"inspect.metal3.io": ""}}}))
             .await;
-        site.until("it is inspected again", |sum| sum.inspections == 2).await;
-        let hosts = site.expect_all(ProvisioningState::Available).await;
+        env.until("it is inspected again", |sum| sum.inspections == 2).await;
+        let hosts = env.expect_all(ProvisioningState::Available).await;
         assert_eq!(hardware(&hosts), inspected);
         // DEFECT 22: there is one, and it is there all the time.
-        let again: HardwareData = site.namespace.api().get(&name).await.unwrap();
+        let again: HardwareData = env.namespace.api().get(&name).await.unwrap();
         assert_eq!(again.metadata.uid, data.metadata.uid, "updated in place");
         // DEFECT 23: the specification is its owner's, also where the architecture was found out.
         assert!(!inspected.cpu.arch.is_empty());
@@ -192,30 +192,29 @@ fn hardware_outlives_all_other_writes_and_is_replaced_by_an_inspection() {
 fn instances_survive_an_ironic_that_forgets_them() {
     const HOSTS: u32 = 20;
     run(async {
-        let mut site = FleetSite::new(namespace!().await, HOSTS, 8).await;
-        site.start_operator().await;
-        site.apply_hosts().await;
-        site.expect_all(ProvisioningState::Available).await;
+        let mut env = FleetEnv::new(namespace!().await, HOSTS, 8).await;
+        env.start_operator().await;
+        env.apply_hosts().await;
+        env.expect_all(ProvisioningState::Available).await;
         let image = json!({"url": "http://images.example/a.img", "checksum": "ab".repeat(32), "checksumType": "sha256", "format": "raw"});
-        site.patch_hosts(&json!({"spec": {"image": image}})).await;
-        site.until("half is being deployed", |sum| sum.deploys > HOSTS / 2)
-            .await;
-        site.kill_operator();
-        site.start_operator().await;
-        site.expect_all(ProvisioningState::Provisioned).await;
-        assert_eq!(site.sum().deploys, HOSTS, "each was deployed once");
+        env.patch_hosts(&json!({"spec": {"image": image}})).await;
+        env.until("half is being deployed", |sum| sum.deploys > HOSTS / 2).await;
+        env.kill_operator();
+        env.start_operator().await;
+        env.expect_all(ProvisioningState::Provisioned).await;
+        assert_eq!(env.sum().deploys, HOSTS, "each was deployed once");
 
-        site.sim.wipe();
-        site.until("all are enrolled again", |sum| sum.creates == 2 * HOSTS)
+        env.sim.wipe();
+        env.until("all are enrolled again", |sum| sum.creates == 2 * HOSTS)
             .await;
-        let hosts = site.expect_all(ProvisioningState::Provisioned).await;
+        let hosts = env.expect_all(ProvisioningState::Provisioned).await;
         assert_eq!(
-            (site.sum().deploys, site.sum().creates),
+            (env.sum().deploys, env.sum().creates),
             (HOSTS, 2 * HOSTS),
             "nothing is deployed again"
         );
-        for (server, went) in site.sim.all_counters() {
-            assert!(site.sim.is_on(server), "server {server} ran on");
+        for (server, went) in env.sim.all_counters() {
+            assert!(env.sim.is_on(server), "server {server} ran on");
             assert_eq!((went.power_offs, went.undeploys), (0, 0), "server {server}: {went:?}");
         }
         assert_eq!(hosts.len(), HOSTS as usize);
@@ -226,26 +225,26 @@ fn instances_survive_an_ironic_that_forgets_them() {
 #[test]
 fn a_gateway_without_its_ironic_orphans_no_node() {
     run(async {
-        let mut site = FleetSite::new(namespace!().await, 1, 11).await;
-        site.start_operator().await;
-        site.apply_hosts().await;
-        let hosts = site.expect_all(ProvisioningState::Available).await;
+        let mut env = FleetEnv::new(namespace!().await, 1, 11).await;
+        env.start_operator().await;
+        env.apply_hosts().await;
+        let hosts = env.expect_all(ProvisioningState::Available).await;
         let (name, node) = (hosts[0].metadata.name.clone().unwrap(), id(&hosts[0]));
         let page = Rule {
             action: Action::Page { status: 404 },
             ..Rule::default()
         };
-        site.sim.add_rule(page);
-        let api: Api<BareMetalHost> = site.namespace.api();
+        env.sim.add_rule(page);
+        let api: Api<BareMetalHost> = env.namespace.api();
         api.delete(&name, &DeleteParams::default()).await.unwrap();
-        site.expect_waiting(&name, "IronicFailing", "web page").await;
-        let before = site.sim.requests();
+        env.expect_waiting(&name, "IronicFailing", "web page").await;
+        let before = env.sim.requests();
         tokio::time::sleep(std::time::Duration::from_secs(5)).await;
-        let asked: u64 = site.sim.requests().values().sum::<u64>() - before.values().sum::<u64>();
+        let asked: u64 = env.sim.requests().values().sum::<u64>() - before.values().sum::<u64>();
         assert!(asked < 100, "{asked} requests in five seconds");
         assert!(api.get_opt(&name).await.unwrap().is_some(), "the host stays");
-        assert!(site.sim.all_counters().values().all(|went| went.deletes == 0));
-        site.sim.clear_rules();
+        assert!(env.sim.all_counters().values().all(|went| went.deletes == 0));
+        env.sim.clear_rules();
         eventually(LIMIT, "the host is gone", || async {
             match api.get_opt(&name).await.unwrap() {
                 None => Ok(()),
@@ -253,7 +252,7 @@ fn a_gateway_without_its_ironic_orphans_no_node() {
             }
         })
         .await;
-        let (code, _) = site.sim.call("GET", &format!("/v1/nodes/{node}"), 95, json!(null));
+        let (code, _) = env.sim.call("GET", &format!("/v1/nodes/{node}"), 95, json!(null));
         assert_eq!(code, 404, "and so is its node");
     });
 }

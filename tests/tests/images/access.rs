@@ -2,7 +2,7 @@
 
 use metal3_api::metal3::{ErrorType, ProvisioningState};
 use metal3_lab::ironic::Credentials;
-use metal3_scenarios::{Site, network_ramdisk, over_network, run, status};
+use metal3_scenarios::{TestEnv, network_ramdisk, over_network, run, status};
 use metal3_testkit::namespace;
 use serde_json::{Value, json};
 
@@ -17,22 +17,22 @@ fn ramdisk_of(node: &Value) -> Value {
 #[test]
 fn a_redfish_host_is_inspected_cleaned_and_deployed_over_the_network() {
     run(async {
-        let site = Site::shared_with(namespace!().await, &IRONIC, 1, network_ramdisk).await;
-        let [kernel, ramdisk] = site.ironic.ramdisk_urls();
-        let image = site.image();
+        let env = TestEnv::shared_with(namespace!().await, &IRONIC, 1, network_ramdisk).await;
+        let [kernel, ramdisk] = env.ironic.ramdisk_urls();
+        let image = env.image();
         let change = |host: &mut Value| {
             over_network(host);
             host["spec"]["image"] = image;
         };
-        let name = site.apply_host(0, change).await;
-        site.expect_state(&name, ProvisioningState::Provisioned).await;
-        let node = site.node(&name).await;
+        let name = env.apply_host(0, change).await;
+        env.expect_state(&name, ProvisioningState::Provisioned).await;
+        let node = env.node(&name).await;
         assert_eq!(
             (&node["driver"], &node["boot_interface"]),
             (&json!("redfish"), &json!("ipxe"))
         );
         assert_eq!(ramdisk_of(&node), json!([kernel, ramdisk, null]));
-        let machine = site.machine(0).await;
+        let machine = env.machine(0).await;
         assert_eq!(
             (machine.inspections(), machine.cleans(), machine.deploys, machine.is_on),
             (1, 1, 1, true)
@@ -45,13 +45,13 @@ fn a_redfish_host_is_inspected_cleaned_and_deployed_over_the_network() {
 #[test]
 fn an_ipmi_host_goes_all_the_way() {
     run(async {
-        let mut site = Site::at(namespace!().await, IRONIC.ironic().await, REDFISH_HOSTS.into()).await;
-        network_ramdisk(&mut site.config, &site.ironic);
-        site.start_operator().await;
-        let [kernel, ramdisk] = site.ironic.ramdisk_urls();
-        let right = site.server(0).credentials.clone();
-        site.apply_credentials(0, &Credentials::new("admin", "letmein")).await;
-        let image = site.image();
+        let mut env = TestEnv::at(namespace!().await, IRONIC.ironic().await, REDFISH_HOSTS.into()).await;
+        network_ramdisk(&mut env.config, &env.ironic);
+        env.start_operator().await;
+        let [kernel, ramdisk] = env.ironic.ramdisk_urls();
+        let right = env.server(0).credentials.clone();
+        env.apply_credentials(0, &Credentials::new("admin", "letmein")).await;
+        let image = env.image();
         let change = |host: &mut Value| {
             let address = format!(
                 "{}?privilegelevel=OPERATOR",
@@ -60,14 +60,14 @@ fn an_ipmi_host_goes_all_the_way() {
             host["spec"]["bmc"]["address"] = json!(address);
             host["spec"]["image"] = image;
         };
-        let name = site.apply_bare(0, change).await;
-        let host = site.expect_waiting(&name, "BackOff", &["registration error"]).await;
+        let name = env.apply_bare(0, change).await;
+        let host = env.expect_waiting(&name, "BackOff", &["registration error"]).await;
         println!("{}", status(&host).error_message);
         assert_eq!(status(&host).error_type, Some(ErrorType::Registration));
 
-        site.apply_credentials(0, &right).await;
-        site.expect_state(&name, ProvisioningState::Provisioned).await;
-        let node = site.node(&name).await;
+        env.apply_credentials(0, &right).await;
+        env.expect_state(&name, ProvisioningState::Provisioned).await;
+        let node = env.node(&name).await;
         assert_eq!(
             (&node["driver"], &node["boot_interface"]),
             (&json!("ipmi"), &json!("ipxe"))
@@ -75,16 +75,16 @@ fn an_ipmi_host_goes_all_the_way() {
         let info = &node["driver_info"];
         let keys = ["ipmi_address", "ipmi_port", "ipmi_username", "ipmi_priv_level"];
         let access: Vec<_> = keys.iter().map(|key| info[key].clone()).collect();
-        let port = site.server(0).port.to_string();
+        let port = env.server(0).port.to_string();
         assert_eq!(json!(access), json!(["127.0.0.1", port, "admin", "OPERATOR"]));
         assert_eq!(ramdisk_of(&node), json!([kernel, ramdisk, null]));
-        let machine = site.machine(0).await;
+        let machine = env.machine(0).await;
         assert_eq!(
             (machine.inspections(), machine.cleans(), machine.deploys, machine.is_on),
             (1, 1, 1, true)
         );
-        site.delete(&name).await;
-        site.expect_gone(&name).await;
-        assert!(!site.machine(0).await.is_on);
+        env.delete(&name).await;
+        env.expect_gone(&name).await;
+        assert!(!env.machine(0).await.is_on);
     });
 }

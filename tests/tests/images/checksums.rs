@@ -1,7 +1,7 @@
 //! Checksums: as the specification gives them, as Ironic hands them on, and as the agent compares.
 
 use metal3_api::metal3::{ErrorType, ProvisioningState};
-use metal3_scenarios::{Site, deployed_at_once, description, run, status, without_retries};
+use metal3_scenarios::{TestEnv, deployed_at_once, description, run, status, without_retries};
 use metal3_testkit::namespace;
 use serde_json::json;
 
@@ -10,8 +10,8 @@ use super::IRONIC;
 #[test]
 fn every_kind_of_checksum_reaches_the_agent_as_it_was_meant() {
     run(async {
-        let site = Site::shared(namespace!().await, &IRONIC, 7).await;
-        let image = site.ironic.image().unwrap();
+        let env = TestEnv::shared(namespace!().await, &IRONIC, 7).await;
+        let image = env.ironic.image().unwrap();
         let file = format!("{}.sha256sum", image.url);
         let typed = |kind: &str, value: &str| json!({"image_os_hash_algo": kind, "image_os_hash_value": value});
         let detected = |value: &str| json!({"image_checksum": value});
@@ -41,11 +41,11 @@ fn every_kind_of_checksum_reaches_the_agent_as_it_was_meant() {
             if let Some(kind) = kind {
                 wanted["checksumType"] = json!(kind);
             }
-            names.push(site.apply_host(number, deployed_at_once(wanted)).await);
+            names.push(env.apply_host(number, deployed_at_once(wanted)).await);
         }
         for (number, (kind, checksum, told, digest)) in cases.into_iter().enumerate() {
             let what = format!("checksum {checksum} of type {kind:?}");
-            let host = site.expect_state(&names[number], ProvisioningState::Provisioned).await;
+            let host = env.expect_state(&names[number], ProvisioningState::Provisioned).await;
             assert_eq!(status(&host).error_count, 0, "{what}");
             let mut expected = json!({
                 "image_source": image.url, "image_disk_format": "raw",
@@ -54,8 +54,8 @@ fn every_kind_of_checksum_reaches_the_agent_as_it_was_meant() {
             for (key, value) in told.as_object().unwrap() {
                 expected[key] = value.clone();
             }
-            assert_eq!(description(&site.node(&names[number]).await), expected, "{what}");
-            let machine = site.machine(number).await;
+            assert_eq!(description(&env.node(&names[number]).await), expected, "{what}");
+            let machine = env.machine(number).await;
             let found: Vec<_> = machine.deployments.iter().map(|d| &d.image_digest).collect();
             assert_eq!(found, [digest], "{what}");
             assert_eq!((machine.inspections(), machine.cleans()), (0, 0), "{what}");
@@ -66,12 +66,12 @@ fn every_kind_of_checksum_reaches_the_agent_as_it_was_meant() {
 #[test]
 fn a_wrong_checksum_is_told_and_its_correction_deployed() {
     run(async {
-        let site = Site::shared_with(namespace!().await, &IRONIC, 1, without_retries).await;
-        let mut image = site.image();
+        let env = TestEnv::shared_with(namespace!().await, &IRONIC, 1, without_retries).await;
+        let mut image = env.image();
         let right = image["checksum"].clone();
         image["checksum"] = json!("0".repeat(64));
-        let name = site.apply_host(0, deployed_at_once(image)).await;
-        let host = site.expect_waiting(&name, "BackOff", &["provisioning error"]).await;
+        let name = env.apply_host(0, deployed_at_once(image)).await;
+        let host = env.expect_waiting(&name, "BackOff", &["provisioning error"]).await;
         let seen = status(&host);
         println!("{}", seen.error_message);
         assert_eq!((seen.error_type, seen.error_count), (Some(ErrorType::Provisioning), 1));
@@ -81,15 +81,15 @@ fn a_wrong_checksum_is_told_and_its_correction_deployed() {
             words.contains("Error verifying image checksum") || words.contains("Ironic gives no reason"),
             "{words}"
         );
-        site.expect_event(&name, "ProvisioningError", words).await;
-        assert_eq!(site.machine(0).await.deploys, 0);
+        env.expect_event(&name, "ProvisioningError", words).await;
+        assert_eq!(env.machine(0).await.deploys, 0);
 
         // Of the image only the checksum changes, which would not disturb a host that runs it.
-        site.patch(&name, json!({"spec": {"image": {"checksum": right}}})).await;
-        let host = site.expect_state(&name, ProvisioningState::Provisioned).await;
+        env.patch(&name, json!({"spec": {"image": {"checksum": right}}})).await;
+        let host = env.expect_state(&name, ProvisioningState::Provisioned).await;
         let seen = status(&host);
         assert_eq!((seen.error_type, seen.provisioning_fail_count), (None, 0));
-        let machine = site.machine(0).await;
+        let machine = env.machine(0).await;
         assert_eq!((machine.deploys, machine.counters.deploy_steps["write_image"]), (1, 2));
     });
 }

@@ -4,7 +4,7 @@
 use kube::api::{DeleteParams, Patch, PatchParams};
 use metal3_api::metal3::names::annotation::REBOOT;
 use metal3_api::metal3::{DataImage, ProvisioningState};
-use metal3_scenarios::{LIMIT, Site, deployed_at_once, is_running, run, status};
+use metal3_scenarios::{LIMIT, TestEnv, deployed_at_once, is_running, run, status};
 use metal3_testkit::{eventually, namespace};
 use serde_json::json;
 
@@ -13,29 +13,29 @@ use super::IRONIC;
 const HOLDS: &str = "dataimage.metal3.io";
 
 /// Asks for a restart and waits until the host runs again.
-async fn restart(site: &Site, name: &str) {
-    site.patch(name, json!({"metadata": {"annotations": {REBOOT: ""}}}))
+async fn restart(env: &TestEnv, name: &str) {
+    env.patch(name, json!({"metadata": {"annotations": {REBOOT: ""}}}))
         .await;
-    let host = site.expect(name, "runs again", is_running).await;
+    let host = env.expect(name, "runs again", is_running).await;
     assert_eq!((status(&host).error_type, status(&host).error_count), (None, 0));
 }
 
 #[test]
 fn the_disc_of_a_data_image_comes_and_goes_with_restarts() {
     run(async {
-        let site = Site::shared(namespace!().await, &IRONIC, 1).await;
-        let name = site.apply_host(0, deployed_at_once(site.image())).await;
-        site.expect(&name, "runs", is_running).await;
+        let env = TestEnv::shared(namespace!().await, &IRONIC, 1).await;
+        let name = env.apply_host(0, deployed_at_once(env.image())).await;
+        env.expect(&name, "runs", is_running).await;
         let (deploys, is_on, no_disc, disc) = (1, true, false, true);
-        let before = site.expect_machine(0, deploys, is_on, no_disc).await;
+        let before = env.expect_machine(0, deploys, is_on, no_disc).await;
 
-        let url = format!("{}?for={name}", site.ironic.ramdisk_iso_url());
+        let url = format!("{}?for={name}", env.ironic.ramdisk_iso_url());
         let image = json!({
             "apiVersion": "metal3.io/v1alpha1", "kind": "DataImage", "metadata": {"name": name, "finalizers": [HOLDS]},
             "spec": {"url": url},
         });
-        site.namespace.apply(&image.to_string()).await;
-        let images = site.namespace.api::<DataImage>();
+        env.namespace.apply(&image.to_string()).await;
+        let images = env.namespace.api::<DataImage>();
         let attached = async |wanted: &str| {
             eventually(LIMIT, &format!("the DataImage has {wanted:?} attached"), || async {
                 let found = images.get(&name).await.map_err(|error| error.to_string())?;
@@ -45,9 +45,9 @@ fn the_disc_of_a_data_image_comes_and_goes_with_restarts() {
             })
             .await;
         };
-        restart(&site, &name).await;
+        restart(&env, &name).await;
         attached(&url).await;
-        let with_disc = site.expect_machine(0, deploys, is_on, disc).await;
+        let with_disc = env.expect_machine(0, deploys, is_on, disc).await;
         assert_eq!(with_disc.boot_device, "Hdd", "the disc is not what it boots from");
         assert_eq!(with_disc.times_switched_off(), before.times_switched_off() + 1);
 
@@ -57,28 +57,28 @@ fn the_disc_of_a_data_image_comes_and_goes_with_restarts() {
             let inserts = requests.filter(|(request, _)| request.ends_with("VirtualMedia.InsertMedia"));
             inserts.map(|(_, count)| count).sum::<u64>()
         };
-        restart(&site, &name).await;
-        let again = site.expect_machine(0, deploys, is_on, disc).await;
+        restart(&env, &name).await;
+        let again = env.expect_machine(0, deploys, is_on, disc).await;
         assert_eq!(inserted(&again), inserted(&with_disc));
 
         images
             .delete(&name, &DeleteParams::default())
             .await
             .expect("it is deleted");
-        assert!(site.machine(0).await.virtual_cd, "a running system keeps its disc");
-        restart(&site, &name).await;
+        assert!(env.machine(0).await.virtual_cd, "a running system keeps its disc");
+        restart(&env, &name).await;
         attached("").await;
-        site.expect_machine(0, deploys, is_on, no_disc).await;
+        env.expect_machine(0, deploys, is_on, no_disc).await;
         let release = Patch::Merge(json!({"metadata": {"finalizers": null}}));
         images
             .patch(&name, &PatchParams::default(), &release)
             .await
             .expect("it is released");
         assert_eq!(images.get_opt(&name).await.unwrap(), None);
-        restart(&site, &name).await;
-        site.expect_machine(0, deploys, is_on, no_disc).await;
+        restart(&env, &name).await;
+        env.expect_machine(0, deploys, is_on, no_disc).await;
         assert_eq!(
-            status(&site.host(&name).await).provisioning.state,
+            status(&env.host(&name).await).provisioning.state,
             ProvisioningState::Provisioned
         );
     });

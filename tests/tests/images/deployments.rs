@@ -1,7 +1,7 @@
 //! What else can be deployed than an image on a disk: a live ISO, and whatever a site's own ramdisk does.
 
 use metal3_api::metal3::{ErrorType, ProvisioningState};
-use metal3_scenarios::{Site, at_once, description, run, status, without_retries};
+use metal3_scenarios::{TestEnv, at_once, description, run, status, without_retries};
 use metal3_testkit::namespace;
 use serde_json::{Value, json};
 
@@ -10,27 +10,27 @@ use super::{IRONIC, STEP};
 #[test]
 fn a_live_iso_is_booted_and_an_image_can_follow_it() {
     run(async {
-        let site = Site::shared(namespace!().await, &IRONIC, 1).await;
-        let iso = site.ironic.ramdisk_iso_url();
+        let env = TestEnv::shared(namespace!().await, &IRONIC, 1).await;
+        let iso = env.ironic.ramdisk_iso_url();
         let change = |host: &mut Value| {
             at_once(host);
             host["spec"]["image"] = json!({"url": iso, "format": "live-iso"});
-            // Nobody would read it, so it is not even waited for.
+            // Nothing would read it, so it is not waited for.
             host["spec"]["userData"] = json!({"name": "not-there"});
         };
-        let name = site.apply_host(0, change).await;
-        site.expect_state(&name, ProvisioningState::Provisioned).await;
-        let node = site.node(&name).await;
+        let name = env.apply_host(0, change).await;
+        env.expect_state(&name, ProvisioningState::Provisioned).await;
+        let node = env.node(&name).await;
         assert_eq!(node["deploy_interface"], "ramdisk");
         let expected = json!({"boot_iso": iso, "capabilities": {}, "root_device": {"name": "s== /dev/sda"}});
         assert_eq!(description(&node), expected);
         assert_eq!(node["instance_info"]["configdrive"], json!(null));
-        let machine = site.expect_machine(0, 0, true, true).await;
+        let machine = env.expect_machine(0, 0, true, true).await;
         assert!(!machine.counters.deploy_steps.contains_key("write_image"));
 
-        let change = json!({"spec": {"image": site.image(), "userData": null}});
-        site.patch(&name, change).await;
-        let host = site
+        let change = json!({"spec": {"image": env.image(), "userData": null}});
+        env.patch(&name, change).await;
+        let host = env
             .expect(&name, "has the image on its disk", |host| {
                 let provisioning = status(host).provisioning;
                 provisioning.state == ProvisioningState::Provisioned
@@ -38,19 +38,19 @@ fn a_live_iso_is_booted_and_an_image_can_follow_it() {
             })
             .await;
         assert_eq!(status(&host).error_count, 0);
-        let node = site.node(&name).await;
+        let node = env.node(&name).await;
         assert_ne!(node["deploy_interface"], "ramdisk");
         let described = description(&node);
-        assert_eq!(described["image_source"], site.image()["url"]);
+        assert_eq!(described["image_source"], env.image()["url"]);
         assert_eq!(described.get("boot_iso"), None);
-        site.expect_machine(0, 1, true, false).await;
+        env.expect_machine(0, 1, true, false).await;
     });
 }
 
 #[test]
 fn a_custom_deploy_runs_its_step_with_and_without_an_image() {
     run(async {
-        let site = Site::shared_with(namespace!().await, &IRONIC, 3, without_retries).await;
+        let env = TestEnv::shared_with(namespace!().await, &IRONIC, 3, without_retries).await;
         let (with_image, without_image, mistyped) = (0, 1, 2);
         let custom = |method: &str, image: Option<Value>| {
             let method = method.to_owned();
@@ -63,11 +63,11 @@ fn a_custom_deploy_runs_its_step_with_and_without_an_image() {
             }
         };
         let names = [
-            site.apply_host(with_image, custom(STEP, Some(site.image()))).await,
-            site.apply_host(without_image, custom(STEP, None)).await,
-            site.apply_host(mistyped, custom("install_from_sight", None)).await,
+            env.apply_host(with_image, custom(STEP, Some(env.image()))).await,
+            env.apply_host(without_image, custom(STEP, None)).await,
+            env.apply_host(mistyped, custom("install_from_sight", None)).await,
         ];
-        let host = site
+        let host = env
             .expect_waiting(&names[mistyped], "BackOff", &["provisioning error"])
             .await;
         let seen = status(&host);
@@ -76,9 +76,9 @@ fn a_custom_deploy_runs_its_step_with_and_without_an_image() {
         let begin = "Custom deploy install_from_sight failed";
         assert!(seen.error_message.starts_with(begin), "{}", seen.error_message);
         let change = json!({"spec": {"customDeploy": {"method": STEP}}});
-        site.patch(&names[mistyped], change).await;
+        env.patch(&names[mistyped], change).await;
 
-        let image = site.image();
+        let image = env.image();
         let plain = json!({"capabilities": {}, "root_device": {"name": "s== /dev/sda"}, "metal3_deploy_method": STEP});
         let mut with = plain.clone();
         with["image_source"] = image["url"].clone();
@@ -87,7 +87,7 @@ fn a_custom_deploy_runs_its_step_with_and_without_an_image() {
         with["image_os_hash_value"] = image["checksum"].clone();
         for (number, expected) in [(with_image, with), (without_image, plain.clone()), (mistyped, plain)] {
             let name = &names[number];
-            let host = site.expect_state(name, ProvisioningState::Provisioned).await;
+            let host = env.expect_state(name, ProvisioningState::Provisioned).await;
             let deployed = status(&host).provisioning;
             assert_eq!(
                 deployed.custom_deploy.map(|custom| custom.method).as_deref(),
@@ -97,10 +97,10 @@ fn a_custom_deploy_runs_its_step_with_and_without_an_image() {
                 deployed.image.is_some_and(|image| !image.url.is_empty()),
                 number == with_image
             );
-            let node = site.node(name).await;
+            let node = env.node(name).await;
             assert_eq!(node["deploy_interface"], "custom-agent", "{name}");
             assert_eq!(description(&node), expected, "{name}");
-            let machine = site.machine(number).await;
+            let machine = env.machine(number).await;
             let steps = &machine.counters.deploy_steps;
             assert_eq!(
                 (steps.get(STEP), steps.get("write_image")),

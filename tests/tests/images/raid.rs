@@ -1,7 +1,7 @@
 //! RAID: volumes are made before a host is available, and once.
 
 use metal3_api::metal3::ProvisioningState;
-use metal3_scenarios::{Site, at_once, run, status};
+use metal3_scenarios::{TestEnv, at_once, run, status};
 use metal3_testkit::namespace;
 use serde_json::{Value, json};
 
@@ -10,7 +10,7 @@ use super::IRONIC;
 #[test]
 fn software_volumes_are_made_by_the_agent_once_and_go_with_the_wish() {
     run(async {
-        let site = Site::shared(namespace!().await, &IRONIC, 1).await;
+        let env = TestEnv::shared(namespace!().await, &IRONIC, 1).await;
         let change = |host: &mut Value| {
             at_once(host);
             host["spec"]["raid"] = json!({"softwareRAIDVolumes": [
@@ -19,14 +19,14 @@ fn software_volumes_are_made_by_the_agent_once_and_go_with_the_wish() {
                 {"level": "0"},
             ]});
         };
-        let name = site.apply_host(0, change).await;
-        let host = site.expect_state(&name, ProvisioningState::Available).await;
+        let name = env.apply_host(0, change).await;
+        let host = env.expect_state(&name, ProvisioningState::Available).await;
         let expected = json!([
             {"size_gb": 50, "raid_level": "1", "controller": "software", "is_root_volume": true,
              "physical_disks": [{"name": "s== /dev/sda"}, {"serial": "s== X"}]},
             {"size_gb": "MAX", "raid_level": "0", "controller": "software"},
         ]);
-        let node = site.node(&name).await;
+        let node = env.node(&name).await;
         assert_eq!(node["raid_interface"], "agent");
         assert_eq!(node["target_raid_config"]["logical_disks"], expected);
         // What the agent reports of the volumes that it made.
@@ -34,12 +34,12 @@ fn software_volumes_are_made_by_the_agent_once_and_go_with_the_wish() {
         let provisioning = status(&host).provisioning;
         assert_eq!(json!(provisioning.raid), json!(host.spec.raid));
         assert_eq!(provisioning.root_device_hints, None, "the volume is the root device");
-        let steps = site.machine(0).await.counters.clean_steps;
+        let steps = env.machine(0).await.counters.clean_steps;
         assert_eq!((steps["delete_configuration"], steps["create_configuration"]), (1, 1));
         assert_eq!(steps["erase_devices_metadata"], 1, "what is left of former volumes");
 
-        site.patch(&name, json!({"spec": {"raid": null}})).await;
-        let host = site
+        env.patch(&name, json!({"spec": {"raid": null}})).await;
+        let host = env
             .expect(&name, "is available without volumes", |host| {
                 let provisioning = status(host).provisioning;
                 let raid = provisioning.raid.unwrap_or_default();
@@ -47,7 +47,7 @@ fn software_volumes_are_made_by_the_agent_once_and_go_with_the_wish() {
             })
             .await;
         assert_eq!(status(&host).error_count, 0);
-        let steps = site.machine(0).await.counters.clean_steps;
+        let steps = env.machine(0).await.counters.clean_steps;
         assert_eq!((steps["delete_configuration"], steps["create_configuration"]), (2, 1));
     });
 }
@@ -56,15 +56,15 @@ fn software_volumes_are_made_by_the_agent_once_and_go_with_the_wish() {
 #[test]
 fn volumes_of_a_controller_are_made_through_the_bmc() {
     run(async {
-        let site = Site::shared(namespace!().await, &IRONIC, 1).await;
+        let env = TestEnv::shared(namespace!().await, &IRONIC, 1).await;
         let change = |host: &mut Value| {
             at_once(host);
             host["spec"]["raid"] =
                 json!({"hardwareRAIDVolumes": [{"level": "1", "name": "root", "sizeGibibytes": 50}]});
         };
-        let name = site.apply_host(0, change).await;
-        let host = site.expect_state(&name, ProvisioningState::Available).await;
-        let node = site.node(&name).await;
+        let name = env.apply_host(0, change).await;
+        let host = env.expect_state(&name, ProvisioningState::Available).await;
+        let node = env.node(&name).await;
         assert_eq!(node["raid_interface"], "redfish");
         let expected = json!([{"size_gb": 50, "raid_level": "1", "volume_name": "root"}]);
         assert_eq!(node["target_raid_config"]["logical_disks"], expected);
@@ -74,14 +74,14 @@ fn volumes_of_a_controller_are_made_through_the_bmc() {
             let posts = requests.filter(|(request, _)| request.starts_with("POST ") && request.ends_with("/Volumes"));
             posts.map(|(_, count)| count).sum::<u64>()
         };
-        assert_eq!(made(&site.machine(0).await), 1);
+        assert_eq!(made(&env.machine(0).await), 1);
 
         // They outlive images, and are not made for each.
-        site.patch(&name, json!({"spec": {"image": site.image()}})).await;
-        site.expect_state(&name, ProvisioningState::Provisioned).await;
-        site.patch(&name, json!({"spec": {"image": null}})).await;
-        let host = site.expect_state(&name, ProvisioningState::Available).await;
+        env.patch(&name, json!({"spec": {"image": env.image()}})).await;
+        env.expect_state(&name, ProvisioningState::Provisioned).await;
+        env.patch(&name, json!({"spec": {"image": null}})).await;
+        let host = env.expect_state(&name, ProvisioningState::Available).await;
         assert_eq!(json!(status(&host).provisioning.raid), json!(host.spec.raid));
-        assert_eq!(made(&site.machine(0).await), 1);
+        assert_eq!(made(&env.machine(0).await), 1);
     });
 }

@@ -3,7 +3,7 @@
 
 use metal3_api::metal3::{ErrorType, ProvisioningState};
 use metal3_lab::ironic::Mark;
-use metal3_scenarios::{Site, deployed_at_once, run, status, without_retries};
+use metal3_scenarios::{TestEnv, deployed_at_once, run, status, without_retries};
 use metal3_testkit::namespace;
 use serde_json::json;
 
@@ -33,43 +33,43 @@ fn an_image_is_deployed_once_whatever_ironic_makes_of_its_url() {
     // OWN 1b: The deployment was taken for one of another image, torn down and begun anew without end.
     run(async {
         let servers = PATHS.len() + 1;
-        let site = Site::shared_with(namespace!().await, &IRONIC, servers, without_retries).await;
-        let mut urls: Vec<_> = PATHS.iter().map(|path| site.ironic.image_under(path)).collect();
+        let env = TestEnv::shared_with(namespace!().await, &IRONIC, servers, without_retries).await;
+        let mut urls: Vec<_> = PATHS.iter().map(|path| env.ironic.image_under(path)).collect();
         urls.push(
-            site.ironic
+            env.ironic
                 .image_under("/images/tiny.img")
                 .replace("127.0.0.1", "LOCALHOST"),
         );
         let mut names = Vec::new();
         for (number, url) in urls.iter().enumerate() {
-            let mut image = site.image();
+            let mut image = env.image();
             image["url"] = json!(url);
-            names.push(site.apply_host(number, deployed_at_once(image)).await);
+            names.push(env.apply_host(number, deployed_at_once(image)).await);
         }
         let mut rewritten = 0;
         for (name, url) in names.iter().zip(&urls) {
-            let host = site.expect_state(name, ProvisioningState::Provisioned).await;
+            let host = env.expect_state(name, ProvisioningState::Provisioned).await;
             let status = status(&host);
             assert_eq!((status.error_count, status.provisioning_fail_count), (0, 0), "{url}");
             assert_eq!(status.provisioning.image.unwrap().url, *url);
-            rewritten += usize::from(site.node(name).await["instance_info"]["image_source"] != json!(url));
+            rewritten += usize::from(env.node(name).await["instance_info"]["image_source"] != json!(url));
             // It is looked at again, and has more to do than to rest.
-            site.patch(name, json!({"spec": {"online": false}})).await;
+            env.patch(name, json!({"spec": {"online": false}})).await;
         }
         assert!(rewritten >= 9, "Ironic has rewritten {rewritten} only");
         for (number, (name, url)) in names.iter().zip(&urls).enumerate() {
-            site.expect(name, "is off", |host| !status(host).powered_on).await;
-            let machine = site.machine(number).await;
+            env.expect(name, "is off", |host| !status(host).powered_on).await;
+            let machine = env.machine(number).await;
             assert_eq!((machine.deploys, machine.cleans()), (1, 0), "{url}");
-            assert_eq!(work(&site, name).await, (1, 0), "{url}");
+            assert_eq!(work(&env, name).await, (1, 0), "{url}");
         }
     });
 }
 
 /// How often a host's node was set to deploy, and to tear down.
-async fn work(site: &Site, name: &str) -> (usize, usize) {
-    let node = site.node(name).await["uuid"].clone();
-    let (moments, _) = site.ironic.moments(Mark::default()).expect("the conductor's log");
+async fn work(env: &TestEnv, name: &str) -> (usize, usize) {
+    let node = env.node(name).await["uuid"].clone();
+    let (moments, _) = env.ironic.moments(Mark::default()).expect("the conductor's log");
     let states: Vec<_> = moments
         .into_iter()
         .filter(|moment| json!(moment.node) == node)
@@ -87,21 +87,21 @@ async fn work(site: &Site, name: &str) -> (usize, usize) {
 #[test]
 fn an_image_that_ironic_cannot_reach_is_told_and_held_back() {
     run(async {
-        let site = Site::shared_with(namespace!().await, &IRONIC, 2, without_retries).await;
+        let env = TestEnv::shared_with(namespace!().await, &IRONIC, 2, without_retries).await;
         for (number, path, reason) in [
             (0, "/loop/images/tiny.img", "redirects"),
             (1, "/no-head/images/tiny.img", "HEAD"),
         ] {
-            let mut image = site.image();
-            image["url"] = json!(site.ironic.image_under(path));
-            let name = site.apply_host(number, deployed_at_once(image)).await;
-            let host = site
+            let mut image = env.image();
+            image["url"] = json!(env.ironic.image_under(path));
+            let name = env.apply_host(number, deployed_at_once(image)).await;
+            let host = env
                 .expect_waiting(&name, "BackOff", &["provisioning error", reason])
                 .await;
             let seen = status(&host);
             println!("{}", seen.error_message);
             assert_eq!((seen.error_type, seen.error_count), (Some(ErrorType::Provisioning), 1));
-            assert_eq!(site.machine(number).await.deploys, 0);
+            assert_eq!(env.machine(number).await.deploys, 0);
         }
     });
 }

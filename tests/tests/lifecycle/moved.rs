@@ -6,18 +6,18 @@ use k8s_openapi::api::core::v1::Secret;
 use kube::api::{DeleteParams, Patch, PatchParams};
 use metal3_api::metal3::{BareMetalHost, ProvisioningState, names};
 use metal3_lab::ironic::{Mark, Request, count};
-use metal3_scenarios::{LIMIT, Site, condition, id, run, state, status, waits_for_nothing};
+use metal3_scenarios::{LIMIT, TestEnv, condition, id, run, state, status, waits_for_nothing};
 use metal3_testkit::{eventually, namespace};
 use serde_json::{Value, json};
 
 use super::{IRONIC, annotate, annotation, history};
 
 /// As `clusterctl move` does it: the object goes without anybody looking after it, and comes back without a status.
-async fn create_again(site: &Site, name: &str, annotations: Value) {
-    let mut host = site.host(name).await;
-    site.patch(name, json!({"metadata": {"finalizers": null}})).await;
-    site.delete(name).await;
-    let hosts = site.hosts();
+async fn create_again(env: &TestEnv, name: &str, annotations: Value) {
+    let mut host = env.host(name).await;
+    env.patch(name, json!({"metadata": {"finalizers": null}})).await;
+    env.delete(name).await;
+    let hosts = env.hosts();
     eventually(LIMIT, "the old object is gone", || async {
         match hosts.get_opt(name).await.map_err(|e| e.to_string())? {
             None => Ok(()),
@@ -38,16 +38,16 @@ async fn create_again(site: &Site, name: &str, annotations: Value) {
 }
 
 /// The Secret as another cluster has it: the same credentials under another version.
-async fn create_secret_again(site: &Site) {
-    let (secrets, name) = (site.namespace.api::<Secret>(), site.secret_name(0));
+async fn create_secret_again(env: &TestEnv) {
+    let (secrets, name) = (env.namespace.api::<Secret>(), env.secret_name(0));
     let none = json!({"metadata": {"finalizers": null}});
     secrets
         .patch(&name, &PatchParams::default(), &Patch::Merge(none))
         .await
         .unwrap();
     secrets.delete(&name, &DeleteParams::default()).await.unwrap();
-    let credentials = site.server(0).credentials.clone();
-    site.apply_credentials(0, &credentials).await;
+    let credentials = env.server(0).credentials.clone();
+    env.apply_credentials(0, &credentials).await;
 }
 
 fn is_provisioned_and_at_rest(host: &BareMetalHost) -> bool {
@@ -55,8 +55,8 @@ fn is_provisioned_and_at_rest(host: &BareMetalHost) -> bool {
 }
 
 /// The changes that operators asked for of a node since then.
-fn changes(site: &Site, node: &str, since: Mark) -> BTreeMap<String, u64> {
-    let (requests, _) = site.ironic.requests(since).unwrap();
+fn changes(env: &TestEnv, node: &str, since: Mark) -> BTreeMap<String, u64> {
+    let (requests, _) = env.ironic.requests(since).unwrap();
     let is_change = |r: &&Request| r.member.contains(node) && !r.is_of_a_ramdisk() && r.method != "GET";
     count(requests.iter().filter(is_change))
 }
@@ -64,30 +64,30 @@ fn changes(site: &Site, node: &str, since: Mark) -> BTreeMap<String, u64> {
 #[test]
 fn a_moved_host_brings_its_status_along_and_a_broken_one_is_not_touched() {
     run(async {
-        let mut site = Site::shared(namespace!().await, &IRONIC, 1).await;
-        let name = site.apply_with_image(0).await;
-        site.expect_state(&name, ProvisioningState::Provisioned).await;
-        let host = site.expect(&name, "is at rest", waits_for_nothing).await;
-        let (before, node) = (site.machine(0).await, id(&host));
+        let mut env = TestEnv::shared(namespace!().await, &IRONIC, 1).await;
+        let name = env.apply_with_image(0).await;
+        env.expect_state(&name, ProvisioningState::Provisioned).await;
+        let host = env.expect(&name, "is at rest", waits_for_nothing).await;
+        let (before, node) = (env.machine(0).await, id(&host));
         let text = serde_json::to_string(&host.status).unwrap();
 
-        site.kill_operator();
-        let (_, mark) = site.ironic.requests(Mark::default()).unwrap();
+        env.kill_operator();
+        let (_, mark) = env.ironic.requests(Mark::default()).unwrap();
         let half = &text[..text.len() / 2];
-        create_again(&site, &name, json!({names::annotation::STATUS: half})).await;
-        site.start_operator().await;
+        create_again(&env, &name, json!({names::annotation::STATUS: half})).await;
+        env.start_operator().await;
         let words = [names::annotation::STATUS, "mend the annotation"];
-        let host = site.expect_waiting(&name, "InvalidAnnotation", &words).await;
+        let host = env.expect_waiting(&name, "InvalidAnnotation", &words).await;
         assert_eq!(state(&host), ProvisioningState::None);
         assert_eq!(
             annotation(&host, names::annotation::STATUS).map(String::as_str),
             Some(half)
         );
-        site.expect_event(&name, "InvalidAnnotationValue", names::annotation::STATUS)
+        env.expect_event(&name, "InvalidAnnotationValue", names::annotation::STATUS)
             .await;
 
-        annotate(&site, &name, names::annotation::STATUS, json!(text)).await;
-        let host = site
+        annotate(&env, &name, names::annotation::STATUS, json!(text)).await;
+        let host = env
             .expect(&name, "is provisioned and at rest", is_provisioned_and_at_rest)
             .await;
         assert_eq!(annotation(&host, names::annotation::STATUS), None);
@@ -95,15 +95,15 @@ fn a_moved_host_brings_its_status_along_and_a_broken_one_is_not_touched() {
         assert!(status(&host).hardware.is_some());
         // A user may have written what the status says of credentials: Ironic is given those of the Secret.
         let access = BTreeMap::from([("PATCH /v1/nodes/{id}".to_owned(), 1)]);
-        assert_eq!(changes(&site, &node, mark), access, "nothing else was asked for");
+        assert_eq!(changes(&env, &node, mark), access, "nothing else was asked for");
 
         // In another cluster the Secret has another version, and only Ironic knows whether it says the same.
-        site.kill_operator();
-        let (_, mark) = site.ironic.requests(Mark::default()).unwrap();
-        create_secret_again(&site).await;
-        create_again(&site, &name, json!({names::annotation::STATUS: text})).await;
-        site.start_operator().await;
-        let host = site
+        env.kill_operator();
+        let (_, mark) = env.ironic.requests(Mark::default()).unwrap();
+        create_secret_again(&env).await;
+        create_again(&env, &name, json!({names::annotation::STATUS: text})).await;
+        env.start_operator().await;
+        let host = env
             .expect(&name, "is provisioned with the new Secret, and at rest", |host| {
                 let credentials = status(host).good_credentials;
                 is_provisioned_and_at_rest(host) && credentials == status(host).tried_credentials && {
@@ -115,16 +115,16 @@ fn a_moved_host_brings_its_status_along_and_a_broken_one_is_not_touched() {
         assert_eq!(id(&host), node);
         assert!(condition(&host, "Provisioned").is_some_and(|c| c.reason == "Provisioned"));
         assert_eq!(
-            changes(&site, &node, mark),
+            changes(&env, &node, mark),
             access,
             "the credentials were given to Ironic"
         );
         assert_eq!(
-            history(&site.machine(0).await),
+            history(&env.machine(0).await),
             history(&before),
             "nobody touched the server"
         );
-        site.delete(&name).await;
-        site.expect_gone(&name).await;
+        env.delete(&name).await;
+        env.expect_gone(&name).await;
     });
 }

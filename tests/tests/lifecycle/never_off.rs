@@ -1,7 +1,7 @@
 //! A server that must not be switched off: `spec.disablePowerOff`.
 
 use metal3_api::metal3::{BareMetalHost, ProvisioningState, names};
-use metal3_scenarios::{Site, run, state, status, waits_for_nothing};
+use metal3_scenarios::{TestEnv, run, state, status, waits_for_nothing};
 use metal3_testkit::namespace;
 use serde_json::json;
 
@@ -10,8 +10,8 @@ use super::{IRONIC, annotate, annotation, requests};
 #[test]
 fn a_server_that_is_never_switched_off_restarts_instead_and_outlives_its_host() {
     run(async {
-        let site = Site::shared(namespace!().await, &IRONIC, 1).await;
-        let name = site
+        let env = TestEnv::shared(namespace!().await, &IRONIC, 1).await;
+        let name = env
             .apply_host(0, |host| {
                 host["spec"]["externallyProvisioned"] = json!(true);
                 host["spec"]["disablePowerOff"] = json!(true);
@@ -21,30 +21,30 @@ fn a_server_that_is_never_switched_off_restarts_instead_and_outlives_its_host() 
             let is_there = state(host) == ProvisioningState::ExternallyProvisioned && status(host).powered_on;
             is_there && annotation(host, names::annotation::REBOOT).is_none() && waits_for_nothing(host)
         };
-        site.expect(&name, "is taken over and on", is_restarted).await;
-        assert_eq!(site.node(&name).await["disable_power_off"], true);
+        env.expect(&name, "is taken over and on", is_restarted).await;
+        assert_eq!(env.node(&name).await["disable_power_off"], true);
 
-        annotate(&site, &name, names::annotation::REBOOT, json!("")).await;
-        site.expect(&name, "was restarted softly", is_restarted).await;
-        assert_eq!(requests(&site.machine(0).await, "GracefulRestart"), 1);
+        annotate(&env, &name, names::annotation::REBOOT, json!("")).await;
+        env.expect(&name, "was restarted softly", is_restarted).await;
+        assert_eq!(requests(&env.machine(0).await, "GracefulRestart"), 1);
         let hard = json!(r#"{"mode": "hard"}"#);
-        annotate(&site, &name, names::annotation::REBOOT, hard.clone()).await;
-        site.expect(&name, "was restarted hard", is_restarted).await;
-        assert_eq!(requests(&site.machine(0).await, "ForceRestart"), 1);
+        annotate(&env, &name, names::annotation::REBOOT, hard.clone()).await;
+        env.expect(&name, "was restarted hard", is_restarted).await;
+        assert_eq!(requests(&env.machine(0).await, "ForceRestart"), 1);
 
         // Restarted once for it; it cannot be kept off.
         let held = format!("{}tests", names::annotation::REBOOT_PREFIX);
-        annotate(&site, &name, &held, hard).await;
+        annotate(&env, &name, &held, hard).await;
         let words = [held.as_str(), "spec.disablePowerOff"];
-        let host = site.expect_waiting(&name, "RebootAnnotation", &words).await;
+        let host = env.expect_waiting(&name, "RebootAnnotation", &words).await;
         assert!(status(&host).powered_on);
-        assert_eq!(requests(&site.machine(0).await, "ForceRestart"), 2);
-        annotate(&site, &name, &held, json!(null)).await;
-        site.expect(&name, "waits for nothing", is_restarted).await;
+        assert_eq!(requests(&env.machine(0).await, "ForceRestart"), 2);
+        annotate(&env, &name, &held, json!(null)).await;
+        env.expect(&name, "waits for nothing", is_restarted).await;
 
-        site.delete(&name).await;
-        site.expect_gone(&name).await;
-        let machine = site.machine(0).await;
+        env.delete(&name).await;
+        env.expect_gone(&name).await;
+        let machine = env.machine(0).await;
         assert!(machine.is_on);
         for kind in ["ForceOff", "GracefulShutdown"] {
             assert_eq!(

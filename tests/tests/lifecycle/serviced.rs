@@ -1,8 +1,8 @@
 //! A server that is deleted while Ironic services it.
 
 use metal3_api::metal3::ProvisioningState;
-use metal3_lab::ironic::{AgentFaults, Mark};
-use metal3_scenarios::{LIMIT, Site, run, state, waits_for_nothing};
+use metal3_lab::ironic::Mark;
+use metal3_scenarios::{LIMIT, TestEnv, run, state, waits_for_nothing};
 use metal3_testkit::{eventually, namespace};
 use reqwest::Method;
 use serde_json::json;
@@ -15,21 +15,17 @@ const STEP: &str = "burnin_cpu";
 fn a_server_is_not_switched_off_in_the_middle_of_a_service_step() {
     // OWN 2b: The step might be one that writes firmware.
     run(async {
-        let site = Site::shared(namespace!().await, &IRONIC, 1).await;
+        let env = TestEnv::shared(namespace!().await, &IRONIC, 1).await;
         let external = |host: &mut serde_json::Value| host["spec"]["externallyProvisioned"] = json!(true);
-        let name = site.apply_host(0, external).await;
-        site.expect(&name, "is taken over", |host| {
+        let name = env.apply_host(0, external).await;
+        env.expect(&name, "is taken over", |host| {
             state(host) == ProvisioningState::ExternallyProvisioned && waits_for_nothing(host)
         })
         .await;
-        let hangs = AgentFaults {
-            hangs_in_step: Some(STEP.to_owned()),
-            ..AgentFaults::default()
-        };
-        site.agent(0, hangs).await;
-        let node = site.node(&name).await["uuid"].as_str().unwrap().to_owned();
+        env.agent(0, json!({"hangs_in_step": STEP})).await;
+        let node = env.node(&name).await["uuid"].as_str().unwrap().to_owned();
         let service = json!({"target": "service", "service_steps": [{"interface": "deploy", "step": STEP}]});
-        site.ironic
+        env.ironic
             .request(Method::PUT, &format!("/v1/nodes/{node}/states/provision"))
             .header("X-OpenStack-Ironic-API-Version", "1.95")
             .json(&service)
@@ -38,19 +34,18 @@ fn a_server_is_not_switched_off_in_the_middle_of_a_service_step() {
             .and_then(reqwest::Response::error_for_status)
             .unwrap();
         eventually(LIMIT, "the step has begun", || async {
-            let steps = site.machine(0).await.counters.service_steps;
+            let steps = env.machine(0).await.counters.service_steps;
             steps.contains_key(STEP).then_some(()).ok_or(format!("{steps:?}"))
         })
         .await;
 
-        site.delete(&name).await;
-        site.expect_waiting(&name, "Removing", &["stops what it is doing"])
-            .await;
-        assert!(site.machine(0).await.is_on);
-        site.agent(0, AgentFaults::default()).await;
-        site.expect_gone(&name).await;
-        assert!(!site.machine(0).await.is_on);
-        let (moments, _) = site.ironic.moments(Mark::default()).unwrap();
+        env.delete(&name).await;
+        env.expect_waiting(&name, "Removing", &["stops what it is doing"]).await;
+        assert!(env.machine(0).await.is_on);
+        env.agent(0, json!({})).await;
+        env.expect_gone(&name).await;
+        assert!(!env.machine(0).await.is_on);
+        let (moments, _) = env.ironic.moments(Mark::default()).unwrap();
         let states: Vec<_> = moments
             .iter()
             .filter(|moment| moment.node == node && moment.target_power_state.as_deref() == Some("power off"))

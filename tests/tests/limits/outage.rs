@@ -5,8 +5,8 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use metal3_api::metal3::{BareMetalHost, ErrorType, ProvisioningState};
-use metal3_lab::ironic::{AgentFaults, Credentials, IronicConfig, Timeouts};
-use metal3_scenarios::{LIMIT, Site, at_once, deployed_at_once, id, is_at_rest, run, state, status, version, waits};
+use metal3_lab::ironic::{Credentials, IronicConfig, Timeouts};
+use metal3_scenarios::{LIMIT, TestEnv, at_once, deployed_at_once, id, is_at_rest, run, state, status, version, waits};
 use metal3_testkit::{eventually, namespace};
 use serde_json::json;
 
@@ -107,17 +107,9 @@ fn standing(host: &BareMetalHost) -> (ProvisioningState, Option<ErrorType>, i32,
     )
 }
 
-/// The image is written until this is taken back.
-fn never_done() -> AgentFaults {
-    AgentFaults {
-        hangs_in_step: Some("write_image".to_owned()),
-        ..AgentFaults::default()
-    }
-}
-
-async fn expect_writing(site: &Site, number: usize) {
+async fn expect_writing(env: &TestEnv, number: usize) {
     eventually(LIMIT, "the image is being written", || async {
-        let begun = site.machine(number).await.counters.deploy_steps;
+        let begun = env.machine(number).await.counters.deploy_steps;
         begun.get("write_image").map_or(Err(format!("{begun:?}")), |_| Ok(()))
     })
     .await;
@@ -132,78 +124,78 @@ fn a_long_outage_counts_as_nobodys_failure_and_a_new_certificate_is_taken_up() {
             timeouts: outage.timeouts(),
             ..IronicConfig::default()
         };
-        let mut site = Site::without_operator(namespace!().await, config).await;
-        let ca = site.ironic.folder().join("ca-of-the-operator.crt");
-        replace(&ca, &std::fs::read_to_string(site.ironic.ca_file().unwrap()).unwrap());
-        site.config.args.push(format!("--ironic-cacert-file={}", ca.display()));
-        outage.set(&mut site.config.args);
-        site.start_operator().await;
+        let mut env = TestEnv::without_operator(namespace!().await, config).await;
+        let ca = env.ironic.folder().join("ca-of-the-operator.crt");
+        replace(&ca, &std::fs::read_to_string(env.ironic.ca_file().unwrap()).unwrap());
+        env.config.args.push(format!("--ironic-cacert-file={}", ca.display()));
+        outage.set(&mut env.config.args);
+        env.start_operator().await;
 
         let [provisioned, available, deploying, unregistered, late] = std::array::from_fn(|number| number);
-        site.agent(deploying, never_done()).await;
-        site.apply_credentials(unregistered, &Credentials::new("admin", "letmein"))
+        env.agent(deploying, json!({"hangs_in_step": "write_image"})).await;
+        env.apply_credentials(unregistered, &Credentials::new("admin", "letmein"))
             .await;
         let mut names = vec![
-            site.apply_host(provisioned, deployed_at_once(site.image())).await,
-            site.apply_host(available, at_once).await,
-            site.apply_host(deploying, deployed_at_once(site.image())).await,
-            site.apply_bare(unregistered, at_once).await,
+            env.apply_host(provisioned, deployed_at_once(env.image())).await,
+            env.apply_host(available, at_once).await,
+            env.apply_host(deploying, deployed_at_once(env.image())).await,
+            env.apply_bare(unregistered, at_once).await,
         ];
-        site.expect(&names[provisioned], "is provisioned and at rest", |host| {
+        env.expect(&names[provisioned], "is provisioned and at rest", |host| {
             state(host) == ProvisioningState::Provisioned && is_at_rest(host)
         })
         .await;
-        site.expect(&names[available], "is available and at rest", |host| {
+        env.expect(&names[available], "is available and at rest", |host| {
             state(host) == ProvisioningState::Available && is_at_rest(host)
         })
         .await;
-        expect_writing(&site, deploying).await;
-        site.expect_waiting(&names[unregistered], "BackOff", &["registration error"])
+        expect_writing(&env, deploying).await;
+        env.expect_waiting(&names[unregistered], "BackOff", &["registration error"])
             .await;
 
-        site.ironic.kill_ironic();
+        env.ironic.kill_ironic();
         let cut_off = Instant::now();
-        site.expect_waiting(&names[deploying], "IronicUnreachable", &["refused"])
+        env.expect_waiting(&names[deploying], "IronicUnreachable", &["refused"])
             .await;
-        names.push(site.apply_host(late, at_once).await);
-        site.expect_waiting(&names[late], "IronicUnreachable", &["refused"])
+        names.push(env.apply_host(late, at_once).await);
+        env.expect_waiting(&names[late], "IronicUnreachable", &["refused"])
             .await;
-        // Its back-off passes, and then there is nobody to try it with.
-        site.expect_waiting(&names[unregistered], "IronicUnreachable", &["refused"])
+        // Its back-off ends while Ironic is away.
+        env.expect_waiting(&names[unregistered], "IronicUnreachable", &["refused"])
             .await;
         let mut before = Vec::new();
         for name in &names {
-            before.push(site.host(name).await);
+            before.push(env.host(name).await);
         }
         let left = outage.length().saturating_sub(cut_off.elapsed());
         println!("{outage:?}: everybody has said so, and nothing is to happen in the {left:.0?} that are left");
         tokio::time::sleep(left).await; // nothing is to happen, which nothing announces
         for (name, before) in names.iter().zip(&before) {
-            let after = site.host(name).await;
+            let after = env.host(name).await;
             assert_eq!(standing(&after), standing(before), "{name}");
             // Said once, and then nothing is written.
             assert_eq!(version(&after), version(before), "{name}: {:?}", status(&after));
         }
 
-        let new_ca = site.ironic.exchange_authority(&[]).unwrap();
-        site.ironic.start_ironic().await.unwrap();
-        let host = site
+        let new_ca = env.ironic.exchange_authority(&[]).unwrap();
+        env.ironic.start_ironic().await.unwrap();
+        let host = env
             .expect_waiting(&names[late], "IronicUnreachable", &["certificate"])
             .await;
         println!("{}", waits(&host, "IronicUnreachable").unwrap());
         replace(&ca, &new_ca);
         let start = Instant::now();
-        site.expect_state(&names[late], ProvisioningState::Available).await;
+        env.expect_state(&names[late], ProvisioningState::Available).await;
         println!("enrolled and available {:?} after the new CA file", start.elapsed());
-        site.agent(deploying, AgentFaults::default()).await;
-        let right = site.server(unregistered).credentials.clone();
-        site.apply_credentials(unregistered, &right).await;
-        site.expect_state(&names[unregistered], ProvisioningState::Available)
+        env.agent(deploying, json!({})).await;
+        let right = env.server(unregistered).credentials.clone();
+        env.apply_credentials(unregistered, &right).await;
+        env.expect_state(&names[unregistered], ProvisioningState::Available)
             .await;
-        site.expect_state(&names[deploying], ProvisioningState::Provisioned)
+        env.expect_state(&names[deploying], ProvisioningState::Provisioned)
             .await;
         for number in [provisioned, available] {
-            let (before, after) = (&before[number], site.host(&names[number]).await);
+            let (before, after) = (&before[number], env.host(&names[number]).await);
             assert_eq!(
                 version(before),
                 version(&after),
@@ -213,10 +205,10 @@ fn a_long_outage_counts_as_nobodys_failure_and_a_new_certificate_is_taken_up() {
         }
         let mut deploys = Vec::new();
         for number in 0..names.len() {
-            deploys.push(site.machine(number).await.deploys);
+            deploys.push(env.machine(number).await.deploys);
         }
         assert_eq!(deploys, [1, 0, 1, 0, 0]);
-        assert_eq!(site.nodes().await.len(), 5);
+        assert_eq!(env.nodes().await.len(), 5);
     });
 }
 
@@ -231,40 +223,40 @@ fn credentials_that_are_exchanged_are_taken_up_without_a_restart() {
             },
             ..IronicConfig::default()
         };
-        let site = Site::start(namespace!().await, config).await;
+        let env = TestEnv::start(namespace!().await, config).await;
         let [resting, deploying, late] = std::array::from_fn(|number| number);
-        site.agent(deploying, never_done()).await;
+        env.agent(deploying, json!({"hangs_in_step": "write_image"})).await;
         let mut names = vec![
-            site.apply_host(resting, deployed_at_once(site.image())).await,
-            site.apply_host(deploying, deployed_at_once(site.image())).await,
+            env.apply_host(resting, deployed_at_once(env.image())).await,
+            env.apply_host(deploying, deployed_at_once(env.image())).await,
         ];
         let is_resting = |host: &BareMetalHost| state(host) == ProvisioningState::Provisioned && is_at_rest(host);
-        let before = site
+        let before = env
             .expect(&names[resting], "is provisioned and at rest", is_resting)
             .await;
-        expect_writing(&site, deploying).await;
+        expect_writing(&env, deploying).await;
 
         // Ironic's first.
-        let files = site.config.credentials();
+        let files = env.config.credentials();
         let user = Credentials::new("ironic", "second-secret-of-ironic");
-        site.ironic.exchange_credentials(user.clone()).await.unwrap();
-        names.push(site.apply_host(late, at_once).await);
+        env.ironic.exchange_credentials(user.clone()).await.unwrap();
+        names.push(env.apply_host(late, at_once).await);
         for number in [deploying, late] {
             let words = ["Ironic refuses the operator's credentials", "goes on by itself"];
-            let host = site.expect_waiting(&names[number], "IronicUnauthorized", &words).await;
+            let host = env.expect_waiting(&names[number], "IronicUnauthorized", &words).await;
             assert_eq!((status(&host).error_type, status(&host).error_count), (None, 0));
         }
         replace(&files.join("password"), &user.password);
         let start = Instant::now();
-        site.expect_state(&names[late], ProvisioningState::Available).await;
+        env.expect_state(&names[late], ProvisioningState::Available).await;
         println!(
             "enrolled and available {:?} after the new password file",
             start.elapsed()
         );
-        site.agent(deploying, AgentFaults::default()).await;
-        site.expect_state(&names[deploying], ProvisioningState::Provisioned)
+        env.agent(deploying, json!({})).await;
+        env.expect_state(&names[deploying], ProvisioningState::Provisioned)
             .await;
-        let after = site.host(&names[resting]).await;
+        let after = env.host(&names[resting]).await;
         assert_eq!(
             version(&before),
             version(&after),
@@ -276,17 +268,17 @@ fn credentials_that_are_exchanged_are_taken_up_without_a_restart() {
         let user = Credentials::new("metal3", "third-secret-of-ironic");
         replace(&files.join("username"), &user.username);
         replace(&files.join("password"), &user.password);
-        site.ironic.exchange_credentials(user).await.unwrap();
-        site.patch(&names[resting], json!({"spec": {"online": false}})).await;
-        let host = site
+        env.ironic.exchange_credentials(user).await.unwrap();
+        env.patch(&names[resting], json!({"spec": {"online": false}})).await;
+        let host = env
             .expect(&names[resting], "is off", |host| !status(host).powered_on)
             .await;
         assert_eq!((status(&host).error_type, status(&host).error_count), (None, 0));
         let mut deploys = Vec::new();
         for number in 0..names.len() {
-            deploys.push(site.machine(number).await.deploys);
+            deploys.push(env.machine(number).await.deploys);
         }
         assert_eq!(deploys, [1, 1, 0]);
-        assert!(!site.operator_log().contains("secret-of-ironic"));
+        assert!(!env.operator_log().contains("secret-of-ironic"));
     });
 }

@@ -16,7 +16,7 @@ use kube::ResourceExt;
 use metal3_api::capi::names::annotation::{BLOCK_MOVE, DELETE_FOR_MOVE, PAUSED};
 use metal3_api::metal3::{BareMetalHost, names};
 use metal3_lab::clusterctl::{Clusterctl, Entry};
-use metal3_scenarios::{ClusterSite, Inventory, Kind, differences, run};
+use metal3_scenarios::{ClusterEnv, Inventory, Kind, differences, run};
 use serde_json::{Value, json};
 
 use trace::Trace;
@@ -61,7 +61,7 @@ spec: {namePrefix: shared, prefix: 24, pools: [{start: 203.0.113.10, end: 203.0.
 apiVersion: v1
 kind: Secret
 metadata: {name: by-hand, labels: {clusterctl.cluster.x-k8s.io/move: ""}}
-stringData: {networkData: '{"links": [], "networks": [], "services": []}'}
+stringData: {networkData: '{"links": [], "networks": [], "services": [], "note": "secret-of-network-data"}'}
 ---
 apiVersion: infrastructure.cluster.x-k8s.io/v1beta2
 kind: Metal3RemediationTemplate
@@ -87,24 +87,24 @@ spec:
 #[test]
 fn a_cluster_moves_to_another_management_cluster_and_back() {
     run(async {
-        let home = ClusterSite::start("moves", u16::try_from(HOSTS).unwrap()).await;
+        let home = ClusterEnv::start("moves", u16::try_from(HOSTS).unwrap()).await;
         let away = home.beside().await;
-        let clusterctl = Clusterctl::ensure(&home.site.ironic.folder().join("clusterctl"))
+        let clusterctl = Clusterctl::ensure(&home.base.ironic.folder().join("clusterctl"))
             .await
             .unwrap();
         for side in [&home, &away] {
-            let taken = clusterctl.take_stock(side.site.namespace.server(), &OURS).await;
+            let taken = clusterctl.take_stock(side.base.namespace.server(), &OURS).await;
             taken.unwrap();
         }
 
-        // A control plane and a worker. One host is nobody's.
+        // A control plane and a worker. One host stays unused.
         home.apply_hosts(1).await;
         home.expect_available(HOSTS).await;
-        home.site.namespace.apply(OTHERS).await;
+        home.base.namespace.apply(OTHERS).await;
         // Something that a user wants of a host, and that has no controller here which could make it again.
         let policy = json!({"apiVersion": "metal3.io/v1alpha1", "kind": "HostUpdatePolicy",
-            "metadata": {"name": home.site.server(1).name}, "spec": {"firmwareUpdates": "onReboot"}});
-        home.site.namespace.apply(&policy.to_string()).await;
+            "metadata": {"name": home.base.server(1).name}, "spec": {"firmwareUpdates": "onReboot"}});
+        home.base.namespace.apply(&policy.to_string()).await;
         let before = home.names().await;
         home.apply_cluster(EXAMPLE, NAME, |object| {
             let kind = object.types.as_ref().map_or("", |types| &types.kind);
@@ -128,7 +128,7 @@ fn a_cluster_moves_to_another_management_cluster_and_back() {
 
         moves(&clusterctl, &home, &away, &made).await;
 
-        // The host that nobody used is as good as before: a new worker gets it.
+        // The unused host still works: a new worker gets it.
         let scale = |replicas: u8| json!({"spec": {"replicas": replicas}});
         away.patch(Kind::DEPLOYMENT, WORKERS, scale(2)).await;
         let made = away.expect_running(3).await;
@@ -148,16 +148,16 @@ fn a_cluster_moves_to_another_management_cluster_and_back() {
 }
 
 /// Moves the cluster, and sees that everything arrives, that nothing stays behind, and that no server notices.
-async fn moves(clusterctl: &Clusterctl, from: &ClusterSite, to: &ClusterSite, machines: &BTreeMap<String, String>) {
+async fn moves(clusterctl: &Clusterctl, from: &ClusterEnv, to: &ClusterEnv, machines: &BTreeMap<String, String>) {
     // What belongs to no cluster is not paused with one.
     let paused = |value: Value| json!({"metadata": {"annotations": {PAUSED: value}}});
     let (objects, statuses) = settled(from).await;
     from.patch(POOL, SHARED, paused(json!(""))).await;
-    let trace = Trace::begin(&from.site).await;
+    let trace = Trace::begin(&from.base).await;
 
     let (name, servers) = (
-        &from.site.namespace.name,
-        [from, to].map(|side| side.site.namespace.server()),
+        &from.base.namespace.name,
+        [from, to].map(|side| side.base.namespace.server()),
     );
     let said = clusterctl.move_namespace(name, servers[0], servers[1]).await.unwrap();
     println!("{said}");
@@ -186,7 +186,7 @@ async fn moves(clusterctl: &Clusterctl, from: &ClusterSite, to: &ClusterSite, ma
             assert!(!host.annotations().contains_key(gone), "{gone} of {}", host.name_any());
         }
     }
-    trace.expect_untouched(&to.site).await;
+    trace.expect_untouched(&to.base).await;
 }
 
 fn same(lines: &[String]) -> Result<(), String> {
@@ -198,10 +198,10 @@ fn same(lines: &[String]) -> Result<(), String> {
 }
 
 /// What is there, once it is the same twice: controllers may still be telling what has come about.
-async fn settled(site: &ClusterSite) -> (Inventory, Inventory) {
+async fn settled(env: &ClusterEnv) -> (Inventory, Inventory) {
     let last = std::cell::RefCell::new(None);
-    site.until("nothing changes any more", async || {
-        let now = (site.inventory().await, site.statuses().await);
+    env.until("nothing changes any more", async || {
+        let now = (env.inventory().await, env.statuses().await);
         match last.replace(Some(now.clone())) {
             Some(before) if before == now => Ok(now),
             Some(before) => {
@@ -216,10 +216,10 @@ async fn settled(site: &ClusterSite) -> (Inventory, Inventory) {
 
 // OWN 16h: nothing said how a Secret that the user names for machines goes along with them.
 /// So many hosts run with the network data of the user, and not with what is rendered.
-async fn expect_data_by_hand(site: &ClusterSite, count: usize) {
-    let secret: Secret = site.site.namespace.api().get(BY_HAND).await.unwrap();
+async fn expect_data_by_hand(env: &ClusterEnv, count: usize) {
+    let secret: Secret = env.base.namespace.api().get(BY_HAND).await.unwrap();
     assert!(secret.data.is_some_and(|data| data.contains_key("networkData")));
-    let hosts = site.hosts().await;
+    let hosts = env.hosts().await;
     let is_given = |host: &&BareMetalHost| {
         let network_data = host.spec.network_data.as_ref();
         network_data.is_some_and(|secret| secret.name == BY_HAND)
@@ -228,9 +228,9 @@ async fn expect_data_by_hand(site: &ClusterSite, count: usize) {
 }
 
 /// Waits until so many hosts hold back a move: those in use, and no others.
-async fn expect_blocked(site: &ClusterSite, count: usize) {
-    site.until(&format!("{count} hosts hold back a move"), async || {
-        let hosts = site.hosts().await;
+async fn expect_blocked(env: &ClusterEnv, count: usize) {
+    env.until(&format!("{count} hosts hold back a move"), async || {
+        let hosts = env.hosts().await;
         let blocks = |host: &&BareMetalHost| host.annotations().contains_key(BLOCK_MOVE);
         let wrong = hosts
             .iter()

@@ -1,9 +1,9 @@
-//! What happened to a site's servers between two moments, as Ironic and the servers themselves tell it.
+//! What happened to an environment's servers between two moments, as Ironic and the servers themselves tell it.
 
 use std::collections::BTreeMap;
 
 use metal3_lab::ironic::{Machine, Mark, Request, count};
-use metal3_scenarios::Site;
+use metal3_scenarios::TestEnv;
 use serde_json::{Map, Value};
 
 /// Of a node, what any work on it would change.
@@ -34,27 +34,27 @@ pub struct Trace {
 
 impl Trace {
     /// Remembers how things are.
-    pub async fn begin(site: &Site) -> Self {
+    pub async fn begin(env: &TestEnv) -> Self {
         Self {
-            nodes: nodes(site).await,
-            machines: machines(site).await,
-            requests: site.ironic.requests(Mark::default()).unwrap().1,
-            moments: site.ironic.moments(Mark::default()).unwrap().1,
+            nodes: nodes(env).await,
+            machines: machines(env).await,
+            requests: env.ironic.requests(Mark::default()).unwrap().1,
+            moments: env.ironic.moments(Mark::default()).unwrap().1,
         }
     }
 
     /// Expects that nothing was done to any server since then: nothing was registered, inspected, cleaned, deployed or
     /// switched. All that Ironic may have been told is the credentials of each server, which are in a new Secret.
-    pub async fn expect_untouched(&self, site: &Site) {
-        let (requests, _) = site.ironic.requests(self.requests).unwrap();
+    pub async fn expect_untouched(&self, env: &TestEnv) {
+        let (requests, _) = env.ironic.requests(self.requests).unwrap();
         let is_change = |request: &&Request| !request.is_of_a_ramdisk() && request.method != "GET";
         let changes = count(requests.iter().filter(is_change));
         let told = BTreeMap::from([("PATCH /v1/nodes/{id}".to_owned(), self.nodes.len() as u64)]);
         println!("Ironic was told {changes:?}");
         assert_eq!(changes, told, "what Ironic was told");
 
-        assert_eq!(nodes(site).await, self.nodes, "Ironic's nodes with their history");
-        let (moments, _) = site.ironic.moments(self.moments).unwrap();
+        assert_eq!(nodes(env).await, self.nodes, "Ironic's nodes with their history");
+        let (moments, _) = env.ironic.moments(self.moments).unwrap();
         let ours = moments.iter().filter(|moment| self.nodes.contains_key(&moment.node));
         for moment in ours {
             let before = &self.nodes[&moment.node];
@@ -66,20 +66,20 @@ impl Trace {
                 (&None, &None)
             );
         }
-        assert_eq!(machines(site).await, self.machines, "the servers");
+        assert_eq!(machines(env).await, self.machines, "the servers");
     }
 }
 
 /// The nodes by their UUID, with what Ironic has noted down of their past.
-async fn nodes(site: &Site) -> BTreeMap<String, Value> {
+async fn nodes(env: &TestEnv) -> BTreeMap<String, Value> {
     let mut nodes = BTreeMap::new();
-    for node in site.nodes().await {
+    for node in env.nodes().await {
         let uuid = node["uuid"].as_str().unwrap().to_owned();
         let kept = OF_WORK.map(|field| (field.to_owned(), node[field].clone()));
         let mut kept: Map<String, Value> = kept.into_iter().collect();
-        let history = site.ask_ironic(&format!("/v1/nodes/{uuid}/history")).await;
+        let history = env.ask_ironic(&format!("/v1/nodes/{uuid}/history")).await;
         kept.insert("history".to_owned(), history["history"].clone());
-        let ports = site.ask_ironic(&format!("/v1/nodes/{uuid}/ports")).await;
+        let ports = env.ask_ironic(&format!("/v1/nodes/{uuid}/ports")).await;
         kept.insert("ports".to_owned(), ports["ports"].clone());
         nodes.insert(uuid, Value::Object(kept));
     }
@@ -87,8 +87,8 @@ async fn nodes(site: &Site) -> BTreeMap<String, Value> {
 }
 
 /// The servers, without how often they were merely looked at.
-async fn machines(site: &Site) -> Vec<Machine> {
-    let mut machines = site.ironic.machines().await.unwrap();
+async fn machines(env: &TestEnv) -> Vec<Machine> {
+    let mut machines = env.ironic.machines().await.unwrap();
     for machine in &mut machines {
         // Ironic reads them all the time, and logs in for that.
         let is_work = |request: &String| !request.starts_with("GET ") && !request.ends_with("/Sessions");

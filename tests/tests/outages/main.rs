@@ -6,8 +6,8 @@ mod announced;
 use std::time::{Duration, Instant};
 
 use metal3_api::metal3::{BareMetalHost, ProvisioningState};
-use metal3_lab::ironic::{AgentFaults, BmcFaults, IronicConfig, Machine, Timeouts};
-use metal3_scenarios::{LIMIT, Site, id, is_at_rest, run, state, status, version, waits, waits_for_nothing};
+use metal3_lab::ironic::{IronicConfig, Machine, Timeouts};
+use metal3_scenarios::{LIMIT, TestEnv, id, is_at_rest, run, state, status, version, waits, waits_for_nothing};
 use metal3_testkit::{eventually, namespace};
 use serde_json::json;
 
@@ -20,13 +20,13 @@ const RECREATED: Duration = Duration::from_secs(20);
 fn hosts_say_that_ironic_is_down_and_go_on_when_it_is_back() {
     // D23 of upstream's: trouble with Ironic is never shown.
     run(async {
-        let mut site = Site::without_operator(namespace!().await, IronicConfig::default()).await;
-        site.ironic.stop_ironic().await;
-        site.start_operator().await;
+        let mut env = TestEnv::without_operator(namespace!().await, IronicConfig::default()).await;
+        env.ironic.stop_ironic().await;
+        env.start_operator().await;
         let start = Instant::now();
-        let name = site.apply_host(0, |_| {}).await;
+        let name = env.apply_host(0, |_| {}).await;
         let words = ["Ironic cannot be reached", "refused", "goes on by itself"];
-        let host = site.expect_waiting(&name, "IronicUnreachable", &words).await;
+        let host = env.expect_waiting(&name, "IronicUnreachable", &words).await;
         let told = start.elapsed();
         println!("told in {told:?}: {}", waits(&host, "IronicUnreachable").unwrap());
         assert!(told < TOLD);
@@ -35,29 +35,29 @@ fn hosts_say_that_ironic_is_down_and_go_on_when_it_is_back() {
             (None, 0),
             "not the host's fault"
         );
-        site.ironic.start_ironic().await.unwrap();
+        env.ironic.start_ironic().await.unwrap();
         let start = Instant::now();
-        site.expect(&name, "is enrolled", |host| !id(host).is_empty()).await;
+        env.expect(&name, "is enrolled", |host| !id(host).is_empty()).await;
         println!("enrolled {:?} after Ironic's return", start.elapsed());
-        site.expect_state(&name, ProvisioningState::Available).await;
-        assert_eq!(site.nodes().await.len(), 1);
+        env.expect_state(&name, ProvisioningState::Available).await;
+        assert_eq!(env.nodes().await.len(), 1);
 
         // Its deletion waits as well, and says so.
-        site.ironic.stop_ironic().await;
+        env.ironic.stop_ironic().await;
         let start = Instant::now();
-        site.delete(&name).await;
-        let host = site.expect_waiting(&name, "IronicUnreachable", &words).await;
+        env.delete(&name).await;
+        let host = env.expect_waiting(&name, "IronicUnreachable", &words).await;
         println!("its deletion: told in {:?}", start.elapsed());
         assert!(host.metadata.deletion_timestamp.is_some());
-        site.ironic.start_ironic().await.unwrap();
-        site.expect_gone(&name).await;
+        env.ironic.start_ironic().await.unwrap();
+        env.expect_gone(&name).await;
     });
 }
 
 /// Waits until a server has begun a clean or deploy step.
-async fn expect_step(site: &Site, number: usize, step: &str) {
+async fn expect_step(env: &TestEnv, number: usize, step: &str) {
     eventually(LIMIT, &format!("server {number} is in step {step}"), || async {
-        let machine = site.machine(number).await;
+        let machine = env.machine(number).await;
         let commands = machine.agent.map(|agent| agent.commands).unwrap_or_default();
         let is_in = |c: &metal3_lab::ironic::Command| c.step.as_deref() == Some(step) && c.status == "RUNNING";
         if commands.iter().any(is_in) {
@@ -80,11 +80,8 @@ fn an_outage_in_every_state_ends_well() {
             },
             ..IronicConfig::default()
         };
-        let site = Site::start(namespace!().await, config).await;
-        let hang = |step: &str| AgentFaults {
-            hangs_in_step: Some(step.to_owned()),
-            ..AgentFaults::default()
-        };
+        let env = TestEnv::start(namespace!().await, config).await;
+        let hang = |step: &str| json!({"hangs_in_step": step});
         let [
             verifying,
             inspecting,
@@ -95,88 +92,65 @@ fn an_outage_in_every_state_ends_well() {
             deleting,
             available,
         ] = std::array::from_fn(|number| number);
-        site.agent(cleaning, hang("erase_devices_metadata")).await;
-        site.agent(deploying, hang("write_image")).await;
+        env.agent(cleaning, hang("erase_devices_metadata")).await;
+        env.agent(deploying, hang("write_image")).await;
         let mut names = vec![String::new(); 8];
         for number in [cleaning, deploying, provisioned, deprovisioning] {
-            names[number] = site.apply_with_image(number).await;
+            names[number] = env.apply_with_image(number).await;
         }
         for number in [deleting, available] {
-            names[number] = site.apply_host(number, |_| {}).await;
+            names[number] = env.apply_host(number, |_| {}).await;
         }
         for number in [provisioned, deprovisioning] {
-            site.expect_state(&names[number], ProvisioningState::Provisioned).await;
+            env.expect_state(&names[number], ProvisioningState::Provisioned).await;
         }
-        site.agent(deprovisioning, hang("erase_devices_metadata")).await;
-        site.patch(&names[deprovisioning], json!({"spec": {"image": null}}))
+        env.agent(deprovisioning, hang("erase_devices_metadata")).await;
+        env.patch(&names[deprovisioning], json!({"spec": {"image": null}}))
             .await;
         for number in [deleting, available, provisioned] {
-            site.expect(&names[number], "is at rest", is_at_rest).await;
+            env.expect(&names[number], "is at rest", is_at_rest).await;
         }
-        site.bmc(
-            deleting,
-            BmcFaults {
-                power_ignored: true,
-                ..BmcFaults::default()
-            },
-        )
-        .await;
-        site.delete(&names[deleting]).await;
-        expect_step(&site, cleaning, "erase_devices_metadata").await;
-        expect_step(&site, deploying, "write_image").await;
-        expect_step(&site, deprovisioning, "erase_devices_metadata").await;
-        site.expect_waiting(&names[deleting], "Removing", &["is being switched off"])
+        env.bmc(deleting, json!({"power_ignored": true})).await;
+        env.delete(&names[deleting]).await;
+        expect_step(&env, cleaning, "erase_devices_metadata").await;
+        expect_step(&env, deploying, "write_image").await;
+        expect_step(&env, deprovisioning, "erase_devices_metadata").await;
+        env.expect_waiting(&names[deleting], "Removing", &["is being switched off"])
             .await;
-        let delay = Some(Duration::from_secs(20));
-        site.bmc(
-            verifying,
-            BmcFaults {
-                delay,
-                ..BmcFaults::default()
-            },
-        )
-        .await;
-        names[verifying] = site.apply_host(verifying, |_| {}).await;
-        site.expect_waiting(&names[verifying], "Verifying", &["node "]).await;
+        env.bmc(verifying, json!({"delay": 20})).await;
+        names[verifying] = env.apply_host(verifying, |_| {}).await;
+        env.expect_waiting(&names[verifying], "Verifying", &["node "]).await;
         // Last, because the ramdisk reports after this time whether or not Ironic is down.
-        let boot_delay = Some(Duration::from_secs(25));
-        site.agent(
-            inspecting,
-            AgentFaults {
-                boot_delay,
-                ..AgentFaults::default()
-            },
-        )
-        .await;
-        names[inspecting] = site.apply_host(inspecting, |_| {}).await;
-        site.expect_waiting(&names[inspecting], "Inspecting", &["node "]).await;
+        env.agent(inspecting, json!({"boot_delay": 25})).await;
+        names[inspecting] = env.apply_host(inspecting, |_| {}).await;
+        env.expect_waiting(&names[inspecting], "Inspecting", &["node "]).await;
 
         let mut rest = Vec::new();
         for number in [provisioned, available] {
-            rest.push(site.host(&names[number]).await);
+            rest.push(env.host(&names[number]).await);
         }
         let start = Instant::now();
-        site.ironic.kill_ironic();
+        env.ironic.kill_ironic();
         for number in [verifying, inspecting, cleaning, deploying, deprovisioning, deleting] {
-            let host = site
+            let host = env
                 .expect_waiting(&names[number], "IronicUnreachable", &["Ironic cannot be reached"])
                 .await;
             assert_eq!(status(&host).error_type, None, "{}", names[number]);
         }
         println!("all who wait were told of the outage in {:?}", start.elapsed());
-        site.ironic.clear_faults().await.unwrap();
-        site.ironic.start_ironic().await.unwrap();
+        env.ironic.clear_faults().await.unwrap();
+        env.ironic.start_ironic().await.unwrap();
         let start = Instant::now();
         for number in [verifying, inspecting, deprovisioning] {
-            site.expect_state(&names[number], ProvisioningState::Available).await;
+            env.expect_state(&names[number], ProvisioningState::Available).await;
         }
         for number in [cleaning, deploying] {
-            site.expect_state(&names[number], ProvisioningState::Provisioned).await;
+            env.expect_state(&names[number], ProvisioningState::Provisioned).await;
         }
-        site.expect_gone(&names[deleting]).await;
+        env.expect_gone(&names[deleting]).await;
         println!("all had ended well {:?} after Ironic's return", start.elapsed());
         for before in &rest {
-            let after = site.host(before.metadata.name.as_deref().unwrap()).await;
+            let after = env.host(before.metadata.name.as_deref().unwrap()).await;
             assert_eq!(
                 version(before),
                 version(&after),
@@ -186,13 +160,13 @@ fn an_outage_in_every_state_ends_well() {
         }
         let mut deploys = Vec::new();
         for number in 0..8 {
-            deploys.push(site.machine(number).await.deploys);
+            deploys.push(env.machine(number).await.deploys);
         }
         assert_eq!(deploys, [0, 0, 1, 1, 1, 1, 0, 0]);
-        let mut nodes: Vec<_> = site.nodes().await.iter().map(|n| n["name"].to_string()).collect();
+        let mut nodes: Vec<_> = env.nodes().await.iter().map(|n| n["name"].to_string()).collect();
         nodes.sort();
         nodes.dedup();
-        assert_eq!((nodes.len(), site.nodes().await.len()), (7, 7));
+        assert_eq!((nodes.len(), env.nodes().await.len()), (7, 7));
     });
 }
 
@@ -216,40 +190,40 @@ fn an_ironic_that_lost_its_database_gets_its_hosts_back_undisturbed() {
             hosts: 2,
             ..IronicConfig::default()
         };
-        let site = Site::start(namespace!().await, config).await;
-        let names = [site.apply_with_image(0).await, site.apply_host(1, |_| {}).await];
+        let env = TestEnv::start(namespace!().await, config).await;
+        let names = [env.apply_with_image(0).await, env.apply_host(1, |_| {}).await];
         let wanted = [ProvisioningState::Provisioned, ProvisioningState::Available];
         let mut before = Vec::new();
         for (number, name) in names.iter().enumerate() {
             let is_at_rest = |host: &BareMetalHost| {
                 state(host) == wanted[number] && status(host).powered_on && waits(host, "PowerChanging").is_none()
             };
-            let host = site.expect(name, "is at rest", is_at_rest).await;
-            before.push((id(&host), disturbances(&site.machine(number).await)));
+            let host = env.expect(name, "is at rest", is_at_rest).await;
+            before.push((id(&host), disturbances(&env.machine(number).await)));
         }
-        site.ironic.stop_ironic().await;
-        assert!(site.ironic.wipe_database().await.unwrap() > 0);
-        site.ironic.start_ironic().await.unwrap();
+        env.ironic.stop_ironic().await;
+        assert!(env.ironic.wipe_database().await.unwrap() > 0);
+        env.ironic.start_ironic().await.unwrap();
         let start = Instant::now();
         for (number, name) in names.iter().enumerate() {
-            site.expect_node(name, ["active", "manageable"][number]).await;
+            env.expect_node(name, ["active", "manageable"][number]).await;
             assert_eq!(
-                id(&site.host(name).await),
+                id(&env.host(name).await),
                 before[number].0,
                 "it is enrolled under the host's UID again"
             );
             println!("{name} re-created {:?} after Ironic's return", start.elapsed());
         }
         for name in &names {
-            site.expect(name, "waits for nothing", waits_for_nothing).await;
+            env.expect(name, "waits for nothing", waits_for_nothing).await;
         }
         let took = start.elapsed();
         println!("all at rest again {took:?} after Ironic's return");
         assert!(took < RECREATED);
-        let nodes = site.nodes().await;
+        let nodes = env.nodes().await;
         assert_eq!(nodes.len(), 2);
         for (number, name) in names.iter().enumerate() {
-            let host = site.host(name).await;
+            let host = env.host(name).await;
             let node = nodes
                 .iter()
                 .find(|n| n["uuid"] == json!(id(&host)))
@@ -257,7 +231,7 @@ fn an_ironic_that_lost_its_database_gets_its_hosts_back_undisturbed() {
             let provision_state = node["provision_state"].as_str().unwrap();
             assert_eq!(provision_state, if number == 0 { "active" } else { "manageable" });
             assert_eq!((state(&host), status(&host).error_type), (wanted[number].clone(), None));
-            let after = disturbances(&site.machine(number).await);
+            let after = disturbances(&env.machine(number).await);
             assert_eq!(
                 after, before[number].1,
                 "{name}: deploys, cleans, inspections, on, off, boots"

@@ -10,8 +10,9 @@
 //!        └──────────── pause ◀── View::pause ◀─────────┘
 //! ```
 //!
-//! A list costs Ironic the more the more nodes it has, so that in a large fleet the pause is long. While hosts wait, those nodes
-//! whose records were changed last are listed in between (`sort_key=updated_at`): what is waited for is among them.
+//! A list costs Ironic the more the more nodes it has. While hosts wait, only those nodes whose records were changed last are
+//! listed between two lists of all (`sort_key=updated_at`): what is waited for is among them. If none of them is as it was known,
+//! more may have changed, and all are listed.
 
 mod node_view;
 mod pace;
@@ -28,7 +29,7 @@ use metal3_runtime::store::ObjectKey;
 use tokio::sync::{Notify, mpsc, watch};
 
 pub use self::node_view::{NodeView, Outage, OutageKind};
-pub use self::pace::{Glance, Pace};
+pub use self::pace::{Pace, Recent};
 pub use self::poller::run;
 pub use self::slots::{Place, Slot, Slots, Turn};
 pub use self::view::View;
@@ -70,6 +71,7 @@ impl Fleet {
     pub fn of(&self, id: &str, own: Option<&str>, host: &ObjectKey) -> NodeView {
         let full = format!("{}~{}", host.namespace, host.name);
         let mut view = self.view();
+        self.slots().meet(&host.namespace);
         view.claim(id, host);
         let is_listed = |id: &&str| view.has(id);
         let id = Some(id).filter(is_listed).or(own.filter(is_listed)).unwrap_or(id);
@@ -244,10 +246,7 @@ mod tests {
     fn nobody_gets_a_slot_before_the_hosts_of_all_namespaces_are_listed() {
         // OWN 13c: The first to ask got the slot of a host in the other namespace that had waited longer.
         let (fleet, mut woken) = Fleet::new(1);
-        let key = |namespace: &str| ObjectKey {
-            namespace: namespace.into(),
-            name: "h".into(),
-        };
+        let key = |namespace: &str| ObjectKey::new(namespace, "h");
         let turn = |at: i64| Turn::Wanted(Timestamp::from_second(at).unwrap());
         let ask = |namespace: &str, at: i64| fleet.ask_for_slot(&key(namespace), namespace, turn(at));
         fleet.expect_lists(2);

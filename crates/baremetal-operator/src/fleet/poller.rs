@@ -5,13 +5,11 @@ use std::time::Duration;
 
 use metal3_ironic::{Client, Error, Link, Node};
 use metal3_runtime::Clock;
+use metal3_runtime::timing::operator::WHILE_DOWN;
 use tokio_util::sync::CancellationToken;
 
 use super::{Fleet, Pace, outage_of};
 use crate::host::observed::{Outage, OutageKind};
-
-/// Between attempts while Ironic does not answer: hosts should go on within seconds of its return.
-const WHILE_DOWN: Duration = Duration::from_secs(1);
 
 /// Lists until stopped.
 pub async fn run(fleet: Fleet, link: Link, pace: Pace, clock: Clock, stop: CancellationToken) {
@@ -48,32 +46,36 @@ async fn rest(fleet: &Fleet, client: Option<&Client>, pace: &Pace, clock: &Clock
     let mut took = Duration::ZERO;
     loop {
         let left = end.saturating_sub(clock.elapsed());
-        let glance = fleet.view().glance(pace);
-        let (Some(client), Some(glance)) = (client, glance.filter(|glance| glance.pause.max(took) < left)) else {
+        let recent = fleet.view().recent(pace);
+        let (Some(client), Some(recent)) = (client, recent.filter(|recent| recent.pause.max(took) < left)) else {
             return tokio::time::sleep(left).await;
         };
-        tokio::time::sleep(glance.pause.max(took)).await;
+        tokio::time::sleep(recent.pause.max(took)).await;
         let asked = clock.elapsed();
-        let answer = client.nodes_changed_last(glance.nodes).await;
+        // The next list of all nodes tells what the error is.
+        let Ok(nodes) = client.nodes_changed_last(recent.nodes).await else {
+            return;
+        };
         let now = clock.elapsed();
         took = now.saturating_sub(asked);
-        match answer {
-            Ok(nodes) => look(fleet, nodes, asked, now),
-            // The next list of all nodes tells what it is.
-            Err(_) => return,
+        if !take_recent(fleet, nodes, asked, now) {
+            return;
         }
     }
 }
 
-/// Takes the nodes that were changed last.
-fn look(fleet: &Fleet, nodes: Vec<Node>, asked: Duration, now: Duration) {
+/// Takes the nodes that were changed last. False where more may have changed.
+fn take_recent(fleet: &Fleet, nodes: Vec<Node>, asked: Duration, now: Duration) -> bool {
     let listed = nodes.iter().map(|node| node.uuid.clone()).collect();
     let mut view = fleet.view();
+    view.answered(now.saturating_sub(asked));
+    let reaches_known = nodes.iter().any(|node| view.knows(node));
     let woken = view.update(nodes, asked);
     fleet.slots().glimpsed(&listed, asked);
     fleet.call(&view, now);
     drop(view);
     fleet.wake(woken);
+    reaches_known
 }
 
 async fn rung(fleet: &Fleet, least: Duration) {
@@ -101,6 +103,7 @@ fn take(fleet: &Fleet, answer: Result<Vec<Node>, Error>, pace: &Pace, asked: Dur
                 if view.outage().is_some() {
                     tracing::info!(nodes = nodes.len(), "Ironic answers again");
                 }
+                view.answered(cost);
                 let woken = view.replace(nodes, asked);
                 fleet.slots().listed(asked);
                 (woken, view.pause(pace, cost))

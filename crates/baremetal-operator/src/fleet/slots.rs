@@ -14,9 +14,11 @@
 //! Namespaces share the slots. The next one goes to the namespace that holds the fewest, among equals to the one that was
 //! served longest ago, and within it to the host that is first by [`Turn`]. A slot is never taken away: hosts that hang keep
 //! theirs until Ironic gives them up, but their namespace gets no other before those that wait with fewer. So what was begun
-//! goes first in its own namespace only: a namespace that has begun a thousand deployments would else hold every slot.
+//! goes first in its own namespace only: a namespace that has begun a thousand deployments would else hold every slot. Some slots are kept
+//! for namespaces that hold none; see [`reserve`].
 
 mod line;
+mod reserve;
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap, HashMap, HashSet};
@@ -25,11 +27,9 @@ use std::time::Duration;
 use jiff::Timestamp;
 use metal3_ironic::{Node, ProvisionState};
 use metal3_runtime::store::ObjectKey;
+use metal3_runtime::timing::operator::RETELL;
 
 use self::line::{Entry, Line};
-
-/// How often a host whose place has become better is told so at most.
-const RETELL: Duration = Duration::from_secs(30);
 
 /// From this place on every step forward is worth telling; before it, half the way is. A long queue that told every step
 /// would write each host once for each host before it.
@@ -193,6 +193,8 @@ pub struct Slots {
     told: Duration,
     /// How many watches have not shown their hosts yet, of which one may come first.
     unlisted: usize,
+    /// Those that have had hosts.
+    namespaces: HashSet<String>,
 }
 
 impl Slots {
@@ -368,10 +370,6 @@ impl Slots {
         woken
     }
 
-    fn free(&self, busy: &Busy) -> usize {
-        self.limit.saturating_sub(self.used(busy))
-    }
-
     /// The slots that were handed out and do not show yet.
     fn unseen<'a>(&'a self, busy: &'a Busy) -> impl Iterator<Item = &'a ObjectKey> {
         let is_unseen = |(_, taken): &(_, &Taken)| !busy.contains(&taken.node);
@@ -380,19 +378,16 @@ impl Slots {
 
     fn is_next(&self, host: &ObjectKey, busy: &Busy) -> bool {
         let free = self.free(busy);
-        free >= self.in_line || self.next(free, busy).contains(host)
+        free >= self.in_line + self.reserve() || self.next(free, busy).contains(host)
     }
 
-    /// The next hosts to be served, at most so many. This looks at as many namespaces as hold slots or get one, however many
+    /// The next hosts to be served, at most so many, and fewer where slots are kept. This looks at as many namespaces as hold slots or get one, however many
     /// wait.
     fn next(&self, most: usize, busy: &Busy) -> Vec<ObjectKey> {
         if most == 0 {
             return Vec::new();
         }
-        let mut held: HashMap<&str, usize> = busy.held.iter().map(|(name, held)| (name.as_str(), *held)).collect();
-        for host in self.unseen(busy) {
-            *held.entry(&host.namespace).or_default() += 1;
-        }
+        let held = self.held(busy);
         let has_none = |(_, (_, _, host)): &&(u64, Entry)| !held.contains_key(host.namespace.as_str());
         let first = self.heads.iter().filter(has_none).take(most);
         let mut turns: BinaryHeap<_> = first.map(|(served, entry)| Reverse((0, *served, entry))).collect();
@@ -406,6 +401,10 @@ impl Slots {
         while next.len() < most
             && let Some(Reverse((held, _, (_, _, host)))) = turns.pop()
         {
+            // Those that come after it hold no fewer.
+            if held > 0 && next.len() + self.reserve() >= most {
+                break;
+            }
             next.push(host.clone());
             let Some(queue) = self.queues.get(&host.namespace) else {
                 continue;

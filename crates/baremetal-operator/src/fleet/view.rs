@@ -8,7 +8,7 @@ use metal3_ironic::Node;
 use metal3_runtime::store::ObjectKey;
 
 use super::node_view::{NodeView, Outage};
-use super::pace::{Glance, Pace};
+use super::pace::{Pace, Recent};
 use super::slots::Busy;
 
 /// What is known of all nodes, and who waits for one.
@@ -28,6 +28,8 @@ pub struct View {
     asked_to_change: HashMap<String, Duration>,
     outage: Option<Outage>,
     is_complete: bool,
+    /// How long Ironic takes for a list, smoothed.
+    answer: Duration,
 }
 
 impl View {
@@ -200,36 +202,49 @@ impl View {
         self.outage.as_ref()
     }
 
-    /// The pause before the next list, after one that took `took`: never shorter than that, so that lists do not queue up.
-    pub fn pause(&self, pace: &Pace, took: Duration) -> Duration {
-        let (least, factor) = if self.waiting.is_empty() {
-            (pace.slow, pace.slow_factor)
-        } else if self.glance(pace).is_some() {
-            (pace.fast, 2 * pace.fast_factor)
+    /// Ironic took so long for a list.
+    pub fn answered(&mut self, took: Duration) {
+        self.answer = if self.answer.is_zero() {
+            took
         } else {
-            (pace.fast, pace.fast_factor)
+            (self.answer * 3 + took) / 4
         };
-        pace.cost(self.nodes.len(), factor).max(took).clamp(least, pace.longest)
+    }
+
+    /// Whether this record is the one that is known.
+    pub fn knows(&self, node: &Node) -> bool {
+        self.nodes.get(&node.uuid).is_some_and(|known| **known == *node)
+    }
+
+    /// The pause before the next list of all nodes, after one that took `took`: never shorter than that, so that lists do not
+    /// queue up.
+    pub fn pause(&self, pace: &Pace, took: Duration) -> Duration {
+        let nodes = self.nodes.len();
+        let (pause, least) = if self.waiting.is_empty() {
+            (pace.cost(nodes, pace.slow_factor), pace.slow)
+        } else if self.recent(pace).is_some() {
+            (pace.cost(nodes, 2 * pace.fast_factor), pace.full)
+        } else {
+            (pace.while_waiting(nodes, self.answer), pace.fast)
+        };
+        pause.max(took).clamp(least, pace.longest.max(least))
     }
 
     /// Between two lists of all nodes it is enough to list some: how many, and how long before. `None` where nobody waits, and
-    /// where so many do that it would be most nodes: those that change are those that somebody waits for.
-    pub fn glance(&self, pace: &Pace) -> Option<Glance> {
-        let nodes = pace.glance + 2 * self.waiting.len();
-        let is_worth_it = !self.waiting.is_empty() && self.is_complete && 2 * nodes <= self.nodes.len();
-        is_worth_it.then(|| Glance {
+    /// where it would be most nodes.
+    pub fn recent(&self, pace: &Pace) -> Option<Recent> {
+        let nodes = pace.recent + self.waiting.len().div_ceil(2);
+        let is_worth_it = !self.waiting.is_empty() && self.is_complete && 4 * nodes <= 3 * self.nodes.len();
+        is_worth_it.then(|| Recent {
             nodes,
-            pause: pace.cost(nodes, pace.fast_factor).max(pace.fast),
+            pause: pace.while_waiting(nodes, self.answer),
         })
     }
 
     /// Those whom a change of this node concerns.
     fn hosts_of(&self, node: &Node) -> impl Iterator<Item = ObjectKey> {
         let named = node.name.as_deref().and_then(|name| name.split_once('~'));
-        let named = named.map(|(namespace, name)| ObjectKey {
-            namespace: namespace.to_owned(),
-            name: name.to_owned(),
-        });
+        let named = named.map(|(namespace, name)| ObjectKey::new(namespace, name));
         let claimed = self.claimed.get(&node.uuid).into_iter().flatten();
         claimed.cloned().chain(named)
     }

@@ -12,7 +12,7 @@ use metal3_api::condition::ConditionStatus;
 use metal3_api::metal3::names::annotation;
 use metal3_api::metal3::{
     BareMetalHost, BareMetalHostStatus, DeleteAction, DetachedArguments, HardwareDetails, InspectionMode,
-    reboot_requests,
+    ProvisioningState, reboot_requests,
 };
 use metal3_runtime::conditions::{self, Claim};
 use serde_json::Value;
@@ -60,6 +60,10 @@ pub fn status(text: &str) -> Result<Option<BareMetalHostStatus>, String> {
         return Ok(None);
     }
     let status: BareMetalHostStatus = serde_json::from_value(object(text)?).map_err(|e| e.to_string())?;
+    // The schema has no list of states, as upstream's has none.
+    if matches!(status.provisioning.state, ProvisioningState::Other(_)) {
+        return Err("provisioning.state: it is no state that this operator knows".to_owned());
+    }
     match stored::refused_status(&status) {
         Some(problem) => Err(problem),
         None => Ok(Some(status)),
@@ -231,6 +235,7 @@ mod tests {
     #[case::text("provisioned", Err(()))]
     #[case::list("[]", Err(()))]
     #[case::unknown_word(r#"{"operationalStatus":"splendid"}"#, Err(()))]
+    #[case::unknown_state(r#"{"provisioning":{"state":"levitating"}}"#, Err(()))]
     fn statuses_are_read_as_far_as_they_go(#[case] text: &str, #[case] expected: Result<bool, ()>) {
         assert_eq!(status(text).map(|s| s.is_some()).map_err(drop), expected);
     }

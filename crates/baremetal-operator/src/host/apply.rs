@@ -30,7 +30,7 @@ pub async fn apply(ctx: &Context, seen: &mut Observed, effect: &Effect) -> Resul
         Effect::NoteSecrets(secrets) => host::note_secrets(ctx, seen, secrets).await.map_err(kube),
         Effect::RemoveFinalizer => host::remove_finalizer(ctx, seen).await.map_err(kube),
         Effect::RemoveAnnotation { key, value } => host::remove_annotation(ctx, seen, key, value).await.map_err(kube),
-        Effect::ConfirmHost => host::confirm_host(ctx, seen).await.map_err(kube),
+        Effect::ConfirmHost { intent } => host::confirm(ctx, seen, intent.as_deref()).await.map_err(kube),
         Effect::ClaimSecret => {
             // Our marks give it another version; what it says stays what Ironic was given.
             if is_tried(seen) {
@@ -42,7 +42,10 @@ pub async fn apply(ctx: &Context, seen: &mut Observed, effect: &Effect) -> Resul
         Effect::ReleaseRamdisk => objects::release_ramdisk(ctx, seen).await.map_err(kube),
         Effect::ClaimNetworkData => claim::network_data(ctx, seen).await.map_err(of_secret),
         Effect::ReleaseSecret => claim::release_all(ctx, seen).await.map_err(of_secret),
-        Effect::ReleaseFormerSecret(name) => claim::release(ctx, seen, name).await.map_err(of_secret),
+        Effect::ReleaseFormerSecret(name) => {
+            let released = claim::release(ctx, seen, name).await.map_err(of_secret);
+            seen.learn_release(name, released, ctx.clock.now())
+        }
         Effect::UnclaimSecret => claim::undo(ctx, seen).await.map_err(of_secret),
         Effect::WriteHardwareData(details) => objects::write_hardware_data(ctx, seen, details).await.map_err(kube),
         Effect::RecordFirmware(updates) => objects::record_firmware(ctx, seen, updates).await,

@@ -4,19 +4,16 @@ use parking_lot::{Mutex, MutexGuard};
 use std::collections::HashMap;
 use std::time::Duration;
 
-/// A name server that is down must not hold up a reconciliation for long.
-const PATIENCE: Duration = Duration::from_secs(5);
+use metal3_runtime::timing::operator::{RESOLVE, UNRESOLVED};
 
-/// What could not be resolved is not asked for again for so long: each time-out costs a reconciliation as long as it lasts, and the
-/// resolver's thread longer.
-const UNRESOLVED_FOR: Duration = Duration::from_secs(30);
-
-/// So many names are remembered. Users choose them: beyond that all are forgotten, and those in use resolved again.
+/// So many names are remembered. Users choose them: beyond that those of the namespace that has the most are forgotten, and resolved
+/// again where they are in use.
 const MOST: usize = 16_384;
 
-/// What is known of names. Each is resolved once in the life of the process, or until it could be.
+/// What is known of names, by the namespace of the hosts that have them. Each is resolved once in the life of the process, or until it
+/// could be.
 #[derive(Debug, Default)]
-pub struct BmcNames(Mutex<HashMap<String, Known>>);
+pub struct BmcNames(Mutex<HashMap<String, HashMap<String, Known>>>);
 
 #[derive(Clone, Debug)]
 enum Known {
@@ -30,10 +27,10 @@ impl BmcNames {
     /// # Errors
     ///
     /// It cannot be resolved, or could not a moment ago: why, for the user.
-    pub async fn is_ipv6(&self, name: &str, now: Duration) -> Result<bool, String> {
-        match self.lock().get(name) {
+    pub async fn is_ipv6(&self, namespace: &str, name: &str, now: Duration) -> Result<bool, String> {
+        match self.lock().get(namespace).and_then(|names| names.get(name)) {
             Some(Known::Resolved { is_ipv6 }) => return Ok(*is_ipv6),
-            Some(Known::Unresolved { why, at }) if now.saturating_sub(*at) < UNRESOLVED_FOR => return Err(why.clone()),
+            Some(Known::Unresolved { why, at }) if now.saturating_sub(*at) < UNRESOLVED => return Err(why.clone()),
             Some(Known::Unresolved { .. }) | None => {}
         }
         let found = resolve(name).await;
@@ -44,29 +41,31 @@ impl BmcNames {
                 at: now,
             },
         };
-        self.remember(name.to_owned(), known);
+        self.remember(namespace, name.to_owned(), known);
         found
     }
 
-    fn remember(&self, name: String, known: Known) {
-        let mut names = self.lock();
-        if names.len() >= MOST {
-            names.clear();
+    fn remember(&self, namespace: &str, name: String, known: Known) {
+        let mut all = self.lock();
+        if all.values().map(HashMap::len).sum::<usize>() >= MOST
+            && let Some(largest) = all.values_mut().max_by_key(|names| names.len())
+        {
+            largest.clear();
         }
-        names.insert(name, known);
+        all.entry(namespace.to_owned()).or_default().insert(name, known);
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<String, Known>> {
+    fn lock(&self) -> MutexGuard<'_, HashMap<String, HashMap<String, Known>>> {
         self.0.lock()
     }
 }
 
 async fn resolve(name: &str) -> Result<bool, String> {
-    let found = tokio::time::timeout(PATIENCE, tokio::net::lookup_host((name, 0))).await;
+    let found = tokio::time::timeout(RESOLVE, tokio::net::lookup_host((name, 0))).await;
     let mut addresses = match found {
         Ok(Ok(addresses)) => addresses,
         Ok(Err(error)) => return Err(error.to_string()),
-        Err(_) => return Err(format!("no answer within {} s", PATIENCE.as_secs())),
+        Err(_) => return Err(format!("no answer within {} s", RESOLVE.as_secs())),
     };
     let first = addresses.next().ok_or("it has no address")?;
     Ok(first.is_ipv6())
@@ -80,22 +79,25 @@ mod tests {
     async fn a_name_is_resolved_once_and_asked_for_again_while_it_cannot_be() {
         let names = BmcNames::default();
         let at = Duration::from_secs;
-        assert_eq!(names.is_ipv6("::1", at(0)).await, Ok(true));
-        assert_eq!(names.is_ipv6("127.0.0.1", at(0)).await, Ok(false));
-        let know = |known| names.lock().insert("127.0.0.1".to_owned(), known);
+        assert_eq!(names.is_ipv6("ns", "::1", at(0)).await, Ok(true));
+        assert_eq!(names.is_ipv6("ns", "127.0.0.1", at(0)).await, Ok(false));
+        let know = |known| names.remember("ns", "127.0.0.1".to_owned(), known);
         // Not even asked for again: this name would not stand for that.
         know(Known::Resolved { is_ipv6: true });
-        assert_eq!(names.is_ipv6("127.0.0.1", at(1000)).await, Ok(true));
+        assert_eq!(names.is_ipv6("ns", "127.0.0.1", at(1000)).await, Ok(true));
         know(Known::Unresolved {
             why: "no answer".to_owned(),
             at: at(1000),
         });
-        assert_eq!(names.is_ipv6("127.0.0.1", at(1029)).await, Err("no answer".to_owned()));
-        assert_eq!(names.is_ipv6("127.0.0.1", at(1030)).await, Ok(false));
+        assert_eq!(
+            names.is_ipv6("ns", "127.0.0.1", at(1029)).await,
+            Err("no answer".to_owned())
+        );
+        assert_eq!(names.is_ipv6("ns", "127.0.0.1", at(1030)).await, Ok(false));
 
         let wrong = "no name at all";
-        let why = names.is_ipv6(wrong, at(7)).await.unwrap_err();
-        let known = names.lock().get(wrong).cloned();
+        let why = names.is_ipv6("ns", wrong, at(7)).await.unwrap_err();
+        let known = names.lock()["ns"].get(wrong).cloned();
         assert!(matches!(known, Some(Known::Unresolved { why: kept, at: since }) if kept == why && since == at(7)));
     }
 
@@ -103,10 +105,16 @@ mod tests {
     #[test]
     fn no_more_names_are_remembered_than_there_is_room_for() {
         let names = BmcNames::default();
+        let count = |namespace: &str| names.lock().get(namespace).map_or(0, HashMap::len);
+        names.remember("other", "bmc".to_owned(), Known::Resolved { is_ipv6: true });
         for number in 0..MOST + 5 {
-            names.remember(number.to_string(), Known::Resolved { is_ipv6: false });
-            assert!(names.lock().len() <= MOST);
+            names.remember("ns", number.to_string(), Known::Resolved { is_ipv6: false });
+            assert!(count("ns") + count("other") <= MOST);
         }
-        assert_eq!(names.lock().len(), 5);
+        assert_eq!(
+            (count("ns"), count("other")),
+            (6, 1),
+            "the other one has its name still"
+        );
     }
 }

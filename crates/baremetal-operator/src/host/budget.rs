@@ -11,8 +11,9 @@ use jiff::{SignedDuration, Timestamp};
 use metal3_api::condition::{Condition, ConditionStatus};
 use metal3_api::metal3::{BareMetalHostStatus, ProvisioningState};
 use metal3_runtime::conditions::{self, Claim};
+use metal3_runtime::timing::operator::budget;
 
-use super::plan::{EventReason, Note};
+use super::plan::{Event, EventReason};
 
 /// Our own condition, on hosts in a state with a budget: `False` with the name of the state and the time until which it
 /// should be over, `True` with [`EXCEEDED`] after that. The transition time is that of the entry, or of the excess.
@@ -24,23 +25,23 @@ pub const EXCEEDED: &str = "BudgetExceeded";
 /// The states with a budget, the reason that stands for each, and what it is by default. Generous: whatever a healthy
 /// machine does in the state is over long before.
 pub const BUDGETS: [(ProvisioningState, &str, Duration); 8] = [
-    (ProvisioningState::Registering, "Registering", minutes(15)),
-    (ProvisioningState::MatchProfile, "MatchProfile", minutes(15)),
-    (ProvisioningState::Inspecting, "Inspecting", minutes(60)),
-    (ProvisioningState::Preparing, "Preparing", minutes(120)),
-    (ProvisioningState::Provisioning, "Provisioning", minutes(120)),
-    (ProvisioningState::Deprovisioning, "Deprovisioning", minutes(240)),
+    (ProvisioningState::Registering, "Registering", budget::REGISTERING),
+    (ProvisioningState::MatchProfile, "MatchProfile", budget::REGISTERING),
+    (ProvisioningState::Inspecting, "Inspecting", budget::INSPECTING),
+    (ProvisioningState::Preparing, "Preparing", budget::PREPARING),
+    (ProvisioningState::Provisioning, "Provisioning", budget::PROVISIONING),
+    (
+        ProvisioningState::Deprovisioning,
+        "Deprovisioning",
+        budget::DEPROVISIONING,
+    ),
     (
         ProvisioningState::PoweringOffBeforeDelete,
         "PoweringOffBeforeDelete",
-        minutes(30),
+        budget::REMOVING,
     ),
-    (ProvisioningState::Deleting, "Deleting", minutes(30)),
+    (ProvisioningState::Deleting, "Deleting", budget::REMOVING),
 ];
-
-const fn minutes(number: u64) -> Duration {
-    Duration::from_secs(60 * number)
-}
 
 /// Budgets that differ from the [defaults](BUDGETS), by state.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -86,7 +87,7 @@ pub(super) fn judge(
     is_queued: bool,
     generation: Option<i64>,
     now: Timestamp,
-) -> Option<Note> {
+) -> Option<Event> {
     let state = status.provisioning.state.clone();
     let Some(budget) = budgets.of(&state).filter(|_| !is_queued) else {
         conditions::remove(&mut status.conditions, OVERDUE);
@@ -120,7 +121,7 @@ pub(super) fn judge(
     claim(status, ConditionStatus::True, EXCEEDED, &message, generation, now);
     let waits = conditions::get(&status.conditions, super::conditions::WAITING).filter(|c| !c.message.is_empty());
     let what = waits.map(|c| format!("; it waits: {}", c.message)).unwrap_or_default();
-    Some(Note {
+    Some(Event {
         reason: EventReason::Overdue,
         message: super::text::for_people(&format!("{message}{what}")),
     })

@@ -4,15 +4,15 @@
 //! Secret: only otherwise, and under a role that does not allow patches, the Secret is read, and written as it was read.
 
 use k8s_openapi::api::core::v1::Secret;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
+use kube::ResourceExt;
 use kube::api::{Patch, PatchParams, PostParams};
-use kube::runtime::reflector::ObjectRef;
-use kube::{Resource, ResourceExt};
+use metal3_api::capi;
 use metal3_api::metal3::BareMetalHost;
 use metal3_api::metal3::names::{finalizer, label, secret_key};
 use metal3_runtime::error::{is_forbidden, is_not_found};
 use metal3_runtime::patch::{self, Marks};
 use metal3_runtime::secrets::SecretKey;
+use metal3_runtime::store::ObjectKey;
 
 use super::apply::host::{changed_meanwhile, note_secrets};
 use super::context::Context;
@@ -42,8 +42,11 @@ fn about(host: &BareMetalHost, name: &str) -> impl FnOnce(kube::Error) -> Failed
     |source| Failed { secret, source }
 }
 
-/// Label, owner reference and finalizer on the credentials of the host. One that was not read yet is at hand afterwards, or is
-/// known to have to be read first.
+/// Labels and finalizer on the credentials of the host. A Secret that was not read yet is at hand afterwards, or is known to have to
+/// be read first.
+///
+/// The host does not become the owner of its Secret, as it does upstream: the garbage collector would delete a Secret that a user
+/// made. `clusterctl move` finds the Secret by its label instead.
 pub(super) async fn secret(ctx: &Context, seen: &mut Observed) -> Result<(), Failed> {
     let failed = about(&seen.host, &seen.host.spec.bmc.credentials_name);
     let marked = match &seen.secret {
@@ -63,12 +66,11 @@ async fn unread(ctx: &Context, seen: &mut Observed) -> Result<(), kube::Error> {
     let host = seen.host.clone();
     let key = key_of(&host, &host.spec.bmc.credentials_name);
     let marks = Marks {
-        label: (label::ENVIRONMENT, label::ENVIRONMENT_BAREMETAL),
-        owner: host.owner_ref(&()),
+        labels: &LABELS,
         finalizer: finalizer::SECRET,
     };
-    // What is no Secret with credentials was named by mistake: marked as ours, it would go with the host. What its values are
-    // cannot be asked for: the answer tells, and the marks come off again where they are of no use.
+    // A Secret without these keys was named by mistake and gets no marks. What their values are cannot be asked for: the answer
+    // tells, and the marks come off again if they are of no use.
     let patch = patch::unmarked_marked(
         &marks,
         &[&["data", secret_key::USERNAME], &["data", secret_key::PASSWORD]],
@@ -101,13 +103,8 @@ async fn unread(ctx: &Context, seen: &mut Observed) -> Result<(), kube::Error> {
 /// In one write of the Secret that was read.
 async fn read(ctx: &Context, seen: &mut Observed, mut secret: Secret) -> Result<(), kube::Error> {
     let host = seen.host.clone();
-    mark(&mut secret);
-    let owners = secret.metadata.owner_references.get_or_insert_default();
-    if let Some(owner) = host.owner_ref(&())
-        && !owners.iter().any(|o| o.uid == owner.uid)
-    {
-        owners.push(owner);
-    }
+    put(&mut secret, &LABELS);
+    disown(&mut secret, &host);
     let secret = secrets(&ctx.kube, &host)
         .replace(&host.spec.bmc.credentials_name, &PostParams::default(), &secret)
         .await?;
@@ -115,8 +112,7 @@ async fn read(ctx: &Context, seen: &mut Observed, mut secret: Secret) -> Result<
     Ok(())
 }
 
-/// Label and finalizer on the network data of the host's ramdisk. It gets no owner: it may be there for several hosts, also for
-/// some that come later, and must not go with those that are there now.
+/// Labels and finalizer on the network data of the host's ramdisk.
 pub(super) async fn network_data(ctx: &Context, seen: &mut Observed) -> Result<(), Failed> {
     let NetworkDataView::Found {
         object: Some(secret), ..
@@ -125,7 +121,8 @@ pub(super) async fn network_data(ctx: &Context, seen: &mut Observed) -> Result<(
         return Ok(());
     };
     let mut secret = (**secret).clone();
-    mark(&mut secret);
+    // Not as one for a BMC: a user who may not read it could have it sent to a BMC of his own by that.
+    put(&mut secret, &LABELS[1..]);
     let name = secret.name_any();
     let written = secrets(&ctx.kube, &seen.host)
         .replace(&name, &PostParams::default(), &secret)
@@ -134,13 +131,26 @@ pub(super) async fn network_data(ctx: &Context, seen: &mut Observed) -> Result<(
     Ok(())
 }
 
-/// Label and finalizer.
-fn mark(secret: &mut Secret) {
+/// What a Secret is for, and that `clusterctl move` takes it along.
+const LABELS: [(&str, &str); 2] = [
+    (label::ENVIRONMENT, label::ENVIRONMENT_BAREMETAL),
+    (capi::names::label::MOVE, ""),
+];
+
+/// The host owns its Secret no longer, as it did under upstream's operator and earlier versions of this one.
+fn disown(secret: &mut Secret, host: &BareMetalHost) {
+    if let Some(owners) = &mut secret.metadata.owner_references {
+        owners.retain(|owner| Some(&owner.uid) != host.metadata.uid.as_ref());
+    }
+}
+
+/// These labels and the finalizer.
+fn put(secret: &mut Secret, marks: &[(&str, &str)]) {
     let metadata = &mut secret.metadata;
-    metadata
-        .labels
-        .get_or_insert_default()
-        .insert(label::ENVIRONMENT.to_owned(), label::ENVIRONMENT_BAREMETAL.to_owned());
+    let labels = metadata.labels.get_or_insert_default();
+    for (label, value) in marks {
+        labels.insert((*label).to_owned(), (*value).to_owned());
+    }
     let finalizers = metadata.finalizers.get_or_insert_default();
     if !finalizers.iter().any(|f| f == finalizer::SECRET) {
         finalizers.push(finalizer::SECRET.to_owned());
@@ -193,13 +203,13 @@ async fn unmark(ctx: &Context, host: &BareMetalHost, name: &str, parting: Partin
     unmarked.map_err(about(host, name))
 }
 
-/// Off with our finalizer. While another host uses the Secret as well, the finalizer is that one's: only the owner reference
-/// goes, so that the last of them finds itself alone.
+/// Removes our finalizer, unless another host uses the Secret as well: the last of them removes it.
 async fn try_to_unmark(ctx: &Context, host: &BareMetalHost, name: &str, parting: Parting) -> Result<(), kube::Error> {
     let key = key_of(host, name);
-    let users = ctx.network_data.lookup(&key);
-    // Where the watch does not show yet what has become of this host, another one that goes as well may count on it.
-    if users.contains(&ObjectRef::from_obj(host)) && !held::network_data(host).contains(&key) {
+    let users = ctx.hosts.names(&key);
+    let own = ObjectKey::of(host);
+    // If the store does not show yet what has become of this host, another one that goes as well may count on it.
+    if users.contains(&own) && !held::used(host).contains(&key) {
         return Err(changed_meanwhile());
     }
     let api = secrets(&ctx.kube, host);
@@ -208,12 +218,8 @@ async fn try_to_unmark(ctx: &Context, host: &BareMetalHost, name: &str, parting:
     };
     let before = secret.metadata.clone();
     let metadata = &mut secret.metadata;
-    let is_mine = |o: &OwnerReference| Some(&o.uid) == host.metadata.uid.as_ref();
-    let is_anothers = |o: &OwnerReference| o.kind == BareMetalHost::kind(&()) && !is_mine(o);
-    let is_shared = !users.is_empty() || metadata.owner_references.iter().flatten().any(is_anothers);
-    if let Some(owners) = &mut metadata.owner_references {
-        owners.retain(|o| !is_mine(o));
-    }
+    // A host that names the Secret in another field still uses it.
+    let is_shared = users.iter().any(|user| *user != own || parting == Parting::NoUse);
     if let Some(finalizers) = &mut metadata.finalizers
         && !is_shared
     {
@@ -223,8 +229,12 @@ async fn try_to_unmark(ctx: &Context, host: &BareMetalHost, name: &str, parting:
         && !is_shared
         && parting == Parting::Mistaken
     {
-        labels.remove(label::ENVIRONMENT);
+        for (label, _) in LABELS {
+            labels.remove(label);
+        }
     }
+    disown(&mut secret, host);
+    let metadata = &secret.metadata;
     if *metadata == before {
         return Ok(());
     }

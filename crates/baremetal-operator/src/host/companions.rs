@@ -8,15 +8,15 @@ use std::collections::{HashMap, HashSet};
 use std::fmt::Debug;
 use std::sync::Arc;
 
-use futures::stream::BoxStream;
-use futures::{Stream, StreamExt, stream};
+use k8s_openapi::NamespaceResourceScope;
 use kube::core::{ObjectMeta, PartialObjectMeta};
-use kube::runtime::{WatchStreamExt, watcher};
-use kube::{Api, Client, Resource, ResourceExt};
+use kube::runtime::watcher;
+use kube::{Api, Client, Resource};
 use metal3_api::metal3::{DataImage, HardwareData, HostFirmwareComponents, HostFirmwareSettings, HostUpdatePolicy};
 use metal3_runtime::error::chain;
-use metal3_runtime::store::ObjectKey;
+use metal3_runtime::store::{Awaited, Follow, ObjectKey, Sink};
 use serde::de::DeserializeOwned;
+use tokio_util::sync::CancellationToken;
 
 use super::firmware::{AtHand, Kinds, Seen, Wish, settings_wish, updates_wish};
 use super::observed::DataImageAtHand;
@@ -115,112 +115,40 @@ impl Companions {
         }
     }
 
-    /// Watches the kinds in a namespace, or in the cluster, and yields the hosts to wake.
-    pub fn watch(&self, client: &Client, namespace: Option<&str>) -> impl Stream<Item = ObjectKey> + Send + use<> {
-        let settings = self.column(
+    /// Watches the kinds in a namespace, or in the cluster, until `stop`, and tells which hosts to wake.
+    pub async fn watch(&self, client: &Client, namespace: Option<&str>, stop: &CancellationToken, wake: &Wake) {
+        let watch = Watch {
+            companions: self,
             client,
             namespace,
-            |state| &mut state.settings,
-            |object: &HostFirmwareSettings| {
-                let wish = settings_wish(object);
-                seen(wish, object.metadata.generation)
-            },
+            stop,
+            wake,
+        };
+        tokio::join!(
+            watch.run(
+                |state| &mut state.settings,
+                |object: &HostFirmwareSettings| seen(settings_wish(object), object.metadata.generation),
+            ),
+            watch.run(
+                |state| &mut state.updates,
+                |object: &HostFirmwareComponents| seen(updates_wish(object), object.metadata.generation),
+            ),
+            watch.run(
+                |state| &mut state.policies,
+                |object: &HostUpdatePolicy| Some(Kinds::on_reboot(object)).filter(|kinds| *kinds != Kinds::default()),
+            ),
+            // Of these two the content does not matter until a decision asks for it.
+            watch.run(
+                |state| &mut state.hardware_data,
+                |object: &PartialObjectMeta<HardwareData>| {
+                    object.metadata.generation.filter(|_| is_of_others(&object.metadata))
+                },
+            ),
+            watch.run(
+                |state| &mut state.data_images,
+                |object: &PartialObjectMeta<DataImage>| Some(object.metadata.generation),
+            ),
         );
-        let updates = self.column(
-            client,
-            namespace,
-            |state| &mut state.updates,
-            |object: &HostFirmwareComponents| {
-                let wish = updates_wish(object);
-                seen(wish, object.metadata.generation)
-            },
-        );
-        let policies = self.column(
-            client,
-            namespace,
-            |state| &mut state.policies,
-            |object: &HostUpdatePolicy| Some(Kinds::on_reboot(object)).filter(|kinds| *kinds != Kinds::default()),
-        );
-        // Of these two the content does not matter until a decision asks for it.
-        let hardware_data = self.column(
-            client,
-            namespace,
-            |state| &mut state.hardware_data,
-            |object: &PartialObjectMeta<HardwareData>| {
-                object.metadata.generation.filter(|_| is_of_others(&object.metadata))
-            },
-        );
-        let data_images = self.column(
-            client,
-            namespace,
-            |state| &mut state.data_images,
-            |object: &PartialObjectMeta<DataImage>| Some(object.metadata.generation),
-        );
-        stream::select_all([settings, updates, policies, hardware_data, data_images])
-    }
-
-    fn column<K, T>(
-        &self,
-        client: &Client,
-        namespace: Option<&str>,
-        column: impl Fn(&mut State) -> &mut Column<T> + Copy + Send + 'static,
-        row: impl Fn(&K) -> Option<T> + Send + 'static,
-    ) -> BoxStream<'static, ObjectKey>
-    where
-        K: Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug + Send + 'static,
-        K: Resource<Scope = kube::core::NamespaceResourceScope>,
-        T: PartialEq + Send + 'static,
-    {
-        let companions = self.clone();
-        let watched = namespace.map(str::to_owned);
-        let api: Api<K> = namespace.map_or_else(
-            || Api::all(client.clone()),
-            |name| Api::namespaced(client.clone(), name),
-        );
-        // Those of this watch that a new list has not shown yet.
-        let mut known: HashSet<ObjectKey> = HashSet::new();
-        let mut missing: HashSet<ObjectKey> = HashSet::new();
-        watcher::watcher(api, watcher::Config::default())
-            .default_backoff()
-            .flat_map(move |event| {
-                let mut state = companions.lock();
-                let column = column(&mut state);
-                let woken: Vec<ObjectKey> = match event {
-                    // Where the kinds are not installed there is nothing to be seen, and nothing to be told at every try.
-                    Err(error) => {
-                        tracing::debug!(kind = %K::kind(&()), error = %chain(&error), "the watch was interrupted");
-                        Vec::new()
-                    }
-                    Ok(watcher::Event::Init) => {
-                        missing.clone_from(&known);
-                        Vec::new()
-                    }
-                    Ok(watcher::Event::InitApply(object) | watcher::Event::Apply(object)) => {
-                        let key = key_of(&object);
-                        missing.remove(&key);
-                        known.insert(key.clone());
-                        column
-                            .set(key.clone(), row(&object))
-                            .then_some(key)
-                            .into_iter()
-                            .collect()
-                    }
-                    Ok(watcher::Event::Delete(object)) => {
-                        let key = key_of(&object);
-                        known.remove(&key);
-                        column.set(key.clone(), None).then_some(key).into_iter().collect()
-                    }
-                    Ok(watcher::Event::InitDone) => {
-                        column.listed.insert(watched.clone());
-                        let gone: Vec<ObjectKey> = missing.drain().collect();
-                        known.retain(|key| !gone.contains(key));
-                        gone.into_iter().filter(|key| column.set(key.clone(), None)).collect()
-                    }
-                };
-                drop(state);
-                stream::iter(woken)
-            })
-            .boxed()
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -242,10 +170,79 @@ fn seen(wish: Wish, generation: Option<i64>) -> Option<Seen> {
     (wish != Wish::Nothing).then_some(Seen { wish, generation })
 }
 
-fn key_of<K: Resource>(object: &K) -> ObjectKey {
-    ObjectKey {
-        namespace: object.namespace().unwrap_or_default(),
-        name: object.name_any(),
+/// Says that a host is to be looked at.
+pub type Wake = Arc<dyn Fn(ObjectKey) + Send + Sync>;
+
+/// What the watches of one namespace have in common.
+struct Watch<'a> {
+    companions: &'a Companions,
+    client: &'a Client,
+    namespace: Option<&'a str>,
+    stop: &'a CancellationToken,
+    wake: &'a Wake,
+}
+
+impl Watch<'_> {
+    /// Fills a column with what `row` keeps of each object.
+    async fn run<K, T>(&self, column: fn(&mut State) -> &mut Column<T>, row: fn(&K) -> Option<T>)
+    where
+        K: Resource<DynamicType = (), Scope = NamespaceResourceScope>,
+        K: Clone + DeserializeOwned + Debug + Send + 'static,
+        T: PartialEq + Send + 'static,
+    {
+        let api: Api<K> = match self.namespace {
+            None => Api::all(self.client.clone()),
+            Some(name) => Api::namespaced(self.client.clone(), name),
+        };
+        let store = Filled {
+            companions: self.companions.clone(),
+            wake: self.wake.clone(),
+            column,
+            row,
+        };
+        let follow = Follow {
+            api,
+            store,
+            config: watcher::Config::default(),
+            is_optional: true,
+        };
+        let (companions, namespace) = (self.companions.clone(), self.namespace.map(str::to_owned));
+        let heard = move |heard: Result<(), &watcher::Error>| match heard {
+            Ok(()) => {
+                column(&mut companions.lock()).listed.insert(namespace.clone());
+            }
+            Err(error) => tracing::debug!(kind = %K::kind(&()), error = %chain(error), "the watch was interrupted"),
+        };
+        let awaited = Awaited::default();
+        awaited.expect();
+        follow.run_heard(awaited, self.stop.clone(), heard).await;
+    }
+}
+
+/// A column that a watch fills.
+struct Filled<K, T> {
+    companions: Companions,
+    wake: Wake,
+    column: fn(&mut State) -> &mut Column<T>,
+    row: fn(&K) -> Option<T>,
+}
+
+impl<K, T: PartialEq> Filled<K, T> {
+    fn set(&self, key: ObjectKey, row: Option<T>) {
+        let is_news = (self.column)(&mut self.companions.lock()).set(key.clone(), row);
+        if is_news {
+            (self.wake)(key);
+        }
+    }
+}
+
+impl<K: Resource<DynamicType = ()>, T: PartialEq> Sink<K> for Filled<K, T> {
+    fn put(&self, object: K) {
+        self.set(ObjectKey::of(&object), (self.row)(&object));
+    }
+
+    fn remove(&self, key: &ObjectKey, _: &str) {
+        self.set(key.clone(), None);
     }
 }
 
@@ -257,10 +254,7 @@ mod tests {
     fn the_list_of_one_namespace_says_nothing_of_another() {
         // OWN 13b: A host of the other one was taken to have no settings and no disc.
         let companions = Companions::default();
-        let [a, b] = ["a", "b"].map(|namespace| ObjectKey {
-            namespace: namespace.into(),
-            name: "h".into(),
-        });
+        let [a, b] = ["a", "b"].map(|namespace| ObjectKey::new(namespace, "h"));
         {
             let mut state = companions.lock();
             state.settings.listed.insert(Some("a".into()));

@@ -7,6 +7,8 @@ use metal3_api::metal3::{BareMetalHost, BareMetalHostStatus, OperationalStatus, 
 use metal3_ironic::Node;
 use metal3_runtime::conditions::{self, Claim};
 
+use super::detach_error::error_type;
+use super::observed::Observed;
 use super::plan::{Wait, WaitReason};
 use super::text::without_others;
 
@@ -25,13 +27,13 @@ const CONFIGURED: &str = "Configured";
 /// Recomputes every condition. The node may be unknown: then what it would say stays as it was.
 pub fn compute(
     status: &mut BareMetalHostStatus,
-    host: &BareMetalHost,
+    seen: &Observed,
     node: Option<&Node>,
     wait: Option<&Wait>,
     now: Timestamp,
 ) {
-    waiting(status, wait, host, now);
-    all_but_waiting(status, host, node, now);
+    waiting(status, wait, seen, now);
+    all_but_waiting(status, &seen.host, node, now);
 }
 
 fn all_but_waiting(status: &mut BareMetalHostStatus, host: &BareMetalHost, node: Option<&Node>, now: Timestamp) {
@@ -94,21 +96,18 @@ fn set(
     );
 }
 
-fn waiting(status: &mut BareMetalHostStatus, wait: Option<&Wait>, host: &BareMetalHost, now: Timestamp) {
+fn waiting(status: &mut BareMetalHostStatus, wait: Option<&Wait>, seen: &Observed, now: Timestamp) {
+    let host = &seen.host;
     let (value, reason, message) = match wait {
         Some(wait) => (TRUE, wait.reason.as_str(), told(wait, host)),
         None => (FALSE, NOTHING, String::new()),
     };
-    // Every failure begins a back-off of its own, from which the time of the next attempt is counted. Which failure it is
-    // stands before the semicolon; the rest may be put in other words without beginning anew.
-    let failure = |message: &str| message.split(';').next().map(str::to_owned);
-    let is_new_back_off =
-        |c: &Condition| reason == WaitReason::BackOff.as_str() && failure(&c.message) != failure(&message);
-    let is_other = status
-        .conditions
-        .iter()
-        .any(|c| c.type_ == WAITING && (c.reason != reason || is_new_back_off(c)));
-    if is_other {
+    // Every failure begins a back-off of its own, from which the time of the next attempt is counted.
+    let failure = |status: &BareMetalHostStatus| (status.error_count, error_type(status));
+    let is_new_failure = seen.stored.as_deref().map(failure) != Some(failure(status));
+    let is_new_back_off = reason == WaitReason::BackOff.as_str() && is_new_failure;
+    let before = conditions::get(&status.conditions, WAITING);
+    if before.is_some_and(|before| before.reason != reason || is_new_back_off) {
         status.conditions.retain(|c| c.type_ != WAITING);
     }
     set(status, WAITING, value, reason, &message, host.metadata.generation, now);
@@ -124,14 +123,8 @@ const MEANWHILE: &str = "; meanwhile: ";
 
 /// The same as [`compute`], but trouble is told in the message of what the host waits for. The reason stays, and so do the time
 /// and the generation: a back-off and a place in the queue count from them, and must outlive the trouble.
-pub fn interrupt(
-    status: &mut BareMetalHostStatus,
-    host: &BareMetalHost,
-    node: Option<&Node>,
-    trouble: &Wait,
-    now: Timestamp,
-) {
-    all_but_waiting(status, host, node, now);
+pub fn interrupt(status: &mut BareMetalHostStatus, host: &BareMetalHost, trouble: &Wait, now: Timestamp) {
+    all_but_waiting(status, host, None, now);
     for waiting in status.conditions.iter_mut().filter(|c| c.type_ == WAITING) {
         let waits_for = waiting.message.split(MEANWHILE).next().unwrap_or_default();
         waiting.message = format!("{waits_for}{MEANWHILE}{}", told(trouble, host));

@@ -1,26 +1,23 @@
-//! What reconciliations share.
+//! What passes over hosts share.
 
-use parking_lot::{Mutex, MutexGuard};
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use kube::Client;
-use kube::runtime::reflector::ObjectRef;
 use metal3_api::metal3::BareMetalHost;
+use metal3_ironic::Link;
 use metal3_runtime::Clock;
-use metal3_runtime::backoff::Attempts;
 use metal3_runtime::events::Recorder;
-use metal3_runtime::index::SharedIndex;
 use metal3_runtime::secrets::{SecretKey, SecretVersions};
-use metal3_runtime::store::ObjectKey;
-use metal3_runtime::written::Written;
+use metal3_runtime::store::{ObjectKey, Store};
+use parking_lot::RwLock;
 
 use super::bmc_names::BmcNames;
 use super::companions::Companions;
-use super::observed::Memory;
-use super::quiet::Quiet;
+use super::memory::Memories;
+use super::rights::Rights;
+use super::{cached, held, secret_marks, waits};
 use crate::fleet::Fleet;
-use crate::host::rights::Rights;
 use crate::metrics::HostMetrics;
 use crate::settings::HostSettings;
 
@@ -29,19 +26,19 @@ pub struct Context {
     /// The Kubernetes API.
     pub kube: Client,
     /// Ironic.
-    pub ironic: metal3_ironic::Link,
+    pub ironic: Link,
     /// What Ironic last listed.
     pub fleet: Fleet,
+    /// The hosts, and which of them use which Secrets: see [`held::used`].
+    pub hosts: Store<BareMetalHost, SecretKey>,
+    /// The namespaces whose hosts were listed once; none stands for the whole cluster.
+    listed: RwLock<HashSet<Option<String>>>,
     /// Which versions of referenced Secrets exist.
-    pub secrets: SecretVersions<ObjectRef<BareMetalHost>>,
-    /// Which hosts use which network data, as the watch shows the hosts: see [`held::network_data`](super::held::network_data).
-    pub network_data: SharedIndex<BareMetalHost, SecretKey>,
+    pub secrets: SecretVersions<ObjectKey>,
     /// What is known of the objects beside the hosts.
     pub companions: Companions,
     /// What the names of BMCs stand for.
     pub bmc_names: BmcNames,
-    /// Our writes that the cache may not have seen.
-    pub written: Written<BareMetalHost>,
     /// Events.
     pub recorder: Recorder,
     /// Time.
@@ -50,65 +47,62 @@ pub struct Context {
     pub settings: Arc<HostSettings>,
     /// Figures.
     pub metrics: HostMetrics,
-    /// Failures in a row, per host.
-    pub attempts: Attempts<ObjectKey>,
-    /// Clashes with somebody else's writes in a row, per host.
-    pub conflicts: Attempts<ObjectKey>,
-    /// How each host's last reconciliation left the world.
-    pub quiet: Quiet,
-    /// Hints that may be lost.
+    /// What is remembered of each host.
     pub memory: Memories,
     /// What we may do.
     pub rights: Rights,
 }
 
-/// What is remembered of hosts between reconciliations.
-#[derive(Debug, Default)]
-pub struct Memories(Mutex<Remembered>);
-
-#[derive(Debug, Default)]
-struct Remembered {
-    hosts: HashMap<ObjectKey, Memory>,
-    /// Those whose ramdisk has changed since their last reconciliation began: one that is under way writes back what it
-    /// knew before.
-    new_ramdisks: HashSet<ObjectKey>,
-}
-
-impl Memories {
-    /// What is remembered of one host, whose reconciliation begins.
-    pub fn get(&self, host: &ObjectKey) -> Memory {
-        let mut all = self.lock();
-        if all.new_ramdisks.remove(host)
-            && let Some(memory) = all.hosts.get_mut(host)
-        {
-            memory.ramdisk = None;
-        }
-        all.hosts.get(host).cloned().unwrap_or_default()
-    }
-
-    /// The ramdisk that is built for the host is another one than is remembered.
-    pub fn ramdisk_changed(&self, host: &ObjectKey) {
-        self.lock().new_ramdisks.insert(host.clone());
-    }
-
-    /// Remembers.
-    pub fn set(&self, host: &ObjectKey, memory: Memory) {
-        if memory == Memory::default() {
-            self.lock().hosts.remove(host);
-        } else {
-            self.lock().hosts.insert(host.clone(), memory);
+impl Context {
+    /// One that has seen nothing and remembers nothing.
+    pub fn new(
+        kube: Client,
+        ironic: Link,
+        fleet: Fleet,
+        recorder: Recorder,
+        settings: HostSettings,
+        metrics: HostMetrics,
+        clock: Clock,
+    ) -> Self {
+        Self {
+            kube,
+            ironic,
+            fleet,
+            hosts: Store::reduced(held::used, cached::trim),
+            listed: RwLock::default(),
+            secrets: SecretVersions::marked_by(secret_marks::is_held),
+            companions: Companions::default(),
+            bmc_names: BmcNames::default(),
+            recorder,
+            clock,
+            settings: Arc::new(settings),
+            metrics,
+            memory: Memories::default(),
+            rights: Rights::default(),
         }
     }
 
-    /// The host is gone.
+    /// All hosts of this namespace, or of the cluster, are in the store now. True the first time.
+    pub fn hosts_listed(&self, namespace: Option<&str>) -> bool {
+        self.listed.write().insert(namespace.map(str::to_owned))
+    }
+
+    /// Whether a host that is not in the store is gone.
+    pub fn is_listed(&self, host: &ObjectKey) -> bool {
+        let listed = self.listed.read();
+        listed
+            .iter()
+            .any(|namespace| namespace.as_ref().is_none_or(|name| *name == host.namespace))
+    }
+
+    /// The host is gone, and with it everything that is remembered of it.
     pub fn forget(&self, host: &ObjectKey) {
-        let mut all = self.lock();
-        all.hosts.remove(host);
-        all.new_ramdisks.remove(host);
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Remembered> {
-        self.0.lock()
+        if let Some(wait) = self.memory.forget(host) {
+            waits::ended(self, host, wait);
+        }
+        self.fleet.forget(host);
+        self.secrets.remove_owner(host);
+        self.metrics.forget(host);
     }
 }
 
@@ -129,32 +123,71 @@ pub(crate) fn out_of_reach(slots: usize) -> (Context, metal3_runtime::metrics::R
         version: "1",
     });
     let clock = Clock::system();
-    let (fleet, _woken) = Fleet::new(slots);
-    let ctx = Context {
-        kube: kube.clone(),
-        ironic: metal3_ironic::Link::to(metal3_ironic::Client::new(ironic).unwrap()),
-        fleet,
-        secrets: crate::host::secret_marks::secret_versions(),
-        network_data: metal3_runtime::index::SharedIndex::default(),
-        companions: crate::host::companions::Companions::default(),
-        bmc_names: crate::host::bmc_names::BmcNames::default(),
-        written: metal3_runtime::written::Written::default(),
-        recorder: Recorder::new(
-            kube,
-            Reporter {
-                component: "test",
-                controller: "metal3.io/test",
-            },
-            clock.clone(),
-        ),
-        settings: Arc::new(HostSettings::default()),
-        metrics: HostMetrics::new(&mut Catalogue::new(&registry), clock.clone(), false),
-        clock,
-        attempts: metal3_runtime::backoff::Attempts::default(),
-        conflicts: metal3_runtime::backoff::Attempts::default(),
-        quiet: crate::host::quiet::Quiet::default(),
-        memory: crate::host::context::Memories::default(),
-        rights: crate::host::rights::Rights::default(),
+    let reporter = Reporter {
+        component: "test",
+        controller: "metal3.io/test",
     };
+    let ctx = Context::new(
+        kube.clone(),
+        Link::to(metal3_ironic::Client::new(ironic).unwrap()),
+        Fleet::new(slots).0,
+        Recorder::new(kube, reporter, clock.clone()),
+        HostSettings::default(),
+        HostMetrics::new(&mut Catalogue::new(&registry), clock.clone(), false),
+        clock,
+    );
     (ctx, registry)
+}
+
+#[cfg(test)]
+mod tests {
+    use jiff::Timestamp;
+    use serde_json::json;
+
+    use super::*;
+    use crate::fleet::Turn;
+    use crate::host::observed::Memory;
+    use crate::host::observed::Observed;
+
+    #[tokio::test]
+    async fn a_host_that_goes_without_us_leaves_nothing_behind() {
+        let (ctx, registry) = out_of_reach(0);
+        let key = ObjectKey::new("n", "h");
+        let host: BareMetalHost = serde_json::from_value(json!({
+            "apiVersion": "metal3.io/v1alpha1", "kind": "BareMetalHost", "metadata": {"name": "h", "namespace": "n"},
+            "spec": {"online": true},
+            "status": {"operationalStatus": "OK", "errorMessage": "", "poweredOn": false,
+                "provisioning": {"state": "available", "ID": "u"}, "conditions": [{"type": "Waiting", "status": "True",
+                "reason": "Queued", "message": "", "lastTransitionTime": "2026-01-02T11:00:00Z"}]}
+        }))
+        .unwrap();
+        ctx.metrics.see(&key, host.status.as_ref());
+        ctx.fleet.ask_for_slot(&key, "u", Turn::Wanted(Timestamp::UNIX_EPOCH));
+        ctx.memory.begin(&key);
+        let mut seen = Observed::new(host, ctx.settings.clone());
+        seen.memory.is_untried = true;
+        ctx.memory.end(&key, &seen, 1, None);
+        let count = |series: &str, number: u8| {
+            let text = registry.text().unwrap();
+            assert!(
+                text.contains(&format!("{series} {number}\n")),
+                "{series} {number}:\n{text}"
+            );
+        };
+        let series = [
+            r#"metal3_hosts{state="available"}"#,
+            r#"metal3_hosts_waiting{reason="Queued"}"#,
+        ];
+        for series in series {
+            count(series, 1);
+        }
+
+        ctx.forget(&key);
+        for series in series {
+            count(series, 0);
+        }
+        assert_eq!(ctx.fleet.occupancy()[2], 0, "nobody waits for a slot");
+        let begin = ctx.memory.begin(&key);
+        assert_eq!((begin.memory, begin.failures), (Memory::default(), 0));
+    }
 }

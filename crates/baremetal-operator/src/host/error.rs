@@ -4,6 +4,7 @@ use std::borrow::Cow;
 
 use metal3_ironic::ErrorClass;
 use metal3_runtime::error::{Class, Classified};
+use metal3_runtime::timing::operator::RECHECK;
 
 /// Reading failed.
 #[derive(Debug, thiserror::Error)]
@@ -58,7 +59,7 @@ pub enum Reply {
     /// It has no time for it, or somebody else is at the node.
     Later,
     /// Not in the node's present state.
-    OutOfTurn,
+    InvalidState,
     /// Never, as it was put.
     Refused,
     /// Never, because another has it.
@@ -74,7 +75,7 @@ impl From<ErrorClass> for Reply {
             }
             ErrorClass::NotFound => Self::Gone,
             ErrorClass::Locked | ErrorClass::Busy => Self::Later,
-            ErrorClass::InvalidState | ErrorClass::Conflict => Self::OutOfTurn,
+            ErrorClass::InvalidState | ErrorClass::Conflict => Self::InvalidState,
             ErrorClass::BadRequest => Self::Refused,
             ErrorClass::Duplicate => Self::Taken,
         }
@@ -118,6 +119,10 @@ impl Classified for ObserveError {
     fn class(&self) -> Class {
         match self {
             Self::Kube(error) => error.class(),
+            // Nothing failed: it has no time for us.
+            Self::Ironic(busy) if busy.class() == ErrorClass::Busy => {
+                Class::Throttled(busy.retry_after().unwrap_or(RECHECK))
+            }
             Self::Ironic(_) => Class::Transient,
         }
     }
@@ -137,7 +142,7 @@ impl Classified for ApplyError {
             Self::Ironic { source, .. } => match source.class().into() {
                 Reply::Refused | Reply::Taken => Class::Fault,
                 Reply::Gone => Class::Stale,
-                Reply::Lost | Reply::Unusable | Reply::Later | Reply::OutOfTurn => Class::Transient,
+                Reply::Lost | Reply::Unusable | Reply::Later | Reply::InvalidState => Class::Transient,
             },
         }
     }
@@ -150,7 +155,7 @@ impl Classified for ApplyError {
     }
 }
 
-/// A reconciliation failed as a whole; the status says nothing of it, or could not be written.
+/// A pass failed as a whole.
 #[derive(Debug, thiserror::Error)]
 pub enum ReconcileError {
     /// Reading.
@@ -159,9 +164,9 @@ pub enum ReconcileError {
     /// Writing the status.
     #[error("cannot write the status")]
     Report(#[source] kube::Error),
-    /// The decision asked again and again.
-    #[error("the decision did not come to an end after {0} looks; this is a fault of the operator")]
-    Endless(usize),
+    /// Acting.
+    #[error(transparent)]
+    Apply(#[from] ApplyError),
 }
 
 impl Classified for ReconcileError {
@@ -169,7 +174,7 @@ impl Classified for ReconcileError {
         match self {
             Self::Observe(error) => error.class(),
             Self::Report(error) => error.class(),
-            Self::Endless(_) => Class::Bug,
+            Self::Apply(error) => error.class(),
         }
     }
 
@@ -177,7 +182,7 @@ impl Classified for ReconcileError {
         match self {
             Self::Observe(error) => error.label(),
             Self::Report(error) => error.label(),
-            Self::Endless(_) => "endless",
+            Self::Apply(error) => error.label(),
         }
     }
 }
@@ -194,7 +199,7 @@ mod tests {
     #[case(Reply::Unusable, true, true)]
     #[case(Reply::Gone, true, true)]
     #[case(Reply::Later, true, false)]
-    #[case(Reply::OutOfTurn, true, true)]
+    #[case(Reply::InvalidState, true, true)]
     #[case(Reply::Refused, true, false)]
     #[case(Reply::Taken, true, true)]
     fn replies(#[case] reply: Reply, #[case] is_refusal: bool, #[case] puts_in_doubt: bool) {

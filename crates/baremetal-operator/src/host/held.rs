@@ -70,16 +70,22 @@ pub fn noted(host: &BareMetalHost, secrets: &BTreeSet<String>) -> Option<Value> 
     Some(json!({ "metadata": { "resourceVersion": version, "annotations": { HELD_SECRETS: text } } }))
 }
 
-/// The network data that a host uses and will let go itself, for an index of who uses what. One on its way out has no use
-/// for it, so that of several that go at once the last one finds itself alone.
-pub fn network_data(host: &BareMetalHost) -> Vec<SecretKey> {
-    let name = &host.spec.preprovisioning_network_data_name;
-    if host.metadata.deletion_timestamp.is_some() || !names(host).contains(name) {
+/// The Secrets that a host uses and will let go itself, for an index of users. A host in deletion uses none, so that the last of
+/// several that go at once finds that nothing else uses the Secret.
+pub fn used(host: &BareMetalHost) -> Vec<SecretKey> {
+    if host.metadata.deletion_timestamp.is_some() {
         return Vec::new();
     }
     let namespace = host.namespace().unwrap_or_default();
-    let name = name.clone();
-    vec![SecretKey { namespace, name }]
+    let held = names(host);
+    let used: BTreeSet<&str> = wanted(host)
+        .filter(|name| held.contains(*name) || given(host).any(|given| given == *name))
+        .collect();
+    let key = |name: &str| SecretKey {
+        namespace: namespace.clone(),
+        name: name.to_owned(),
+    };
+    used.into_iter().map(key).collect()
 }
 
 #[cfg(test)]
@@ -123,16 +129,17 @@ mod tests {
     }
 
     #[test]
-    fn only_who_will_let_network_data_go_counts_as_its_user() {
+    fn a_host_counts_as_user_of_the_secrets_that_it_will_let_go() {
         let mut host = host(Some("bmc,net"));
-        assert_eq!(network_data(&host), []);
+        assert_eq!(used(&host), []);
         host.spec.preprovisioning_network_data_name = "net".to_owned();
+        host.spec.bmc.credentials_name = "other".to_owned();
         let key = SecretKey {
             namespace: "n".to_owned(),
             name: "net".to_owned(),
         };
-        assert_eq!(network_data(&host), [key]);
+        assert_eq!(used(&host), [key]);
         host.metadata.deletion_timestamp = serde_json::from_value(json!("2026-01-02T00:00:00Z")).unwrap();
-        assert_eq!(network_data(&host), []);
+        assert_eq!(used(&host), []);
     }
 }

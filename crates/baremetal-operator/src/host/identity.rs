@@ -6,10 +6,8 @@
 //! its BMC, and where known its boot MAC address, are the host's; Ironic is then given the credentials of the host's own Secret.
 //! Nothing is ever taken from it otherwise.
 
-use kube::ResourceExt;
 use metal3_api::metal3::{BareMetalHost, BareMetalHostStatus};
 use metal3_ironic::Node;
-use metal3_runtime::store::ObjectKey;
 use serde_json::{Map, Value};
 
 use crate::host::annotations;
@@ -38,7 +36,8 @@ pub fn is_own(node: &Node, host: &BareMetalHost, status: &BareMetalHostStatus) -
     is_enrolled_for(node, host) || (is_stored && node.name == Some(node_name(host)))
 }
 
-fn is_enrolled_for(node: &Node, host: &BareMetalHost) -> bool {
+/// Whether the node was enrolled under the host's own UID: it can be no other host's.
+pub fn is_enrolled_for(node: &Node, host: &BareMetalHost) -> bool {
     own_uuid(host).is_some_and(|own| own == node.uuid)
 }
 
@@ -68,12 +67,4 @@ pub const PORT_MARK: &str = "metal3_host";
 /// What tells our ports from those that Ironic's inspection or somebody by hand has created.
 pub fn port_mark(host: &BareMetalHost) -> Map<String, Value> {
     Map::from_iter([(PORT_MARK.to_owned(), node_name(host).into())])
-}
-
-/// The key of a host.
-pub fn key_of(host: &BareMetalHost) -> ObjectKey {
-    ObjectKey {
-        namespace: host.namespace().unwrap_or_default(),
-        name: host.name_any(),
-    }
 }

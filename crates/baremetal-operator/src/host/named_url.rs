@@ -22,6 +22,10 @@ pub enum UrlField {
     DataImage,
     /// An update in HostFirmwareComponents.
     Firmware,
+    /// What a builder of ramdisks has built, or whoever writes the status of a PreprovisioningImage.
+    RamdiskImage,
+    /// Its kernel.
+    RamdiskKernel,
 }
 
 /// What upstream's webhook accepts for every URL.
@@ -34,6 +38,8 @@ impl UrlField {
             Self::Checksum => "spec.image.checksum",
             Self::DataImage => "spec.url",
             Self::Firmware => "spec.updates[].url",
+            Self::RamdiskImage => "status.imageUrl",
+            Self::RamdiskKernel => "status.kernelUrl",
         }
     }
 
@@ -45,6 +51,8 @@ impl UrlField {
             Self::Checksum => &["http", "https", "ftp", "gopher"],
             // The last three are fetched by BMCs; they are refused by upstream's webhook alone.
             Self::DataImage => &["http", "https", "ftp", "gopher", "oci", "nfs", "cifs", "smb"],
+            // Ironic, or a BMC, fetches them. `file` is for the administrator, who names it by the flags of the operator.
+            Self::RamdiskImage | Self::RamdiskKernel => &["http", "https"],
         }
     }
 }

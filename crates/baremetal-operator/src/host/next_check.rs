@@ -6,14 +6,15 @@
 
 use std::time::Duration;
 
+use jiff::Timestamp;
+use metal3_api::metal3::BareMetalHostStatus;
 use metal3_runtime::backoff::Backoff;
+use metal3_runtime::controller::Next;
+use metal3_runtime::timing::operator::{NET, NODE_NET};
 
-use super::plan::{Wait, WaitReason, Wake};
-
-/// Everything is looked at again after this time, in case a change was missed. It costs no call where nothing changed.
-pub(crate) const NET: Duration = Duration::from_secs(30 * 60);
-/// The same for a wait on a node: the fleet view should end it long before.
-const NODE_NET: Duration = Duration::from_secs(60);
+use super::budget;
+use super::observed::Observed;
+use super::plan::{Then, Wait, WaitReason, Wake};
 
 /// What has a waiting host looked at, besides the passing of time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -146,6 +147,21 @@ impl Latest {
     }
 }
 
+/// When the host is looked at again if nothing happens. What failed in a way that may last is tried less and less often.
+pub fn next(then: &Then, status: &BareMetalHostStatus, seen: &Observed, now: Timestamp) -> Next {
+    let longest = match then {
+        Then::Again => return Next::Decide,
+        Then::Gone => return Next::Change,
+        Then::Wait(_) if then.is_at_once() => return Next::Decide,
+        Then::Wait(_) if then.is_trouble() => Backoff::TRANSIENT.delay(seen.failures, seen.seed),
+        Then::Wait(wait) => wait.longest(),
+        Then::Idle => NET,
+    };
+    let budget = budget::left(status, &seen.settings.budgets, now);
+    // The condition has whole seconds: a moment later it is past for certain.
+    Next::After(budget.map_or(longest, |left| longest.min(left + Duration::from_secs(1))))
+}
+
 impl Wait {
     /// When the host is looked at again at the latest, from now on.
     pub fn longest(&self) -> Duration {
@@ -179,7 +195,25 @@ impl Wait {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
+    use metal3_api::metal3::{BareMetalHost, BareMetalHostSpec};
+
     use super::*;
+
+    /// A thousand hosts behind a policy that refuses their Secrets would ask hundreds of times a second.
+    #[test]
+    fn a_write_that_fails_for_good_is_tried_less_and_less_often() {
+        let host = BareMetalHost::new("h", BareMetalHostSpec::default());
+        let (mut seen, status) = (Observed::new(host, Arc::default()), BareMetalHostStatus::default());
+        let failing = Then::Wait(Wait::for_kubernetes("forbidden"));
+        let mut pause = |failures| {
+            seen.failures = failures;
+            next(&failing, &status, &seen, Timestamp::UNIX_EPOCH)
+        };
+        assert!(matches!(pause(0), Next::After(pause) if pause <= Duration::from_millis(500)));
+        assert!(matches!(pause(9), Next::After(pause) if pause > Duration::from_secs(29)));
+    }
 
     #[test]
     fn a_wait_says_what_calls_the_host_and_how_long_it_is_left_alone() {

@@ -5,66 +5,42 @@ mod ironic;
 mod objects;
 mod secrets;
 
-use std::sync::Arc;
-
 use kube::ResourceExt;
-use kube::runtime::reflector::ObjectRef;
 use metal3_api::metal3::BareMetalHost;
 use metal3_ironic::Feature;
+use metal3_runtime::backoff::random_seed;
 use metal3_runtime::secrets::{Known, SecretKey};
+use metal3_runtime::store::ObjectKey;
 
 pub use self::secrets::{read_credentials, read_network_data};
-use super::cached;
 use super::context::Context;
 use super::error::ObserveError;
-use super::observed::{
-    ConfigDriveView, DeploymentSecrets, Lookup, NetworkDataView, NodeView, Observed, PullSecretView, SecretView,
-};
-use super::plan::Need;
+use super::memory::Begin;
+use super::observed::{DeploymentSecrets, NetworkDataView, NodeView, Observed, SecretView};
+use super::plan::Read;
 use crate::fleet::outage_of;
-use crate::host::identity::key_of;
 
 /// What is at hand without a call.
-pub fn begin(ctx: &Context, cached: &BareMetalHost) -> Observed {
-    let mut host = ctx.written.newest(cached);
-    let hardware = cached::take_hardware(&mut host);
-    let host = Arc::new(host);
-    let key = key_of(&host);
+pub fn at_hand(ctx: &Context, host: &BareMetalHost, begin: &Begin) -> Observed {
+    let key = ObjectKey::of(host);
     let id = host.status.as_ref().map_or("", |s| s.provisioning.id.as_str());
-    let memory = ctx.memory.get(&key);
+    let memory = begin.memory.clone();
+    let settings = ctx.settings.for_ironic(ctx.fleet.can(Feature::DisablePowerOff));
     Observed {
-        secret: secret_at_hand(ctx, &host),
+        secret: secret_at_hand(ctx, host),
         may_claim_unread: ctx.rights.may_patch_secrets() && !ctx.settings.requires_credentials_label,
-        node: ctx.fleet.of(id, super::identity::own_uuid(&host), &key),
-        ports: Lookup::NotLooked,
-        boot_mac_owner: Lookup::NotLooked,
-        inventory: Lookup::NotLooked,
-        hardware_data: Lookup::NotLooked,
-        bmc_access: Lookup::NotLooked,
-        bmc_name: Lookup::NotLooked,
-        ramdisk: Lookup::NotLooked,
-        network_data: network_data_at_hand(ctx, &host),
-        config_drive: ConfigDriveView::NotLooked,
-        pull_secret: PullSecretView::NotLooked,
-        deployment_secrets: deployment_secrets(ctx, &host),
+        node: ctx.fleet.of(id, super::identity::own_uuid(host), &key),
+        network_data: network_data_at_hand(ctx, host),
+        deployment_secrets: deployment_secrets(ctx, host),
         hardware_data_edit: ctx.companions.hardware_data(&key),
         data_image_at_hand: ctx.companions.data_image(&key),
-        data_image: Lookup::NotLooked,
-        disc: Lookup::NotLooked,
-        disc_refusal: None,
         firmware: ctx.companions.of(&key),
-        firmware_objects: Lookup::NotLooked,
-        bios: Lookup::NotLooked,
-        validation: Lookup::NotLooked,
-        slot: Lookup::NotLooked,
         outage: ctx.fleet.outage(),
         reconfigured: memory.is_untried,
-        is_confirmed: false,
-        stored_state: None,
+        failures: begin.failures,
+        seed: random_seed(),
         memory,
-        settings: ctx.settings.for_ironic(ctx.fleet.can(Feature::DisablePowerOff)),
-        hardware,
-        host,
+        ..Observed::new(host.clone(), settings)
     }
 }
 
@@ -83,7 +59,7 @@ fn secret_at_hand(ctx: &Context, host: &BareMetalHost) -> SecretView {
         namespace: namespace.clone(),
         name: name.clone(),
     });
-    ctx.secrets.set_references(ObjectRef::from_obj(host), keys);
+    ctx.secrets.set_references(ObjectKey::of(host), keys);
     match ctx.secrets.get(&SecretKey {
         namespace,
         name: spec.bmc.credentials_name.clone(),
@@ -142,33 +118,33 @@ fn deployment_secrets(ctx: &Context, host: &BareMetalHost) -> DeploymentSecrets 
 /// Reads what a decision asked for.
 ///
 /// Trouble with Ironic as a whole is something seen, not an error: the next decision tells the user.
-pub async fn fetch(ctx: &Context, seen: &mut Observed, need: Need) -> Result<(), ObserveError> {
+pub async fn fetch(ctx: &Context, seen: &mut Observed, need: Read) -> Result<(), ObserveError> {
     let answer = match need {
-        Need::Credentials => secrets::credentials(ctx, seen).await,
-        Need::ConfigDrive => deployment::config_drive(ctx, seen).await,
-        Need::PullSecret => deployment::pull_secret(ctx, seen).await,
-        Need::Firmware => objects::firmware_objects(ctx, seen).await,
-        Need::Bios => ironic::bios(ctx, seen).await,
-        Need::LiveNode => ironic::live_node(ctx, seen).await,
-        Need::Ports => ironic::ports(ctx, seen).await,
-        Need::BootMacOwner => ironic::boot_mac_owner(ctx, seen).await,
-        Need::Inventory => ironic::inventory(ctx, seen).await,
-        Need::Validation => ironic::validation(ctx, seen).await,
-        Need::Slot => {
+        Read::Credentials => secrets::credentials(ctx, seen).await,
+        Read::ConfigDrive => deployment::config_drive(ctx, seen).await,
+        Read::PullSecret => deployment::pull_secret(ctx, seen).await,
+        Read::Firmware => objects::firmware_objects(ctx, seen).await,
+        Read::Bios => ironic::bios(ctx, seen).await,
+        Read::LiveNode => ironic::live_node(ctx, seen).await,
+        Read::Ports => ironic::ports(ctx, seen).await,
+        Read::BootMacOwner => ironic::boot_mac_owner(ctx, seen).await,
+        Read::Inventory => ironic::inventory(ctx, seen).await,
+        Read::Validation => ironic::validation(ctx, seen).await,
+        Read::Slot => {
             ironic::slot(ctx, seen);
             Ok(())
         }
-        Need::HardwareData => objects::hardware_data(ctx, seen).await,
-        Need::Hardware => objects::stored_hardware(ctx, seen).await,
-        Need::Ramdisk => objects::ramdisk(ctx, seen).await,
-        Need::NetworkData => secrets::network_data(ctx, seen).await,
-        Need::BmcAccess => ironic::bmc_access(ctx, seen).await,
-        Need::BmcName => {
+        Read::HardwareData => objects::hardware_data(ctx, seen).await,
+        Read::Hardware => objects::stored_hardware(ctx, seen).await,
+        Read::Ramdisk => objects::ramdisk(ctx, seen).await,
+        Read::NetworkData => secrets::network_data(ctx, seen).await,
+        Read::BmcAccess => ironic::bmc_access(ctx, seen).await,
+        Read::BmcName => {
             ironic::bmc_name(ctx, seen).await;
             Ok(())
         }
-        Need::DataImage => objects::data_image(ctx, seen).await,
-        Need::Disc => ironic::disc(ctx, seen).await,
+        Read::DataImage => objects::data_image(ctx, seen).await,
+        Read::Disc => ironic::disc(ctx, seen).await,
     };
     match answer {
         Err(ObserveError::Ironic(error)) => match outage_of(&error, seen.namespace()) {

@@ -8,16 +8,18 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use jiff::Timestamp;
-use metal3_api::metal3::{BareMetalHost, DataImage, HardwareDetails, PreprovisioningImage, ProvisioningState};
+use metal3_api::metal3::{
+    BareMetalHost, BareMetalHostStatus, DataImage, HardwareDetails, PreprovisioningImage, ProvisioningState,
+};
 use metal3_ironic::{Fields, Port, PowerState};
 
 pub use self::memory::{Conflict, DiscRequest, ForeignPort, Memory, PowerRequest, RefusedPort, Unreleased, is_recent};
 pub use self::secrets::{
     ConfigDriveView, DeploymentSecrets, NetworkDataView, PullSecret, PullSecretView, SecretFound, SecretView,
 };
-use super::firmware;
-use super::plan::Plan;
+use super::plan::{HostReport, Learned, WaitReason};
 use super::ramdisk::surroundings;
+use super::{cached, firmware};
 use crate::fleet::Slot;
 pub use crate::fleet::{NodeView, Outage, OutageKind};
 use crate::settings::HostSettings;
@@ -84,10 +86,18 @@ pub struct Observed {
     pub reconfigured: bool,
     /// This reconciliation wrote the host: the API server has it as it is here.
     pub is_confirmed: bool,
-    /// The state as it is stored, where an earlier pass of this reconciliation has left it behind.
-    pub stored_state: Option<ProvisioningState>,
+    /// The status as it is stored: an earlier step of this pass may have left it behind.
+    pub stored: Option<Arc<BareMetalHostStatus>>,
+    /// The stored status before the intent of this step replaced it.
+    pub before_intent: Option<Arc<BareMetalHostStatus>>,
+    /// In this step Ironic refused to change the power.
+    pub has_refused_power: bool,
     /// What this process remembers of the host; all of it may be lost without harm.
     pub memory: Memory,
+    /// How many passes in a row have met trouble with Ironic or the Kubernetes API.
+    pub failures: u32,
+    /// For pauses that are to differ from those of other hosts.
+    pub seed: u64,
     /// What the operator was started with.
     pub settings: Arc<HostSettings>,
 }
@@ -144,6 +154,57 @@ pub struct MacOwner {
 }
 
 impl Observed {
+    /// This host, trimmed or not, and nothing else.
+    pub fn new(mut host: BareMetalHost, settings: Arc<HostSettings>) -> Self {
+        let hardware = cached::take_hardware(&mut host);
+        Self {
+            stored: host.status.clone().map(Arc::new),
+            host: Arc::new(host),
+            hardware,
+            settings,
+            secret: SecretView::NotLooked { version: None },
+            may_claim_unread: false,
+            node: NodeView::Unlisted,
+            ports: Lookup::NotLooked,
+            boot_mac_owner: Lookup::NotLooked,
+            inventory: Lookup::NotLooked,
+            bmc_name: Lookup::NotLooked,
+            bmc_access: Lookup::NotLooked,
+            hardware_data: Lookup::NotLooked,
+            ramdisk: Lookup::NotLooked,
+            network_data: NetworkDataView::NotLooked {
+                version: None,
+                claimed: false,
+            },
+            config_drive: ConfigDriveView::NotLooked,
+            pull_secret: PullSecretView::NotLooked,
+            deployment_secrets: DeploymentSecrets::default(),
+            hardware_data_edit: None,
+            data_image_at_hand: DataImageAtHand::Unknown,
+            data_image: Lookup::NotLooked,
+            disc: Lookup::NotLooked,
+            disc_refusal: None,
+            firmware: firmware::AtHand::default(),
+            firmware_objects: Lookup::NotLooked,
+            bios: Lookup::NotLooked,
+            validation: Lookup::NotLooked,
+            slot: Lookup::NotLooked,
+            outage: None,
+            reconfigured: false,
+            is_confirmed: false,
+            before_intent: None,
+            has_refused_power: false,
+            memory: Memory::default(),
+            failures: 0,
+            seed: 0,
+        }
+    }
+
+    /// The state as it is stored.
+    pub fn stored_state(&self) -> Option<&ProvisioningState> {
+        self.stored.as_ref().map(|status| &status.provisioning.state)
+    }
+
     /// The host's namespace.
     pub fn namespace(&self) -> &str {
         self.host.metadata.namespace.as_deref().unwrap_or_default()
@@ -156,28 +217,41 @@ impl Observed {
         }
     }
 
-    /// Remembers what a plan found out, for later reconciliations to be spared the calls.
-    pub fn learn(&mut self, plan: &Plan, now: Timestamp) {
-        if plan.has_ports {
+    /// Remembers what a step found out, for later passes to be spared the calls.
+    pub fn learn(&mut self, told: &HostReport, learned: Learned, now: Timestamp) {
+        if learned.has_ports {
             // Those that are still wanted were asked for again: the others belonged to NICs that are gone.
             self.memory.foreign_ports.retain(|_, port| is_recent(port.at, now));
             self.memory.refused_ports.retain(|_, port| is_recent(port.at, now));
             self.memory.ports_with = Some(self.host.spec.boot_mac_address.to_ascii_lowercase());
-        } else if plan.status.hardware.is_some() {
+        } else if told.status.hardware.is_some() {
             // It may have other NICs.
             self.memory.ports_with = None;
         }
-        if plan.is_configured {
+        if learned.is_configured {
             if let NetworkDataView::Found { version, .. } = &self.network_data {
                 self.memory.network_data = Some(version.clone());
             }
-            if plan.has_ramdisk {
+            if learned.has_ramdisk {
                 self.memory.ramdisk = Some(surroundings(&self.host, self.network_data.version()));
             }
         }
         if self.is_power_reached() {
             // What Ironic says of an error from now on is of something else.
             self.memory.power_request = None;
+        }
+        if !matches!(self.hardware_data, Lookup::NotLooked) {
+            self.memory.hardware_data = self.hardware_data_edit;
+        }
+        let reason = told.then.wait().map(|wait| wait.reason);
+        self.memory.locked_since = match reason {
+            Some(WaitReason::NodeLocked) => self.memory.locked_since.or(Some(now)),
+            _ => None,
+        };
+        if reason == Some(WaitReason::BackOff) {
+            // After a restart, assume that the failed attempt used the current Secrets.
+            let now = || self.deployment_secrets.clone();
+            self.memory.deployed_with.get_or_insert_with(now);
         }
     }
 

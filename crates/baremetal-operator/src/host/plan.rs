@@ -1,30 +1,50 @@
 //! What a decision consists of: data, so that it can be printed, compared and tested by the thousand.
 
+/// Reasons, each with its name as text.
+macro_rules! reasons {
+    ($(#[$of_enum:meta])* pub enum $name:ident { $($(#[$meta:meta])* $reason:ident,)* }) => {
+        $(#[$of_enum])*
+        pub enum $name {
+            $($(#[$meta])* $reason,)*
+        }
+
+        impl $name {
+            /// The reason as it stands in the object.
+            pub fn as_str(self) -> &'static str {
+                match self {
+                    $(Self::$reason => stringify!($reason),)*
+                }
+            }
+        }
+    };
+}
+
 mod effect;
 mod event;
 mod reason;
 mod wait;
 
 use metal3_api::metal3::{BareMetalHostStatus, ErrorType};
+use metal3_runtime::controller;
 
-pub use self::effect::Effect;
-pub use self::event::{EventReason, Note, reason_of};
+pub use self::effect::{Effect, Intent};
+pub use self::event::{Event, EventReason, reason_of};
 pub use self::reason::WaitReason;
 pub use self::wait::{Wait, Wake};
 pub use super::detach_error::error_type;
 
 /// The outcome of one look at a host.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Decision {
-    /// Something must be read before anything can be decided.
-    Look(Need),
-    /// Everything needed was seen.
-    Act(Box<Plan>),
-}
+pub type Decision = controller::Decision<Read, Effect, HostReport>;
+
+/// What one step of a pass does.
+pub type Plan = controller::Plan<Effect, HostReport>;
+
+/// What follows an effect that failed.
+pub type Outcome = controller::Outcome<HostReport>;
 
 /// What `observe` can read on demand. Nothing here is read unless a decision asks for it: a host at rest costs no call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Need {
+pub enum Read {
     /// The Ironic node itself, not the fleet's last list: every mutation and every completion is judged on it.
     LiveNode,
     /// The BMC credentials.
@@ -65,46 +85,82 @@ pub enum Need {
     Disc,
 }
 
-/// What one pass does.
+/// What a step reports of a host, beside its events.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Plan {
-    /// The complete next status, if every effect succeeds; without hardware where that stays as it is stored.
+pub struct HostReport {
+    /// The complete next status; without hardware where that stays as it is stored.
     pub status: BareMetalHostStatus,
-    /// In order; at most one of them changes anything in Ironic.
-    pub effects: Vec<Effect>,
-    /// Events for the user, published after the status is stored.
-    pub notes: Vec<Note>,
-    /// What happens after this pass.
-    pub next: Next,
+    /// What follows this step.
+    pub then: Then,
+    /// What the step has found out. A step that failed has found out nothing.
+    pub learned: Option<Learned>,
+    /// The error type under which a refusal of this step's Ironic call is recorded.
+    pub refusal: ErrorType,
+    /// Published if the status cannot be stored.
+    pub if_unstored: Option<Event>,
+}
+
+impl HostReport {
+    /// This status and nothing else.
+    pub fn new(status: BareMetalHostStatus, then: Then) -> Self {
+        Self {
+            status,
+            then,
+            learned: None,
+            refusal: ErrorType::Registration,
+            if_unstored: None,
+        }
+    }
+}
+
+/// What a step has found out, for later passes to be spared the calls.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Learned {
     /// The node agrees with everything that was seen of the specification and its Secrets.
     pub is_configured: bool,
     /// The image that was built for the host is the one that the node is given.
     pub has_ramdisk: bool,
     /// Every NIC that is known was seen to have its port, or cannot have one.
     pub has_ports: bool,
-    /// The error type under which a refusal of this pass's Ironic call is recorded.
-    pub refusal: ErrorType,
 }
 
-/// What follows a pass.
+/// What follows a step.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Next {
+pub enum Then {
     /// Nothing to do until the host, its Secret or its node changes.
-    Settled,
+    Idle,
     /// The host is gone from our side.
     Gone,
-    /// Another pass at once; the status is stored with a later one.
+    /// Another step at once; the status is stored with a later one.
     Again,
     /// Something must happen first.
     Wait(Wait),
 }
 
-/// What follows a failed effect: pure, like a decision.
-pub struct Aftermath {
-    /// The status to store.
-    pub status: BareMetalHostStatus,
-    /// Events.
-    pub notes: Vec<Note>,
-    /// What ends the trouble.
-    pub next: Next,
+impl Then {
+    /// The wait, if it is one.
+    pub fn wait(&self) -> Option<&Wait> {
+        match self {
+            Self::Wait(wait) => Some(wait),
+            Self::Idle | Self::Gone | Self::Again => None,
+        }
+    }
+
+    /// The host waits for its node or for Ironic, so that the fleet is listed fast.
+    pub fn is_for_ironic(&self) -> bool {
+        let wake = self.wait().map(|wait| &wait.wake);
+        matches!(wake, Some(Wake::Node | Wake::NodeOr(_) | Wake::Ironic))
+    }
+
+    /// The calls of Ironic or of the Kubernetes API do not succeed.
+    pub fn is_trouble(&self) -> bool {
+        let wake = self.wait().map(|wait| &wait.wake);
+        matches!(wake, Some(Wake::Ironic | Wake::Kubernetes))
+    }
+
+    /// The status is stored, and the next step follows at once.
+    pub fn is_at_once(&self) -> bool {
+        self.wait()
+            .is_some_and(|wait| wait.wake == Wake::After(std::time::Duration::ZERO))
+    }
 }

@@ -1,146 +1,100 @@
-//! Telling: one status write on success and on failure, then events and figures.
+//! Reporting: the one place where the status of a host is stored, events, and figures.
 
-use std::time::Duration;
+use std::sync::Arc;
 
 use json_patch::Patch as JsonPatch;
+use k8s_openapi::api::core::v1::ObjectReference;
 use kube::api::{Patch, PatchParams};
 use kube::{Api, Resource, ResourceExt};
-use metal3_api::metal3::{BareMetalHost, BareMetalHostStatus, ProvisioningState};
-use metal3_ironic::PowerTarget;
-use metal3_runtime::error::{Class, Classified, chain};
+use metal3_api::metal3::{BareMetalHost, BareMetalHostStatus};
+use metal3_runtime::controller::Report;
+use metal3_runtime::error::{Class, Classified};
 use metal3_runtime::events;
 use metal3_runtime::patch::status_changed;
+use metal3_runtime::store::ObjectKey;
 
-use super::budget;
-use super::cached;
-use super::conditions;
+use super::builder::seconds;
 use super::context::Context;
-use super::draft::{Draft, seconds};
-use super::error::{ApplyError, Reply};
-use super::observed::{Conflict, Observed};
-use super::plan::{Effect, EventReason, Next, Note, Plan, Wait, WaitReason};
-use super::text::{for_people, for_tenant};
-use crate::fleet::outage_of;
-use crate::host::plan::Aftermath;
+use super::error::ReconcileError;
+use super::observed::{HardwareView, Observed};
+use super::plan::{HostReport, Then};
+use super::{cached, decide, waits};
 
-/// How soon a locked node, or a busy Ironic, is tried again.
-pub(super) const RECHECK: Duration = Duration::from_secs(3);
-
-/// Judges a failed effect. The status is the one before the plan, because not everything of the plan came true.
-pub fn after_failure(seen: &Observed, plan: &Plan, error: &ApplyError, now: jiff::Timestamp) -> Aftermath {
-    let wait = match error {
-        // Somebody else was faster: look again.
-        ApplyError::Kube { .. } if error.class() == Class::Stale => return look_again(seen),
-        ApplyError::Kube { .. } => Wait::for_kubernetes(for_people(&chain(error).to_string())),
-        ApplyError::Ironic { source, .. } => match source.class().into() {
-            // The node went away meanwhile: the next look finds out what that means.
-            Reply::Gone => return look_again(seen),
-            Reply::Refused if seen.memory.no_soft_power_off && asks_softly(plan) => return look_again(seen),
-            Reply::Refused | Reply::Taken => return refused(seen, plan, error, now),
-            Reply::OutOfTurn if seen.memory.conflict.as_ref().is_some_and(Conflict::is_lasting) => {
-                return refused(seen, plan, error, now);
-            }
-            Reply::Later | Reply::OutOfTurn => {
-                let after = source.retry_after().unwrap_or(RECHECK);
-                Wait::for_time(
-                    WaitReason::NodeLocked,
-                    after,
-                    for_tenant(&source.message(), seen.namespace()),
-                )
-            }
-            Reply::Lost | Reply::Unusable => super::decide::outage(outage_of(source, seen.namespace()).as_ref()),
-        },
-    };
-    let mut status = seen.host.status.clone().unwrap_or_default();
-    begin(&mut status, &plan.status);
-    let draft = Draft::new(seen, now);
-    let is_queued = draft.is_in_queue();
-    let is_held_back = draft.is_entered() && draft.back_off_left().is_some();
-    if is_queued || is_held_back {
-        conditions::interrupt(&mut status, &seen.host, None, &wait, now);
-    } else {
-        conditions::compute(&mut status, &seen.host, None, Some(&wait), now);
-    }
-    let overdue = super::decide::overdue(&mut status, seen, is_queued, now);
-    Aftermath {
-        status,
-        notes: overdue.into_iter().collect(),
-        next: Next::Wait(wait),
-    }
-}
-
-fn refused(seen: &Observed, plan: &Plan, error: &ApplyError, now: jiff::Timestamp) -> Aftermath {
-    super::decide::refused(seen, plan, for_people(&chain(error).to_string()), now)
-}
-
-/// A host whose very first step fails is being registered all the same: that is a state with a budget.
-fn begin(status: &mut BareMetalHostStatus, planned: &BareMetalHostStatus) {
-    let is_first = status.provisioning.state == ProvisioningState::None;
-    if is_first && planned.provisioning.state == ProvisioningState::Registering {
-        status.provisioning.state = ProvisioningState::Registering;
-        status
-            .provisioning
-            .boot_mode
-            .clone_from(&planned.provisioning.boot_mode);
-        status.operation_history.register = planned.operation_history.register.clone();
-    }
-}
-
-/// Events of a failed plan that nobody would tell again, because what they tell of was stored with the intent.
-pub fn stored_with_intent<'a>(
-    plan: &'a Plan,
-    before: Option<&BareMetalHostStatus>,
-    stored: Option<&BareMetalHostStatus>,
-) -> impl Iterator<Item = &'a Note> + use<'a> {
-    let is_overdue = |status: Option<&BareMetalHostStatus>| status.is_some_and(|s| budget::is_overdue(&s.conditions));
-    let is_new = is_overdue(stored) && !is_overdue(before);
-    plan.notes
-        .iter()
-        .filter(move |note| is_new && note.reason == EventReason::Overdue)
-}
-
-/// Nothing is changed of the status: what was seen leads elsewhere now.
-pub fn look_again(seen: &Observed) -> Aftermath {
-    Aftermath {
-        status: seen.host.status.clone().unwrap_or_default(),
-        notes: Vec::new(),
-        next: Next::Again,
-    }
-}
-
-fn asks_softly(plan: &Plan) -> bool {
-    plan.effects.iter().any(|e| {
-        matches!(
-            e,
-            Effect::Power {
-                target: PowerTarget::SoftOff | PowerTarget::SoftReboot,
-                ..
-            }
-        )
-    })
-}
-
-/// Writes what a decision changed of the status, if anything, and returns the host as it is stored then, trimmed for a store.
-/// The write insists on the version that was judged.
-pub async fn store(
+/// Stores what a step came to, and publishes its events. Where another step follows at once, the status is carried into its
+/// decision, and stored with it.
+pub async fn report(
     ctx: &Context,
-    host: &BareMetalHost,
-    stored: Option<&BareMetalHostStatus>,
-    status: &BareMetalHostStatus,
-) -> Result<Option<BareMetalHost>, kube::Error> {
-    let Some(change) = change(host, stored, status, ctx.clock.now()).map_err(kube::Error::SerdeError)? else {
-        return Ok(None);
+    key: &ObjectKey,
+    seen: &mut Observed,
+    report: Report<HostReport>,
+) -> Result<(), ReconcileError> {
+    let Some(told) = report.status else {
+        publish(ctx, &seen.host, &report.events).await;
+        return Ok(());
     };
-    let namespace = host.namespace().unwrap_or_default();
-    let api: Api<BareMetalHost> = Api::namespaced(ctx.kube.clone(), &namespace);
+    if let Some(learned) = told.learned {
+        seen.learn(&told, learned, ctx.clock.now());
+    }
+    let is_stored = match &told.then {
+        Then::Again => {
+            seen.carry(told.status);
+            Ok(())
+        }
+        Then::Gone => {
+            ctx.forget(key);
+            Ok(())
+        }
+        Then::Idle | Then::Wait(_) => {
+            if !told.then.is_at_once() {
+                // Before the status, so that a change of the node that comes meanwhile is not missed.
+                ctx.fleet.set_waiting(key, told.then.is_for_ironic());
+                waits::changed(ctx, key, &told.then);
+            }
+            save(ctx, seen, &told.status).await
+        }
+    };
+    // Also where the status could not be stored: the effects have happened, and the next pass finds them done.
+    publish(ctx, &seen.host, &report.events).await;
+    if let Err(error) = is_stored {
+        if let Some(event) = told.if_unstored.filter(|_| error.class() != Class::Stale) {
+            publish(ctx, &seen.host, &[event.into()]).await;
+        }
+        return Err(ReconcileError::Report(error));
+    }
+    let is_deleting = seen.host.metadata.deletion_timestamp.is_some();
+    if let (Some(status), false) = (&seen.stored, told.then.is_at_once()) {
+        let reason = told.then.wait().map(|wait| wait.reason);
+        ctx.metrics.upstream.waits(status, reason, is_deleting);
+    }
+    Ok(())
+}
+
+/// Stores a status if it differs; the host is then at hand as it was stored. The write insists on the version that was judged.
+pub(super) async fn save(ctx: &Context, seen: &mut Observed, status: &BareMetalHostStatus) -> Result<(), kube::Error> {
+    let host = &seen.host;
+    let change = change(host, seen.stored.as_deref(), status, ctx.clock.now()).map_err(kube::Error::SerdeError)?;
+    let Some(change) = change else { return Ok(()) };
+    let api: Api<BareMetalHost> = Api::namespaced(ctx.kube.clone(), &host.namespace().unwrap_or_default());
     let change: Patch<()> = Patch::Json(change);
-    let mut written = api
+    let mut host = api
         .patch_status(&host.name_any(), &PatchParams::default(), &change)
         .await?;
-    cached::trim(&mut written);
-    ctx.written
-        .record(&host.resource_version().unwrap_or_default(), written.clone());
-    Ok(Some(written))
+    cached::trim(&mut host);
+    ctx.metrics
+        .status(&ObjectKey::of(&host), seen.stored.as_deref(), status);
+    ctx.hosts.written(host.clone());
+    cached::take_hardware(&mut host);
+    let mut stored = host.status.clone();
+    if let Some(details) = &status.hardware {
+        if let Some(stored) = &mut stored {
+            stored.hardware = Some(details.clone());
+        }
+        seen.hardware = HardwareView::Known(Arc::new((**details).clone()));
+    }
+    seen.stored = stored.map(Arc::new);
+    seen.host = Arc::new(host);
+    seen.is_confirmed = true;
+    Ok(())
 }
 
 /// The patch that stores a decided status over the one that was read; nothing where they differ in the time of the last
@@ -163,35 +117,21 @@ pub fn change(
     if decided == *before.as_ref().unwrap_or(&fallback) {
         return Ok(None);
     }
-    decided.last_updated = (!super::decide::awaits_status(host)).then(|| seconds(now));
+    decided.last_updated = (!decide::awaits_status(host)).then(|| seconds(now));
     status_changed(&host.metadata, before.as_ref(), &decided)
 }
 
 /// Publishes events, in order.
-pub async fn publish(ctx: &Context, host: &BareMetalHost, notes: &[Note]) {
+pub(super) async fn publish(ctx: &Context, host: &BareMetalHost, events: &[events::Event]) {
     let regarding = host.object_ref(&());
-    let related = host
-        .spec
-        .consumer_ref
-        .as_ref()
-        .map(|r| k8s_openapi::api::core::v1::ObjectReference {
-            api_version: Some(r.api_version.clone()),
-            kind: Some(r.kind.clone()),
-            name: Some(r.name.clone()),
-            namespace: Some(r.namespace.clone()),
-            ..Default::default()
-        });
-    for note in notes {
-        let severity = if note.reason.is_warning() {
-            events::Severity::Warning
-        } else {
-            events::Severity::Normal
-        };
-        let note = events::Note {
-            reason: note.reason.as_str(),
-            message: note.message.clone(),
-            severity,
-        };
-        ctx.recorder.publish(&regarding, related.as_ref(), &note).await;
+    let related = host.spec.consumer_ref.as_ref().map(|consumer| ObjectReference {
+        api_version: Some(consumer.api_version.clone()),
+        kind: Some(consumer.kind.clone()),
+        name: Some(consumer.name.clone()),
+        namespace: Some(consumer.namespace.clone()),
+        ..Default::default()
+    });
+    for event in events {
+        ctx.recorder.publish(&regarding, related.as_ref(), event).await;
     }
 }

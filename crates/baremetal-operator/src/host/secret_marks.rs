@@ -2,11 +2,10 @@
 
 use k8s_openapi::api::core::v1::Secret;
 use kube::api::ObjectMeta;
-use kube::runtime::reflector::ObjectRef;
 use kube::{Api, ResourceExt};
+use metal3_api::capi::names::label::MOVE;
 use metal3_api::metal3::BareMetalHost;
 use metal3_api::metal3::names::{finalizer, label};
-use metal3_runtime::secrets::SecretVersions;
 
 /// Label and finalizer are there.
 pub(super) fn is_claimed(secret: &ObjectMeta) -> bool {
@@ -15,9 +14,11 @@ pub(super) fn is_claimed(secret: &ObjectMeta) -> bool {
     has_finalizer && label.is_some_and(|v| v == label::ENVIRONMENT_BAREMETAL)
 }
 
-/// The versions of the hosts' Secrets, none of which is known yet.
-pub fn secret_versions() -> SecretVersions<ObjectRef<BareMetalHost>> {
-    SecretVersions::marked_by(is_claimed)
+/// Finalizer and the label by which `clusterctl move` takes the Secret along are there: all that network data get. The other label
+/// says that a Secret is for a BMC, which is for its owner to say.
+pub(super) fn is_held(secret: &ObjectMeta) -> bool {
+    let moves = secret.labels.as_ref().is_some_and(|l| l.contains_key(MOVE));
+    moves && secret.finalizers.iter().flatten().any(|f| f == finalizer::SECRET)
 }
 
 /// The Secrets beside a host.

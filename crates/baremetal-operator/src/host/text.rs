@@ -47,7 +47,7 @@ pub fn without_others(text: &str, namespace: &str) -> String {
         let name = after[..end].trim_end_matches(['.', '-', '~']);
         told.push_str(words);
         // A version, a file or an address is no name of a node.
-        let is_part = words.ends_with(['.', '/', '\\', '_', ':']) && !words.ends_with("/nodes/");
+        let is_part = words.ends_with(['.', '/', '\\', '_']) && !words.ends_with("/nodes/");
         let is_name = owner.chars().all(|c| !c.is_ascii_uppercase());
         if is_part || !is_name || owner.is_empty() || name.is_empty() || owner == namespace {
             told.extend([owner, "~", name]);
@@ -84,6 +84,7 @@ mod tests {
                 "'victim~a~b' /v1/nodes/victim~a/states",
                 "'another host' /v1/nodes/another host/states",
             ),
+            ("node:victim~a is locked", "node:another host is locked"),
             ("about ~5 s, a~ and ~", "about ~5 s, a~ and ~"),
             (
                 "http://i/ubuntu~22.04.img 2.6.4~rc1 C:\\PROGRA~1",

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use metal3_api::condition::ConditionStatus;
-use metal3_api::metal3::BareMetalHostStatus;
+use metal3_api::metal3::{BareMetalHostStatus, ProvisioningState};
 use metal3_runtime::store::ObjectKey;
 use metal3_runtime::{Clock, conditions};
 use prometheus_client::encoding::EncodeLabelSet;
@@ -17,8 +17,9 @@ use prometheus_client::metrics::histogram::Histogram;
 
 use super::upstream::Upstream;
 use super::{Catalogue, Kind};
-use crate::host::plan::{error_type, reason_of};
+use crate::host::plan::{WaitReason, error_type, reason_of};
 use crate::host::{WAITING, budget};
+use crate::reference::WAITS;
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct State {
@@ -60,14 +61,31 @@ impl Seen {
     fn of(status: Option<&BareMetalHostStatus>) -> Self {
         let Some(status) = status else { return Self::default() };
         Self {
-            state: status.provisioning.state.as_str().to_owned(),
+            state: state_label(&status.provisioning.state).to_owned(),
             waits: conditions::get(&status.conditions, WAITING)
                 .filter(|c| c.status == ConditionStatus::True)
-                .map(|c| c.reason.clone()),
+                .map(|c| reason_label(&c.reason).to_owned()),
             is_overdue: budget::is_overdue(&status.conditions),
             since: None,
         }
     }
+}
+
+/// What stands for a word that this operator does not know: a user may have made it up, and a series stays for as long as the process
+/// lives.
+const OTHER: &str = "other";
+
+/// The state, as a label.
+pub(super) fn state_label(state: &ProvisioningState) -> &str {
+    match state {
+        ProvisioningState::Other(_) => OTHER,
+        known => known.as_str(),
+    }
+}
+
+fn reason_label(reason: &str) -> &'static str {
+    let known = WAITS.iter().map(|known| known.as_str());
+    known.into_iter().find(|known| *known == reason).unwrap_or(OTHER)
 }
 
 /// Figures about hosts.
@@ -79,6 +97,7 @@ pub struct HostMetrics {
     overdue: Family<State, Gauge>,
     waiting: Family<Reason, Gauge>,
     seconds: Family<State, Histogram, fn() -> Histogram>,
+    waits: Family<Reason, Histogram, fn() -> Histogram>,
     transitions: Family<Change, Counter>,
     errors: Family<ErrorKind, Counter>,
     slots: Family<SlotKind, Gauge>,
@@ -116,6 +135,13 @@ impl HostMetrics {
                 "metal3_state_seconds",
                 state,
                 "How long hosts were in a state that they have left",
+                Family::new_with_constructor(seconds),
+            ),
+            waits: catalogue.add(
+                Kind::Histogram,
+                "metal3_wait_seconds",
+                &["reason"],
+                "How long hosts waited, by the reason of their condition Waiting",
                 Family::new_with_constructor(seconds),
             ),
             transitions: catalogue.add(
@@ -158,6 +184,14 @@ impl HostMetrics {
         }
         self.upstream.status(host, before, after);
         self.enter(host, Some(after), true);
+    }
+
+    /// A host has waited for this.
+    pub fn waited(&self, reason: WaitReason, took: Duration) {
+        let reason = Reason {
+            reason: reason.as_str().to_owned(),
+        };
+        self.waits.get_or_create(&reason).observe(took.as_secs_f64());
     }
 
     /// A host was looked at: hosts at rest are counted too, also by a process that never writes them.

@@ -15,6 +15,7 @@ use prometheus_client::metrics::family::Family;
 
 use self::operations::Operations;
 use self::waits::Waits;
+use super::hosts::state_label;
 use super::{Catalogue, Kind};
 use crate::host::WAITING;
 use crate::host::plan::{WaitReason, error_type};
@@ -204,8 +205,8 @@ impl Upstream {
             return;
         }
         let change = StateChange {
-            prev_state: from.as_str().to_owned(),
-            new_state: to.as_str().to_owned(),
+            prev_state: state_label(from).to_owned(),
+            new_state: state_label(to).to_owned(),
         };
         self.state_changes.get_or_create(&change).inc();
         if *to == ProvisioningState::Unmanaged {

@@ -60,8 +60,9 @@ waits! {
     InvalidBMCDetails [HalfHour]: "a usable BMC address, Secret name, or Secret content",
         "The message names the field or key and what is wrong with it.";
     NodeNotOurs [HalfHour]: "a node of the host's name in Ironic, with another BMC, to be renamed or deleted, or the BMC's address to be corrected",
-        "The message names the node and what of it differs. Look whose it is (`baremetal node show`) before you touch it: another \
-         cluster may use the same Ironic.";
+        "The message says what differs, and not which node it is, as a user could claim it by that. Look for it by the host's name and \
+         `status.provisioning.ID` (`baremetal node list`), and whose it is, before you touch it: another cluster may use the same \
+         Ironic. One without the host's namespace in its name is adopted with `--adopt-unnamed-nodes` only.";
     BMCNameUnresolved [Minutes]: "the name in `spec.bmc.address` to be resolved, where `IRONIC_EXTERNAL_URL_V6` is set",
         "The message has the resolver's words: look at the name, and at the name server of the operator's Pod. The host is not \
          disturbed meanwhile.";

@@ -1,11 +1,10 @@
 //! Whose failure it is when the specification changes around a failed deployment.
 
-use baremetal_operator::host::plan::Plan;
 use metal3_api::metal3::{BareMetalHostStatus, ErrorType};
 use serde_json::json;
 
 use crate::model::{Fault, Ironic};
-use crate::world::{IMAGE, World, image};
+use crate::world::{IMAGE, Plan, World, image};
 
 const NEW_IMAGE: &str = "http://images/b.qcow2";
 

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use baremetal_operator::host::observed::SecretView;
-use baremetal_operator::host::plan::{Effect, Need, Next, WaitReason};
+use baremetal_operator::host::plan::{Effect, Read, Then, WaitReason};
 use metal3_api::metal3::ErrorType;
 use rstest::rstest;
 use serde_json::{Value, json};
@@ -33,7 +33,7 @@ fn bmcs_with_an_ipv6_address_fetch_from_a_url_of_their_own(
     // D6 of upstream's: names of BMCs are resolved in every pass, to find out whether they have IPv6.
     let address = format!("redfish-virtualmedia://{host}/redfish/v1/Systems/1");
     let world = fresh(&json!({"bmc": {"address": address}}));
-    let asks = |outcome: &Outcome| outcome.looks.contains(&Need::BmcName);
+    let asks = |outcome: &Outcome| outcome.reads.contains(&Read::BmcName);
     assert!(!asks(&world.decide()), "it does not matter");
     let outcome = with_own_url(world, Ok(is_name_of_ipv6)).decide();
     assert_eq!(asks(&outcome), host == "bmc.example");
@@ -98,12 +98,12 @@ fn a_bmc_whose_name_cannot_be_resolved_is_told_and_costs_a_node_nothing() {
     let waits = with_own_url(known(), unknown()).then();
     for world in [waits.clone(), waits.clone().then()] {
         let plan = world.decide().plan;
-        let Next::Wait(wait) = &plan.next else {
-            panic!("{:?}", plan.next);
+        let Then::Wait(wait) = &plan.then else {
+            panic!("{:?}", plan.then);
         };
         assert_eq!(wait.reason, WaitReason::BMCNameUnresolved);
         assert!(wait.longest() <= Duration::from_secs(300), "{wait:?}");
-        assert!(!plan.is_configured && world.is_stored(&plan));
+        assert!(!plan.learned.is_configured && world.is_stored(&plan));
     }
     // Told for this generation already, it waits for nothing when something else has to be sent.
     let rotated = World::at("available", "manageable").with_node(&info).with_spec(&spec);
@@ -112,16 +112,16 @@ fn a_bmc_whose_name_cannot_be_resolved_is_told_and_costs_a_node_nothing() {
         with_own_url(rotated, unknown()).with_status(&json!({"triedCredentials": {"credentialsVersion": "8"}}));
     let mut rotated = rotated;
     rotated.memory.accepted_digest = Some(2);
-    assert_eq!(rotated.decide().plan.next, Next::Settled);
+    assert_eq!(rotated.decide().plan.then, Then::Idle);
     let found = with_own_url(waits, Ok(true)).decide().plan;
-    assert!(found.is_configured);
-    assert_eq!(found.next, Next::Settled);
+    assert!(found.learned.is_configured);
+    assert_eq!(found.then, Then::Idle);
     // One that is deleted is left as it is without a look: the name server may be away.
     let deleted = World::at("available", "manageable")
         .with_node(&info)
         .with_spec(&spec)
         .deleting();
-    assert!(!with_own_url(deleted, Ok(false)).decide().looks.contains(&Need::BmcName));
+    assert!(!with_own_url(deleted, Ok(false)).decide().reads.contains(&Read::BmcName));
     // New credentials are sent with everything else.
     let exchanged = || with_secret(known(), SecretView::Found(secret("8", 2)), "8");
     for (is_ipv6, url) in [(unknown(), Some(OWN_URL)), (Ok(true), Some(OWN_URL)), (Ok(false), None)] {

@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test, helpers included")]
 
 mod arbitrary;
+mod attacks;
 mod attempts;
 mod bmc_names;
 mod defects;

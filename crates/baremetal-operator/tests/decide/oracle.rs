@@ -3,11 +3,14 @@
 use std::collections::BTreeSet;
 
 use baremetal_operator::fleet::Slot;
-use baremetal_operator::host::observed::{Lookup, NodeView, Observed};
-use baremetal_operator::host::plan::{Effect, Plan};
+use baremetal_operator::host::observed::{Lookup, NodeView, Observed, SecretView};
+use baremetal_operator::host::plan::Effect;
 use baremetal_operator::reference;
 use metal3_api::metal3::{BareMetalHost, BareMetalHostStatus, OperationalStatus};
+use metal3_bmc::{BmcAddress, Credentials};
 use metal3_ironic::{Node, PowerState, PowerTarget, Verb};
+
+use crate::world::Plan;
 
 /// The judge of one plan.
 pub struct Oracle<'a> {
@@ -198,7 +201,10 @@ impl<'a> Oracle<'a> {
                         ..
                     }
                 );
-            if effect.is_ironic_mutation() && hurts && !plan.effects.contains(&Effect::ConfirmHost) {
+            if effect.is_ironic_mutation()
+                && hurts
+                && !plan.effects.iter().any(|e| matches!(e, Effect::ConfirmHost { .. }))
+            {
                 found.push(format!("{effect:?} for a copy of the host that may be old"));
             }
             if self.takes_slot(effect) && seen.slot != Lookup::Found(Slot::Granted) {
@@ -207,7 +213,7 @@ impl<'a> Oracle<'a> {
             if effect.is_ironic_mutation() {
                 found.extend(Self::footing(seen, node, effect));
             }
-            if !self.allows(effect, node, ends) {
+            if !self.allows(effect, seen, node, ends) {
                 found.push(format!("nobody asked for {effect:?}"));
             }
         }
@@ -318,12 +324,15 @@ impl<'a> Oracle<'a> {
         if *id != node.uuid {
             return Some(format!("{effect:?} on another node than {}", node.uuid));
         }
+        if is_unproven(seen, node) {
+            return Some(format!("{effect:?} on a node that is not proven to be the host's"));
+        }
         node.reservation
             .is_some()
             .then(|| format!("{effect:?} on a locked node"))
     }
 
-    fn allows(&self, effect: &Effect, node: Option<&Node>, ends: &str) -> bool {
+    fn allows(&self, effect: &Effect, seen: &Observed, node: Option<&Node>, ends: &str) -> bool {
         let in_state = |states: &[&str]| node.is_some_and(|n| states.contains(&n.provision_state.as_str()));
         let is_managed = !self.state_is(&["unmanaged", "levitating"]) || self.host.spec.has_bmc_details();
         match effect {
@@ -349,7 +358,7 @@ impl<'a> Oracle<'a> {
                 let is_enrolled_for_it = |n: &Node| Some(&n.uuid) == self.host.metadata.uid.as_ref();
                 let is_foreign =
                     node.is_some_and(|n| n.uuid != status.provisioning.id && (is_detached || !is_enrolled_for_it(n)));
-                self.is_deleting && (node.is_none() || is_foreign)
+                self.is_deleting && (node.is_none_or(|node| is_unproven(seen, node)) || is_foreign)
             }
             // Enrolled for another type of BMC, and never verified.
             Effect::DeleteNode { .. }
@@ -372,7 +381,7 @@ impl<'a> Oracle<'a> {
                     .contains(&key.as_str())
             }
             Effect::CreateNode(_) => is_managed && !self.state_is(&["deleting"]),
-            Effect::ConfirmHost
+            Effect::ConfirmHost { .. }
             | Effect::CreatePort { .. }
             | Effect::PatchNode { .. }
             | Effect::ClearMaintenance { .. } => true,
@@ -549,4 +558,18 @@ fn the_declared_moves_are_the_legal_ones() {
     let mut declared: Vec<_> = reference::MOVES.iter().map(|m| (m.from, m.to, m.is_deletion)).collect();
     declared.sort_unstable();
     assert_eq!(declared, legal);
+}
+
+/// The node was not enrolled under the host's UID, and has another BMC than the host, or the host has no Secret with credentials.
+fn is_unproven(seen: &Observed, node: &Node) -> bool {
+    let wanted = BmcAddress::parse(&seen.host.spec.bmc.address)
+        .map(|address| address.driver_info(&Credentials::default(), false))
+        .unwrap_or_default();
+    let stored = node.detail.as_ref().map(|detail| &detail.driver_info);
+    let is_its_bmc = ["redfish_address", "ipmi_address"]
+        .iter()
+        .any(|key| wanted.contains_key(*key) && stored.and_then(|info| info.get(*key)) == wanted.get(*key));
+    let has_secret = !seen.host.spec.bmc.credentials_name.is_empty()
+        && !matches!(seen.secret, SecretView::Missing | SecretView::Invalid { .. });
+    Some(&node.uuid) != seen.host.metadata.uid.as_ref() && !(is_its_bmc && has_secret)
 }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use baremetal_operator::host::observed::NodeView;
-use baremetal_operator::host::plan::{Next, Plan, WaitReason, Wake};
+use baremetal_operator::host::plan::{Then, WaitReason, Wake};
 use baremetal_operator::host::{WAITING, is_exempt};
 use jiff::Timestamp;
 use metal3_api::condition::{Condition, ConditionStatus};
@@ -14,7 +14,7 @@ use serde_json::json;
 use crate::arbitrary::{in_queue, world};
 use crate::oracle::{Oracle, can_reach, is_on_its_way_out};
 use crate::show;
-use crate::world::{Outcome, World};
+use crate::world::{Outcome, Plan, World};
 
 /// What the API server would refuse, or a reader would not understand.
 fn flaws(plan: &Plan, generation: Option<i64>) -> Vec<String> {
@@ -51,12 +51,12 @@ fn flaws(plan: &Plan, generation: Option<i64>) -> Vec<String> {
             || status.conditions[i - 1].type_ < condition.type_ && condition.type_ != "Ready";
         expect(order, "conditions out of order, or twice");
     }
-    if matches!(plan.next, Next::Wait(_) | Next::Settled) {
+    if matches!(plan.then, Then::Wait(_) | Then::Idle) {
         let waiting = status.conditions.iter().find(|c| c.type_ == WAITING);
         let says = waiting.map(|c| (c.status.clone(), c.reason.as_str()));
-        let expected = match &plan.next {
-            Next::Wait(wait) if !wait.is_shown => return found,
-            Next::Wait(wait) => (ConditionStatus::True, wait.reason.as_str()),
+        let expected = match &plan.then {
+            Then::Wait(wait) if !wait.is_shown => return found,
+            Then::Wait(wait) => (ConditionStatus::True, wait.reason.as_str()),
             _ => (ConditionStatus::False, "NotWaiting"),
         };
         expect(
@@ -69,7 +69,7 @@ fn flaws(plan: &Plan, generation: Option<i64>) -> Vec<String> {
         );
     }
     expect(show::next_check(plan).is_none(), "the next check is not told");
-    for note in &plan.notes {
+    for note in &plan.events {
         expect(note.message.len() <= 1200, "an unbounded event");
     }
     found
@@ -127,8 +127,8 @@ proptest! {
         let mut world = world;
         let mut outcome = world.decide();
         let moves = |outcome: &Outcome| {
-            let at_once = matches!(&outcome.plan.next, Next::Wait(wait) if wait.wake == Wake::After(Duration::ZERO));
-            at_once || !outcome.plan.effects.is_empty() || matches!(outcome.plan.next, Next::Gone | Next::Again)
+            let at_once = matches!(&outcome.plan.then, Then::Wait(wait) if wait.wake == Wake::After(Duration::ZERO));
+            at_once || !outcome.plan.effects.is_empty() || matches!(outcome.plan.then, Then::Gone | Then::Again)
         };
         // The first pass may end an edit; the second sees what was stored.
         for _ in 0..2 {
@@ -142,7 +142,7 @@ proptest! {
         if moves(&outcome) {
             return Ok(());
         }
-        prop_assert_eq!(&outcome.plan.notes, &vec![]);
+        prop_assert!(outcome.plan.events.is_empty());
         let status = world.host.status.as_ref().unwrap();
         let (again, before) = (json!(outcome.plan.status), json!(status));
         prop_assert!(world.is_stored(&outcome.plan), "{}\nwas\n{}\n{}", again, before, show::full(&outcome));
@@ -175,7 +175,7 @@ proptest! {
         if is_exempt(&world.host) || plan.status.provisioning.state != *before {
             return Ok(());
         }
-        if let Next::Wait(wait) = &plan.next {
+        if let Then::Wait(wait) = &plan.then {
             let is_trouble = wait.wake == Wake::Ironic || wait.reason == WaitReason::NodeLocked;
             prop_assert!(!is_trouble || !wait.is_shown, "{:?}", wait);
             let since = |conditions: &[Condition]| {

@@ -64,7 +64,7 @@ fn carry_out(world: &mut World, effect: &Effect) {
             let config = &mut detail.target_raid_config;
             config.insert("logical_disks".to_owned(), json!(logical_disks));
         }
-        Effect::ConfirmHost => {}
+        Effect::ConfirmHost { .. } => {}
         other => panic!("{other:?} is not known here"),
     }
 }
@@ -162,7 +162,7 @@ fn a_host_at_rest_is_left_alone(#[case] state: &str, #[case] node_state: &str) {
     }
     world.settings.deploy_images.iso = Some(ISO.to_owned());
     let outcome = world.decide();
-    assert_eq!((outcome.looks, outcome.plan.effects), (Vec::new(), Vec::new()));
+    assert_eq!((outcome.reads, outcome.plan.effects), (Vec::new(), Vec::new()));
 }
 
 /// As with upstream: where no image is set, Ironic's own may count, and who has set the URL is not known.

@@ -3,12 +3,12 @@
 use std::time::Duration;
 
 use baremetal_operator::host::WAITING;
-use baremetal_operator::host::plan::{Effect, Next, Plan, Wake};
+use baremetal_operator::host::plan::{Effect, Then, Wake};
 use baremetal_operator::reference::wait_help;
 use metal3_api::metal3::BareMetalHostStatus;
 use metal3_ironic::Op;
 
-use crate::world::Outcome;
+use crate::world::{Outcome, Plan};
 
 pub fn effect(effect: &Effect) -> String {
     match effect {
@@ -40,7 +40,7 @@ pub fn effect(effect: &Effect) -> String {
         }
         Effect::DeletePort { port, .. } => format!("delete {port}"),
         Effect::RemoveAnnotation { key, .. } => format!("remove annotation {key}"),
-        Effect::ConfirmHost => "confirm host".to_owned(),
+        Effect::ConfirmHost { .. } => "confirm host".to_owned(),
         Effect::NoteSecrets(secrets) => {
             let names: Vec<&str> = secrets.iter().map(String::as_str).collect();
             format!("note secrets {}", names.join(" "))
@@ -50,12 +50,12 @@ pub fn effect(effect: &Effect) -> String {
     }
 }
 
-pub fn next(next: &Next) -> String {
-    match next {
-        Next::Settled => "settled".into(),
-        Next::Gone => "gone".into(),
-        Next::Again => "again".into(),
-        Next::Wait(wait) => {
+pub fn then(then: &Then) -> String {
+    match then {
+        Then::Idle => "settled".into(),
+        Then::Gone => "gone".into(),
+        Then::Again => "again".into(),
+        Then::Wait(wait) => {
             let wake = match &wait.wake {
                 Wake::Node => "node".to_owned(),
                 Wake::NodeOr(after) => format!("node or {}s", after.as_secs()),
@@ -76,19 +76,19 @@ fn error(status: &BareMetalHostStatus) -> String {
     )
 }
 
-/// One line: looks in brackets, effects, the state if it changes, the error if it changes, what follows.
+/// One line: reads in brackets, effects, the state if it changes, the error if it changes, what follows.
 pub fn line(outcome: &Outcome) -> String {
     let before = outcome.seen.host.status.clone().unwrap_or_default();
     let Plan {
         status,
         effects,
-        next: n,
+        then: after,
         ..
     } = &outcome.plan;
     let mut parts = Vec::new();
-    if !outcome.looks.is_empty() {
-        let looks: Vec<_> = outcome.looks.iter().map(|need| format!("{need:?}")).collect();
-        parts.push(format!("[{}]", looks.join(" ")));
+    if !outcome.reads.is_empty() {
+        let reads: Vec<_> = outcome.reads.iter().map(|need| format!("{need:?}")).collect();
+        parts.push(format!("[{}]", reads.join(" ")));
     }
     parts.extend(effects.iter().map(|e| format!("{};", effect(e))));
     if status.provisioning.state != before.provisioning.state {
@@ -97,13 +97,13 @@ pub fn line(outcome: &Outcome) -> String {
     if error(&before) != error(status) {
         parts.push(format!("{};", error(status)));
     }
-    parts.push(next(n));
+    parts.push(then(after));
     parts.join(" ")
 }
 
 /// What is wrong with how a plan tells when its host is looked at again.
 pub fn next_check(plan: &Plan) -> Option<String> {
-    let Next::Wait(wait) = &plan.next else { return None };
+    let Then::Wait(wait) = &plan.then else { return None };
     if !wait.is_shown {
         let is_short = wait.longest() <= Duration::from_secs(5);
         return (!is_short).then(|| format!("a wait of {:?} is not told", wait.longest()));
@@ -133,13 +133,13 @@ fn cut(text: &str) -> String {
 /// The whole: the line, then the words that a user reads.
 pub fn full(outcome: &Outcome) -> String {
     let mut lines = vec![cut(&line(outcome))];
-    if let Next::Wait(wait) = &outcome.plan.next {
+    if let Then::Wait(wait) = &outcome.plan.then {
         // What is the same for every wait of a kind is left out: `next_check` sees to it.
         let told = wait.until.map_or_else(|| wait.message.clone(), |_| wait.told());
         lines.push(format!("  says: {}", cut(&told)));
     }
-    for note in &outcome.plan.notes {
-        lines.push(format!("  event {}: {}", note.reason.as_str(), cut(&note.message)));
+    for note in &outcome.plan.events {
+        lines.push(format!("  event {}: {}", note.reason, cut(&note.message)));
     }
     lines.join("\n")
 }

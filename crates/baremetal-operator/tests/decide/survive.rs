@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use baremetal_operator::host::observed::SecretView;
-use baremetal_operator::host::plan::{Effect, Next, Wake};
+use baremetal_operator::host::plan::{Effect, Then, Wake};
 use metal3_api::metal3::BareMetalHost;
 use metal3_ironic::{PowerTarget, Verb};
 use rstest::rstest;
@@ -40,10 +40,10 @@ fn unharmed_at_once(mut world: World) {
         let outcome = world.decide();
         let harm = outcome.plan.effects.iter().find(|effect| harms(effect));
         assert!(harm.is_none(), "{}\n{world:?}", show::full(&outcome));
-        let is_followed = match &outcome.plan.next {
-            Next::Again => true,
-            Next::Wait(wait) => wait.wake == Wake::After(Duration::ZERO),
-            Next::Settled | Next::Gone => false,
+        let is_followed = match &outcome.plan.then {
+            Then::Again => true,
+            Then::Wait(wait) => wait.wake == Wake::After(Duration::ZERO),
+            Then::Idle | Then::Gone => false,
         };
         if !is_followed || outcome.plan.effects.iter().any(Effect::is_ironic_mutation) {
             return;

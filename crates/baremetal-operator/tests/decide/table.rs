@@ -71,6 +71,21 @@ fn anothers(world: World) -> World {
     world.with_node(&json!({"name": "victim~node-0"}))
 }
 
+/// The host has the namespace, the name, and by its status the node of a host of another cluster: its own BMC is another one, and it
+/// has no Secret.
+fn namesake(world: World) -> World {
+    let mut world = world.with_node(&json!({"driver_info": {"redfish_address": "https://192.0.2.99"}}));
+    world.secret = SecretView::Missing;
+    world.watched_version = None;
+    world
+}
+
+/// The operator runs with `--adopt-unnamed-nodes`.
+fn adopting(mut world: World) -> World {
+    world.settings.adopts_unnamed_nodes = true;
+    world
+}
+
 fn found_by_name(driver_info: &Value) -> World {
     World::at("registering", "enroll")
         .with_host(&json!({"status": {"provisioning": {"ID": ""}}}))
@@ -293,9 +308,9 @@ table! {
     registering_system_taken_out_of_the_address_is_sent => unverified().edited().with_spec(&json!({"bmc": {"address": "redfish-virtualmedia://192.0.2.1"}}));
     available_system_taken_out_of_the_address_is_sent => World::at("available", "manageable").edited().with_spec(&json!({"bmc": {"address": "redfish-virtualmedia://192.0.2.1"}}));
     // What another protocol needs would cut the node off.
-    provisioned_address_of_another_type_is_refused => provisioned().edited().with_spec(&json!({"bmc": {"address": "ipmi://192.0.2.9"}}));
+    provisioned_address_of_another_type_is_refused => provisioned().edited().with_spec(&json!({"bmc": {"address": "ipmi://192.0.2.9"}})).enrolled();
     available_other_address_is_sent => World::at("available", "manageable").edited()
-        .with_spec(&json!({"bmc": {"address": "redfish-virtualmedia://192.0.2.7/redfish/v1/Systems/1"}}));
+        .with_spec(&json!({"bmc": {"address": "redfish-virtualmedia://192.0.2.7/redfish/v1/Systems/1"}})).enrolled();
     available_lost_node_is_enrolled_again => { let mut w = World::at("available", "manageable"); w.node = None; w };
 
     inspecting_disabled_is_skipped => World::at("inspecting", "manageable").with_spec(&json!({"inspectionMode": "disabled"}));
@@ -526,10 +541,10 @@ table! {
     externally_provisioned_from_available_given_up_is_available_again => World::at("deprovisioning", "available").edited();
     registering_externally_provisioned_says_what_taking_it_back_does => World::at("registering", "manageable").with_spec(&json!({"externallyProvisioned": true}));
     // OWN 6a: another BMC address was patched into the node of a running server.
-    provisioned_other_bmc_address_is_refused => provisioned().edited().with_spec(&json!({"bmc": {"address": "redfish://192.0.2.77/redfish/v1/Systems/1"}}));
-    provisioned_other_bmc_system_is_refused => provisioned().edited().with_spec(&json!({"bmc": {"address": "redfish://192.0.2.1/redfish/v1/Systems/7"}}));
+    provisioned_other_bmc_address_is_refused => provisioned().edited().with_spec(&json!({"bmc": {"address": "redfish://192.0.2.77/redfish/v1/Systems/1"}})).enrolled();
+    provisioned_other_bmc_system_is_refused => provisioned().edited().with_spec(&json!({"bmc": {"address": "redfish://192.0.2.1/redfish/v1/Systems/7"}})).enrolled();
     provisioned_other_bmc_address_deleted_keeps_the_way_to_its_server => provisioned().edited().deleting().with_spec(&json!({"bmc": {"address": "redfish://192.0.2.77/redfish/v1/Systems/1"}}));
-    available_other_bmc_address_is_sent => World::at("available", "manageable").edited().with_spec(&json!({"bmc": {"address": "redfish://192.0.2.77/redfish/v1/Systems/1"}}));
+    available_other_bmc_address_is_sent => World::at("available", "manageable").edited().with_spec(&json!({"bmc": {"address": "redfish://192.0.2.77/redfish/v1/Systems/1"}})).enrolled();
     externally_provisioned_with_image_is_provisioned => wanting("externally provisioned", "active").edited();
 
     deprovisioning_clean_failed_due_clears_maintenance => World::at("deprovisioning", "clean failed")
@@ -550,7 +565,7 @@ table! {
         .with_spec(&json!({"automatedCleaningMode": "disabled"})).with_node(&json!({"target_provision_state": "available"}));
     deleting_never_off_is_removed => World::at("powering off before delete", "manageable").deleting().with_spec(&json!({"disablePowerOff": true}));
     deleting_unsupported_does_not_keep_it => World::at("available", "manageable").deleting()
-        .with_spec(&json!({"bmc": {"address": "ipmi://192.0.2.1"}, "bootMode": "UEFISecureBoot"}));
+        .with_spec(&json!({"bmc": {"address": "ipmi://192.0.2.1"}, "bootMode": "UEFISecureBoot"})).enrolled();
     deleting_bad_address_does_not_keep_it => { let mut w = World::at("available", "manageable").deleting().with_spec(&json!({"bmc": {"address": "?"}})); w.node = None; w };
     deleting_missing_secret_does_not_keep_it => { let mut w = with_secret(provisioned().deleting(), SecretView::Missing, "7"); w.node = None; w };
     deleting_claimed_node_is_freed_first => World::at("deleting", "available").deleting().with_node(&json!({"instance_uuid": "3f1f7a52-6d0e-4c3a-9d4e-2b7a1c5e8f01"}));
@@ -842,7 +857,7 @@ table! {
         w.node = Some(node("active", &json!({"uuid": "node-2"}))); w.sight = Sight::Listed; w };
     deleting_annotated_goes_at_once => provisioned().deleting().annotated(DETACHED, r#"{"deleteAction":"delete"}"#);
     deleting_annotated_text_goes_at_once => provisioned().deleting().annotated(DETACHED, "delay");
-    deleting_annotated_without_credentials_goes_at_once => with_secret(provisioned().deleting().annotated(DETACHED, ""), SecretView::Missing, "7");
+    deleting_annotated_without_credentials_goes_at_once => with_secret(provisioned().deleting().annotated(DETACHED, ""), SecretView::Missing, "7").enrolled();
     deleting_delayed_waits => is_detached(provisioned().deleting().annotated(DETACHED, DELAY));
     deleting_delayed_is_detached_first => provisioned().deleting().annotated(DETACHED, DELAY);
     deleting_delayed_inspecting_waits => World::at("inspecting", "inspect wait").deleting().annotated(DETACHED, DELAY);
@@ -908,7 +923,7 @@ table! {
     available_new_secret_taken_by_the_bmc_is_good => tried_only();
     available_other_address_is_tried_before_it_counts => { let mut w = World::at("available", "manageable").edited(); w.reconfigured = true; bmc_refuses(w) };
     provisioned_touched_secret_asks_no_bmc => bmc_refuses(with_secret(provisioned(), SecretView::Found(secret("8", 1)), "8"));
-    new_with_unnamed_node_of_its_mac_takes_it => { let mut w = fresh(&json!({})); w.mac_owner = Some(MacOwner { node: "node-9".into(), name: None, bmc: bmc_of_the_host() }); w };
+    new_with_unnamed_node_of_its_mac_takes_it => { let mut w = fresh(&json!({})); w.settings.adopts_unnamed_nodes = true; w.mac_owner = Some(MacOwner { node: "node-9".into(), name: None, bmc: bmc_of_the_host() }); w };
     new_with_unnamed_node_of_its_mac_and_another_bmc_leaves_it => { let mut w = fresh(&json!({})); w.mac_owner = Some(MacOwner { node: "node-9".into(), name: None, bmc: Fields::default() }); w };
     // OWN 3a: a node that had the host's name was taken for its own, whatever BMC it had.
     registering_node_of_its_name_with_another_bmc_is_refused => found_by_name(&json!({"redfish_address": "https://192.0.2.99"}));
@@ -936,7 +951,23 @@ table! {
     attack_detached_by_force_would_be_removed => anothers(World::at("provisioned", "active").annotated(DETACHED, r#"{"force": true}"#));
     attack_unnamed_node_with_another_bmc_is_left_alone => World::at("available", "manageable").edited()
         .with_node(&json!({"name": null, "driver_info": {"redfish_address": "https://192.0.2.99"}}));
-    available_with_a_node_of_the_old_name_renames_it => World::at("available", "manageable").edited().with_node(&json!({"name": "h"}));
+    available_with_a_node_of_the_old_name_renames_it => adopting(World::at("available", "manageable").edited().with_node(&json!({"name": "h"})));
+    // OWN 29: a node that bears no host's name was seized by whoever called a host like it.
+    attack_node_of_the_old_name_is_left_alone => World::at("available", "manageable").edited().with_node(&json!({"name": "h"}));
+    attack_unnamed_node_with_its_bmc_is_left_alone => World::at("available", "manageable").edited().with_node(&json!({"name": null}));
+    attack_unnamed_node_without_a_boot_mac_is_left_alone => adopting(World::at("available", "manageable").edited().with_node(&json!({"name": null})).with_spec(&json!({"bootMACAddress": ""})));
+    attack_unnamed_node_without_ports_is_left_alone => { let mut w = adopting(World::at("available", "manageable").edited().with_node(&json!({"name": null}))); w.ports = vec![]; w };
+    attack_unnamed_node_of_its_mac_is_left_alone => { let mut w = fresh(&json!({})); w.mac_owner = Some(MacOwner { node: "node-9".into(), name: None, bmc: bmc_of_the_host() }); w };
+    attack_locked_node_of_the_old_name_is_not_named => World::at("registering", "manageable").edited()
+        .with_status(&json!({"provisioning": {"ID": ""}})).with_node(&json!({"name": "h", "reservation": "conductor-1"}));
+    // OWN 29b: a host of another cluster, of the same namespace and name, had a node wiped without any credentials.
+    attack_same_name_without_secret_would_be_cleaned => namesake(World::at("provisioned", "active").deleting());
+    attack_same_name_without_secret_would_be_switched_off => namesake(World::at("available", "manageable").deleting());
+    attack_same_name_without_secret_would_be_removed => namesake(World::at("deleting", "manageable").deleting());
+    attack_same_name_detached_by_force_would_be_removed => namesake(World::at("provisioned", "active").annotated(DETACHED, r#"{"force": true}"#));
+    attack_same_name_with_a_secret_would_be_reconfigured => with_secret(namesake(World::at("available", "manageable").edited()), SecretView::Found(secret("7", 1)), "7");
+    attack_same_name_at_rest_would_be_cleaned => with_secret(namesake(World::at("provisioned", "active")), SecretView::Found(secret("7", 1)), "7");
+    attack_same_name_of_the_same_bmc_without_secret_would_be_cleaned => with_secret(World::at("provisioned", "active").deleting(), SecretView::Missing, "7");
     available_boot_mac_changed_gets_its_port => World::at("available", "manageable").edited().with_spec(&json!({"bootMACAddress": "52:54:00:AA:BB:CC"}));
     available_boot_mac_changed_to_anothers_is_told => taken(World::at("available", "manageable").edited().with_spec(&json!({"bootMACAddress": "52:54:00:aa:bb:cc"})));
     // D7 of upstream's: MAC addresses in capitals cost calls in every pass; a taken one is a line in the log.
@@ -1062,7 +1093,7 @@ table! {
     provisioned_free_node_is_told => provisioned_in("available");
     available_deployed_by_hand_is_told => World::at("available", "active");
     deleting_power_unknown_is_switched_off => World::at("powering off before delete", "manageable").deleting().with_node(&json!({"power_state": null}));
-    deleting_unverified_without_credentials_is_removed => with_secret(World::at("powering off before delete", "enroll").deleting(), SecretView::Missing, "7");
+    deleting_unverified_without_credentials_is_removed => with_secret(World::at("powering off before delete", "enroll").deleting(), SecretView::Missing, "7").enrolled();
     // OWN 2a: What Ironic does with the node has to end before its power: firmware may be half written.
     deleting_serviced_is_stopped_first => World::at("powering off before delete", "service wait").deleting();
     deleting_service_held_is_stopped_first => World::at("powering off before delete", "service hold").deleting();
@@ -1227,7 +1258,7 @@ fn a_power_request_that_was_served_is_forgotten() {
     let learned = |mut world: World| {
         let outcome = world.decide();
         let mut seen = outcome.seen;
-        seen.learn(&outcome.plan, world.now);
+        outcome.plan.teach(&mut seen, world.now);
         world.memory = seen.memory;
         world
     };
@@ -1290,6 +1321,7 @@ fn a_new_address_leaves_nothing_of_the_old_one() {
     let world = World::at("available", "manageable").with_node(&former).edited();
     let outcome = world
         .with_spec(&json!({"bmc": {"address": "redfish-virtualmedia://192.0.2.7"}}))
+        .enrolled()
         .decide();
     let sent = outcome.plan.effects.iter().find_map(|effect| match effect {
         Effect::PatchNode { ops, .. } => ops.iter().find(|op| op.path == "/driver_info")?.value.clone(),
@@ -1443,12 +1475,12 @@ fn a_refused_removal_stays_told_until_an_inspection() {
     let words = told(both.clone()).unwrap().1;
     let expected = format!("{second} (cannot create port: a VIF is attached), {kept}");
     assert!(words.ends_with(&expected), "{words}");
-    assert_eq!(of_both.notes.len(), 1, "{:?}", of_both.notes);
+    assert_eq!(of_both.events.len(), 1, "{:?}", of_both.events);
     let mut mended = both.then().edited_again();
     mended.memory.refused_ports.clear();
     mended.ports.push(second.to_owned());
     assert_eq!(told(mended.clone()), Some((reason, message)));
-    assert!(mended.decide().plan.notes.is_empty());
+    assert!(mended.decide().plan.events.is_empty());
     // Where the BMC is asked, nobody takes the port back.
     let through_bmc = inspected(&nics()).with_node(&json!({"inspect_interface": "redfish"}));
     assert_eq!(
@@ -1513,8 +1545,8 @@ fn a_settled_host_needs_no_look() {
             world = world.then();
             let outcome = world.decide();
             assert_eq!(
-                (show::line(&outcome).as_str(), &outcome.plan.notes),
-                ("settled", &vec![]),
+                (show::line(&outcome).as_str(), outcome.plan.events.len()),
+                ("settled", 0),
                 "{sight:?}"
             );
             assert!(world.is_stored(&outcome.plan), "{sight:?}");

@@ -78,8 +78,8 @@ fn shown(outcome: &Outcome) -> String {
     });
     format!(
         "{:?} {:?} {} {:?} {:?} {:?}",
-        outcome.plan.notes,
-        outcome.plan.next,
+        outcome.plan.events,
+        outcome.plan.then,
         status.error_message,
         status.conditions,
         effects.collect::<Vec<_>>(),
@@ -120,13 +120,24 @@ fn shown(outcome: &Outcome) -> String {
     ErrorType::Servicing
 )]
 #[case::kernel_parameters(
-    "The ramdisk for this host cannot be built: status.extraKernelParams of its",
+    "The ramdisk for this host cannot be built: its PreprovisioningImage cannot be used: status.extraKernelParams: it has",
     built(&json!({"status": {"format": "initrd", "kernelUrl": "http://images/k", "extraKernelParams": "a=1\nkernel canary"}})),
     ErrorType::Registration
 )]
 #[case::ramdisk(
-    "The ramdisk for this host cannot be built: status.imageUrl of its",
+    "The ramdisk for this host cannot be built: its PreprovisioningImage cannot be used: status.imageUrl: it has",
     built(&json!({"status": {"imageUrl": "http://images/a\ncanary"}})),
+    ErrorType::Registration
+)]
+// OWN 29f: whoever may write the status of a PreprovisioningImage had Ironic read a file of its own, or a cloud's metadata.
+#[case::ramdisk_of_the_metadata(
+    "The ramdisk for this host cannot be built: its PreprovisioningImage cannot be used: status.imageUrl: address ",
+    built(&json!({"status": {"imageUrl": METADATA}})),
+    ErrorType::Registration
+)]
+#[case::kernel_from_a_file(
+    "The ramdisk for this host cannot be built: its PreprovisioningImage cannot be used: status.kernelUrl: scheme ",
+    built(&json!({"status": {"format": "initrd", "kernelUrl": "file:///etc/ironic/canary"}})),
     ErrorType::Registration
 )]
 fn what_is_refused_is_told_with_its_field_and_nothing_is_asked_of_ironic(

@@ -5,20 +5,21 @@ use std::fmt;
 use std::sync::Arc;
 
 use baremetal_operator::fleet::Slot;
-use baremetal_operator::host::cached::take_hardware;
 use baremetal_operator::host::firmware::{AtHand, Kinds, Objects, Seen, Wish, settings_wish, updates_wish};
 use baremetal_operator::host::observed::{
     ConfigDriveView, DataImageAtHand, DeploymentSecrets, HardwareView, Lookup, MacOwner, Memory, NetworkDataView,
     NodeView, Observed, Outage, OutageKind, PullSecret, PullSecretView, SecretFound, SecretView,
 };
-use baremetal_operator::host::plan::{Decision, EventReason, Need, Plan};
+use baremetal_operator::host::plan::{self, Decision, Effect, EventReason, HostReport, Learned, Read, Then};
 use baremetal_operator::host::{decide, deployment_mark, port_mark, status_change};
 use baremetal_operator::settings::HostSettings;
 use jiff::Timestamp;
 use metal3_api::metal3::{
-    BareMetalHost, BareMetalHostStatus, DataImage, HardwareDetails, HostFirmwareSettings, PreprovisioningImage,
+    BareMetalHost, BareMetalHostStatus, DataImage, ErrorType, HardwareDetails, HostFirmwareSettings,
+    PreprovisioningImage,
 };
 use metal3_ironic::{Node, Port};
+use metal3_runtime::events;
 use serde_json::{Map, Value, json};
 
 pub const NODE: &str = "node-1";
@@ -338,7 +339,7 @@ impl fmt::Debug for World {
 /// What came of one decision.
 #[derive(Clone, Debug)]
 pub struct Outcome {
-    pub looks: Vec<Need>,
+    pub reads: Vec<Read>,
     /// As it was when the plan was made.
     pub seen: Observed,
     pub plan: Plan,
@@ -435,6 +436,15 @@ impl World {
         self
     }
 
+    /// The node was enrolled under the host's own UID. Every other one has to be proven to be the host's.
+    pub fn enrolled(mut self) -> Self {
+        let uid = self.host.metadata.uid.clone().unwrap();
+        if let Some(node) = &mut self.node {
+            node.uuid.clone_from(&uid);
+        }
+        self.with_status(&json!({"provisioning": {"ID": uid}}))
+    }
+
     /// An error that was recorded earlier, held back by a back-off that began at `since`.
     pub fn failed(self, error: &str, count: i32, since: &str) -> Self {
         let condition = |type_: &str, status: &str, reason: &str| {
@@ -508,11 +518,7 @@ impl World {
                 })
             })
         };
-        let mut host = self.host.clone();
-        let hardware = take_hardware(&mut host);
         Observed {
-            host: Arc::new(host),
-            hardware,
             secret: match (&self.secret, &self.watched_version) {
                 (SecretView::Missing, Some(_)) => SecretView::Missing,
                 (_, version) => SecretView::NotLooked {
@@ -530,13 +536,6 @@ impl World {
                 }
                 (Sight::Unknown, _) => NodeView::Unknown { cause: cause.clone() },
             },
-            ports: Lookup::NotLooked,
-            boot_mac_owner: Lookup::NotLooked,
-            inventory: Lookup::NotLooked,
-            hardware_data: Lookup::NotLooked,
-            bmc_access: Lookup::NotLooked,
-            bmc_name: Lookup::NotLooked,
-            ramdisk: Lookup::NotLooked,
             network_data: match &self.network_data {
                 NetworkDataView::Found { version, claimed, .. } => NetworkDataView::NotLooked {
                     version: Some(version.clone()),
@@ -544,8 +543,6 @@ impl World {
                 },
                 other => other.clone(),
             },
-            config_drive: ConfigDriveView::NotLooked,
-            pull_secret: PullSecretView::NotLooked,
             deployment_secrets: self.deployment_secrets.clone(),
             hardware_data_edit: self.hardware_data_edit,
             data_image_at_hand: self.data_image.as_ref().map_or(DataImageAtHand::Absent, |image| {
@@ -553,36 +550,27 @@ impl World {
                     generation: image.metadata.generation,
                 }
             }),
-            data_image: Lookup::NotLooked,
-            disc: Lookup::NotLooked,
-            disc_refusal: None,
             firmware: self.firmware_at_hand(),
-            firmware_objects: Lookup::NotLooked,
-            bios: Lookup::NotLooked,
-            validation: Lookup::NotLooked,
-            slot: Lookup::NotLooked,
             outage: matches!(self.sight, Sight::ListedThenDown | Sight::Unknown).then(down),
             reconfigured: self.reconfigured,
-            is_confirmed: false,
-            stored_state: None,
             memory: self.memory.clone(),
-            settings: Arc::new(self.settings.clone()),
+            ..Observed::new(self.host.clone(), Arc::new(self.settings.clone()))
         }
     }
 
     /// What the operator's reading would have put into `seen`.
-    pub fn answer(&self, seen: &mut Observed, need: Need) {
+    pub fn answer(&self, seen: &mut Observed, need: Read) {
         let is_down = matches!(self.sight, Sight::ListedThenDown | Sight::Unknown);
         match need {
-            Need::Credentials => seen.secret = self.secret.clone(),
-            Need::ConfigDrive => {
+            Read::Credentials => seen.secret = self.secret.clone(),
+            Read::ConfigDrive => {
                 seen.config_drive = match &self.config_drive {
                     Ok(drive) => ConfigDriveView::Ready(Arc::new(drive.clone())),
                     Err(why) => ConfigDriveView::Unusable(why.clone()),
                 }
             }
-            Need::Firmware => seen.firmware_objects = Lookup::Found(Arc::new(self.firmware.clone())),
-            Need::PullSecret => {
+            Read::Firmware => seen.firmware_objects = Lookup::Found(Arc::new(self.firmware.clone())),
+            Read::PullSecret => {
                 seen.pull_secret = match &self.pull_secret {
                     Ok(credentials) => PullSecretView::Ready(PullSecret {
                         credentials: credentials.clone(),
@@ -591,26 +579,26 @@ impl World {
                     Err(why) => PullSecretView::Unusable(EventReason::ImageAuthParseError, why.clone()),
                 }
             }
-            Need::LiveNode
-            | Need::Ports
-            | Need::BootMacOwner
-            | Need::Inventory
-            | Need::BmcAccess
-            | Need::Bios
-            | Need::Disc
-            | Need::Validation
+            Read::LiveNode
+            | Read::Ports
+            | Read::BootMacOwner
+            | Read::Inventory
+            | Read::BmcAccess
+            | Read::Bios
+            | Read::Disc
+            | Read::Validation
                 if is_down =>
             {
                 seen.node = NodeView::Unknown { cause: Some(down()) };
                 seen.outage = Some(down());
             }
-            Need::DataImage => {
+            Read::DataImage => {
                 let image = self.data_image.clone();
                 seen.data_image = image.map_or(Lookup::NotFound, |image| Lookup::Found(Arc::new(image)));
             }
-            Need::Disc => seen.disc = Lookup::Found(self.disc.clone()),
-            Need::Bios => seen.bios = Lookup::Found(Arc::new(self.bios.clone())),
-            Need::LiveNode => {
+            Read::Disc => seen.disc = Lookup::Found(self.disc.clone()),
+            Read::Bios => seen.bios = Lookup::Found(Arc::new(self.bios.clone())),
+            Read::LiveNode => {
                 seen.node = self
                     .node
                     .clone()
@@ -619,7 +607,7 @@ impl World {
                     seen.memory.ports_with = None;
                 }
             }
-            Need::Ports => {
+            Read::Ports => {
                 let mark = || {
                     if self.others_ports {
                         Map::new()
@@ -636,48 +624,48 @@ impl World {
                 };
                 seen.ports = Lookup::Found(self.ports.iter().map(port).collect());
             }
-            Need::BootMacOwner => {
+            Read::BootMacOwner => {
                 seen.boot_mac_owner = self.mac_owner.clone().map_or(Lookup::NotFound, Lookup::Found);
             }
-            Need::Inventory => {
+            Read::Inventory => {
                 seen.inventory = self
                     .inventory
                     .clone()
                     .map_or(Lookup::NotFound, |details| Lookup::Found(Arc::new(details)));
             }
-            Need::Ramdisk => {
+            Read::Ramdisk => {
                 seen.ramdisk = self
                     .ramdisk
                     .clone()
                     .map_or(Lookup::NotFound, |image| Lookup::Found(Arc::new(image)));
             }
-            Need::NetworkData => {
+            Read::NetworkData => {
                 seen.network_data = match &self.network_data {
                     NetworkDataView::NotLooked { .. } => NetworkDataView::Missing,
                     other => other.clone(),
                 }
             }
-            Need::BmcAccess => {
+            Read::BmcAccess => {
                 seen.bmc_access = Lookup::Found(self.bmc_refuses.clone().map_or(Ok(()), Err));
                 if self.bmc_refuses.is_none() {
                     seen.reconfigured = false;
                 }
             }
-            Need::BmcName => seen.bmc_name = Lookup::Found(self.bmc_is_ipv6.clone()),
-            Need::HardwareData => {
+            Read::BmcName => seen.bmc_name = Lookup::Found(self.bmc_is_ipv6.clone()),
+            Read::HardwareData => {
                 seen.hardware_data = self
                     .hardware_data
                     .clone()
                     .map_or(Lookup::NotFound, |details| Lookup::Found(Arc::new(details)));
             }
-            Need::Hardware => {
+            Read::Hardware => {
                 let stored = self.host.status.as_ref().and_then(|status| status.hardware.as_deref());
                 seen.hardware = stored.map_or(HardwareView::None, |details| {
                     HardwareView::Known(Arc::new(details.clone()))
                 });
             }
-            Need::Validation => seen.validation = Lookup::Found(self.problems.clone()),
-            Need::Slot => seen.slot = Lookup::Found(self.slot),
+            Read::Validation => seen.validation = Lookup::Found(self.problems.clone()),
+            Read::Slot => seen.slot = Lookup::Found(self.slot),
         }
     }
 
@@ -693,25 +681,64 @@ impl World {
             .is_none()
     }
 
-    /// One decision with all the looks that it asks for. Asking twice for the same is a circle.
+    /// One decision with all the reads that it asks for. Asking twice for the same is a circle.
     pub fn decide(&self) -> Outcome {
         let mut seen = self.seen();
-        let mut looks = Vec::new();
+        let mut reads = Vec::new();
         loop {
             match decide(&seen, self.now) {
                 Decision::Act(plan) => {
                     return Outcome {
-                        looks,
+                        reads,
                         seen,
-                        plan: *plan,
+                        plan: Plan::of(*plan),
                     };
                 }
-                Decision::Look(need) => {
-                    assert!(!looks.contains(&need), "{need:?} was answered already: {looks:?}");
-                    looks.push(need);
-                    self.answer(&mut seen, need);
+                Decision::Fetch(read) => {
+                    assert!(!reads.contains(&read), "{read:?} was answered already: {reads:?}");
+                    reads.push(read);
+                    self.answer(&mut seen, read);
                 }
             }
         }
+    }
+}
+
+/// A plan with its report spread out.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    pub status: BareMetalHostStatus,
+    pub effects: Vec<Effect>,
+    /// So many of them come before the report.
+    pub before_report: usize,
+    pub events: Vec<events::Event>,
+    pub then: Then,
+    pub learned: Learned,
+    pub refusal: ErrorType,
+}
+
+impl Plan {
+    pub fn of(plan: plan::Plan) -> Self {
+        let report = plan.report.status.unwrap();
+        let intents = plan.effects.iter().filter_map(|effect| match effect {
+            Effect::ConfirmHost { intent } => intent.as_ref(),
+            _ => None,
+        });
+        let told = intents.flat_map(|intent| intent.events.clone()).map(Into::into);
+        Self {
+            events: told.chain(plan.report.events).collect(),
+            before_report: plan.effects.len(),
+            effects: [plan.effects, plan.afterwards].concat(),
+            status: report.status,
+            then: report.then,
+            learned: report.learned.unwrap_or_default(),
+            refusal: report.refusal,
+        }
+    }
+
+    /// What a host remembers after it was carried out.
+    pub fn teach(&self, seen: &mut Observed, now: Timestamp) {
+        let report = HostReport::new(self.status.clone(), self.then.clone());
+        seen.learn(&report, self.learned, now);
     }
 }

@@ -26,10 +26,7 @@ async fn a_tenant_whose_bmcs_hang_does_not_hold_up_another() {
         path: Some("/v1/nodes/tarpit*".to_owned()),
         ..Rule::default()
     });
-    let key = |namespace: &str, name: &str| ObjectKey {
-        namespace: namespace.to_owned(),
-        name: name.to_owned(),
-    };
+    let key = |namespace: &str, name: &str| ObjectKey::new(namespace, name);
     let (queue, stop, life) = (Queue::new(), CancellationToken::new(), Arc::new(site.begin(None)));
     for n in 0..200 {
         queue.push(key("tarpit", &n.to_string()));

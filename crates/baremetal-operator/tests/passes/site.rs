@@ -1,34 +1,26 @@
 //! One host, its Ironic and its operator, which may live several lives.
 
 use parking_lot::Mutex;
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use baremetal_operator::fleet::{self, Fleet};
-use baremetal_operator::host::companions::Companions;
-use baremetal_operator::host::context::{Context, Memories};
-use baremetal_operator::host::quiet::Quiet;
-use baremetal_operator::host::rights::Rights;
-use baremetal_operator::host::{self, ReconcileError};
+use baremetal_operator::host::context::Context;
+use baremetal_operator::host::{self, Hosts, ReconcileError};
 use baremetal_operator::metrics::{Catalogue, HostMetrics};
 use baremetal_operator::settings::{DeployImages, HostSettings};
-use futures::{StreamExt as _, stream};
 use k8s_openapi::api::core::v1::Secret;
-use kube::ResourceExt;
 use kube::core::PartialObjectMeta;
 use kube::runtime::watcher;
 use metal3_api::metal3::{BareMetalHost, BareMetalHostStatus, ProvisioningState};
 use metal3_ironic::{Client, ClientConfig, Link, Url};
 use metal3_ironic_sim::{ApiServer, Config, Counters, Pace, Sim};
 use metal3_runtime::Clock;
-use metal3_runtime::backoff::Attempts;
+use metal3_runtime::controller::{Next, Reconcile as _};
 use metal3_runtime::events::{Recorder, Reporter};
-use metal3_runtime::index::SharedIndex;
 use metal3_runtime::metrics::{Build, Registry};
-use metal3_runtime::store::ObjectKey;
-use metal3_runtime::written::Written;
+use metal3_runtime::store::{ObjectKey, Sink as _};
 use serde_json::{Value, json};
 use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::task::JoinSet;
@@ -62,8 +54,6 @@ pub struct Life {
     cluster: Cluster,
     pub death: Arc<Death>,
     woken: Mutex<UnboundedReceiver<ObjectKey>>,
-    /// The hosts that the watch has shown.
-    shown: Mutex<BTreeMap<String, BareMetalHost>>,
     /// The watch of hosts shows nothing new.
     pub is_late: AtomicBool,
     /// Lists the fleet; it ends with this.
@@ -171,31 +161,15 @@ impl Site {
             component: "test",
             controller: "test",
         };
-        let ctx = Context {
-            kube: kube.clone(),
-            ironic: link,
-            fleet,
-            secrets: host::secret_versions(),
-            network_data: SharedIndex::default(),
-            companions: Companions::default(),
-            bmc_names: baremetal_operator::host::bmc_names::BmcNames::default(),
-            written: Written::default(),
-            recorder: Recorder::new(kube, reporter, clock.clone()),
-            metrics: HostMetrics::new(&mut Catalogue::new(&registry), clock.clone(), false),
-            clock,
-            settings: Arc::new(settings),
-            attempts: Attempts::default(),
-            conflicts: Attempts::default(),
-            quiet: Quiet::default(),
-            memory: Memories::default(),
-            rights: Rights::default(),
-        };
+        let recorder = Recorder::new(kube.clone(), reporter, clock.clone());
+        let metrics = HostMetrics::new(&mut Catalogue::new(&registry), clock.clone(), false);
+        let ctx = Context::new(kube, link, fleet, recorder, settings, metrics, clock);
+        ctx.hosts_listed(None);
         Life {
             ctx: Arc::new(ctx),
             cluster: self.cluster.clone(),
             death,
             woken: Mutex::new(woken),
-            shown: Mutex::default(),
             is_late: AtomicBool::new(false),
             _poller: poller,
         }
@@ -290,47 +264,46 @@ impl Site {
 }
 
 impl Life {
-    /// One reconciliation of this copy of the host; `None` where the operator has died in it.
-    pub async fn reconcile(&self, copy: BareMetalHost) -> Option<Result<Option<Duration>, ReconcileError>> {
+    /// One pass over this copy of the host; `None` where the operator has died in it.
+    pub async fn reconcile(&self, copy: BareMetalHost) -> Option<Result<Next, ReconcileError>> {
         if self.death.has_come() {
             return None;
         }
-        // What the watch of Secrets shows, and whom the fleet wakes.
+        // What the watches show, and whom the fleet wakes.
         while let Ok(host) = self.woken.lock().try_recv() {
-            host::woken(&self.ctx, &host);
+            self.ctx.memory.wake(&host);
         }
         for secret in self.cluster.all::<PartialObjectMeta<Secret>>("secrets") {
             self.ctx.secrets.apply(NAMESPACE, &watcher::Event::Apply(secret));
         }
+        let key = ObjectKey::of(&copy);
         if !self.is_late.load(Ordering::Relaxed) {
-            self.show_hosts().await;
+            self.show_others(&key);
         }
+        self.ctx.hosts.put(copy);
+        let hosts = Hosts(self.ctx.clone());
         tokio::select! {
             biased;
             () = self.death.wait() => {
                 self.ctx.ironic.unset("the operator has died");
                 None
             }
-            answer = Box::pin(host::reconcile(Arc::new(copy), self.ctx.clone())) => Some(answer),
+            answer = Box::pin(hosts.reconcile(&key)) => Some(answer),
         }
     }
 
-    /// What the watch of hosts shows.
-    async fn show_hosts(&self) {
+    /// What the watch shows of the other hosts.
+    fn show_others(&self, key: &ObjectKey) {
         let now = self.cluster.all::<BareMetalHost>("baremetalhosts");
-        let now: BTreeMap<_, _> = now.into_iter().map(|host| (host.name_any(), host)).collect();
-        let before = std::mem::replace(&mut *self.shown.lock(), now.clone());
-        let gone = before.into_iter().filter(|(name, _)| !now.contains_key(name));
-        let gone: Vec<_> = gone.map(|(_, host)| watcher::Event::Delete(host)).collect();
-        let events = gone.into_iter().chain(now.into_values().map(watcher::Event::Apply));
-        let events = stream::iter(events.map(Ok));
-        let shown = self.ctx.network_data.follow(events, host::held::network_data);
-        shown.collect::<Vec<_>>().await;
-    }
-
-    /// What the controller does when a reconciliation failed.
-    pub fn on_error(&self, host: &BareMetalHost, error: &ReconcileError) -> Duration {
-        host::on_error(&host::key_of(host), error, &self.ctx)
+        for before in self.ctx.hosts.objects() {
+            let uid = before.metadata.uid.as_deref().unwrap_or_default();
+            if !now.iter().any(|host| host.metadata.uid == before.metadata.uid) {
+                self.ctx.hosts.remove(&ObjectKey::of(&*before), uid);
+            }
+        }
+        for host in now.into_iter().filter(|host| ObjectKey::of(host) != *key) {
+            self.ctx.hosts.put(host);
+        }
     }
 
     /// What it calls Ironic with.
@@ -350,10 +323,7 @@ impl Life {
 
     /// Forgets how the last reconciliation left the world, as a time that has passed does.
     pub fn forget_rest(&self) {
-        self.ctx.quiet.call(&ObjectKey {
-            namespace: NAMESPACE.to_owned(),
-            name: NAME.to_owned(),
-        });
+        self.ctx.memory.wake(&ObjectKey::new(NAMESPACE, NAME));
     }
 }
 

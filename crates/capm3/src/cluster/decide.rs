@@ -29,8 +29,8 @@ pub const ANNOTATIONS: &str = "AnnotationsValid";
 /// Its reason for prefixes of labels.
 const BAD_PREFIXES: &str = "InvalidLabelSyncPrefixes";
 
-/// Where API servers listen unless something else is said. Upstream's webhook sets it where none is.
-const API_SERVER_PORT: i32 = 6443;
+/// Where API servers listen unless something else is said. The webhook sets it where none is.
+pub const API_SERVER_PORT: i32 = 6443;
 
 /// A write.
 #[derive(Clone, Debug, PartialEq)]

@@ -22,7 +22,7 @@ use metal3_runtime::work::Queue;
 use metal3_runtime::{Clock, patch};
 use serde_json::{Value, json};
 
-pub use self::decide::{Decision, Effect, Plan, decide};
+pub use self::decide::{API_SERVER_PORT, Decision, Effect, Plan, decide};
 pub use self::observed::{Observed, Owner, observe};
 use crate::context::Context;
 use crate::error::PassError;

@@ -1,8 +1,10 @@
 //! Which labels of which Nodes are to be changed. Pure.
 
 use std::collections::BTreeMap;
+use std::convert::Infallible;
 
 use kube::ResourceExt;
+use metal3_runtime::controller::{Decision, Plan};
 use serde_json::{Value, json};
 
 use super::Prefixes;
@@ -10,30 +12,48 @@ use super::observed::Observed;
 
 /// Labels of one Node that change.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Relabel {
+pub struct Relabel {
     /// The name of the Node.
-    pub(super) node: String,
+    pub node: String,
     /// Its UID: another Node of its name may run on another host.
-    pub(super) uid: Option<String>,
+    pub uid: Option<String>,
     /// What becomes of a label: its value, or nothing if it goes.
-    pub(super) labels: BTreeMap<String, Option<String>>,
+    pub labels: BTreeMap<String, Option<String>>,
 }
 
 impl Relabel {
     /// The merge patch.
-    pub(super) fn patch(&self) -> Value {
+    pub fn patch(&self) -> Value {
         json!({"metadata": {"uid": self.uid, "labels": self.labels}})
     }
 }
 
+/// What to do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Effect {
+    /// Changes the labels of a Node.
+    Relabel(Relabel),
+    /// The pass fails if a Node was refused, after all have had their turn.
+    Conclude,
+}
+
 /// One change for each Node that differs from its host.
-pub(super) fn decide(seen: &Observed) -> Vec<Relabel> {
+pub fn decide(seen: &Observed) -> Decision<Infallible, Effect, ()> {
     let changes = seen.pairs.iter().map(|(host, node)| Relabel {
         node: node.name_any(),
         uid: node.uid(),
         labels: difference(&seen.prefixes, host.labels(), node.labels()),
     });
-    changes.filter(|change| !change.labels.is_empty()).collect()
+    let changes = changes.filter(|change| !change.labels.is_empty());
+    let mut effects: Vec<Effect> = changes.map(Effect::Relabel).collect();
+    if !effects.is_empty() {
+        effects.push(Effect::Conclude);
+    }
+    Plan {
+        effects,
+        ..Plan::default()
+    }
+    .into()
 }
 
 /// What makes the labels of a Node the same as those of its host, as far as the prefixes go.

@@ -16,25 +16,28 @@ mod prefixes;
 #[cfg(test)]
 mod tests;
 
-use std::time::Duration;
+use std::convert::Infallible;
 
+use jiff::Timestamp;
 use kube::{Resource, ResourceExt};
 use metal3_api::capi::names::annotation::PAUSED;
 use metal3_api::capi::{Cluster, Machine};
 use metal3_api::infra::v1beta2::{Metal3Cluster, Metal3Machine};
 use metal3_api::metal3::BareMetalHost;
-use metal3_runtime::controller::{Next, Reconcile};
+use metal3_runtime::Clock;
+use metal3_runtime::controller::{Controller, Decision, Report};
 use metal3_runtime::error::{chain, is_conflict, is_not_found};
-use metal3_runtime::events::{Note, Severity};
+use metal3_runtime::events::Event;
 use metal3_runtime::store::ObjectKey;
+use metal3_runtime::timing::provider::{LABELS_DRIFT, LABELS_GATHER};
 use metal3_runtime::work::Queue;
 
-use self::decide::{Relabel, decide};
-use self::observed::{observe, wanted};
+use self::decide::{Effect, Relabel, decide};
+use self::observed::{Observed, observe};
 pub use self::prefixes::Prefixes;
 use crate::context::Context;
 use crate::error::PassError;
-use crate::refusals::Told;
+use crate::refusals::Refusals;
 use crate::select::consumer_of;
 use crate::workload::{News, Workloads};
 use crate::world::{ClusterBy, cluster_of};
@@ -46,46 +49,32 @@ pub struct LabelSync {
     pub ctx: Context,
     /// The workload clusters.
     pub workloads: Workloads,
-    /// What was told of Nodes that get no labels.
-    pub refusals: Told,
+    /// What was refused, by Cluster and Node.
+    pub refusals: Refusals,
 }
 
-/// What happens to many machines at once is looked at once.
-const GATHER: Duration = Duration::from_millis(100);
-
-/// Labels of a Node that somebody else has changed are put right after this time: whoever insists on others, such as Cluster
-/// API where both are told to set the same label, costs a write now and then and not a storm.
-const DRIFT: Duration = Duration::from_secs(10);
-
-impl Reconcile for LabelSync {
+impl Controller for LabelSync {
     const NAME: &'static str = "metal3labelsync";
+    type Observed = Observed;
+    type Read = Infallible;
+    type Effect = Effect;
+    type Status = ();
     type Error = PassError;
+
+    fn clock(&self) -> &Clock {
+        &self.ctx.clock
+    }
 
     fn listen(&self, queue: &Queue<ObjectKey>) {
         self.listen_to_hosts(queue);
         self.listen_to_machines(queue);
-        let world = &self.ctx.world;
-        let bell = queue.clone();
-        world.clusters.listen(move |change| {
-            let asked = |cluster: &Cluster| (cluster.is_paused(), cluster.spec.infrastructure_ref.clone());
-            if change.affects(asked) {
-                bell.push(change.key.clone());
-            }
-        });
-        let (seen, bell) = (world.clone(), queue.clone());
-        world.metal3_clusters.listen(move |change| {
-            if change.affects(|cluster: &Metal3Cluster| (cluster.annotations().clone(), cluster.labels().clone())) {
-                for cluster in seen.clusters.names(&ClusterBy::Infrastructure(change.key.clone())) {
-                    bell.push(cluster);
-                }
-            }
-        });
-        let bell = queue.clone();
+        self.listen_to_clusters(queue);
+        let of_workload = queue.clone();
         self.workloads.listen(move |cluster, news| match news {
-            News::Link => bell.push(cluster.clone()),
+            News::Link => of_workload.push(cluster.clone()),
             News::Node(change) if change.affects(|node| node.metadata.labels.clone()) => {
-                let delay = if change.before.is_some() { DRIFT } else { GATHER };
-                bell.push_in(cluster.clone(), delay);
+                let is_new = change.before.is_none();
+                of_workload.push_in(cluster.clone(), if is_new { LABELS_GATHER } else { LABELS_DRIFT });
             }
             News::Node(_) => {}
         });
@@ -95,45 +84,40 @@ impl Reconcile for LabelSync {
         self.ctx.world.clusters.all()
     }
 
-    async fn reconcile(&self, key: &ObjectKey) -> Result<Next, PassError> {
-        let world = &self.ctx.world;
-        // Of a cluster whose labels nobody wants no Node is looked at.
-        let Some((metal3_cluster, prefixes)) = wanted(world, key) else {
-            return Ok(Next::Change);
-        };
-        let Ok(workload) = self.workloads.of(key) else {
-            // It is the machines' conditions that say so; this goes on when it is back.
-            return Ok(Next::Change);
-        };
-        let (mut refused, uid) = (None, world.clusters.get(key).and_then(|cluster| cluster.uid()));
-        for change in decide(&observe(world, key, prefixes, &workload.nodes)) {
-            let about = format!("{}/{}", uid.as_deref().unwrap_or_default(), change.node);
-            let Err(source) = workload.change_node(&change.node, &change.patch()).await else {
-                self.refusals.forget(Some(&about));
-                tracing::info!(cluster = %key, node = change.node, "a node has the labels of its host");
-                continue;
-            };
-            // It went, or another has its name now; the watch shows it.
-            if is_not_found(&source) || is_conflict(&source) {
-                continue;
-            }
-            let concerns_all = !is_about_this_one(&source);
-            let error = PassError {
-                what: "label",
-                subject: format!("Node {} of Cluster {key}", change.node),
-                source,
-            };
-            if let Some(message) = self.refusals.refusal(&self.ctx, Some(&about), &error)
-                && self.refusals.is_news(&about, &message)
-            {
-                self.tell(&metal3_cluster, &change, &error).await;
-            }
-            if concerns_all {
-                return Err(error);
-            }
-            refused.get_or_insert(error);
+    async fn observe(&self, key: &ObjectKey) -> Result<Option<Observed>, PassError> {
+        // A workload cluster that cannot be asked is reported by the machines; this goes on when it is back.
+        let nodes = || self.workloads.of(key).ok().map(|workload| workload.nodes);
+        Ok(observe(&self.ctx.world, key, nodes))
+    }
+
+    fn decide(seen: &Observed, _: Timestamp) -> Decision<Infallible, Effect, ()> {
+        decide(seen)
+    }
+
+    async fn fetch(&self, _: &mut Observed, read: Infallible) -> Result<(), PassError> {
+        match read {}
+    }
+
+    async fn apply(&self, seen: &mut Observed, effect: &Effect) -> Result<(), PassError> {
+        match effect {
+            Effect::Relabel(change) => self.relabel(seen, change).await,
+            Effect::Conclude => seen.refused.take().map_or(Ok(()), Err),
         }
-        refused.map_or(Ok(Next::Change), Err)
+    }
+
+    async fn report(&self, seen: &mut Observed, report: Report<()>) -> Result<(), PassError> {
+        let regarding = seen.metal3_cluster.object_ref(&());
+        for event in &report.events {
+            self.ctx.recorder.publish(&regarding, None, event).await;
+        }
+        Ok(())
+    }
+
+    fn refused(&self, seen: &Observed, _: &PassError) -> Report<()> {
+        Report {
+            status: None,
+            events: seen.events.clone(),
+        }
     }
 }
 
@@ -144,20 +128,73 @@ fn is_about_this_one(error: &kube::Error) -> bool {
 }
 
 impl LabelSync {
+    /// Changes the labels of a Node. A refusal of this Node does not hold up the others.
+    async fn relabel(&self, seen: &mut Observed, change: &Relabel) -> Result<(), PassError> {
+        let Some(workload) = self.workloads.followed(&seen.key) else {
+            return Ok(());
+        };
+        let about = format!("{}/{}", seen.uid, change.node);
+        let Err(source) = workload.change_node(&change.node, &change.patch()).await else {
+            self.refusals.succeeded(Some(&about));
+            tracing::info!(cluster = %seen.key, node = change.node, "a node has the labels of its host");
+            return Ok(());
+        };
+        // It went, or another has its name now; the watch shows it.
+        if is_not_found(&source) || is_conflict(&source) {
+            return Ok(());
+        }
+        let concerns_all = !is_about_this_one(&source);
+        let error = PassError {
+            what: "label",
+            subject: format!("Node {} of Cluster {}", change.node, seen.key),
+            source,
+        };
+        let refusal = self.refusals.failed(Some(&about), &error, self.ctx.clock.elapsed());
+        if refusal.is_some_and(|refusal| refusal.is_new) {
+            let keys: Vec<&str> = change.labels.keys().map(String::as_str).collect();
+            let message = format!("labels {}: {}", keys.join(", "), chain(&error));
+            seen.events.push(Event::warning("LabelSyncRefused", message));
+        }
+        if concerns_all {
+            return Err(error);
+        }
+        seen.refused.get_or_insert(error);
+        Ok(())
+    }
+
+    fn listen_to_clusters(&self, queue: &Queue<ObjectKey>) {
+        let world = &self.ctx.world;
+        let of_cluster = queue.clone();
+        world.clusters.listen(move |change| {
+            let read = |cluster: &Cluster| (cluster.is_paused(), cluster.spec.infrastructure_ref.clone());
+            if change.affects(read) {
+                of_cluster.push(change.key.clone());
+            }
+        });
+        let (clusters, of_metal3_cluster) = (world.clusters.clone(), queue.clone());
+        world.metal3_clusters.listen(move |change| {
+            if change.affects(|cluster: &Metal3Cluster| (cluster.annotations().clone(), cluster.labels().clone())) {
+                for cluster in clusters.names(&ClusterBy::Infrastructure(change.key.clone())) {
+                    of_metal3_cluster.push(cluster);
+                }
+            }
+        });
+    }
+
     fn listen_to_hosts(&self, queue: &Queue<ObjectKey>) {
-        let (seen, bell) = (self.ctx.world.clone(), queue.clone());
+        let (world, of_host) = (self.ctx.world.clone(), queue.clone());
         self.ctx.world.hosts.listen(move |change| {
-            let asked = |host: &BareMetalHost| {
+            let read = |host: &BareMetalHost| {
                 let is_paused = host.annotations().contains_key(PAUSED);
                 (host.labels().clone(), host.spec.consumer_ref.clone(), is_paused)
             };
-            if !change.affects(asked) {
+            if !change.affects(read) {
                 return;
             }
             for machine in change.states().filter_map(|host| consumer_of(host)) {
-                let machine = seen.metal3_machines.get(&machine);
+                let machine = world.metal3_machines.get(&machine);
                 if let Some(cluster) = machine.and_then(|machine| cluster_of(&*machine)) {
-                    bell.push_in(cluster, GATHER);
+                    of_host.push_in(cluster, LABELS_GATHER);
                 }
             }
         });
@@ -165,9 +202,9 @@ impl LabelSync {
 
     fn listen_to_machines(&self, queue: &Queue<ObjectKey>) {
         let world = &self.ctx.world;
-        let bell = queue.clone();
+        let of_metal3_machine = queue.clone();
         world.metal3_machines.listen(move |change| {
-            let asked = |machine: &Metal3Machine| {
+            let read = |machine: &Metal3Machine| {
                 let meta = &machine.metadata;
                 let is_deleted = meta.deletion_timestamp.is_some();
                 (
@@ -179,32 +216,22 @@ impl LabelSync {
             };
             for cluster in change
                 .states()
-                .filter(|_| change.affects(asked))
+                .filter(|_| change.affects(read))
                 .filter_map(|m| cluster_of(&**m))
             {
-                bell.push_in(cluster, GATHER);
+                of_metal3_machine.push_in(cluster, LABELS_GATHER);
             }
         });
-        let bell = queue.clone();
+        let of_machine = queue.clone();
         world.machines.listen(move |change| {
-            let asked = |machine: &Machine| (machine.status.node_ref.clone(), cluster_of(machine));
+            let read = |machine: &Machine| (machine.status.node_ref.clone(), cluster_of(machine));
             for cluster in change
                 .states()
-                .filter(|_| change.affects(asked))
+                .filter(|_| change.affects(read))
                 .filter_map(|m| cluster_of(&**m))
             {
-                bell.push_in(cluster, GATHER);
+                of_machine.push_in(cluster, LABELS_GATHER);
             }
         });
-    }
-
-    async fn tell(&self, cluster: &Metal3Cluster, change: &Relabel, error: &PassError) {
-        let keys: Vec<&str> = change.labels.keys().map(String::as_str).collect();
-        let note = Note {
-            reason: "LabelSyncRefused",
-            message: format!("labels {}: {}", keys.join(", "), chain(error)),
-            severity: Severity::Warning,
-        };
-        self.ctx.recorder.publish(&cluster.object_ref(&()), None, &note).await;
     }
 }

@@ -7,40 +7,59 @@ use kube::ResourceExt;
 use metal3_api::capi::names::{annotation, group};
 use metal3_api::infra::v1beta2::{Metal3Cluster, Metal3Machine};
 use metal3_api::metal3::BareMetalHost;
+use metal3_runtime::events::Event;
 use metal3_runtime::store::ObjectKey;
 
 use super::Prefixes;
 use crate::data_template::hold_of;
+use crate::error::PassError;
 use crate::machine::{Host, host_seen};
 use crate::workload::Nodes;
 use crate::world::{Metal3MachineBy, World, infrastructure, owner};
 
 /// The prefixes, and the hosts of a cluster with the Nodes that run on them.
-#[derive(Clone, Debug)]
-pub(super) struct Observed {
-    pub(super) prefixes: Prefixes,
-    pub(super) pairs: Vec<(Arc<BareMetalHost>, Arc<Node>)>,
+#[derive(Debug)]
+pub struct Observed {
+    /// The Cluster.
+    pub key: ObjectKey,
+    /// Its UID.
+    pub uid: String,
+    /// Its Metal3Cluster, which events are about.
+    pub metal3_cluster: Arc<Metal3Cluster>,
+    /// The prefixes that it names.
+    pub prefixes: Prefixes,
+    /// Each host with its Node.
+    pub pairs: Vec<(Arc<BareMetalHost>, Arc<Node>)>,
+    /// The first refusal of a Node in this pass.
+    pub refused: Option<PassError>,
+    /// Events about refusals in this pass.
+    pub events: Vec<Event>,
 }
 
-/// Which labels a cluster wants on its Nodes. Nothing if it wants none, is not ours, or is to be left alone.
-pub(super) fn wanted(world: &World, key: &ObjectKey) -> Option<(Arc<Metal3Cluster>, Prefixes)> {
+/// Gathers it. Nothing if the cluster wants no labels, is not ours, is to be left alone, or cannot be asked: of a cluster
+/// whose labels nobody wants no Node is looked at.
+pub fn observe(world: &World, key: &ObjectKey, nodes: impl FnOnce() -> Option<Nodes>) -> Option<Observed> {
     let cluster = world.clusters.get(key).filter(|cluster| !cluster.is_paused())?;
     let metal3_cluster = world.metal3_clusters.get(&infrastructure(&cluster)?)?;
     let is_left_alone = !world.is_ours(&*metal3_cluster) || is_paused(&*metal3_cluster);
-    let prefixes = Prefixes::of(&metal3_cluster).filter(|prefixes| !prefixes.good.is_empty())?;
-    (!is_left_alone).then_some((metal3_cluster, prefixes))
-}
-
-/// Gathers the hosts and Nodes.
-pub(super) fn observe(world: &World, cluster: &ObjectKey, prefixes: Prefixes, nodes: &Nodes) -> Observed {
-    let machines = world.metal3_machines.find(&Metal3MachineBy::Cluster(cluster.clone()));
+    let prefixes = Prefixes::of(&metal3_cluster).filter(|prefixes| !prefixes.good.is_empty() && !is_left_alone)?;
+    let nodes = nodes()?;
+    let machines = world.metal3_machines.find(&Metal3MachineBy::Cluster(key.clone()));
     let mut pairs: Vec<_> = machines
         .iter()
-        .filter_map(|machine| Some((host_of(world, machine)?, node_of(world, machine, nodes)?)))
+        .filter_map(|machine| Some((host_of(world, machine)?, node_of(world, machine, &nodes)?)))
         .collect();
     // So that the same is done in the same order.
     pairs.sort_by_cached_key(|(_, node)| node.name_any());
-    Observed { prefixes, pairs }
+    Some(Observed {
+        key: key.clone(),
+        uid: cluster.uid().unwrap_or_default(),
+        metal3_cluster,
+        prefixes,
+        pairs,
+        refused: None,
+        events: Vec::new(),
+    })
 }
 
 /// The host of a machine that is there to stay, unless one of the two is to be left alone.

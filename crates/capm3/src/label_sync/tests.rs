@@ -86,13 +86,27 @@ fn a_node_gets_the_labels_of_its_host(
     let host: BareMetalHost = parse(json!({"apiVersion": "metal3.io/v1alpha1", "kind": "BareMetalHost",
         "metadata": {"name": "h", "labels": host}, "spec": {}}));
     let node: Node = parse(json!({"metadata": {"name": "n", "uid": "u", "labels": node}}));
+    let metal3_cluster = json!({"apiVersion": HERE, "kind": "Metal3Cluster", "metadata": {"name": "c"}, "spec": {}});
     let seen = Observed {
+        key: ObjectKey::new("ns", "c"),
+        uid: "u-c".to_owned(),
+        metal3_cluster: Arc::new(parse(metal3_cluster)),
         prefixes: Prefixes::parse(prefixes),
         pairs: vec![(Arc::new(host), Arc::new(node))],
+        refused: None,
+        events: Vec::new(),
     };
-    let patches: Vec<Value> = decide(&seen).iter().map(Relabel::patch).collect();
+    let Decision::Act(plan) = decide(&seen);
+    let patches: Vec<Value> = plan.effects.iter().filter_map(patch_of).collect();
     let expected = change.map(|labels| json!({"metadata": {"uid": "u", "labels": labels}}));
     assert_eq!(patches, expected.into_iter().collect::<Vec<_>>());
+}
+
+fn patch_of(effect: &Effect) -> Option<Value> {
+    match effect {
+        Effect::Relabel(change) => Some(change.patch()),
+        Effect::Conclude => None,
+    }
 }
 
 /// A cluster with one machine, its host and its Node; `change` is what is different, by kind.
@@ -153,6 +167,6 @@ fn only_a_host_with_a_node_is_looked_at_and_nothing_that_is_paused(
     nodes.put(parse(
         json!({"metadata": {"name": "n", "uid": "u-n", "resourceVersion": "1"}}),
     ));
-    let pairs = wanted(&world, &key).map(|(_, prefixes)| observe(&world, &key, prefixes, &nodes).pairs);
+    let pairs = observe(&world, &key, || Some(nodes)).map(|seen| seen.pairs);
     assert_eq!(pairs.unwrap_or_default().len(), usize::from(is_seen));
 }

@@ -1,13 +1,12 @@
-//! The writes. Nothing is chosen here.
+//! Carries out the effects of a plan. Makes no choice.
 
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::Secret;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::api::{Api, DeleteParams, Patch, PatchParams, PostParams, Preconditions};
 use kube::{Client, Resource, ResourceExt};
 use metal3_api::capi::names::label::CLUSTER_NAME;
-use metal3_api::infra::names::{GROUP, finalizer};
+use metal3_api::infra::names::finalizer;
 use metal3_api::infra::v1beta2::{Metal3DataClaim, Metal3Machine};
 use metal3_api::metal3::BareMetalHost;
 use metal3_runtime::error::{chain, is_not_found};
@@ -17,54 +16,108 @@ use serde_json::json;
 
 use crate::context::Context;
 use crate::machine::decide::plan::Effect;
+use crate::machine::node::ProviderIdPatch;
+use crate::machine::observed::{Observed, Subject, host_seen};
+use crate::workload::Workloads;
 use crate::world::World;
-use crate::world::owner::group_of;
 
-/// Does one thing. What is written is seen in the world at once.
-pub async fn apply(ctx: &Context, machine: &mut Metal3Machine, effect: &Effect) -> Result<(), kube::Error> {
-    let (client, world) = (&ctx.client, &ctx.world);
-    let namespace = machine.namespace().unwrap_or_default();
-    let (name, merge) = (machine.name_any(), PatchParams::default());
-    let machines: Api<Metal3Machine> = Api::namespaced(client.clone(), &namespace);
+/// Carries out one effect. The stores and what was observed show it at once.
+pub async fn apply(
+    ctx: &Context,
+    workloads: &Workloads,
+    subject: &mut Subject,
+    effect: &Effect,
+) -> Result<(), kube::Error> {
+    let (client, world, key) = (&ctx.client, &ctx.world, subject.key());
+    let (namespace, name, merge) = (&key.namespace, &key.name, PatchParams::default());
+    let machines: Api<Metal3Machine> = Api::namespaced(client.clone(), namespace);
     match effect {
         Effect::Machine(change) => {
-            let written = machines.patch(&name, &merge, &Patch::Merge(change)).await?;
-            world.metal3_machines.written(written.clone());
-            *machine = written;
+            let written = machines.patch(name, &merge, &Patch::Merge(change)).await?;
+            wrote(ctx, subject, written);
         }
         Effect::Host {
             host, patch, is_claim, ..
         } => {
-            let hosts: Api<BareMetalHost> = Api::namespaced(client.clone(), &namespace);
+            let hosts: Api<BareMetalHost> = Api::namespaced(client.clone(), namespace);
             let written = hosts.patch(host, &merge, &Patch::Merge(patch)).await?;
-            if *is_claim && !machine.spec.data_template.name.is_empty() {
-                world.claimed_hosts.keep(&written, ctx.clock.elapsed());
+            if let Subject::Machine(seen) = subject {
+                if *is_claim && !seen.machine.spec.data_template.name.is_empty() {
+                    world.claimed_hosts.keep(&written, ctx.clock.elapsed());
+                }
+                world.hosts.written(written);
+                seen.host = host_seen(world, &seen.machine, &key);
+            } else {
+                world.hosts.written(written);
             }
-            world.hosts.written(written);
         }
         Effect::CreateClaim(claim) => {
-            let claims: Api<Metal3DataClaim> = Api::namespaced(client.clone(), &namespace);
+            let claims: Api<Metal3DataClaim> = Api::namespaced(client.clone(), namespace);
             let created = claims.create(&PostParams::default(), claim).await?;
             world.claimed(&created);
         }
-        Effect::DeleteClaim(claim) => delete_claim(client, world, claim, &namespace).await?,
+        Effect::DeleteClaim(claim) => delete_claim(client, world, claim, namespace).await?,
+        Effect::ReleaseClaim(claim) => {
+            tracing::info!(claim = %key, "the machine of a Metal3DataClaim is gone: the claim may go");
+            release_claim(client, world, claim, namespace).await?;
+        }
         Effect::LabelSecret { secret, cluster } => {
             let change = Patch::Merge(json!({"metadata": {"labels": {CLUSTER_NAME: cluster}}}));
-            label_secret(client, &namespace, secret, &change).await;
+            label_secret(client, namespace, secret, &change).await;
         }
         Effect::UnlabelSecret { secret, cluster } => {
             let path = format!("/metadata/labels/{}", CLUSTER_NAME.replace('/', "~1"));
-            // Refused where the label has another value.
+            // Rejected where the label has another value.
             let change = json!([{"op": "test", "path": path, "value": cluster}, {"op": "remove", "path": path}]);
             let change = serde_json::from_value(change).map_err(kube::Error::SerdeError)?;
-            label_secret(client, &namespace, secret, &Patch::Json::<()>(change)).await;
+            label_secret(client, namespace, secret, &Patch::Json::<()>(change)).await;
         }
-        Effect::RemoveFinalizer => {
-            if let Some(written) = patch::remove_finalizer(&machines, machine, finalizer::MACHINE).await? {
-                world.metal3_machines.written(written.clone());
-                *machine = written;
+        Effect::ProviderId(patch) => {
+            if let Subject::Machine(seen) = subject {
+                set_provider_id(workloads, seen, patch).await?;
             }
         }
+        Effect::RemoveFinalizer => {
+            if let Subject::Machine(seen) = subject
+                && let Some(written) = patch::remove_finalizer(&machines, &*seen.machine, finalizer::MACHINE).await?
+            {
+                wrote(ctx, subject, written);
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Puts a machine that was written into the store and into what was observed.
+fn wrote(ctx: &Context, subject: &mut Subject, written: Metal3Machine) {
+    ctx.world.metal3_machines.written(written.clone());
+    if let Subject::Machine(seen) = subject {
+        seen.machine = Arc::new(written);
+        seen.host = host_seen(&ctx.world, &seen.machine, &seen.key());
+    }
+}
+
+/// Gives the Node its provider ID. A workload cluster that is not followed is gone; the machine is woken when it is back.
+async fn set_provider_id(workloads: &Workloads, seen: &Observed, patch: &ProviderIdPatch) -> Result<(), kube::Error> {
+    let cluster = seen.cluster.found().map(|cluster| ObjectKey::of(&**cluster));
+    let Some(workload) = cluster.and_then(|cluster| workloads.followed(&cluster)) else {
+        return Ok(());
+    };
+    if workload.give_id(&patch.node, &patch.uid, &patch.id).await? {
+        tracing::info!(machine = %seen.key(), node = patch.node, id = patch.id, "a node has its provider ID");
+    }
+    Ok(())
+}
+
+async fn release_claim(
+    client: &Client,
+    world: &World,
+    claim: &Metal3DataClaim,
+    namespace: &str,
+) -> Result<(), kube::Error> {
+    let claims: Api<Metal3DataClaim> = Api::namespaced(client.clone(), namespace);
+    if let Some(written) = patch::remove_finalizer(&claims, claim, finalizer::MACHINE).await? {
+        world.data_claims.written(written);
     }
     Ok(())
 }
@@ -75,10 +128,7 @@ async fn delete_claim(
     claim: &Metal3DataClaim,
     namespace: &str,
 ) -> Result<(), kube::Error> {
-    let claims: Api<Metal3DataClaim> = Api::namespaced(client.clone(), namespace);
-    if let Some(written) = patch::remove_finalizer(&claims, claim, finalizer::MACHINE).await? {
-        world.data_claims.written(written);
-    }
+    release_claim(client, world, claim, namespace).await?;
     if claim.metadata.deletion_timestamp.is_some() {
         return Ok(());
     }
@@ -86,6 +136,7 @@ async fn delete_claim(
         uid: claim.meta().uid.clone(),
         resource_version: None,
     };
+    let claims: Api<Metal3DataClaim> = Api::namespaced(client.clone(), namespace);
     match claims
         .delete(&claim.name_any(), &DeleteParams::default().preconditions(this_one))
         .await
@@ -95,37 +146,7 @@ async fn delete_claim(
     }
 }
 
-/// Lets a wish for data go that is being deleted, if the machine that it was made for is gone for good: taken away by force,
-/// or gone before another process made the wish. Nobody else would, and its index and addresses would never come back. One
-/// request to be sure, and only then.
-pub async fn release_claim(client: &Client, world: &World, key: &ObjectKey) -> Result<(), kube::Error> {
-    let is_held = |claim: &Arc<Metal3DataClaim>| {
-        claim.metadata.deletion_timestamp.is_some() && claim.finalizers().iter().any(|one| one == finalizer::MACHINE)
-    };
-    let Some(claim) = world.data_claims.get(key).filter(is_held) else {
-        return Ok(());
-    };
-    let of_machine = |one: &&OwnerReference| one.kind == "Metal3Machine" && group_of(&one.api_version) == GROUP;
-    let Some(owner) = claim.owner_references().iter().find(of_machine) else {
-        return Ok(());
-    };
-    let is_it = |machine: &Metal3Machine| machine.metadata.uid.as_ref() == Some(&owner.uid);
-    if !world.is_ours(&*claim) || world.metal3_machines.get(key).is_some_and(|machine| is_it(&machine)) {
-        return Ok(());
-    }
-    let machines: Api<Metal3Machine> = Api::namespaced(client.clone(), &key.namespace);
-    if machines.get_opt(&owner.name).await?.as_ref().is_some_and(is_it) {
-        return Ok(());
-    }
-    tracing::info!(claim = %key, uid = owner.uid, "the machine of a Metal3DataClaim is gone: the claim may go");
-    let claims: Api<Metal3DataClaim> = Api::namespaced(client.clone(), &key.namespace);
-    if let Some(written) = patch::remove_finalizer(&claims, &*claim, finalizer::MACHINE).await? {
-        world.data_claims.written(written);
-    }
-    Ok(())
-}
-
-/// The label is for people and for tools that look for what belongs to a cluster: without it everything works.
+/// Changes the label of a Secret. It is for people and tools that list what belongs to a cluster; nothing depends on it.
 async fn label_secret<P: serde::Serialize + std::fmt::Debug>(
     client: &Client,
     namespace: &str,

@@ -1,7 +1,5 @@
 //! Which machines have to be looked at when something changes.
 
-use std::time::Duration;
-
 use kube::{Resource, ResourceExt};
 use metal3_api::capi::names::group;
 use metal3_api::capi::{Cluster, Machine};
@@ -9,6 +7,7 @@ use metal3_api::infra::names::{GROUP, label};
 use metal3_api::infra::v1beta2::{Metal3Cluster, Metal3Machine};
 use metal3_api::metal3::BareMetalHost;
 use metal3_runtime::store::{Change, ObjectKey};
+use metal3_runtime::timing::provider::REPORTED_AGAIN;
 use metal3_runtime::work::Queue;
 
 use super::Metal3Machines;
@@ -23,22 +22,18 @@ use crate::world::host::HostBy;
 use crate::world::machine::Metal3MachineBy;
 use crate::world::owner;
 
-/// A machine that waits hears of changes of hosts that do not make one free for it after this time: they only change what
-/// its condition says.
-const RETELL: Duration = Duration::from_secs(30);
-
 impl Metal3Machines {
     /// Listens to all stores that a machine depends on.
     pub(super) fn listen_to_all(&self, queue: &Queue<ObjectKey>) {
-        let world = &self.ctx.world;
-        let bell = queue.clone();
-        world
-            .metal3_machines
-            .listen(move |change| bell.push(change.key.clone()));
         self.listen_to_hosts(queue);
-        let bell = queue.clone();
+        self.listen_to_clusters(queue);
+        self.listen_to_nodes(queue);
+        let world = &self.ctx.world;
+        let own = queue.clone();
+        world.metal3_machines.listen(move |change| own.push(change.key.clone()));
+        let of_owner = queue.clone();
         world.machines.listen(move |change| {
-            let asked = |machine: &Machine| {
+            let read = |machine: &Machine| {
                 let meta = &machine.metadata;
                 let is_deleted = meta.deletion_timestamp.is_some();
                 (
@@ -48,15 +43,30 @@ impl Metal3Machines {
                     is_deleted,
                 )
             };
-            if change.affects(asked) {
+            if change.affects(read) {
                 for machine in change.states().filter_map(|machine| infrastructure_of(machine)) {
-                    bell.push(machine);
+                    of_owner.push(machine);
                 }
             }
         });
-        let (own, bell) = (self.clone(), queue.clone());
+        // A claim on data has the name of its machine.
+        let of_claim = queue.clone();
+        world
+            .data_claims
+            .listen(move |change| of_claim.push(change.key.clone()));
+        let of_data = queue.clone();
+        world.datas.listen(move |change| {
+            for data in change.states().filter(|data| !data.spec.claim.name.is_empty()) {
+                of_data.push(ObjectKey::new(&change.key.namespace, &data.spec.claim.name));
+            }
+        });
+    }
+
+    fn listen_to_clusters(&self, queue: &Queue<ObjectKey>) {
+        let world = &self.ctx.world;
+        let (own, of_cluster) = (self.clone(), queue.clone());
         world.clusters.listen(move |change| {
-            let asked = |cluster: &Cluster| {
+            let read = |cluster: &Cluster| {
                 let is_deleted = cluster.metadata.deletion_timestamp.is_some();
                 (
                     cluster.is_paused(),
@@ -68,38 +78,28 @@ impl Metal3Machines {
             if change.after.is_none() {
                 own.workloads.forget(&change.key);
             }
-            if change.affects(asked) {
-                own.ring_for_cluster(&bell, &change.key);
+            if change.affects(read) {
+                own.enqueue_for_cluster(&of_cluster, &change.key);
             }
         });
-        let (own, bell) = (self.clone(), queue.clone());
+        let (own, of_metal3_cluster) = (self.clone(), queue.clone());
         world.metal3_clusters.listen(move |change| {
             let is_there = |_: &Metal3Cluster| ();
             for cluster in change.states().filter(|_| change.affects(is_there)) {
                 let named = owner(&**cluster, group::CORE, "Cluster");
                 let named = named.map(|name| ObjectKey::new(&change.key.namespace, name));
                 if let Some(key) = named.or_else(|| cluster_of(&**cluster)) {
-                    own.ring_for_cluster(&bell, &key);
+                    own.enqueue_for_cluster(&of_metal3_cluster, &key);
                 }
-            }
-        });
-        self.listen_to_nodes(queue);
-        // A wish has the name of its machine.
-        let bell = queue.clone();
-        world.data_claims.listen(move |change| bell.push(change.key.clone()));
-        let bell = queue.clone();
-        world.datas.listen(move |change| {
-            for data in change.states().filter(|data| !data.spec.claim.name.is_empty()) {
-                bell.push(ObjectKey::new(&change.key.namespace, &data.spec.claim.name));
             }
         });
     }
 
     fn listen_to_hosts(&self, queue: &Queue<ObjectKey>) {
-        let (own, bell) = (self.clone(), queue.clone());
+        let (own, queue) = (self.clone(), queue.clone());
         self.ctx.world.hosts.listen(move |change| {
             for machine in concerned(&own.ctx.world, &own.waiting, change) {
-                bell.push(machine);
+                queue.push(machine);
             }
             let said = |host: &BareMetalHost| {
                 let status = host.status.as_ref();
@@ -110,30 +110,20 @@ impl Metal3Machines {
                 )
             };
             if !own.waiting.is_empty() && change.affects(said) {
-                bell.push_in(all_waiting(&change.key.namespace), RETELL);
+                queue.push_in(all_waiting(&change.key.namespace), REPORTED_AGAIN);
             }
         });
     }
 
-    /// Heartbeats of Nodes wake nobody: only what a Node is found by counts, and it wakes the machines that could find it.
+    /// Heartbeats of Nodes wake no machine: only what a Node is found by counts, and it wakes the machines that could find it.
     fn listen_to_nodes(&self, queue: &Queue<ObjectKey>) {
-        let (own, bell) = (self.clone(), queue.clone());
+        let (own, queue) = (self.clone(), queue.clone());
         self.workloads.listen(move |cluster, news| match news {
-            News::Link => own.ring_for_cluster(&bell, cluster),
+            News::Link => own.enqueue_for_cluster(&queue, cluster),
             News::Node(change) if change.affects(nodes::keys_of) => {
                 for by in change.states().flat_map(|node| nodes::keys_of(node)) {
-                    let hosts = match by {
-                        NodeBy::ProviderId(id) => {
-                            if let Some(machine) = machine_of(&id) {
-                                bell.push(machine);
-                            }
-                            continue;
-                        }
-                        NodeBy::HostUid(uid) => own.ctx.world.hosts.find(&HostBy::Uid(uid)),
-                        NodeBy::Hostname(name) => own.ctx.world.hosts.find(&HostBy::Hostname(name)),
-                    };
-                    for machine in hosts.iter().filter_map(|host| consumer_of(host)) {
-                        bell.push(machine);
+                    for machine in found_by(&own.ctx.world, cluster, by) {
+                        queue.push(machine);
                     }
                 }
             }
@@ -141,16 +131,41 @@ impl Metal3Machines {
         });
     }
 
-    fn ring_for_cluster(&self, bell: &Queue<ObjectKey>, cluster: &ObjectKey) {
+    fn enqueue_for_cluster(&self, queue: &Queue<ObjectKey>, cluster: &ObjectKey) {
         let machines = &self.ctx.world.metal3_machines;
         for machine in machines.names(&Metal3MachineBy::Cluster(cluster.clone())) {
-            bell.push(machine);
+            queue.push(machine);
         }
     }
 }
 
-/// The machines that have to be looked at at once because of a host: whose it is, who has named it, who waits for it, and for
-/// whom it is kept from now on.
+/// The machines that could find a Node by this.
+///
+/// What a Node says of itself is the word of its workload cluster. It wakes machines of the Cluster's own namespace that exist,
+/// and no others: a hostile cluster must not fill the queue with machines of other tenants, or of tenants that it makes up.
+pub(super) fn found_by(world: &World, cluster: &ObjectKey, by: NodeBy) -> Vec<ObjectKey> {
+    let hosts = match by {
+        NodeBy::ProviderId(id) => {
+            let machine = machine_of(&id);
+            return machine
+                .into_iter()
+                .filter(|machine| is_in(world, cluster, machine))
+                .collect();
+        }
+        NodeBy::HostUid(uid) => world.hosts.find(&HostBy::Uid(uid)),
+        NodeBy::Hostname(name) => world.hosts.find(&HostBy::Hostname(name)),
+    };
+    let machines = hosts.iter().filter_map(|host| consumer_of(host));
+    machines.filter(|machine| is_in(world, cluster, machine)).collect()
+}
+
+/// Whether the machine exists, in the namespace of this Cluster.
+fn is_in(world: &World, cluster: &ObjectKey, machine: &ObjectKey) -> bool {
+    machine.namespace == cluster.namespace && world.metal3_machines.get(machine).is_some()
+}
+
+/// The machines that have to be looked at at once because of a host: the one that it names, those that name it, those that
+/// wait for it, and the one for which it is reserved from now on.
 pub(super) fn concerned(world: &World, waiting: &Waiting, change: &Change<BareMetalHost>) -> Vec<ObjectKey> {
     let mut machines: Vec<ObjectKey> = change.states().filter_map(|host| consumer_of(host)).collect();
     machines.extend(world.metal3_machines.names(&Metal3MachineBy::Host(change.key.clone())));
@@ -184,4 +199,39 @@ fn infrastructure_of(machine: &Machine) -> Option<ObjectKey> {
     reference
         .is_of(GROUP, &Metal3Machine::kind(&()))
         .then(|| ObjectKey::new(namespace, &reference.name))
+}
+
+#[cfg(test)]
+mod tests {
+    use metal3_runtime::store::Sink as _;
+    use serde_json::json;
+
+    use super::*;
+
+    // OWN 23j: a Node of a hostile cluster woke machines of other namespaces, and made up any number of tenants of the queue.
+    #[test]
+    fn a_node_wakes_machines_of_its_own_clusters_namespace_only() {
+        let world = World::new("");
+        for namespace in ["own", "victim"] {
+            let meta = json!({"name": "m", "namespace": namespace, "uid": namespace, "resourceVersion": "1"});
+            let machine = json!({"metadata": meta, "spec": {}});
+            world.metal3_machines.put(serde_json::from_value(machine).unwrap());
+            let meta =
+                json!({"name": "h", "namespace": namespace, "uid": format!("h-{namespace}"), "resourceVersion": "1"});
+            let consumer = json!({"apiVersion": "infrastructure.cluster.x-k8s.io/v1beta2", "kind": "Metal3Machine",
+                "name": "m", "namespace": namespace});
+            let host = json!({"metadata": meta, "spec": {"consumerRef": consumer},
+                "status": {"hardware": {"hostname": "same"}, "provisioning": {"state": "provisioned", "ID": ""}}});
+            world.hosts.put(serde_json::from_value(host).unwrap());
+        }
+        let (cluster, own) = (ObjectKey::new("own", "c"), vec![ObjectKey::new("own", "m")]);
+        let id = |id: &str| found_by(&world, &cluster, NodeBy::ProviderId(id.to_owned()));
+        assert_eq!(id("metal3://own/h/m"), own);
+        assert_eq!(id("metal3://victim/h/m"), []);
+        assert_eq!(id("metal3://made-up/h/m"), []);
+        assert_eq!(id("metal3://own/h/other"), []);
+        assert_eq!(found_by(&world, &cluster, NodeBy::Hostname("same".to_owned())), own);
+        assert_eq!(found_by(&world, &cluster, NodeBy::HostUid("h-victim".to_owned())), []);
+        assert_eq!(found_by(&world, &cluster, NodeBy::HostUid("h-own".to_owned())), own);
+    }
 }

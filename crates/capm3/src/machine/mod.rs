@@ -1,23 +1,30 @@
-//! The Metal3Machine controller: finds a host for each Machine of Cluster API, says what it shall run, and gives it back.
+//! The Metal3Machine controller: finds a host for each Machine of Cluster API, says what it is to run, and gives it back.
 //!
 //! ```text
-//!  observe ─▶ decide (pure) ─▶ apply: machine, host, wish for data ─▶ report: one status, events
-//!     ▲          │ Look
+//!  observe ─▶ decide (pure) ─▶ apply: machine, host, claim on data ─▶ report: one status, events ─▶ provider ID of the Node
+//!     ▲          │ Fetch
 //!     └──────────┘ choice of a host (waiting.rs), Secrets, node reuse
 //! ```
 //!
-//! A claim is two writes, each over the version that was judged: the machine names the host, then the host names the
-//! machine. Whoever comes second anywhere starts again, and a host that was named and will not do is marked before another
-//! is named, unless no claim of it can be under way (claims.rs): so one machine has one host, however many processes run.
+//! The hard rule, whatever runs beside or dies between two writes:
 //!
-//! The Node of a machine is looked for among those of its workload cluster (workload/), which nothing here waits for: it
-//! gets its provider ID after the status is stored, and whatever it says later wakes the machine.
+//! - **No host has two machines.** A claim is written over the version of the host that was judged, and only to a host that
+//!   nobody uses.
+//! - **No host is deployed that its machine does not name.** Each of these writes needs the one before: the machine names the
+//!   host; the host names the machine (the claim); the status says so; the host is told what to run. All are written over the
+//!   version that was judged, and a machine whose status says that it has a host never names another.
+//!
+//! What the rule leaves open heals: a claim that arrives when its machine has chosen another host, or is gone, is released
+//! by the next pass of that name, as nothing was deployed with it (decide/strays.rs). A machine whose claim is rejected goes on
+//! to another host, and the rejected one is avoided for a while (waiting.rs).
+//!
+//! The Node of a machine is looked up among those of its workload cluster (workload/), and nothing here waits for them: the
+//! Node gets its provider ID after the status is stored, and whatever it says later wakes the machine.
 
 mod apply;
-mod claims;
 pub(crate) mod decide;
+mod fetch;
 mod listen;
-mod look;
 mod names;
 mod node;
 pub(crate) mod observed;
@@ -26,49 +33,40 @@ mod preview;
 mod reuse;
 #[cfg(test)]
 mod tests;
-mod untold;
 mod waiting;
 
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
-use kube::Resource;
-use metal3_api::infra::v1beta2::{Metal3Machine, Metal3MachineStatus};
+use jiff::Timestamp;
+use metal3_api::infra::v1beta2::Metal3MachineStatus;
+use metal3_runtime::Clock;
 use metal3_runtime::args::Namespaces;
-use metal3_runtime::conditions::whole_seconds;
-use metal3_runtime::controller::{Next, Reconcile};
-use metal3_runtime::error::chain;
+use metal3_runtime::controller::{Controller, Next, Report};
 use metal3_runtime::secrets::SecretVersions;
-use metal3_runtime::status;
 use metal3_runtime::store::ObjectKey;
+use metal3_runtime::timing::provider::REPORTED_AGAIN;
 use metal3_runtime::work::Queue;
-
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
-use self::claims::Claims;
-use self::decide::{CLAIM, Decision, Effect, Plan, Refused};
+use self::decide::{Decision, Effect, Read, Refused};
 pub use self::names::{ASSOCIATED, BOOTSTRAP_DATA, DATA_READY, METADATA, NODE};
-pub use self::node::{Gift, NodeView};
-pub use self::observed::{Host, Looks, Observed, Related, host_seen, observe};
-use self::payload::Plain;
+pub use self::node::{NodeView, ProviderIdPatch};
+pub use self::observed::{Host, Observed, Reads, Related, Subject, host_seen, observe};
 pub use self::preview::{Payload, Preview};
 pub(crate) use self::reuse::is_awaited;
-use self::untold::Untold;
 use self::waiting::{Waiter, Waiting};
 use crate::args::HostChoice;
-use crate::conditions;
+use crate::conditions::carry_over;
 use crate::context::Context;
 use crate::error::PassError;
-use crate::select::Wish;
+use crate::report::{self, STORE_STATUS};
+use crate::select::HostRequest;
 use crate::workload::Workloads;
 
-/// Of what it looks after, for errors.
+/// The kind, for errors.
 const KIND: &str = "Metal3Machine";
-/// Of what is done to the Node and to the status, for the same.
-const GIVE: &str = "set the provider ID of the node";
-const STORE_STATUS: &str = "store the status";
 
 /// The controller.
 #[derive(Clone)]
@@ -78,9 +76,6 @@ pub struct Metal3Machines {
     host_choice: HostChoice,
     workloads: Workloads,
     waiting: Waiting,
-    untold: Untold,
-    claims: Claims,
-    plain: Plain,
     secrets: SecretVersions<ObjectKey>,
     queue: Arc<OnceLock<Queue<ObjectKey>>>,
 }
@@ -94,9 +89,6 @@ impl Metal3Machines {
             host_choice,
             workloads,
             waiting: Waiting::default(),
-            untold: Untold::default(),
-            claims: Claims::default(),
-            plain: Plain::default(),
             secrets: SecretVersions::default(),
             queue: Arc::default(),
         }
@@ -126,164 +118,54 @@ impl Metal3Machines {
         }
     }
 
-    fn wake_in(&self, machine: &ObjectKey, after: Duration) {
+    fn wake_in(&self, key: ObjectKey, after: Duration) {
         if let Some(queue) = self.queue.get() {
-            queue.push_in(machine.clone(), after);
+            queue.push_in(key, after);
         }
     }
 
-    async fn carry_out(&self, key: &ObjectKey, seen: &Observed, plan: Plan) -> Result<Next, PassError> {
-        let ctx = &self.ctx;
-        let mut machine = (*seen.machine).clone();
-        for effect in &plan.effects {
-            let before = machine.clone();
-            let is_only = effect.claimed_over().map(|version| self.claims.send(key, version));
-            let applied = apply::apply(ctx, &mut machine, effect).await;
-            let applied = applied.map_err(PassError::with(effect.label(), effect.object(), KIND, key));
-            if let (Some(is_only), Err(error)) = (is_only, &applied) {
-                if is_only && error.is_unwritten() {
-                    self.claims.was_not_written(key);
-                }
-                if error.refusal().is_some() || error.failure().is_some() {
-                    self.waiting.refused(key);
-                }
-            }
-            applied?;
-            self.claims.wrote(&before, &machine);
-            if let Effect::Host { is_claim, .. } = effect {
-                self.untold.wrote(&machine, plan.claim, ctx.clock.elapsed());
-                if *is_claim {
-                    self.waiting.forget(key);
-                    self.claims.forget(key);
-                }
-            }
-        }
-        match (plan.status, plan.patience) {
-            (Some(_), Some(patience)) => self.wake_in(key, patience),
-            (Some(mut status), None) => {
-                // What was written since was written by this pass, over the version that was judged.
-                let (judged, now) = (seen.machine.metadata.generation, machine.metadata.generation);
-                conditions::carry_over(&mut status.conditions, judged, now);
-                self.store(key, &machine, status).await?;
-                self.untold.forget(key);
-            }
-            (None, _) => {}
-        }
-        for note in &plan.notes {
-            ctx.recorder.publish(&machine.object_ref(&()), None, note).await;
-        }
-        if let (Some(gift), Some(cluster)) = (&plan.gift, seen.cluster.found()) {
-            self.give(key, &ObjectKey::of(&**cluster), gift).await?;
-        }
-        Ok(if plan.is_again { Next::Now } else { Next::Change })
-    }
-
-    async fn give(&self, key: &ObjectKey, cluster: &ObjectKey, gift: &Gift) -> Result<(), PassError> {
-        // Gone again: the machine is woken when it is back.
-        let Some(workload) = self.workloads.followed(cluster) else {
-            return Ok(());
-        };
-        let given = workload.give_id(&gift.node, &gift.uid, &gift.id).await;
-        if given.map_err(PassError::of(GIVE, KIND, key))? {
-            tracing::info!(machine = %key, node = gift.node, id = gift.id, "a node has its provider ID");
-        }
-        Ok(())
-    }
-
-    async fn store(
-        &self,
-        key: &ObjectKey,
-        seen: &Metal3Machine,
-        mut status: Metal3MachineStatus,
-    ) -> Result<(), PassError> {
-        let before = seen.status.clone().unwrap_or_default();
-        status.last_updated.clone_from(&before.last_updated);
-        if status == before {
-            return Ok(());
-        }
-        status.last_updated = Some(Time(whole_seconds(self.ctx.clock.now())));
-        let written = status::replace(&self.ctx.client, seen, status).await;
-        let failed = PassError::of(STORE_STATUS, KIND, key);
-        self.ctx.world.metal3_machines.written(written.map_err(failed)?);
-        Ok(())
-    }
-
-    /// The machines that want a host now.
+    /// The machines that lack a host now.
     fn waiters(&self) -> Vec<Waiter> {
-        let of = |key: &ObjectKey| {
-            let seen = observe(&self.ctx.world, key, self.is_fast_track)?;
-            let wish = decide::wanted(&seen)?;
-            Some((waiting::since(&*seen.machine), wish, seen.host.unclaimed().cloned()))
+        let of = |key: &ObjectKey| match observe(&self.ctx.world, key, self.is_fast_track)? {
+            Subject::Machine(seen) => {
+                let request = decide::wanted(&seen)?;
+                Some((waiting::since(&*seen.machine), request, seen.host.unclaimed().cloned()))
+            }
+            Subject::Gone(_) => None,
         };
-        self.all().iter().filter_map(of).collect()
+        Controller::all(self).iter().filter_map(of).collect()
     }
 
-    async fn work(&self, key: &ObjectKey) -> Result<Next, PassError> {
-        let released = apply::release_claim(&self.ctx.client, &self.ctx.world, key).await;
-        released.map_err(PassError::of("let go of the Metal3DataClaim", KIND, key))?;
-        let Some(mut seen) = observe(&self.ctx.world, key, self.is_fast_track) else {
-            self.settle(key, false, false);
-            self.untold.forget(key);
-            self.claims.forget(key);
-            return Ok(Next::Change);
+    /// Drops what is remembered of a machine that has no use for it any more.
+    fn forget(&self, key: &ObjectKey, seen: Option<&Observed>, has_failed: bool) {
+        let wants_host = |seen: &Observed| {
+            if has_failed {
+                decide::wanted(seen).is_some()
+            } else {
+                seen.reads.choice.is_some()
+            }
         };
-        seen.untold = self.untold.get(&seen.machine, self.ctx.clock.elapsed());
-        seen.claimant = self.claims.of(&seen.machine);
-        seen.node = node::look(&self.workloads, &self.ctx.world, &seen);
-        let done = self.planned_and_done(key, &mut seen).await;
-        match &done {
-            Ok(Next::Now) => {}
-            Ok(_) => self.ctx.succeeded(seen.machine.metadata.uid.as_deref()),
-            Err(error) => self.tell_refusal(key, seen, error).await,
+        if !seen.is_some_and(wants_host) {
+            self.waiting.forget(key);
         }
-        done
-    }
-
-    async fn planned_and_done(&self, key: &ObjectKey, seen: &mut Observed) -> Result<Next, PassError> {
-        match self.planned(seen).await? {
-            Some(plan) => self.carry_out(key, seen, *plan).await,
-            None => Ok(Next::Change),
-        }
-    }
-
-    /// What an API server will not do until somebody changes something has to be told: the pass has not come to its status.
-    async fn tell_refusal(&self, key: &ObjectKey, mut seen: Observed, error: &PassError) {
-        if error.what == STORE_STATUS {
-            return;
-        }
-        let refusal = self.ctx.refusal(seen.machine.metadata.uid.as_deref(), error);
-        if refusal.is_some() && error.what == CLAIM {
-            self.waiting.avoid(key, self.ctx.clock.elapsed());
-        }
-        let message = refusal.filter(|refusal| refusal.is_new).map(|refusal| refusal.message);
-        // The pass may have written it.
-        let Some(machine) = self.ctx.world.metal3_machines.get(key) else {
-            return;
-        };
-        seen.host = host_seen(&self.ctx.world, &machine, key);
-        seen.untold = self.untold.get(&machine, self.ctx.clock.elapsed());
-        seen.machine = machine;
-        // A failure that may pass does not hold up what was done before it.
-        let is_due = seen.untold.is_some_and(|step| step.patience(false).is_none());
-        if message.is_none() && !is_due {
-            return;
-        }
-        let what = if error.what == GIVE {
-            Refused::Gift
-        } else {
-            Refused::Write
-        };
-        if let Decision::Do(plan) = decide::refused(&seen, what, message.as_deref(), self.ctx.clock.now())
-            && let Err(error) = self.carry_out(key, &seen, *plan).await
-        {
-            tracing::debug!(machine = %key, error = %chain(&error), "cannot tell what was refused");
+        if !has_failed && seen.is_none_or(|seen| seen.reads.secrets.is_none()) {
+            self.secrets.remove_owner(key);
+            self.waiting.forget_plain(key);
         }
     }
 }
 
-impl Reconcile for Metal3Machines {
+impl Controller for Metal3Machines {
     const NAME: &'static str = "metal3machine";
+    type Observed = Subject;
+    type Read = Read;
+    type Effect = Effect;
+    type Status = Metal3MachineStatus;
     type Error = PassError;
+
+    fn clock(&self) -> &Clock {
+        &self.ctx.clock
+    }
 
     fn listen(&self, queue: &Queue<ObjectKey>) {
         self.queue.set(queue.clone()).ok();
@@ -294,18 +176,95 @@ impl Reconcile for Metal3Machines {
         self.ctx.world.metal3_machines.all()
     }
 
-    async fn reconcile(&self, key: &ObjectKey) -> Result<Next, PassError> {
+    async fn observe(&self, key: &ObjectKey) -> Result<Option<Subject>, PassError> {
         if *key == listen::all_waiting(&key.namespace) {
             for machine in self.waiting.of(&key.namespace) {
                 self.wake(Some(machine));
             }
-            return Ok(Next::Change);
+            return Ok(None);
         }
-        let seed = |wish: &Wish| self.host_choice.seed(&wish.uid);
-        self.waiting.muster(&self.ctx.world, || self.waiters(), seed);
+        let order = |request: &HostRequest| self.host_choice.seed(&request.uid);
+        self.waiting.seed(&self.ctx.world, || self.waiters(), order);
         self.waiting.begin(key, self.ctx.clock.elapsed());
-        let result = self.work(key).await;
-        self.wake(self.waiting.done(key, &self.ctx.world));
-        result
+        let mut subject = observe(&self.ctx.world, key, self.is_fast_track);
+        if let Some(Subject::Machine(seen)) = &mut subject {
+            seen.node = node::find(&self.workloads, &self.ctx.world, seen);
+        }
+        Ok(subject)
+    }
+
+    fn decide(seen: &Subject, now: Timestamp) -> Decision {
+        decide::decide(seen, now)
+    }
+
+    async fn fetch(&self, seen: &mut Subject, read: Read) -> Result<(), PassError> {
+        match seen {
+            Subject::Machine(seen) => self.read(seen, read).await,
+            Subject::Gone(leftovers) => self.read_owner(leftovers).await,
+        }
+    }
+
+    async fn apply(&self, seen: &mut Subject, effect: &Effect) -> Result<(), PassError> {
+        let key = seen.key();
+        let applied = apply::apply(&self.ctx, &self.workloads, seen, effect).await;
+        let applied = applied.map_err(PassError::with(effect.label(), effect.object(), KIND, &key));
+        if effect.is_claim() {
+            match &applied {
+                Ok(()) => self.waiting.forget(&key),
+                Err(error) if error.refusal().is_some() || error.failure().is_some() => {
+                    self.waiting.avoid(&key, self.ctx.clock.elapsed());
+                }
+                Err(_) => {}
+            }
+        }
+        applied
+    }
+
+    async fn report(&self, seen: &mut Subject, mut report: Report<Metal3MachineStatus>) -> Result<(), PassError> {
+        let Subject::Machine(seen) = seen else { return Ok(()) };
+        if let Some(status) = &mut report.status {
+            // What was written since was written by this pass, over the version that was judged.
+            carry_over(&mut status.conditions, seen.judged, seen.machine.metadata.generation);
+        }
+        report::report(&self.ctx, &self.ctx.world.metal3_machines, &mut seen.machine, report).await
+    }
+
+    fn refused(&self, seen: &Subject, error: &PassError) -> Report<Metal3MachineStatus> {
+        let Subject::Machine(seen) = seen else {
+            return Report::default();
+        };
+        if error.what == STORE_STATUS {
+            return Report::default();
+        }
+        let refusal = self.ctx.refusal(seen.machine.metadata.uid.as_deref(), error);
+        let message = refusal.filter(|refusal| refusal.is_new).map(|refusal| refusal.message);
+        let what = if error.what == decide::SET_PROVIDER_ID {
+            Refused::ProviderId
+        } else {
+            Refused::Write
+        };
+        decide::refused(seen, what, message.as_deref(), self.ctx.clock.now())
+    }
+
+    fn ended(&self, key: &ObjectKey, seen: Option<&Subject>, done: &Result<Next, PassError>) {
+        let seen = match seen {
+            Some(Subject::Machine(seen)) => Some(&**seen),
+            Some(Subject::Gone(_)) | None => None,
+        };
+        self.forget(key, seen, done.is_err());
+        match done {
+            // The next pass follows at once, and takes what is reserved.
+            Ok(Next::Now | Next::Decide) => return,
+            Ok(Next::Change | Next::After(_)) => {
+                self.ctx
+                    .succeeded(seen.and_then(|seen| seen.machine.metadata.uid.as_deref()));
+            }
+            // Its host is free again, for machines that have found none meanwhile.
+            Err(_) if seen.is_some_and(|seen| seen.reads.choice.is_some()) => {
+                self.wake_in(listen::all_waiting(&key.namespace), REPORTED_AGAIN);
+            }
+            Err(_) => {}
+        }
+        self.wake(self.waiting.end(key, &self.ctx.world, done.is_err()));
     }
 }

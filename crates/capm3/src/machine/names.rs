@@ -3,16 +3,16 @@
 /// Whether the machine has its host.
 pub const ASSOCIATED: &str = "AssociateBareMetalHost";
 
-/// Whether its wish for metadata and network data is there, if it needs one.
+/// Whether its claim on metadata and network data is there, if it needs one.
 pub const METADATA: &str = "AssociateMetal3MachineMetaData";
 
-/// Whether those are there.
+/// Whether the metadata and network data are there.
 pub const DATA_READY: &str = "Metal3DataReady";
 
-/// Our own condition: whether the Node of the machine carries its provider ID, and if not, what is waited for.
+/// Our own condition: whether the Node of the machine carries its provider ID, and if not, what that waits for.
 pub const NODE: &str = "NodeProviderIDSet";
 
-/// Our own condition: whether the metadata has all that the bootstrap data takes from it. There only while it has not.
+/// Our own condition, there only while false: the metadata has all keys that the bootstrap data takes from it.
 pub const BOOTSTRAP_DATA: &str = "BootstrapDataComplete";
 
 /// Reason of [`ASSOCIATED`]: the host is the machine's.

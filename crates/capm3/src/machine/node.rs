@@ -1,4 +1,4 @@
-//! The Node that a machine has become, in its workload cluster: looked at without waiting.
+//! The Node that a machine has become, in its workload cluster, as far as it is known now.
 
 use kube::ResourceExt;
 use metal3_api::metal3::{BareMetalHost, ProvisioningState};
@@ -16,7 +16,7 @@ use crate::world::machine::Metal3MachineBy;
 /// What is known of the Node.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub enum NodeView {
-    /// It is too early to ask, or too late.
+    /// The host does not run the machine yet, or any more.
     #[default]
     NotAsked,
     /// The workload cluster cannot be asked.
@@ -25,9 +25,9 @@ pub enum NodeView {
     Answered(Answer),
 }
 
-/// A Node is to carry this provider ID.
+/// Gives a Node its provider ID.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Gift {
+pub struct ProviderIdPatch {
     /// The Node's name.
     pub node: String,
     /// Its UID: only this very Node is meant.
@@ -37,7 +37,7 @@ pub struct Gift {
 }
 
 /// Looks for the Node of a machine whose host is provisioned.
-pub fn look(workloads: &Workloads, world: &World, seen: &Observed) -> NodeView {
+pub fn find(workloads: &Workloads, world: &World, seen: &Observed) -> NodeView {
     let (Host::Ours(host), Some(cluster)) = (&seen.host, seen.cluster.found()) else {
         return NodeView::NotAsked;
     };

@@ -6,19 +6,40 @@ use std::sync::Arc;
 use kube::ResourceExt;
 use metal3_api::capi::names::{annotation, group};
 use metal3_api::capi::{Cluster, Machine};
-use metal3_api::infra::names::label;
+use metal3_api::infra::names::{finalizer, label};
 use metal3_api::infra::v1beta2::{Metal3Cluster, Metal3Data, Metal3DataClaim, Metal3Machine};
 use metal3_api::metal3::BareMetalHost;
+use metal3_api::metal3::names::annotation::PAUSED;
 use metal3_runtime::store::ObjectKey;
 
-use super::claims::Claimant;
 use super::node::NodeView;
 use super::preview::Preview;
 use super::reuse;
-use super::untold::Step;
 use crate::data_template::{answers, machine_of};
-use crate::select::{self, Choice, Claimed, Consumer};
+use crate::select::{self, Choice, Claimed, Consumer, consumer};
 use crate::world::{HostBy, World, cluster_of, host_of, infrastructure, owner};
+
+/// What is seen under one key.
+#[derive(Clone, Debug)]
+pub enum Subject {
+    /// A machine that is ours to look after.
+    Machine(Box<Observed>),
+    /// No machine, and what an earlier one of this name has left.
+    Gone(Leftovers),
+}
+
+/// What names a machine that is gone, or that does not name it in return. Nothing of it is in use.
+#[derive(Clone, Debug, Default)]
+pub struct Leftovers {
+    /// The name.
+    pub key: ObjectKey,
+    /// Hosts that were claimed too late and were told nothing.
+    pub hosts: Vec<Arc<BareMetalHost>>,
+    /// A claim on data that is being deleted and that only its machine would let go.
+    pub claim: Option<Arc<Metal3DataClaim>>,
+    /// Whether the machine that left them is gone, if that was read.
+    pub is_gone: Option<bool>,
+}
 
 /// A Metal3Machine and what it has to do with.
 #[derive(Clone, Debug)]
@@ -33,7 +54,7 @@ pub struct Observed {
     pub metal3_cluster: Related<Metal3Cluster>,
     /// The host.
     pub host: Host,
-    /// The wish for rendered data, which has the name of the machine. It may be that of an earlier machine of the name.
+    /// The claim on rendered data, which has the name of the machine. It may be that of an earlier machine of the name.
     pub claim: Option<Arc<Metal3DataClaim>>,
     /// What answers it, if it is this machine's.
     pub data: Option<Arc<Metal3Data>>,
@@ -43,19 +64,19 @@ pub struct Observed {
     pub is_fast_track: bool,
     /// The Node that the machine has become.
     pub node: NodeView,
-    /// What was done for the machine and is not told yet.
-    pub untold: Option<Step>,
-    /// Who may have sent claims of the host that it names.
-    pub claimant: Claimant,
-    /// What was looked at because a decision asked for it.
-    pub looks: Looks,
+    /// What late processes and earlier machines of this name have left.
+    pub leftovers: Leftovers,
+    /// The generation that is judged. Our own writes make newer ones.
+    pub judged: Option<i64>,
+    /// What was read because a decision asked for it.
+    pub reads: Reads,
 }
 
-/// What is only looked at when a decision asks for it.
+/// What is only read when a decision asks for it.
 #[derive(Clone, Debug, Default)]
-pub struct Looks {
+pub struct Reads {
     /// The choice of a host.
-    pub selection: Option<Choice>,
+    pub choice: Option<Choice>,
     /// The Secrets that were looked for, by name, and whether they exist.
     pub secrets: Option<BTreeMap<String, bool>>,
     /// What a host would boot with.
@@ -110,7 +131,7 @@ pub enum Host {
 }
 
 impl Host {
-    /// The host that the machine names and nobody has claimed.
+    /// The host that the machine names if it is not claimed.
     pub fn unclaimed(&self) -> Option<&Arc<BareMetalHost>> {
         match self {
             Self::Unclaimed(host) => Some(host),
@@ -135,12 +156,22 @@ impl Host {
     }
 }
 
-/// Gathers it. Nothing if the object is gone, or not ours to look after.
-pub fn observe(world: &World, key: &ObjectKey, is_fast_track: bool) -> Option<Observed> {
-    let machine = world
-        .metal3_machines
-        .get(key)
-        .filter(|machine| world.is_ours(&**machine))?;
+/// Gathers what is at hand. `None` if there is nothing to look after.
+pub fn observe(world: &World, key: &ObjectKey, is_fast_track: bool) -> Option<Subject> {
+    match world.metal3_machines.get(key) {
+        Some(machine) if world.is_ours(&*machine) => {
+            let seen = observe_machine(world, key, machine, is_fast_track);
+            Some(Subject::Machine(Box::new(seen)))
+        }
+        Some(_) => None,
+        None => {
+            let leftovers = Leftovers::of(world, key, None);
+            (!leftovers.is_empty()).then_some(Subject::Gone(leftovers))
+        }
+    }
+}
+
+fn observe_machine(world: &World, key: &ObjectKey, machine: Arc<Metal3Machine>, is_fast_track: bool) -> Observed {
     let here = |name: &str| ObjectKey::new(&key.namespace, name);
     let owner = Related::find(owner(&*machine, group::CORE, "Machine"), |name| {
         world.machines.get(&here(name))
@@ -163,7 +194,9 @@ pub fn observe(world: &World, key: &ObjectKey, is_fast_track: bool) -> Option<Ob
             answers(&data, claim).then_some(data)
         });
     let kept_as = owner.found().and_then(|machine| reuse::kept_as(world, machine));
-    Some(Observed {
+    Observed {
+        leftovers: Leftovers::of(world, key, Some(&machine)),
+        judged: machine.metadata.generation,
         host: host_seen(world, &machine, key).or_kept_for(&machine, kept_as.as_ref()),
         machine,
         owner,
@@ -174,10 +207,72 @@ pub fn observe(world: &World, key: &ObjectKey, is_fast_track: bool) -> Option<Ob
         kept_as,
         is_fast_track,
         node: NodeView::NotAsked,
-        untold: None,
-        claimant: Claimant::Any,
-        looks: Looks::default(),
-    })
+        reads: Reads::default(),
+    }
+}
+
+impl Subject {
+    /// The key.
+    pub fn key(&self) -> ObjectKey {
+        match self {
+            Self::Machine(seen) => seen.key(),
+            Self::Gone(leftovers) => leftovers.key.clone(),
+        }
+    }
+}
+
+impl Leftovers {
+    /// What is left of earlier machines and late claims, beside the machine of this name, if there is one.
+    fn of(world: &World, key: &ObjectKey, machine: Option<&Metal3Machine>) -> Self {
+        let hosts = world.hosts.find(&HostBy::Consumer(key.clone()));
+        let claim = world.data_claims.get(key);
+        Self {
+            key: key.clone(),
+            hosts: hosts.into_iter().filter(|host| is_stray(host, machine)).collect(),
+            claim: claim.filter(|claim| world.is_ours(&**claim) && is_orphan(claim, machine)),
+            is_gone: None,
+        }
+    }
+
+    /// Whether nothing is left.
+    pub fn is_empty(&self) -> bool {
+        self.hosts.is_empty() && self.claim.is_none()
+    }
+
+    /// Whether one of them belongs to the machine with this UID.
+    pub fn are_of(&self, uid: Option<&str>) -> bool {
+        let of_host = |host: &BareMetalHost| consumer(host).map(|consumer| consumer.uid.clone());
+        let of_claim = |claim: &Metal3DataClaim| machine_of(claim).map(|owner| owner.uid.clone());
+        let hosts = self.hosts.iter().map(|host| of_host(host));
+        let mut uids = hosts.chain(self.claim.iter().map(|claim| of_claim(claim)));
+        uids.any(|of| of.as_deref() == uid)
+    }
+}
+
+/// Whether a host that names the machine of this name is to be released. A reference without a UID was not written by us, and
+/// a paused host may be ahead of its machine on the way to another management cluster.
+fn is_stray(host: &BareMetalHost, machine: Option<&Metal3Machine>) -> bool {
+    let uid = consumer(host).map_or("", |consumer| &consumer.uid);
+    if uid.is_empty() || select::is_told(host) || host.annotations().contains_key(PAUSED) {
+        return false;
+    }
+    let Some(machine) = machine else { return true };
+    let named = host_of(machine).map(|named| named.name);
+    let is_its_own = machine.metadata.uid.as_deref() == Some(uid);
+    named != host.metadata.name
+        && if is_its_own {
+            named.is_some()
+        } else {
+            !was_associated(machine)
+        }
+}
+
+/// Whether only its machine would let a claim on data go, and that machine is not this one.
+fn is_orphan(claim: &Metal3DataClaim, machine: Option<&Metal3Machine>) -> bool {
+    claim.metadata.deletion_timestamp.is_some()
+        && claim.finalizers().iter().any(|one| one == finalizer::MACHINE)
+        && machine_of(claim).is_some()
+        && machine.is_none_or(|machine| !is_of(claim, machine))
 }
 
 /// The host of the machine of this key, as far as the watches have shown it.
@@ -211,14 +306,14 @@ fn relation(machine: &Metal3Machine, name: &str, host: Option<Arc<BareMetalHost>
     }
 }
 
-/// Whether a wish was made for this very machine, and not for another of its name. The UIDs of owners are made to agree when
+/// Whether a claim was made for this very machine, and not for another of its name. The UIDs of owners are made to agree when
 /// objects are moved to another management cluster.
 fn is_of(claim: &Metal3DataClaim, machine: &Metal3Machine) -> bool {
     machine_of(claim).is_some_and(|owner| Some(&owner.uid) == machine.metadata.uid.as_ref())
 }
 
 impl Observed {
-    /// The wish for rendered data, if it was made for this very machine.
+    /// The claim on rendered data, if it was made for this very machine.
     pub fn own_claim(&self) -> Option<&Arc<Metal3DataClaim>> {
         self.claim.as_ref().filter(|claim| is_of(claim, &self.machine))
     }
@@ -226,7 +321,7 @@ impl Observed {
     /// The host that the machine names, of this name, was read now.
     pub fn read_host(&mut self, name: &str, host: Option<Arc<BareMetalHost>>) {
         self.host = relation(&self.machine, name, host).or_kept_for(&self.machine, self.kept_as.as_ref());
-        self.looks.is_host_fresh = true;
+        self.reads.is_host_fresh = true;
     }
 
     /// The name of the machine.
@@ -258,11 +353,6 @@ impl Observed {
         was_associated(&self.machine)
     }
 
-    /// The same, or the host was claimed just now: what is not there any more was lost.
-    pub fn had_host(&self) -> bool {
-        self.was_associated() || self.untold.is_some()
-    }
-
     /// Whether the host has run what the machine asked for.
     pub fn was_provisioned(&self) -> bool {
         let status = self.machine.status.as_ref();
@@ -278,7 +368,7 @@ impl Observed {
 
     /// Whether the machine has a host now, or had one.
     pub fn has_host(&self) -> bool {
-        matches!(self.host, Host::Ours(_)) || self.had_host()
+        matches!(self.host, Host::Ours(_)) || self.was_associated()
     }
 
     /// The Secrets that have to be there before a host is provisioned, each with what names it.

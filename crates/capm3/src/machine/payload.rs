@@ -1,15 +1,11 @@
 //! Reads what a machine would boot with.
 
-use parking_lot::{Mutex, MutexGuard};
-use std::collections::HashMap;
-use std::sync::Arc;
-
 use k8s_openapi::api::core::v1::Secret;
-use kube::Api;
-use kube::core::ObjectMeta;
+use kube::{Api, ResourceExt};
+use metal3_api::capi::names::SECRET_TYPE;
 use metal3_api::metal3::names::secret_key::{META_DATA, USER_DATA, VALUE};
 use metal3_render::{Metadata, is_template, missing_keys};
-use metal3_runtime::secrets::{Known, SecretKey};
+use metal3_runtime::secrets::SecretKey;
 use metal3_runtime::store::ObjectKey;
 
 use super::KIND;
@@ -19,26 +15,26 @@ use crate::error::PassError;
 use crate::machine::observed::Observed;
 
 impl Metal3Machines {
-    /// Reads the Secrets, once for each machine: a host that was told is not looked at again. A change of one of them
-    /// wakes the machine for as long as it waits.
-    pub(super) async fn look_at_payload(&self, seen: &mut Observed, payload: Payload) -> Result<(), PassError> {
+    /// Reads the Secrets, once for each machine: nothing is checked once the host is told. Until then a change of one of them
+    /// wakes the machine.
+    pub(super) async fn read_payload(&self, seen: &mut Observed, payload: Payload) -> Result<(), PassError> {
         let key = seen.key();
         let wanted = seen.wanted_secrets();
         let names = wanted.iter().map(|(name, _)| name).chain(&payload.meta_data);
         let references: Vec<SecretKey> = names.map(|name| secret_key(&key, name)).collect();
         self.secrets.set_references(key.clone(), references);
         let known = self.secrets.get(&secret_key(&key, &payload.user_data));
-        if self.plain.has(&key, &known) {
-            seen.looks.preview = Some(Preview::Complete);
+        if self.waiting.is_plain(&key, &known) {
+            seen.reads.preview = Some(Preview::Complete);
             return Ok(());
         }
         let Some(user_data) = self.read_user_data(&key, &payload.user_data).await? else {
             // Gone since it was looked for: that is waited for.
-            let secrets = seen.looks.secrets.get_or_insert_default();
+            let secrets = seen.reads.secrets.get_or_insert_default();
             secrets.insert(payload.user_data, false);
             return Ok(());
         };
-        seen.looks.preview = Some(match text_of(&user_data, USER_DATA).filter(|text| is_template(text)) {
+        seen.reads.preview = Some(match text_of(&user_data, USER_DATA).filter(|text| is_template(text)) {
             None => Preview::Complete,
             Some(template) => match self.metadata(&key, payload.meta_data.as_deref()).await? {
                 Ok(metadata) => preview(&template, &metadata),
@@ -53,7 +49,7 @@ impl Metal3Machines {
         let Some(name) = name else {
             return Ok(Ok(Metadata::default()));
         };
-        let Some(secret) = self.read(key, name).await? else {
+        let Some(secret) = self.read_secret(key, name).await? else {
             return Ok(Err(format!("Secret {name} does not exist")));
         };
         let text = text_of(&secret, META_DATA);
@@ -63,53 +59,24 @@ impl Metal3Machines {
         }))
     }
 
-    /// The Secret with user data. That it is no template is remembered.
+    /// The Secret with user data. Remembers if it is no template.
     pub(super) async fn read_user_data(&self, key: &ObjectKey, name: &str) -> Result<Option<Secret>, PassError> {
-        let secret = self.read(key, name).await?;
+        let secret = self.read_secret(key, name).await?;
         if let Some(secret) = &secret
             && !text_of(secret, USER_DATA).is_some_and(|text| is_template(&text))
         {
-            self.plain.learn(key, &secret.metadata);
+            self.waiting.learn_plain(key, &secret.metadata);
         }
         Ok(secret)
     }
 
-    async fn read(&self, key: &ObjectKey, name: &str) -> Result<Option<Secret>, PassError> {
+    async fn read_secret(&self, key: &ObjectKey, name: &str) -> Result<Option<Secret>, PassError> {
         let secrets: Api<Secret> = Api::namespaced(self.ctx.client.clone(), &key.namespace);
         let secret = secrets.get_opt(name).await;
         let secret = secret.map_err(PassError::of("read what the host is to boot with", KIND, key))?;
         let metadata = secret.as_ref().map(|secret| &secret.metadata);
         self.secrets.learn(&secret_key(key, name), metadata);
         Ok(secret)
-    }
-}
-
-/// Which user data is known to be no template, by its machine: UID and version of the Secret. Most is none, and need not be
-/// read again when the host is told. Cheap to clone; clones are the same.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Plain(Arc<Mutex<HashMap<ObjectKey, (String, String)>>>);
-
-impl Plain {
-    /// Whether the Secret, as it is known to be now, was found to hold no template.
-    fn has(&self, machine: &ObjectKey, secret: &Known) -> bool {
-        let found = self.lock().get(machine).cloned();
-        let found = found.as_ref().map(|(uid, version)| (uid.as_str(), version.as_str()));
-        found.is_some() && found == secret.version()
-    }
-
-    fn learn(&self, machine: &ObjectKey, secret: &ObjectMeta) {
-        if let Some(version) = secret.uid.clone().zip(secret.resource_version.clone()) {
-            self.lock().insert(machine.clone(), version);
-        }
-    }
-
-    /// The machine has no use for it any more.
-    pub(super) fn forget(&self, machine: &ObjectKey) {
-        self.lock().remove(machine);
-    }
-
-    fn lock(&self) -> MutexGuard<'_, HashMap<ObjectKey, (String, String)>> {
-        self.0.lock()
     }
 }
 
@@ -120,10 +87,13 @@ fn secret_key(machine: &ObjectKey, name: &str) -> SecretKey {
     }
 }
 
-/// A text of a Secret, looked for where baremetal-operator looks for it.
+/// A text of a Secret, looked for where baremetal-operator looks for it: the key `value` counts in bootstrap data only, and a
+/// kubeconfig has the same type by Cluster API's contract.
 fn text_of(secret: &Secret, key: &str) -> Option<String> {
     let data = secret.data.as_ref()?;
-    let bytes = data.get(key).or_else(|| data.get(VALUE))?;
+    let is_bootstrap = matches!(secret.type_.as_deref().unwrap_or_default(), "" | "Opaque" | SECRET_TYPE)
+        && !secret.name_any().ends_with("-kubeconfig");
+    let bytes = data.get(key).or_else(|| data.get(VALUE).filter(|_| is_bootstrap))?;
     String::from_utf8(bytes.0.clone()).ok()
 }
 

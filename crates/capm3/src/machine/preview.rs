@@ -1,7 +1,7 @@
-//! What a machine would boot with is looked at before its host is told: which keys its user data takes from the metadata
-//! although they are not there.
+//! Checks what a machine would boot with before its host is told: which keys its user data takes from the metadata although
+//! they are not there.
 //!
-//! Contents end here: what goes on are the names of keys.
+//! No content of a Secret leaves this check: decisions see the names of keys only.
 
 use std::fmt;
 
@@ -16,10 +16,10 @@ pub struct Payload {
     pub meta_data: Option<String>,
 }
 
-/// What was found.
+/// The result of the check.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Preview {
-    /// Nothing is missing, or nothing that could be told: most user data is no template.
+    /// No key is missing, as far as can be known: most user data is no template.
     Complete,
     /// The metadata lacks these keys.
     Lacks(Vec<Key>),
@@ -27,9 +27,9 @@ pub enum Preview {
     NoMetadata(String),
 }
 
-/// So many keys are named.
+/// The most keys that are named.
 const MOST_NAMED: usize = 10;
-/// So many characters of each.
+/// The most characters of each.
 const LONGEST_NAME: usize = 100;
 
 /// The keys in words.

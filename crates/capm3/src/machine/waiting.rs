@@ -1,32 +1,35 @@
-//! Who waits for a host, and which host is about to be whose.
+//! Machines that wait for a host, and which host is about to be claimed for which machine. Everything that the controller
+//! remembers between passes is here, behind one lock.
 //!
 //! ```text
-//!  choose ──▶ reserved until the pass has ended ──▶ claimed, which the store shows
-//!         └─▶ none: waits ◀── offer: a host has become free ──▶ reserved for the oldest that it suits, which is woken
+//!  choose ──▶ reserved until the pass has ended ──▶ claimed, as the store shows
+//!         └─▶ none: waits ◀── offer: a host has become free ──▶ reserved for the oldest machine that it suits, which is woken
 //! ```
 //!
-//! Within this process no host is given to two machines, and a machine that comes late takes no host that an older one
-//! waits for. A machine whose pass fails lets its host go until it tries again: in between the host is anybody's. Only a host
-//! whose claim is refused stays its own until there is another one for it: others would name it in turn. Between processes the
-//! version decides that a claim is written over.
+//! Within this process no host is given to two machines, and a machine that comes late takes no host that an older one waits
+//! for. A machine whose pass fails loses its reservation until it tries again. A host whose claim is rejected is avoided, by
+//! all machines that can have another. Between processes the version decides over which a claim is written.
 
-use parking_lot::{Mutex, MutexGuard};
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
 use kube::ResourceExt;
+use kube::core::ObjectMeta;
 use metal3_api::infra::names::label;
 use metal3_api::metal3::BareMetalHost;
+use metal3_runtime::secrets::Known;
 use metal3_runtime::store::ObjectKey;
+use metal3_runtime::timing::provider::{AVOIDED, SURVEYED};
+use parking_lot::{Mutex, MutexGuard};
 
-use crate::select::Ask;
 use crate::select::Choice;
+use crate::select::Criteria;
+use crate::select::HostRequest;
 use crate::select::Outcome;
 use crate::select::Reserved;
 use crate::select::Selection;
-use crate::select::Wish;
 use crate::select::consumer::consumer_of;
 use crate::select::is_available;
 use crate::select::search;
@@ -37,90 +40,85 @@ use crate::select::summary::Survey;
 use crate::world::World;
 use crate::world::host::HostBy;
 
-/// Machines without a host, and hosts that are promised. Cheap to clone; clones are the same.
+/// What is remembered of machines and hosts. Cheap to clone; clones are the same.
 #[derive(Clone, Debug, Default)]
 pub struct Waiting(Arc<Mutex<State>>);
 
-/// A host whose claim was refused is avoided for so long. What was refused for one machine would be for the next.
-const AVOIDED: Duration = Duration::from_secs(300);
-
-/// What was found about all hosts is told to all who ask for the same within this time.
-const SURVEYED: Duration = Duration::from_secs(1);
-
-/// So many different wishes for which no host is free are remembered.
+/// So many different requests that no host is free for are remembered.
 const MOST_UNMET: usize = 4096;
-
-/// Oldest first.
-type Place = (Timestamp, ObjectKey);
 
 #[derive(Debug, Default)]
 struct State {
-    waiters: BTreeMap<Place, Waits>,
-    places: HashMap<ObjectKey, Timestamp>,
-    is_mustered: bool,
-    /// By host.
+    machines: HashMap<ObjectKey, Memory>,
+    /// Those that wait, oldest first.
+    order: BTreeSet<(Timestamp, ObjectKey)>,
+    is_seeded: bool,
+    /// Reservations by host.
     reserved: Reserved,
-    /// The same by machine: each has at most one.
-    promised: HashMap<ObjectKey, Promise>,
-    /// Hosts that nobody takes who can have another, each since when on the process's clock.
+    /// Hosts whose claims were rejected, and when, on the process's clock.
     avoided: HashMap<ObjectKey, Duration>,
-    /// What no host was free for when it was last looked for; none has become free since.
-    unmet: HashSet<Ask>,
-    /// Why no host will do, and since when that is known on the process's clock.
-    surveys: HashMap<Ask, (Duration, Arc<Survey>)>,
-    /// When the last pass began on the process's clock.
+    /// What no host was free for when one was last looked for; none has become free since.
+    unmet: HashSet<Criteria>,
+    /// Why no host will do, and when that was found, on the process's clock.
+    surveys: HashMap<Criteria, (Duration, Arc<Survey>)>,
+    /// When the last pass began, on the process's clock.
     now: Duration,
+}
+
+/// What is remembered of one machine.
+#[derive(Debug, Default)]
+struct Memory {
+    waits: Option<Waits>,
+    reservation: Option<Reservation>,
+    /// UID and version of the Secret with user data that is known to be no template.
+    plain: Option<(String, String)>,
 }
 
 /// A machine that waits.
 #[derive(Debug)]
 struct Waits {
-    wish: Wish,
+    since: Timestamp,
+    request: HostRequest,
     /// The host that is kept for it and not ready yet: it takes none that is not kept for it.
     awaits: Option<ObjectKey>,
-    /// Its last pass had a host and has not taken it: it tries again when its back-off is over. Until then only a host that
-    /// has changed is offered to it, or machines whose claims are refused would wake each other for ever.
-    tries_again: bool,
-    /// Why it waits, as it was told last.
-    told: Option<Told>,
+    /// Why it waits, as it was reported last.
+    reported: Option<Reported>,
 }
 
-/// Why a machine waits. Numbers change all the time where there are many hosts, and are not told anew each time.
+/// Why a machine waits. Numbers change all the time where there are many hosts, and are not reported again each time.
 #[derive(Clone, Debug)]
-struct Told {
+struct Reported {
     survey: Arc<Survey>,
     outcome: Outcome,
 }
 
-/// A host that is kept for a machine.
+/// A host that no other machine gets.
 #[derive(Debug)]
-struct Promise {
+struct Reservation {
     host: ObjectKey,
-    /// It was offered since the last pass of the machine began, so it is for the next one, for which the machine was woken.
+    /// It was offered since the last pass of the machine began, so it is for the next one.
     is_for_next: bool,
-    /// The API server has refused the claim in the present pass.
-    is_refused: bool,
 }
 
 /// A machine that wants a host: since when, what it asks for, and the host that it has named already.
-pub type Waiter = (Timestamp, Wish, Option<Arc<BareMetalHost>>);
+pub type Waiter = (Timestamp, HostRequest, Option<Arc<BareMetalHost>>);
 
 impl Waiting {
-    /// Before the first pass of all: those who want a host already wait, and the hosts that there are get kept for them,
-    /// oldest first, until their passes have ended. Who is looked at first is not who has waited longest.
-    pub fn muster(&self, world: &World, waiters: impl FnOnce() -> Vec<Waiter>, seed: impl Fn(&Wish) -> u64) {
+    /// Before the first pass of all: machines that lack a host wait already, and hosts are reserved for them, oldest first,
+    /// until their passes have ended. The order of the first passes is not that of age.
+    pub fn seed(&self, world: &World, waiters: impl FnOnce() -> Vec<Waiter>, order: impl Fn(&HostRequest) -> u64) {
         let mut state = self.lock();
-        if std::mem::replace(&mut state.is_mustered, true) {
+        if std::mem::replace(&mut state.is_seeded, true) {
             return;
         }
         let mut waiters = waiters();
-        // Who has named a host is about to claim it.
-        waiters.sort_by_key(|(since, wish, named)| (named.is_none(), *since, wish.machine.clone()));
-        for (since, wish, named) in waiters {
-            let selection = state.pick(world, &wish, named.as_ref(), seed(&wish));
-            state.enlist(&wish, since, &selection.outcome);
+        // A machine that has named a host is about to claim it.
+        waiters.sort_by_key(|(since, request, named)| (named.is_none(), *since, request.machine.clone()));
+        for (since, request, named) in waiters {
+            let selection = state.pick(world, &request, named.as_ref(), order(&request));
+            state.enqueue(&request, since, &selection.outcome);
             if let Outcome::Chosen { host, .. } = &selection.outcome {
-                state.promise(ObjectKey::of(&**host), wish.machine, false);
+                state.reserve(ObjectKey::of(&**host), request.machine, false);
             }
         }
     }
@@ -130,43 +128,40 @@ impl Waiting {
         let mut state = self.lock();
         state.now = now;
         state.avoided.retain(|_, since| now.saturating_sub(*since) < AVOIDED);
-        if let Some(promise) = state.promised.get_mut(machine) {
-            promise.is_for_next = false;
-            promise.is_refused = false;
-        }
-        if let Some(waits) = state.waits_of(machine) {
-            waits.tries_again = false;
+        let memory = state.machines.get_mut(machine);
+        if let Some(reservation) = memory.and_then(|memory| memory.reservation.as_mut()) {
+            reservation.is_for_next = false;
         }
     }
 
-    /// Chooses a host among those that the world shows now, and keeps it for the machine until [`Waiting::done`]. The
-    /// machine waits from now on, in the order of `since`, until [`Waiting::forget`]. Second: whom to wake, because a host
-    /// was kept for this machine that it does not take.
+    /// Chooses a host among those that the world shows now, and reserves it for the machine until [`Waiting::end`]. The
+    /// machine waits from now on, in the order of `since`, until [`Waiting::forget`]. Second: the machine to wake, because a
+    /// host was reserved for this one that it does not take.
     ///
     /// A host that the machine has `named` already is taken if it will do.
     pub fn choose(
         &self,
         world: &World,
-        wish: &Wish,
+        request: &HostRequest,
         named: Option<&Arc<BareMetalHost>>,
         since: Timestamp,
         seed: u64,
     ) -> (Choice, Option<ObjectKey>) {
         let mut state = self.lock();
-        // Under the lock: what becomes free from here on is offered, and the machine is among those who are asked.
+        // Under the lock: hosts that become free from here on are offered to this machine, too.
         let Selection {
             outcome, considered, ..
-        } = state.pick(world, wish, named, seed);
-        state.enlist(wish, since, &outcome);
-        let before = state.unpromise(&wish.machine);
+        } = state.pick(world, request, named, seed);
+        state.enqueue(request, since, &outcome);
+        let before = state.unreserve(&request.machine);
         if let Outcome::Chosen { host, .. } = &outcome {
-            state.promise(ObjectKey::of(&**host), wish.machine.clone(), false);
+            state.reserve(ObjectKey::of(&**host), request.machine.clone(), false);
         }
         let left = before.and_then(|host| world.hosts.get(&host));
-        let other = left.and_then(|host| state.offer(&host, false));
+        let other = left.and_then(|host| state.offer(&host, None));
         drop(state);
         let why = match &outcome {
-            Outcome::None | Outcome::Await(_) => self.explain(world, wish, seed, outcome.clone()),
+            Outcome::None | Outcome::Await(_) => self.explain(world, request, seed, outcome.clone()),
             Outcome::Own(_) | Outcome::Chosen { .. } => String::new(),
         };
         let choice = Choice {
@@ -177,120 +172,136 @@ impl Waiting {
         (choice, other)
     }
 
-    /// Why the machine gets no host, as long as nothing but numbers has changed in the words in which it was told before. All
-    /// hosts are judged for that, which nobody waits for, once for all who ask for the same.
-    fn explain(&self, world: &World, wish: &Wish, seed: u64, outcome: Outcome) -> String {
-        let namespace = &wish.machine.namespace;
-        // One that an earlier machine of this name used is a reason of this machine alone.
-        let has_namesake = !world.hosts.find(&HostBy::Consumer(wish.machine.clone())).is_empty();
-        let ask = wish.ask();
+    /// Why the machine gets no host; in the words that were reported before as long as nothing but numbers has changed. All
+    /// hosts are judged for that, once for all machines that ask for the same.
+    fn explain(&self, world: &World, request: &HostRequest, seed: u64, outcome: Outcome) -> String {
+        let namespace = &request.machine.namespace;
+        let survey = self.survey(world, request, seed);
+        let report = Reported { survey, outcome };
+        let text = |report: &Reported| report.survey.text(namespace, &report.outcome);
         let mut state = self.lock();
-        let now = state.now;
-        let known = state.surveys.get(&ask);
-        let known = known.filter(|(made, _)| !has_namesake && now.saturating_sub(*made) < SURVEYED);
-        let survey = if let Some((_, survey)) = known {
-            survey.clone()
-        } else {
-            let reserved = state.reserved.clone();
-            drop(state);
-            let all = world.hosts.find(&HostBy::Namespace(namespace.clone()));
-            let survey = Arc::new(select(wish, &all, &reserved, seed).survey());
-            state = self.lock();
-            if !has_namesake {
-                state
-                    .surveys
-                    .retain(|_, (made, _)| now.saturating_sub(*made) < SURVEYED);
-                state.surveys.insert(ask, (now, survey.clone()));
-            }
-            survey
+        let memory = state.machines.get_mut(&request.machine);
+        let Some(waits) = memory.and_then(|memory| memory.waits.as_mut()) else {
+            return text(&report);
         };
-        let told = Told { survey, outcome };
-        let text = |told: &Told| told.survey.text(namespace, &told.outcome);
-        let Some(waits) = state.waits_of(&wish.machine) else {
-            return text(&told);
-        };
-        let is_news = |before: &Told| told.survey.differs(&told.outcome, &before.survey, &before.outcome);
-        if waits.told.as_ref().is_none_or(is_news) {
-            waits.told = Some(told);
+        let is_new = |before: &Reported| report.survey.differs(&report.outcome, &before.survey, &before.outcome);
+        if waits.reported.as_ref().is_none_or(is_new) {
+            waits.reported = Some(report);
         }
-        waits.told.as_ref().map(text).unwrap_or_default()
+        waits.reported.as_ref().map(text).unwrap_or_default()
     }
 
-    /// The API server refuses that the machine claims the host that is kept for it. Until it tries again nobody else does, who
-    /// would be refused as well and could not take another host then.
-    pub fn refused(&self, machine: &ObjectKey) {
-        if let Some(promise) = self.lock().promised.get_mut(machine) {
-            promise.is_refused = true;
+    fn survey(&self, world: &World, request: &HostRequest, seed: u64) -> Arc<Survey> {
+        // A host that an earlier machine of this name used is a reason of this machine alone.
+        let has_namesake = !world.hosts.find(&HostBy::Consumer(request.machine.clone())).is_empty();
+        let state = self.lock();
+        let (now, criteria) = (state.now, request.criteria());
+        let is_fresh = |made: Duration| now.saturating_sub(made) < SURVEYED;
+        let known = state.surveys.get(&criteria);
+        if let Some((_, survey)) = known.filter(|(made, _)| !has_namesake && is_fresh(*made)) {
+            return survey.clone();
         }
+        let reserved = state.reserved.clone();
+        drop(state);
+        let all = world.hosts.find(&HostBy::Namespace(request.machine.namespace.clone()));
+        let survey = Arc::new(select(request, &all, &reserved, seed).survey());
+        if !has_namesake {
+            let mut state = self.lock();
+            state.surveys.retain(|_, (made, _)| is_fresh(*made));
+            state.surveys.insert(criteria, (now, survey.clone()));
+        }
+        survey
     }
 
-    /// So it does for good, or for long: its machine takes another host as soon as there is one, and so do all others.
+    /// The API server rejects the claim of the host that is reserved for this machine. What was rejected for one machine
+    /// would be for the next: until the host changes, or for some time, they take others if there are any.
     pub fn avoid(&self, machine: &ObjectKey, now: Duration) {
         let mut state = self.lock();
-        if let Some(host) = state.promised.get(machine).map(|promise| promise.host.clone()) {
+        let memory = state.machines.get(machine);
+        let host = memory.and_then(|memory| Some(memory.reservation.as_ref()?.host.clone()));
+        if let Some(host) = host {
             state.avoided.insert(host, now);
         }
     }
 
-    /// A host is now as it is shown here. Whom to wake: the oldest machine that it suits, for which it is kept.
+    /// A host has changed, to this. Returns the machine to wake: the oldest one that it suits, for which it is reserved.
     pub fn offer(&self, host: &BareMetalHost) -> Option<ObjectKey> {
-        self.lock().offer(host, true)
+        let mut state = self.lock();
+        state.avoided.remove(&ObjectKey::of(host));
+        state.offer(host, None)
     }
 
     /// The machines that wait for just this host, which is kept for them: whatever has changed about it, they may have to
-    /// choose anew.
+    /// choose again.
     pub fn awaiting(&self, host: &ObjectKey) -> Vec<ObjectKey> {
         let state = self.lock();
-        let waits = state.waiters.values();
-        let waits = waits.filter(|waits| waits.awaits.as_ref() == Some(host));
-        waits.map(|waits| waits.wish.machine.clone()).collect()
+        let waits = state.waits().filter(|waits| waits.awaits.as_ref() == Some(host));
+        waits.map(|waits| waits.request.machine.clone()).collect()
     }
 
-    /// A pass of the machine has ended: what was kept for it and is still free is offered to others. Whom to wake: never the
-    /// machine itself, which would begin the next attempt at once instead of when it is due.
-    pub fn done(&self, machine: &ObjectKey, world: &World) -> Option<ObjectKey> {
+    /// A pass of the machine has ended, and its reservation with it. Returns the machine to wake if the host is still free.
+    /// After a pass that failed that is none, or two machines would wake each other for ever.
+    pub fn end(&self, machine: &ObjectKey, world: &World, has_failed: bool) -> Option<ObjectKey> {
         let mut state = self.lock();
-        let waits = state.places.contains_key(machine);
-        match state.promised.get(machine) {
-            Some(promise) if promise.is_for_next && waits => return None,
-            Some(promise) if promise.is_refused && waits => {
-                if let Some(waits) = state.waits_of(machine) {
-                    waits.tries_again = true;
-                }
-                return None;
-            }
-            _ => {}
+        let memory = state.machines.get(machine)?;
+        if memory.waits.is_some() && memory.reservation.as_ref().is_some_and(|one| one.is_for_next) {
+            return None;
         }
-        let host = state.unpromise(machine)?;
-        if let Some(waits) = state.waits_of(machine) {
-            waits.tries_again = true;
-        }
-        let host = world.hosts.get(&host)?;
-        state.offer(&host, false)
+        let host = state.unreserve(machine)?;
+        let host = world.hosts.get(&host).filter(|_| !has_failed)?;
+        state.offer(&host, Some(machine))
     }
 
     /// The machine needs no host any more.
     pub fn forget(&self, machine: &ObjectKey) {
         let mut state = self.lock();
-        if let Some(since) = state.places.remove(machine) {
-            state.waiters.remove(&(since, machine.clone()));
+        let memory = state.machines.get_mut(machine);
+        if let Some(waits) = memory.and_then(|memory| memory.waits.take()) {
+            state.order.remove(&(waits.since, machine.clone()));
+            state.tidy(machine);
         }
-        if state.places.is_empty() {
-            // Nobody is told any more when it is out of date.
+        if state.order.is_empty() {
+            // They would be out of date when a machine waits again.
             state.surveys.clear();
         }
     }
 
-    /// Whether nobody waits.
+    /// Whether no machine waits.
     pub fn is_empty(&self) -> bool {
-        self.lock().places.is_empty()
+        self.lock().order.is_empty()
     }
 
     /// The machines that wait in a namespace.
     pub fn of(&self, namespace: &str) -> Vec<ObjectKey> {
         let state = self.lock();
-        let keys = state.places.keys().filter(|key| key.namespace == namespace);
-        keys.cloned().collect()
+        let keys = state.order.iter().map(|(_, key)| key);
+        keys.filter(|key| key.namespace == namespace).cloned().collect()
+    }
+
+    /// Whether the Secret with the machine's user data, as it is known to be now, was found to hold no template. Most do not,
+    /// and need not be read again when the host is told.
+    pub fn is_plain(&self, machine: &ObjectKey, secret: &Known) -> bool {
+        let state = self.lock();
+        let plain = state.machines.get(machine).and_then(|memory| memory.plain.as_ref());
+        let plain = plain.map(|(uid, version)| (uid.as_str(), version.as_str()));
+        plain.is_some() && plain == secret.version()
+    }
+
+    /// The Secret with the machine's user data holds no template.
+    pub fn learn_plain(&self, machine: &ObjectKey, secret: &ObjectMeta) {
+        let version = secret.uid.clone().zip(secret.resource_version.clone());
+        if version.is_some() {
+            self.lock().machines.entry(machine.clone()).or_default().plain = version;
+        }
+    }
+
+    /// The machine's user data is not needed any more.
+    pub fn forget_plain(&self, machine: &ObjectKey) {
+        let mut state = self.lock();
+        if let Some(memory) = state.machines.get_mut(machine) {
+            memory.plain = None;
+            state.tidy(machine);
+        }
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -299,120 +310,128 @@ impl Waiting {
 }
 
 impl State {
-    fn enlist(&mut self, wish: &Wish, since: Timestamp, outcome: &Outcome) {
-        let before = self.places.insert(wish.machine.clone(), since);
-        let before = before.and_then(|before| self.waiters.remove(&(before, wish.machine.clone())));
-        let waits = Waits {
-            wish: wish.clone(),
+    /// Those that wait, oldest first.
+    fn waits(&self) -> impl Iterator<Item = &Waits> {
+        let memories = self.order.iter().filter_map(|(_, key)| self.machines.get(key));
+        memories.filter_map(|memory| memory.waits.as_ref())
+    }
+
+    fn enqueue(&mut self, request: &HostRequest, since: Timestamp, outcome: &Outcome) {
+        let memory = self.machines.entry(request.machine.clone()).or_default();
+        let before = memory.waits.take();
+        if let Some(before) = &before {
+            self.order.remove(&(before.since, request.machine.clone()));
+        }
+        memory.waits = Some(Waits {
+            since,
+            request: request.clone(),
             awaits: match outcome {
                 Outcome::Await(host) => Some(ObjectKey::of(&**host)),
                 Outcome::Own(_) | Outcome::Chosen { .. } | Outcome::None => None,
             },
-            tries_again: false,
-            told: before.and_then(|before| before.told),
-        };
-        self.waiters.insert((since, wish.machine.clone()), waits);
+            reported: before.and_then(|before| before.reported),
+        });
+        self.order.insert((since, request.machine.clone()));
     }
 
-    fn waits_of(&mut self, machine: &ObjectKey) -> Option<&mut Waits> {
-        let since = *self.places.get(machine)?;
-        self.waiters.get_mut(&(since, machine.clone()))
-    }
-
-    /// The host that is named already if it will do, else the choice among all. One that is avoided only if there is no other.
-    fn pick(&mut self, world: &World, wish: &Wish, named: Option<&Arc<BareMetalHost>>, seed: u64) -> Selection {
-        let named = named.filter(|named| suits(wish, named, &self.reserved));
-        let is_avoided = |host: &Arc<BareMetalHost>| self.avoided.contains_key(&ObjectKey::of(&**host));
-        let is_good = named.is_some_and(|named| !is_avoided(named));
-        if !is_good && !self.avoided.is_empty() {
-            let nobody = ObjectKey::new(&wish.machine.namespace, "");
-            let mut reserved = self.reserved.clone();
-            reserved.extend(self.avoided.keys().map(|host| (host.clone(), nobody.clone())));
-            let selection = if self.is_unmet(wish) {
-                search_own(world, wish, &reserved, seed)
-            } else {
-                search(world, wish, &reserved, seed)
-            };
+    /// The choice: a host that is avoided only if there is no other.
+    fn pick(
+        &mut self,
+        world: &World,
+        request: &HostRequest,
+        named: Option<&Arc<BareMetalHost>>,
+        seed: u64,
+    ) -> Selection {
+        if !self.avoided.is_empty() {
+            let nobody = ObjectKey::new(&request.machine.namespace, "");
+            let avoided = self.avoided.keys().map(|host| (host.clone(), nobody.clone()));
+            let hidden = self.reserved.clone().into_iter().chain(avoided).collect();
+            let selection = self.pick_among(world, request, named, &hidden, seed);
             if matches!(selection.outcome, Outcome::Own(_) | Outcome::Chosen { .. }) {
                 return selection;
             }
         }
-        match named {
-            Some(named) => select(wish, std::slice::from_ref(named), &self.reserved, seed),
-            None => self.search(world, wish, seed),
-        }
-    }
-
-    /// Whether no host was free a moment ago for another that asks for the same. What is promised to a machine is free for
-    /// this one alone.
-    fn is_unmet(&self, wish: &Wish) -> bool {
-        !self.promised.contains_key(&wish.machine) && self.unmet.contains(&wish.ask())
-    }
-
-    /// The choice among all. Those who ask for the same do not look at all free hosts one after the other.
-    fn search(&mut self, world: &World, wish: &Wish, seed: u64) -> Selection {
-        if self.is_unmet(wish) {
-            return search_own(world, wish, &self.reserved, seed);
-        }
-        let selection = search(world, wish, &self.reserved, seed);
-        let is_like_all = !self.promised.contains_key(&wish.machine);
-        if is_like_all && selection.outcome == Outcome::None && self.unmet.len() < MOST_UNMET {
-            self.unmet.insert(wish.ask());
+        let selection = self.pick_among(world, request, named, &self.reserved, seed);
+        if selection.outcome == Outcome::None
+            && !self.has_reservation(&request.machine)
+            && self.unmet.len() < MOST_UNMET
+        {
+            self.unmet.insert(request.criteria());
         }
         selection
     }
 
-    /// Whether the machine is promised a host that it would like to keep.
-    fn is_content(&self, machine: &ObjectKey) -> bool {
-        let promise = self.promised.get(machine);
-        promise.is_some_and(|promise| !promise.is_refused || !self.avoided.contains_key(&promise.host))
+    /// The host that is named already if it will do, else the choice among all. Machines that ask for the same do not look
+    /// at all free hosts one after the other; a host that is reserved for a machine is free for this one alone.
+    fn pick_among(
+        &self,
+        world: &World,
+        request: &HostRequest,
+        named: Option<&Arc<BareMetalHost>>,
+        reserved: &Reserved,
+        seed: u64,
+    ) -> Selection {
+        match named.filter(|named| suits(request, named, reserved)) {
+            Some(named) => select(request, std::slice::from_ref(named), reserved, seed),
+            None if !self.has_reservation(&request.machine) && self.unmet.contains(&request.criteria()) => {
+                search_own(world, request, reserved, seed)
+            }
+            None => search(world, request, reserved, seed),
+        }
     }
 
-    /// Keeps a free host for the oldest machine that it suits, and says which that is.
-    fn offer(&mut self, host: &BareMetalHost, is_changed: bool) -> Option<ObjectKey> {
+    fn has_reservation(&self, machine: &ObjectKey) -> bool {
+        self.machines
+            .get(machine)
+            .is_some_and(|memory| memory.reservation.is_some())
+    }
+
+    /// Reserves a free host for the oldest machine that it suits, except one, and returns that.
+    fn offer(&mut self, host: &BareMetalHost, except: Option<&ObjectKey>) -> Option<ObjectKey> {
         let key = ObjectKey::of(host);
         if !is_available(host) || consumer_of(host).is_some() {
             return None;
         }
         self.unmet.clear();
-        if let Some(owner) = self.reserved.get(&key) {
-            // As it is now its claim may be allowed.
-            let promise = self.promised.get_mut(owner).filter(|promise| promise.is_refused)?;
-            if !is_changed || std::mem::replace(&mut promise.is_for_next, true) {
-                return None;
-            }
-            return Some(owner.clone());
+        // Machines that try one in vain would wake each other for ever.
+        if self.reserved.contains_key(&key) || self.avoided.contains_key(&key) {
+            return None;
         }
         let is_kept = host.labels().contains_key(label::NODE_REUSE);
-        let is_asked = |waits: &&Waits| {
-            let machine = &waits.wish.machine;
+        let is_served = |waits: &&Waits| {
+            let machine = &waits.request.machine;
             machine.namespace == key.namespace
-                && !self.is_content(machine)
+                && Some(machine) != except
+                && !self.has_reservation(machine)
                 && (is_kept || waits.awaits.is_none())
-                && (is_changed || !waits.tries_again)
+                && suits(&waits.request, host, &self.reserved)
         };
-        let mut wishes = self.waiters.values().filter(is_asked).map(|waits| &waits.wish);
-        let machine = wishes.find(|wish| suits(wish, host, &self.reserved))?.machine.clone();
-        self.unpromise(&machine);
-        self.promise(key, machine.clone(), true);
+        let machine = self.waits().find(is_served)?.request.machine.clone();
+        self.reserve(key, machine.clone(), true);
         Some(machine)
     }
 
-    fn promise(&mut self, host: ObjectKey, machine: ObjectKey, is_for_next: bool) {
+    fn reserve(&mut self, host: ObjectKey, machine: ObjectKey, is_for_next: bool) {
         self.reserved.insert(host.clone(), machine.clone());
-        let promise = Promise {
-            host,
-            is_for_next,
-            is_refused: false,
-        };
-        self.promised.insert(machine, promise);
+        let memory = self.machines.entry(machine).or_default();
+        memory.reservation = Some(Reservation { host, is_for_next });
     }
 
-    fn unpromise(&mut self, machine: &ObjectKey) -> Option<ObjectKey> {
-        let host = self.promised.remove(machine)?.host;
+    fn unreserve(&mut self, machine: &ObjectKey) -> Option<ObjectKey> {
+        let host = self.machines.get_mut(machine)?.reservation.take()?.host;
         self.reserved.remove(&host);
         self.unmet.clear();
+        self.tidy(machine);
         Some(host)
+    }
+
+    /// Drops a machine of which nothing is remembered.
+    fn tidy(&mut self, machine: &ObjectKey) {
+        let is_empty =
+            |memory: &Memory| memory.waits.is_none() && memory.reservation.is_none() && memory.plain.is_none();
+        if self.machines.get(machine).is_some_and(is_empty) {
+            self.machines.remove(machine);
+        }
     }
 }
 

@@ -1,43 +1,34 @@
 //! What to do about a machine whose template may say something else by now. Pure.
 
+use std::convert::Infallible;
+
 use kube::ResourceExt;
-use metal3_runtime::events::{Note, Severity};
+use metal3_api::metal3::CleaningMode;
+use metal3_runtime::controller::{Decision, Plan};
+use metal3_runtime::events::Event;
 use serde_json::{Value, json};
 
 use super::Observed;
 
-/// What to do.
+/// A merge patch of the machine. It insists on the UID: another machine of this name may have another template.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Plan {
-    /// The merge patch of the machine. It insists on the UID: another machine of this name may have another template.
-    pub(super) patch: Value,
-    /// What the user is told.
-    pub(super) note: Note,
-}
+pub struct Change(pub Value);
 
-/// Nothing, unless the template has a mode and the machine another one. A template without a mode leaves machines as they
-/// are.
-pub(super) fn decide(seen: &Observed) -> Option<Plan> {
+/// Changes the machine's mode if the template has another one. A template without a mode leaves machines as they are.
+pub fn decide(seen: &Observed) -> Decision<Infallible, Change, ()> {
     let (machine, template) = (&seen.machine, &seen.template);
     let wanted = template.spec.template.spec.automated_cleaning_mode.as_ref();
-    let wanted = wanted.filter(|mode| !mode.as_str().is_empty())?;
-    if machine.spec.automated_cleaning_mode.as_ref() == Some(wanted) {
-        return None;
-    }
-    let message = format!(
-        "spec.automatedCleaningMode becomes {}, as Metal3MachineTemplate {} says now",
-        wanted.as_str(),
-        template.name_any()
-    );
-    Some(Plan {
-        patch: json!({
-            "metadata": {"uid": machine.metadata.uid},
-            "spec": {"automatedCleaningMode": wanted.as_str()},
-        }),
-        note: Note {
-            reason: "AutomatedCleaningModeChanged",
-            message,
-            severity: Severity::Normal,
-        },
-    })
+    let wanted =
+        wanted.filter(|mode| !mode.as_str().is_empty() && machine.spec.automated_cleaning_mode.as_ref() != Some(mode));
+    let Some(wanted) = wanted.map(CleaningMode::as_str) else {
+        return Decision::idle();
+    };
+    let name = template.name_any();
+    let message = format!("spec.automatedCleaningMode becomes {wanted}, as Metal3MachineTemplate {name} says now");
+    Plan::of(Change(json!({
+        "metadata": {"uid": machine.metadata.uid},
+        "spec": {"automatedCleaningMode": wanted},
+    })))
+    .with(Event::normal("AutomatedCleaningModeChanged", message))
+    .into()
 }

@@ -9,23 +9,25 @@ mod decide;
 #[cfg(test)]
 mod tests;
 
+use std::convert::Infallible;
 use std::sync::Arc;
 
+use jiff::Timestamp;
 use kube::api::{Api, Patch, PatchParams};
 use kube::{Resource, ResourceExt};
 use metal3_api::capi::Cluster;
 use metal3_api::capi::names::annotation;
 use metal3_api::infra::v1beta2::{Metal3Machine, Metal3MachineTemplate};
-use metal3_runtime::controller::{Next, Reconcile};
-use metal3_runtime::error::is_not_found;
-use metal3_runtime::store::ObjectKey;
+use metal3_runtime::Clock;
+use metal3_runtime::controller::{Controller, Decision, Next, Report};
+use metal3_runtime::store::{ObjectKey, Store};
 use metal3_runtime::work::Queue;
 
-use self::decide::{Plan, decide};
+use self::decide::{Change, decide};
 use crate::context::Context;
 use crate::data_template::hold_of;
 use crate::error::PassError;
-use crate::refusals::Told;
+use crate::refusals::Refusals;
 use crate::world::machine::cloned_from;
 use crate::world::{Metal3MachineBy, World};
 
@@ -33,17 +35,17 @@ use crate::world::{Metal3MachineBy, World};
 #[derive(Clone)]
 pub struct Metal3MachineTemplates {
     ctx: Context,
-    refusals: Told,
+    refusals: Refusals,
 }
 
 /// A machine that may be written, and the template that it was made from.
 #[derive(Clone, Debug)]
-struct Observed {
+pub struct Observed {
     machine: Arc<Metal3Machine>,
     template: Arc<Metal3MachineTemplate>,
 }
 
-/// Gathers it. Nothing if there is no such machine or template, or if one of them is to be left alone.
+/// Gathers it. `None` if there is no such machine or template, or if one of them is to be left alone.
 fn observe(world: &World, key: &ObjectKey) -> Option<Observed> {
     let machine = world
         .metal3_machines
@@ -56,37 +58,45 @@ fn observe(world: &World, key: &ObjectKey) -> Option<Observed> {
     (!is_left_alone).then_some(Observed { machine, template })
 }
 
-impl Reconcile for Metal3MachineTemplates {
+impl Controller for Metal3MachineTemplates {
     const NAME: &'static str = "metal3machinetemplate";
+    type Observed = Observed;
+    type Read = Infallible;
+    type Effect = Change;
+    type Status = ();
     type Error = PassError;
+
+    fn clock(&self) -> &Clock {
+        &self.ctx.clock
+    }
 
     fn listen(&self, queue: &Queue<ObjectKey>) {
         let world = &self.ctx.world;
-        let bell = queue.clone();
+        let of_machine = queue.clone();
         world.metal3_machines.listen(move |change| {
-            let asked = |machine: &Metal3Machine| {
+            let read = |machine: &Metal3Machine| {
                 let meta = &machine.metadata;
                 let mode = machine.spec.automated_cleaning_mode.clone();
                 (mode, meta.annotations.clone(), meta.labels.clone())
             };
-            if change.affects(asked) {
-                bell.push(change.key.clone());
+            if change.affects(read) {
+                of_machine.push(change.key.clone());
             }
         });
-        let (seen, bell) = (world.clone(), queue.clone());
+        let (machines, of_template) = (world.metal3_machines.clone(), queue.clone());
         world.templates.listen(move |change| {
-            let asked = |template: &Metal3MachineTemplate| {
+            let read = |template: &Metal3MachineTemplate| {
                 let mode = template.spec.template.spec.automated_cleaning_mode.clone();
                 (mode, template.annotations().contains_key(annotation::PAUSED))
             };
-            if change.affects(asked) {
-                push_all(&bell, &seen, &Metal3MachineBy::Template(change.key.clone()));
+            if change.affects(read) {
+                push_all(&of_template, &machines, &Metal3MachineBy::Template(change.key.clone()));
             }
         });
-        let (seen, bell) = (world.clone(), queue.clone());
+        let (machines, of_cluster) = (world.metal3_machines.clone(), queue.clone());
         world.clusters.listen(move |change| {
             if change.affects(Cluster::is_paused) {
-                push_all(&bell, &seen, &Metal3MachineBy::Cluster(change.key.clone()));
+                push_all(&of_cluster, &machines, &Metal3MachineBy::Cluster(change.key.clone()));
             }
         });
     }
@@ -95,22 +105,54 @@ impl Reconcile for Metal3MachineTemplates {
         self.ctx.world.metal3_machines.all()
     }
 
-    async fn reconcile(&self, key: &ObjectKey) -> Result<Next, PassError> {
-        let Some(seen) = observe(&self.ctx.world, key) else {
-            return Ok(Next::Change);
-        };
-        let done = match decide(&seen) {
-            Some(plan) => self.apply(key, &plan).await,
-            None => Ok(()),
-        };
-        match &done {
-            Ok(()) => self.refusals.forget(seen.machine.metadata.uid.as_deref()),
-            Err(error) => {
-                let machine = seen.machine.object_ref(&());
-                self.refusals.hear(&self.ctx, &machine, error).await;
-            }
+    async fn observe(&self, key: &ObjectKey) -> Result<Option<Observed>, PassError> {
+        Ok(observe(&self.ctx.world, key))
+    }
+
+    fn decide(seen: &Observed, _: Timestamp) -> Decision<Infallible, Change, ()> {
+        decide(seen)
+    }
+
+    async fn fetch(&self, _: &mut Observed, read: Infallible) -> Result<(), PassError> {
+        match read {}
+    }
+
+    async fn apply(&self, seen: &mut Observed, Change(patch): &Change) -> Result<(), PassError> {
+        let key = ObjectKey::of(&*seen.machine);
+        let machines: Api<Metal3Machine> = Api::namespaced(self.ctx.client.clone(), &key.namespace);
+        let written = machines
+            .patch(&key.name, &PatchParams::default(), &Patch::Merge(patch))
+            .await;
+        let written = written.map_err(PassError::of(
+            "change spec.automatedCleaningMode",
+            "Metal3Machine",
+            &key,
+        ))?;
+        self.ctx.world.metal3_machines.written(written);
+        Ok(())
+    }
+
+    async fn report(&self, seen: &mut Observed, report: Report<()>) -> Result<(), PassError> {
+        let regarding = seen.machine.object_ref(&());
+        for event in &report.events {
+            self.ctx.recorder.publish(&regarding, None, event).await;
         }
-        done.map(|()| Next::Change)
+        Ok(())
+    }
+
+    fn refused(&self, seen: &Observed, error: &PassError) -> Report<()> {
+        let uid = seen.machine.metadata.uid.as_deref();
+        let event = self.refusals.event(uid, error, self.ctx.clock.elapsed());
+        Report {
+            status: None,
+            events: event.into_iter().collect(),
+        }
+    }
+
+    fn ended(&self, _: &ObjectKey, seen: Option<&Observed>, done: &Result<Next, PassError>) {
+        if let (Some(seen), Ok(_)) = (seen, done) {
+            self.refusals.succeeded(seen.machine.metadata.uid.as_deref());
+        }
     }
 }
 
@@ -119,29 +161,13 @@ impl Metal3MachineTemplates {
     pub fn new(ctx: Context) -> Self {
         Self {
             ctx,
-            refusals: Told::default(),
+            refusals: Refusals::default(),
         }
-    }
-
-    async fn apply(&self, key: &ObjectKey, plan: &Plan) -> Result<(), PassError> {
-        let ctx = &self.ctx;
-        let machines: Api<Metal3Machine> = Api::namespaced(ctx.client.clone(), &key.namespace);
-        let change = Patch::Merge(&plan.patch);
-        let machine = match machines.patch(&key.name, &PatchParams::default(), &change).await {
-            Ok(machine) => machine,
-            Err(error) if is_not_found(&error) => return Ok(()),
-            Err(source) => {
-                return Err(PassError::of("change spec.automatedCleaningMode", "Metal3Machine", key)(source));
-            }
-        };
-        ctx.world.metal3_machines.written(machine.clone());
-        ctx.recorder.publish(&machine.object_ref(&()), None, &plan.note).await;
-        Ok(())
     }
 }
 
-fn push_all(bell: &Queue<ObjectKey>, world: &World, by: &Metal3MachineBy) {
-    for machine in world.metal3_machines.names(by) {
-        bell.push(machine);
+fn push_all(queue: &Queue<ObjectKey>, machines: &Store<Metal3Machine, Metal3MachineBy>, by: &Metal3MachineBy) {
+    for machine in machines.names(by) {
+        queue.push(machine);
     }
 }

@@ -1,6 +1,6 @@
 //! What is counted in the stores at each scrape.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -18,7 +18,8 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 
 use super::phase::Phase;
-use crate::select::{Reserved, Selector, Wish, suits};
+use crate::conditions::cut;
+use crate::select::{HostRequest, Reserved, Selector, suits};
 use crate::workload::{Unreachable, Workloads};
 use crate::world::{HostBy, PARTS, World};
 
@@ -126,6 +127,15 @@ fn machines(gauges: &Gauges) -> Counts {
     tally(&phases, machines.iter().map(|machine| Phase::of(machine).as_str()))
 }
 
+/// Whoever may write statuses or templates may make texts up: labels stay short, and few.
+const LONGEST_LABEL: usize = 128;
+/// There are fewer reasons than this.
+const MOST_REASONS: usize = 64;
+/// So many host selectors of a namespace are counted; each one costs a look at the namespace's free hosts.
+const MOST_SELECTORS: usize = 32;
+/// Stands for what is left out.
+const OTHER: &str = "other";
+
 fn waiting(gauges: &Gauges) -> Counts {
     let mut counts = Counts::new();
     for machine in gauges.world.metal3_machines.objects() {
@@ -133,7 +143,11 @@ fn waiting(gauges: &Gauges) -> Counts {
         let ready = ready.and_then(|status| conditions::get(&status.conditions, READY));
         let waits = ready.filter(|ready| ready.status == ConditionStatus::False);
         if let Some(ready) = waits.filter(|_| Phase::of(&machine) != Phase::Deleting) {
-            *counts.entry(vec![ready.reason.clone()]).or_default() += 1;
+            let mut reason = ready.reason.clone();
+            cut(&mut reason, LONGEST_LABEL);
+            let is_known = counts.len() < MOST_REASONS || counts.contains_key(std::slice::from_ref(&reason));
+            let reason = if is_known { reason } else { OTHER.to_owned() };
+            *counts.entry(vec![reason]).or_default() += 1;
         }
     }
     counts
@@ -150,8 +164,18 @@ fn free(gauges: &Gauges) -> Counts {
         Some((template.namespace().unwrap_or_default(), selector.ok()?))
     });
     let mut counts = Counts::new();
+    let mut selectors: HashMap<String, usize> = HashMap::new();
     for (namespace, selector) in everything.chain(of_templates) {
-        let labels = vec![namespace.clone(), selector.to_string()];
+        let mut text = selector.to_string();
+        cut(&mut text, LONGEST_LABEL);
+        let labels = vec![namespace.clone(), text];
+        if !counts.contains_key(&labels) {
+            let number = selectors.entry(namespace.clone()).or_default();
+            *number += 1;
+            if *number > MOST_SELECTORS {
+                continue;
+            }
+        }
         counts
             .entry(labels)
             .or_insert_with(|| free_with(world, namespace, selector));
@@ -163,7 +187,7 @@ fn free_with(world: &World, namespace: String, selector: Selector) -> i64 {
     let exact = selector.exact().next();
     let parts = (0..PARTS).flat_map(|part| world.hosts.find(&HostBy::free(&namespace, exact, part)));
     let hosts: Vec<_> = parts.collect();
-    let wish = Wish {
+    let request = HostRequest {
         machine: ObjectKey::new(namespace, ""),
         uid: String::new(),
         selector,
@@ -171,7 +195,7 @@ fn free_with(world: &World, namespace: String, selector: Selector) -> i64 {
         is_domain_strict: false,
         reuse: None,
     };
-    let free = hosts.iter().filter(|host| suits(&wish, host, &Reserved::default()));
+    let free = hosts.iter().filter(|host| suits(&request, host, &Reserved::default()));
     i64::try_from(free.count()).unwrap_or(i64::MAX)
 }
 

@@ -185,6 +185,34 @@ async fn hosts_are_free_for_the_selectors_that_templates_have() {
     site.lacks("selector=\"rack=2\"");
 }
 
+// OWN 30b: each text that a tenant made up was a series, and a search of all hosts at each scrape.
+#[tokio::test]
+async fn selectors_and_reasons_that_are_made_up_make_few_and_short_labels() {
+    let site = Site::new();
+    site.figures.lead();
+    for number in 0..100_u32 {
+        let name = format!("t-{number}");
+        let long = "x".repeat(60);
+        let labels = json!({"matchLabels": {"a": number.to_string(), "b": long, "c": long, "d": long}});
+        let template = json!({"apiVersion": HERE, "kind": "Metal3MachineTemplate", "metadata": {"name": name, "uid": name},
+            "spec": {"template": {"spec": {"hostSelector": labels}}}});
+        site.world
+            .hosts
+            .put(parse(json!({"metadata": {"name": name, "uid": name}, "spec": {}}), 1));
+        site.world.templates.put(parse(template, 1));
+        let reason = format!("R{number}{}", "x".repeat(500));
+        let status = json!({"conditions": [condition("Ready", false, &reason, "2026-01-01T00:00:00Z")]});
+        let mut machine = machine(1, &json!({}), &status);
+        machine.metadata.name = Some(name.clone());
+        machine.metadata.uid = Some(name);
+        site.world.metal3_machines.put(machine);
+    }
+    let text = site.text();
+    assert_eq!(text.matches("metal3_hosts_free{").count(), 32);
+    assert_eq!(text.matches("metal3_machines_waiting{").count(), 65);
+    assert!(text.lines().all(|line| line.len() < 400));
+}
+
 #[tokio::test]
 async fn data_and_workload_clusters_are_counted_by_how_far_they_are() {
     let site = Site::new();

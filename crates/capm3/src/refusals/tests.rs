@@ -328,7 +328,7 @@ fn labelled(site: &Site, names: &[&str]) -> LabelSync {
     LabelSync {
         ctx: site.ctx.clone(),
         workloads,
-        refusals: Told::default(),
+        refusals: Refusals::default(),
     }
 }
 

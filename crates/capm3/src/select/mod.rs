@@ -1,4 +1,4 @@
-//! Which host a machine gets. Pure: the machine's wishes, the hosts and a seed go in; the choice comes out, and for every
+//! Which host a machine gets. Pure: the machine's requests, the hosts and a seed go in; the choice comes out, and for every
 //! host that cannot be chosen the first rule that refuses it.
 //!
 //! ```text
@@ -35,8 +35,8 @@ pub use self::selector::{Requirement, Selector, SelectorError, is_subdomain};
 pub use self::summary::Survey;
 
 /// What a machine asks of its host.
-#[derive(Clone, Debug)]
-pub struct Wish {
+#[derive(Clone, Debug, PartialEq)]
+pub struct HostRequest {
     /// The Metal3Machine.
     pub machine: ObjectKey,
     /// Its UID.
@@ -51,9 +51,9 @@ pub struct Wish {
     pub reuse: Option<String>,
 }
 
-/// What a wish asks for, whoever wishes it: the hosts that would do are the same for all who ask for the same.
+/// What a request asks for, whoever requests it: the hosts that would do are the same for all who ask for the same.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Ask {
+pub struct Criteria {
     namespace: String,
     selector: Selector,
     failure_domain: String,
@@ -61,10 +61,10 @@ pub struct Ask {
     reuse: Option<String>,
 }
 
-impl Wish {
+impl HostRequest {
     /// Without the machine.
-    pub fn ask(&self) -> Ask {
-        Ask {
+    pub fn criteria(&self) -> Criteria {
+        Criteria {
             namespace: self.machine.namespace.clone(),
             selector: self.selector.clone(),
             failure_domain: self.failure_domain.clone(),
@@ -118,11 +118,11 @@ pub struct Choice {
 pub type Reserved = HashMap<ObjectKey, ObjectKey>;
 
 /// Chooses among `hosts`, which are all in the machine's namespace.
-pub fn select(wish: &Wish, hosts: &[Arc<BareMetalHost>], reserved: &Reserved, seed: u64) -> Selection {
+pub fn select(request: &HostRequest, hosts: &[Arc<BareMetalHost>], reserved: &Reserved, seed: u64) -> Selection {
     let (mut reuse, mut free, mut coming, mut refused) =
         (Best::default(), Best::default(), Best::default(), Vec::new());
     for host in hosts {
-        match judge(wish, host, reserved) {
+        match judge(request, host, reserved) {
             Verdict::Own => {
                 return Selection {
                     outcome: Outcome::Own(host.clone()),
@@ -156,8 +156,8 @@ pub fn select(wish: &Wish, hosts: &[Arc<BareMetalHost>], reserved: &Reserved, se
 }
 
 /// Whether this one host would do for a machine now.
-pub fn suits(wish: &Wish, host: &BareMetalHost, reserved: &Reserved) -> bool {
-    matches!(judge(wish, host, reserved), Verdict::Free(_) | Verdict::Kept(_))
+pub fn suits(request: &HostRequest, host: &BareMetalHost, reserved: &Reserved) -> bool {
+    matches!(judge(request, host, reserved), Verdict::Free(_) | Verdict::Kept(_))
 }
 
 enum Verdict {
@@ -170,17 +170,17 @@ enum Verdict {
     Refused(Refusal),
 }
 
-fn judge(wish: &Wish, host: &BareMetalHost, reserved: &Reserved) -> Verdict {
-    let claimed = claimed(host, &wish.machine, &wish.uid);
+fn judge(request: &HostRequest, host: &BareMetalHost, reserved: &Reserved) -> Verdict {
+    let claimed = claimed(host, &request.machine, &request.uid);
     if claimed == Claimed::ByUs {
         return Verdict::Own;
     }
     let labels = host.labels();
-    if let Some(failed) = wish.selector.first_unmet(labels) {
+    if let Some(failed) = request.selector.first_unmet(labels) {
         return Verdict::Refused(Refusal::Label(failed.clone()));
     }
     let kept_for = labels.get(label::NODE_REUSE);
-    let is_kept = kept_for.is_some() && kept_for == wish.reuse.as_ref();
+    let is_kept = kept_for.is_some() && kept_for == request.reuse.as_ref();
     if let Some(other) = kept_for.filter(|_| !is_kept) {
         return Verdict::Refused(Refusal::KeptFor(other.clone()));
     }
@@ -194,7 +194,7 @@ fn judge(wish: &Wish, host: &BareMetalHost, reserved: &Reserved) -> Verdict {
     if !reserved.is_empty()
         && let Some(other) = reserved
             .get(&ObjectKey::of(host))
-            .filter(|other| **other != wish.machine)
+            .filter(|other| **other != request.machine)
     {
         return Verdict::Refused(Refusal::BeingClaimed(other.clone()));
     }
@@ -202,13 +202,13 @@ fn judge(wish: &Wish, host: &BareMetalHost, reserved: &Reserved) -> Verdict {
         return Verdict::Refused(refusal);
     }
     let domain = labels.get(label::FAILURE_DOMAIN).map_or("", String::as_str);
-    let in_domain = wish.failure_domain.is_empty() || domain == wish.failure_domain;
-    if wish.is_domain_strict && !in_domain {
+    let in_domain = request.failure_domain.is_empty() || domain == request.failure_domain;
+    if request.is_domain_strict && !in_domain {
         return Verdict::Refused(Refusal::FailureDomain(domain.to_owned()));
     }
     match (is_available(host), is_kept) {
         (true, true) => Verdict::Kept(in_domain),
-        (true, false) if has_own_image(host) => Verdict::Refused(Refusal::HasImage),
+        (true, false) if is_told(host) => Verdict::Refused(Refusal::HasImage),
         (true, false) => Verdict::Free(in_domain),
         (false, true) => Verdict::Coming(Refusal::State(state(host))),
         (false, false) => Verdict::Refused(Refusal::State(state(host))),
@@ -244,9 +244,9 @@ pub fn is_available(host: &BareMetalHost) -> bool {
     matches!(state, Some(ProvisioningState::Available | ProvisioningState::Ready))
 }
 
-/// Whether somebody has asked for an image without naming a consumer: the host is about to be provisioned with that, and
-/// our machine would get it.
-fn has_own_image(host: &BareMetalHost) -> bool {
+/// Whether the host was told what to run. Without a consumer it is about to be provisioned with that, and a machine would
+/// get it.
+pub fn is_told(host: &BareMetalHost) -> bool {
     host.spec.wanted_image().is_some() || host.spec.custom_deploy.is_some()
 }
 

@@ -8,7 +8,7 @@ use metal3_api::infra::names::label;
 use metal3_api::metal3::BareMetalHost;
 use metal3_runtime::backoff::mixed;
 
-use super::{Outcome, Reserved, Selection, Wish, select};
+use super::{HostRequest, Outcome, Reserved, Selection, select};
 use crate::world::World;
 use crate::world::host::{HostBy, PARTS};
 
@@ -18,15 +18,15 @@ const TOGETHER: usize = 48;
 
 /// Chooses as [`select`] would, except that among equal hosts one of the first parts wins that have any: the seed says in
 /// which order they are looked at. Of hosts that were not looked at nothing is said.
-pub fn search(world: &World, wish: &Wish, reserved: &Reserved, seed: u64) -> Selection {
-    let namespace = &wish.machine.namespace;
-    let mut selection = search_own(world, wish, reserved, seed);
+pub fn search(world: &World, request: &HostRequest, reserved: &Reserved, seed: u64) -> Selection {
+    let namespace = &request.machine.namespace;
+    let mut selection = search_own(world, request, reserved, seed);
     if selection.outcome != Outcome::None {
         return selection;
     }
-    let domain = (label::FAILURE_DOMAIN, wish.failure_domain.as_str());
-    let of_domain = (!wish.failure_domain.is_empty()).then_some(domain);
-    let anywhere = (!wish.is_domain_strict || of_domain.is_none()).then(|| wish.selector.exact().next());
+    let domain = (label::FAILURE_DOMAIN, request.failure_domain.as_str());
+    let of_domain = (!request.failure_domain.is_empty()).then_some(domain);
+    let anywhere = (!request.is_domain_strict || of_domain.is_none()).then(|| request.selector.exact().next());
     let stands_in_domain = |host: &BareMetalHost| host.labels().get(domain.0).is_some_and(|value| value == domain.1);
     // Those in the domain first: only if none of them will do, any other.
     let mut parts: Vec<u64> = (0..PARTS).collect();
@@ -45,7 +45,7 @@ pub fn search(world: &World, wish: &Wish, reserved: &Reserved, seed: u64) -> Sel
             if here.len() < TOGETHER && number + 1 < parts.len() {
                 continue;
             }
-            let found = select(wish, &here, reserved, seed);
+            let found = select(request, &here, reserved, seed);
             here.clear();
             selection.outcome = found.outcome;
             selection.considered += found.considered;
@@ -58,11 +58,11 @@ pub fn search(world: &World, wish: &Wish, reserved: &Reserved, seed: u64) -> Sel
 }
 
 /// The same without those that are free for everybody: the machine's own, and those that are kept for it.
-pub fn search_own(world: &World, wish: &Wish, reserved: &Reserved, seed: u64) -> Selection {
-    let own = world.hosts.find(&HostBy::Consumer(wish.machine.clone()));
-    let kept = wish.reuse.iter();
-    let of_namespace = |reuse: &String| HostBy::Kept(wish.machine.namespace.clone(), reuse.clone());
+pub fn search_own(world: &World, request: &HostRequest, reserved: &Reserved, seed: u64) -> Selection {
+    let own = world.hosts.find(&HostBy::Consumer(request.machine.clone()));
+    let kept = request.reuse.iter();
+    let of_namespace = |reuse: &String| HostBy::Kept(request.machine.namespace.clone(), reuse.clone());
     let kept = kept.flat_map(|reuse| world.hosts.find(&of_namespace(reuse)));
     let hosts: Vec<Arc<BareMetalHost>> = own.into_iter().chain(kept).collect();
-    select(wish, &hosts, reserved, seed)
+    select(request, &hosts, reserved, seed)
 }

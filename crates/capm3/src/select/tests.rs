@@ -8,8 +8,8 @@ use serde_json::{Value, json};
 const REUSE: &str = "infrastructure.cluster.x-k8s.io/node-reuse";
 const DOMAIN: &str = "infrastructure.cluster.x-k8s.io/failure-domain";
 
-fn wish() -> Wish {
-    Wish {
+fn request() -> HostRequest {
+    HostRequest {
         machine: ObjectKey::new("ns", "m"),
         uid: "u-m".to_owned(),
         selector: Selector::default(),
@@ -52,12 +52,12 @@ fn chosen(selection: &Selection) -> Option<&str> {
 }
 
 /// What a machine is told that chooses so.
-fn summary(selection: &Selection, wish: &Wish) -> String {
-    selection.survey().text(&wish.machine.namespace, &selection.outcome)
+fn summary(selection: &Selection, request: &HostRequest) -> String {
+    selection.survey().text(&request.machine.namespace, &selection.outcome)
 }
 
-fn choose(wish: &Wish, hosts: &[Arc<BareMetalHost>]) -> Selection {
-    select(wish, hosts, &Reserved::new(), 7)
+fn choose(request: &HostRequest, hosts: &[Arc<BareMetalHost>]) -> Selection {
+    select(request, hosts, &Reserved::new(), 7)
 }
 
 #[rstest]
@@ -112,13 +112,13 @@ fn a_host_is_refused_by_the_first_rule_that_it_breaks(
     #[case] rule: &str,
     #[case] text: &str,
 ) {
-    let mut wish = wish();
-    wish.selector = selector(json!({"matchLabels": {"rack": "a"}}));
-    let selection = choose(&wish, &[host("h", &labels, &other)]);
+    let mut request = request();
+    request.selector = selector(json!({"matchLabels": {"rack": "a"}}));
+    let selection = choose(&request, &[host("h", &labels, &other)]);
     assert_eq!(selection.outcome, Outcome::None);
     let refused: Vec<_> = selection.refused.iter().map(|(_, refusal)| refusal.label()).collect();
     assert_eq!(refused, [rule]);
-    assert_eq!(summary(&selection, &wish), format!("0 of 1 hosts: {text}"));
+    assert_eq!(summary(&selection, &request), format!("0 of 1 hosts: {text}"));
 }
 
 #[rstest]
@@ -126,10 +126,10 @@ fn a_host_is_refused_by_the_first_rule_that_it_breaks(
 #[case("ready")]
 fn a_free_host_is_chosen(#[case] state: &str) {
     let hosts = [host("h", &json!({}), &json!({"/status/provisioning/state": state}))];
-    let selection = choose(&wish(), &hosts);
+    let selection = choose(&request(), &hosts);
     let is_free = matches!(&selection.outcome, Outcome::Chosen { is_reuse: false, .. });
     assert!(is_free && selection.refused.is_empty());
-    assert_eq!(summary(&selection, &wish()), "1 of 1 hosts");
+    assert_eq!(summary(&selection, &request()), "1 of 1 hosts");
 }
 
 #[rstest]
@@ -139,7 +139,7 @@ fn a_free_host_is_chosen(#[case] state: &str) {
 fn a_claim_counts_by_uid_and_not_only_by_name(#[case] uid: &str, #[case] is_own: bool) {
     let ours = json!({"/spec/consumerRef": consumer("m", uid), "/status/provisioning/state": "provisioned"});
     let selection = choose(
-        &wish(),
+        &request(),
         &[host("free", &json!({}), &json!({})), host("ours", &json!({}), &ours)],
     );
     assert_eq!(matches!(selection.outcome, Outcome::Own(_)), is_own);
@@ -149,11 +149,11 @@ fn a_claim_counts_by_uid_and_not_only_by_name(#[case] uid: &str, #[case] is_own:
 /// Whatever else is wrong with it: it is the machine's, and what to do about it is not a matter of choice.
 #[test]
 fn the_own_host_is_found_even_if_nobody_else_could_have_it() {
-    let mut wish = wish();
-    wish.selector = selector(json!({"matchLabels": {"rack": "a"}}));
+    let mut request = request();
+    request.selector = selector(json!({"matchLabels": {"rack": "a"}}));
     let ours = json!({"/spec/consumerRef": consumer("m", "u-m"), "/status/errorMessage": "broken",
         "/metadata/annotations": {"capm3.metal3.io/unhealthy": ""}});
-    assert_eq!(chosen(&choose(&wish, &[host("h", &json!({}), &ours)])), Some("h"));
+    assert_eq!(chosen(&choose(&request, &[host("h", &json!({}), &ours)])), Some("h"));
 }
 
 #[test]
@@ -165,17 +165,17 @@ fn kept_hosts_go_first_and_are_waited_for() {
     let coming = host("coming", &kept, &busy);
     let free = host("free", &json!({}), &json!({}));
     // One that is ready is taken, even while another is not: upstream waits then.
-    let selection = choose(&wish(), &[free.clone(), coming.clone(), ready]);
+    let selection = choose(&request(), &[free.clone(), coming.clone(), ready]);
     assert!(matches!(&selection.outcome, Outcome::Chosen { is_reuse: true, .. }));
     assert_eq!(chosen(&selection), Some("kept"));
-    let selection = choose(&wish(), &[free.clone(), coming.clone()]);
+    let selection = choose(&request(), &[free.clone(), coming.clone()]);
     assert_eq!(selection.outcome, Outcome::Await(coming.clone()));
     assert_eq!(
-        summary(&selection, &wish()),
+        summary(&selection, &request()),
         "1 of 2 hosts: waiting for coming, which is kept for this machine; 1 not available: deprovisioning"
     );
     // A machine of which nothing is kept takes what is free.
-    let mut other = wish();
+    let mut other = request();
     other.reuse = None;
     assert_eq!(chosen(&choose(&other, &[free, coming])), Some("free"));
 }
@@ -187,7 +187,7 @@ fn a_broken_host_is_not_waited_for_although_it_is_kept() {
         &json!({REUSE: "md-workers"}),
         &json!({"/status/errorMessage": "x"}),
     );
-    let selection = choose(&wish(), &[broken, host("free", &json!({}), &json!({}))]);
+    let selection = choose(&request(), &[broken, host("free", &json!({}), &json!({}))]);
     assert_eq!(chosen(&selection), Some("free"));
 }
 
@@ -197,19 +197,19 @@ fn a_broken_host_is_not_waited_for_although_it_is_kept() {
 #[case::strict(true, &["a", "b"], Some("b"))]
 #[case::strict_waits(true, &["a"], None)]
 fn failure_domains(#[case] is_strict: bool, #[case] domains: &[&str], #[case] expected: Option<&str>) {
-    let mut wish = wish();
-    wish.failure_domain = "b".to_owned();
-    wish.is_domain_strict = is_strict;
+    let mut request = request();
+    request.failure_domain = "b".to_owned();
+    request.is_domain_strict = is_strict;
     let hosts: Vec<_> = domains
         .iter()
         .map(|domain| host(domain, &json!({DOMAIN: domain}), &json!({})))
         .collect();
     for seed in 0..20 {
-        assert_eq!(chosen(&select(&wish, &hosts, &Reserved::new(), seed)), expected);
+        assert_eq!(chosen(&select(&request, &hosts, &Reserved::new(), seed)), expected);
     }
     if expected.is_none() {
         assert_eq!(
-            summary(&choose(&wish, &hosts), &wish),
+            summary(&choose(&request, &hosts), &request),
             "0 of 1 hosts: 1 in another failure domain: a"
         );
     }
@@ -217,31 +217,31 @@ fn failure_domains(#[case] is_strict: bool, #[case] domains: &[&str], #[case] ex
 
 #[test]
 fn a_kept_host_is_kept_whatever_its_domain_unless_that_is_strict() {
-    let mut wish = wish();
-    wish.failure_domain = "b".to_owned();
+    let mut request = request();
+    request.failure_domain = "b".to_owned();
     let hosts = [
         host("kept", &json!({REUSE: "md-workers", DOMAIN: "a"}), &json!({})),
         host("free", &json!({DOMAIN: "b"}), &json!({})),
     ];
-    assert_eq!(chosen(&choose(&wish, &hosts)), Some("kept"));
-    wish.is_domain_strict = true;
-    assert_eq!(chosen(&choose(&wish, &hosts)), Some("free"));
+    assert_eq!(chosen(&choose(&request, &hosts)), Some("kept"));
+    request.is_domain_strict = true;
+    assert_eq!(chosen(&choose(&request, &hosts)), Some("free"));
 }
 
 #[test]
 fn what_another_machine_is_about_to_claim_is_not_chosen() {
     let hosts = [host("h", &json!({}), &json!({}))];
     let reserved = |by: &str| Reserved::from([(ObjectKey::new("ns", "h"), ObjectKey::new("ns", by))]);
-    let selection = select(&wish(), &hosts, &reserved("x"), 7);
-    assert_eq!(summary(&selection, &wish()), "0 of 1 hosts: 1 being claimed by x");
-    assert_eq!(chosen(&select(&wish(), &hosts, &reserved("m"), 7)), Some("h"));
-    assert!(!suits(&wish(), &hosts[0], &reserved("x")) && suits(&wish(), &hosts[0], &reserved("m")));
+    let selection = select(&request(), &hosts, &reserved("x"), 7);
+    assert_eq!(summary(&selection, &request()), "0 of 1 hosts: 1 being claimed by x");
+    assert_eq!(chosen(&select(&request(), &hosts, &reserved("m"), 7)), Some("h"));
+    assert!(!suits(&request(), &hosts[0], &reserved("x")) && suits(&request(), &hosts[0], &reserved("m")));
 }
 
 #[test]
 fn the_summary_counts_by_rule_and_names_some() {
-    let mut wish = wish();
-    wish.selector = selector(json!({"matchLabels": {"rack": "b"}}));
+    let mut request = request();
+    request.selector = selector(json!({"matchLabels": {"rack": "b"}}));
     let good = json!({"rack": "b"});
     let mut hosts: Vec<_> = (0..9)
         .map(|n| {
@@ -261,11 +261,11 @@ fn the_summary_counts_by_rule_and_names_some() {
         ));
     }
     assert_eq!(
-        summary(&choose(&wish, &hosts), &wish),
+        summary(&choose(&request, &hosts), &request),
         "0 of 14 hosts: 9 in use by m0, m1, m2 and 6 more; 3 lack label rack=b; 2 not available: 1 inspecting, 1 preparing"
     );
     assert_eq!(
-        summary(&choose(&wish, &[]), &wish),
+        summary(&choose(&request, &[]), &request),
         "0 of 0 hosts: there is no BareMetalHost in namespace ns"
     );
 }
@@ -293,8 +293,8 @@ fn random_seeds_spread_over_all_hosts() {
         for host in &hosts {
             world.hosts.created((**host).clone());
         }
-        let of_list = spread(number, &|seed| select(&wish(), &hosts, &Reserved::new(), seed));
-        let of_world = spread(number, &|seed| search(&world, &wish(), &Reserved::new(), seed));
+        let of_list = spread(number, &|seed| select(&request(), &hosts, &Reserved::new(), seed));
+        let of_world = spread(number, &|seed| search(&world, &request(), &Reserved::new(), seed));
         assert!(
             of_list < most && of_world < most,
             "{of_list} and {of_world} of {number}"
@@ -302,14 +302,14 @@ fn random_seeds_spread_over_all_hosts() {
     }
 }
 
-/// Machines with the same wishes do not all want the same host.
+/// Machines with the same requests do not all want the same host.
 #[test]
 fn stable_seeds_differ_by_machine_and_stay() {
     let hosts: Vec<_> = (0..50)
         .map(|n| host(&format!("h{n}"), &json!({}), &json!({})))
         .collect();
     let of = |uid: &str| {
-        let selection = select(&wish(), &hosts, &Reserved::new(), stable_seed(uid));
+        let selection = select(&request(), &hosts, &Reserved::new(), stable_seed(uid));
         chosen(&selection).unwrap().to_owned()
     };
     let hosts: std::collections::HashSet<_> = (0..50).map(|n| of(&format!("uid-{n}"))).collect();
@@ -355,36 +355,36 @@ proptest! {
         is_strict in any::<bool>(),
         rack in prop::option::of(0_u8..3),
     ) {
-        let mut wish = wish();
-        wish.failure_domain = "1".to_owned();
-        wish.is_domain_strict = is_strict;
+        let mut request = request();
+        request.failure_domain = "1".to_owned();
+        request.is_domain_strict = is_strict;
         if let Some(rack) = rack {
-            wish.selector = selector(json!({"matchLabels": {"rack": rack.to_string()}}));
+            request.selector = selector(json!({"matchLabels": {"rack": rack.to_string()}}));
         }
         let mut list: Vec<_> = hosts.iter().enumerate()
             .map(|(n, (labels, other))| host(&format!("h{n}"), labels, other))
             .collect();
-        let first = select(&wish, &list, &Reserved::new(), seed);
+        let first = select(&request, &list, &Reserved::new(), seed);
         if !list.is_empty() {
             let by = rotation % list.len();
             list.rotate_left(by);
         }
-        let second = select(&wish, &list, &Reserved::new(), seed);
+        let second = select(&request, &list, &Reserved::new(), seed);
         // Of several own hosts, which only a fault can bring about, any will do.
-        let own = list.iter().filter(|h| claimed(h, &wish.machine, &wish.uid) == Claimed::ByUs).count();
+        let own = list.iter().filter(|h| claimed(h, &request.machine, &request.uid) == Claimed::ByUs).count();
         if own <= 1 {
             prop_assert_eq!(&first.outcome, &second.outcome);
         }
         match &first.outcome {
-            Outcome::Own(host) => prop_assert_eq!(claimed(host, &wish.machine, &wish.uid), Claimed::ByUs),
+            Outcome::Own(host) => prop_assert_eq!(claimed(host, &request.machine, &request.uid), Claimed::ByUs),
             Outcome::Chosen { host, is_reuse } => {
-                prop_assert!(is_available(host) && suits(&wish, host, &Reserved::new()));
+                prop_assert!(is_available(host) && suits(&request, host, &Reserved::new()));
                 prop_assert!(first.refused.iter().all(|(refused, _)| refused.metadata.name != host.metadata.name));
                 prop_assert_eq!(host.labels().contains_key(REUSE), *is_reuse);
                 prop_assert!(!is_strict || host.labels().get(DOMAIN).is_some_and(|domain| domain == "1"));
             }
             Outcome::Await(host) => {
-                prop_assert!(!is_available(host) && host.labels().get(REUSE) == wish.reuse.as_ref());
+                prop_assert!(!is_available(host) && host.labels().get(REUSE) == request.reuse.as_ref());
             }
             Outcome::None => prop_assert_eq!(first.refused.len(), list.len()),
         }
@@ -392,10 +392,10 @@ proptest! {
         if !matches!(first.outcome, Outcome::Own(_)) {
             for host in &list {
                 let is_refused = first.refused.iter().any(|(refused, _)| refused.metadata.name == host.metadata.name);
-                prop_assert_eq!(suits(&wish, host, &Reserved::new()), !is_refused);
+                prop_assert_eq!(suits(&request, host, &Reserved::new()), !is_refused);
             }
         }
-        summary(&first, &wish);
+        summary(&first, &request);
     }
 }
 
@@ -417,18 +417,18 @@ fn free_hosts(count: usize) -> World {
 fn a_choice_looks_at_a_part_of_the_free_hosts(#[case] domain: &str, #[case] labels: Value) {
     let world = free_hosts(2000);
     for seed in 0..20 {
-        let wish = Wish {
+        let request = HostRequest {
             failure_domain: domain.to_owned(),
             selector: selector(labels.clone()),
-            ..wish()
+            ..request()
         };
-        let selection = search(&world, &wish, &Reserved::new(), seed);
+        let selection = search(&world, &request, &Reserved::new(), seed);
         let Outcome::Chosen { host, .. } = &selection.outcome else {
             panic!("{selection:?}")
         };
         assert!(domain.is_empty() || host.labels()[DOMAIN] == domain);
         assert!(selection.considered <= 100, "{} of 2000", selection.considered);
-        let again = search(&world, &wish, &Reserved::new(), seed);
+        let again = search(&world, &request, &Reserved::new(), seed);
         assert_eq!(again.outcome, selection.outcome, "the same for the same seed");
     }
 }
@@ -444,15 +444,15 @@ fn a_host_is_found_in_whichever_part_it_is() {
             .collect()
     };
     for last in ["h0", "h777", "h1999"] {
-        let selection = search(&world, &wish(), &reserved(last), 7);
+        let selection = search(&world, &request(), &reserved(last), 7);
         assert_eq!(chosen(&selection), Some(last));
     }
     // Outside of the domain only if none is left inside, and if that is allowed.
-    let mut wish = Wish {
+    let mut request = HostRequest {
         failure_domain: "a".to_owned(),
-        ..wish()
+        ..request()
     };
-    let selection = search(&world, &wish, &reserved("h1"), 7);
+    let selection = search(&world, &request, &reserved("h1"), 7);
     assert_eq!(chosen(&selection), Some("h1"));
     assert!(
         selection.considered <= all.len(),
@@ -460,8 +460,8 @@ fn a_host_is_found_in_whichever_part_it_is() {
         selection.considered,
         all.len()
     );
-    wish.is_domain_strict = true;
-    assert_eq!(chosen(&search(&world, &wish, &reserved("h1"), 7)), None);
+    request.is_domain_strict = true;
+    assert_eq!(chosen(&search(&world, &request, &reserved("h1"), 7)), None);
 }
 
 #[test]
@@ -469,12 +469,12 @@ fn the_only_host_of_a_domain_is_found_among_many() {
     let world = free_hosts(2000);
     let only = host("only", &json!({DOMAIN: "c"}), &json!({}));
     world.hosts.created((*only).clone());
-    let wish = Wish {
+    let request = HostRequest {
         failure_domain: "c".to_owned(),
-        ..wish()
+        ..request()
     };
     for seed in 0..20 {
-        let selection = search(&world, &wish, &Reserved::new(), seed);
+        let selection = search(&world, &request, &Reserved::new(), seed);
         assert_eq!((chosen(&selection), selection.considered), (Some("only"), 1));
     }
 }
@@ -503,5 +503,5 @@ fn hosts_that_are_kept_go_before_free_ones() {
     let world = free_hosts(10);
     let kept = host("kept", &json!({REUSE: "md-workers"}), &json!({}));
     world.hosts.created((*kept).clone());
-    assert_eq!(chosen(&search(&world, &wish(), &Reserved::new(), 7)), Some("kept"));
+    assert_eq!(chosen(&search(&world, &request(), &Reserved::new(), 7)), Some("kept"));
 }

@@ -13,6 +13,7 @@ use http::Request;
 use http_body::{Body, Frame};
 use kube::Client;
 use kube::client::{Body as KubeBody, ClientBuilder};
+use metal3_runtime::timing::provider::{WORKLOAD_BODY, WORKLOAD_WATCH};
 use tokio::time::Sleep;
 
 use super::account::{Account, Share};
@@ -46,10 +47,6 @@ const QUOTE: usize = 24;
 const FREE: usize = 32 << 10;
 /// A piece of an answer costs so much besides its bytes until the answer is complete: a server may send them one by one.
 const PIECE: usize = 64;
-/// The body of an answer is complete after this time.
-const ANSWER: Duration = Duration::from_secs(30);
-/// A watch is asked to end after 290 s; one that does not is cut off.
-const WATCH: Duration = Duration::from_secs(330);
 
 /// Which bound was exceeded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -93,7 +90,7 @@ impl Exceeded {
 
     /// Whether this only ends a watch, which is begun anew where it was.
     pub fn ends_watch_only(self) -> bool {
-        self == Self::Time(WATCH)
+        self == Self::Time(WORKLOAD_WATCH)
     }
 }
 
@@ -133,7 +130,7 @@ struct Bounded {
 
 impl Bounded {
     fn new(inner: KubeBody, most: usize, is_watch: bool, share: Share) -> Self {
-        let time = if is_watch { WATCH } else { ANSWER };
+        let time = if is_watch { WORKLOAD_WATCH } else { WORKLOAD_BODY };
         Self {
             inner,
             is_watch,

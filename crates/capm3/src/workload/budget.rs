@@ -18,6 +18,9 @@ const NODE: usize = size_of::<Node>() + 1024;
 /// What a text takes besides its bytes: where it is, and what the allocator and the map around it need.
 const TEXT: usize = 48;
 
+/// What a cluster that is followed takes besides its Nodes: its client, its connections, and the heads of answers under way.
+const CLUSTER: usize = 256 << 10;
+
 /// Bytes of memory that a Node takes when it is kept, roughly. A Node of many short texts takes a multiple of its JSON.
 fn weight(node: &Node) -> usize {
     let json = serde_json::to_vec(node).unwrap_or_default();
@@ -50,19 +53,20 @@ impl Kept {
         if self.bytes > MOST_KEPT {
             return Err(Exceeded::Kept);
         }
-        self.share.set(self.bytes)
+        self.share.set(CLUSTER + self.bytes)
     }
 
     fn remove(&mut self, key: &ObjectKey) {
         self.bytes -= self.sizes.remove(key).unwrap_or_default();
         // Less than before is never refused; after a refusal nothing is kept for long.
-        self.share.set(self.bytes).ok();
+        self.share.set(CLUSTER + self.bytes).ok();
     }
 }
 
 impl Budget {
     /// Fills this store. What is kept in it is counted by the share.
-    pub fn new(nodes: Nodes, share: Share) -> Self {
+    pub fn new(nodes: Nodes, mut share: Share) -> Self {
+        let exceeded = share.set(CLUSTER).err();
         let kept = Kept {
             sizes: HashMap::new(),
             bytes: 0,
@@ -71,7 +75,7 @@ impl Budget {
         Self {
             nodes,
             kept: Arc::new(Mutex::new(kept)),
-            exceeded: watch::Sender::new(None),
+            exceeded: watch::Sender::new(exceeded),
         }
     }
 
@@ -160,7 +164,7 @@ mod tests {
     #[tokio::test]
     async fn a_cluster_of_a_namespace_that_has_its_part_is_told_so() {
         let small = Limits {
-            namespace: 40_000,
+            namespace: 2 * CLUSTER + 40_000,
             ..Limits::DEFAULT
         };
         let account = Account::new(small);
@@ -168,7 +172,7 @@ mod tests {
         (0..4).for_each(|name| first.put(node(name, "")));
         (0..20).for_each(|name| second.put(node(name, "")));
         assert_eq!((first.nodes.len(), first.is_exceeded()), (4, false));
-        assert_eq!(second.exceeded().await, Exceeded::Namespace(40_000));
+        assert_eq!(second.exceeded().await, Exceeded::Namespace(2 * CLUSTER + 40_000));
         let other = Budget::new(nodes::nodes(), account.share("other"));
         (0..5).for_each(|name| other.put(node(name, "")));
         assert!(!other.is_exceeded());

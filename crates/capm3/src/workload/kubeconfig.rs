@@ -41,7 +41,9 @@ pub async fn read(secret: &Secret) -> Result<Config, Unusable> {
     let data = secret.data.as_ref().and_then(|data| data.get(KEY));
     let data = data.filter(|data| !data.0.is_empty()).ok_or(Unusable::NoData)?;
     let text = std::str::from_utf8(&data.0).map_err(|_| Unusable::NotText)?;
-    let file = Kubeconfig::from_yaml(text).map_err(|_| Unusable::NotAKubeconfig)?;
+    // An alias would make a text of any size from a small one.
+    let options = serde_saphyr::options! { budget: serde_saphyr::budget! { max_aliases: 0 } };
+    let file: Kubeconfig = serde_saphyr::from_str_with_options(text, options).map_err(|_| Unusable::NotAKubeconfig)?;
     check(&file)?;
     let config = Config::from_custom_kubeconfig(file, &KubeConfigOptions::default()).await;
     config.map_err(|error| Unusable::Wrong(what_is_wrong(&error)))
@@ -146,6 +148,23 @@ mod tests {
             .to_string();
         assert!(error.contains(named), "{error}");
         assert!(!error.contains("/var/run"), "{error}");
+    }
+
+    // OWN 23k: about 100 KiB of aliases became 68 MiB.
+    #[tokio::test]
+    async fn a_kubeconfig_has_no_aliases() {
+        let mut config = kubeconfig(&json!({"server": "https://192.0.2.1"}), &json!({})).to_string();
+        let plain = Secret {
+            data: Some([(KEY.to_owned(), ByteString(config.clone().into_bytes()))].into()),
+            ..Secret::default()
+        };
+        read(&plain).await.unwrap();
+        config = format!("{{\"preferences\": &a {{}}, \"extensions\": *a, {}", &config[1..]);
+        let aliased = Secret {
+            data: Some([(KEY.to_owned(), ByteString(config.into_bytes()))].into()),
+            ..Secret::default()
+        };
+        assert!(matches!(read(&aliased).await.unwrap_err(), Unusable::NotAKubeconfig));
     }
 
     #[tokio::test]

@@ -14,6 +14,9 @@ use metal3_runtime::args::ClientArgs;
 use metal3_runtime::backoff::random_seed;
 use metal3_runtime::error::chain;
 use metal3_runtime::store::{Awaited, Follow, ObjectKey};
+use metal3_runtime::timing::provider::{
+    WORKLOAD_ANSWER, WORKLOAD_CONNECT, WORKLOAD_FREED, WORKLOAD_PROBE, WORKLOAD_QUIET,
+};
 use tokio::sync::Notify;
 use tokio::time::Instant;
 use tokio_util::sync::{CancellationToken, DropGuard};
@@ -21,21 +24,8 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 use super::bounds::{Exceeded, PAGE, bounded};
 use super::budget::Budget;
 use super::retries::Retries;
-use super::turns::{LIMIT, NoAnswer, Turns};
+use super::turns::{NoAnswer, Turns};
 use super::{News, Nodes, Shared, Unreachable, Workload, kubeconfig, nodes, words};
-
-/// A server that does not take a connection for so long is not there. kube's own limit is four times as long, and somebody
-/// waits to be told.
-const CONNECT_TIMEOUT: Duration = Duration::from_secs(8);
-
-/// Between looks whether a workload cluster that was there is back. While it answers it is not asked.
-const PROBE: Duration = Duration::from_secs(5);
-
-/// A workload cluster that has not answered a request is left alone for so long: it may answer the probe and nothing else.
-const QUIET: Duration = Duration::from_secs(20);
-
-/// What a cluster that is gone has taken is free by then.
-const FREED: Duration = Duration::from_secs(1);
 
 /// Why the Nodes are not followed any more.
 enum Over {
@@ -51,7 +41,7 @@ enum Over {
 async fn probe(client: &Client) -> Result<(), kube::Error> {
     let nodes: Api<Node> = Api::all(client.clone());
     let one = ListParams::default().limit(1);
-    let answer = tokio::time::timeout(LIMIT, nodes.list_metadata(&one)).await;
+    let answer = tokio::time::timeout(WORKLOAD_ANSWER, nodes.list_metadata(&one)).await;
     let answer = answer.map_err(|_| kube::Error::Service(Box::new(NoAnswer::Late)))?;
     answer.map(|_| ())
 }
@@ -130,7 +120,7 @@ impl Link {
                 return None;
             }
         };
-        config.connect_timeout = Some(CONNECT_TIMEOUT);
+        config.connect_timeout = Some(WORKLOAD_CONNECT);
         let Ok(client) = limits.limited(config) else {
             // The library's words may quote keys.
             let problem = "its certificates or keys cannot be used".to_owned();
@@ -150,7 +140,12 @@ impl Link {
         let follow = async {
             // What follows the Nodes ends with `stop` too, without a pause: beginning anew then would never end.
             while !stop.is_cancelled() {
+                let begun = Instant::now();
                 let mut over = self.follow_until_over(&client, &stop).await;
+                if matches!(over, Over::Anew | Over::Unanswered) {
+                    self.pause(retries.after_interruption(begun.elapsed(), random_seed()), &stop)
+                        .await;
+                }
                 while let Some(next) = self.wait_after(over, &client, &stop, &mut retries).await {
                     over = next;
                 }
@@ -160,6 +155,17 @@ impl Link {
             () = stop.cancelled() => {}
             () = follow => {}
         }
+    }
+
+    /// A cluster whose watch breaks off again and again is left alone for a while.
+    async fn pause(&self, delay: Duration, stop: &CancellationToken) {
+        if delay.is_zero() {
+            return;
+        }
+        let cluster = self.cluster.clone();
+        let cause = "the watch of its Nodes breaks off again and again; it is tried again within 10 minutes".to_owned();
+        self.lost(stop, Unreachable::Silent { cluster, cause });
+        tokio::time::sleep(delay).await;
     }
 
     /// Waits until it is worth a try to follow the Nodes again. Something else may come to light meanwhile.
@@ -174,12 +180,12 @@ impl Link {
             Over::Anew => {}
             Over::Unanswered => {
                 self.lost(stop, self.silent(&NoAnswer::Late));
-                tokio::time::sleep(QUIET).await;
+                tokio::time::sleep(WORKLOAD_QUIET).await;
                 while let Err(error) = probe(client).await {
                     if let Some(why) = self.lost_by(stop, &error) {
                         return Some(Over::Exceeded(why, Duration::ZERO));
                     }
-                    tokio::time::sleep(PROBE).await;
+                    tokio::time::sleep(WORKLOAD_PROBE).await;
                 }
             }
             Over::Exceeded(why, was_good_for) => {
@@ -187,7 +193,7 @@ impl Link {
                 self.lost(stop, Unreachable::Exceeds { cluster, why });
                 tokio::select! {
                     () = tokio::time::sleep(retries.next(was_good_for, random_seed())) => {}
-                    () = self.room.notified(), if why.is_shared() => tokio::time::sleep(FREED).await,
+                    () = self.room.notified(), if why.is_shared() => tokio::time::sleep(WORKLOAD_FREED).await,
                 }
             }
         }
@@ -231,7 +237,7 @@ impl Link {
             loop {
                 interrupted.notified().await;
                 while listed.get().is_some() {
-                    tokio::time::sleep(PROBE).await;
+                    tokio::time::sleep(WORKLOAD_PROBE).await;
                     match probe(client).await {
                         Ok(()) => {
                             self.found(stop, &workload);

@@ -2,30 +2,40 @@
 
 use std::time::Duration;
 
-use metal3_runtime::backoff::Backoff;
+use metal3_runtime::timing::provider::{WORKLOAD_EXCEEDED, WORKLOAD_GOOD};
 
-const DELAYS: Backoff = Backoff {
-    base: Duration::from_secs(20),
-    max: Duration::from_secs(600),
-};
+/// So many interruptions in a row cost no pause: an API server that is upgraded restarts now and then.
+const FREE: u32 = 3;
 
-/// Whoever stayed within the bounds for so long begins anew.
-const GOOD: Duration = Duration::from_secs(900);
-
-/// How often a cluster has exceeded a bound in a row.
+/// How often a cluster has exceeded a bound, or its watch was interrupted, in a row.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Retries(u32);
+pub struct Retries {
+    exceeded: u32,
+    interrupted: u32,
+}
 
 impl Retries {
     /// It exceeded a bound after its Nodes were known for this time: when it is tried again.
     pub fn next(&mut self, was_good_for: Duration, seed: u64) -> Duration {
-        if was_good_for >= GOOD {
-            self.0 = 0;
-        }
-        let delay = DELAYS.delay(self.0, seed);
-        self.0 = self.0.saturating_add(1);
-        delay
+        next(&mut self.exceeded, was_good_for, 0, seed)
     }
+
+    /// Its watch was interrupted after its Nodes were followed for this time: when they are listed again. Each list costs this
+    /// process work, which a cluster could ask for without end.
+    pub fn after_interruption(&mut self, lasted: Duration, seed: u64) -> Duration {
+        next(&mut self.interrupted, lasted, FREE, seed)
+    }
+}
+
+fn next(count: &mut u32, was_good_for: Duration, free: u32, seed: u64) -> Duration {
+    if was_good_for >= WORKLOAD_GOOD {
+        *count = 0;
+    }
+    let delay = count
+        .checked_sub(free)
+        .map_or(Duration::ZERO, |more| WORKLOAD_EXCEEDED.delay(more, seed));
+    *count = count.saturating_add(1);
+    delay
 }
 
 #[cfg(test)]
@@ -37,10 +47,27 @@ mod tests {
     fn each_try_of_a_cluster_that_exceeds_bounds_comes_later() {
         let mut retries = Retries::default();
         for most in [20, 40, 80, 160, 320, 600, 600].map(Duration::from_secs) {
-            let delay = retries.next(Duration::from_secs(899), u64::from(retries.0));
+            let delay = retries.next(Duration::from_secs(899), u64::from(retries.exceeded));
             assert!(delay > most / 2 && delay <= most, "{delay:?} of {most:?}");
         }
-        assert!(retries.next(GOOD, 1) <= DELAYS.base, "it stayed good meanwhile");
-        assert!(retries.next(Duration::ZERO, 1) > DELAYS.base / 2);
+        assert!(
+            retries.next(WORKLOAD_GOOD, 1) <= WORKLOAD_EXCEEDED.base,
+            "it stayed good meanwhile"
+        );
+        assert!(retries.next(Duration::ZERO, 1) > WORKLOAD_EXCEEDED.base / 2);
+    }
+
+    // OWN 23i: a cluster that broke its watch off again and again had its Nodes listed every 5 s for ever.
+    #[test]
+    fn each_list_after_many_interruptions_comes_later() {
+        let mut retries = Retries::default();
+        for _ in 0..FREE {
+            assert_eq!(retries.after_interruption(Duration::ZERO, 1), Duration::ZERO);
+        }
+        for most in [20, 40, 80].map(Duration::from_secs) {
+            let delay = retries.after_interruption(Duration::ZERO, 1);
+            assert!(delay > most / 2 && delay <= most, "{delay:?} of {most:?}");
+        }
+        assert_eq!(retries.after_interruption(WORKLOAD_GOOD, 1), Duration::ZERO);
     }
 }

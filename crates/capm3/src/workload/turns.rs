@@ -3,23 +3,18 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use metal3_runtime::timing::provider::{WORKLOAD_ANSWER, WORKLOAD_TURN};
 use tokio::sync::{Notify, Semaphore};
 use tokio::time::timeout;
 
-/// A cluster that does not answer for so long is silent.
-pub const LIMIT: Duration = Duration::from_secs(10);
-
 /// So many wait for one cluster at once, so that others than its own objects are worked on meanwhile.
 const AT_ONCE: usize = 2;
-
-/// Whoever has not had its turn after this time is to come again.
-const TURN: Duration = Duration::from_millis(500);
 
 /// Why there is no answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NoAnswer {
     /// It did not come in time.
-    #[error("the workload cluster gave no answer within {} s", LIMIT.as_secs())]
+    #[error("the workload cluster gave no answer within {} s", WORKLOAD_ANSWER.as_secs())]
     Late,
     /// The request was not made.
     #[error("earlier requests to the workload cluster have not been answered yet")]
@@ -40,8 +35,8 @@ impl Default for Turns {
         Self {
             free: Arc::new(Semaphore::new(AT_ONCE)),
             unanswered: Arc::default(),
-            limit: LIMIT,
-            turn: TURN,
+            limit: WORKLOAD_ANSWER,
+            turn: WORKLOAD_TURN,
         }
     }
 }

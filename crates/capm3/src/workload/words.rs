@@ -34,27 +34,20 @@ struct Ours(String);
 
 /// What came of a request, for a condition, an event or a log: one line.
 pub fn told(error: &(dyn Error + 'static)) -> String {
-    if let Some(words) = find(error, &known) {
-        return words;
-    }
-    let texts = |error: &(dyn Error + 'static)| {
+    let text = |error: &(dyn Error + 'static)| {
         let text = error.to_string();
         let known = TEXTS.iter().find(|(theirs, _)| *theirs == text);
         known.map(|(_, ours)| (*ours).to_owned())
     };
-    // The innermost says most.
-    let mut said = None;
-    let mut next = Some(error);
-    while let Some(error) = next {
-        said = texts(error).or(said);
-        next = cause(error);
-    }
-    said.unwrap_or_else(|| UNKNOWN.to_owned())
+    // Of the texts the innermost says most.
+    let words = causes(error).find_map(known);
+    let words = words.or_else(|| causes(error).filter_map(text).last());
+    words.unwrap_or_else(|| UNKNOWN.to_owned())
 }
 
 /// Which bound was exceeded, if it was one.
 pub fn exceeded(error: &(dyn Error + 'static)) -> Option<Exceeded> {
-    find(error, &|error| error.downcast_ref::<Exceeded>().copied())
+    causes(error).find_map(|error| error.downcast_ref().copied())
 }
 
 /// The same error for callers that judge it by its kind, without anything that the server said.
@@ -94,34 +87,25 @@ fn known_reason(status: &Status) -> &str {
     }
 }
 
-fn find<T>(error: &(dyn Error + 'static), known: &impl Fn(&(dyn Error + 'static)) -> Option<T>) -> Option<T> {
-    let mut next = Some(error);
-    while let Some(error) = next {
-        if let Some(found) = known(error) {
-            return Some(found);
+/// The error and its causes. What is inside an [`io::Error`] is no source of it: only that one's source is.
+fn causes<'a>(error: &'a (dyn Error + 'static)) -> impl Iterator<Item = &'a (dyn Error + 'static)> {
+    std::iter::successors(Some(error), |&error: &&'a (dyn Error + 'static)| {
+        let inner = error.downcast_ref::<io::Error>().and_then(io::Error::get_ref);
+        match inner {
+            Some(inner) => Some(inner),
+            None => error.source(),
         }
-        next = cause(error);
-    }
-    None
-}
-
-/// What is inside an [`io::Error`] is no source of it: only that one's source is.
-fn cause<'a>(error: &'a (dyn Error + 'static)) -> Option<&'a (dyn Error + 'static)> {
-    match error.downcast_ref::<io::Error>().and_then(io::Error::get_ref) {
-        Some(inner) => Some(inner),
-        None => error.source(),
-    }
+    })
 }
 
 fn known(error: &(dyn Error + 'static)) -> Option<String> {
-    if let Some(why) = error.downcast_ref::<Exceeded>() {
-        return Some(why.to_string());
-    }
-    if let Some(why) = error.downcast_ref::<NoAnswer>() {
-        return Some(why.to_string());
-    }
-    if let Some(why) = error.downcast_ref::<Ours>() {
-        return Some(why.to_string());
+    let ours = [
+        error.downcast_ref::<Exceeded>().map(ToString::to_string),
+        error.downcast_ref::<NoAnswer>().map(ToString::to_string),
+        error.downcast_ref::<Ours>().map(ToString::to_string),
+    ];
+    if let Some(words) = ours.into_iter().flatten().next() {
+        return Some(words);
     }
     if let Some(why) = error.downcast_ref::<rustls::Error>() {
         return Some(of_tls(why).to_owned());

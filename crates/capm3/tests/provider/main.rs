@@ -14,4 +14,5 @@ mod preview;
 mod remediation;
 mod silence;
 mod support;
+mod webhooks;
 mod workload;

@@ -13,6 +13,7 @@ use std::collections::BTreeMap;
 
 use metal3_api::ipam::names::annotation;
 use metal3_api::reference::ObjectReference;
+pub use metal3_runtime::webhook::FieldError;
 
 use crate::alloc::parse;
 
@@ -21,24 +22,6 @@ pub use self::claim::{create as create_claim, update as update_claim};
 pub use self::pool::{
     create as create_pool, defaults as default_pool, update as update_pool, warnings as warn_of_pool,
 };
-
-/// What is wrong with a field.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct FieldError {
-    /// Its path, such as `spec.pools[0]`.
-    pub field: String,
-    /// What is wrong with it.
-    pub message: String,
-}
-
-impl FieldError {
-    fn new(field: impl Into<String>, message: impl Into<String>) -> Self {
-        Self {
-            field: field.into(),
-            message: message.into(),
-        }
-    }
-}
 
 /// The address that an annotation asks for must be one, if there is any.
 fn requested(annotations: Option<&BTreeMap<String, String>>) -> Option<FieldError> {

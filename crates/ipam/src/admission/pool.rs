@@ -5,8 +5,7 @@ use std::net::IpAddr;
 use metal3_api::ipam::{AllocationStrategy, IPPool, IPPoolSpec, PoolEntry};
 
 use super::FieldError;
-use crate::alloc::{Entry, Size, parse, parse_as_held};
-use crate::pool::{plan_of, pool_text, problems_of};
+use crate::alloc::{Entry, Plan, Problem, Size, parse, parse_as_held};
 
 /// Fills in what is missing. Returns whether anything was.
 pub fn defaults(pool: &mut IPPool) -> bool {
@@ -27,10 +26,9 @@ pub fn create(pool: &IPPool) -> Vec<FieldError> {
 /// What a pool is taken with although it may not be meant: a gateway outside of the subnet, for example. These are the same
 /// as its condition `SpecValid` will name, for the warnings of the answer.
 pub fn warnings(pool: &IPPool) -> Vec<FieldError> {
-    let problems = problems_of(&pool.spec, &plan_of(&pool.spec)).into_iter();
-    problems
-        .map(|problem| FieldError::new(problem.field, problem.message))
-        .collect()
+    let plan = Plan::read(&pool.spec);
+    let warning = |problem: &Problem| FieldError::new(&problem.field, &problem.message);
+    plan.problems().iter().map(warning).collect()
 }
 
 /// A changed pool.
@@ -94,7 +92,7 @@ fn shape(spec: &IPPoolSpec) -> Vec<FieldError> {
 
 fn entry_shape(field: &str, entry: &PoolEntry, is_random: bool, errors: &mut Vec<FieldError>) {
     let before = errors.len();
-    let (read, wrong) = Entry::read(&text_of(entry));
+    let (read, wrong) = Entry::read(entry);
     errors.extend(wrong.into_iter().map(|(_, message)| FieldError::new(field, message)));
     addresses(field, &entry.gateway, &entry.dns_servers, errors);
     if is_random && errors.len() == before && !matches!(read.size(), Size::Finite(_) | Size::Empty) {
@@ -136,7 +134,7 @@ fn reservations_in_bounds(spec: &IPPoolSpec) -> Vec<FieldError> {
 
 /// The entries that can be read; the others bound nothing.
 fn entries(spec: &IPPoolSpec) -> Vec<Entry> {
-    let read = spec.pools.iter().map(|entry| Entry::read(&text_of(entry)));
+    let read = spec.pools.iter().map(|entry| Entry::read(entry));
     let is_readable = |wrong: &[(&str, String)]| !wrong.iter().any(|(field, _)| !field.is_empty());
     read.filter(|(_, wrong)| is_readable(wrong))
         .map(|(entry, _)| entry)
@@ -145,12 +143,4 @@ fn entries(spec: &IPPoolSpec) -> Vec<Entry> {
 
 fn in_bounds(entries: &[Entry], address: IpAddr) -> bool {
     entries.iter().any(|entry| entry.bounds(address))
-}
-
-fn text_of(entry: &PoolEntry) -> crate::alloc::EntryText {
-    let spec = IPPoolSpec {
-        pools: vec![entry.clone()],
-        ..IPPoolSpec::default()
-    };
-    pool_text(&spec).entries.remove(0)
 }

@@ -1,6 +1,6 @@
-//! Who holds which address of a pool, and who gets the next one.
+//! Which claim holds which address of a pool, and which address comes next.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{HashMap, HashSet};
 use std::hash::Hash;
 use std::net::IpAddr;
 
@@ -12,69 +12,30 @@ use super::entry::{Range, Size};
 use super::grant::{Grant, Refusal, Usage};
 use super::plan::{Plan, Strategy, Usable};
 
-/// Who holds what, in one pool. `C` names a claim: its family and name.
+/// The addresses that claims of one pool hold at one moment. `C` names a claim: its family and name.
 ///
-/// One claim has one address at most; one address has one holder at most, and whatever says otherwise is refused.
+/// A claim holds one address at most, and an address has one holder at most.
 #[derive(Clone, Debug)]
-pub struct Allocator<C> {
-    plan: Plan,
+pub struct Allocator<'p, C> {
+    plan: &'p Plan,
+    /// Held, blocked or kept by the specification.
     blocked: Blocked,
+    /// Held (by this claim) or blocked for another reason than that it is kept for a claim.
+    taken: HashMap<IpAddr, Option<C>>,
     held: HashMap<C, IpAddr>,
-    holders: HashMap<IpAddr, C>,
-    /// Blocked addresses in the ranges.
-    blocked_inside: u128,
-    /// Addresses that are kept for claims, and for how many.
-    reserved: HashMap<IpAddr, u32>,
-    /// Those of them that are in the ranges and that nobody holds.
-    reserved_unheld: u128,
-    /// Addresses that are held and in no range.
-    outside: BTreeSet<IpAddr>,
 }
 
-impl<C: Eq + Hash + Clone> Allocator<C> {
-    /// Nobody holds anything yet.
-    pub fn new(plan: Plan) -> Self {
-        let mut this = Self {
-            plan: Plan::default(),
-            blocked: Blocked::default(),
+impl<'p, C: Eq + Hash + Clone> Allocator<'p, C> {
+    /// No address is held yet.
+    pub fn new(plan: &'p Plan) -> Self {
+        let mut blocked = Blocked::default();
+        plan.reserved().for_each(|(_, address)| blocked.insert(address));
+        Self {
+            plan,
+            blocked,
+            taken: HashMap::new(),
             held: HashMap::new(),
-            holders: HashMap::new(),
-            blocked_inside: 0,
-            reserved: HashMap::new(),
-            reserved_unheld: 0,
-            outside: BTreeSet::new(),
-        };
-        this.set_plan(plan);
-        this
-    }
-
-    /// What the pool says now. Who holds what stays as it is, whether it still fits or not.
-    pub fn set_plan(&mut self, plan: Plan) {
-        for (_, address) in self.plan.reserved() {
-            self.blocked.unblock(address);
         }
-        self.plan = plan;
-        self.reserved.clear();
-        for (_, address) in self.plan.reserved() {
-            self.blocked.block(address);
-            *self.reserved.entry(address).or_insert(0) += 1;
-        }
-        let waits = |address: &&IpAddr| self.is_kept_inside(**address) && !self.holders.contains_key(*address);
-        self.reserved_unheld = self.reserved.keys().filter(waits).count() as u128;
-        let inside = self.blocked.iter().filter(|address| self.plan.contains(*address));
-        self.blocked_inside = inside.count() as u128;
-        let outside = self.holders.keys().filter(|address| !self.plan.contains(**address));
-        self.outside = outside.copied().collect();
-    }
-
-    /// Whether an address of the ranges is kept for a claim. One outside of them can be given to nobody.
-    fn is_kept_inside(&self, address: IpAddr) -> bool {
-        self.reserved.contains_key(&address) && self.plan.contains(address)
-    }
-
-    /// What the pool says.
-    pub fn plan(&self) -> &Plan {
-        &self.plan
     }
 
     /// The address that a claim holds.
@@ -84,101 +45,53 @@ impl<C: Eq + Hash + Clone> Allocator<C> {
 
     /// The claim that holds an address.
     pub fn holder_of(&self, address: IpAddr) -> Option<&C> {
-        self.holders.get(&address)
+        self.taken.get(&address)?.as_ref()
     }
 
-    /// Everybody who holds an address, in no particular order.
+    /// Every claim that holds an address, in no particular order.
     pub fn holders(&self) -> impl Iterator<Item = (&C, IpAddr)> {
         self.held.iter().map(|(claim, address)| (claim, *address))
     }
 
     /// Addresses that are held although they are in no range, in order: the pool was made smaller, or they were given by hand.
-    pub fn outside(&self) -> impl ExactSizeIterator<Item = IpAddr> {
-        self.outside.iter().copied()
+    pub fn outside(&self) -> Vec<IpAddr> {
+        let held = self.held.values().copied();
+        let mut outside: Vec<IpAddr> = held.filter(|address| !self.plan.contains(*address)).collect();
+        outside.sort_unstable();
+        outside
     }
 
-    /// The number of claims that hold an address.
-    pub fn len(&self) -> usize {
-        self.held.len()
-    }
-
-    /// Whether nobody holds an address.
-    pub fn is_empty(&self) -> bool {
-        self.held.is_empty()
-    }
-
-    /// Records what is so already. `false`: the claim holds another address, or another claim holds this one; nothing
-    /// has changed then.
+    /// Records what a claim holds. `false`: the claim holds another address, or another claim holds this one; nothing has
+    /// changed then.
     pub fn hold(&mut self, claim: C, address: IpAddr) -> bool {
-        match (self.held.get(&claim), self.holders.get(&address)) {
-            (Some(own), _) => *own == address,
-            (None, Some(_)) => false,
-            (None, None) => {
-                self.block(address);
-                if self.is_kept_inside(address) {
-                    self.reserved_unheld -= 1;
-                }
-                if !self.plan.contains(address) {
-                    self.outside.insert(address);
-                }
-                self.holders.insert(address, claim.clone());
-                self.held.insert(claim, address);
-                true
-            }
+        if let Some(own) = self.held.get(&claim) {
+            return *own == address;
         }
+        if self.holder_of(address).is_some() {
+            return false;
+        }
+        self.blocked.insert(address);
+        self.taken.insert(address, Some(claim.clone()));
+        self.held.insert(claim, address);
+        true
     }
 
-    /// A claim no longer holds its address, which it returns.
-    pub fn release(&mut self, claim: &C) -> Option<IpAddr> {
-        let address = self.held.remove(claim)?;
-        self.holders.remove(&address);
-        self.outside.remove(&address);
-        if self.is_kept_inside(address) {
-            self.reserved_unheld += 1;
-        }
-        self.unblock(address);
-        Some(address)
-    }
-
-    /// Keeps an address from being given, for a reason of the caller's; see [`Blocked::block`].
+    /// Keeps an address from being given, for a reason of the caller's.
     pub fn block(&mut self, address: IpAddr) {
-        if self.blocked.block(address) && self.plan.contains(address) {
-            self.blocked_inside += 1;
-        }
-    }
-
-    /// Takes a reason of [`Allocator::block`] away.
-    pub fn unblock(&mut self, address: IpAddr) {
-        if self.blocked.unblock(address) && self.plan.contains(address) {
-            self.blocked_inside -= 1;
-        }
-    }
-
-    /// Whether an address cannot be given to just anybody.
-    pub fn is_blocked(&self, address: IpAddr) -> bool {
-        self.blocked.contains(address)
+        self.blocked.insert(address);
+        self.taken.entry(address).or_insert(None);
     }
 
     /// Whether an address is held, or blocked for another reason than that it is kept for a claim.
     pub fn is_taken(&self, address: IpAddr) -> bool {
-        self.blocked.reasons(address) > self.kept(address)
+        self.taken.contains_key(&address)
     }
 
-    /// Gives a claim an address and records it. A claim that holds one gets that one again.
+    /// Chooses an address for a claim that holds none.
     ///
     /// `name` is the claim's, by which addresses are kept for it; `requested` the address that it asks for, as it wrote it
     /// (empty is not asking); `seed` the randomness for the random strategy.
-    pub fn allocate(&mut self, claim: C, name: &str, requested: &str, seed: u64) -> Result<Grant, Refusal> {
-        if let Some(address) = self.held_by(&claim) {
-            let settings = self.plan.settings(address);
-            return Ok(Grant { address, settings });
-        }
-        let grant = self.choose(name, requested, seed)?;
-        self.hold(claim, grant.address);
-        Ok(grant)
-    }
-
-    fn choose(&self, name: &str, requested: &str, seed: u64) -> Result<Grant, Refusal> {
+    pub fn choose(&self, name: &str, requested: &str, seed: u64) -> Result<Grant, Refusal> {
         let requested = match requested {
             "" => None,
             text => Some(parse(text).map_err(|_| Refusal::InvalidRequest(text.to_owned()))?),
@@ -201,18 +114,13 @@ impl<C: Eq + Hash + Clone> Allocator<C> {
             }
             (None, Some(requested)) => {
                 let grant = exactly(requested, Refusal::RequestedOutside(requested))?;
-                if self.is_blocked(requested) {
+                if self.blocked.contains(requested) {
                     return Err(Refusal::RequestedTaken(requested));
                 }
                 Ok(grant)
             }
             (None, None) => self.any(seed).ok_or(Refusal::Exhausted),
         }
-    }
-
-    /// How many reservations an address has.
-    fn kept(&self, address: IpAddr) -> u32 {
-        self.reserved.get(&address).copied().unwrap_or_default()
     }
 
     /// The first entry with a free address gives it.
@@ -244,17 +152,17 @@ impl<C: Eq + Hash + Clone> Allocator<C> {
 
     /// How many addresses are in which state.
     pub fn usage(&self) -> Usage {
+        let kept: HashSet<IpAddr> = self.plan.reserved().map(|(_, address)| address).collect();
+        let is_inside = |address: &&IpAddr| self.plan.contains(**address);
+        let waits = |address: &&IpAddr| self.holder_of(**address).is_none();
+        let taken = self.taken.keys().filter(|address| !kept.contains(*address));
+        let blocked = taken.chain(&kept).filter(is_inside).count();
         let total = self.plan.total();
         Usage {
             total,
             used: self.held.len() as u128,
-            reserved: self.reserved_unheld,
-            free: total.saturating_sub(self.blocked_inside),
+            reserved: kept.iter().filter(is_inside).filter(waits).count() as u128,
+            free: total.saturating_sub(blocked as u128),
         }
-    }
-
-    /// Whether any free address is left.
-    pub fn has_free(&self) -> bool {
-        self.any(0).is_some()
     }
 }

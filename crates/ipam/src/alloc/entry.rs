@@ -1,25 +1,12 @@
 //! One entry of a pool: what it says, and the addresses that it stands for.
 
+use std::fmt::Display;
 use std::net::IpAddr;
 
-use super::address::{Line, Subnet, Version, parse};
+use ipnet::IpNet;
+use metal3_api::ipam::PoolEntry;
 
-/// The texts of an entry as they stand in the object; empty means absent.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct EntryText {
-    /// First address.
-    pub start: String,
-    /// Last address.
-    pub end: String,
-    /// Network with its prefix length.
-    pub subnet: String,
-    /// Prefix length of the addresses; 0 takes the pool's.
-    pub prefix: i64,
-    /// Gateway; empty takes the pool's.
-    pub gateway: String,
-    /// DNS servers; none takes the pool's.
-    pub dns_servers: Vec<String>,
-}
+use super::address::{Version, number, parse, parse_subnet};
 
 /// Addresses of one version without gaps, both ends included.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -35,7 +22,7 @@ pub struct Range {
 impl Range {
     /// Whether an address is one of them.
     pub fn contains(&self, address: IpAddr) -> bool {
-        Version::of(address) == self.version && (self.first..=self.last).contains(&address.number())
+        Version::of(address) == self.version && (self.first..=self.last).contains(&number(address))
     }
 }
 
@@ -56,36 +43,17 @@ pub enum Size {
 pub struct Entry {
     start: Option<IpAddr>,
     end: Option<IpAddr>,
-    subnet: Option<Subnet>,
+    subnet: Option<IpNet>,
 }
 
 impl Entry {
     /// Reads the range fields. Errors come as the field (`start`, `end`, `subnet`, or empty for the entry as a whole) and
     /// what is wrong with it. The result is as much as could be read.
-    pub fn read(text: &EntryText) -> (Self, Vec<(&'static str, String)>) {
+    pub fn read(text: &PoolEntry) -> (Self, Vec<(&'static str, String)>) {
         let mut errors = Vec::new();
-        let mut address = |field: &'static str, text: &str| {
-            if text.is_empty() {
-                return None;
-            }
-            parse(text)
-                .map_err(|error| errors.push((field, format!("invalid {}: {error}", capital(field)))))
-                .ok()
-        };
-        let (start, end) = (address("start", &text.start), address("end", &text.end));
-        let subnet = if text.subnet.is_empty() {
-            None
-        } else {
-            text.subnet
-                .parse()
-                .map_err(|error: super::SubnetError| {
-                    errors.push((
-                        "subnet",
-                        format!("invalid Subnet: {}", metal3_runtime::error::chain(&error)),
-                    ));
-                })
-                .ok()
-        };
+        let start = read("start", "Start", &text.start, parse, &mut errors);
+        let end = read("end", "End", &text.end, parse, &mut errors);
+        let subnet = read("subnet", "Subnet", &text.subnet, parse_subnet, &mut errors);
         if text.start.is_empty() && text.end.is_empty() && text.subnet.is_empty() {
             errors.push(("", "must specify at least one of start, end, subnet".to_owned()));
         }
@@ -111,9 +79,8 @@ impl Entry {
             return Some(("end", format!("{end} is {}, but start is {version}", Version::of(end))));
         }
         if let (Some(start), Some(subnet)) = (self.start, self.subnet)
-            && !subnet.contains(start)
+            && !subnet.contains(&start)
         {
-            let subnet = shown(&subnet);
             return Some(("start", format!("{start} is not in the subnet {subnet}")));
         }
         if self.range().is_none() {
@@ -132,36 +99,25 @@ impl Entry {
             return Some(("end", "has no effect without start".to_owned()));
         }
         let subnet = self.subnet?;
-        (!subnet.contains(end)).then(|| {
-            let subnet = shown(&subnet);
-            (
-                "end",
-                format!("{end} is not in the subnet {subnet}; the subnet ends before it"),
-            )
-        })
+        let message = format!("{end} is not in the subnet {subnet}; the subnet ends before it");
+        (!subnet.contains(&end)).then_some(("end", message))
     }
 
     fn version(&self) -> Option<Version> {
         let start = self.start.map(Version::of);
-        start.or(self.subnet.map(|s| s.version())).or(self.end.map(Version::of))
+        start
+            .or(self.subnet.map(|subnet| Version::of(subnet.addr())))
+            .or(self.end.map(Version::of))
     }
 
     /// The address with index 0 as a number, and its version.
     fn base(&self) -> Option<(Version, u128)> {
         match (self.start, self.subnet) {
-            (Some(start), _) => Some((Version::of(start), start.number())),
+            (Some(start), _) => Some((Version::of(start), number(start))),
             // The address part keeps its host bits; the address itself is not handed out.
-            (None, Some(subnet)) => Some((subnet.version(), subnet.address.number().checked_add(1)?)),
+            (None, Some(subnet)) => Some((Version::of(subnet.addr()), number(subnet.addr()).checked_add(1)?)),
             (None, None) => None,
         }
-    }
-
-    /// The address with an index, counted from 0.
-    pub fn at(&self, index: u128) -> Option<IpAddr> {
-        let range = self.range()?;
-        let (version, base) = self.base()?;
-        let number = base.checked_add(index).filter(|n| *n <= range.last)?;
-        version.address(number)
     }
 
     /// The addresses that can be had from it. They begin at index 0 and end where the arithmetic first fails.
@@ -174,13 +130,13 @@ impl Entry {
             if Version::of(end) != version {
                 return None;
             }
-            last = last.min(end.number());
+            last = last.min(number(end));
         }
         if let Some(subnet) = self.subnet {
-            if subnet.version() != version || first < subnet.first() {
+            if Version::of(subnet.addr()) != version || first < number(subnet.network()) {
                 return None;
             }
-            last = last.min(subnet.last());
+            last = last.min(number(subnet.broadcast()));
         }
         (first <= last).then_some(Range { version, first, last })
     }
@@ -188,9 +144,9 @@ impl Entry {
     /// How many indexes there are to draw from.
     pub fn size(&self) -> Size {
         let (first, last, extra) = match (self.start, self.end, self.subnet) {
-            (Some(start), Some(end), _) if Version::of(start) == Version::of(end) => (start.number(), end.number(), 1),
-            (Some(start), None, Some(subnet)) => (start.number(), subnet.last(), 1),
-            (None, _, Some(subnet)) => (subnet.first(), subnet.last(), 0),
+            (Some(start), Some(end), _) if Version::of(start) == Version::of(end) => (number(start), number(end), 1),
+            (Some(start), None, Some(subnet)) => (number(start), number(subnet.broadcast()), 1),
+            (None, _, Some(subnet)) => (number(subnet.network()), number(subnet.broadcast()), 0),
             _ => return Size::Unbounded,
         };
         let Some(size) = last.checked_sub(first).and_then(|n| n.checked_add(extra)) else {
@@ -210,20 +166,24 @@ impl Entry {
         given
             && self.start.is_none_or(|start| start <= address)
             && self.end.is_none_or(|end| address <= end)
-            && self.subnet.is_none_or(|subnet| subnet.contains(address))
+            && self.subnet.is_none_or(|subnet| subnet.contains(&address))
     }
 
     /// The subnet, if one is given.
-    pub fn subnet(&self) -> Option<Subnet> {
+    pub fn subnet(&self) -> Option<IpNet> {
         self.subnet
     }
 }
 
-fn shown(subnet: &Subnet) -> String {
-    format!("{}/{}", subnet.address, subnet.prefix)
-}
-
-fn capital(field: &str) -> String {
-    let (head, tail) = field.split_at(field.len().min(1));
-    format!("{}{tail}", head.to_uppercase())
+/// Reads one field, if it is there.
+fn read<T, E: Display>(
+    field: &'static str,
+    title: &str,
+    text: &str,
+    parse: impl Fn(&str) -> Result<T, E>,
+    errors: &mut Vec<(&'static str, String)>,
+) -> Option<T> {
+    let read = (!text.is_empty()).then(|| parse(text))?;
+    read.map_err(|error| errors.push((field, format!("invalid {title}: {error}"))))
+        .ok()
 }

@@ -1,10 +1,12 @@
 //! Whether what goes with addresses fits them: the gateway their network, the prefix length their version.
 //!
-//! Upstream hands out whatever is given. So does this; what follows are questions to whoever wrote it.
+//! Upstream hands out whatever is given. So does this; what follows are warnings to the author.
 
 use std::net::IpAddr;
 
-use super::address::{Subnet, Version};
+use ipnet::IpNet;
+
+use super::address::Version;
 use super::entry::Range;
 
 /// What does not fit about a prefix length of 0 to 128.
@@ -15,7 +17,7 @@ pub(super) fn prefix(prefix: i64, range: Range) -> Option<String> {
 }
 
 /// What does not fit about a gateway. Without a subnet, the network is what the prefix length makes of the first address.
-pub(super) fn gateway(gateway: IpAddr, range: Range, subnet: Option<Subnet>, prefix: i64) -> Option<String> {
+pub(super) fn gateway(gateway: IpAddr, range: Range, subnet: Option<IpNet>, prefix: i64) -> Option<String> {
     let version = range.version;
     if Version::of(gateway) != version {
         let other = Version::of(gateway);
@@ -25,13 +27,10 @@ pub(super) fn gateway(gateway: IpAddr, range: Range, subnet: Option<Subnet>, pre
         return None;
     }
     if let Some(subnet) = subnet {
-        let (address, prefix) = (subnet.address, subnet.prefix);
-        return (!subnet.contains(gateway)).then(|| format!("{gateway} is not in the subnet {address}/{prefix}"));
+        return (!subnet.contains(&gateway)).then(|| format!("{gateway} is not in the subnet {subnet}"));
     }
     let network = network(range, prefix)?;
-    let (address, prefix) = (version.address(network.first())?, network.prefix);
-    (!network.contains(gateway))
-        .then(|| format!("{gateway} is not in {address}/{prefix}, the network of the addresses"))
+    (!network.contains(&gateway)).then(|| format!("{gateway} is not in {network}, the network of the addresses"))
 }
 
 /// Routers of IPv6 are often given by their link-local address, which is in no subnet.
@@ -40,9 +39,9 @@ fn is_on_every_link(address: IpAddr) -> bool {
 }
 
 /// Nothing for the prefix of a single host either: its gateway is elsewhere on purpose.
-fn network(range: Range, prefix: i64) -> Option<Subnet> {
+fn network(range: Range, prefix: i64) -> Option<IpNet> {
     let prefix = u8::try_from(prefix).ok()?;
     let is_network = prefix > 0 && prefix < range.version.bits();
     let address = range.version.address(range.first).filter(|_| is_network)?;
-    Some(Subnet { address, prefix })
+    IpNet::new(address, prefix).ok().map(|network| network.trunc())
 }

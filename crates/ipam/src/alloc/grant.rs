@@ -27,7 +27,7 @@ pub enum Refusal {
         /// What the pool keeps for it.
         reserved: IpAddr,
     },
-    /// Somebody has the requested address, or it is kept for another claim.
+    /// The requested address is in use, or is kept for another claim.
     #[error("Requested IP not available")]
     RequestedTaken(IpAddr),
     /// The requested address is in none of the pool's ranges.
@@ -63,6 +63,6 @@ pub struct Usage {
     pub used: u128,
     /// Addresses that are kept for a claim and not held.
     pub reserved: u128,
-    /// Addresses that anybody can get.
+    /// Addresses that any claim can get.
     pub free: u128,
 }

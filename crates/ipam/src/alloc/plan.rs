@@ -3,25 +3,8 @@
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
-use super::address::Version;
-use super::entry::{EntryText, Range, Size};
-
-/// The texts of a pool's specification; empty means absent.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct PoolText {
-    /// `random`, or anything else for sequential.
-    pub strategy: String,
-    /// The entries in their order.
-    pub entries: Vec<EntryText>,
-    /// Addresses that are kept for claims, by the claim's name.
-    pub reserved: BTreeMap<String, String>,
-    /// Prefix length where the entry has none.
-    pub prefix: i64,
-    /// Gateway where the entry has none.
-    pub gateway: String,
-    /// DNS servers where the entry has none.
-    pub dns_servers: Vec<String>,
-}
+use super::address::{Version, number};
+use super::entry::{Range, Size};
 
 /// How a free address is chosen within an entry.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -90,11 +73,6 @@ impl Plan {
         &self.problems
     }
 
-    /// The strategy.
-    pub fn strategy(&self) -> Strategy {
-        self.strategy
-    }
-
     /// How many addresses there are; the whole of IPv6 counts one less than it has.
     pub fn total(&self) -> u128 {
         self.union.iter().fold(0, |sum: u128, range| {
@@ -104,9 +82,9 @@ impl Plan {
 
     /// Whether an address can be allocated from one of the entries.
     pub fn contains(&self, address: IpAddr) -> bool {
-        let behind = self.union.partition_point(|range| {
-            (range.version, range.first) <= (Version::of(address), super::Line::number(address))
-        });
+        let behind = self
+            .union
+            .partition_point(|range| (range.version, range.first) <= (Version::of(address), number(address)));
         behind
             .checked_sub(1)
             .and_then(|at| self.union.get(at))

@@ -3,19 +3,24 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::net::IpAddr;
 
+use metal3_api::ipam::{IPPoolSpec, PoolEntry};
+
 use super::address::{Version, parse};
-use super::entry::{Entry, EntryText, Range, Size};
+use super::entry::{Entry, Range, Size};
 use super::fit;
-use super::plan::{Plan, PoolText, Problem, Settings, Severity, Strategy, Usable};
+use super::plan::{Plan, Problem, Settings, Severity, Strategy, Usable};
 
 /// So many faults of each severity are kept.
 pub(super) const MOST_PROBLEMS: usize = 100;
 
+/// Kubernetes allows 253 characters. A `-` and the longest address take some of them.
+const LONGEST_PREFIX: usize = 253 - 1 - "ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff".len();
+
 impl Plan {
     /// Reads a specification. Nothing stops it: what cannot be used is left out, and named in [`Plan::problems`].
-    pub fn read(text: &PoolText) -> Self {
+    pub fn read(text: &IPPoolSpec) -> Self {
         let mut plan = Self {
-            strategy: if text.strategy == "random" {
+            strategy: if text.allocation_strategy.as_str() == "random" {
                 Strategy::Random
             } else {
                 Strategy::Sequential
@@ -27,23 +32,38 @@ impl Plan {
             },
             ..Self::default()
         };
+        plan.read_name_prefix(&text.name_prefix);
         plan.read_settings("spec", &text.gateway, &text.dns_servers, text.prefix);
         let mut taken = Taken::default();
-        for (index, entry) in text.entries.iter().enumerate() {
+        for (index, entry) in text.pools.iter().enumerate() {
             plan.read_entry(&format!("spec.pools[{index}]"), entry, &mut taken);
         }
-        plan.union = merged(plan.usable.iter().map(|entry| entry.range).collect());
-        plan.read_reservations(&text.reserved);
+        plan.union = taken.0.into_values().collect();
+        plan.read_reservations(&text.pre_allocations);
         let reserved: HashSet<IpAddr> = plan.reserved.values().copied().collect();
         plan.find_gateway_in_ranges("spec", &text.gateway, &reserved);
-        for (index, entry) in text.entries.iter().enumerate() {
+        for (index, entry) in text.pools.iter().enumerate() {
             plan.find_gateway_in_ranges(&format!("spec.pools[{index}]"), &entry.gateway, &reserved);
         }
         plan.problems.sort_by_key(|problem| problem.severity);
         plan
     }
 
-    fn read_entry(&mut self, field: &str, text: &EntryText, taken: &mut Taken) {
+    /// Every object's name begins with it.
+    fn read_name_prefix(&mut self, prefix: &str) {
+        let is_plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit();
+        let is_allowed = |c: char| is_plain(c) || ['-', '.', ':'].contains(&c);
+        if prefix.starts_with(is_plain) && prefix.chars().all(is_allowed) && prefix.len() <= LONGEST_PREFIX {
+            return;
+        }
+        let message = format!(
+            "no object can have a name that begins with {prefix:?}: it takes lower-case letters, digits, \"-\" and \".\", a \
+             letter or digit first, and {LONGEST_PREFIX} characters at most"
+        );
+        self.say(Severity::Error, "spec.namePrefix".to_owned(), message);
+    }
+
+    fn read_entry(&mut self, field: &str, text: &PoolEntry, taken: &mut Taken) {
         self.read_settings(field, &text.gateway, &text.dns_servers, text.prefix);
         let (entry, errors) = Entry::read(text);
         let is_readable = errors.is_empty();
@@ -80,7 +100,7 @@ impl Plan {
     }
 
     /// What goes with the addresses of an entry: its own settings, or else the pool's.
-    fn settings_of(&self, text: &EntryText) -> Settings {
+    fn settings_of(&self, text: &PoolEntry) -> Settings {
         let mut settings = self.defaults.clone();
         if text.prefix != 0 {
             settings.prefix = text.prefix;
@@ -129,7 +149,7 @@ impl Plan {
                 let message = format!("{address} is out of bounds of the pools given");
                 self.say(Severity::Error, field, message);
             }
-            // An error or not, nobody else may get the address.
+            // An error or not, no other claim may get the address.
             holders.entry(address).or_insert(name);
             self.reserved.insert(name.clone(), address);
         }
@@ -158,7 +178,7 @@ impl Plan {
         }
     }
 
-    /// A specification can have as many faults as fit in it. More than somebody reads are not kept.
+    /// A specification can have as many faults as fit in it. No more are kept than a user reads.
     fn say(&mut self, severity: Severity, field: String, message: String) {
         let alike = self.problems.iter().filter(|problem| problem.severity == severity);
         if alike.count() >= MOST_PROBLEMS {
@@ -178,8 +198,7 @@ fn path(field: &str, part: &str) -> String {
     format!("{field}{dot}{part}")
 }
 
-/// What the entries so far take, as ranges that have no address in common, by their first address. Each is found in no more time when
-/// there are many.
+/// What the entries so far cover, as ranges without overlaps, by their first address.
 #[derive(Default)]
 struct Taken(BTreeMap<(Version, u128), Range>);
 
@@ -208,18 +227,4 @@ fn shown(range: Range) -> String {
             .map_or_else(String::new, |address| address.to_string())
     };
     format!("{} to {}", end(range.first), end(range.last))
-}
-
-fn merged(mut ranges: Vec<Range>) -> Vec<Range> {
-    ranges.sort_unstable();
-    let mut union: Vec<Range> = Vec::new();
-    for range in ranges {
-        match union.last_mut() {
-            Some(before) if before.version == range.version && range.first <= before.last.saturating_add(1) => {
-                before.last = before.last.max(range.last);
-            }
-            _ => union.push(range),
-        }
-    }
-    union
 }

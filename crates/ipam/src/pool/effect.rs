@@ -1,4 +1,4 @@
-//! What a pass wants done, and what came of it. Plain data: a simulation can do it as well as an API server.
+//! What a round wants done, and what came of it. Plain data: a simulation can do it as well as an API server.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -6,12 +6,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
-use metal3_api::condition::Condition;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use metal3_api::condition::{Condition, ConditionStatus};
 use metal3_api::ipam::{IPPool, PoolUsage};
+use metal3_runtime::conditions;
 
-use super::promise::Promises;
-use super::seen::{Address, AddressId, Claim, ClaimKey, Version};
+use super::objects::{Address, Claim, ClaimKey, Version, version};
+use super::reservation::Reservations;
 use crate::alloc::Settings;
 
 /// The time as a decision sees it.
@@ -26,26 +27,21 @@ pub struct Moment {
 /// One request to the API server. Each can be repeated, or be cut off before or after it took effect, without harm.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Effect {
-    /// Read the pool, then all addresses of its namespace, both anew from the server.
-    Adopt,
-    /// Write the pool's metadata, if it is as it was seen.
-    Pool(PoolMeta),
+    /// Read the pool, then all addresses of its namespace, then all claims, from the API server and not from a cache.
+    /// Inside: how many doubts about the view there were before.
+    Refresh(u64),
+    /// Write what is given of the pool's metadata, if the pool is of the version given.
+    Pool(Box<ObjectMeta>),
     /// Write the pool's status, if the pool is as it was seen.
     Record(Record),
-    /// Write the pool's conditions and nothing else, if the pool is as it was seen.
-    Explain(Explanation),
     /// Put our finalizer on a claim, if it is as it was seen.
     AddFinalizer(Arc<Claim>),
     /// Make an address object.
     Create(NewAddress),
-    /// Make a claim the owner of an address object that has been there before it, if that is as it was seen.
+    /// Make a claim the owner of an address object that was there before it, if the object is as it was seen.
     Own(Arc<Address>, NewAddress),
-    /// Write a claim's status.
+    /// Write a claim's status, if the claim is as it was seen.
     Report(Arc<Claim>, ClaimReport),
-    /// Read an address object from the server; for the claim whose it should be.
-    Look(ClaimKey, AddressId),
-    /// Read a claim from the server, to find out which of these UIDs is its.
-    LookAtClaim(ClaimKey, Vec<String>),
     /// Take our finalizer off an address, if it is as it was seen.
     Unlock(Arc<Address>),
     /// Delete an address, if it is as it was seen.
@@ -67,16 +63,13 @@ impl Effect {
     /// A short name for logs and metrics.
     pub fn label(&self) -> &'static str {
         match self {
-            Self::Adopt => "adopt",
+            Self::Refresh(_) => "adopt",
             Self::Pool(_) => "pool_metadata",
             Self::Record(_) => "pool_status",
-            Self::Explain(_) => "pool_conditions",
             Self::AddFinalizer(_) => "claim_finalizer",
             Self::Create(_) => "address_create",
             Self::Own(..) => "address_own",
             Self::Report(..) => "claim_status",
-            Self::Look(..) => "address_look",
-            Self::LookAtClaim(..) => "claim_look",
             Self::Unlock(_) => "address_unlock",
             Self::Delete(_) => "address_delete",
             Self::Release(_) => "claim_release",
@@ -86,28 +79,21 @@ impl Effect {
     /// The claim that it serves; nothing for what serves the pool.
     pub fn claim(&self) -> Option<&ClaimKey> {
         match self {
-            Self::Adopt | Self::Pool(_) | Self::Record(_) | Self::Explain(_) => None,
+            Self::Refresh(_) | Self::Pool(_) | Self::Record(_) => None,
             Self::AddFinalizer(claim) | Self::Report(claim, _) | Self::Release(claim) => Some(&claim.key),
             Self::Create(address) | Self::Own(_, address) => Some(&address.claim.key),
-            Self::Look(key, _) | Self::LookAtClaim(key, _) => Some(key),
             Self::Unlock(address) | Self::Delete(address) => Some(&address.claim),
         }
     }
-}
 
-/// The pool's metadata as it should be.
-#[derive(Clone, Debug, PartialEq)]
-pub struct PoolMeta {
-    /// The version that it replaces.
-    pub version: Version,
-    /// Whether every address is known that was given before that version.
-    pub is_trusted: bool,
-    /// All finalizers, if they change.
-    pub finalizers: Option<Vec<String>>,
-    /// Labels that change.
-    pub labels: BTreeMap<String, String>,
-    /// All owner references, if they change.
-    pub owners: Option<Vec<OwnerReference>>,
+    /// The version of the pool that it replaces; nothing for what does not write the pool.
+    pub(super) fn pool_version(&self) -> Option<Version> {
+        match self {
+            Self::Pool(meta) => Some(version(meta)),
+            Self::Record(record) => Some(record.version),
+            _ => None,
+        }
+    }
 }
 
 /// The pool's status as it should be.
@@ -115,23 +101,14 @@ pub struct PoolMeta {
 pub struct Record {
     /// The version of the pool that it replaces: this is what keeps two writers apart.
     pub version: Version,
-    /// Addresses that are given to claims which have not been told yet. All of them.
-    pub promises: Promises,
+    /// Addresses on their way to claims. All of them.
+    pub reservations: Reservations,
     /// Entries of `indexes` that change; nothing for those that go.
     pub indexes: BTreeMap<String, Option<String>>,
     /// When the addresses given out last changed.
     pub last_updated: Timestamp,
-    /// How much is taken.
-    pub usage: PoolUsage,
-    /// All conditions.
-    pub conditions: Vec<Condition>,
-}
-
-/// Why a pool rests.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Explanation {
-    /// The version of the pool that it replaces.
-    pub version: Version,
+    /// How much is taken, if that is known.
+    pub usage: Option<PoolUsage>,
     /// All conditions.
     pub conditions: Vec<Condition>,
 }
@@ -166,15 +143,44 @@ pub struct ClaimReport {
     pub now: Timestamp,
 }
 
-/// Everything of a pool, read from the server.
+impl ClaimReport {
+    /// The condition of the claim.
+    pub fn ready(&self) -> conditions::Claim<'_> {
+        let is_served = self.address.is_some();
+        conditions::Claim {
+            type_: conditions::READY,
+            status: if is_served {
+                ConditionStatus::True
+            } else {
+                ConditionStatus::False
+            },
+            reason: self.reason,
+            message: &self.message,
+        }
+    }
+}
+
+/// Everything of a pool, read from the API server: the pool, then the addresses, then the claims of its namespace.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Adopted {
+pub struct Snapshot {
     /// The pool; nothing if it is gone.
     pub pool: Option<Arc<IPPool>>,
-    /// The addresses of the pool's namespace, with the version of each family's list. Read after the pool.
+    /// Addresses and claims.
+    pub objects: Arc<Objects>,
+}
+
+/// All addresses and claims of a namespace, with the version of each family's list: what the lists lack and is not newer
+/// is gone.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Objects {
+    /// The addresses, of all pools.
     pub addresses: Vec<Arc<Address>>,
-    /// Views older than these lists are out of date, by family.
-    pub as_of: [Version; 2],
+    /// The version of each family's list of addresses.
+    pub addresses_as_of: [Version; 2],
+    /// The claims, on all pools, listed after the addresses.
+    pub claims: Vec<Arc<Claim>>,
+    /// The version of each family's list of claims.
+    pub claims_as_of: [Version; 2],
 }
 
 /// What came of an effect.
@@ -182,15 +188,15 @@ pub struct Adopted {
 pub enum Outcome {
     /// The pool as it is now.
     Pool(Arc<IPPool>),
-    /// The pool and all addresses.
-    Adopted(Adopted),
+    /// The pool, all addresses and all claims.
+    Snapshot(Snapshot),
     /// The claim as it is now.
     Claim(Arc<Claim>),
     /// The address as it is now.
     Address(Arc<Address>),
     /// The object is not there (any more).
     Absent,
-    /// Nothing was written, because somebody else had written first. Inside: what is there now.
+    /// Nothing was written, because something else had written first. Inside: what is there now.
     Stale(Box<Outcome>),
     /// It did not work, and may or may not have taken effect.
     Failed(String),

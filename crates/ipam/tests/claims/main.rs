@@ -10,3 +10,4 @@ mod objects;
 mod requests;
 mod support;
 mod upstream;
+mod webhooks;

@@ -2,13 +2,11 @@
 
 use serde_json::{Map, Value, json};
 
-use super::lists::free;
 use super::request::{Request, exclusive};
 use super::states;
 use crate::conduct::Work;
 use crate::drivers::KINDS;
 use crate::inventory;
-use crate::node::interface_kind;
 use crate::refusal::{Answer, Refusal, Reply};
 use crate::world::World;
 
@@ -30,9 +28,6 @@ pub(super) fn answer(world: &mut World, request: &Request, method: &str, ident: 
         ("GET", ["vmedia"]) => media(world, request, ident),
         ("POST", ["vmedia"]) => attach(world, request, ident),
         ("DELETE", ["vmedia"]) => detach(world, request, ident),
-        (_, ["vendor_passthru"]) => passthru(world, request, method, ident),
-        ("GET", ["vifs"]) => world.find(ident).map(|_| Reply::ok(json!({"vifs": []}))),
-        ("POST", ["vifs"]) | ("DELETE", ["vifs", _]) => free(world, ident).map(|_| Reply::no_content()),
         _ => Err(Refusal::no_such_path()),
     }
 }
@@ -213,57 +208,4 @@ fn ready_for_media(world: &mut World, request: &Request, ident: &str) -> Result<
         ));
     }
     Ok(number)
-}
-
-fn passthru(world: &mut World, request: &Request, method: &str, ident: &str) -> Answer {
-    let number = world.find(ident)?;
-    let (driver, uuid) = (world.node(number)?.driver, world.node(number)?.uuid.clone());
-    let is_redfish =
-        world.node(number)?.interfaces[interface_kind("vendor_interface").unwrap_or_default()].contains("redfish");
-    let wanted = request.asks("method").unwrap_or_default();
-    let unsupported = || {
-        Refusal::bad_request(format!(
-            "Driver {driver} does not support {wanted} (disabled or not implemented)."
-        ))
-    };
-    if !is_redfish {
-        return Err(unsupported());
-    }
-    reach(world, number)?;
-    exclusive(world, number)?;
-    let body = request.object()?;
-    let text = |key: &str| body.get(key).and_then(Value::as_str).unwrap_or_default().to_owned();
-    let id = world.new_uuid();
-    let Some(machine) = world.machine_of(number) else {
-        return Err(unsupported());
-    };
-    let subscriptions = &mut machine.more().subscriptions;
-    match (method, wanted) {
-        ("POST", "create_subscription") if text("Destination").is_empty() => {
-            Err(Refusal::bad_request("Missing required parameter Destination"))
-        }
-        ("POST", "create_subscription") => {
-            let made = json!({
-                "Id": id, "Destination": text("Destination"), "Context": text("Context"), "Protocol": "Redfish",
-                "EventTypes": ["Alert"],
-            });
-            subscriptions.insert(id, made.clone());
-            Ok(Reply::ok(made).after_bmc())
-        }
-        ("DELETE", "delete_subscription") => match subscriptions.remove(&text("id")) {
-            Some(_) => Ok(Reply::ok(Value::Null).after_bmc()),
-            None => Err(Refusal::new(
-                404,
-                format!(
-                    "Redfish delete_subscription failed for subscription {} on node {uuid}.",
-                    text("id")
-                ),
-            )),
-        },
-        ("GET", "get_all_subscriptions") => {
-            let members: Vec<Value> = subscriptions.keys().map(|id| json!({"@odata.id": id})).collect();
-            Ok(Reply::ok(json!({"Members": members})).after_bmc())
-        }
-        _ => Err(unsupported()),
-    }
 }

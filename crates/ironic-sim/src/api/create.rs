@@ -1,15 +1,14 @@
 //! Creating nodes.
 
-use serde_json::{Map, Value};
+use serde_json::Value;
 
-use super::change::Change;
+use super::change::setter;
 use super::record::whole;
 use super::request::Request;
 use super::updates;
-use crate::drivers::{self, KINDS};
+use crate::drivers;
 use crate::node::{FIELDS, Node};
 use crate::refusal::{Answer, Refusal, Reply};
-use crate::words::State;
 use crate::world::World;
 
 pub(super) fn create(world: &mut World, request: &Request) -> Answer {
@@ -44,14 +43,19 @@ pub(super) fn create(world: &mut World, request: &Request) -> Answer {
         Some(uuid) => uuid.to_owned(),
         None => world.new_uuid(),
     };
-    let mut node = blank(world, uuid, driver);
-    let mut change = Change::default();
-    for (key, value) in body
+    let fields = body
         .iter()
-        .filter(|(key, _)| !matches!(key.as_str(), "uuid" | "driver"))
-    {
-        change.set(driver, key, value)?;
-    }
+        .filter(|(key, _)| !matches!(key.as_str(), "uuid" | "driver"));
+    let setters: Vec<_> = fields
+        .map(|(key, value)| setter(driver, key, value))
+        .collect::<Result<_, _>>()?;
+    let mut node = Node {
+        uuid,
+        driver,
+        interfaces: drivers::defaults(driver),
+        created: world.now,
+        ..Node::default()
+    };
     if world.has_uuid(&node.uuid) {
         return Err(Refusal::conflict(format!(
             "A node with UUID {} already exists.",
@@ -61,54 +65,12 @@ pub(super) fn create(world: &mut World, request: &Request) -> Answer {
     if let Some(name) = name.filter(|name| world.has_name(name, None)) {
         return Err(Refusal::conflict(format!("A node with name {name} already exists.")));
     }
-    change.apply(&mut node);
+    for set in setters {
+        set(&mut node);
+    }
     let number = world.insert(node);
     let node = world.nodes.get(&number).ok_or_else(|| Refusal::node_not_found(""))?;
     Ok(Reply::created(whole(world, request, node)))
-}
-
-fn blank(world: &World, uuid: String, driver: &'static str) -> Node {
-    debug_assert_eq!(drivers::defaults(driver).len(), KINDS.len());
-    Node {
-        uuid,
-        name: None,
-        driver,
-        interfaces: drivers::defaults(driver),
-        driver_info: Map::new(),
-        properties: Map::new(),
-        instance_info: Map::new(),
-        extra: Map::new(),
-        network_data: Map::new(),
-        raid_config: Map::new(),
-        target_raid_config: Map::new(),
-        other: Map::new(),
-        state: State::Enroll,
-        target: None,
-        power: None,
-        target_power: None,
-        last_error: None,
-        maintenance: false,
-        maintenance_reason: None,
-        fault: None,
-        is_locked: false,
-        instance_uuid: None,
-        automated_clean: None,
-        disable_power_off: false,
-        health: None,
-        clean_step: None,
-        deploy_step: None,
-        service_step: None,
-        created: world.now,
-        updated: None,
-        provision_updated: None,
-        inspection_started: None,
-        inspection_finished: None,
-        inventory: None,
-        machine: None,
-        rested: None,
-        epoch: 0,
-        task: None,
-    }
 }
 
 /// Whether a node may be called so.

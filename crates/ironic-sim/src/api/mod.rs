@@ -56,8 +56,6 @@ fn route(world: &mut World, request: &Request) -> Answer {
         ("PUT", ["nodes", node, "maintenance"]) => updates::maintenance(world, request, node, true),
         ("DELETE", ["nodes", node, "maintenance"]) => updates::maintenance(world, request, node, false),
         ("GET", ["nodes", node, "ports"]) => ports::of_node(world, request, node),
-        ("GET", ["nodes", node, "history"]) => world.find(node).map(|_| Reply::ok(json!({"history": []}))),
-        ("GET", ["nodes", node, "traits"]) => world.find(node).map(|_| Reply::ok(json!({"traits": []}))),
         (method, ["nodes", node, rest @ ..]) => bmc::answer(world, request, method, node, rest),
         ("GET", ["ports"]) => ports::list(world, request),
         ("POST", ["ports"]) => ports::create(world, request),

@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value};
 
-use super::change::{Change, set_maintenance};
+use super::change::{Setter, check, set_maintenance, setter};
 use super::lists::free;
 use super::record::whole;
 use super::request::{Request, exclusive};
@@ -97,9 +97,12 @@ pub(super) fn patch(world: &mut World, request: &Request, ident: &str) -> Answer
             ));
         }
     };
-    let mut change = Change::default();
+    let mut setters: Vec<Setter> = Vec::new();
     if driver != node.driver {
-        change.driver = Some(driver);
+        setters.push(Box::new(move |node| {
+            node.driver = driver;
+            node.interfaces = drivers::defaults(driver);
+        }));
     }
     for (key, value) in &after {
         if key != "driver" && before.get(key) != Some(value) {
@@ -110,20 +113,23 @@ pub(super) fn patch(world: &mut World, request: &Request, ident: &str) -> Answer
                     node.uuid, node.state
                 )));
             }
-            change.set(driver, key, value)?;
+            setters.push(setter(driver, key, value)?);
         }
     }
     exclusive(world, number)?;
     let (uuid, held) = (node.uuid.clone(), node.instance_uuid.clone());
-    if let (true, Some(held)) = (change.takes_instance(), &held) {
+    let instance = after.get("instance_uuid").filter(|instance| instance.is_string());
+    if let Some(held) = held.filter(|_| instance.is_some() && instance != before.get("instance_uuid")) {
         return Err(Refusal::conflict(format!(
             "Node {uuid} is associated with instance {held}."
         )));
     }
-    change.check(world, number, &uuid)?;
+    check(world, number, &after, &uuid)?;
     let now = world.now;
     world.reindex(number, |node| {
-        change.apply(node);
+        for set in setters {
+            set(node);
+        }
         node.updated = Some(now);
     });
     let node = world.nodes.get(&number).ok_or_else(|| Refusal::node_not_found(ident))?;

@@ -115,7 +115,7 @@ impl World {
                 && node.power != power
             {
                 node.power = power;
-                // News for whoever wants it otherwise.
+                // A client that wants another power state has to act.
                 node.rested = Some(now);
                 node.updated = Some(now);
             }

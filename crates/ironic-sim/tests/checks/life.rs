@@ -2,70 +2,68 @@
 
 use serde_json::{Value, json};
 
-use super::Site;
+use super::TestEnv;
 
 const INSTANCE: &str = "77777777-2222-4333-8444-555555555555";
 
-pub async fn all(site: &Site, server: usize) {
-    let node = site.enroll(server, "check~life", None).await;
+pub async fn all(env: &TestEnv, server: usize) {
+    let node = env.enroll(server, "check~life", None).await;
     let path = format!("/v1/nodes/{node}");
-    verification(site, &node).await;
-    inspection(site, server, &node).await;
+    verification(env, &node).await;
+    inspection(env, server, &node).await;
 
-    site.go(&node, "provide").await;
-    let record = site.rest(&node, "available").await;
+    env.go(&node, "provide").await;
+    let record = env.rest(&node, "available").await;
     assert_eq!(
         (&record["target_provision_state"], &record["power_state"]),
         (&Value::Null, &json!("power off"))
     );
     assert!(record["provision_updated_at"].is_string());
-    deployment(site, server, &node).await;
+    deployment(env, server, &node).await;
 
     // With an instance.
-    site.no_go(400, "can not be performed on node", &node, "active").await;
-    site.no_go(400, "can not be performed on node", &node, "manage").await;
-    site.no_delete("is associated with instance", &node).await;
-    fixed_port(site, server).await;
+    env.no_go(400, "can not be performed on node", &node, "active").await;
+    env.no_go(400, "can not be performed on node", &node, "manage").await;
+    env.no_delete("is associated with instance", &node).await;
+    fixed_port(env, server).await;
     let interface = json!([{"op": "add", "path": "/boot_interface", "value": "ipxe"}]);
-    site.no_patch(409, "unless it is in one of allowed", &node, interface)
+    env.no_patch(409, "unless it is in one of allowed", &node, interface)
         .await;
-    site.patch(
+    env.patch(
         &node,
         json!([{"op": "add", "path": "/instance_info/extra_note", "value": "x"}]),
     )
     .await;
-    site.patch(&node, json!([{"op": "remove", "path": "/instance_uuid"}]))
+    env.patch(&node, json!([{"op": "remove", "path": "/instance_uuid"}]))
         .await;
-    site.no_delete("Can not delete node", &node).await;
+    env.no_delete("Can not delete node", &node).await;
 
-    site.patch(
+    env.patch(
         &node,
         json!([{"op": "add", "path": "/automated_clean", "value": false}]),
     )
     .await;
-    site.go(&node, "deleted").await;
-    let record = site.rest(&node, "available").await;
+    env.go(&node, "deleted").await;
+    let record = env.rest(&node, "available").await;
     assert_eq!(
         (&record["instance_info"], &record["instance_uuid"]),
         (&json!({}), &Value::Null),
         "{record}"
     );
     assert_eq!(record["power_state"], "power off");
-    site.go(&node, "manage").await;
-    site.rest(&node, "manageable").await;
-    site.delete(&path["/v1/nodes/".len()..]).await;
-    let ports = site
-        .get(&format!("/v1/ports?address={}", site.servers[server].mac))
-        .await;
+    env.go(&node, "manage").await;
+    env.rest(&node, "manageable").await;
+    env.delete(&path["/v1/nodes/".len()..]).await;
+    let ports = env.get(&format!("/v1/ports?address={}", env.servers[server].mac)).await;
     assert_eq!(ports["ports"], json!([]), "ports go with their node");
 }
 
 /// How a server in use is connected is not changed.
-async fn fixed_port(site: &Site, server: usize) {
-    let ports = site
+async fn fixed_port(env: &TestEnv, server: usize) {
+    let ports = env
         .get(&format!(
             "/v1/ports?address={}&fields=uuid,pxe_enabled",
-            site.servers[server].mac
+            env.servers[server].mac
         ))
         .await;
     let port = &ports["ports"][0];
@@ -73,11 +71,11 @@ async fn fixed_port(site: &Site, server: usize) {
     let change = |value: bool| json!([{"op": "replace", "path": "/pxe_enabled", "value": value}]);
     let path = format!("/v1/ports/{}", port["uuid"].as_str().unwrap());
     let words = "can not have any connectivity attributes";
-    site.refused(409, words, "PATCH", &path, change(!is_booted)).await;
-    site.expect(200, "PATCH", &path, change(is_booted)).await;
+    env.refused(409, words, "PATCH", &path, change(!is_booted)).await;
+    env.expect(200, "PATCH", &path, change(is_booted)).await;
 }
 
-async fn verification(site: &Site, node: &str) {
+async fn verification(env: &TestEnv, node: &str) {
     for verb in [
         "provide",
         "inspect",
@@ -88,16 +86,16 @@ async fn verification(site: &Site, node: &str) {
         "rebuild",
         "telepathy",
     ] {
-        site.no_go(400, "can not be performed on node", node, verb).await;
+        env.no_go(400, "can not be performed on node", node, verb).await;
     }
-    site.go(node, "manage").await;
-    let record = site.rest(node, "manageable").await;
+    env.go(node, "manage").await;
+    let record = env.rest(node, "manageable").await;
     assert_eq!(
         (&record["target_provision_state"], &record["last_error"]),
         (&Value::Null, &Value::Null)
     );
     assert_eq!(record["power_state"], "power off", "{record}");
-    let settings = site.get(&format!("/v1/nodes/{node}/bios?detail=true")).await;
+    let settings = env.get(&format!("/v1/nodes/{node}/bios?detail=true")).await;
     let settings = settings["bios"].as_array().unwrap();
     let cores = settings.iter().find(|setting| setting["name"] == "NumCores").unwrap();
     assert!(cores["value"].is_string(), "{cores}");
@@ -107,9 +105,9 @@ async fn verification(site: &Site, node: &str) {
             .all(|key| cores.get(*key).is_some()),
         "{cores}"
     );
-    let one = site.get(&format!("/v1/nodes/{node}/bios/NumCores")).await;
+    let one = env.get(&format!("/v1/nodes/{node}/bios/NumCores")).await;
     assert_eq!(one["NumCores"]["value"], cores["value"]);
-    let firmware = site.get(&format!("/v1/nodes/{node}/firmware")).await;
+    let firmware = env.get(&format!("/v1/nodes/{node}/firmware")).await;
     let names: Vec<&Value> = firmware["firmware"]
         .as_array()
         .unwrap()
@@ -121,16 +119,16 @@ async fn verification(site: &Site, node: &str) {
         "{firmware}"
     );
     assert_eq!(
-        site.get(&format!("/v1/nodes/{node}/states")).await["power_state"],
+        env.get(&format!("/v1/nodes/{node}/states")).await["power_state"],
         "power off"
     );
 }
 
-async fn inspection(site: &Site, server: usize, node: &str) {
+async fn inspection(env: &TestEnv, server: usize, node: &str) {
     let path = format!("/v1/nodes/{node}/inventory");
-    site.refused(404, "could not be found", "GET", &path, Value::Null).await;
-    site.go(node, "inspect").await;
-    let record = site.rest(node, "manageable").await;
+    env.refused(404, "could not be found", "GET", &path, Value::Null).await;
+    env.go(node, "inspect").await;
+    let record = env.rest(node, "manageable").await;
     assert_eq!(
         (&record["power_state"], &record["last_error"]),
         (&json!("power off"), &Value::Null),
@@ -138,40 +136,37 @@ async fn inspection(site: &Site, server: usize, node: &str) {
     );
     assert_eq!(record["properties"]["cpu_arch"], "x86_64");
     assert!(record["inspection_finished_at"].is_string());
-    let found = site.get(&path).await;
+    let found = env.get(&path).await;
     let inventory = &found["inventory"];
-    assert_eq!(inventory["interfaces"][0]["mac_address"], site.servers[server].mac);
+    assert_eq!(inventory["interfaces"][0]["mac_address"], env.servers[server].mac);
     assert!(inventory["cpu"]["frequency"].is_string(), "a text from a ramdisk");
     assert!(inventory["disks"][0]["size"].is_u64() && inventory["memory"]["physical_mb"].is_u64());
     assert!(found["plugin_data"]["all_interfaces"].is_object(), "{found}");
-    let ports = site
+    let ports = env
         .get(&format!(
             "/v1/ports?address={}&fields=node_uuid,uuid,address",
-            site.servers[server].mac
+            env.servers[server].mac
         ))
         .await;
     assert_eq!(ports["ports"][0]["node_uuid"], node, "inspection makes ports");
 }
 
-async fn deployment(site: &Site, server: usize, node: &str) {
+async fn deployment(env: &TestEnv, server: usize, node: &str) {
     // Without an image nothing begins.
-    let validation = site.get(&format!("/v1/nodes/{node}/validate")).await;
+    let validation = env.get(&format!("/v1/nodes/{node}/validate")).await;
     assert_eq!(validation["deploy"]["result"], false, "{validation}");
     assert!(validation["deploy"]["reason"].is_string(), "{validation}");
     assert_eq!(validation["power"]["result"], true, "{validation}");
-    site.no_go(400, "Failed to validate deploy or power info", node, "active")
+    env.no_go(400, "Failed to validate deploy or power info", node, "active")
         .await;
-    assert_eq!(
-        site.rest(node, "available").await["target_provision_state"],
-        Value::Null
-    );
+    assert_eq!(env.rest(node, "available").await["target_provision_state"], Value::Null);
 
-    site.set_image(node).await;
-    let (image, _) = &site.image;
+    env.set_image(node).await;
+    let (image, _) = &env.image;
     let elsewhere = image.replace("/images/", "/redirect/302/images/");
     let secret = format!("{image}?token=abc&x=1");
     let add = |key: &str, value: &str| json!({"op": "add", "path": key, "value": value});
-    let record = site
+    let record = env
         .patch(
             node,
             json!([
@@ -184,16 +179,16 @@ async fn deployment(site: &Site, server: usize, node: &str) {
     assert_eq!(record["instance_info"]["image_source"], elsewhere);
     let hidden = format!("{image}?token=******");
     assert_eq!(record["instance_info"]["note"], hidden, "what looks like a password");
-    let validation = site.get(&format!("/v1/nodes/{node}/validate")).await;
+    let validation = env.get(&format!("/v1/nodes/{node}/validate")).await;
     assert_eq!(
         (&validation["deploy"]["result"], &validation["boot"]["result"]),
         (&json!(true), &json!(true)),
         "{validation}"
     );
     let drive = json!({"meta_data": {"name": "one"}, "user_data": "#cloud-config\n", "network_data": {"links": []}});
-    site.go_with(node, json!({"target": "active", "configdrive": drive}))
+    env.go_with(node, json!({"target": "active", "configdrive": drive}))
         .await;
-    let record = site.rest(node, "active").await;
+    let record = env.rest(node, "active").await;
     assert_eq!(record["power_state"], "power on");
     assert_eq!(
         (&record["target_provision_state"], &record["last_error"]),
@@ -202,7 +197,7 @@ async fn deployment(site: &Site, server: usize, node: &str) {
     assert_eq!(record["instance_uuid"], INSTANCE);
     let found = &record["instance_info"]["image_source"];
     assert_eq!(found, image, "where it was redirected");
-    assert_eq!((site.user_data)(server).await.as_deref(), Some("#cloud-config\n"));
+    assert_eq!((env.user_data)(server).await.as_deref(), Some("#cloud-config\n"));
     if let Some(drive) = record["instance_info"].get("configdrive") {
         assert_eq!(drive, "******");
     }

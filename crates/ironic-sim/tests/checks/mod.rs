@@ -35,7 +35,7 @@ pub struct Access {
 pub type Act<T> = Box<dyn Fn(usize) -> BoxFuture<'static, T> + Send + Sync>;
 
 /// What is checked.
-pub struct Site {
+pub struct TestEnv {
     pub http: Client,
     /// Without `/v1`.
     pub url: String,
@@ -68,16 +68,16 @@ pub struct Answer {
 }
 
 /// All checks; those of different servers side by side.
-pub async fn all(site: &Site) {
-    words::all(site).await;
-    let ((), (), ()) = futures::join!(life::all(site, 0), moves::all(site, 1), trouble::all(site, 2));
-    let left = site.get("/v1/nodes").await;
+pub async fn all(env: &TestEnv) {
+    words::all(env).await;
+    let ((), (), ()) = futures::join!(life::all(env, 0), moves::all(env, 1), trouble::all(env, 2));
+    let left = env.get("/v1/nodes").await;
     assert_eq!(left["nodes"], json!([]), "every check cleans up");
-    let wrong = site.wrong.lock();
+    let wrong = env.wrong.lock();
     assert!(wrong.is_empty(), "{} differences:\n{}", wrong.len(), wrong.join("\n"));
 }
 
-impl Site {
+impl TestEnv {
     /// Makes a call in a version.
     pub async fn call_as(&self, version: &str, method: &str, path: &str, body: Value) -> Answer {
         let method = Method::from_bytes(method.as_bytes()).unwrap();

@@ -1,19 +1,14 @@
 //! Builds from the pinned Go modules in `lab/`, kept in a cache folder named by a checksum of the sources.
 
-use std::fs::{self, File, TryLockError};
-use std::io::Write;
+use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
-use sha2::{Digest, Sha256};
 
-use super::{in_path, module};
-use crate::process::{Child, Program};
-
-/// How often something is said while a build runs.
-const REPORT: Duration = Duration::from_secs(5);
+use super::module;
+use crate::cache;
+use crate::process::{Program, in_path};
 
 /// Part of the checksum: to be changed with the flags of a build or what a cache folder holds.
 const RECIPE: &str = "1";
@@ -48,7 +43,7 @@ const CLUSTER_API_MODULE: &str = "sigs.k8s.io/cluster-api";
 /// compiles nothing.
 pub fn cluster_api_definitions() -> Result<Vec<PathBuf>> {
     let sources = module("cluster-api")?;
-    let built = cache_root()?.join(checksum(&sources)?).join("config");
+    let built = cache::root()?.join(checksum(&sources)?).join("config");
     let managers = CLUSTER_API.iter().filter(|(name, _)| name.starts_with("capi-"));
     let folders: Vec<_> = if built.is_dir() {
         managers.map(|(name, _)| built.join(name)).collect()
@@ -58,7 +53,7 @@ pub fn cluster_api_definitions() -> Result<Vec<PathBuf>> {
             sources,
             log: PathBuf::new(), // of builds, and nothing is built
         };
-        say("fetching the definitions of Cluster API's kinds");
+        cache::say("fetching the definitions of Cluster API's kinds");
         go.output(&["mod", "download", CLUSTER_API_MODULE])?;
         let module = PathBuf::from(go.output(&["list", "-m", "-f", "{{.Dir}}", CLUSTER_API_MODULE])?);
         managers
@@ -93,34 +88,18 @@ pub fn cluster_api() -> Result<PathBuf> {
     })
 }
 
-/// The folder of this module's build, made by `make` in a folder of another name if it is not there yet.
+/// The folder of this module's build, made by `make` if it is not there yet.
 fn cached(name: &'static str, make: impl FnOnce(&Go, &Path) -> Result<()>) -> Result<PathBuf> {
     let sources = module(name)?;
-    let root = cache_root()?;
-    let checksum = checksum(&sources)?;
-    let done = root.join(&checksum);
-    if done.is_dir() {
-        return Ok(done);
-    }
-    fs::create_dir_all(&root).with_context(|| format!("cannot make the folder {}", root.display()))?;
-    let lock = File::create(root.join(format!("{checksum}.lock"))).context("cannot open the lock of a build")?;
-    wait_for(&lock, name)?;
-    if done.is_dir() {
-        return Ok(done); // built by whom we have waited for
-    }
-    let temporary = root.join(format!("{checksum}.unfinished"));
-    if temporary.exists() {
-        fs::remove_dir_all(&temporary).context("cannot remove an unfinished build")?;
-    }
-    fs::create_dir_all(&temporary).context("cannot make a folder for a build")?;
-    let go = Go {
-        name,
-        sources,
-        log: root.join(format!("{checksum}.log")),
-    };
-    make(&go, &temporary)?;
-    fs::rename(&temporary, &done).context("cannot move a finished build to its place")?;
-    Ok(done)
+    let what = format!("lab/{name}");
+    cache::once(&checksum(&sources)?, &what, true, |making| {
+        let go = Go {
+            name,
+            sources,
+            log: making.log.clone(),
+        };
+        make(&go, &making.folder)
+    })
 }
 
 /// One of our modules, and the Go command in it.
@@ -157,34 +136,18 @@ impl Go {
         } else {
             package.to_owned()
         };
-        say(&format!(
+        cache::say(&format!(
             "building {what} {version} (minutes when the compiler's cache is cold)"
         ));
-        let child = Child::spawn(&Program {
-            name: format!("go build {what}"),
+        let program = Program {
+            name: format!("building {what}"),
             executable: go()?,
             args,
             env: vec![("CGO_ENABLED".into(), "0".into())],
             cwd: Some(self.sources.clone()),
             log: self.log.clone(),
-        })?;
-        let start = Instant::now();
-        let mut last = start;
-        let status = loop {
-            if let Some(status) = child.exit_status() {
-                break status;
-            }
-            std::thread::sleep(Duration::from_millis(100));
-            if last.elapsed() >= REPORT {
-                last = Instant::now();
-                say(&format!("building {what}: {}", progress(&self.log, start.elapsed())));
-            }
         };
-        if !status.success() {
-            bail!("building {what} failed ({status}){}", child.log_tail());
-        }
-        say(&format!("built {what}: {}", progress(&self.log, start.elapsed())));
-        Ok(())
+        cache::run(&program, || progress(&self.log))
     }
 
     /// The version of a module, by `go.mod`.
@@ -218,52 +181,14 @@ fn go() -> Result<PathBuf> {
 }
 
 /// What the log of `go build -v` tells: it prints a line per module that it fetches and per package that it compiles.
-fn progress(log: &Path, elapsed: Duration) -> String {
+fn progress(log: &Path) -> String {
     let text = fs::read_to_string(log).unwrap_or_default();
     let (fetched, compiled): (Vec<&str>, Vec<&str>) = text.lines().partition(|line| line.starts_with("go: "));
     format!(
-        "{} s, {} modules fetched, {} packages compiled",
-        elapsed.as_secs(),
+        ", {} modules fetched, {} packages compiled",
         fetched.len(),
         compiled.len()
     )
-}
-
-/// Writes past the capture of the test harness: minutes of silence look like a test that hangs.
-fn say(text: &str) {
-    writeln!(std::io::stderr(), "metal3-lab: {text}").ok();
-}
-
-fn wait_for(lock: &File, name: &str) -> Result<()> {
-    let start = Instant::now();
-    let mut last = None::<Instant>;
-    loop {
-        match lock.try_lock() {
-            Ok(()) => return Ok(()),
-            Err(TryLockError::WouldBlock) => {}
-            Err(TryLockError::Error(err)) => return Err(err).context("cannot lock a build"),
-        }
-        if last.is_none_or(|last| last.elapsed() >= REPORT) {
-            last = Some(Instant::now());
-            say(&format!(
-                "another process builds lab/{name}; waiting for {} s",
-                start.elapsed().as_secs()
-            ));
-        }
-        std::thread::sleep(Duration::from_millis(100));
-    }
-}
-
-fn cache_root() -> Result<PathBuf> {
-    let set = |name: &str| {
-        std::env::var_os(name)
-            .filter(|value| !value.is_empty())
-            .map(PathBuf::from)
-    };
-    let cache = set("XDG_CACHE_HOME").or_else(|| set("HOME").map(|home| home.join(".cache")));
-    Ok(cache
-        .context("neither XDG_CACHE_HOME nor HOME is set: no place for a cache")?
-        .join("metal3-lab"))
 }
 
 /// Of everything that goes into a build but the compiler: `go.mod`, `go.sum`, the Go files, and the recipe.
@@ -275,23 +200,13 @@ fn checksum(sources: &Path) -> Result<String> {
             .is_some_and(|extension| ["go", "mod", "sum"].iter().any(|e| extension == *e))
     });
     files.sort();
-    let mut hash = Sha256::new();
-    hash.update(RECIPE);
+    let mut parts = vec![RECIPE.as_bytes().to_vec()];
     for path in files {
         let bytes = fs::read(&path).with_context(|| format!("cannot read {}", path.display()))?;
-        hash.update(path.file_name().unwrap_or_default().as_encoded_bytes());
-        hash.update([0]);
-        hash.update(bytes.len().to_le_bytes());
-        hash.update(&bytes);
+        let name = path.file_name().unwrap_or_default().as_encoded_bytes();
+        parts.extend([name.to_vec(), vec![0], bytes.len().to_le_bytes().to_vec(), bytes]);
     }
-    let digest = hash.finalize();
-    let short = digest.first_chunk::<12>().context("a digest is longer than that")?;
-    Ok(format!(
-        "{:024x}",
-        short
-            .iter()
-            .fold(0_u128, |number, byte| number << 8 | u128::from(*byte))
-    ))
+    Ok(cache::checksum(parts))
 }
 
 /// Copies a folder. Files of the module cache are read-only; copies are not, so that a cache can be removed.

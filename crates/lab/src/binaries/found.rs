@@ -7,16 +7,10 @@ use std::process::Command;
 use anyhow::{Context, Result};
 
 use super::Binaries;
+use crate::process::in_path;
 
 /// The minor versions of Kubernetes 1.x that the tests are meant to pass on.
 const MINORS: RangeInclusive<u32> = 33..=36;
-
-/// The executable of this name, by `PATH`.
-pub fn in_path(name: &str) -> Option<PathBuf> {
-    std::env::split_paths(&std::env::var_os("PATH")?)
-        .map(|folder| folder.join(name))
-        .find(|path| path.is_file())
-}
 
 /// etcd and kube-apiserver from `KUBEBUILDER_ASSETS` or `PATH`, if both are there and the version fits.
 ///

@@ -11,8 +11,6 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 
-pub use found::in_path;
-
 /// The programs of a control plane.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Binaries {
@@ -77,7 +75,7 @@ pub fn ensure_cluster_api() -> Result<ClusterApiBinaries> {
 }
 
 /// Folders with the definitions of Cluster API's kinds, of the same version. Seconds where the managers would take minutes:
-/// enough for objects that nobody has to act on. Blocks.
+/// enough where no manager has to act on the objects. Blocks.
 ///
 /// They convert nothing and admit what the schema admits, because that is the managers' part.
 pub fn cluster_api_definitions() -> Result<Vec<PathBuf>> {

@@ -44,7 +44,7 @@ pub fn api_server(folder: &Path, binaries: &Binaries, port: u16, etcd: u16, conf
     let mut flags = Flags::default();
     flags.text("bind-address", "127.0.0.1");
     flags.text("advertise-address", "127.0.0.1");
-    // Loopback is refused as an endpoint of the service `kubernetes`, so nobody shall write that.
+    // The API server rejects loopback as an endpoint of the service `kubernetes`, so no endpoint is written.
     flags.text("endpoint-reconciler-type", "none");
     flags.text("secure-port", &port.to_string());
     flags.text("etcd-servers", &etcd_url(etcd));
@@ -67,9 +67,7 @@ pub fn api_server(folder: &Path, binaries: &Binaries, port: u16, etcd: u16, conf
         flags.text("audit-log-maxsize", "100000"); // megabytes: never rotate, counts need the whole
         flags.text("audit-log-mode", "blocking"); // never drop an entry
     }
-    let mut program = flags.program("kube-apiserver", &binaries.kube_apiserver, folder);
-    program.args.extend(config.api_server_flags.iter().map(OsString::from));
-    program
+    flags.program("kube-apiserver", &binaries.kube_apiserver, folder)
 }
 
 pub fn controller_manager(folder: &Path, binaries: &Binaries, kubeconfig: &Path) -> Result<Program> {

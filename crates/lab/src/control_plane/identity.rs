@@ -1,8 +1,5 @@
-//! Who talks to the API server: the administrator, users by certificate, service accounts by token.
+//! Identities for the API server: the administrator, users by certificate, service accounts by token.
 
-use std::fs;
-use std::io::Write;
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
@@ -17,6 +14,7 @@ use kube::config::{
 use kube::{Api, Client, Config};
 
 use super::ControlPlane;
+use crate::private_file;
 
 /// Longer than any lab runs; the API server issues no token for less than ten minutes.
 const TOKEN_SECONDS: i64 = 24 * 60 * 60;
@@ -157,15 +155,7 @@ impl ControlPlane {
 /// Writes a kubeconfig that only the owner can read.
 pub(super) fn write(path: &Path, kubeconfig: &Kubeconfig) -> Result<()> {
     let text = serde_saphyr::to_string(kubeconfig).context("cannot write a kubeconfig as YAML")?;
-    if let Some(folder) = path.parent() {
-        fs::create_dir_all(folder).with_context(|| format!("cannot make the folder {}", folder.display()))?;
-    }
-    let mut options = fs::OpenOptions::new();
-    options.write(true).create(true).truncate(true).mode(0o600);
-    options
-        .open(path)
-        .and_then(|mut file| file.write_all(text.as_bytes()))
-        .with_context(|| format!("cannot write {}", path.display()))
+    private_file::write(path, &text)
 }
 
 async fn config(kubeconfig: Kubeconfig) -> Result<Config> {

@@ -31,7 +31,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::audit::AuditLog;
 use crate::binaries::{self, Binaries};
-use crate::instance::{Claim, Scratch};
+use crate::instance::Folder;
 use crate::pki::{self, Authority};
 use crate::ports::Port;
 use crate::process::{Child, Program};
@@ -48,12 +48,10 @@ pub struct ControlPlaneConfig {
     pub folder: Option<PathBuf>,
     /// Whether to start kube-controller-manager too.
     pub controller_manager: bool,
-    /// Whether to write an audit log at level Metadata: who asked for what, and the answer's status.
+    /// Whether to write an audit log at level Metadata: the user, the request, and the answer's status.
     pub audit: bool,
     /// Where to write it; in the instance's folder if `None`.
     pub audit_log: Option<PathBuf>,
-    /// Flags for kube-apiserver beyond ours, such as `--feature-gates=…`.
-    pub api_server_flags: Vec<String>,
     /// The programs; found, taken from the cache or built if `None`.
     pub binaries: Option<Binaries>,
 }
@@ -72,22 +70,6 @@ pub struct ControlPlane {
     binaries: Binaries,
     audit: Option<AuditLog>,
     folder: Folder,
-}
-
-/// The instance's folder, for the programs' life.
-#[derive(Debug)]
-enum Folder {
-    Given(Claim),
-    Temporary(Scratch),
-}
-
-impl Folder {
-    fn path(&self) -> &Path {
-        match self {
-            Self::Given(claim) => claim.folder(),
-            Self::Temporary(scratch) => scratch.folder(),
-        }
-    }
 }
 
 #[derive(Debug, Default, Serialize, Deserialize)]
@@ -113,10 +95,7 @@ impl ControlPlane {
                 .context("the search for binaries was cut off")??
         };
         let start = Instant::now();
-        let folder = match &config.folder {
-            Some(folder) => Folder::Given(Claim::take(folder)?),
-            None => Folder::Temporary(Scratch::new("metal3-lab")?),
-        };
+        let folder = Folder::take(config.folder.as_deref(), "metal3-lab")?;
         let path = folder.path().to_owned();
         let (api_port, etcd_port) = take_ports(&path)?;
 
@@ -201,12 +180,6 @@ impl ControlPlane {
             .await?;
         self.api_server = Some(child);
         Ok(())
-    }
-
-    /// Stops and starts the API server.
-    pub async fn restart_api_server(&mut self) -> Result<()> {
-        self.stop_api_server().await;
-        self.start_api_server().await
     }
 
     async fn start_controller_manager(&mut self) -> Result<()> {

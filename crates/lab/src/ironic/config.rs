@@ -17,29 +17,12 @@ pub struct IronicConfig {
     pub tls: bool,
     /// Whether the API wants credentials (HTTP basic authentication).
     pub auth: bool,
-    /// The work factor of the API user's password hash. Every request pays for a check: 1.3 ms with 4 rounds, 0.3 s
-    /// with 12.
-    pub bcrypt_rounds: u32,
     /// When Ironic gives up waiting, and how often it looks.
     pub timeouts: Timeouts,
-    /// How long a server takes to go on or off.
-    pub power_delay: Duration,
-    /// How long a server takes from power-on until its ramdisk's agent runs. With none the agent overtakes Ironic.
-    pub boot_delay: Duration,
-    /// How long each clean, deploy or service step takes.
-    pub step_delay: Duration,
     /// The longest time between two heartbeats of an agent.
     pub heartbeat_limit: Duration,
     /// Names of in-band deploy steps that agents offer besides the usual ones, for custom deploys.
     pub extra_deploy_steps: Vec<String>,
-    /// The size of the image to deploy, in bytes.
-    pub image_size: usize,
-    /// Whether Ironic leaves servers on between inspection, cleaning and deployment, and uses the agent that runs.
-    pub fast_track: bool,
-    /// How many requests the API answers at a time.
-    pub api_threads: u16,
-    /// Whether to repair that Ironic loses `last_error` of a failed deploy. Off, because a client must cope with it.
-    pub keep_last_error: bool,
     /// Whether to run the packaged program without our changes, which make it quicker and log its requests
     /// ([`super::Request`]). Every call of a BMC then takes 0.6 s of CPU.
     pub plain: bool,
@@ -55,17 +38,9 @@ impl Default for IronicConfig {
             ipmi_hosts: 0,
             tls: true,
             auth: true,
-            bcrypt_rounds: 4,
             timeouts: Timeouts::default(),
-            power_delay: Duration::ZERO,
-            boot_delay: Duration::from_millis(500),
-            step_delay: Duration::from_millis(500),
             heartbeat_limit: Duration::from_secs(30),
             extra_deploy_steps: Vec::new(),
-            image_size: 1 << 20,
-            fast_track: false,
-            api_threads: 10,
-            keep_last_error: false,
             plain: false,
             overrides: Vec::new(),
         }

@@ -6,8 +6,9 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 
+use crate::cache::Making;
 use crate::process::Program;
-use crate::python::{self, Maker, Recipe};
+use crate::python::{self, Recipe};
 
 /// Part of the checksum: to be changed with what an environment holds besides the packages.
 const RECIPE: &str = "1";
@@ -79,17 +80,17 @@ pub(super) fn sources() -> Result<PathBuf> {
         .with_context(|| format!("the sources of the lab's Ironic are not at {}", path.display()))
 }
 
-fn make_empty_database(maker: &Maker<'_>) -> Result<()> {
-    let configuration = maker.folder.join("empty.conf");
-    let database = maker.folder.join(EMPTY_DATABASE);
+fn make_empty_database(making: &Making) -> Result<()> {
+    let configuration = making.folder.join("empty.conf");
+    let database = making.folder.join(EMPTY_DATABASE);
     fs::write(
         &configuration,
         format!("[database]\nconnection = sqlite:///{}\n", database.display()),
     )
     .with_context(|| format!("cannot write {}", configuration.display()))?;
-    maker.run(
+    making.run(
         "making an empty Ironic database",
-        &maker.folder.join("bin/ironic-dbsync"),
+        &making.folder.join("bin/ironic-dbsync"),
         vec!["--config-file".into(), configuration.into(), "create_schema".into()],
     )
 }

@@ -1,9 +1,9 @@
 //! The simulated servers, as their administrator knows them.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// A user name and a password.
-#[derive(Clone, PartialEq, Eq, Serialize)]
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Credentials {
     /// The user name.
     pub username: String,
@@ -30,7 +30,7 @@ impl std::fmt::Debug for Credentials {
 }
 
 /// What a server's BMC speaks.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Protocol {
     /// Redfish over HTTP(S).
@@ -42,7 +42,7 @@ pub enum Protocol {
 /// A simulated server: its name, its network cards and how to reach its BMC.
 ///
 /// Every BMC has an address of its own, 127.0.0.1 with a port for each, and knows no other server.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Host {
     /// The system's UUID, the same in every instance.
     pub uuid: String,

@@ -23,8 +23,6 @@ pub struct Machine {
     pub runs_image: bool,
     /// How many images were written, each downloaded and with the right checksum.
     pub deploys: usize,
-    /// How many event subscriptions its BMC holds.
-    pub event_subscriptions: usize,
     /// Its present or last agent, if a ramdisk ever ran.
     pub agent: Option<Agent>,
     /// What was counted.

@@ -1,11 +1,6 @@
 //! What nodes went through, as the conductor wrote it: when each was ready for its next step.
 
-use std::path::Path;
-
-use anyhow::Result;
 use serde::Deserialize;
-
-use super::requests::Mark;
 
 /// A node's state from one moment on.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
@@ -22,7 +17,7 @@ pub struct Moment {
     pub power_state: Option<String>,
     /// The power that Ironic is bringing it to.
     pub target_power_state: Option<String>,
-    /// Who holds its lock.
+    /// The holder of its lock.
     pub reservation: Option<String>,
 }
 
@@ -46,9 +41,4 @@ impl Moment {
         let is_busy = self.provision_state.as_deref().is_some_and(|s| BUSY.contains(&s));
         !is_busy && self.reservation.is_none() && self.target_power_state.is_none()
     }
-}
-
-/// The moments after `since`, and the mark after the last of them.
-pub(super) fn read(log: &Path, since: Mark) -> Result<(Vec<Moment>, Mark)> {
-    super::requests::read_lines(log, since)
 }

@@ -9,7 +9,7 @@ use serde::de::DeserializeOwned;
 
 use super::Machine;
 
-/// The simulated servers of an instance, for whoever wants to know what became of them. Cheap to clone.
+/// Reads what became of the simulated servers of an instance. Cheap to clone.
 #[derive(Debug, Clone)]
 pub struct Servers {
     client: Client,

@@ -85,14 +85,7 @@ impl Child {
             .with_context(|| format!("cannot open the log {}", program.log.display()))?;
         let mut command = Command::new(spawner::setpriv()?);
         command
-            .args([
-                "--pdeathsig",
-                "KILL",
-                "--",
-                "/bin/sh",
-                "-c",
-                r#"[ "$PPID" = "$0" ] || exit 125; exec "$@""#,
-            ])
+            .args(["--pdeathsig", "KILL", "--", "/bin/sh", "-c", GUARD])
             .arg(std::process::id().to_string())
             .arg(&program.executable)
             .args(&program.args)
@@ -236,6 +229,13 @@ impl Drop for Child {
     fn drop(&mut self) {
         self.kill();
     }
+}
+
+/// The executable of this name, by `PATH`.
+pub fn in_path(name: &str) -> Option<PathBuf> {
+    std::env::split_paths(&std::env::var_os("PATH")?)
+        .map(|folder| folder.join(name))
+        .find(|path| path.is_file())
 }
 
 /// The last `lines` lines of the file, read from its last 16 KiB.

@@ -24,7 +24,7 @@ static SPAWNER: LazyLock<io::Result<SyncSender<Request>>> = LazyLock::new(|| {
 
 fn serve(receiver: &Receiver<Request>) {
     while let Ok(Request { mut command, reply }) = receiver.recv() {
-        // Somebody who no longer waits for the answer gets the child dropped, but not killed; it dies with us.
+        // If the caller no longer waits, the child is dropped without being killed; it dies with this process.
         reply.send(command.spawn()).ok();
     }
 }
@@ -47,8 +47,7 @@ pub fn setpriv() -> Result<&'static Path> {
     static FOUND: OnceLock<Option<PathBuf>> = OnceLock::new();
     FOUND
         .get_or_init(|| {
-            crate::binaries::in_path("setpriv")
-                .or_else(|| Some("/usr/bin/setpriv".into()).filter(|p: &PathBuf| p.is_file()))
+            super::in_path("setpriv").or_else(|| Some("/usr/bin/setpriv".into()).filter(|p: &PathBuf| p.is_file()))
         })
         .as_deref()
         .context(

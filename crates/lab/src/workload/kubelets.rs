@@ -1,5 +1,5 @@
 //! Kubelets of all servers, as far as the workload cluster sees them: a server that runs its image joins, one that goes off
-//! falls silent, and so does one that is told to. Nodes are taken away by nobody here, as no kubelet does that.
+//! falls silent, and so does one that is told to. Nodes are not removed here, because no kubelet removes them.
 
 use parking_lot::Mutex;
 use std::collections::HashMap;
@@ -38,7 +38,7 @@ pub struct Kubelets {
 }
 
 impl Kubelets {
-    /// Starts them in this runtime. `version` is theirs, such as `v1.36.3`; `log` gets who has joined, and who cannot.
+    /// Starts them in this runtime. `version` is theirs, such as `v1.36.3`; `log` gets each server that joins or cannot.
     pub fn start(client: Client, version: String, servers: Servers, log: PathBuf) -> Self {
         let silences = Silences::default();
         let all = All {
@@ -102,7 +102,7 @@ impl All {
         }
     }
 
-    /// Tells it in the log. That cannot be written is told nobody: the Nodes are what counts.
+    /// Logs it. A log that cannot be written is ignored: the Nodes are what counts.
     fn note(&self, server: &str, text: &str) {
         tracing::info!(server, "{text}");
         let file = OpenOptions::new().create(true).append(true).open(&self.log);

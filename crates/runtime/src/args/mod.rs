@@ -21,7 +21,7 @@ pub use self::{
     go::go_style,
     leader::{LeaderArgs, TimingError},
     provider::{IgnoredLogArgs, ProviderArgs},
-    servers::{MetricsArgs, ProbeArgs, TlsArgs, TlsVersion},
+    servers::{MetricsArgs, ProbeArgs, TlsArgs, TlsVersion, WebhookArgs},
 };
 
 /// Reads the process's arguments, Go's way of writing them included.

@@ -1,11 +1,10 @@
 //! Flags that the managers of Cluster API's providers have in common, beside those of every controller.
 
-use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
 
-use super::{LeaderArgs, LogArgs, MetricsArgs, go_bool, go_duration};
+use super::{LeaderArgs, LogArgs, MetricsArgs, WebhookArgs, go_bool, go_duration};
 use crate::listen::ListenAddr;
 
 /// What upstream's providers are started with. Their Deployments can be kept.
@@ -48,17 +47,9 @@ pub struct ProviderArgs {
     #[arg(long, env = "INSECURE_DIAGNOSTICS", num_args = 0..=1, require_equals = true, default_value = "false", default_missing_value = "true", value_parser = go_bool())]
     pub insecure_diagnostics: bool,
 
-    /// Accepted so that existing Deployments start; this version serves no webhooks
-    #[arg(long, env = "WEBHOOK_PORT", default_value = "0")]
-    pub webhook_port: u16,
-
-    /// Accepted so that existing Deployments start; this version serves no webhooks
-    #[arg(
-        long,
-        env = "WEBHOOK_CERT_DIR",
-        default_value = "/tmp/k8s-webhook-server/serving-certs/"
-    )]
-    pub webhook_cert_dir: PathBuf,
+    /// Conversion and admission.
+    #[command(flatten)]
+    pub webhooks: WebhookArgs,
 
     /// text or json; --dev is text, too
     #[arg(long, env = "LOGGING_FORMAT", default_value = "json", value_parser = ["json", "text"])]

@@ -36,6 +36,23 @@ pub struct MetricsArgs {
     pub metrics_plain_http: bool,
 }
 
+/// The webhooks.
+#[derive(Args, Clone, Debug)]
+#[command(next_help_heading = "Servers")]
+pub struct WebhookArgs {
+    /// Port of the webhooks, which every replica serves; 0 switches them off
+    #[arg(long, env = "WEBHOOK_PORT", default_value = "9443")]
+    pub webhook_port: u16,
+
+    /// Directory with tls.crt and tls.key of the webhooks, as cert-manager mounts them; changes are followed
+    #[arg(
+        long,
+        env = "WEBHOOK_CERT_DIR",
+        default_value = "/tmp/k8s-webhook-server/serving-certs/"
+    )]
+    pub webhook_cert_dir: PathBuf,
+}
+
 /// TLS settings of every server in the process (webhooks and metrics).
 #[derive(Args, Clone, Debug)]
 #[command(next_help_heading = "Servers")]

@@ -1,7 +1,6 @@
 //! `cargo xtask bench fleet`: the operator's process with its default flags, a real API server, and as many simulated
 //! servers as are asked for. It prints figures and judges none.
 
-mod calls;
 mod report;
 
 use std::time::{Duration, Instant};
@@ -9,14 +8,14 @@ use std::time::{Duration, Instant};
 use anyhow::Context;
 use metal3_api::metal3::{BareMetalHost, ProvisioningState};
 use metal3_ironic_sim::{ApiServer, Config, Sim, Timings};
-use metal3_lab::operator::{IronicAccess, Operator, OperatorConfig};
+use metal3_lab::operator::{self, IronicAccess, OperatorConfig};
 use serde_json::{Value, json};
 
-use self::calls::Counts;
-use super::many::create_all;
+use super::env::{BENCH, Measured, TestEnv};
+use super::many::{create_all, host_of};
 use super::measure::{Arrivals, Cost};
 use super::program::{Built, OPERATOR, ProgramArgs};
-use super::site::{BENCH, Measured, Site};
+use super::requests::Counts;
 use super::watch::{Goal, arrivals, in_order};
 
 /// How long all hosts together may take.
@@ -78,14 +77,14 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
 }
 
 struct Bench {
-    site: Measured,
+    env: Measured,
     sim: Sim,
     hosts: u32,
     online: bool,
 }
 
 async fn one(hosts: u32, args: &Args, built: &Built) -> anyhow::Result<Figures> {
-    let site = Site::start(built.program).await?;
+    let env = TestEnv::start(built.program).await?;
     let sim = Sim::new(Config {
         servers: hosts,
         timings: Timings {
@@ -98,8 +97,8 @@ async fn one(hosts: u32, args: &Args, built: &Built) -> anyhow::Result<Figures> 
         ..Config::default()
     });
     let server = ApiServer::start(&sim, ([127, 0, 0, 1], 0).into(), None).await?;
-    let folder = site.control_plane.folder().join("operator");
-    let mut config = OperatorConfig::new(&built.executable, folder, &site.kubeconfig);
+    let folder = env.control_plane.folder().join("operator");
+    let mut config = OperatorConfig::new(&built.executable, folder, &env.kubeconfig);
     config.args.clone_from(&built.flags);
     let access = IronicAccess {
         endpoint: server.url(),
@@ -108,36 +107,35 @@ async fn one(hosts: u32, args: &Args, built: &Built) -> anyhow::Result<Figures> 
         ramdisk_iso_url: "http://images.example/ipa.iso".to_owned(),
     };
     let bench = Bench {
-        site: site.with(Operator::start_with(&config, &access).await?.into())?,
+        env: env.with(operator::start(&config, &access).await?)?,
         sim,
         hosts,
         online: !args.off,
     };
     let figures = bench.run(Duration::from_secs(args.rest)).await?;
-    bench.site.stop().await;
+    bench.env.stop().await;
     server.stop().await;
     Ok(figures)
 }
 
 impl Bench {
     async fn run(&self, rest: Duration) -> anyhow::Result<Figures> {
-        let client = &self.site.client;
-        let secrets = (0..self.hosts).map(|number| self.secret(number));
+        let client = &self.env.client;
+        let (secrets, hosts): (Vec<_>, Vec<_>) = (0..self.hosts).map(|number| self.host(number).into()).unzip();
         create_all(client, BENCH, secrets).await?;
-        let (mark, calls) = (self.site.mark()?, self.calls());
-        let hosts = (0..self.hosts).map(|number| self.host(number));
+        let (mark, calls) = (self.env.mark()?, self.calls());
         let (seconds, ()) = tokio::try_join!(self.arrivals(mark.start), create_all(client, BENCH, hosts))?;
         println!("{} hosts are available; they settle …", self.hosts);
         tokio::time::sleep(SETTLE + SETTLE_OF_A_HOST * self.hosts).await;
-        let cost = self.site.cost(&mark)?;
+        let cost = self.env.cost(&mark)?;
         let enrol_calls = self.calls().since(&calls);
-        let (mark, calls) = (self.site.mark()?, self.calls());
+        let (mark, calls) = (self.env.mark()?, self.calls());
         tokio::time::sleep(rest).await;
         Ok(Figures {
             hosts: self.hosts,
             enrol: Arrivals { seconds, cost },
             enrol_calls,
-            rest: self.site.cost(&mark)?,
+            rest: self.env.cost(&mark)?,
             rest_calls: self.calls().since(&calls),
             reactions: self.sim.reactions(),
             doubled: self.doubled(),
@@ -179,23 +177,18 @@ impl Bench {
         Ok(self.sim.reactions().split_off(before))
     }
 
-    fn secret(&self, number: u32) -> Value {
+    /// The host of a server, after its Secret.
+    fn host(&self, number: u32) -> [Value; 2] {
         let server = self.sim.server(number);
-        json!({
-            "apiVersion": "v1", "kind": "Secret", "metadata": {"name": format!("{}-bmc", server.name)},
-            "stringData": {"username": server.credentials.username, "password": server.credentials.password},
-        })
-    }
-
-    fn host(&self, number: u32) -> Value {
-        let server = self.sim.server(number);
-        json!({
-            "apiVersion": "metal3.io/v1alpha1", "kind": "BareMetalHost", "metadata": {"name": server.name},
-            "spec": {
-                "online": self.online, "bootMACAddress": server.boot_mac(),
-                "bmc": {"address": server.redfish_address(), "credentialsName": format!("{}-bmc", server.name)},
-            },
-        })
+        let (user, address) = (&server.credentials, server.redfish_address());
+        let [secret, mut host] = host_of(
+            &server.name,
+            &address,
+            server.boot_mac(),
+            [&user.username, &user.password],
+        );
+        host["spec"]["online"] = json!(self.online);
+        [secret, host]
     }
 
     /// When each host was seen to be available.
@@ -205,7 +198,7 @@ impl Bench {
             state == Some(&ProvisioningState::Available)
         });
         let clock = || start.elapsed().as_secs_f64();
-        let arrivals = arrivals(self.site.api(), self.hosts as usize, clock, goal);
+        let arrivals = arrivals(self.env.api(), self.hosts as usize, clock, goal);
         let ends = tokio::time::timeout(LIMIT, arrivals)
             .await
             .with_context(|| format!("not all hosts arrived: {:?}", self.sim.states()))??;

@@ -10,16 +10,16 @@ use kube::api::{DeleteParams, Patch, PatchParams};
 use kube::{Api, ResourceExt};
 use metal3_api::metal3::{BareMetalHost, ProvisioningState};
 use metal3_lab::ironic::{IronicConfig, IronicLab, Mark, Request};
-use metal3_lab::operator::{Operator, OperatorConfig};
+use metal3_lab::operator::{self, OperatorConfig};
 use serde_json::json;
 
-use super::many::create;
+use super::env::{BENCH, Measured, TestEnv};
+use super::many::{create, host_of};
 use super::measure::Cost;
 use super::own_time::{NodeNames, own_seconds};
 use super::process::{self, Usage};
 use super::program::Built;
-use super::requests::Requests;
-use super::site::{BENCH, Measured, Site};
+use super::requests::{Counts, Requests};
 use super::watch::{Goal, arrivals};
 
 const LIMIT: Duration = Duration::from_secs(900);
@@ -38,7 +38,7 @@ pub struct Phase {
     /// Our own seconds per host.
     pub own: f64,
     /// Calls to Ironic about single hosts, by method.
-    pub ironic: BTreeMap<String, u64>,
+    pub ironic: Counts,
     /// Lists of the whole fleet, and discovery.
     pub shared: u64,
     /// Requests to the API server.
@@ -63,23 +63,23 @@ pub struct Figures {
 }
 
 struct Bench {
-    site: Measured,
+    env: Measured,
     ironic: IronicLab,
     hosts: u16,
 }
 
 /// Runs N hosts through their lives; with `rest`, stops for so many seconds while they are provisioned.
 pub async fn run(hosts: u16, rest: Option<u64>, built: &Built) -> anyhow::Result<Figures> {
-    let site = Site::start(built.program).await?;
+    let env = TestEnv::start(built.program).await?;
     let ironic = IronicLab::start(IronicConfig {
         hosts,
         ..IronicConfig::default()
     })
     .await?;
-    let folder = site.control_plane.folder().join("operator");
-    let config = OperatorConfig::new(&built.executable, folder, &site.kubeconfig);
+    let folder = env.control_plane.folder().join("operator");
+    let config = OperatorConfig::new(&built.executable, folder, &env.kubeconfig);
     let bench = Bench {
-        site: site.with(Operator::start(&config, &ironic).await?.into())?,
+        env: env.with(operator::start(&config, &(&ironic).into()).await?)?,
         ironic,
         hosts,
     };
@@ -103,8 +103,8 @@ pub async fn run(hosts: u16, rest: Option<u64>, built: &Built) -> anyhow::Result
     phases.push(bench.phase("→ available", none, available).await?);
     let gone = Goal::<fn(&BareMetalHost) -> bool>::Gone;
     phases.push(bench.phase("→ deleted", bench.delete(), gone).await?);
-    let usage = process::usage(bench.site.pid())?;
-    bench.site.stop().await;
+    let usage = process::usage(bench.env.pid())?;
+    bench.env.stop().await;
     Ok(Figures {
         hosts,
         phases,
@@ -123,19 +123,20 @@ fn now() -> f64 {
 
 impl Bench {
     fn api(&self) -> Api<BareMetalHost> {
-        self.site.api()
+        self.env.api()
     }
 
     async fn create(&self) -> anyhow::Result<()> {
         for server in self.ironic.hosts() {
-            let (name, user) = (&server.name, &server.credentials);
-            let secret = json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": format!("{name}-bmc")},
-                "stringData": {"username": user.username, "password": user.password}});
-            let host = json!({"apiVersion": "metal3.io/v1alpha1", "kind": "BareMetalHost", "metadata": {"name": name},
-                "spec": {"online": true, "bootMACAddress": server.boot_mac(),
-                    "bmc": {"address": server.bmc_address(), "credentialsName": format!("{name}-bmc")}}});
-            create(&self.site.client, BENCH, secret).await?;
-            create(&self.site.client, BENCH, host).await?;
+            let (user, address) = (&server.credentials, server.bmc_address());
+            let [secret, host] = host_of(
+                &server.name,
+                &address,
+                server.boot_mac(),
+                [&user.username, &user.password],
+            );
+            create(&self.env.client, BENCH, secret).await?;
+            create(&self.env.client, BENCH, host).await?;
         }
         Ok(())
     }
@@ -163,7 +164,7 @@ impl Bench {
         action: impl Future<Output = anyhow::Result<()>>,
         goal: Goal<impl Fn(&BareMetalHost) -> bool>,
     ) -> anyhow::Result<Phase> {
-        let (mark, requests) = (self.site.mark()?, self.ironic.requests(Mark::default())?.1);
+        let (mark, requests) = (self.env.mark()?, self.ironic.requests(Mark::default())?.1);
         let before = self.nodes().await?;
         let start = now();
         let watch = self.arrivals(goal);
@@ -184,9 +185,9 @@ impl Bench {
                 .map_or(0.0, |n| own_seconds(&moments, &ours, n, start, *end));
         }
         let (single, shared): (Vec<&Request>, Vec<&Request>) = ours.iter().partition(|r| !is_shared(r));
-        let mut ironic = BTreeMap::new();
+        let mut ironic = Counts::default();
         for request in single {
-            *ironic.entry(request.method.clone()).or_default() += 1;
+            ironic.add(request.method.clone());
         }
         Ok(Phase {
             name,
@@ -195,7 +196,7 @@ impl Bench {
             own: own / f64::from(self.hosts),
             ironic,
             shared: shared.len() as u64,
-            kubernetes: self.site.cost(&mark)?.requests,
+            kubernetes: self.env.cost(&mark)?.requests,
         })
     }
 
@@ -243,12 +244,12 @@ impl Bench {
             println!("not every server's health is known yet; what it costs to learn it counts below");
         }
         tokio::time::sleep(Duration::from_secs(10)).await;
-        let (mark, calls) = (self.site.mark()?, self.ironic.requests(Mark::default())?.1);
+        let (mark, calls) = (self.env.mark()?, self.ironic.requests(Mark::default())?.1);
         println!("at rest for {} s …", time.as_secs());
         tokio::time::sleep(time).await;
         Ok(Rest {
             ironic: self.calls(calls)?.len(),
-            cost: self.site.cost(&mark)?,
+            cost: self.env.cost(&mark)?,
         })
     }
 }

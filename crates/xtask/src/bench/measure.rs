@@ -7,9 +7,9 @@ use std::time::Instant;
 
 use metal3_lab::audit::Position;
 
+use super::env::Measured;
 use super::process::{self, Usage};
 use super::requests::Requests;
-use super::site::Measured;
 
 /// The moment from which something is measured.
 #[derive(Debug)]

@@ -6,7 +6,7 @@ use anyhow::{Context, ensure};
 
 use super::process;
 
-/// One of our programs, and as whom it runs.
+/// One of our programs, with its service account.
 #[derive(Debug)]
 pub struct Program {
     /// Its package, its executable and the file of its rights.

@@ -1,6 +1,5 @@
 //! Figures as people read them, beside those of upstream on such a machine and our goals.
 
-use std::collections::BTreeMap;
 use std::fmt::Display;
 
 use comfy_table::{Table, presets::UTF8_FULL_CONDENSED};
@@ -37,10 +36,4 @@ pub fn empty() -> Table {
     let mut table = Table::new();
     table.load_style(UTF8_FULL_CONDENSED);
     table
-}
-
-/// Counts in one line.
-pub fn list<N: Display>(counts: &BTreeMap<String, N>) -> String {
-    let counts = counts.iter().map(|(what, count)| format!("{count} {what}"));
-    counts.collect::<Vec<_>>().join(", ")
 }

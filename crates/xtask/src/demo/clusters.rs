@@ -12,7 +12,7 @@ use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::core::GroupVersionKind;
 use kube::{Api, Client, Config};
 use metal3_api::metal3::{BareMetalHost, ProvisioningState};
-use metal3_lab::site::Access;
+use metal3_lab::lab::Access;
 use metal3_lab::workload;
 use serde_json::json;
 
@@ -61,7 +61,7 @@ pub async fn tell(args: &Args, screen: &Screen, access: &Access) -> Result<()> {
     screen.say("all 3 Machines run");
 
     screen.heading("3  What became of what: Machine, host, Node");
-    screen.print(&results(&client, &journey, screen.width()).await?);
+    screen.print(&results(&client, &journey).await?);
 
     screen.heading("4  One worker more");
     let deployments = api(&client, "MachineDeployment");
@@ -120,9 +120,9 @@ fn api(client: &Client, kind: &str) -> Api<DynamicObject> {
 
 /// Each Machine with its host and its Node, the Node as the workload cluster has it. Fails if a Node does not carry the
 /// provider ID of its Machine.
-async fn results(client: &Client, journey: &Journey<'_>, width: u16) -> Result<String> {
+async fn results(client: &Client, journey: &Journey<'_>) -> Result<String> {
     let nodes: Api<Node> = Api::all(workload_client(client).await?);
-    let mut table = columns::fitted(width, ["MACHINE", "HOST", "NODE", "READY", "ADDRESS", "PROVIDER ID"]);
+    let mut table = columns::table(["MACHINE", "HOST", "NODE", "READY", "ADDRESS", "PROVIDER ID"]);
     for (name, machine) in &journey.seen.machines {
         let node = machine.node.as_deref().with_context(|| format!("{name} has no Node"))?;
         let node = nodes

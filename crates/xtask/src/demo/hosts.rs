@@ -6,7 +6,7 @@ use anyhow::{Context, Result, bail};
 use kube::Api;
 use kube::api::{DeleteParams, Patch, PatchParams};
 use metal3_api::metal3::{BareMetalHost, ProvisioningState};
-use metal3_lab::site::Access;
+use metal3_lab::lab::Access;
 use serde_json::json;
 
 use super::journey::{Journey, Seen};
@@ -35,7 +35,7 @@ pub async fn tell(args: &Args, screen: &Screen, access: &Access) -> Result<()> {
     screen.say(&format!("all {} hosts are provisioned", entries.len()));
 
     screen.heading("3  What the servers have got, as they tell it");
-    screen.print(&results(&entries, &journey, access, screen.width()).await?);
+    screen.print(&results(&entries, &journey, access).await?);
 
     let last = entries.last().context("no host")?.name.clone();
     screen.heading(&format!("4  {last} is deprovisioned and deleted"));
@@ -64,7 +64,7 @@ pub async fn tell(args: &Args, screen: &Screen, access: &Access) -> Result<()> {
 }
 
 /// What each server was given, told by the server and not by the operator. Fails if it is not what was asked for.
-async fn results(entries: &[Entry], journey: &Journey<'_>, access: &Access, width: u16) -> Result<String> {
+async fn results(entries: &[Entry], journey: &Journey<'_>, access: &Access) -> Result<String> {
     let titles = [
         "HOST",
         "POWER",
@@ -74,7 +74,7 @@ async fn results(entries: &[Entry], journey: &Journey<'_>, access: &Access, widt
         "USER DATA",
         "NETWORK DATA",
     ];
-    let mut table = columns::fitted(width, titles);
+    let mut table = columns::table(titles);
     for ((entry, server), story) in entries.iter().zip(&access.servers).zip(&journey.seen.hosts) {
         let name = &entry.name;
         let machine = access.machine(server).await?;

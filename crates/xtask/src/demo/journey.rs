@@ -1,6 +1,5 @@
-//! Watches the hosts and Machines of the demo on their way, with watches: nothing is asked again and again.
+//! Watches the hosts and Machines of the demo on their way.
 
-use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::pin::Pin;
 use std::time::{Duration, Instant};
@@ -14,9 +13,9 @@ use metal3_api::metal3::BareMetalHost;
 
 use super::machines::{self, Machines};
 use super::screen::{self, Screen};
-use super::story::Story;
+use super::story::{Story, seconds};
 
-/// How often the live table is drawn.
+/// How often the line with what is under way is written anew.
 const FRAME: Duration = Duration::from_millis(250);
 
 type Events<K> = Pin<Box<dyn Stream<Item = watcher::Result<watcher::Event<K>>> + Send>>;
@@ -36,24 +35,18 @@ pub struct Journey<'a> {
     screen: &'a Screen,
     hosts: Events<BareMetalHost>,
     machines: Events<DynamicObject>,
-    /// Those that a new list of the watch has named so far.
-    listed: BTreeSet<String>,
     logs: Vec<PathBuf>,
-    start: Instant,
 }
 
 impl<'a> Journey<'a> {
     /// Begins to watch the namespace of `api`. `logs` are named when something goes wrong.
     pub fn new(api: Api<BareMetalHost>, screen: &'a Screen, logs: Vec<PathBuf>) -> Self {
-        let hosts = watcher(api, watcher::Config::default()).default_backoff();
         Self {
             seen: Seen::default(),
             screen,
-            hosts: Box::pin(hosts),
-            machines: Box::pin(stream::pending()),
-            listed: BTreeSet::new(),
+            hosts: watcher(api, watcher::Config::default()).default_backoff().boxed(),
+            machines: stream::pending().boxed(),
             logs,
-            start: Instant::now(),
         }
     }
 
@@ -79,141 +72,89 @@ impl<'a> Journey<'a> {
             }
             tokio::select! {
                 event = self.hosts.try_next() => match event {
-                    Ok(event) => self.take(event.context("the watch of the hosts has ended")?),
+                    Ok(event) => self.host(event.context("the watch of the hosts has ended")?),
                     Err(error) => self.screen.say(&format!("the watch of the hosts broke and begins anew: {error}")),
                 },
                 event = self.machines.try_next() => match event {
-                    Ok(event) => self.take_machine(event.context("the watch of the Machines has ended")?),
+                    Ok(event) => self.machine(event.context("the watch of the Machines has ended")?),
                     Err(error) => self.screen.say(&format!("the watch of the Machines broke and begins anew: {error}")),
                 },
-                _ = frame.tick() => self.show(what),
+                _ = frame.tick() => self.screen.progress(&format!("still under way: {}", self.under_way(what))),
             }
         }
         self.screen.clear();
         Ok(())
     }
 
-    fn take_machine(&mut self, event: watcher::Event<DynamicObject>) {
-        match event {
-            watcher::Event::Init => self.seen.machines.clear(),
-            watcher::Event::InitDone => {}
+    fn machine(&mut self, event: watcher::Event<DynamicObject>) {
+        let (name, line) = match event {
+            watcher::Event::Init | watcher::Event::InitDone => return,
             watcher::Event::InitApply(machine) | watcher::Event::Apply(machine) => {
-                if let Some(line) = machines::see(&mut self.seen.machines, &machine) {
-                    self.tell(&format!("machine {}", machine.name_any()), &line);
-                }
+                (machine.name_any(), machines::see(&mut self.seen.machines, &machine))
             }
             watcher::Event::Delete(machine) => {
                 self.seen.machines.remove(&machine.name_any());
-                self.tell(&format!("machine {}", machine.name_any()), "gone");
+                (machine.name_any(), Some("gone".to_owned()))
             }
+        };
+        if let Some(line) = line {
+            self.screen.say(&format!("machine {name}  {line}"));
         }
     }
 
-    fn take(&mut self, event: watcher::Event<BareMetalHost>) {
-        match event {
-            watcher::Event::Init => self.listed.clear(),
-            watcher::Event::InitApply(host) => {
-                self.listed.insert(host.name_any());
-                self.see(&host);
-            }
-            watcher::Event::InitDone => {
-                // What went while the watch was away. A host without a state may not be there yet.
-                let listed = std::mem::take(&mut self.listed);
-                let missing = |story: &&Story| story.node.is_some() && !story.is_gone && !listed.contains(&story.name);
-                let gone: Vec<_> = self
-                    .seen
-                    .hosts
-                    .iter()
-                    .filter(missing)
-                    .map(|story| story.name.clone())
-                    .collect();
-                for name in gone {
-                    self.vanish(&name);
-                }
-            }
-            watcher::Event::Apply(host) => self.see(&host),
-            watcher::Event::Delete(host) => self.vanish(&host.name_any()),
-        }
-    }
-
-    fn see(&mut self, host: &BareMetalHost) {
+    fn host(&mut self, event: watcher::Event<BareMetalHost>) {
+        let (host, is_gone) = match event {
+            watcher::Event::Init | watcher::Event::InitDone => return,
+            watcher::Event::InitApply(host) | watcher::Event::Apply(host) => (host, false),
+            watcher::Event::Delete(host) => (host, true),
+        };
         let name = host.name_any();
         let Some(story) = self.seen.hosts.iter_mut().find(|story| story.name == name) else {
             return;
         };
-        if let Some(line) = story.see(host, screen::now()) {
-            self.tell(&name, &line);
-        }
-    }
-
-    fn vanish(&mut self, name: &str) {
-        let Some(story) = self.seen.hosts.iter_mut().find(|story| story.name == name) else {
-            return;
+        let line = if is_gone {
+            Some(story.vanish(screen::now()))
+        } else {
+            story.see(&host, screen::now())
         };
-        let line = story.vanish(screen::now());
-        self.tell(name, &line);
-    }
-
-    /// In a terminal the table tells it.
-    fn tell(&self, name: &str, line: &str) {
-        if !self.screen.is_live() {
+        if let Some(line) = line {
             self.screen.say(&format!("{name}  {line}"));
         }
     }
 
-    fn show(&self, what: &str) {
-        let elapsed = self.start.elapsed().as_secs();
-        if self.screen.is_live() {
-            let title = format!("{what}   {}:{:02}", elapsed / 60, elapsed % 60);
-            self.screen.board(&self.seen, &title);
-            return;
-        }
-        let now = screen::now();
-        let under_way = self.seen.hosts.iter().filter(|story| story.waiting.is_some());
-        let hosts = under_way.map(|story| {
-            let spent = super::story::seconds(story.since, now);
-            format!("{} {} for {spent:.0} s", story.name, story.state_text())
-        });
+    fn under_way(&self, what: &str) -> String {
+        let hosts = self.seen.hosts.iter().filter(|story| story.waiting.is_some());
+        let hosts = hosts.map(|story| format!("{} {}", story.name, story.state_text()));
         let machines = self.seen.machines.iter().filter(|(_, machine)| !machine.runs());
         let machines = machines.map(|(name, machine)| format!("machine {name} {}", machine.phase.to_lowercase()));
         let parts: Vec<_> = hosts.chain(machines).collect();
-        let parts = if parts.is_empty() {
+        if parts.is_empty() {
             what.to_owned()
         } else {
             parts.join(", ")
-        };
-        self.screen.beat(&format!("still under way: {parts}"));
+        }
     }
 
     fn overdue(&self, what: &str, limit: Duration) -> String {
-        let now = screen::now();
-        let hosts = self.seen.hosts.iter().map(|story| {
-            let spent = super::story::seconds(story.since, now);
-            let waits = match &story.waiting {
-                Some(waiting) => format!("{}: {}", waiting.reason, waiting.message),
-                None => "nothing".to_owned(),
-            };
-            let (name, state, error) = (
-                &story.name,
-                story.state_text(),
-                story.error.as_deref().unwrap_or("none"),
-            );
-            format!("  {name}: {state} for {spent:.0} s; waits for: {waits}; last error: {error}")
-        });
-        let machines = self.seen.machines.iter().map(|(name, machine)| {
-            let waits = machine
-                .waiting
-                .as_ref()
-                .map_or("nothing", |(_, message)| message.as_str());
-            format!("  machine {name}: {}; waits for: {waits}", machine.phase)
-        });
-        let logs = self.logs.iter().map(|log| format!("  {}", log.display()));
-        let heading = format!("{what}: not done after {} s", limit.as_secs());
-        let lines = std::iter::once(heading)
-            .chain(hosts)
-            .chain(machines)
-            .chain(["what to read:".to_owned()])
-            .chain(logs);
-        lines.collect::<Vec<_>>().join("\n")
+        let mut lines = vec![format!("{what}: not done after {} s", limit.as_secs())];
+        for story in &self.seen.hosts {
+            let spent = seconds(story.since, screen::now());
+            let waits = story.waiting.as_ref();
+            let waits = waits.map_or("nothing".to_owned(), |waiting| {
+                format!("{}: {}", waiting.reason, waiting.message)
+            });
+            let (name, state) = (&story.name, story.state_text());
+            let error = story.error.as_deref().unwrap_or("none");
+            lines.push(format!(
+                "  {name}: {state} for {spent:.0} s; waits for: {waits}; last error: {error}"
+            ));
+        }
+        for (name, machine) in &self.seen.machines {
+            let waits = machine.waiting.as_ref().map_or("nothing", |(_, message)| message);
+            lines.push(format!("  machine {name}: {}; waits for: {waits}", machine.phase));
+        }
+        lines.push("what to read:".to_owned());
+        lines.extend(self.logs.iter().map(|log| format!("  {}", log.display())));
+        lines.join("\n")
     }
 }

@@ -7,8 +7,6 @@ use kube::api::{ApiResource, DynamicObject};
 use kube::core::GroupVersionKind;
 use serde_json::Value;
 
-use super::columns;
-
 /// Conditions of a Machine in the order in which they come true.
 const WAY: [&str; 3] = ["BootstrapConfigReady", "InfrastructureReady", "NodeReady"];
 
@@ -95,25 +93,6 @@ pub fn see(machines: &mut Machines, object: &DynamicObject) -> Option<String> {
     is_news.then_some(line)
 }
 
-/// The table of Machines, one line each whatever the width; empty without any.
-pub fn table(machines: &Machines, width: u16) -> String {
-    if machines.is_empty() {
-        return String::new();
-    }
-    let mut table = columns::fitted(width, ["MACHINE", "PHASE", "NODE", "WAITING FOR"]);
-    for (name, machine) in machines {
-        let waiting = machine.waiting.as_ref().map_or("", |(_, message)| message);
-        let cells = [
-            name,
-            machine.phase.as_str(),
-            machine.node.as_deref().unwrap_or(""),
-            waiting,
-        ];
-        columns::add_line(&mut table, cells);
-    }
-    columns::with_open_end(table)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -152,7 +131,5 @@ mod tests {
         );
         assert_eq!(line.unwrap(), "Running       node worker-0");
         assert!(machines["m"].runs());
-        let table = table(&machines, 60);
-        assert_eq!(table.lines().count(), 2, "{table}");
     }
 }

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, ensure};
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Client, Config};
-use metal3_lab::site::Access;
+use metal3_lab::lab::Access;
 use serde_json::json;
 
 use super::rack::{self, Entry};

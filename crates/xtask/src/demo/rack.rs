@@ -3,7 +3,7 @@
 use anyhow::{Context, Result, ensure};
 use kube::ResourceExt;
 use kube::api::DynamicObject;
-use metal3_lab::site::Server;
+use metal3_lab::ironic::Host;
 use serde_json::{Value, json};
 
 /// Where the hosts with images are, from the root of the repository.
@@ -62,7 +62,7 @@ pub fn take(mut entries: Vec<Entry>, count: usize) -> Result<Vec<Entry>> {
 
 /// The entry with a server of the lab and the lab's image instead of what is there for documentation. Everything else
 /// stays as it is.
-pub fn adapt(entry: &Entry, server: &Server, image_url: &str, image_sha256: &str) -> Result<Entry> {
+pub fn adapt(entry: &Entry, server: &Host, image_url: &str, image_sha256: &str) -> Result<Entry> {
     let mut entry = entry.clone();
     let host = entry.objects.last_mut().context("an entry without a host")?;
     let spec = &mut host.data["spec"];
@@ -71,16 +71,16 @@ pub fn adapt(entry: &Entry, server: &Server, image_url: &str, image_sha256: &str
         .context("a host without a boot MAC")?
         .to_owned();
     let credentials = spec["bmc"]["credentialsName"].as_str().unwrap_or_default().to_owned();
-    spec["bootMACAddress"] = json!(server.boot_mac);
-    spec["bmc"]["address"] = json!(server.bmc_address);
+    spec["bootMACAddress"] = json!(server.boot_mac());
+    spec["bmc"]["address"] = json!(server.bmc_address());
     if spec["image"].is_object() {
         spec["image"] = json!({"url": image_url, "checksum": image_sha256, "checksumType": "sha256", "format": "raw"});
     }
     for secret in entry.objects.iter_mut().filter(|object| kind(object) == "Secret") {
         if secret.name_any() == credentials {
-            secret.data["stringData"] = json!({"username": server.username, "password": server.password});
+            secret.data["stringData"] = json!(server.credentials);
         } else {
-            replace(&mut secret.data, &written_mac, &server.boot_mac);
+            replace(&mut secret.data, &written_mac, server.boot_mac());
         }
     }
     Ok(entry)
@@ -120,15 +120,11 @@ mod tests {
         read(&std::fs::read_to_string(path).unwrap()).unwrap()
     }
 
-    fn server() -> Server {
-        Server {
-            uuid: "u".into(),
-            name: "host-1".into(),
-            bmc_address: "redfish-virtualmedia+https://127.0.0.1:4711/redfish/v1/Systems/u".into(),
-            username: "admin".into(),
-            password: "of the lab".into(),
-            boot_mac: "52:54:00:00:01:01".into(),
-        }
+    fn server() -> Host {
+        let credentials = json!({"username": "admin", "password": "of the lab"});
+        let host = json!({"uuid": "u", "name": "host-1", "protocol": "redfish", "port": 4711, "credentials": credentials,
+            "macs": ["52:54:00:00:01:01"], "tls": true});
+        serde_json::from_value(host).unwrap()
     }
 
     #[test]

@@ -85,7 +85,6 @@ pub struct Story {
     pub since: Timestamp,
     pub waiting: Option<Waiting>,
     pub error: Option<String>,
-    pub powered_on: bool,
     /// What is installed.
     pub image: Option<String>,
     /// The machine that uses it.
@@ -105,7 +104,6 @@ impl Story {
             since: now,
             waiting: None,
             error: None,
-            powered_on: false,
             image: None,
             user: None,
             is_gone: false,
@@ -132,7 +130,6 @@ impl Story {
         });
         self.error = Some(status.error_message).filter(|message| !message.is_empty());
         self.user = host.spec.consumer_ref.as_ref().map(|user| user.name.clone());
-        self.powered_on = status.powered_on;
         self.image = status
             .provisioning
             .image

@@ -1,4 +1,4 @@
-//! How long everything took, and who took it. Pure.
+//! How long each state took, split into Ironic's time and ours. Pure.
 //!
 //! **Wall time** of a phase is the time between the watch's events that begin and end it, as they arrive here.
 //!
@@ -12,9 +12,8 @@
 //! delivery to here. It is an upper bound of what the operator could save, and not flattered by what Ironic does
 //! meanwhile with other nodes.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use comfy_table::{Cell, CellAlignment};
 use jiff::Timestamp;
 use metal3_lab::ironic::{Moment, Request};
 
@@ -148,53 +147,33 @@ pub fn rows(stories: &[Story], busy: &BTreeMap<String, Vec<Busy>>) -> Vec<Row> {
 }
 
 /// The table for people. Numbers of several hosts are medians.
-pub fn table(rows: &[Row], width: u16) -> String {
+pub fn table(rows: &[Row]) -> String {
     let titles = ["STATE", "HOSTS", "WALL", "SLOWEST", "IRONIC", "OURS", "WHAT IRONIC DID"];
-    let mut table = columns::fitted(width, titles);
+    let mut table = columns::table(titles);
     for row in rows {
-        if row.costs.is_empty() {
-            // Such as preparing, where there is nothing to prepare.
-            let dashes = ["-", "-", "-", "-"].map(|dash| Cell::new(dash).set_alignment(CellAlignment::Right));
-            let start = [
-                Cell::new(&row.title),
-                Cell::new("0").set_alignment(CellAlignment::Right),
-            ];
-            table.add_row(
-                start
-                    .into_iter()
-                    .chain(dashes)
-                    .chain([Cell::new("no host stayed in this state")]),
-            );
-            continue;
-        }
-        let number = |text: String| Cell::new(text).set_alignment(CellAlignment::Right);
         let over = |pick: &dyn Fn(&Cost) -> f64| median(row.costs.iter().map(pick).collect());
         let slowest = row.costs.iter().map(|cost| cost.wall).fold(0.0, f64::max);
-        let mut kinds: Vec<&'static str> = row.costs.iter().flat_map(|cost| cost.ironic.keys().copied()).collect();
-        kinds.sort_unstable();
-        kinds.dedup();
-        let parts = kinds
+        let numbers = [over(&|cost| cost.wall), slowest, over(&Cost::ironic), over(&Cost::ours)];
+        let kinds: BTreeSet<_> = row.costs.iter().flat_map(|cost| cost.ironic.keys()).collect();
+        let times = kinds
             .into_iter()
             .map(|what| (what, over(&|cost| cost.ironic.get(what).copied().unwrap_or(0.0))));
-        let parts: Vec<String> = parts
+        let parts: Vec<String> = times
             .filter(|(_, time)| *time >= 0.005)
             .map(|(what, time)| format!("{what} {time:.2}"))
             .collect();
-        table.add_row(vec![
-            Cell::new(&row.title),
-            number(row.costs.len().to_string()),
-            number(format!("{:.2} s", over(&|cost| cost.wall))),
-            number(format!("{slowest:.2} s")),
-            number(format!("{:.2} s", over(&Cost::ironic))),
-            number(format!("{:.2} s", over(&Cost::ours))),
-            Cell::new(parts.join(", ")),
-        ]);
-    }
-    for column in 1..6 {
-        if let Some(column) = table.column_mut(column) {
-            column.set_cell_alignment(CellAlignment::Right);
+        let mut cells = vec![row.title.clone(), row.costs.len().to_string()];
+        if row.costs.is_empty() {
+            // Such as preparing, where there is nothing to prepare.
+            cells.extend(numbers.map(|_| "-".to_owned()));
+            cells.push("no host stayed in this state".to_owned());
+        } else {
+            cells.extend(numbers.map(|number| format!("{number:.2} s")));
+            cells.push(parts.join(", "));
         }
+        table.add_row(cells);
     }
+    columns::align_numbers(&mut table, 1..6);
     table.trim_fmt()
 }
 

@@ -208,6 +208,10 @@ fn metrics() -> Result<String, std::fmt::Error> {
         ),
         ("ip-address-manager", ip_address_manager::metrics::rows()),
         (
+            "Of the webhooks of ip-address-manager and cluster-api-provider-metal3",
+            metal3_runtime::webhook::rows(),
+        ),
+        (
             "Of every process, by the names of controller-runtime and client-go",
             metal3_runtime::metrics::upstream_rows(),
         ),

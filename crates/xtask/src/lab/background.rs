@@ -7,9 +7,9 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 use metal3_lab::instance::{self, Claim};
-use metal3_lab::site::{Access, Programs};
+use metal3_lab::lab::{Access, Programs};
 
-use super::{DEFAULT_NAME, Interrupt, ensure_down, folder, programs, with_beat};
+use super::{DEFAULT_NAME, Interrupt, ensure_down, folder, programs, with_progress};
 use crate::demo::objects::{self, NAMESPACE};
 use crate::demo::screen::Screen;
 
@@ -27,7 +27,12 @@ pub async fn up(name: &str, count: u16) -> Result<ExitCode> {
     let Some(programs) = interrupt.or(programs(&folder(name)?, false)).await.transpose()? else {
         return Ok(ExitCode::from(130));
     };
-    let Some(access) = start(name, Size::hosts(count), &programs, &screen, &mut interrupt).await? else {
+    let size = Size {
+        servers: count,
+        clusters: false,
+        outlives_us: true,
+    };
+    let Some(access) = start(name, size, &programs, &screen, &mut interrupt).await? else {
         return Ok(ExitCode::from(130));
     };
     screen.heading(&format!("Lab {name} is up with {count} simulated servers"));
@@ -45,16 +50,8 @@ pub struct Size {
     pub servers: u16,
     /// Whether clusters can be made of them.
     pub clusters: bool,
-}
-
-impl Size {
-    /// Servers and no more.
-    pub fn hosts(servers: u16) -> Self {
-        Self {
-            servers,
-            clusters: false,
-        }
-    }
+    /// Whether the lab stays when this process ends, however it ends.
+    pub outlives_us: bool,
 }
 
 /// Starts a lab in the background and returns when it is up, or nothing if interrupted, with the lab ended.
@@ -68,7 +65,7 @@ pub async fn start(
     let folder = folder(name)?;
     let log = folder.join(LOG);
     let mut child = spawn(name, size, programs, &log)?;
-    let waiting = with_beat(
+    let waiting = with_progress(
         screen,
         "starting Kubernetes and Ironic",
         wait(&mut child, &folder, screen),
@@ -83,20 +80,14 @@ pub async fn start(
 
 fn spawn(name: &str, size: Size, programs: &Programs, log: &Path) -> Result<Child> {
     let output = File::create(log).with_context(|| format!("cannot open {}", log.display()))?;
-    let this = std::env::current_exe().context("this program has no path")?;
-    let mut command = Command::new(this);
+    let mut command = Command::new(std::env::current_exe().context("this program has no path")?);
     command
-        .args([
-            "lab",
-            "supervise",
-            "--name",
-            name,
-            "--hosts",
-            &size.servers.to_string(),
-            "--programs",
-        ])
+        .args(["lab", "supervise", "--name", name, "--hosts"])
+        .arg(size.servers.to_string())
+        .arg("--programs")
         .arg(&programs.folder)
         .args(size.clusters.then_some("--clusters"))
+        .args((!size.outlives_us).then(|| format!("--owner={}", std::process::id())))
         .stdin(Stdio::null())
         .stdout(output.try_clone().context("cannot share the log between two streams")?)
         .stderr(output);
@@ -134,15 +125,11 @@ async fn wait(child: &mut Child, folder: &Path, screen: &Screen) -> Result<Acces
 
 /// `lab down`.
 pub fn down(name: &str) -> Result<()> {
-    let did_run = stop(name)?;
-    println!(
-        "{}",
-        if did_run {
-            format!("lab {name} has ended")
-        } else {
-            format!("no lab {name} runs")
-        }
-    );
+    if stop(name)? {
+        println!("lab {name} has ended");
+    } else {
+        println!("no lab {name} runs");
+    }
     Ok(())
 }
 
@@ -152,11 +139,16 @@ pub fn stop(name: &str) -> Result<bool> {
     if !folder.exists() {
         return Ok(false);
     }
-    let did_run = instance::stop_owner(&folder, DOWN)?;
-    // Held while it is removed, so that nobody starts in a folder that goes away.
+    let did_run = end(name)?;
+    // Hold the folder while it is removed, so that no other lab starts in it.
     let claim = Claim::take(&folder)?;
     fs::remove_dir_all(claim.folder()).with_context(|| format!("cannot remove {}", folder.display()))?;
     Ok(did_run)
+}
+
+/// Ends a lab if it runs; its folder stays. Returns whether it ran.
+pub fn end(name: &str) -> Result<bool> {
+    instance::stop_owner(&folder(name)?, DOWN)
 }
 
 /// What a person may do next.

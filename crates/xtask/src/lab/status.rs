@@ -6,16 +6,14 @@ use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use comfy_table::presets::NOTHING;
-use comfy_table::{ContentArrangement, Table};
 use kube::Api;
 use kube::api::ListParams;
 use metal3_api::metal3::BareMetalHost;
 use metal3_lab::instance;
-use metal3_lab::site::Access;
+use metal3_lab::lab::Access;
 
 use super::root;
-use crate::demo::objects;
+use crate::demo::{columns, objects};
 
 /// How long a lab may take to answer.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -29,19 +27,14 @@ pub async fn show() -> Result<()> {
             .filter(|entry| entry.path().is_dir())
             .map(|entry| entry.file_name().to_string_lossy().into_owned())
             .collect(),
-        Err(_) => Vec::new(), // nobody has started one yet
+        Err(_) => Vec::new(), // no lab has been started yet
     };
     names.sort();
     if names.is_empty() {
         println!("there is no lab; cargo xtask lab up starts one");
         return Ok(());
     }
-    let mut table = Table::new();
-    table
-        .load_style(NOTHING)
-        .set_content_arrangement(ContentArrangement::Disabled)
-        .force_no_tty();
-    table.set_header(["LAB", "STATE", "KUBERNETES", "IRONIC", "HOSTS"]);
+    let mut table = columns::table(["LAB", "STATE", "KUBERNETES", "IRONIC", "HOSTS"]);
     for name in names {
         let folder = root.join(&name);
         let row = row(&folder).await.with_context(|| format!("lab {name}"))?;

@@ -4,7 +4,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use metal3_lab::site::{Programs, Site, SiteConfig};
+use metal3_lab::lab::{Lab, LabConfig, Programs};
+use rustix::process::{Pid, test_kill_process};
 
 use super::{Interrupt, folder};
 use crate::demo::screen::Screen;
@@ -16,27 +17,29 @@ const AGAIN: Duration = Duration::from_secs(5);
 
 /// Starts a lab and holds it until asked to end. An operator that ends is started again, as its Deployment would do it;
 /// without its cluster or its Ironic the lab makes no sense and ends.
-pub async fn run(name: &str, servers: u16, clusters: bool, programs: PathBuf) -> Result<()> {
+///
+/// It also ends when `owner` does, if there is one.
+pub async fn run(name: &str, servers: u16, clusters: bool, programs: PathBuf, owner: Option<Pid>) -> Result<()> {
     // Out of the terminal's session: closing the terminal, or an interrupt typed at it, is no wish to end the lab.
     rustix::process::setsid().ok(); // fails for the leader of a group, as which somebody may start this by hand
     let mut interrupt = Interrupt::new()?;
     let screen = Screen::new();
     let programs = tokio::task::spawn_blocking(|| Programs::with_ours(programs)).await;
-    let config = SiteConfig {
+    let config = LabConfig {
         folder: folder(name)?,
         servers,
         clusters,
         programs: programs.context("the search for programs was cut off")??,
     };
     let say = |text: &str| screen.say(text);
-    let Some(site) = interrupt.or(Box::pin(Site::start(config, &say))).await.transpose()? else {
+    let Some(lab) = interrupt.or(Box::pin(Lab::start(config, &say))).await.transpose()? else {
         return Ok(());
     };
     screen.say("the lab is up");
-    let mut site = site;
-    let outcome = interrupt.or(Box::pin(watch(&mut site, &screen))).await;
+    let mut lab = lab;
+    let outcome = interrupt.or(Box::pin(watch(&mut lab, &screen, owner))).await;
     screen.say("the lab ends");
-    interrupt.or(Box::pin(site.stop())).await; // a second wish: at once
+    interrupt.or(Box::pin(lab.stop())).await; // a second wish: at once
     match outcome {
         None => Ok(()),
         Some(error) => {
@@ -47,16 +50,19 @@ pub async fn run(name: &str, servers: u16, clusters: bool, programs: PathBuf) ->
 }
 
 /// Returns why the lab cannot go on.
-async fn watch(site: &mut Site, screen: &Screen) -> anyhow::Error {
+async fn watch(lab: &mut Lab, screen: &Screen, owner: Option<Pid>) -> anyhow::Error {
     loop {
         tokio::time::sleep(LOOK).await;
-        if let Err(error) = site.ensure_alive() {
+        if owner.is_some_and(|owner| test_kill_process(owner).is_err()) {
+            return anyhow::anyhow!("the process that it was started for has ended");
+        }
+        if let Err(error) = lab.ensure_alive() {
             return error;
         }
-        if let Err(error) = site.operator().process().ensure_alive() {
+        if let Err(error) = lab.operator().process().ensure_alive() {
             screen.say(&format!("{error:#}"));
             tokio::time::sleep(AGAIN).await;
-            match site.restart_operator().await {
+            match lab.restart_operator().await {
                 Ok(()) => screen.say("the operator runs again"),
                 Err(error) => screen.say(&format!("the operator did not start again: {error:#}")),
             }

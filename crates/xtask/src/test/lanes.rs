@@ -1,8 +1,6 @@
 //! Programs that mostly wait, side by side. Each line that they print carries the program's name, so that a person can
 //! follow both and a log that ends early still tells how far each of them came.
 
-use parking_lot::Mutex;
-use std::collections::VecDeque;
 use std::io::{BufRead, BufReader, Write};
 use std::process::Command;
 use std::sync::mpsc;
@@ -10,10 +8,11 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
+use parking_lot::{Condvar, Mutex};
 
-/// How many programs run at once. Two keep two cores busy; with more, the time-outs that Ironic itself has for its agents
-/// and management controllers begin to expire.
-const LANES: usize = 2;
+/// How many tests run at once. Four keep two cores busy; with more, the time-outs that Ironic itself has for its agents and
+/// management controllers begin to expire.
+const AT_ONCE: usize = 4;
 
 /// No program takes half of this. One that hangs is ended, so that the others still tell something.
 const LONGEST: Duration = Duration::from_secs(1500);
@@ -24,33 +23,34 @@ pub struct Job {
     pub name: String,
     /// What is told of it at its start and at its failure.
     pub title: String,
+    /// How many tests it runs at once.
+    pub width: usize,
     pub command: Command,
 }
 
-/// Runs them in the given order. Returns the titles of those that failed.
+/// Runs them in the given order, each as soon as there is room for it. Returns the titles of those that failed.
 pub fn run(jobs: Vec<Job>) -> anyhow::Result<Vec<String>> {
-    let jobs = Mutex::new(VecDeque::from(jobs));
-    let next = || jobs.lock().pop_front();
-    let lane = || -> anyhow::Result<Vec<String>> {
-        let mut failed = Vec::new();
-        while let Some(job) = next() {
-            let title = job.title.clone();
-            if !passes(job, LONGEST)? {
-                failed.push(title);
-            }
-        }
-        Ok(failed)
-    };
+    let (room, is_more) = (Mutex::new(AT_ONCE), Condvar::new());
     thread::scope(|scope| {
-        let lanes: Vec<_> = (0..LANES).map(|_| scope.spawn(lane)).collect();
-        let mut failed = Vec::new();
-        for lane in lanes {
-            failed.extend(
-                lane.join()
-                    .map_err(|_| anyhow::anyhow!("a lane of tests ended early"))??,
-            );
+        let mut running = Vec::new();
+        for job in jobs {
+            let width = job.width;
+            is_more.wait_while(&mut room.lock(), |room| *room < width);
+            *room.lock() -= width;
+            let (room, is_more) = (&room, &is_more);
+            running.push(scope.spawn(move || {
+                let title = job.title.clone();
+                let outcome = passes(job, LONGEST);
+                *room.lock() += width;
+                is_more.notify_one();
+                outcome.map(|is_ok| (!is_ok).then_some(title))
+            }));
         }
-        Ok(failed)
+        let ended = running.into_iter().map(thread::ScopedJoinHandle::join);
+        let failed: anyhow::Result<Vec<_>> = ended
+            .map(|end| end.map_err(|_| anyhow::anyhow!("a thread that runs a test program panicked"))?)
+            .collect();
+        Ok(failed?.into_iter().flatten().collect())
     })
 }
 
@@ -61,7 +61,7 @@ fn passes(mut job: Job, longest: Duration) -> anyhow::Result<bool> {
     job.command.stdout(writer.try_clone()?).stderr(writer);
     let child = job.command.spawn();
     let mut child = child.with_context(|| format!("cannot start {}", job.title))?;
-    // It holds the other end of the pipe: while it does, nobody sees the end of what is printed.
+    // It holds the other end of the pipe: until it is dropped, the reader sees no end.
     drop(job.command);
     let name = &job.name;
     thread::scope(|scope| -> anyhow::Result<()> {
@@ -88,7 +88,7 @@ fn passes(mut job: Job, longest: Duration) -> anyhow::Result<bool> {
 /// One write for each line: lines of two programs do not mix.
 fn print(name: &str, line: &str) {
     let text = format!("{name:16} | {line}\n");
-    // Somebody who no longer reads is no reason to stop.
+    // A reader that is gone is no reason to stop.
     std::io::stdout().lock().write_all(text.as_bytes()).ok();
 }
 
@@ -102,6 +102,7 @@ mod tests {
         Job {
             name: name.to_owned(),
             title: format!("run {name}"),
+            width: 2,
             command,
         }
     }

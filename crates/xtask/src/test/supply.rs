@@ -75,7 +75,7 @@ fn ensure(root: &Path, (name, version): (&str, &str)) -> anyhow::Result<PathBuf>
         .status()
         .context("cannot start cargo")?;
     anyhow::ensure!(status.success(), "{name} {version} cannot be built");
-    // Half a gigabyte that nobody needs again.
+    // Half a gigabyte that is not needed again.
     std::fs::remove_dir_all(tools.join("build")).ok();
     Ok(program)
 }

@@ -40,7 +40,7 @@ async fn who_waits_hears_of_its_node_long_before_the_next_list_of_all() {
         // A pause of five minutes after a list of all of them, of three seconds after one of two.
         per_node: Duration::from_millis(50),
         fast_factor: 30,
-        glance: 0,
+        recent: 0,
         ..Pace::default()
     };
     let (fleet, mut woken) = Fleet::new(1);

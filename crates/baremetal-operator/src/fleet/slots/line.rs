@@ -74,10 +74,7 @@ mod tests {
     use super::*;
 
     fn entry(number: u64) -> Entry {
-        let host = ObjectKey {
-            namespace: "ns".into(),
-            name: "h".into(),
-        };
+        let host = ObjectKey::new("ns", "h");
         (Turn::Wanted(Timestamp::UNIX_EPOCH), number, host)
     }
 

@@ -555,3 +555,57 @@ proptest! {
         }
     }
 }
+
+// OWN 29i: hosts that are deleted ask for no slot and take one: those of one namespace held all of them.
+#[test]
+fn one_namespace_never_holds_every_slot() {
+    for limit in [2, 8, 20] {
+        let mut slots = Slots::new(limit);
+        for namespace in ["tarpit", "other", "late"] {
+            slots.meet(namespace);
+        }
+        let nodes: Vec<String> = (0..3 * limit).map(|n| format!("u{n}")).collect();
+        let hang = busy(nodes.iter().map(String::as_str), Some("tarpit"));
+        let ask = |slots: &mut Slots, namespace: &str, n: usize| {
+            let slot = slots.ask(&key_in(namespace, n), &format!("{namespace}-{n}"), at(0), Some(&hang));
+            slots.acted(&key_in(namespace, n), Duration::ZERO);
+            slots.done(&key_in(namespace, n), false);
+            slot == Slot::Granted
+        };
+        assert!(!ask(&mut slots, "tarpit", 0), "{limit}");
+        assert!(ask(&mut slots, "other", 0), "{limit}");
+        assert!(!ask(&mut slots, "other", 1), "the rest is kept for others, {limit}");
+        assert_eq!(ask(&mut slots, "late", 0), limit > 8, "{limit}");
+    }
+}
+
+/// Also where everybody asks: the last slots are for those who come later.
+#[test]
+fn some_slots_are_kept_for_namespaces_that_hold_none() {
+    let granted = |slots: &mut Slots, namespace: &str| {
+        let ask = |n| slots.ask(&key_in(namespace, n), &format!("{namespace}-{n}"), at(0), Some(&none()));
+        (0..16).map(ask).filter(|slot| *slot == Slot::Granted).count()
+    };
+    let mut slots = Slots::new(16);
+    slots.meet("first");
+    assert_eq!(granted(&mut slots, "first"), 16, "it is alone");
+    let mut slots = Slots::new(16);
+    slots.meet("first");
+    slots.meet("second");
+    assert_eq!(granted(&mut slots, "first"), 14);
+    assert_eq!(granted(&mut slots, "second"), 1);
+}
+
+#[test]
+fn slots_that_are_kept_are_called_for_namespaces_that_hold_none_only() {
+    let mut slots = Slots::new(4);
+    for namespace in ["a", "b"] {
+        slots.meet(namespace);
+    }
+    for n in 0..9 {
+        slots.remember(&key_in("a", n), at(0));
+    }
+    assert_eq!(slots.calls(&none(), Duration::ZERO).len(), 3);
+    slots.remember(&key_in("b", 0), at(9));
+    assert_eq!(slots.calls(&none(), Duration::ZERO), [key_in("b", 0)]);
+}

@@ -142,10 +142,7 @@ fn an_outage_is_told_once_and_its_end_wakes_those_who_wait() {
 
 #[test]
 fn an_emptied_ironic_wakes_every_host_that_had_a_node() {
-    let legacy = || ObjectKey {
-        namespace: "other".into(),
-        name: "legacy".into(),
-    };
+    let legacy = || ObjectKey::new("other", "legacy");
     let mut bare = node(1, "active");
     bare.name = Some("legacy".into());
     let mut view = View::default();
@@ -160,10 +157,7 @@ fn an_emptied_ironic_wakes_every_host_that_had_a_node() {
 #[case::of_a_node_with_a_name_of_old(Some("h1"))]
 #[case::of_a_node_without_a_name(None)]
 fn who_claims_another_hosts_node_takes_no_wake_up_from_it(#[case] name: Option<&str>) {
-    let forger = ObjectKey {
-        namespace: "tenant".into(),
-        name: "forger".into(),
-    };
+    let forger = ObjectKey::new("tenant", "forger");
     let known = |state| Node {
         name: name.map(ToOwned::to_owned),
         ..node(1, state)
@@ -184,31 +178,61 @@ fn who_claims_another_hosts_node_takes_no_wake_up_from_it(#[case] name: Option<&
 #[test]
 fn the_pause_follows_the_cost_of_a_list() {
     let (mut view, pace) = (View::default(), Pace::default());
-    let quick = Duration::from_millis(20);
+    let (quick, ms) = (Duration::from_millis(20), Duration::from_millis);
     assert_eq!(view.pause(&pace, quick), Duration::from_secs(5));
     view.set_waiting(&key(1), true);
-    assert_eq!(view.pause(&pace, quick), Duration::from_millis(150));
-    assert_eq!(
-        view.pause(&pace, Duration::from_secs(2)),
-        Duration::from_secs(2),
-        "a busy Ironic"
-    );
+    assert_eq!(view.pause(&pace, quick), ms(150));
+    assert_eq!(view.pause(&pace, ms(2000)), ms(2000), "a busy Ironic");
     view.replace((0..1000).map(|n| node(n, "active")).collect(), NOW);
     // The nodes that change are looked at in between.
-    assert_eq!(view.pause(&pace, quick), Duration::from_secs(7));
-    let glance = Glance {
-        nodes: 42,
-        pause: Duration::from_millis(150),
+    assert_eq!(view.pause(&pace, quick), ms(7200));
+    let recent = |nodes, pause| {
+        Some(Recent {
+            nodes,
+            pause: ms(pause),
+        })
     };
-    assert_eq!(view.glance(&pace), Some(glance));
+    assert_eq!(view.recent(&pace), recent(7, 150));
     for n in 0..300 {
         view.set_waiting(&key(n), true);
     }
-    assert_eq!(view.glance(&pace), None, "it would be most of them");
-    assert_eq!(view.pause(&pace, quick), Duration::from_millis(3500));
+    assert_eq!(view.recent(&pace), recent(156, 646));
     for n in 0..300 {
         view.set_waiting(&key(n), false);
     }
-    assert_eq!(view.glance(&pace), None, "nobody waits");
-    assert_eq!(view.pause(&pace, quick), Duration::from_millis(17_500));
+    assert_eq!(view.recent(&pace), None, "nobody waits");
+    assert_eq!(view.pause(&pace, quick), ms(18_000));
+}
+
+#[test]
+fn a_small_fleet_is_listed_in_part_and_a_busy_ironic_less_often() {
+    let (mut view, pace) = (View::default(), Pace::default());
+    let ms = Duration::from_millis;
+    view.replace((0..30).map(|n| node(n, "deploying")).collect(), NOW);
+    for n in 0..30 {
+        view.set_waiting(&key(n), true);
+    }
+    let recent = |pause| {
+        Some(Recent {
+            nodes: 21,
+            pause: ms(pause),
+        })
+    };
+    assert_eq!(
+        view.recent(&pace),
+        recent(173).map(|r| Recent {
+            pause: pace.cost(21, 10),
+            ..r
+        })
+    );
+    assert_eq!(view.pause(&pace, ms(20)), pace.full, "a list of all only now and then");
+    for _ in 0..20 {
+        view.answered(ms(100));
+    }
+    assert_eq!(view.recent(&pace), recent(500));
+    for _ in 0..40 {
+        view.answered(ms(3000));
+    }
+    assert_eq!(view.recent(&pace), recent(2000), "but hosts do not wait for ever");
+    assert!(view.knows(&node(3, "deploying")) && !view.knows(&node(3, "active")));
 }

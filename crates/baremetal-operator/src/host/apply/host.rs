@@ -12,7 +12,8 @@ use metal3_runtime::patch::{self, Removal};
 
 use crate::host::context::Context;
 use crate::host::observed::Observed;
-use crate::host::{cached, held};
+use crate::host::plan::{Event, Intent};
+use crate::host::{cached, held, report};
 
 pub(super) async fn add_finalizer(
     ctx: &Context,
@@ -76,9 +77,19 @@ pub(super) async fn remove_annotation(
     }
 }
 
-/// Read from the API server and not from the cache; another version counts as a conflict, so that the host is looked at
-/// again.
-pub(super) async fn confirm_host(ctx: &Context, seen: &Observed) -> Result<(), kube::Error> {
+/// Stores the intent, or reads from the API server and not from the cache whether the host is as it was judged. Another version
+/// counts as a conflict, so that the host is looked at again.
+pub(super) async fn confirm(ctx: &Context, seen: &mut Observed, intent: Option<&Intent>) -> Result<(), kube::Error> {
+    seen.before_intent.clone_from(&seen.stored);
+    seen.has_refused_power = false;
+    if let Some(Intent { status, events }) = intent {
+        report::save(ctx, seen, status).await?;
+        let events: Vec<_> = events.iter().cloned().map(Event::into).collect();
+        report::publish(ctx, &seen.host, &events).await;
+    }
+    if seen.is_confirmed {
+        return Ok(());
+    }
     let host = &seen.host;
     let now = hosts(ctx, host).get_metadata(&host.name_any()).await?.metadata;
     if (&now.uid, &now.resource_version) == (&host.metadata.uid, &host.metadata.resource_version) {
@@ -96,8 +107,7 @@ pub(in crate::host) fn changed_meanwhile() -> kube::Error {
 /// A write to the host returned it; the status in the making stays as it is.
 fn took(ctx: &Context, seen: &mut Observed, mut host: BareMetalHost) {
     cached::trim(&mut host);
-    ctx.written
-        .record(&seen.host.resource_version().unwrap_or_default(), host.clone());
+    ctx.hosts.written(host.clone());
     host.status.clone_from(&seen.host.status);
     seen.host = Arc::new(host);
 }

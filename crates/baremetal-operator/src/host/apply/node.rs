@@ -1,19 +1,16 @@
 //! Effects on the host's node in Ironic.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use metal3_ironic::{CreateNode, Error, ErrorClass, PatchOp, PowerTarget, ProvisionRequest, Verb};
+use metal3_runtime::timing::operator::SOFT_POWER_OFF;
 use serde_json::Value;
 
 use crate::host::context::Context;
-use crate::host::identity::key_of;
 use crate::host::instance;
 use crate::host::named_url::NamedUrl;
 use crate::host::observed::{DiscRequest, Lookup, Memory, NodeView, Observed, PowerRequest, PullSecretView};
-
-/// How long a host may take to shut down before Ironic switches it off.
-const SOFT_POWER_OFF_TIMEOUT: Duration = Duration::from_secs(180);
+use metal3_runtime::store::ObjectKey;
 
 const MAINTENANCE_REASON: &str = "set by the baremetal-operator to allow the removal of this node";
 
@@ -21,7 +18,7 @@ pub(super) async fn create(ctx: &Context, seen: &mut Observed, body: &CreateNode
     let asked = ctx.clock.elapsed();
     let node = ctx.ironic.client()?.create_node(body).await?;
     seen.learn_credentials();
-    ctx.fleet.learn(&node, &key_of(&seen.host), asked);
+    ctx.fleet.learn(&node, &ObjectKey::of(&*seen.host), asked);
     seen.node = NodeView::Live(Arc::new(node));
     // A node that was not there a moment ago has no ports and no inventory.
     seen.ports = Lookup::NotFound;
@@ -50,7 +47,7 @@ pub(super) async fn change(ctx: &Context, seen: &mut Observed, node: &str, ops: 
     {
         seen.memory.sent_pull_secret = Some(secret.digest);
     }
-    ctx.fleet.learn(&node, &key_of(&seen.host), asked);
+    ctx.fleet.learn(&node, &ObjectKey::of(&*seen.host), asked);
     seen.node = NodeView::Live(Arc::new(node));
     Ok(())
 }
@@ -77,7 +74,7 @@ pub(super) async fn provision(
     }
     let answer = ctx.ironic.client()?.provision(node, request).await;
     // Also after a failure: an answer that was lost on its way does not undo what was asked for.
-    ctx.fleet.acted(&key_of(&seen.host), ctx.clock.elapsed());
+    ctx.fleet.acted(&ObjectKey::of(&*seen.host), ctx.clock.elapsed());
     answer?;
     ctx.fleet.agreed(node, ctx.clock.elapsed());
     seen.memory.deployed_with = Some(seen.deployment_secrets.clone());
@@ -88,7 +85,7 @@ pub(super) async fn provision(
 
 pub(super) async fn power(ctx: &Context, seen: &mut Observed, node: &str, target: PowerTarget) -> Result<(), Error> {
     let is_soft = matches!(target, PowerTarget::SoftOff | PowerTarget::SoftReboot);
-    let timeout = is_soft.then_some(SOFT_POWER_OFF_TIMEOUT);
+    let timeout = is_soft.then_some(SOFT_POWER_OFF);
     let answer = ctx.ironic.client()?.power(node, target, timeout).await;
     if is_soft && answer.as_ref().is_err_and(|e| e.class() == ErrorClass::BadRequest) {
         seen.memory.no_soft_power_off = true; // the next pass switches it off the hard way
@@ -96,7 +93,7 @@ pub(super) async fn power(ctx: &Context, seen: &mut Observed, node: &str, target
     answer?;
     ctx.metrics
         .upstream
-        .power(&key_of(&seen.host), target == PowerTarget::On);
+        .power(&ObjectKey::of(&*seen.host), target == PowerTarget::On);
     seen.memory.power_request = Some(PowerRequest {
         on: target == PowerTarget::On,
     });

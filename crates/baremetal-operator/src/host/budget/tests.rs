@@ -15,7 +15,7 @@ fn status(state: ProvisioningState) -> BareMetalHostStatus {
 }
 
 /// One look, at a host whose conditions belong to the state that it is in.
-fn look(status: &mut BareMetalHostStatus, time: &str) -> Option<Note> {
+fn look(status: &mut BareMetalHostStatus, time: &str) -> Option<Event> {
     let was = status.provisioning.state.clone();
     judge(status, Some(&was), &Budgets::default(), false, Some(1), at(time))
 }
@@ -33,7 +33,10 @@ fn a_host_past_its_budget_says_so_once() {
     assert_eq!(look(&mut status, "10:00:00.5"), None);
     let in_time = "False Inspecting 2026-01-02T10:00:00Z should be over by 2026-01-02T11:00:00Z";
     assert_eq!(says(&status), in_time);
-    assert_eq!(left(&status, &Budgets::default(), at("10:20:00")), Some(minutes(40)));
+    assert_eq!(
+        left(&status, &Budgets::default(), at("10:20:00")),
+        Some(Duration::from_secs(60 * 40))
+    );
     assert_eq!(look(&mut status, "10:59:59"), None);
     assert_eq!(says(&status), in_time, "no write while time passes");
 

@@ -6,7 +6,7 @@
 use metal3_api::condition::ConditionStatus;
 use metal3_runtime::conditions::{self, Claim};
 
-use crate::host::draft::Draft;
+use crate::host::builder::PlanBuilder;
 use crate::host::instance::Deployment;
 
 /// Our own condition, there from the first attempt to deploy something until it runs, or is not wanted any more. Its reason names the
@@ -16,36 +16,36 @@ const ATTEMPTED: &str = "DeploymentAttempted";
 const ATTEMPT: &str = "Attempt_";
 
 /// This is what is attempted now. Failures of something else do not count for it.
-pub(super) fn remember(draft: &mut Draft<'_>, wanted: Deployment<'_>) {
-    if is_another(draft, wanted) {
-        draft.status.provisioning_fail_count = 0;
-        if draft.status.error_type.is_none() {
-            draft.status.error_count = 0;
+pub(super) fn remember(plan: &mut PlanBuilder<'_>, wanted: Deployment<'_>) {
+    if is_another(plan, wanted) {
+        plan.status.provisioning_fail_count = 0;
+        if plan.status.error_type.is_none() {
+            plan.status.error_count = 0;
         }
     }
-    draft.status.last_attempted_image = draft.spec().wanted_image().cloned();
+    plan.status.last_attempted_image = plan.spec().wanted_image().cloned();
     let claim = Claim {
         type_: ATTEMPTED,
         status: ConditionStatus::True,
         reason: &reason(wanted),
         message: &wanted.way(),
     };
-    let generation = draft.seen.host.metadata.generation;
-    conditions::set(&mut draft.status.conditions, &claim, generation, draft.now);
+    let generation = plan.seen.host.metadata.generation;
+    conditions::set(&mut plan.status.conditions, &claim, generation, plan.now);
 }
 
 /// It runs, or nothing is wanted.
-pub(super) fn forget(draft: &mut Draft<'_>) {
-    conditions::remove(&mut draft.status.conditions, ATTEMPTED);
+pub(super) fn forget(plan: &mut PlanBuilder<'_>) {
+    conditions::remove(&mut plan.status.conditions, ATTEMPTED);
 }
 
 /// The failures that are counted were those of something else.
-fn is_another(draft: &Draft<'_>, wanted: Deployment<'_>) -> bool {
-    let attempted = conditions::get(&draft.status.conditions, ATTEMPTED);
+fn is_another(plan: &PlanBuilder<'_>, wanted: Deployment<'_>) -> bool {
+    let attempted = conditions::get(&plan.status.conditions, ATTEMPTED);
     match attempted.filter(|condition| condition.reason.starts_with(ATTEMPT)) {
         Some(attempted) => attempted.reason != reason(wanted),
         // Stored by an operator that does not name attempts.
-        None => draft.status.last_attempted_image.as_ref() != draft.spec().wanted_image(),
+        None => plan.status.last_attempted_image.as_ref() != plan.spec().wanted_image(),
     }
 }
 

@@ -5,49 +5,49 @@ use metal3_api::metal3::{ErrorType, OperationalStatus, ProvisioningState};
 use metal3_ironic::ProvisionState;
 
 use super::{attempt, inspect, power, prepare, registering};
+use crate::host::builder::{PlanBuilder, Step};
 use crate::host::decide::common::forget_settings;
-use crate::host::draft::{Draft, Step};
 use crate::host::instance::Deployment;
 use crate::host::observed::PullSecretView;
-use crate::host::plan::{EventReason, Need, WaitReason};
+use crate::host::plan::{EventReason, Read, WaitReason};
 
-pub(super) fn available(draft: &mut Draft<'_>) -> Step {
-    if draft.spec().externally_provisioned {
-        forget_settings(draft);
+pub(super) fn available(plan: &mut PlanBuilder<'_>) -> Step {
+    if plan.spec().externally_provisioned {
+        forget_settings(plan);
         // One that is available in Ironic, too, stays so.
-        if draft
+        if plan
             .known()
             .is_none_or(|node| node.provision_state != ProvisionState::Available)
         {
-            registering::announce_external(draft);
+            registering::announce_external(plan);
         }
         return Step::Move(ProvisioningState::ExternallyProvisioned);
     }
-    if inspect::is_asked_for(draft) {
+    if inspect::is_asked_for(plan) {
         return Step::Move(ProvisioningState::Inspecting);
     }
-    let is_wanted = draft.spec().online && Deployment::wanted(draft.spec()).is_some();
-    match prepare::is_outdated(draft) {
+    let is_wanted = plan.spec().online && Deployment::wanted(plan.spec()).is_some();
+    match prepare::is_outdated(plan) {
         Ok(false) => {}
         Ok(true) => return Step::Move(ProvisioningState::Preparing),
         // A host that nobody wants need not know yet, and has power to follow.
         Err(Step::Wait(_)) if !is_wanted => {}
-        Err(Step::Look(_)) if !is_wanted && !draft.seen.firmware.is_known() => {}
+        Err(Step::Fetch(_)) if !is_wanted && !plan.seen.firmware.is_known() => {}
         Err(step) => return step,
     }
-    let Some(wanted) = Deployment::wanted(draft.spec()) else {
-        draft.status.provisioning_fail_count = 0;
-        draft.status.last_attempted_image = None;
-        attempt::forget(draft);
-        clear_provisioning_error(draft);
-        return power::follow(draft);
+    let Some(wanted) = Deployment::wanted(plan.spec()) else {
+        plan.status.provisioning_fail_count = 0;
+        plan.status.last_attempted_image = None;
+        attempt::forget(plan);
+        clear_provisioning_error(plan);
+        return power::follow(plan);
     };
-    if !draft.spec().online {
-        return power::follow(draft);
+    if !plan.spec().online {
+        return power::follow(plan);
     }
     // What cannot be deployed is told before the disks are cleaned for it.
-    if let Some(problem) = wanted.problem(&draft.seen.settings.denied_url_ranges) {
-        return draft.refuse(
+    if let Some(problem) = wanted.problem(&plan.seen.settings.denied_url_ranges) {
+        return plan.refuse(
             ErrorType::Provisioning,
             WaitReason::InvalidImage,
             EventReason::ProvisioningError,
@@ -55,10 +55,10 @@ pub(super) fn available(draft: &mut Draft<'_>) -> Step {
         );
     }
     if wanted.pull_secret_name().is_some() {
-        match &draft.seen.pull_secret {
-            PullSecretView::NotLooked => return Step::Look(Need::PullSecret),
+        match &plan.seen.pull_secret {
+            PullSecretView::NotLooked => return Step::Fetch(Read::PullSecret),
             PullSecretView::Unusable(event, why) => {
-                return draft.refuse(
+                return plan.refuse(
                     ErrorType::Provisioning,
                     WaitReason::ImageAuthIncomplete,
                     *event,
@@ -68,23 +68,23 @@ pub(super) fn available(draft: &mut Draft<'_>) -> Step {
             PullSecretView::Ready(_) => {}
         }
     }
-    attempt::remember(draft, wanted);
-    let limit = draft.seen.settings.max_provisioning_retries;
-    if limit > 0 && draft.status.provisioning_fail_count >= limit {
-        return draft.refuse(
+    attempt::remember(plan, wanted);
+    let limit = plan.seen.settings.max_provisioning_retries;
+    if limit > 0 && plan.status.provisioning_fail_count >= limit {
+        return plan.refuse(
             ErrorType::Provisioning,
             WaitReason::RetryLimitReached,
             EventReason::ProvisioningError,
             attempt::given_up(wanted, limit),
         );
     }
-    draft.clear_error(OperationalStatus::Ok);
+    plan.clear_error(OperationalStatus::Ok);
     Step::Move(ProvisioningState::Provisioning)
 }
 
 /// The error of an image that nobody asks for any more.
-fn clear_provisioning_error(draft: &mut Draft<'_>) {
-    if draft.status.error_type == Some(ErrorType::Provisioning) {
-        draft.clear_error(OperationalStatus::Ok);
+fn clear_provisioning_error(plan: &mut PlanBuilder<'_>) {
+    if plan.status.error_type == Some(ErrorType::Provisioning) {
+        plan.clear_error(OperationalStatus::Ok);
     }
 }

@@ -2,7 +2,7 @@
 
 use metal3_ironic::{Node, PowerState, ProvisionState};
 
-use crate::host::draft::{Draft, Step};
+use crate::host::builder::{PlanBuilder, Step};
 use crate::host::plan::{Wait, WaitReason};
 
 /// A node state that this host's state cannot go on from: said aloud, looked at again when the node changes.
@@ -32,8 +32,8 @@ pub(super) fn unexpected(node: &Node, state: &ProvisionState, wanted: &str) -> S
 }
 
 /// What was set up for images. Volumes of controllers outlive them.
-pub(super) fn forget_settings(draft: &mut Draft<'_>) {
-    let provisioning = &mut draft.status.provisioning;
+pub(super) fn forget_settings(plan: &mut PlanBuilder<'_>) {
+    let provisioning = &mut plan.status.provisioning;
     provisioning.root_device_hints = None;
     provisioning.firmware = None;
     if let Some(raid) = &mut provisioning.raid {

@@ -9,46 +9,45 @@ use std::time::Duration;
 
 use kube::api::ObjectMeta;
 use metal3_api::metal3::{AttachedImage, DataImage, DataImageError, DataImageStatus};
+use metal3_runtime::timing::operator::DISC;
 
-use crate::host::draft::{Draft, Step, locked, seconds};
+use crate::host::builder::{PlanBuilder, Step, locked, seconds};
 use crate::host::named_url::{NamedUrl, UrlField};
 use crate::host::observed::{DataImageAtHand, DiscRequest, Lookup};
-use crate::host::plan::{Effect, EventReason, Need, Wait, WaitReason};
+use crate::host::plan::{Effect, EventReason, Read, Wait, WaitReason};
 use crate::host::text::for_people;
 
-/// The shortest wait after a failure.
-const LEAST: Duration = Duration::from_secs(30);
 /// So much of an address tells it from another one.
 const TELLING: usize = 200;
 
 /// `Continue` where the drive holds what it should, so that the host can be started.
-pub(super) fn before_start(draft: &mut Draft<'_>) -> Step {
-    if draft.seen.data_image_at_hand == DataImageAtHand::Absent {
+pub(super) fn before_start(plan: &mut PlanBuilder<'_>) -> Step {
+    if plan.seen.data_image_at_hand == DataImageAtHand::Absent {
         return Step::Continue;
     }
-    let image = match &draft.seen.data_image {
-        Lookup::NotLooked => return Step::Look(Need::DataImage),
+    let image = match &plan.seen.data_image {
+        Lookup::NotLooked => return Step::Fetch(Read::DataImage),
         Lookup::NotFound => return Step::Continue,
         Lookup::Found(image) => image,
     };
-    let (node, _) = match draft.live() {
+    let (node, _) = match plan.live() {
         Ok(node) => node,
         Err(step) => return step,
     };
     if let Some(holder) = &node.reservation {
         return Step::Wait(locked(node, holder));
     }
-    let requested = draft.seen.memory.disc_request;
-    if let Some(why) = &draft.seen.disc_refusal {
-        return fail(draft, image, why);
+    let requested = plan.seen.memory.disc_request;
+    if let Some(why) = &plan.seen.disc_refusal {
+        return fail(plan, image, why);
     }
-    if let Some(step) = held_back(draft, image) {
+    if let Some(step) = held_back(plan, image) {
         return step;
     }
-    let is_inserted = match &draft.seen.disc {
-        Lookup::NotLooked => return Step::Look(Need::Disc),
+    let is_inserted = match &plan.seen.disc {
+        Lookup::NotLooked => return Step::Fetch(Read::Disc),
         Lookup::NotFound => return Step::Continue,
-        Lookup::Found(Err(why)) => return fail(draft, image, why),
+        Lookup::Found(Err(why)) => return fail(plan, image, why),
         Lookup::Found(Ok(is_inserted)) => *is_inserted,
     };
     let status = image.status.clone().unwrap_or_default();
@@ -56,34 +55,34 @@ pub(super) fn before_start(draft: &mut Draft<'_>) -> Step {
     let is_done = is_inserted && attached.is_some() && attached == wanted(image);
     let url = match wanted(image).filter(|_| !is_done) {
         None => None,
-        Some(url) => match NamedUrl::parse(UrlField::DataImage, url, &draft.seen.settings.denied_url_ranges) {
+        Some(url) => match NamedUrl::parse(UrlField::DataImage, url, &plan.seen.settings.denied_url_ranges) {
             Ok(url) => Some(url),
-            Err(why) => return fail(draft, image, &why),
+            Err(why) => return fail(plan, image, &why),
         },
     };
     match (is_inserted, url) {
         (true, None) if is_done => {
             let url = status.attached_image.url.clone();
-            done(draft, status, &url)
+            done(plan, status, &url)
         }
-        (false, None) => done(draft, status, ""),
+        (false, None) => done(plan, status, ""),
         (true, _) if requested == Some(DiscRequest::Detach) => {
             let why = node.last_error.as_deref();
-            fail(draft, image, why.unwrap_or("the former disc is still in the drive"))
+            fail(plan, image, why.unwrap_or("the former disc is still in the drive"))
         }
         // A disc of an older wish; or one that nobody remembers, which is in the way.
-        (true, _) => draft.mutate_and_go_on(Effect::DetachDisc {
+        (true, _) => plan.mutate_and_go_on(Effect::DetachDisc {
             node: node.uuid.clone(),
         }),
         (false, Some(_)) if requested == Some(DiscRequest::Attach) => {
             let why = node.last_error.as_deref();
-            fail(draft, image, why.unwrap_or("the disc did not appear in the drive"))
+            fail(plan, image, why.unwrap_or("the disc did not appear in the drive"))
         }
         (false, Some(url)) => {
             if attached != Some(url.as_str()) {
-                record(draft, status, url.as_str());
+                record(plan, status, url.as_str());
             }
-            draft.mutate_and_go_on(Effect::AttachDisc {
+            plan.mutate_and_go_on(Effect::AttachDisc {
                 node: node.uuid.clone(),
                 url,
             })
@@ -92,10 +91,10 @@ pub(super) fn before_start(draft: &mut Draft<'_>) -> Step {
 }
 
 /// The wait for a change that was asked for: what holds the node's lock is our own work.
-pub(super) fn under_way(draft: &Draft<'_>) -> Option<Wait> {
-    let node = draft.known().filter(|node| node.reservation.is_some())?;
-    draft.seen.memory.disc_request?;
-    let metadata = &draft.seen.host.metadata;
+pub(super) fn under_way(plan: &PlanBuilder<'_>) -> Option<Wait> {
+    let node = plan.known().filter(|node| node.reservation.is_some())?;
+    plan.seen.memory.disc_request?;
+    let metadata = &plan.seen.host.metadata;
     Some(Wait::for_node(
         WaitReason::DataImageChanging,
         format!(
@@ -112,57 +111,57 @@ fn wanted(image: &DataImage) -> Option<&str> {
     Some(&*image.spec.url).filter(|url| !is_going && !url.is_empty())
 }
 
-fn done(draft: &mut Draft<'_>, mut status: DataImageStatus, url: &str) -> Step {
+fn done(plan: &mut PlanBuilder<'_>, mut status: DataImageStatus, url: &str) -> Step {
     if status.attached_image.url != url || status.error != DataImageError::default() {
         status.error = DataImageError::default();
-        record(draft, status, url);
+        record(plan, status, url);
     }
     Step::Continue
 }
 
-fn record(draft: &mut Draft<'_>, mut status: DataImageStatus, url: &str) {
+fn record(plan: &mut PlanBuilder<'_>, mut status: DataImageStatus, url: &str) {
     status.attached_image = AttachedImage { url: url.to_owned() };
-    status.last_reconciled = Some(seconds(draft.now));
-    draft.effects.push(Effect::RecordDataImage(Box::new(status)));
+    status.last_reconciled = Some(seconds(plan.now));
+    plan.effects.push(Effect::RecordDataImage(Box::new(status)));
 }
 
 /// Told on the DataImage and by an event of the host, which is not started meanwhile: its workload may need the disc.
-fn fail(draft: &mut Draft<'_>, image: &DataImage, why: &str) -> Step {
+fn fail(plan: &mut PlanBuilder<'_>, image: &DataImage, why: &str) -> Step {
     let mut status = image.status.clone().unwrap_or_default();
-    let message = draft.for_owner(&format!("{}{why}", goal(image)));
+    let message = plan.for_owner(&format!("{}{why}", goal(image)));
     status.error = DataImageError {
         count: status.error.count.saturating_add(1),
         message: message.clone(),
     };
-    status.last_reconciled = Some(seconds(draft.now));
+    status.last_reconciled = Some(seconds(plan.now));
     // What could not be put in is not in it.
-    let is_requested = draft.seen.memory.disc_request == Some(DiscRequest::Attach) || draft.seen.disc_refusal.is_some();
+    let is_requested = plan.seen.memory.disc_request == Some(DiscRequest::Attach) || plan.seen.disc_refusal.is_some();
     if wanted(image) == Some(&status.attached_image.url) && is_requested {
         status.attached_image = AttachedImage::default();
     }
-    draft.note(
+    plan.event(
         EventReason::DataImageError,
         format!("{}: {message}", name(&image.metadata)),
     );
-    draft.effects.push(Effect::RecordDataImage(Box::new(status.clone())));
-    let after = delay(draft, &status);
-    Step::Wait(failing(draft, image, &status, after))
+    plan.effects.push(Effect::RecordDataImage(Box::new(status.clone())));
+    let after = delay(plan, &status);
+    Step::Wait(failing(plan, image, &status, after))
 }
 
 /// The wait after a failure to do what is to be done now.
-fn held_back(draft: &Draft<'_>, image: &DataImage) -> Option<Step> {
+fn held_back(plan: &PlanBuilder<'_>, image: &DataImage) -> Option<Step> {
     let status = image.status.as_ref()?;
     if status.error.count == 0 || !status.error.message.starts_with(&goal(image)) {
         return None;
     }
-    let delay = delay(draft, status);
+    let delay = delay(plan, status);
     let due = status.last_reconciled.as_ref()?.0.checked_add(delay).ok()?;
-    let left = due.duration_since(draft.now);
-    (!left.is_negative() && !left.is_zero()).then(|| Step::Wait(failing(draft, image, status, left.unsigned_abs())))
+    let left = due.duration_since(plan.now);
+    (!left.is_negative() && !left.is_zero()).then(|| Step::Wait(failing(plan, image, status, left.unsigned_abs())))
 }
 
-fn delay(draft: &Draft<'_>, status: &DataImageStatus) -> Duration {
-    draft.delay_after(status.error.count).max(LEAST)
+fn delay(plan: &PlanBuilder<'_>, status: &DataImageStatus) -> Duration {
+    plan.delay_after(status.error.count).max(DISC)
 }
 
 /// How the message of a failure begins: another wish is tried at once.
@@ -176,13 +175,13 @@ fn goal(image: &DataImage) -> String {
     }
 }
 
-fn failing(draft: &Draft<'_>, image: &DataImage, status: &DataImageStatus, left: Duration) -> Wait {
-    let since = status.last_reconciled.as_ref().map_or(draft.now, |time| time.0);
-    let at = since.checked_add(delay(draft, status)).ok();
+fn failing(plan: &PlanBuilder<'_>, image: &DataImage, status: &DataImageStatus, left: Duration) -> Wait {
+    let since = status.last_reconciled.as_ref().map_or(plan.now, |time| time.0);
+    let at = since.checked_add(delay(plan, status)).ok();
     let at = at.and_then(|at| at.round(jiff::Unit::Second).ok());
     Wait::until(
         WaitReason::DataImageFailing,
-        at.unwrap_or(draft.now),
+        at.unwrap_or(plan.now),
         left,
         format!(
             "{}: {}; another url is tried at once. The host is started when the disc is there, or when the DataImage is deleted",

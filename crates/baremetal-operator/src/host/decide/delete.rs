@@ -1,15 +1,16 @@
 //! The end of a host's life: which way it takes, power off, removal from Ironic, release of what we hold.
 
 use super::outage::outage;
+use super::proof;
+use crate::host::builder::deletion::Deletion;
+use crate::host::builder::deletion::deletion;
+use crate::host::builder::{PlanBuilder, Step, Verdict, locked};
 use crate::host::decide::common::is_powered_on;
 use crate::host::decide::common::unexpected;
 use crate::host::detach_error::detach_error;
-use crate::host::draft::deletion::Deletion;
-use crate::host::draft::deletion::deletion;
-use crate::host::draft::{Draft, Step, Verdict, locked};
 use crate::host::identity;
 use crate::host::observed::NodeView;
-use crate::host::plan::{Effect, EventReason, Need, Wait, WaitReason};
+use crate::host::plan::{Effect, EventReason, Read, Wait, WaitReason};
 use metal3_api::metal3::{CleaningMode, ErrorType, OperationalStatus, ProvisioningState};
 use metal3_ironic::{Diff, Node, PowerTarget, ProvisionRequest, ProvisionState, Verb};
 
@@ -17,14 +18,14 @@ use metal3_ironic::{Diff, Node, PowerTarget, ProvisionRequest, ProvisionState, V
 const GIVE_UP_AFTER: i32 = 3;
 
 /// The state that a deletion leads to from here; `None` where the present state goes on.
-pub(super) fn start(draft: &Draft<'_>) -> Option<ProvisioningState> {
-    match deletion(draft) {
+pub(super) fn start(plan: &PlanBuilder<'_>) -> Option<ProvisioningState> {
+    match deletion(plan) {
         Deletion::Usual => {}
         Deletion::AtOnce => return Some(ProvisioningState::Deleting),
         Deletion::Delayed => return None,
     }
-    let gives_up = draft.status.error_type == Some(ErrorType::Registration) && draft.status.error_count > GIVE_UP_AFTER;
-    match draft.state() {
+    let gives_up = plan.status.error_type == Some(ErrorType::Registration) && plan.status.error_count > GIVE_UP_AFTER;
+    match plan.state() {
         ProvisioningState::None | ProvisioningState::Unmanaged | ProvisioningState::Registering => {
             Some(ProvisioningState::Deleting)
         }
@@ -46,32 +47,32 @@ pub(super) fn start(draft: &Draft<'_>) -> Option<ProvisioningState> {
 }
 
 /// Whether a host that is deleted leads to a node that is not its own: nothing is asked of that, and the host goes.
-pub(super) fn is_of_another(draft: &Draft<'_>) -> bool {
-    let NodeView::Live(node) = &draft.seen.node else {
+pub(super) fn is_of_another(plan: &PlanBuilder<'_>) -> bool {
+    let NodeView::Live(node) = &plan.seen.node else {
         return false;
     };
-    draft.is_deleting()
-        && *draft.state() != ProvisioningState::Deleting
-        && !identity::is_own(node, &draft.seen.host, &draft.status)
+    plan.is_deleting()
+        && *plan.state() != ProvisioningState::Deleting
+        && !identity::is_own(node, &plan.seen.host, &plan.status)
 }
 
-pub(super) fn powering_off(draft: &mut Draft<'_>) -> Step {
-    if draft.spec().disable_power_off {
-        return powered_off(draft);
+pub(super) fn powering_off(plan: &mut PlanBuilder<'_>) -> Step {
+    if plan.spec().disable_power_off {
+        return powered_off(plan);
     }
-    if let NodeView::Unknown { cause } = &draft.seen.node {
+    if let NodeView::Unknown { cause } = &plan.seen.node {
         return Step::Wait(outage(cause.as_ref()));
     }
-    if matches!(draft.seen.node, NodeView::Gone) {
+    if matches!(plan.seen.node, NodeView::Gone) {
         // Reached only without credentials: there is no way to the BMC.
         return Step::Move(ProvisioningState::Deleting);
     }
-    if let NodeView::Listed(node) = &draft.seen.node
+    if let NodeView::Listed(node) = &plan.seen.node
         && node.target_power_state.is_some()
     {
         return Step::Wait(removing(node, "is being switched off"));
     }
-    let (node, _) = match draft.live() {
+    let (node, _) = match plan.live() {
         Ok(node) => node,
         Err(step) => return step,
     };
@@ -81,16 +82,16 @@ pub(super) fn powering_off(draft: &mut Draft<'_>) -> Step {
     let state = &node.provision_state;
     // Manual cleaning aims at manageable. Automated cleaning is waited for, unless it was switched off meanwhile.
     let is_idle_cleaning = node.target_provision_state.as_deref() == Some("manageable")
-        || draft.spec().automated_cleaning_mode == CleaningMode::Disabled;
+        || plan.spec().automated_cleaning_mode == CleaningMode::Disabled;
     match state {
         ProvisionState::InspectWait
         | ProvisionState::ServiceWait
         | ProvisionState::ServiceHold
         | ProvisionState::RescueWait
         | ProvisionState::CleanHold
-        | ProvisionState::DeployHold => return interrupt(draft, node, Verb::Abort),
-        ProvisionState::CleanWait if is_idle_cleaning => return interrupt(draft, node, Verb::Abort),
-        ProvisionState::DeployWait => return interrupt(draft, node, Verb::Deleted),
+        | ProvisionState::DeployHold => return interrupt(plan, node, Verb::Abort),
+        ProvisionState::CleanWait if is_idle_cleaning => return interrupt(plan, node, Verb::Abort),
+        ProvisionState::DeployWait => return interrupt(plan, node, Verb::Deleted),
         // Never verified, and without credentials to do it now: there is no way to the BMC.
         ProvisionState::Enroll => return Step::Move(ProvisioningState::Deleting),
         ProvisionState::Verifying
@@ -124,30 +125,30 @@ pub(super) fn powering_off(draft: &mut Draft<'_>) -> Step {
     }
     // One whose power is not known may be on.
     if is_powered_on(node) == Some(false) {
-        return powered_off(draft);
+        return powered_off(plan);
     }
     if node.target_power_state.is_some() {
         return Step::Wait(removing(node, "is being switched off"));
     }
-    if draft.seen.memory.power_request.is_some_and(|r| !r.on)
+    if plan.seen.memory.power_request.is_some_and(|r| !r.on)
         && let Some(error) = &node.last_error
     {
         let message = format!("Power off before deletion failed: {error}");
-        match draft.failure(&ErrorType::PowerManagement, message) {
-            Verdict::Hold(_) if draft.status.error_count > GIVE_UP_AFTER => {
+        match plan.failure(&ErrorType::PowerManagement, message) {
+            Verdict::Hold(_) if plan.status.error_count > GIVE_UP_AFTER => {
                 return Step::Move(ProvisioningState::Deleting);
             }
             Verdict::Hold(step) => return step,
             Verdict::Retry => {}
         }
-    } else if draft.status.error_type == Some(ErrorType::PowerManagement) && draft.status.error_count > GIVE_UP_AFTER {
+    } else if plan.status.error_type == Some(ErrorType::PowerManagement) && plan.status.error_count > GIVE_UP_AFTER {
         return Step::Move(ProvisioningState::Deleting);
-    } else if let Some(step) = draft.held_back(&ErrorType::PowerManagement) {
+    } else if let Some(step) = plan.held_back(&ErrorType::PowerManagement) {
         return step;
     }
-    draft.note(EventReason::PowerOff, "Host hard powered off before deletion");
+    plan.event(EventReason::PowerOff, "Host hard powered off before deletion");
     let wait = removing(node, "is being switched off");
-    draft.mutate(
+    plan.mutate(
         Effect::Power {
             node: node.uuid.clone(),
             target: PowerTarget::Off,
@@ -156,39 +157,39 @@ pub(super) fn powering_off(draft: &mut Draft<'_>) -> Step {
     )
 }
 
-fn powered_off(draft: &mut Draft<'_>) -> Step {
-    draft.status.error_count = 0;
-    draft.status.powered_on = false;
+fn powered_off(plan: &mut PlanBuilder<'_>) -> Step {
+    plan.status.error_count = 0;
+    plan.status.powered_on = false;
     Step::Move(ProvisioningState::Deleting)
 }
 
-pub(super) fn deleting(draft: &mut Draft<'_>) -> Step {
-    let node = match &draft.seen.node {
-        NodeView::Unknown { .. } if was_never_managed(draft) => return release(draft),
+pub(super) fn deleting(plan: &mut PlanBuilder<'_>) -> Step {
+    let node = match &plan.seen.node {
+        NodeView::Unknown { .. } if was_never_managed(plan) => return release(plan),
         NodeView::Unknown { cause } => return Step::Wait(outage(cause.as_ref())),
         NodeView::Listed(node) if node.reservation.is_some() => {
             return Step::Wait(locked(node, node.reservation.as_deref().unwrap_or_default()));
         }
-        NodeView::Unlisted | NodeView::Listed(_) => return Step::Look(Need::LiveNode),
-        NodeView::Gone => return release(draft),
+        NodeView::Unlisted | NodeView::Listed(_) => return Step::Fetch(Read::LiveNode),
+        NodeView::Gone => return release(plan),
         // Out of Ironic already: another node under its name belongs to wherever the host has moved.
         NodeView::Live(node)
-            if draft.status.operational_status == OperationalStatus::Detached
-                && node.uuid != draft.status.provisioning.id =>
+            if plan.status.operational_status == OperationalStatus::Detached
+                && node.uuid != plan.status.provisioning.id =>
         {
-            return release(draft);
+            return release(plan);
         }
-        NodeView::Live(node) if !identity::is_own(node, &draft.seen.host, &draft.status) => {
-            let message = left_alone(node);
-            draft.note(EventReason::NodeLeftAlone, message);
-            return release(draft);
-        }
-        NodeView::Live(node) => node,
+        NodeView::Live(node) if !identity::is_own(node, &plan.seen.host, &plan.status) => return leave(plan),
+        NodeView::Live(node) => match proof::is_proven(plan, node) {
+            Ok(true) => node,
+            Ok(false) => return leave(plan),
+            Err(need) => return Step::Fetch(need),
+        },
     };
     if let Some(holder) = &node.reservation {
         return Step::Wait(locked(node, holder));
     }
-    if !draft.is_entered() {
+    if !plan.is_entered() {
         let message = format!("node {} is about to be deleted from Ironic", node.uuid);
         return Step::Wait(Wait::for_node(WaitReason::Removing, message).at_once());
     }
@@ -196,32 +197,34 @@ pub(super) fn deleting(draft: &mut Draft<'_>) -> Step {
         force: false,
         reason: WaitReason::Removing,
     };
-    remove_node(draft, node, removal)
+    remove_node(plan, node, removal)
 }
 
-/// The last word of a host that leads to a node which is not its own, by its name or by the UUID in its status. It does not say
-/// whose node it is: a user could ask for that by UUID.
-fn left_alone(node: &Node) -> String {
-    format!(
-        "node {} stays in Ironic as it is, as nothing proves that it is this host's. If nobody else uses it, delete it in Ironic",
-        node.uuid
-    )
+/// The host goes, and the node to which it leads stays as it is.
+pub(super) fn leave(plan: &mut PlanBuilder<'_>) -> Step {
+    plan.event(EventReason::NodeLeftAlone, LEFT_ALONE);
+    release(plan)
 }
+
+/// The last word of a host that leads to a node which is not its own, or not proven to be, by its name or by the UUID in its status. It
+/// does not say which node that is, nor whose: a user could ask for the one by the other.
+pub(super) const LEFT_ALONE: &str = "the node in Ironic to which this host leads stays as it is, as nothing proves that it is this \
+    host's. If nobody else uses it, delete it in Ironic";
 
 /// Nothing was ever asked of Ironic for this host, so that its deletion need not wait for it.
-fn was_never_managed(draft: &Draft<'_>) -> bool {
-    let status = &draft.status;
-    !draft.spec().has_bmc_details()
+fn was_never_managed(plan: &PlanBuilder<'_>) -> bool {
+    let status = &plan.status;
+    !plan.spec().has_bmc_details()
         && status.provisioning.id.is_empty()
         && status.tried_credentials.credentials_version.is_empty()
         && status.good_credentials.credentials.is_none()
 }
 
-fn release(draft: &mut Draft<'_>) -> Step {
-    if draft.seen.settings.builds_ramdisks {
-        draft.effects.push(Effect::ReleaseRamdisk);
+fn release(plan: &mut PlanBuilder<'_>) -> Step {
+    if plan.seen.settings.builds_ramdisks {
+        plan.effects.push(Effect::ReleaseRamdisk);
     }
-    draft.effects.extend([
+    plan.effects.extend([
         Effect::ReleaseHardwareData,
         Effect::ReleaseSecret,
         Effect::RemoveFinalizer,
@@ -239,7 +242,7 @@ pub(super) struct Removal {
 }
 
 /// The next step towards a node that is gone. The server stays as it is, whatever state the node is in.
-pub(super) fn remove_node(draft: &mut Draft<'_>, node: &Node, removal: Removal) -> Step {
+pub(super) fn remove_node(plan: &mut PlanBuilder<'_>, node: &Node, removal: Removal) -> Step {
     let id = node.uuid.clone();
     let wait = |what: &str| Wait {
         reason: removal.reason,
@@ -254,16 +257,16 @@ pub(super) fn remove_node(draft: &mut Draft<'_>, node: &Node, removal: Removal) 
                 None,
                 node.instance_uuid.clone().map(Into::into).as_ref(),
             );
-            draft.mutate_and_go_on(Effect::PatchNode {
+            plan.mutate_and_go_on(Effect::PatchNode {
                 node: id,
                 ops: diff.into_ops(),
             })
         }
         ProvisionState::Enroll | ProvisionState::Available | ProvisionState::Manageable => {
-            if *draft.state() == ProvisioningState::Deleting {
-                draft.clear_error(OperationalStatus::Ok);
+            if *plan.state() == ProvisioningState::Deleting {
+                plan.clear_error(OperationalStatus::Ok);
             }
-            draft.mutate_and_go_on(Effect::DeleteNode { node: id })
+            plan.mutate_and_go_on(Effect::DeleteNode { node: id })
         }
         ProvisionState::DeployWait
         | ProvisionState::CleanWait
@@ -272,14 +275,14 @@ pub(super) fn remove_node(draft: &mut Draft<'_>, node: &Node, removal: Removal) 
             if removal.force =>
         {
             // An Ironic before API 1.110 cannot stop a deployment otherwise, and has said so by now.
-            let is_refused = draft.status.error_type == Some(detach_error());
+            let is_refused = plan.status.error_type == Some(detach_error());
             let verb = if node.provision_state == ProvisionState::DeployWait && is_refused {
                 Verb::Deleted
             } else {
                 Verb::Abort
             };
             let request = Box::new(ProvisionRequest::from(verb));
-            draft.mutate(Effect::Provision { node: id, request }, wait("stops what it is doing"))
+            plan.mutate(Effect::Provision { node: id, request }, wait("stops what it is doing"))
         }
         ProvisionState::Verifying
         | ProvisionState::Deploying
@@ -311,9 +314,9 @@ pub(super) fn remove_node(draft: &mut Draft<'_>, node: &Node, removal: Removal) 
         | ProvisionState::ServiceHold => {
             // Ironic lets such a node go in maintenance only; the server itself is left as it is.
             if node.maintenance {
-                draft.mutate_and_go_on(Effect::DeleteNode { node: id })
+                plan.mutate_and_go_on(Effect::DeleteNode { node: id })
             } else {
-                draft.mutate_and_go_on(Effect::SetMaintenance { node: id })
+                plan.mutate_and_go_on(Effect::SetMaintenance { node: id })
             }
         }
     }
@@ -321,14 +324,14 @@ pub(super) fn remove_node(draft: &mut Draft<'_>, node: &Node, removal: Removal) 
 
 /// Ironic ends what it has the ramdisk do before the server is switched off: it waits for a step that must not be cut off,
 /// such as one that writes firmware. What it refuses again and again keeps nobody from being deleted.
-fn interrupt(draft: &mut Draft<'_>, node: &Node, verb: Verb) -> Step {
-    if draft.status.error_type == Some(ErrorType::PowerManagement) && draft.status.error_count > GIVE_UP_AFTER {
+fn interrupt(plan: &mut PlanBuilder<'_>, node: &Node, verb: Verb) -> Step {
+    if plan.status.error_type == Some(ErrorType::PowerManagement) && plan.status.error_count > GIVE_UP_AFTER {
         return Step::Move(ProvisioningState::Deleting);
     }
-    if let Some(step) = draft.held_back(&ErrorType::PowerManagement) {
+    if let Some(step) = plan.held_back(&ErrorType::PowerManagement) {
         return step;
     }
-    draft.mutate(
+    plan.mutate(
         Effect::Provision {
             node: node.uuid.clone(),
             request: Box::new(ProvisionRequest::from(verb)),

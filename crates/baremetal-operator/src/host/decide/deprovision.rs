@@ -4,9 +4,9 @@ use super::maintenance;
 use super::outage::outage;
 use super::reboot;
 use super::register;
+use crate::host::builder::{PlanBuilder, Step, Verdict, locked};
 use crate::host::decide::common::forget_settings;
 use crate::host::decide::common::unexpected;
-use crate::host::draft::{Draft, Step, Verdict, locked};
 use crate::host::observed::NodeView;
 use crate::host::plan::{Effect, EventReason, Wait, WaitReason};
 use metal3_api::metal3::{CleaningMode, ErrorType, OperationalStatus, ProvisioningState};
@@ -15,43 +15,43 @@ use metal3_ironic::{Diff, Node, ProvisionRequest, ProvisionState, Verb};
 /// After more failures in a row than this a deletion goes on without what failed.
 const GIVE_UP_AFTER: i32 = 3;
 
-pub(super) fn deprovisioning(draft: &mut Draft<'_>) -> Step {
-    if let Some(node) = draft.known()
-        && let Some(wait) = running(draft, node)
+pub(super) fn deprovisioning(plan: &mut PlanBuilder<'_>) -> Step {
+    if let Some(node) = plan.known()
+        && let Some(wait) = running(plan, node)
     {
         return Step::Wait(wait);
     }
     // Whatever was changed on a host in use: it is in use no longer.
-    if draft.status.operational_status == OperationalStatus::Servicing {
-        draft.clear_error(OperationalStatus::Ok);
+    if plan.status.operational_status == OperationalStatus::Servicing {
+        plan.clear_error(OperationalStatus::Ok);
     }
-    if let NodeView::Unknown { cause } = &draft.seen.node {
+    if let NodeView::Unknown { cause } = &plan.seen.node {
         return Step::Wait(outage(cause.as_ref()));
     }
-    if draft.is_deleting() && matches!(draft.seen.node, NodeView::Gone) {
+    if plan.is_deleting() && matches!(plan.seen.node, NodeView::Gone) {
         // Reached only without credentials: nothing is there to be torn down, and nothing can be enrolled.
         return Step::Move(ProvisioningState::Deleting);
     }
-    let (node, detail) = match draft.live() {
+    let (node, detail) = match plan.live() {
         Ok(node) => node,
         Err(step) => return step,
     };
-    if let Some(wait) = running(draft, node) {
+    if let Some(wait) = running(plan, node) {
         return Step::Wait(wait);
     }
     if let Some(holder) = &node.reservation {
         return Step::Wait(locked(node, holder));
     }
     match &node.provision_state {
-        ProvisionState::Available => complete(draft),
-        ProvisionState::Manageable => ask(draft, node, Verb::Provide),
+        ProvisionState::Available => complete(plan),
+        ProvisionState::Manageable => ask(plan, node, Verb::Provide),
         // It was lost and could not be taken over: what is on its disks is cleaned away all the same.
-        ProvisionState::AdoptFailed => ask(draft, node, Verb::Manage),
+        ProvisionState::AdoptFailed => ask(plan, node, Verb::Manage),
         ProvisionState::Active
         | ProvisionState::DeployFailed
         | ProvisionState::DeployWait
         | ProvisionState::ServiceFailed => {
-            let automated = draft.spec().automated_cleaning_mode != CleaningMode::Disabled;
+            let automated = plan.spec().automated_cleaning_mode != CleaningMode::Disabled;
             // While the ramdisk is waited for, Ironic lets nobody change the node.
             let is_open = node.provision_state != ProvisionState::DeployWait;
             if is_open && detail.automated_clean != Some(automated) {
@@ -62,32 +62,32 @@ pub(super) fn deprovisioning(draft: &mut Draft<'_>) -> Step {
                     Some(automated.into()),
                     detail.automated_clean.map(Into::into).as_ref(),
                 );
-                return draft.mutate_and_go_on(Effect::PatchNode {
+                return plan.mutate_and_go_on(Effect::PatchNode {
                     node: node.uuid.clone(),
                     ops: diff.into_ops(),
                 });
             }
-            tear_down(draft, node)
+            tear_down(plan, node)
         }
-        ProvisionState::CleanWait => ask(draft, node, Verb::Abort),
-        ProvisionState::CleanFailed if is_unwanted(draft) => Step::Move(ProvisioningState::PoweringOffBeforeDelete),
-        ProvisionState::CleanFailed => match failed(draft, node, "Cleaning failed") {
+        ProvisionState::CleanWait => ask(plan, node, Verb::Abort),
+        ProvisionState::CleanFailed if is_unwanted(plan) => Step::Move(ProvisioningState::PoweringOffBeforeDelete),
+        ProvisionState::CleanFailed => match failed(plan, node, "Cleaning failed") {
             Verdict::Hold(step) => step,
-            Verdict::Retry => ask(draft, node, Verb::Manage),
+            Verdict::Retry => ask(plan, node, Verb::Manage),
         },
-        ProvisionState::Error => match failed(draft, node, "Tearing the instance down failed") {
+        ProvisionState::Error => match failed(plan, node, "Tearing the instance down failed") {
             Verdict::Hold(step) => step,
-            Verdict::Retry => tear_down(draft, node),
+            Verdict::Retry => tear_down(plan, node),
         },
         other => unexpected(node, other, "active, to be torn down"),
     }
 }
 
 /// What Ironic does at the moment and has to end first.
-fn running(draft: &Draft<'_>, node: &Node) -> Option<Wait> {
+fn running(plan: &PlanBuilder<'_>, node: &Node) -> Option<Wait> {
     match &node.provision_state {
         ProvisionState::Deleting | ProvisionState::Cleaning | ProvisionState::Deploying => Some(tearing_down(node)),
-        ProvisionState::CleanWait => (!is_unwanted(draft)).then(|| tearing_down(node)),
+        ProvisionState::CleanWait => (!is_unwanted(plan)).then(|| tearing_down(node)),
         ProvisionState::Adopting => Some(Wait::for_node(
             WaitReason::Adopting,
             format!("Ironic adopts node {}, which is torn down then", node.uuid),
@@ -102,42 +102,42 @@ fn running(draft: &Draft<'_>, node: &Node) -> Option<Wait> {
 }
 
 /// Cleaning was switched off, and the host is to go: there is nothing to wait for.
-fn is_unwanted(draft: &Draft<'_>) -> bool {
-    draft.is_deleting() && draft.spec().automated_cleaning_mode == CleaningMode::Disabled
+fn is_unwanted(plan: &PlanBuilder<'_>) -> bool {
+    plan.is_deleting() && plan.spec().automated_cleaning_mode == CleaningMode::Disabled
 }
 
-fn tear_down(draft: &mut Draft<'_>, node: &Node) -> Step {
-    if !draft.is_entered() {
+fn tear_down(plan: &mut PlanBuilder<'_>, node: &Node) -> Step {
+    if !plan.is_entered() {
         return Step::Wait(tearing_down(node).at_once());
     }
-    let step = ask(draft, node, Verb::Deleted);
-    if draft.effects.iter().any(|e| matches!(e, Effect::Provision { .. })) {
-        draft.note(EventReason::DeprovisioningStarted, "Image deprovisioning started");
+    let step = ask(plan, node, Verb::Deleted);
+    if plan.effects.iter().any(|e| matches!(e, Effect::Provision { .. })) {
+        plan.event(EventReason::DeprovisioningStarted, "Image deprovisioning started");
     }
     step
 }
 
-fn ask(draft: &mut Draft<'_>, node: &Node, verb: Verb) -> Step {
+fn ask(plan: &mut PlanBuilder<'_>, node: &Node, verb: Verb) -> Step {
     // Refused again and again, where the node itself shows no failure: a deletion does not wait for ever.
-    let is_refused = draft.status.error_type == Some(ErrorType::Provisioning);
-    if draft.is_deleting() && is_refused && draft.status.error_count > GIVE_UP_AFTER {
+    let is_refused = plan.status.error_type == Some(ErrorType::Provisioning);
+    if plan.is_deleting() && is_refused && plan.status.error_count > GIVE_UP_AFTER {
         return Step::Move(ProvisioningState::PoweringOffBeforeDelete);
     }
-    if let Some(step) = draft.held_back(&ErrorType::Provisioning) {
+    if let Some(step) = plan.held_back(&ErrorType::Provisioning) {
         return step;
     }
     // While the ramdisk is waited for, Ironic lets nobody change the node.
     let may_clean = matches!(verb, Verb::Deleted | Verb::Provide);
     if may_clean
         && node.provision_state != ProvisionState::DeployWait
-        && let Some(step) = register::follow_settings(draft, node)
+        && let Some(step) = register::follow_settings(plan, node)
     {
         return step;
     }
-    if let Some(step) = maintenance::leave(draft, node) {
+    if let Some(step) = maintenance::leave(plan, node) {
         return step;
     }
-    draft.mutate(
+    plan.mutate(
         Effect::Provision {
             node: node.uuid.clone(),
             request: Box::new(ProvisionRequest::from(verb)),
@@ -156,16 +156,16 @@ fn tearing_down(node: &Node) -> Wait {
     )
 }
 
-fn failed(draft: &mut Draft<'_>, node: &Node, what: &str) -> Verdict {
+fn failed(plan: &mut PlanBuilder<'_>, node: &Node, what: &str) -> Verdict {
     let words = node.last_error.as_deref().unwrap_or("Ironic gives no reason");
-    let verdict = draft.failure(&ErrorType::Provisioning, format!("{what}: {words}"));
-    if draft.is_deleting() && draft.status.error_count > GIVE_UP_AFTER {
-        draft.notes.clear();
-        draft.note(
+    let verdict = plan.failure(&ErrorType::Provisioning, format!("{what}: {words}"));
+    if plan.is_deleting() && plan.status.error_count > GIVE_UP_AFTER {
+        plan.events.clear();
+        plan.event(
             EventReason::ProvisioningError,
             format!(
                 "{what} {} times; the host is deleted without it: {words}",
-                draft.status.error_count
+                plan.status.error_count
             ),
         );
         return Verdict::Hold(Step::Move(ProvisioningState::PoweringOffBeforeDelete));
@@ -173,18 +173,18 @@ fn failed(draft: &mut Draft<'_>, node: &Node, what: &str) -> Verdict {
     verdict
 }
 
-fn complete(draft: &mut Draft<'_>) -> Step {
-    if reboot::is_served(draft) {
+fn complete(plan: &mut PlanBuilder<'_>) -> Step {
+    if reboot::is_served(plan) {
         return Step::Again;
     }
-    draft.note(EventReason::DeprovisioningComplete, "Image deprovisioning completed");
-    draft.clear_error(OperationalStatus::Ok);
-    let provisioning = &mut draft.status.provisioning;
+    plan.event(EventReason::DeprovisioningComplete, "Image deprovisioning completed");
+    plan.clear_error(OperationalStatus::Ok);
+    let provisioning = &mut plan.status.provisioning;
     provisioning.image = None;
     provisioning.custom_deploy = None;
-    forget_settings(draft);
-    draft.status.error_count = 0;
-    Step::Move(if draft.is_deleting() {
+    forget_settings(plan);
+    plan.status.error_count = 0;
+    Step::Move(if plan.is_deleting() {
         ProvisioningState::PoweringOffBeforeDelete
     } else {
         ProvisioningState::Available

@@ -9,56 +9,62 @@ use metal3_api::metal3::{OperationalStatus, ProvisioningState};
 use super::delete::{self, Removal};
 use super::outage::outage;
 use super::ports;
+use super::proof;
 use crate::host::annotations;
+use crate::host::builder::{PlanBuilder, Step, locked};
 use crate::host::detach_error::detach_error;
-use crate::host::draft::{Draft, Step, locked};
 use crate::host::identity;
 use crate::host::observed::NodeView;
-use crate::host::plan::{Need, Wait, WaitReason};
+use crate::host::plan::{EventReason, Read, Wait, WaitReason};
 
 /// `Continue` where the host is not to be detached.
-pub(super) fn detach(draft: &mut Draft<'_>) -> Step {
-    if *draft.state() == ProvisioningState::Deleting {
+pub(super) fn detach(plan: &mut PlanBuilder<'_>) -> Step {
+    if *plan.state() == ProvisioningState::Deleting {
         return Step::Continue;
     }
-    let Some(arguments) = annotations::detached(&draft.seen.host) else {
-        return attach(draft);
+    let Some(arguments) = annotations::detached(&plan.seen.host) else {
+        return attach(plan);
     };
-    if !(arguments.force || is_at_rest(draft.state())) {
-        return match attach(draft) {
-            Step::Continue if draft.is_deletion_delayed() && !leads_to_rest(draft.state()) => {
-                Step::Wait(detached(draft))
-            }
+    if !(arguments.force || is_at_rest(plan.state())) {
+        return match attach(plan) {
+            Step::Continue if plan.is_deletion_delayed() && !leads_to_rest(plan.state()) => Step::Wait(detached(plan)),
             step => step,
         };
     }
-    if draft.status.operational_status == OperationalStatus::Detached {
+    if plan.status.operational_status == OperationalStatus::Detached {
         // A node that stands under the host's name by now is not ours: the host may have moved to another cluster.
-        return Step::Wait(detached(draft));
+        return Step::Wait(detached(plan));
     }
-    draft.refusal = Some(detach_error());
-    let node = match &draft.seen.node {
+    plan.refusal = Some(detach_error());
+    let node = match &plan.seen.node {
         NodeView::Unknown { cause } => return Step::Wait(outage(cause.as_ref())),
         NodeView::Listed(node) if node.reservation.is_some() => {
             return Step::Wait(locked(node, node.reservation.as_deref().unwrap_or_default()));
         }
-        NodeView::Unlisted | NodeView::Listed(_) => return Step::Look(Need::LiveNode),
-        NodeView::Gone => return gone(draft),
+        NodeView::Unlisted | NodeView::Listed(_) => return Step::Fetch(Read::LiveNode),
+        NodeView::Gone => return gone(plan),
         // It has the host's name and nothing else of it.
-        NodeView::Live(node) if !identity::is_own(node, &draft.seen.host, &draft.status) => return gone(draft),
-        NodeView::Live(node) => node,
+        NodeView::Live(node) if !identity::is_own(node, &plan.seen.host, &plan.status) => return gone(plan),
+        NodeView::Live(node) => match proof::is_proven(plan, node) {
+            Ok(true) => node,
+            Ok(false) => {
+                plan.event(EventReason::NodeLeftAlone, delete::LEFT_ALONE);
+                return gone(plan);
+            }
+            Err(need) => return Step::Fetch(need),
+        },
     };
     if let Some(holder) = &node.reservation {
         return Step::Wait(locked(node, holder));
     }
-    if let Some(step) = draft.held_back(&detach_error()) {
+    if let Some(step) = plan.held_back(&detach_error()) {
         return step;
     }
     let removal = Removal {
         force: arguments.force,
         reason: WaitReason::Detaching,
     };
-    delete::remove_node(draft, node, removal)
+    delete::remove_node(plan, node, removal)
 }
 
 /// Where a host rests, so that nothing is interrupted.
@@ -105,9 +111,9 @@ fn leads_to_rest(state: &ProvisioningState) -> bool {
 }
 
 /// Says of a host that is still at work that it was deleted, and why it does not go.
-pub(super) fn tell_of_deletion(draft: &Draft<'_>, wait: &mut Wait) {
-    let is_at_work = leads_to_rest(draft.state()) && annotations::detached(&draft.seen.host).is_some();
-    if is_at_work && draft.is_deletion_delayed() {
+pub(super) fn tell_of_deletion(plan: &PlanBuilder<'_>, wait: &mut Wait) {
+    let is_at_work = leads_to_rest(plan.state()) && annotations::detached(&plan.seen.host).is_some();
+    if is_at_work && plan.is_deletion_delayed() {
         wait.message.push_str(
             ". The host was deleted: when it has come to rest it is detached, and the deletion waits, as deleteAction of \
              the annotation asks for; remove the annotation to have the host deprovisioned and deleted, or its deleteAction to have \
@@ -116,15 +122,15 @@ pub(super) fn tell_of_deletion(draft: &Draft<'_>, wait: &mut Wait) {
     }
 }
 
-fn gone(draft: &mut Draft<'_>) -> Step {
-    forget_failure(draft);
-    ports::forget(draft);
-    draft.status.operational_status = OperationalStatus::Detached;
-    Step::Wait(detached(draft))
+fn gone(plan: &mut PlanBuilder<'_>) -> Step {
+    forget_failure(plan);
+    ports::forget(plan);
+    plan.status.operational_status = OperationalStatus::Detached;
+    Step::Wait(detached(plan))
 }
 
-fn detached(draft: &Draft<'_>) -> Wait {
-    let message = if draft.is_deletion_delayed() {
+fn detached(plan: &PlanBuilder<'_>) -> Wait {
+    let message = if plan.is_deletion_delayed() {
         format!(
             "the deletion waits, as deleteAction of annotation {DETACHED} asks for: remove the annotation to have the host \
              deprovisioned and deleted, or its deleteAction to have it forgotten as it runs"
@@ -138,15 +144,15 @@ fn detached(draft: &Draft<'_>) -> Wait {
     Wait::for_change(WaitReason::Detached, message)
 }
 
-fn attach(draft: &mut Draft<'_>) -> Step {
-    forget_failure(draft);
-    if draft.status.operational_status != OperationalStatus::Detached {
+fn attach(plan: &mut PlanBuilder<'_>) -> Step {
+    forget_failure(plan);
+    if plan.status.operational_status != OperationalStatus::Detached {
         return Step::Continue;
     }
-    if let NodeView::Unknown { cause } = &draft.seen.node {
+    if let NodeView::Unknown { cause } = &plan.seen.node {
         return Step::Wait(outage(cause.as_ref()));
     }
-    draft.status.operational_status = if draft.status.error_type.is_some() {
+    plan.status.operational_status = if plan.status.error_type.is_some() {
         OperationalStatus::Error
     } else {
         OperationalStatus::Ok
@@ -155,9 +161,9 @@ fn attach(draft: &mut Draft<'_>) -> Step {
     Step::Again
 }
 
-fn forget_failure(draft: &mut Draft<'_>) {
-    if draft.status.error_type == Some(detach_error()) {
-        draft.clear_error(OperationalStatus::Ok);
-        draft.status.error_count = 0;
+fn forget_failure(plan: &mut PlanBuilder<'_>) {
+    if plan.status.error_type == Some(detach_error()) {
+        plan.clear_error(OperationalStatus::Ok);
+        plan.status.error_count = 0;
     }
 }

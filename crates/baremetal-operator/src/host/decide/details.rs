@@ -5,39 +5,39 @@ use metal3_api::metal3::names::annotation;
 use metal3_api::metal3::{HardwareDetails, ProvisioningState};
 
 use crate::host::annotations;
-use crate::host::draft::{Draft, Step};
+use crate::host::builder::{PlanBuilder, Step};
 use crate::host::observed::Lookup;
-use crate::host::plan::{EventReason, Need, Wait, WaitReason};
+use crate::host::plan::{EventReason, Read, Wait, WaitReason};
 
 /// `Continue` where there is no annotation to be looked at, or none that can be read.
-pub(super) fn import(draft: &mut Draft<'_>) -> Step {
-    let Some(text) = annotations::value(&draft.seen.host, annotation::HARDWARE_DETAILS) else {
+pub(super) fn import(plan: &mut PlanBuilder<'_>) -> Step {
+    let Some(text) = annotations::value(&plan.seen.host, annotation::HARDWARE_DETAILS) else {
         return Step::Continue;
     };
-    if draft.is_deleting() {
+    if plan.is_deleting() {
         return Step::Continue;
     }
     let given = annotations::hardware_details(text);
-    let stored = match draft.hardware() {
+    let stored = match plan.hardware() {
         Ok(stored) => stored,
         Err(step) => return step,
     };
     if given.as_ref().is_ok_and(|details| Some(details) == stored) {
-        draft.remove_annotation(annotation::HARDWARE_DETAILS);
+        plan.remove_annotation(annotation::HARDWARE_DETAILS);
         return Step::Again;
     }
-    if stored.is_some() && !draft.is_inspection_disabled() {
-        return not_used(draft, "inspection is enabled, and has found the hardware");
+    if stored.is_some() && !plan.is_inspection_disabled() {
+        return not_used(plan, "inspection is enabled, and has found the hardware");
     }
-    match (&draft.seen.hardware_data, given) {
-        (Lookup::NotLooked, _) => Step::Look(Need::HardwareData),
+    match (&plan.seen.hardware_data, given) {
+        (Lookup::NotLooked, _) => Step::Fetch(Read::HardwareData),
         (Lookup::Found(details), _) => {
             if stored != Some(details.as_ref()) {
-                return take(draft, HardwareDetails::clone(details), "taken over from HardwareData");
+                return take(plan, HardwareDetails::clone(details), "taken over from HardwareData");
             }
-            not_used(draft, "a HardwareData of the host's name says more")
+            not_used(plan, "a HardwareData of the host's name says more")
         }
-        (Lookup::NotFound, Ok(details)) => take(draft, details, "taken over from the annotation"),
+        (Lookup::NotFound, Ok(details)) => take(plan, details, "taken over from the annotation"),
         // The user is told by a condition, and the annotation stays until it is mended.
         (Lookup::NotFound, Err(_)) => Step::Continue,
     }
@@ -45,29 +45,29 @@ pub(super) fn import(draft: &mut Draft<'_>) -> Step {
 
 /// A HardwareData that somebody else wrote is what is known of a host that is not inspected, also when it is edited later.
 /// `Continue` when it is taken over, or there is none.
-pub(super) fn follow(draft: &mut Draft<'_>) -> Step {
-    let edit = draft.seen.hardware_data_edit;
-    let is_managed = !matches!(draft.state(), ProvisioningState::None | ProvisioningState::Unmanaged);
+pub(super) fn follow(plan: &mut PlanBuilder<'_>) -> Step {
+    let edit = plan.seen.hardware_data_edit;
+    let is_managed = !matches!(plan.state(), ProvisioningState::None | ProvisioningState::Unmanaged);
     if edit.is_none()
-        || edit == draft.seen.memory.hardware_data
+        || edit == plan.seen.memory.hardware_data
         || !is_managed
-        || !draft.is_inspection_disabled()
-        || draft.is_deleting()
+        || !plan.is_inspection_disabled()
+        || plan.is_deleting()
     {
         return Step::Continue;
     }
-    let details = match &draft.seen.hardware_data {
-        Lookup::NotLooked => return Step::Look(Need::HardwareData),
+    let details = match &plan.seen.hardware_data {
+        Lookup::NotLooked => return Step::Fetch(Read::HardwareData),
         Lookup::NotFound => return Step::Continue,
         Lookup::Found(details) => details,
     };
-    let stored = match draft.hardware() {
+    let stored = match plan.hardware() {
         Ok(stored) => stored,
         Err(step) => return step,
     };
     if stored != Some(details.as_ref()) {
-        draft.status.hardware = Some(Box::new(HardwareDetails::clone(details)));
-        draft.note(
+        plan.status.hardware = Some(Box::new(HardwareDetails::clone(details)));
+        plan.event(
             EventReason::UpdateHardwareDetails,
             "Hardware details taken over from HardwareData",
         );
@@ -77,13 +77,13 @@ pub(super) fn follow(draft: &mut Draft<'_>) -> Step {
 
 /// The hardware of a host that is not inspected, where it comes from a HardwareData that was there before the host.
 /// `Continue` when it is known as well as it can be.
-pub(super) fn without_inspection(draft: &mut Draft<'_>) -> Step {
-    if !draft.has_hardware() && !draft.is_deleting() {
-        match &draft.seen.hardware_data {
-            Lookup::NotLooked => return Step::Look(Need::HardwareData),
+pub(super) fn without_inspection(plan: &mut PlanBuilder<'_>) -> Step {
+    if !plan.has_hardware() && !plan.is_deleting() {
+        match &plan.seen.hardware_data {
+            Lookup::NotLooked => return Step::Fetch(Read::HardwareData),
             Lookup::Found(details) => {
-                draft.status.hardware = Some(Box::new(HardwareDetails::clone(details)));
-                draft.note(
+                plan.status.hardware = Some(Box::new(HardwareDetails::clone(details)));
+                plan.event(
                     EventReason::UpdateHardwareDetails,
                     "Hardware details taken over from HardwareData",
                 );
@@ -91,22 +91,23 @@ pub(super) fn without_inspection(draft: &mut Draft<'_>) -> Step {
             Lookup::NotFound => {}
         }
     }
-    match annotations::value(&draft.seen.host, annotation::HARDWARE_DETAILS).map(annotations::hardware_details) {
-        Some(Err(error)) if !draft.is_deleting() => Step::Wait(Wait::for_change(
-            WaitReason::InvalidAnnotation,
-            format!(
-                "annotation {}: {error}; mend or remove it",
-                annotation::HARDWARE_DETAILS
-            ),
-        )),
-        _ => Step::Continue,
-    }
+    let details = annotations::value(&plan.seen.host, annotation::HARDWARE_DETAILS).map(annotations::hardware_details);
+    let Some(Err(error)) = details.filter(|_| !plan.is_deleting()) else {
+        return Step::Continue;
+    };
+    Step::Wait(Wait::for_change(
+        WaitReason::InvalidAnnotation,
+        format!(
+            "annotation {}: {error}; mend or remove it",
+            annotation::HARDWARE_DETAILS
+        ),
+    ))
 }
 
 /// Stored before the annotation goes: that is all there is until then.
-fn take(draft: &mut Draft<'_>, details: HardwareDetails, how: &str) -> Step {
-    draft.status.hardware = Some(Box::new(details));
-    draft.note(EventReason::UpdateHardwareDetails, format!("Hardware details {how}"));
+fn take(plan: &mut PlanBuilder<'_>, details: HardwareDetails, how: &str) -> Step {
+    plan.status.hardware = Some(Box::new(details));
+    plan.event(EventReason::UpdateHardwareDetails, format!("Hardware details {how}"));
     let wait = Wait::for_change(WaitReason::InvalidAnnotation, "the hardware details are taken over").at_once();
     Step::Wait(Wait {
         is_shown: false,
@@ -114,11 +115,11 @@ fn take(draft: &mut Draft<'_>, details: HardwareDetails, how: &str) -> Step {
     })
 }
 
-fn not_used(draft: &mut Draft<'_>, why: &str) -> Step {
-    draft.note(
+fn not_used(plan: &mut PlanBuilder<'_>, why: &str) -> Step {
+    plan.event(
         EventReason::RemoveAnnotation,
         format!("Annotation {} removed unused: {why}", annotation::HARDWARE_DETAILS),
     );
-    draft.remove_annotation(annotation::HARDWARE_DETAILS);
+    plan.remove_annotation(annotation::HARDWARE_DETAILS);
     Step::Again
 }

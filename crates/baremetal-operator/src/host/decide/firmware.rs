@@ -1,20 +1,20 @@
 //! What has to be done about a host's firmware, looked up only where something may have to be.
 
 use super::outage::outage;
-use crate::host::draft::{Draft, Step};
+use crate::host::builder::{PlanBuilder, Step};
 use crate::host::firmware::{Changes, Kinds, Objects, Wish, settings_wish, updates_wish};
 use crate::host::observed::{Lookup, NodeView};
-use crate::host::plan::{Need, Wait, WaitReason};
+use crate::host::plan::{Read, Wait, WaitReason};
 
 /// The changes that objects of these kinds ask for. `must_look` looks also where they are known to ask for none.
-pub(super) fn changes(draft: &Draft<'_>, kinds: Kinds, must_look: bool) -> Result<Changes, Step> {
-    let seen = draft.seen;
+pub(super) fn changes(plan: &PlanBuilder<'_>, kinds: Kinds, must_look: bool) -> Result<Changes, Step> {
+    let seen = plan.seen;
     let mut changes = Changes::default();
     if kinds == Kinds::default() || !must_look && !seen.firmware.may_ask(kinds) {
         return Ok(changes);
     }
     let objects = match &seen.firmware_objects {
-        Lookup::NotLooked => return Err(Step::Look(Need::Firmware)),
+        Lookup::NotLooked => return Err(Step::Fetch(Read::Firmware)),
         Lookup::NotFound => return Ok(changes),
         Lookup::Found(objects) => objects,
     };
@@ -38,7 +38,7 @@ pub(super) fn changes(draft: &Draft<'_>, kinds: Kinds, must_look: bool) -> Resul
                 (Lookup::Found(bios), _) => changes.add_settings(object, bios),
                 (Lookup::NotFound, _) => {}
                 (Lookup::NotLooked, NodeView::Unknown { cause }) => return Err(Step::Wait(outage(cause.as_ref()))),
-                (Lookup::NotLooked, _) => return Err(Step::Look(Need::Bios)),
+                (Lookup::NotLooked, _) => return Err(Step::Fetch(Read::Bios)),
             },
             Wish::Nothing | Wish::Unknown => {}
         }

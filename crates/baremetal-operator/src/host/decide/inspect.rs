@@ -3,49 +3,49 @@
 use super::outage::outage;
 use super::{details, ports, reboot, register, takes_slot};
 use crate::host::annotations;
+use crate::host::builder::{PlanBuilder, Step, Verdict, locked};
 use crate::host::decide::common::unexpected;
-use crate::host::draft::{Draft, Step, Verdict, locked};
 use crate::host::node_spec;
 use crate::host::observed::{Lookup, NodeView};
-use crate::host::plan::{Effect, EventReason, Need, Wait, WaitReason};
+use crate::host::plan::{Effect, EventReason, Read, Wait, WaitReason};
 use metal3_api::metal3::names::annotation;
 use metal3_api::metal3::{ErrorType, HardwareDetails, InspectionMode, OperationalStatus, ProvisioningState};
 use metal3_bmc::BmcAddress;
 use metal3_ironic::{Node, NodeDetail, PatchOp, ProvisionRequest, ProvisionState, Verb};
 
 /// The user asks for a new inspection of a host that was inspected before.
-pub(super) fn is_asked_for(draft: &Draft<'_>) -> bool {
-    annotations::wanted_inspection(&draft.seen.host).is_some()
+pub(super) fn is_asked_for(plan: &PlanBuilder<'_>) -> bool {
+    annotations::wanted_inspection(&plan.seen.host).is_some()
 }
 
-pub(super) fn inspecting(draft: &mut Draft<'_>) -> Step {
-    if draft.is_inspection_disabled() {
-        match details::without_inspection(draft) {
+pub(super) fn inspecting(plan: &mut PlanBuilder<'_>) -> Step {
+    if plan.is_inspection_disabled() {
+        match details::without_inspection(plan) {
             Step::Continue => {}
             step => return step,
         }
-        match left_behind(draft) {
+        match left_behind(plan) {
             Step::Continue => {}
             step => return step,
         }
-        draft.note(
+        plan.event(
             EventReason::InspectionSkipped,
             "disabled by the inspection mode or annotation",
         );
-        return finished(draft);
+        return finished(plan);
     }
     // Whatever is asked of what runs is judged on the node itself.
-    let is_asked = is_asked_for(draft) || reboot::is_forced(draft);
-    if let Some(node) = draft.known()
+    let is_asked = is_asked_for(plan) || reboot::is_forced(plan);
+    if let Some(node) = plan.known()
         && !is_asked
         && is_running(node)
     {
-        return Step::Wait(running(draft, node));
+        return Step::Wait(running(plan, node));
     }
-    if let NodeView::Unknown { cause } = &draft.seen.node {
+    if let NodeView::Unknown { cause } = &plan.seen.node {
         return Step::Wait(outage(cause.as_ref()));
     }
-    let (node, detail) = match draft.live() {
+    let (node, detail) = match plan.live() {
         Ok(node) => node,
         Err(step) => return step,
     };
@@ -53,37 +53,37 @@ pub(super) fn inspecting(draft: &mut Draft<'_>) -> Step {
         return Step::Wait(locked(node, holder));
     }
     match &node.provision_state {
-        ProvisionState::InspectWait if reboot::is_forced(draft) => abort(draft, node),
+        ProvisionState::InspectWait if reboot::is_forced(plan) => abort(plan, node),
         ProvisionState::Inspecting | ProvisionState::InspectWait => {
             // What runs is what was asked for, also where an operator ended after it had started it.
-            if is_asked_for(draft) {
-                draft.remove_annotation(annotation::INSPECT);
+            if is_asked_for(plan) {
+                plan.remove_annotation(annotation::INSPECT);
             }
-            Step::Wait(running(draft, node))
+            Step::Wait(running(plan, node))
         }
         // An operator that ended before it could store the inventory has sent the node on its way already: to inspect it
         // again would cost a power cycle, and another cleaning.
         ProvisionState::Available | ProvisionState::Cleaning | ProvisionState::CleanWait
-            if !draft.has_hardware()
-                && !is_asked_for(draft)
+            if !plan.has_hardware()
+                && !is_asked_for(plan)
                 && has_ended_well(detail)
-                && !matches!(draft.seen.inventory, Lookup::NotFound) =>
+                && !matches!(plan.seen.inventory, Lookup::NotFound) =>
         {
-            match &draft.seen.inventory {
-                Lookup::Found(details) => inspected(draft, (node, detail), details),
-                Lookup::NotLooked | Lookup::NotFound => Step::Look(Need::Inventory),
+            match &plan.seen.inventory {
+                Lookup::Found(details) => inspected(plan, (node, detail), details),
+                Lookup::NotLooked | Lookup::NotFound => Step::Fetch(Read::Inventory),
             }
         }
-        ProvisionState::Available => manage(draft, node),
+        ProvisionState::Available => manage(plan, node),
         ProvisionState::Manageable
-            if draft.seen.memory.is_uninspected || is_asked_for(draft) || !has_ended_well(detail) =>
+            if plan.seen.memory.is_uninspected || is_asked_for(plan) || !has_ended_well(detail) =>
         {
-            start(draft, node, detail)
+            start(plan, node, detail)
         }
-        ProvisionState::Manageable => match &draft.seen.inventory {
-            Lookup::NotLooked => Step::Look(Need::Inventory),
-            Lookup::NotFound => start(draft, node, detail),
-            Lookup::Found(details) => inspected(draft, (node, detail), details),
+        ProvisionState::Manageable => match &plan.seen.inventory {
+            Lookup::NotLooked => Step::Fetch(Read::Inventory),
+            Lookup::NotFound => start(plan, node, detail),
+            Lookup::Found(details) => inspected(plan, (node, detail), details),
         },
         ProvisionState::InspectFailed => {
             // It keeps what a ramdisk reports, and loses its words for a time-out when it then switches the host off.
@@ -92,11 +92,11 @@ pub(super) fn inspecting(draft: &mut Draft<'_>) -> Step {
                 words.unwrap_or("Ironic gives no reason, as after a time-out; did the ramdisk boot and reach Ironic?");
             // Stopped on purpose, to begin anew.
             if words.contains("abort") {
-                return start(draft, node, detail);
+                return start(plan, node, detail);
             }
-            match draft.failure(&ErrorType::Inspection, format!("Inspection failed: {words}")) {
+            match plan.failure(&ErrorType::Inspection, format!("Inspection failed: {words}")) {
                 Verdict::Hold(step) => step,
-                Verdict::Retry => start(draft, node, detail),
+                Verdict::Retry => start(plan, node, detail),
             }
         }
         other => unexpected(node, other, "manageable, to be inspected"),
@@ -104,11 +104,11 @@ pub(super) fn inspecting(draft: &mut Draft<'_>) -> Step {
 }
 
 /// What runs, or failed, when inspection is switched off has to be left behind, or nothing could follow. `Continue` when it is.
-fn left_behind(draft: &mut Draft<'_>) -> Step {
-    if let NodeView::Unknown { cause } = &draft.seen.node {
+fn left_behind(plan: &mut PlanBuilder<'_>) -> Step {
+    if let NodeView::Unknown { cause } = &plan.seen.node {
         return Step::Wait(outage(cause.as_ref()));
     }
-    let (node, _) = match draft.live() {
+    let (node, _) = match plan.live() {
         Ok(node) => node,
         Err(step) => return step,
     };
@@ -116,10 +116,10 @@ fn left_behind(draft: &mut Draft<'_>) -> Step {
         return Step::Wait(locked(node, holder));
     }
     match &node.provision_state {
-        ProvisionState::InspectFailed => manage(draft, node),
+        ProvisionState::InspectFailed => manage(plan, node),
         // While the ramdisk is waited for it can be stopped; before that Ironic lets nobody.
-        ProvisionState::InspectWait => abort(draft, node),
-        ProvisionState::Inspecting => Step::Wait(running(draft, node)),
+        ProvisionState::InspectWait => abort(plan, node),
+        ProvisionState::Inspecting => Step::Wait(running(plan, node)),
         _ => Step::Continue,
     }
 }
@@ -137,36 +137,36 @@ fn is_running(node: &Node) -> bool {
     )
 }
 
-fn inspected(draft: &mut Draft<'_>, (node, detail): (&Node, &NodeDetail), details: &HardwareDetails) -> Step {
-    draft.status.hardware = Some(Box::new(details.clone()));
+fn inspected(plan: &mut PlanBuilder<'_>, (node, detail): (&Node, &NodeDetail), details: &HardwareDetails) -> Step {
+    plan.status.hardware = Some(Box::new(details.clone()));
     // Whichever NIC the next ramdisk calls from, Ironic has to recognise it.
-    if !draft.is_deleting() && node.provision_state == ProvisionState::Manageable {
-        match ports::ensure_found(draft, node, detail, details) {
+    if !plan.is_deleting() && node.provision_state == ProvisionState::Manageable {
+        match ports::ensure_found(plan, node, detail, details) {
             Step::Continue => {}
             step => return step,
         }
     }
-    if !draft.is_deleting() {
-        draft.effects.push(Effect::WriteHardwareData(Box::new(details.clone())));
+    if !plan.is_deleting() {
+        plan.effects.push(Effect::WriteHardwareData(Box::new(details.clone())));
     }
-    draft.clear_error(OperationalStatus::Ok);
-    draft.note(EventReason::InspectionComplete, "Hardware inspection completed");
-    finished(draft)
+    plan.clear_error(OperationalStatus::Ok);
+    plan.event(EventReason::InspectionComplete, "Hardware inspection completed");
+    finished(plan)
 }
 
-fn start(draft: &mut Draft<'_>, node: &Node, detail: &NodeDetail) -> Step {
-    if let Some(step) = draft.held_back(&ErrorType::Inspection) {
+fn start(plan: &mut PlanBuilder<'_>, node: &Node, detail: &NodeDetail) -> Step {
+    if let Some(step) = plan.held_back(&ErrorType::Inspection) {
         return step;
     }
-    if let Some(step) = register::follow_settings(draft, node) {
+    if let Some(step) = register::follow_settings(plan, node) {
         return step;
     }
-    if let Some(step) = ensure_interface(draft, node, detail) {
+    if let Some(step) = ensure_interface(plan, node, detail) {
         return step;
     }
-    draft.note(EventReason::InspectionStarted, "Hardware inspection started");
-    let wait = running(draft, node);
-    let step = draft.mutate(
+    plan.event(EventReason::InspectionStarted, "Hardware inspection started");
+    let wait = running(plan, node);
+    let step = plan.mutate(
         Effect::Provision {
             node: node.uuid.clone(),
             request: Box::new(ProvisionRequest::from(Verb::Inspect)),
@@ -174,22 +174,22 @@ fn start(draft: &mut Draft<'_>, node: &Node, detail: &NodeDetail) -> Step {
         wait,
     );
     // Before a slot is free nothing begins, and nobody is served.
-    if !draft.effects.iter().any(takes_slot) {
+    if !plan.effects.iter().any(takes_slot) {
         return step;
     }
     // After the request: one that was lost with its operator would have been in vain.
-    if is_asked_for(draft) {
-        draft.remove_annotation(annotation::INSPECT);
+    if is_asked_for(plan) {
+        plan.remove_annotation(annotation::INSPECT);
     }
-    reboot::is_served(draft);
+    reboot::is_served(plan);
     step
 }
 
 /// The inspection mode may have changed since the node was made. Ironic takes another interface in a state where nothing
 /// is under way; a failed inspection is not one of them.
-fn ensure_interface(draft: &mut Draft<'_>, node: &Node, detail: &NodeDetail) -> Option<Step> {
-    let address = BmcAddress::parse(&draft.spec().bmc.address).ok()?;
-    let wanted = node_spec::inspect_interface(draft.spec(), &address);
+fn ensure_interface(plan: &mut PlanBuilder<'_>, node: &Node, detail: &NodeDetail) -> Option<Step> {
+    let address = BmcAddress::parse(&plan.spec().bmc.address).ok()?;
+    let wanted = node_spec::inspect_interface(plan.spec(), &address);
     if detail
         .inspect_interface
         .as_deref()
@@ -198,17 +198,17 @@ fn ensure_interface(draft: &mut Draft<'_>, node: &Node, detail: &NodeDetail) -> 
         return None;
     }
     if node.provision_state == ProvisionState::InspectFailed {
-        return Some(manage(draft, node));
+        return Some(manage(plan, node));
     }
-    Some(draft.mutate_and_go_on(Effect::PatchNode {
+    Some(plan.mutate_and_go_on(Effect::PatchNode {
         node: node.uuid.clone(),
         ops: vec![PatchOp::add("/inspect_interface", wanted)],
     }))
 }
 
-fn manage(draft: &mut Draft<'_>, node: &Node) -> Step {
-    let wait = running(draft, node);
-    draft.mutate(
+fn manage(plan: &mut PlanBuilder<'_>, node: &Node) -> Step {
+    let wait = running(plan, node);
+    plan.mutate(
         Effect::Provision {
             node: node.uuid.clone(),
             request: Box::new(ProvisionRequest::from(Verb::Manage)),
@@ -218,23 +218,23 @@ fn manage(draft: &mut Draft<'_>, node: &Node) -> Step {
 }
 
 /// What the ramdisk keeps Ironic waiting for is stopped. After a reboot with force it begins anew.
-fn abort(draft: &mut Draft<'_>, node: &Node) -> Step {
-    let wait = running(draft, node);
-    let step = draft.mutate(
+fn abort(plan: &mut PlanBuilder<'_>, node: &Node) -> Step {
+    let wait = running(plan, node);
+    let step = plan.mutate(
         Effect::Provision {
             node: node.uuid.clone(),
             request: Box::new(ProvisionRequest::from(Verb::Abort)),
         },
         wait,
     );
-    if reboot::is_forced(draft) {
-        reboot::is_served(draft);
+    if reboot::is_forced(plan) {
+        reboot::is_served(plan);
     }
     step
 }
 
-fn running(draft: &Draft<'_>, node: &Node) -> Wait {
-    let how = if draft.spec().inspection_mode == Some(InspectionMode::Fast) {
+fn running(plan: &PlanBuilder<'_>, node: &Node) -> Wait {
+    let how = if plan.spec().inspection_mode == Some(InspectionMode::Fast) {
         "its BMC is asked for the hardware"
     } else {
         "its ramdisk boots and reports the hardware"
@@ -245,7 +245,7 @@ fn running(draft: &Draft<'_>, node: &Node) -> Wait {
     )
 }
 
-fn finished(draft: &mut Draft<'_>) -> Step {
-    draft.status.error_count = 0;
+fn finished(plan: &mut PlanBuilder<'_>) -> Step {
+    plan.status.error_count = 0;
     Step::Move(ProvisioningState::Preparing)
 }

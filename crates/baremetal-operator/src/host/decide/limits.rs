@@ -6,18 +6,18 @@ use metal3_ironic::Verb;
 
 use crate::fleet::{Place, Slot};
 use crate::host::annotations;
-use crate::host::draft::{Draft, Mark, Step};
+use crate::host::builder::{PlanBuilder, Savepoint, Step};
 use crate::host::observed::{Lookup, Outage};
-use crate::host::plan::{Effect, EventReason, Need, Wait, WaitReason};
+use crate::host::plan::{Effect, EventReason, Read, Wait, WaitReason};
 
 /// Whether the effect sets the node to work that takes a slot.
 pub fn takes_slot(effect: &Effect) -> bool {
-    match effect {
-        Effect::Provision { request, .. } => match request.target {
-            Verb::Inspect | Verb::Clean | Verb::Provide | Verb::Active | Verb::Deleted => true,
-            Verb::Manage | Verb::Adopt | Verb::Abort | Verb::Service => false,
-        },
-        _ => false,
+    let Effect::Provision { request, .. } = effect else {
+        return false;
+    };
+    match request.target {
+        Verb::Inspect | Verb::Clean | Verb::Provide | Verb::Active | Verb::Deleted => true,
+        Verb::Manage | Verb::Adopt | Verb::Abort | Verb::Service => false,
     }
 }
 
@@ -29,7 +29,7 @@ pub fn is_exempt(host: &BareMetalHost) -> bool {
         || BmcAddress::parse(&host.spec.bmc.address).is_ok_and(|address| address.access().supports_iso())
 }
 
-impl Draft<'_> {
+impl PlanBuilder<'_> {
     /// What keeps the host from entering a state in which it would take a slot.
     pub(super) fn before_entry(&mut self, next: &ProvisioningState) -> Option<Step> {
         let is_limited = matches!(
@@ -44,10 +44,10 @@ impl Draft<'_> {
         }
         let step = self.slot()?;
         // The state is not left: what was counted or told on the way out would be so at every look.
-        if let (Step::Wait(_), Some(mark)) = (&step, self.mark.take()) {
+        if let (Step::Wait(_), Some(mark)) = (&step, self.savepoint.take()) {
             self.status = mark.status;
             self.effects.truncate(mark.effects);
-            self.notes.truncate(mark.notes);
+            self.events.truncate(mark.events);
             self.delay();
         }
         Some(step)
@@ -60,10 +60,10 @@ impl Draft<'_> {
 
     /// Remembers how things stand before the state has its say.
     pub(super) fn remember(&mut self) {
-        self.mark = (!is_exempt(&self.seen.host)).then(|| Mark {
+        self.savepoint = (!is_exempt(&self.seen.host)).then(|| Savepoint {
             status: self.status.clone(),
             effects: self.effects.len(),
-            notes: self.notes.len(),
+            events: self.events.len(),
         });
     }
 
@@ -85,7 +85,7 @@ impl Draft<'_> {
         }
         let step = self.slot()?;
         // What was to begin has not begun.
-        self.notes.retain(|note| {
+        self.events.retain(|note| {
             !matches!(
                 note.reason,
                 EventReason::InspectionStarted | EventReason::ProvisioningStarted | EventReason::ImageInDoubt
@@ -108,7 +108,7 @@ impl Draft<'_> {
                 self.delay();
                 Some(Step::Wait(unsorted()))
             }
-            Lookup::NotLooked | Lookup::NotFound => Some(Step::Look(Need::Slot)),
+            Lookup::NotLooked | Lookup::NotFound => Some(Step::Fetch(Read::Slot)),
         }
     }
 }
@@ -141,7 +141,7 @@ fn queued(place: Place, outage: Option<&Outage>) -> Wait {
     let what = match limit {
         0 => "nothing may be inspected, cleaned or provisioned: PROVISIONING_LIMIT is 0".to_owned(),
         1 => "the only slot for inspection, cleaning and provisioning is taken".to_owned(),
-        _ => format!("all {limit} slots for inspection, cleaning and provisioning are taken"),
+        2.. => format!("all {limit} slots for inspection, cleaning and provisioning are taken"),
     };
     Wait::for_node(
         WaitReason::Queued,

@@ -2,7 +2,7 @@
 
 use metal3_ironic::Node;
 
-use crate::host::draft::{Draft, Step};
+use crate::host::builder::{PlanBuilder, Step};
 use crate::host::plan::{Effect, Wait, WaitReason};
 
 /// What Ironic notes on a node whose BMC does not answer any more. It takes the node out of maintenance when the BMC does.
@@ -10,11 +10,11 @@ const BMC_LOST: &str = "power failure";
 
 /// What comes before work on a node in maintenance, whoever has put it there. While Ironic cannot reach the BMC, nothing is
 /// begun: it would fail, and be held back for long when the BMC is back. A deletion does not wait for that.
-pub(super) fn leave(draft: &mut Draft<'_>, node: &Node) -> Option<Step> {
+pub(super) fn leave(plan: &mut PlanBuilder<'_>, node: &Node) -> Option<Step> {
     if !node.maintenance {
         return None;
     }
-    if node.fault.as_deref() == Some(BMC_LOST) && !draft.is_deleting() {
+    if node.fault.as_deref() == Some(BMC_LOST) && !plan.is_deleting() {
         return Some(Step::Wait(Wait::for_node(
             WaitReason::PowerUnknown,
             format!(
@@ -24,7 +24,7 @@ pub(super) fn leave(draft: &mut Draft<'_>, node: &Node) -> Option<Step> {
             ),
         )));
     }
-    Some(draft.mutate_and_go_on(Effect::ClearMaintenance {
+    Some(plan.mutate_and_go_on(Effect::ClearMaintenance {
         node: node.uuid.clone(),
     }))
 }

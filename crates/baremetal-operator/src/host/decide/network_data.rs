@@ -5,52 +5,52 @@ use metal3_ironic::{Diff, NodeDetail, PatchOp};
 use serde_json::Value;
 
 use super::held;
-use crate::host::draft::{Draft, Step};
+use crate::host::builder::{PlanBuilder, Step};
 use crate::host::observed::NetworkDataView;
-use crate::host::plan::{Effect, EventReason, Need, WaitReason};
+use crate::host::plan::{Effect, EventReason, Read, WaitReason};
 
 /// No ramdisk is started for the host, or none that its network data would matter to.
-fn is_out_of_use(draft: &Draft<'_>) -> bool {
+fn is_out_of_use(plan: &PlanBuilder<'_>) -> bool {
     // One that is built has it built in.
-    draft.is_deleting()
-        || draft.seen.settings.builds_ramdisks
+    plan.is_deleting()
+        || plan.seen.settings.builds_ramdisks
         || matches!(
-            draft.state(),
+            plan.state(),
             ProvisioningState::Provisioned | ProvisioningState::ExternallyProvisioned
         )
 }
 
 /// The node carries what the Secret says, as far as is known without reading either.
-pub(super) fn is_settled(draft: &Draft<'_>) -> bool {
-    if draft.spec().preprovisioning_network_data_name.is_empty() || is_out_of_use(draft) {
+pub(super) fn is_settled(plan: &PlanBuilder<'_>) -> bool {
+    if plan.spec().preprovisioning_network_data_name.is_empty() || is_out_of_use(plan) {
         return true;
     }
-    let version = draft.seen.network_data.version();
-    version.is_some() && version == draft.seen.memory.network_data.as_deref()
+    let version = plan.seen.network_data.version();
+    version.is_some() && version == plan.seen.memory.network_data.as_deref()
 }
 
 /// The Secret carries our marks, so that it stays for as long as the host may need it: whoever uses it, Ironic or a builder
 /// of ramdisks. `Continue` when it does, or when there is nothing to mark.
-pub(super) fn claim(draft: &mut Draft<'_>) -> Step {
-    let name = draft.spec().preprovisioning_network_data_name.as_str();
-    if name.is_empty() || draft.is_deleting() {
+pub(super) fn claim(plan: &mut PlanBuilder<'_>) -> Step {
+    let name = plan.spec().preprovisioning_network_data_name.as_str();
+    if name.is_empty() || plan.is_deleting() {
         return Step::Continue;
     }
-    match &draft.seen.network_data {
+    match &plan.seen.network_data {
         NetworkDataView::NotLooked {
             version: Some(_),
             claimed: false,
-        } => Step::Look(Need::NetworkData),
+        } => Step::Fetch(Read::NetworkData),
         NetworkDataView::Found { claimed: false, .. } => {
-            held::note(draft, name);
-            draft.effects.push(Effect::ClaimNetworkData);
+            held::note(plan, name);
+            plan.effects.push(Effect::ClaimNetworkData);
             Step::Again
         }
         // Marked for another host, or by an operator before this one.
         NetworkDataView::NotLooked { claimed: true, .. } | NetworkDataView::Found { .. }
-            if !held::is_noted(draft, name) =>
+            if !held::is_noted(plan, name) =>
         {
-            held::note(draft, name);
+            held::note(plan, name);
             Step::Again
         }
         NetworkDataView::NotLooked { .. }
@@ -61,18 +61,18 @@ pub(super) fn claim(draft: &mut Draft<'_>) -> Step {
 }
 
 /// What must be changed of the node.
-pub(super) fn configure(draft: &mut Draft<'_>, detail: &NodeDetail) -> Result<Option<PatchOp>, Step> {
-    let name = draft.spec().preprovisioning_network_data_name.as_str();
-    if is_out_of_use(draft) || is_settled(draft) && !name.is_empty() {
+pub(super) fn configure(plan: &mut PlanBuilder<'_>, detail: &NodeDetail) -> Result<Option<PatchOp>, Step> {
+    let name = plan.spec().preprovisioning_network_data_name.as_str();
+    if is_out_of_use(plan) || is_settled(plan) && !name.is_empty() {
         return Ok(None);
     }
-    let wanted = match &draft.seen.network_data {
+    let wanted = match &plan.seen.network_data {
         _ if name.is_empty() => Value::Object(serde_json::Map::new()),
-        NetworkDataView::NotLooked { .. } => return Err(Step::Look(Need::NetworkData)),
-        NetworkDataView::Missing => return Err(missing(draft)),
+        NetworkDataView::NotLooked { .. } => return Err(Step::Fetch(Read::NetworkData)),
+        NetworkDataView::Missing => return Err(missing(plan)),
         NetworkDataView::Unusable(why) => {
-            let message = format!("{} cannot be used: {why}", about(draft));
-            return Err(refuse(draft, message));
+            let message = format!("{} cannot be used: {why}", about(plan));
+            return Err(refuse(plan, message));
         }
         NetworkDataView::Found { description, .. } => Value::clone(description),
     };
@@ -83,19 +83,19 @@ pub(super) fn configure(draft: &mut Draft<'_>, detail: &NodeDetail) -> Result<Op
 }
 
 /// The Secret is needed now, and there is none.
-pub(super) fn missing(draft: &mut Draft<'_>) -> Step {
-    let message = format!("{} does not exist: create it to go on", about(draft));
-    refuse(draft, message)
+pub(super) fn missing(plan: &mut PlanBuilder<'_>) -> Step {
+    let message = format!("{} does not exist: create it to go on", about(plan));
+    refuse(plan, message)
 }
 
-fn about(draft: &Draft<'_>) -> String {
-    let namespace = draft.seen.host.metadata.namespace.as_deref().unwrap_or_default();
-    let name = &draft.spec().preprovisioning_network_data_name;
+fn about(plan: &PlanBuilder<'_>) -> String {
+    let namespace = plan.seen.host.metadata.namespace.as_deref().unwrap_or_default();
+    let name = &plan.spec().preprovisioning_network_data_name;
     format!("Secret {namespace}/{name}, named by spec.preprovisioningNetworkDataName,")
 }
 
-fn refuse(draft: &mut Draft<'_>, message: String) -> Step {
-    draft.refuse(
+fn refuse(plan: &mut PlanBuilder<'_>, message: String) -> Step {
+    plan.refuse(
         ErrorType::Registration,
         WaitReason::NetworkDataIncomplete,
         EventReason::RegistrationError,

@@ -7,10 +7,10 @@ use metal3_ironic::{Node, NodeDetail, Port, ProvisionState};
 
 use self::lacking::Lacking;
 pub(super) use self::lacking::forget;
-use crate::host::draft::{Draft, Step, Verdict, locked};
+use crate::host::builder::{PlanBuilder, Step, Verdict, locked};
 use crate::host::identity::PORT_MARK;
 use crate::host::observed::{Lookup, MacOwner, is_recent};
-use crate::host::plan::{Effect, Need};
+use crate::host::plan::{Effect, Read};
 
 /// A NIC that should have a port.
 struct Wanted {
@@ -23,23 +23,28 @@ struct Wanted {
 }
 
 /// `Continue` when every NIC that is known has its port.
-pub(super) fn ensure(draft: &mut Draft<'_>, node: &Node) -> Step {
-    follow(draft, node, Occasion::Other)
+pub(super) fn ensure(plan: &mut PlanBuilder<'_>, node: &Node) -> Step {
+    follow(plan, node, Occasion::Other)
 }
 
 /// The same after an inspection that has just found this. Where the ramdisk made it, no port of ours is left of a NIC that is gone:
 /// a BMC need not know all NICs, nor whoever writes them down by hand, and may know some by other addresses than the system.
 /// What others have created is left as it is.
-pub(super) fn ensure_found(draft: &mut Draft<'_>, node: &Node, detail: &NodeDetail, found: &HardwareDetails) -> Step {
+pub(super) fn ensure_found(
+    plan: &mut PlanBuilder<'_>,
+    node: &Node,
+    detail: &NodeDetail,
+    found: &HardwareDetails,
+) -> Step {
     let is_by_ramdisk = detail.inspect_interface.as_deref() == Some("agent")
-        && draft.spec().inspection_mode != Some(InspectionMode::Fast)
-        && !draft.is_inspection_disabled();
+        && plan.spec().inspection_mode != Some(InspectionMode::Fast)
+        && !plan.is_inspection_disabled();
     let occasion = if is_by_ramdisk {
         Occasion::Complete(found)
     } else {
         Occasion::Partial
     };
-    follow(draft, node, occasion)
+    follow(plan, node, occasion)
 }
 
 /// When ports are looked at.
@@ -53,19 +58,19 @@ enum Occasion<'a> {
     Other,
 }
 
-fn follow(draft: &mut Draft<'_>, node: &Node, occasion: Occasion<'_>) -> Step {
-    let boot = draft.spec().boot_mac_address.to_ascii_lowercase();
-    let memory = &draft.seen.memory;
-    if draft.status.hardware.is_none() && memory.ports_with == Some(boot) && !memory.has_due_port(draft.now) {
+fn follow(plan: &mut PlanBuilder<'_>, node: &Node, occasion: Occasion<'_>) -> Step {
+    let boot = plan.spec().boot_mac_address.to_ascii_lowercase();
+    let memory = &plan.seen.memory;
+    if plan.status.hardware.is_none() && memory.ports_with == Some(boot) && !memory.has_due_port(plan.now) {
         return Step::Continue;
     }
-    let wanted = match wanted(draft) {
+    let wanted = match wanted(plan) {
         Ok(wanted) => wanted,
         Err(step) => return step,
     };
     let no_port = Vec::new();
-    let ports = match &draft.seen.ports {
-        Lookup::NotLooked => return Step::Look(Need::Ports),
+    let ports = match &plan.seen.ports {
+        Lookup::NotLooked => return Step::Fetch(Read::Ports),
         Lookup::NotFound => &no_port,
         Lookup::Found(ports) => ports,
     };
@@ -77,25 +82,25 @@ fn follow(draft: &mut Draft<'_>, node: &Node, occasion: Occasion<'_>) -> Step {
                 set_boot(node, port, true)
             }
             Some(_) => continue,
-            None => match owner_of(draft, nic) {
+            None => match owner_of(plan, nic) {
                 Some(owner) => {
                     lacking
                         .taken
-                        .push(format!("{} of {}", nic.mac, owner_words(draft, owner)));
+                        .push(format!("{} of {}", nic.mac, owner_words(plan, owner)));
                     continue;
                 }
                 None => create(node, nic),
             },
         };
-        if let Some(step) = ask(draft, node, change, &mut lacking) {
+        if let Some(step) = ask(plan, node, change, &mut lacking) {
             return step;
         }
     }
-    let surplus = surplus(draft, node, ports, &wanted);
+    let surplus = surplus(plan, node, ports, &wanted);
     match occasion {
         Occasion::Complete(found) if may_tidy(node, ports, found) => {
             for change in surplus {
-                if let Some(step) = ask(draft, node, change, &mut lacking) {
+                if let Some(step) = ask(plan, node, change, &mut lacking) {
                     return step;
                 }
             }
@@ -110,8 +115,8 @@ fn follow(draft: &mut Draft<'_>, node: &Node, occasion: Occasion<'_>) -> Step {
         // Who inspects in this way takes no port back, whatever was refused before.
         Occasion::Partial => {}
     }
-    lacking.tell(draft);
-    draft.has_ports = true;
+    lacking.tell(plan);
+    plan.has_ports = true;
     Step::Continue
 }
 
@@ -134,11 +139,11 @@ fn may_tidy(node: &Node, ports: &[Port], found: &HardwareDetails) -> bool {
 
 /// What takes back ports that were created for NICs that are not known any more, or that the host does not boot from any more:
 /// another server may have the card by now. Never that of the NIC that the specification names.
-fn surplus(draft: &Draft<'_>, node: &Node, ports: &[Port], wanted: &[Wanted]) -> Vec<Effect> {
+fn surplus(plan: &PlanBuilder<'_>, node: &Node, ports: &[Port], wanted: &[Wanted]) -> Vec<Effect> {
     // With virtual media the ramdisk cannot tell what it was booted from.
-    let known = draft.hardware().ok().flatten();
+    let known = plan.hardware().ok().flatten();
     let tells_boot = known.is_some_and(|hardware| hardware.nics.iter().any(|nic| nic.pxe));
-    let ours = crate::host::identity::port_mark(&draft.seen.host);
+    let ours = crate::host::identity::port_mark(&plan.seen.host);
     let mine = ports
         .iter()
         .filter(|port| port.extra.get(PORT_MARK) == ours.get(PORT_MARK));
@@ -154,24 +159,26 @@ fn surplus(draft: &Draft<'_>, node: &Node, ports: &[Port], wanted: &[Wanted]) ->
 
 /// The other node that has the port of this NIC, as far as that was seen since the last inspection, after which the NIC may
 /// have a place of its own. The host cannot do without the one that it boots from.
-fn owner_of<'a>(draft: &Draft<'a>, nic: &Wanted) -> Option<&'a str> {
-    let foreign = draft.seen.memory.foreign_ports.get(&nic.mac).filter(|_| !nic.is_boot)?;
-    let inspected = draft.status.operation_history.inspect.start.as_ref();
-    let is_known = is_recent(foreign.at, draft.now) && inspected.is_none_or(|start| start.0 <= foreign.at);
+fn owner_of<'a>(plan: &PlanBuilder<'a>, nic: &Wanted) -> Option<&'a str> {
+    let foreign = plan.seen.memory.foreign_ports.get(&nic.mac).filter(|_| !nic.is_boot)?;
+    let inspected = plan.status.operation_history.inspect.start.as_ref();
+    let is_known = is_recent(foreign.at, plan.now) && inspected.is_none_or(|start| start.0 <= foreign.at);
     is_known.then_some(foreign.owner.as_str())
 }
 
-/// A node that has a MAC address, by its name or UUID; which host of another namespace it is, is not told.
-fn owner_words(draft: &Draft<'_>, owner: &str) -> String {
+/// A node that has a MAC address, by its name if it is a host's of the same namespace. Which one it is otherwise is not told: its UUID
+/// would let others claim it.
+fn owner_words(plan: &PlanBuilder<'_>, owner: &str) -> String {
     match owner.split_once('~') {
-        Some((namespace, _)) if namespace != draft.seen.namespace() => "a node of another namespace's host".to_owned(),
-        _ => format!("node {owner}"),
+        Some((namespace, _)) if namespace == plan.seen.namespace() => format!("node {owner}"),
+        Some(_) => "a node of another namespace's host".to_owned(),
+        None => "another node".to_owned(),
     }
 }
 
 /// The boot NIC, and what inspection found.
-fn wanted(draft: &Draft<'_>) -> Result<Vec<Wanted>, Step> {
-    let boot = draft.spec().boot_mac_address.to_ascii_lowercase();
+fn wanted(plan: &PlanBuilder<'_>) -> Result<Vec<Wanted>, Step> {
+    let boot = plan.spec().boot_mac_address.to_ascii_lowercase();
     let mut wanted: Vec<Wanted> = Vec::new();
     if !boot.is_empty() {
         wanted.push(Wanted {
@@ -180,7 +187,7 @@ fn wanted(draft: &Draft<'_>) -> Result<Vec<Wanted>, Step> {
             is_boot: true,
         });
     }
-    let nics = draft.hardware()?.into_iter().flat_map(|hardware| &hardware.nics);
+    let nics = plan.hardware()?.into_iter().flat_map(|hardware| &hardware.nics);
     for nic in nics.filter(|nic| is_mac(&nic.mac)) {
         let mac = nic.mac.to_ascii_lowercase();
         match wanted.iter_mut().find(|known| known.mac == mac) {
@@ -237,12 +244,12 @@ fn refusal(mac: &str, label: &str) -> String {
 }
 
 /// `None` for a change that Ironic has refused and that the host can do without: it goes on, and says so.
-fn ask(draft: &mut Draft<'_>, node: &Node, change: Effect, lacking: &mut Lacking) -> Option<Step> {
+fn ask(plan: &mut PlanBuilder<'_>, node: &Node, change: Effect, lacking: &mut Lacking) -> Option<Step> {
     let label = change.label();
     if let Some(mac) = change.dispensable_port()
-        && let Some(refused) = draft.seen.memory.refused_ports.get(mac)
+        && let Some(refused) = plan.seen.memory.refused_ports.get(mac)
         && refused.change == label
-        && is_recent(refused.at, draft.now)
+        && is_recent(refused.at, plan.now)
     {
         lacking.refused.push(format!("{}{})", refusal(mac, label), refused.why));
         return None;
@@ -252,33 +259,33 @@ fn ask(draft: &mut Draft<'_>, node: &Node, change: Effect, lacking: &mut Lacking
     }
     // The one that it boots from.
     if change.dispensable_port().is_none() {
-        match &draft.seen.boot_mac_owner {
-            Lookup::NotLooked => return Some(Step::Look(Need::BootMacOwner)),
-            Lookup::Found(owner) if owner.node != node.uuid => return Some(taken(draft, owner)),
+        match &plan.seen.boot_mac_owner {
+            Lookup::NotLooked => return Some(Step::Fetch(Read::BootMacOwner)),
+            Lookup::Found(owner) if owner.node != node.uuid => return Some(taken(plan, owner)),
             Lookup::Found(_) | Lookup::NotFound => {}
         }
         // Without it the host cannot be recognised, in whatever state it is: the registration is not complete.
         let refusal = ErrorType::Registration;
-        if let Some(step) = draft.held_back(&refusal) {
+        if let Some(step) = plan.held_back(&refusal) {
             return Some(step);
         }
-        draft.refusal = Some(refusal);
+        plan.refusal = Some(refusal);
     }
-    Some(draft.mutate_and_go_on(change))
+    Some(plan.mutate_and_go_on(change))
 }
 
 /// Another node boots from the same address: a mistake of the user, who is told and tried again.
-pub(super) fn taken(draft: &mut Draft<'_>, owner: &MacOwner) -> Step {
+pub(super) fn taken(plan: &mut PlanBuilder<'_>, owner: &MacOwner) -> Step {
     let message = format!(
         "spec.bootMACAddress: a port with MAC address {} belongs to {} in Ironic already; \
          two hosts cannot have the same one: correct the field of the one that has not this NIC, or, where the NIC was moved \
          here, remove the port of that node by `baremetal port delete`",
-        draft.spec().boot_mac_address,
-        owner_words(draft, owner.name.as_ref().unwrap_or(&owner.node))
+        plan.spec().boot_mac_address,
+        owner_words(plan, owner.name.as_ref().unwrap_or(&owner.node))
     );
-    match draft.failure(&ErrorType::Registration, message.clone()) {
+    match plan.failure(&ErrorType::Registration, message.clone()) {
         Verdict::Hold(step) => step,
         // It was looked up just now and is still taken.
-        Verdict::Retry => draft.fail(&ErrorType::Registration, message),
+        Verdict::Retry => plan.fail(&ErrorType::Registration, message),
     }
 }

@@ -7,65 +7,65 @@ use metal3_ironic::{Node, PowerTarget, ProvisionState};
 use super::outage::outage;
 use super::reboot::{self, Record, Requests};
 use super::{data_image, service};
+use crate::host::builder::{PlanBuilder, Step, Verdict, locked};
 use crate::host::decide::common::is_powered_on;
-use crate::host::draft::{Draft, Step, Verdict, locked};
 use crate::host::observed::NodeView;
 use crate::host::plan::{Effect, EventReason, Wait, WaitReason};
 
 /// Brings power to the wanted state; a host that has it costs no call.
-pub(super) fn follow(draft: &mut Draft<'_>) -> Step {
-    let requests = Requests::of(draft, !is_provisioned(draft));
+pub(super) fn follow(plan: &mut PlanBuilder<'_>) -> Step {
+    let requests = Requests::of(plan, !is_provisioned(plan));
     if requests.is_empty() {
-        reboot::forget(draft);
+        reboot::forget(plan);
     }
-    let is_never_off = draft.spec().disable_power_off;
-    let wanted = draft.spec().online && requests.is_empty();
-    if let NodeView::Unknown { cause } = &draft.seen.node {
+    let is_never_off = plan.spec().disable_power_off;
+    let wanted = plan.spec().online && requests.is_empty();
+    if let NodeView::Unknown { cause } = &plan.seen.node {
         // A host at rest does not need Ironic. One whose power is wanted otherwise is looked at again when Ironic answers.
-        let is_at_rest = requests.is_empty() && (draft.status.powered_on == wanted || is_never_off);
+        let is_at_rest = requests.is_empty() && (plan.status.powered_on == wanted || is_never_off);
         return if is_at_rest {
-            Step::Rest
+            Step::Idle
         } else {
             Step::Wait(outage(cause.as_ref()))
         };
     }
-    let Some(node) = draft.known() else { return Step::Rest };
+    let Some(node) = plan.known() else { return Step::Idle };
     let Some(on) = is_powered_on(node) else {
         // Unknown power says nothing about the host.
-        return if requests.is_empty() && draft.status.powered_on == wanted {
-            Step::Rest
+        return if requests.is_empty() && plan.status.powered_on == wanted {
+            Step::Idle
         } else {
             Step::Wait(unknown(node))
         };
     };
     if is_never_off && on && !requests.is_empty() {
-        return restart(draft, &requests);
+        return restart(plan, &requests);
     }
     // Also one that would not have switched off a host that nothing was deployed on: it is off.
-    if !on && reboot::has_own(draft) {
-        return seen_off(draft);
+    if !on && reboot::has_own(plan) {
+        return seen_off(plan);
     }
     if on == wanted && node.target_power_state.is_none() {
-        reached(draft, on);
-        return if on == draft.spec().online {
-            rest(draft, node)
+        reached(plan, on);
+        return if on == plan.spec().online {
+            rest(plan, node)
         } else {
             Step::Wait(held_off(&requests))
         };
     }
-    draft.status.powered_on = on;
+    plan.status.powered_on = on;
     if node.target_power_state.is_some() {
         return Step::Wait(changing(node, wanted));
     }
-    change(draft, wanted, requests.is_hard)
+    change(plan, wanted, requests.is_hard)
 }
 
 /// Rests, or tells of a node that somebody else has brought into a state that this host's state does not account for.
-fn rest(draft: &Draft<'_>, node: &Node) -> Step {
-    let is_provisioned = is_provisioned(draft);
+fn rest(plan: &PlanBuilder<'_>, node: &Node) -> Step {
+    let is_provisioned = is_provisioned(plan);
     let is_expected = match &node.provision_state {
         ProvisionState::Active => is_provisioned,
-        ProvisionState::Available => !is_provisioned || *draft.state() == ProvisioningState::ExternallyProvisioned,
+        ProvisionState::Available => !is_provisioned || *plan.state() == ProvisioningState::ExternallyProvisioned,
         ProvisionState::Enroll
         | ProvisionState::Verifying
         | ProvisionState::Manageable
@@ -98,7 +98,7 @@ fn rest(draft: &Draft<'_>, node: &Node) -> Step {
         | ProvisionState::Other(_) => false,
     };
     if is_expected {
-        return Step::Rest;
+        return Step::Idle;
     }
     let wanted = if is_provisioned { "active" } else { "available" };
     // Its change wakes the host anyway; to wait for the node would have Ironic asked all the time.
@@ -113,45 +113,45 @@ fn rest(draft: &Draft<'_>, node: &Node) -> Step {
     ))
 }
 
-fn is_provisioned(draft: &Draft<'_>) -> bool {
+fn is_provisioned(plan: &PlanBuilder<'_>) -> bool {
     matches!(
-        draft.state(),
+        plan.state(),
         ProvisioningState::Provisioned | ProvisioningState::ExternallyProvisioned
     )
 }
 
-fn reached(draft: &mut Draft<'_>, on: bool) {
-    draft.status.powered_on = on;
-    if draft.status.error_type == Some(ErrorType::PowerManagement) {
-        draft.clear_error(OperationalStatus::Ok);
+fn reached(plan: &mut PlanBuilder<'_>, on: bool) {
+    plan.status.powered_on = on;
+    if plan.status.error_type == Some(ErrorType::PowerManagement) {
+        plan.clear_error(OperationalStatus::Ok);
     }
-    if draft.status.error_type.is_none() {
+    if plan.status.error_type.is_none() {
         // Left standing, every later power-off of this host would be a hard one.
-        draft.status.error_count = 0;
+        plan.status.error_count = 0;
     }
 }
 
 /// The one reboot that was asked for by our own annotation has its first half.
-fn seen_off(draft: &mut Draft<'_>) -> Step {
-    let (node, _) = match draft.live() {
+fn seen_off(plan: &mut PlanBuilder<'_>) -> Step {
+    let (node, _) = match plan.live() {
         Ok(node) => node,
         Err(step) => return step,
     };
     if is_powered_on(node) != Some(false) || node.target_power_state.is_some() {
         return Step::Wait(changing(node, false));
     }
-    reached(draft, false);
-    draft.remove_annotation(annotation::REBOOT);
+    reached(plan, false);
+    plan.remove_annotation(annotation::REBOOT);
     Step::Again
 }
 
 /// A server that is never switched off restarts in one go, once for all the annotations that are there.
-fn restart(draft: &mut Draft<'_>, requests: &Requests) -> Step {
-    draft.status.powered_on = true;
-    let record = reboot::record(&draft.status, requests);
+fn restart(plan: &mut PlanBuilder<'_>, requests: &Requests) -> Step {
+    plan.status.powered_on = true;
+    let record = reboot::record(&plan.status, requests);
     if record == Record::Done {
         if requests.has_own {
-            draft.remove_annotation(annotation::REBOOT);
+            plan.remove_annotation(annotation::REBOOT);
             return Step::Again;
         }
         return Step::Wait(Wait::for_change(
@@ -163,10 +163,10 @@ fn restart(draft: &mut Draft<'_>, requests: &Requests) -> Step {
             ),
         ));
     }
-    if let Some(wait) = data_image::under_way(draft) {
+    if let Some(wait) = data_image::under_way(plan) {
         return Step::Wait(wait);
     }
-    let (node, detail) = match draft.live() {
+    let (node, detail) = match plan.live() {
         Ok(node) => node,
         Err(step) => return step,
     };
@@ -182,36 +182,36 @@ fn restart(draft: &mut Draft<'_>, requests: &Requests) -> Step {
     if let Record::Begun(before) = &record
         && !reboot::was_not_asked(node, detail, before)
     {
-        let asked = draft.seen.memory.power_request.is_some();
+        let asked = plan.seen.memory.power_request.is_some();
         if let Some(error) = node.last_error.as_ref().filter(|_| asked) {
-            match draft.failure(&ErrorType::PowerManagement, format!("Reboot failed: {error}")) {
+            match plan.failure(&ErrorType::PowerManagement, format!("Reboot failed: {error}")) {
                 Verdict::Hold(step) => return step,
                 Verdict::Retry => {}
             }
         } else {
-            reached(draft, true);
-            reboot::complete(draft, requests);
+            reached(plan, true);
+            reboot::complete(plan, requests);
             return Step::Again;
         }
-    } else if let Some(step) = draft.held_back(&ErrorType::PowerManagement) {
+    } else if let Some(step) = plan.held_back(&ErrorType::PowerManagement) {
         return step;
     }
     if record == Record::New {
-        match before_start(draft) {
+        match before_start(plan) {
             Step::Continue => {}
             step => return step,
         }
     }
-    let is_soft = !requests.is_hard && may_ask_softly(draft);
+    let is_soft = !requests.is_hard && may_ask_softly(plan);
     let (target, message) = if is_soft {
         (PowerTarget::SoftReboot, "Host soft rebooted")
     } else {
         (PowerTarget::Reboot, "Host rebooted")
     };
-    reboot::begin(draft, requests, detail);
-    draft.note(EventReason::PowerOff, message);
+    reboot::begin(plan, requests, detail);
+    plan.event(EventReason::PowerOff, message);
     let wait = restarting(node);
-    draft.mutate(
+    plan.mutate(
         Effect::Power {
             node: node.uuid.clone(),
             target,
@@ -221,26 +221,26 @@ fn restart(draft: &mut Draft<'_>, requests: &Requests) -> Step {
 }
 
 /// What is changed on a host in use is changed while it starts.
-fn before_start(draft: &mut Draft<'_>) -> Step {
-    match data_image::before_start(draft) {
-        Step::Continue => service::before_start(draft),
+fn before_start(plan: &mut PlanBuilder<'_>) -> Step {
+    match data_image::before_start(plan) {
+        Step::Continue => service::before_start(plan),
         step => step,
     }
 }
 
 /// Whatever runs gets the chance to shut down; a second attempt does not ask again.
-fn may_ask_softly(draft: &Draft<'_>) -> bool {
-    draft.status.error_count == 0 && !draft.seen.memory.no_soft_power_off
+fn may_ask_softly(plan: &PlanBuilder<'_>) -> bool {
+    plan.status.error_count == 0 && !plan.seen.memory.no_soft_power_off
 }
 
-fn change(draft: &mut Draft<'_>, wanted: bool, is_hard: bool) -> Step {
-    if let NodeView::Unknown { cause } = &draft.seen.node {
+fn change(plan: &mut PlanBuilder<'_>, wanted: bool, is_hard: bool) -> Step {
+    if let NodeView::Unknown { cause } = &plan.seen.node {
         return Step::Wait(outage(cause.as_ref()));
     }
-    if let Some(wait) = data_image::under_way(draft) {
+    if let Some(wait) = data_image::under_way(plan) {
         return Step::Wait(wait);
     }
-    let (node, _) = match draft.live() {
+    let (node, _) = match plan.live() {
         Ok(node) => node,
         Err(step) => return step,
     };
@@ -254,37 +254,37 @@ fn change(draft: &mut Draft<'_>, wanted: bool, is_hard: bool) -> Step {
         return Step::Wait(wait);
     }
     if is_powered_on(node) == Some(wanted) {
-        reached(draft, wanted);
+        reached(plan, wanted);
         // What follows from it is judged from the top.
         return Step::Again;
     }
-    if wanted && is_provisioned(draft) {
-        match before_start(draft) {
+    if wanted && is_provisioned(plan) {
+        match before_start(plan) {
             Step::Continue => {}
             step => return step,
         }
     }
-    let is_soft = !is_hard && may_ask_softly(draft);
+    let is_soft = !is_hard && may_ask_softly(plan);
     // The last error may be older than our request: only one that follows a request speaks of power.
-    let asked = draft.seen.memory.power_request.is_some_and(|r| r.on == wanted);
+    let asked = plan.seen.memory.power_request.is_some_and(|r| r.on == wanted);
     if asked && let Some(error) = &node.last_error {
         let what = match (wanted, is_soft) {
             (true, _) => "Power on failed",
             (false, true) => "Soft power off failed, a hard power off follows",
             (false, false) => "Power off failed",
         };
-        match draft.failure(&ErrorType::PowerManagement, format!("{what}: {error}")) {
+        match plan.failure(&ErrorType::PowerManagement, format!("{what}: {error}")) {
             Verdict::Hold(step) => return step,
             Verdict::Retry => {}
         }
-    } else if let Some(step) = draft.held_back(&ErrorType::PowerManagement) {
+    } else if let Some(step) = plan.held_back(&ErrorType::PowerManagement) {
         return step;
     }
-    let target = match (wanted, draft.spec().disable_power_off) {
+    let target = match (wanted, plan.spec().disable_power_off) {
         (true, _) => PowerTarget::On,
         (false, true) => {
             // Admission refuses this pair; an object that was stored before the rule stays as it is.
-            return Step::Rest;
+            return Step::Idle;
         }
         (false, false) if is_soft => PowerTarget::SoftOff,
         (false, false) => PowerTarget::Off,
@@ -296,9 +296,9 @@ fn change(draft: &mut Draft<'_>, wanted: bool, is_hard: bool) -> Step {
     } else {
         (EventReason::PowerOff, "Host powered off")
     };
-    draft.note(reason, message);
+    plan.event(reason, message);
     let wait = changing(node, wanted);
-    draft.mutate(
+    plan.mutate(
         Effect::Power {
             node: node.uuid.clone(),
             target,

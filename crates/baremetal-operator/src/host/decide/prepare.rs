@@ -4,8 +4,8 @@ use super::firmware::changes;
 use super::maintenance;
 use super::outage::outage;
 use super::register;
+use crate::host::builder::{PlanBuilder, Step, Verdict, locked};
 use crate::host::decide::common::unexpected;
-use crate::host::draft::{Draft, Step, Verdict, locked};
 use crate::host::firmware::{Changes, Kinds};
 use crate::host::mark::{self, Progress};
 use crate::host::observed::NodeView;
@@ -37,24 +37,28 @@ impl Work {
     }
 }
 
-pub(super) fn preparing(draft: &mut Draft<'_>) -> Step {
-    if let Some(node) = draft.known() {
-        match &node.provision_state {
-            ProvisionState::Cleaning | ProvisionState::CleanWait => return Step::Wait(cleaning(node)),
-            // Whatever is wanted now, the node has to come out of there.
-            ProvisionState::CleanFailed => return clean_failed(draft),
-            _ => {}
+pub(super) fn preparing(plan: &mut PlanBuilder<'_>) -> Step {
+    if let Some(node) = plan.known() {
+        if matches!(
+            node.provision_state,
+            ProvisionState::Cleaning | ProvisionState::CleanWait
+        ) {
+            return Step::Wait(cleaning(node));
+        }
+        // Whatever is wanted now, the node has to come out of there.
+        if node.provision_state == ProvisionState::CleanFailed {
+            return clean_failed(plan);
         }
     }
-    let wanted = raid::wanted(draft.spec(), &draft.status);
-    let firmware = match changes(draft, Kinds::ALL, false) {
+    let wanted = raid::wanted(plan.spec(), &plan.status);
+    let firmware = match changes(plan, Kinds::ALL, false) {
         Ok(firmware) => firmware,
         Err(step) => return step,
     };
-    match work(draft, wanted.as_ref(), firmware) {
-        Ok(None) => prepared(draft, wanted),
-        Ok(Some(work)) => with_node(draft, &work, wanted),
-        Err(problem) => draft.refuse(
+    match work(plan, wanted.as_ref(), firmware) {
+        Ok(None) => prepared(plan, wanted),
+        Ok(Some(work)) => with_node(plan, &work, wanted),
+        Err(problem) => plan.refuse(
             ErrorType::Preparation,
             WaitReason::Unsupported,
             EventReason::PreparationError,
@@ -64,36 +68,36 @@ pub(super) fn preparing(draft: &mut Draft<'_>) -> Step {
 }
 
 /// Whether the host should be prepared again.
-pub(super) fn is_outdated(draft: &Draft<'_>) -> Result<bool, Step> {
-    let provisioning = &draft.status.provisioning;
-    if provisioning.root_device_hints != hints::wanted(draft.spec(), &draft.status) || has_other_raid(draft) {
+pub(super) fn is_outdated(plan: &PlanBuilder<'_>) -> Result<bool, Step> {
+    let provisioning = &plan.status.provisioning;
+    if provisioning.root_device_hints != hints::wanted(plan.spec(), &plan.status) || has_other_raid(plan) {
         return Ok(true);
     }
-    let firmware = changes(draft, Kinds::ALL, false)?;
+    let firmware = changes(plan, Kinds::ALL, false)?;
     if firmware.is_empty() {
         return Ok(false);
     }
     // What was sent and did not come true is not sent again for ever; the object's controller sees it later.
-    if let NodeView::Unknown { cause } = &draft.seen.node {
+    if let NodeView::Unknown { cause } = &plan.seen.node {
         return Err(Step::Wait(outage(cause.as_ref())));
     }
-    let (node, detail) = draft.live()?;
+    let (node, detail) = plan.live()?;
     Ok(mark::progress(node, detail, &[(FIRMWARE, firmware.name())]) != Progress::Done)
 }
 
-fn has_other_raid(draft: &Draft<'_>) -> bool {
-    draft.status.provisioning.raid != raid::wanted(draft.spec(), &draft.status)
+fn has_other_raid(plan: &PlanBuilder<'_>) -> bool {
+    plan.status.provisioning.raid != raid::wanted(plan.spec(), &plan.status)
 }
 
 /// What has to be done; `None` where nothing is.
-fn work(draft: &Draft<'_>, wanted: Option<&RaidConfig>, firmware: Changes) -> Result<Option<Work>, String> {
+fn work(plan: &PlanBuilder<'_>, wanted: Option<&RaidConfig>, firmware: Changes) -> Result<Option<Work>, String> {
     let mut parts = Vec::new();
-    let raid = raid_work(draft, wanted)?;
+    let raid = raid_work(plan, wanted)?;
     let raid = raid.map_or_else(raid::Work::default, |(work, name)| {
         parts.push((RAID, name));
         work
     });
-    if let Some(problem) = firmware.problem(&draft.seen.settings.denied_url_ranges) {
+    if let Some(problem) = firmware.problem(&plan.seen.settings.denied_url_ranges) {
         return Err(problem);
     }
     if !firmware.is_empty() {
@@ -102,19 +106,19 @@ fn work(draft: &Draft<'_>, wanted: Option<&RaidConfig>, firmware: Changes) -> Re
     Ok((!parts.is_empty()).then_some(Work { raid, firmware, parts }))
 }
 
-fn raid_work(draft: &Draft<'_>, wanted: Option<&RaidConfig>) -> Result<Option<(raid::Work, String)>, String> {
-    let actual = draft.status.provisioning.raid.as_ref();
+fn raid_work(plan: &PlanBuilder<'_>, wanted: Option<&RaidConfig>) -> Result<Option<(raid::Work, String)>, String> {
+    let actual = plan.status.provisioning.raid.as_ref();
     let Some(target) = wanted.filter(|wanted| Some(*wanted) != actual) else {
         return Ok(None);
     };
-    let hints = hints::wanted(draft.spec(), &draft.status);
-    let interface = BmcAddress::parse(&draft.spec().bmc.address).map_or(None, |a| a.access().raid_interface);
+    let hints = hints::wanted(plan.spec(), &plan.status);
+    let interface = BmcAddress::parse(&plan.spec().bmc.address).map_or(None, |a| a.access().raid_interface);
     let raid = raid::work(target, actual, hints.as_ref(), interface)?;
     if raid.steps.is_empty() {
         return Ok(None);
     }
     // The same volumes are created again for every new user of the host.
-    let history = &draft.status.operation_history;
+    let history = &plan.status.operation_history;
     let name = mark::name(&json!([
         target,
         actual,
@@ -124,21 +128,21 @@ fn raid_work(draft: &Draft<'_>, wanted: Option<&RaidConfig>) -> Result<Option<(r
     Ok(Some((raid, name)))
 }
 
-fn prepared(draft: &mut Draft<'_>, raid: Option<RaidConfig>) -> Step {
-    draft.status.provisioning.root_device_hints = hints::wanted(draft.spec(), &draft.status);
-    draft.status.provisioning.raid = raid;
-    if draft.status.error_type == Some(ErrorType::Preparation) {
-        draft.clear_error(OperationalStatus::Ok);
+fn prepared(plan: &mut PlanBuilder<'_>, raid: Option<RaidConfig>) -> Step {
+    plan.status.provisioning.root_device_hints = hints::wanted(plan.spec(), &plan.status);
+    plan.status.provisioning.raid = raid;
+    if plan.status.error_type == Some(ErrorType::Preparation) {
+        plan.clear_error(OperationalStatus::Ok);
     }
-    draft.status.error_count = 0;
+    plan.status.error_count = 0;
     Step::Move(ProvisioningState::Available)
 }
 
-fn with_node(draft: &mut Draft<'_>, work: &Work, wanted: Option<RaidConfig>) -> Step {
-    if let NodeView::Unknown { cause } = &draft.seen.node {
+fn with_node(plan: &mut PlanBuilder<'_>, work: &Work, wanted: Option<RaidConfig>) -> Step {
+    if let NodeView::Unknown { cause } = &plan.seen.node {
         return Step::Wait(outage(cause.as_ref()));
     }
-    let (node, detail) = match draft.live() {
+    let (node, detail) = match plan.live() {
         Ok(node) => node,
         Err(step) => return step,
     };
@@ -147,35 +151,33 @@ fn with_node(draft: &mut Draft<'_>, work: &Work, wanted: Option<RaidConfig>) -> 
     }
     match &node.provision_state {
         ProvisionState::Cleaning | ProvisionState::CleanWait => Step::Wait(cleaning(node)),
-        ProvisionState::CleanFailed => clean_failed(draft),
+        ProvisionState::CleanFailed => clean_failed(plan),
         // Found manageable in the state before, the node would be cleaned once more.
-        ProvisionState::Available if !draft.is_entered() => Step::Wait(cleaning(node).at_once()),
-        ProvisionState::Available => ask(draft, node, ProvisionRequest::from(Verb::Manage)),
+        ProvisionState::Available if !plan.is_entered() => Step::Wait(cleaning(node).at_once()),
+        ProvisionState::Available => ask(plan, node, ProvisionRequest::from(Verb::Manage)),
         ProvisionState::Manageable => match mark::progress(node, detail, &work.parts) {
             Progress::Done => {
                 if work.firmware.has_updates() {
-                    draft
-                        .effects
-                        .push(Effect::RecordFirmware(work.firmware.applied.clone()));
+                    plan.effects.push(Effect::RecordFirmware(work.firmware.applied.clone()));
                 }
-                prepared(draft, wanted)
+                prepared(plan, wanted)
             }
-            Progress::Failed => failed(draft, node, detail),
-            Progress::NotBegun => begin(draft, node, detail, work),
+            Progress::Failed => failed(plan, node, detail),
+            Progress::NotBegun => begin(plan, node, detail, work),
         },
         other => unexpected(node, other, "manageable, to be prepared"),
     }
 }
 
 /// Tells the node what is coming, then Ironic what to create, and asks for it.
-fn begin(draft: &mut Draft<'_>, node: &Node, detail: &NodeDetail, work: &Work) -> Step {
-    if let Some(step) = draft.held_back(&ErrorType::Preparation) {
+fn begin(plan: &mut PlanBuilder<'_>, node: &Node, detail: &NodeDetail, work: &Work) -> Step {
+    if let Some(step) = plan.held_back(&ErrorType::Preparation) {
         return step;
     }
-    if let Some(step) = register::follow_settings(draft, node) {
+    if let Some(step) = register::follow_settings(plan, node) {
         return step;
     }
-    if let Some(step) = maintenance::leave(draft, node) {
+    if let Some(step) = maintenance::leave(plan, node) {
         return step;
     }
     let mut diff = Diff::default();
@@ -189,26 +191,26 @@ fn begin(draft: &mut Draft<'_>, node: &Node, detail: &NodeDetail, work: &Work) -
         );
     }
     if !diff.is_empty() {
-        return draft.mutate_and_go_on(Effect::PatchNode {
+        return plan.mutate_and_go_on(Effect::PatchNode {
             node: node.uuid.clone(),
             ops: diff.into_ops(),
         });
     }
     let disks = &work.raid.logical_disks;
     if !disks.is_empty() && detail.target_raid_config.get("logical_disks") != Some(&json!(disks)) {
-        return draft.mutate_and_go_on(Effect::SetTargetRaid {
+        return plan.mutate_and_go_on(Effect::SetTargetRaid {
             node: node.uuid.clone(),
             logical_disks: disks.clone(),
         });
     }
-    if !draft.is_entered() {
+    if !plan.is_entered() {
         return Step::Wait(cleaning(node).at_once());
     }
-    ask(draft, node, work.request())
+    ask(plan, node, work.request())
 }
 
-fn ask(draft: &mut Draft<'_>, node: &Node, request: ProvisionRequest) -> Step {
-    draft.mutate(
+fn ask(plan: &mut PlanBuilder<'_>, node: &Node, request: ProvisionRequest) -> Step {
+    plan.mutate(
         Effect::Provision {
             node: node.uuid.clone(),
             request: Box::new(request),
@@ -217,44 +219,44 @@ fn ask(draft: &mut Draft<'_>, node: &Node, request: ProvisionRequest) -> Step {
     )
 }
 
-fn clean_failed(draft: &mut Draft<'_>) -> Step {
-    let (node, detail) = match draft.live() {
+fn clean_failed(plan: &mut PlanBuilder<'_>) -> Step {
+    let (node, detail) = match plan.live() {
         Ok(node) => node,
         Err(step) => return step,
     };
     if let Some(holder) = &node.reservation {
         return Step::Wait(locked(node, holder));
     }
-    failed(draft, node, detail)
+    failed(plan, node, detail)
 }
 
 /// Ironic may have come any far with it, so it is begun anew in a while.
-fn failed(draft: &mut Draft<'_>, node: &Node, detail: &NodeDetail) -> Step {
+fn failed(plan: &mut PlanBuilder<'_>, node: &Node, detail: &NodeDetail) -> Step {
     let words = node.last_error.as_deref().unwrap_or("Ironic gives no reason");
-    match draft.failure(&ErrorType::Preparation, format!("Preparing the host failed: {words}")) {
+    match plan.failure(&ErrorType::Preparation, format!("Preparing the host failed: {words}")) {
         Verdict::Hold(step) => {
             // Volumes that are wanted may be there or not. What is to be deleted is still to be deleted.
-            let has_volumes = draft.spec().raid.as_ref().is_some_and(|raid| {
+            let has_volumes = plan.spec().raid.as_ref().is_some_and(|raid| {
                 let hardware = raid.hardware_raid_volumes.as_ref().is_some_and(|v| !v.is_empty());
                 hardware || raid.software_raid_volumes.as_ref().is_some_and(|v| !v.is_empty())
             });
-            if has_volumes && has_other_raid(draft) {
-                draft.status.provisioning.raid = None;
+            if has_volumes && has_other_raid(plan) {
+                plan.status.provisioning.raid = None;
             }
             step
         }
         Verdict::Retry => {
             let ops = mark::removal(detail);
             if !ops.is_empty() {
-                return draft.mutate_and_go_on(Effect::PatchNode {
+                return plan.mutate_and_go_on(Effect::PatchNode {
                     node: node.uuid.clone(),
                     ops,
                 });
             }
-            if let Some(step) = maintenance::leave(draft, node) {
+            if let Some(step) = maintenance::leave(plan, node) {
                 return step;
             }
-            ask(draft, node, ProvisionRequest::from(Verb::Manage))
+            ask(plan, node, ProvisionRequest::from(Verb::Manage))
         }
     }
 }

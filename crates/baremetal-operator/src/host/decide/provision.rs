@@ -8,32 +8,32 @@ use super::maintenance;
 use super::outage::outage;
 use super::reboot;
 use super::register;
+use crate::host::builder::{PlanBuilder, Step, locked};
 use crate::host::decide::common::unexpected;
-use crate::host::draft::{Draft, Step, locked};
 use crate::host::instance::{self, Deployment};
 use crate::host::observed::{ConfigDriveView, Lookup, NodeView, PullSecretView};
-use crate::host::plan::{Effect, EventReason, Need, Wait, WaitReason};
+use crate::host::plan::{Effect, EventReason, Read, Wait, WaitReason};
 
-pub(super) fn provisioning(draft: &mut Draft<'_>) -> Step {
-    let wanted = match Deployment::wanted(draft.spec()) {
-        Some(wanted) if !instance::is_cancelled(draft.spec(), &draft.status) => wanted,
+pub(super) fn provisioning(plan: &mut PlanBuilder<'_>) -> Step {
+    let wanted = match Deployment::wanted(plan.spec()) {
+        Some(wanted) if !instance::is_cancelled(plan.spec(), &plan.status) => wanted,
         Some(_) | None => return Step::Move(ProvisioningState::Deprovisioning),
     };
     // Errors of other operations, such as one of the power before, are no reason to tear anything down.
-    if draft.status.error_type == Some(ErrorType::Provisioning) {
-        return after_failure(draft);
+    if plan.status.error_type == Some(ErrorType::Provisioning) {
+        return after_failure(plan);
     }
-    attempt::remember(draft, wanted);
-    let restarts = reboot::is_forced(draft);
-    if let Some(node) = draft.known()
+    attempt::remember(plan, wanted);
+    let restarts = reboot::is_forced(plan);
+    if let Some(node) = plan.known()
         && let Some(wait) = running(node, restarts)
     {
         return Step::Wait(wait);
     }
-    if let NodeView::Unknown { cause } = &draft.seen.node {
+    if let NodeView::Unknown { cause } = &plan.seen.node {
         return Step::Wait(outage(cause.as_ref()));
     }
-    let (node, detail) = match draft.live() {
+    let (node, detail) = match plan.live() {
         Ok(node) => node,
         Err(step) => return step,
     };
@@ -45,13 +45,13 @@ pub(super) fn provisioning(draft: &mut Draft<'_>) -> Step {
     }
     match &node.provision_state {
         ProvisionState::Manageable => {
-            if let Some(step) = register::follow_settings(draft, node) {
+            if let Some(step) = register::follow_settings(plan, node) {
                 return step;
             }
-            if let Some(step) = maintenance::leave(draft, node) {
+            if let Some(step) = maintenance::leave(plan, node) {
                 return step;
             }
-            draft.mutate(
+            plan.mutate(
                 Effect::Provision {
                     node: node.uuid.clone(),
                     request: Box::new(ProvisionRequest::from(Verb::Provide)),
@@ -59,29 +59,29 @@ pub(super) fn provisioning(draft: &mut Draft<'_>) -> Step {
                 cleaning(node),
             )
         }
-        ProvisionState::Active if wanted.runs_on(detail) => complete(draft, wanted),
+        ProvisionState::Active if wanted.runs_on(detail) => complete(plan, wanted),
         // It runs something else, which nobody asked for: the way to the wanted image starts with tearing it down.
         ProvisionState::Active => Step::Move(ProvisioningState::Deprovisioning),
         // Asked to restart what hangs there: it begins anew.
-        ProvisionState::DeployWait => draft.mutate(
+        ProvisionState::DeployWait => plan.mutate(
             Effect::Provision {
                 node: node.uuid.clone(),
                 request: Box::new(ProvisionRequest::from(Verb::Deleted)),
             },
             restarting(node),
         ),
-        ProvisionState::CleanFailed => fail(draft, node, "Cleaning before provisioning failed"),
+        ProvisionState::CleanFailed => fail(plan, node, "Cleaning before provisioning failed"),
         // What a restart was to begin with. The way on is another tear-down.
-        ProvisionState::Error => fail(draft, node, "Taking back the deployment failed"),
+        ProvisionState::Error => fail(plan, node, "Taking back the deployment failed"),
         ProvisionState::DeployFailed if wanted.was_attempted_on(node, detail) => {
             let what = match wanted {
                 Deployment::Disk(_) | Deployment::LiveIso(_) => "Image provisioning failed".to_owned(),
                 // Ironic may not say why, and a misspelt method is a likely cause.
                 Deployment::Custom { method, .. } => format!("Custom deploy {method} failed"),
             };
-            fail(draft, node, &what)
+            fail(plan, node, &what)
         }
-        ProvisionState::Available | ProvisionState::DeployFailed => deploy(draft, wanted, node, detail),
+        ProvisionState::Available | ProvisionState::DeployFailed => deploy(plan, wanted, node, detail),
         other => unexpected(node, other, "available, to be deployed"),
     }
 }
@@ -124,71 +124,71 @@ fn deploying(node: &Node) -> Wait {
     )
 }
 
-fn deploy(draft: &mut Draft<'_>, wanted: Deployment<'_>, node: &Node, detail: &NodeDetail) -> Step {
-    let secret = match (&draft.seen.pull_secret, wanted.pull_secret_name()) {
+fn deploy(plan: &mut PlanBuilder<'_>, wanted: Deployment<'_>, node: &Node, detail: &NodeDetail) -> Step {
+    let secret = match (&plan.seen.pull_secret, wanted.pull_secret_name()) {
         (_, None) => None,
-        (PullSecretView::NotLooked, Some(_)) => return Step::Look(Need::PullSecret),
+        (PullSecretView::NotLooked, Some(_)) => return Step::Fetch(Read::PullSecret),
         (PullSecretView::Unusable(event, why), Some(_)) => {
-            if !draft.is_told(WaitReason::ImageAuthIncomplete) {
-                draft.note(*event, why.clone());
+            if !plan.is_told(WaitReason::ImageAuthIncomplete) {
+                plan.event(*event, why.clone());
             }
             return Step::Wait(Wait::for_change(WaitReason::ImageAuthIncomplete, why.clone()));
         }
         (PullSecretView::Ready(secret), Some(_)) => Some(secret),
     };
-    if let Some(step) = register::follow_settings(draft, node) {
+    if let Some(step) = register::follow_settings(plan, node) {
         return step;
     }
-    let ops = match instance::patch(draft.seen, &draft.status, wanted, secret, node, detail) {
+    let ops = match instance::patch(plan.seen, &plan.status, wanted, secret, node, detail) {
         Ok(ops) => ops,
-        Err(problem) => return draft.fail(&ErrorType::Provisioning, problem),
+        Err(problem) => return plan.fail(&ErrorType::Provisioning, problem),
     };
     if ops.iter().any(|op| op.path == "/deploy_interface") && node.provision_state == ProvisionState::DeployFailed {
         // Ironic changes interfaces of a node at rest only.
         return Step::Move(ProvisioningState::Deprovisioning);
     }
     if !ops.is_empty() {
-        return draft.mutate_and_go_on(Effect::PatchNode {
+        return plan.mutate_and_go_on(Effect::PatchNode {
             node: node.uuid.clone(),
             ops,
         });
     }
-    let drive = match (&draft.seen.config_drive, wanted) {
+    let drive = match (&plan.seen.config_drive, wanted) {
         // Nothing is written to a disk, so that nobody would read it.
         (_, Deployment::LiveIso(_)) => None,
-        (ConfigDriveView::NotLooked, _) => return Step::Look(Need::ConfigDrive),
+        (ConfigDriveView::NotLooked, _) => return Step::Fetch(Read::ConfigDrive),
         // Not an error of the host: nothing was tried yet, and the Secret's change ends the wait.
         (ConfigDriveView::Unusable(problem), _) => {
             return Step::Wait(Wait::for_change(WaitReason::ConfigDriveIncomplete, problem.clone()));
         }
         (ConfigDriveView::Ready(drive), _) => Some((**drive).clone()),
     };
-    match &draft.seen.validation {
-        Lookup::NotLooked => return Step::Look(Need::Validation),
+    match &plan.seen.validation {
+        Lookup::NotLooked => return Step::Fetch(Read::Validation),
         Lookup::NotFound => {}
         Lookup::Found(problems) if problems.is_empty() => {}
         Lookup::Found(problems) => {
             let message = format!("Ironic refuses the deployment: {}", problems.join("; "));
-            return draft.fail(&ErrorType::Provisioning, message);
+            return plan.fail(&ErrorType::Provisioning, message);
         }
     }
     // Ironic refuses to deploy a node in maintenance.
-    if let Some(step) = maintenance::leave(draft, node) {
+    if let Some(step) = maintenance::leave(plan, node) {
         return step;
     }
-    if !draft.is_entered() {
+    if !plan.is_entered() {
         return Step::Wait(deploying(node).at_once());
     }
     // Served by what comes now. Removed first, or it would restart this deployment too.
-    if reboot::is_forced(draft) && reboot::is_served(draft) {
+    if reboot::is_forced(plan) && reboot::is_served(plan) {
         return Step::Again;
     }
-    draft.note(
+    plan.event(
         EventReason::ProvisioningStarted,
         format!("Image provisioning started for {}", target(wanted)),
     );
     if let Some(doubt) = wanted.image().and_then(Image::doubt) {
-        draft.note(EventReason::ImageInDoubt, format!("{}: {doubt}", target(wanted)));
+        plan.event(EventReason::ImageInDoubt, format!("{}: {doubt}", target(wanted)));
     }
     let steps = match wanted {
         Deployment::Custom { method, .. } => vec![DeployStep {
@@ -205,7 +205,7 @@ fn deploy(draft: &mut Draft<'_>, wanted: Deployment<'_>, node: &Node, detail: &N
         deploy_steps: steps,
         ..ProvisionRequest::from(Verb::Active)
     };
-    draft.mutate(
+    plan.mutate(
         Effect::Provision {
             node: node.uuid.clone(),
             request: Box::new(request),
@@ -214,21 +214,20 @@ fn deploy(draft: &mut Draft<'_>, wanted: Deployment<'_>, node: &Node, detail: &N
     )
 }
 
-fn complete(draft: &mut Draft<'_>, deployed: Deployment<'_>) -> Step {
-    if reboot::is_served(draft) {
+fn complete(plan: &mut PlanBuilder<'_>, deployed: Deployment<'_>) -> Step {
+    if reboot::is_served(plan) {
         return Step::Again; // or the host would be rebooted next
     }
-    draft.clear_error(OperationalStatus::Ok);
-    draft.status.provisioning.image.clone_from(&draft.spec().image);
-    draft
-        .status
+    plan.clear_error(OperationalStatus::Ok);
+    plan.status.provisioning.image.clone_from(&plan.spec().image);
+    plan.status
         .provisioning
         .custom_deploy
-        .clone_from(&draft.spec().custom_deploy);
-    draft.status.error_count = 0;
-    draft.status.provisioning_fail_count = 0;
-    attempt::forget(draft);
-    draft.note(
+        .clone_from(&plan.spec().custom_deploy);
+    plan.status.error_count = 0;
+    plan.status.provisioning_fail_count = 0;
+    attempt::forget(plan);
+    plan.event(
         EventReason::ProvisioningComplete,
         format!("Image provisioning completed for {}", target(deployed)),
     );
@@ -236,20 +235,20 @@ fn complete(draft: &mut Draft<'_>, deployed: Deployment<'_>) -> Step {
 }
 
 /// A failure costs its back-off, then the way back through cleaning.
-fn fail(draft: &mut Draft<'_>, node: &Node, what: &str) -> Step {
+fn fail(plan: &mut PlanBuilder<'_>, node: &Node, what: &str) -> Step {
     // Some releases of Ironic lose the reason when they power the server off after a failed step.
     let words = node
         .last_error
         .as_deref()
         .unwrap_or("Ironic gives no reason; its log and the ramdisk's may know more");
-    draft.fail(&ErrorType::Provisioning, format!("{what}: {words}"))
+    plan.fail(&ErrorType::Provisioning, format!("{what}: {words}"))
 }
 
-fn after_failure(draft: &mut Draft<'_>) -> Step {
-    if let Some(step) = draft.held_back(&ErrorType::Provisioning) {
+fn after_failure(plan: &mut PlanBuilder<'_>) -> Step {
+    if let Some(step) = plan.held_back(&ErrorType::Provisioning) {
         return step;
     }
-    draft.status.provisioning_fail_count = draft.status.provisioning_fail_count.saturating_add(1);
+    plan.status.provisioning_fail_count = plan.status.provisioning_fail_count.saturating_add(1);
     // The error stays until Ironic accepts the tear-down: that is the first progress.
     Step::Move(ProvisioningState::Deprovisioning)
 }

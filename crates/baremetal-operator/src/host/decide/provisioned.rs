@@ -4,40 +4,39 @@ use metal3_api::metal3::{ErrorType, OperationalStatus, ProvisioningState};
 use metal3_ironic::{Node, ProvisionRequest, ProvisionState, Verb};
 
 use super::{power, service};
-use crate::host::draft::{Draft, Step, Verdict, locked};
+use crate::host::builder::{PlanBuilder, Step, Verdict, locked};
 use crate::host::instance;
 use crate::host::plan::{Effect, Wait, WaitReason};
 
-pub(super) fn provisioned(draft: &mut Draft<'_>) -> Step {
-    if *draft.state() == ProvisioningState::ExternallyProvisioned && !draft.spec().externally_provisioned {
-        if let Some(image) = draft.spec().wanted_image() {
-            draft.status.provisioning.image = Some(image.clone());
+pub(super) fn provisioned(plan: &mut PlanBuilder<'_>) -> Step {
+    if *plan.state() == ProvisioningState::ExternallyProvisioned && !plan.spec().externally_provisioned {
+        if let Some(image) = plan.spec().wanted_image() {
+            plan.status.provisioning.image = Some(image.clone());
         }
-        if draft.spec().custom_deploy.is_some() {
-            draft
-                .status
+        if plan.spec().custom_deploy.is_some() {
+            plan.status
                 .provisioning
                 .custom_deploy
-                .clone_from(&draft.spec().custom_deploy);
+                .clone_from(&plan.spec().custom_deploy);
         }
         return Step::Move(ProvisioningState::Provisioned);
     }
-    if *draft.state() == ProvisioningState::Provisioned && instance::is_cancelled(draft.spec(), &draft.status) {
+    if *plan.state() == ProvisioningState::Provisioned && instance::is_cancelled(plan.spec(), &plan.status) {
         return Step::Move(ProvisioningState::Deprovisioning);
     }
-    match adopt(draft) {
+    match adopt(plan) {
         Step::Continue => {}
         step => return step,
     }
-    match service::under_way(draft) {
-        Step::Continue => power::follow(draft),
+    match service::under_way(plan) {
+        Step::Continue => power::follow(plan),
         step => step,
     }
 }
 
 /// A node that Ironic lost and that was enrolled again is taken over as it runs: no image is written, no power changed.
-pub(super) fn adopt(draft: &mut Draft<'_>) -> Step {
-    let Some(node) = draft.known() else {
+pub(super) fn adopt(plan: &mut PlanBuilder<'_>) -> Step {
+    let Some(node) = plan.known() else {
         return Step::Continue;
     };
     let state = &node.provision_state;
@@ -45,9 +44,9 @@ pub(super) fn adopt(draft: &mut Draft<'_>) -> Step {
         return Step::Wait(adopting(node));
     }
     if is_taken_over(node) {
-        if draft.status.error_type == Some(ErrorType::ProvisionedRegistration) {
-            draft.clear_error(OperationalStatus::Ok);
-            draft.status.error_count = 0;
+        if plan.status.error_type == Some(ErrorType::ProvisionedRegistration) {
+            plan.clear_error(OperationalStatus::Ok);
+            plan.status.error_count = 0;
         }
         return Step::Continue;
     }
@@ -55,7 +54,7 @@ pub(super) fn adopt(draft: &mut Draft<'_>) -> Step {
         state,
         ProvisionState::Manageable | ProvisionState::AdoptFailed | ProvisionState::Active
     ) {
-        return take_over(draft);
+        return take_over(plan);
     }
     // The flag may be set on a host that was available: it stays so in Ironic, or taking the flag back would clean its disks.
     // Whatever else Ironic does with the node: the host runs, and power is all there is to follow.
@@ -67,8 +66,8 @@ fn is_taken_over(node: &Node) -> bool {
     node.provision_state == ProvisionState::Active && (!node.maintenance || node.fault.is_some())
 }
 
-fn take_over(draft: &mut Draft<'_>) -> Step {
-    let (node, _) = match draft.live() {
+fn take_over(plan: &mut PlanBuilder<'_>) -> Step {
+    let (node, _) = match plan.live() {
         Ok(node) => node,
         Err(step) => return step,
     };
@@ -77,32 +76,32 @@ fn take_over(draft: &mut Draft<'_>) -> Step {
     }
     let state = &node.provision_state;
     if *state == ProvisionState::Manageable {
-        return start(draft, node, Verb::Adopt);
+        return start(plan, node, Verb::Adopt);
     }
     if *state == ProvisionState::Available {
-        return start(draft, node, Verb::Manage);
+        return start(plan, node, Verb::Manage);
     }
     if *state == ProvisionState::AdoptFailed {
         let words = node.last_error.as_deref().unwrap_or("Ironic gives no reason");
         let message = format!("Host adoption failed: {words}");
-        return match draft.failure(&ErrorType::ProvisionedRegistration, message) {
+        return match plan.failure(&ErrorType::ProvisionedRegistration, message) {
             Verdict::Hold(step) => step,
-            Verdict::Retry => start(draft, node, Verb::Adopt),
+            Verdict::Retry => start(plan, node, Verb::Adopt),
         };
     }
     if *state == ProvisionState::Active && !is_taken_over(node) {
-        return draft.mutate_and_go_on(Effect::ClearMaintenance {
+        return plan.mutate_and_go_on(Effect::ClearMaintenance {
             node: node.uuid.clone(),
         });
     }
     Step::Continue
 }
 
-fn start(draft: &mut Draft<'_>, node: &Node, verb: Verb) -> Step {
-    if let Some(step) = draft.held_back(&ErrorType::ProvisionedRegistration) {
+fn start(plan: &mut PlanBuilder<'_>, node: &Node, verb: Verb) -> Step {
+    if let Some(step) = plan.held_back(&ErrorType::ProvisionedRegistration) {
         return step;
     }
-    draft.mutate(
+    plan.mutate(
         Effect::Provision {
             node: node.uuid.clone(),
             request: Box::new(ProvisionRequest::from(verb)),

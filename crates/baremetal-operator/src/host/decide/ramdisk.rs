@@ -1,8 +1,6 @@
 //! The ramdisk that is built for one host, where somebody builds them: asked for by a PreprovisioningImage of the host's
 //! name, waited for where the next thing to happen starts it, and told to Ironic.
 
-use std::time::Duration;
-
 use metal3_api::condition::ConditionStatus;
 use metal3_api::metal3::names::finalizer;
 use metal3_api::metal3::{
@@ -12,29 +10,28 @@ use metal3_api::metal3::{
 use metal3_bmc::BmcAddress;
 use metal3_ironic::ProvisionState;
 use metal3_runtime::conditions;
+use metal3_runtime::timing::operator::SLOW_RECHECK;
 
 use super::network_data;
-use crate::host::draft::{Draft, Step, Verdict};
+use crate::host::builder::{PlanBuilder, Step, Verdict};
+use crate::host::named_url::{DeniedRanges, NamedUrl, UrlField};
 use crate::host::observed::{Lookup, NetworkDataView};
-use crate::host::plan::{Effect, Need, Wait, WaitReason};
+use crate::host::plan::{Effect, Read, Wait, WaitReason};
 use crate::host::ramdisk::Ramdisk;
 use crate::host::ramdisk::surroundings;
 
-/// Every change of the image wakes the host; this is the net.
-const RECHECK: Duration = Duration::from_secs(300);
-
 /// Whether the node agrees with the image, as far as is known without a look.
-pub(super) fn is_settled(draft: &Draft<'_>, address: Option<&BmcAddress>) -> bool {
-    let is_used = address.is_none_or(|address| formats(draft, address).is_some());
-    let seen = draft.seen;
+pub(super) fn is_settled(plan: &PlanBuilder<'_>, address: Option<&BmcAddress>) -> bool {
+    let is_used = address.is_none_or(|address| formats(plan, address).is_some());
+    let seen = plan.seen;
     !seen.settings.builds_ramdisks
         || !is_used
         || seen.memory.ramdisk == Some(surroundings(&seen.host, seen.network_data.version()))
 }
 
 /// What a node is started from for as long as nothing that was built for it is known.
-pub(super) fn unbuilt(draft: &Draft<'_>) -> Ramdisk {
-    if draft.seen.settings.builds_ramdisks {
+pub(super) fn unbuilt(plan: &PlanBuilder<'_>) -> Ramdisk {
+    if plan.seen.settings.builds_ramdisks {
         Ramdisk::AsItIs
     } else {
         Ramdisk::Configured
@@ -42,21 +39,22 @@ pub(super) fn unbuilt(draft: &Draft<'_>) -> Ramdisk {
 }
 
 /// The ramdisk for what the host does now.
-pub(super) fn wanted(draft: &mut Draft<'_>, address: &BmcAddress) -> Result<Ramdisk, Step> {
-    if !draft.seen.settings.builds_ramdisks {
-        return Ok(unbuilt(draft));
+pub(super) fn wanted(plan: &mut PlanBuilder<'_>, address: &BmcAddress) -> Result<Ramdisk, Step> {
+    if !plan.seen.settings.builds_ramdisks {
+        return Ok(unbuilt(plan));
     }
-    let Some(accept_formats) = formats(draft, address) else {
+    let Some(accept_formats) = formats(plan, address) else {
         return Ok(Ramdisk::AsItIs);
     };
     let spec = PreprovisioningImageSpec {
-        network_data_name: draft.spec().preprovisioning_network_data_name.clone(),
-        architecture: draft.architecture().to_owned(),
+        network_data_name: plan.spec().preprovisioning_network_data_name.clone(),
+        architecture: plan.architecture().to_owned(),
         accept_formats,
     };
-    let image = match &draft.seen.ramdisk {
-        Lookup::NotLooked => return Err(Step::Look(Need::Ramdisk)),
-        Lookup::NotFound => return Err(write(draft, spec)),
+    let denied = &plan.seen.settings.denied_url_ranges;
+    let image = match &plan.seen.ramdisk {
+        Lookup::NotLooked => return Err(Step::Fetch(Read::Ramdisk)),
+        Lookup::NotFound => return Err(write(plan, spec)),
         Lookup::Found(image) => image,
     };
     let is_going = image.metadata.deletion_timestamp.is_some();
@@ -66,44 +64,44 @@ pub(super) fn wanted(draft: &mut Draft<'_>, address: &BmcAddress) -> Result<Ramd
         .iter()
         .flatten()
         .any(|f| f == finalizer::PREPROVISIONING_IMAGE_OF_HOST);
-    if !is_going && !is_current(&draft.seen.host, image, &spec) {
-        return Err(write(draft, spec));
+    if !is_going && !is_current(&plan.seen.host, image, &spec) {
+        return Err(write(plan, spec));
     }
     let version = if spec.network_data_name.is_empty() {
         None
     } else {
-        match &draft.seen.network_data {
-            NetworkDataView::NotLooked { version: None, .. } => return Err(Step::Look(Need::NetworkData)),
-            NetworkDataView::Missing if is_needed(draft) => return Err(network_data::missing(draft)),
+        match &plan.seen.network_data {
+            NetworkDataView::NotLooked { version: None, .. } => return Err(Step::Fetch(Read::NetworkData)),
+            NetworkDataView::Missing if is_needed(plan) => return Err(network_data::missing(plan)),
             known => known.version(),
         }
     };
     let problem = if is_going && !is_held {
         "it is being deleted".to_owned()
     } else {
-        match unavailable(image, &spec, version) {
+        match unavailable(image, &spec, version, denied) {
             None => {
                 let status = image.status.clone().unwrap_or_default();
-                draft.has_ramdisk = true;
+                plan.has_ramdisk = true;
                 return Ok(Ramdisk::Built(Box::new(status)));
             }
             Some(problem) => problem,
         }
     };
-    if !is_needed(draft) {
+    if !is_needed(plan) {
         return Ok(Ramdisk::AsItIs);
     }
-    if let Some(error) = failed(image) {
+    if let Some(error) = failed(image, denied) {
         let message = format!("The ramdisk for this host cannot be built: {error}");
-        return Err(match draft.failure(&ErrorType::Registration, message.clone()) {
+        return Err(match plan.failure(&ErrorType::Registration, message.clone()) {
             Verdict::Hold(step) => step,
-            Verdict::Retry => draft.fail(&ErrorType::Registration, message),
+            Verdict::Retry => plan.fail(&ErrorType::Registration, message),
         });
     }
-    let metadata = &draft.seen.host.metadata;
+    let metadata = &plan.seen.host.metadata;
     Err(Step::Wait(Wait::for_time(
         WaitReason::RamdiskBuilding,
-        RECHECK,
+        SLOW_RECHECK,
         format!(
             "PreprovisioningImage {}/{} is not ready: {problem}; the host goes on when it is",
             metadata.namespace.as_deref().unwrap_or_default(),
@@ -113,16 +111,16 @@ pub(super) fn wanted(draft: &mut Draft<'_>, address: &BmcAddress) -> Result<Ramd
 }
 
 /// What the host can boot, the preferred one first; `None` where it starts no ramdisk, so that none is asked for.
-fn formats(draft: &Draft<'_>, address: &BmcAddress) -> Option<Vec<RamdiskFormat>> {
-    let spec = draft.spec();
-    let is_out_of_use = match draft.state() {
+fn formats(plan: &PlanBuilder<'_>, address: &BmcAddress) -> Option<Vec<RamdiskFormat>> {
+    let spec = plan.spec();
+    let is_out_of_use = match plan.state() {
         ProvisioningState::None
         | ProvisioningState::Unmanaged
         | ProvisioningState::Registering
         | ProvisioningState::PoweringOffBeforeDelete
         | ProvisioningState::Deleting => true,
         ProvisioningState::Provisioned | ProvisioningState::ExternallyProvisioned => {
-            draft.status.operational_status != OperationalStatus::Servicing
+            plan.status.operational_status != OperationalStatus::Servicing
         }
         ProvisioningState::Deprovisioning => spec.automated_cleaning_mode == CleaningMode::Disabled,
         ProvisioningState::Inspecting => spec.inspection_mode == Some(InspectionMode::Fast),
@@ -144,9 +142,9 @@ fn formats(draft: &Draft<'_>, address: &BmcAddress) -> Option<Vec<RamdiskFormat>
 }
 
 /// What comes next starts the ramdisk.
-fn is_needed(draft: &Draft<'_>) -> bool {
+fn is_needed(plan: &PlanBuilder<'_>) -> bool {
     // What runs was started from something, and its end is not missed for an image.
-    let is_running = draft.known().is_some_and(|node| {
+    let is_running = plan.known().is_some_and(|node| {
         matches!(
             node.provision_state,
             ProvisionState::Inspecting
@@ -160,7 +158,7 @@ fn is_needed(draft: &Draft<'_>) -> bool {
     });
     !is_running
         && matches!(
-            draft.state(),
+            plan.state(),
             ProvisioningState::Inspecting
                 | ProvisioningState::Preparing
                 | ProvisioningState::Deprovisioning
@@ -169,8 +167,8 @@ fn is_needed(draft: &Draft<'_>) -> bool {
         )
 }
 
-fn write(draft: &mut Draft<'_>, spec: PreprovisioningImageSpec) -> Step {
-    draft.effects.push(Effect::WriteRamdisk(Box::new(spec)));
+fn write(plan: &mut PlanBuilder<'_>, spec: PreprovisioningImageSpec) -> Step {
+    plan.effects.push(Effect::WriteRamdisk(Box::new(spec)));
     Step::Again
 }
 
@@ -187,27 +185,30 @@ fn is_current(host: &BareMetalHost, image: &PreprovisioningImage, spec: &Preprov
     image.spec == *spec && has_labels && has_finalizer
 }
 
-fn failed(image: &PreprovisioningImage) -> Option<String> {
+fn failed(image: &PreprovisioningImage, denied: &DeniedRanges) -> Option<String> {
     let status = image.status.as_ref()?;
     conditions::get(&status.conditions, "Error")
         .filter(|c| c.status == ConditionStatus::True)
         .map(|c| c.message.clone())
-        .or_else(|| flaw(status))
+        .or_else(|| flaw(status, denied))
 }
 
-/// A control character ends what the boot loader, or its configuration, takes for a kernel's parameters or a URL: what
-/// follows would be something else.
-fn flaw(status: &PreprovisioningImageStatus) -> Option<String> {
-    [
-        ("imageUrl", &status.image_url),
-        ("kernelUrl", &status.kernel_url),
-        ("extraKernelParams", &status.extra_kernel_params),
-    ]
-    .into_iter()
-    .find(|(_, text)| text.contains(char::is_control))
-    .map(|(field, _)| {
-        format!("status.{field} of its PreprovisioningImage has a control character in it, such as the end of a line")
-    })
+/// What is wrong with what was built. Whoever may write the status is not trusted with more than a user who names an image: its URLs
+/// are held against the same rules. A control character ends what the boot loader, or its configuration, takes for a kernel's
+/// parameters: what follows would be something else.
+fn flaw(status: &PreprovisioningImageStatus, denied: &DeniedRanges) -> Option<String> {
+    let urls = [
+        (UrlField::RamdiskImage, &status.image_url),
+        (UrlField::RamdiskKernel, &status.kernel_url),
+    ];
+    let named = urls.into_iter().filter(|(_, url)| !url.is_empty());
+    named
+        .filter_map(|(field, url)| NamedUrl::parse(field, url, denied).err())
+        .chain(status.extra_kernel_params.contains(char::is_control).then(|| {
+            "status.extraKernelParams: it has a control character in it, such as the end of a line".to_owned()
+        }))
+        .next()
+        .map(|flaw| format!("its PreprovisioningImage cannot be used: {flaw}"))
 }
 
 /// Why the image cannot be used yet.
@@ -215,11 +216,12 @@ fn unavailable(
     image: &PreprovisioningImage,
     spec: &PreprovisioningImageSpec,
     network_data_version: Option<&str>,
+    denied: &DeniedRanges,
 ) -> Option<String> {
     let Some(status) = &image.status else {
         return Some("nobody has taken it up; is there an image builder?".to_owned());
     };
-    if let Some(error) = failed(image) {
+    if let Some(error) = failed(image, denied) {
         return Some(error);
     }
     if status.architecture != spec.architecture {

@@ -13,7 +13,7 @@ use metal3_ironic::{Node, NodeDetail};
 use metal3_runtime::conditions::{self, Claim};
 
 use crate::host::annotations;
-use crate::host::draft::Draft;
+use crate::host::builder::PlanBuilder;
 
 /// Our own condition, there only while a server that is never switched off (`spec.disablePowerOff`) has reboot annotations:
 /// `False` while the restart is on its way, `True` when it was made.
@@ -34,9 +34,9 @@ pub(super) struct Requests {
 
 impl Requests {
     /// The requests that count. Where nothing was deployed only those with `force` do.
-    pub fn of(draft: &Draft<'_>, only_forced: bool) -> Self {
+    pub fn of(plan: &PlanBuilder<'_>, only_forced: bool) -> Self {
         let mut all = Self::default();
-        let Some(annotations) = &draft.seen.host.metadata.annotations else {
+        let Some(annotations) = &plan.seen.host.metadata.annotations else {
             return all;
         };
         for request in reboot_requests(annotations) {
@@ -71,8 +71,8 @@ impl Requests {
 }
 
 /// Whether the annotation that we remove asks for force.
-pub(super) fn is_forced(draft: &Draft<'_>) -> bool {
-    let requests = draft.seen.host.metadata.annotations.as_ref();
+pub(super) fn is_forced(plan: &PlanBuilder<'_>) -> bool {
+    let requests = plan.seen.host.metadata.annotations.as_ref();
     requests
         .into_iter()
         .flat_map(reboot_requests)
@@ -80,13 +80,13 @@ pub(super) fn is_forced(draft: &Draft<'_>) -> bool {
 }
 
 /// The annotation that we remove is there, whether what it asks for counts in this state or not.
-pub(super) fn has_own(draft: &Draft<'_>) -> bool {
-    annotations::value(&draft.seen.host, annotation::REBOOT).is_some()
+pub(super) fn has_own(plan: &PlanBuilder<'_>) -> bool {
+    annotations::value(&plan.seen.host, annotation::REBOOT).is_some()
 }
 
 /// What has just begun, or just ended, starts the server anyway: a single reboot that was asked for before is served.
-pub(super) fn is_served(draft: &mut Draft<'_>) -> bool {
-    draft.remove_annotation(annotation::REBOOT)
+pub(super) fn is_served(plan: &mut PlanBuilder<'_>) -> bool {
+    plan.remove_annotation(annotation::REBOOT)
 }
 
 /// How far the restart for the present requests has come.
@@ -116,15 +116,15 @@ pub(super) fn record(status: &BareMetalHostStatus, requests: &Requests) -> Recor
 }
 
 /// Writes that a restart for these requests is about to be asked for.
-pub(super) fn begin(draft: &mut Draft<'_>, requests: &Requests, detail: &NodeDetail) {
+pub(super) fn begin(plan: &mut PlanBuilder<'_>, requests: &Requests, detail: &NodeDetail) {
     let message = format!("asked for by {} at {}", requests.marks.join(" "), moment(detail));
-    write(draft, ConditionStatus::False, "Rebooting", &message);
+    write(plan, ConditionStatus::False, "Rebooting", &message);
 }
 
 /// Writes that it was made.
-pub(super) fn complete(draft: &mut Draft<'_>, requests: &Requests) {
+pub(super) fn complete(plan: &mut PlanBuilder<'_>, requests: &Requests) {
     let message = format!("asked for by {}", requests.marks.join(" "));
-    write(draft, ConditionStatus::True, "Rebooted", &message);
+    write(plan, ConditionStatus::True, "Rebooted", &message);
 }
 
 /// Ironic refused the restart that was about to be asked for: the record says again what it said before. A node that was
@@ -143,8 +143,8 @@ pub fn unrecord(status: &mut BareMetalHostStatus, before: Option<&BareMetalHostS
 }
 
 /// Nobody asks any more.
-pub(super) fn forget(draft: &mut Draft<'_>) {
-    conditions::remove(&mut draft.status.conditions, REBOOTED);
+pub(super) fn forget(plan: &mut PlanBuilder<'_>) {
+    conditions::remove(&mut plan.status.conditions, REBOOTED);
 }
 
 /// Whether the node's record is still the one that was seen before the restart was to be asked for.
@@ -158,15 +158,15 @@ fn moment(detail: &NodeDetail) -> &str {
     detail.updated_at.as_deref().unwrap_or("never")
 }
 
-fn write(draft: &mut Draft<'_>, status: ConditionStatus, reason: &str, message: &str) {
+fn write(plan: &mut PlanBuilder<'_>, status: ConditionStatus, reason: &str, message: &str) {
     let claim = Claim {
         type_: REBOOTED,
         status,
         reason,
         message,
     };
-    let generation = draft.seen.host.metadata.generation;
-    conditions::set(&mut draft.status.conditions, &claim, generation, draft.now);
+    let generation = plan.seen.host.metadata.generation;
+    conditions::set(&mut plan.status.conditions, &claim, generation, plan.now);
 }
 
 /// FNV-1a: stable across processes, which the standard hashers are not.

@@ -5,44 +5,44 @@ use metal3_api::metal3::names::annotation;
 use metal3_api::metal3::{ErrorType, HardwareDetails};
 
 use crate::host::annotations;
+use crate::host::builder::{PlanBuilder, Step, seconds};
 use crate::host::conditions::WAITING;
-use crate::host::draft::{Draft, Step, seconds};
 use crate::host::identity;
 use crate::host::observed::Lookup;
-use crate::host::plan::{EventReason, Need, Wait, WaitReason};
+use crate::host::plan::{EventReason, Read, Wait, WaitReason};
 
 /// `Continue` where nothing is to be restored.
-pub(super) fn restore(draft: &mut Draft<'_>) -> Step {
-    let Some(text) = annotations::value(&draft.seen.host, annotation::STATUS) else {
+pub(super) fn restore(plan: &mut PlanBuilder<'_>) -> Step {
+    let Some(text) = annotations::value(&plan.seen.host, annotation::STATUS) else {
         return Step::Continue;
     };
-    if draft.status.last_updated.is_some() {
+    if plan.status.last_updated.is_some() {
         // Restored by now, or of no use: there is a status.
-        draft.remove_annotation(annotation::STATUS);
+        plan.remove_annotation(annotation::STATUS);
         return Step::Again;
     }
     match annotations::status(text) {
         Ok(Some(restored)) => {
-            let hardware = match &draft.seen.hardware_data {
-                Lookup::NotLooked => return Step::Look(Need::HardwareData),
+            let hardware = match &plan.seen.hardware_data {
+                Lookup::NotLooked => return Step::Fetch(Read::HardwareData),
                 Lookup::NotFound => None,
                 Lookup::Found(details) => Some(Box::new(HardwareDetails::clone(details))),
             };
-            draft.status = restored;
+            plan.status = restored;
             // Not a UUID: no node that Ironic knows by it is this host's.
-            if !identity::is_uuid(&draft.status.provisioning.id) {
-                draft.status.provisioning.id.clear();
+            if !identity::is_uuid(&plan.status.provisioning.id) {
+                plan.status.provisioning.id.clear();
             }
             // Whoever has written the annotation says so. The host's own Secret has to prove it.
-            draft.status.good_credentials.credentials_version.clear();
-            draft.status.tried_credentials.credentials_version.clear();
+            plan.status.good_credentials.credentials_version.clear();
+            plan.status.tried_credentials.credentials_version.clear();
             if hardware.is_some() {
-                draft.status.hardware = hardware;
+                plan.status.hardware = hardware;
             }
-            draft.status.last_updated.get_or_insert_with(|| seconds(draft.now));
+            plan.status.last_updated.get_or_insert_with(|| seconds(plan.now));
             // They speak of another object's generations and of what kept the host there.
-            draft.status.conditions.retain(|condition| condition.type_ != WAITING);
-            for condition in &mut draft.status.conditions {
+            plan.status.conditions.retain(|condition| condition.type_ != WAITING);
+            for condition in &mut plan.status.conditions {
                 condition.observed_generation = None;
             }
             // Stored before the annotation goes: it is all there is until then.
@@ -53,12 +53,12 @@ pub(super) fn restore(draft: &mut Draft<'_>) -> Step {
             })
         }
         Ok(None) => {
-            draft.remove_annotation(annotation::STATUS);
+            plan.remove_annotation(annotation::STATUS);
             Step::Again
         }
         // What such a host runs is not known: a deletion only takes it out of Ironic.
-        Err(_) if draft.is_deleting() => Step::Continue,
-        Err(error) => draft.refuse(
+        Err(_) if plan.is_deleting() => Step::Continue,
+        Err(error) => plan.refuse(
             ErrorType::Registration,
             WaitReason::InvalidAnnotation,
             EventReason::RegistrationError,

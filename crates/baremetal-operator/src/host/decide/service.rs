@@ -5,9 +5,9 @@ use super::maintenance;
 use super::outage::outage;
 use super::reboot::{self, Record, Requests};
 use super::register;
+use crate::host::builder::{PlanBuilder, Step, Verdict, locked};
 use crate::host::decide::common::is_powered_on;
 use crate::host::decide::common::unexpected;
-use crate::host::draft::{Draft, Step, Verdict, locked};
 use crate::host::firmware::Changes;
 use crate::host::mark::{self, Progress};
 use crate::host::observed::NodeView;
@@ -20,11 +20,11 @@ const PART: &str = "service";
 
 /// What goes on, or was announced, is brought to its end before anything else. `Continue` where there is nothing, or where
 /// somebody else has the node serviced.
-pub(super) fn under_way(draft: &mut Draft<'_>) -> Step {
-    if is_announced(draft) {
-        return serve(draft);
+pub(super) fn under_way(plan: &mut PlanBuilder<'_>) -> Step {
+    if is_announced(plan) {
+        return serve(plan);
     }
-    let is_busy = draft.known().is_some_and(|node| {
+    let is_busy = plan.known().is_some_and(|node| {
         matches!(
             node.provision_state,
             ProvisionState::Servicing
@@ -33,53 +33,51 @@ pub(super) fn under_way(draft: &mut Draft<'_>) -> Step {
                 | ProvisionState::ServiceHold
         )
     });
-    if !is_busy || draft.seen.outage.is_some() {
+    if !is_busy || plan.seen.outage.is_some() {
         return Step::Continue;
     }
-    match draft.live() {
-        Ok((_, detail)) if mark::has(detail, PART) => serve(draft),
+    match plan.live() {
+        Ok((_, detail)) if mark::has(detail, PART) => serve(plan),
         Ok(_) => Step::Continue,
         Err(step) => step,
     }
 }
 
-fn is_announced(draft: &Draft<'_>) -> bool {
-    draft.status.operational_status == OperationalStatus::Servicing
-        || draft.status.error_type == Some(ErrorType::Servicing)
+fn is_announced(plan: &PlanBuilder<'_>) -> bool {
+    plan.status.operational_status == OperationalStatus::Servicing
+        || plan.status.error_type == Some(ErrorType::Servicing)
 }
 
 /// The host is about to start, from off or, where it is never switched off, by a restart: the moment for changes. `Continue`
 /// where there are none.
-pub(super) fn before_start(draft: &mut Draft<'_>) -> Step {
-    if draft.seen.firmware.may_ask(draft.seen.firmware.on_reboot) {
-        serve(draft)
+pub(super) fn before_start(plan: &mut PlanBuilder<'_>) -> Step {
+    if plan.seen.firmware.may_ask(plan.seen.firmware.on_reboot) {
+        serve(plan)
     } else {
         Step::Continue
     }
 }
 
-fn serve(draft: &mut Draft<'_>) -> Step {
-    if let Some(node) = draft.known()
+fn serve(plan: &mut PlanBuilder<'_>) -> Step {
+    if let Some(node) = plan.known()
         && node.provision_state == ProvisionState::Servicing
     {
-        announce(draft);
+        announce(plan);
         return Step::Wait(servicing(node));
     }
     // A service that waits, or failed, is judged by what is wanted and not by what is left to do.
-    let is_at_rest = draft
-        .known()
-        .is_none_or(|n| n.provision_state == ProvisionState::Active);
-    let changes = match changes(draft, draft.seen.firmware.on_reboot, !is_at_rest) {
+    let is_at_rest = plan.known().is_none_or(|n| n.provision_state == ProvisionState::Active);
+    let changes = match changes(plan, plan.seen.firmware.on_reboot, !is_at_rest) {
         Ok(changes) => changes,
         Err(step) => return step,
     };
-    if changes.is_empty() && !is_announced(draft) && is_at_rest {
+    if changes.is_empty() && !is_announced(plan) && is_at_rest {
         return Step::Continue;
     }
-    if let NodeView::Unknown { cause } = &draft.seen.node {
+    if let NodeView::Unknown { cause } = &plan.seen.node {
         return Step::Wait(outage(cause.as_ref()));
     }
-    let (node, detail) = match draft.live() {
+    let (node, detail) = match plan.live() {
         Ok(node) => node,
         Err(step) => return step,
     };
@@ -88,53 +86,53 @@ fn serve(draft: &mut Draft<'_>) -> Step {
     }
     match &node.provision_state {
         // Nothing is wanted any more.
-        ProvisionState::ServiceWait if !changes.is_wanted => ask(draft, node, ProvisionRequest::from(Verb::Abort)),
+        ProvisionState::ServiceWait if !changes.is_wanted => ask(plan, node, ProvisionRequest::from(Verb::Abort)),
         ProvisionState::Servicing | ProvisionState::ServiceWait => {
-            announce(draft);
+            announce(plan);
             Step::Wait(servicing(node))
         }
-        ProvisionState::ServiceFailed => failed(draft, node, detail, &changes),
-        ProvisionState::Active if changes.is_empty() => finished(draft, &changes),
+        ProvisionState::ServiceFailed => failed(plan, node, detail, &changes),
+        ProvisionState::Active if changes.is_empty() => finished(plan, &changes),
         ProvisionState::Active => match mark::progress(node, detail, &[(PART, changes.name())]) {
-            Progress::Done => finished(draft, &changes),
-            Progress::Failed => failed(draft, node, detail, &changes),
+            Progress::Done => finished(plan, &changes),
+            Progress::Failed => failed(plan, node, detail, &changes),
             // Switched on meanwhile, the host waits for its next start.
-            Progress::NotBegun if is_powered_on(node) == Some(true) && wanted_restart(draft).is_none() => leave(draft),
-            Progress::NotBegun => begin(draft, node, detail, &changes),
+            Progress::NotBegun if is_powered_on(node) == Some(true) && wanted_restart(plan).is_none() => leave(plan),
+            Progress::NotBegun => begin(plan, node, detail, &changes),
         },
         other => unexpected(node, other, "active, to be serviced"),
     }
 }
 
-fn begin(draft: &mut Draft<'_>, node: &Node, detail: &NodeDetail, changes: &Changes) -> Step {
-    if let Some(problem) = changes.problem(&draft.seen.settings.denied_url_ranges) {
-        return draft.refuse(
+fn begin(plan: &mut PlanBuilder<'_>, node: &Node, detail: &NodeDetail, changes: &Changes) -> Step {
+    if let Some(problem) = changes.problem(&plan.seen.settings.denied_url_ranges) {
+        return plan.refuse(
             ErrorType::Servicing,
             WaitReason::Unsupported,
             EventReason::ServicingError,
             problem,
         );
     }
-    if let Some(step) = draft.held_back(&ErrorType::Servicing) {
+    if let Some(step) = plan.held_back(&ErrorType::Servicing) {
         return step;
     }
-    let is_stored = draft.seen.host.status.as_ref().is_some_and(|stored| {
+    let is_stored = plan.seen.host.status.as_ref().is_some_and(|stored| {
         stored.operational_status == OperationalStatus::Servicing || stored.error_type == Some(ErrorType::Servicing)
     });
     if !is_stored {
-        announce(draft);
+        announce(plan);
         return Step::Wait(servicing(node).at_once());
     }
-    if let Some(step) = register::follow_settings(draft, node) {
+    if let Some(step) = register::follow_settings(plan, node) {
         return step;
     }
-    if let Some(step) = maintenance::leave(draft, node) {
+    if let Some(step) = maintenance::leave(plan, node) {
         return step;
     }
     let mut diff = Diff::default();
     mark::set(&mut diff, node, detail, &[(PART, changes.name())]);
     if !diff.is_empty() {
-        return draft.mutate_and_go_on(Effect::PatchNode {
+        return plan.mutate_and_go_on(Effect::PatchNode {
             node: node.uuid.clone(),
             ops: diff.into_ops(),
         });
@@ -143,69 +141,69 @@ fn begin(draft: &mut Draft<'_>, node: &Node, detail: &NodeDetail, changes: &Chan
         service_steps: changes.steps(),
         ..ProvisionRequest::from(Verb::Service)
     };
-    ask(draft, node, request)
+    ask(plan, node, request)
 }
 
 /// Tried again in a while; given up at once where nothing is wanted any more. Ironic refuses both in maintenance, into which
 /// a failed step puts the node.
-fn failed(draft: &mut Draft<'_>, node: &Node, detail: &NodeDetail, changes: &Changes) -> Step {
+fn failed(plan: &mut PlanBuilder<'_>, node: &Node, detail: &NodeDetail, changes: &Changes) -> Step {
     if !changes.is_empty() {
         let words = node.last_error.as_deref().unwrap_or("Ironic gives no reason");
-        return match draft.failure(&ErrorType::Servicing, format!("Servicing failed: {words}")) {
+        return match plan.failure(&ErrorType::Servicing, format!("Servicing failed: {words}")) {
             Verdict::Hold(step) => step,
-            Verdict::Retry => begin(draft, node, detail, changes),
+            Verdict::Retry => begin(plan, node, detail, changes),
         };
     }
-    if let Some(step) = maintenance::leave(draft, node) {
+    if let Some(step) = maintenance::leave(plan, node) {
         return step;
     }
-    ask(draft, node, ProvisionRequest::from(Verb::Abort))
+    ask(plan, node, ProvisionRequest::from(Verb::Abort))
 }
 
-fn ask(draft: &mut Draft<'_>, node: &Node, request: ProvisionRequest) -> Step {
-    let step = draft.mutate(
+fn ask(plan: &mut PlanBuilder<'_>, node: &Node, request: ProvisionRequest) -> Step {
+    let step = plan.mutate(
         Effect::Provision {
             node: node.uuid.clone(),
             request: Box::new(request),
         },
         servicing(node),
     );
-    announce(draft);
+    announce(plan);
     step
 }
 
 /// Shown for as long as it goes on; an error hides it.
-fn announce(draft: &mut Draft<'_>) {
-    if draft.status.error_type.is_none() {
-        draft.status.operational_status = OperationalStatus::Servicing;
+fn announce(plan: &mut PlanBuilder<'_>) {
+    if plan.status.error_type.is_none() {
+        plan.status.operational_status = OperationalStatus::Servicing;
     }
 }
 
 /// The host goes on as before. What was written is recorded now and not when it was begun: a host that is taken down in the
 /// middle has its changes still before it.
-fn finished(draft: &mut Draft<'_>, changes: &Changes) -> Step {
+fn finished(plan: &mut PlanBuilder<'_>, changes: &Changes) -> Step {
     let record = Effect::RecordFirmware(changes.applied.clone());
-    if changes.has_updates() && !draft.effects.contains(&record) {
-        draft.effects.push(record);
+    if changes.has_updates() && !plan.effects.contains(&record) {
+        plan.effects.push(record);
     }
     // It has restarted by this.
-    if let Some(requests) = wanted_restart(draft) {
-        reboot::complete(draft, &requests);
+    if let Some(requests) = wanted_restart(plan) {
+        reboot::complete(plan, &requests);
     }
-    leave(draft)
+    leave(plan)
 }
 
 /// What asks for a restart that is still to be made, of a host that is never switched off.
-fn wanted_restart(draft: &Draft<'_>) -> Option<Requests> {
-    let requests = Requests::of(draft, false);
-    let is_wanted = draft.spec().disable_power_off && !requests.is_empty();
-    (is_wanted && reboot::record(&draft.status, &requests) == Record::New).then_some(requests)
+fn wanted_restart(plan: &PlanBuilder<'_>) -> Option<Requests> {
+    let requests = Requests::of(plan, false);
+    let is_wanted = plan.spec().disable_power_off && !requests.is_empty();
+    (is_wanted && reboot::record(&plan.status, &requests) == Record::New).then_some(requests)
 }
 
-fn leave(draft: &mut Draft<'_>) -> Step {
-    if draft.status.error_type.is_none() || draft.status.error_type == Some(ErrorType::Servicing) {
-        draft.clear_error(OperationalStatus::Ok);
-        draft.status.error_count = 0;
+fn leave(plan: &mut PlanBuilder<'_>) -> Step {
+    if plan.status.error_type.is_none() || plan.status.error_type == Some(ErrorType::Servicing) {
+        plan.clear_error(OperationalStatus::Ok);
+        plan.status.error_count = 0;
     }
     Step::Continue
 }

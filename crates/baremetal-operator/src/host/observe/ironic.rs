@@ -9,9 +9,9 @@ use metal3_runtime::conditions::whole_seconds;
 use crate::fleet::Turn;
 use crate::host::context::Context;
 use crate::host::error::ObserveError;
-use crate::host::identity::key_of;
 use crate::host::observed::{Lookup, MacOwner, NodeView, Observed};
 use crate::host::{hardware, identity, queue};
+use metal3_runtime::store::ObjectKey;
 
 /// A slot to act on the node, or a place in the queue.
 pub(super) fn slot(ctx: &Context, seen: &mut Observed) {
@@ -25,13 +25,13 @@ pub(super) fn slot(ctx: &Context, seen: &mut Observed) {
             .unwrap_or_default(),
     };
     let turn = queue::turn(&seen.host).unwrap_or_else(|| Turn::Wanted(whole_seconds(ctx.clock.now())));
-    let slot = ctx.fleet.ask_for_slot(&key_of(&seen.host), &node, turn);
+    let slot = ctx.fleet.ask_for_slot(&ObjectKey::of(&*seen.host), &node, turn);
     seen.slot = Lookup::Found(slot);
 }
 
 /// The node by identity, else by name. The name is asked only where the last list does not answer already.
 pub(super) async fn live_node(ctx: &Context, seen: &mut Observed) -> Result<(), ObserveError> {
-    let key = key_of(&seen.host);
+    let key = ObjectKey::of(&*seen.host);
     let id = identity::stored_uuid(seen.host.status.as_ref())
         .unwrap_or_default()
         .to_owned();
@@ -144,7 +144,10 @@ pub(super) async fn bmc_access(ctx: &Context, seen: &mut Observed) -> Result<(),
 /// An address that cannot be parsed is told by the decision.
 pub(super) async fn bmc_name(ctx: &Context, seen: &mut Observed) {
     seen.bmc_name = match BmcAddress::parse(&seen.host.spec.bmc.address) {
-        Ok(address) => Lookup::Found(ctx.bmc_names.is_ipv6(address.host(), ctx.clock.elapsed()).await),
+        Ok(address) => {
+            let now = ctx.clock.elapsed();
+            Lookup::Found(ctx.bmc_names.is_ipv6(seen.namespace(), address.host(), now).await)
+        }
         Err(_) => Lookup::NotFound,
     };
 }

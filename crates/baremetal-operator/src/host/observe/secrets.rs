@@ -6,6 +6,7 @@ use k8s_openapi::ByteString;
 use k8s_openapi::api::core::v1::Secret;
 use kube::api::ObjectMeta;
 use kube::{Api, ResourceExt};
+use metal3_api::capi;
 use metal3_api::capi::names::SECRET_TYPE;
 use metal3_api::metal3::BareMetalHost;
 use metal3_api::metal3::names::{label, secret_key};
@@ -14,8 +15,9 @@ use metal3_runtime::secrets::SecretKey;
 use crate::host::config_drive;
 use crate::host::context::Context;
 use crate::host::error::ObserveError;
+use crate::host::held;
 use crate::host::observed::{NetworkDataView, Observed, SecretFound, SecretView};
-use crate::host::secret_marks::is_claimed;
+use crate::host::secret_marks::{is_claimed, is_held};
 
 pub(super) async fn credentials(ctx: &Context, seen: &mut Observed) -> Result<(), ObserveError> {
     let name = seen.host.spec.bmc.credentials_name.clone();
@@ -69,9 +71,13 @@ pub fn read_credentials(secret: Secret, host: &BareMetalHost) -> SecretView {
     let metadata = &secret.metadata;
     let mut owners = metadata.owner_references.iter().flatten();
     let has_owner = owners.any(|o| Some(&o.uid) == host.metadata.uid.as_ref());
+    let moves = metadata
+        .labels
+        .as_ref()
+        .is_some_and(|labels| labels.contains_key(capi::names::label::MOVE));
     let invalid = |problem: String| SecretView::Invalid {
         problem,
-        claimed: has_owner,
+        claimed: has_owner || is_claimed(metadata) && held::names(host).contains(&host.spec.bmc.credentials_name),
     };
     let mut values = [String::new(), String::new()];
     for (value, key) in values.iter_mut().zip([secret_key::USERNAME, secret_key::PASSWORD]) {
@@ -92,7 +98,7 @@ pub fn read_credentials(secret: Secret, host: &BareMetalHost) -> SecretView {
         username,
         password,
         version: metadata.resource_version.clone().unwrap_or_default(),
-        claimed: is_claimed(metadata) && has_owner,
+        claimed: is_claimed(metadata) && moves && !has_owner,
         object: Some(Arc::new(secret)),
     })
 }
@@ -145,15 +151,17 @@ pub(super) fn for_a_server<'a>(secret: &'a Secret, key: &str) -> Result<Option<&
     ))
 }
 
-/// A Secret without the key is one without network data.
+/// A Secret without the key is not one with network data, and gets no marks: it may be anything that the host names by mistake, or on
+/// purpose. The key may be empty.
 pub fn read_network_data(secret: Secret) -> NetworkDataView {
-    let text = for_a_server(&secret, secret_key::NETWORK_DATA)
-        .map(|bytes| bytes.map_or(Ok(""), |bytes| std::str::from_utf8(&bytes.0)));
+    let text =
+        for_a_server(&secret, secret_key::NETWORK_DATA).map(|bytes| bytes.map(|bytes| std::str::from_utf8(&bytes.0)));
     let description = match text {
         Err(why) => Err(format!("it {why}")),
-        Ok(Err(_)) => Err("it is not text".to_owned()),
-        Ok(Ok(text)) if text.trim().is_empty() => Ok(serde_json::Map::new()),
-        Ok(Ok(text)) => config_drive::mapping("spec.preprovisioningNetworkDataName", text),
+        Ok(None) => Err(format!("it has no key {}", secret_key::NETWORK_DATA)),
+        Ok(Some(Err(_))) => Err("it is not text".to_owned()),
+        Ok(Some(Ok(text))) if text.trim().is_empty() => Ok(serde_json::Map::new()),
+        Ok(Some(Ok(text))) => config_drive::mapping("spec.preprovisioningNetworkDataName", text),
     };
     let metadata = &secret.metadata;
     match description {
@@ -161,7 +169,7 @@ pub fn read_network_data(secret: Secret) -> NetworkDataView {
         Ok(description) => NetworkDataView::Found {
             description: Arc::new(description.into()),
             version: metadata.resource_version.clone().unwrap_or_default(),
-            claimed: is_claimed(metadata),
+            claimed: is_held(metadata),
             object: Some(Arc::new(secret)),
         },
     }

@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use jiff::{SignedDuration, Timestamp};
+use jiff::Timestamp;
+use metal3_runtime::timing::operator::{PORT_ANSWER, RELEASE};
 
 use super::DeploymentSecrets;
 /// Hints that spare calls or sharpen error messages. Losing them on a restart costs a call, never a repetition.
@@ -64,12 +65,9 @@ pub struct Unreleased {
 }
 
 impl Unreleased {
-    /// How long after one attempt the next one is due.
-    pub const RETRY: SignedDuration = SignedDuration::from_mins(1);
-
     /// Whether it is to be tried again.
     pub fn is_due(&self, now: Timestamp) -> bool {
-        now.duration_since(self.at) >= Self::RETRY
+        self.at.saturating_add(RELEASE).is_ok_and(|due| now >= due)
     }
 }
 
@@ -137,12 +135,9 @@ pub struct RefusedPort {
     pub at: Timestamp,
 }
 
-/// What Ironic has said of a port is not asked for again for so long.
-const ANSWERED_FOR: SignedDuration = SignedDuration::from_hours(1);
-
 /// Whether an answer about a port is so new that Ironic need not be asked again.
 pub fn is_recent(at: Timestamp, now: Timestamp) -> bool {
-    now.duration_since(at) < ANSWERED_FOR
+    at.saturating_add(PORT_ANSWER).is_ok_and(|end| now < end)
 }
 
 /// A power change that Ironic accepted.

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use metal3_api::metal3::BareMetalHostStatus;
 use metal3_runtime::error::{Class, Classified, chain};
+use metal3_runtime::store::ObjectKey;
 
 use super::{Conflict, NodeView, Observed, RefusedPort, Unreleased};
 use crate::host::error::{ApplyError, Reply};
@@ -13,21 +14,29 @@ use crate::host::plan::Effect;
 use crate::host::text;
 
 impl Observed {
-    pub(in crate::host) fn host_name(&self) -> String {
-        let metadata = &self.host.metadata;
-        format!(
-            "{}/{}",
-            metadata.namespace.as_deref().unwrap_or_default(),
-            metadata.name.as_deref().unwrap_or_default()
-        )
+    /// Remembers what came of an effect that failed.
+    pub(in crate::host) fn learn_failure(&mut self, effect: &Effect, error: &ApplyError, now: Timestamp) {
+        self.has_refused_power = matches!(effect, Effect::Power { .. }) && error.is_refusal();
+        self.learn_conflict(error);
+        let ApplyError::Ironic { source, .. } = error else {
+            return;
+        };
+        if let Some(mac) = effect.dispensable_port().filter(|_| self.does_without(effect, error)) {
+            let refused = RefusedPort {
+                change: effect.label(),
+                why: text::for_tenant(&source.message(), self.namespace()),
+                at: now,
+            };
+            self.memory.refused_ports.insert(mac.to_owned(), refused);
+        }
     }
 
     /// An answer that is given again and again for the same node is no clash with somebody else.
-    pub(in crate::host) fn remember_conflict(&mut self, error: &ApplyError) {
+    fn learn_conflict(&mut self, error: &ApplyError) {
         let ApplyError::Ironic { effect, source } = error else {
             return;
         };
-        if Reply::from(source.class()) != Reply::OutOfTurn {
+        if Reply::from(source.class()) != Reply::InvalidState {
             return;
         }
         let node_since = match &self.node {
@@ -43,65 +52,45 @@ impl Observed {
         self.memory.conflict = Some(conflict.after(self.memory.conflict.as_ref()));
     }
 
-    /// What Ironic refuses for good of a port is done without, if the host can. True where that is so.
-    pub(in crate::host) fn remember_refused_port(
-        &mut self,
-        effect: &Effect,
-        error: &ApplyError,
-        now: Timestamp,
-    ) -> bool {
-        let (Some(mac), ApplyError::Ironic { source, .. }) = (effect.dispensable_port(), error) else {
+    /// What Ironic refuses for good of a port is done without, if the host can.
+    pub(in crate::host) fn does_without(&self, effect: &Effect, error: &ApplyError) -> bool {
+        let (Some(_), ApplyError::Ironic { source, .. }) = (effect.dispensable_port(), error) else {
             return false;
         };
-        let is_final = match source.class().into() {
+        match source.class().into() {
             Reply::Refused | Reply::Taken => true,
-            Reply::OutOfTurn => self.memory.conflict.as_ref().is_some_and(Conflict::is_lasting),
+            Reply::InvalidState => self.memory.conflict.as_ref().is_some_and(Conflict::is_lasting),
             Reply::Lost | Reply::Unusable | Reply::Gone | Reply::Later => false,
-        };
-        if is_final {
-            let refused = RefusedPort {
-                change: effect.label(),
-                why: text::for_tenant(&source.message(), self.namespace()),
-                at: now,
-            };
-            self.memory.refused_ports.insert(mac.to_owned(), refused);
         }
-        is_final
     }
 
-    /// A Secret that the host has no use for any more keeps it from nothing, also where it cannot be let go. True where there is
-    /// nothing new to tell.
-    pub(in crate::host) fn remember_release(
+    /// Remembers what came of letting a Secret go. One that cannot be let go keeps the host from nothing.
+    pub(in crate::host) fn learn_release(
         &mut self,
         name: &str,
-        released: &Result<(), ApplyError>,
+        released: Result<(), ApplyError>,
         now: Timestamp,
-    ) -> bool {
-        let Err(error) = released else {
-            tracing::info!(host = %self.host_name(), secret = name, "let go");
-            return self.memory.unreleased.remove(name).is_none();
-        };
-        if error.class() != Class::Stale {
-            tracing::warn!(host = %self.host_name(), error = %chain(error), "a Secret cannot be let go");
-            let why = error
-                .source()
-                .map_or_else(|| error.to_string(), |cause| chain(cause).to_string());
-            let unreleased = Unreleased {
-                why: text::for_people(&why),
-                at: now,
-            };
-            let before = self.memory.unreleased.insert(name.to_owned(), unreleased);
-            let now = self.memory.unreleased.get(name);
-            return before.as_ref().map(|before| &before.why) == now.map(|now| &now.why);
+    ) -> Result<(), ApplyError> {
+        match released {
+            Ok(()) => {
+                self.memory.unreleased.remove(name);
+            }
+            Err(error) if error.class() == Class::Stale => return Err(error),
+            Err(error) => {
+                let host = ObjectKey::of(&*self.host);
+                tracing::warn!(%host, error = %chain(&error), "a Secret cannot be let go");
+                let cause = error.source().map(|cause| chain(cause).to_string());
+                let why = text::for_people(&cause.unwrap_or_else(|| error.to_string()));
+                self.memory
+                    .unreleased
+                    .insert(name.to_owned(), Unreleased { why, at: now });
+            }
         }
-        false
+        Ok(())
     }
 
-    /// Goes into the next pass with the status that the last one arrived at.
-    pub(in crate::host) fn carry(&mut self, status: BareMetalHostStatus) {
-        let mut host = (*self.host).clone();
-        let stored = host.status.replace(status).unwrap_or_default();
-        self.stored_state.get_or_insert(stored.provisioning.state);
-        self.host = Arc::new(host);
+    /// Goes into the next step with the status that the last one arrived at.
+    pub fn carry(&mut self, status: BareMetalHostStatus) {
+        Arc::make_mut(&mut self.host).status = Some(status);
     }
 }

@@ -41,7 +41,7 @@ pub struct SecretFound {
     pub version: String,
     /// A digest of user name and password: what "the same credentials" means.
     pub digest: u64,
-    /// Whether label, owner reference and finalizer are in place.
+    /// Whether labels and finalizer are in place, and the host is not its owner.
     pub claimed: bool,
     /// The Secret itself, to be written back with our marks; kept no longer than the reconciliation.
     pub object: Option<Arc<Secret>>,

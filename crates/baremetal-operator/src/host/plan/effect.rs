@@ -1,12 +1,32 @@
 //! What a pass changes outside of this process.
 
 use std::collections::BTreeSet;
+use std::fmt;
 
-use metal3_api::metal3::{DataImageStatus, FirmwareUpdate, HardwareDetails, PreprovisioningImageSpec};
+use metal3_api::metal3::{
+    BareMetalHostStatus, DataImageStatus, FirmwareUpdate, HardwareDetails, PreprovisioningImageSpec,
+};
 use metal3_ironic::{CreateNode, PatchOp, PowerTarget, ProvisionRequest, Verb};
 
+use super::event::Event;
 use crate::host::mark;
 use crate::host::named_url::NamedUrl;
+
+/// What is stored before an effect that destroys something.
+#[derive(Clone, PartialEq)]
+pub struct Intent {
+    /// The status.
+    pub status: BareMetalHostStatus,
+    /// Published when it is stored.
+    pub events: Vec<Event>,
+}
+
+impl fmt::Debug for Intent {
+    /// Without the status: URLs of images may hold passwords.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Intent").finish_non_exhaustive()
+    }
+}
 
 /// One external effect.
 #[derive(Clone, Debug, PartialEq)]
@@ -19,7 +39,7 @@ pub enum Effect {
     },
     /// Which Secrets the host may hold: all of them, in an annotation, before another one is marked.
     NoteSecrets(BTreeSet<String>),
-    /// Label, owner reference and finalizer on the credentials Secret. One that was not read yet is read by it.
+    /// Labels and finalizer on the credentials Secret. One that was not read yet is read by it.
     ClaimSecret,
     /// Asks for a ramdisk of this description, with the host's labels.
     WriteRamdisk(Box<PreprovisioningImageSpec>),
@@ -52,7 +72,10 @@ pub enum Effect {
     },
     /// Makes sure that the decision was made on the host as it is now: caches lag, and leaders lose their lease without
     /// knowing. Stands before everything that [erases or interrupts](Effect::is_destructive).
-    ConfirmHost,
+    ConfirmHost {
+        /// Stored before, if it differs: that succeeds on the judged version only, and states the intent before the effect.
+        intent: Option<Box<Intent>>,
+    },
     /// Enrols the host.
     CreateNode(Box<CreateNode>),
     /// A NIC that the host boots from.
@@ -175,7 +198,7 @@ impl Effect {
             | Self::UnclaimSecret
             | Self::RemoveFinalizer
             | Self::RemoveAnnotation { .. }
-            | Self::ConfirmHost => false,
+            | Self::ConfirmHost { .. } => false,
         }
     }
 
@@ -205,7 +228,7 @@ impl Effect {
             | Self::UnclaimSecret
             | Self::RemoveFinalizer
             | Self::RemoveAnnotation { .. }
-            | Self::ConfirmHost
+            | Self::ConfirmHost { .. }
             | Self::AttachDisc { .. }
             | Self::DetachDisc { .. }
             | Self::CreateNode(_)
@@ -246,7 +269,7 @@ impl Effect {
             Self::UnclaimSecret => "unclaim secret",
             Self::RemoveFinalizer => "remove finalizer",
             Self::RemoveAnnotation { .. } => "remove annotation",
-            Self::ConfirmHost => "confirm host",
+            Self::ConfirmHost { .. } => "confirm host",
             Self::CreateNode(_) => "create node",
             Self::CreatePort { .. } => "create port",
             Self::SetPortBoot { pxe_enabled: true, .. } => "enable port",

@@ -1,99 +1,76 @@
 //! What users are told by events.
 
 use metal3_api::metal3::ErrorType;
+use metal3_runtime::events::{self, Severity};
 
 /// An event for the user.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Note {
+pub struct Event {
     /// What it is about.
     pub reason: EventReason,
     /// What happened and, where something is wrong, what to do.
     pub message: String,
 }
 
-/// Reasons of events on a host; the names are those that upstream's users filter by.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[expect(missing_docs, reason = "the names say it, and docs/ describes each")]
-pub enum EventReason {
-    Discovered,
-    Registered,
-    BMCAccessValidated,
-    BMCCredentialError,
-    ProfileSet,
-    InspectionStarted,
-    InspectionSkipped,
-    InspectionComplete,
-    ExternallyProvisioned,
-    ProvisioningStarted,
-    ProvisioningComplete,
-    DeprovisioningStarted,
-    DeprovisioningComplete,
-    PowerOn,
-    PowerOff,
-    RegistrationError,
-    ProvisionedRegistrationError,
-    InspectionError,
-    PreparationError,
-    ProvisioningError,
-    PowerManagementError,
-    ServicingError,
-    ImageAuthFormatUnsupported,
-    ImageAuthParseError,
-    Overdue,
-    ImageInDoubt,
-    DetachError,
-    NodeLeftAlone,
-    UpdateHardwareDetails,
-    RemoveAnnotation,
-    InvalidAnnotationValue,
-    PortAddressTaken,
-    PortChangeRefused,
-    DataImageError,
-    StatusNotStored,
+impl From<Event> for events::Event {
+    fn from(event: Event) -> Self {
+        let is_warning = event.reason.is_warning();
+        Self {
+            reason: event.reason.as_str(),
+            message: event.message,
+            severity: if is_warning {
+                Severity::Warning
+            } else {
+                Severity::Normal
+            },
+        }
+    }
+}
+
+reasons! {
+    /// Reasons of events on a host; the names are those that upstream's users filter by.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+    #[expect(missing_docs, reason = "the names say it, and docs/ describes each")]
+    pub enum EventReason {
+        Discovered,
+        Registered,
+        BMCAccessValidated,
+        BMCCredentialError,
+        ProfileSet,
+        InspectionStarted,
+        InspectionSkipped,
+        InspectionComplete,
+        ExternallyProvisioned,
+        ProvisioningStarted,
+        ProvisioningComplete,
+        DeprovisioningStarted,
+        DeprovisioningComplete,
+        PowerOn,
+        PowerOff,
+        RegistrationError,
+        ProvisionedRegistrationError,
+        InspectionError,
+        PreparationError,
+        ProvisioningError,
+        PowerManagementError,
+        ServicingError,
+        ImageAuthFormatUnsupported,
+        ImageAuthParseError,
+        Overdue,
+        ImageInDoubt,
+        DetachError,
+        NodeLeftAlone,
+        UpdateHardwareDetails,
+        RemoveAnnotation,
+        InvalidAnnotationValue,
+        PortAddressTaken,
+        PortChangeRefused,
+        DataImageError,
+        StatusNotStored,
+    }
 }
 
 impl EventReason {
-    /// The reason as it stands in the Event.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Discovered => "Discovered",
-            Self::Registered => "Registered",
-            Self::BMCAccessValidated => "BMCAccessValidated",
-            Self::BMCCredentialError => "BMCCredentialError",
-            Self::ProfileSet => "ProfileSet",
-            Self::InspectionStarted => "InspectionStarted",
-            Self::InspectionSkipped => "InspectionSkipped",
-            Self::InspectionComplete => "InspectionComplete",
-            Self::ExternallyProvisioned => "ExternallyProvisioned",
-            Self::ProvisioningStarted => "ProvisioningStarted",
-            Self::ProvisioningComplete => "ProvisioningComplete",
-            Self::DeprovisioningStarted => "DeprovisioningStarted",
-            Self::DeprovisioningComplete => "DeprovisioningComplete",
-            Self::PowerOn => "PowerOn",
-            Self::PowerOff => "PowerOff",
-            Self::RegistrationError => "RegistrationError",
-            Self::ProvisionedRegistrationError => "ProvisionedRegistrationError",
-            Self::InspectionError => "InspectionError",
-            Self::PreparationError => "PreparationError",
-            Self::ProvisioningError => "ProvisioningError",
-            Self::PowerManagementError => "PowerManagementError",
-            Self::ServicingError => "ServicingError",
-            Self::Overdue => "Overdue",
-            Self::ImageAuthFormatUnsupported => "ImageAuthFormatUnsupported",
-            Self::ImageAuthParseError => "ImageAuthParseError",
-            Self::ImageInDoubt => "ImageInDoubt",
-            Self::DetachError => "DetachError",
-            Self::NodeLeftAlone => "NodeLeftAlone",
-            Self::UpdateHardwareDetails => "UpdateHardwareDetails",
-            Self::RemoveAnnotation => "RemoveAnnotation",
-            Self::InvalidAnnotationValue => "InvalidAnnotationValue",
-            Self::PortAddressTaken => "PortAddressTaken",
-            Self::PortChangeRefused => "PortChangeRefused",
-            Self::DataImageError => "DataImageError",
-            Self::StatusNotStored => "StatusNotStored",
-        }
-    }
-
     /// Whether it tells of something wrong. Upstream publishes errors as `Normal`, which hides them from `--types=Warning`.
     pub fn is_warning(self) -> bool {
         match self {

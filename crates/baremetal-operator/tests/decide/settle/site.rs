@@ -9,7 +9,7 @@ use baremetal_operator::host::observed::{
     DiscRequest, HardwareView, Lookup, Memory, NetworkDataView, NodeView, Observed, PowerRequest, SecretFound,
     SecretView,
 };
-use baremetal_operator::host::plan::{Decision, Effect, Need, Next, Plan, WaitReason, Wake};
+use baremetal_operator::host::plan::{Decision, Effect, Intent, Read, Then, WaitReason, Wake};
 use baremetal_operator::host::{decide, held, unrecord_restart};
 use jiff::SignedDuration;
 use metal3_api::metal3::{BareMetalHost, BareMetalHostStatus, DataImage, HardwareDetails};
@@ -17,7 +17,7 @@ use metal3_ironic::{Node, PowerTarget};
 use serde_json::{Value, json};
 
 use crate::model::Ironic;
-use crate::world::{Sight, World, host, merge, network_data, note, secret, stored, turbo};
+use crate::world::{Plan, Sight, World, host, merge, network_data, note, secret, stored, turbo};
 
 /// What an inspection finds: a NIC besides the one that the host boots from.
 pub(super) fn inventory() -> HardwareDetails {
@@ -61,7 +61,7 @@ pub(super) struct Site {
 /// How a pass ended.
 #[derive(Debug, PartialEq)]
 pub(super) enum End {
-    Next(Next),
+    Then(Then),
     /// Killed, or told that its copy of the host is old, or refused by a lock.
     Cut,
 }
@@ -225,45 +225,50 @@ impl Site {
         seen.node = listed.map_or(NodeView::Unlisted, |node| NodeView::Listed(Arc::new(node)));
         for _ in 0..12 {
             let plan = self.decide(&mut seen);
-            let before = self.host.as_ref().and_then(|host| host.status.clone());
-            for effect in &plan.effects {
-                let is_applied = if *effect == Effect::ConfirmHost {
-                    self.confirm(&mut seen, &plan)
-                } else {
-                    self.apply(&mut seen, effect)
-                };
-                if !is_applied {
-                    if matches!(effect, Effect::Power { .. }) {
-                        self.write(|host| unrecord_restart(host.status.as_mut().unwrap(), before.as_ref()));
-                    }
-                    return End::Cut;
-                }
-                self.effects += 1;
-                if self.dies_after == Some(self.effects) {
-                    self.memory = Memory::default();
-                    return End::Cut;
-                }
+            let (effects, afterwards) = plan.effects.split_at(plan.before_report);
+            if !self.carry_out(&mut seen, effects) {
+                return End::Cut;
             }
-            seen.learn(&plan, self.now);
-            if plan.next == Next::Again {
-                let mut host = (*seen.host).clone();
-                let stored = host.status.replace(plan.status).unwrap_or_default();
-                seen.stored_state.get_or_insert(stored.provisioning.state);
-                seen.host = Arc::new(host);
+            plan.teach(&mut seen, self.now);
+            if plan.then == Then::Again {
+                seen.carry(plan.status);
                 continue;
             }
             self.memory = seen.memory.clone();
-            if plan.next != Next::Gone {
-                if self.host.as_ref().map(|h| &h.metadata.resource_version)
-                    != Some(&seen.host.metadata.resource_version)
-                {
-                    return End::Cut; // 409
-                }
-                self.store(&plan.status);
+            if plan.then != Then::Gone && !self.report(&mut seen, &plan.status) {
+                return End::Cut; // 409
             }
-            return End::Next(plan.next);
+            if !self.carry_out(&mut seen, afterwards) {
+                return End::Cut;
+            }
+            self.memory = seen.memory.clone();
+            return End::Then(plan.then);
         }
         panic!("passes without an end")
+    }
+
+    /// False where an effect failed, or the operator died.
+    fn carry_out(&mut self, seen: &mut Observed, effects: &[Effect]) -> bool {
+        let before = self.host.as_ref().and_then(|host| host.status.clone());
+        for effect in effects {
+            let is_applied = if let Effect::ConfirmHost { intent } = effect {
+                self.confirm(seen, intent.as_deref())
+            } else {
+                self.apply(seen, effect)
+            };
+            if !is_applied {
+                if matches!(effect, Effect::Power { .. }) {
+                    self.write(|host| unrecord_restart(host.status.as_mut().unwrap(), before.as_ref()));
+                }
+                return false;
+            }
+            self.effects += 1;
+            if self.dies_after == Some(self.effects) {
+                self.memory = Memory::default();
+                return false;
+            }
+        }
+        true
     }
 
     pub(super) fn decide(&mut self, seen: &mut Observed) -> Plan {
@@ -271,15 +276,15 @@ impl Site {
         if let (Some(known), Some(stored)) = (world.host.status.as_mut(), &self.host) {
             known.hardware = stored.status.as_ref().and_then(|status| status.hardware.clone());
         }
-        let mut looks: Vec<Need> = Vec::new();
+        let mut reads: Vec<Read> = Vec::new();
         loop {
             match decide(seen, self.now) {
-                Decision::Act(plan) => return *plan,
-                Decision::Look(need) => {
-                    assert!(!looks.contains(&need), "{need:?} again");
-                    looks.push(need);
+                Decision::Act(plan) => return Plan::of(*plan),
+                Decision::Fetch(need) => {
+                    assert!(!reads.contains(&need), "{need:?} again");
+                    reads.push(need);
                     world.answer(seen, need);
-                    if need == Need::LiveNode {
+                    if need == Read::LiveNode {
                         // No list shows less than what was read.
                         self.listed.clone_from(&self.ironic.node);
                     }
@@ -288,29 +293,32 @@ impl Site {
         }
     }
 
-    /// As `host::confirm`: the intent is stored before the effect, where the status changes anyway.
-    pub(super) fn confirm(&mut self, seen: &mut Observed, plan: &Plan) -> bool {
+    /// The intent is stored before the effect, where the status changes anyway.
+    fn confirm(&mut self, seen: &mut Observed, intent: Option<&Intent>) -> bool {
+        match intent {
+            Some(intent) => self.report(seen, &intent.status),
+            None => self.is_current(seen),
+        }
+    }
+
+    fn is_current(&self, seen: &Observed) -> bool {
         let version = |host: &BareMetalHost| host.metadata.resource_version.clone();
-        if self.host.as_ref().and_then(version) != version(&seen.host) {
+        self.host.as_ref().and_then(version) == version(&seen.host)
+    }
+
+    /// Stores a status over the version that was judged; false where that is old.
+    fn report(&mut self, seen: &mut Observed, status: &BareMetalHostStatus) -> bool {
+        if !self.is_current(seen) {
             return false;
         }
-        if plan.next == Next::Again {
-            return true;
-        }
-        let mut intent = plan.status.clone();
-        if let Some(before) = self.stored().status.as_ref().filter(|s| s.error_type.is_some()) {
-            intent.operational_status.clone_from(&before.operational_status);
-            intent.error_type.clone_from(&before.error_type);
-            intent.error_message.clone_from(&before.error_message);
-        }
-        self.store(&intent);
+        self.store(status);
         let mut fresh = self.stored().clone();
         take_hardware(&mut fresh);
+        seen.stored = fresh.status.clone().map(Arc::new);
         seen.host = Arc::new(fresh);
-        if let Some(details) = intent.hardware {
-            seen.hardware = HardwareView::Known(Arc::new(*details));
+        if let Some(details) = &status.hardware {
+            seen.hardware = HardwareView::Known(Arc::new((**details).clone()));
         }
-        seen.stored_state = None;
         true
     }
 
@@ -349,7 +357,7 @@ impl Site {
                 }
             }
             Effect::UnclaimSecret => self.set_marked(&seen.host.spec.bmc.credentials_name.clone(), false),
-            Effect::ConfirmHost => panic!("confirmed by itself"),
+            Effect::ConfirmHost { .. } => panic!("confirmed by itself"),
             Effect::RemoveAnnotation { key, value } => {
                 let annotations = self.stored().metadata.annotations.clone().unwrap_or_default();
                 if annotations.get(key) != Some(value) {
@@ -387,7 +395,7 @@ impl Site {
                         seen.reconfigured = true;
                     }
                     Effect::CreatePort { .. } | Effect::SetPortBoot { .. } | Effect::DeletePort { .. } => {
-                        self.world(&seen.host).answer(seen, Need::Ports);
+                        self.world(&seen.host).answer(seen, Read::Ports);
                     }
                     Effect::PatchNode { ops, .. } => {
                         if ops.iter().any(|op| op.path == "/driver_info") {
@@ -465,8 +473,8 @@ impl Site {
             let is_idle = self.ironic.is_idle() && is_fresh;
             let mut pause = Duration::from_secs(5);
             match &end {
-                End::Next(Next::Settled | Next::Gone) if is_idle => return Ok(()),
-                End::Next(Next::Wait(wait)) => match &wait.wake {
+                End::Then(Then::Idle | Then::Gone) if is_idle => return Ok(()),
+                End::Then(Then::Wait(wait)) => match &wait.wake {
                     // What the user asked for, for as long as he does.
                     Wake::Change if matches!(wait.reason, WaitReason::Detached | WaitReason::RebootAnnotation) => {
                         if is_idle {

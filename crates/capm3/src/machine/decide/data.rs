@@ -7,15 +7,18 @@ use kube::{Resource, ResourceExt};
 use metal3_api::infra::names::finalizer;
 use metal3_api::infra::v1beta2::{Metal3Data, Metal3DataClaim, Metal3DataClaimSpec, Metal3Machine, ObjectRef};
 use metal3_api::reference::SecretReference;
-use metal3_runtime::events::Severity;
+use metal3_runtime::controller::Next;
+use metal3_runtime::events::Event;
+use metal3_runtime::timing::provider::RENDERED;
 
-use super::draft::{Draft, Why};
+use super::builder::{PlanBuilder, Why};
 use super::installed;
 use crate::conditions::LegacySeverity;
 use crate::data_template::observed::machine_of;
 use crate::machine::decide::plan::Effect;
 use crate::machine::names::DATA_READY;
 use crate::machine::observed::{Host, Observed};
+use crate::select;
 
 /// The Secrets to use.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -26,9 +29,9 @@ pub(super) struct Sources {
 
 /// The Secrets, if all are known; else what is waited for has been said. A Secret that the user names goes before one that
 /// is rendered.
-pub(super) fn sources(draft: &mut Draft<'_>) -> Option<Sources> {
-    draft.wish_for_data(None);
-    let seen = draft.seen;
+pub(super) fn sources(builder: &mut PlanBuilder<'_>) -> Option<Sources> {
+    builder.data_claim(None);
+    let seen = builder.seen;
     let namespace = seen.key().namespace;
     let here = |reference: &Option<SecretReference>| {
         let named = reference.as_ref().filter(|reference| !reference.name.is_empty());
@@ -43,32 +46,28 @@ pub(super) fn sources(draft: &mut Draft<'_>) -> Option<Sources> {
         network_data: here(&spec.network_data),
     };
     if spec.data_template.name.is_empty() || (is_late(seen) && !is_lost(seen)) {
-        draft.status.rendered_data = ObjectRef::default();
-        draft.data(Ok("SecretsSetExternally"));
+        builder.status.rendered_data = ObjectRef::default();
+        builder.data(Ok("SecretsSetExternally"));
         return Some(sources);
     }
-    let data = match rendered(draft) {
+    let data = match rendered(builder.seen) {
         Ok(data) => data,
-        Err(message) => {
+        Err(lack) => {
+            let message = lack.text(builder);
             let (reason, severity) = if is_lost(seen) {
                 (LOST, LegacySeverity::Warning)
             } else {
                 (WAITING, LegacySeverity::Info)
             };
-            if reason == LOST && draft.is_news(DATA_READY, LOST) {
-                draft.note(Severity::Warning, LOST, message.clone());
+            if reason == LOST {
+                builder.event_once(DATA_READY, Event::warning(LOST, message.clone()));
             }
-            draft.data(Err(Why {
-                reason,
-                legacy: reason,
-                severity,
-                message: &message,
-            }));
+            builder.data(Err(Why::of(reason, severity, &message)));
             return None;
         }
     };
-    draft.data(Ok("Metal3DataSecretsReady"));
-    draft.status.rendered_data = ObjectRef {
+    builder.data(Ok("Metal3DataSecretsReady"));
+    builder.status.rendered_data = ObjectRef {
         name: data.name_any(),
         namespace: namespace.clone(),
     };
@@ -89,7 +88,7 @@ fn is_late(seen: &Observed) -> bool {
 
 /// Whether the host of the machine knows what to run, or has known it.
 fn is_told(seen: &Observed) -> bool {
-    seen.was_provisioned() || matches!(&seen.host, Host::Ours(host) if installed::is_told(host))
+    seen.was_provisioned() || matches!(&seen.host, Host::Ours(host) if select::is_told(host))
 }
 
 /// The same where the machine had data, and its claim on that is gone.
@@ -97,19 +96,53 @@ fn is_lost(seen: &Observed) -> bool {
     is_late(seen) && matches!(&seen.host, Host::Ours(host) if installed::had_data(host, &seen.machine))
 }
 
+/// Why there is no data yet.
+enum Lack {
+    /// One of the steps to it is not done yet.
+    Step(String),
+    /// Something is in the way.
+    Problem(String),
+}
+
+impl Lack {
+    /// In words. A step is named if the data takes long: each would cost a write.
+    fn text(self, builder: &mut PlanBuilder<'_>) -> String {
+        match self {
+            Self::Problem(text) => text,
+            Self::Step(text) => match time_to_render(builder) {
+                Some(left) => {
+                    builder.next = Next::After(left);
+                    let template = &builder.seen.machine.spec.data_template.name;
+                    format!("waiting for Metal3DataTemplate {template} to render the data")
+                }
+                None => text,
+            },
+        }
+    }
+}
+
+/// How much longer the data may take before a step is named.
+fn time_to_render(builder: &PlanBuilder<'_>) -> Option<Duration> {
+    let Some(claim) = &builder.seen.claim else {
+        return Some(RENDERED);
+    };
+    let made: Timestamp = claim.creation_timestamp()?.0;
+    let age = Duration::try_from(builder.now.duration_since(made)).ok()?;
+    RENDERED.checked_sub(age).filter(|left| !left.is_zero())
+}
+
 /// The rendered data, or what it waits for.
-fn rendered<'a>(draft: &Draft<'a>) -> Result<&'a Metal3Data, String> {
-    let seen = draft.seen;
+fn rendered(seen: &Observed) -> Result<&Metal3Data, Lack> {
     let template = &seen.machine.spec.data_template.name;
     if is_lost(seen) {
-        return Err(format!(
+        return Err(Lack::Problem(format!(
             "there is no Metal3DataClaim {} any more. Another one would ask for other addresses than those that the host was told, \
              and is not made; others may be given these: replace the Machine",
             seen.key().name
-        ));
+        )));
     }
     let Some(claim) = &seen.claim else {
-        return Err(format!("asking Metal3DataTemplate {template} for data"));
+        return Err(Lack::Step(format!("asking Metal3DataTemplate {template} for data")));
     };
     let name = claim.name_any();
     if seen.own_claim().is_none() {
@@ -117,80 +150,64 @@ fn rendered<'a>(draft: &Draft<'a>) -> Result<&'a Metal3Data, String> {
             || "no Metal3Machine".to_owned(),
             |owner| format!("Metal3Machine {} with UID {}", owner.name, owner.uid),
         );
-        return Err(format!(
+        return Err(Lack::Problem(format!(
             "waiting until Metal3DataClaim {name} is gone, which belongs to {owner} and not to this one: delete it if nobody \
              needs it"
-        ));
+        )));
     }
     // One that the host was told the data of is kept until the machine goes, whoever wants to delete it.
     if claim.metadata.deletion_timestamp.is_some() && !is_told(seen) {
-        return Err(format!("waiting until the earlier Metal3DataClaim {name} is gone"));
+        return Err(Lack::Problem(format!(
+            "waiting until the earlier Metal3DataClaim {name} is gone"
+        )));
     }
     let status = claim.status.clone().unwrap_or_default();
     if !status.error_message.is_empty() {
-        return Err(format!("Metal3DataClaim {name}: {}", status.error_message));
+        return Err(Lack::Problem(format!(
+            "Metal3DataClaim {name}: {}",
+            status.error_message
+        )));
     }
     let rendered = &status.rendered_data.name;
     if rendered.is_empty() {
-        return Err(format!(
+        return Err(Lack::Step(format!(
             "waiting for Metal3DataTemplate {template} to answer Metal3DataClaim {name}"
-        ));
+        )));
     }
     let Some(data) = &seen.data else {
-        return Err(format!(
+        return Err(Lack::Step(format!(
             "waiting for Metal3Data {rendered}, which Metal3DataClaim {name} names"
-        ));
+        )));
     };
     let status = data.status.clone().unwrap_or_default();
     if status.ready == Some(true) {
         return Ok(data);
     }
     Err(if status.error_message.is_empty() {
-        format!("waiting until Metal3Data {rendered} is rendered")
+        Lack::Step(format!("waiting until Metal3Data {rendered} is rendered"))
     } else {
-        format!("Metal3Data {rendered}: {}", status.error_message)
+        Lack::Problem(format!("Metal3Data {rendered}: {}", status.error_message))
     })
-}
-
-/// A wait for data that is shorter than this is not told: it would cost a write for each step of whoever renders.
-pub(super) const PATIENCE: Duration = Duration::from_secs(10);
-
-/// How much longer the data may take before it is told that it is waited for. None if something is wrong with it.
-pub(super) fn patience(draft: &Draft<'_>) -> Option<Duration> {
-    let seen = draft.seen;
-    let Some(claim) = &seen.claim else {
-        return Some(PATIENCE);
-    };
-    let of_claim = claim.status.as_ref().map(|status| &status.error_message);
-    let of_data = seen.data.as_ref().and_then(|data| data.status.as_ref());
-    let of_data = of_data.map(|status| &status.error_message);
-    let is_wrong = of_claim.into_iter().chain(of_data).any(|message| !message.is_empty());
-    if is_wrong || seen.own_claim().is_none() || claim.metadata.deletion_timestamp.is_some() {
-        return None;
-    }
-    let made: Timestamp = claim.creation_timestamp()?.0;
-    let age = Duration::try_from(draft.now.duration_since(made)).ok()?;
-    PATIENCE.checked_sub(age).filter(|left| !left.is_zero())
 }
 
 /// Asks for data, if a template is named and nobody has asked yet. Not for a host that knows what to run: what it has been told
 /// cannot be changed any more. A claim that somebody deletes before that is let go, and made again when it is gone.
-pub(super) fn ask(draft: &mut Draft<'_>) {
-    let seen = draft.seen;
+pub(super) fn ask(builder: &mut PlanBuilder<'_>) {
+    let seen = builder.seen;
     if seen.claim.is_none() && !is_late(seen) && !seen.machine.spec.data_template.name.is_empty() {
         let claim = claim_for(&seen.machine);
-        draft.effects.push(Effect::CreateClaim(Box::new(claim)));
+        builder.effects.push(Effect::CreateClaim(Box::new(claim)));
     }
     let is_held = |claim: &Metal3DataClaim| {
         let is_ours = |present: &String| present == finalizer::MACHINE;
         claim.metadata.deletion_timestamp.is_some() && claim.finalizers().iter().any(is_ours)
     };
     if let Some(claim) = seen.own_claim().filter(|claim| is_held(claim) && !is_told(seen)) {
-        draft.effects.push(Effect::DeleteClaim(claim.clone()));
+        builder.effects.push(Effect::DeleteClaim(claim.clone()));
     }
 }
 
-/// The wish of a machine: it has its name and its labels, and stays until the machine and whoever answers it let it go.
+/// The claim of a machine: it has the machine's name and labels, and stays until the machine and its template release it.
 fn claim_for(machine: &Metal3Machine) -> Metal3DataClaim {
     let spec = Metal3DataClaimSpec {
         template: ObjectRef {

@@ -8,25 +8,20 @@ use metal3_api::infra::names::annotation::INSTALLED;
 use metal3_api::infra::names::{finalizer, label};
 use metal3_api::metal3::names::annotation::{PAUSED, STATUS};
 use metal3_api::metal3::{BareMetalHost, CleaningMode, ProvisioningState};
-use metal3_runtime::events::Severity;
+use metal3_runtime::events::Event;
 use serde_json::{Value, json};
 
-use super::associate;
-use super::draft::Draft;
+use super::builder::PlanBuilder;
 use super::host_spec;
 use super::pause;
 use super::words;
-use crate::machine::decide::plan::{Decision, Effect, HostPatch, Need};
+use crate::machine::decide::plan::{Decision, Effect, HostPatch, Read};
 use crate::machine::observed::{Host, Related};
 
-pub(super) fn decide(mut draft: Draft<'_>) -> Decision {
-    let seen = draft.seen;
+pub(super) fn decide(mut builder: PlanBuilder<'_>) -> Decision {
+    let seen = builder.seen;
     match &seen.host {
-        Host::Ours(host) => empty(draft, host),
-        // Another process may have claimed it, and the watch be late: nobody would ever give the host back.
-        Host::Missing(_) | Host::Unclaimed(_) | Host::Foreign(..) if !seen.looks.is_host_fresh => {
-            Decision::Look(Need::FreshHost)
-        }
+        Host::Ours(host) => empty(builder, host),
         Host::Foreign(host, other) => {
             // Released and taken by the next, or kept for it; or taken from us. Whichever: it is not ours to touch.
             if other.kind == "Metal3Machine" {
@@ -35,47 +30,43 @@ pub(super) fn decide(mut draft: Draft<'_>) -> Decision {
                     host.name_any(),
                     other.name
                 );
-                draft.note(Severity::Normal, "BareMetalHostLeftAlone", message);
+                builder.event(Event::normal("BareMetalHostLeftAlone", message));
             }
-            farewell(draft)
+            finish(builder)
         }
-        Host::Unclaimed(host) => {
-            associate::mark_passed_over(&mut draft, host);
-            farewell(draft)
-        }
-        Host::None | Host::Missing(_) => farewell(draft),
+        Host::None | Host::Missing(_) | Host::Unclaimed(_) => finish(builder),
     }
 }
 
 /// Nothing of the machine is on any host. Only now its data is given back: until the host was switched off, it was in the
 /// network with the addresses that it was given.
-fn farewell(mut draft: Draft<'_>) -> Decision {
-    let seen = draft.seen;
+fn finish(mut builder: PlanBuilder<'_>) -> Decision {
+    let seen = builder.seen;
     if let Some(claim) = seen.own_claim()
         && (claim.metadata.deletion_timestamp.is_none()
             || claim.finalizers().iter().any(|present| present == finalizer::MACHINE))
     {
-        draft.effects.push(Effect::DeleteClaim(claim.clone()));
+        builder.effects.push(Effect::DeleteClaim(claim.clone()));
     }
-    draft.farewell()
+    builder.finish_deletion()
 }
 
-fn empty(mut draft: Draft<'_>, host: &BareMetalHost) -> Decision {
+fn empty(mut builder: PlanBuilder<'_>, host: &BareMetalHost) -> Decision {
     let name = host.name_any();
     // Without the Cluster nobody says that the move is over. At the place that it moved away from, touching the host would
     // wipe what runs at the other.
-    if !matches!(draft.seen.cluster, Related::Found(_)) && pause::is_paused_by_us(host) {
-        draft.deleting(&format!(
+    if !matches!(builder.seen.cluster, Related::Found(_)) && pause::is_paused_by_us(host) {
+        builder.deleting(&format!(
             "BareMetalHost {name} was paused for a move of its cluster, which is not here: remove its annotation {PAUSED} to \
              have it deprovisioned"
         ));
-        return draft.plan();
+        return builder.plan();
     }
-    let patch = cleared(&draft, host);
+    let patch = cleared(&builder, host);
     if !patch.is_empty() {
-        draft.host(host, &patch, "deprovision the host");
-        draft.deleting(&format!("BareMetalHost {name} is being deprovisioned"));
-        return draft.plan();
+        builder.write_host(host, &patch, "deprovision the host");
+        builder.deleting(&format!("BareMetalHost {name} is being deprovisioned"));
+        return builder.plan();
     }
     if !is_released(host) {
         let error = words::error_of(host).map_or_else(String::new, |error| format!("; {error}"));
@@ -85,33 +76,33 @@ fn empty(mut draft: Draft<'_>, host: &BareMetalHost) -> Decision {
             words::word(&state),
             words::held_up(host)
         );
-        draft.deleting(&message);
-        return draft.plan();
+        builder.deleting(&message);
+        return builder.plan();
     }
-    let keep = match keep(&draft) {
+    let keep = match keep(&builder) {
         Ok(keep) => keep,
-        Err(need) => return Decision::Look(need),
+        Err(need) => return Decision::Fetch(need),
     };
-    let patch = released(&draft, host, keep.as_deref());
+    let patch = released(&builder, host, keep.as_deref());
     let freed = match &keep {
         Some(kept_as) => format!("BareMetalHost {name} is free, and kept for {kept_as}"),
         None => format!("BareMetalHost {name} is free"),
     };
     // Before the host is released, after which nobody knows any more whose label it was.
-    let (secret, cluster) = (&host.spec.bmc.credentials_name, cluster_name(&draft));
+    let (secret, cluster) = (&host.spec.bmc.credentials_name, cluster_name(&builder));
     if let Some(cluster) = cluster.filter(|_| !secret.is_empty()) {
-        draft.effects.push(Effect::UnlabelSecret {
+        builder.effects.push(Effect::UnlabelSecret {
             secret: secret.clone(),
             cluster,
         });
     }
-    draft.host(host, &patch, "release the host");
-    draft.note(Severity::Normal, "BareMetalHostReleased", freed);
-    farewell(draft)
+    builder.write_host(host, &patch, "release the host");
+    builder.event(Event::normal("BareMetalHostReleased", freed));
+    finish(builder)
 }
 
 /// What takes everything off the host that a machine puts on it.
-fn cleared(draft: &Draft<'_>, host: &BareMetalHost) -> HostPatch {
+fn cleared(builder: &PlanBuilder<'_>, host: &BareMetalHost) -> HostPatch {
     let mut patch = HostPatch::default();
     let spec = &host.spec;
     let present = [
@@ -119,7 +110,7 @@ fn cleared(draft: &Draft<'_>, host: &BareMetalHost) -> HostPatch {
         ("customDeploy", spec.custom_deploy.is_some()),
     ];
     let installed = present.into_iter().filter(|(_, is_present)| *is_present);
-    let references = host_spec::written_references(draft, host);
+    let references = host_spec::written_references(builder, host);
     for field in installed.map(|(field, _)| field).chain(references) {
         patch.set(field, Value::Null);
     }
@@ -127,7 +118,7 @@ fn cleared(draft: &Draft<'_>, host: &BareMetalHost) -> HostPatch {
         patch.annotate(INSTALLED, Value::Null);
     }
     let is_cleaned = spec.automated_cleaning_mode != CleaningMode::Disabled;
-    let online = spec.disable_power_off || (draft.seen.is_fast_track && is_cleaned);
+    let online = spec.disable_power_off || (builder.seen.is_fast_track && is_cleaned);
     if spec.online != online {
         patch.set("online", online);
     }
@@ -163,21 +154,21 @@ fn is_released(host: &BareMetalHost) -> bool {
 }
 
 /// For whom the host is kept, if for anyone; or what has to be looked up first.
-fn keep(draft: &Draft<'_>) -> Result<Option<String>, Need> {
-    let cluster = draft.seen.cluster.found();
+fn keep(builder: &PlanBuilder<'_>) -> Result<Option<String>, Read> {
+    let cluster = builder.seen.cluster.found();
     let is_staying = cluster.is_some_and(|cluster| cluster.metadata.deletion_timestamp.is_none());
-    let kept_as = draft.seen.kept_as.clone().filter(|_| is_staying);
+    let kept_as = builder.seen.kept_as.clone().filter(|_| is_staying);
     if kept_as.is_none() {
         return Ok(None);
     }
-    let is_kept = draft.seen.looks.is_kept.ok_or(Need::Kept)?;
+    let is_kept = builder.seen.reads.is_kept.ok_or(Read::Kept)?;
     Ok(kept_as.filter(|_| is_kept))
 }
 
 /// What gives the host back, or keeps it for the next machine of the same kind.
-fn released(draft: &Draft<'_>, host: &BareMetalHost, keep: Option<&str>) -> HostPatch {
+fn released(builder: &PlanBuilder<'_>, host: &BareMetalHost, keep: Option<&str>) -> HostPatch {
     let mut patch = HostPatch::default();
-    let cluster = cluster_name(draft);
+    let cluster = cluster_name(builder);
     match (keep, &cluster) {
         (Some(kept_as), Some(cluster)) => {
             patch.label(label::NODE_REUSE, kept_as);
@@ -185,7 +176,7 @@ fn released(draft: &Draft<'_>, host: &BareMetalHost, keep: Option<&str>) -> Host
                 "apiVersion": format!("{}/v1beta2", group::CORE),
                 "kind": "Cluster",
                 "name": cluster,
-                "namespace": draft.seen.key().namespace,
+                "namespace": builder.seen.key().namespace,
                 "uid": null,
             });
             patch.set("consumerRef", holder);
@@ -202,8 +193,8 @@ fn released(draft: &Draft<'_>, host: &BareMetalHost, keep: Option<&str>) -> Host
     patch
 }
 
-fn cluster_name(draft: &Draft<'_>) -> Option<String> {
-    match &draft.seen.cluster {
+fn cluster_name(builder: &PlanBuilder<'_>) -> Option<String> {
+    match &builder.seen.cluster {
         Related::Found(cluster) => Some(cluster.name_any()),
         Related::Missing(name) => Some(name.clone()),
         Related::Unset => None,

@@ -12,11 +12,12 @@ use metal3_api::reference::{Elsewhere, SecretReference};
 use metal3_runtime::store::ObjectKey;
 use serde_json::{Value, json};
 
+use super::builder::PlanBuilder;
 use super::data::Sources;
-use super::draft::Draft;
-use super::installed::{Given, Installed, is_told};
+use super::installed::{Given, Installed};
 use super::waits::bootstrap_secret;
 use crate::machine::decide::plan::HostPatch;
+use crate::select::is_told;
 
 /// Why a machine cannot be put on any host, whatever the host: the field, and what is wrong with it.
 pub(super) fn check(machine: &Metal3Machine) -> Result<(), String> {
@@ -81,6 +82,19 @@ pub(super) fn take(patch: &mut HostPatch, machine: &Metal3Machine, cluster: &str
     cleaning(patch, machine);
 }
 
+/// Takes a claim off a host that was told nothing.
+pub(super) fn release(host: &BareMetalHost) -> HostPatch {
+    let mut patch = HostPatch::default();
+    patch.set("consumerRef", Value::Null);
+    if host.labels().contains_key(CLUSTER_NAME) {
+        patch.label(CLUSTER_NAME, Value::Null);
+    }
+    if host.annotations().contains_key(BLOCK_MOVE) {
+        patch.annotate(BLOCK_MOVE, Value::Null);
+    }
+    patch
+}
+
 /// After a move to another management cluster the machine has another UID. One that upstream wrote without stays without.
 pub(super) fn identify(patch: &mut HostPatch, machine: &Metal3Machine, host: &BareMetalHost) {
     let stored = host.spec.consumer_ref.as_ref().map_or("", |consumer| &consumer.uid);
@@ -96,9 +110,9 @@ pub(super) fn cleaning(patch: &mut HostPatch, machine: &Metal3Machine) {
     }
 }
 
-/// Has the host run what the machine wants, at its next boot. Data of the user's that the machine has none for stay.
-pub(super) fn run(patch: &mut HostPatch, draft: &mut Draft<'_>, owner: &Machine, sources: &Sources) {
-    let machine = &draft.seen.machine;
+/// Has the host run what the machine wants, at its next boot. References of the user's stay where the machine has none.
+pub(super) fn run(patch: &mut HostPatch, builder: &PlanBuilder<'_>, owner: &Machine, sources: &Sources) {
+    let machine = &builder.seen.machine;
     let deploy = &machine.spec.custom_deploy.method;
     patch.set("image", json!(image(machine)));
     let deploy = if deploy.is_empty() {
@@ -107,8 +121,7 @@ pub(super) fn run(patch: &mut HostPatch, draft: &mut Draft<'_>, owner: &Machine,
         json!({"method": deploy})
     };
     patch.set("customDeploy", deploy);
-    remember(draft, owner, sources);
-    patch.set("userData", json!(draft.status.user_data));
+    patch.set("userData", json!(builder.status.user_data));
     for (field, given) in [("metaData", &sources.meta_data), ("networkData", &sources.network_data)] {
         if let Some(given) = given {
             patch.set(field, json!(given));
@@ -120,11 +133,11 @@ pub(super) fn run(patch: &mut HostPatch, draft: &mut Draft<'_>, owner: &Machine,
 }
 
 /// The fields of a host's spec that name Secrets which this machine has written there.
-pub(super) fn written_references(draft: &Draft<'_>, host: &BareMetalHost) -> Vec<&'static str> {
-    let (machine, status) = (&draft.seen.machine, &draft.status);
+pub(super) fn written_references(builder: &PlanBuilder<'_>, host: &BareMetalHost) -> Vec<&'static str> {
+    let (machine, status) = (&builder.seen.machine, &builder.status);
     let name = |reference: &Option<SecretReference>| reference.as_ref().map(|one| one.name.clone());
     let is_told = is_told(host);
-    let data = draft.seen.data.as_deref().map(|data| &data.spec);
+    let data = builder.seen.data.as_deref().map(|data| &data.spec);
     let told = Installed::kept(host)
         .and_then(|installed| installed.given)
         .unwrap_or_default();
@@ -172,23 +185,23 @@ pub(super) fn user_data(owner: &Machine, namespace: &str) -> Option<SecretRefere
 }
 
 /// The Secrets in use.
-pub(super) fn remember(draft: &mut Draft<'_>, owner: &Machine, sources: &Sources) {
-    let namespace = draft.seen.key().namespace;
-    draft.status.user_data = user_data(owner, &namespace);
-    draft.status.meta_data.clone_from(&sources.meta_data);
-    draft.status.network_data.clone_from(&sources.network_data);
+pub(super) fn remember(builder: &mut PlanBuilder<'_>, owner: &Machine, sources: &Sources) {
+    let namespace = builder.seen.key().namespace;
+    builder.status.user_data = user_data(owner, &namespace);
+    builder.status.meta_data.clone_from(&sources.meta_data);
+    builder.status.network_data.clone_from(&sources.network_data);
 }
 
 /// The same of a host that was told them.
-pub(super) fn remember_told(draft: &mut Draft<'_>, given: &Given) {
-    let namespace = draft.seen.key().namespace;
+pub(super) fn remember_told(builder: &mut PlanBuilder<'_>, given: &Given) {
+    let namespace = builder.seen.key().namespace;
     let reference = |name: &String| {
         (!name.is_empty()).then(|| SecretReference {
             name: name.clone(),
             namespace: namespace.clone(),
         })
     };
-    draft.status.user_data = reference(&given.user_data);
-    draft.status.meta_data = reference(&given.meta_data);
-    draft.status.network_data = reference(&given.network_data);
+    builder.status.user_data = reference(&given.user_data);
+    builder.status.meta_data = reference(&given.meta_data);
+    builder.status.network_data = reference(&given.network_data);
 }

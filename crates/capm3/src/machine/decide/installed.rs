@@ -150,11 +150,6 @@ impl Installed {
     }
 }
 
-/// Whether the host knows what to run.
-pub(super) fn is_told(host: &BareMetalHost) -> bool {
-    host.spec.wanted_image().is_some() || host.spec.custom_deploy.is_some()
-}
-
 /// Whether a host was given data that was rendered for its machine.
 pub(super) fn had_data(host: &BareMetalHost, machine: &Metal3Machine) -> bool {
     let status = machine.status.as_ref();

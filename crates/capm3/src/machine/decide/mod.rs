@@ -1,15 +1,16 @@
 //! What to do about a Metal3Machine. Pure.
 //!
 //! ```text
-//!  paused? ─▶ deleted? ─▶ Cluster seen? ─▶ has its host? ──no──▶ waits ─▶ Secrets ─▶ choice ─▶ claim (with all it takes,
-//!                                               │                                              where that is known)
-//!                                               └─────yes─▶ data ─▶ Secrets ─▶ what to run ─▶ provisioned ─▶ provider ID
+//!  paused? ─▶ named host read? ─▶ leftovers? ─▶ deleted? ─▶ Cluster seen? ─▶ has its host?
+//!                                                                              │       │
+//!             waits ─▶ Secrets ─▶ choice ─▶ name and claim ◀──────── no ───────┘       yes
+//!             data ─▶ Secrets ─▶ what to run ─▶ provisioned ─▶ provider ID ◀───────────┘
 //! ```
 
 mod associate;
+mod builder;
 mod data;
 mod delete;
-mod draft;
 mod host_spec;
 mod installed;
 pub(crate) mod node;
@@ -18,47 +19,62 @@ pub(crate) mod plan;
 pub(crate) mod preview;
 pub(crate) mod provision;
 mod refused;
+mod strays;
 mod waits;
 mod words;
 
 use jiff::Timestamp;
 
-pub use self::associate::{CLAIM, wanted};
-use self::draft::{Draft, has_finalizer};
-pub use self::plan::{Decision, Effect, Need, Plan};
+pub use self::associate::wanted;
+use self::builder::{PlanBuilder, has_finalizer};
+#[cfg(test)]
+pub use self::plan::Plan;
+pub use self::plan::{Decision, Effect, Read, SET_PROVIDER_ID};
 pub use self::refused::{Refused, refused};
-use crate::machine::observed::{Host, Observed};
+use crate::machine::observed::{Host, Observed, Subject};
 
-/// Decides on what was seen.
-pub fn decide(seen: &Observed, now: Timestamp) -> Decision {
+/// Decides on what was seen under one key.
+pub fn decide(seen: &Subject, now: Timestamp) -> Decision {
+    match seen {
+        Subject::Machine(seen) => machine(seen, now),
+        Subject::Gone(leftovers) => strays::decide(leftovers),
+    }
+}
+
+/// Decides on a machine.
+pub fn machine(seen: &Observed, now: Timestamp) -> Decision {
     let is_deleted = seen.machine.metadata.deletion_timestamp.is_some();
     if is_deleted && !has_finalizer(&seen.machine) {
-        return Decision::Nothing;
+        return Decision::idle();
     }
-    let mut draft = Draft::new(seen, now);
+    let mut builder = PlanBuilder::new(seen, now);
     if let Some(why) = seen.paused() {
-        draft.paused(Some(&why));
-        pause::hold(&mut draft);
-        return draft.plan();
+        builder.paused(Some(&why));
+        pause::hold(&mut builder);
+        return builder.plan();
     }
-    draft.paused(None);
+    builder.paused(None);
+    // The watch may be late: the host may have been claimed meanwhile.
+    if let Host::Missing(_) | Host::Unclaimed(_) | Host::Foreign(..) = &seen.host
+        && !seen.reads.is_host_fresh
+    {
+        return Decision::Fetch(Read::NamedHost);
+    }
+    if !seen.leftovers.is_empty() {
+        return strays::release(builder);
+    }
     if is_deleted {
-        return delete::decide(draft);
+        return delete::decide(builder);
     }
     // Nobody can tell whether it is paused: on its way to another management cluster, the Cluster may come later.
     if seen.cluster.found().is_none() {
-        return waits::without_cluster(draft);
+        return waits::without_cluster(builder);
     }
     match &seen.host {
-        Host::Ours(host) => provision::decide(draft, host),
-        Host::None if seen.had_host() => associate::lost(draft),
-        Host::Missing(_) | Host::Unclaimed(_) | Host::Foreign(..) if seen.had_host() => {
-            if seen.looks.is_host_fresh {
-                associate::lost(draft)
-            } else {
-                Decision::Look(Need::FreshHost)
-            }
+        Host::Ours(host) => provision::decide(builder, host),
+        Host::None | Host::Missing(_) | Host::Unclaimed(_) | Host::Foreign(..) if seen.was_associated() => {
+            associate::lost(builder)
         }
-        Host::None | Host::Missing(_) | Host::Unclaimed(_) | Host::Foreign(..) => associate::decide(draft),
+        Host::None | Host::Missing(_) | Host::Unclaimed(_) | Host::Foreign(..) => associate::decide(builder),
     }
 }

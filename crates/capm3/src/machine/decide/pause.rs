@@ -10,14 +10,14 @@ use metal3_api::metal3::BareMetalHost;
 use metal3_api::metal3::names::annotation::{PAUSED, PAUSED_BY_CAPM3, STATUS};
 use serde_json::{Value, json};
 
-use super::draft::Draft;
+use super::builder::PlanBuilder;
 use crate::machine::decide::plan::HostPatch;
 use crate::machine::observed::{Host, Observed};
 
 /// The cluster is paused, and so becomes the host.
-pub(super) fn hold(draft: &mut Draft<'_>) {
-    let is_cluster_paused = draft.seen.cluster.found().is_some_and(|cluster| cluster.is_paused());
-    let Host::Ours(host) = &draft.seen.host else { return };
+pub(super) fn hold(builder: &mut PlanBuilder<'_>) {
+    let is_cluster_paused = builder.seen.cluster.found().is_some_and(|cluster| cluster.is_paused());
+    let Host::Ours(host) = &builder.seen.host else { return };
     if !is_cluster_paused {
         return;
     }
@@ -40,7 +40,7 @@ pub(super) fn hold(draft: &mut Draft<'_>) {
         patch.annotate(BLOCK_MOVE, Value::Null);
     }
     // All at once, over the version that the copy of the status was made from.
-    draft.host(host, &patch, "pause the host");
+    builder.write_host(host, &patch, "pause the host");
 }
 
 /// What the host's status says, without the hardware, which has an object of its own.

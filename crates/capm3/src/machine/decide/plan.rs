@@ -1,33 +1,31 @@
 //! What is decided about a Metal3Machine.
 
 use std::sync::Arc;
-use std::time::Duration;
 
+use kube::ResourceExt;
 use metal3_api::infra::v1beta2::{Metal3DataClaim, Metal3MachineStatus};
-use metal3_runtime::events::Note;
+use metal3_api::metal3::BareMetalHost;
+use metal3_runtime::controller;
 use serde_json::{Map, Value, json};
 
-use crate::machine::node::Gift;
+use crate::machine::node::ProviderIdPatch;
 use crate::machine::preview::Payload;
-use crate::machine::untold::Claim;
-use crate::select::Wish;
+use crate::select::HostRequest;
 
-/// The outcome of a decision.
-#[derive(Clone, Debug)]
-pub enum Decision {
-    /// There is nothing to do.
-    Nothing,
-    /// Look at this first, and decide again.
-    Look(Need),
-    /// Do this.
-    Do(Box<Plan>),
-}
+/// The outcome of a decision about a machine.
+pub type Decision = controller::Decision<Read, Effect, Metal3MachineStatus>;
+
+/// What to do for a machine.
+pub type Plan = controller::Plan<Effect, Metal3MachineStatus>;
+
+/// What a rejection by the workload cluster is about, in errors.
+pub const SET_PROVIDER_ID: &str = "set the provider ID of the node";
 
 /// What a decision depends on that is not at hand.
-#[derive(Clone, Debug)]
-pub enum Need {
+#[derive(Clone, Debug, PartialEq)]
+pub enum Read {
     /// The choice of a host.
-    Host(Box<Wish>),
+    Host(Box<HostRequest>),
     /// Whether these Secrets of the machine's namespace exist.
     Secrets(Vec<String>),
     /// What a host would boot with.
@@ -35,29 +33,12 @@ pub enum Need {
     /// Whether the host is kept for the next machine of the same kind.
     Kept,
     /// The host that the machine names, as it is stored now.
-    FreshHost,
+    NamedHost,
+    /// Whether the machine that left something behind is gone, as it is stored now.
+    Owner,
 }
 
-/// What to do.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Plan {
-    /// Writes, in order.
-    pub effects: Vec<Effect>,
-    /// How the host came to be the machine's, if a write claims it.
-    pub claim: Option<Claim>,
-    /// What the Node is to carry, once the status is stored: another cluster must not hold that up.
-    pub gift: Option<Gift>,
-    /// The status is only stored if it is still the same after so long.
-    pub patience: Option<Duration>,
-    /// The status from now on; nothing if it does not matter any more.
-    pub status: Option<Metal3MachineStatus>,
-    /// Events.
-    pub notes: Vec<Note>,
-    /// Whether the next step follows at once.
-    pub is_again: bool,
-}
-
-/// One write. Those to the machine and to the host are merge patches over the version that was judged.
+/// One write. Those to the machine and to a host are merge patches over the version that was judged.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Effect {
     /// To the Metal3Machine: finalizer, name of the host, failure domain, provider ID.
@@ -87,15 +68,34 @@ pub enum Effect {
         /// The name of the Cluster.
         cluster: String,
     },
-    /// A wish for rendered data.
+    /// A claim on rendered data.
     CreateClaim(Box<Metal3DataClaim>),
-    /// The wish is taken back: it may go, and is deleted.
+    /// That claim loses our finalizer and is deleted.
     DeleteClaim(Arc<Metal3DataClaim>),
-    /// The machine may go.
+    /// A claim that is being deleted loses our finalizer.
+    ReleaseClaim(Arc<Metal3DataClaim>),
+    /// The Node in the workload cluster gets its provider ID.
+    ProviderId(ProviderIdPatch),
+    /// The machine loses our finalizer.
     RemoveFinalizer,
 }
 
 impl Effect {
+    /// A write to a host over the version that was judged.
+    pub fn host(host: &BareMetalHost, patch: &HostPatch, what: &'static str) -> Self {
+        Self::Host {
+            what,
+            host: host.name_any(),
+            patch: patch.over(host.metadata.resource_version.as_deref()),
+            is_claim: false,
+        }
+    }
+
+    /// Whether it makes a host the machine's.
+    pub fn is_claim(&self) -> bool {
+        matches!(self, Self::Host { is_claim: true, .. })
+    }
+
     /// What it is, for errors.
     pub fn label(&self) -> &'static str {
         match self {
@@ -105,27 +105,24 @@ impl Effect {
             Self::UnlabelSecret { .. } => "take the label off the Secret of the host's BMC",
             Self::CreateClaim(_) => "create the Metal3DataClaim",
             Self::DeleteClaim(_) => "delete the Metal3DataClaim",
+            Self::ReleaseClaim(_) => "let go of the Metal3DataClaim",
+            Self::ProviderId(_) => SET_PROVIDER_ID,
             Self::RemoveFinalizer => "remove the finalizer",
         }
     }
 
-    /// If it claims a host, the version of the host over which it does.
-    pub fn claimed_over(&self) -> Option<&str> {
-        match self {
-            Self::Host {
-                patch, is_claim: true, ..
-            } => Some(patch["metadata"]["resourceVersion"].as_str().unwrap_or_default()),
-            _ => None,
-        }
-    }
-
-    /// What is written, where that is not the machine, for the same.
+    /// The object that is written if that is not the machine, for errors.
     pub fn object(&self) -> Option<String> {
         match self {
             Self::Host { host, .. } => Some(format!("BareMetalHost {host}")),
             Self::LabelSecret { secret, .. } | Self::UnlabelSecret { secret, .. } => Some(format!("Secret {secret}")),
-            // A claim has the name of its machine.
-            Self::Machine(_) | Self::CreateClaim(_) | Self::DeleteClaim(_) | Self::RemoveFinalizer => None,
+            // A data claim has the name of its machine.
+            Self::Machine(_)
+            | Self::CreateClaim(_)
+            | Self::DeleteClaim(_)
+            | Self::ReleaseClaim(_)
+            | Self::ProviderId(_)
+            | Self::RemoveFinalizer => None,
         }
     }
 }

@@ -2,12 +2,12 @@
 
 use kube::ResourceExt;
 use metal3_api::capi::Machine;
-use metal3_runtime::events::Severity;
+use metal3_runtime::events::Event;
 
+use super::builder::PlanBuilder;
 use super::data::Sources;
-use super::draft::Draft;
 use super::waits::bootstrap_secret;
-use crate::machine::decide::plan::Need;
+use crate::machine::decide::plan::Read;
 use crate::machine::names::BOOTSTRAP_DATA;
 use crate::machine::preview::{Keys, Payload, Preview};
 
@@ -20,21 +20,25 @@ const NO_METADATA: &str = "MetadataUnreadable";
 
 /// Why the host is not to be told yet, in words. What is missing is said in any case; that it is waited for is for the user
 /// to ask.
-pub(super) fn objection(draft: &mut Draft<'_>, owner: &Machine, sources: &Sources) -> Result<Option<String>, Need> {
+pub(super) fn objection(
+    builder: &mut PlanBuilder<'_>,
+    owner: &Machine,
+    sources: &Sources,
+) -> Result<Option<String>, Read> {
     let Some(user_data) = bootstrap_secret(owner) else {
         return Ok(None);
     };
-    let seen = draft.seen;
+    let seen = builder.seen;
     let meta_data = sources.meta_data.as_ref().map(|secret| secret.name.as_str());
-    let (reason, what) = match &seen.looks.preview {
+    let (reason, what) = match &seen.reads.preview {
         None => {
-            return Err(Need::Preview(Payload {
+            return Err(Read::Preview(Payload {
                 user_data: user_data.to_owned(),
                 meta_data: meta_data.map(str::to_owned),
             }));
         }
         Some(Preview::Complete) => {
-            draft.bootstrap_data(None);
+            builder.bootstrap_data(None);
             return Ok(None);
         }
         Some(Preview::NoMetadata(why)) => (
@@ -47,7 +51,7 @@ pub(super) fn objection(draft: &mut Draft<'_>, owner: &Machine, sources: &Source
                 "the bootstrap data of Secret {user_data} takes {} from the metadata, which has no such key: {}, or give it a \
                  default in the bootstrap data",
                 Keys(keys),
-                way_out(draft, meta_data)
+                way_out(builder, meta_data)
             ),
         ),
     };
@@ -60,16 +64,14 @@ pub(super) fn objection(draft: &mut Draft<'_>, owner: &Machine, sources: &Source
     } else {
         format!("{what}; the host is provisioned all the same")
     };
-    if draft.is_news(BOOTSTRAP_DATA, reason) {
-        draft.note(Severity::Warning, reason, message.clone());
-    }
-    draft.bootstrap_data(Some((reason, &message)));
+    builder.event_once(BOOTSTRAP_DATA, Event::warning(reason, message.clone()));
+    builder.bootstrap_data(Some((reason, &message)));
     Ok(is_strict.then_some(message))
 }
 
 /// A template cannot be changed, and rendered metadata is not written again while it is there.
-fn way_out(draft: &Draft<'_>, meta_data: Option<&str>) -> String {
-    let spec = &draft.seen.machine.spec;
+fn way_out(builder: &PlanBuilder<'_>, meta_data: Option<&str>) -> String {
+    let spec = &builder.seen.machine.spec;
     let template = &spec.data_template.name;
     let is_users = spec.meta_data.as_ref().is_some_and(|secret| !secret.name.is_empty());
     match meta_data {

@@ -4,9 +4,9 @@ use kube::ResourceExt;
 use metal3_api::capi::Machine;
 use metal3_api::capi::names::reason;
 
-use super::draft::{Draft, Why};
+use super::builder::{PlanBuilder, Why};
 use crate::conditions::LegacySeverity;
-use crate::machine::decide::plan::{Decision, Need};
+use crate::machine::decide::plan::{Decision, Read};
 use crate::machine::observed::{Observed, Related};
 
 /// The reason in both styles, and in words.
@@ -80,26 +80,26 @@ pub(super) fn waits(seen: &Observed) -> Result<&Machine, Wait> {
 }
 
 /// What is waited for is said.
-pub(super) fn say(draft: &mut Draft<'_>, (reason, legacy, message): &Wait) {
+pub(super) fn say(builder: &mut PlanBuilder<'_>, (reason, legacy, message): &Wait) {
     let why = Why {
         reason,
         legacy,
         severity: LegacySeverity::Info,
         message,
     };
-    if draft.seen.has_host() {
-        draft.not_ready(why);
+    if builder.seen.has_host() {
+        builder.not_ready(why);
     } else {
-        draft.not_associated(why, None);
+        builder.not_associated(why, None);
     }
 }
 
 /// There is no Cluster, or no Machine that names one: that is said, and nothing written besides.
-pub(super) fn without_cluster(mut draft: Draft<'_>) -> Decision {
-    if let Err(wait) = waits(draft.seen) {
-        say(&mut draft, &wait);
+pub(super) fn without_cluster(mut builder: PlanBuilder<'_>) -> Decision {
+    if let Err(wait) = waits(builder.seen) {
+        say(&mut builder, &wait);
     }
-    draft.plan()
+    builder.plan()
 }
 
 /// The Secret with what the machine does at its first boot.
@@ -109,10 +109,10 @@ pub(super) fn bootstrap_secret(owner: &Machine) -> Option<&str> {
 }
 
 /// Which Secrets are missing, in words; or that they have to be looked for first.
-pub(super) fn missing_secrets(draft: &Draft<'_>) -> Result<Option<String>, Need> {
-    let wanted = draft.seen.wanted_secrets();
-    let Some(found) = &draft.seen.looks.secrets else {
-        return Err(Need::Secrets(wanted.into_iter().map(|(name, _)| name).collect()));
+pub(super) fn missing_secrets(builder: &PlanBuilder<'_>) -> Result<Option<String>, Read> {
+    let wanted = builder.seen.wanted_secrets();
+    let Some(found) = &builder.seen.reads.secrets else {
+        return Err(Read::Secrets(wanted.into_iter().map(|(name, _)| name).collect()));
     };
     let is_missing = |name: &str| found.get(name) == Some(&false);
     let missing: Vec<String> = wanted

@@ -3,7 +3,7 @@
 use rstest::rstest;
 
 use super::*;
-use crate::machine::decide::Need;
+use crate::machine::decide::Read;
 
 fn deleted() -> Value {
     json!({"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"}})
@@ -12,7 +12,7 @@ fn deleted() -> Value {
 /// A machine that goes, with a host on which nothing is left, in this state.
 fn emptied(state: &str) -> Observed {
     let mut seen = with_host(&deleted(), &json!({"status": {"provisioning": {"state": state}}}));
-    seen.looks.is_kept = Some(false);
+    seen.reads.is_kept = Some(false);
     seen
 }
 
@@ -26,7 +26,7 @@ fn the_host_is_emptied_first_whatever_else_is_missing() {
         |seen| seen.owner = Related::Missing("owner".into()),
         |seen| seen.cluster = Related::Missing("c".into()),
         |seen| seen.metal3_cluster = Related::Unset,
-        |seen| seen.looks = Looks::default(),
+        |seen| seen.reads = Reads::default(),
     ];
     for change in changes {
         change(&mut seen);
@@ -115,7 +115,7 @@ fn a_host_is_given_back_when_nothing_is_left_on_it(#[case] state: &str, #[case] 
         "spec": {"consumerRef": null},
     });
     assert_eq!(host_patch(&plan), &expected);
-    assert_eq!(plan.status, None);
+    assert_eq!(plan.report.status, None);
 }
 
 #[rstest]
@@ -126,16 +126,16 @@ fn what_was_not_deployed_here_is_only_switched_off(#[case] other: Value, #[case]
     let mut of_host = json!({"status": {"provisioning": {"state": "externally provisioned"}}});
     merge(&mut of_host, &other);
     let mut seen = with_host(&deleted(), &of_host);
-    seen.looks.is_kept = Some(false);
+    seen.reads.is_kept = Some(false);
     assert_eq!(labels(&plan(&seen)).contains(&"release the host"), is_released);
 }
 
 #[test]
 fn a_kept_host_is_held_by_the_cluster() {
     let mut seen = emptied("available");
-    seen.looks.is_kept = None;
-    assert!(matches!(decide(&seen, now()), Decision::Look(Need::Kept)));
-    seen.looks.is_kept = Some(true);
+    seen.reads.is_kept = None;
+    assert!(matches!(decide(&seen, now()), Decision::Fetch(Read::Kept)));
+    seen.reads.is_kept = Some(true);
     let kept = plan(&seen);
     let patch = host_patch(&kept);
     assert_eq!(
@@ -165,22 +165,19 @@ fn what_is_not_ours_is_left_alone() {
     ] {
         let mut seen = seen(&deleted());
         let is_named = host != Host::None;
-        let is_unclaimed = host.unclaimed().is_some();
         seen.host = host;
-        let asks = matches!(decide(&seen, now()), Decision::Look(Need::FreshHost));
+        let asks = matches!(decide(&seen, now()), Decision::Fetch(Read::NamedHost));
         assert_eq!(asks, is_named, "a late watch must not lose a host");
-        seen.looks.is_host_fresh = true;
-        let marked = is_unclaimed.then_some("pass the host over");
-        let expected: Vec<&str> = marked.into_iter().chain(["remove the finalizer"]).collect();
-        assert_eq!(labels(&plan(&seen)), expected);
+        seen.reads.is_host_fresh = true;
+        assert_eq!(labels(&plan(&seen)), ["remove the finalizer"]);
     }
     let mut seen = seen(&deleted());
     Arc::make_mut(&mut seen.machine).metadata.finalizers = None;
-    assert!(matches!(decide(&seen, now()), Decision::Nothing));
+    assert_eq!(decide(&seen, now()), Decision::idle());
 }
 
 #[test]
-fn the_wish_for_data_goes_with_the_machine_if_it_is_its_own() {
+fn the_claim_on_data_goes_with_the_machine_if_it_is_its_own() {
     let steps = |other: Value| {
         let mut seen = seen(&deleted());
         seen.claim = Some(claim(&other));
@@ -209,7 +206,7 @@ fn addresses_are_given_back_when_nothing_runs_with_them_any_more(
         &deleted(),
         &json!({"spec": spec, "status": {"provisioning": {"state": state}}}),
     );
-    seen.looks.is_kept = Some(false);
+    seen.reads.is_kept = Some(false);
     seen.claim = Some(claim(&json!({})));
     assert_eq!(labels(&plan(&seen)), steps);
 }

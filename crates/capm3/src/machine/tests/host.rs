@@ -7,7 +7,7 @@ use super::*;
 #[rstest]
 #[case::image(json!({"status": {"conditions": [waiting("InvalidImage", "spec.image.url is no URL")]}}),
     "it is available; spec.image.url is no URL")]
-#[case::on_its_way(json!({"status": {"conditions": [waiting("Queued", "third in the queue")]}}), "it is available")]
+#[case::on_its_way(json!({"status": {"conditions": [waiting("Queued", "third in the queue")]}}), "it is provisioning")]
 #[case::paused(json!({"metadata": {"annotations": {"baremetalhost.metal3.io/paused": "me"}},
     "status": {"conditions": [waiting("InvalidImage", "of then")]}}),
     "it is available; its annotation baremetalhost.metal3.io/paused keeps it from going on")]
@@ -52,14 +52,15 @@ fn a_host_that_is_told_something_else_is_reported_and_left_alone(
     let plan = plan(&with_host(&of_machine, &of_host));
     assert_eq!(plan.effects, [], "nothing is overwritten");
     let changed: Vec<_> = plan
-        .notes
+        .report
+        .events
         .iter()
-        .filter(|note| note.reason == "BareMetalHostChanged")
+        .filter(|event| event.reason == "BareMetalHostChanged")
         .collect();
     assert!(
         changed.len() == 1 && changed[0].message.contains(words),
         "{:?}",
-        plan.notes
+        plan.report.events
     );
     let (holds, reason, message) = said(status(&plan), "Ready");
     assert_eq!((holds, reason == "BareMetalHostChanged"), (is_ready, !is_ready));
@@ -75,7 +76,7 @@ fn a_host_that_is_told_something_else_is_reported_and_left_alone(
     // Told once.
     of_machine["status"] = serde_json::to_value(status(&plan)).unwrap();
     let again = super::plan(&with_host(&of_machine, &of_host));
-    assert_eq!((again.status, again.notes.len()), (None, 0));
+    assert_eq!((again.report.status, again.report.events.len()), (None, 0));
 }
 
 #[test]
@@ -91,10 +92,10 @@ fn a_host_as_upstream_has_written_it_is_as_it_is_wanted() {
     );
     let plan = plan(&seen);
     assert_eq!(
-        (plan.notes.len(), said(status(&plan), "Ready")),
+        (plan.report.events.len(), said(status(&plan), "Ready")),
         (1, (true, "Ready", "")),
         "{:?}",
-        plan.notes
+        plan.report.events
     );
 }
 
@@ -155,14 +156,15 @@ fn a_machine_that_is_changed_later_stays_ready_and_says_so(#[case] host: Value) 
         "{message}"
     );
     let told = |plan: &Plan| {
-        plan.notes
+        plan.report
+            .events
             .iter()
-            .filter(|note| note.reason == "MachineSpecChanged")
+            .filter(|event| event.reason == "MachineSpecChanged")
             .count()
     };
     assert_eq!(told(&plan), 1);
     let again = super::plan(&with_host(&asking(Some(status(&plan))), &host));
-    assert_eq!((again.status, told(&plan)), (None, 1), "told once");
+    assert_eq!((again.report.status, told(&plan)), (None, 1), "told once");
 
     // Changed back: nothing to say.
     let mut back = runs("http://i");
@@ -195,9 +197,12 @@ fn data_that_a_machine_is_given_later_are_not_an_edit_of_the_host(#[case] state:
     let plan = plan(&seen);
     assert_eq!(plan.effects, []);
     assert!(
-        plan.notes.iter().all(|note| note.reason != "BareMetalHostChanged"),
+        plan.report
+            .events
+            .iter()
+            .all(|event| event.reason != "BareMetalHostChanged"),
         "{:?}",
-        plan.notes
+        plan.report.events
     );
     let (_, reason, message) = said(status(&plan), "HostUpToDate");
     let words = "spec.networkData is now instead of before";

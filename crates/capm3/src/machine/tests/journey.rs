@@ -2,19 +2,24 @@
 
 use std::time::Duration;
 
+use metal3_runtime::controller::Next;
 use rstest::rstest;
 
 use super::*;
-use crate::machine::decide::Need;
-use crate::machine::untold::{Claim, Step};
+use crate::machine::decide::Read;
 
 #[test]
-fn a_claim_is_one_write_over_the_version_that_was_judged_with_all_that_it_takes() {
+fn a_claim_is_one_write_over_the_version_that_was_judged_and_is_reported_at_once() {
     let mut seen = seen(&json!({"metadata": {"finalizers": null}, "spec": {"automatedCleaningMode": "disabled"}}));
     seen.owner = owner(&json!({"spec": {"failureDomain": "a"}}));
-    seen.looks.selection = chosen(free(), false);
+    seen.reads.choice = chosen(free(), false);
     let plan = plan(&seen);
-    assert_eq!(labels(&plan), ["store the choice of a host", "claim the host"]);
+    let steps = [
+        "store the choice of a host",
+        "claim the host",
+        "label the Secret of the host's BMC",
+    ];
+    assert_eq!(labels(&plan), steps);
     let Effect::Machine(choice) = &plan.effects[0] else {
         panic!()
     };
@@ -24,18 +29,13 @@ fn a_claim_is_one_write_over_the_version_that_was_judged_with_all_that_it_takes(
         "spec": {"failureDomain": "a"},
     });
     assert_eq!(choice, &expected);
-    let image = json!({"url": "http://i", "checksum": "abc", "checksumType": "sha256", "format": "raw"});
-    let installed = json!({"image": image, "given": {"userData": "b"}}).to_string();
     let expected = json!({
         "metadata": {"resourceVersion": "5",
             "labels": {"cluster.x-k8s.io/cluster-name": "c", "infrastructure.cluster.x-k8s.io/node-reuse": null},
-            "annotations": {"clusterctl.cluster.x-k8s.io/block-move": "",
-                "infrastructure.cluster.x-k8s.io/installed": installed}},
+            "annotations": {"clusterctl.cluster.x-k8s.io/block-move": ""}},
         "spec": {
             "consumerRef": {"apiVersion": HERE, "kind": "Metal3Machine", "namespace": "ns", "name": "m", "uid": "u-m"},
-            "image": image,
-            "customDeploy": null, "automatedCleaningMode": "disabled", "online": true,
-            "userData": {"name": "b", "namespace": "ns"},
+            "automatedCleaningMode": "disabled",
         },
     });
     assert_eq!(host_patch(&plan), &expected);
@@ -46,66 +46,34 @@ fn a_claim_is_one_write_over_the_version_that_was_judged_with_all_that_it_takes(
     );
     assert_eq!(said(status, "Metal3DataReady").1, "SecretsSetExternally");
     assert!(!said(status, "Ready").0);
-    assert_eq!(status.user_data.as_ref().unwrap().name, "b");
-    assert_eq!(
-        (plan.patience, plan.notes.len()),
-        (Some(Duration::from_secs(2)), 0),
-        "it is told if it lasts"
-    );
+    let messages: Vec<&str> = plan.report.events.iter().map(|event| event.message.as_str()).collect();
+    assert_eq!(messages, ["BareMetalHost h was claimed, one of 3 looked at"]);
+    assert_eq!(plan.next, Next::Now);
 }
 
-/// A machine whose host was claimed, for node reuse, and told so many seconds ago, which it has not said yet.
-fn untold(seconds: u64, of_host: &Value) -> Observed {
-    let mut seen = with_host(&json!({"status": null}), of_host);
-    let claim = Claim {
-        reason: "AssociateBareMetalHostViaNodeReuseSuccess",
-        considered: 3,
-    };
-    let age = Duration::from_secs(seconds);
-    seen.untold = Some(Step { claim, age, quiet: age });
-    seen
-}
-
-#[rstest]
-#[case::not_yet(1, "available", Some(1), &[], None)]
-#[case::it_lasts(2, "available", None, &["label the Secret of the host's BMC"], Some("BareMetalHost h was claimed, one of 3 looked at"))]
-#[case::it_runs_already(1, "provisioned", None, &["store the choice of a host", "label the Secret of the host's BMC"], None)]
-fn a_step_is_told_if_it_lasts(
-    #[case] seconds: u64,
-    #[case] state: &str,
-    #[case] patience: Option<u64>,
-    #[case] effects: &[&str],
-    #[case] event: Option<&str>,
-) {
-    let plan = plan(&untold(seconds, &told(state)));
-    assert_eq!(plan.patience, patience.map(Duration::from_secs));
-    assert_eq!(labels(&plan), effects);
-    let messages: Vec<&str> = plan.notes.iter().map(|note| note.message.as_str()).collect();
-    assert_eq!(messages, event.into_iter().collect::<Vec<_>>());
-    let (holds, reason, _) = said(status(&plan), "AssociateBareMetalHost");
-    assert_eq!((holds, reason), (true, "AssociateBareMetalHostViaNodeReuseSuccess"));
-}
-
+/// Until then another process may have it name another host.
 #[test]
-fn what_goes_wrong_is_told_at_once() {
-    let mut of_host = told("provisioning");
-    merge(
-        &mut of_host,
-        &json!({"status": {"errorType": "provisioning error", "errorMessage": "no disk"}}),
-    );
-    let plan = plan(&untold(0, &of_host));
-    assert_eq!(plan.patience, None);
-    let reasons: Vec<&str> = plan.notes.iter().map(|note| note.reason).collect();
-    assert_eq!(
-        reasons,
-        ["BareMetalHostError", "AssociateBareMetalHostViaNodeReuseSuccess"]
-    );
+fn a_host_is_told_what_to_run_when_the_status_says_whose_it_is() {
+    let untold = plan(&with_host(&json!({"status": null}), &json!({})));
+    assert_eq!(labels(&untold), ["label the Secret of the host's BMC"]);
+    assert!(said(status(&untold), "AssociateBareMetalHost").0);
+    assert_eq!(untold.next, Next::Now);
+
+    let told = plan(&with_host(&json!({}), &json!({})));
+    let image = json!({"url": "http://i", "checksum": "abc", "checksumType": "sha256", "format": "raw"});
+    let installed = json!({"image": image, "given": {"userData": "b"}}).to_string();
+    let expected = json!({
+        "metadata": {"resourceVersion": "5", "annotations": {"infrastructure.cluster.x-k8s.io/installed": installed}},
+        "spec": {"image": image, "customDeploy": null, "online": true, "userData": {"name": "b", "namespace": "ns"}},
+    });
+    assert_eq!(host_patch(&told), &expected);
+    assert_eq!(status(&told).user_data.as_ref().unwrap().name, "b");
 }
 
 #[test]
 fn a_kept_host_is_said_to_be_one() {
     let mut seen = seen(&json!({}));
-    seen.looks.selection = chosen(free(), true);
+    seen.reads.choice = chosen(free(), true);
     let plan = plan(&seen);
     assert_eq!(
         said(status(&plan), "AssociateBareMetalHost").1,
@@ -117,7 +85,7 @@ fn a_kept_host_is_said_to_be_one() {
 fn with_a_template_the_host_is_told_what_to_run_when_the_data_is_there() {
     let spec = json!({"spec": {"dataTemplate": {"name": "t"}, "networkData": {"name": "net"}}});
     let mut choosing = seen(&spec);
-    choosing.looks.selection = chosen(free(), false);
+    choosing.reads.choice = chosen(free(), false);
     let plan = super::plan(&choosing);
     assert_eq!(host_patch(&plan)["spec"]["image"], Value::Null);
     let Some(Effect::CreateClaim(claim)) = plan.effects.last() else {
@@ -187,7 +155,10 @@ fn the_provider_id_is_there_before_provisioned_is_said() {
     let after = json!({"metadata": {"annotations": {}}, "spec": {"providerID": "metal3://ns/h/m"},
         "status": serde_json::to_value(status).unwrap()});
     let after = super::plan(&with_host(&after, &told("provisioned")));
-    assert_eq!((after.effects.len(), after.status, after.notes.len()), (0, None, 0));
+    assert_eq!(
+        (after.effects.len(), after.report.status, after.report.events.len()),
+        (0, None, 0)
+    );
 }
 
 #[rstest]
@@ -251,7 +222,12 @@ fn a_host_that_was_told_its_data_gets_no_other(#[case] state: &str, #[case] is_r
     );
     assert_eq!(status.rendered_data.name, "t-0", "this is what it runs with");
     assert_eq!(said(status, "Ready").0, is_running, "it is as ready as it was");
-    assert!(plan.notes.iter().any(|note| note.reason == "Metal3DataClaimMissing"));
+    assert!(
+        plan.report
+            .events
+            .iter()
+            .any(|event| event.reason == "Metal3DataClaimMissing")
+    );
 }
 
 fn asks(plan: &Plan) -> bool {
@@ -377,9 +353,9 @@ fn a_host_moves_with_its_status_whoever_has_paused_it() {
 #[test]
 fn a_host_that_is_to_be_told_waits_for_its_secrets() {
     let mut seen = with_host(&json!({}), &json!({}));
-    seen.looks.secrets = None;
-    assert!(matches!(decide(&seen, now()), Decision::Look(Need::Secrets(_))));
-    seen.looks.secrets = Some([("b".to_owned(), false)].into());
+    seen.reads.secrets = None;
+    assert!(matches!(decide(&seen, now()), Decision::Fetch(Read::Secrets(_))));
+    seen.reads.secrets = Some([("b".to_owned(), false)].into());
     let plan = plan(&seen);
     assert_eq!(plan.effects, []);
     assert!(said(status(&plan), "Ready").2.starts_with("Secret b, named by"));
@@ -391,17 +367,26 @@ fn a_host_that_is_to_be_told_waits_for_its_secrets() {
 #[case::asked_long_ago("2025-12-31T23:59:50Z", json!({}), None)]
 #[case::by_a_clock_that_is_ahead("2026-01-01T00:00:02Z", json!({}), None)]
 #[case::refused("2026-01-01T00:00:00Z", json!({"errorMessage": "no such template"}), None)]
-fn a_short_wait_for_data_is_not_told(#[case] asked: &str, #[case] status: Value, #[case] patience: Option<u64>) {
+fn the_steps_to_data_are_reported_if_they_take_long(
+    #[case] asked: &str,
+    #[case] status: Value,
+    #[case] left: Option<u64>,
+) {
     let spec = json!({"spec": {"dataTemplate": {"name": "t", "namespace": "ns"}}});
+    let is_brief = |plan: &Plan| {
+        let (holds, _, message) = said(super::status(plan), "Metal3DataReady");
+        assert!(!holds);
+        message == "waiting for Metal3DataTemplate t to render the data"
+    };
     let mut choosing = seen(&spec);
-    choosing.looks.selection = chosen(free(), false);
-    assert_eq!(plan(&choosing).patience, Some(Duration::from_secs(10)));
+    choosing.reads.choice = chosen(free(), false);
+    assert!(is_brief(&plan(&choosing)));
 
     let mut waiting = with_host(&spec, &json!({}));
     waiting.claim = Some(claim(
         &json!({"metadata": {"creationTimestamp": asked}, "status": status}),
     ));
     let plan = plan(&waiting);
-    assert_eq!(plan.patience, patience.map(Duration::from_secs));
-    assert!(!said(super::status(&plan), "Metal3DataReady").0);
+    let next = left.map_or(Next::Change, |seconds| Next::After(Duration::from_secs(seconds)));
+    assert_eq!((plan.next, is_brief(&plan)), (next, left.is_some()));
 }

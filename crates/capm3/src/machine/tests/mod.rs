@@ -20,13 +20,14 @@ use metal3_api::condition::ConditionStatus;
 use metal3_api::infra::v1beta2::{Metal3DataClaim, Metal3MachineStatus};
 use metal3_api::metal3::BareMetalHost;
 use metal3_runtime::conditions;
+use metal3_runtime::controller::Report;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
-use super::claims::Claimant;
-use super::decide::{Decision, Effect, Plan, Refused, decide, refused};
+use super::decide::{Decision, Effect, Plan, Refused, machine as decide, refused};
 use super::node::NodeView;
-use super::{Host, Looks, Observed, Preview, Related};
+use super::observed::Leftovers;
+use super::{Host, Observed, Preview, Reads, Related};
 use crate::select::{Choice, Outcome};
 
 const FINALIZER: &str = "metal3machine.infrastructure.cluster.x-k8s.io";
@@ -132,29 +133,34 @@ fn seen(other: &Value) -> Observed {
         kept_as: Some("md-workers".to_owned()),
         is_fast_track: false,
         node: NodeView::NotAsked,
-        untold: None,
-        claimant: Claimant::Any,
-        looks: Looks {
+        leftovers: Leftovers::default(),
+        judged: Some(3),
+        reads: Reads {
             secrets: Some(BTreeMap::from(secrets)),
             preview: Some(Preview::Complete),
-            ..Looks::default()
+            ..Reads::default()
         },
     }
 }
 
-/// The same with its host, which the machine names.
-fn with_host(other: &Value, of_host: &Value) -> Observed {
+/// The status of a machine that has its host.
+fn associated() -> Value {
     let associated = json!({"type": "AssociateBareMetalHost", "status": "True", "reason": "AssociateBareMetalHostSuccess",
         "message": "", "observedGeneration": 3, "lastTransitionTime": "2026-01-01T00:00:00Z"});
-    let mut named = json!({"metadata": {"annotations": {"metal3.io/BareMetalHost": "ns/h"}},
-        "status": {"conditions": [associated]}});
+    json!({"status": {"conditions": [associated]}})
+}
+
+/// The same with its host, which the machine names.
+fn with_host(other: &Value, of_host: &Value) -> Observed {
+    let mut named = json!({"metadata": {"annotations": {"metal3.io/BareMetalHost": "ns/h"}}});
+    merge(&mut named, &associated());
     merge(&mut named, other);
     let mut seen = seen(&named);
     seen.host = Host::Ours(host(of_host));
     seen
 }
 
-/// The wish for data of the machine, and `other` over that.
+/// The request for data of the machine, and `other` over that.
 fn claim(other: &Value) -> Arc<Metal3DataClaim> {
     let owner = json!([{"apiVersion": HERE, "kind": "Metal3Machine", "name": "m", "uid": "u-m"}]);
     let object = json!({"apiVersion": HERE, "kind": "Metal3DataClaim", "spec": {"template": {"name": "t"}},
@@ -162,7 +168,7 @@ fn claim(other: &Value) -> Arc<Metal3DataClaim> {
     with(object, other)
 }
 
-#[expect(clippy::unnecessary_wraps, reason = "it is what a look answers")]
+#[expect(clippy::unnecessary_wraps, reason = "it is what a read answers")]
 fn chosen(host: Arc<BareMetalHost>, is_reuse: bool) -> Option<Choice> {
     Some(Choice {
         outcome: Outcome::Chosen { host, is_reuse },
@@ -173,20 +179,17 @@ fn chosen(host: Arc<BareMetalHost>, is_reuse: bool) -> Option<Choice> {
 
 fn plan(seen: &Observed) -> Plan {
     match decide(seen, now()) {
-        Decision::Do(plan) => *plan,
-        other => panic!("no plan: {other:?}"),
-    }
-}
-
-fn told_refusal(seen: &Observed, what: Refused, message: &str) -> Plan {
-    match refused(seen, what, Some(message), now()) {
-        Decision::Do(plan) => *plan,
-        other => panic!("no plan: {other:?}"),
+        Decision::Act(plan) => *plan,
+        Decision::Fetch(read) => panic!("no plan: {read:?}"),
     }
 }
 
 fn status(plan: &Plan) -> &Metal3MachineStatus {
-    plan.status.as_ref().expect("a status is stored")
+    stored(&plan.report)
+}
+
+fn stored(report: &Report<Metal3MachineStatus>) -> &Metal3MachineStatus {
+    report.status.as_ref().expect("a status is stored")
 }
 
 /// Whether a condition holds, its reason and its message.

@@ -4,10 +4,10 @@ use rstest::rstest;
 use serde_json::{Value, json};
 
 use super::super::NodeView;
-use super::{Effect, Observed, Plan, Related, said, status, told, with, with_host};
-use crate::machine::decide::{Decision, Refused, refused};
+use super::{Effect, Observed, Plan, Related, said, status, stored, told, with, with_host};
+use crate::machine::decide::{Refused, refused};
 use crate::machine::names::NODE;
-use crate::machine::node::Gift;
+use crate::machine::node::ProviderIdPatch;
 use crate::workload::Unreachable;
 use crate::workload::provider_id::Answer;
 use metal3_runtime::store::ObjectKey;
@@ -55,12 +55,12 @@ fn a_node_is_given_its_id_once_the_machine_has_it() {
     };
     let plan = super::plan(&seen(&json!({}), false, NodeView::Answered(answer)));
     assert_eq!((id(&plan), is_provisioned(&plan)), (Some(OURS), true));
-    let gift = Gift {
+    let patch = ProviderIdPatch {
         node: "n".to_owned(),
         uid: "u-n".to_owned(),
         id: OURS.to_owned(),
     };
-    assert_eq!(plan.gift, Some(gift));
+    assert_eq!(plan.afterwards, [Effect::ProviderId(patch)]);
     assert_eq!(
         said(status(&plan), NODE),
         (false, "SettingProviderID", "node n gets its provider ID")
@@ -68,7 +68,7 @@ fn a_node_is_given_its_id_once_the_machine_has_it() {
 
     let known = NodeView::Answered(Answer::Known(OURS.to_owned()));
     let plan = super::plan(&seen(&json!({"spec": {"providerID": OURS}}), false, known));
-    assert_eq!((id(&plan), plan.gift.clone()), (None, None));
+    assert_eq!((id(&plan), plan.afterwards.len()), (None, 0));
     assert_eq!(said(status(&plan), NODE), (true, "ProviderIDSet", ""));
 }
 
@@ -80,14 +80,14 @@ fn a_node_is_given_its_id_once_the_machine_has_it() {
 fn what_is_waited_for_holds_up_only_ids_of_others(#[case] node: NodeView, #[case] reason: &str, #[case] words: &str) {
     let plan = super::plan(&seen(&json!({}), false, node.clone()));
     assert_eq!(
-        (id(&plan), is_provisioned(&plan), plan.gift.clone()),
-        (Some(OURS), true, None)
+        (id(&plan), is_provisioned(&plan), plan.afterwards.len()),
+        (Some(OURS), true, 0)
     );
     let (holds, said_reason, message) = said(status(&plan), NODE);
     assert_eq!((holds, said_reason), (false, reason));
     assert!(message.contains(words), "{message}");
     assert_eq!(
-        plan.notes.iter().any(|note| note.reason == "NodeConflict"),
+        plan.report.events.iter().any(|event| event.reason == "NodeConflict"),
         reason == "NodeConflict"
     );
 
@@ -113,7 +113,10 @@ fn what_was_known_of_a_node_stays_while_nobody_can_be_asked(#[case] node: NodeVi
     let before = super::plan(&seen(&json!({}), false, known));
     let after = json!({"spec": {"providerID": OURS}, "status": serde_json::to_value(status(&before)).unwrap()});
     let plan = super::plan(&seen(&after, false, node));
-    assert_eq!((plan.effects.len(), plan.status, plan.notes.len()), (0, None, 0));
+    assert_eq!(
+        (plan.effects.len(), plan.report.status, plan.report.events.len()),
+        (0, None, 0)
+    );
 }
 
 #[test]
@@ -127,15 +130,15 @@ fn a_node_that_may_not_be_given_its_id_says_so_until_it_may() {
     };
     let before = seen(&json!({"spec": {"providerID": OURS}}), false, answer());
     let words = "cannot set the provider ID of the node: nodes \"n\" is forbidden";
-    let told = super::told_refusal(&before, Refused::Gift, words);
-    assert_eq!(said(status(&told), NODE), (false, "NodeRefused", words));
-    assert_eq!((told.effects.len(), told.notes.len(), &told.gift), (0, 1, &None));
+    let told = refused(&before, Refused::ProviderId, Some(words), super::now());
+    assert_eq!(said(stored(&told), NODE), (false, "NodeRefused", words));
+    assert_eq!(told.events.len(), 1);
 
-    let after = json!({"spec": {"providerID": OURS}, "status": serde_json::to_value(status(&told)).unwrap()});
+    let after = json!({"spec": {"providerID": OURS}, "status": serde_json::to_value(stored(&told)).unwrap()});
     let after = seen(&after, false, answer());
     let again = super::plan(&after);
-    assert!(again.gift.is_some(), "it is tried again");
+    assert_eq!(again.afterwards.len(), 1, "it is tried again");
     assert_eq!(said(status(&again), NODE).1, "NodeRefused");
-    let told = refused(&after, Refused::Gift, Some(words), super::now());
-    assert!(matches!(told, Decision::Nothing), "told once");
+    let told = refused(&after, Refused::ProviderId, Some(words), super::now());
+    assert!(told.is_empty(), "reported once");
 }

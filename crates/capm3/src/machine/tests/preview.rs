@@ -5,7 +5,7 @@ use rstest::rstest;
 
 use super::*;
 use crate::machine::Payload;
-use crate::machine::decide::Need;
+use crate::machine::decide::Read;
 use crate::machine::names::BOOTSTRAP_DATA;
 
 const STRICT: &str = "infrastructure.cluster.x-k8s.io/strict-bootstrap-data";
@@ -21,24 +21,18 @@ fn is_told(plan: &Plan) -> bool {
 #[test]
 fn what_a_host_boots_with_is_looked_at_before_it_is_told() {
     let meta = json!({"spec": {"metaData": {"name": "meta"}}});
-    let mut claiming = seen(&meta);
-    claiming.looks.selection = chosen(free(), false);
     let mut claimed = with_host(&meta, &json!({}));
-    for seen in [&mut claiming, &mut claimed] {
-        seen.looks.preview = None;
-        match decide(seen, now()) {
-            Decision::Look(Need::Preview(payload)) => {
-                let (user_data, meta_data) = ("b".to_owned(), Some("meta".to_owned()));
-                assert_eq!(payload, Payload { user_data, meta_data });
-            }
-            other => panic!("{other:?}"),
-        }
-    }
+    claimed.reads.preview = None;
+    let payload = Payload {
+        user_data: "b".to_owned(),
+        meta_data: Some("meta".to_owned()),
+    };
+    assert_eq!(decide(&claimed, now()), Decision::Fetch(Read::Preview(payload)));
     // A host that was told is not looked at again.
     let told = json!({"spec": {"image": {"url": "http://i"}}, "status": {"provisioning": {"state": "provisioned"}}});
     let mut told = with_host(&meta, &told);
-    told.looks.preview = None;
-    assert!(matches!(decide(&told, now()), Decision::Do(_)));
+    told.reads.preview = None;
+    assert!(matches!(decide(&told, now()), Decision::Act(_)));
 }
 
 #[rstest]
@@ -60,7 +54,7 @@ fn missing_keys_are_told_once_and_waited_for_where_the_user_asks(#[case] spec: V
                 "template": {"name": "t"}}}),
             &json!({"status": {"ready": true}}),
         ));
-        seen.looks.preview = Some(lacks());
+        seen.reads.preview = Some(lacks());
         let plan = plan(&seen);
         let is_written = plan.effects.iter().any(|effect| effect.label() == "set up the host");
         assert_eq!(is_written, !is_strict);
@@ -73,17 +67,17 @@ fn missing_keys_are_told_once_and_waited_for_where_the_user_asks(#[case] spec: V
         assert!(message.contains(way_out), "{message}");
         assert_eq!(message.contains(STRICT), is_strict, "{message}");
         assert_eq!(said(status(&plan), "Ready").2 == message, is_strict);
-        assert_eq!(plan.notes.len(), 1);
+        assert_eq!(plan.report.events.len(), 1);
         // Told once.
         seen.machine = {
             let mut machine = (*seen.machine).clone();
-            machine.status.clone_from(&plan.status);
+            machine.status.clone_from(&plan.report.status);
             Arc::new(machine)
         };
         let again = super::plan(&seen);
-        assert_eq!((again.status, again.notes.len()), (None, 0));
+        assert_eq!((again.report.status, again.report.events.len()), (None, 0));
         // Mended.
-        seen.looks.preview = Some(Preview::Complete);
+        seen.reads.preview = Some(Preview::Complete);
         let mended = super::plan(&seen);
         assert!(is_told(&mended));
         assert_eq!(conditions::get(&status(&mended).conditions, BOOTSTRAP_DATA), None);
@@ -92,12 +86,14 @@ fn missing_keys_are_told_once_and_waited_for_where_the_user_asks(#[case] spec: V
 
 #[test]
 fn a_strict_machine_claims_its_host_and_has_it_wait() {
-    let mut seen = seen(&json!({"metadata": {"annotations": {STRICT: "true"}}}));
-    seen.looks.selection = chosen(free(), false);
-    seen.looks.preview = Some(Preview::NoMetadata("Secret meta does not exist".to_owned()));
-    let plan = plan(&seen);
-    assert!(host_patch(&plan)["spec"]["consumerRef"].is_object());
-    assert!(!is_told(&plan));
+    let strict = json!({"metadata": {"annotations": {STRICT: "true"}}});
+    let mut choosing = seen(&strict);
+    choosing.reads.choice = chosen(free(), false);
+    assert!(host_patch(&plan(&choosing))["spec"]["consumerRef"].is_object());
+    let mut claimed = with_host(&strict, &json!({}));
+    claimed.reads.preview = Some(Preview::NoMetadata("Secret meta does not exist".to_owned()));
+    let plan = plan(&claimed);
+    assert_eq!(plan.effects, []);
     let (_, reason, message) = said(status(&plan), BOOTSTRAP_DATA);
     assert_eq!(reason, "MetadataUnreadable");
     assert!(message.contains("Secret meta does not exist"), "{message}");

@@ -14,13 +14,13 @@ use crate::args::HostChoice;
 use crate::machine::Metal3Machines;
 use crate::machine::listen::concerned;
 use crate::machine::waiting::{Waiter, Waiting};
-use crate::select::{Selector, Wish};
+use crate::select::{HostRequest, Selector};
 use crate::sim::{Site, limits};
 use crate::workload::Workloads;
 use crate::world::World;
 
-fn wish(name: &str) -> Wish {
-    Wish {
+fn request(name: &str) -> HostRequest {
+    HostRequest {
         machine: ObjectKey::new("ns", name),
         uid: format!("u-{name}"),
         selector: Selector::default(),
@@ -44,7 +44,7 @@ fn shown(world: &World, name: &str) -> Arc<BareMetalHost> {
 }
 
 fn choose(waiting: &Waiting, world: &World, name: &str, seconds: i64) -> Option<String> {
-    let (selection, _) = waiting.choose(world, &wish(name), None, since(seconds), 7);
+    let (selection, _) = waiting.choose(world, &request(name), None, since(seconds), 7);
     match selection.outcome {
         Outcome::Chosen { host, .. } => host.metadata.name.clone(),
         _ => None,
@@ -59,20 +59,25 @@ fn key(name: &str) -> ObjectKey {
 fn at_the_start_the_oldest_goes_first_whoever_is_looked_at_first() {
     let (world, waiting) = (World::new(""), Waiting::default());
     shown(&world, "h");
-    let waiters = || -> Vec<Waiter> { vec![(since(9), wish("young"), None), (since(1), wish("old"), None)] };
-    waiting.muster(&world, waiters, |_| 7);
+    let waiters = || -> Vec<Waiter> { vec![(since(9), request("young"), None), (since(1), request("old"), None)] };
+    waiting.seed(&world, waiters, |_| 7);
     assert_eq!(choose(&waiting, &world, "young", 9), None);
     assert_eq!(choose(&waiting, &world, "old", 1).as_deref(), Some("h"));
     // Once: later on hosts are offered as they become free.
-    waiting.muster(&world, || panic!("only at the start"), |_| 7);
+    waiting.seed(&world, || panic!("only at the start"), |_| 7);
 }
 
 #[test]
 fn at_the_start_a_host_that_is_named_is_kept_for_whoever_names_it() {
     let (world, waiting) = (World::new(""), Waiting::default());
     let named = shown(&world, "h");
-    let waiters = || -> Vec<Waiter> { vec![(since(1), wish("old"), None), (since(9), wish("named"), Some(named))] };
-    waiting.muster(&world, waiters, |_| 7);
+    let waiters = || -> Vec<Waiter> {
+        vec![
+            (since(1), request("old"), None),
+            (since(9), request("named"), Some(named)),
+        ]
+    };
+    waiting.seed(&world, waiters, |_| 7);
     assert_eq!(choose(&waiting, &world, "old", 1), None);
     assert_eq!(choose(&waiting, &world, "named", 9).as_deref(), Some("h"));
 }
@@ -81,10 +86,10 @@ fn at_the_start_a_host_that_is_named_is_kept_for_whoever_names_it() {
 fn what_was_kept_for_a_machine_that_does_not_take_it_goes_to_the_next() {
     let (world, waiting) = (World::new(""), Waiting::default());
     shown(&world, "h");
-    let waiters = || -> Vec<Waiter> { vec![(since(1), wish("old"), None), (since(9), wish("young"), None)] };
-    waiting.muster(&world, waiters, |_| 7);
+    let waiters = || -> Vec<Waiter> { vec![(since(1), request("old"), None), (since(9), request("young"), None)] };
+    waiting.seed(&world, waiters, |_| 7);
     waiting.forget(&key("old"));
-    assert_eq!(waiting.done(&key("old"), &world), Some(key("young")));
+    assert_eq!(waiting.end(&key("old"), &world, false), Some(key("young")));
     assert_eq!(choose(&waiting, &world, "young", 9).as_deref(), Some("h"));
 }
 
@@ -93,7 +98,7 @@ fn a_host_that_becomes_free_is_kept_for_the_oldest() {
     let (world, waiting) = (World::new(""), Waiting::default());
     for (name, seconds) in [("middle", 5), ("young", 9), ("old", 1)] {
         assert_eq!(choose(&waiting, &world, name, seconds), None);
-        waiting.done(&key(name), &world);
+        waiting.end(&key(name), &world, false);
     }
     let host = shown(&world, "h");
     assert_eq!(waiting.offer(&host), Some(key("old")));
@@ -102,21 +107,10 @@ fn a_host_that_becomes_free_is_kept_for_the_oldest() {
     assert_eq!(choose(&waiting, &world, "old", 1).as_deref(), Some("h"));
 }
 
-/// Its next attempt comes when its back-off is over; until then the host is anybody's.
+/// Its next attempt comes when its back-off is over; until then any machine may have the host. None is woken for it, or two
+/// machines would wake each other for ever.
 #[test]
-fn a_host_is_not_offered_to_the_machine_whose_pass_has_just_failed_on_it() {
-    let (world, waiting) = (World::new(""), Waiting::default());
-    shown(&world, "h");
-    waiting.begin(&key("old"), Duration::ZERO);
-    assert_eq!(choose(&waiting, &world, "old", 1).as_deref(), Some("h"));
-    assert_eq!(waiting.done(&key("old"), &world), None);
-    waiting.begin(&key("young"), Duration::ZERO);
-    assert_eq!(choose(&waiting, &world, "young", 9).as_deref(), Some("h"));
-}
-
-/// Where the API server refuses claims, each machine tries when its own back-off is over, and wakes nobody who has tried.
-#[test]
-fn machines_whose_passes_fail_on_a_host_do_not_wake_each_other_for_ever() {
+fn a_pass_that_fails_lets_its_host_go_and_wakes_no_machine() {
     let (world, waiting) = (World::new(""), Waiting::default());
     let host = shown(&world, "h");
     let begins = |name: &str, seconds| {
@@ -125,77 +119,47 @@ fn machines_whose_passes_fail_on_a_host_do_not_wake_each_other_for_ever() {
     };
     assert_eq!(begins("old", 1).as_deref(), Some("h"));
     assert_eq!(begins("young", 9), None);
-    assert_eq!(waiting.done(&key("young"), &world), None);
-    // Who has not tried yet does, and that is all.
-    assert_eq!(waiting.done(&key("old"), &world), Some(key("young")));
-    for (name, seconds) in [("young", 9), ("old", 1), ("old", 1), ("young", 9)] {
+    assert_eq!(waiting.end(&key("young"), &world, false), None);
+    for (name, seconds) in [("old", 1), ("young", 9), ("old", 1), ("old", 1)] {
         assert_eq!(begins(name, seconds).as_deref(), Some("h"));
-        assert_eq!(waiting.done(&key(name), &world), None);
+        assert_eq!(waiting.end(&key(name), &world, true), None);
     }
-    // A host that is another now may be worth a try.
+    // A host that has changed may be worth a try.
     assert_eq!(waiting.offer(&host), Some(key("old")));
 }
 
-/// One host that a policy protects must not keep all who wait from those that become free.
+/// A host that a policy protects must not keep machines from those that become free.
 #[test]
-fn a_host_whose_claim_is_refused_holds_up_one_machine_only() {
-    let (world, waiting) = (World::new(""), Waiting::default());
-    let protected = shown(&world, "h");
-    let is_refused = |name: &str, seconds| {
-        waiting.begin(&key(name), Duration::ZERO);
-        let chosen = choose(&waiting, &world, name, seconds);
-        waiting.refused(&key(name));
-        (chosen, waiting.done(&key(name), &world))
-    };
-    assert_eq!(is_refused("old", 1), (Some("h".to_owned()), None));
-    assert_eq!(is_refused("young", 9), (None, None), "it would be refused, too");
-    let other = shown(&world, "x");
-    assert_eq!(waiting.offer(&other), Some(key("young")));
-    // A change of the host may be what it takes: tried once, at once.
-    assert_eq!(waiting.offer(&protected), Some(key("old")));
-    assert_eq!(waiting.offer(&protected), None);
-    assert_eq!(waiting.done(&key("old"), &world), None);
-    assert_eq!(is_refused("old", 1), (Some("h".to_owned()), None));
-    // Its machine goes.
-    waiting.begin(&key("old"), Duration::ZERO);
-    waiting.forget(&key("old"));
-    assert_eq!(
-        waiting.done(&key("old"), &world),
-        None,
-        "the other one has another host"
-    );
-    assert_eq!(choose(&waiting, &world, "new", 20).as_deref(), Some("h"));
-}
-
-/// Whose claim is refused for good is offered what becomes free, oldest first like all others.
-#[test]
-fn whoever_holds_a_host_that_refuses_waits_for_another() {
+fn a_host_whose_claim_is_rejected_is_taken_if_there_is_no_other() {
     let (world, waiting) = (World::new(""), Waiting::default());
     let protected = shown(&world, "h");
     let begins = |name: &str, seconds: i64, at: u64| {
         waiting.begin(&key(name), Duration::from_secs(at));
-        let (selection, _) = waiting.choose(&world, &wish(name), Some(&protected), since(seconds), 7);
-        match selection.outcome {
+        let (choice, _) = waiting.choose(&world, &request(name), Some(&protected), since(seconds), 7);
+        match choice.outcome {
             Outcome::Chosen { host, .. } => host.metadata.name.clone(),
             _ => None,
         }
     };
-    assert_eq!(begins("old", 1, 0).as_deref(), Some("h"));
-    waiting.refused(&key("old"));
-    waiting.avoid(&key("old"), Duration::ZERO);
-    assert_eq!(waiting.done(&key("old"), &world), None);
-    assert_eq!(begins("young", 9, 0), None);
-    assert_eq!(waiting.done(&key("young"), &world), None);
-    assert_eq!(begins("old", 1, 1).as_deref(), Some("h"), "there is no other");
-    waiting.refused(&key("old"));
-    waiting.done(&key("old"), &world);
-    assert_eq!(waiting.offer(&shown(&world, "x")), Some(key("old")));
+    let is_rejected = |name: &str, at: u64| {
+        waiting.avoid(&key(name), Duration::from_secs(at));
+        waiting.end(&key(name), &world, true)
+    };
+    for (name, seconds) in [("old", 1), ("old", 1), ("young", 9)] {
+        assert_eq!(begins(name, seconds, 0).as_deref(), Some("h"), "there is no other");
+        assert_eq!(is_rejected(name, 0), None);
+    }
+    assert_eq!(waiting.offer(&shown(&world, "x")), Some(key("old")), "the oldest");
     assert_eq!(begins("old", 1, 2).as_deref(), Some("x"));
     waiting.forget(&key("old"));
-    assert_eq!(waiting.done(&key("old"), &world), Some(key("young")));
+    assert_eq!(waiting.end(&key("old"), &world, false), Some(key("young")));
     assert_eq!(begins("young", 9, 3).as_deref(), Some("x"));
-    // Later it may be worth a try, though another is free.
+    // Later it may be worth a try, though another is free; and at once when it has changed.
     assert_eq!(begins("young", 9, 300).as_deref(), Some("h"));
+    is_rejected("young", 300);
+    assert_eq!(begins("young", 9, 301).as_deref(), Some("x"));
+    waiting.offer(&protected);
+    assert_eq!(begins("young", 9, 302).as_deref(), Some("h"));
 }
 
 #[test]
@@ -205,14 +169,14 @@ fn a_host_that_is_offered_during_a_pass_is_kept_for_the_next_one_and_no_longer()
         waiting.begin(&key(name), Duration::ZERO);
         assert_eq!(choose(&waiting, &world, name, seconds), None);
     }
-    waiting.done(&key("young"), &world);
+    waiting.end(&key("young"), &world, false);
     let host = shown(&world, "h");
     assert_eq!(waiting.offer(&host), Some(key("old")));
-    assert_eq!(waiting.done(&key("old"), &world), None);
+    assert_eq!(waiting.end(&key("old"), &world, false), None);
     assert_eq!(choose(&waiting, &world, "young", 9), None);
     // The next one fails before it has chosen.
     waiting.begin(&key("old"), Duration::ZERO);
-    assert_eq!(waiting.done(&key("old"), &world), Some(key("young")));
+    assert_eq!(waiting.end(&key("old"), &world, false), Some(key("young")));
 }
 
 #[test]
@@ -220,11 +184,11 @@ fn a_host_that_is_offered_before_a_pass_is_not_kept_beyond_it() {
     let (world, waiting) = (World::new(""), Waiting::default());
     for (name, seconds) in [("young", 9), ("old", 1)] {
         assert_eq!(choose(&waiting, &world, name, seconds), None);
-        waiting.done(&key(name), &world);
+        waiting.end(&key(name), &world, false);
     }
     assert_eq!(waiting.offer(&shown(&world, "h")), Some(key("old")));
     waiting.begin(&key("old"), Duration::ZERO);
-    assert_eq!(waiting.done(&key("old"), &world), Some(key("young")));
+    assert_eq!(waiting.end(&key("old"), &world, false), Some(key("young")));
 }
 
 #[test]
@@ -236,7 +200,7 @@ fn what_was_kept_for_a_machine_that_is_gone_goes_to_the_next() {
     assert_eq!(waiting.offer(&shown(&world, "h")), Some(key("old")));
     waiting.begin(&key("old"), Duration::ZERO);
     waiting.forget(&key("old"));
-    assert_eq!(waiting.done(&key("old"), &world), Some(key("young")));
+    assert_eq!(waiting.end(&key("old"), &world, false), Some(key("young")));
 }
 
 /// A free host that is kept for the machines of md-x, in this state.
@@ -255,14 +219,14 @@ fn kept(state: ProvisioningState) -> BareMetalHost {
 fn who_awaits_a_kept_host_is_offered_no_other() {
     let (world, waiting) = (World::new(""), Waiting::default());
     world.hosts.created(kept(ProvisioningState::Preparing));
-    let wish = Wish {
+    let request = HostRequest {
         reuse: Some("md-x".to_owned()),
-        ..wish("m")
+        ..request("m")
     };
     let other = shown(&world, "other");
-    let (selection, woken) = waiting.choose(&world, &wish, None, since(1), 7);
+    let (selection, woken) = waiting.choose(&world, &request, None, since(1), 7);
     assert!(matches!(selection.outcome, Outcome::Await(_)));
-    assert_eq!((woken, waiting.done(&key("m"), &world)), (None, None));
+    assert_eq!((woken, waiting.end(&key("m"), &world, false)), (None, None));
     assert_eq!(waiting.offer(&other), None);
     assert_eq!(waiting.offer(&kept(ProvisioningState::Available)), Some(key("m")));
 }
@@ -272,11 +236,11 @@ fn who_awaits_a_kept_host_is_offered_no_other() {
 fn who_awaits_a_kept_host_is_woken_when_that_goes() {
     let (world, waiting) = (World::new(""), Waiting::default());
     world.hosts.created(kept(ProvisioningState::Preparing));
-    let wish = Wish {
+    let request = HostRequest {
         reuse: Some("md-x".to_owned()),
-        ..wish("m")
+        ..request("m")
     };
-    waiting.choose(&world, &wish, None, since(1), 7);
+    waiting.choose(&world, &request, None, since(1), 7);
     let gone = Change {
         key: key("kept"),
         before: world.hosts.get(&key("kept")),
@@ -293,16 +257,16 @@ async fn a_change_of_a_host_wakes_all_who_wait_by_one_key() {
     let workloads = Workloads::new(site.ctx.client.clone(), limits(), CancellationToken::new());
     let machines = Metal3Machines::new(site.ctx.clone(), workloads, false, HostChoice::Stable);
     let (world, queue) = (&site.ctx.world, Queue::new());
-    machines.listen(&queue);
+    Reconcile::listen(&machines, &queue);
     shown(world, "h");
     assert_eq!(queue.len(), 0, "nobody waits");
     for number in 0..50 {
-        let mut wish = wish(&format!("m{number}"));
-        wish.selector = Selector::parse(Some(
+        let mut request = request(&format!("m{number}"));
+        request.selector = Selector::parse(Some(
             &serde_json::from_value(json!({"matchLabels": {"a": "b"}})).unwrap(),
         ))
         .unwrap();
-        machines.waiting.choose(world, &wish, None, since(number), 7);
+        machines.waiting.choose(world, &request, None, since(number), 7);
     }
     shown(world, "other");
     assert_eq!(queue.len(), 1);
@@ -320,9 +284,9 @@ fn used(world: &World, name: &str, consumer: &str) {
     world.hosts.created(host);
 }
 
-fn why(waiting: &Waiting, world: &World, wish: &Wish, seconds: u64) -> String {
-    waiting.begin(&wish.machine, Duration::from_secs(seconds));
-    waiting.choose(world, wish, None, since(1), 7).0.why
+fn why(waiting: &Waiting, world: &World, request: &HostRequest, seconds: u64) -> String {
+    waiting.begin(&request.machine, Duration::from_secs(seconds));
+    waiting.choose(world, request, None, since(1), 7).0.why
 }
 
 // OWN 12a: each of a thousand machines that waited judged each of ten thousand hosts, every 30 seconds.
@@ -330,17 +294,20 @@ fn why(waiting: &Waiting, world: &World, wish: &Wish, seconds: u64) -> String {
 fn hosts_are_judged_once_for_all_who_ask_for_the_same() {
     let (world, waiting) = (World::new(""), Waiting::default());
     used(&world, "h1", "a");
-    let told = why(&waiting, &world, &wish("m1"), 10);
+    let told = why(&waiting, &world, &request("m1"), 10);
     assert_eq!(told, "0 of 1 hosts: 1 in use by a");
     // What comes within the same second is seen in the next one: the hosts were not judged again.
     used(&world, "h2", "b");
-    assert_eq!(why(&waiting, &world, &wish("m2"), 10), told);
-    assert_eq!(why(&waiting, &world, &wish("m3"), 11), "0 of 2 hosts: 2 in use by a, b");
+    assert_eq!(why(&waiting, &world, &request("m2"), 10), told);
+    assert_eq!(
+        why(&waiting, &world, &request("m3"), 11),
+        "0 of 2 hosts: 2 in use by a, b"
+    );
     // Who asks for something else is told of that, and a machine whose namesake left a host is told so.
-    let strict = Wish {
+    let strict = HostRequest {
         failure_domain: "d".to_owned(),
         is_domain_strict: true,
-        ..wish("m4")
+        ..request("m4")
     };
     used(&world, "h3", "c");
     assert_eq!(why(&waiting, &world, &strict, 11), "0 of 3 hosts: 3 in use by a, b, c");
@@ -349,7 +316,7 @@ fn hosts_are_judged_once_for_all_who_ask_for_the_same() {
     (reference.name, reference.uid) = ("m5".to_owned(), "u-earlier".to_owned());
     earlier.metadata.resource_version = Some("8".to_owned());
     world.hosts.created(earlier);
-    let told = why(&waiting, &world, &wish("m5"), 11);
+    let told = why(&waiting, &world, &request("m5"), 11);
     assert!(
         told.contains("1 still in use by an earlier machine of this name"),
         "{told}"
@@ -359,7 +326,7 @@ fn hosts_are_judged_once_for_all_who_ask_for_the_same() {
         waiting.forget(&key(name));
     }
     used(&world, "h4", "d");
-    let told = why(&waiting, &world, &wish("m6"), 11);
+    let told = why(&waiting, &world, &request("m6"), 11);
     assert!(told.starts_with("0 of 4 hosts"), "{told}");
 }
 
@@ -368,17 +335,21 @@ fn hosts_are_judged_once_for_all_who_ask_for_the_same() {
 fn a_machine_is_told_anew_when_the_reason_changes_and_not_when_a_number_does() {
     let (world, waiting) = (World::new(""), Waiting::default());
     used(&world, "h1", "a");
-    let first = why(&waiting, &world, &wish("m"), 10);
+    let first = why(&waiting, &world, &request("m"), 10);
     assert_eq!(first, "0 of 1 hosts: 1 in use by a");
     used(&world, "h2", "b");
-    assert_eq!(why(&waiting, &world, &wish("m"), 20), first, "a number has changed");
+    assert_eq!(why(&waiting, &world, &request("m"), 20), first, "a number has changed");
     let mut broken = (*free()).clone();
     broken.metadata.name = Some("h3".to_owned());
     let status = broken.status.get_or_insert_default();
     status.error_message = "x".to_owned();
     world.hosts.created(broken.clone());
     let words = "0 of 3 hosts: 2 in use by a, b; 1 failed: error";
-    assert_eq!(why(&waiting, &world, &wish("m"), 30), words, "there is another reason");
+    assert_eq!(
+        why(&waiting, &world, &request("m"), 30),
+        words,
+        "there is another reason"
+    );
     broken.status.get_or_insert_default().error_message.clear();
     for (version, state, words) in [
         ("8", ProvisioningState::Inspecting, "1 not available: inspecting"),
@@ -389,13 +360,13 @@ fn a_machine_is_told_anew_when_the_reason_changes_and_not_when_a_number_does() {
         broken.metadata.resource_version = Some(version.to_owned());
         broken.status.get_or_insert_default().provisioning.state = state;
         world.hosts.created(broken.clone());
-        let told = why(&waiting, &world, &wish("m"), 30 + version.parse::<u64>().unwrap());
+        let told = why(&waiting, &world, &request("m"), 30 + version.parse::<u64>().unwrap());
         assert!(told.ends_with(words), "{told}");
     }
     // Who stops waiting in between is told as it is then.
     waiting.forget(&key("m"));
     used(&world, "h4", "c");
-    let told = why(&waiting, &world, &wish("m"), 60);
+    let told = why(&waiting, &world, &request("m"), 60);
     assert!(told.starts_with("0 of 4 hosts"), "{told}");
 }
 
@@ -412,9 +383,9 @@ fn a_host_that_becomes_free_is_found_by_who_comes_then() {
     assert_eq!(choose(&waiting, &world, "m3", 3), None, "it is promised");
     assert_eq!(choose(&waiting, &world, "m2", 2).as_deref(), Some("h"), "to this one");
     waiting.forget(&key("m2"));
-    assert_eq!(waiting.done(&key("m2"), &world), Some(key("m3")));
+    assert_eq!(waiting.end(&key("m2"), &world, false), Some(key("m3")));
     waiting.forget(&key("m3"));
-    assert_eq!(waiting.done(&key("m3"), &world), None);
+    assert_eq!(waiting.end(&key("m3"), &world, false), None);
     assert_eq!(choose(&waiting, &world, "m4", 4).as_deref(), Some("h"));
 }
 
@@ -428,9 +399,9 @@ fn what_no_host_would_do_for_is_not_looked_for_by_all_who_ask_the_same() {
     let selector =
         serde_json::from_value(json!({"matchExpressions": [{"key": "rack", "operator": "exists", "values": []}]}))
             .unwrap();
-    let strict = |name: &str| Wish {
+    let strict = |name: &str| HostRequest {
         selector: Selector::parse(Some(&selector)).unwrap(),
-        ..wish(name)
+        ..request(name)
     };
     let considered = |name: &str| waiting.choose(&world, &strict(name), None, since(0), 7).0.considered;
     assert_eq!([considered("m1"), considered("m2"), considered("m3")], [50, 0, 0]);

@@ -1,15 +1,12 @@
 //! What a machine without a host waits for.
 
-use std::time::Duration;
-
+use metal3_runtime::controller::Next;
+use metal3_runtime::store::ObjectKey;
 use rstest::rstest;
 
-use metal3_runtime::store::ObjectKey;
-
 use super::*;
-use crate::machine::decide::Need;
+use crate::machine::decide::Read;
 use crate::machine::host_seen;
-use crate::machine::untold::{Claim, Step};
 use crate::world::World;
 
 const ASSOCIATED: &str = "AssociateBareMetalHost";
@@ -36,7 +33,7 @@ type Change = fn(&mut Observed);
     "WaitingForBootstrapData", "WaitingForBootstrapReady", "set spec.bootstrap.dataSecretName or spec.bootstrap.configRef")]
 #[case::deleted(|seen: &mut Observed| seen.owner = owner(&json!({"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"}})),
     "WaitingForBootstrapData", "WaitingForBootstrapReady", "is being deleted")]
-#[case::secret(|seen: &mut Observed| seen.looks.secrets = Some([("b".to_owned(), false)].into()),
+#[case::secret(|seen: &mut Observed| seen.reads.secrets = Some([("b".to_owned(), false)].into()),
     "WaitingForBootstrapData", "WaitingForBootstrapReady", "Secret b, named by")]
 fn waits_are_said_in_both_styles(
     #[case] change: Change,
@@ -45,10 +42,10 @@ fn waits_are_said_in_both_styles(
     #[case] words: &str,
 ) {
     let mut seen = seen(&json!({}));
-    seen.looks.selection = chosen(free(), false);
+    seen.reads.choice = chosen(free(), false);
     change(&mut seen);
     let plan = plan(&seen);
-    assert_eq!((plan.effects.len(), plan.notes.len()), (0, 0));
+    assert_eq!((plan.effects.len(), plan.report.events.len()), (0, 0));
     let status = status(&plan);
     for type_ in [ASSOCIATED, "Ready"] {
         let (holds, said_reason, message) = said(status, type_);
@@ -65,8 +62,9 @@ fn waits_are_said_in_both_styles(
 #[case::oci(json!({"url": "oci://registry/image", "checksum": null, "checksumType": null, "diskFormat": null}))]
 #[case::live(json!({"checksum": null, "checksumType": null, "diskFormat": "live-iso"}))]
 fn an_image_that_needs_no_checksum_has_none(#[case] image: Value) {
-    let mut seen = seen(&json!({"spec": {"image": image}}));
-    seen.looks.selection = chosen(free(), false);
+    let mut seen = with_host(&json!({}), &json!({}));
+    let spec = machine(&json!({"spec": {"image": image}})).spec.clone();
+    Arc::make_mut(&mut seen.machine).spec = spec;
     let told = host_patch(&plan(&seen))["spec"]["image"].clone();
     assert!(
         told["url"].is_string() && told["checksum"].as_str().unwrap_or_default().is_empty(),
@@ -92,19 +90,19 @@ fn what_cannot_be_done_on_any_host_is_a_failure(#[case] spec: Value, #[case] wor
         (old.failure_reason.as_str(), old.failure_message.as_str()),
         ("InvalidConfiguration", message)
     );
-    assert_eq!((plan.effects.len(), plan.notes.len()), (0, 1));
+    assert_eq!((plan.effects.len(), plan.report.events.len()), (0, 1));
     // Told once.
     let again = json!({"spec": spec, "status": serde_json::to_value(status).unwrap()});
     let again = super::plan(&seen(&again));
-    assert_eq!((again.status, again.notes.len()), (None, 0));
+    assert_eq!((again.report.status, again.report.events.len()), (None, 0));
 }
 
 #[test]
 fn secrets_are_looked_for_before_a_host_is_chosen() {
     let mut seen = seen(&json!({"spec": {"metaData": {"name": "meta"}, "networkData": {"name": "net"}}}));
-    seen.looks.secrets = None;
+    seen.reads.secrets = None;
     match decide(&seen, now()) {
-        Decision::Look(Need::Secrets(names)) => assert_eq!(names, ["b", "meta", "net"]),
+        Decision::Fetch(Read::Secrets(names)) => assert_eq!(names, ["b", "meta", "net"]),
         other => panic!("{other:?}"),
     }
 }
@@ -115,10 +113,10 @@ fn the_wish_has_what_the_machine_and_its_owner_ask_for() {
     let mut seen = seen(&json!({"metadata": {"annotations": strict}, "spec": {"failureDomain": "old"}}));
     seen.owner = owner(&json!({"spec": {"failureDomain": "a"}}));
     match decide(&seen, now()) {
-        Decision::Look(Need::Host(wish)) => {
-            assert_eq!((wish.uid.as_str(), wish.failure_domain.as_str()), ("u-m", "a"));
+        Decision::Fetch(Read::Host(request)) => {
+            assert_eq!((request.uid.as_str(), request.failure_domain.as_str()), ("u-m", "a"));
             assert_eq!(
-                (wish.is_domain_strict, wish.reuse.as_deref()),
+                (request.is_domain_strict, request.reuse.as_deref()),
                 (true, Some("md-workers"))
             );
         }
@@ -129,9 +127,9 @@ fn the_wish_has_what_the_machine_and_its_owner_ask_for() {
 #[test]
 fn a_machine_that_names_no_host_any_more_gets_no_second_one() {
     let mut seen = seen(&json!({"spec": {"providerID": "metal3://ns/h/m"}}));
-    seen.looks.selection = chosen(free(), false);
+    seen.reads.choice = chosen(free(), false);
     let plan = plan(&seen);
-    assert_eq!((labels(&plan), plan.notes.len()), (vec![], 1));
+    assert_eq!((labels(&plan), plan.report.events.len()), (vec![], 1));
     let (holds, reason, message) = said(status(&plan), "Ready");
     assert_eq!((holds, reason), (false, "AssociateBareMetalHostFailed"));
     assert!(message.contains("set it again to NAMESPACE/HOST"), "{message}");
@@ -190,77 +188,34 @@ fn a_lost_host_is_reported_and_one_that_was_never_had_is_replaced(#[case] host: 
     let named = json!({"metadata": {"annotations": {"metal3.io/BareMetalHost": "ns/h"}}});
     let mut seen = seen(&named);
     seen.host = host.clone();
-    assert!(matches!(decide(&seen, now()), Decision::Look(Need::FreshHost)));
-    seen.looks.is_host_fresh = true;
+    assert_eq!(decide(&seen, now()), Decision::Fetch(Read::NamedHost));
+    seen.reads.is_host_fresh = true;
     if host.unclaimed().is_some() {
         assert!(
-            matches!(decide(&seen, now()), Decision::Look(Need::Host(_))),
+            matches!(decide(&seen, now()), Decision::Fetch(Read::Host(_))),
             "it may try again"
         );
-        seen.looks.selection = Some(Choice {
+        seen.reads.choice = Some(Choice {
             outcome: Outcome::None,
             considered: 1,
             why: String::new(),
         });
-        let marked = super::plan(&seen);
-        let writes = vec!["pass the host over", "store the choice of a host"];
-        assert_eq!((labels(&marked), marked.is_again), (writes, true));
-        assert_eq!(host_patch(&marked)["metadata"]["resourceVersion"], "5");
-        let Effect::Machine(change) = &marked.effects[1] else {
-            panic!()
-        };
-        let turn = "infrastructure.cluster.x-k8s.io/claim-turn";
-        let unnamed = json!({"resourceVersion": "7", "annotations": {"metal3.io/BareMetalHost": null, turn: "2"}});
-        assert_eq!(change["metadata"], unnamed);
-        let mut passed_over = (*free()).clone();
-        let mark = (
-            "infrastructure.cluster.x-k8s.io/passed-over-by".to_owned(),
-            "u-m".to_owned(),
-        );
-        passed_over.metadata.annotations = Some([mark].into());
-        seen.host = Host::Unclaimed(Arc::new(passed_over));
     }
     let again = super::plan(&seen);
-    let Effect::Machine(change) = &again.effects[0] else {
-        panic!()
-    };
-    let turn = "infrastructure.cluster.x-k8s.io/claim-turn";
-    let unnamed = json!({"metal3.io/BareMetalHost": null, turn: "2"});
-    assert_eq!(change["metadata"]["annotations"], unnamed, "it may choose anew");
+    let unnamed = json!({"metadata": {"resourceVersion": "7", "annotations": {"metal3.io/BareMetalHost": null}}});
+    assert_eq!(again.effects, [Effect::Machine(unnamed)], "it may choose again");
+    assert_eq!(again.next, Next::Now);
     let mut had = named;
     had["spec"]["providerID"] = json!("metal3://ns/h/m");
     let mut seen = super::seen(&had);
     seen.host = host;
-    assert!(matches!(decide(&seen, now()), Decision::Look(Need::FreshHost)));
-    seen.looks.is_host_fresh = true;
+    assert!(matches!(decide(&seen, now()), Decision::Fetch(Read::NamedHost)));
+    seen.reads.is_host_fresh = true;
     let plan = plan(&seen);
-    assert_eq!((plan.effects.len(), plan.notes.len()), (0, 1));
+    assert_eq!((plan.effects.len(), plan.report.events.len()), (0, 1));
     let status = status(&plan);
     assert!(said(status, "Ready").2.contains(words), "{:?}", said(status, "Ready"));
     assert_eq!(status.deprecated.v1beta1.failure_reason, "UpdateError");
-}
-
-/// Somebody frees the host before the machine has said that it has one: what it was told to run is on its way there.
-#[test]
-fn a_host_that_is_lost_before_it_was_told_is_not_replaced_either() {
-    let mut seen = seen(&json!({"metadata": {"annotations": {"metal3.io/BareMetalHost": "ns/h"}}}));
-    seen.host = Host::Unclaimed(free());
-    seen.looks.is_host_fresh = true;
-    seen.untold = Some(Step {
-        claim: Claim {
-            reason: "AssociateBareMetalHostSuccess",
-            considered: 3,
-        },
-        age: Duration::from_secs(1),
-        quiet: Duration::from_secs(1),
-    });
-    let plan = plan(&seen);
-    assert_eq!((plan.effects.len(), plan.patience), (0, None));
-    assert!(said(status(&plan), "Ready").2.contains("lost its spec.consumerRef"));
-    // The next pass knows by the status alone.
-    Arc::make_mut(&mut seen.machine).status.clone_from(&plan.status);
-    seen.untold = None;
-    assert!(seen.was_associated() && super::plan(&seen).effects.is_empty());
 }
 
 #[rstest]
@@ -281,20 +236,20 @@ fn while_paused_only_that_is_said(#[case] other: Value, #[case] of_cluster: Valu
 #[case::at_its_end(seen(&json!({"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"}})), false)]
 fn what_the_api_server_refuses_is_told_once(#[case] mut seen: Observed, #[case] lacks_host: bool) {
     let words = "cannot claim the host of Metal3Machine ns/m: admission webhook denied the request: no (403 Forbidden)";
-    let told = told_refusal(&seen, Refused::Write, words);
-    assert_eq!((told.effects.len(), told.notes.len()), (0, 1));
+    let told = refused(&seen, Refused::Write, Some(words), now());
+    assert_eq!(told.events.len(), 1);
     assert_eq!(
-        (told.notes[0].reason, told.notes[0].message.as_str()),
+        (told.events[0].reason, told.events[0].message.as_str()),
         ("UpdateError", words)
     );
-    assert_eq!(said(status(&told), "Ready"), (false, "UpdateError", words));
-    let associated = conditions::get(&status(&told).conditions, ASSOCIATED);
+    assert_eq!(said(stored(&told), "Ready"), (false, "UpdateError", words));
+    let associated = conditions::get(&stored(&told).conditions, ASSOCIATED);
     assert_eq!(
         associated.is_some_and(|condition| condition.message == words),
         lacks_host
     );
     Arc::make_mut(&mut seen.machine).status.clone_from(&told.status);
-    let told = |words: &str| matches!(refused(&seen, Refused::Write, Some(words), now()), Decision::Nothing);
-    assert!(told(words), "told once");
-    assert!(!told(&words.replace("webhook", "policy")));
+    let is_told = |words: &str| refused(&seen, Refused::Write, Some(words), now()).is_empty();
+    assert!(is_told(words), "reported once");
+    assert!(!is_told(&words.replace("webhook", "policy")));
 }

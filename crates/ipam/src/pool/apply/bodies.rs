@@ -2,15 +2,15 @@
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
 use metal3_api::capi;
-use metal3_api::condition::{Condition, ConditionStatus};
+use metal3_api::condition::Condition;
 use metal3_api::ipam;
 use metal3_api::reference::ObjectReference;
 use metal3_runtime::conditions;
 use serde_json::{Value, json};
 
-use crate::pool::effect::{ClaimReport, Explanation, NewAddress, PoolMeta, Record};
-use crate::pool::promise::Promise;
-use crate::pool::seen::{Claim, Family, Meta};
+use crate::pool::effect::{ClaimReport, NewAddress, Record};
+use crate::pool::objects::{Claim, Family, Meta};
+use crate::pool::reservation::Reservation;
 
 /// What a patch of finalizers needs to know of an object.
 pub(super) fn seen(meta: &Meta) -> ObjectMeta {
@@ -21,22 +21,8 @@ pub(super) fn seen(meta: &Meta) -> ObjectMeta {
     }
 }
 
-pub(super) fn pool_meta(meta: &PoolMeta) -> Value {
-    let mut body = json!({ "resourceVersion": meta.version.to_string() });
-    if let Some(finalizers) = &meta.finalizers {
-        body["finalizers"] = json!(finalizers);
-    }
-    if !meta.labels.is_empty() {
-        body["labels"] = json!(meta.labels);
-    }
-    if let Some(owners) = &meta.owners {
-        body["ownerReferences"] = json!(owners);
-    }
-    json!({ "metadata": body })
-}
-
 pub(super) fn pool_status(record: &Record) -> Value {
-    let allocating: Vec<ipam::Allocating> = record.promises.iter().map(Promise::to_wire).collect();
+    let allocating: Vec<ipam::Allocating> = record.reservations.iter().map(Reservation::to_wire).collect();
     let mut body = json!({
         "lastUpdated": record.last_updated,
         "usage": record.usage,
@@ -49,27 +35,9 @@ pub(super) fn pool_status(record: &Record) -> Value {
     json!({ "metadata": { "resourceVersion": record.version.to_string() }, "status": body })
 }
 
-pub(super) fn pool_conditions(explanation: &Explanation) -> Value {
-    json!({
-        "metadata": { "resourceVersion": explanation.version.to_string() },
-        "status": { "conditions": explanation.conditions },
-    })
-}
-
 pub(super) fn claim_status(claim: &Claim, report: &ClaimReport, namespace: &str) -> Value {
     let mut list: Vec<Condition> = claim.conditions.clone();
-    let is_served = report.address.is_some();
-    let ready = conditions::Claim {
-        type_: conditions::READY,
-        status: if is_served {
-            ConditionStatus::True
-        } else {
-            ConditionStatus::False
-        },
-        reason: report.reason,
-        message: &report.message,
-    };
-    conditions::set(&mut list, &ready, None, report.now);
+    conditions::set(&mut list, &report.ready(), None, report.now);
     let body = match claim.key.family {
         Family::Metal3 => json!({
             "address": report.address.as_ref().map(|name| json!({ "name": name, "namespace": namespace })),
@@ -81,7 +49,7 @@ pub(super) fn claim_status(claim: &Claim, report: &ClaimReport, namespace: &str)
             "conditions": list,
         }),
     };
-    // Lists are replaced whole, so nobody may have written in between; and a later claim of this name is not meant.
+    // Lists are replaced whole, so nothing may have been written in between; and a later claim of this name is not meant.
     let metadata = json!({ "uid": claim.meta.uid, "resourceVersion": claim.meta.version.to_string() });
     json!({ "metadata": metadata, "status": body })
 }
@@ -129,7 +97,7 @@ fn address_metadata(new: &NewAddress) -> ObjectMeta {
     }
 }
 
-/// The patch that puts the claim in the place of an earlier owner, or beside the owners that somebody else has given.
+/// The patch that puts the claim in the place of an earlier owner, or beside the owners that others have given.
 pub(super) fn owned(there: &ObjectMeta, new: &NewAddress) -> Value {
     let ours = owners(new);
     let is_replaced = |other: &&OwnerReference| ours.iter().any(|o| o.kind == other.kind && o.name == other.name);
@@ -138,7 +106,7 @@ pub(super) fn owned(there: &ObjectMeta, new: &NewAddress) -> Value {
     all.extend(ours);
     let finalizer = new.claim.key.family.address_finalizer();
     let mut finalizers = there.finalizers.clone().unwrap_or_default();
-    // Nobody may put one on what is being deleted.
+    // No finalizer can be added to what is being deleted.
     if there.deletion_timestamp.is_none() && !finalizers.iter().any(|present| present == finalizer) {
         finalizers.push(finalizer.to_owned());
     }

@@ -1,7 +1,6 @@
 //! Doing what was decided: one request for each effect, and its answer as data.
 
 mod bodies;
-mod refusals;
 
 use std::fmt::Debug;
 use std::sync::Arc;
@@ -15,12 +14,11 @@ use metal3_runtime::error::{chain, is_conflict, is_not_found};
 use metal3_runtime::patch;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use serde_json::Value;
+use serde_json::{Value, json};
 
-use self::refusals::{is_about_uid, is_invalid};
-use super::effect::{Effect, NewAddress, Outcome};
-use super::fresh::Lists;
-use super::seen::{Address, AddressId, Claim, ClaimKey, Family, version};
+use super::effect::{Effect, NewAddress, Objects, Outcome, Snapshot};
+use super::lists::Lists;
+use super::objects::{Address, Claim, Family, Version, version};
 
 /// The API server, for one namespace.
 #[derive(Clone)]
@@ -61,6 +59,22 @@ impl Seen for IPPool {
     }
 }
 
+/// A call with the kind of a family, of claims or of addresses.
+macro_rules! by_family {
+    ($family:expr, $self:ident.$call:ident::<IPAddress>($($argument:expr),*)) => {
+        match $family {
+            Family::Metal3 => $self.$call::<ipam::IPAddress>($($argument),*).await,
+            Family::ClusterApi => $self.$call::<capi::IPAddress>($($argument),*).await,
+        }
+    };
+    ($family:expr, $self:ident.$call:ident::<IPClaim>($($argument:expr),*)) => {
+        match $family {
+            Family::Metal3 => $self.$call::<ipam::IPClaim>($($argument),*).await,
+            Family::ClusterApi => $self.$call::<capi::IPAddressClaim>($($argument),*).await,
+        }
+    };
+}
+
 impl Server {
     /// For the pool `namespace/pool`, with the lists that all pools share.
     pub fn new(client: Client, lists: Lists, namespace: &str, pool: &str) -> Self {
@@ -75,50 +89,43 @@ impl Server {
     /// Does one thing. It never fails: a failure is an outcome, too.
     pub async fn apply(&self, effect: &Effect) -> Outcome {
         match effect {
-            Effect::Adopt => self.adopt().await,
-            Effect::Pool(meta) => self.merge::<IPPool>(&self.pool, &bodies::pool_meta(meta), None).await,
-            Effect::Record(record) => {
-                self.merge::<IPPool>(&self.pool, &bodies::pool_status(record), Some("status"))
-                    .await
+            Effect::Refresh(_) => self.refresh().await,
+            Effect::Pool(meta) => {
+                let body = json!({ "metadata": meta });
+                self.merge::<IPPool>(&self.pool, &body, None).await
             }
-            Effect::Explain(explanation) => {
-                self.merge::<IPPool>(&self.pool, &bodies::pool_conditions(explanation), Some("status"))
-                    .await
+            Effect::Record(record) => {
+                let body = bodies::pool_status(record);
+                self.merge::<IPPool>(&self.pool, &body, Some("status")).await
             }
             Effect::AddFinalizer(claim) => {
-                let seen = bodies::seen(&claim.meta);
-                let body = patch::finalizer_added(&seen, claim.key.family.claim_finalizer());
+                let finalizer = claim.key.family.claim_finalizer();
+                let body = patch::finalizer_added(&bodies::seen(&claim.meta), finalizer);
                 self.patch_claim(claim, &body.unwrap_or(Value::Null), None).await
             }
             Effect::Release(claim) => {
-                let seen = bodies::seen(&claim.meta);
-                let body = patch::finalizer_removed(&seen, claim.key.family.claim_finalizer());
+                let finalizer = claim.key.family.claim_finalizer();
+                let body = patch::finalizer_removed(&bodies::seen(&claim.meta), finalizer);
                 self.patch_claim(claim, &body.unwrap_or(Value::Null), None).await
             }
             Effect::Report(claim, report) => {
                 let body = bodies::claim_status(claim, report, &self.namespace);
                 self.patch_claim(claim, &body, Some("status")).await
             }
-            Effect::Create(new) => self.create(new).await,
-            Effect::Look(_, id) => self.look(id).await,
-            Effect::Own(address, new) => match address.id.family {
-                Family::Metal3 => self.own::<ipam::IPAddress>(address, new).await,
-                Family::ClusterApi => self.own::<capi::IPAddress>(address, new).await,
+            Effect::Create(new) => match new.claim.key.family {
+                Family::Metal3 => self.create(&bodies::metal3_address(new, &self.namespace)).await,
+                Family::ClusterApi => self.create(&bodies::capi_address(new)).await,
             },
-            Effect::LookAtClaim(key, _) => self.look_at_claim(key).await,
+            Effect::Own(address, new) => by_family!(address.id.family, self.own::<IPAddress>(address, new)),
             Effect::Unlock(address) => {
-                let seen = bodies::seen(&address.meta);
-                let body = patch::finalizer_removed(&seen, address.id.family.address_finalizer());
-                let body = body.unwrap_or(Value::Null);
-                match address.id.family {
-                    Family::Metal3 => self.merge::<ipam::IPAddress>(&address.id.name, &body, None).await,
-                    Family::ClusterApi => self.merge::<capi::IPAddress>(&address.id.name, &body, None).await,
-                }
+                let finalizer = address.id.family.address_finalizer();
+                let body = patch::finalizer_removed(&bodies::seen(&address.meta), finalizer).unwrap_or(Value::Null);
+                by_family!(
+                    address.id.family,
+                    self.merge::<IPAddress>(&address.id.name, &body, None)
+                )
             }
-            Effect::Delete(address) => match address.id.family {
-                Family::Metal3 => self.delete::<ipam::IPAddress>(address).await,
-                Family::ClusterApi => self.delete::<capi::IPAddress>(address).await,
-            },
+            Effect::Delete(address) => by_family!(address.id.family, self.delete::<IPAddress>(address)),
         }
     }
 
@@ -126,32 +133,25 @@ impl Server {
         Api::namespaced(self.client.clone(), &self.namespace)
     }
 
-    async fn adopt(&self) -> Outcome {
+    async fn refresh(&self) -> Outcome {
         let pool = match self.api::<IPPool>().get_opt(&self.pool).await {
             Ok(pool) => pool.map(Arc::new),
             Err(error) => return failed(&error),
         };
         match self.lists.all(&self.client, &self.namespace).await {
-            Ok(lists) => Outcome::Adopted(super::effect::Adopted {
-                pool,
-                addresses: lists.addresses.clone(),
-                as_of: lists.as_of,
-            }),
+            Ok(objects) => Outcome::Snapshot(Snapshot { pool, objects }),
             Err(error) => failed(&error),
         }
     }
 
     async fn patch_claim(&self, claim: &Claim, body: &Value, part: Option<&'static str>) -> Outcome {
-        match claim.key.family {
-            Family::Metal3 => self.merge::<ipam::IPClaim>(&claim.key.name, body, part).await,
-            Family::ClusterApi => self.merge::<capi::IPAddressClaim>(&claim.key.name, body, part).await,
-        }
+        by_family!(claim.key.family, self.merge::<IPClaim>(&claim.key.name, body, part))
     }
 
     /// A merge patch, which says itself what it insists on.
     async fn merge<K: Seen>(&self, name: &str, body: &Value, part: Option<&'static str>) -> Outcome {
         // A definition that is older than this program lacks some fields of ours. Without this, the server would answer
-        // with one warning for each address, in headers that nobody can read any more when there are many.
+        // with one warning for each address, in headers that are too long to be read when there are many.
         let params = PatchParams::default().validation_ignore();
         let (api, body) = (self.api::<K>(), Patch::Merge(body));
         let answer = match part {
@@ -182,14 +182,7 @@ impl Server {
         }
     }
 
-    async fn create(&self, new: &NewAddress) -> Outcome {
-        match new.claim.key.family {
-            Family::Metal3 => self.create_as(&bodies::metal3_address(new, &self.namespace)).await,
-            Family::ClusterApi => self.create_as(&bodies::capi_address(new)).await,
-        }
-    }
-
-    async fn create_as<K: Seen>(&self, object: &K) -> Outcome {
+    async fn create<K: Seen>(&self, object: &K) -> Outcome {
         let name = object.meta().name.clone().unwrap_or_default();
         match self.api::<K>().create(&PostParams::default(), object).await {
             Ok(made) => made.outcome(),
@@ -198,7 +191,7 @@ impl Server {
         }
     }
 
-    /// The owners of the object are read first: there may be some that nobody here knows of.
+    /// The owners of the object are read first: the cache keeps only ours.
     async fn own<K: Seen>(&self, address: &Address, new: &NewAddress) -> Outcome {
         let name = &address.id.name;
         match self.api::<K>().get_opt(name).await {
@@ -206,31 +199,6 @@ impl Server {
                 self.merge::<K>(name, &bodies::owned(there.meta(), new), None).await
             }
             Ok(there) => Outcome::Stale(Box::new(there.map_or(Outcome::Absent, |there| there.outcome()))),
-            Err(error) => failed(&error),
-        }
-    }
-
-    async fn look(&self, id: &AddressId) -> Outcome {
-        match id.family {
-            Family::Metal3 => self.get::<ipam::IPAddress>(&id.name).await,
-            Family::ClusterApi => self.get::<capi::IPAddress>(&id.name).await,
-        }
-    }
-
-    async fn look_at_claim(&self, key: &ClaimKey) -> Outcome {
-        match key.family {
-            Family::Metal3 => self.get::<ipam::IPClaim>(&key.name).await,
-            Family::ClusterApi => self.get::<capi::IPAddressClaim>(&key.name).await,
-        }
-    }
-
-    async fn get<K: Seen>(&self, name: &str) -> Outcome {
-        // No object has an empty name, and asking for one would be asking for a list.
-        if name.is_empty() {
-            return Outcome::Absent;
-        }
-        match self.api::<K>().get_opt(name).await {
-            Ok(found) => found.map_or(Outcome::Absent, |object| object.outcome()),
             Err(error) => failed(&error),
         }
     }
@@ -257,19 +225,80 @@ fn failed(error: &kube::Error) -> Outcome {
     Outcome::Failed(chain(error).to_string())
 }
 
-/// All addresses of a namespace, with the version of each list.
-pub(super) async fn list_all(client: &Client, namespace: &str) -> Result<(Vec<Arc<Address>>, [u64; 2]), kube::Error> {
-    let metal3: Api<ipam::IPAddress> = Api::namespaced(client.clone(), namespace);
-    let cluster_api: Api<capi::IPAddress> = Api::namespaced(client.clone(), namespace);
+/// Everything in a namespace: first the addresses, then the claims, so that a claim which is missing is gone.
+pub(super) async fn list_all(client: &Client, namespace: &str) -> Result<Objects, kube::Error> {
+    let addresses = futures::try_join!(
+        list::<ipam::IPAddress, Address>(client, namespace),
+        list::<capi::IPAddress, Address>(client, namespace)
+    )?;
+    let claims = futures::try_join!(
+        list::<ipam::IPClaim, Claim>(client, namespace),
+        list::<capi::IPAddressClaim, Claim>(client, namespace)
+    )?;
+    Ok(Objects {
+        addresses_as_of: [addresses.0.1, addresses.1.1],
+        addresses: [addresses.0.0, addresses.1.0].concat(),
+        claims_as_of: [claims.0.1, claims.1.1],
+        claims: [claims.0.0, claims.1.0].concat(),
+    })
+}
+
+/// The objects of one kind, and the version of the list.
+async fn list<K: Seen, T>(client: &Client, namespace: &str) -> Result<(Vec<Arc<T>>, Version), kube::Error>
+where
+    T: for<'a> From<&'a K>,
+{
     // Without a version, the server asks etcd: nothing that was answered before this request is missing.
-    let params = ListParams::default();
-    let (metal3, cluster_api) = futures::try_join!(metal3.list(&params), cluster_api.list(&params))?;
-    let number = |version: &Option<String>| version.as_deref().and_then(|v| v.parse().ok()).unwrap_or_default();
-    let as_of = [
-        number(&metal3.metadata.resource_version),
-        number(&cluster_api.metadata.resource_version),
-    ];
-    let mut addresses: Vec<Arc<Address>> = metal3.items.iter().map(|a| Arc::new(Address::from(a))).collect();
-    addresses.extend(cluster_api.items.iter().map(|a| Arc::new(Address::from(a))));
-    Ok((addresses, as_of))
+    let api: Api<K> = Api::namespaced(client.clone(), namespace);
+    let list = api.list(&ListParams::default()).await?;
+    let version = list.metadata.resource_version.and_then(|version| version.parse().ok());
+    let objects = list.items.iter().map(|object| Arc::new(T::from(object))).collect();
+    Ok((objects, version.unwrap_or_default()))
+}
+
+/// Whether the server finds something wrong in what was written.
+fn is_invalid(error: &kube::Error) -> bool {
+    matches!(error, kube::Error::Api(status) if status.is_invalid())
+}
+
+/// Whether the server names the UID as what is wrong. Its message alone does not tell: names of objects are in it, too.
+fn is_about_uid(error: &kube::Error) -> bool {
+    let kube::Error::Api(status) = error else {
+        return false;
+    };
+    let causes = status.details.iter().flat_map(|details| &details.causes);
+    causes.into_iter().any(|cause| cause.field == "metadata.uid")
+}
+
+#[cfg(test)]
+mod tests {
+    use kube::core::Status;
+
+    use super::*;
+
+    /// As the server refuses a patch of a claim of this name.
+    fn refused(name: &str, field: &str, why: &str) -> kube::Error {
+        let status = json!({
+            "status": "Failure", "reason": "Invalid", "code": 422,
+            "message": format!("IPClaim.ipam.metal3.io \"{name}\" is invalid: {field}: {why}"),
+            "details": {
+                "name": name, "group": "ipam.metal3.io", "kind": "IPClaim",
+                "causes": [{"reason": "FieldValueInvalid", "message": why, "field": field}],
+            },
+        });
+        let status: Status = serde_json::from_value(status).unwrap();
+        kube::Error::Api(status.boxed())
+    }
+
+    #[test]
+    fn what_is_refused_because_of_its_uid_is_told_by_the_field_that_the_server_names() {
+        let immutable = "Invalid value: \"8d5c\": field is immutable";
+        assert!(is_about_uid(&refused("c", "metadata.uid", immutable)));
+        let too_long = "Too long: may not be more than 32768 bytes";
+        assert!(!is_about_uid(&refused(
+            "fluid-1",
+            "status.conditions[0].message",
+            too_long
+        )));
+    }
 }

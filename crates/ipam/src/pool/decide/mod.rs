@@ -1,210 +1,163 @@
-//! What to do next for a pool. Pure: nothing but the book, the time and a seed goes in.
+//! What to do next for a pool. Pure: nothing but the state, the time and a seed goes in.
 //!
 //! A decision is one round: at most one request for each claim and one for the pool, none of which depends on another one
-//! of the round. The answers go back into the book, and the next round is decided.
+//! of the round. Their answers are absorbed into the state, and the next round is decided.
 
-mod release;
+mod claims;
+mod conditions;
+mod holdings;
+mod pool_status;
 mod rest;
-mod serve;
-mod unclaimed;
-mod words;
+mod texts;
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use self::words::{elsewhere, report_to};
-use super::book::{Book, ClusterSeen};
-use super::effect::{Effect, Moment};
-use super::seen::{Claim, ClaimKey, Family};
+use metal3_api::ipam::PoolUsage;
 
-/// A round, and when to look again without being told to.
+use self::holdings::Holdings;
+use super::effect::{Effect, Moment};
+use super::objects::{Claim, ClaimKey};
+use super::reservation::Reservation;
+use super::state::PoolState;
+
+pub use self::conditions::{CONSISTENT, SPEC_VALID};
+
+/// A round, and when to look again without news.
 #[derive(Debug, Default, PartialEq)]
 pub struct Round {
     /// Requests, in any order.
     pub effects: Vec<Effect>,
-    /// From now. Nothing while there are effects: their answers ask for the next round.
+    /// From now. It matters only where there are no effects: their answers ask for the next round.
     pub again: Option<Duration>,
+    /// The numbers of the pool; nothing while it does not exist, is paused, or not all of it is known.
+    pub usage: Option<PoolUsage>,
 }
 
-/// Where a claim stands.
-enum Next {
+impl Round {
+    fn look_again(&mut self, after: Duration) {
+        self.again = Some(self.again.map_or(after, |again| again.min(after)));
+    }
+}
+
+/// What to do for one claim.
+enum Step {
     /// One request.
     Do(Effect),
-    /// The status of the pool has to be written first.
-    Record,
-    /// At that time.
+    /// Look again at that time.
     At(Duration),
-    /// Nothing more.
-    Settled,
+    /// Nothing until something changes.
+    Done,
 }
 
-impl Book {
-    /// The next round. Everything that the last one asked for has been answered.
-    pub fn decide(&mut self, now: Moment, seed: u64) -> Round {
-        self.now = now.elapsed;
-        self.all_answered();
-        let Some(pool) = self.pool.clone() else {
-            return self.claims_round(now, seed);
-        };
-        if let Some(round) = self.resting(now) {
-            return round;
-        }
-        let pause = self.stuck.left(now.elapsed);
-        let first = match self.trusted {
-            None => Some(Effect::Adopt),
-            Some(_) => self.metadata().map(Effect::Pool),
-        };
-        match (first, pause) {
-            (Some(_), Some(left)) => return self.stuck_round(left, now),
-            (Some(effect), None) => {
-                return Round {
-                    effects: vec![effect],
-                    again: None,
-                };
-            }
-            (None, _) => {}
-        }
-        self.place_displaced();
-        let mut round = self.claims_round(now, seed);
-        if let Some(left) = pause {
-            // What claims need of their own goes on; that some are released may even be what helps the pool.
-            if round.effects.is_empty() {
-                soonest(&mut round.again, left);
-            }
-            return round;
-        }
-        let settled = round.effects.is_empty() && !self.is_freed;
-        let is_unused = self.addresses.is_empty() && self.proposed.is_empty() && self.promises.is_empty();
-        if settled && pool.metadata.deletion_timestamp.is_some() && is_unused {
-            round.effects.extend(self.let_pool_go());
-        } else if let Some((at, record)) = self.record(now, settled) {
-            if at <= now.elapsed {
-                round.effects.push(Effect::Record(record));
-            } else {
-                soonest(&mut round.again, at.saturating_sub(now.elapsed));
-            }
-        }
-        if !round.effects.is_empty() {
-            round.again = None;
-        }
-        round
+/// The next round. Everything that the last one asked for has been answered.
+pub fn decide(state: &PoolState, now: Moment, seed: u64) -> Round {
+    if let Some(round) = rest::round(state, now) {
+        return round;
     }
-
-    /// The pool's Cluster, if it names one that is there.
-    pub(super) fn cluster(&self) -> Option<&ClusterSeen> {
-        self.clusters.get(&self.pool.as_ref()?.spec.cluster_name)
+    let left = state.failures.pool.left(now.elapsed);
+    match (first_effect(state), left) {
+        (Some(_), Some(_)) => return rest::failing(state, left, now),
+        (Some(effect), None) => {
+            let effects = vec![effect];
+            return Round {
+                effects,
+                ..Round::default()
+            };
+        }
+        (None, _) => {}
     }
-
-    /// Whether the pool names a Cluster that is not there.
-    pub(super) fn lacks_cluster(&self) -> bool {
-        let name = self.pool.as_ref().map(|pool| pool.spec.cluster_name.as_str());
-        name.is_some_and(|name| !name.is_empty() && !self.clusters.contains_key(name))
-    }
-
-    /// One request for each claim that needs one.
-    fn claims_round(&mut self, now: Moment, seed: u64) -> Round {
-        self.wake(now.elapsed);
-        let age = |key: &ClaimKey| self.claims.get(key).map_or(i64::MIN, |claim| claim.meta.created);
-        let mut order: Vec<(i64, ClaimKey)> = self.dirty.iter().map(|key| (age(key), key.clone())).collect();
-        order.sort_unstable();
-        let mut round = Round::default();
-        for (_, key) in order {
-            if round.effects.len() >= self.policy.batch {
-                break;
-            }
-            match self.next(&key, now, seed) {
-                // It stays dirty: the answer is not the end.
-                Next::Do(effect) => round.effects.push(effect),
-                Next::At(time) => {
-                    self.dirty.remove(&key);
-                    self.later.insert(key, time);
-                }
-                Next::Record => {
-                    self.dirty.remove(&key);
-                }
-                Next::Settled => {
-                    self.dirty.remove(&key);
-                    self.tidy(&key);
-                }
-            }
-        }
-        if round.effects.is_empty() {
-            round.again = self.later.values().min().map(|at| at.saturating_sub(now.elapsed));
-            if self.is_freed {
-                // Who was woken did not take it.
-                round.again = Some(Duration::ZERO);
-            }
-        }
-        round
-    }
-
-    /// Those whose time has come, and as many of the waiting as there are addresses, oldest first.
-    fn wake(&mut self, now: Duration) {
-        let due = |(key, at): (&ClaimKey, &Duration)| (*at <= now).then(|| key.clone());
-        let due: Vec<ClaimKey> = self.later.iter().filter_map(due).collect();
-        for key in due {
-            self.later.remove(&key);
-            self.dirty.insert(key);
-        }
-        if !std::mem::take(&mut self.is_freed) {
-            return;
-        }
-        let free = usize::try_from(self.allocator.usage().free).unwrap_or(usize::MAX);
-        self.dirty
-            .extend(self.queue.iter().take(free).map(|(_, key)| key.clone()));
-        let special = self.refused.iter().filter(|(_, refusal)| !refusal.is_exhaustion());
-        self.dirty.extend(special.map(|(key, _)| key.clone()));
-    }
-
-    fn next(&mut self, key: &ClaimKey, now: Moment, seed: u64) -> Next {
-        let claim = self.claims.get(key).cloned();
-        if let Some(at) = self.later.get(key).copied().filter(|at| *at > now.elapsed) {
-            let told = claim.and_then(|claim| self.tell_broken(&claim, now));
-            return told.map_or(Next::At(at), Next::Do);
-        }
-        let Some(claim) = claim else {
-            return self.unclaimed(key, now);
-        };
-        if self.is_resting(&claim) {
-            return self.at_rest(&claim, now);
-        }
-        if claim.meta.is_deleting {
-            return self.releasing(&claim);
-        }
-        // Before the question whether there is a pool of that name here: it would not be the one that is meant.
-        if let Some(report) = elsewhere(&claim, now).filter(|_| !self.has_address(&claim)) {
-            return self.look_for_told(&claim).unwrap_or_else(|| report_to(&claim, report));
-        }
-        if self.pool.is_none() {
-            return self.without_pool(&claim, now);
-        }
-        if !claim.is_ours() {
-            return Next::Do(Effect::AddFinalizer(claim));
-        }
-        self.serving(&claim, now, seed)
-    }
-
-    /// Whether a claim has an address: it keeps that, as upstream serves claims by the name of the pool alone. What an earlier claim of
-    /// its name has left is not its own.
-    fn has_address(&self, claim: &Claim) -> bool {
-        let uid = Some(&claim.meta.uid);
-        self.told_object(claim).is_some() || self.objects_of(&claim.key).any(|object| object.owner.as_ref() == uid)
-    }
-
-    /// Whether nothing is done for a claim for now: it is paused, or its Cluster rests.
-    pub(super) fn is_resting(&self, claim: &Claim) -> bool {
-        claim.is_paused || self.is_cluster_resting(claim)
-    }
-
-    /// Cluster API's claims name their Cluster; they rest while it is paused or not there.
-    fn is_cluster_resting(&self, claim: &Claim) -> bool {
-        if claim.key.family == Family::Metal3 || claim.cluster.is_empty() {
-            return false;
-        }
-        let cluster = self.clusters.get(&claim.cluster);
-        cluster.map_or(!claim.meta.is_deleting, |cluster| cluster.is_paused)
-    }
+    let mut turn = Turn::new(state, now, seed);
+    turn.all_claims();
+    turn.pool(left);
+    turn.round
 }
 
-fn soonest(again: &mut Option<Duration>, other: Duration) {
-    *again = Some(again.map_or(other, |again| again.min(other)));
+/// What comes before everything else: what is there has to be known, and the pool is to be ours.
+fn first_effect(state: &PoolState) -> Option<Effect> {
+    // Addresses may be from a pool that another manager looks after, hidden by the watch filter. One that has any cannot
+    // vanish.
+    let is_orphaned = state.pool.is_none() && state.filter.is_empty() && !state.addresses.is_empty();
+    if !state.is_complete() && (state.pool.is_some() || is_orphaned) {
+        return Some(state.refresh());
+    }
+    pool_status::metadata(state)
+}
+
+/// A round in the making.
+struct Turn<'a> {
+    state: &'a PoolState,
+    now: Moment,
+    seed: u64,
+    holdings: Holdings<'a>,
+    /// How many more addresses may be on their way to claims.
+    room: usize,
+    /// Addresses that claims should have and that are not reserved for them yet.
+    new: Vec<Reservation>,
+    /// Claims that got no address because none is left.
+    exhausted: usize,
+    round: Round,
+}
+
+impl<'a> Turn<'a> {
+    fn new(state: &'a PoolState, now: Moment, seed: u64) -> Self {
+        let holdings = Holdings::of(state);
+        let is_under_way = |reservation: &&Reservation| {
+            let claim = state.claims.get(&reservation.claim);
+            let waits = claim.is_some_and(|claim| {
+                rest::is_resting(state, claim) || claim.meta.is_deleting && claim.is_kept_by_others()
+            });
+            let is_failing = state.failures.claims.contains_key(&reservation.claim);
+            !waits && !is_failing && !holdings.is_over(reservation) && !holdings.is_superseded(reservation)
+        };
+        let under_way = state.reservations.iter().filter(is_under_way).count();
+        Self {
+            state,
+            now,
+            seed,
+            holdings,
+            room: state.policy.reservations.saturating_sub(under_way),
+            new: Vec::new(),
+            exhausted: 0,
+            round: Round::default(),
+        }
+    }
+
+    /// One request for each claim and object that needs one: what is left over first, then the oldest claims.
+    fn all_claims(&mut self) {
+        let state = self.state;
+        // Without its pool, an address may be from one that another manager looks after, hidden by the watch filter.
+        let is_known = state.pool.is_some() || state.filter.is_empty();
+        for object in state.addresses.values().filter(|_| is_known) {
+            let step = self.left_over(object);
+            let wait = matches!(step, Step::Do(_))
+                .then(|| self.backed_off(&object.claim))
+                .flatten();
+            if self.is_full_after(wait.unwrap_or(step)) {
+                return;
+            }
+        }
+        let mut claims: Vec<&Arc<Claim>> = state.claims.values().collect();
+        claims.sort_unstable_by_key(|claim| claim.order());
+        for claim in claims {
+            let step = self.step(claim);
+            if self.is_full_after(step) {
+                return;
+            }
+        }
+    }
+
+    fn is_full_after(&mut self, step: Step) -> bool {
+        match step {
+            Step::Do(effect) => self.round.effects.push(effect),
+            Step::At(time) => self.round.look_again(time.saturating_sub(self.now.elapsed)),
+            Step::Done => {}
+        }
+        self.round.effects.len() >= self.state.policy.batch
+    }
+
+    fn backed_off(&self, key: &ClaimKey) -> Option<Step> {
+        let failure = self.state.failures.claims.get(key)?;
+        failure.left(self.now.elapsed).map(|_| Step::At(failure.until))
+    }
 }

@@ -1,183 +1,156 @@
-//! A pool that rests, or is stuck: nothing is given out of it, and who waits for it is told why.
+//! A pool that is paused or waits for its Cluster: nothing is given out of it, and claims say why.
 //!
 //! While a Cluster is paused nothing is written at all: its objects may be on their way to another API server.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use kube::ResourceExt;
 use metal3_api::condition::ConditionStatus;
 use metal3_runtime::conditions;
 
-use super::words::{elsewhere, not_ready, report_to};
-use super::{Book, Next, Round, soonest};
-use crate::pool::effect::{ClaimReport, Effect, Explanation, Moment};
-use crate::pool::note;
-use crate::pool::seen::{Claim, is_paused, version};
+use super::pool_status::{labels, last_updated};
+use super::texts::{elsewhere, not_ready, report_to, why_failing};
+use super::{Round, Step};
+use crate::pool::effect::{ClaimReport, Effect, Moment, Record};
+use crate::pool::objects::{Claim, Family, is_paused, version};
+use crate::pool::report::CLUSTER_NOT_FOUND;
+use crate::pool::state::PoolState;
 
-/// Why a pool rests.
+/// Why a pool is left alone.
 enum Cause {
     /// Its annotation says so.
     Annotation,
     /// The Cluster that it names is paused.
-    Cluster,
+    PausedCluster,
     /// There is no Cluster of the name that it gives.
     NoCluster,
 }
 
-impl Book {
-    /// The round of a pool for which nothing may be done: it is paused, or its Cluster is, or its Cluster is not there.
-    /// Nothing if it does not rest.
-    pub(super) fn resting(&mut self, now: Moment) -> Option<Round> {
-        let Some(cause) = self.cause_of_rest() else {
-            self.told_at_rest = None;
-            return None;
-        };
-        // Who goes on reads everything anew, and looks at every claim.
-        self.trusted = None;
-        let mut round = Round::default();
-        match self.stuck.left(now.elapsed) {
-            Some(left) => round.again = Some(left),
-            None if matches!(cause, Cause::NoCluster) => round.effects.extend(self.without_cluster(now)),
-            None => {}
+/// The round of a pool that is left alone; nothing for any other.
+pub(super) fn round(state: &PoolState, now: Moment) -> Option<Round> {
+    let (title, namespace) = (state.title(), &state.namespace);
+    let cluster = &state.pool.as_ref()?.spec.cluster_name;
+    let again = state.failures.pool.left(now.elapsed);
+    let mut round = Round {
+        again,
+        ..Round::default()
+    };
+    let why = match cause(state)? {
+        Cause::PausedCluster => return Some(Round::default()),
+        Cause::Annotation => format!(
+            "{title} is paused by its annotation cluster.x-k8s.io/paused; the claim waits until that is removed"
+        ),
+        Cause::NoCluster => {
+            if round.again.is_none() {
+                round.effects.extend(without_cluster(state, now));
+            }
+            format!("{title} waits for its Cluster {namespace}/{cluster}, which does not exist")
         }
-        let why = self.why_claims_wait(&cause);
-        if self.told_at_rest != why {
-            self.dirty.extend(self.claims.keys().cloned());
-            self.told_at_rest.clone_from(&why);
-        }
-        if let Some(why) = why {
-            self.tell_waiting(&why, now, &mut round);
-        }
-        if !round.effects.is_empty() {
-            round.again = None;
-        }
-        Some(round)
-    }
+    };
+    report_waiting(state, &why, now, &mut round);
+    Some(round)
+}
 
-    /// The round of a pool of which nothing can be decided, because the request that comes first fails.
-    pub(super) fn stuck_round(&mut self, left: Duration, now: Moment) -> Round {
-        let mut round = Round {
-            effects: Vec::new(),
-            again: Some(left),
-        };
-        if let Some(why) = self.why_stuck(now) {
-            self.tell_waiting(&why, now, &mut round);
-        }
-        if !round.effects.is_empty() {
-            round.again = None;
-        }
-        round
+/// The round of a pool of which nothing can be decided, because the request that comes first fails.
+pub(super) fn failing(state: &PoolState, again: Option<Duration>, now: Moment) -> Round {
+    let mut round = Round {
+        again,
+        ..Round::default()
+    };
+    if let Some(why) = why_failing(state, now) {
+        report_waiting(state, &why, now, &mut round);
     }
+    round
+}
 
-    fn cause_of_rest(&self) -> Option<Cause> {
-        let pool = self.pool.as_ref()?;
-        let cluster = self.cluster();
-        // First, because nothing at all is written then: the objects may be about to be moved.
-        if cluster.is_some_and(|cluster| cluster.is_paused) {
-            return Some(Cause::Cluster);
-        }
-        if is_paused(&pool.metadata) {
-            return Some(Cause::Annotation);
-        }
-        let is_alone = cluster.is_none() && self.lacks_cluster() && pool.metadata.deletion_timestamp.is_none();
-        is_alone.then_some(Cause::NoCluster)
+fn cause(state: &PoolState) -> Option<Cause> {
+    let pool = state.pool.as_ref()?;
+    let name = &pool.spec.cluster_name;
+    let cluster = state.clusters.get(name);
+    // First, because nothing at all is written then: the objects may be about to be moved.
+    if cluster.is_some_and(|cluster| cluster.is_paused) {
+        return Some(Cause::PausedCluster);
     }
+    if is_paused(&pool.metadata) {
+        return Some(Cause::Annotation);
+    }
+    let is_alone = cluster.is_none() && !name.is_empty() && pool.metadata.deletion_timestamp.is_none();
+    is_alone.then_some(Cause::NoCluster)
+}
 
-    /// A pool whose Cluster is not there yet gets its labels, and says what it waits for.
-    fn without_cluster(&self, now: Moment) -> Option<Effect> {
-        let pool = self.pool.as_ref()?;
-        if let Some(meta) = self.labels().filter(super::super::record::is_change) {
-            return Some(Effect::Pool(meta));
-        }
-        let message = format!(
-            "spec.clusterName: Cluster {}/{} does not exist; the pool waits for it",
-            self.namespace, pool.spec.cluster_name
-        );
-        let claim = conditions::Claim {
-            type_: conditions::READY,
-            status: ConditionStatus::False,
-            reason: note::CLUSTER_NOT_FOUND,
-            message: &message,
-        };
-        let present = pool.status.as_ref().map(|status| status.conditions.clone());
-        let mut list = present.unwrap_or_default();
-        let is_change = conditions::set(&mut list, &claim, pool.metadata.generation, now.wall);
-        is_change.then(|| {
-            Effect::Explain(Explanation {
-                version: version(&pool.metadata),
-                conditions: list,
-            })
+/// A pool whose Cluster is not there yet gets its labels, and says what it waits for.
+fn without_cluster(state: &PoolState, now: Moment) -> Option<Effect> {
+    let pool = state.pool.as_ref()?;
+    if let Some(effect) = labels(pool) {
+        return Some(effect);
+    }
+    let (namespace, cluster) = (&state.namespace, &pool.spec.cluster_name);
+    let message = format!("spec.clusterName: Cluster {namespace}/{cluster} does not exist; the pool waits for it");
+    let ready = conditions::Claim {
+        type_: conditions::READY,
+        status: ConditionStatus::False,
+        reason: CLUSTER_NOT_FOUND,
+        message: &message,
+    };
+    let status = pool.status.as_ref();
+    let mut list = status.map(|status| status.conditions.clone()).unwrap_or_default();
+    let is_change = conditions::set(&mut list, &ready, pool.metadata.generation, now.wall);
+    is_change.then(|| {
+        Effect::Record(Record {
+            version: version(&pool.metadata),
+            reservations: state.reservations.clone(),
+            indexes: BTreeMap::new(),
+            last_updated: last_updated(pool).unwrap_or(now.wall),
+            usage: status.and_then(|status| status.usage),
+            conditions: list,
         })
-    }
+    })
+}
 
-    fn why_claims_wait(&self, cause: &Cause) -> Option<String> {
-        let pool = self.pool.as_ref()?;
-        let name = format!("IPPool {}/{}", self.namespace, pool.name_any());
-        match cause {
-            Cause::Annotation => Some(format!(
-                "{name} is paused by its annotation cluster.x-k8s.io/paused; the claim waits until that is removed"
-            )),
-            Cause::NoCluster => Some(format!(
-                "{name} waits for its Cluster {}/{}, which does not exist",
-                self.namespace, pool.spec.cluster_name
-            )),
-            Cause::Cluster => None,
+/// Every claim without an address says why it waits.
+fn report_waiting(state: &PoolState, why: &str, now: Moment, round: &mut Round) {
+    for claim in state.claims.values() {
+        if round.effects.len() >= state.policy.batch {
+            break;
+        }
+        if claim.address.is_some() || claim.meta.is_deleting || is_resting(state, claim) {
+            continue;
+        }
+        let report = elsewhere(claim, now).unwrap_or_else(|| not_ready(claim, why.to_owned(), now));
+        let failure = state.failures.claims.get(&claim.key);
+        match (
+            report_to(claim, report),
+            failure.and_then(|failure| failure.left(now.elapsed)),
+        ) {
+            (Step::Do(_), Some(left)) => round.look_again(left),
+            (Step::Do(effect), None) => round.effects.push(effect),
+            (Step::At(_) | Step::Done, _) => {}
         }
     }
+}
 
-    /// Every claim without an address is told once.
-    fn tell_waiting(&mut self, why: &str, now: Moment, round: &mut Round) {
-        let mut is_told = Vec::new();
-        for key in &self.dirty {
-            if round.effects.len() >= self.policy.batch {
-                break;
-            }
-            let Some(claim) = self.claims.get(key) else { continue };
-            let next = if self.may_be_told(claim) {
-                let report = elsewhere(claim, now).unwrap_or_else(|| not_ready(claim, why.to_owned(), now));
-                report_to(claim, report)
-            } else {
-                Next::Settled
-            };
-            let Next::Do(effect) = next else {
-                is_told.push(key.clone());
-                continue;
-            };
-            match self.later.get(key).filter(|at| **at > now.elapsed) {
-                Some(at) => soonest(&mut round.again, at.saturating_sub(now.elapsed)),
-                None => round.effects.push(effect),
-            }
-        }
-        // They are not looked at again for each event. When everything is read anew, every claim is.
-        if self.trusted.is_none() {
-            for key in is_told {
-                self.dirty.remove(&key);
-            }
-        }
+/// Whether nothing is done for a claim for now: it is paused, or its Cluster is. Cluster API's claims name their Cluster;
+/// they wait while it is paused or not there.
+pub(super) fn is_resting(state: &PoolState, claim: &Claim) -> bool {
+    if claim.key.family == Family::Metal3 || claim.cluster.is_empty() {
+        return claim.is_paused;
     }
+    let cluster = state.clusters.get(&claim.cluster);
+    claim.is_paused || cluster.map_or(!claim.meta.is_deleting, |cluster| cluster.is_paused)
+}
 
-    /// A claim that is left alone. If that is because the Cluster which it names is not there, it is told so.
-    pub(super) fn at_rest(&mut self, claim: &Arc<Claim>, now: Moment) -> Next {
-        // It cannot take an address, so one that is free is not kept for it: the next one in the queue is woken.
-        self.is_freed |= self.queue.remove(&claim.order());
-        let is_known = self.clusters.contains_key(&claim.cluster);
-        if claim.is_paused || is_known || claim.address.is_some() {
-            return Next::Settled;
-        }
-        let (namespace, cluster) = (&self.namespace, &claim.cluster);
-        let report = ClaimReport {
-            address: None,
-            error: None,
-            reason: note::CLUSTER_NOT_FOUND,
-            message: format!("spec.clusterName: Cluster {namespace}/{cluster} does not exist; the claim waits for it"),
-            now: now.wall,
-        };
-        report_to(claim, report)
+/// A claim that is left alone. If the Cluster that it names is not there, it says so.
+pub(super) fn at_rest(state: &PoolState, claim: &Arc<Claim>, now: Moment) -> Step {
+    if claim.is_paused || state.clusters.contains_key(&claim.cluster) || claim.address.is_some() {
+        return Step::Done;
     }
-
-    fn may_be_told(&self, claim: &Claim) -> bool {
-        let is_at_rest = claim.meta.is_deleting || self.is_resting(claim);
-        claim.address.is_none() && !is_at_rest
-    }
+    let (namespace, cluster) = (&state.namespace, &claim.cluster);
+    let message = format!("spec.clusterName: Cluster {namespace}/{cluster} does not exist; the claim waits for it");
+    let report = ClaimReport {
+        error: None,
+        reason: CLUSTER_NOT_FOUND,
+        ..not_ready(claim, message, now)
+    };
+    report_to(claim, report)
 }

@@ -3,9 +3,9 @@
 #![expect(clippy::cast_precision_loss, reason = "counts are small")]
 
 use super::Figures;
-use super::calls::Calls;
 use crate::bench::measure::memory;
-use crate::bench::table::{self, Row, list, row};
+use crate::bench::requests::Counts;
+use crate::bench::table::{self, Row, row};
 use crate::bench::times::{growth, percentiles};
 
 /// Prints one run. Upstream's figures are for 1,000 hosts with its own fixture instead of an Ironic.
@@ -17,12 +17,18 @@ pub fn print(figures: &Figures) {
     let programs = figures.enrol.cost.programs.iter();
     let programs: Vec<String> = programs.map(|(program, cpu)| format!("{program} {cpu:.0} s")).collect();
     println!("CPU of all programs: {}", programs.join(", "));
-    println!("API: {}", list(&figures.enrol.cost.requests.counts));
-    println!("Ironic: {}", list(&figures.enrol_calls.0));
+    println!("API: {}", figures.enrol.cost.requests.counts);
+    println!("Ironic: {}", figures.enrol_calls);
     let rest = &figures.rest.requests;
     if rest.writes() + rest.reads() > 0 {
-        println!("API at rest: {}", list(&rest.counts));
+        println!("API at rest: {}", rest.counts);
     }
+}
+
+/// Calls that serve all hosts at once, and the others.
+fn split(calls: &Counts) -> [u64; 2] {
+    let shared = calls.of(|kind| matches!(kind, "GET /v1/nodes" | "GET /v1/drivers" | "GET /v1"));
+    [shared, calls.sum() - shared]
 }
 
 fn pace(figures: &Figures) -> [Row; 3] {
@@ -44,7 +50,7 @@ fn pace(figures: &Figures) -> [Row; 3] {
 fn effort(figures: &Figures) -> [Row; 8] {
     let (arrivals, cost) = (&figures.enrol, &figures.enrol.cost);
     let requests = format!("{:.1}", arrivals.requests_each());
-    let Calls { shared, single } = figures.enrol_calls.split();
+    let [shared, single] = split(&figures.enrol_calls);
     let calls = format!("{:.1}", single as f64 / f64::from(figures.hosts));
     // At its fullest is the program after the rest, when everything has been seen.
     let (before, after) = (&cost.before, &figures.rest.after);
@@ -83,7 +89,7 @@ fn rest(figures: &Figures) -> [Row; 5] {
     let minutes = figures.rest.minutes();
     let (writes, reads) = (figures.rest.requests.writes(), figures.rest.requests.reads());
     let requests = format!("{:.1}", (writes + reads) as f64 / minutes);
-    let Calls { shared, single } = figures.rest_calls.split();
+    let [shared, single] = split(&figures.rest_calls);
     let calls = format!("{:.1} / {:.1}", shared as f64 / minutes, single as f64 / minutes);
     let cpu = format!("{:.2} s", figures.rest.cpu() / minutes);
     [

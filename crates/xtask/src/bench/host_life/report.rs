@@ -3,7 +3,7 @@
 #![expect(clippy::cast_precision_loss, reason = "counts are small")]
 
 use super::{Figures, Phase, Rest};
-use crate::bench::table::{empty, list};
+use crate::bench::table::empty;
 
 /// Wall seconds, share, calls and requests of one phase.
 type Reference = (&'static str, &'static str, u16, u16);
@@ -64,7 +64,7 @@ pub fn print(figures: &Figures) {
             .iter()
             .find(|(hosts, _)| *hosts == figures.hosts)
             .and_then(|(_, rows)| rows.get(index));
-        let (ironic, api) = (phase.ironic.values().sum::<u64>() as f64, phase.kubernetes.sum() as f64);
+        let (ironic, api) = (phase.ironic.sum() as f64, phase.kubernetes.sum() as f64);
         ironic_sum += ironic / n;
         api_sum += api / n;
         table.add_row(cells(phase, [ironic / n, api / n], upstream));
@@ -72,7 +72,7 @@ pub fn print(figures: &Figures) {
     println!("{table}");
     println!("whole life: {ironic_sum:.1} calls to Ironic and {api_sum:.1} API requests per host");
     for phase in &figures.phases {
-        let (ironic, api) = (list(&phase.ironic), list(&phase.kubernetes.counts));
+        let (ironic, api) = (&phase.ironic, &phase.kubernetes.counts);
         println!("  {}: Ironic {ironic}; API {api}", phase.name);
     }
     figures.rest.iter().for_each(print_rest);

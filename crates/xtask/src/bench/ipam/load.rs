@@ -11,10 +11,10 @@ use metal3_api::ipam::{IPClaim, IPPool};
 use metal3_lab::cluster_api;
 use serde_json::json;
 
+use crate::bench::env::{BENCH, Measured, TestEnv};
 use crate::bench::many::{AT_ONCE, create};
 use crate::bench::measure::{Arrivals, Mark};
 use crate::bench::program::Built;
-use crate::bench::site::{BENCH, Measured, Site};
 use crate::bench::watch::{Goal, arrivals, in_order};
 
 /// How long a run may take.
@@ -56,19 +56,19 @@ pub struct Figures {
 
 /// Runs it.
 pub async fn run(built: &Built, load: Load) -> anyhow::Result<Figures> {
-    let site = Site::start(built.program).await?;
-    cluster_api::define(&site.client).await?;
-    let site = site.run(built).await?;
-    let bench = Bench { site, load };
+    let env = TestEnv::start(built.program).await?;
+    cluster_api::define(&env.client).await?;
+    let env = env.run(built).await?;
+    let bench = Bench { env, load };
     let figures = tokio::time::timeout(LIMIT, bench.run())
         .await
-        .with_context(|| format!("{load:?} was not done in {LIMIT:?}: {}", bench.site.log()))?;
-    bench.site.stop().await;
+        .with_context(|| format!("{load:?} was not done in {LIMIT:?}: {}", bench.env.log()))?;
+    bench.env.stop().await;
     figures
 }
 
 struct Bench {
-    site: Measured,
+    env: Measured,
     load: Load,
 }
 
@@ -90,7 +90,7 @@ impl Bench {
             self.make_claims(names.clone()).await?;
         }
         tokio::time::sleep(QUIET).await;
-        let mark = self.site.mark()?;
+        let mark = self.env.mark()?;
         let begin = async {
             if is_arriving {
                 self.make_claims(names).await
@@ -111,13 +111,13 @@ impl Bench {
     }
 
     fn figures(&self, seconds: Vec<f64>, since: &Mark) -> anyhow::Result<Arrivals> {
-        let cost = self.site.cost(since)?;
+        let cost = self.env.cost(since)?;
         Ok(Arrivals { seconds, cost })
     }
 
     /// The claims go, and others come.
     async fn churn(&self, claims: u32) -> anyhow::Result<Arrivals> {
-        let mark = self.site.mark()?;
+        let mark = self.env.mark()?;
         let names = (0..claims).map(|n| (0, format!("later-{n}")));
         let (seconds, (), ()) = tokio::try_join!(
             self.arrivals("later-", mark.start),
@@ -136,7 +136,7 @@ impl Bench {
             "apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "Cluster", "metadata": {"name": CLUSTER},
             "spec": {"paused": true, "infrastructureRef": reference},
         });
-        create(&self.site.client, BENCH, cluster).await?;
+        create(&self.env.client, BENCH, cluster).await?;
         Ok(())
     }
 
@@ -153,14 +153,14 @@ impl Bench {
             },
         });
         let pool: IPPool = serde_json::from_value(pool)?;
-        self.site.api::<IPPool>().create(&PostParams::default(), &pool).await?;
+        self.env.api::<IPPool>().create(&PostParams::default(), &pool).await?;
         Ok(())
     }
 
     /// The pools may be served.
     async fn let_go(&self) -> anyhow::Result<()> {
         let unpaused = Patch::Merge(json!({"spec": {"paused": false}}));
-        self.site
+        self.env
             .api::<Cluster>()
             .patch(CLUSTER, &PatchParams::default(), &unpaused)
             .await?;
@@ -168,7 +168,7 @@ impl Bench {
     }
 
     async fn make_claims(&self, names: impl Iterator<Item = (u32, String)>) -> anyhow::Result<()> {
-        let api = self.site.api::<IPClaim>();
+        let api = self.env.api::<IPClaim>();
         stream::iter(names)
             .map(|(pool, name)| {
                 let api = api.clone();
@@ -187,7 +187,7 @@ impl Bench {
     }
 
     async fn delete_all(&self, claims: u32) -> anyhow::Result<()> {
-        let api = self.site.api::<IPClaim>();
+        let api = self.env.api::<IPClaim>();
         stream::iter(0..claims)
             .map(|n| {
                 let api = api.clone();
@@ -208,7 +208,7 @@ impl Bench {
             has_address && claim.name_any().starts_with(prefix)
         });
         let clock = || start.elapsed().as_secs_f64();
-        let ends = arrivals(self.site.api(), self.load.claims() as usize, clock, goal);
+        let ends = arrivals(self.env.api(), self.load.claims() as usize, clock, goal);
         Ok(in_order(ends.await?))
     }
 }

@@ -42,7 +42,7 @@ pub fn print(figures: &Figures) {
         row("RSS before / after / peak", cost.memory(), "– / 65 / – MB", ""),
     ];
     table::print("upstream, 1,000 at once", rows);
-    for (what, count) in &cost.requests.counts {
+    for (what, count) in &cost.requests.counts.0 {
         println!("  {count:>6} {what}");
     }
 }

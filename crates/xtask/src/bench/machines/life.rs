@@ -13,13 +13,13 @@ use metal3_lab::cluster_api;
 use serde_json::json;
 
 use super::objects::{self, CLUSTER};
+use crate::bench::env::{BENCH, Measured, TestEnv};
 use crate::bench::many::{AT_ONCE, create, create_all};
 use crate::bench::measure::{Arrivals, Cost};
 use crate::bench::program::Built;
-use crate::bench::site::{BENCH, Measured, Site};
 use crate::bench::watch::{Goal, arrivals, in_order};
 
-/// As whom the provider asks the workload cluster.
+/// The provider's user in the workload cluster.
 const IN_WORKLOAD: &str = "workload";
 /// How long a run may take.
 const LIMIT: Duration = Duration::from_secs(3600);
@@ -27,7 +27,7 @@ const LIMIT: Duration = Duration::from_secs(3600);
 const QUIET: Duration = Duration::from_secs(4);
 /// Machines that wait are told what has changed within this time.
 const RETOLD: Duration = Duration::from_secs(40);
-/// So many of those who wait get a host.
+/// At most this many waiting machines get a host.
 const MOST_SERVED: u32 = 100;
 /// What lies between two hosts that become available: no burst.
 const BETWEEN_HOSTS: Duration = Duration::from_millis(200);
@@ -64,7 +64,7 @@ pub struct Figures {
     pub arrivals: Arrivals,
     pub rest: Cost,
     /// Requests to the workload cluster at rest.
-    pub rest_workload: usize,
+    pub rest_workload: u64,
     /// What a change of a number in what waiting machines are told costs.
     pub retold: Option<Cost>,
     /// From the moment that a host is available until the machine that waits has claimed it.
@@ -73,29 +73,29 @@ pub struct Figures {
 
 /// Runs it.
 pub async fn run(built: &Built, load: Load) -> anyhow::Result<Figures> {
-    let site = Site::start(built.program).await?;
-    cluster_api::define(&site.client).await?;
-    let workload = site.control_plane.user_kubeconfig(IN_WORKLOAD, &["system:masters"])?;
+    let env = TestEnv::start(built.program).await?;
+    cluster_api::define(&env.client).await?;
+    let workload = env.control_plane.user_kubeconfig(IN_WORKLOAD, &["system:masters"])?;
     let life = Life {
-        site: site.run(built).await?,
+        env: env.run(built).await?,
         workload: std::fs::read_to_string(workload)?,
         load,
     };
     let lived = tokio::select! {
-        played = super::player::provision(life.site.client.clone()) => {
+        played = super::player::provision(life.env.client.clone()) => {
             played?;
             bail!("nobody plays the operator any more")
         }
         lived = tokio::time::timeout(LIMIT, life.run()) => {
-            lived.with_context(|| format!("{load:?} was not done in {LIMIT:?}: {}", life.site.log()))?
+            lived.with_context(|| format!("{load:?} was not done in {LIMIT:?}: {}", life.env.log()))?
         }
     };
-    life.site.stop().await;
+    life.env.stop().await;
     lived
 }
 
 struct Life {
-    site: Measured,
+    env: Measured,
     /// A kubeconfig of the workload cluster.
     workload: String,
     load: Load,
@@ -108,15 +108,15 @@ impl Life {
         self.make_hosts("host", load.machines + load.spare, "available").await?;
         self.make_machines("machine", load.machines).await?;
         self.quiet().await?;
-        let mark = self.site.mark()?;
+        let mark = self.env.mark()?;
         let (seconds, ()) = tokio::try_join!(self.arrivals(mark.start), self.let_go())?;
         println!("{} machines are provisioned; they settle …", load.machines);
         self.quiet().await?;
-        let cost = self.site.cost(&mark)?;
-        let mark = self.site.mark()?;
+        let cost = self.env.cost(&mark)?;
+        let mark = self.env.mark()?;
         tokio::time::sleep(load.rest).await;
-        let rest = self.site.cost(&mark)?;
-        let rest_workload = self.site.requests(IN_WORKLOAD, &mark)?.sum();
+        let rest = self.env.cost(&mark)?;
+        let rest_workload = self.env.requests(IN_WORKLOAD, &mark)?.sum();
         Ok(Figures {
             load,
             arrivals: Arrivals { seconds, cost },
@@ -128,7 +128,7 @@ impl Life {
     }
 
     async fn make_cluster(&self) -> anyhow::Result<()> {
-        let client = &self.site.client;
+        let client = &self.env.client;
         let cluster = create(client, BENCH, objects::cluster()).await?;
         create(client, BENCH, objects::metal3_cluster(cluster.metadata.uid.as_deref())).await?;
         create(client, BENCH, objects::kubeconfig(&self.workload)).await?;
@@ -137,12 +137,9 @@ impl Life {
     }
 
     async fn make_hosts(&self, prefix: &str, count: u32, state: &str) -> anyhow::Result<()> {
-        let names = || (0..count).map(|number| format!("{prefix}-{number:05}"));
-        let credentials = names().map(|name| objects::credentials(&name));
-        create_all(&self.site.client, BENCH, credentials).await?;
-        stream::iter(names())
+        stream::iter((0..count).map(|number| format!("{prefix}-{number:05}")))
             .map(|name| async move {
-                create(&self.site.client, BENCH, objects::host(&name)).await?;
+                create_all(&self.env.client, BENCH, objects::host(&name)).await?;
                 self.host_becomes(&name, state).await
             })
             .buffer_unordered(AT_ONCE)
@@ -152,13 +149,13 @@ impl Life {
 
     async fn host_becomes(&self, name: &str, state: &str) -> anyhow::Result<()> {
         let status = Patch::Merge(objects::status_of_host(name, state));
-        let hosts = self.site.api::<BareMetalHost>();
+        let hosts = self.env.api::<BareMetalHost>();
         hosts.patch_status(name, &PatchParams::default(), &status).await?;
         Ok(())
     }
 
     async fn make_machines(&self, prefix: &str, count: u32) -> anyhow::Result<()> {
-        let client = &self.site.client;
+        let client = &self.env.client;
         stream::iter(0..count)
             .map(|number| async move {
                 let name = format!("{prefix}-{number:05}");
@@ -176,7 +173,7 @@ impl Life {
     /// The machines may begin.
     async fn let_go(&self) -> anyhow::Result<()> {
         let ready = Patch::Merge(json!({"status": {"initialization": {"infrastructureProvisioned": true}}}));
-        let clusters = self.site.api::<Cluster>();
+        let clusters = self.env.api::<Cluster>();
         clusters.patch_status(CLUSTER, &PatchParams::default(), &ready).await?;
         Ok(())
     }
@@ -185,7 +182,7 @@ impl Life {
     async fn arrivals(&self, start: Instant) -> anyhow::Result<Vec<f64>> {
         let goal = Goal::State(is_provisioned);
         let clock = || start.elapsed().as_secs_f64();
-        let ends = arrivals(self.site.api(), self.load.machines as usize, clock, goal);
+        let ends = arrivals(self.env.api(), self.load.machines as usize, clock, goal);
         Ok(in_order(ends.await?))
     }
 
@@ -201,16 +198,16 @@ impl Life {
         self.quiet().await?;
         // What changed while they came is told.
         tokio::time::sleep(RETOLD).await;
-        let mark = self.site.mark()?;
+        let mark = self.env.mark()?;
         self.make_hosts("more", 1, "inspecting").await?;
         tokio::time::sleep(RETOLD).await;
-        Ok(Some(self.site.cost(&mark)?))
+        Ok(Some(self.env.cost(&mark)?))
     }
 
-    /// One host after the other becomes available for those who wait.
+    /// Makes one host after the other available to the waiting machines.
     async fn reactions(&self) -> anyhow::Result<Vec<Duration>> {
         let count = self.load.waiting.min(MOST_SERVED);
-        let hosts = self.site.api::<BareMetalHost>();
+        let hosts = self.env.api::<BareMetalHost>();
         let mut reactions = Vec::new();
         for number in 0..count {
             let name = format!("later-{number:05}");
@@ -235,11 +232,11 @@ impl Life {
 
     /// Waits until the provider has nothing to do.
     async fn quiet(&self) -> anyhow::Result<()> {
-        let mut mark = self.site.mark()?;
+        let mut mark = self.env.mark()?;
         while mark.start.elapsed() < QUIET {
             tokio::time::sleep(QUIET / 8).await;
-            if self.site.is_busy(&mark)? {
-                mark = self.site.mark()?;
+            if self.env.is_busy(&mark)? {
+                mark = self.env.mark()?;
             }
         }
         Ok(())

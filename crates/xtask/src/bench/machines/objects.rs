@@ -2,6 +2,8 @@
 
 use serde_json::{Value, json};
 
+use crate::bench::many::host_of;
+
 const CORE: &str = "cluster.x-k8s.io/v1beta2";
 const INFRASTRUCTURE: &str = "infrastructure.cluster.x-k8s.io/v1beta2";
 /// The Cluster, its Metal3Cluster and the Metal3DataTemplate.
@@ -56,24 +58,12 @@ pub fn data_template() -> Value {
     })
 }
 
-/// What the BMC of a host wants to hear.
-pub fn credentials(host: &str) -> Value {
-    json!({
-        "apiVersion": "v1", "kind": "Secret", "metadata": {"name": format!("{host}-bmc")},
-        "stringData": {"username": "admin", "password": "password"},
-    })
-}
-
-/// A host that has not been looked at yet.
-pub fn host(name: &str) -> Value {
-    json!({
-        "apiVersion": "metal3.io/v1alpha1", "kind": "BareMetalHost",
-        "metadata": {"name": name, "labels": {"rack": "a"}},
-        "spec": {
-            "online": false, "bootMACAddress": "52:54:00:00:00:01",
-            "bmc": {"address": "ipmi://192.0.2.9", "credentialsName": format!("{name}-bmc")},
-        },
-    })
+/// A host that has not been looked at yet, after the Secret of its BMC.
+pub fn host(name: &str) -> [Value; 2] {
+    let [secret, mut host] = host_of(name, "ipmi://192.0.2.9", "52:54:00:00:00:01", ["admin", "password"]);
+    host["metadata"]["labels"] = json!({"rack": "a"});
+    host["spec"]["online"] = json!(false);
+    [secret, host]
 }
 
 /// The status of a host in this state, as the operator would write it after an inspection.

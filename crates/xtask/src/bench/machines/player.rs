@@ -7,8 +7,8 @@ use kube::{Api, Client, ResourceExt};
 use metal3_api::metal3::{BareMetalHost, ProvisioningState};
 use serde_json::json;
 
+use crate::bench::env::BENCH;
 use crate::bench::many::AT_ONCE;
-use crate::bench::site::BENCH;
 
 /// Provisions hosts until it is dropped.
 pub async fn provision(client: Client) -> anyhow::Result<()> {

@@ -22,11 +22,11 @@ pub fn print(figures: &Figures) {
         .chain(rest(figures))
         .chain(waiting(figures));
     table::print("upstream, 50 from 200", rows);
-    for (what, count) in &figures.arrivals.cost.requests.counts {
+    for (what, count) in &figures.arrivals.cost.requests.counts.0 {
         let each = *count as f64 / f64::from(load.machines);
         println!("  {count:>6} {what}: {each:.2} per machine");
     }
-    for (what, count) in &figures.rest.requests.counts {
+    for (what, count) in &figures.rest.requests.counts.0 {
         println!("  {count:>6} {what} at rest");
     }
 }

@@ -165,7 +165,7 @@ fn the_table_shows_medians_and_what_ironic_did() {
         title: "preparing".to_owned(),
         costs: vec![cost(4.0, 3.0), cost(6.0, 5.5), cost(5.0, 4.0)],
     };
-    let text = table(&[row], 100);
+    let text = table(&[row]);
     let words: Vec<Vec<&str>> = text.lines().map(|line| line.split_whitespace().collect()).collect();
     assert_eq!(
         words[1],

@@ -3,7 +3,7 @@
 use metal3_api::condition::ConditionStatus;
 use metal3_runtime::conditions::{self, Claim};
 
-use crate::host::draft::Draft;
+use crate::host::builder::PlanBuilder;
 use crate::host::plan::EventReason;
 use crate::host::text::for_people;
 
@@ -13,8 +13,8 @@ const ADDRESS_TAKEN: &str = "AddressTaken";
 const CHANGE_REFUSED: &str = "ChangeRefused";
 
 /// The host has no node, and so no ports that could lack anything.
-pub(in crate::host::decide) fn forget(draft: &mut Draft<'_>) {
-    conditions::remove(&mut draft.status.conditions, PORTS_COMPLETE);
+pub(in crate::host::decide) fn forget(plan: &mut PlanBuilder<'_>) {
+    conditions::remove(&mut plan.status.conditions, PORTS_COMPLETE);
 }
 
 /// What was not done, and is told.
@@ -30,20 +30,20 @@ pub(super) struct Lacking {
 
 impl Lacking {
     /// By the condition, and once for each word of it by an event.
-    pub fn tell(mut self, draft: &mut Draft<'_>) {
-        let stored = conditions::get(&draft.status.conditions, PORTS_COMPLETE);
+    pub fn tell(mut self, plan: &mut PlanBuilder<'_>) {
+        let stored = conditions::get(&plan.status.conditions, PORTS_COMPLETE);
         let told = stored.map(|stored| stored.message.clone()).unwrap_or_default();
         // What an inspection was refused is asked for by the next one: until then it is told as it was.
         let undecided = self.undecided.iter().filter_map(|begin| told_before(&told, begin));
         self.refused.extend(undecided.map(str::to_owned));
         let parts: Vec<_> = [self.taken_part(), self.refused_part()].into_iter().flatten().collect();
         let Some(reason) = parts.first().map(|part| part.reason) else {
-            conditions::remove(&mut draft.status.conditions, PORTS_COMPLETE);
+            conditions::remove(&mut plan.status.conditions, PORTS_COMPLETE);
             return;
         };
         let is_news = |part: &&Part| !told.contains(&part.words) && !part.items.iter().all(|item| told.contains(item));
         for part in parts.iter().filter(is_news) {
-            draft.note(part.event, part.words.clone());
+            plan.event(part.event, part.words.clone());
         }
         let words: Vec<_> = parts.iter().map(|part| part.words.as_str()).collect();
         let claim = Claim {
@@ -52,8 +52,8 @@ impl Lacking {
             reason,
             message: &words.join(". "),
         };
-        let generation = draft.seen.host.metadata.generation;
-        conditions::set(&mut draft.status.conditions, &claim, generation, draft.now);
+        let generation = plan.seen.host.metadata.generation;
+        conditions::set(&mut plan.status.conditions, &claim, generation, plan.now);
     }
 
     fn taken_part(&self) -> Option<Part> {

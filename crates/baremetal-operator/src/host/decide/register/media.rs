@@ -1,35 +1,31 @@
 //! Where BMCs fetch virtual media from: those with IPv6 may have an address of their own for it.
 
-use std::time::Duration;
-
 use metal3_api::metal3::ErrorType;
 use metal3_bmc::BmcAddress;
 use metal3_ironic::Node;
+use metal3_runtime::timing::operator::SLOW_RECHECK;
 
 use super::credentials::{Secret, try_credentials};
+use crate::host::builder::{PlanBuilder, Step, Verdict};
 use crate::host::conditions;
-use crate::host::draft::{Draft, Step, Verdict};
 use crate::host::node_spec::MediaUrl;
 use crate::host::observed::Lookup;
-use crate::host::plan::{Need, Wait, WaitReason};
-
-/// How soon a name is looked up again that nothing else waits for.
-const NAME_RECHECK: Duration = Duration::from_secs(300);
+use crate::host::plan::{Read, Wait, WaitReason};
 
 /// The address for this BMC, of which a node may be known.
 pub(super) fn media_url<'s>(
-    draft: &Draft<'s>,
+    plan: &PlanBuilder<'s>,
     address: &BmcAddress,
     node: Option<&Node>,
 ) -> Result<MediaUrl<'s>, Step> {
-    let Some(own) = draft.seen.settings.external_url_v6.as_deref() else {
+    let Some(own) = plan.seen.settings.external_url_v6.as_deref() else {
         return Ok(MediaUrl::Ironics);
     };
-    let is_ipv6 = match (address.ip(), &draft.seen.bmc_name) {
+    let is_ipv6 = match (address.ip(), &plan.seen.bmc_name) {
         (Some(ip), _) => ip.is_ipv6(),
         // What is left to do with it must not hang on a name server.
-        (None, Lookup::NotLooked) if node.is_some() && draft.is_deleting() => return Ok(MediaUrl::AsItIs),
-        (None, Lookup::NotLooked) => return Err(Step::Look(Need::BmcName)),
+        (None, Lookup::NotLooked) if node.is_some() && plan.is_deleting() => return Ok(MediaUrl::AsItIs),
+        (None, Lookup::NotLooked) => return Err(Step::Fetch(Read::BmcName)),
         (None, Lookup::Found(Ok(is_ipv6))) => *is_ipv6,
         // A name server that is away is no reason to change a node.
         (None, Lookup::NotFound | Lookup::Found(Err(_))) => return Ok(MediaUrl::AsItIs),
@@ -38,43 +34,43 @@ pub(super) fn media_url<'s>(
 }
 
 /// Nobody knows what the name in the address stands for: without that no host is enrolled, or it might never find its media.
-pub(super) fn unresolved(draft: &mut Draft<'_>, address: &BmcAddress, secret: &Secret<'_>) -> Option<Step> {
-    let Lookup::Found(Err(why)) = &draft.seen.bmc_name else {
+pub(super) fn unresolved(plan: &mut PlanBuilder<'_>, address: &BmcAddress, secret: &Secret<'_>) -> Option<Step> {
+    let Lookup::Found(Err(why)) = &plan.seen.bmc_name else {
         return None;
     };
-    if draft.is_deleting() {
+    if plan.is_deleting() {
         return None; // which must not hang on a name server
     }
     // Else they would count as new at every look, and end the back-off each time.
-    try_credentials(draft, secret);
+    try_credentials(plan, secret);
     let message = words(address.host(), why);
-    Some(match draft.failure(&ErrorType::Registration, message.clone()) {
+    Some(match plan.failure(&ErrorType::Registration, message.clone()) {
         Verdict::Hold(step) => step,
         // It was asked for just now.
-        Verdict::Retry => draft.fail(&ErrorType::Registration, message),
+        Verdict::Retry => plan.fail(&ErrorType::Registration, message),
     })
 }
 
 /// The same of a node that is there: it is left as it is meanwhile, which need not be as the specification has it.
-pub(super) fn is_unknown(draft: &Draft<'_>) -> bool {
-    matches!(draft.seen.bmc_name, Lookup::Found(Err(_)))
+pub(super) fn is_unknown(plan: &PlanBuilder<'_>) -> bool {
+    matches!(plan.seen.bmc_name, Lookup::Found(Err(_)))
 }
 
 /// The wait of such a host, once it has nothing else to wait for.
-pub(in crate::host::decide) fn wait_for_name(draft: &Draft<'_>) -> Option<Wait> {
-    let Lookup::Found(Err(why)) = &draft.seen.bmc_name else {
+pub(in crate::host::decide) fn wait_for_name(plan: &PlanBuilder<'_>) -> Option<Wait> {
+    let Lookup::Found(Err(why)) = &plan.seen.bmc_name else {
         return None;
     };
     // The node was told for this address already where to fetch from: nothing is to be found out.
-    if conditions::confirmed(&draft.status.conditions) == draft.seen.host.metadata.generation {
+    if conditions::confirmed(&plan.status.conditions) == plan.seen.host.metadata.generation {
         return None;
     }
-    let address = BmcAddress::parse(&draft.spec().bmc.address).ok()?;
+    let address = BmcAddress::parse(&plan.spec().bmc.address).ok()?;
     let message = format!(
         "{}. Until it can, the BMC fetches virtual media from where it did before",
         words(address.host(), why)
     );
-    Some(Wait::for_time(WaitReason::BMCNameUnresolved, NAME_RECHECK, message))
+    Some(Wait::for_time(WaitReason::BMCNameUnresolved, SLOW_RECHECK, message))
 }
 
 fn words(name: &str, why: &str) -> String {

@@ -4,6 +4,7 @@ use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::time::Duration;
 
+use metal3_runtime::controller::Next;
 use metal3_runtime::store::{Change, Sink};
 
 use super::*;
@@ -15,15 +16,14 @@ pub enum Fault {
     ClaimsOverAnyVersion,
     /// It claims hosts that no machine names yet.
     NamesNoHost,
-    /// It names another host although the claim of another process may be under way.
-    TrustsItsMemory,
+    /// It tells hosts what to run before the status says whose they are.
+    DeploysUnreported,
 }
 
 pub struct Manager {
     fault: Option<Fault>,
     world: World,
     waiting: Waiting,
-    claims: RefCell<Claims>,
     /// Whether hosts are kept for the next machine.
     keeps: bool,
     /// The machines that it was told to look at.
@@ -53,7 +53,6 @@ impl Manager {
             fault,
             world,
             waiting: Waiting::default(),
-            claims: RefCell::default(),
             keeps,
             queue: RefCell::default(),
             failed: RefCell::default(),
@@ -126,30 +125,26 @@ impl Manager {
         is_any
     }
 
-    /// Who may have claimed what the machine names, as far as it knows.
-    pub fn claimant(&self, machine: &Metal3Machine) -> Claimant {
-        self.claims.borrow().of(machine)
-    }
-
-    /// It knows no more what it has named and claimed.
-    pub fn forget(&self) {
-        self.claims.take();
-    }
-
     /// One pass, which fails after so many writes. The answer to the next one may be lost: it may arrive, late.
     pub fn pass(&self, server: &mut Server, name: &str, writes: usize, is_lost: bool) {
         let key = ObjectKey::new("ns", name);
         self.queue.borrow_mut().retain(|other| *other != key);
         self.waiting.begin(&key, Duration::ZERO);
-        let is_done = match self.plan(server, &key) {
+        let done = match self.plan(server, &key) {
             Some(plan) => self.carry_out(server, &key, plan, writes, is_lost),
-            None => true,
+            None => Ok(Next::Change),
         };
-        if !is_done {
-            self.failed.borrow_mut().push(key.clone());
+        match done {
+            Err(()) => self.failed.borrow_mut().push(key.clone()),
+            // What is reserved is for the next pass.
+            Ok(Next::Now | Next::Decide) => return self.wake([key]),
+            Ok(Next::Change | Next::After(_)) => {}
         }
-        let other = self.waiting.done(&key, &self.world);
+        let other = self.waiting.end(&key, &self.world, done.is_err());
         self.wake_another(&key, other);
+        if done.is_err() {
+            self.failed.borrow_mut().extend(self.waiting.of("ns"));
+        }
     }
 
     fn wake_another(&self, machine: &ObjectKey, other: Option<ObjectKey>) {
@@ -158,80 +153,97 @@ impl Manager {
     }
 
     fn plan(&self, server: &Server, key: &ObjectKey) -> Option<Plan> {
-        let Some(mut seen) = observe(&self.world, key, false) else {
-            self.waiting.forget(key);
-            self.claims.borrow().forget(key);
-            return None;
-        };
-        seen.claimant = self.claims.borrow().of(&seen.machine);
-        if self.fault == Some(Fault::TrustsItsMemory) {
-            seen.claimant = Claimant::Us(None);
+        let mut subject = observe(&self.world, key, false);
+        if let Some(Subject::Machine(seen)) = &mut subject
+            && self.fault == Some(Fault::DeploysUnreported)
+            && matches!(seen.host, Host::Ours(_))
+        {
+            let status = serde_json::from_value(associated()["status"].clone()).unwrap();
+            Arc::make_mut(&mut seen.machine).status = Some(status);
         }
-        let mut wants_host = false;
+        let plan = subject.as_mut().map(|subject| self.decided(server, key, subject));
+        let wants_host = matches!(&subject, Some(Subject::Machine(seen)) if seen.reads.choice.is_some());
+        if !wants_host {
+            self.waiting.forget(key);
+        }
+        plan
+    }
+
+    fn decided(&self, server: &Server, key: &ObjectKey, subject: &mut Subject) -> Plan {
         loop {
-            let decision = decide(&seen, now());
-            match decision {
-                Decision::Look(Need::Host(wish)) => {
-                    wants_host = true;
-                    let since = waiting::since(&*seen.machine);
-                    let order = stable_seed(&wish.uid);
-                    let named = seen.host.unclaimed();
-                    let (selection, other) = self.waiting.choose(&self.world, &wish, named, since, order);
-                    self.wake_another(key, other);
-                    seen.looks.selection = Some(selection);
-                }
-                Decision::Look(Need::Secrets(names)) => {
-                    seen.looks.secrets = Some(names.into_iter().map(|name| (name, true)).collect());
-                }
-                Decision::Look(Need::Preview(_)) => seen.looks.preview = Some(Preview::Complete),
-                Decision::Look(Need::Kept) => seen.looks.is_kept = Some(self.keeps),
-                Decision::Look(Need::FreshHost) => {
-                    let name = host_of(&seen.machine).unwrap().name;
-                    let host = server.hosts.get(&name).cloned();
-                    let host = host.map(|host| Arc::new(serde_json::from_value(host).unwrap()));
-                    seen.read_host(&name, host);
-                }
-                Decision::Nothing | Decision::Do(_) => {
-                    if !wants_host {
-                        self.waiting.forget(key);
-                    }
-                    return match decision {
-                        Decision::Do(plan) => Some(*plan),
-                        _ => None,
-                    };
+            let read = match decide::decide(subject, now()) {
+                Decision::Fetch(read) => read,
+                Decision::Act(plan) => return *plan,
+            };
+            match subject {
+                Subject::Machine(seen) => self.fetch(server, key, seen, read),
+                Subject::Gone(leftovers) => {
+                    let uid = server.machines.get(&key.name);
+                    let uid = uid.and_then(|machine| machine["metadata"]["uid"].as_str());
+                    leftovers.is_gone = Some(uid.is_none_or(|uid| !leftovers.are_of(Some(uid))));
                 }
             }
         }
     }
 
-    /// Whether all of it was done.
-    fn carry_out(&self, server: &mut Server, key: &ObjectKey, plan: Plan, writes: usize, is_lost: bool) -> bool {
+    fn fetch(&self, server: &Server, key: &ObjectKey, seen: &mut Observed, read: Read) {
+        match read {
+            Read::Host(request) => {
+                let since = waiting::since(&*seen.machine);
+                let order = stable_seed(&request.uid);
+                let named = seen.host.unclaimed();
+                let (choice, other) = self.waiting.choose(&self.world, &request, named, since, order);
+                self.wake_another(key, other);
+                seen.reads.choice = Some(choice);
+            }
+            Read::Secrets(names) => {
+                seen.reads.secrets = Some(names.into_iter().map(|name| (name, true)).collect());
+            }
+            Read::Preview(_) => seen.reads.preview = Some(Preview::Complete),
+            Read::Kept => seen.reads.is_kept = Some(self.keeps),
+            Read::NamedHost => {
+                let name = host_of(&seen.machine).unwrap().name;
+                let host = server.hosts.get(&name).cloned();
+                let host = host.map(|host| Arc::new(serde_json::from_value(host).unwrap()));
+                seen.read_host(&name, host);
+            }
+            Read::Owner => {}
+        }
+    }
+
+    /// How it ended.
+    fn carry_out(
+        &self,
+        server: &mut Server,
+        key: &ObjectKey,
+        plan: Plan,
+        writes: usize,
+        is_lost: bool,
+    ) -> Result<Next, ()> {
         let name = &key.name;
         for (number, effect) in plan.effects.iter().enumerate() {
-            if number == writes && is_lost {
-                self.lose(server, key, effect);
-            }
             let effect = &self.spoiled(effect);
+            if number == writes && is_lost {
+                Self::lose(server, key, effect);
+            }
             if number >= writes || !self.apply(server, key, effect) {
-                return false;
+                return Err(());
             }
         }
-        match (plan.status, plan.patience) {
-            // It is told later.
-            (Some(_), Some(_)) => self.wake([key.clone()]),
-            (Some(status), None) => {
-                let status = json!({"status": serde_json::to_value(status).unwrap()});
-                if plan.effects.len() >= writes || !server.patch(false, name, &status) {
-                    return false;
-                }
-                self.sees(server, false, name);
+        if let Some(status) = plan.report.status {
+            let version = self
+                .world
+                .metal3_machines
+                .get(key)
+                .and_then(|seen| seen.resource_version());
+            let status =
+                json!({"status": serde_json::to_value(status).unwrap(), "metadata": {"resourceVersion": version}});
+            if plan.effects.len() >= writes || !server.patch(false, name, &status) {
+                return Err(());
             }
-            (None, _) => {}
+            self.sees(server, false, name);
         }
-        if plan.is_again {
-            self.wake([key.clone()]);
-        }
-        true
+        Ok(plan.next)
     }
 
     /// The effect as the fault of the process has it.
@@ -254,15 +266,10 @@ impl Manager {
         effect
     }
 
-    fn lose(&self, server: &mut Server, key: &ObjectKey, effect: &Effect) {
+    fn lose(server: &mut Server, key: &ObjectKey, effect: &Effect) {
         match effect {
             Effect::Machine(patch) => server.send(false, &key.name, patch.clone()),
-            Effect::Host { host, patch, .. } => {
-                if let Some(version) = effect.claimed_over() {
-                    self.claims.borrow().send(key, version);
-                }
-                server.send(true, host, patch.clone());
-            }
+            Effect::Host { host, patch, .. } => server.send(true, host, patch.clone()),
             _ => {}
         }
     }
@@ -271,32 +278,18 @@ impl Manager {
         let name = &key.name;
         match effect {
             Effect::Machine(patch) => {
-                let before = self.world.metal3_machines.get(key).unwrap();
                 let is_done = server.patch(false, name, patch);
-                self.sees_if(is_done, server, false, name);
-                if is_done {
-                    let after = self.world.metal3_machines.get(key).unwrap();
-                    self.claims.borrow().wrote(&before, &after);
-                }
-                is_done
+                self.sees_if(is_done, server, false, name)
             }
             Effect::Host {
                 host, patch, is_claim, ..
             } => {
                 let over = &patch["metadata"]["resourceVersion"];
                 assert!(!over.is_null(), "no write to a host without a version");
-                let is_only = effect
-                    .claimed_over()
-                    .map(|version| self.claims.borrow().send(key, version));
                 let is_done = !server.refuses(host) && server.patch(true, host, patch);
-                if is_only == Some(true) && !is_done {
-                    self.claims.borrow().was_not_written(key);
-                }
                 if is_done && *is_claim {
                     self.waiting.forget(key);
-                    self.claims.borrow().forget(key);
                 } else if *is_claim && server.refuses(host) {
-                    self.waiting.refused(key);
                     self.waiting.avoid(key, Duration::ZERO);
                 }
                 self.sees_if(is_done, server, true, host)

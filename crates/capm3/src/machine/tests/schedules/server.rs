@@ -148,28 +148,28 @@ impl Server {
         }
     }
 
-    /// One machine has one host, and what runs is whose it is.
+    /// No host is deployed that its machine does not name, and what runs is what that machine wants.
     pub fn check(&self) {
-        let mut host_of_machine: HashMap<String, String> = HashMap::new();
         for (name, host) in &self.hosts {
             let host: BareMetalHost = serde_json::from_value(host.clone()).unwrap();
-            let Some(consumer) = consumer(&host) else {
-                assert!(host.spec.image.is_none(), "{name} runs what nobody has");
-                continue;
-            };
-            if consumer.kind == "Cluster" {
-                assert!(host.spec.image.is_none(), "{name} is kept, and runs something");
+            if host.spec.image.is_none() {
                 continue;
             }
-            let other = host_of_machine.insert(consumer.name.clone(), name.clone());
-            assert_eq!(other, None, "{} has two hosts", consumer.name);
-            if let Some(user_data) = &host.spec.user_data {
-                assert_eq!(
-                    user_data.name.replacen('b', "m", 1),
-                    consumer.name,
-                    "{name} runs what another wants"
-                );
-            }
+            let user = consumer(&host).unwrap_or_else(|| panic!("{name} runs what nobody has"));
+            let machine = self.machines.get(&user.name).cloned().unwrap_or_default();
+            let named = &machine["metadata"]["annotations"]["metal3.io/BareMetalHost"];
+            assert_eq!(*named, format!("ns/{name}"), "{name} is not named by {}", user.name);
+            assert_eq!(
+                machine["metadata"]["uid"], user.uid,
+                "{name} is not named by this {}",
+                user.name
+            );
+            let user_data = host
+                .spec
+                .user_data
+                .as_ref()
+                .map(|secret| secret.name.replacen('b', "m", 1));
+            assert_eq!(user_data.as_ref(), Some(&user.name), "{name} runs what another wants");
         }
     }
 }

@@ -1,0 +1,115 @@
+//! What proves that a node is the host's, before anything of it is changed.
+//!
+//! A node that was enrolled under the host's own UID needs no proof. Any other has the UUID in the host's status and the host's name,
+//! and a user may have written both: the status by its annotation, the name by a namespace and a host called like those of another
+//! cluster that shares the Ironic. Such a node is changed only while the host's BMC address is the node's and the host's Secret is
+//! there. Who knows all of that of a server could reach its BMC anyway, up to the password.
+
+use jiff::Timestamp;
+use metal3_api::metal3::{ErrorType, ProvisioningState};
+use metal3_bmc::BmcAddress;
+use metal3_ironic::Node;
+
+use super::delete;
+use super::finish::finish;
+use crate::host::builder::{PlanBuilder, Step};
+use crate::host::observed::{NodeView, Observed, SecretView};
+use crate::host::plan::{Decision, Effect, EventReason, Read, Then, WaitReason};
+use crate::host::{identity, node_spec};
+
+/// Whether the node may be changed for the host.
+///
+/// # Errors
+///
+/// What must be read to know.
+pub(super) fn is_proven(plan: &PlanBuilder<'_>, node: &Node) -> Result<bool, Read> {
+    if identity::is_enrolled_for(node, &plan.seen.host) {
+        return Ok(true);
+    }
+    let Some(detail) = &node.detail else {
+        return Err(Read::LiveNode);
+    };
+    let is_its_bmc = BmcAddress::parse(&plan.spec().bmc.address)
+        .is_ok_and(|address| node_spec::another_bmc(&address, &detail.driver_info).is_none());
+    if !is_its_bmc || plan.spec().bmc.credentials_name.is_empty() {
+        return Ok(false);
+    }
+    let known = [&plan.status.good_credentials, &plan.status.tried_credentials];
+    match &plan.seen.secret {
+        SecretView::Found(_) => Ok(true),
+        SecretView::Missing | SecretView::Invalid { .. } => Ok(false),
+        // It was read in this version.
+        SecretView::NotLooked { version: Some(version) }
+            if known.iter().any(|known| known.credentials_version == *version) =>
+        {
+            Ok(true)
+        }
+        SecretView::NotLooked { .. } => Err(Read::Credentials),
+    }
+}
+
+/// Lets a decision through that changes no node, or one that is proven to be the host's.
+pub(super) fn judge(seen: &Observed, now: Timestamp, decision: Decision) -> Decision {
+    let Decision::Act(decided) = &decision else {
+        return decision;
+    };
+    let (NodeView::Live(node) | NodeView::Listed(node)) = &seen.node else {
+        return decision;
+    };
+    if !decided.effects.iter().any(Effect::is_ironic_mutation) {
+        return decision;
+    }
+    let mut plan = PlanBuilder::new(seen, now);
+    match is_proven(&plan, node) {
+        Ok(true) => decision,
+        Err(read) => Decision::Fetch(read),
+        Ok(false) => {
+            let step = if plan.is_deleting() {
+                plan.enter(ProvisioningState::Deleting);
+                delete::leave(&mut plan)
+            } else {
+                refuse(&mut plan)
+            };
+            let then = match step {
+                Step::Wait(wait) => Then::Wait(wait),
+                Step::Fetch(read) => return Decision::Fetch(read),
+                Step::Gone => Then::Gone,
+                Step::Move(_) | Step::Continue | Step::Idle | Step::Again => Then::Again,
+            };
+            finish(plan, then)
+        }
+    }
+}
+
+fn refuse(plan: &mut PlanBuilder<'_>) -> Step {
+    plan.refuse(
+        ErrorType::Registration,
+        WaitReason::NodeNotOurs,
+        EventReason::RegistrationError,
+        "the node to which status.provisioning.ID leads was not enrolled under this host's UID, and its BMC is not the one that \
+         spec.bmc.address names, or the host's Secret cannot be used: it is left alone. Where the BMC has moved, put the former address \
+         back, detach the host by annotation baremetalhost.metal3.io/detached, change the address, and let it come back",
+    )
+}
+
+/// Takes the UUID of a node that is not the host's out of what is told: who knows it could claim the node.
+pub(super) fn hide_foreign(plan: &mut PlanBuilder<'_>, then: &mut Then) {
+    let Some(node) = plan.known() else { return };
+    if node.uuid.is_empty() || identity::is_own(node, &plan.seen.host, &plan.status) {
+        return;
+    }
+    let hide = |text: &mut String| {
+        if text.contains(&node.uuid) {
+            let named = format!("node {}", node.uuid);
+            *text = text.replace(&named, OTHER).replace(&node.uuid, OTHER);
+        }
+    };
+    if let Then::Wait(wait) = then {
+        hide(&mut wait.message);
+    }
+    plan.events.iter_mut().for_each(|event| hide(&mut event.message));
+    hide(&mut plan.status.error_message);
+}
+
+/// What stands for a node that is not the host's.
+const OTHER: &str = "another node";

@@ -1,0 +1,222 @@
+//! What of a node that exists differs from what the specification says, or what keeps it from being changed.
+
+use metal3_api::metal3::names::annotation;
+use metal3_api::metal3::{ErrorType, ProvisioningState};
+use metal3_bmc::BmcAddress;
+use metal3_ironic::{Node, NodeDetail, PatchOp, ProvisionState};
+
+use super::credentials::{Secret, is_new};
+use super::media::media_url;
+use crate::host::builder::{PlanBuilder, Step, locked};
+use crate::host::decide::{network_data, ramdisk};
+use crate::host::identity::{self, node_name};
+use crate::host::node_spec::{self, MediaUrl, Target};
+use crate::host::observed::Lookup;
+use crate::host::plan::{Effect, EventReason, Read, WaitReason};
+use crate::host::ramdisk::Ramdisk;
+
+/// What is to be changed of this node, or the step that comes before.
+pub(super) fn changes(
+    plan: &mut PlanBuilder<'_>,
+    address: &BmcAddress,
+    node: &Node,
+    detail: &NodeDetail,
+    secret: &Secret<'_>,
+) -> Result<Vec<PatchOp>, Step> {
+    // New credentials wait for no ramdisk. While they were not sent, each look would end the back-off of one that failed.
+    let ramdisk = if is_new(plan, secret) {
+        ramdisk::unbuilt(plan)
+    } else {
+        ramdisk::wanted(plan, address)?
+    };
+    let media = media_url(plan, address, Some(node))?;
+    let is_own = identity::is_own(node, &plan.seen.host, &plan.status);
+    if !is_own && let Some(step) = not_ours(plan, address, node, detail) {
+        return Err(step);
+    }
+    if is_in_use(plan.state())
+        && let Some(difference) = node_spec::another_bmc(address, &detail.driver_info)
+    {
+        // What is left to do for it is done by the way that is known to lead to its server.
+        return Err(if plan.is_deleting() {
+            Step::Continue
+        } else {
+            moved_bmc(plan, node, &difference)
+        });
+    }
+    let target = target(plan, address, &ramdisk, media);
+    let is_unproven = *plan.state() == ProvisioningState::Registering
+        && node.provision_state == ProvisionState::Enroll
+        && !plan.is_deleting();
+    // The type in the address was corrected. Nothing hangs on the node yet.
+    if is_unproven && node_spec::has_another_driver(&target, detail) {
+        return Err(enrol_anew(plan, node));
+    }
+    if !plan.is_deleting() && node_spec::has_another_protocol(&target, detail) {
+        return Err(another_type(plan));
+    }
+    // Masked passwords cannot be compared: BMC access is sent whole when the Secret or a visible key changed.
+    let access = match secret.found {
+        // Those of a node that is taken over are somebody else's, whatever the status says.
+        Some(found) if !is_own || is_new(plan, secret) || node_spec::access_differs(&target, detail) => {
+            Some(found.credentials())
+        }
+        None if !is_own || node_spec::access_differs(&target, detail) => return Err(Step::Fetch(Read::Credentials)),
+        Some(_) | None => None,
+    };
+    let mut ops = node_spec::configure(&target, access.as_ref(), detail);
+    if is_unproven {
+        ops.extend(node_spec::boot(&target, node));
+    }
+    ops.extend(network_data::configure(plan, detail)?);
+    // Found by its identity, or by a name of older times.
+    let name = node_name(&plan.seen.host);
+    if node.name.as_ref() != Some(&name) {
+        ops.push(PatchOp::add("/name", name));
+    }
+    Ok(ops)
+}
+
+fn enrol_anew(plan: &mut PlanBuilder<'_>, node: &Node) -> Step {
+    match &node.reservation {
+        Some(holder) => Step::Wait(locked(node, holder)),
+        None => plan.mutate_and_go_on(Effect::DeleteNode {
+            node: node.uuid.clone(),
+        }),
+    }
+}
+
+fn another_type(plan: &mut PlanBuilder<'_>) -> Step {
+    plan.refuse(
+        ErrorType::Registration,
+        WaitReason::InvalidBMCDetails,
+        EventReason::RegistrationError,
+        "spec.bmc.address: the host is enrolled in Ironic with another type of BMC. Put the former address back, or \
+         detach the host by annotation baremetalhost.metal3.io/detached, change the address, and let it come back",
+    )
+}
+
+/// Whether something runs on the server, or is about to: then another address would have the next power action meet another
+/// server, while this one runs on.
+fn is_in_use(state: &ProvisioningState) -> bool {
+    match state {
+        ProvisioningState::Provisioning
+        | ProvisioningState::Provisioned
+        | ProvisioningState::ExternallyProvisioned
+        | ProvisioningState::Deprovisioning
+        | ProvisioningState::PoweringOffBeforeDelete => true,
+        ProvisioningState::None
+        | ProvisioningState::Unmanaged
+        | ProvisioningState::Registering
+        | ProvisioningState::MatchProfile
+        | ProvisioningState::Inspecting
+        | ProvisioningState::Preparing
+        | ProvisioningState::Ready
+        | ProvisioningState::Available
+        | ProvisioningState::Deleting
+        | ProvisioningState::Other(_) => false,
+    }
+}
+
+fn moved_bmc(plan: &mut PlanBuilder<'_>, node: &Node, difference: &str) -> Step {
+    // A status that a user wrote may lead to the node of another cluster: its BMC is not told.
+    let difference = if identity::is_enrolled_for(node, &plan.seen.host) {
+        format!(": {difference}")
+    } else {
+        String::new()
+    };
+    let message = format!(
+        "spec.bmc.address leads to another BMC than the one by which the running server was set up{difference}. Ironic keeps the \
+         former one. Put the former address back, and deprovision the host before you change it; or, where the BMC itself has moved, \
+         detach the host by annotation baremetalhost.metal3.io/detached, change the address, and let it come back"
+    );
+    plan.refuse(
+        ErrorType::Registration,
+        WaitReason::InvalidBMCDetails,
+        EventReason::RegistrationError,
+        message,
+    )
+}
+
+/// What keeps a node that was found by its name from being taken over, if anything does.
+fn not_ours(plan: &mut PlanBuilder<'_>, address: &BmcAddress, node: &Node, detail: &NodeDetail) -> Option<Step> {
+    if plan.is_deleting() {
+        return Some(Step::Continue);
+    }
+    if identity::is_anothers(node, &plan.seen.host) {
+        let message = format!(
+            "the node to which status.provisioning.ID leads bears the name of another host in Ironic and is left alone. If the ID \
+             came with annotation {}, delete this host and create it again without the annotation; if the other host is there no \
+             more, delete the node in Ironic",
+            annotation::STATUS
+        );
+        return Some(refuse_node(plan, message));
+    }
+    let has_own_name = node.name.as_ref() == Some(&node_name(&plan.seen.host));
+    if !has_own_name && !plan.seen.settings.adopts_unnamed_nodes {
+        return Some(refuse_node(plan, unnamed(node)));
+    }
+    let mac = plan.spec().boot_mac_address.to_ascii_lowercase();
+    let difference = if node_spec::another_bmc(address, &detail.driver_info).is_some() {
+        // Another tenant's BMC may be in there.
+        Some("its BMC is not the one that spec.bmc.address names".to_owned())
+    } else if mac.is_empty() {
+        (!has_own_name).then(|| "spec.bootMACAddress, which would show that it is the same server, is empty".to_owned())
+    } else {
+        match &plan.seen.ports {
+            Lookup::NotLooked => return Some(Step::Fetch(Read::Ports)),
+            Lookup::Found(ports) if ports.iter().any(|port| port.address.eq_ignore_ascii_case(&mac)) => None,
+            // Nobody has given it any yet.
+            Lookup::Found(ports) if ports.is_empty() && has_own_name => None,
+            Lookup::NotFound if has_own_name => None,
+            Lookup::Found(_) | Lookup::NotFound => {
+                Some(format!("none of its ports has the host's boot MAC address {mac}"))
+            }
+        }
+    }?;
+    let message = format!(
+        "a node in Ironic that leads to this host was not enrolled for it: {difference}. It may be that of another cluster, or made \
+         by hand, and is left alone: give it another name, or delete it, or correct spec.bmc.address",
+    );
+    Some(refuse_node(plan, message))
+}
+
+fn refuse_node(plan: &mut PlanBuilder<'_>, message: String) -> Step {
+    plan.refuse(
+        ErrorType::Registration,
+        WaitReason::NodeNotOurs,
+        EventReason::RegistrationError,
+        message,
+    )
+}
+
+/// What was found where a node does not bear the host's own name, and what to do. It does not say which node that is: what bears no
+/// tenant's name may be an administrator's.
+fn unnamed(node: &Node) -> String {
+    let what = match node.name {
+        Some(_) => "a node in Ironic whose name has no namespace",
+        None => "a node in Ironic without a name",
+    };
+    format!(
+        "{what} leads to this host and is left alone: somebody may have enrolled it by hand. If it is this host's, delete it in Ironic \
+         to have the host enrolled as a new one, or have the operator started with --adopt-unnamed-nodes; if it is not, give it \
+         another name"
+    )
+}
+
+pub(super) fn target<'t>(
+    plan: &'t PlanBuilder<'_>,
+    address: &'t BmcAddress,
+    ramdisk: &'t Ramdisk,
+    media: MediaUrl<'t>,
+) -> Target<'t> {
+    Target {
+        host: &plan.seen.host,
+        status: &plan.status,
+        architecture: plan.architecture(),
+        settings: &plan.seen.settings,
+        address,
+        ramdisk,
+        media,
+    }
+}

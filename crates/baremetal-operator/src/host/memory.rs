@@ -1,0 +1,229 @@
+//! What this process remembers of hosts from one pass to the next: one entry for each host, behind one lock. All of it may be
+//! lost without harm.
+//!
+//! A pass is asked for by any event: our own status write comes back through the watch, one change of a node can be several
+//! events. A host for which everything at hand is as the last pass left it has nothing to decide before the time that this pass
+//! set, and makes no call. [`AtHand::of`] says what is compared.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use metal3_ironic::Node;
+use metal3_runtime::store::ObjectKey;
+use parking_lot::Mutex;
+
+use super::observed::{
+    DataImageAtHand, DeploymentSecrets, Memory, NetworkDataView, NodeView, Observed, Outage, SecretView,
+};
+use super::{firmware, waits::Waiting};
+
+/// The memories of all hosts.
+#[derive(Debug, Default)]
+pub struct Memories(Mutex<HashMap<ObjectKey, Entry>>);
+
+#[derive(Debug, Default)]
+struct Entry {
+    /// What decisions read.
+    memory: Memory,
+    /// The ramdisk that is built for the host is another one than `memory` knows: a pass that is under way writes back what it
+    /// knew before.
+    has_new_ramdisk: bool,
+    /// How many passes in a row have met trouble with Ironic or the Kubernetes API.
+    failures: u32,
+    /// How often the host was woken, whatever is at hand.
+    wakes: u64,
+    /// How many of these wakes the present pass began after.
+    heard: u64,
+    /// What was at hand at the last end, and until when nothing has to be done if it stays so.
+    idle: Option<(AtHand, Duration)>,
+    /// What the host waits for.
+    waiting: Option<Waiting>,
+}
+
+/// What a pass begins with.
+#[derive(Debug, Default)]
+pub struct Begin {
+    /// What decisions read.
+    pub memory: Memory,
+    /// How many passes in a row have met trouble.
+    pub failures: u32,
+    wakes: u64,
+}
+
+impl Memories {
+    /// A pass begins: asked before it observes anything.
+    pub fn begin(&self, host: &ObjectKey) -> Begin {
+        let mut hosts = self.0.lock();
+        let entry = hosts.entry(host.clone()).or_default();
+        if std::mem::take(&mut entry.has_new_ramdisk) {
+            entry.memory.ramdisk = None;
+        }
+        Begin {
+            memory: entry.memory.clone(),
+            failures: entry.failures,
+            wakes: entry.wakes,
+        }
+    }
+
+    /// How long nothing has to be done, if nothing has changed since the last pass. Otherwise a pass begins.
+    pub fn idle(&self, host: &ObjectKey, begin: &Begin, seen: &Observed, now: Duration) -> Option<Duration> {
+        let mut hosts = self.0.lock();
+        let entry = hosts.get_mut(host)?;
+        if let Some((at_hand, due)) = &entry.idle {
+            let left = due.checked_sub(now).filter(|left| !left.is_zero());
+            if left.is_some() && AtHand::of(seen, &seen.node).as_ref() == Some(at_hand) {
+                return left;
+            }
+        }
+        entry.heard = begin.wakes;
+        entry.idle = None;
+        None
+    }
+
+    /// A pass has ended. `idle` is until when nothing has to be done (on the scale of [`metal3_runtime::Clock::elapsed`]), and
+    /// the node as it is at hand now. A host that was woken meanwhile may have been read before the change that woke it.
+    pub fn end(&self, host: &ObjectKey, seen: &Observed, failures: u32, idle: Option<(Duration, NodeView)>) {
+        let mut hosts = self.0.lock();
+        // One that is gone is not remembered again.
+        let Some(entry) = hosts.get_mut(host) else { return };
+        entry.memory = seen.memory.clone();
+        entry.failures = failures;
+        if entry.heard == entry.wakes
+            && let Some((due, listed)) = idle
+        {
+            entry.idle = AtHand::of(seen, &listed).map(|at_hand| (at_hand, due));
+        }
+    }
+
+    /// The next pass has to look, whatever is at hand, also where one is under way. A host without a memory is looked at anyway.
+    pub fn wake(&self, host: &ObjectKey) {
+        if let Some(entry) = self.0.lock().get_mut(host) {
+            entry.wakes += 1;
+            entry.idle = None;
+        }
+    }
+
+    /// The ramdisk that is built for the host is another one than is remembered.
+    pub fn ramdisk_changed(&self, host: &ObjectKey) {
+        if let Some(entry) = self.0.lock().get_mut(host) {
+            entry.has_new_ramdisk = true;
+        }
+        self.wake(host);
+    }
+
+    /// The host waits for this now, or for nothing; what it waited for before.
+    pub fn waits(&self, host: &ObjectKey, now: Option<Waiting>) -> Option<Waiting> {
+        match self.0.lock().get_mut(host) {
+            Some(entry) => std::mem::replace(&mut entry.waiting, now),
+            None => None,
+        }
+    }
+
+    /// What the host waits for.
+    pub fn waiting(&self, host: &ObjectKey) -> Option<Waiting> {
+        self.0.lock().get(host)?.waiting
+    }
+
+    /// The host is gone; what it waited for.
+    pub fn forget(&self, host: &ObjectKey) -> Option<Waiting> {
+        self.0.lock().remove(host)?.waiting
+    }
+}
+
+/// What is at hand without a call.
+#[derive(Clone, Debug, PartialEq)]
+struct AtHand {
+    host: [Option<String>; 2],
+    secret: SecretView,
+    may_claim_unread: bool,
+    node: NodeView,
+    network_data: Option<String>,
+    deployment_secrets: DeploymentSecrets,
+    hardware_data: Option<i64>,
+    data_image: DataImageAtHand,
+    firmware: firmware::AtHand,
+    outage: Option<Outage>,
+    can_disable_power_off: bool,
+}
+
+impl AtHand {
+    /// What the next pass begins with if nothing changes: what a pass has read itself is then at hand. A change that comes after
+    /// the read differs from it, and is therefore not missed. `None` where that cannot be told. `listed` is the node as it is at
+    /// hand now: one of two equal records is enough.
+    ///
+    /// Every field of [`Observed`] is named here, so that the compiler asks about a new one.
+    fn of(seen: &Observed, listed: &NodeView) -> Option<Self> {
+        let Observed {
+            host,
+            secret,
+            may_claim_unread,
+            node,
+            network_data,
+            deployment_secrets,
+            hardware_data_edit,
+            data_image_at_hand,
+            firmware,
+            outage,
+            settings,
+            // As the host.
+            hardware: _,
+            stored: _,
+            before_intent: _,
+            has_refused_power: _,
+            is_confirmed: _,
+            // Read when a decision asks for it.
+            ports: _,
+            boot_mac_owner: _,
+            inventory: _,
+            bmc_name: _,
+            bmc_access: _,
+            hardware_data: _,
+            ramdisk: _,
+            config_drive: _,
+            pull_secret: _,
+            data_image: _,
+            disc: _,
+            disc_refusal: _,
+            firmware_objects: _,
+            bios: _,
+            validation: _,
+            slot: _,
+            // Our own: what ends them is the time until which a host is left alone.
+            reconfigured: _,
+            memory: _,
+            failures: _,
+            seed: _,
+        } = seen;
+        let node = match node {
+            NodeView::Live(node) => {
+                let node = NodeView::Listed(Arc::new(Node {
+                    detail: None,
+                    ..(**node).clone()
+                }));
+                if node == *listed { listed.clone() } else { node }
+            }
+            NodeView::Gone => return None,
+            NodeView::Unknown { .. } | NodeView::Unlisted | NodeView::Listed(_) => node.clone(),
+        };
+        let secret = match secret {
+            SecretView::Found(found) => SecretView::NotLooked {
+                version: Some(found.version.clone()),
+            },
+            SecretView::NotLooked { .. } | SecretView::Missing | SecretView::Invalid { .. } => secret.clone(),
+        };
+        Some(Self {
+            host: [host.metadata.uid.clone(), host.metadata.resource_version.clone()],
+            secret,
+            may_claim_unread: *may_claim_unread,
+            node,
+            network_data: NetworkDataView::version(network_data).map(str::to_owned),
+            deployment_secrets: deployment_secrets.clone(),
+            hardware_data: *hardware_data_edit,
+            data_image: *data_image_at_hand,
+            firmware: *firmware,
+            outage: outage.clone(),
+            can_disable_power_off: settings.can_disable_power_off,
+        })
+    }
+}

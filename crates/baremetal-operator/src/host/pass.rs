@@ -1,0 +1,189 @@
+//! A pass over one host: the steps of the shared [`Controller`], and what they lead to.
+//!
+//! ```text
+//!  observe.rs ─▶ decide/ (pure) ─▶ apply/ ─▶ report.rs
+//!       ▲          │ Fetch   ▲       │ what failed
+//!       └──────────┘         └───────┴─ decide/outcome.rs (pure)
+//! ```
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use jiff::Timestamp;
+use metal3_ironic::on_behalf_of;
+use metal3_runtime::Clock;
+use metal3_runtime::controller::{Controller, Next, Report};
+use metal3_runtime::error::{Class, Classified, chain};
+use metal3_runtime::store::ObjectKey;
+use metal3_runtime::timing::operator::DEBOUNCE;
+use metal3_runtime::work::Queue;
+
+use super::context::Context;
+use super::error::{ObserveError, ReconcileError};
+use super::observed::Observed;
+use super::plan::{Decision, Effect, HostReport, Outcome, Plan, Read, Then, Wake};
+use super::slot_guard::SlotGuard;
+use super::{apply, decide, identity, observe, queue, report};
+
+/// The controller of hosts. Cheap to clone.
+#[derive(Clone)]
+pub struct Hosts(pub Arc<Context>);
+
+/// What a pass has seen, and how far it is.
+pub struct Pass {
+    pub(super) seen: Observed,
+    key: ObjectKey,
+    /// Nothing has changed since the last pass: how long nothing has to be done.
+    idle: Option<Duration>,
+    /// What the last step came to.
+    then: Option<Then>,
+    _slot: Option<SlotGuard>,
+}
+
+impl Controller for Hosts {
+    const NAME: &'static str = "baremetalhost";
+    type Observed = Pass;
+    type Read = Read;
+    type Effect = Effect;
+    type Status = HostReport;
+    type Error = ReconcileError;
+
+    fn clock(&self) -> &Clock {
+        &self.0.clock
+    }
+
+    /// Hosts that appear can wait for the others: what was begun goes on first, or a thousand new hosts would keep those that
+    /// Ironic has done with from their next step. After a start it is Ironic's first list that wakes all hosts with a node at once.
+    fn listen(&self, queue: &Queue<ObjectKey>) {
+        let (ctx, queue) = (self.0.clone(), queue.clone());
+        self.0.hosts.listen(move |change| {
+            let key = change.key.clone();
+            if !ctx.is_listed(&key) {
+                // All are pushed when the list is complete.
+                if let Some(turn) = change.after.as_deref().and_then(queue::turn_in_queue) {
+                    ctx.fleet.remember_in_queue(&key, turn);
+                }
+            } else if change.before.is_none() {
+                queue.push_behind(key, DEBOUNCE);
+            } else {
+                queue.push_in(key, DEBOUNCE);
+            }
+        });
+    }
+
+    /// Each host says itself when it is to be looked at without a reason.
+    fn all(&self) -> Vec<ObjectKey> {
+        Vec::new()
+    }
+
+    async fn observe(&self, key: &ObjectKey) -> Result<Option<Pass>, ReconcileError> {
+        let ctx = &self.0;
+        if !ctx.is_listed(key) {
+            // Who uses the same Secrets is not known yet.
+            return Ok(None);
+        }
+        let Some(host) = ctx.hosts.get(key) else {
+            // Also one that went without us, its finalizer taken off by hand.
+            ctx.forget(key);
+            return Ok(None);
+        };
+        let begin = ctx.memory.begin(key);
+        let seen = observe::at_hand(ctx, &host, &begin);
+        ctx.metrics.see(key, seen.stored.as_deref());
+        let idle = ctx.memory.idle(key, &begin, &seen, ctx.clock.elapsed());
+        let slot = idle.is_none().then(|| SlotGuard::of(ctx.clone(), key.clone()));
+        Ok(Some(Pass {
+            seen,
+            key: key.clone(),
+            idle,
+            then: None,
+            _slot: slot,
+        }))
+    }
+
+    fn decide(pass: &Pass, now: Timestamp) -> Decision {
+        match pass.idle {
+            Some(left) => Decision::from(Plan {
+                next: Next::After(left),
+                ..Plan::default()
+            }),
+            None => decide::decide(&pass.seen, now),
+        }
+    }
+
+    async fn fetch(&self, pass: &mut Pass, read: Read) -> Result<(), ReconcileError> {
+        let fetched = Box::pin(observe::fetch(&self.0, &mut pass.seen, read));
+        Ok(on_behalf_of(&pass.key.namespace, fetched).await?)
+    }
+
+    async fn apply(&self, pass: &mut Pass, effect: &Effect) -> Result<(), ReconcileError> {
+        let ctx = &self.0;
+        let applied = Box::pin(apply::apply(ctx, &mut pass.seen, effect));
+        let Err(error) = on_behalf_of(&pass.key.namespace, applied).await else {
+            if effect.is_ironic_mutation() {
+                pass.seen.memory.conflict = None;
+            }
+            tracing::info!(host = %pass.key, effect = effect.label(), "applied");
+            return Ok(());
+        };
+        if error.class() != Class::Stale {
+            tracing::warn!(host = %pass.key, error = %chain(&error), "an effect failed");
+        }
+        if error.puts_in_doubt() {
+            ctx.fleet.doubt();
+        }
+        pass.seen.learn_failure(effect, &error, ctx.clock.now());
+        Err(error.into())
+    }
+
+    fn outcome(pass: &Pass, plan: &Plan, effect: &Effect, error: &ReconcileError, now: Timestamp) -> Option<Outcome> {
+        let ReconcileError::Apply(error) = error else {
+            return None;
+        };
+        decide::outcome(&pass.seen, plan, effect, error, now)
+    }
+
+    async fn report(&self, pass: &mut Pass, report: Report<HostReport>) -> Result<(), ReconcileError> {
+        pass.then = report.status.as_ref().map(|told| told.then.clone());
+        report::report(&self.0, &pass.key, &mut pass.seen, report).await
+    }
+
+    fn refused(&self, pass: &Pass, error: &ReconcileError) -> Report<HostReport> {
+        decide::refused(&pass.seen, error, self.0.clock.now())
+    }
+
+    fn ended(&self, key: &ObjectKey, pass: Option<&Pass>, done: &Result<Next, ReconcileError>) {
+        let Some(pass) = pass.filter(|pass| pass.idle.is_none()) else {
+            return;
+        };
+        let ctx = &self.0;
+        let is_ok = done
+            .as_ref()
+            .map_or_else(|error| matches!(error.class(), Class::Throttled(_)), |_| true);
+        ctx.metrics.upstream.reconciled(key, is_ok);
+        if let Err(ReconcileError::Observe(ObserveError::Kube(_))) = done {
+            ctx.metrics.upstream.unreadable();
+        }
+        let idle = match (done, &pass.then) {
+            // A failing Ironic is looked at again whatever is at hand.
+            (Ok(Next::After(again)), Some(then)) if then.wait().is_none_or(|wait| wait.wake != Wake::Ironic) => {
+                let id = pass.seen.stored.as_ref().map_or("", |status| &status.provisioning.id);
+                let listed = ctx.fleet.of(id, identity::own_uuid(&pass.seen.host), key);
+                Some((ctx.clock.elapsed() + *again, listed))
+            }
+            _ => None,
+        };
+        ctx.memory.end(key, &pass.seen, failures(pass, done), idle);
+    }
+}
+
+/// How many passes in a row have met trouble. A pass that came too late for somebody else's write says nothing of it.
+fn failures(pass: &Pass, done: &Result<Next, ReconcileError>) -> u32 {
+    let before = pass.seen.failures;
+    match (done.as_ref().map_err(Classified::class), &pass.then) {
+        (Err(Class::Stale | Class::Throttled(_)), _) | (Ok(_), None) => before,
+        (Err(_), _) => before.saturating_add(1),
+        (Ok(_), Some(then)) if then.is_trouble() => before.saturating_add(1),
+        (Ok(_), Some(_)) => 0,
+    }
+}

@@ -1,0 +1,209 @@
+//! What a tenant says of his host's past, in its annotation or in its status, against the node of somebody else: field by field, as
+//! docs/security.md lists them.
+
+use baremetal_operator::host::observed::SecretView;
+use baremetal_operator::host::plan::Then;
+use rstest::rstest;
+use serde_json::{Value, json};
+
+use crate::show;
+use crate::world::{IMAGE, MAC, NODE, Sight, World, host, image, instance, node, secret};
+
+const STATUS: &str = "baremetalhost.metal3.io/status";
+const DETACHED: &str = "baremetalhost.metal3.io/detached";
+/// A UUID, as nothing else is restored.
+const THEIRS: &str = "7d0c1f8e-1111-4222-8333-944455566677";
+
+/// Every state that leads somewhere.
+const STATES: [&str; 13] = [
+    "",
+    "registering",
+    "match profile",
+    "inspecting",
+    "preparing",
+    "ready",
+    "available",
+    "provisioning",
+    "provisioned",
+    "externally provisioned",
+    "deprovisioning",
+    "powering off before delete",
+    "deleting",
+];
+
+/// The node of somebody else, in the state that fits.
+fn theirs(state: &str, name: Option<&str>, address: &str) -> metal3_ironic::Node {
+    let node_state = match state {
+        "provisioning" | "provisioned" | "externally provisioned" | "deprovisioning" => "active",
+        "" | "registering" => "enroll",
+        _ => "manageable",
+    };
+    let mut description = instance(IMAGE);
+    description["uuid"] = json!(THEIRS);
+    description["name"] = json!(name);
+    description["driver_info"]["redfish_address"] = json!(address);
+    node(node_state, &description)
+}
+
+/// Until the host rests, or is gone: nothing may be asked of the node, and its UUID, name and BMC are told to nobody. Of a node of the
+/// host's own name its UUID is told to who knew it before.
+fn leave_alone(mut world: World, is_known: bool) {
+    for _ in 0..12 {
+        let outcome = world.decide();
+        let text = show::full(&outcome);
+        let asked = outcome.plan.effects.iter().find(|effect| effect.is_ironic_mutation());
+        assert_eq!(asked, None, "{text}");
+        let mut told: Vec<&str> = outcome.plan.events.iter().map(|event| event.message.as_str()).collect();
+        told.push(&outcome.plan.status.error_message);
+        if let Then::Wait(wait) = &outcome.plan.then {
+            told.push(&wait.message);
+        }
+        for told in told {
+            assert!(is_known || !told.contains(THEIRS), "{text}");
+            assert!(!told.contains("192.0.2.99") && !told.contains("theirs"), "{text}");
+        }
+        for effect in &outcome.plan.effects {
+            if let baremetal_operator::host::plan::Effect::RemoveAnnotation { key, .. } = effect {
+                world = world.with_host(&json!({"metadata": {"annotations": {key: null}}}));
+            }
+        }
+        world.store(&outcome.plan);
+        if matches!(outcome.plan.then, Then::Gone) {
+            return;
+        }
+    }
+}
+
+/// As a tenant can have it: with a Secret of his own or without one, deleted, detached by force, told to be off or to run an image.
+fn ways(world: &World) -> Vec<World> {
+    let mut ways = Vec::new();
+    for has_secret in [false, true] {
+        let mut world = world.clone();
+        if !has_secret {
+            world.secret = SecretView::Missing;
+            world.watched_version = None;
+        }
+        ways.push(world.clone().edited());
+        ways.push(world.clone().deleting());
+        ways.push(world.clone().annotated(DETACHED, r#"{"force": true}"#));
+        ways.push(world.clone().with_spec(&json!({"online": false})));
+        ways.push(
+            world
+                .clone()
+                .with_spec(&json!({"image": image("http://images/mine.qcow2")}))
+                .edited(),
+        );
+        ways.push(world.with_spec(&json!({"externallyProvisioned": true})).edited());
+    }
+    ways
+}
+
+// OWN 29b: the same namespace and name in another cluster, and the UUID, were enough to have a node wiped.
+#[rstest]
+#[case::of_a_namesake(Some("n~h"), "https://192.0.2.99")]
+#[case::of_another_host(Some("theirs~h"), "https://192.0.2.1")]
+#[case::without_a_name(None, "https://192.0.2.1")]
+#[case::of_the_old_name(Some("h"), "https://192.0.2.1")]
+#[case::of_another_name(Some("theirs"), "https://192.0.2.1")]
+fn attack_no_state_that_a_user_writes_has_a_foreign_node_changed(#[case] name: Option<&str>, #[case] address: &str) {
+    for state in STATES {
+        let status = json!({"provisioning": {"ID": THEIRS, "image": image(IMAGE)}});
+        let mut world = World::at(state, "manageable").with_status(&status);
+        world.node = Some(theirs(state, name, address));
+        for sight in [Sight::Live, Sight::Listed] {
+            for mut world in ways(&world) {
+                world.sight = sight;
+                leave_alone(world, name == Some("n~h"));
+            }
+        }
+    }
+}
+
+// OWN 29e: which fields of a restored status count was not said, and not each was attacked.
+#[rstest]
+#[case::id(json!({"provisioning": {"ID": THEIRS}}))]
+#[case::a_name_as_id(json!({"provisioning": {"ID": "theirs~h"}}))]
+#[case::image(json!({"provisioning": {"image": image(IMAGE)}}))]
+#[case::custom_deploy(json!({"provisioning": {"customDeploy": {"method": "erase"}}}))]
+#[case::raid(json!({"provisioning": {"raid": {"hardwareRAIDVolumes": [{"level": "0"}]}}}))]
+#[case::firmware(json!({"provisioning": {"firmware": {"virtualizationEnabled": true}}}))]
+#[case::root_device(json!({"provisioning": {"rootDeviceHints": {"deviceName": "/dev/sdz"}, "bootMode": "legacy"}}))]
+#[case::credentials(json!({"goodCredentials": {"credentials": {"name": "bmc", "namespace": "theirs"}, "credentialsVersion": "7"},
+    "triedCredentials": {"credentials": {"name": "bmc", "namespace": "theirs"}, "credentialsVersion": "7"}}))]
+#[case::history(json!({"operationHistory": {"provision": {"start": "2020-01-01T00:00:00Z", "end": null},
+    "deprovision": {"start": "2020-01-01T00:00:00Z", "end": null}}}))]
+#[case::hardware(json!({"hardware": {"nics": [{"name": "eth0", "mac": "52:54:00:00:00:99"}], "cpu": {"arch": "x86_64"}}}))]
+#[case::failures(json!({"errorCount": 1_000_000, "errorType": "registration error", "provisioningFailCount": 1_000_000}))]
+#[case::conditions(json!({"conditions": [{"type": "Configured", "status": "True", "reason": "Configured", "message": "",
+    "observedGeneration": 4, "lastTransitionTime": "2026-01-01T00:00:00Z"}]}))]
+#[case::operational_status(json!({"operationalStatus": "servicing"}))]
+#[case::detached(json!({"operationalStatus": "detached"}))]
+#[case::power(json!({"poweredOn": false}))]
+#[case::last_attempt(json!({"lastAttemptedImage": image("http://images/mine.qcow2")}))]
+fn attack_no_field_of_a_restored_status_has_a_foreign_node_changed(#[case] field: Value) {
+    for state in STATES {
+        let mut status = json!({"provisioning": {"ID": THEIRS, "state": state, "image": image(IMAGE)}, "operationalStatus": "OK",
+            "errorMessage": "", "poweredOn": true, "hardwareProfile": "unknown", "lastUpdated": "2026-01-01T00:00:00Z"});
+        crate::world::merge(&mut status, &field);
+        let text = status.to_string();
+        for name in ["n~h", "theirs~h"] {
+            let moved = host("", &json!({"status": null}));
+            let mut world = World::new(
+                moved,
+                Some(theirs(state, Some(name), "https://192.0.2.99")),
+                Sight::Live,
+            )
+            .annotated(STATUS, &text);
+            world.memory.accepted_digest = None;
+            for world in ways(&world) {
+                leave_alone(world, name == "n~h");
+            }
+        }
+    }
+}
+
+/// A state is one of those that the operator knows: text of a user's own would stand in messages and metrics.
+#[test]
+fn attack_a_state_of_free_text_is_not_restored() {
+    let status = json!({"provisioning": {"ID": THEIRS, "state": "canary"}, "operationalStatus": "OK", "errorMessage": "",
+        "poweredOn": true, "hardwareProfile": ""});
+    let world =
+        World::new(host("", &json!({"status": null})), None, Sight::Live).annotated(STATUS, &status.to_string());
+    let outcome = world.decide();
+    assert_eq!(
+        outcome.plan.status.provisioning.state.as_str(),
+        "",
+        "{}",
+        show::full(&outcome)
+    );
+    assert!(!outcome.plan.status.error_message.contains("canary"));
+    assert!(outcome.plan.status.error_message.contains("provisioning.state"));
+}
+
+/// The host of a moved cluster, whose annotation says the truth, has its node all the same.
+#[test]
+fn a_host_that_was_moved_keeps_its_node() {
+    let mut world = World::at("provisioned", "active")
+        .with_spec(&json!({"image": image(IMAGE)}))
+        .with_status(&json!({"provisioning": {"image": image(IMAGE)}}))
+        .with_node(&instance(IMAGE))
+        .deleting();
+    world.secret = SecretView::Found(secret("7", 1));
+    let mut verbs = Vec::new();
+    for _ in 0..3 {
+        let outcome = world.decide();
+        verbs.extend(
+            outcome
+                .plan
+                .effects
+                .iter()
+                .filter(|e| e.is_ironic_mutation())
+                .map(|e| format!("{e:?}")),
+        );
+        world.store(&outcome.plan);
+    }
+    assert!(
+        verbs.iter().any(|verb| verb.contains("Deleted") && verb.contains(NODE)),
+        "{verbs:?}, {MAC}"
+    );
+}

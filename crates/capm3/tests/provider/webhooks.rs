@@ -1,0 +1,232 @@
+//! What the API server refuses because this program says so, what it fills in, and objects in either version.
+
+use cluster_api_provider_metal3::{rbac, webhooks};
+use kube::Api;
+use kube::api::{Patch, PatchParams, PostParams};
+use metal3_api::infra::{v1beta1, v1beta2};
+use metal3_testkit::{DEADLINE, Replicas, TestNamespace, eventually, namespace};
+use serde_json::json;
+
+fn object(version: &str, kind: &str, name: &str, spec: &str) -> String {
+    format!(
+        "{{apiVersion: infrastructure.cluster.x-k8s.io/{version}, kind: {kind}, metadata: {{name: {name}}}, spec: {spec}}}"
+    )
+}
+
+fn new(kind: &str, name: &str, spec: &str) -> String {
+    object("v1beta2", kind, name, spec)
+}
+
+async fn served() -> TestNamespace {
+    let namespace = namespace!().await;
+    let wrong = new("Metal3Machine", "probe", "{userData: {name: a, namespace: other}}");
+    namespace.serve(webhooks::all(), webhooks::INSTALLED, &wrong).await;
+    namespace
+}
+
+const IMAGE: &str = "image: {url: 'https://e/i', checksum: abc}";
+
+#[tokio::test]
+async fn what_is_wrong_is_refused_with_its_field() {
+    let namespace = served().await;
+    let machine = |spec: &str| new("Metal3Machine", "m", spec);
+    let template = |spec: &str| new("Metal3MachineTemplate", "t", &format!("{{template: {{spec: {spec}}}}}"));
+    let data_template = |spec: &str| new("Metal3DataTemplate", "d", spec);
+    let network = "networks: {ipv4: [{id: a, link: b}]}";
+    let cases = [
+        (
+            new("Metal3Cluster", "c", "{}"),
+            "spec.controlPlaneEndpoint.host: is required",
+        ),
+        (
+            new(
+                "Metal3ClusterTemplate",
+                "c",
+                "{template: {spec: {controlPlaneEndpoint: {host: h}}}}",
+            ),
+            "spec.template.spec.controlPlaneEndpoint.port: is required",
+        ),
+        (
+            machine("{automatedCleaningMode: metadata}"),
+            "spec.image: either an image",
+        ),
+        (machine("{image: {url: i, checksum: a}}"), "spec.image.url"),
+        (
+            machine("{image: {url: 'https://e/i'}}"),
+            "spec.image.checksum: is required",
+        ),
+        (
+            machine("{image: {url: 'OCI://e/i', checksum: a}}"),
+            "spec.image.checksum: must not be set",
+        ),
+        (
+            machine(&format!("{{{IMAGE}, userData: {{name: a, namespace: other}}}}")),
+            "spec.userData.namespace: \"other\" is another namespace",
+        ),
+        (
+            template("{image: {url: 'https://e/i'}}"),
+            "spec.template.spec.image.checksum: is required",
+        ),
+        (
+            template(&format!("{{{IMAGE}, networkData: {{name: a, namespace: other}}}}")),
+            "spec.template.spec.networkData.namespace: ",
+        ),
+        (
+            data_template("{metaData: {fromHostInterfaces: [{key: a}]}}"),
+            "spec.metaData.fromHostInterfaces[0].interface: is required",
+        ),
+        (
+            data_template(&format!("{{networkData: {{{network}}}}}")),
+            "spec.networkData.networks.ipv4[0]: one of",
+        ),
+        (
+            new("Metal3DataClaim", "c", "{template: {name: t, namespace: other}}"),
+            "spec.template.namespace: ",
+        ),
+        (
+            new("Metal3Data", "d", "{index: 1, template: {name: t}}"),
+            "metadata.name: \"d\" must be \"t-1\"",
+        ),
+        // The same rules for who writes the old version.
+        (
+            object(
+                "v1beta1",
+                "Metal3Machine",
+                "m",
+                "{image: {url: 'https://e/i', checksum: ''}}",
+            ),
+            "spec.image.checksum: is required",
+        ),
+    ];
+    namespace.expect_all_refused(&cases).await;
+}
+
+#[tokio::test]
+async fn what_is_right_is_stored_with_its_defaults() {
+    let namespace = served().await;
+    namespace
+        .apply(&new("Metal3Cluster", "c", "{controlPlaneEndpoint: {host: h}}"))
+        .await;
+    let cluster = namespace.api::<v1beta2::Metal3Cluster>().get("c").await.unwrap().spec;
+    assert_eq!(
+        (cluster.control_plane_endpoint.port, cluster.cloud_provider_enabled),
+        (6443, Some(false))
+    );
+
+    let kinds = [
+        new("Metal3Machine", "m", &format!("{{{IMAGE}}}")),
+        new(
+            "Metal3Machine",
+            "iso",
+            "{image: {url: 'https://e/i', diskFormat: live-iso}}",
+        ),
+        new("Metal3Machine", "own", "{customDeploy: {method: mine}}"),
+        new("Metal3Data", "t-1", "{index: 1, template: {name: t}, claim: {name: c}}"),
+        new(
+            "Metal3RemediationTemplate",
+            "r",
+            "{template: {spec: {strategy: {type: Reboot}}}}",
+        ),
+        object(
+            "v1beta1",
+            "Metal3Cluster",
+            "old",
+            "{controlPlaneEndpoint: {host: h, port: 1}, noCloudProvider: true}",
+        ),
+    ];
+    for object in kinds {
+        namespace.apply(&object).await;
+    }
+}
+
+#[tokio::test]
+async fn what_was_wrong_before_may_stay() {
+    let namespace = namespace!().await;
+    let machine = |secrets: &str, more: &str| {
+        let user_data = format!("userData: {{name: a, namespace: {secrets}}}");
+        new("Metal3Machine", "m", &format!("{{{IMAGE}, {user_data}{more}}}"))
+    };
+    namespace.apply(&machine("other", "")).await;
+    let wrong = new("Metal3Machine", "probe", "{userData: {name: a, namespace: other}}");
+    namespace.serve(webhooks::all(), webhooks::INSTALLED, &wrong).await;
+    namespace
+        .apply(&machine("other", ", automatedCleaningMode: metadata"))
+        .await;
+    namespace
+        .expect_refused(&machine("another", ""), "spec.userData.namespace: \"another\"")
+        .await;
+}
+
+/// An object is the same to clients of both versions, whichever of them has written it last.
+#[tokio::test]
+async fn both_versions_show_the_same_object() {
+    let namespace = served().await;
+    let spec = "{controlPlaneEndpoint: {host: h, port: 6443}, failureDomains: {a: {controlPlane: true}}}";
+    namespace.apply(&object("v1beta1", "Metal3Cluster", "c", spec)).await;
+    let (old, new) = (
+        namespace.api::<v1beta1::Metal3Cluster>(),
+        namespace.api::<v1beta2::Metal3Cluster>(),
+    );
+    let both = async || {
+        let (old, new) = (old.get("c").await.unwrap(), new.get("c").await.unwrap());
+        assert_eq!(old.metadata.uid, new.metadata.uid);
+        let (down, up) = (&old.spec, &new.spec);
+        assert_eq!(down.control_plane_endpoint.host, up.control_plane_endpoint.host);
+        let domains: Vec<_> = up.failure_domains.iter().map(|domain| &domain.name).collect();
+        assert_eq!(domains, down.failure_domains.keys().collect::<Vec<_>>());
+        (up.control_plane_endpoint.host.clone(), domains.len())
+    };
+    assert_eq!(both().await, ("h".to_owned(), 1));
+
+    let params = PatchParams::default();
+    let more = json!({"spec": {"failureDomains": [{"name": "a"}, {"name": "b"}]}});
+    new.patch("c", &params, &Patch::Merge(&more)).await.unwrap();
+    assert_eq!(both().await, ("h".to_owned(), 2));
+
+    let host = json!({"spec": {"controlPlaneEndpoint": {"host": "other"}}});
+    old.patch("c", &params, &Patch::Merge(&host)).await.unwrap();
+    assert_eq!(both().await, ("other".to_owned(), 2));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn without_cert_manager_the_leader_makes_certificates_that_every_replica_serves() {
+    let certificates = webhooks::certificates(rbac::NAMESPACE);
+    let replicas = Replicas::start(
+        webhooks::all,
+        certificates,
+        &rbac::objects().base,
+        rbac::SERVICE_ACCOUNT,
+    )
+    .await;
+    let machines: Api<v1beta1::Metal3Machine> = Api::namespaced(replicas.client.clone(), "default");
+    let machine = |url: &str| {
+        serde_json::from_value(
+            json!({"apiVersion": "infrastructure.cluster.x-k8s.io/v1beta1", "kind": "Metal3Machine",
+            "metadata": {"generateName": "m"}, "spec": {"image": {"url": url, "checksum": "a"}}}),
+        )
+        .unwrap()
+    };
+    for replica in 0..2 {
+        replicas.ask(replica).await;
+        eventually(DEADLINE, "the API server trusts the replica", async || {
+            let right = machines.create(&PostParams::default(), &machine("https://e/i")).await;
+            let right = right.map_err(|error| error.to_string())?;
+            assert_eq!(right.spec.image.url, "https://e/i");
+            let wrong = machines.create(&PostParams::default(), &machine("oci://e/i")).await;
+            match wrong {
+                Err(error) if error.to_string().contains("spec.image.checksum") => Ok(()),
+                other => Err(format!("{other:?}")),
+            }
+        })
+        .await;
+    }
+    // Every write of v1beta1 is converted, defaulted and judged.
+    let writes = async || {
+        machines
+            .create(&PostParams::default(), &machine("https://e/i"))
+            .await
+            .unwrap();
+    };
+    let written = replicas.renew_during(writes).await;
+    assert!(written > 50, "{written}");
+}

@@ -1,0 +1,4 @@
+mod claims;
+mod model;
+mod problems;
+mod vectors;

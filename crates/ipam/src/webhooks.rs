@@ -1,0 +1,46 @@
+//! What the API server asks this program. Every replica answers, whether it leads or not.
+
+use metal3_api::ipam::{IPAddress, IPClaim, IPPool};
+use metal3_runtime::webhook::{Installed, Rules, SelfManaged, Webhooks};
+
+use crate::admission;
+use crate::rbac::{LABEL, NAMESPACE};
+
+/// Everything that is answered. Upstream serves `/mutate-…` for all three kinds.
+pub fn all() -> Webhooks {
+    Webhooks::new()
+        .admit(Rules::<IPPool> {
+            change: admission::update_pool,
+            warnings: admission::warn_of_pool,
+            defaults: Some(|pool| {
+                admission::default_pool(pool);
+            }),
+            ..Rules::of(admission::create_pool)
+        })
+        .admit(Rules::<IPClaim> {
+            change: admission::update_claim,
+            defaults: Some(|_| ()),
+            ..Rules::of(admission::create_claim)
+        })
+        .admit(Rules::<IPAddress> {
+            change: admission::update_address,
+            defaults: Some(|_| ()),
+            ..Rules::of(admission::create_address)
+        })
+}
+
+/// What is installed so that the API server asks.
+pub const INSTALLED: Installed<'static> = Installed {
+    namespace: NAMESPACE,
+    prefix: "ipam-",
+    label: LABEL,
+};
+
+/// Whose certificates are kept where there is no cert-manager. Nothing is converted: there is one version of each kind.
+pub fn certificates(namespace: &str) -> SelfManaged {
+    SelfManaged {
+        installed: INSTALLED,
+        namespace: namespace.to_owned(),
+        definitions: Vec::new(),
+    }
+}

@@ -1,0 +1,279 @@
+//! AdmissionReview: may this object be written, and what is filled in before it is.
+
+use axum::http::StatusCode;
+use json_patch::{AddOperation, Patch, PatchOperation};
+use kube::Resource;
+use kube::core::admission::{AdmissionRequest, AdmissionResponse, AdmissionReview, Operation};
+use kube::core::response::{StatusCause, StatusDetails, StatusSummary};
+use kube::core::{DynamicObject, Status};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+use super::{Answer, Verdict};
+
+/// The group of the review; its versions `v1` and `v1beta1` have the same fields.
+const VERSIONS: [&str; 2] = ["admission.k8s.io/v1", "admission.k8s.io/v1beta1"];
+const KIND: &str = "AdmissionReview";
+
+/// What Cluster API's topology controller puts on an object that it applies as a dry run to see what would change.
+const TOPOLOGY_DRY_RUN: &str = "topology.cluster.x-k8s.io/dry-run";
+
+/// What is wrong with a field.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FieldError {
+    /// Its path, such as `spec.pools[0]`.
+    pub field: String,
+    /// What is wrong with it.
+    pub message: String,
+}
+
+impl FieldError {
+    /// An error of a field.
+    pub fn new(field: impl Into<String>, message: impl Into<String>) -> Self {
+        Self {
+            field: field.into(),
+            message: message.into(),
+        }
+    }
+}
+
+impl std::fmt::Display for FieldError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}: {}", self.field, self.message)
+    }
+}
+
+/// What may be written of a kind. All functions are pure.
+#[derive(Clone, Copy, Debug)]
+pub struct Rules<K> {
+    /// What is wrong with an object. Of a changed object, what was wrong with the old one already is not refused.
+    pub shape: fn(&K) -> Vec<FieldError>,
+    /// What may not change from the old object to the new one.
+    pub change: fn(&K, &K) -> Vec<FieldError>,
+    /// What is accepted and probably not meant.
+    pub warnings: fn(&K) -> Vec<FieldError>,
+    /// Fills in what is missing. Nothing where upstream serves no defaults.
+    pub defaults: Option<fn(&mut K)>,
+    /// How a refusal is answered.
+    pub refusal: Refusal,
+}
+
+/// The code of refusals, which is upstream's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Refusal {
+    /// 422, `Invalid`.
+    Invalid,
+    /// 403, `Forbidden`.
+    Forbidden,
+}
+
+impl<K> Rules<K> {
+    /// The rules of a kind that has nothing but a shape.
+    pub const fn of(shape: fn(&K) -> Vec<FieldError>) -> Self {
+        Self {
+            shape,
+            change: |_, _| Vec::new(),
+            warnings: |_| Vec::new(),
+            defaults: None,
+            refusal: Refusal::Invalid,
+        }
+    }
+
+    /// What is wrong with a changed object and was not wrong before.
+    fn broken_by(&self, old: &K, new: &K, may_change: bool) -> Vec<FieldError> {
+        let stood = (self.shape)(old);
+        let mut errors = Vec::new();
+        if !may_change {
+            let always = (self.change)(old, old);
+            errors.extend(
+                (self.change)(old, new)
+                    .into_iter()
+                    .filter(|error| !always.contains(error)),
+            );
+        }
+        for error in (self.shape)(new) {
+            if !errors.contains(&error) {
+                errors.push(error);
+            }
+        }
+        errors.retain(|error| !stood.contains(error));
+        errors
+    }
+}
+
+/// Answers on `/validate-…`.
+pub(super) fn validate<K>(rules: &Rules<K>, body: &[u8]) -> Answer
+where
+    K: Resource<DynamicType = ()> + DeserializeOwned,
+{
+    let request = match read(body) {
+        Ok(request) => request,
+        Err(answer) => return answer,
+    };
+    let mut response = AdmissionResponse::from(&request);
+    if !is_judged(&request) {
+        return Answer::review(&response.into_review(), Verdict::Done);
+    }
+    let (status, verdict) = match judge(rules, &request) {
+        Err(message) => (Status::failure(&message, "BadRequest").with_code(400), Verdict::Failed),
+        Ok(findings) => {
+            if !findings.warnings.is_empty() {
+                response.warnings = Some(findings.warnings.iter().map(ToString::to_string).collect());
+            }
+            if findings.errors.is_empty() {
+                return Answer::review(&response.into_review(), Verdict::Done);
+            }
+            (refusal(rules.refusal, &request, &findings.errors), Verdict::Refused)
+        }
+    };
+    response.allowed = false;
+    response.result = status;
+    Answer::review(&response.into_review(), verdict)
+}
+
+/// Answers on `/mutate-…`. An object that cannot be read is left to the schema, which is looked at next and knows the
+/// field that is wrong.
+pub(super) fn default<K>(defaults: fn(&mut K), body: &[u8]) -> Answer
+where
+    K: Resource<DynamicType = ()> + DeserializeOwned + Serialize + Clone,
+{
+    let request = match read(body) {
+        Ok(request) => request,
+        Err(answer) => return answer,
+    };
+    let response = AdmissionResponse::from(&request);
+    let object = request.object.as_ref().filter(|_| is_judged(&request));
+    let patch = object.and_then(|object| {
+        let mut typed = decode::<K>(&request, Some(object)).ok()?;
+        let before = serde_json::to_value(&typed).ok()?;
+        defaults(&mut typed);
+        let patch = additions(&before, &serde_json::to_value(&typed).ok()?);
+        (!patch.is_empty()).then_some(patch)
+    });
+    let response = match patch {
+        None => Ok(response),
+        Some(patch) => response.with_patch(patch),
+    };
+    match response {
+        Ok(response) => Answer::review(&response.into_review(), Verdict::Done),
+        Err(error) => Answer::failed(StatusCode::INTERNAL_SERVER_ERROR, error.to_string()),
+    }
+}
+
+/// What is different afterwards, as additions: the type writes fields that the object does not have, and what is not
+/// there cannot be replaced.
+fn additions(before: &Value, after: &Value) -> Patch {
+    let operations = json_patch::diff(before, after).0.into_iter();
+    Patch(
+        operations
+            .map(|operation| match operation {
+                PatchOperation::Replace(replace) => PatchOperation::Add(AddOperation {
+                    path: replace.path,
+                    value: replace.value,
+                }),
+                other => other,
+            })
+            .collect(),
+    )
+}
+
+fn read(body: &[u8]) -> Result<AdmissionRequest<DynamicObject>, Answer> {
+    let refused = |message: String| Answer::failed(StatusCode::BAD_REQUEST, message);
+    let review: AdmissionReview<DynamicObject> =
+        serde_json::from_slice(body).map_err(|error| refused(format!("not an {KIND}: {error}")))?;
+    if review.types.kind != KIND || !VERSIONS.contains(&review.types.api_version.as_str()) {
+        let (version, kind) = (&review.types.api_version, &review.types.kind);
+        return Err(refused(format!(
+            "expected an {KIND} of {}, got {version} {kind}",
+            VERSIONS[0]
+        )));
+    }
+    review
+        .try_into()
+        .map_err(|_| refused(format!("the {KIND} has no request")))
+}
+
+/// Whether there are rules for this. Deletion and subresources have none.
+fn is_judged(request: &AdmissionRequest<DynamicObject>) -> bool {
+    let is_main = request.sub_resource.as_deref().unwrap_or_default().is_empty();
+    is_main && matches!(request.operation, Operation::Create | Operation::Update)
+}
+
+struct Findings {
+    errors: Vec<FieldError>,
+    warnings: Vec<FieldError>,
+}
+
+/// What the rules say, or why they cannot be asked.
+fn judge<K>(rules: &Rules<K>, request: &AdmissionRequest<DynamicObject>) -> Result<Findings, String>
+where
+    K: Resource<DynamicType = ()> + DeserializeOwned,
+{
+    let new: K = decode(request, request.object.as_ref())?;
+    let errors = if request.operation == Operation::Update {
+        let old: K = decode(request, request.old_object.as_ref())?;
+        rules.broken_by(&old, &new, is_topology_dry_run(request, &new))
+    } else {
+        (rules.shape)(&new)
+    };
+    Ok(Findings {
+        errors,
+        warnings: (rules.warnings)(&new),
+    })
+}
+
+/// Then what may not change may change, as nothing is written: the topology controller asks so whether a template must be
+/// replaced. The annotation alone does not do.
+fn is_topology_dry_run<K: Resource>(request: &AdmissionRequest<DynamicObject>, new: &K) -> bool {
+    let annotations = new.meta().annotations.as_ref();
+    request.dry_run && annotations.is_some_and(|annotations| annotations.contains_key(TOPOLOGY_DRY_RUN))
+}
+
+fn decode<K>(request: &AdmissionRequest<DynamicObject>, object: Option<&DynamicObject>) -> Result<K, String>
+where
+    K: Resource<DynamicType = ()> + DeserializeOwned,
+{
+    let (asked, served) = (&request.kind, (K::group(&()), K::version(&()), K::kind(&())));
+    if (&*asked.group, &*asked.version, &*asked.kind) != (&*served.0, &*served.1, &*served.2) {
+        return Err(format!(
+            "this path is for {}/{} {}, not for {}/{} {}",
+            served.0, served.1, served.2, asked.group, asked.version, asked.kind
+        ));
+    }
+    let object = object.ok_or("the request lacks an object")?;
+    object.clone().try_parse().map_err(|error| error.to_string())
+}
+
+/// All errors at once, in words and for programs.
+fn refusal(refusal: Refusal, request: &AdmissionRequest<DynamicObject>, errors: &[FieldError]) -> Status {
+    let (kind, name) = (&request.kind, &request.name);
+    let words: Vec<String> = errors.iter().map(ToString::to_string).collect();
+    let words = match words.as_slice() {
+        [one] => one.clone(),
+        all => format!("[{}]", all.join(", ")),
+    };
+    let (code, reason, message) = match refusal {
+        Refusal::Invalid => {
+            let message = format!("{}.{} {name:?} is invalid: {words}", kind.kind, kind.group);
+            (422, "Invalid", message)
+        }
+        Refusal::Forbidden => (403, "Forbidden", words),
+    };
+    let causes = errors.iter().map(|error| StatusCause {
+        reason: "FieldValueInvalid".to_owned(),
+        message: error.message.clone(),
+        field: error.field.clone(),
+    });
+    let details = StatusDetails {
+        name: name.clone(),
+        group: kind.group.clone(),
+        kind: kind.kind.clone(),
+        uid: String::new(),
+        causes: causes.collect(),
+        retry_after_seconds: 0,
+    };
+    let mut status = Status::failure(&message, reason).with_code(code).with_details(details);
+    status.status = Some(StatusSummary::Failure);
+    status
+}

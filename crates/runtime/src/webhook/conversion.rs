@@ -1,0 +1,116 @@
+//! ConversionReview: objects of one version in, the same in another version out, in the same order.
+
+use axum::body::Bytes;
+use axum::http::StatusCode;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use serde_json::value::RawValue;
+
+use super::{Answer, Verdict};
+use crate::error::chain;
+
+/// The group of the review; its versions `v1` and `v1beta1` have the same fields.
+const VERSIONS: [&str; 2] = ["apiextensions.k8s.io/v1", "apiextensions.k8s.io/v1beta1"];
+const KIND: &str = "ConversionReview";
+
+/// Objects stay text until their turn: parsed, they take several times as much memory, and there may be ten thousand.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Review<'a> {
+    api_version: String,
+    kind: String,
+    #[serde(borrow)]
+    request: Option<Request<'a>>,
+}
+
+#[derive(Deserialize)]
+struct Request<'a> {
+    uid: String,
+    #[serde(rename = "desiredAPIVersion")]
+    wanted: String,
+    #[serde(borrow)]
+    objects: Vec<&'a RawValue>,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Answered {
+    api_version: String,
+    kind: &'static str,
+    response: Response,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Response {
+    uid: String,
+    result: Outcome,
+    converted_objects: Vec<Box<RawValue>>,
+}
+
+#[derive(Serialize)]
+#[serde(tag = "status")]
+enum Outcome {
+    Success,
+    Failure { message: String },
+}
+
+/// One object that cannot be converted fails the review, as the API server wants it: its name stands in the message.
+pub(super) fn answer<E>(convert: fn(Value, &str) -> Result<Value, E>, body: Bytes) -> Answer
+where
+    E: std::error::Error + 'static,
+{
+    let Review {
+        api_version,
+        kind,
+        request,
+    } = match serde_json::from_slice(&body) {
+        Ok(review) => review,
+        Err(error) => return Answer::failed(StatusCode::BAD_REQUEST, format!("not a {KIND}: {error}")),
+    };
+    if kind != KIND || !VERSIONS.contains(&api_version.as_str()) {
+        let message = format!("expected a {KIND} of {}, got {api_version} {kind}", VERSIONS[0]);
+        return Answer::failed(StatusCode::BAD_REQUEST, message);
+    }
+    let Some(request) = request else {
+        return Answer::failed(StatusCode::BAD_REQUEST, format!("the {KIND} has no request"));
+    };
+    let converted: Result<Vec<_>, String> = request
+        .objects
+        .iter()
+        .enumerate()
+        .map(|(index, object)| {
+            one(convert, object, &request.wanted).map_err(|error| format!("objects[{index}]: {error}"))
+        })
+        .collect();
+    let uid = request.uid;
+    // From here on only what was converted is held.
+    drop(body);
+    let (result, converted_objects, verdict) = match converted {
+        Ok(objects) => (Outcome::Success, objects, Verdict::Done),
+        Err(message) => (Outcome::Failure { message }, Vec::new(), Verdict::Failed),
+    };
+    let answered = Answered {
+        api_version,
+        kind: KIND,
+        response: Response {
+            uid,
+            result,
+            converted_objects,
+        },
+    };
+    Answer::review(&answered, verdict)
+}
+
+fn one<E>(
+    convert: fn(Value, &str) -> Result<Value, E>,
+    object: &RawValue,
+    wanted: &str,
+) -> Result<Box<RawValue>, String>
+where
+    E: std::error::Error + 'static,
+{
+    let object = serde_json::from_str(object.get()).map_err(|error| error.to_string())?;
+    let converted = convert(object, wanted).map_err(|error| chain(&error).to_string())?;
+    serde_json::value::to_raw_value(&converted).map_err(|error| error.to_string())
+}

@@ -1,0 +1,187 @@
+//! Webhooks: an HTTPS server on every replica that answers the API server's reviews.
+//!
+//! ```text
+//!  API server ──POST /validate-…──▶ server ──bytes──▶ admission  ──objects──▶ Rules (pure)
+//!             ──POST /convert────▶   TLS,  ──bytes──▶ conversion ──objects──▶ a function (pure)
+//!                                   limits
+//! ```
+//!
+//! Reading a review and answering it is pure as well: the server adds the port, TLS, limits on size and time, and metrics.
+//! [`Webhooks`] is the list of what a program answers; the configurations to install are made from the same list.
+
+mod admission;
+mod authority;
+mod conversion;
+mod keeper;
+mod manifests;
+mod server;
+
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeMap;
+use std::fmt::{self, Debug};
+
+use axum::body::Bytes;
+use axum::http::StatusCode;
+use kube::Resource;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+pub use self::admission::{FieldError, Refusal, Rules};
+pub use self::keeper::SelfManaged;
+pub use self::manifests::Installed;
+pub use self::server::{Endpoint, WebhookError, rows};
+
+/// What a program answers, by path.
+#[derive(Debug, Default)]
+pub struct Webhooks(BTreeMap<String, Webhook>);
+
+/// One path.
+struct Webhook {
+    /// The largest review that it reads, in bytes.
+    limit: usize,
+    /// What it admits; nothing for conversion.
+    admits: Option<Admits>,
+    answer: Box<dyn Fn(Bytes) -> Answer + Send + Sync>,
+}
+
+/// The kind that a path is for.
+#[derive(Debug)]
+struct Admits {
+    is_mutating: bool,
+    group: String,
+    version: String,
+    plural: String,
+    /// In lower case.
+    kind: String,
+}
+
+/// The same as controller-runtime's, and a little: a review holds two objects, and etcd takes none above 1.5 MiB.
+const ADMISSION_LIMIT: usize = 8 << 20;
+
+/// The API server asks for up to 10,000 objects at once when it fills its own cache.
+const CONVERSION_LIMIT: usize = 256 << 20;
+
+impl Debug for Webhook {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Webhook")
+            .field("limit", &self.limit)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Webhooks {
+    /// None yet.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Answers ConversionReviews on `/convert`. The function gets an object and the apiVersion that is wanted.
+    #[must_use]
+    pub fn convert<E>(mut self, convert: fn(Value, &str) -> Result<Value, E>) -> Self
+    where
+        E: std::error::Error + 'static,
+    {
+        let webhook = Webhook {
+            limit: CONVERSION_LIMIT,
+            admits: None,
+            answer: Box::new(move |body| conversion::answer(convert, body)),
+        };
+        self.0.insert("/convert".to_owned(), webhook);
+        self
+    }
+
+    /// Answers AdmissionReviews of a kind on upstream's paths: `/validate-…`, and `/mutate-…` where the rules have defaults.
+    #[must_use]
+    pub fn admit<K>(mut self, rules: Rules<K>) -> Self
+    where
+        K: Resource<DynamicType = ()> + DeserializeOwned + Serialize + Clone + 'static,
+    {
+        if let Some(defaults) = rules.defaults {
+            self.add::<K>(true, move |body| admission::default(defaults, &body));
+        }
+        self.add::<K>(false, move |body| admission::validate(&rules, &body));
+        self
+    }
+
+    /// Where controller-runtime serves a kind: `/validate-ipam-metal3-io-v1alpha1-ippool`.
+    fn add<K: Resource<DynamicType = ()>>(
+        &mut self,
+        is_mutating: bool,
+        answer: impl Fn(Bytes) -> Answer + Send + Sync + 'static,
+    ) {
+        let admits = Admits {
+            is_mutating,
+            group: K::group(&()).into_owned(),
+            version: K::version(&()).into_owned(),
+            plural: K::plural(&()).into_owned(),
+            kind: K::kind(&()).to_lowercase(),
+        };
+        let verb = if is_mutating { "mutate" } else { "validate" };
+        let group = admits.group.replace('.', "-");
+        let path = format!("/{verb}-{group}-{}-{}", admits.version, admits.kind);
+        let webhook = Webhook {
+            limit: ADMISSION_LIMIT,
+            admits: Some(admits),
+            answer: Box::new(answer),
+        };
+        self.0.insert(path, webhook);
+    }
+}
+
+/// What the API server gets.
+#[derive(Debug)]
+struct Answer {
+    status: StatusCode,
+    /// JSON where the status is 200, plain text otherwise.
+    body: Vec<u8>,
+    verdict: Verdict,
+}
+
+/// How a review ended, for the metrics.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Verdict {
+    /// Admitted, or converted.
+    Done,
+    /// An object breaks a rule.
+    Refused,
+    /// The review, or an object in it, cannot be used.
+    Failed,
+}
+
+impl Verdict {
+    const fn as_str(self) -> &'static str {
+        match self {
+            Self::Done => "done",
+            Self::Refused => "refused",
+            Self::Failed => "failed",
+        }
+    }
+}
+
+impl Answer {
+    fn review(review: &impl Serialize, verdict: Verdict) -> Self {
+        match serde_json::to_vec(review) {
+            Ok(body) => Self {
+                status: StatusCode::OK,
+                body,
+                verdict,
+            },
+            Err(error) => Self::failed(
+                StatusCode::INTERNAL_SERVER_ERROR,
+                format!("cannot write the review: {error}"),
+            ),
+        }
+    }
+
+    /// What is no review, or cannot be answered.
+    fn failed(status: StatusCode, message: impl Into<String>) -> Self {
+        Self {
+            status,
+            body: message.into().into_bytes(),
+            verdict: Verdict::Failed,
+        }
+    }
+}
