@@ -2,7 +2,7 @@
 //! docs/security.md lists them.
 
 use baremetal_operator::host::observed::SecretView;
-use baremetal_operator::host::plan::Next;
+use baremetal_operator::host::plan::Then;
 use rstest::rstest;
 use serde_json::{Value, json};
 
@@ -53,9 +53,9 @@ fn leave_alone(mut world: World, is_known: bool) {
         let text = show::full(&outcome);
         let asked = outcome.plan.effects.iter().find(|effect| effect.is_ironic_mutation());
         assert_eq!(asked, None, "{text}");
-        let mut told: Vec<&str> = outcome.plan.notes.iter().map(|note| note.message.as_str()).collect();
+        let mut told: Vec<&str> = outcome.plan.events.iter().map(|note| note.message.as_str()).collect();
         told.push(&outcome.plan.status.error_message);
-        if let Next::Wait(wait) = &outcome.plan.next {
+        if let Then::Wait(wait) = &outcome.plan.then {
             told.push(&wait.message);
         }
         for told in told {
@@ -68,7 +68,7 @@ fn leave_alone(mut world: World, is_known: bool) {
             }
         }
         world.store(&outcome.plan);
-        if matches!(outcome.plan.next, Next::Gone) {
+        if matches!(outcome.plan.then, Then::Gone) {
             return;
         }
     }

@@ -14,7 +14,7 @@ use super::delete;
 use super::finish::finish;
 use crate::host::builder::{PlanBuilder, Step};
 use crate::host::observed::{NodeView, Observed, SecretView};
-use crate::host::plan::{Decision, EventReason, Read, Then, WaitReason};
+use crate::host::plan::{Decision, Effect, EventReason, Read, Then, WaitReason};
 use crate::host::{identity, node_spec};
 
 /// Whether the node may be changed for the host.
@@ -56,7 +56,7 @@ pub(super) fn judge(seen: &Observed, now: Timestamp, decision: Decision) -> Deci
     let (NodeView::Live(node) | NodeView::Listed(node)) = &seen.node else {
         return decision;
     };
-    if !decided.effects.iter().any(|effect| effect.is_ironic_mutation()) {
+    if !decided.effects.iter().any(Effect::is_ironic_mutation) {
         return decision;
     }
     let mut plan = PlanBuilder::new(seen, now);
