@@ -13,6 +13,7 @@ use metal3_lab::operator::{self, OperatorConfig};
 use metal3_testkit::{TestNamespace, eventually};
 use serde_json::{Value, json};
 
+use crate::usual::show_end_after_failure;
 use crate::{LIMIT, Pool, leaks, operator_binary, state, waits};
 
 /// The name of the operator's service account in its namespace.
@@ -326,15 +327,8 @@ impl TestEnv {
 impl Drop for TestEnv {
     /// A failed scenario shows what its operator said last. In any other nothing that it emitted has a password in it.
     fn drop(&mut self) {
-        if std::thread::panicking() {
-            let log = self.operator_log();
-            let lines: Vec<&str> = log.lines().collect();
-            let last = &lines[lines.len().saturating_sub(40)..];
-            eprintln!(
-                "end of the operator's log in {}:\n{}",
-                self.namespace.name,
-                last.join("\n")
-            );
+        let operator = format!("the operator in {}", self.namespace.name);
+        if show_end_after_failure(&operator, &self.operator_log()) {
             return;
         }
         let log = Some(self.config.folder.join("operator.log")).filter(|log| log.exists());

@@ -16,6 +16,7 @@ use metal3_testkit::{TestNamespace, eventually};
 use serde_json::{Value, json};
 
 use crate::env::{ACCOUNT, bind_secrets, bindings};
+use crate::usual::show_end_after_failure;
 use crate::{LIMIT, condition, operator_binary, state, waits};
 
 /// Whom the simulated Ironic lets in.
@@ -273,13 +274,6 @@ impl FleetEnv {
 impl Drop for FleetEnv {
     /// A failed scenario shows what its operator said last.
     fn drop(&mut self) {
-        if std::thread::panicking() {
-            let log = self.operator_log();
-            let lines: Vec<&str> = log.lines().collect();
-            eprintln!(
-                "end of the operator's log:\n{}",
-                lines[lines.len().saturating_sub(40)..].join("\n")
-            );
-        }
+        show_end_after_failure("the operator", &self.operator_log());
     }
 }

@@ -51,7 +51,7 @@ pub use seen::{
 };
 pub use tunnel::Tunnel;
 pub use unsteady::{Trouble, UnsteadyApi};
-pub use usual::{at_once, deployed_at_once, network_ramdisk, over_network, without_retries};
+pub use usual::{at_once, deployed_at_once, network_ramdisk, over_network, power_compared_often, without_retries};
 
 /// What anything may take that comes about by itself. An Ironic on a busy machine is slow, and what comes is seen at once.
 pub const LIMIT: Duration = Duration::from_secs(240);

@@ -12,6 +12,7 @@ use serde_json::{Value, json};
 
 use crate::clusters::installed;
 use crate::unsteady::{Trouble, UnsteadyApi};
+use crate::usual::show_end_after_failure;
 
 const CORE: &str = "cluster.x-k8s.io/v1beta2";
 const GROUP: &str = "infrastructure.cluster.x-k8s.io";
@@ -113,11 +114,6 @@ impl ShakyProvider {
 impl Drop for ShakyProvider {
     /// A failed scenario shows what its providers said last.
     fn drop(&mut self) {
-        if std::thread::panicking() {
-            let log = self.log();
-            let lines: Vec<&str> = log.lines().collect();
-            let last = &lines[lines.len().saturating_sub(40)..];
-            eprintln!("end of the log of {}:\n{}", self.config.name, last.join("\n"));
-        }
+        show_end_after_failure(&self.config.name, &self.log());
     }
 }

@@ -1,6 +1,8 @@
 //! Changes to a host, and to what its operator is started with, that many scenarios make.
 
-use metal3_lab::ironic::IronicLab;
+use std::time::Duration;
+
+use metal3_lab::ironic::{IronicConfig, IronicLab, Timeouts};
 use metal3_lab::operator::OperatorConfig;
 use serde_json::{Value, json};
 
@@ -35,4 +37,26 @@ pub fn network_ramdisk(config: &mut OperatorConfig, ironic: &IronicLab) {
 pub fn without_retries(config: &mut OperatorConfig, _: &IronicLab) {
     config.args.retain(|flag| !flag.starts_with("--retry-base-seconds"));
     config.args.push("--retry-base-seconds=3600".to_owned());
+}
+
+/// This many servers, whose power Ironic compares with its record every 15 seconds. So it learns of their health too.
+pub fn power_compared_often(hosts: u16) -> IronicConfig {
+    IronicConfig {
+        hosts,
+        timeouts: Timeouts {
+            power_sync_interval: Duration::from_secs(15),
+            ..Timeouts::default()
+        },
+        ..IronicConfig::default()
+    }
+}
+
+/// Prints the end of a program's log if a scenario has failed. Returns whether it has.
+pub(crate) fn show_end_after_failure(what: &str, log: &str) -> bool {
+    if std::thread::panicking() {
+        let lines: Vec<&str> = log.lines().collect();
+        let last = &lines[lines.len().saturating_sub(40)..];
+        eprintln!("end of the log of {what}:\n{}", last.join("\n"));
+    }
+    std::thread::panicking()
 }

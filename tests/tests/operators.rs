@@ -6,9 +6,9 @@ use std::time::{Duration, Instant};
 use k8s_openapi::api::coordination::v1::Lease;
 use kube::Api;
 use metal3_api::metal3::{BareMetalHost, ProvisioningState};
-use metal3_lab::ironic::{IronicConfig, IronicLab, Machine, Mark, Timeouts};
+use metal3_lab::ironic::{IronicConfig, IronicLab, Machine, Mark};
 use metal3_lab::operator::OperatorConfig;
-use metal3_scenarios::{LIMIT, TestEnv, is_at_rest, run, state, status, waits_for_nothing};
+use metal3_scenarios::{LIMIT, TestEnv, is_at_rest, power_compared_often, run, state, status, waits_for_nothing};
 use metal3_testkit::{TestNamespace, eventually, namespace};
 use serde_json::json;
 
@@ -168,15 +168,8 @@ fn of_two_operators_one_works_and_the_other_takes_over() {
 #[test]
 fn a_fleet_at_rest_costs_nothing_but_a_list_now_and_then() {
     run(async {
-        let config = IronicConfig {
-            hosts: 4,
-            // With it Ironic learns of the servers' health, which is news for the status.
-            timeouts: Timeouts {
-                power_sync_interval: Duration::from_secs(15),
-                ..Timeouts::default()
-            },
-            ..IronicConfig::default()
-        };
+        // So that Ironic learns of the servers' health, which is news for the status.
+        let config = power_compared_often(4);
         let env = TestEnv::start(namespace!().await, config).await;
         let mut names = Vec::new();
         for number in 0..4 {

@@ -6,7 +6,9 @@ use std::time::{Duration, Instant};
 
 use metal3_api::metal3::{BareMetalHost, ErrorType, ProvisioningState};
 use metal3_lab::ironic::{Credentials, IronicConfig, Timeouts};
-use metal3_scenarios::{LIMIT, TestEnv, at_once, deployed_at_once, id, is_at_rest, run, state, status, version, waits};
+use metal3_scenarios::{
+    LIMIT, TestEnv, at_once, deployed_at_once, id, is_at_rest, power_compared_often, run, state, status, version, waits,
+};
 use metal3_testkit::{eventually, namespace};
 use serde_json::json;
 
@@ -215,14 +217,7 @@ fn a_long_outage_counts_as_nobodys_failure_and_a_new_certificate_is_taken_up() {
 #[test]
 fn credentials_that_are_exchanged_are_taken_up_without_a_restart() {
     run(async {
-        let config = IronicConfig {
-            hosts: 3,
-            timeouts: Timeouts {
-                power_sync_interval: Duration::from_secs(15),
-                ..Timeouts::default()
-            },
-            ..IronicConfig::default()
-        };
+        let config = power_compared_often(3);
         let env = TestEnv::start(namespace!().await, config).await;
         let [resting, deploying, late] = std::array::from_fn(|number| number);
         env.agent(deploying, json!({"hangs_in_step": "write_image"})).await;

@@ -6,8 +6,10 @@ mod announced;
 use std::time::{Duration, Instant};
 
 use metal3_api::metal3::{BareMetalHost, ProvisioningState};
-use metal3_lab::ironic::{IronicConfig, Machine, Timeouts};
-use metal3_scenarios::{LIMIT, TestEnv, id, is_at_rest, run, state, status, version, waits, waits_for_nothing};
+use metal3_lab::ironic::{IronicConfig, Machine};
+use metal3_scenarios::{
+    LIMIT, TestEnv, id, is_at_rest, power_compared_often, run, state, status, version, waits, waits_for_nothing,
+};
 use metal3_testkit::{eventually, namespace};
 use serde_json::json;
 
@@ -72,14 +74,7 @@ async fn expect_step(env: &TestEnv, number: usize, step: &str) {
 #[test]
 fn an_outage_in_every_state_ends_well() {
     run(async {
-        let config = IronicConfig {
-            hosts: 8,
-            timeouts: Timeouts {
-                power_sync_interval: Duration::from_secs(15),
-                ..Timeouts::default()
-            },
-            ..IronicConfig::default()
-        };
+        let config = power_compared_often(8);
         let env = TestEnv::start(namespace!().await, config).await;
         let hang = |step: &str| json!({"hangs_in_step": step});
         let [
