@@ -185,7 +185,7 @@ async fn hosts_are_free_for_the_selectors_that_templates_have() {
     site.lacks("selector=\"rack=2\"");
 }
 
-// OWN 30b: each text that a tenant made up was a series, and a search of all hosts at each scrape.
+// OWN 29l: each text that a tenant made up was a series, and a search of all hosts at each scrape.
 #[tokio::test]
 async fn selectors_and_reasons_that_are_made_up_make_few_and_short_labels() {
     let site = Site::new();
