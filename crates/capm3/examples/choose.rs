@@ -5,7 +5,7 @@ use std::hint::black_box;
 use std::time::Instant;
 
 use cluster_api_provider_metal3::select::{HostRequest, Outcome, Reserved, Selector, search, select};
-use cluster_api_provider_metal3::world::{HostBy, World};
+use cluster_api_provider_metal3::stores::{HostBy, Stores};
 use metal3_api::infra::v1beta2::HostSelector;
 use metal3_api::metal3::BareMetalHost;
 use metal3_runtime::store::ObjectKey;
@@ -20,7 +20,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         "matchLabels": {"rack": "r3"},
         "matchExpressions": [{"key": "generation", "operator": "gt", "values": ["2"]}],
     });
-    let (free, used) = (world(true)?, world(false)?);
+    let (free, used) = (stores(true)?, stores(false)?);
     let cases = [
         ("all free, any will do", &free, json!({})),
         (
@@ -30,7 +30,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         ),
         ("all in use, and a reason for each", &used, labels),
     ];
-    for (case, world, selector) in cases {
+    for (case, stores, selector) in cases {
         let selector: HostSelector = serde_json::from_value(selector)?;
         let request = HostRequest {
             machine: ObjectKey::new(NAMESPACE, "workers-1"),
@@ -42,7 +42,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         };
         let start = Instant::now();
         for seed in 0..ROUNDS {
-            choose(world, black_box(&request), u64::from(seed));
+            choose(stores, black_box(&request), u64::from(seed));
         }
         let each = start.elapsed() / ROUNDS;
         println!("{HOSTS} hosts, {case}: {:.2} ms for a choice", each.as_secs_f64() * 1e3);
@@ -51,18 +51,18 @@ fn main() -> Result<(), Box<dyn Error>> {
 }
 
 /// As the provider does: among those that the index shows to be free, and where none will do, among all for the reasons.
-fn choose(world: &World, request: &HostRequest, seed: u64) {
-    let mut selection = search(world, request, &Reserved::new(), seed);
+fn choose(stores: &Stores, request: &HostRequest, seed: u64) {
+    let mut selection = search(stores, request, &Reserved::new(), seed);
     if matches!(selection.outcome, Outcome::None) {
-        let all = world.hosts.find(&HostBy::Namespace(NAMESPACE.to_owned()));
+        let all = stores.hosts.find(&HostBy::Namespace(NAMESPACE.to_owned()));
         selection = select(request, &all, &Reserved::new(), seed);
         black_box(selection.survey().text(NAMESPACE, &selection.outcome));
     }
     black_box(selection);
 }
 
-fn world(is_free: bool) -> Result<World, serde_json::Error> {
-    let world = World::new("");
+fn stores(is_free: bool) -> Result<Stores, serde_json::Error> {
+    let stores = Stores::new("");
     for number in 0..HOSTS {
         let consumer = json!({"kind": "Metal3Machine", "apiVersion": "infrastructure.cluster.x-k8s.io/v1beta2",
             "namespace": NAMESPACE, "name": format!("other-{number}"), "uid": number.to_string()});
@@ -74,7 +74,7 @@ fn world(is_free: bool) -> Result<World, serde_json::Error> {
             "spec": {"online": false, "consumerRef": if is_free { json!(null) } else { consumer }},
             "status": {"provisioning": {"state": "available", "ID": ""}, "errorMessage": ""},
         }))?;
-        world.hosts.created(host);
+        stores.hosts.created(host);
     }
-    Ok(world)
+    Ok(stores)
 }

@@ -6,7 +6,7 @@ use metal3_runtime::events::Recorder;
 
 use crate::error::PassError;
 use crate::refusals::{Refusal, Refusals};
-use crate::world::World;
+use crate::stores::Stores;
 
 /// What the passes of all controllers share. Cheap to clone.
 #[derive(Clone)]
@@ -14,7 +14,7 @@ pub struct Context {
     /// The API server.
     pub client: Client,
     /// What is seen.
-    pub world: World,
+    pub stores: Stores,
     /// Events.
     pub recorder: Recorder,
     /// The time.

@@ -74,24 +74,24 @@ impl Provider {
 
     /// A cluster whose machines may begin.
     fn cluster(&self) {
-        let world = &self.site.ctx.world;
+        let stores = &self.site.ctx.stores;
         let cluster = json!({"spec": {"infrastructureRef": {"apiGroup": "infrastructure.cluster.x-k8s.io",
                 "kind": "Metal3Cluster", "name": "c"}},
             "status": {"initialization": {"infrastructureProvisioned": true}}});
-        self.site.shows(&world.clusters, "c", &cluster);
-        self.site.shows(&world.metal3_clusters, "c", &json!({"spec": {}}));
+        self.site.shows(&stores.clusters, "c", &cluster);
+        self.site.shows(&stores.metal3_clusters, "c", &json!({"spec": {}}));
         let mac = json!({"fromHostInterface": "eth0"});
         let template = json!({"spec": {
             "metaData": {"objectNames": [{"key": "name", "object": "machine"}],
                 "fromHostInterfaces": [{"key": "mac", "interface": "eth0"}]},
             "networkData": {"links": {"ethernets": [{"id": "eth0", "type": "phy", "macAddress": mac}]}},
         }});
-        self.site.shows(&world.data_templates, "t", &template);
+        self.site.shows(&stores.data_templates, "t", &template);
     }
 
     /// A machine, and a host that it may have.
     fn machine(&self, number: usize, has_data: bool) {
-        let world = &self.site.ctx.world;
+        let stores = &self.site.ctx.stores;
         let labels = json!({"cluster.x-k8s.io/cluster-name": "c"});
         let name = format!("m{number}");
         let text = k8s_openapi::ByteString(b"#cloud-config\n".to_vec());
@@ -102,21 +102,21 @@ impl Provider {
         let owner = json!({"metadata": {"labels": labels}, "spec": {"clusterName": "c",
             "infrastructureRef": {"apiGroup": "infrastructure.cluster.x-k8s.io", "kind": "Metal3Machine", "name": name},
             "bootstrap": {"dataSecretName": format!("b{number}")}}});
-        self.site.shows(&world.machines, &name, &owner);
+        self.site.shows(&stores.machines, &name, &owner);
         let owner = json!([{"apiVersion": CAPI, "kind": "Machine", "name": name, "uid": "o", "controller": true}]);
         let mut ours = json!({"metadata": {"labels": labels, "ownerReferences": owner},
             "spec": {"image": {"url": "http://i", "checksum": "abc", "checksumType": "sha256", "diskFormat": "raw"}}});
         if has_data {
             ours["spec"]["dataTemplate"] = json!({"name": "t"});
         }
-        self.site.shows(&world.metal3_machines, &name, &ours);
+        self.site.shows(&stores.metal3_machines, &name, &ours);
         let host = json!({
             "spec": {"online": false, "bootMACAddress": "52:54:00:00:00:01",
                 "bmc": {"address": "ipmi://a", "credentialsName": format!("bmc{number}")}},
             "status": {"errorMessage": "", "poweredOn": false, "provisioning": {"state": "available", "ID": ""},
                 "hardware": {"hostname": "h", "nics": [{"name": "eth0", "mac": "52:54:00:00:00:01"}]}},
         });
-        self.site.shows(&world.hosts, &format!("h{number}"), &host);
+        self.site.shows(&stores.hosts, &format!("h{number}"), &host);
     }
 
     /// The operator has done with a host what it is told, up to this state.
@@ -129,7 +129,7 @@ impl Provider {
                     .site
                     .server
                     .ask("PATCH", &format!("baremetalhosts/{name}/status"), status);
-                self.site.ctx.world.hosts.created(serde_json::from_value(now).unwrap());
+                self.site.ctx.stores.hosts.created(serde_json::from_value(now).unwrap());
             }
         }
     }

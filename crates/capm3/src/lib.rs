@@ -1,14 +1,14 @@
 //! Cluster API's infrastructure provider: Cluster and Machine objects of Cluster API become real hosts.
 //!
 //! ```text
-//!  watches, one for each kind ─▶ World (stores with indexes) ─▶ queues, one for each controller
+//!  watches, one for each kind ─▶ Stores (with indexes) ─▶ queues, one for each controller
 //!                                   │                                │
 //!                                   └──── observe ─▶ decide ─▶ apply ─▶ report
 //!                                                    (pure)     │         │
-//!                                                               └─────────┴──▶ API server; answers go into the World
+//!                                                               └─────────┴──▶ API server; answers go into the Stores
 //! ```
 //!
-//! A controller is a folder: `observed` is what it sees, `decide` the pure decision, `apply` the writes. [`world`] holds
+//! A controller is a folder: `observed` is what it sees, `decide` the pure decision, `apply` the writes. [`stores`] holds
 //! what all see, [`controller`] the loop around passes, [`run`] the process.
 //!
 //! Nothing is concluded from the stores alone that would hurt if they were late: what must not be done twice is written
@@ -38,6 +38,6 @@ pub mod run;
 pub mod select;
 #[cfg(test)]
 mod sim;
+pub mod stores;
 pub mod webhooks;
 pub mod workload;
-pub mod world;

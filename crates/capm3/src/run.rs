@@ -24,9 +24,9 @@ use crate::machine_template::Metal3MachineTemplates;
 use crate::metrics::Figures;
 use crate::refusals::Refusals;
 use crate::remediation::Metal3Remediations;
+use crate::stores::Stores;
 use crate::webhooks;
 use crate::workload::Workloads;
-use crate::world::World;
 
 const REPORTER: Reporter = Reporter {
     component: "cluster-api-provider-metal3",
@@ -121,13 +121,13 @@ impl Provider {
     pub fn new(client: Client, clock: Clock, registry: &Registry, setup: Setup, stop: CancellationToken) -> Self {
         let ctx = Context {
             recorder: Recorder::new(client.clone(), REPORTER, clock.clone()),
-            world: World::new(&setup.watch_filter),
+            stores: Stores::new(&setup.watch_filter),
             client,
             clock,
             refusals: Refusals::default(),
         };
         let workloads = Workloads::new(ctx.client.clone(), setup.workload_limits.clone(), stop.clone());
-        let figures = Figures::new(registry, &ctx.world, &workloads, ctx.clock.clone());
+        let figures = Figures::new(registry, &ctx.stores, &workloads, ctx.clock.clone());
         Self {
             ctx,
             workloads,
@@ -153,7 +153,7 @@ impl Provider {
         } = self;
         tokio::select! {
             () = stop.cancelled() => return Ok(()),
-            () = ctx.world.served(&ctx.client, &setup.namespaces) => served(),
+            () = ctx.stores.served(&ctx.client, &setup.namespaces) => served(),
         }
         let mut controllers = Controllers::new(metrics.clone(), ctx.clock.clone(), stop.clone());
         let workers = &setup.workers;
@@ -179,7 +179,7 @@ impl Provider {
         controllers.add(datas, workers.metal3data_concurrency);
         let mut watches = JoinSet::new();
         machines.follow_secrets(&setup.namespaces, &mut watches, &stop);
-        let awaited = ctx.world.follow(&ctx.client, &setup.namespaces, &mut watches, &stop);
+        let awaited = ctx.stores.follow(&ctx.client, &setup.namespaces, &mut watches, &stop);
         tokio::select! {
             () = stop.cancelled() => return Ok(()),
             () = awaited.all() => {}

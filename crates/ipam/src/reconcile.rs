@@ -127,9 +127,9 @@ impl Context {
 
     async fn publish(&self, key: &ObjectKey, pool: Option<ObjectReference>, events: Vec<UserEvent>) {
         for event in &events {
-            self.metrics.event(event.note.reason);
-            if event.claim.is_none() && event.note.severity == Severity::Warning {
-                tracing::warn!(pool = %key, reason = event.note.reason, "{}", event.note.message);
+            self.metrics.event(event.event.reason);
+            if event.claim.is_none() && event.event.severity == Severity::Warning {
+                tracing::warn!(pool = %key, reason = event.event.reason, "{}", event.event.message);
             }
         }
         let publish = |event: UserEvent| {
@@ -137,8 +137,8 @@ impl Context {
             async move {
                 let claim = event.claim.as_ref().map(|claim| claim_reference(key, claim));
                 match (claim, pool) {
-                    (Some(claim), pool) => self.recorder.publish(&claim, pool.as_ref(), &event.note).await,
-                    (None, Some(pool)) => self.recorder.publish(&pool, None, &event.note).await,
+                    (Some(claim), pool) => self.recorder.publish(&claim, pool.as_ref(), &event.event).await,
+                    (None, Some(pool)) => self.recorder.publish(&pool, None, &event.event).await,
                     (None, None) => {}
                 }
             }

@@ -66,9 +66,6 @@ pub struct Event {
     pub severity: Severity,
 }
 
-/// The former name.
-pub type Note = Event;
-
 impl Event {
     /// Something happened as it should.
     pub fn normal(reason: &'static str, message: impl Into<String>) -> Self {

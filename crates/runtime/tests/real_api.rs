@@ -17,7 +17,7 @@ use metal3_api::metal3::BareMetalHost;
 use metal3_runtime::{
     Clock,
     error::{Class, Classified},
-    events::{Note, Recorder, Reporter, Severity},
+    events::{self, Recorder, Reporter, Severity},
     leader::{self, Candidate, KubeLease, Lost, Signals, Timing},
     metrics::{Access, Decision, KubeAccess},
     patch::{self, Marks, Removal},
@@ -171,7 +171,7 @@ async fn events_are_accepted_and_counted() {
     };
     let recorder = Recorder::new(namespace.client.clone(), reporter, Clock::system());
     let reference = object.object_ref(&());
-    let note = |message: &str| Note {
+    let note = |message: &str| events::Event {
         reason: "TestEvent",
         message: message.into(),
         severity: Severity::Warning,

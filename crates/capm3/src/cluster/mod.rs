@@ -28,7 +28,7 @@ use crate::context::Context;
 use crate::error::PassError;
 use crate::report::{STORE_STATUS, report};
 use crate::select::keeper_of;
-use crate::world::{cluster_of, infrastructure};
+use crate::stores::{cluster_of, infrastructure};
 
 /// The controller.
 #[derive(Clone)]
@@ -50,13 +50,13 @@ impl Controller for Metal3Clusters {
     }
 
     fn listen(&self, queue: &Queue<ObjectKey>) {
-        let world = &self.ctx.world;
-        let seen = world.clone();
-        queue.follow(&world.metal3_clusters, move |change| {
+        let stores = &self.ctx.stores;
+        let seen = stores.clone();
+        queue.follow(&stores.metal3_clusters, move |change| {
             let is_ours = change.states().any(|cluster| seen.is_ours(&**cluster));
             is_ours.then(|| change.key.clone())
         });
-        queue.follow(&world.clusters, |change| {
+        queue.follow(&stores.clusters, |change| {
             // How far it is, which it says all the time, does not matter here.
             let is_other = change.affects(|cluster| cluster.spec.clone());
             let clusters = change.states().filter(|_| is_other);
@@ -65,15 +65,15 @@ impl Controller for Metal3Clusters {
                 .collect::<Vec<_>>()
         });
         // Only a deletion looks at Machines, and only their going matters to it.
-        let clusters = world.clusters.clone();
-        queue.follow(&world.machines, move |change| {
+        let clusters = stores.clusters.clone();
+        queue.follow(&stores.machines, move |change| {
             let left = change.before.as_ref().filter(|_| change.affects(cluster_of))?;
             let cluster = clusters.get(&cluster_of(&**left)?)?;
             infrastructure(&cluster)
         });
         // Hosts may be kept for a deployment whose last set goes.
-        let clusters = world.clusters.clone();
-        queue.follow(&world.machine_sets, move |change| {
+        let clusters = stores.clusters.clone();
+        queue.follow(&stores.machine_sets, move |change| {
             let stays = |set: &MachineSet| set.metadata.deletion_timestamp.is_none();
             let set = change.before.as_ref().filter(|_| change.affects(stays))?;
             let cluster = ObjectKey::new(&change.key.namespace, &set.spec.cluster_name);
@@ -83,11 +83,11 @@ impl Controller for Metal3Clusters {
     }
 
     fn all(&self) -> Vec<ObjectKey> {
-        self.ctx.world.metal3_clusters.all()
+        self.ctx.stores.metal3_clusters.all()
     }
 
     async fn observe(&self, key: &ObjectKey) -> Result<Option<Observed>, PassError> {
-        Ok(observe(&self.ctx.world, key))
+        Ok(observe(&self.ctx.stores, key))
     }
 
     fn decide(seen: &Observed, now: Timestamp) -> Decision {
@@ -105,7 +105,7 @@ impl Controller for Metal3Clusters {
     }
 
     async fn report(&self, seen: &mut Observed, new: Report<Metal3ClusterStatus>) -> Result<(), PassError> {
-        report(&self.ctx, &self.ctx.world.metal3_clusters, &mut seen.cluster, new).await
+        report(&self.ctx, &self.ctx.stores.metal3_clusters, &mut seen.cluster, new).await
     }
 
     fn refused(&self, seen: &Observed, error: &PassError) -> Report<Metal3ClusterStatus> {
@@ -140,13 +140,13 @@ async fn apply(ctx: &Context, seen: &mut Observed, effect: &Effect) -> Result<()
         Effect::ReleaseHost { host, patch } => {
             let hosts: Api<BareMetalHost> = Api::namespaced(ctx.client.clone(), namespace);
             if let Some(released) = release(&hosts, host, patch).await? {
-                ctx.world.hosts.written(released);
+                ctx.stores.hosts.written(released);
             }
             None
         }
     };
     if let Some(written) = written {
-        ctx.world.metal3_clusters.written(written.clone());
+        ctx.stores.metal3_clusters.written(written.clone());
         seen.cluster = written.into();
     }
     Ok(())

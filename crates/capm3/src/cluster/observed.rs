@@ -10,7 +10,7 @@ use metal3_api::metal3::BareMetalHost;
 use metal3_runtime::store::ObjectKey;
 
 use crate::machine::is_awaited;
-use crate::world::{HostBy, MachineBy, World, cluster_of, owner};
+use crate::stores::{HostBy, MachineBy, Stores, cluster_of, owner};
 
 /// A Metal3Cluster and what it has to do with.
 #[derive(Clone, Debug, PartialEq)]
@@ -38,14 +38,14 @@ pub enum Owner {
 }
 
 /// Gathers it. Nothing if the object is gone, or not ours to look after.
-pub fn observe(world: &World, key: &ObjectKey) -> Option<Observed> {
-    let cluster = world
+pub fn observe(stores: &Stores, key: &ObjectKey) -> Option<Observed> {
+    let cluster = stores
         .metal3_clusters
         .get(key)
-        .filter(|cluster| world.is_ours(&**cluster))?;
+        .filter(|cluster| stores.is_ours(&**cluster))?;
     let name = owner(&*cluster, capi::names::group::CORE, "Cluster");
     let owner = name.map_or(Owner::Unset, |name| {
-        let found = world.clusters.get(&ObjectKey::new(&key.namespace, name));
+        let found = stores.clusters.get(&ObjectKey::new(&key.namespace, name));
         found.map_or_else(|| Owner::Missing(name.to_owned()), Owner::Found)
     });
     let of = name
@@ -55,14 +55,14 @@ pub fn observe(world: &World, key: &ObjectKey) -> Option<Observed> {
     let mut machines: Vec<String> = of
         .iter()
         .filter(|_| is_going)
-        .flat_map(|of| machines_of(world, of))
+        .flat_map(|of| machines_of(stores, of))
         .collect();
     machines.sort();
-    let mut kept = of.map_or_else(Vec::new, |of| world.hosts.find(&HostBy::Keeper(of)));
+    let mut kept = of.map_or_else(Vec::new, |of| stores.hosts.find(&HostBy::Keeper(of)));
     if !is_going {
         kept.retain(|host| {
             let kept_as = host.labels().get(label::NODE_REUSE);
-            kept_as.is_some_and(|kept_as| !is_awaited(world, &key.namespace, kept_as))
+            kept_as.is_some_and(|kept_as| !is_awaited(stores, &key.namespace, kept_as))
         });
     }
     Some(Observed {
@@ -73,8 +73,8 @@ pub fn observe(world: &World, key: &ObjectKey) -> Option<Observed> {
     })
 }
 
-fn machines_of(world: &World, cluster: &ObjectKey) -> impl Iterator<Item = String> + use<> {
-    let machines = world.machines.names(&MachineBy::Cluster(cluster.clone()));
+fn machines_of(stores: &Stores, cluster: &ObjectKey) -> impl Iterator<Item = String> + use<> {
+    let machines = stores.machines.names(&MachineBy::Cluster(cluster.clone()));
     machines.into_iter().map(|machine| machine.name)
 }
 

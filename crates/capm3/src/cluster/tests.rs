@@ -15,7 +15,7 @@ use super::Metal3Clusters;
 use super::decide::{ANNOTATIONS, Decision, Effect, INFRASTRUCTURE, Plan, decide};
 use super::observed::{Observed, Owner, observe};
 use crate::sim::{Site, owners};
-use crate::world::World;
+use crate::stores::Stores;
 
 const FINALIZER: &str = "metal3cluster.infrastructure.cluster.x-k8s.io";
 
@@ -306,13 +306,13 @@ fn a_deletion_waits_for_the_machines_and_names_them() {
 #[tokio::test]
 async fn how_far_a_cluster_is_matters_to_nobody_here() {
     let site = Site::new("", |_, _, _| None);
-    let (world, queue) = (&site.ctx.world, Queue::new());
+    let (stores, queue) = (&site.ctx.stores, Queue::new());
     let is_now = |version: &str, is_paused: bool, is_ready: bool| {
         let reference = json!({"apiGroup": "infrastructure.cluster.x-k8s.io", "kind": "Metal3Cluster", "name": "c"});
         let cluster = json!({"metadata": {"namespace": "ns", "name": "c", "uid": "u", "resourceVersion": version},
             "spec": {"paused": is_paused, "infrastructureRef": reference},
             "status": {"initialization": {"infrastructureProvisioned": is_ready}}});
-        world.clusters.created(serde_json::from_value(cluster).unwrap());
+        stores.clusters.created(serde_json::from_value(cluster).unwrap());
     };
     is_now("1", false, false);
     Metal3Clusters { ctx: site.ctx.clone() }.listen(&queue);
@@ -324,17 +324,17 @@ async fn how_far_a_cluster_is_matters_to_nobody_here() {
 
 #[test]
 fn machines_are_only_asked_after_by_a_cluster_that_goes() {
-    let world = World::new("");
+    let stores = Stores::new("");
     for name in ["b", "a"] {
         let machine = json!({"metadata": {"namespace": "ns", "name": name,
             "labels": {"cluster.x-k8s.io/cluster-name": "c"}}});
-        world.machines.created(serde_json::from_value(machine).unwrap());
+        stores.machines.created(serde_json::from_value(machine).unwrap());
     }
     for (deleted, machines) in [(None, vec![]), (Some("2026-01-01T00:00:00Z"), vec!["a", "b"])] {
         let version = if deleted.is_some() { "2" } else { "1" };
         let object = json!({"metadata": {"namespace": "ns", "resourceVersion": version, "deletionTimestamp": deleted,
             "ownerReferences": owners("cluster.x-k8s.io/v1beta2", "Cluster", "c", None)}});
-        world.metal3_clusters.created((*seen(&object).cluster).clone());
-        assert_eq!(observe(&world, &ObjectKey::new("ns", "c")).unwrap().machines, machines);
+        stores.metal3_clusters.created((*seen(&object).cluster).clone());
+        assert_eq!(observe(&stores, &ObjectKey::new("ns", "c")).unwrap().machines, machines);
     }
 }

@@ -1,6 +1,6 @@
 //! Claims on addresses, of Metal3's own address management and of Cluster API's contract, as one thing.
 
-use crate::world::owner_of;
+use crate::stores::owner_of;
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use metal3_api::capi::{self, IPAddressClaim};

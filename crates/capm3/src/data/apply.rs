@@ -24,7 +24,7 @@ use super::effect::{AddressRead, Effect, Read, Secret};
 use super::observed::{Host, Observed};
 use crate::context::Context;
 use crate::labels;
-use crate::world::data::{SECRET_TYPE, SecretMeta};
+use crate::stores::data::{SECRET_TYPE, SecretMeta};
 
 /// The API server, and the namespace of a Metal3Data.
 pub struct Server<'a> {
@@ -51,10 +51,10 @@ impl Server<'_> {
                 answers.uid = Some(now.and_then(|now| now.uid()).unwrap_or_default());
             }
             Read::Host(name) => {
-                let world = &self.ctx.world;
-                let stored = world.hosts.get(&ObjectKey::new(self.namespace, &name));
+                let stores = &self.ctx.stores;
+                let stored = stores.hosts.get(&ObjectKey::new(self.namespace, &name));
                 let now = self.ctx.clock.elapsed();
-                let host = match stored.and_then(|stored| world.claimed_hosts.take(&stored, now)) {
+                let host = match stored.and_then(|stored| stores.claimed_hosts.take(&stored, now)) {
                     Some(host) => Some(host),
                     None => self.api::<BareMetalHost>().get_opt(&name).await?,
                 };
@@ -135,7 +135,7 @@ impl Server<'_> {
             Effect::Release(_) | Effect::Sweep(_) | Effect::DeleteSecret(..) => None,
         };
         if let Some(written) = written {
-            self.ctx.world.datas.written(written.clone());
+            self.ctx.stores.datas.written(written.clone());
             view.data = written.into();
         }
         Ok(())
@@ -143,14 +143,14 @@ impl Server<'_> {
 
     /// Makes a claim on an address, or gives the one that is there instead.
     async fn claim(&self, data: &Metal3Data, pool: &Pool, name: &str) -> Result<Option<AddressClaim>, kube::Error> {
-        let world = &self.ctx.world;
+        let stores = &self.ctx.stores;
         Ok(match Family::of(pool) {
             Family::Metal3 => {
                 let claim = metal3_claim(data, pool, name, self.by_host);
                 let there = create(&self.api::<IPClaim>(), &claim).await?;
                 there.map(|there| {
                     let claim = AddressClaim::from(&there);
-                    world.ip_claims.created(there);
+                    stores.ip_claims.created(there);
                     claim
                 })
             }
@@ -159,7 +159,7 @@ impl Server<'_> {
                 let there = create(&self.api::<IPAddressClaim>(), &claim).await?;
                 there.map(|there| {
                     let claim = AddressClaim::from(&there);
-                    world.ip_address_claims.created(there);
+                    stores.ip_address_claims.created(there);
                     claim
                 })
             }
@@ -167,16 +167,16 @@ impl Server<'_> {
     }
 
     async fn release(&self, claim: &AddressClaim) -> Result<(), kube::Error> {
-        let world = &self.ctx.world;
+        let stores = &self.ctx.stores;
         match claim.family {
             Family::Metal3 => {
                 if let Some(left) = self.give_up::<IPClaim>(claim).await? {
-                    world.ip_claims.written(left);
+                    stores.ip_claims.written(left);
                 }
             }
             Family::ClusterApi => {
                 if let Some(left) = self.give_up::<IPAddressClaim>(claim).await? {
-                    world.ip_address_claims.written(left);
+                    stores.ip_address_claims.written(left);
                 }
             }
         }
@@ -189,7 +189,7 @@ impl Server<'_> {
         match api.create(&PostParams::default(), &secret_object(data, secret)).await {
             Ok(made) => {
                 let made: SecretMeta = made.metadata.into_response_partial();
-                self.ctx.world.secrets.created(made.clone());
+                self.ctx.stores.secrets.created(made.clone());
                 Ok(Some(made))
             }
             Err(kube::Error::Api(status)) if status.is_already_exists() => api.get_metadata_opt(&secret.name).await,

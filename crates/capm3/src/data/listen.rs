@@ -6,54 +6,54 @@ use metal3_api::infra::v1beta2::Metal3Machine;
 use metal3_runtime::store::{Change, ObjectKey};
 use metal3_runtime::work::Queue;
 
-use crate::world::World;
-use crate::world::data::{DataBy, data_of};
-use crate::world::machine::{Metal3MachineBy, host_of};
+use crate::stores::Stores;
+use crate::stores::data::{DataBy, data_of};
+use crate::stores::machine::{Metal3MachineBy, host_of};
 
 /// Enqueues them.
-pub fn listen(world: &World, queue: &Queue<ObjectKey>) {
-    let seen = world.clone();
-    queue.follow(&world.datas, move |change| {
+pub fn listen(stores: &Stores, queue: &Queue<ObjectKey>) {
+    let seen = stores.clone();
+    queue.follow(&stores.datas, move |change| {
         let is_ours = change.states().any(|data| seen.is_ours(&**data));
         is_ours.then(|| change.key.clone())
     });
-    let datas = world.datas.clone();
-    queue.follow(&world.data_claims, move |change| {
+    let datas = stores.datas.clone();
+    queue.follow(&stores.data_claims, move |change| {
         datas.names(&DataBy::Claim(change.key.clone()))
     });
-    let datas = world.datas.clone();
-    queue.follow(&world.data_templates, move |change| {
+    let datas = stores.datas.clone();
+    queue.follow(&stores.data_templates, move |change| {
         // What cannot be rendered asks for another specification.
         let is_other = change.affects(|template| (template.uid(), template.spec.clone()));
         keys_if(is_other, || datas.names(&DataBy::Template(change.key.clone())))
     });
-    let datas = world.datas.clone();
-    queue.follow(&world.clusters, move |change| {
+    let datas = stores.datas.clone();
+    queue.follow(&stores.clusters, move |change| {
         let is_other = change.affects(Cluster::is_paused);
         keys_if(is_other, || datas.names(&DataBy::Cluster(change.key.clone())))
     });
-    listen_to_machines(world, queue);
-    queue.follow(&world.ip_claims, owners);
-    queue.follow(&world.ip_address_claims, owners);
-    queue.follow(&world.secrets, owners);
+    listen_to_machines(stores, queue);
+    queue.follow(&stores.ip_claims, owners);
+    queue.follow(&stores.ip_address_claims, owners);
+    queue.follow(&stores.secrets, owners);
 }
 
 /// A claim has the name of its machine.
-fn listen_to_machines(world: &World, queue: &Queue<ObjectKey>) {
-    let datas = world.datas.clone();
-    queue.follow(&world.metal3_machines, move |change| {
+fn listen_to_machines(stores: &Stores, queue: &Queue<ObjectKey>) {
+    let datas = stores.datas.clone();
+    queue.follow(&stores.metal3_machines, move |change| {
         let is_other = change.affects(asked_of_machine);
         keys_if(is_other, || datas.names(&DataBy::Claim(change.key.clone())))
     });
-    let datas = world.datas.clone();
-    queue.follow(&world.machines, move |change| {
+    let datas = stores.datas.clone();
+    queue.follow(&stores.machines, move |change| {
         let is_other = change.affects(|machine| machine.annotations().clone());
         let names = change.states().map(|machine| &machine.spec.infrastructure_ref.name);
         let claims = names.map(|name| DataBy::Claim(ObjectKey::new(&change.key.namespace, name)));
         keys_if(is_other, || claims.flat_map(|claim| datas.names(&claim)).collect())
     });
-    let (datas, machines) = (world.datas.clone(), world.metal3_machines.clone());
-    queue.follow(&world.hosts, move |change| {
+    let (datas, machines) = (stores.datas.clone(), stores.metal3_machines.clone());
+    queue.follow(&stores.hosts, move |change| {
         let is_other = change.affects(|host| {
             // Its interfaces are others after an inspection, or after an annotation that stands for one.
             let status = host.status.as_ref();

@@ -33,7 +33,7 @@ use crate::error::PassError;
 use crate::report::{STORE_STATUS, report};
 
 pub use self::decide::{digest, secrets_of};
-pub use crate::world::SECRET_TYPE;
+pub use crate::stores::SECRET_TYPE;
 
 /// Of what it looks after, for errors.
 const KIND: &str = "Metal3Data";
@@ -70,15 +70,15 @@ impl Controller for Metal3Datas {
     }
 
     fn listen(&self, queue: &Queue<ObjectKey>) {
-        listen::listen(&self.ctx.world, queue);
+        listen::listen(&self.ctx.stores, queue);
     }
 
     fn all(&self) -> Vec<ObjectKey> {
-        self.ctx.world.datas.all()
+        self.ctx.stores.datas.all()
     }
 
     async fn observe(&self, key: &ObjectKey) -> Result<Option<Observed>, PassError> {
-        Ok(Some(observed::observe(&self.ctx.world, key, self.by_host)))
+        Ok(Some(observed::observe(&self.ctx.stores, key, self.by_host)))
     }
 
     fn decide(seen: &Observed, now: Timestamp) -> Decision {
@@ -104,7 +104,7 @@ impl Controller for Metal3Datas {
 
     async fn report(&self, seen: &mut Observed, new: Report<Metal3DataStatus>) -> Result<(), PassError> {
         let Some(view) = &mut seen.view else { return Ok(()) };
-        report(&self.ctx, &self.ctx.world.datas, &mut view.data, new).await
+        report(&self.ctx, &self.ctx.stores.datas, &mut view.data, new).await
     }
 
     /// What an earlier Metal3Data of the name has left is not this one's to report.

@@ -14,10 +14,10 @@ use metal3_render::PoolAddress;
 use metal3_runtime::store::ObjectKey;
 
 use super::address::{AddressClaim, Family};
-use crate::world::data::{OfDataBy, template_of};
-use crate::world::machine::host_of;
-use crate::world::owner;
-use crate::world::{Hold, World, hold_of, machine_of};
+use crate::stores::data::{OfDataBy, template_of};
+use crate::stores::machine::host_of;
+use crate::stores::owner;
+use crate::stores::{Hold, Stores, hold_of, machine_of};
 
 /// What the decisions about a name of Metal3Datas are made on.
 #[derive(Clone, Debug, PartialEq)]
@@ -90,49 +90,51 @@ pub struct Answers {
 }
 
 /// Gathers it. `by_host`: whether claims on addresses are named after hosts.
-pub fn observe(world: &World, key: &ObjectKey, by_host: bool) -> Observed {
-    let claims = address_claims(world, key);
-    let uid = world.datas.get(key).and_then(|data| data.uid());
+pub fn observe(stores: &Stores, key: &ObjectKey, by_host: bool) -> Observed {
+    let claims = address_claims(stores, key);
+    let uid = stores.datas.get(key).and_then(|data| data.uid());
     let is_left = |claim: &&AddressClaim| {
         let is_of_other = claim.owner().is_some_and(|(_, of)| Some(of) != uid.as_deref());
-        is_of_other && claim.is_held() && !is_paused(world, claim)
+        is_of_other && claim.is_held() && !is_paused(stores, claim)
     };
     Observed {
         left: claims.iter().filter(is_left).cloned().collect(),
-        view: view(world, key, claims, by_host),
+        view: view(stores, key, claims, by_host),
         key: key.clone(),
         answers: Answers::default(),
     }
 }
 
-fn is_paused(world: &World, claim: &AddressClaim) -> bool {
+fn is_paused(stores: &Stores, claim: &AddressClaim) -> bool {
     let object = PartialObjectMeta::<IPClaim> {
         metadata: claim.meta.clone(),
         ..PartialObjectMeta::default()
     };
-    hold_of(world, &object) == Some(Hold::Paused)
+    hold_of(stores, &object) == Some(Hold::Paused)
 }
 
-fn view(world: &World, key: &ObjectKey, address_claims: Vec<AddressClaim>, by_host: bool) -> Option<View> {
-    let data = world.datas.get(key).filter(|data| world.is_ours(&**data))?;
+fn view(stores: &Stores, key: &ObjectKey, address_claims: Vec<AddressClaim>, by_host: bool) -> Option<View> {
+    let data = stores.datas.get(key).filter(|data| stores.is_ours(&**data))?;
     let namespace = key.namespace.as_str();
-    let claim = world.data_claims.get(&ObjectKey::new(namespace, &data.spec.claim.name));
+    let claim = stores
+        .data_claims
+        .get(&ObjectKey::new(namespace, &data.spec.claim.name));
     let metal3_machine = claim.as_deref().and_then(machine_of).and_then(|owner| {
-        let found = world.metal3_machines.get(&ObjectKey::new(namespace, &owner.name));
+        let found = stores.metal3_machines.get(&ObjectKey::new(namespace, &owner.name));
         found.filter(|found| found.metadata.uid.as_deref() == Some(owner.uid.as_str()))
     });
     let machine = metal3_machine.as_deref().and_then(|machine| {
         let name = owner(machine, capi::names::group::CORE, "Machine")?;
-        world.machines.get(&ObjectKey::new(namespace, name))
+        stores.machines.get(&ObjectKey::new(namespace, name))
     });
     let host = metal3_machine
         .as_deref()
         .and_then(host_of)
-        .and_then(|key| world.hosts.get(&key));
-    let template = template_of(&*data, &data.spec.template).and_then(|key| world.data_templates.get(&key));
-    let secrets = world.secrets.find(&OfDataBy::Owner(key.clone()));
+        .and_then(|key| stores.hosts.get(&key));
+    let template = template_of(&*data, &data.spec.template).and_then(|key| stores.data_templates.get(&key));
+    let secrets = stores.secrets.find(&OfDataBy::Owner(key.clone()));
     Some(View {
-        hold: hold_of(world, &*data),
+        hold: hold_of(stores, &*data),
         address_claims,
         secrets: secrets.iter().map(|secret| secret.metadata.clone()).collect(),
         claim,
@@ -146,10 +148,10 @@ fn view(world: &World, key: &ObjectKey, address_claims: Vec<AddressClaim>, by_ho
 }
 
 /// The claims on addresses that some Metal3Data of this name has made.
-fn address_claims(world: &World, key: &ObjectKey) -> Vec<AddressClaim> {
+fn address_claims(stores: &Stores, key: &ObjectKey) -> Vec<AddressClaim> {
     let by = OfDataBy::Owner(key.clone());
-    let metal3 = world.ip_claims.find(&by);
-    let cluster_api = world.ip_address_claims.find(&by);
+    let metal3 = stores.ip_claims.find(&by);
+    let cluster_api = stores.ip_address_claims.find(&by);
     let metal3 = metal3.iter().map(|claim| AddressClaim::from(&**claim));
     let cluster_api = cluster_api.iter().map(|claim| AddressClaim::from(&**claim));
     let mut claims: Vec<_> = metal3.chain(cluster_api).collect();

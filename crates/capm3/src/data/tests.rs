@@ -21,7 +21,7 @@ use super::decide::{decide, digest, rendered_again};
 use super::effect::{AddressRead, Decision, Effect, Plan, Read, Secret};
 use super::listen::listen;
 use super::observed::{Answers, Host, Observed, View, observe};
-use crate::world::World;
+use crate::stores::Stores;
 
 const INFRA: &str = "infrastructure.cluster.x-k8s.io/v1beta2";
 const OF_CLAIM: &str = "metal3dataclaim.infrastructure.cluster.x-k8s.io";
@@ -41,7 +41,7 @@ fn object<K: DeserializeOwned>(api_version: &str, kind: &str, name: &str, body: 
 
 /// A machine whose data is to be rendered from a template with metadata, an address and a host's interface.
 struct Scene {
-    world: World,
+    stores: Stores,
     read: Answers,
 }
 
@@ -51,9 +51,9 @@ fn owner(kind: &str, name: &str) -> Value {
 
 impl Scene {
     fn new() -> Self {
-        let world = World::new("");
+        let stores = Stores::new("");
         let cluster = json!({"spec": {}});
-        world
+        stores
             .clusters
             .created(object("cluster.x-k8s.io/v1beta2", "Cluster", "c", &cluster));
         let template = json!({"spec": {"metaData": {
@@ -61,27 +61,27 @@ impl Scene {
                 "dnsServersFromPool": [{"key": "dns", "name": "p"}],
                 "fromHostInterfaces": [{"key": "mac", "interface": "eth0"}]},
             "networkData": {"links": {}, "networks": {}, "services": {"dns": ["192.0.2.53"]}}}});
-        world
+        stores
             .data_templates
             .created(object(INFRA, "Metal3DataTemplate", "t", &template));
         let claim = json!({"metadata": {"ownerReferences": owner("Metal3Machine", "m")},
             "spec": {"template": {"name": "t"}}, "status": {"renderedData": {"name": "t-0"}}});
-        world
+        stores
             .data_claims
             .created(object(INFRA, "Metal3DataClaim", "claim", &claim));
         let machine = json!({"metadata": {"annotations": {"metal3.io/BareMetalHost": "ns/h"}, "ownerReferences": [
                 {"apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "Machine", "name": "machine", "uid": "x"}]},
             "spec": {"dataTemplate": {"name": "t"}}});
-        world
+        stores
             .metal3_machines
             .created(object(INFRA, "Metal3Machine", "m", &machine));
         let machine = json!({"spec": {"clusterName": "c", "infrastructureRef": {"name": "m"}}});
-        world
+        stores
             .machines
             .created(object("cluster.x-k8s.io/v1beta2", "Machine", "machine", &machine));
-        world.hosts.created(host());
+        stores.hosts.created(host());
         let scene = Self {
-            world,
+            stores,
             read: Answers::default(),
         };
         scene.data(&json!({}));
@@ -98,12 +98,12 @@ impl Scene {
                 "metaData": {"name": "m-metadata", "namespace": "ns"},
                 "networkData": {"name": "m-networkdata", "namespace": "ns"}}});
         json_patch::merge(&mut body, other);
-        self.world.datas.created(object(INFRA, "Metal3Data", "t-0", &body));
+        self.stores.datas.created(object(INFRA, "Metal3Data", "t-0", &body));
     }
 
     /// The digest of the template.
     fn digest(&self) -> String {
-        digest(&self.world.data_templates.get(&ObjectKey::new("ns", "t")).unwrap())
+        digest(&self.stores.data_templates.get(&ObjectKey::new("ns", "t")).unwrap())
     }
 
     /// Somebody edits the template.
@@ -112,7 +112,7 @@ impl Scene {
                 "networkData": {"links": {}, "networks": {}, "services": {}}},
             "metadata": {"generation": 2, "resourceVersion": "9"}});
         let edited = object(INFRA, "Metal3DataTemplate", "t", &edited);
-        self.world.data_templates.created(edited);
+        self.stores.data_templates.created(edited);
     }
 
     fn ip_claim(&self, other: &Value) -> AddressClaim {
@@ -120,14 +120,14 @@ impl Scene {
             "spec": {"pool": {"name": "p"}}});
         json_patch::merge(&mut body, other);
         let claim: IPClaim = object("ipam.metal3.io/v1alpha1", "IPClaim", "t-0-p", &body);
-        self.world.ip_claims.created(claim.clone());
+        self.stores.ip_claims.created(claim.clone());
         AddressClaim::from(&claim)
     }
 
     fn secret(&self, name: &str, other: &Value) {
         let mut body = json!({"metadata": {"ownerReferences": owner("Metal3Data", "t-0")}});
         json_patch::merge(&mut body, other);
-        self.world.secrets.created(object("v1", "Secret", name, &body));
+        self.stores.secrets.created(object("v1", "Secret", name, &body));
     }
 
     fn address(&mut self) {
@@ -149,7 +149,7 @@ impl Scene {
     fn observed(&self) -> Observed {
         Observed {
             answers: self.read.clone(),
-            ..observe(&self.world, &ObjectKey::new("ns", "t-0"), false)
+            ..observe(&self.stores, &ObjectKey::new("ns", "t-0"), false)
         }
     }
 
@@ -213,7 +213,7 @@ fn it_goes_from_the_finalizer_over_addresses_to_secrets_step_by_step() {
     assert_eq!(names, ["m-metadata", "m-networkdata"]);
 
     let scene_again = Scene::new();
-    scene.world = scene_again.world;
+    scene.stores = scene_again.stores;
     let claim = Effect::Claim {
         pool: Pool::metal3("p"),
         name: "t-0-p".to_owned(),
@@ -265,7 +265,7 @@ fn what_is_ready_stays_so_whatever_becomes_of_the_rest_and_a_lost_secret_is_made
     scene.secret("m-networkdata", &json!({}));
     let gone = json!({"metadata": {"deletionTimestamp": DELETED, "resourceVersion": "9"}});
     scene
-        .world
+        .stores
         .data_templates
         .created(object(INFRA, "Metal3DataTemplate", "t", &gone));
     assert_eq!(scene.step(), Decision::idle());
@@ -289,7 +289,7 @@ fn a_secret_that_comes_back_from_an_edited_template_is_told() {
         scene.data(&json!({"metadata": {"resourceVersion": "2", "annotations": null}, "status": {"ready": is_ready}}));
         let edited = json!({"metadata": {"generation": generation, "resourceVersion": "9"}});
         scene
-            .world
+            .stores
             .data_templates
             .created(object(INFRA, "Metal3DataTemplate", "t", &edited));
         let secret = Secret {
@@ -412,7 +412,7 @@ fn only_what_its_claim_announces_is_worked_on() {
     let other = json!({"metadata": {"resourceVersion": "2", "ownerReferences": owner("Metal3Machine", "m")},
         "spec": {"template": {"name": "t"}}, "status": {"renderedData": {"name": "t-1"}}});
     scene
-        .world
+        .stores
         .data_claims
         .created(object(INFRA, "Metal3DataClaim", "claim", &other));
     assert_eq!(scene.step(), Decision::idle());
@@ -446,13 +446,13 @@ fn what_others_have_made_under_its_names_is_left_alone_and_said() {
 fn an_edit_of_the_template_is_looked_at_and_a_word_in_its_status_is_not() {
     let scene = Scene::new();
     let queue = Queue::new();
-    listen(&scene.world, &queue);
+    listen(&scene.stores, &queue);
     let edit = |version: u32, change: Value| {
         let mut template: Metal3DataTemplate = object(INFRA, "Metal3DataTemplate", "t", &change);
         template.metadata.resource_version = Some(version.to_string());
-        scene.world.data_templates.written(template);
+        scene.stores.data_templates.written(template);
     };
-    let before = scene.world.data_templates.get(&ObjectKey::new("ns", "t")).unwrap();
+    let before = scene.stores.data_templates.get(&ObjectKey::new("ns", "t")).unwrap();
     let spec = serde_json::to_value(&before.spec).unwrap();
     edit(
         2,
@@ -490,13 +490,13 @@ fn a_claim_of_cluster_api_under_the_name_is_looked_at_like_one_of_metal3(
     let pool = json!({"key": "ip", "name": "q", "kind": "OtherPool", "apiGroup": "ipam.example.com"});
     let template = json!({"metadata": {"resourceVersion": "2"}, "spec": {"metaData": {"ipAddressesFromPool": [pool]}}});
     let template: Metal3DataTemplate = object(INFRA, "Metal3DataTemplate", "t", &template);
-    scene.world.data_templates.created(template);
+    scene.stores.data_templates.created(template);
     scene.data(&json!({"metadata": {"resourceVersion": "2"}}));
     let claim = json!({"metadata": {"ownerReferences": owners, "finalizers": [OF_DATA]},
         "spec": {"poolRef": {"apiGroup": "ipam.example.com", "kind": "OtherPool", "name": "q"}}});
     let claim: IPAddressClaim = object("ipam.cluster.x-k8s.io/v1beta2", "IPAddressClaim", "t-0-q", &claim);
     let there = AddressClaim::from(&claim);
-    scene.world.ip_address_claims.created(claim);
+    scene.stores.ip_address_claims.created(claim);
     let Some(words) = words else {
         scene.read.uid = Some("uid-t-0".to_owned());
         assert_eq!(scene.writes(), [Effect::Sweep(Box::new(there))]);
@@ -518,7 +518,7 @@ fn one_that_its_claim_does_not_announce_goes_although_the_claim_stays() {
         let body = json!({"metadata": {"resourceVersion": version, "ownerReferences": owners},
             "spec": {"template": {"name": "t"}}, "status": {"renderedData": {"name": answer}}});
         scene
-            .world
+            .stores
             .data_claims
             .created(object(INFRA, "Metal3DataClaim", "claim", &body));
     };
@@ -538,7 +538,7 @@ fn it_goes_after_its_claim_and_releases_everything_first() {
 
     let gone = json!({"metadata": {"deletionTimestamp": DELETED, "resourceVersion": "2"}, "spec": {}});
     scene
-        .world
+        .stores
         .data_claims
         .created(object(INFRA, "Metal3DataClaim", "claim", &gone));
     // Neither template nor machine is needed for this.
@@ -554,7 +554,7 @@ fn while_the_cluster_is_paused_nothing_happens() {
     let scene = Scene::new();
     let paused = json!({"metadata": {"resourceVersion": "2"}, "spec": {"paused": true}});
     scene
-        .world
+        .stores
         .clusters
         .created(object("cluster.x-k8s.io/v1beta2", "Cluster", "c", &paused));
     assert_eq!(scene.step(), Decision::idle());

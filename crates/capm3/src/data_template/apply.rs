@@ -19,8 +19,8 @@ use super::effect::Effect;
 use crate::context::Context;
 use crate::data::decide::origin::digest;
 use crate::data::decide::secrets_of;
-use crate::world::machine_of;
-use crate::world::space::{name_of, space_of};
+use crate::stores::machine_of;
+use crate::stores::space::{name_of, space_of};
 
 /// What came of a write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,53 +36,53 @@ const PAGE: u32 = 500;
 
 /// Does one thing. What was written is in the stores afterwards.
 pub async fn apply(ctx: &Context, space: &ObjectKey, effect: &Effect) -> Result<Applied, kube::Error> {
-    let world = &ctx.world;
+    let stores = &ctx.stores;
     let api = Apis::new(ctx, &space.namespace);
     match effect {
         Effect::HoldTemplate(template) => {
             let written = patch::add_finalizer(&api.templates, template, finalizer::DATA_TEMPLATE).await?;
-            Ok(taken(written, |written| world.data_templates.written(written)))
+            Ok(taken(written, |written| stores.data_templates.written(written)))
         }
         Effect::ReleaseTemplate(template) => {
             let written = patch::remove_finalizer(&api.templates, template, finalizer::DATA_TEMPLATE).await?;
-            Ok(taken(written, |written| world.data_templates.written(written)))
+            Ok(taken(written, |written| stores.data_templates.written(written)))
         }
         Effect::Report(template, status) => {
             let mut status = status.clone();
             let now = metal3_runtime::conditions::whole_seconds(ctx.clock.now());
             status.last_updated = Some(k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(now));
             let written = status::replace(&ctx.client, &**template, status).await?;
-            world.data_templates.written(written);
+            stores.data_templates.written(written);
             Ok(Applied::Seen)
         }
         Effect::List => {
             for data in list(&api.datas).await? {
-                world.datas.created(data);
+                stores.datas.created(data);
             }
             Ok(Applied::Seen)
         }
         Effect::HoldClaim(claim) => {
             let written = patch::add_finalizer(&api.claims, claim, finalizer::DATA_CLAIM).await?;
-            Ok(taken(written, |written| world.data_claims.written(written)))
+            Ok(taken(written, |written| stores.data_claims.written(written)))
         }
         Effect::ReleaseClaim(claim) => {
             let written = patch::remove_finalizer(&api.claims, claim, finalizer::DATA_CLAIM).await?;
-            Ok(taken(written, |written| world.data_claims.written(written)))
+            Ok(taken(written, |written| stores.data_claims.written(written)))
         }
         Effect::Create { claim, template, index } => {
             let mut data = data(claim, template, *index);
             // Without it nobody would take off the finalizer.
-            if world.is_ours(&data) {
+            if stores.is_ours(&data) {
                 adopt(&mut data, claim, template);
             }
             match api.datas.create(&PostParams::default(), &data).await {
-                Ok(made) => world.datas.created(made),
+                Ok(made) => stores.datas.created(made),
                 Err(kube::Error::Api(status)) if status.is_already_exists() => {
                     // Somebody has the index. Whoever it is, it is seen from now on.
                     let Some(there) = api.datas.get_opt(&data.name_any()).await? else {
                         return Ok(Applied::Unseen);
                     };
-                    world.datas.created(there);
+                    stores.datas.created(there);
                 }
                 Err(error) => return Err(error),
             }
@@ -97,7 +97,7 @@ pub async fn apply(ctx: &Context, space: &ObjectKey, effect: &Effect) -> Result<
                 rendered_data,
                 error_message: String::new(),
             };
-            world
+            stores
                 .data_claims
                 .written(status::replace(&ctx.client, &**claim, status).await?);
             Ok(Applied::Seen)
@@ -107,7 +107,7 @@ pub async fn apply(ctx: &Context, space: &ObjectKey, effect: &Effect) -> Result<
                 error_message: why.clone(),
                 ..claim.status.clone().unwrap_or_default()
             };
-            world
+            stores
                 .data_claims
                 .written(status::replace(&ctx.client, &**claim, status).await?);
             let event = Event::warning("NotAnswered", why.clone());
@@ -155,19 +155,19 @@ impl Apis {
         };
         // What something still holds is shown as it is then.
         let left = left.filter(|left| left.metadata.deletion_timestamp.is_some());
-        Ok(taken(left, |left| ctx.world.datas.written(left)))
+        Ok(taken(left, |left| ctx.stores.datas.written(left)))
     }
 
     async fn unlock(&self, ctx: &Context, data: &Metal3Data) -> Result<Applied, kube::Error> {
         let written = patch::remove_finalizer(&self.datas, data, finalizer::DATA_CLAIM).await?;
-        Ok(taken(written, |written| ctx.world.datas.written(written)))
+        Ok(taken(written, |written| ctx.stores.datas.written(written)))
     }
 
     async fn discard(&self, ctx: &Context, data: &Arc<Metal3Data>) -> Result<Applied, kube::Error> {
         let claim = self.claims.get_opt(&data.spec.claim.name).await?;
         let is_unused = is_unused(data, claim.as_ref());
         if let Some(claim) = claim {
-            ctx.world.data_claims.created(claim);
+            ctx.stores.data_claims.created(claim);
         }
         if !is_unused {
             return Ok(Applied::Seen);
@@ -175,7 +175,7 @@ impl Apis {
         if data.metadata.deletion_timestamp.is_none() {
             self.delete(ctx, data).await?;
         }
-        let now = ctx.world.datas.get(&ObjectKey::of(&**data));
+        let now = ctx.stores.datas.get(&ObjectKey::of(&**data));
         match now.filter(|now| now.uid() == data.uid()) {
             Some(now) => self.unlock(ctx, &now).await,
             None => Ok(Applied::Unseen),

@@ -28,9 +28,9 @@ use super::Decision;
 use super::effect::{Batch, Effect};
 use super::observed::{Claim, Listed, Observed, index_before};
 use crate::conditions::cut;
-use crate::world::data::template_of;
-use crate::world::hold::{Hold, has_pause};
-use crate::world::{answers, machine_of};
+use crate::stores::data::template_of;
+use crate::stores::hold::{Hold, has_pause};
+use crate::stores::{answers, machine_of};
 
 /// As many indexes fit the list in the status of a template.
 pub const LISTED: usize = 512;

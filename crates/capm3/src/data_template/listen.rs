@@ -8,13 +8,13 @@ use metal3_runtime::timing::provider::GATHER;
 use metal3_runtime::work::Queue;
 
 use super::observed::spaces;
-use crate::world::data::{DataBy, template_asked, template_of};
-use crate::world::{World, space_of};
+use crate::stores::data::{DataBy, template_asked, template_of};
+use crate::stores::{Stores, space_of};
 
 /// Enqueues them.
-pub fn listen(world: &World, queue: &Queue<ObjectKey>) {
+pub fn listen(stores: &Stores, queue: &Queue<ObjectKey>) {
     let keys = queue.clone();
-    world.data_templates.listen(move |change| {
+    stores.data_templates.listen(move |change| {
         // Its status is nobody's but ours.
         if change.affects(but_status) {
             for template in change.states() {
@@ -24,8 +24,8 @@ pub fn listen(world: &World, queue: &Queue<ObjectKey>) {
             }
         }
     });
-    let (seen, keys) = (world.clone(), queue.clone());
-    world.data_claims.listen(move |change| {
+    let (seen, keys) = (stores.clone(), queue.clone());
+    stores.data_claims.listen(move |change| {
         for claim in change.states() {
             for space in spaces(&seen, Some(template_asked(claim)), None) {
                 keys.push_in(space, GATHER);
@@ -35,9 +35,9 @@ pub fn listen(world: &World, queue: &Queue<ObjectKey>) {
             seen.known_claims.forget(&gone.uid().unwrap_or_default());
         }
     });
-    listen_to_datas(world, queue);
-    let (seen, keys) = (world.clone(), queue.clone());
-    world.clusters.listen(move |change| {
+    listen_to_datas(stores, queue);
+    let (seen, keys) = (stores.clone(), queue.clone());
+    stores.clusters.listen(move |change| {
         if !change.affects(Cluster::is_paused) {
             return;
         }
@@ -56,9 +56,9 @@ pub fn listen(world: &World, queue: &Queue<ObjectKey>) {
     });
 }
 
-fn listen_to_datas(world: &World, queue: &Queue<ObjectKey>) {
-    let (seen, keys) = (world.clone(), queue.clone());
-    world.datas.listen(move |change: &Change<Metal3Data>| {
+fn listen_to_datas(stores: &Stores, queue: &Queue<ObjectKey>) {
+    let (seen, keys) = (stores.clone(), queue.clone());
+    stores.datas.listen(move |change: &Change<Metal3Data>| {
         // That it is rendered is of no consequence here.
         let asked = |data: &Metal3Data| {
             let meta = &data.metadata;

@@ -36,8 +36,8 @@ use crate::context::Context;
 use crate::error::PassError;
 use crate::refusals::Refusals;
 
-pub use crate::world::{answers, hold_of, machine_of};
-use crate::world::{slot_of, space_of};
+pub use crate::stores::{answers, hold_of, machine_of};
+use crate::stores::{slot_of, space_of};
 
 /// Requests of one space that are under way at once: a hundred machines at a time must not wait for each other, and other
 /// clients of the API server not for them.
@@ -65,7 +65,7 @@ impl Metal3DataTemplates {
     /// What the API server refuses is reported by the claim, or by an event where no claim waits for it or none can be written.
     async fn report_refusal(&self, space: &ObjectKey, effect: &Effect, error: &PassError) {
         // Written since, or gone.
-        let claims = &self.ctx.world.data_claims;
+        let claims = &self.ctx.stores.data_claims;
         let claim = effect.claim().and_then(|claim| claims.get(&ObjectKey::of(&**claim)));
         let regarding = effect.regarding();
         let now = self.ctx.clock.elapsed();
@@ -103,7 +103,7 @@ impl Metal3DataTemplates {
                 if applied == Applied::Unseen {
                     seen.put_off.insert(subject);
                 }
-                self.ctx.world.learn(known_by(effect, seen));
+                self.ctx.stores.learn(known_by(effect, seen));
                 self.refusals.succeeded(effect.regarding().uid.as_deref());
                 Ok(())
             }
@@ -133,21 +133,21 @@ impl Controller for Metal3DataTemplates {
     }
 
     fn listen(&self, queue: &Queue<ObjectKey>) {
-        listen::listen(&self.ctx.world, queue);
+        listen::listen(&self.ctx.stores, queue);
     }
 
     fn all(&self) -> Vec<ObjectKey> {
-        let world = &self.ctx.world;
-        let templates = world.data_templates.objects();
+        let stores = &self.ctx.stores;
+        let templates = stores.data_templates.objects();
         let of_templates = templates.iter().map(|template| space_of(template));
-        let datas = world.datas.objects();
+        let datas = stores.datas.objects();
         let of_datas = datas.iter().filter_map(|data| slot_of(data)).map(|(space, _)| space);
         let spaces: HashSet<ObjectKey> = of_templates.chain(of_datas).collect();
         spaces.into_iter().collect()
     }
 
     async fn observe(&self, space: &ObjectKey) -> Result<Option<Observed>, PassError> {
-        Ok(Some(observe(&self.ctx.world, space)))
+        Ok(Some(observe(&self.ctx.stores, space)))
     }
 
     fn decide(seen: &Observed, now: Timestamp) -> Decision {
@@ -183,7 +183,7 @@ impl Controller for Metal3DataTemplates {
         let put_off = std::mem::take(&mut seen.put_off);
         *seen = Observed {
             put_off,
-            ..observe(&self.ctx.world, &space)
+            ..observe(&self.ctx.stores, &space)
         };
         failed.map_or(Ok(()), Err)
     }

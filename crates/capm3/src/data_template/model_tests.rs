@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 
 use super::Metal3DataTemplates;
 use crate::sim::{Manager, Server, breathe, owners, settle};
-use crate::world::answers;
+use crate::stores::answers;
 
 const INFRA: &str = "infrastructure.cluster.x-k8s.io/v1beta2";
 const KINDS: [&str; 3] = ["metal3datatemplates", "metal3dataclaims", "metal3datas"];
@@ -161,7 +161,7 @@ async fn simulate(steps: &[Step]) {
                     None => drop(run.claim(template, &[MACHINE])),
                     Some(who) => {
                         let made = run.claim(template, &[MACHINE, ANSWERED]);
-                        managers[usize::from(*who)].world.known_claims.learn([made]);
+                        managers[usize::from(*who)].stores.known_claims.learn([made]);
                     }
                 }
             }

@@ -8,11 +8,11 @@ use metal3_api::infra::v1beta2::{Metal3Data, Metal3DataClaim, Metal3DataTemplate
 use metal3_runtime::store::ObjectKey;
 
 use super::effect::Subject;
-use crate::world::World;
-pub use crate::world::data::machine_of;
-use crate::world::data::{DataBy, DataTemplateBy, answers};
-use crate::world::hold::{Hold, has_pause, hold_of};
-use crate::world::space::{name_of, slot_of, space_of};
+use crate::stores::Stores;
+pub use crate::stores::data::machine_of;
+use crate::stores::data::{DataBy, DataTemplateBy, answers};
+use crate::stores::hold::{Hold, has_pause, hold_of};
+use crate::stores::space::{name_of, slot_of, space_of};
 
 /// Templates that share their indexes, claims on them, and what answers these.
 #[derive(Clone, Debug, PartialEq)]
@@ -61,24 +61,24 @@ pub struct Claim {
 }
 
 /// Gathers a space.
-pub fn observe(world: &World, space: &ObjectKey) -> Observed {
-    let templates: BTreeMap<String, _> = templates(world, space)
+pub fn observe(stores: &Stores, space: &ObjectKey) -> Observed {
+    let templates: BTreeMap<String, _> = templates(stores, space)
         .into_iter()
         .map(|template| (template.name_any(), template))
         .collect();
     // Claims on a template that is not there are told so.
     let mut named: BTreeSet<String> = templates.keys().cloned().collect();
-    if world.data_templates.get(space).is_none() {
+    if stores.data_templates.get(space).is_none() {
         named.insert(space.name.clone());
     }
     let here = |name: &String| ObjectKey::new(&space.namespace, name);
-    let of_template = |name| world.data_claims.find(&DataBy::Template(here(name)));
+    let of_template = |name| stores.data_claims.find(&DataBy::Template(here(name)));
     let objects = named.iter().flat_map(of_template);
     let mut claims = Vec::new();
     for object in objects {
         let template = templates.get(&object.spec.template.name);
-        if template.is_some() || world.is_ours(&*object) {
-            claims.push(claim(world, object, template));
+        if template.is_some() || stores.is_ours(&*object) {
+            claims.push(claim(stores, object, template));
         }
     }
     claims.sort_by_cached_key(|claim| {
@@ -93,13 +93,13 @@ pub fn observe(world: &World, space: &ObjectKey) -> Observed {
         .clone()
         .filter_map(|claim| index_before(&claim.object, space));
     Observed {
-        orphans: orphans(world, space, &named),
-        free_again: had.filter(|index| is_free(world, space, *index)).collect(),
+        orphans: orphans(stores, space, &named),
+        free_again: had.filter(|index| is_free(stores, space, *index)).collect(),
         free: (0..i32::MAX)
-            .filter(|index| is_free(world, space, *index))
+            .filter(|index| is_free(stores, space, *index))
             .take(unanswered.count())
             .collect(),
-        listed: list(world, space),
+        listed: list(stores, space),
         put_off: HashSet::new(),
         space: space.clone(),
         templates,
@@ -108,26 +108,26 @@ pub fn observe(world: &World, space: &ObjectKey) -> Observed {
 }
 
 /// The templates of a space that are ours to look after.
-fn templates(world: &World, space: &ObjectKey) -> Vec<Arc<Metal3DataTemplate>> {
-    let mut found = world.data_templates.find(&DataTemplateBy::Space(space.clone()));
-    found.retain(|template| world.is_ours(&**template));
+fn templates(stores: &Stores, space: &ObjectKey) -> Vec<Arc<Metal3DataTemplate>> {
+    let mut found = stores.data_templates.find(&DataTemplateBy::Space(space.clone()));
+    found.retain(|template| stores.is_ours(&**template));
     found
 }
 
 /// Whether no Metal3Data has the name that stands for this index.
-fn is_free(world: &World, space: &ObjectKey, index: i32) -> bool {
+fn is_free(stores: &Stores, space: &ObjectKey, index: i32) -> bool {
     let name = ObjectKey::new(&space.namespace, name_of(space, index));
-    world.datas.get(&name).is_none()
+    stores.datas.get(&name).is_none()
 }
 
 /// Gathers all that is rendered from the templates of a space.
-fn list(world: &World, space: &ObjectKey) -> Vec<Listed> {
-    let listed = templates(world, space).into_iter().map(|template| {
+fn list(stores: &Stores, space: &ObjectKey) -> Vec<Listed> {
+    let listed = templates(stores, space).into_iter().map(|template| {
         let by = DataBy::Template(ObjectKey::of(&*template));
-        let mut datas = world.datas.find(&by);
+        let mut datas = stores.datas.find(&by);
         datas.sort_by_key(|data| data.spec.index);
         Listed {
-            is_claimed: world.data_claims.has(&by),
+            is_claimed: stores.data_claims.has(&by),
             template,
             datas,
         }
@@ -148,16 +148,16 @@ fn index_of(name: &str, space: &ObjectKey) -> Option<i32> {
     (name_of(space, index) == name && index >= 0).then_some(index)
 }
 
-fn claim(world: &World, object: Arc<Metal3DataClaim>, template: Option<&Arc<Metal3DataTemplate>>) -> Claim {
-    let of_name = world.datas.find(&DataBy::Claim(ObjectKey::of(&*object)));
+fn claim(stores: &Stores, object: Arc<Metal3DataClaim>, template: Option<&Arc<Metal3DataTemplate>>) -> Claim {
+    let of_name = stores.datas.find(&DataBy::Claim(ObjectKey::of(&*object)));
     let mut datas: Vec<_> = of_name.into_iter().filter(|data| answers(data, &object)).collect();
     datas.sort_by_key(|data| data.spec.index);
     let hold = if template.is_some_and(|template| has_pause(&**template)) {
         Some(Hold::Paused)
     } else {
-        hold_of(world, &*object)
+        hold_of(stores, &*object)
     };
-    let is_known = world.known_claims.has(&object.metadata);
+    let is_known = stores.known_claims.has(&object.metadata);
     Claim {
         object,
         datas,
@@ -167,21 +167,21 @@ fn claim(world: &World, object: Arc<Metal3DataClaim>, template: Option<&Arc<Meta
 }
 
 /// Metal3Datas of these templates, or in the space, whose claim is not there.
-fn orphans(world: &World, space: &ObjectKey, named: &BTreeSet<String>) -> Vec<Arc<Metal3Data>> {
+fn orphans(stores: &Stores, space: &ObjectKey, named: &BTreeSet<String>) -> Vec<Arc<Metal3Data>> {
     let of_templates = named
         .iter()
         .map(|name| DataBy::Template(ObjectKey::new(&space.namespace, name)));
     let by = of_templates.chain([DataBy::Space(space.clone())]);
     let found: BTreeMap<String, Arc<Metal3Data>> = by
-        .flat_map(|by| world.datas.find(&by))
+        .flat_map(|by| stores.datas.find(&by))
         .map(|data| (data.name_any(), data))
         .collect();
     let is_orphan = |data: &Arc<Metal3Data>| {
         let claim = ObjectKey::new(&space.namespace, &data.spec.claim.name);
-        let claim = world.data_claims.get(&claim);
+        let claim = stores.data_claims.get(&claim);
         let is_ours = named.contains(&data.spec.template.name);
         // That the Cluster is gone, too, is no reason to keep it: whoever discards it looks for the claim once more.
-        let is_paused = hold_of(world, &**data) == Some(Hold::Paused);
+        let is_paused = hold_of(stores, &**data) == Some(Hold::Paused);
         is_ours && !is_paused && !claim.is_some_and(|claim| answers(data, &claim))
     };
     found.into_values().filter(is_orphan).collect()
@@ -189,9 +189,9 @@ fn orphans(world: &World, space: &ObjectKey, named: &BTreeSet<String>) -> Vec<Ar
 
 /// The index spaces that have to do with a claim or with what was made for it: that of the template, and the one that a
 /// Metal3Data's name lies in.
-pub fn spaces(world: &World, template: Option<ObjectKey>, data: Option<&Metal3Data>) -> BTreeSet<ObjectKey> {
+pub fn spaces(stores: &Stores, template: Option<ObjectKey>, data: Option<&Metal3Data>) -> BTreeSet<ObjectKey> {
     let of_template = template.map(|key| {
-        world
+        stores
             .data_templates
             .get(&key)
             .map_or(key, |template| space_of(&template))

@@ -19,7 +19,7 @@ use super::effect::Effect;
 use super::listen::listen;
 use super::observed::{Observed, observe};
 use crate::data::digest;
-use crate::world::{World, template_asked};
+use crate::stores::{Stores, template_asked};
 
 const OF_TEMPLATE: &str = "metal3datatemplate.infrastructure.cluster.x-k8s.io";
 const OF_CLAIM: &str = "metal3dataclaim.infrastructure.cluster.x-k8s.io";
@@ -33,18 +33,18 @@ fn object(kind: &str, name: &str, metadata: &Value, body: &Value) -> Value {
     object
 }
 
-fn template(world: &World, name: &str, metadata: &Value) {
+fn template(stores: &Stores, name: &str, metadata: &Value) {
     let mut object: Metal3DataTemplate =
         serde_json::from_value(object("Metal3DataTemplate", name, metadata, &json!({"spec": {}}))).unwrap();
     object
         .metadata
         .finalizers
         .get_or_insert_with(|| vec![OF_TEMPLATE.to_owned()]);
-    world.data_templates.created(object);
+    stores.data_templates.created(object);
 }
 
 /// A claim that waits for nothing but its answer, with other metadata over that.
-fn claim(world: &World, name: &str, metadata: &Value, answer: &str) -> Arc<Metal3DataClaim> {
+fn claim(stores: &Stores, name: &str, metadata: &Value, answer: &str) -> Arc<Metal3DataClaim> {
     let owner = json!({"apiVersion": "infrastructure.cluster.x-k8s.io/v1beta2", "kind": "Metal3Machine", "name": name,
         "uid": "machine", "controller": true});
     let mut base = json!({"finalizers": [OF_CLAIM], "ownerReferences": [owner],
@@ -55,11 +55,11 @@ fn claim(world: &World, name: &str, metadata: &Value, answer: &str) -> Arc<Metal
         body["status"] = json!({"renderedData": {"name": answer, "namespace": "ns"}});
     }
     let made: Metal3DataClaim = serde_json::from_value(object("Metal3DataClaim", name, &base, &body)).unwrap();
-    world.data_claims.created(made);
-    world.data_claims.get(&ObjectKey::new("ns", name)).unwrap()
+    stores.data_claims.created(made);
+    stores.data_claims.get(&ObjectKey::new("ns", name)).unwrap()
 }
 
-fn made(world: &World, index: i32, claim: &str, metadata: &Value) -> Arc<Metal3Data> {
+fn made(stores: &Stores, index: i32, claim: &str, metadata: &Value) -> Arc<Metal3Data> {
     let owner = json!({"apiVersion": "infrastructure.cluster.x-k8s.io/v1beta2", "kind": "Metal3DataClaim", "name": claim,
         "uid": format!("uid-{claim}"), "controller": true});
     let mut base = json!({"finalizers": [OF_CLAIM], "ownerReferences": [owner]});
@@ -67,19 +67,19 @@ fn made(world: &World, index: i32, claim: &str, metadata: &Value) -> Arc<Metal3D
     let body = json!({"spec": {"index": index, "claim": {"name": claim}, "template": {"name": "t"}}});
     let name = format!("t-{index}");
     let made: Metal3Data = serde_json::from_value(object("Metal3Data", &name, &base, &body)).unwrap();
-    world.datas.created(made);
-    world.datas.get(&ObjectKey::new("ns", name)).unwrap()
+    stores.datas.created(made);
+    stores.datas.get(&ObjectKey::new("ns", name)).unwrap()
 }
 
-fn seen(world: &World) -> Observed {
-    let claims = world.data_claims.objects();
-    world.known_claims.learn(claims.iter().filter_map(|claim| claim.uid()));
-    observe(world, &space())
+fn seen(stores: &Stores) -> Observed {
+    let claims = stores.data_claims.objects();
+    stores.known_claims.learn(claims.iter().filter_map(|claim| claim.uid()));
+    observe(stores, &space())
 }
 
 /// The writes to templates.
-fn lists(world: &World) -> Vec<Effect> {
-    finish(&seen(world).listed, DELETED.parse().unwrap()).0
+fn lists(stores: &Stores) -> Vec<Effect> {
+    finish(&seen(stores).listed, DELETED.parse().unwrap()).0
 }
 
 fn space() -> ObjectKey {
@@ -104,16 +104,16 @@ fn explained(effects: &[Effect]) -> &str {
 
 #[test]
 fn the_oldest_claim_gets_the_lowest_free_index() {
-    let world = World::new("");
-    template(&world, "t", &json!({}));
+    let stores = Stores::new("");
+    template(&stores, "t", &json!({}));
     for (index, of) in [(0, "a"), (1, "b"), (3, "d")] {
-        claim(&world, of, &json!({}), &format!("t-{index}"));
-        made(&world, index, of, &json!({}));
+        claim(&stores, of, &json!({}), &format!("t-{index}"));
+        made(&stores, index, of, &json!({}));
     }
-    claim(&world, "x", &json!({"creationTimestamp": "2026-01-01T00:00:02Z"}), "");
-    claim(&world, "y", &json!({"creationTimestamp": "2026-01-01T00:00:01Z"}), "");
-    claim(&world, "z", &json!({"creationTimestamp": "2026-01-01T00:00:03Z"}), "");
-    let effects = writes(&seen(&world));
+    claim(&stores, "x", &json!({"creationTimestamp": "2026-01-01T00:00:02Z"}), "");
+    claim(&stores, "y", &json!({"creationTimestamp": "2026-01-01T00:00:01Z"}), "");
+    claim(&stores, "z", &json!({"creationTimestamp": "2026-01-01T00:00:03Z"}), "");
+    let effects = writes(&seen(&stores));
     let expected = [("y", 2), ("x", 4), ("z", 5)].map(|(of, index)| (of.to_owned(), index));
     assert_eq!(created(&effects), expected);
     assert_eq!(effects.len(), 3);
@@ -121,11 +121,11 @@ fn the_oldest_claim_gets_the_lowest_free_index() {
 
 #[test]
 fn nothing_is_made_before_the_finalizers_are_there() {
-    let world = World::new("");
-    template(&world, "t", &json!({"finalizers": []}));
-    claim(&world, "a", &json!({"finalizers": []}), "");
-    claim(&world, "b", &json!({}), "");
-    let effects = writes(&seen(&world));
+    let stores = Stores::new("");
+    template(&stores, "t", &json!({"finalizers": []}));
+    claim(&stores, "a", &json!({"finalizers": []}), "");
+    claim(&stores, "b", &json!({}), "");
+    let effects = writes(&seen(&stores));
     let labels: Vec<_> = effects.iter().map(Effect::label).collect();
     assert_eq!(
         labels,
@@ -138,44 +138,44 @@ fn nothing_is_made_before_the_finalizers_are_there() {
 
 #[test]
 fn what_another_process_may_have_made_is_looked_for_once_for_all_claims() {
-    let world = World::new("");
-    template(&world, "t", &json!({}));
-    claim(&world, "a", &json!({}), "");
-    claim(&world, "b", &json!({}), "");
-    let seen = observe(&world, &space());
+    let stores = Stores::new("");
+    template(&stores, "t", &json!({}));
+    claim(&stores, "a", &json!({}), "");
+    claim(&stores, "b", &json!({}), "");
+    let seen = observe(&stores, &space());
     assert_eq!(writes(&seen), [Effect::List]);
 }
 
 #[test]
 fn an_answer_whose_data_vanished_comes_back_with_its_index_if_that_is_free() {
-    let world = World::new("");
-    template(&world, "t", &json!({}));
-    claim(&world, "a", &json!({}), "t-7");
-    assert_eq!(created(&writes(&seen(&world))), [("a".to_owned(), 7)]);
-    claim(&world, "b", &json!({}), "t-7");
-    made(&world, 7, "b", &json!({}));
-    assert_eq!(created(&writes(&seen(&world))), [("a".to_owned(), 0)]);
+    let stores = Stores::new("");
+    template(&stores, "t", &json!({}));
+    claim(&stores, "a", &json!({}), "t-7");
+    assert_eq!(created(&writes(&seen(&stores))), [("a".to_owned(), 7)]);
+    claim(&stores, "b", &json!({}), "t-7");
+    made(&stores, 7, "b", &json!({}));
+    assert_eq!(created(&writes(&seen(&stores))), [("a".to_owned(), 0)]);
 }
 
 #[test]
 fn a_lost_answer_is_given_again_and_nothing_is_made() {
-    let world = World::new("");
-    template(&world, "t", &json!({}));
-    let a = claim(&world, "a", &json!({}), "");
-    made(&world, 4, "a", &json!({}));
-    assert_eq!(writes(&seen(&world)), [Effect::Announce(a, "t-4".to_owned())]);
+    let stores = Stores::new("");
+    template(&stores, "t", &json!({}));
+    let a = claim(&stores, "a", &json!({}), "");
+    made(&stores, 4, "a", &json!({}));
+    assert_eq!(writes(&seen(&stores)), [Effect::Announce(a, "t-4".to_owned())]);
 }
 
 #[test]
 fn of_two_that_were_made_for_one_claim_the_answer_stays() {
-    let world = World::new("");
-    template(&world, "t", &json!({}));
-    let a = claim(&world, "a", &json!({}), "t-4");
-    let (other, named) = (made(&world, 1, "a", &json!({})), made(&world, 4, "a", &json!({})));
-    assert_eq!(writes(&seen(&world)), [Effect::Discard(other.clone())]);
+    let stores = Stores::new("");
+    template(&stores, "t", &json!({}));
+    let a = claim(&stores, "a", &json!({}), "t-4");
+    let (other, named) = (made(&stores, 1, "a", &json!({})), made(&stores, 4, "a", &json!({})));
+    assert_eq!(writes(&seen(&stores)), [Effect::Discard(other.clone())]);
     assert!(is_unused(&other, Some(&a)) && !is_unused(&named, Some(&a)));
     // As long as none is named, both may be.
-    let none = claim(&World::new(""), "a", &json!({}), "");
+    let none = claim(&Stores::new(""), "a", &json!({}), "");
     assert!(!is_unused(&other, Some(&none)) && !is_unused(&named, Some(&none)));
 }
 
@@ -183,11 +183,11 @@ fn of_two_that_were_made_for_one_claim_the_answer_stays() {
 #[case::gone(None)]
 #[case::another_of_its_name(Some(json!({"uid": "other"})))]
 fn what_has_lost_its_claim_goes(#[case] metadata: Option<Value>) {
-    let world = World::new("");
-    template(&world, "t", &json!({}));
-    let left = made(&world, 0, "a", &json!({}));
-    let there = metadata.map(|metadata| claim(&world, "a", &metadata, ""));
-    let effects = writes(&seen(&world));
+    let stores = Stores::new("");
+    template(&stores, "t", &json!({}));
+    let left = made(&stores, 0, "a", &json!({}));
+    let there = metadata.map(|metadata| claim(&stores, "a", &metadata, ""));
+    let effects = writes(&seen(&stores));
     assert!(effects.contains(&Effect::Discard(left.clone())), "{effects:?}");
     assert!(is_unused(&left, there.as_deref()));
     // Its index is free only when it is gone.
@@ -196,21 +196,21 @@ fn what_has_lost_its_claim_goes(#[case] metadata: Option<Value>) {
 
 #[test]
 fn a_claim_that_is_deleted_lets_go_step_by_step() {
-    let world = World::new("");
-    template(&world, "t", &json!({}));
-    let a = claim(&world, "a", &json!({"deletionTimestamp": DELETED}), "t-0");
-    let data = made(&world, 0, "a", &json!({}));
-    assert_eq!(writes(&seen(&world)), [Effect::Delete(data)]);
+    let stores = Stores::new("");
+    template(&stores, "t", &json!({}));
+    let a = claim(&stores, "a", &json!({"deletionTimestamp": DELETED}), "t-0");
+    let data = made(&stores, 0, "a", &json!({}));
+    assert_eq!(writes(&seen(&stores)), [Effect::Delete(data)]);
     let data = made(
-        &world,
+        &stores,
         0,
         "a",
         &json!({"deletionTimestamp": DELETED, "resourceVersion": "2"}),
     );
-    assert_eq!(writes(&seen(&world)), [Effect::Unlock(data)]);
+    assert_eq!(writes(&seen(&stores)), [Effect::Unlock(data)]);
     let held = json!({"deletionTimestamp": DELETED, "resourceVersion": "3", "finalizers": ["other"]});
-    made(&world, 0, "a", &held);
-    assert_eq!(writes(&seen(&world)), [Effect::ReleaseClaim(a)]);
+    made(&stores, 0, "a", &held);
+    assert_eq!(writes(&seen(&stores)), [Effect::ReleaseClaim(a)]);
 }
 
 #[rstest]
@@ -222,49 +222,49 @@ fn a_claim_that_cannot_be_answered_says_why_once(
     #[case] has_template: bool,
     #[case] words: &str,
 ) {
-    let world = World::new("");
+    let stores = Stores::new("");
     if has_template {
-        template(&world, "t", &json!({}));
+        template(&stores, "t", &json!({}));
     }
-    let a = claim(&world, "a", &metadata, "");
-    let effects = writes(&seen(&world));
+    let a = claim(&stores, "a", &metadata, "");
+    let effects = writes(&seen(&stores));
     let why = explained(&effects);
     assert!(why.contains(words), "{why}");
     let mut told = (*a).clone();
     told.metadata.resource_version = Some("2".to_owned());
     told.status.get_or_insert_default().error_message = why.to_owned();
-    world.data_claims.created(told);
-    assert_eq!(writes(&seen(&world)), []);
+    stores.data_claims.created(told);
+    assert_eq!(writes(&seen(&stores)), []);
 }
 
 #[rstest]
 #[case::of_another_namespace(json!({"name": "t", "namespace": "elsewhere"}), "Metal3DataTemplate elsewhere/t")]
 #[case::none(json!({"name": ""}), "spec.template.name is empty")]
 fn a_claim_that_names_no_template_of_its_namespace_says_so_once(#[case] named: Value, #[case] words: &str) {
-    let world = World::new("");
-    template(&world, "t", &json!({}));
-    let mut other = (*claim(&world, "a", &json!({"resourceVersion": "2"}), "")).clone();
+    let stores = Stores::new("");
+    template(&stores, "t", &json!({}));
+    let mut other = (*claim(&stores, "a", &json!({"resourceVersion": "2"}), "")).clone();
     other.spec.template = serde_json::from_value(named).unwrap();
     other.metadata.resource_version = Some("3".to_owned());
-    world.data_claims.created(other.clone());
+    stores.data_claims.created(other.clone());
     let space = template_asked(&other);
     assert_eq!(
-        writes(&seen(&world)),
+        writes(&seen(&stores)),
         [],
         "the template of this namespace is not concerned"
     );
-    let effects = writes(&observe(&world, &space));
+    let effects = writes(&observe(&stores, &space));
     let why = explained(&effects);
     assert!(why.contains(words), "{why}");
     other.metadata.resource_version = Some("4".to_owned());
     other.status.get_or_insert_default().error_message = why.to_owned();
-    world.data_claims.created(other.clone());
-    assert_eq!(writes(&observe(&world, &space)), []);
+    stores.data_claims.created(other.clone());
+    assert_eq!(writes(&observe(&stores, &space)), []);
     other.metadata.resource_version = Some("5".to_owned());
     other.metadata.deletion_timestamp = serde_json::from_value(json!(DELETED)).unwrap();
-    world.data_claims.created(other);
+    stores.data_claims.created(other);
     assert!(matches!(
-        writes(&observe(&world, &space))[..],
+        writes(&observe(&stores, &space))[..],
         [Effect::ReleaseClaim(_)]
     ));
 }
@@ -274,30 +274,30 @@ fn a_claim_that_names_no_template_of_its_namespace_says_so_once(#[case] named: V
 #[case::template(json!({}), json!({"annotations": {"cluster.x-k8s.io/paused": ""}}), false)]
 #[case::cluster(json!({"labels": {"cluster.x-k8s.io/cluster-name": "c"}}), json!({}), true)]
 fn what_is_paused_is_left_alone(#[case] metadata: Value, #[case] of_template: Value, #[case] is_cluster_paused: bool) {
-    let world = World::new("");
-    template(&world, "t", &of_template);
+    let stores = Stores::new("");
+    template(&stores, "t", &of_template);
     let cluster: Cluster = serde_json::from_value(json!({"metadata": {"namespace": "ns", "name": "c"},
         "spec": {"paused": is_cluster_paused}}))
     .unwrap();
-    world.clusters.created(cluster);
-    claim(&world, "a", &metadata, "");
-    assert_eq!(writes(&seen(&world)), []);
+    stores.clusters.created(cluster);
+    claim(&stores, "a", &metadata, "");
+    assert_eq!(writes(&seen(&stores)), []);
     let mut going = metadata.clone();
     json_patch::merge(
         &mut going,
         &json!({"deletionTimestamp": DELETED, "resourceVersion": "2"}),
     );
-    claim(&world, "a", &going, "");
-    assert_eq!(writes(&seen(&world)), []);
+    claim(&stores, "a", &going, "");
+    assert_eq!(writes(&seen(&stores)), []);
 }
 
 #[test]
 fn a_template_lists_its_indexes_and_goes_when_nothing_uses_it() {
-    let world = World::new("");
-    template(&world, "t", &json!({"deletionTimestamp": DELETED}));
-    claim(&world, "b", &json!({}), "t-2");
-    made(&world, 2, "b", &json!({}));
-    let effects = lists(&world);
+    let stores = Stores::new("");
+    template(&stores, "t", &json!({"deletionTimestamp": DELETED}));
+    claim(&stores, "b", &json!({}), "t-2");
+    made(&stores, 2, "b", &json!({}));
+    let effects = lists(&stores);
     let [Effect::Report(_, status)] = effects.as_slice() else {
         panic!("{effects:?}")
     };
@@ -308,9 +308,9 @@ fn a_template_lists_its_indexes_and_goes_when_nothing_uses_it() {
         .collect();
     assert_eq!(listed, [("b", 2)]);
 
-    let world = World::new("");
-    template(&world, "t", &json!({"deletionTimestamp": DELETED}));
-    let effects = lists(&world);
+    let stores = Stores::new("");
+    template(&stores, "t", &json!({"deletionTimestamp": DELETED}));
+    let effects = lists(&stores);
     assert!(
         matches!(effects.as_slice(), [Effect::ReleaseTemplate(_)]),
         "{effects:?}"
@@ -319,12 +319,12 @@ fn a_template_lists_its_indexes_and_goes_when_nothing_uses_it() {
 
 #[test]
 fn a_list_of_more_indexes_than_fit_is_cut() {
-    let world = World::new("");
-    template(&world, "t", &json!({}));
+    let stores = Stores::new("");
+    template(&stores, "t", &json!({}));
     for index in 0..600 {
-        made(&world, index, &format!("c{index}"), &json!({}));
+        made(&stores, index, &format!("c{index}"), &json!({}));
     }
-    let effects = lists(&world);
+    let effects = lists(&stores);
     let [Effect::Report(_, status)] = effects.as_slice() else {
         panic!("{effects:?}")
     };
@@ -333,15 +333,15 @@ fn a_list_of_more_indexes_than_fit_is_cut() {
 
 #[test]
 fn a_metal3data_is_made_as_metal3_makes_it() {
-    let world = World::new("");
-    template(&world, "t", &json!({}));
+    let stores = Stores::new("");
+    template(&stores, "t", &json!({}));
     let a = claim(
-        &world,
+        &stores,
         "a",
         &json!({"labels": {"cluster.x-k8s.io/cluster-name": "c"}}),
         "",
     );
-    let template = world.data_templates.get(&ObjectKey::new("ns", "t")).unwrap();
+    let template = stores.data_templates.get(&ObjectKey::new("ns", "t")).unwrap();
     let group = "infrastructure.cluster.x-k8s.io/v1beta2";
     let expected = json!({
         "apiVersion": group, "kind": "Metal3Data",
@@ -358,10 +358,10 @@ fn a_metal3data_is_made_as_metal3_makes_it() {
 
 #[test]
 fn what_renders_something_belongs_to_its_controller_from_the_start() {
-    let world = World::new("");
-    template(&world, "t", &json!({}));
-    let claim = claim(&world, "a", &json!({}), "");
-    let plain = world.data_templates.get(&ObjectKey::new("ns", "t")).unwrap();
+    let stores = Stores::new("");
+    template(&stores, "t", &json!({}));
+    let claim = claim(&stores, "a", &json!({}), "");
+    let plain = stores.data_templates.get(&ObjectKey::new("ns", "t")).unwrap();
     let mut made = data(&claim, &plain, 0);
     adopt(&mut made, &claim, &plain);
     assert_eq!(made.metadata.finalizers, Some(vec![OF_CLAIM.to_owned()]));
@@ -383,51 +383,56 @@ fn what_renders_something_belongs_to_its_controller_from_the_start() {
 }
 
 /// A space in which everything is as it should be.
-fn at_rest(count: i32) -> World {
-    let world = World::new("");
-    template(&world, "t", &json!({}));
+fn at_rest(count: i32) -> Stores {
+    let stores = Stores::new("");
+    template(&stores, "t", &json!({}));
     for index in 0..count {
-        claim(&world, &format!("c{index}"), &json!({}), &format!("t-{index}"));
-        made(&world, index, &format!("c{index}"), &json!({}));
+        claim(&stores, &format!("c{index}"), &json!({}), &format!("t-{index}"));
+        made(&stores, index, &format!("c{index}"), &json!({}));
     }
-    world
+    stores
 }
 
 #[test]
 fn a_data_that_is_gone_wakes_its_space_and_frees_its_index() {
-    let (world, queue) = (at_rest(300), Queue::new());
-    listen(&world, &queue);
-    world.datas.remove(&ObjectKey::new("ns", "t-7"), "uid-t-7");
+    let (stores, queue) = (at_rest(300), Queue::new());
+    listen(&stores, &queue);
+    stores.datas.remove(&ObjectKey::new("ns", "t-7"), "uid-t-7");
     assert_eq!(queue.len(), 1);
-    claim(&world, "new", &json!({"creationTimestamp": "2026-01-02T00:00:00Z"}), "");
-    let made = created(&writes(&seen(&world)));
+    claim(
+        &stores,
+        "new",
+        &json!({"creationTimestamp": "2026-01-02T00:00:00Z"}),
+        "",
+    );
+    let made = created(&writes(&seen(&stores)));
     assert_eq!(made, [("c7".to_owned(), 7), ("new".to_owned(), 300)]);
 }
 
 #[test]
 fn rendered_data_and_a_new_list_wake_nothing() {
-    let (world, queue) = (at_rest(3), Queue::new());
-    listen(&world, &queue);
-    let mut rendered = (*world.datas.get(&ObjectKey::new("ns", "t-1")).unwrap()).clone();
+    let (stores, queue) = (at_rest(3), Queue::new());
+    listen(&stores, &queue);
+    let mut rendered = (*stores.datas.get(&ObjectKey::new("ns", "t-1")).unwrap()).clone();
     rendered.metadata.resource_version = Some("2".to_owned());
     rendered.status.get_or_insert_default().ready = Some(true);
-    world.datas.created(rendered);
-    let mut listed = (*world.data_templates.get(&space()).unwrap()).clone();
+    stores.datas.created(rendered);
+    let mut listed = (*stores.data_templates.get(&space()).unwrap()).clone();
     listed.metadata.resource_version = Some("2".to_owned());
     listed.status.get_or_insert_default().last_updated = None;
-    world.data_templates.created(listed);
+    stores.data_templates.created(listed);
     assert!(queue.is_empty());
 }
 
 #[test]
 fn a_list_is_written_once_a_second() {
-    let world = at_rest(3);
-    let mut listed = (*world.data_templates.get(&space()).unwrap()).clone();
+    let stores = at_rest(3);
+    let mut listed = (*stores.data_templates.get(&space()).unwrap()).clone();
     listed.metadata.resource_version = Some("2".to_owned());
     let written = DELETED.parse().unwrap();
     listed.status.get_or_insert_default().last_updated = Some(Time(written));
-    world.data_templates.created(listed);
-    let listed = seen(&world).listed;
+    stores.data_templates.created(listed);
+    let listed = seen(&stores).listed;
     assert_eq!(finish(&listed, written), (vec![], Some(LISTS_APART)));
     let (effects, again) = finish(&listed, written + LISTS_APART);
     assert_eq!((effects.len(), again), (1, None));

@@ -39,8 +39,8 @@ use crate::context::Context;
 use crate::error::PassError;
 use crate::refusals::Refusals;
 use crate::select::consumer_of;
+use crate::stores::{ClusterBy, cluster_of};
 use crate::workload::{News, Workloads};
-use crate::world::{ClusterBy, cluster_of};
 
 /// The controller. Its keys are those of Clusters.
 #[derive(Clone)]
@@ -81,13 +81,13 @@ impl Controller for LabelSync {
     }
 
     fn all(&self) -> Vec<ObjectKey> {
-        self.ctx.world.clusters.all()
+        self.ctx.stores.clusters.all()
     }
 
     async fn observe(&self, key: &ObjectKey) -> Result<Option<Observed>, PassError> {
         // A workload cluster that cannot be asked is reported by the machines; this goes on when it is back.
         let nodes = || self.workloads.of(key).ok().map(|workload| workload.nodes);
-        Ok(observe(&self.ctx.world, key, nodes))
+        Ok(observe(&self.ctx.stores, key, nodes))
     }
 
     fn decide(seen: &Observed, _: Timestamp) -> Decision<Infallible, Effect, ()> {
@@ -163,16 +163,16 @@ impl LabelSync {
     }
 
     fn listen_to_clusters(&self, queue: &Queue<ObjectKey>) {
-        let world = &self.ctx.world;
+        let stores = &self.ctx.stores;
         let of_cluster = queue.clone();
-        world.clusters.listen(move |change| {
+        stores.clusters.listen(move |change| {
             let read = |cluster: &Cluster| (cluster.is_paused(), cluster.spec.infrastructure_ref.clone());
             if change.affects(read) {
                 of_cluster.push(change.key.clone());
             }
         });
-        let (clusters, of_metal3_cluster) = (world.clusters.clone(), queue.clone());
-        world.metal3_clusters.listen(move |change| {
+        let (clusters, of_metal3_cluster) = (stores.clusters.clone(), queue.clone());
+        stores.metal3_clusters.listen(move |change| {
             if change.affects(|cluster: &Metal3Cluster| (cluster.annotations().clone(), cluster.labels().clone())) {
                 for cluster in clusters.names(&ClusterBy::Infrastructure(change.key.clone())) {
                     of_metal3_cluster.push(cluster);
@@ -182,8 +182,8 @@ impl LabelSync {
     }
 
     fn listen_to_hosts(&self, queue: &Queue<ObjectKey>) {
-        let (world, of_host) = (self.ctx.world.clone(), queue.clone());
-        self.ctx.world.hosts.listen(move |change| {
+        let (stores, of_host) = (self.ctx.stores.clone(), queue.clone());
+        self.ctx.stores.hosts.listen(move |change| {
             let read = |host: &BareMetalHost| {
                 let is_paused = host.annotations().contains_key(PAUSED);
                 (host.labels().clone(), host.spec.consumer_ref.clone(), is_paused)
@@ -192,7 +192,7 @@ impl LabelSync {
                 return;
             }
             for machine in change.states().filter_map(|host| consumer_of(host)) {
-                let machine = world.metal3_machines.get(&machine);
+                let machine = stores.metal3_machines.get(&machine);
                 if let Some(cluster) = machine.and_then(|machine| cluster_of(&*machine)) {
                     of_host.push_in(cluster, LABELS_GATHER);
                 }
@@ -201,9 +201,9 @@ impl LabelSync {
     }
 
     fn listen_to_machines(&self, queue: &Queue<ObjectKey>) {
-        let world = &self.ctx.world;
+        let stores = &self.ctx.stores;
         let of_metal3_machine = queue.clone();
-        world.metal3_machines.listen(move |change| {
+        stores.metal3_machines.listen(move |change| {
             let read = |machine: &Metal3Machine| {
                 let meta = &machine.metadata;
                 let is_deleted = meta.deletion_timestamp.is_some();
@@ -223,7 +223,7 @@ impl LabelSync {
             }
         });
         let of_machine = queue.clone();
-        world.machines.listen(move |change| {
+        stores.machines.listen(move |change| {
             let read = |machine: &Machine| (machine.status.node_ref.clone(), cluster_of(machine));
             for cluster in change
                 .states()

@@ -14,8 +14,8 @@ use super::Prefixes;
 use crate::data_template::hold_of;
 use crate::error::PassError;
 use crate::machine::{Host, host_seen};
+use crate::stores::{Metal3MachineBy, Stores, infrastructure, owner};
 use crate::workload::Nodes;
-use crate::world::{Metal3MachineBy, World, infrastructure, owner};
 
 /// The prefixes, and the hosts of a cluster with the Nodes that run on them.
 #[derive(Debug)]
@@ -38,16 +38,16 @@ pub struct Observed {
 
 /// Gathers it. Nothing if the cluster wants no labels, is not ours, is to be left alone, or cannot be asked: of a cluster
 /// whose labels nobody wants no Node is looked at.
-pub fn observe(world: &World, key: &ObjectKey, nodes: impl FnOnce() -> Option<Nodes>) -> Option<Observed> {
-    let cluster = world.clusters.get(key).filter(|cluster| !cluster.is_paused())?;
-    let metal3_cluster = world.metal3_clusters.get(&infrastructure(&cluster)?)?;
-    let is_left_alone = !world.is_ours(&*metal3_cluster) || is_paused(&*metal3_cluster);
+pub fn observe(stores: &Stores, key: &ObjectKey, nodes: impl FnOnce() -> Option<Nodes>) -> Option<Observed> {
+    let cluster = stores.clusters.get(key).filter(|cluster| !cluster.is_paused())?;
+    let metal3_cluster = stores.metal3_clusters.get(&infrastructure(&cluster)?)?;
+    let is_left_alone = !stores.is_ours(&*metal3_cluster) || is_paused(&*metal3_cluster);
     let prefixes = Prefixes::of(&metal3_cluster).filter(|prefixes| !prefixes.good.is_empty() && !is_left_alone)?;
     let nodes = nodes()?;
-    let machines = world.metal3_machines.find(&Metal3MachineBy::Cluster(key.clone()));
+    let machines = stores.metal3_machines.find(&Metal3MachineBy::Cluster(key.clone()));
     let mut pairs: Vec<_> = machines
         .iter()
-        .filter_map(|machine| Some((host_of(world, machine)?, node_of(world, machine, &nodes)?)))
+        .filter_map(|machine| Some((host_of(stores, machine)?, node_of(stores, machine, &nodes)?)))
         .collect();
     // So that the same is done in the same order.
     pairs.sort_by_cached_key(|(_, node)| node.name_any());
@@ -63,21 +63,21 @@ pub fn observe(world: &World, key: &ObjectKey, nodes: impl FnOnce() -> Option<No
 }
 
 /// The host of a machine that is there to stay, unless one of the two is to be left alone.
-fn host_of(world: &World, machine: &Metal3Machine) -> Option<Arc<BareMetalHost>> {
-    if machine.metadata.deletion_timestamp.is_some() || hold_of(world, machine).is_some() {
+fn host_of(stores: &Stores, machine: &Metal3Machine) -> Option<Arc<BareMetalHost>> {
+    if machine.metadata.deletion_timestamp.is_some() || hold_of(stores, machine).is_some() {
         return None;
     }
-    match host_seen(world, machine, &ObjectKey::of(machine)) {
+    match host_seen(stores, machine, &ObjectKey::of(machine)) {
         Host::Ours(host) if !is_paused(&*host) => Some(host),
         Host::Ours(_) | Host::None | Host::Missing(_) | Host::Unclaimed(_) | Host::Foreign(..) => None,
     }
 }
 
 /// The Node that Cluster API has found for a machine.
-fn node_of(world: &World, machine: &Metal3Machine, nodes: &Nodes) -> Option<Arc<Node>> {
+fn node_of(stores: &Stores, machine: &Metal3Machine, nodes: &Nodes) -> Option<Arc<Node>> {
     let owner = owner(machine, group::CORE, "Machine")?;
     let owner = ObjectKey::new(machine.namespace().unwrap_or_default(), owner);
-    let name = &world.machines.get(&owner)?.status.node_ref.name;
+    let name = &stores.machines.get(&owner)?.status.node_ref.name;
     nodes.get(&ObjectKey::new("", name))
 }
 

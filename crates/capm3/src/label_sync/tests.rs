@@ -10,8 +10,8 @@ use serde_json::{Value, json};
 
 use super::observed::Observed;
 use super::*;
+use crate::stores::Stores;
 use crate::workload::nodes::nodes;
-use crate::world::World;
 
 const HERE: &str = "infrastructure.cluster.x-k8s.io/v1beta2";
 const CLUSTER: &str = "cluster.x-k8s.io/v1beta2";
@@ -110,7 +110,7 @@ fn patch_of(effect: &Effect) -> Option<Value> {
 }
 
 /// A cluster with one machine, its host and its Node; `change` is what is different, by kind.
-fn world(filter: &str, change: &Value) -> World {
+fn stores(filter: &str, change: &Value) -> Stores {
     let with = |kind: &str, mut object: Value| {
         object["metadata"]["namespace"] = json!("ns");
         object["metadata"]["resourceVersion"] = json!("1");
@@ -119,26 +119,30 @@ fn world(filter: &str, change: &Value) -> World {
         }
         object
     };
-    let world = World::new(filter);
+    let stores = Stores::new(filter);
     let reference = json!({"apiGroup": "infrastructure.cluster.x-k8s.io", "kind": "Metal3Cluster", "name": "c"});
     let cluster = json!({"metadata": {"name": "c"}, "spec": {"infrastructureRef": reference}});
-    world.clusters.put(parse(with("cluster", cluster)));
+    stores.clusters.put(parse(with("cluster", cluster)));
     let metal3_cluster = json!({"apiVersion": HERE, "kind": "Metal3Cluster",
         "metadata": {"name": "c", "annotations": {PREFIXES: "a.b,WRONG"}}, "spec": {}});
-    world.metal3_clusters.put(parse(with("metal3_cluster", metal3_cluster)));
+    stores
+        .metal3_clusters
+        .put(parse(with("metal3_cluster", metal3_cluster)));
     let machine = json!({"metadata": {"name": "owner"}, "status": {"nodeRef": {"name": "n"}}});
-    world.machines.put(parse(with("machine", machine)));
+    stores.machines.put(parse(with("machine", machine)));
     let owners = json!([{"apiVersion": CLUSTER, "kind": "Machine", "name": "owner", "uid": "u"}]);
     let metal3_machine = json!({"apiVersion": HERE, "kind": "Metal3Machine",
         "metadata": {"name": "m", "uid": "u-m", "ownerReferences": owners, "labels": {"cluster.x-k8s.io/cluster-name": "c"},
             "annotations": {"metal3.io/BareMetalHost": "ns/h"}},
         "spec": {}});
-    world.metal3_machines.put(parse(with("metal3_machine", metal3_machine)));
+    stores
+        .metal3_machines
+        .put(parse(with("metal3_machine", metal3_machine)));
     let consumer = json!({"apiVersion": HERE, "kind": "Metal3Machine", "namespace": "ns", "name": "m", "uid": "u-m"});
     let host = json!({"apiVersion": "metal3.io/v1alpha1", "kind": "BareMetalHost",
         "metadata": {"name": "h", "labels": {"a.b/x": "1"}}, "spec": {"consumerRef": consumer}});
-    world.hosts.put(parse(with("host", host)));
-    world
+    stores.hosts.put(parse(with("host", host)));
+    stores
 }
 
 #[rstest]
@@ -162,11 +166,11 @@ fn only_a_host_with_a_node_is_looked_at_and_nothing_that_is_paused(
     #[case] change: Value,
     #[case] is_seen: bool,
 ) {
-    let (world, key) = (world(filter, &change), ObjectKey::new("ns", "c"));
+    let (stores, key) = (stores(filter, &change), ObjectKey::new("ns", "c"));
     let nodes = nodes();
     nodes.put(parse(
         json!({"metadata": {"name": "n", "uid": "u-n", "resourceVersion": "1"}}),
     ));
-    let pairs = observe(&world, &key, || Some(nodes)).map(|seen| seen.pairs);
+    let pairs = observe(&stores, &key, || Some(nodes)).map(|seen| seen.pairs);
     assert_eq!(pairs.unwrap_or_default().len(), usize::from(is_seen));
 }

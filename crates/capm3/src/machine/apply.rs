@@ -18,8 +18,8 @@ use crate::context::Context;
 use crate::machine::decide::plan::Effect;
 use crate::machine::node::ProviderIdPatch;
 use crate::machine::observed::{Observed, Subject, host_seen};
+use crate::stores::Stores;
 use crate::workload::Workloads;
-use crate::world::World;
 
 /// Carries out one effect. The stores and what was observed show it at once.
 pub async fn apply(
@@ -28,7 +28,7 @@ pub async fn apply(
     subject: &mut Subject,
     effect: &Effect,
 ) -> Result<(), kube::Error> {
-    let (client, world, key) = (&ctx.client, &ctx.world, subject.key());
+    let (client, stores, key) = (&ctx.client, &ctx.stores, subject.key());
     let (namespace, name, merge) = (&key.namespace, &key.name, PatchParams::default());
     let machines: Api<Metal3Machine> = Api::namespaced(client.clone(), namespace);
     match effect {
@@ -43,23 +43,23 @@ pub async fn apply(
             let written = hosts.patch(host, &merge, &Patch::Merge(patch)).await?;
             if let Subject::Machine(seen) = subject {
                 if *is_claim && !seen.machine.spec.data_template.name.is_empty() {
-                    world.claimed_hosts.keep(&written, ctx.clock.elapsed());
+                    stores.claimed_hosts.keep(&written, ctx.clock.elapsed());
                 }
-                world.hosts.written(written);
-                seen.host = host_seen(world, &seen.machine, &key);
+                stores.hosts.written(written);
+                seen.host = host_seen(stores, &seen.machine, &key);
             } else {
-                world.hosts.written(written);
+                stores.hosts.written(written);
             }
         }
         Effect::CreateClaim(claim) => {
             let claims: Api<Metal3DataClaim> = Api::namespaced(client.clone(), namespace);
             let created = claims.create(&PostParams::default(), claim).await?;
-            world.claimed(&created);
+            stores.claimed(&created);
         }
-        Effect::DeleteClaim(claim) => delete_claim(client, world, claim, namespace).await?,
+        Effect::DeleteClaim(claim) => delete_claim(client, stores, claim, namespace).await?,
         Effect::ReleaseClaim(claim) => {
             tracing::info!(claim = %key, "the machine of a Metal3DataClaim is gone: the claim may go");
-            release_claim(client, world, claim, namespace).await?;
+            release_claim(client, stores, claim, namespace).await?;
         }
         Effect::LabelSecret { secret, cluster } => {
             let change = Patch::Merge(json!({"metadata": {"labels": {CLUSTER_NAME: cluster}}}));
@@ -90,10 +90,10 @@ pub async fn apply(
 
 /// Puts a machine that was written into the store and into what was observed.
 fn wrote(ctx: &Context, subject: &mut Subject, written: Metal3Machine) {
-    ctx.world.metal3_machines.written(written.clone());
+    ctx.stores.metal3_machines.written(written.clone());
     if let Subject::Machine(seen) = subject {
         seen.machine = Arc::new(written);
-        seen.host = host_seen(&ctx.world, &seen.machine, &seen.key());
+        seen.host = host_seen(&ctx.stores, &seen.machine, &seen.key());
     }
 }
 
@@ -111,24 +111,24 @@ async fn set_provider_id(workloads: &Workloads, seen: &Observed, patch: &Provide
 
 async fn release_claim(
     client: &Client,
-    world: &World,
+    stores: &Stores,
     claim: &Metal3DataClaim,
     namespace: &str,
 ) -> Result<(), kube::Error> {
     let claims: Api<Metal3DataClaim> = Api::namespaced(client.clone(), namespace);
     if let Some(written) = patch::remove_finalizer(&claims, claim, finalizer::MACHINE).await? {
-        world.data_claims.written(written);
+        stores.data_claims.written(written);
     }
     Ok(())
 }
 
 async fn delete_claim(
     client: &Client,
-    world: &World,
+    stores: &Stores,
     claim: &Metal3DataClaim,
     namespace: &str,
 ) -> Result<(), kube::Error> {
-    release_claim(client, world, claim, namespace).await?;
+    release_claim(client, stores, claim, namespace).await?;
     if claim.metadata.deletion_timestamp.is_some() {
         return Ok(());
     }

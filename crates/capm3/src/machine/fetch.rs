@@ -13,7 +13,7 @@ use super::decide::Read;
 use super::observed::{Leftovers, Observed};
 use super::{KIND, Metal3Machines, reuse, waiting};
 use crate::error::PassError;
-use crate::world::host_of;
+use crate::stores::host_of;
 
 impl Metal3Machines {
     /// Reads what a decision about a machine asks for.
@@ -23,7 +23,7 @@ impl Metal3Machines {
                 let since = waiting::since(&*seen.machine);
                 let order = self.host_choice.seed(&request.uid);
                 let named = seen.host.unclaimed();
-                let (choice, other) = self.waiting.choose(&self.ctx.world, &request, named, since, order);
+                let (choice, other) = self.waiting.choose(&self.ctx.stores, &request, named, since, order);
                 self.wake(other);
                 seen.reads.choice = Some(choice);
             }
@@ -60,7 +60,7 @@ impl Metal3Machines {
             .await
             .map_err(PassError::of("read the host", KIND, &seen.key()))?;
         if let Some(host) = &host {
-            self.ctx.world.hosts.written(host.clone());
+            self.ctx.stores.hosts.written(host.clone());
         }
         seen.read_host(&named.name, host.map(Arc::new));
         Ok(())
@@ -70,7 +70,7 @@ impl Metal3Machines {
         let Some(owner) = seen.owner.found() else {
             return Ok(false);
         };
-        let kept = reuse::is_kept(&self.ctx.client, &self.ctx.world, owner, Some(&seen.machine)).await;
+        let kept = reuse::is_kept(&self.ctx.client, &self.ctx.stores, owner, Some(&seen.machine)).await;
         kept.map_err(PassError::of("read the control plane", KIND, &seen.key()))
     }
 

@@ -13,14 +13,14 @@ use metal3_runtime::work::Queue;
 use super::Metal3Machines;
 use super::waiting::Waiting;
 use crate::select::consumer::consumer_of;
+use crate::stores::Stores;
+use crate::stores::cluster::cluster_of;
+use crate::stores::host::HostBy;
+use crate::stores::machine::Metal3MachineBy;
+use crate::stores::owner;
 use crate::workload::News;
 use crate::workload::nodes;
 use crate::workload::nodes::NodeBy;
-use crate::world::World;
-use crate::world::cluster::cluster_of;
-use crate::world::host::HostBy;
-use crate::world::machine::Metal3MachineBy;
-use crate::world::owner;
 
 impl Metal3Machines {
     /// Listens to all stores that a machine depends on.
@@ -28,11 +28,13 @@ impl Metal3Machines {
         self.listen_to_hosts(queue);
         self.listen_to_clusters(queue);
         self.listen_to_nodes(queue);
-        let world = &self.ctx.world;
+        let stores = &self.ctx.stores;
         let own = queue.clone();
-        world.metal3_machines.listen(move |change| own.push(change.key.clone()));
+        stores
+            .metal3_machines
+            .listen(move |change| own.push(change.key.clone()));
         let of_owner = queue.clone();
-        world.machines.listen(move |change| {
+        stores.machines.listen(move |change| {
             let read = |machine: &Machine| {
                 let meta = &machine.metadata;
                 let is_deleted = meta.deletion_timestamp.is_some();
@@ -51,11 +53,11 @@ impl Metal3Machines {
         });
         // A claim on data has the name of its machine.
         let of_claim = queue.clone();
-        world
+        stores
             .data_claims
             .listen(move |change| of_claim.push(change.key.clone()));
         let of_data = queue.clone();
-        world.datas.listen(move |change| {
+        stores.datas.listen(move |change| {
             for data in change.states().filter(|data| !data.spec.claim.name.is_empty()) {
                 of_data.push(ObjectKey::new(&change.key.namespace, &data.spec.claim.name));
             }
@@ -63,9 +65,9 @@ impl Metal3Machines {
     }
 
     fn listen_to_clusters(&self, queue: &Queue<ObjectKey>) {
-        let world = &self.ctx.world;
+        let stores = &self.ctx.stores;
         let (own, of_cluster) = (self.clone(), queue.clone());
-        world.clusters.listen(move |change| {
+        stores.clusters.listen(move |change| {
             let read = |cluster: &Cluster| {
                 let is_deleted = cluster.metadata.deletion_timestamp.is_some();
                 (
@@ -83,7 +85,7 @@ impl Metal3Machines {
             }
         });
         let (own, of_metal3_cluster) = (self.clone(), queue.clone());
-        world.metal3_clusters.listen(move |change| {
+        stores.metal3_clusters.listen(move |change| {
             let is_there = |_: &Metal3Cluster| ();
             for cluster in change.states().filter(|_| change.affects(is_there)) {
                 let named = owner(&**cluster, group::CORE, "Cluster");
@@ -97,8 +99,8 @@ impl Metal3Machines {
 
     fn listen_to_hosts(&self, queue: &Queue<ObjectKey>) {
         let (own, queue) = (self.clone(), queue.clone());
-        self.ctx.world.hosts.listen(move |change| {
-            for machine in concerned(&own.ctx.world, &own.waiting, change) {
+        self.ctx.stores.hosts.listen(move |change| {
+            for machine in concerned(&own.ctx.stores, &own.waiting, change) {
                 queue.push(machine);
             }
             let said = |host: &BareMetalHost| {
@@ -122,7 +124,7 @@ impl Metal3Machines {
             News::Link => own.enqueue_for_cluster(&queue, cluster),
             News::Node(change) if change.affects(nodes::keys_of) => {
                 for by in change.states().flat_map(|node| nodes::keys_of(node)) {
-                    for machine in found_by(&own.ctx.world, cluster, by) {
+                    for machine in found_by(&own.ctx.stores, cluster, by) {
                         queue.push(machine);
                     }
                 }
@@ -132,7 +134,7 @@ impl Metal3Machines {
     }
 
     fn enqueue_for_cluster(&self, queue: &Queue<ObjectKey>, cluster: &ObjectKey) {
-        let machines = &self.ctx.world.metal3_machines;
+        let machines = &self.ctx.stores.metal3_machines;
         for machine in machines.names(&Metal3MachineBy::Cluster(cluster.clone())) {
             queue.push(machine);
         }
@@ -143,32 +145,32 @@ impl Metal3Machines {
 ///
 /// What a Node says of itself is the word of its workload cluster. It wakes machines of the Cluster's own namespace that exist,
 /// and no others: a hostile cluster must not fill the queue with machines of other tenants, or of tenants that it makes up.
-pub(super) fn found_by(world: &World, cluster: &ObjectKey, by: NodeBy) -> Vec<ObjectKey> {
+pub(super) fn found_by(stores: &Stores, cluster: &ObjectKey, by: NodeBy) -> Vec<ObjectKey> {
     let hosts = match by {
         NodeBy::ProviderId(id) => {
             let machine = machine_of(&id);
             return machine
                 .into_iter()
-                .filter(|machine| is_in(world, cluster, machine))
+                .filter(|machine| is_in(stores, cluster, machine))
                 .collect();
         }
-        NodeBy::HostUid(uid) => world.hosts.find(&HostBy::Uid(uid)),
-        NodeBy::Hostname(name) => world.hosts.find(&HostBy::Hostname(name)),
+        NodeBy::HostUid(uid) => stores.hosts.find(&HostBy::Uid(uid)),
+        NodeBy::Hostname(name) => stores.hosts.find(&HostBy::Hostname(name)),
     };
     let machines = hosts.iter().filter_map(|host| consumer_of(host));
-    machines.filter(|machine| is_in(world, cluster, machine)).collect()
+    machines.filter(|machine| is_in(stores, cluster, machine)).collect()
 }
 
 /// Whether the machine exists, in the namespace of this Cluster.
-fn is_in(world: &World, cluster: &ObjectKey, machine: &ObjectKey) -> bool {
-    machine.namespace == cluster.namespace && world.metal3_machines.get(machine).is_some()
+fn is_in(stores: &Stores, cluster: &ObjectKey, machine: &ObjectKey) -> bool {
+    machine.namespace == cluster.namespace && stores.metal3_machines.get(machine).is_some()
 }
 
 /// The machines that have to be looked at at once because of a host: the one that it names, those that name it, those that
 /// wait for it, and the one for which it is reserved from now on.
-pub(super) fn concerned(world: &World, waiting: &Waiting, change: &Change<BareMetalHost>) -> Vec<ObjectKey> {
+pub(super) fn concerned(stores: &Stores, waiting: &Waiting, change: &Change<BareMetalHost>) -> Vec<ObjectKey> {
     let mut machines: Vec<ObjectKey> = change.states().filter_map(|host| consumer_of(host)).collect();
-    machines.extend(world.metal3_machines.names(&Metal3MachineBy::Host(change.key.clone())));
+    machines.extend(stores.metal3_machines.names(&Metal3MachineBy::Host(change.key.clone())));
     if change
         .states()
         .any(|host| host.labels().contains_key(label::NODE_REUSE))
@@ -211,27 +213,27 @@ mod tests {
     // OWN 23j: a Node of a hostile cluster woke machines of other namespaces, and made up any number of tenants of the queue.
     #[test]
     fn a_node_wakes_machines_of_its_own_clusters_namespace_only() {
-        let world = World::new("");
+        let stores = Stores::new("");
         for namespace in ["own", "victim"] {
             let meta = json!({"name": "m", "namespace": namespace, "uid": namespace, "resourceVersion": "1"});
             let machine = json!({"metadata": meta, "spec": {}});
-            world.metal3_machines.put(serde_json::from_value(machine).unwrap());
+            stores.metal3_machines.put(serde_json::from_value(machine).unwrap());
             let meta =
                 json!({"name": "h", "namespace": namespace, "uid": format!("h-{namespace}"), "resourceVersion": "1"});
             let consumer = json!({"apiVersion": "infrastructure.cluster.x-k8s.io/v1beta2", "kind": "Metal3Machine",
                 "name": "m", "namespace": namespace});
             let host = json!({"metadata": meta, "spec": {"consumerRef": consumer},
                 "status": {"hardware": {"hostname": "same"}, "provisioning": {"state": "provisioned", "ID": ""}}});
-            world.hosts.put(serde_json::from_value(host).unwrap());
+            stores.hosts.put(serde_json::from_value(host).unwrap());
         }
         let (cluster, own) = (ObjectKey::new("own", "c"), vec![ObjectKey::new("own", "m")]);
-        let id = |id: &str| found_by(&world, &cluster, NodeBy::ProviderId(id.to_owned()));
+        let id = |id: &str| found_by(&stores, &cluster, NodeBy::ProviderId(id.to_owned()));
         assert_eq!(id("metal3://own/h/m"), own);
         assert_eq!(id("metal3://victim/h/m"), []);
         assert_eq!(id("metal3://made-up/h/m"), []);
         assert_eq!(id("metal3://own/h/other"), []);
-        assert_eq!(found_by(&world, &cluster, NodeBy::Hostname("same".to_owned())), own);
-        assert_eq!(found_by(&world, &cluster, NodeBy::HostUid("h-victim".to_owned())), []);
-        assert_eq!(found_by(&world, &cluster, NodeBy::HostUid("h-own".to_owned())), own);
+        assert_eq!(found_by(&stores, &cluster, NodeBy::Hostname("same".to_owned())), own);
+        assert_eq!(found_by(&stores, &cluster, NodeBy::HostUid("h-victim".to_owned())), []);
+        assert_eq!(found_by(&stores, &cluster, NodeBy::HostUid("h-own".to_owned())), own);
     }
 }

@@ -126,7 +126,7 @@ impl Metal3Machines {
 
     /// The machines that lack a host now.
     fn waiters(&self) -> Vec<Waiter> {
-        let of = |key: &ObjectKey| match observe(&self.ctx.world, key, self.is_fast_track)? {
+        let of = |key: &ObjectKey| match observe(&self.ctx.stores, key, self.is_fast_track)? {
             Subject::Machine(seen) => {
                 let request = decide::wanted(&seen)?;
                 Some((waiting::since(&*seen.machine), request, seen.host.unclaimed().cloned()))
@@ -173,7 +173,7 @@ impl Controller for Metal3Machines {
     }
 
     fn all(&self) -> Vec<ObjectKey> {
-        self.ctx.world.metal3_machines.all()
+        self.ctx.stores.metal3_machines.all()
     }
 
     async fn observe(&self, key: &ObjectKey) -> Result<Option<Subject>, PassError> {
@@ -184,11 +184,11 @@ impl Controller for Metal3Machines {
             return Ok(None);
         }
         let order = |request: &HostRequest| self.host_choice.seed(&request.uid);
-        self.waiting.seed(&self.ctx.world, || self.waiters(), order);
+        self.waiting.seed(&self.ctx.stores, || self.waiters(), order);
         self.waiting.begin(key, self.ctx.clock.elapsed());
-        let mut subject = observe(&self.ctx.world, key, self.is_fast_track);
+        let mut subject = observe(&self.ctx.stores, key, self.is_fast_track);
         if let Some(Subject::Machine(seen)) = &mut subject {
-            seen.node = node::find(&self.workloads, &self.ctx.world, seen);
+            seen.node = node::find(&self.workloads, &self.ctx.stores, seen);
         }
         Ok(subject)
     }
@@ -226,7 +226,7 @@ impl Controller for Metal3Machines {
             // What was written since was written by this pass, over the version that was judged.
             carry_over(&mut status.conditions, seen.judged, seen.machine.metadata.generation);
         }
-        report::report(&self.ctx, &self.ctx.world.metal3_machines, &mut seen.machine, report).await
+        report::report(&self.ctx, &self.ctx.stores.metal3_machines, &mut seen.machine, report).await
     }
 
     fn refused(&self, seen: &Subject, error: &PassError) -> Report<Metal3MachineStatus> {
@@ -265,6 +265,6 @@ impl Controller for Metal3Machines {
             }
             Err(_) => {}
         }
-        self.wake(self.waiting.end(key, &self.ctx.world, done.is_err()));
+        self.wake(self.waiting.end(key, &self.ctx.stores, done.is_err()));
     }
 }

@@ -6,12 +6,12 @@ use metal3_runtime::store::ObjectKey;
 
 use crate::machine::observed::{Host, Observed};
 use crate::select::consumer;
+use crate::stores::Stores;
+use crate::stores::cluster::cluster_of;
+use crate::stores::host::HostBy;
+use crate::stores::machine::Metal3MachineBy;
 use crate::workload::provider_id::{Answer, Question};
 use crate::workload::{Unreachable, Workloads};
-use crate::world::World;
-use crate::world::cluster::cluster_of;
-use crate::world::host::HostBy;
-use crate::world::machine::Metal3MachineBy;
 
 /// What is known of the Node.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -37,7 +37,7 @@ pub struct ProviderIdPatch {
 }
 
 /// Looks for the Node of a machine whose host is provisioned.
-pub fn find(workloads: &Workloads, world: &World, seen: &Observed) -> NodeView {
+pub fn find(workloads: &Workloads, stores: &Stores, seen: &Observed) -> NodeView {
     let (Host::Ours(host), Some(cluster)) = (&seen.host, seen.cluster.found()) else {
         return NodeView::NotAsked;
     };
@@ -56,7 +56,7 @@ pub fn find(workloads: &Workloads, world: &World, seen: &Observed) -> NodeView {
         .map(|hardware| hardware.hostname.as_str());
     let hostnames: Vec<&str> = hostname.into_iter().filter(|name| !name.is_empty()).collect();
     let owner = seen.owner.found();
-    let rivals = rivals(world, host, &hostnames);
+    let rivals = rivals(stores, host, &hostnames);
     let stored = Some(seen.machine.spec.provider_id.as_str()).filter(|id| !id.is_empty());
     let question = Question {
         namespace: &key.namespace,
@@ -69,16 +69,16 @@ pub fn find(workloads: &Workloads, world: &World, seen: &Observed) -> NodeView {
         stored,
         rivals: &rivals,
     };
-    let holder = |id: &str| holder(world, seen, id);
+    let holder = |id: &str| holder(stores, seen, id);
     NodeView::Answered(question.answer(&workload.nodes, &holder))
 }
 
 /// Names of the other hosts of the same cluster that have one of these host names: their Nodes cannot be told apart by it.
-fn rivals(world: &World, host: &BareMetalHost, hostnames: &[&str]) -> Vec<String> {
+fn rivals(stores: &Stores, host: &BareMetalHost, hostnames: &[&str]) -> Vec<String> {
     let cluster = cluster_of(host);
     let alike = hostnames
         .iter()
-        .flat_map(|name| world.hosts.find(&HostBy::Hostname((*name).to_owned())));
+        .flat_map(|name| stores.hosts.find(&HostBy::Hostname((*name).to_owned())));
     let others = alike.filter(|other| {
         other.namespace() == host.namespace()
             && other.name_any() != host.name_any()
@@ -92,9 +92,9 @@ fn rivals(world: &World, host: &BareMetalHost, hostnames: &[&str]) -> Vec<String
 }
 
 /// Another Metal3Machine of the same cluster that has this provider ID.
-fn holder(world: &World, seen: &Observed, id: &str) -> Option<String> {
+fn holder(stores: &Stores, seen: &Observed, id: &str) -> Option<String> {
     let cluster = cluster_of(&*seen.machine);
-    let holders = world.metal3_machines.find(&Metal3MachineBy::ProviderId(id.to_owned()));
+    let holders = stores.metal3_machines.find(&Metal3MachineBy::ProviderId(id.to_owned()));
     let others = holders.into_iter().filter(|other| {
         other.namespace() == seen.machine.namespace()
             && other.name_any() != seen.machine.name_any()

@@ -17,7 +17,7 @@ use super::preview::Preview;
 use super::reuse;
 use crate::data_template::{answers, machine_of};
 use crate::select::{self, Choice, Claimed, Consumer, consumer};
-use crate::world::{HostBy, World, cluster_of, host_of, infrastructure, owner};
+use crate::stores::{HostBy, Stores, cluster_of, host_of, infrastructure, owner};
 
 /// What is seen under one key.
 #[derive(Clone, Debug)]
@@ -157,47 +157,47 @@ impl Host {
 }
 
 /// Gathers what is at hand. `None` if there is nothing to look after.
-pub fn observe(world: &World, key: &ObjectKey, is_fast_track: bool) -> Option<Subject> {
-    match world.metal3_machines.get(key) {
-        Some(machine) if world.is_ours(&*machine) => {
-            let seen = observe_machine(world, key, machine, is_fast_track);
+pub fn observe(stores: &Stores, key: &ObjectKey, is_fast_track: bool) -> Option<Subject> {
+    match stores.metal3_machines.get(key) {
+        Some(machine) if stores.is_ours(&*machine) => {
+            let seen = observe_machine(stores, key, machine, is_fast_track);
             Some(Subject::Machine(Box::new(seen)))
         }
         Some(_) => None,
         None => {
-            let leftovers = Leftovers::of(world, key, None);
+            let leftovers = Leftovers::of(stores, key, None);
             (!leftovers.is_empty()).then_some(Subject::Gone(leftovers))
         }
     }
 }
 
-fn observe_machine(world: &World, key: &ObjectKey, machine: Arc<Metal3Machine>, is_fast_track: bool) -> Observed {
+fn observe_machine(stores: &Stores, key: &ObjectKey, machine: Arc<Metal3Machine>, is_fast_track: bool) -> Observed {
     let here = |name: &str| ObjectKey::new(&key.namespace, name);
     let owner = Related::find(owner(&*machine, group::CORE, "Machine"), |name| {
-        world.machines.get(&here(name))
+        stores.machines.get(&here(name))
     });
     let label = cluster_of(&*machine).map(|key| key.name);
     let of_owner = owner.found().map(|owner| owner.spec.cluster_name.clone());
     let name = of_owner.filter(|name| !name.is_empty()).or(label);
-    let cluster = Related::find(name.as_deref(), |name| world.clusters.get(&here(name)));
+    let cluster = Related::find(name.as_deref(), |name| stores.clusters.get(&here(name)));
     let ours = cluster.found().and_then(|cluster| infrastructure(cluster));
     let metal3_cluster = Related::find(ours.as_ref().map(|key| key.name.as_str()), |name| {
-        world.metal3_clusters.get(&here(name))
+        stores.metal3_clusters.get(&here(name))
     });
-    let claim = world.data_claims.get(key);
+    let claim = stores.data_claims.get(key);
     let data = claim
         .as_deref()
         .filter(|claim| is_of(claim, &machine))
         .and_then(|claim| {
             let name = &claim.status.as_ref()?.rendered_data.name;
-            let data = world.datas.get(&here(name)).filter(|_| !name.is_empty())?;
+            let data = stores.datas.get(&here(name)).filter(|_| !name.is_empty())?;
             answers(&data, claim).then_some(data)
         });
-    let kept_as = owner.found().and_then(|machine| reuse::kept_as(world, machine));
+    let kept_as = owner.found().and_then(|machine| reuse::kept_as(stores, machine));
     Observed {
-        leftovers: Leftovers::of(world, key, Some(&machine)),
+        leftovers: Leftovers::of(stores, key, Some(&machine)),
         judged: machine.metadata.generation,
-        host: host_seen(world, &machine, key).or_kept_for(&machine, kept_as.as_ref()),
+        host: host_seen(stores, &machine, key).or_kept_for(&machine, kept_as.as_ref()),
         machine,
         owner,
         cluster,
@@ -223,13 +223,13 @@ impl Subject {
 
 impl Leftovers {
     /// What is left of earlier machines and late claims, beside the machine of this name, if there is one.
-    fn of(world: &World, key: &ObjectKey, machine: Option<&Metal3Machine>) -> Self {
-        let hosts = world.hosts.find(&HostBy::Consumer(key.clone()));
-        let claim = world.data_claims.get(key);
+    fn of(stores: &Stores, key: &ObjectKey, machine: Option<&Metal3Machine>) -> Self {
+        let hosts = stores.hosts.find(&HostBy::Consumer(key.clone()));
+        let claim = stores.data_claims.get(key);
         Self {
             key: key.clone(),
             hosts: hosts.into_iter().filter(|host| is_stray(host, machine)).collect(),
-            claim: claim.filter(|claim| world.is_ours(&**claim) && is_orphan(claim, machine)),
+            claim: claim.filter(|claim| stores.is_ours(&**claim) && is_orphan(claim, machine)),
             is_gone: None,
         }
     }
@@ -276,10 +276,10 @@ fn is_orphan(claim: &Metal3DataClaim, machine: Option<&Metal3Machine>) -> bool {
 }
 
 /// The host of the machine of this key, as far as the watches have shown it.
-pub fn host_seen(world: &World, machine: &Metal3Machine, key: &ObjectKey) -> Host {
+pub fn host_seen(stores: &Stores, machine: &Metal3Machine, key: &ObjectKey) -> Host {
     let uid = machine.uid().unwrap_or_default();
     let Some(named) = host_of(machine) else {
-        let mut claimed = world.hosts.find(&HostBy::Consumer(key.clone()));
+        let mut claimed = stores.hosts.find(&HostBy::Consumer(key.clone()));
         claimed.sort_by_key(|host| host.metadata.name.clone());
         let is_ours = |host: &&Arc<BareMetalHost>| select::claimed(host, key, &uid) == Claimed::ByUs;
         return match (claimed.iter().find(is_ours), &*claimed) {
@@ -289,7 +289,7 @@ pub fn host_seen(world: &World, machine: &Metal3Machine, key: &ObjectKey) -> Hos
             (None, _) => Host::None,
         };
     };
-    relation(machine, &named.name, world.hosts.get(&named))
+    relation(machine, &named.name, stores.hosts.get(&named))
 }
 
 /// Whose the host is that the machine names.

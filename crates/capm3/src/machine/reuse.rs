@@ -11,16 +11,16 @@ use metal3_runtime::store::ObjectKey;
 use serde_json::Value;
 
 use crate::labels;
-use crate::world::{World, group_of, owner};
+use crate::stores::{Stores, group_of, owner};
 
 /// What the node-reuse label says of hosts that are kept for machines such as this one. None if that cannot be told.
-pub fn kept_as(world: &World, machine: &Machine) -> Option<String> {
+pub fn kept_as(stores: &Stores, machine: &Machine) -> Option<String> {
     if machine.labels().contains_key(label::CONTROL_PLANE) {
         return control_plane(machine).map(|plane| kept_for("cp", &plane.name));
     }
     let set_name = owner(machine, group::CORE, "MachineSet")?;
     let key = ObjectKey::new(machine.namespace().unwrap_or_default(), set_name);
-    let set = world.machine_sets.get(&key)?;
+    let set = stores.machine_sets.get(&key)?;
     Some(kept_as_of(&set))
 }
 
@@ -44,9 +44,9 @@ fn kept_for(prefix: &str, name: &str) -> String {
 /// Whether machines can still come for whom hosts with this node-reuse label are kept. Not once the last machine set of a
 /// deployment, or the Cluster that names a control plane, is there no more or is being deleted. A control plane, which can be of any
 /// kind, is not looked at itself.
-pub fn is_awaited(world: &World, namespace: &str, kept_as: &str) -> bool {
+pub fn is_awaited(stores: &Stores, namespace: &str, kept_as: &str) -> bool {
     if kept_as.starts_with("cp-") {
-        return world.clusters.objects().iter().any(|cluster| {
+        return stores.clusters.objects().iter().any(|cluster| {
             let plane = cluster.spec.control_plane_ref.as_ref();
             cluster.namespace().as_deref() == Some(namespace)
                 && cluster.metadata.deletion_timestamp.is_none()
@@ -54,7 +54,7 @@ pub fn is_awaited(world: &World, namespace: &str, kept_as: &str) -> bool {
         });
     }
     let of_sets = kept_as.starts_with("md-") || kept_as.starts_with("ms-");
-    let sets = world.machine_sets.objects();
+    let sets = stores.machine_sets.objects();
     let mut staying = sets
         .iter()
         .filter(|set| set.namespace().as_deref() == Some(namespace) && set.metadata.deletion_timestamp.is_none());
@@ -66,28 +66,28 @@ pub fn is_awaited(world: &World, namespace: &str, kept_as: &str) -> bool {
 /// Another control plane cannot be read: the template that `ours`, the Metal3Machine, was made from counts then.
 pub async fn is_kept(
     client: &kube::Client,
-    world: &World,
+    stores: &Stores,
     machine: &Machine,
     ours: Option<&Metal3Machine>,
 ) -> Result<bool, kube::Error> {
     let namespace = machine.namespace().unwrap_or_default();
-    if !kept_as(world, machine).is_some_and(|kept_as| is_awaited(world, &namespace, &kept_as)) {
+    if !kept_as(stores, machine).is_some_and(|kept_as| is_awaited(stores, &namespace, &kept_as)) {
         return Ok(false);
     }
     let template = if machine.labels().contains_key(label::CONTROL_PLANE) {
-        template_of_control_plane(client, world, machine, ours, &namespace).await?
+        template_of_control_plane(client, stores, machine, ours, &namespace).await?
     } else {
         let set = owner(machine, group::CORE, "MachineSet");
-        let set = set.and_then(|name| world.machine_sets.get(&ObjectKey::new(&namespace, name)));
+        let set = set.and_then(|name| stores.machine_sets.get(&ObjectKey::new(&namespace, name)));
         set.map(|set| set.infrastructure_template().name.clone())
     };
-    let template = template.and_then(|name| world.templates.get(&ObjectKey::new(&namespace, name)));
+    let template = template.and_then(|name| stores.templates.get(&ObjectKey::new(&namespace, name)));
     Ok(template.is_some_and(|template| template.spec.node_reuse == Some(true)))
 }
 
 async fn template_of_control_plane(
     client: &kube::Client,
-    world: &World,
+    stores: &Stores,
     machine: &Machine,
     ours: Option<&Metal3Machine>,
     namespace: &str,
@@ -97,7 +97,7 @@ async fn template_of_control_plane(
     };
     if group_of(&plane.api_version) != group::CONTROL_PLANE || plane.kind != KUBEADM_CONTROL_PLANE {
         let cluster = ObjectKey::new(namespace, &machine.spec.cluster_name);
-        let cluster = world.clusters.get(&cluster);
+        let cluster = stores.clusters.get(&cluster);
         let of_cluster = cluster
             .as_ref()
             .and_then(|cluster| cluster.spec.control_plane_ref.as_ref());
@@ -143,9 +143,9 @@ mod tests {
     #[tokio::test]
     async fn hosts_are_kept_for_control_planes_of_other_groups() {
         let site = Site::new("", |method, path, _| panic!("{method} {path}"));
-        let world = &site.ctx.world;
+        let stores = &site.ctx.stores;
         site.shows(
-            &world.templates,
+            &stores.templates,
             "t",
             &json!({"spec": {"nodeReuse": true, "template": {"spec": {}}}}),
         );
@@ -154,34 +154,34 @@ mod tests {
             let mut cluster = json!({"metadata": {"name": "c", "namespace": crate::sim::NAMESPACE, "uid": "c"},
                 "spec": {"controlPlaneRef": plane}});
             json_patch::merge(&mut cluster["metadata"], &meta);
-            world.clusters.created(serde_json::from_value(cluster).unwrap());
+            stores.clusters.created(serde_json::from_value(cluster).unwrap());
         };
         plane("Plane", json!({"resourceVersion": "1"}));
         let owner =
             json!([{"apiVersion": "planes.example/v1", "kind": "Plane", "name": "p", "uid": "u", "controller": true}]);
         let machine = json!({"metadata": {"labels": {"cluster.x-k8s.io/control-plane": ""}, "ownerReferences": owner},
             "spec": {"clusterName": "c", "infrastructureRef": {}, "bootstrap": {}}});
-        site.shows(&world.machines, "m", &machine);
+        site.shows(&stores.machines, "m", &machine);
         let cloned = json!({"metadata": {"annotations": {"cluster.x-k8s.io/cloned-from-name": "t"}}, "spec": {}});
-        site.shows(&world.metal3_machines, "m", &cloned);
+        site.shows(&stores.metal3_machines, "m", &cloned);
         let key = ObjectKey::new(crate::sim::NAMESPACE, "m");
-        let (machine, ours) = (world.machines.get(&key).unwrap(), world.metal3_machines.get(&key));
-        assert_eq!(kept_as(world, &machine).as_deref(), Some("cp-p"));
+        let (machine, ours) = (stores.machines.get(&key).unwrap(), stores.metal3_machines.get(&key));
+        assert_eq!(kept_as(stores, &machine).as_deref(), Some("cp-p"));
         let client = &site.ctx.client;
-        assert!(is_kept(client, world, &machine, ours.as_deref()).await.unwrap());
+        assert!(is_kept(client, stores, &machine, ours.as_deref()).await.unwrap());
         assert!(
-            !is_kept(client, world, &machine, None).await.unwrap(),
+            !is_kept(client, stores, &machine, None).await.unwrap(),
             "its template is not known"
         );
         // Whatever else owns a machine is not what makes the next one.
         plane("Other", json!({"resourceVersion": "2"}));
-        assert!(!is_kept(client, world, &machine, ours.as_deref()).await.unwrap());
+        assert!(!is_kept(client, stores, &machine, ours.as_deref()).await.unwrap());
         plane(
             "Plane",
             json!({"resourceVersion": "3", "deletionTimestamp": "2026-01-01T00:00:00Z"}),
         );
-        assert!(!is_kept(client, world, &machine, ours.as_deref()).await.unwrap());
-        assert!(!is_awaited(world, crate::sim::NAMESPACE, "cp-p"));
+        assert!(!is_kept(client, stores, &machine, ours.as_deref()).await.unwrap());
+        assert!(!is_awaited(stores, crate::sim::NAMESPACE, "cp-p"));
     }
 
     #[test]

@@ -37,8 +37,8 @@ use crate::select::search::search_own;
 use crate::select::select;
 use crate::select::suits;
 use crate::select::summary::Survey;
-use crate::world::World;
-use crate::world::host::HostBy;
+use crate::stores::Stores;
+use crate::stores::host::HostBy;
 
 /// What is remembered of machines and hosts. Cheap to clone; clones are the same.
 #[derive(Clone, Debug, Default)]
@@ -106,7 +106,7 @@ pub type Waiter = (Timestamp, HostRequest, Option<Arc<BareMetalHost>>);
 impl Waiting {
     /// Before the first pass of all: machines that lack a host wait already, and hosts are reserved for them, oldest first,
     /// until their passes have ended. The order of the first passes is not that of age.
-    pub fn seed(&self, world: &World, waiters: impl FnOnce() -> Vec<Waiter>, order: impl Fn(&HostRequest) -> u64) {
+    pub fn seed(&self, stores: &Stores, waiters: impl FnOnce() -> Vec<Waiter>, order: impl Fn(&HostRequest) -> u64) {
         let mut state = self.lock();
         if std::mem::replace(&mut state.is_seeded, true) {
             return;
@@ -115,7 +115,7 @@ impl Waiting {
         // A machine that has named a host is about to claim it.
         waiters.sort_by_key(|(since, request, named)| (named.is_none(), *since, request.machine.clone()));
         for (since, request, named) in waiters {
-            let selection = state.pick(world, &request, named.as_ref(), order(&request));
+            let selection = state.pick(stores, &request, named.as_ref(), order(&request));
             state.enqueue(&request, since, &selection.outcome);
             if let Outcome::Chosen { host, .. } = &selection.outcome {
                 state.reserve(ObjectKey::of(&**host), request.machine, false);
@@ -134,14 +134,14 @@ impl Waiting {
         }
     }
 
-    /// Chooses a host among those that the world shows now, and reserves it for the machine until [`Waiting::end`]. The
+    /// Chooses a host among those that the stores shows now, and reserves it for the machine until [`Waiting::end`]. The
     /// machine waits from now on, in the order of `since`, until [`Waiting::forget`]. Second: the machine to wake, because a
     /// host was reserved for this one that it does not take.
     ///
     /// A host that the machine has `named` already is taken if it will do.
     pub fn choose(
         &self,
-        world: &World,
+        stores: &Stores,
         request: &HostRequest,
         named: Option<&Arc<BareMetalHost>>,
         since: Timestamp,
@@ -151,17 +151,17 @@ impl Waiting {
         // Under the lock: hosts that become free from here on are offered to this machine, too.
         let Selection {
             outcome, considered, ..
-        } = state.pick(world, request, named, seed);
+        } = state.pick(stores, request, named, seed);
         state.enqueue(request, since, &outcome);
         let before = state.unreserve(&request.machine);
         if let Outcome::Chosen { host, .. } = &outcome {
             state.reserve(ObjectKey::of(&**host), request.machine.clone(), false);
         }
-        let left = before.and_then(|host| world.hosts.get(&host));
+        let left = before.and_then(|host| stores.hosts.get(&host));
         let other = left.and_then(|host| state.offer(&host, None));
         drop(state);
         let why = match &outcome {
-            Outcome::None | Outcome::Await(_) => self.explain(world, request, seed, outcome.clone()),
+            Outcome::None | Outcome::Await(_) => self.explain(stores, request, seed, outcome.clone()),
             Outcome::Own(_) | Outcome::Chosen { .. } => String::new(),
         };
         let choice = Choice {
@@ -174,9 +174,9 @@ impl Waiting {
 
     /// Why the machine gets no host; in the words that were reported before as long as nothing but numbers has changed. All
     /// hosts are judged for that, once for all machines that ask for the same.
-    fn explain(&self, world: &World, request: &HostRequest, seed: u64, outcome: Outcome) -> String {
+    fn explain(&self, stores: &Stores, request: &HostRequest, seed: u64, outcome: Outcome) -> String {
         let namespace = &request.machine.namespace;
-        let survey = self.survey(world, request, seed);
+        let survey = self.survey(stores, request, seed);
         let report = Reported { survey, outcome };
         let text = |report: &Reported| report.survey.text(namespace, &report.outcome);
         let mut state = self.lock();
@@ -191,9 +191,9 @@ impl Waiting {
         waits.reported.as_ref().map(text).unwrap_or_default()
     }
 
-    fn survey(&self, world: &World, request: &HostRequest, seed: u64) -> Arc<Survey> {
+    fn survey(&self, stores: &Stores, request: &HostRequest, seed: u64) -> Arc<Survey> {
         // A host that an earlier machine of this name used is a reason of this machine alone.
-        let has_namesake = !world.hosts.find(&HostBy::Consumer(request.machine.clone())).is_empty();
+        let has_namesake = !stores.hosts.find(&HostBy::Consumer(request.machine.clone())).is_empty();
         let state = self.lock();
         let (now, criteria) = (state.now, request.criteria());
         let is_fresh = |made: Duration| now.saturating_sub(made) < SURVEYED;
@@ -203,7 +203,7 @@ impl Waiting {
         }
         let reserved = state.reserved.clone();
         drop(state);
-        let all = world.hosts.find(&HostBy::Namespace(request.machine.namespace.clone()));
+        let all = stores.hosts.find(&HostBy::Namespace(request.machine.namespace.clone()));
         let survey = Arc::new(select(request, &all, &reserved, seed).survey());
         if !has_namesake {
             let mut state = self.lock();
@@ -241,14 +241,14 @@ impl Waiting {
 
     /// A pass of the machine has ended, and its reservation with it. Returns the machine to wake if the host is still free.
     /// After a pass that failed that is none, or two machines would wake each other for ever.
-    pub fn end(&self, machine: &ObjectKey, world: &World, has_failed: bool) -> Option<ObjectKey> {
+    pub fn end(&self, machine: &ObjectKey, stores: &Stores, has_failed: bool) -> Option<ObjectKey> {
         let mut state = self.lock();
         let memory = state.machines.get(machine)?;
         if memory.waits.is_some() && memory.reservation.as_ref().is_some_and(|one| one.is_for_next) {
             return None;
         }
         let host = state.unreserve(machine)?;
-        let host = world.hosts.get(&host).filter(|_| !has_failed)?;
+        let host = stores.hosts.get(&host).filter(|_| !has_failed)?;
         state.offer(&host, Some(machine))
     }
 
@@ -337,7 +337,7 @@ impl State {
     /// The choice: a host that is avoided only if there is no other.
     fn pick(
         &mut self,
-        world: &World,
+        stores: &Stores,
         request: &HostRequest,
         named: Option<&Arc<BareMetalHost>>,
         seed: u64,
@@ -346,12 +346,12 @@ impl State {
             let nobody = ObjectKey::new(&request.machine.namespace, "");
             let avoided = self.avoided.keys().map(|host| (host.clone(), nobody.clone()));
             let hidden = self.reserved.clone().into_iter().chain(avoided).collect();
-            let selection = self.pick_among(world, request, named, &hidden, seed);
+            let selection = self.pick_among(stores, request, named, &hidden, seed);
             if matches!(selection.outcome, Outcome::Own(_) | Outcome::Chosen { .. }) {
                 return selection;
             }
         }
-        let selection = self.pick_among(world, request, named, &self.reserved, seed);
+        let selection = self.pick_among(stores, request, named, &self.reserved, seed);
         if selection.outcome == Outcome::None
             && !self.has_reservation(&request.machine)
             && self.unmet.len() < MOST_UNMET
@@ -365,7 +365,7 @@ impl State {
     /// at all free hosts one after the other; a host that is reserved for a machine is free for this one alone.
     fn pick_among(
         &self,
-        world: &World,
+        stores: &Stores,
         request: &HostRequest,
         named: Option<&Arc<BareMetalHost>>,
         reserved: &Reserved,
@@ -374,9 +374,9 @@ impl State {
         match named.filter(|named| suits(request, named, reserved)) {
             Some(named) => select(request, std::slice::from_ref(named), reserved, seed),
             None if !self.has_reservation(&request.machine) && self.unmet.contains(&request.criteria()) => {
-                search_own(world, request, reserved, seed)
+                search_own(stores, request, reserved, seed)
             }
-            None => search(world, request, reserved, seed),
+            None => search(stores, request, reserved, seed),
         }
     }
 

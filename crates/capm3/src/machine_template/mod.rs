@@ -28,8 +28,8 @@ use crate::context::Context;
 use crate::data_template::hold_of;
 use crate::error::PassError;
 use crate::refusals::Refusals;
-use crate::world::machine::cloned_from;
-use crate::world::{Metal3MachineBy, World};
+use crate::stores::machine::cloned_from;
+use crate::stores::{Metal3MachineBy, Stores};
 
 /// The controller. Its keys are those of Metal3Machines.
 #[derive(Clone)]
@@ -46,15 +46,15 @@ pub struct Observed {
 }
 
 /// Gathers it. `None` if there is no such machine or template, or if one of them is to be left alone.
-fn observe(world: &World, key: &ObjectKey) -> Option<Observed> {
-    let machine = world
+fn observe(stores: &Stores, key: &ObjectKey) -> Option<Observed> {
+    let machine = stores
         .metal3_machines
         .get(key)
-        .filter(|machine| world.is_ours(&**machine))?;
-    let template = world.templates.get(&cloned_from(&machine)?)?;
+        .filter(|machine| stores.is_ours(&**machine))?;
+    let template = stores.templates.get(&cloned_from(&machine)?)?;
     let is_left_alone = template.annotations().contains_key(annotation::PAUSED)
         || machine.annotations().contains_key(annotation::DELETE_FOR_MOVE)
-        || hold_of(world, &*machine).is_some();
+        || hold_of(stores, &*machine).is_some();
     (!is_left_alone).then_some(Observed { machine, template })
 }
 
@@ -71,9 +71,9 @@ impl Controller for Metal3MachineTemplates {
     }
 
     fn listen(&self, queue: &Queue<ObjectKey>) {
-        let world = &self.ctx.world;
+        let stores = &self.ctx.stores;
         let of_machine = queue.clone();
-        world.metal3_machines.listen(move |change| {
+        stores.metal3_machines.listen(move |change| {
             let read = |machine: &Metal3Machine| {
                 let meta = &machine.metadata;
                 let mode = machine.spec.automated_cleaning_mode.clone();
@@ -83,8 +83,8 @@ impl Controller for Metal3MachineTemplates {
                 of_machine.push(change.key.clone());
             }
         });
-        let (machines, of_template) = (world.metal3_machines.clone(), queue.clone());
-        world.templates.listen(move |change| {
+        let (machines, of_template) = (stores.metal3_machines.clone(), queue.clone());
+        stores.templates.listen(move |change| {
             let read = |template: &Metal3MachineTemplate| {
                 let mode = template.spec.template.spec.automated_cleaning_mode.clone();
                 (mode, template.annotations().contains_key(annotation::PAUSED))
@@ -93,8 +93,8 @@ impl Controller for Metal3MachineTemplates {
                 push_all(&of_template, &machines, &Metal3MachineBy::Template(change.key.clone()));
             }
         });
-        let (machines, of_cluster) = (world.metal3_machines.clone(), queue.clone());
-        world.clusters.listen(move |change| {
+        let (machines, of_cluster) = (stores.metal3_machines.clone(), queue.clone());
+        stores.clusters.listen(move |change| {
             if change.affects(Cluster::is_paused) {
                 push_all(&of_cluster, &machines, &Metal3MachineBy::Cluster(change.key.clone()));
             }
@@ -102,11 +102,11 @@ impl Controller for Metal3MachineTemplates {
     }
 
     fn all(&self) -> Vec<ObjectKey> {
-        self.ctx.world.metal3_machines.all()
+        self.ctx.stores.metal3_machines.all()
     }
 
     async fn observe(&self, key: &ObjectKey) -> Result<Option<Observed>, PassError> {
-        Ok(observe(&self.ctx.world, key))
+        Ok(observe(&self.ctx.stores, key))
     }
 
     fn decide(seen: &Observed, _: Timestamp) -> Decision<Infallible, Change, ()> {
@@ -128,7 +128,7 @@ impl Controller for Metal3MachineTemplates {
             "Metal3Machine",
             &key,
         ))?;
-        self.ctx.world.metal3_machines.written(written);
+        self.ctx.stores.metal3_machines.written(written);
         Ok(())
     }
 

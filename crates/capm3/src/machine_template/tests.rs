@@ -63,10 +63,10 @@ fn a_machine_gets_the_mode_of_its_template(
 fn a_machine_is_found_by_name_and_kind_of_its_template(#[case] annotations: Value, #[case] is_found: bool) {
     let machine = machine(None, &annotations);
     assert_eq!(cloned_from(&machine) == Some(ObjectKey::new("ns", "t")), is_found);
-    let world = World::new("");
-    world.metal3_machines.put(machine);
+    let stores = Stores::new("");
+    stores.metal3_machines.put(machine);
     let of_template = Metal3MachineBy::Template(ObjectKey::new("ns", "t"));
-    assert_eq!(world.metal3_machines.count(&of_template) == 1, is_found);
+    assert_eq!(stores.metal3_machines.count(&of_template) == 1, is_found);
 }
 
 #[rstest]
@@ -83,16 +83,16 @@ fn what_is_to_be_left_alone_is_not_looked_at(
     #[case] mut cluster: Value,
     #[case] is_seen: bool,
 ) {
-    let world = World::new(filter);
+    let stores = Stores::new(filter);
     cluster["metadata"] = json!({"namespace": "ns", "name": "c", "resourceVersion": "1"});
-    world.clusters.put(parse(cluster));
-    world.templates.put(template(Some("disabled"), &of_template));
+    stores.clusters.put(parse(cluster));
+    stores.templates.put(template(Some("disabled"), &of_template));
     let mut annotations = cloned("t", OURS);
     annotations
         .as_object_mut()
         .unwrap()
         .extend(of_machine.as_object().unwrap().clone());
-    world.metal3_machines.put(machine(None, &annotations));
-    let seen = observe(&world, &ObjectKey::new("ns", "m"));
+    stores.metal3_machines.put(machine(None, &annotations));
+    let seen = observe(&stores, &ObjectKey::new("ns", "m"));
     assert_eq!(seen.is_some_and(|seen| decide(&seen) != Decision::idle()), is_seen);
 }

@@ -20,13 +20,13 @@ use prometheus_client::metrics::gauge::Gauge;
 use super::phase::Phase;
 use crate::conditions::cut;
 use crate::select::{HostRequest, Reserved, Selector, suits};
+use crate::stores::{HostBy, PARTS, Stores};
 use crate::workload::{Unreachable, Workloads};
-use crate::world::{HostBy, PARTS, World};
 
 /// Counts the objects in the stores. What is gone is in no store, and so in no series.
 #[derive(Debug)]
 pub(super) struct Gauges {
-    pub(super) world: World,
+    pub(super) stores: Stores,
     pub(super) workloads: Workloads,
     /// A replica that does not lead says nothing: its numbers would be counted twice.
     pub(super) leads: Arc<AtomicBool>,
@@ -122,7 +122,7 @@ fn tally(all: &[&'static str], found: impl IntoIterator<Item = &'static str>) ->
 }
 
 fn machines(gauges: &Gauges) -> Counts {
-    let machines = gauges.world.metal3_machines.objects();
+    let machines = gauges.stores.metal3_machines.objects();
     let phases = Phase::ALL.map(Phase::as_str);
     tally(&phases, machines.iter().map(|machine| Phase::of(machine).as_str()))
 }
@@ -138,7 +138,7 @@ const OTHER: &str = "other";
 
 fn waiting(gauges: &Gauges) -> Counts {
     let mut counts = Counts::new();
-    for machine in gauges.world.metal3_machines.objects() {
+    for machine in gauges.stores.metal3_machines.objects() {
         let ready = machine.status.as_ref();
         let ready = ready.and_then(|status| conditions::get(&status.conditions, READY));
         let waits = ready.filter(|ready| ready.status == ConditionStatus::False);
@@ -155,10 +155,10 @@ fn waiting(gauges: &Gauges) -> Counts {
 
 /// There are as many series as different selectors: templates that differ in something else share one.
 fn free(gauges: &Gauges) -> Counts {
-    let world = &gauges.world;
-    let namespaces: BTreeSet<String> = world.hosts.all().into_iter().map(|host| host.namespace).collect();
+    let stores = &gauges.stores;
+    let namespaces: BTreeSet<String> = stores.hosts.all().into_iter().map(|host| host.namespace).collect();
     let everything = namespaces.into_iter().map(|namespace| (namespace, Selector::default()));
-    let of_templates = world.templates.objects().into_iter().filter_map(|template| {
+    let of_templates = stores.templates.objects().into_iter().filter_map(|template| {
         let selector = Selector::parse(template.spec.template.spec.host_selector.as_ref());
         // One that cannot be understood is a matter of the machines that have it.
         Some((template.namespace().unwrap_or_default(), selector.ok()?))
@@ -178,14 +178,14 @@ fn free(gauges: &Gauges) -> Counts {
         }
         counts
             .entry(labels)
-            .or_insert_with(|| free_with(world, namespace, selector));
+            .or_insert_with(|| free_with(stores, namespace, selector));
     }
     counts
 }
 
-fn free_with(world: &World, namespace: String, selector: Selector) -> i64 {
+fn free_with(stores: &Stores, namespace: String, selector: Selector) -> i64 {
     let exact = selector.exact().next();
-    let parts = (0..PARTS).flat_map(|part| world.hosts.find(&HostBy::free(&namespace, exact, part)));
+    let parts = (0..PARTS).flat_map(|part| stores.hosts.find(&HostBy::free(&namespace, exact, part)));
     let hosts: Vec<_> = parts.collect();
     let request = HostRequest {
         machine: ObjectKey::new(namespace, ""),
@@ -210,7 +210,7 @@ fn claims(gauges: &Gauges) -> Counts {
             "waiting"
         }
     };
-    let claims = gauges.world.data_claims.objects();
+    let claims = gauges.stores.data_claims.objects();
     tally(
         &["waiting", "answered", "deleting"],
         claims.iter().map(|claim| state(claim)),
@@ -226,7 +226,7 @@ fn datas(gauges: &Gauges) -> Counts {
             (false, false) => "waiting",
         }
     };
-    let datas = gauges.world.datas.objects();
+    let datas = gauges.stores.datas.objects();
     tally(&["waiting", "ready", "deleting"], datas.iter().map(|data| state(data)))
 }
 

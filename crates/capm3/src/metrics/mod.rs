@@ -20,8 +20,8 @@ use prometheus_client::metrics::histogram::Histogram;
 
 use self::gauges::Gauges;
 use self::phase::Phase;
+use crate::stores::Stores;
 use crate::workload::Workloads;
-use crate::world::World;
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct InPhase {
@@ -60,18 +60,18 @@ pub fn rows() -> Vec<Row> {
 
 impl Figures {
     /// Registers them. To be made before the watches start: it listens to them.
-    pub fn new(registry: &Registry, world: &World, workloads: &Workloads, clock: Clock) -> Self {
+    pub fn new(registry: &Registry, stores: &Stores, workloads: &Workloads, clock: Clock) -> Self {
         let seconds: fn() -> Histogram = || Histogram::new(BUCKETS);
         let seconds = registry.register(SECONDS, SECONDS_HELP, Family::new_with_constructor(seconds));
         let leads = Arc::new(AtomicBool::new(false));
         registry.collect(Gauges {
-            world: world.clone(),
+            stores: stores.clone(),
             workloads: workloads.clone(),
             leads: leads.clone(),
         });
         let figures = Self { seconds, leads, clock };
         let own = figures.clone();
-        world.metal3_machines.listen(move |change| own.see(change));
+        stores.metal3_machines.listen(move |change| own.see(change));
         figures
     }
 

@@ -16,7 +16,7 @@ const FINALIZER: &str = "metal3machine.infrastructure.cluster.x-k8s.io";
 
 struct Site {
     registry: Registry,
-    world: World,
+    stores: Stores,
     workloads: Workloads,
     figures: Figures,
     clock: Clock,
@@ -29,7 +29,7 @@ impl Site {
             component: "test",
             version: "1",
         });
-        let (world, stop) = (World::new(""), CancellationToken::new());
+        let (stores, stop) = (Stores::new(""), CancellationToken::new());
         let clock = Clock::manual("2026-01-01T01:00:00Z".parse().unwrap());
         let client: Client = Server::default().client();
         let limits = ClientArgs {
@@ -38,10 +38,10 @@ impl Site {
             kube_api_burst: 1,
         };
         let workloads = Workloads::new(client, limits, stop.clone());
-        let figures = Figures::new(&registry, &world, &workloads, clock.clone());
+        let figures = Figures::new(&registry, &stores, &workloads, clock.clone());
         Self {
             registry,
-            world,
+            stores,
             workloads,
             figures,
             clock,
@@ -92,7 +92,7 @@ async fn a_machine_is_counted_by_phase_and_its_time_in_each_is_measured() {
     site.figures.lead();
     let waits = condition("Ready", false, "AssociateBareMetalHostFailed", "2026-01-01T01:00:00Z");
     let put =
-        |version, metadata: &Value, status: &Value| site.world.metal3_machines.put(machine(version, metadata, status));
+        |version, metadata: &Value, status: &Value| site.stores.metal3_machines.put(machine(version, metadata, status));
     put(1, &json!({}), &json!({"conditions": [waits]}));
     site.has(&[
         "metal3_machines{phase=\"waiting\"} 1",
@@ -135,7 +135,7 @@ async fn a_machine_is_counted_by_phase_and_its_time_in_each_is_measured() {
     site.has(&["metal3_machines{phase=\"deleting\"} 1"]);
     site.lacks("seconds_sum{phase=\"provisioned\"}");
     site.clock.advance(Duration::from_secs(3600));
-    site.world.metal3_machines.remove(&ObjectKey::new("ns", "m"), "u");
+    site.stores.metal3_machines.remove(&ObjectKey::new("ns", "m"), "u");
     site.has(&[
         "metal3_machines{phase=\"deleting\"} 0",
         "metal3_machine_phase_seconds_count{phase=\"deleting\"} 1",
@@ -150,7 +150,7 @@ async fn hosts_are_free_for_the_selectors_that_templates_have() {
         let host = json!({"apiVersion": "metal3.io/v1alpha1", "kind": "BareMetalHost",
             "metadata": {"name": name, "uid": name, "labels": {"rack": rack}, "annotations": annotations}, "spec": {},
             "status": {"provisioning": {"state": "available", "ID": ""}}});
-        site.world.hosts.put(parse(host, 1));
+        site.stores.hosts.put(parse(host, 1));
     };
     host("a", "1", json!({}));
     host("b", "2", json!({}));
@@ -159,7 +159,7 @@ async fn hosts_are_free_for_the_selectors_that_templates_have() {
     let template = |name: &str, selector: Value| {
         let template = json!({"apiVersion": HERE, "kind": "Metal3MachineTemplate", "metadata": {"name": name, "uid": name},
             "spec": {"template": {"spec": {"hostSelector": selector}}}});
-        site.world.templates.put(parse(template, 1));
+        site.stores.templates.put(parse(template, 1));
     };
     template("t-1", json!({"matchLabels": {"rack": "2"}}));
     template("t-2", json!({"matchLabels": {"rack": "2"}}));
@@ -180,7 +180,7 @@ async fn hosts_are_free_for_the_selectors_that_templates_have() {
     ]);
     assert_eq!(site.text().matches("metal3_hosts_free{").count(), 4);
     for name in ["t-1", "t-2"] {
-        site.world.templates.remove(&ObjectKey::new("ns", name), name);
+        site.stores.templates.remove(&ObjectKey::new("ns", name), name);
     }
     site.lacks("selector=\"rack=2\"");
 }
@@ -196,16 +196,16 @@ async fn selectors_and_reasons_that_are_made_up_make_few_and_short_labels() {
         let labels = json!({"matchLabels": {"a": number.to_string(), "b": long, "c": long, "d": long}});
         let template = json!({"apiVersion": HERE, "kind": "Metal3MachineTemplate", "metadata": {"name": name, "uid": name},
             "spec": {"template": {"spec": {"hostSelector": labels}}}});
-        site.world
+        site.stores
             .hosts
             .put(parse(json!({"metadata": {"name": name, "uid": name}, "spec": {}}), 1));
-        site.world.templates.put(parse(template, 1));
+        site.stores.templates.put(parse(template, 1));
         let reason = format!("R{number}{}", "x".repeat(500));
         let status = json!({"conditions": [condition("Ready", false, &reason, "2026-01-01T00:00:00Z")]});
         let mut machine = machine(1, &json!({}), &status);
         machine.metadata.name = Some(name.clone());
         machine.metadata.uid = Some(name);
-        site.world.metal3_machines.put(machine);
+        site.stores.metal3_machines.put(machine);
     }
     let text = site.text();
     assert_eq!(text.matches("metal3_hosts_free{").count(), 32);
@@ -221,11 +221,11 @@ async fn data_and_workload_clusters_are_counted_by_how_far_they_are() {
     for (name, status) in [("a", json!({"renderedData": {"name": "t-0"}})), ("b", json!({}))] {
         let claim = json!({"apiVersion": HERE, "kind": "Metal3DataClaim", "metadata": {"name": name, "uid": name},
             "spec": {"template": {"name": "t"}}, "status": status});
-        site.world.data_claims.put(parse(claim, 1));
+        site.stores.data_claims.put(parse(claim, 1));
     }
     let data = json!({"apiVersion": HERE, "kind": "Metal3Data", "metadata": {"name": "t-0", "uid": "d"},
         "spec": {"claim": {"name": "a"}, "template": {"name": "t"}}, "status": {"ready": true}});
-    site.world.datas.put(parse(data, 1));
+    site.stores.datas.put(parse(data, 1));
     site.workloads.of(&ObjectKey::new("ns", "c")).unwrap_err();
     site.has(&[
         "metal3_data_claims{state=\"answered\"} 1",

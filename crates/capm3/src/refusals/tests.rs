@@ -105,25 +105,25 @@ fn one(told: &[(String, String)], reason: &str, words: &[&str]) {
 
 /// A machine with a host, whose data is rendered from a template with this metadata.
 fn rendering(site: &Site, meta_data: &Value) {
-    let world = &site.ctx.world;
-    site.shows(&world.clusters, "c", &json!({}));
+    let stores = &site.ctx.stores;
+    site.shows(&stores.clusters, "c", &json!({}));
     let template = json!({"metadata": {"finalizers": ["metal3datatemplate.infrastructure.cluster.x-k8s.io"]},
         "spec": {"metaData": meta_data}});
-    site.shows(&world.data_templates, "t", &template);
+    site.shows(&stores.data_templates, "t", &template);
     let host = json!({"spec": {"online": true}, "status": {"provisioning": {"state": "available", "ID": ""}}});
-    site.shows(&world.hosts, "h", &host);
+    site.shows(&stores.hosts, "h", &host);
     let owner = owners(CAPI, "Machine", "machine", Some("x".to_owned()));
     let machine = json!({"metadata": {"annotations": {"metal3.io/BareMetalHost": "ns/h"}, "ownerReferences": owner},
         "spec": {"dataTemplate": {"name": "t"}}});
-    let machine = site.shows(&world.metal3_machines, "m", &machine);
+    let machine = site.shows(&stores.metal3_machines, "m", &machine);
     let of_machine = owners(INFRA, "Metal3Machine", "m", machine.uid());
     let machine = json!({"spec": {"clusterName": "c", "infrastructureRef": {"name": "m"}}});
-    site.shows(&world.machines, "machine", &machine);
+    site.shows(&stores.machines, "machine", &machine);
     let claim = json!({"metadata": {"ownerReferences": of_machine,
             "finalizers": ["metal3dataclaim.infrastructure.cluster.x-k8s.io"]},
         "spec": {"template": {"name": "t"}}});
     let claim: Metal3DataClaim = site.server.make("m", &claim);
-    world.claimed(&claim);
+    stores.claimed(&claim);
 }
 
 #[rstest]
@@ -190,7 +190,7 @@ async fn a_claim_says_why_nothing_can_be_made_for_it(#[case] code: u16) {
 #[tokio::test]
 async fn of_a_template_it_is_an_event(#[case] code: u16) {
     let site = Refusing::new(("PATCH", "metal3datatemplates", code));
-    site.shows(&site.ctx.world.data_templates, "t", &json!({"spec": {}}));
+    site.shows(&site.ctx.stores.data_templates, "t", &json!({"spec": {}}));
     let templates = Metal3DataTemplates::new(site.ctx.clone());
     one(
         &site.refused(&templates, "t").await,
@@ -207,13 +207,13 @@ async fn of_a_template_it_is_an_event(#[case] code: u16) {
 #[tokio::test]
 async fn a_cluster_is_not_ready_while_it_is_refused(#[case] code: u16) {
     let site = Refusing::new(("PATCH", "metal3clusters", code));
-    let (world, clusters) = (&site.ctx.world, Metal3Clusters { ctx: site.ctx.clone() });
+    let (stores, clusters) = (&site.ctx.stores, Metal3Clusters { ctx: site.ctx.clone() });
     let cluster = json!({"spec": {"infrastructureRef": {"apiGroup": "infrastructure.cluster.x-k8s.io",
         "kind": "Metal3Cluster", "name": "c"}}});
-    site.shows(&world.clusters, "c", &cluster);
+    site.shows(&stores.clusters, "c", &cluster);
     let ours = json!({"metadata": {"ownerReferences": owners(CAPI, "Cluster", "c", None)},
         "spec": {"controlPlaneEndpoint": {"host": "192.0.2.1", "port": 6443}}});
-    site.shows(&world.metal3_clusters, "c", &ours);
+    site.shows(&stores.metal3_clusters, "c", &ours);
     one(
         &site.refused(&clusters, "c").await,
         UPDATE_ERROR,
@@ -240,13 +240,13 @@ async fn a_cluster_is_not_ready_while_it_is_refused(#[case] code: u16) {
 #[tokio::test]
 async fn of_a_machine_whose_template_has_changed_it_is_an_event(#[case] code: u16) {
     let site = Refusing::new(("PATCH", "metal3machines", code));
-    let world = &site.ctx.world;
+    let stores = &site.ctx.stores;
     let template = json!({"spec": {"template": {"spec": {"automatedCleaningMode": "disabled"}}}});
-    site.shows(&world.templates, "t", &template);
+    site.shows(&stores.templates, "t", &template);
     let cloned = json!({"cluster.x-k8s.io/cloned-from-name": "t",
         "cluster.x-k8s.io/cloned-from-groupkind": "Metal3MachineTemplate.infrastructure.cluster.x-k8s.io"});
     let machine = json!({"metadata": {"annotations": cloned}, "spec": {}});
-    site.shows(&world.metal3_machines, "m", &machine);
+    site.shows(&stores.metal3_machines, "m", &machine);
     let templates = Metal3MachineTemplates::new(site.ctx.clone());
     one(
         &site.refused(&templates, "m").await,
@@ -266,26 +266,26 @@ async fn of_a_machine_whose_template_has_changed_it_is_an_event(#[case] code: u1
 #[tokio::test]
 async fn of_a_remediation_it_is_an_event(#[case] what: Refused, #[case] words: &str, #[case] is_on_again: bool) {
     let site = Refusing::new(what);
-    let world = &site.ctx.world;
-    site.shows(&world.clusters, "c", &json!({}));
+    let stores = &site.ctx.stores;
+    site.shows(&stores.clusters, "c", &json!({}));
     let machine = json!({"spec": {"clusterName": "c", "infrastructureRef": {"apiGroup": "infrastructure.cluster.x-k8s.io",
             "kind": "Metal3Machine", "name": "mm"}},
         "status": {"nodeRef": {"name": "n"}}});
-    let machine = site.shows(&world.machines, "m", &machine);
+    let machine = site.shows(&stores.machines, "m", &machine);
     let status = json!({"phase": if is_on_again { "Waiting" } else { "Running" },
         "lastRemediated": "2026-01-01T01:00:00Z"});
     let remediation = json!({"metadata": {"ownerReferences": owners(CAPI, "Machine", "m", machine.uid()),
             "finalizers": ["metal3remediation.infrastructure.cluster.x-k8s.io"],
             "annotations": {"infrastructure.cluster.x-k8s.io/remediation-attempts": if is_on_again { "1 done" } else { "1" }}},
         "spec": {"strategy": {"type": "Reboot"}}, "status": status});
-    site.shows(&world.remediations, "r", &remediation);
+    site.shows(&stores.remediations, "r", &remediation);
     let ours = json!({"metadata": {"annotations": {"metal3.io/BareMetalHost": "ns/h"}}, "spec": {}});
-    let ours = site.shows(&world.metal3_machines, "mm", &ours);
+    let ours = site.shows(&stores.metal3_machines, "mm", &ours);
     let consumer =
         json!({"apiVersion": INFRA, "kind": "Metal3Machine", "namespace": "ns", "name": "mm", "uid": ours.uid()});
     let host = json!({"spec": {"online": true, "consumerRef": consumer},
         "status": {"provisioning": {"state": "provisioned", "ID": "i"}, "errorMessage": "", "poweredOn": true}});
-    site.shows(&world.hosts, "h", &host);
+    site.shows(&stores.hosts, "h", &host);
     let seen = nodes::nodes();
     let taint = json!({"key": "node.kubernetes.io/out-of-service", "value": "nodeshutdown", "effect": "NoExecute"});
     let node = json!({"metadata": {"name": "n", "uid": "n", "resourceVersion": "1"}, "spec": {"taints": [taint]}});
@@ -299,27 +299,27 @@ async fn of_a_remediation_it_is_an_event(#[case] what: Refused, #[case] words: &
 
 /// A cluster that wants labels of its hosts on its Nodes, and these Nodes, each on a host with such a label.
 fn labelled(site: &Site, names: &[&str]) -> LabelSync {
-    let world = &site.ctx.world;
+    let stores = &site.ctx.stores;
     let cluster = json!({"spec": {"infrastructureRef": {"apiGroup": "infrastructure.cluster.x-k8s.io",
         "kind": "Metal3Cluster", "name": "c"}}});
-    site.shows(&world.clusters, "c", &cluster);
+    site.shows(&stores.clusters, "c", &cluster);
     let prefixes = json!({"metal3.io/metal3-label-sync-prefixes": "a.b"});
     site.shows(
-        &world.metal3_clusters,
+        &stores.metal3_clusters,
         "c",
         &json!({"metadata": {"annotations": prefixes}, "spec": {}}),
     );
     let seen = nodes::nodes();
     for name in names {
-        site.shows(&world.machines, name, &json!({"status": {"nodeRef": {"name": name}}}));
+        site.shows(&stores.machines, name, &json!({"status": {"nodeRef": {"name": name}}}));
         let ours = json!({"metadata": {"annotations": {"metal3.io/BareMetalHost": format!("ns/{name}")},
             "labels": {"cluster.x-k8s.io/cluster-name": "c"}, "ownerReferences": owners(CAPI, "Machine", name, None)},
             "spec": {}});
-        let ours = site.shows(&world.metal3_machines, name, &ours);
+        let ours = site.shows(&stores.metal3_machines, name, &ours);
         let consumer =
             json!({"apiVersion": INFRA, "kind": "Metal3Machine", "namespace": "ns", "name": name, "uid": ours.uid()});
         let host = json!({"metadata": {"labels": {"a.b/x": "1"}}, "spec": {"online": true, "consumerRef": consumer}});
-        site.shows(&world.hosts, name, &host);
+        site.shows(&stores.hosts, name, &host);
         let node = json!({"metadata": {"name": name, "uid": name, "resourceVersion": "1"}});
         seen.created(serde_json::from_value(node).unwrap());
     }
@@ -371,7 +371,7 @@ async fn a_node_that_gets_no_labels_holds_up_no_other() {
 #[tokio::test]
 async fn a_failure_that_passes_is_not_told() {
     let site = Refusing::new(("PATCH", "metal3datatemplates", 500));
-    site.shows(&site.ctx.world.data_templates, "t", &json!({"spec": {}}));
+    site.shows(&site.ctx.stores.data_templates, "t", &json!({"spec": {}}));
     let templates = Metal3DataTemplates::new(site.ctx.clone());
     let key = ObjectKey::new("ns", "t");
     templates.reconcile(&key).await.expect_err("the pass fails");
@@ -381,7 +381,7 @@ async fn a_failure_that_passes_is_not_told() {
     let mut template: Metal3DataTemplate = site.now("metal3datatemplates");
     template.metadata.finalizers = None;
     template.metadata.resource_version = Some("100".to_owned());
-    site.ctx.world.data_templates.created(template);
+    site.ctx.stores.data_templates.created(template);
     site.is_on.store(true, Ordering::Relaxed);
     site.ctx.clock.advance(Duration::from_secs(20));
     templates.reconcile(&key).await.expect_err("the pass fails");

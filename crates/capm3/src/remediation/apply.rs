@@ -37,13 +37,13 @@ pub async fn apply(
         Effect::Host { host, patch, .. } => {
             let hosts: Api<BareMetalHost> = Api::namespaced(client.clone(), namespace);
             let written = hosts.patch(host, &merge, &Patch::Merge(patch)).await?;
-            ctx.world.hosts.written(written);
+            ctx.stores.hosts.written(written);
             None
         }
         Effect::Machine { machine, patch } => {
             let machines: Api<Machine> = Api::namespaced(client.clone(), namespace);
             let written = machines.patch_status(machine, &merge, &Patch::Merge(patch)).await?;
-            ctx.world.machines.written(written);
+            ctx.stores.machines.written(written);
             None
         }
         Effect::Node { node, patch, .. } => {
@@ -70,7 +70,7 @@ pub async fn apply(
         }
     };
     if let Some(written) = written {
-        ctx.world.remediations.written(written.clone());
+        ctx.stores.remediations.written(written.clone());
         seen.remediation = written.into();
     }
     Ok(())

@@ -1,7 +1,7 @@
 //! What a remediation writes to the host, and reads from it. Pure.
 
 use crate::machine::decide::plan::HostPatch;
-use crate::world::remediation::REQUEST;
+use crate::stores::remediation::REQUEST;
 use kube::ResourceExt;
 use metal3_api::infra::names::annotation::{RESTARTED_FOR, UNHEALTHY, UNHEALTHY_OLD};
 use metal3_api::infra::v1beta2::Metal3Remediation;

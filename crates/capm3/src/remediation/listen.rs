@@ -13,43 +13,43 @@ use metal3_runtime::work::Queue;
 
 use super::observed::cluster_of_machine;
 use crate::select::consumer::consumer_of;
+use crate::stores::Stores;
+use crate::stores::machine::host_of;
+use crate::stores::owner;
+use crate::stores::remediation::{RemediationBy, machine_of_remediation};
 use crate::workload::{News, Workloads, nodes};
-use crate::world::World;
-use crate::world::machine::host_of;
-use crate::world::owner;
-use crate::world::remediation::{RemediationBy, machine_of_remediation};
 
-pub fn listen(world: &World, workloads: &Workloads, queue: &Queue<ObjectKey>) {
+pub fn listen(stores: &Stores, workloads: &Workloads, queue: &Queue<ObjectKey>) {
     let keys = queue.clone();
-    world.remediations.listen(move |change| keys.push(change.key.clone()));
-    let (seen, keys) = (world.clone(), queue.clone());
-    world.machines.listen(move |change| {
+    stores.remediations.listen(move |change| keys.push(change.key.clone()));
+    let (seen, keys) = (stores.clone(), queue.clone());
+    stores.machines.listen(move |change| {
         if change.affects(asked_of_machine) {
             enqueue(&seen, &keys, &change.key);
         }
     });
-    let (seen, keys) = (world.clone(), queue.clone());
-    world.metal3_machines.listen(move |change| {
+    let (seen, keys) = (stores.clone(), queue.clone());
+    stores.metal3_machines.listen(move |change| {
         if change.affects(host_of) {
             for machine in change.states().filter_map(|machine| machine_of(machine)) {
                 enqueue(&seen, &keys, &machine);
             }
         }
     });
-    let (seen, keys) = (world.clone(), queue.clone());
-    world.hosts.listen(move |change| {
+    let (seen, keys) = (stores.clone(), queue.clone());
+    stores.hosts.listen(move |change| {
         if change.affects(asked_of_host) {
             enqueue_for_host(&seen, &keys, change);
         }
     });
-    let (seen, keys) = (world.clone(), queue.clone());
-    world.clusters.listen(move |change| {
+    let (seen, keys) = (stores.clone(), queue.clone());
+    stores.clusters.listen(move |change| {
         let is_deleted = |cluster: &Cluster| cluster.metadata.deletion_timestamp.is_some();
         if change.affects(|cluster| (cluster.is_paused(), is_deleted(cluster))) {
             enqueue_for_cluster(&seen, &keys, &change.key, |_| true);
         }
     });
-    let (seen, keys) = (world.clone(), queue.clone());
+    let (seen, keys) = (stores.clone(), queue.clone());
     workloads.listen(move |cluster, news| match news {
         News::Link => enqueue_for_cluster(&seen, &keys, cluster, |_| true),
         News::Node(change) if change.affects(asked_of_node) => {
@@ -97,37 +97,41 @@ fn machine_of(machine: &Metal3Machine) -> Option<ObjectKey> {
     Some(ObjectKey::new(machine.namespace().unwrap_or_default(), name))
 }
 
-fn enqueue(world: &World, keys: &Queue<ObjectKey>, machine: &ObjectKey) {
-    for key in world.remediations.names(&RemediationBy::Machine(machine.clone())) {
+fn enqueue(stores: &Stores, keys: &Queue<ObjectKey>, machine: &ObjectKey) {
+    for key in stores.remediations.names(&RemediationBy::Machine(machine.clone())) {
         keys.push(key);
     }
 }
 
 /// Of the Metal3Machine that the host names, or named, and of those that name the host.
-fn enqueue_for_host(world: &World, keys: &Queue<ObjectKey>, change: &Change<BareMetalHost>) {
-    if world.remediations.is_empty() {
+fn enqueue_for_host(stores: &Stores, keys: &Queue<ObjectKey>, change: &Change<BareMetalHost>) {
+    if stores.remediations.is_empty() {
         return;
     }
-    let by = crate::world::Metal3MachineBy::Host(change.key.clone());
+    let by = crate::stores::Metal3MachineBy::Host(change.key.clone());
     let named = change.states().filter_map(|host| consumer_of(host));
-    for key in named.chain(world.metal3_machines.names(&by)) {
-        if let Some(machine) = world.metal3_machines.get(&key).and_then(|machine| machine_of(&machine)) {
-            enqueue(world, keys, &machine);
+    for key in named.chain(stores.metal3_machines.names(&by)) {
+        if let Some(machine) = stores
+            .metal3_machines
+            .get(&key)
+            .and_then(|machine| machine_of(&machine))
+        {
+            enqueue(stores, keys, &machine);
         }
     }
 }
 
 fn enqueue_for_cluster(
-    world: &World,
+    stores: &Stores,
     keys: &Queue<ObjectKey>,
     cluster: &ObjectKey,
     is_meant: impl Fn(&Machine) -> bool,
 ) {
     let machine_of_key = |key: &ObjectKey| -> Option<Arc<Machine>> {
-        let remediation = world.remediations.get(key)?;
-        world.machines.get(&machine_of_remediation(&remediation)?)
+        let remediation = stores.remediations.get(key)?;
+        stores.machines.get(&machine_of_remediation(&remediation)?)
     };
-    for key in world.remediations.all() {
+    for key in stores.remediations.all() {
         let machine = machine_of_key(&key);
         let machine = machine.filter(|machine| cluster_of_machine(machine).as_ref() == Some(cluster));
         if machine.is_some_and(|machine| is_meant(&machine)) {

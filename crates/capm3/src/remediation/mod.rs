@@ -120,7 +120,7 @@ impl Metal3Remediations {
             return Ok(false);
         };
         let mut is_as_seen = remediation.resource_version() == seen.remediation.resource_version();
-        self.ctx.world.remediations.written(remediation);
+        self.ctx.stores.remediations.written(remediation);
         if let Some(host) = seen.own_host() {
             let hosts: Api<BareMetalHost> = Api::namespaced(self.ctx.client.clone(), &key.namespace);
             let now = hosts.get_opt(&host.name_any()).await;
@@ -128,7 +128,7 @@ impl Metal3Remediations {
                 return Ok(false);
             };
             is_as_seen &= now.resource_version() == host.resource_version();
-            self.ctx.world.hosts.written(now);
+            self.ctx.stores.hosts.written(now);
         }
         Ok(is_as_seen)
     }
@@ -166,15 +166,15 @@ impl Controller for Metal3Remediations {
     }
 
     fn listen(&self, queue: &Queue<ObjectKey>) {
-        listen::listen(&self.ctx.world, &self.workloads, queue);
+        listen::listen(&self.ctx.stores, &self.workloads, queue);
     }
 
     fn all(&self) -> Vec<ObjectKey> {
-        self.ctx.world.remediations.all()
+        self.ctx.stores.remediations.all()
     }
 
     async fn observe(&self, key: &ObjectKey) -> Result<Option<Observed>, PassError> {
-        let Some(mut seen) = observe(&self.ctx.world, key) else {
+        let Some(mut seen) = observe(&self.ctx.stores, key) else {
             return Ok(None);
         };
         seen.node = self.node(&seen);
@@ -213,7 +213,7 @@ impl Controller for Metal3Remediations {
         for event in &new.events {
             tracing::info!(remediation = %seen.key(), reason = event.reason, "{}", event.message);
         }
-        report(&self.ctx, &self.ctx.world.remediations, &mut seen.remediation, new).await
+        report(&self.ctx, &self.ctx.stores.remediations, &mut seen.remediation, new).await
     }
 
     fn refused(&self, seen: &Observed, error: &PassError) -> Report<Metal3RemediationStatus> {

@@ -15,11 +15,11 @@ use metal3_runtime::store::ObjectKey;
 
 use super::node::Drain;
 use crate::machine::observed::{Host, Related, host_seen};
+use crate::stores::Stores;
+use crate::stores::cluster::cluster_of;
+use crate::stores::host::HostBy;
+use crate::stores::remediation::machine_of_remediation;
 use crate::workload::Unreachable;
-use crate::world::World;
-use crate::world::cluster::cluster_of;
-use crate::world::host::HostBy;
-use crate::world::remediation::machine_of_remediation;
 
 /// A Metal3Remediation and what it has to do with.
 #[derive(Clone, Debug)]
@@ -94,31 +94,31 @@ pub struct Limits {
 }
 
 /// Gathers it, the Node excepted. Nothing if the object is gone, or not ours to look after.
-pub fn observe(world: &World, key: &ObjectKey) -> Option<Observed> {
-    let remediation = world.remediations.get(key)?;
+pub fn observe(stores: &Stores, key: &ObjectKey) -> Option<Observed> {
+    let remediation = stores.remediations.get(key)?;
     let here = |name: &str| ObjectKey::new(&key.namespace, name);
     let owner = machine_of_remediation(&remediation);
     let machine = Related::find(owner.as_ref().map(|owner| owner.name.as_str()), |name| {
-        let found = world.machines.get(&here(name))?;
+        let found = stores.machines.get(&here(name))?;
         is_owner(&remediation, &found).then_some(found)
     });
     let ours = machine.found().map(|machine| &machine.spec.infrastructure_ref);
     let ours = ours.filter(|reference| reference.is_of(GROUP, "Metal3Machine"));
     let metal3_machine = Related::find(ours.map(|reference| reference.name.as_str()), |name| {
-        world.metal3_machines.get(&here(name))
+        stores.metal3_machines.get(&here(name))
     });
     // Health checks put no label for the watch filter on what they make.
-    let is_ours = |machine: &Arc<Metal3Machine>| world.is_ours(&**machine);
-    if !world.is_ours(&*remediation) && metal3_machine.found().is_some_and(|machine| !is_ours(machine)) {
+    let is_ours = |machine: &Arc<Metal3Machine>| stores.is_ours(&**machine);
+    if !stores.is_ours(&*remediation) && metal3_machine.found().is_some_and(|machine| !is_ours(machine)) {
         return None;
     }
     let of_machine = machine.found().and_then(|machine| cluster_of_machine(machine));
     let cluster = of_machine.or_else(|| cluster_of(&*remediation));
     let cluster = Related::find(cluster.as_ref().map(|key| key.name.as_str()), |name| {
-        world.clusters.get(&here(name))
+        stores.clusters.get(&here(name))
     });
     let host = metal3_machine.found().map_or(Host::None, |machine| {
-        host_seen(world, machine, &ObjectKey::of(&**machine))
+        host_seen(stores, machine, &ObjectKey::of(&**machine))
     });
     let mut seen = Observed {
         remediation,
@@ -132,7 +132,7 @@ pub fn observe(world: &World, key: &ObjectKey) -> Option<Observed> {
         reported: None,
     };
     if seen.is_held() {
-        seen.strays = seen.strays(world);
+        seen.strays = seen.strays(stores);
     }
     Some(seen)
 }
@@ -255,11 +255,11 @@ impl Observed {
         !is_there(machine) || !is_there(cluster)
     }
 
-    fn strays(&self, world: &World) -> Vec<Arc<BareMetalHost>> {
+    fn strays(&self, stores: &Stores) -> Vec<Arc<BareMetalHost>> {
         let own = self.own_host().map(|host| host.name_any());
         let namespace = self.remediation.namespace();
         let uid = self.remediation.uid().unwrap_or_default();
-        let mut hosts = world.hosts.find(&HostBy::Remediation(uid));
+        let mut hosts = stores.hosts.find(&HostBy::Remediation(uid));
         hosts.retain(|host| host.namespace() == namespace && Some(host.name_any()) != own);
         hosts
     }

@@ -1,7 +1,7 @@
 //! Who uses a host.
 
 use crate::select::refusal::Consumer;
-use crate::world::owner::group_of;
+use crate::stores::owner::group_of;
 use metal3_api::metal3::BareMetalHost;
 use metal3_api::reference::ObjectReference;
 use metal3_api::{capi, infra};

@@ -9,8 +9,8 @@ use metal3_api::metal3::BareMetalHost;
 use metal3_runtime::backoff::mixed;
 
 use super::{HostRequest, Outcome, Reserved, Selection, select};
-use crate::world::World;
-use crate::world::host::{HostBy, PARTS};
+use crate::stores::Stores;
+use crate::stores::host::{HostBy, PARTS};
 
 /// So many free hosts are looked at together. A host that stands alone in its part would be chosen far more often than one of
 /// many; among so many that evens out, and where there are no more each is chosen as often as any other.
@@ -18,9 +18,9 @@ const TOGETHER: usize = 48;
 
 /// Chooses as [`select`] would, except that among equal hosts one of the first parts wins that have any: the seed says in
 /// which order they are looked at. Of hosts that were not looked at nothing is said.
-pub fn search(world: &World, request: &HostRequest, reserved: &Reserved, seed: u64) -> Selection {
+pub fn search(stores: &Stores, request: &HostRequest, reserved: &Reserved, seed: u64) -> Selection {
     let namespace = &request.machine.namespace;
-    let mut selection = search_own(world, request, reserved, seed);
+    let mut selection = search_own(stores, request, reserved, seed);
     if selection.outcome != Outcome::None {
         return selection;
     }
@@ -36,7 +36,7 @@ pub fn search(world: &World, request: &HostRequest, reserved: &Reserved, seed: u
     for (with, is_elsewhere) in of_domain.into_iter().chain(elsewhere) {
         let mut here = Vec::new();
         for (number, part) in parts.iter().enumerate() {
-            let of_part = world.hosts.find(&HostBy::free(namespace, with, *part));
+            let of_part = stores.hosts.find(&HostBy::free(namespace, with, *part));
             // None is looked at twice.
             let others = of_part
                 .into_iter()
@@ -58,11 +58,11 @@ pub fn search(world: &World, request: &HostRequest, reserved: &Reserved, seed: u
 }
 
 /// The same without those that are free for everybody: the machine's own, and those that are kept for it.
-pub fn search_own(world: &World, request: &HostRequest, reserved: &Reserved, seed: u64) -> Selection {
-    let own = world.hosts.find(&HostBy::Consumer(request.machine.clone()));
+pub fn search_own(stores: &Stores, request: &HostRequest, reserved: &Reserved, seed: u64) -> Selection {
+    let own = stores.hosts.find(&HostBy::Consumer(request.machine.clone()));
     let kept = request.reuse.iter();
     let of_namespace = |reuse: &String| HostBy::Kept(request.machine.namespace.clone(), reuse.clone());
-    let kept = kept.flat_map(|reuse| world.hosts.find(&of_namespace(reuse)));
+    let kept = kept.flat_map(|reuse| stores.hosts.find(&of_namespace(reuse)));
     let hosts: Vec<Arc<BareMetalHost>> = own.into_iter().chain(kept).collect();
     select(request, &hosts, reserved, seed)
 }

@@ -1,5 +1,5 @@
 use super::*;
-use crate::world::World;
+use crate::stores::Stores;
 use metal3_api::infra::v1beta2::HostSelector;
 use proptest::prelude::*;
 use rstest::rstest;
@@ -286,15 +286,15 @@ fn random_seeds_spread_over_all_hosts() {
     };
     // Not exceeded once in a thousand times where each is as likely as any other.
     for (number, most) in [(10, 28.0), (60, 99.0), (200, 265.0)] {
-        let world = World::new("");
+        let stores = Stores::new("");
         let hosts: Vec<_> = (0..number)
             .map(|n| host(&format!("h{n}"), &json!({}), &json!({})))
             .collect();
         for host in &hosts {
-            world.hosts.created((**host).clone());
+            stores.hosts.created((**host).clone());
         }
         let of_list = spread(number, &|seed| select(&request(), &hosts, &Reserved::new(), seed));
-        let of_world = spread(number, &|seed| search(&world, &request(), &Reserved::new(), seed));
+        let of_world = spread(number, &|seed| search(&stores, &request(), &Reserved::new(), seed));
         assert!(
             of_list < most && of_world < most,
             "{of_list} and {of_world} of {number}"
@@ -400,14 +400,14 @@ proptest! {
 }
 
 /// Free hosts, every tenth of them in domain a.
-fn free_hosts(count: usize) -> World {
-    let world = World::new("");
+fn free_hosts(count: usize) -> Stores {
+    let stores = Stores::new("");
     for number in 0..count {
         let domain = if number % 10 == 0 { "a" } else { "b" };
         let host = host(&format!("h{number}"), &json!({DOMAIN: domain, "rack": "r"}), &json!({}));
-        world.hosts.created((*host).clone());
+        stores.hosts.created((*host).clone());
     }
-    world
+    stores
 }
 
 #[rstest]
@@ -415,28 +415,28 @@ fn free_hosts(count: usize) -> World {
 #[case::with_a_label("", json!({"matchLabels": {"rack": "r"}}))]
 #[case::in_a_domain("a", json!({}))]
 fn a_choice_looks_at_a_part_of_the_free_hosts(#[case] domain: &str, #[case] labels: Value) {
-    let world = free_hosts(2000);
+    let stores = free_hosts(2000);
     for seed in 0..20 {
         let request = HostRequest {
             failure_domain: domain.to_owned(),
             selector: selector(labels.clone()),
             ..request()
         };
-        let selection = search(&world, &request, &Reserved::new(), seed);
+        let selection = search(&stores, &request, &Reserved::new(), seed);
         let Outcome::Chosen { host, .. } = &selection.outcome else {
             panic!("{selection:?}")
         };
         assert!(domain.is_empty() || host.labels()[DOMAIN] == domain);
         assert!(selection.considered <= 100, "{} of 2000", selection.considered);
-        let again = search(&world, &request, &Reserved::new(), seed);
+        let again = search(&stores, &request, &Reserved::new(), seed);
         assert_eq!(again.outcome, selection.outcome, "the same for the same seed");
     }
 }
 
 #[test]
 fn a_host_is_found_in_whichever_part_it_is() {
-    let world = free_hosts(2000);
-    let all: Vec<ObjectKey> = world.hosts.all();
+    let stores = free_hosts(2000);
+    let all: Vec<ObjectKey> = stores.hosts.all();
     let reserved = |but: &str| -> Reserved {
         let others = all.iter().filter(|host| host.name != but);
         others
@@ -444,7 +444,7 @@ fn a_host_is_found_in_whichever_part_it_is() {
             .collect()
     };
     for last in ["h0", "h777", "h1999"] {
-        let selection = search(&world, &request(), &reserved(last), 7);
+        let selection = search(&stores, &request(), &reserved(last), 7);
         assert_eq!(chosen(&selection), Some(last));
     }
     // Outside of the domain only if none is left inside, and if that is allowed.
@@ -452,7 +452,7 @@ fn a_host_is_found_in_whichever_part_it_is() {
         failure_domain: "a".to_owned(),
         ..request()
     };
-    let selection = search(&world, &request, &reserved("h1"), 7);
+    let selection = search(&stores, &request, &reserved("h1"), 7);
     assert_eq!(chosen(&selection), Some("h1"));
     assert!(
         selection.considered <= all.len(),
@@ -461,20 +461,20 @@ fn a_host_is_found_in_whichever_part_it_is() {
         all.len()
     );
     request.is_domain_strict = true;
-    assert_eq!(chosen(&search(&world, &request, &reserved("h1"), 7)), None);
+    assert_eq!(chosen(&search(&stores, &request, &reserved("h1"), 7)), None);
 }
 
 #[test]
 fn the_only_host_of_a_domain_is_found_among_many() {
-    let world = free_hosts(2000);
+    let stores = free_hosts(2000);
     let only = host("only", &json!({DOMAIN: "c"}), &json!({}));
-    world.hosts.created((*only).clone());
+    stores.hosts.created((*only).clone());
     let request = HostRequest {
         failure_domain: "c".to_owned(),
         ..request()
     };
     for seed in 0..20 {
-        let selection = search(&world, &request, &Reserved::new(), seed);
+        let selection = search(&stores, &request, &Reserved::new(), seed);
         assert_eq!((chosen(&selection), selection.considered), (Some("only"), 1));
     }
 }
@@ -500,8 +500,8 @@ fn a_reference_counts_by_group_and_kind(
 
 #[test]
 fn hosts_that_are_kept_go_before_free_ones() {
-    let world = free_hosts(10);
+    let stores = free_hosts(10);
     let kept = host("kept", &json!({REUSE: "md-workers"}), &json!({}));
-    world.hosts.created((*kept).clone());
-    assert_eq!(chosen(&search(&world, &request(), &Reserved::new(), 7)), Some("kept"));
+    stores.hosts.created((*kept).clone());
+    assert_eq!(chosen(&search(&stores, &request(), &Reserved::new(), 7)), Some("kept"));
 }

@@ -15,14 +15,14 @@ use tokio::task::JoinSet;
 use super::{NAMESPACE, Server, breathe};
 use crate::context::Context;
 use crate::refusals::Refusals;
-use crate::world::World;
+use crate::stores::Stores;
 
 /// From one pass to the next: what is not done twice in a second is put off by some passes, and not by others.
 const ROUND: Duration = Duration::from_millis(600);
 
 pub struct Manager<C> {
     controller: C,
-    pub world: World,
+    pub stores: Stores,
     clock: Clock,
     kinds: &'static [&'static str],
     /// How much of the log it has seen of each kind: watches do not wait for each other.
@@ -33,7 +33,7 @@ pub struct Manager<C> {
 impl<C: Reconcile> Manager<C> {
     /// One that watches these kinds, by their plurals. It works only when all watches have shown what there is.
     pub fn start(server: &Server, kinds: &'static [&'static str], controller: impl FnOnce(Context) -> C) -> Self {
-        let (world, client) = (World::new(""), server.client());
+        let (stores, client) = (Stores::new(""), server.client());
         let clock = Clock::manual("2026-01-01T01:00:00Z".parse().unwrap());
         let reporter = Reporter {
             component: "test",
@@ -41,7 +41,7 @@ impl<C: Reconcile> Manager<C> {
         };
         let ctx = Context {
             recorder: Recorder::new(client.clone(), reporter, clock.clone()),
-            world: world.clone(),
+            stores: stores.clone(),
             client,
             clock: clock.clone(),
             refusals: Refusals::default(),
@@ -50,7 +50,7 @@ impl<C: Reconcile> Manager<C> {
         controller.listen(&Queue::new());
         let mut new = Self {
             controller,
-            world,
+            stores,
             clock,
             kinds,
             shown: vec![0; kinds.len()],
@@ -71,7 +71,7 @@ impl<C: Reconcile> Manager<C> {
         };
         let Some((at, object)) = event else { return false };
         self.shown[kind] = at + 1;
-        show(&self.world, plural, object);
+        show(&self.stores, plural, object);
         true
     }
 
@@ -96,17 +96,17 @@ impl<C: Reconcile> Manager<C> {
     }
 }
 
-fn show(world: &World, plural: &str, object: Value) {
+fn show(stores: &Stores, plural: &str, object: Value) {
     match plural {
-        "clusters" => world.clusters.created(read(object)),
-        "machines" => world.machines.created(read(object)),
-        "metal3machines" => world.metal3_machines.created(read(object)),
-        "baremetalhosts" => world.hosts.created(read(object)),
-        "metal3datatemplates" => world.data_templates.created(read(object)),
-        "metal3dataclaims" => world.data_claims.created(read(object)),
-        "metal3datas" => world.datas.created(read(object)),
-        "ipclaims" => world.ip_claims.created(read(object)),
-        "secrets" => world.secrets.created(read(object)),
+        "clusters" => stores.clusters.created(read(object)),
+        "machines" => stores.machines.created(read(object)),
+        "metal3machines" => stores.metal3_machines.created(read(object)),
+        "baremetalhosts" => stores.hosts.created(read(object)),
+        "metal3datatemplates" => stores.data_templates.created(read(object)),
+        "metal3dataclaims" => stores.data_claims.created(read(object)),
+        "metal3datas" => stores.datas.created(read(object)),
+        "ipclaims" => stores.ip_claims.created(read(object)),
+        "secrets" => stores.secrets.created(read(object)),
         other => panic!("nobody watches {other}"),
     }
 }

@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use super::Server;
 use crate::context::Context;
 use crate::refusals::Refusals;
-use crate::world::World;
+use crate::stores::Stores;
 
 pub struct Site {
     pub ctx: Context,
@@ -54,7 +54,7 @@ impl Site {
         Self {
             ctx: Context {
                 recorder: Recorder::new(client.clone(), reporter, clock.clone()),
-                world: World::new(filter),
+                stores: Stores::new(filter),
                 client,
                 clock,
                 refusals: Refusals::default(),
@@ -65,7 +65,7 @@ impl Site {
         }
     }
 
-    /// An object that somebody makes and this store of the world shows, as it is then.
+    /// An object that somebody makes and this store of the stores shows, as it is then.
     pub fn shows<K, By>(&self, store: &Store<K, By>, name: &str, body: &Value) -> K
     where
         K: Resource<DynamicType = ()> + Clone + DeserializeOwned,

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use metal3_api::capi::names::reason;
-use metal3_runtime::events::{Note, Severity};
+use metal3_runtime::events::{Event, Severity};
 
 use super::answer::Answer;
 use super::effect::{ClaimReport, Effect, Outcome};
@@ -16,7 +16,7 @@ pub struct UserEvent {
     /// The claim that it is about; nothing for the pool.
     pub claim: Option<Arc<Claim>>,
     /// What happened.
-    pub note: Note,
+    pub event: Event,
 }
 
 /// Events of one round beyond so many are published as one, on the pool.
@@ -95,12 +95,12 @@ pub fn gathered(events: Vec<UserEvent>) -> Vec<UserEvent> {
     if events.len() <= MANY {
         return events;
     }
-    let mut reasons: Vec<&'static str> = events.iter().map(|event| event.note.reason).collect();
+    let mut reasons: Vec<&'static str> = events.iter().map(|event| event.event.reason).collect();
     reasons.sort_unstable();
     reasons.dedup();
     let mut gathered = Vec::new();
     for reason in reasons {
-        let of_reason = events.iter().filter(|event| event.note.reason == reason);
+        let of_reason = events.iter().filter(|event| event.event.reason == reason);
         let (of_claims, of_pool): (Vec<&UserEvent>, Vec<&UserEvent>) =
             of_reason.partition(|event| event.claim.is_some());
         gathered.extend(of_pool.into_iter().cloned());
@@ -108,7 +108,7 @@ pub fn gathered(events: Vec<UserEvent>) -> Vec<UserEvent> {
             Some(first) if of_claims.len() > 2 => {
                 let keys = of_claims.iter().filter_map(|event| Some(&event.claim.as_ref()?.key));
                 let message = format!("{} claims at once, among them {}", of_claims.len(), some(keys));
-                gathered.push(about_pool(reason, first.note.severity, message));
+                gathered.push(about_pool(reason, first.event.severity, message));
             }
             _ => gathered.extend(of_claims.into_iter().cloned()),
         }
@@ -125,7 +125,7 @@ fn some<'a>(keys: impl Iterator<Item = &'a ClaimKey>) -> String {
 fn about(claim: &Arc<Claim>, reason: &'static str, severity: Severity, message: String) -> UserEvent {
     UserEvent {
         claim: Some(claim.clone()),
-        note: Note {
+        event: Event {
             reason,
             message,
             severity,
@@ -137,7 +137,7 @@ fn about(claim: &Arc<Claim>, reason: &'static str, severity: Severity, message: 
 fn about_pool(reason: &'static str, severity: Severity, message: String) -> UserEvent {
     UserEvent {
         claim: None,
-        note: Note {
+        event: Event {
             reason,
             message,
             severity,
@@ -170,7 +170,7 @@ mod tests {
 
     fn messages(told: Vec<UserEvent>) -> Vec<String> {
         assert!(told.iter().all(|told| told.claim.is_none()), "all are about the pool");
-        told.into_iter().map(|told| told.note.message).collect()
+        told.into_iter().map(|told| told.event.message).collect()
     }
 
     #[test]

@@ -101,7 +101,7 @@ fn wait_for(read: &Answers, waits: &[(&Pool, &AddressClaim)], now: Timestamp) ->
 /// The names of the claim on a pool: the one to use, and the one of the other way of naming.
 fn names(seen: &View, sources: &Sources<'_>, pool: &Pool) -> (String, String) {
     let of_data = format!("{}-{}", seen.data.name_any(), pool.name);
-    let host = crate::world::host_of(sources.metal3_machine).map(|host| host.name);
+    let host = crate::stores::host_of(sources.metal3_machine).map(|host| host.name);
     let of_host = format!("{}-{}", host.unwrap_or_default(), pool.name);
     // Only Metal3's pools know reservations by the names of claims.
     if seen.by_host && pool.is_metal3() {

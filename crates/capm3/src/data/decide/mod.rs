@@ -33,7 +33,7 @@ use super::address::AddressClaim;
 use super::effect::{Decision, Effect, Plan, Read, Secret};
 use super::observed::{Answers, Host, Observed, View};
 use crate::conditions::cut;
-use crate::world::{Hold, answers};
+use crate::stores::{Hold, answers};
 
 /// Key of a Secret with metadata.
 pub const META_DATA: &str = "metaData";

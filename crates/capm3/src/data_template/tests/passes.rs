@@ -37,7 +37,7 @@ impl Stage {
             is_refused.then(|| failure(403, "Forbidden"))
         });
         let template = json!({"metadata": {"finalizers": [OF_TEMPLATE]}, "spec": {}});
-        site.shows(&site.ctx.world.data_templates, "t", &template);
+        site.shows(&site.ctx.stores.data_templates, "t", &template);
         let templates = Metal3DataTemplates::new(site.ctx.clone());
         templates.listen(&Queue::new());
         Self { site, templates, asked }
@@ -49,7 +49,7 @@ impl Stage {
         let claim = json!({"metadata": {"finalizers": finalizers,
                 "ownerReferences": owners(HERE, "Metal3Machine", &name, Some("machine".to_owned()))},
             "spec": {"template": {"name": "t"}}});
-        self.site.shows(&self.site.ctx.world.data_claims, &name, &claim);
+        self.site.shows(&self.site.ctx.stores.data_claims, &name, &claim);
     }
 
     async fn pass(&self) -> Next {
@@ -121,13 +121,13 @@ async fn a_claim_that_is_refused_holds_up_no_other() {
 async fn an_answer_that_comes_late_brings_back_nothing_of_a_claim_that_is_gone() {
     let stage = Stage::new();
     stage.claim(0, &[MACHINE]);
-    let world = &stage.site.ctx.world;
-    let claim = world.data_claims.objects().remove(0);
-    world.data_claims.remove(&ObjectKey::of(&*claim), &uid(&*claim));
-    world.learn([&*claim]);
-    assert!(!world.known_claims.has(&claim.metadata));
-    world.claimed(&claim);
-    assert!(!world.known_claims.has(&claim.metadata));
+    let stores = &stage.site.ctx.stores;
+    let claim = stores.data_claims.objects().remove(0);
+    stores.data_claims.remove(&ObjectKey::of(&*claim), &uid(&*claim));
+    stores.learn([&*claim]);
+    assert!(!stores.known_claims.has(&claim.metadata));
+    stores.claimed(&claim);
+    assert!(!stores.known_claims.has(&claim.metadata));
 }
 
 fn uid(object: &impl ResourceExt) -> String {

@@ -25,7 +25,7 @@ use crate::conditions::LegacySeverity;
 use crate::machine::decide::plan::{Decision, HostPatch, Read};
 use crate::machine::names::{CLAIMED, UP_TO_DATE};
 use crate::select;
-use crate::world::host::MOST_ADDRESSES;
+use crate::stores::host::MOST_ADDRESSES;
 
 /// Reason of Ready while the host reports an error.
 const HOST_ERROR: &str = "BareMetalHostError";

@@ -5,35 +5,35 @@ use rstest::rstest;
 
 use super::*;
 use crate::machine::{Subject, observe};
-use crate::world::World;
+use crate::stores::Stores;
 
 /// Machine m, host h that it has, and a claim that is answered by rendered data, each as the store has it.
-fn world(of_claim: &Value, of_data: &Value) -> World {
-    let world = World::new("");
-    world.clusters.put((**cluster(&json!({})).found().unwrap()).clone());
-    world.machines.put((**owner(&json!({})).found().unwrap()).clone());
+fn stores(of_claim: &Value, of_data: &Value) -> Stores {
+    let stores = Stores::new("");
+    stores.clusters.put((**cluster(&json!({})).found().unwrap()).clone());
+    stores.machines.put((**owner(&json!({})).found().unwrap()).clone());
     let owned = json!([{"apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "Machine", "name": "owner", "uid": "o"}]);
     let mut named = json!({"metadata": {"annotations": {"metal3.io/BareMetalHost": "ns/h"}, "ownerReferences": owned},
         "spec": {"dataTemplate": {"name": "t", "namespace": "ns"}}});
     merge(&mut named, &associated());
-    world.metal3_machines.put((*machine(&named)).clone());
-    world.hosts.put((*host(&json!({}))).clone());
+    stores.metal3_machines.put((*machine(&named)).clone());
+    stores.hosts.put((*host(&json!({}))).clone());
     let mut answered = json!({"metadata": {"uid": "u-c", "resourceVersion": "1"},
         "status": {"renderedData": {"name": "t-0"}}});
     merge(&mut answered, of_claim);
-    world.data_claims.put((*claim(&answered)).clone());
+    stores.data_claims.put((*claim(&answered)).clone());
     let data = json!({"apiVersion": HERE, "kind": "Metal3Data", "metadata": {"namespace": "ns", "name": "t-0",
             "resourceVersion": "1",
             "ownerReferences": [{"apiVersion": HERE, "kind": "Metal3DataClaim", "name": "m", "uid": "u-c"}]},
         "status": {"ready": true}, "spec": {"index": 0, "claim": {"name": "m"}, "template": {"name": "t"},
             "metaData": {"name": "m-metadata"}}});
     let data: Arc<metal3_api::infra::v1beta2::Metal3Data> = with(data, of_data);
-    world.datas.put((*data).clone());
-    world
+    stores.datas.put((*data).clone());
+    stores
 }
 
-fn decided(world: &World) -> Plan {
-    let Some(Subject::Machine(mut seen)) = observe(world, &ObjectKey::new("ns", "m"), false) else {
+fn decided(stores: &Stores) -> Plan {
+    let Some(Subject::Machine(mut seen)) = observe(stores, &ObjectKey::new("ns", "m"), false) else {
         panic!("no machine is seen");
     };
     seen.reads = super::seen(&json!({})).reads;
@@ -46,7 +46,7 @@ fn owned_by(kind: &str, name: &str, uid: &str) -> Value {
 
 #[test]
 fn what_was_rendered_for_the_machine_is_used() {
-    let plan = decided(&world(&json!({}), &json!({})));
+    let plan = decided(&stores(&json!({}), &json!({})));
     assert_eq!(
         host_patch(&plan)["spec"]["metaData"],
         json!({"name": "m-metadata", "namespace": "ns"})
@@ -57,7 +57,7 @@ fn what_was_rendered_for_the_machine_is_used() {
 #[case::an_earlier_machine(owned_by("Metal3Machine", "m", "u-before"), "Metal3Machine m with UID u-before")]
 #[case::nobody(json!({"metadata": {"ownerReferences": []}}), "no Metal3Machine")]
 fn what_was_rendered_for_another_is_not_used_and_its_going_is_waited_for(#[case] of_claim: Value, #[case] owner: &str) {
-    let plan = decided(&world(&of_claim, &json!({})));
+    let plan = decided(&stores(&of_claim, &json!({})));
     assert!(
         plan.effects.iter().all(|effect| effect.label() != "set up the host"),
         "{plan:?}"
@@ -73,7 +73,7 @@ fn what_was_rendered_for_another_is_not_used_and_its_going_is_waited_for(#[case]
 
 #[test]
 fn data_of_an_earlier_claim_of_the_name_is_not_used() {
-    let plan = decided(&world(&json!({}), &owned_by("Metal3DataClaim", "m", "u-before")));
+    let plan = decided(&stores(&json!({}), &owned_by("Metal3DataClaim", "m", "u-before")));
     assert!(
         plan.effects.iter().all(|effect| effect.label() != "set up the host"),
         "{plan:?}"

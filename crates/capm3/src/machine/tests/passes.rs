@@ -28,18 +28,18 @@ fn site(filter: &str, labels: &Value, bootstrap: &str) -> Site {
 
 /// The same on a site that is there, and with `other` over the machine.
 pub(super) fn fill(site: &Site, other: &Value, bootstrap: &str) {
-    let world = &site.ctx.world;
+    let stores = &site.ctx.stores;
     let cluster = json!({"spec": {"infrastructureRef": {"apiGroup": "infrastructure.cluster.x-k8s.io",
             "kind": "Metal3Cluster", "name": "c"}},
         "status": {"initialization": {"infrastructureProvisioned": true}}});
-    site.shows(&world.clusters, "c", &cluster);
-    site.shows(&world.metal3_clusters, "c", &json!({"spec": {}}));
+    site.shows(&stores.clusters, "c", &cluster);
+    site.shows(&stores.metal3_clusters, "c", &json!({"spec": {}}));
     let machine = json!({"spec": {"clusterName": "c", "bootstrap": {"dataSecretName": "b"}}});
-    site.shows(&world.machines, "owner", &machine);
+    site.shows(&stores.machines, "owner", &machine);
     let mut ours = json!({"metadata": {"ownerReferences": owners(CAPI, "Machine", "owner", None)},
         "spec": {"image": {"url": "http://i", "checksum": "abc"}}});
     merge(&mut ours, other);
-    site.shows(&world.metal3_machines, "m", &ours);
+    site.shows(&stores.metal3_machines, "m", &ours);
     let text = k8s_openapi::ByteString(bootstrap.as_bytes().to_vec());
     let secret = json!({"data": {"value": text, "format": "aWduaXRpb24="}});
     site.server.make::<Secret>("b", &secret);
@@ -48,7 +48,7 @@ pub(super) fn fill(site: &Site, other: &Value, bootstrap: &str) {
 pub(super) fn free_host(site: &Site) {
     let host = json!({"spec": {"online": false, "bmc": {"address": "ipmi://a", "credentialsName": "bmc"}},
         "status": {"provisioning": {"state": "available", "ID": ""}, "errorMessage": ""}});
-    site.shows(&site.ctx.world.hosts, "h", &host);
+    site.shows(&site.ctx.stores.hosts, "h", &host);
 }
 
 pub(super) fn machines(site: &Site) -> (Metal3Machines, Workloads) {
@@ -94,7 +94,7 @@ async fn a_host_of_another_namespace_is_none_to_choose() {
     let site = site("", &json!({}), "#cloud-config");
     let mut host = (*free()).clone();
     host.metadata.namespace = Some("other".to_owned());
-    site.ctx.world.hosts.created(host);
+    site.ctx.stores.hosts.created(host);
     passes(&site).await;
     let status = site.now::<Metal3Machine>("metal3machines").status.unwrap();
     let associated = conditions::get(&status.conditions, "AssociateBareMetalHost").unwrap();
@@ -130,14 +130,14 @@ async fn the_workload_cluster_of_a_cluster_that_is_gone_is_forgotten() {
     for name in ["c", "other"] {
         workloads.connected(&key(name), site.ctx.client.clone(), nodes::nodes());
     }
-    let mut cluster = (*site.ctx.world.clusters.get(&key("c")).unwrap()).clone();
+    let mut cluster = (*site.ctx.stores.clusters.get(&key("c")).unwrap()).clone();
     cluster.metadata.deletion_timestamp = serde_json::from_value(json!("2026-01-01T00:00:00Z")).unwrap();
     cluster.metadata.finalizers = Some(vec!["x".to_owned()]);
     cluster.metadata.resource_version = Some("100".to_owned());
-    site.ctx.world.clusters.put(cluster.clone());
+    site.ctx.stores.clusters.put(cluster.clone());
     assert_eq!(workloads.len(), 2, "its machines may still be on their way out");
     cluster.metadata.finalizers = None;
     cluster.metadata.resource_version = Some("101".to_owned());
-    site.ctx.world.clusters.put(cluster);
+    site.ctx.stores.clusters.put(cluster);
     assert_eq!(workloads.len(), 1);
 }

@@ -12,7 +12,7 @@ use super::passes::{fill, free_host, key, machines};
 use super::*;
 use crate::machine_template::Metal3MachineTemplates;
 use crate::sim::{Site, failure};
-use crate::world::host_of;
+use crate::stores::host_of;
 
 const CLAIMED: &str = "AssociateBareMetalHostSuccess";
 
@@ -77,7 +77,7 @@ async fn a_webhook_that_does_not_answer_is_told_when_that_lasts() {
         "cluster.x-k8s.io/cloned-from-groupkind": "Metal3MachineTemplate.infrastructure.cluster.x-k8s.io"});
     fill(&site, &json!({"metadata": {"annotations": cloned}}), "#cloud-config");
     let template = json!({"spec": {"template": {"spec": {}}}});
-    site.shows(&site.ctx.world.templates, "t", &template);
+    site.shows(&site.ctx.stores.templates, "t", &template);
     free_host(&site);
     let (machines, _) = machines(&site);
     let templates = Metal3MachineTemplates::new(site.ctx.clone());
@@ -147,7 +147,7 @@ fn protecting(code: u16, words: &'static str) -> Site {
 fn another_free_host(site: &Site) {
     let host = json!({"spec": {"online": false}, "status": {"provisioning": {"state": "available", "ID": ""},
         "errorMessage": ""}});
-    site.shows(&site.ctx.world.hosts, "x", &host);
+    site.shows(&site.ctx.stores.hosts, "x", &host);
 }
 
 /// The names of the hosts that the machine has.

@@ -25,7 +25,7 @@ use crate::machine::listen::concerned;
 use crate::machine::waiting::{self, Waiting};
 use crate::machine::{Subject, observe};
 use crate::select::{consumer, stable_seed};
-use crate::world::{World, host_of};
+use crate::stores::{Stores, host_of};
 
 const MACHINES: usize = 4;
 const HOSTS: usize = 5;

@@ -7,7 +7,7 @@ use rstest::rstest;
 use super::*;
 use crate::machine::decide::Read;
 use crate::machine::host_seen;
-use crate::world::World;
+use crate::stores::Stores;
 
 const ASSOCIATED: &str = "AssociateBareMetalHost";
 
@@ -145,16 +145,16 @@ fn a_machine_without_its_annotation_finds_the_host_that_names_it(
     #[case] uids: &[&str],
     #[case] found: Option<&str>,
 ) {
-    let world = World::new("");
+    let stores = Stores::new("");
     for (number, uid) in uids.iter().enumerate() {
         let named = json!({"metadata": {"name": format!("h{number}")}, "spec": {"consumerRef": {"uid": uid}}});
-        world.hosts.created((*host(&named)).clone());
+        stores.hosts.created((*host(&named)).clone());
     }
     let expected = found.map_or(Host::None, |name| {
-        Host::Ours(world.hosts.get(&ObjectKey::new("ns", name)).unwrap())
+        Host::Ours(stores.hosts.get(&ObjectKey::new("ns", name)).unwrap())
     });
     assert_eq!(
-        host_seen(&world, &machine(&other), &ObjectKey::new("ns", "m")),
+        host_seen(&stores, &machine(&other), &ObjectKey::new("ns", "m")),
         expected
     );
 }

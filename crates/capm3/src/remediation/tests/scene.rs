@@ -10,8 +10,8 @@ use serde_json::{Value, json};
 use super::{Effect, Observed, Read};
 use crate::remediation::node::Drain;
 use crate::remediation::{NodeView, observe};
+use crate::stores::Stores;
 use crate::workload::Unreachable;
-use crate::world::World;
 
 pub const INFRASTRUCTURE: &str = "infrastructure.cluster.x-k8s.io/v1beta2";
 
@@ -30,7 +30,7 @@ pub struct Scene {
 }
 
 impl Scene {
-    /// A healthy world but for the Node, whose kubelet is silent.
+    /// A healthy stores but for the Node, whose kubelet is silent.
     pub fn new() -> Self {
         let meta = |name: &str, uid: &str| json!({"namespace": "ns", "name": name, "uid": uid, "resourceVersion": "1"});
         let of = |kind: &str, name: &str, uid: &str| {
@@ -130,14 +130,14 @@ impl Scene {
 
     /// What a manager sees to whom these objects were shown.
     pub fn seen_through(&self, view: &Objects) -> Option<Observed> {
-        let world = World::new("");
+        let stores = Stores::new("");
         let get = |kind: &str| view.get(kind).cloned();
-        read(get("cluster"), |object| world.clusters.created(object));
-        read(get("machine"), |object| world.machines.created(object));
-        read(get("metal3machine"), |object| world.metal3_machines.created(object));
-        read(get("host"), |object| world.hosts.created(object));
-        read(get("remediation"), |object| world.remediations.created(object));
-        let mut seen = observe(&world, &ObjectKey::new("ns", "m"))?;
+        read(get("cluster"), |object| stores.clusters.created(object));
+        read(get("machine"), |object| stores.machines.created(object));
+        read(get("metal3machine"), |object| stores.metal3_machines.created(object));
+        read(get("host"), |object| stores.hosts.created(object));
+        read(get("remediation"), |object| stores.remediations.created(object));
+        let mut seen = observe(&stores, &ObjectKey::new("ns", "m"))?;
         let name = seen.machine.found().map(|machine| machine.status.node_ref.name.clone());
         let name = name.filter(|name| !name.is_empty() && seen.cluster.found().is_some());
         seen.node = match (name, &self.unreachable) {

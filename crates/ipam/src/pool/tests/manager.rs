@@ -204,7 +204,7 @@ impl Manager {
         let answer = judge(effect, outcome);
         self.state.absorb_answer(effect, &answer, world.clock, TOOK);
         let event = events(&self.state, effect, &answer);
-        self.told.extend(event.map(|event| event.note.reason));
+        self.told.extend(event.map(|event| event.event.reason));
     }
 
     /// What it had sent and what the server has not dealt with yet.

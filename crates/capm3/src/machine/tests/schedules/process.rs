@@ -22,7 +22,7 @@ pub enum Fault {
 
 pub struct Manager {
     fault: Option<Fault>,
-    world: World,
+    stores: Stores,
     waiting: Waiting,
     /// Whether hosts are kept for the next machine.
     keeps: bool,
@@ -34,24 +34,24 @@ pub struct Manager {
 
 impl Manager {
     pub fn new(server: &Server, keeps: bool, fault: Option<Fault>) -> Self {
-        let world = World::new("");
+        let stores = Stores::new("");
         let metadata = json!({"namespace": "ns", "name": "c", "resourceVersion": "1", "uid": "c"});
-        world
+        stores
             .clusters
             .created(serde_json::from_value(server.cluster.clone()).unwrap());
         let ours = json!({"apiVersion": HERE, "kind": "Metal3Cluster", "metadata": metadata, "spec": {}});
-        world.metal3_clusters.created(serde_json::from_value(ours).unwrap());
+        stores.metal3_clusters.created(serde_json::from_value(ours).unwrap());
         for number in 0..MACHINES {
             let machine = json!({"metadata": {"namespace": "ns", "name": format!("m{number}"), "resourceVersion": "1",
                     "labels": {"cluster.x-k8s.io/control-plane": ""},
                     "ownerReferences": [{"apiVersion": "controlplane.cluster.x-k8s.io/v1beta2",
                         "kind": "KubeadmControlPlane", "name": "plane", "uid": "p"}]},
                 "spec": {"clusterName": "c", "bootstrap": {"dataSecretName": format!("b{number}")}}});
-            world.machines.created(serde_json::from_value(machine).unwrap());
+            stores.machines.created(serde_json::from_value(machine).unwrap());
         }
         Self {
             fault,
-            world,
+            stores,
             waiting: Waiting::default(),
             keeps,
             queue: RefCell::default(),
@@ -63,17 +63,17 @@ impl Manager {
     pub fn sees(&self, server: &Server, is_host: bool, name: &str) {
         let key = ObjectKey::new("ns", name);
         if is_host {
-            let before = self.world.hosts.get(&key);
+            let before = self.stores.hosts.get(&key);
             let host: BareMetalHost = serde_json::from_value(server.hosts[name].clone()).unwrap();
-            self.world.hosts.created(host);
-            let after = self.world.hosts.get(&key);
+            self.stores.hosts.created(host);
+            let after = self.stores.hosts.get(&key);
             let change = Change { key, before, after };
             if change.affects(|host| host.metadata.resource_version.clone()) {
-                self.wake(concerned(&self.world, &self.waiting, &change));
+                self.wake(concerned(&self.stores, &self.waiting, &change));
             }
             return;
         }
-        let machines = &self.world.metal3_machines;
+        let machines = &self.stores.metal3_machines;
         let version = || machines.get(&key).and_then(|machine| machine.resource_version());
         let before = version();
         match (server.machines.get(name), machines.get(&key)) {
@@ -88,15 +88,15 @@ impl Manager {
 
     pub fn sees_cluster(&self, server: &Server) {
         let cluster = serde_json::from_value(server.cluster.clone()).unwrap();
-        self.world.clusters.created(cluster);
-        self.wake(self.world.metal3_machines.all());
+        self.stores.clusters.created(cluster);
+        self.wake(self.stores.metal3_machines.all());
     }
 
     pub fn sees_all(&self, server: &Server) {
         for name in server.hosts.keys() {
             self.sees(server, true, name);
         }
-        let known = self.world.metal3_machines.all().into_iter().map(|key| key.name);
+        let known = self.stores.metal3_machines.all().into_iter().map(|key| key.name);
         let names: BTreeSet<String> = server.machines.keys().cloned().chain(known).collect();
         for name in names {
             self.sees(server, false, &name);
@@ -140,7 +140,7 @@ impl Manager {
             Ok(Next::Now | Next::Decide) => return self.wake([key]),
             Ok(Next::Change | Next::After(_)) => {}
         }
-        let other = self.waiting.end(&key, &self.world, done.is_err());
+        let other = self.waiting.end(&key, &self.stores, done.is_err());
         self.wake_another(&key, other);
         if done.is_err() {
             self.failed.borrow_mut().extend(self.waiting.of("ns"));
@@ -153,7 +153,7 @@ impl Manager {
     }
 
     fn plan(&self, server: &Server, key: &ObjectKey) -> Option<Plan> {
-        let mut subject = observe(&self.world, key, false);
+        let mut subject = observe(&self.stores, key, false);
         if let Some(Subject::Machine(seen)) = &mut subject
             && self.fault == Some(Fault::DeploysUnreported)
             && matches!(seen.host, Host::Ours(_))
@@ -192,7 +192,7 @@ impl Manager {
                 let since = waiting::since(&*seen.machine);
                 let order = stable_seed(&request.uid);
                 let named = seen.host.unclaimed();
-                let (choice, other) = self.waiting.choose(&self.world, &request, named, since, order);
+                let (choice, other) = self.waiting.choose(&self.stores, &request, named, since, order);
                 self.wake_another(key, other);
                 seen.reads.choice = Some(choice);
             }
@@ -232,7 +232,7 @@ impl Manager {
         }
         if let Some(status) = plan.report.status {
             let version = self
-                .world
+                .stores
                 .metal3_machines
                 .get(key)
                 .and_then(|seen| seen.resource_version());
@@ -295,7 +295,7 @@ impl Manager {
                 self.sees_if(is_done, server, true, host)
             }
             Effect::RemoveFinalizer => {
-                let seen = self.world.metal3_machines.get(key);
+                let seen = self.stores.metal3_machines.get(key);
                 let over = json!(seen.and_then(|machine| machine.resource_version()));
                 let stored = server.machines.get(name);
                 let is_done = stored.is_some_and(|machine| machine["metadata"]["resourceVersion"] == over);

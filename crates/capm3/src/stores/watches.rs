@@ -17,10 +17,10 @@ use serde::de::DeserializeOwned;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
-use super::World;
+use super::Stores;
 use super::data::SECRET_TYPE;
 
-impl World {
+impl Stores {
     /// Shows every store to `visitor`.
     fn visit(&self, visitor: &mut impl Visitor) {
         visitor.kind(&self.clusters);
@@ -58,13 +58,13 @@ impl World {
         self.visit(&mut starter);
         let (objects, all) = (starter.awaited, Awaited::default());
         all.expect();
-        let (world, client, listed, stop) = (self.clone(), client.clone(), all.clone(), stop.clone());
+        let (stores, client, listed, stop) = (self.clone(), client.clone(), all.clone(), stop.clone());
         watches.spawn(async move {
             tokio::select! {
                 () = objects.all() => {}
                 () = stop.cancelled() => return,
             }
-            world.follow_rendered(client, needed, listed, stop).await;
+            stores.follow_rendered(client, needed, listed, stop).await;
         });
         all
     }

@@ -13,7 +13,7 @@ use metal3_runtime::cache;
 use metal3_runtime::store::ObjectKey;
 
 use crate::select;
-use crate::world::remediation::requested_by;
+use crate::stores::remediation::requested_by;
 
 /// The status of a machine has room for so many addresses.
 pub const MOST_ADDRESSES: usize = 32;

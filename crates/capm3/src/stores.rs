@@ -34,7 +34,7 @@ pub use self::space::{slot_of, space_of};
 
 /// The stores. Cheap to clone.
 #[derive(Clone, Debug)]
-pub struct World {
+pub struct Stores {
     /// Cluster API's Clusters.
     pub clusters: Store<Cluster, ClusterBy>,
     /// Cluster API's Machines.
@@ -70,7 +70,7 @@ pub struct World {
     filter: String,
 }
 
-impl World {
+impl Stores {
     /// Empty stores. Objects that the controllers work on must carry `filter` in the label for that, unless it is empty.
     pub fn new(filter: &str) -> Self {
         Self {

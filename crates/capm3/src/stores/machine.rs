@@ -7,7 +7,7 @@ use metal3_api::infra::names::{GROUP, annotation};
 use metal3_api::infra::v1beta2::{Metal3Machine, Metal3MachineTemplate};
 use metal3_runtime::store::ObjectKey;
 
-use crate::world::cluster::cluster_of;
+use crate::stores::cluster::cluster_of;
 
 /// What a Machine is found by.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]

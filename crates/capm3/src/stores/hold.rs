@@ -3,7 +3,7 @@
 use kube::ResourceExt;
 use metal3_api::capi::names::annotation;
 
-use super::World;
+use super::Stores;
 use super::cluster::cluster_of;
 
 /// Why an object is left alone.
@@ -21,12 +21,12 @@ pub fn has_pause(object: &impl ResourceExt) -> bool {
 }
 
 /// Why an object is left alone, as its annotation and its Cluster say.
-pub fn hold_of(world: &World, object: &impl ResourceExt) -> Option<Hold> {
+pub fn hold_of(stores: &Stores, object: &impl ResourceExt) -> Option<Hold> {
     if has_pause(object) {
         return Some(Hold::Paused);
     }
     let cluster = cluster_of(object)?;
-    match world.clusters.get(&cluster) {
+    match stores.clusters.get(&cluster) {
         Some(cluster) => cluster.is_paused().then_some(Hold::Paused),
         None => Some(Hold::NoCluster(cluster.name)),
     }

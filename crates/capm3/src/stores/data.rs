@@ -11,7 +11,7 @@ use metal3_api::infra::names::GROUP;
 use metal3_api::infra::v1beta2::{Metal3Data, Metal3DataClaim, Metal3DataTemplate, ObjectRef};
 use metal3_runtime::store::ObjectKey;
 
-use super::World;
+use super::Stores;
 use super::cluster::cluster_of;
 use super::owner::owner_of;
 use super::space::{slot_of, space_of};
@@ -49,7 +49,7 @@ pub enum OfDataBy {
 pub struct KnownClaims(Arc<Mutex<HashSet<String>>>);
 
 impl KnownClaims {
-    /// From now on these are known. Of claims that may have gone meanwhile [`World::learn`] is told.
+    /// From now on these are known. Of claims that may have gone meanwhile [`Stores::learn`] is told.
     pub fn learn(&self, uids: impl IntoIterator<Item = String>) {
         self.lock().extend(uids);
     }
@@ -69,7 +69,7 @@ impl KnownClaims {
     }
 }
 
-impl World {
+impl Stores {
     /// From now on it is known of these claims what was made for them.
     pub fn learn<'a>(&self, claims: impl IntoIterator<Item = &'a Metal3DataClaim>) {
         for claim in claims {
