@@ -37,8 +37,11 @@ pub struct Seen {
     pub claims: usize,
     /// How many times a host lost its consumer.
     pub releases: usize,
-    /// What must never be: a host that goes from one consumer to another, a consumer with two hosts, and what of the
-    /// history was not seen.
+    /// Hosts that were told what to run, and the consumer for which.
+    pub deployed: BTreeMap<String, (String, String)>,
+    /// What must never be: a host that goes from one consumer to another, a consumer with two hosts that were told what to run,
+    /// and what of the history was not seen. A second host without an image is the late claim of a process that was overtaken:
+    /// the next pass releases it.
     pub wrongs: Vec<String>,
     lists: usize,
 }
@@ -88,17 +91,20 @@ impl Seen {
         }
         let consumer = host.spec.consumer_ref.as_ref().filter(|one| !one.name.is_empty());
         let now = consumer.map(|one| (one.name.clone(), one.uid.clone()));
-        let before = match &now {
+        match now.clone().filter(|_| host.spec.image.is_some()) {
             Some(now) => {
-                let other = self
-                    .consumers
-                    .iter()
-                    .find(|(other, consumer)| **other != name && *consumer == now);
-                if let Some((other, _)) = other {
-                    self.wrongs.push(format!("{} has {other} and {name}", now.0));
+                let mut deployed = self.deployed.iter();
+                if let Some((other, _)) = deployed.find(|(other, consumer)| **other != name && **consumer == now) {
+                    self.wrongs.push(format!("{} runs on {other} and {name}", now.0));
                 }
-                self.consumers.insert(name.clone(), now.clone())
+                self.deployed.insert(name.clone(), now);
             }
+            None => {
+                self.deployed.remove(&name);
+            }
+        }
+        let before = match &now {
+            Some(now) => self.consumers.insert(name.clone(), now.clone()),
             None => self.consumers.remove(&name),
         };
         match (before, now) {
@@ -177,11 +183,15 @@ mod tests {
     use serde_json::json;
 
     fn host(name: &str, consumer: Option<&str>) -> Event<BareMetalHost> {
+        with_image(name, consumer, &json!(null))
+    }
+
+    fn with_image(name: &str, consumer: Option<&str>, image: &serde_json::Value) -> Event<BareMetalHost> {
         let consumer = consumer.map(|name| json!({"kind": "Metal3Machine", "name": name, "uid": name}));
         Event::Apply(
             serde_json::from_value(json!({
                 "apiVersion": "metal3.io/v1alpha1", "kind": "BareMetalHost", "metadata": {"name": name},
-                "spec": {"online": false, "consumerRef": consumer},
+                "spec": {"online": false, "consumerRef": consumer, "image": image},
             }))
             .expect("a host"),
         )
@@ -199,8 +209,15 @@ mod tests {
             seen.host(event);
         }
         assert_eq!((seen.claims, seen.releases, seen.wrongs.len()), (2, 1, 0), "{seen:?}");
+        let image = json!({"url": "http://images/a"});
+        seen.host(with_image("h1", Some("b"), &image));
         seen.host(host("h2", Some("b")));
-        assert_eq!(seen.wrongs, ["b has h1 and h2"]);
+        assert!(
+            seen.wrongs.is_empty(),
+            "a late claim is released by the next pass: {seen:?}"
+        );
+        seen.host(with_image("h2", Some("b"), &image));
+        assert_eq!(seen.wrongs, ["b runs on h1 and h2"]);
         seen.host(host("h1", Some("c")));
         assert_eq!(seen.wrongs[1..], ["h1 went from b to c at once"]);
     }

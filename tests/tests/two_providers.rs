@@ -114,7 +114,8 @@ fn two_providers_on_a_bad_network_give_every_machine_one_host() {
             shake(&mut providers, &claims, &mut random, "all hosts are provisioned", all)
         );
         let first = claims.seen();
-        assert_eq!(first.claims, hosts, "no host was claimed twice: {first:?}");
+        // A late claim is released, and its host claimed again.
+        assert_eq!(first.claims - first.releases, hosts, "{first:?}");
 
         let mut gone: Vec<String> = first.provisioned.iter().cloned().collect();
         random.shuffle(&mut gone);
@@ -131,7 +132,7 @@ fn two_providers_on_a_bad_network_give_every_machine_one_host() {
         let consumers: BTreeSet<&String> = seen.consumers.values().map(|(name, _)| name).collect();
         let machines: BTreeSet<&String> = seen.machines.iter().collect();
         assert_eq!(consumers, machines, "each machine has a host");
-        assert_eq!((seen.claims, seen.releases), (hosts + gone.len(), gone.len()));
+        assert_eq!(seen.claims - seen.releases, hosts, "{seen:?}");
         let deploys: u32 = env.sim.all_counters().values().map(|went| went.deploys).sum();
         assert_eq!(deploys, HOSTS + TOO_MANY, "each machine was deployed once");
 

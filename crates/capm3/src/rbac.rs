@@ -5,7 +5,7 @@ use k8s_openapi::api::rbac::v1::PolicyRule;
 use metal3_runtime::rbac::{Installation, Objects, Secrets, rule};
 
 use crate::run::LEASE;
-use crate::webhooks::certificates;
+use crate::webhooks::installed::certificates;
 
 /// The namespace that the provider runs in.
 pub const NAMESPACE: &str = "capm3-system";

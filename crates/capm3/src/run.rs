@@ -54,7 +54,7 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
         tls: &args.tls,
     })
     .await?;
-    let certificates = webhooks::certificates(&args.provider.pod_namespace);
+    let certificates = webhooks::installed::certificates(&args.provider.pod_namespace);
     process.serve_webhooks(&args.provider.webhooks, &args.tls, webhooks::all(), certificates)?;
     let setup = Setup {
         namespaces: args.namespaces.namespace.clone(),

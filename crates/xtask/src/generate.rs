@@ -2,15 +2,17 @@
 
 mod crds;
 mod docs;
+mod files;
 mod rbac;
 mod reference;
 mod webhooks;
 
 use anyhow::{Context, ensure};
 use similar::TextDiff;
-use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
+
+use self::files::Files;
 
 /// Arguments of `cargo xtask generate`.
 #[derive(clap::Args)]
@@ -19,9 +21,6 @@ pub struct Args {
     #[arg(long)]
     check: bool,
 }
-
-/// Generated texts by their path from the root of the repository.
-type Files = BTreeMap<PathBuf, String>;
 
 /// Folders whose files of one kind are all generated, those in folders below them too; one that nothing generates any more is
 /// deleted.

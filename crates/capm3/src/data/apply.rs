@@ -52,9 +52,9 @@ impl Server<'_> {
             }
             Read::Host(name) => {
                 let stores = &self.ctx.stores;
-                let stored = stores.hosts.get(&ObjectKey::new(self.namespace, &name));
+                let cached = stores.hosts.get(&ObjectKey::new(self.namespace, &name));
                 let now = self.ctx.clock.elapsed();
-                let host = match stored.and_then(|stored| stores.claimed_hosts.take(&stored, now)) {
+                let host = match cached.and_then(|cached| stores.claimed_hosts.take(&cached, now)) {
                     Some(host) => Some(host),
                     None => self.api::<BareMetalHost>().get_opt(&name).await?,
                 };

@@ -57,7 +57,7 @@ pub fn find(workloads: &Workloads, stores: &Stores, seen: &Observed) -> NodeView
     let hostnames: Vec<&str> = hostname.into_iter().filter(|name| !name.is_empty()).collect();
     let owner = seen.owner.found();
     let rivals = rivals(stores, host, &hostnames);
-    let stored = Some(seen.machine.spec.provider_id.as_str()).filter(|id| !id.is_empty());
+    let own_id = Some(seen.machine.spec.provider_id.as_str()).filter(|id| !id.is_empty());
     let question = Question {
         namespace: &key.namespace,
         host: &host.name_any(),
@@ -66,7 +66,7 @@ pub fn find(workloads: &Workloads, stores: &Stores, seen: &Observed) -> NodeView
         hostnames: &hostnames,
         cloud_provider: seen.has_cloud_provider(),
         labelled: owner.is_some_and(|owner| owner.spec.bootstrap.config_ref.is_some()),
-        stored,
+        stored: own_id,
         rivals: &rivals,
     };
     let holder = |id: &str| holder(stores, seen, id);

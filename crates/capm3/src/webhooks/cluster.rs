@@ -3,7 +3,7 @@
 use metal3_api::infra::v1beta2::{ApiEndpoint, Metal3Cluster, Metal3ClusterTemplate};
 use metal3_runtime::webhook::{FieldError, Rules};
 
-use super::error_if;
+use super::errors::error_if;
 use crate::cluster::API_SERVER_PORT;
 
 pub const RULES: Rules<Metal3Cluster> = Rules {

@@ -3,7 +3,7 @@
 use metal3_api::infra::v1beta2::{Metal3Data, Metal3DataClaim};
 use metal3_runtime::webhook::{FieldError, Rules};
 
-use super::error_if;
+use super::errors::error_if;
 
 pub const CLAIM_RULES: Rules<Metal3DataClaim> = Rules::of(claim_shape);
 

@@ -3,7 +3,7 @@
 use metal3_api::infra::v1beta2::{AddressFamily, Metal3DataTemplate, StaticNetwork};
 use metal3_runtime::webhook::{FieldError, Rules};
 
-use super::error_if;
+use super::errors::error_if;
 
 pub const RULES: Rules<Metal3DataTemplate> = Rules {
     warnings,

@@ -4,7 +4,7 @@ use metal3_api::infra::v1beta2::{Image, Metal3MachineSpec};
 use metal3_api::metal3::ImageFormat;
 use metal3_runtime::webhook::FieldError;
 
-use super::error_if;
+use super::errors::error_if;
 
 /// A machine needs an image or a deploy step of its own; with the latter, the image is not looked at.
 pub fn shape(spec: &Metal3MachineSpec, path: &str) -> Vec<FieldError> {

@@ -3,7 +3,8 @@
 use metal3_api::infra::v1beta2::{Metal3Machine, Metal3MachineSpec, Metal3MachineTemplate};
 use metal3_runtime::webhook::{FieldError, Rules};
 
-use super::{error_if, image};
+use super::errors::error_if;
+use super::image;
 
 pub const RULES: Rules<Metal3Machine> = Rules::of(|machine| {
     let namespace = machine.metadata.namespace.as_deref().unwrap_or_default();

@@ -5,7 +5,7 @@ use metal3_api::infra::v1beta2::{
 };
 use metal3_runtime::webhook::{FieldError, Rules};
 
-use super::error_if;
+use super::errors::error_if;
 
 pub const RULES: Rules<Metal3Remediation> = Rules::of(|remediation| shape(&remediation.spec, "spec"));
 

@@ -418,8 +418,10 @@ async fn data_that_a_user_gave_to_a_host_outlive_its_machine() {
         let spec = &host.spec;
         [&spec.network_data, &spec.meta_data].map(|one| one.as_ref().map(|one| one.name.clone()).unwrap_or_default())
     };
-    let host = site.claimed("h", "m").await;
-    assert!(host.spec.image.is_some());
+    site.claimed("h", "m").await;
+    let is_told = |host: &BareMetalHost| host.spec.image.is_some();
+    site.namespace.expect("h", "is to be provisioned", is_told).await;
+    let host: BareMetalHost = site.namespace.api().get("h").await.unwrap();
     assert_eq!(names(&host), ["site-network", "site-metadata"]);
     site.host_becomes("h", "provisioned").await;
     site.namespace.expect("m", "is ready", is_ready).await;

@@ -20,7 +20,9 @@ fn new(kind: &str, name: &str, spec: &str) -> String {
 async fn served() -> TestNamespace {
     let namespace = namespace!().await;
     let wrong = new("Metal3Machine", "probe", "{userData: {name: a, namespace: other}}");
-    namespace.serve(webhooks::all(), webhooks::INSTALLED, &wrong).await;
+    namespace
+        .serve(webhooks::all(), webhooks::installed::INSTALLED, &wrong)
+        .await;
     namespace
 }
 
@@ -148,7 +150,9 @@ async fn what_was_wrong_before_may_stay() {
     };
     namespace.apply(&machine("other", "")).await;
     let wrong = new("Metal3Machine", "probe", "{userData: {name: a, namespace: other}}");
-    namespace.serve(webhooks::all(), webhooks::INSTALLED, &wrong).await;
+    namespace
+        .serve(webhooks::all(), webhooks::installed::INSTALLED, &wrong)
+        .await;
     namespace
         .apply(&machine("other", ", automatedCleaningMode: metadata"))
         .await;
@@ -190,7 +194,7 @@ async fn both_versions_show_the_same_object() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn without_cert_manager_the_leader_makes_certificates_that_every_replica_serves() {
-    let certificates = webhooks::certificates(rbac::NAMESPACE);
+    let certificates = webhooks::installed::certificates(rbac::NAMESPACE);
     let replicas = Replicas::start(
         webhooks::all,
         certificates,

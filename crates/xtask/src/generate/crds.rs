@@ -1,6 +1,6 @@
 //! `config/crd`: one file for each CustomResourceDefinition, and a kustomization that lists them.
 
-use super::Files;
+use super::files::Files;
 use metal3_api::crd;
 use serde_json::{Value, json};
 use std::path::Path;

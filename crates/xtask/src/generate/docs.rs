@@ -9,7 +9,7 @@ use baremetal_operator::host::plan::EventReason;
 use baremetal_operator::reference::{ERRORS, EVENTS, FROM_ANY, MOVES, STATES, StateHelp, WAITS, event_help, wait_help};
 use clap::{Arg, CommandFactory as _};
 
-use super::Files;
+use super::files::Files;
 
 /// The generated pages.
 pub fn files() -> anyhow::Result<Files> {

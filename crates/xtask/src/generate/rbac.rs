@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use super::Files;
+use super::files::Files;
 
 /// Where the files are.
 pub const FOLDER: &str = "config/rbac";

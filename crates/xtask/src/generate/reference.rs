@@ -1,6 +1,6 @@
 //! `docs/api`: a page for each group and version with every field of every kind, as its definition has it.
 
-use super::Files;
+use super::files::Files;
 use metal3_api::crd::{self, Crd};
 use serde_json::Value;
 use std::collections::BTreeMap;

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use super::Files;
+use super::files::Files;
 
 /// Where the files are.
 pub const FOLDER: &str = "config/webhook";
@@ -15,7 +15,7 @@ pub fn files() -> anyhow::Result<Files> {
         (
             "cluster-api-provider-metal3",
             "capm3",
-            capm3::INSTALLED.objects(&capm3::all()),
+            capm3::installed::INSTALLED.objects(&capm3::all()),
         ),
     ];
     let mut files = Files::new();
