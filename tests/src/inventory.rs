@@ -95,6 +95,8 @@ impl ClusterEnv {
 
     async fn secrets(&self) -> Vec<DynamicObject> {
         let secrets = self.list(crate::Kind("", "v1", "Secret")).await.into_iter();
+        // Each management cluster's programs keep their own certificates, which stay with them.
+        let secrets = secrets.filter(|secret| !secret.name_any().ends_with("-webhook-own-certificate"));
         let named = secrets.map(|mut secret| {
             "Secret".clone_into(&mut secret.types.get_or_insert_default().kind);
             secret
