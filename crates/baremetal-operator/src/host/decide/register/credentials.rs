@@ -55,7 +55,7 @@ pub(super) fn credentials<'a>(plan: &mut PlanBuilder<'a>) -> Result<Option<Secre
                  create it with the keys username and password"
             ),
         )),
-        // Unless it was marked before it was read, a Secret named by mistake is released with the host. A Secret that
+        // It was marked before it was read: a Secret named by mistake must not be treated as the host's. A Secret that
         // Ironic was given is only being edited.
         SecretView::Invalid { claimed: true, .. } if !was_given(plan, name) => {
             plan.effects.push(Effect::UnclaimSecret);
