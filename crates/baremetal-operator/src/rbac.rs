@@ -50,8 +50,8 @@ pub fn manager_rules() -> Vec<PolicyRule> {
 
 /// The permissions for Secrets.
 ///
-/// Lists and watches request metadata only. Upstream's role has no patch permission, under which the operator works
-/// without patches.
+/// Lists and watches request metadata only. The operator also works under upstream's role, which
+/// has no patch permission.
 pub const SECRETS: Secrets<'_> = Secrets {
     role: "baremetal-operator-secrets",
     verbs: &["get", "list", "watch", "update", "patch"],

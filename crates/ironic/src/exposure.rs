@@ -87,7 +87,8 @@ impl Client {
     }
 
     /// Whether Ironic answers unauthenticated callers. This reads a node that does not exist. Ironic does answer if it
-    /// reports that the node is unknown, and does not if it rejects the caller, with or without a client certificate.
+    /// reports that the node is unknown, and does not if it rejects the caller or
+    /// demands a client certificate.
     /// Any other response is inconclusive. Call this when Ironic is known to be available.
     ///
     /// # Errors
