@@ -1,4 +1,5 @@
-//! Tells, in the log and by a metric, how Ironic stands open: at the start, and whenever its address or credentials change.
+//! Reports, in the log and by a metric, whether Ironic accepts unauthenticated calls: at the start, and whenever its
+//! address or credentials change.
 
 use std::time::Duration;
 
@@ -11,7 +12,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::metrics::{Catalogue, Kind};
 
-/// While Ironic does not answer us, or neither answers nor refuses others, it is tried so often whether it answers them.
+/// Retry interval while Ironic does not answer, or the result is inconclusive.
 const AGAIN: Duration = if cfg!(test) {
     Duration::from_millis(50)
 } else {
@@ -23,7 +24,7 @@ struct Way {
     way: &'static str,
 }
 
-/// Which ways are open.
+/// Which endpoints are open.
 #[derive(Clone, Debug)]
 pub struct Exposures(Family<Way, Gauge>);
 
@@ -48,7 +49,7 @@ impl Exposures {
         }
     }
 
-    /// Looks until told to stop.
+    /// Checks until stopped.
     pub async fn watch(self, link: Link, stop: CancellationToken) {
         loop {
             let exchanged = link.exchanged();
@@ -82,7 +83,7 @@ impl Exposures {
                     self.set(Exposure::AnswersAnybody, is_so);
                     EXPOSURE_KNOWN
                 }
-                // What was known before stays.
+                // Keep the earlier result.
                 Ok(None) => AGAIN,
                 Err(error) => {
                     tracing::warn!(%error, "it cannot be tried whether Ironic answers calls without credentials");
@@ -108,7 +109,7 @@ mod tests {
 
     use super::*;
 
-    /// An Ironic that is in trouble when a stranger asks for the first time, and answers the second time.
+    /// An Ironic that fails the first unauthenticated call and answers the second.
     fn ironic(strangers: &AtomicUsize, request: &Request) -> Response {
         let is_known = HeaderMap::contains_key(request.headers(), "authorization");
         let version = json!({"id": "v1", "min_version": "1.1", "version": "1.109"});
@@ -125,7 +126,7 @@ mod tests {
         }
     }
 
-    // OWN 29g: the metric stayed 0 for ever after one call that came at a bad time.
+    // OWN 29g: the metric stayed 0 forever after one call that came at a bad time.
     #[tokio::test]
     async fn trouble_is_no_refusal_and_is_tried_again() {
         metal3_testkit::init();

@@ -1,4 +1,4 @@
-//! The watches of hosts and of what is beside them, and what they wake.
+//! The watches of hosts and their companion objects, and which hosts they enqueue.
 
 use std::fmt::Debug;
 use std::sync::Arc;
@@ -26,7 +26,7 @@ use crate::host::Hosts;
 use crate::host::companions::Wake;
 use crate::host::context::Context;
 
-/// Lists the fleet, watches each namespace (or the cluster), and works on the hosts while leading.
+/// Lists the fleet, watches each namespace (or the cluster), and reconciles the hosts while leading.
 pub async fn run(
     ctx: Arc<Context>,
     args: &Args,
@@ -42,7 +42,7 @@ pub async fn run(
     }
     metrics.set_leading(true);
     let namespaces = &args.namespaces.namespace;
-    // One for all watches: however many namespaces there are, they share the workers.
+    // One queue for all watches: all namespaces share the workers.
     let queue = Queue::new();
     let mut work = Controllers::new(metrics, ctx.clock.clone(), stop.clone());
     work.add_with(queue.clone(), Hosts(ctx.clone()), workers);
@@ -72,7 +72,7 @@ pub async fn run(
     }
 }
 
-/// The namespaces that [`Namespaces::apis`] makes an interface for, in its order.
+/// The namespaces that [`Namespaces::apis`] creates an API for, in its order.
 fn watched(namespaces: &Namespaces) -> Vec<Option<String>> {
     match namespaces {
         Namespaces::All => vec![None],
@@ -89,7 +89,7 @@ async fn poll(ctx: &Context, stop: &CancellationToken) {
     fleet::run(fleet, ironic, Pace::default(), clock, stop.clone()).await;
 }
 
-/// Asks for passes over the hosts that the fleet wakes. Nodes of other namespaces are none of ours.
+/// Enqueues the hosts that the fleet wakes. Nodes of other namespaces are ignored.
 async fn wake(
     ctx: &Context,
     namespaces: &Namespaces,
@@ -102,7 +102,8 @@ async fn wake(
             Namespaces::Only(names) => names.contains(&host.namespace),
         };
         if is_watched {
-            // What is at hand may be what was at hand: it is its turn, or its node has changed and come back to where it was.
+            // The cached state may look unchanged: it is the host's turn for a slot, or its node changed and changed
+            // back.
             ctx.memory.wake(&host);
             queue.push_in(host, DEBOUNCE);
         }
@@ -139,7 +140,7 @@ impl Watched {
         self.follow(api, self.ctx.hosts.clone(), heard).await;
     }
 
-    /// A list of hosts is complete. What it shows can wait for the hosts that were begun.
+    /// A list of hosts is complete. The listed hosts can wait for those with work in progress.
     fn listed(&self) {
         let namespace = self.namespace.as_deref();
         if !self.ctx.hosts_listed(namespace) {
@@ -152,7 +153,7 @@ impl Watched {
         }
     }
 
-    /// Hosts whose own ramdisk changes, where ramdisks are built.
+    /// Enqueues hosts whose own ramdisk changes, if ramdisks are built.
     async fn ramdisks(&self) {
         if !self.ctx.settings.builds_ramdisks {
             return;
@@ -191,7 +192,7 @@ fn warn_of<K: Resource<DynamicType = ()>>(error: &watcher::Error) {
     tracing::warn!(kind = %K::kind(&()), error = %chain(error), "a watch was interrupted");
 }
 
-/// What the watch of ramdisks fills: nothing is kept, and their hosts are woken.
+/// The sink of the ramdisk watch: it keeps nothing and enqueues the hosts.
 struct Ramdisks(Arc<Context>, Queue<ObjectKey>);
 
 impl Sink<PartialObjectMeta<PreprovisioningImage>> for Ramdisks {
@@ -228,7 +229,7 @@ mod tests {
         .unwrap()
     }
 
-    /// Hosts whose watch has shown these, and the queue that it fills.
+    /// Hosts as the watch has delivered them, and the queue that it fills.
     fn shown(hosts: &[(&str, &str)]) -> (Watched, Queue<ObjectKey>) {
         let (ctx, _) = host::context::out_of_reach(1);
         let watched = Watched {
@@ -246,7 +247,7 @@ mod tests {
         (watched, queue)
     }
 
-    /// The hosts in the order in which they are looked at.
+    /// The hosts in the order of their passes.
     async fn looks(queue: Queue<ObjectKey>) -> Vec<String> {
         tokio::time::advance(DEBOUNCE).await; // all are due
         let (seen, stop) = (Arc::new(Mutex::new(Vec::new())), CancellationToken::new());
@@ -263,7 +264,7 @@ mod tests {
         std::mem::take(&mut *seen.lock())
     }
 
-    /// When each write was begun, and of which namespace.
+    /// The start of each write, and its namespace.
     type Writes = Arc<Mutex<Vec<(Instant, String)>>>;
 
     /// An API server with this many new hosts in each namespace. Every write takes ten seconds and fails.
@@ -300,7 +301,8 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn passes_of_all_namespaces_share_one_limit() {
-        // OWN 13a: Each namespace had as many as all should have. OWN 22b: The first one's hosts held up those of the other.
+        // OWN 13a: each namespace had as many workers as all should share. OWN 22b: the first namespace's hosts delayed
+        // those of the other.
         let (mut ctx, registry) = host::context::out_of_reach(1);
         let (kube, writes) = slow_server(50);
         (ctx.kube, ctx.ironic) = (kube, Link::unsaid());

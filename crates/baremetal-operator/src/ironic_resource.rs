@@ -1,4 +1,4 @@
-//! Where Ironic is, as a resource `Ironic` of the ironic-standalone-operator tells it (`IRONIC_NAME`).
+//! The location of Ironic, from an `Ironic` resource of the ironic-standalone-operator (`IRONIC_NAME`).
 //!
 //! ```text
 //!   watch of the resource ───┐
@@ -22,15 +22,15 @@ pub use self::follow::Follower;
 pub const GROUP: &str = "ironic.metal3.io";
 /// Its plural.
 pub const PLURAL: &str = "ironics";
-/// Where Secrets of TLS have the certificate.
+/// The key of the certificate in TLS Secrets.
 const CERTIFICATE: &str = "tls.crt";
 
-/// The kind. It is not ours: of its schema nothing is known but the few fields that are read.
+/// The kind. It is not ours: only the few fields that are read are known of its schema.
 pub fn kind() -> ApiResource {
     ApiResource::from_gvk_with_plural(&GroupVersionKind::gvk(GROUP, "v1alpha1", "Ironic"), PLURAL)
 }
 
-/// The resource that the operator is told to follow.
+/// The resource to follow.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reference {
     /// `IRONIC_NAMESPACE`.
@@ -45,7 +45,7 @@ impl fmt::Display for Reference {
     }
 }
 
-/// What a resource that is ready tells.
+/// The content of a ready resource.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Announced {
     /// The API's address.
@@ -56,7 +56,7 @@ pub struct Announced {
     pub certificate: Option<String>,
 }
 
-/// How Ironic is reached, complete.
+/// The complete access to Ironic.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Access {
     /// The API's address.
@@ -67,7 +67,7 @@ pub struct Access {
     pub authorities: Option<String>,
 }
 
-/// Reads a resource, which must be ready; the error says what is waited for.
+/// Reads a resource, which must be ready; the error says what the operator waits for.
 pub fn announced(reference: &Reference, object: Option<&DynamicObject>) -> Result<Announced, String> {
     let Some(object) = object else {
         return Err(format!(
@@ -93,7 +93,7 @@ pub fn announced(reference: &Reference, object: Option<&DynamicObject>) -> Resul
     })
 }
 
-/// Its condition `Ready` must be true, and speak of the specification as it is now.
+/// Its condition `Ready` must be true for the current generation.
 fn ready(reference: &Reference, object: &DynamicObject) -> Result<(), String> {
     let conditions = object.data.pointer("/status/conditions").and_then(Value::as_array);
     let Some(ready) = conditions.into_iter().flatten().find(|c| c["type"] == "Ready") else {
@@ -127,7 +127,7 @@ fn ready(reference: &Reference, object: &DynamicObject) -> Result<(), String> {
     ))
 }
 
-/// The credentials in a Secret, to the byte: the server was given the same.
+/// The credentials in a Secret, byte for byte: the server was given the same.
 pub fn credentials(reference: &Reference, name: &str, secret: Option<&Secret>) -> Result<Auth, String> {
     let field = Field::of(reference, "spec.apiCredentialsName", name);
     let secret = field.found(secret)?;
@@ -137,7 +137,7 @@ pub fn credentials(reference: &Reference, name: &str, secret: Option<&Secret>) -
     })
 }
 
-/// The certificate in a Secret, which is what is trusted.
+/// The certificate in a Secret, which is trusted.
 pub fn authorities(reference: &Reference, name: &str, secret: Option<&Secret>) -> Result<String, String> {
     let field = Field::of(reference, "spec.tls.certificateName", name);
     field.key(field.found(secret)?, CERTIFICATE)

@@ -1,14 +1,15 @@
-//! The baremetal-operator: it brings physical hosts from `kubectl apply` to a running image by driving OpenStack Ironic.
+//! The baremetal-operator: it brings physical hosts from `kubectl apply` to a running image by driving OpenStack
+//! Ironic.
 //!
 //! ```text
 //!  watch event ─┐
 //!  Secret ──────┼─▶ observe ─▶ decide (pure) ─▶ apply ─▶ report
 //!  fleet view ──┘   reads on     a plan         one       one status write,
-//!                   demand                      mutation  events, figures
+//!                   demand                      mutation  events, metrics
 //! ```
 //!
-//! It keeps nothing that may not be lost: after a kill at any moment the next process finds in Kubernetes and in Ironic
-//! all it needs. `host::decide` is where the behaviour is; nothing else chooses.
+//! It keeps no state that must survive: after a kill at any moment, the next process finds everything that it needs in
+//! Kubernetes and in Ironic. All behaviour is in `host::decide`; no other module makes choices.
 
 pub mod args;
 mod duration;

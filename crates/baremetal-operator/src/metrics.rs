@@ -1,5 +1,5 @@
-//! Figures about hosts and about Ironic's answers. Labels are bounded: states, reasons, operations, codes. Names of hosts
-//! are labels only where that is asked for.
+//! Metrics about hosts and Ironic's responses. Labels are bounded: states, reasons, operations, codes. Host names are
+//! labels only if requested.
 
 mod hosts;
 mod ironic;

@@ -1,12 +1,12 @@
-//! The rights that the operator needs, as objects to install. Each stands for a call in this crate or in the shared
-//! runtime; a test runs the operator with nothing else.
+//! The permissions that the operator needs, as objects to install. Each is used by a call in this crate or in the
+//! shared runtime; a test runs the operator with nothing else.
 
 use k8s_openapi::api::rbac::v1::PolicyRule;
 use metal3_runtime::rbac::{Installation, Objects, Secrets, rule};
 
 use crate::ironic_resource;
 
-/// The lease of whoever works.
+/// The lease of the leader.
 pub(crate) const LEASE: &str = "baremetal-operator";
 
 /// The namespace that the operator runs in.
@@ -14,7 +14,7 @@ pub const NAMESPACE: &str = "baremetal-operator-system";
 /// Its service account.
 pub const SERVICE_ACCOUNT: &str = "baremetal-operator";
 
-/// What the controller does with hosts and what belongs to them.
+/// The permissions for hosts and their companion objects.
 pub fn manager_rules() -> Vec<PolicyRule> {
     vec![
         // Finalizer and status are patches.
@@ -42,16 +42,16 @@ pub fn manager_rules() -> Vec<PolicyRule> {
         rule("metal3.io", &["hostupdatepolicies"], &["list", "watch"]),
         // The updates that were applied.
         rule("metal3.io", &["hostfirmwarecomponents/status"], &["update"]),
-        // Where Ironic is, with IRONIC_NAME.
+        // The location of Ironic, with IRONIC_NAME.
         rule(ironic_resource::GROUP, &[ironic_resource::PLURAL], &["list", "watch"]),
         rule("", &["events"], &["create", "patch"]),
     ]
 }
 
-/// What the program does with Secrets.
+/// The permissions for Secrets.
 ///
-/// Lists and watches ask for metadata only. Patches are spared under upstream's role, which has none; ours works under
-/// that one too.
+/// Lists and watches request metadata only. The operator also works under upstream's role, which
+/// has no patch permission.
 pub const SECRETS: Secrets<'_> = Secrets {
     role: "baremetal-operator-secrets",
     verbs: &["get", "list", "watch", "update", "patch"],

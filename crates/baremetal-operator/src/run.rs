@@ -1,4 +1,4 @@
-//! The process: which tasks there are, what they share, and in which order they start and end.
+//! The process: its tasks, what they share, and their order of start and end.
 
 use std::sync::Arc;
 
@@ -28,11 +28,11 @@ const REPORTER: Reporter = Reporter {
     component: "metal3-baremetal-controller",
     controller: "metal3.io/baremetal-controller",
 };
-/// Runs the operator until it is told to stop.
+/// Runs the operator until it is stopped.
 pub async fn run(args: Args) -> anyhow::Result<()> {
     telemetry::init(&args.log)?;
     tell_of_what_is_missing(&args)?;
-    // What is wrong with the settings is said before anything is waited for.
+    // Report invalid settings before waiting for anything.
     let source = args.ironic.source(&namespaces_of_ironic(&args))?;
     tell_of_source(&source, &args);
     if let Source::Settings(config) = &source {
@@ -105,7 +105,7 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The way to Ironic. If a resource tells where it is, a task follows that.
+/// The connection to Ironic. If an Ironic resource holds the endpoint, a task follows it.
 fn link(
     source: Source,
     observer: Arc<dyn metal3_ironic::Observer>,
@@ -144,7 +144,7 @@ fn client_of(config: ClientConfig) -> anyhow::Result<metal3_ironic::Client> {
     metal3_ironic::Client::new(config).context("the settings for Ironic cannot be used")
 }
 
-/// Flags of upstream that ask for something this version does not have.
+/// Warns of upstream flags that request a feature this version does not have.
 fn tell_of_what_is_missing(args: &Args) -> anyhow::Result<()> {
     warn_of_missing_webhooks(args.webhook_port);
     if let Some(refusal) = args.compat.refusal() {
@@ -171,7 +171,7 @@ fn tell_of_source(source: &Source, args: &Args) {
     }
 }
 
-/// Where an Ironic resource is looked for if nothing else is said.
+/// The namespaces to search for an Ironic resource by default.
 fn namespaces_of_ironic(args: &Args) -> [&str; 2] {
     [
         args.pod_namespace.as_str(),

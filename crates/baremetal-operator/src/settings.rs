@@ -1,4 +1,4 @@
-//! What the operator is started with, after parsing: plain values that decisions may look at.
+//! The operator's settings after parsing: plain values that decisions may use.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,33 +9,34 @@ use crate::host::named_url::DeniedRanges;
 /// Settings that decisions about hosts depend on.
 #[derive(Clone, Debug, PartialEq)]
 pub struct HostSettings {
-    /// What the ramdisk is started from.
+    /// The images that the ramdisk boots from.
     pub deploy_images: DeployImages,
-    /// Whether drivers that need a provisioning network are refused (`PROVISIONING_NETWORK_DISABLED`).
+    /// Whether drivers that need a provisioning network are rejected (`PROVISIONING_NETWORK_DISABLED`).
     pub provisioning_network_disabled: bool,
     /// `driver_info.force_persistent_boot_device` for deployed images; `None` means `Default`.
     pub force_persistent_boot_device: Option<String>,
     /// The same for live ISO images.
     pub live_iso_force_persistent_boot_device: Option<String>,
-    /// How often the same image is tried; 0 means without limit.
+    /// How often the same image is tried; 0 means no limit.
     pub max_provisioning_retries: i32,
-    /// The unit of the failure back-off: upstream's is one minute.
+    /// The base of the failure back-off: upstream's is one minute.
     pub retry_base: Duration,
-    /// The architecture of a host that says nothing of its own: the operator's.
+    /// The architecture of a host that does not specify one: the operator's.
     pub default_architecture: &'static str,
-    /// Whether somebody builds a ramdisk for each host (`--build-preprov-image`).
+    /// Whether a controller builds a ramdisk for each host (`--build-preprov-image`).
     pub builds_ramdisks: bool,
     /// Whether Ironic knows `disable_power_off` (API 1.95).
     pub can_disable_power_off: bool,
-    /// Where BMCs with an IPv6 address, of their own or of their name, fetch virtual media from (`IRONIC_EXTERNAL_URL_V6`).
+    /// Where BMCs with an IPv6 address, given directly or by their host name, fetch virtual media from
+    /// (`IRONIC_EXTERNAL_URL_V6`).
     pub external_url_v6: Option<String>,
     /// Addresses that users' URLs may not name (`--denied-url-ranges`).
     pub denied_url_ranges: DeniedRanges,
-    /// Whether a Secret is used for a BMC only if it says that it is for one (`--require-credentials-label`).
+    /// Whether a Secret must carry the label for BMC credentials to be used (`--require-credentials-label`).
     pub requires_credentials_label: bool,
-    /// Whether a node is adopted that does not bear the host's own name (`--adopt-unnamed-nodes`).
+    /// Whether to adopt a node that does not have the host's own name (`--adopt-unnamed-nodes`).
     pub adopts_unnamed_nodes: bool,
-    /// How long a host may stay in a state before it counts as overdue.
+    /// How long a host may stay in a state before it is overdue.
     pub budgets: Budgets,
 }
 
@@ -51,7 +52,7 @@ pub struct DeployImages {
 }
 
 impl HostSettings {
-    /// The same for an Ironic that can, or cannot, be told never to switch a node off.
+    /// The settings for an Ironic that supports `disable_power_off`, or does not.
     pub fn for_ironic(self: &Arc<Self>, can_disable_power_off: bool) -> Arc<Self> {
         if self.can_disable_power_off == can_disable_power_off {
             return self.clone();

@@ -1,6 +1,6 @@
 //! The table of BMC types: which driver and interfaces Ironic uses for each, and what such hardware can do.
 
-/// A kind of BMC, as Ironic is to treat it. An interface that is none is left to Ironic's default.
+/// How Ironic treats a kind of BMC. An interface that is `None` is left to Ironic's default.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Access {
     pub(crate) family: Family,
@@ -26,7 +26,7 @@ pub struct Access {
     boot_mac: bool,
 }
 
-/// What decides about the shape of `driver_info`.
+/// The family, which determines the shape of `driver_info`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Family {
     Ipmi,
@@ -84,7 +84,7 @@ const IPMI: Access = Access {
     boot_mac: false,
 };
 
-// Virtual machines behind an IPMI emulation; told apart because inspection cannot say which of their ports boots.
+// Virtual machines behind an IPMI emulation; a separate type because inspection cannot tell which of their ports boots.
 const LIBVIRT: Access = Access { boot_mac: true, ..IPMI };
 
 const REDFISH: Access = Access {

@@ -5,11 +5,11 @@
 //!                        └──────── driver_info() ─▶ how Ironic reaches it
 //! ```
 //!
-//! Pure: no name is resolved, nothing is contacted. The grammar is that of Metal3, which is neither RFC 3986 nor that of
-//! web browsers (a bare host name is an IPMI address, `redfish:host` is allowed), hence a parser of its own.
+//! Pure: no name is resolved, no connection is made. The grammar is that of Metal3, which is neither RFC 3986 nor that
+//! of web browsers (a bare host name is an IPMI address, `redfish:host` is allowed), so this crate has its own parser.
 //!
-//! An address may come with user-info in it, although credentials belong into a Secret. It is dropped, and no error ever
-//! quotes it.
+//! An address may contain user-info, although credentials belong in a Secret. It is dropped, and no error ever quotes
+//! it.
 
 mod access;
 mod address;

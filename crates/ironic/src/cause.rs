@@ -1,19 +1,19 @@
-//! The real reason why no answer came, dug out of the layers that wrap it.
+//! The real cause of a missing response, extracted from the layers that wrap it.
 
 use std::error::Error as StdError;
 use std::io;
 use std::time::Duration;
 
-/// Why an exchange came to nothing.
+/// Why an exchange failed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Cause {
     /// Bounded label: `refused`, `tls`, `dns`, `timeout`, `connect_timeout`, `connect`, `interrupted`.
     pub label: &'static str,
     /// One readable line.
     pub text: String,
-    /// The server cannot have seen the request, so that repeating it is safe whatever it was.
+    /// Whether the server cannot have seen the request, so that a retry is safe whatever it was.
     pub unsent: bool,
-    /// Trying again at once may help.
+    /// Whether an immediate retry may help.
     pub passing: bool,
 }
 
@@ -66,7 +66,7 @@ impl Cause {
                 unsent,
                 passing: true,
             },
-            // An alert during the handshake arrives here as an end of file when the peer closes without a word.
+            // A TLS alert during the handshake arrives here as an end of file when the peer closes silently.
             _ if unsent => Self {
                 label: "connect",
                 text: format!("cannot connect: {text}"),
@@ -111,7 +111,7 @@ fn innermost(error: &reqwest::Error) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// The certificate problems that people meet, in words that say where to look.
+/// Common certificate problems, in words that say where to look.
 fn tls_text(error: &rustls::Error) -> String {
     use rustls::{AlertDescription as Alert, CertificateError as Bad, Error as Tls};
     match error {

@@ -1,4 +1,4 @@
-//! How a call is made: one place for addresses, headers, limits, repeats and errors.
+//! How a call is made: one place for addresses, headers, limits, retries and errors.
 
 use std::fmt;
 use std::sync::Arc;
@@ -24,7 +24,7 @@ use crate::transport::{Access, Transport};
 use crate::turns::{self, Turns};
 use crate::version::Versions;
 
-/// The longest wait between two attempts of one call. Longer ones are the caller's to plan.
+/// The longest wait between two attempts of one call. Longer waits are left to the caller.
 const LONGEST_PAUSE: Duration = Duration::from_secs(2);
 
 /// A client of one Ironic. Clones share connections, limits and the negotiated version.
@@ -42,9 +42,9 @@ pub(crate) struct Shared {
     base: Url,
     transport: Transport,
     slots: Turns,
-    /// Further bounds calls that wait for a BMC, so that slow BMCs leave room for everything else.
+    /// An additional limit for calls that wait for a BMC, so that slow BMCs leave room for everything else.
     bmc_slots: Turns,
-    /// The negotiated version, until the server says that it does not know it.
+    /// The negotiated version, until the server rejects it.
     pub versions: RwLock<Option<Versions>>,
     pub negotiation: Flight<Versions>,
     pub readiness: Flight<Versions>,
@@ -102,7 +102,7 @@ impl<'a> Call<'a> {
     }
 }
 
-/// What is sent, complete but for the version header.
+/// The complete request except for the version header.
 struct Request<'a> {
     operation: Operation,
     node: Option<&'a str>,
@@ -111,7 +111,7 @@ struct Request<'a> {
     body: Option<Vec<u8>>,
     secrets: Vec<String>,
     pace: Pace,
-    /// Version to speak; none for discovery, which also goes without credentials.
+    /// The version to use; `None` for discovery, which also sends no credentials.
     version: Option<Versions>,
 }
 
@@ -145,7 +145,7 @@ impl fmt::Debug for Client {
 }
 
 impl Client {
-    /// Builds a client. Reads the files that are named, contacts nobody.
+    /// Builds a client. Reads the named files, and makes no connection.
     pub fn new(config: ClientConfig) -> Result<Self, ConfigError> {
         config.check()?;
         let transport = Transport::new(&config)?;
@@ -235,7 +235,8 @@ impl Client {
         query: &[(&str, &str)],
     ) -> Result<Url, Error> {
         // An empty identifier would turn "delete this node" into a request about all nodes; the other two would be
-        // resolved away and have the same effect. So would a dot, a tab and a dot: line ends and tabs are dropped from URLs.
+        // resolved away and have the same effect. So would a dot, a tab and a dot: line ends and tabs are removed from
+        // URLs.
         let is_senseless = |segment: &&str| matches!(*segment, "" | "." | "..") || segment.contains(char::is_control);
         if path.iter().any(is_senseless) {
             return Err(Error::new(
@@ -273,7 +274,7 @@ impl Client {
     }
 
     async fn send_once(&self, request: &Request<'_>) -> Result<Answer, Error> {
-        // All wait for what is discovered, whoever asks.
+        // All callers wait for discovery, regardless of the tenant.
         let tenant = request.version.map(|_| turns::tenant()).unwrap_or_default();
         let bmc_permit = match request.pace {
             Pace::Usual => None,
@@ -282,7 +283,8 @@ impl Client {
         let permit = self.shared.slots.take(tenant).await;
         let access = self.shared.transport.access().await;
         let mut result = self.exchange(request, &access).await;
-        // Refused unlooked at. Where the credentials were exchanged meanwhile, the caller does not get to know of it.
+        // Rejected without processing. If the credentials were replaced in the meantime, retry without reporting it to
+        // the caller.
         if let Err(Reason::Refused {
             refusal: Refusal::Unauthorized,
             ..
@@ -295,7 +297,7 @@ impl Client {
         result.map_err(|reason| Error::new(request.operation, request.node, reason))
     }
 
-    /// One exchange, which is told to the log and the observer.
+    /// One exchange, reported to the log and the observer.
     async fn exchange(&self, request: &Request<'_>, access: &Access) -> Result<Answer, Reason> {
         let started = Instant::now();
         let result = self.converse(request, access).await;
@@ -343,7 +345,7 @@ impl Client {
         }
         let response = builder.send().await.map_err(lost)?;
         let status = response.status();
-        // Discovery may answer "300 Multiple Choices" and mean it well.
+        // Discovery may answer "300 Multiple Choices" on success.
         if status.is_success() || (status == StatusCode::MULTIPLE_CHOICES && request.operation == Operation::Discover) {
             let body = response
                 .bytes()
@@ -357,13 +359,13 @@ impl Client {
         let text_header = |name| response.headers().get(name).and_then(|value| value.to_str().ok());
         let retry_after = fault::retry_after(text_header(header::RETRY_AFTER));
         let location = text_header(header::LOCATION).map(str::to_owned);
-        // A refusal is one even if the text that should explain it is lost on the way.
+        // A rejection counts even if its body is lost on the way.
         let body = response.bytes().await.unwrap_or_default();
         let message = match location.filter(|_| status.is_redirection()) {
             Some(to) => format!("redirected to {to}; should the configured endpoint be there?"),
             None => fault::message(&body, &request.secrets),
         };
-        // A gateway may answer with the headers that it was sent.
+        // A gateway may echo the headers that it was sent.
         let message = access.user.iter().fold(message, |text, user| user.masked_in(&text));
         let status = status.as_u16();
         Err(Reason::Refused {
@@ -375,11 +377,11 @@ impl Client {
     }
 }
 
-/// Whether repeating a call within itself can do no harm and may help.
+/// Whether retrying within the call is harmless and may help.
 fn is_repeatable(error: &Error, method: &Method) -> bool {
     match error.reason() {
         Reason::NoAnswer(cause) => cause.passing && (cause.unsent || matches!(*method, Method::GET | Method::DELETE)),
-        // Refused without having been looked at.
+        // Rejected without processing.
         Reason::Refused { refusal, .. } => matches!(refusal, Refusal::Locked | Refusal::Busy),
         Reason::HalfAnswer { .. }
         | Reason::Unreadable { .. }
@@ -397,7 +399,8 @@ pub(crate) fn parse<T: DeserializeOwned>(
     answer: &Answer,
 ) -> Result<T, Error> {
     serde_json::from_slice(&answer.body).map_err(|error| {
-        // The text of a data error may quote the data, and a configuration drive is data too: say where, not what.
+        // The text of a data error may quote the data, including a configuration drive: report the position, not the
+        // content.
         let why = match error.classify() {
             serde_json::error::Category::Data => format!("not what was asked for, at line {}", error.line()),
             _ => format!("not JSON: {error}"),

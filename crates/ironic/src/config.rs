@@ -22,11 +22,12 @@ pub struct ClientConfig {
     pub timeout: Duration,
     /// The same for calls during which Ironic talks to a BMC before it answers.
     pub bmc_timeout: Duration,
-    /// For the TCP and TLS handshakes.
+    /// Time limit of the TCP and TLS handshakes.
     pub connect_timeout: Duration,
-    /// Calls under way at once; further ones queue. Ironic serves few in parallel (ten by default), more only wait there.
+    /// Maximum number of concurrent calls; further ones queue. Ironic serves few in parallel (ten by default), so more
+    /// would only wait there.
     pub max_concurrent: usize,
-    /// How often a call is repeated after it met a refused connection, a locked node or a busy server.
+    /// How often a call is retried after a refused connection, a locked node or a busy server.
     pub retries: usize,
     /// For how long a successful [`crate::Client::ready`] is trusted. Zero: ask every time.
     pub ready_ttl: Duration,
@@ -34,7 +35,7 @@ pub struct ClientConfig {
     pub page_limit: u32,
     /// `User-Agent` header.
     pub user_agent: String,
-    /// Told about every exchange.
+    /// Notified of every exchange.
     pub observer: Option<Arc<dyn Observer>>,
 }
 
@@ -60,7 +61,7 @@ impl ClientConfig {
 
 impl fmt::Debug for ClientConfig {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // The endpoint has no user-info once a client was built from it, but this may be looked at before.
+        // The endpoint of a built client has no user-info, but this configuration may be printed before.
         let mut endpoint = self.endpoint.clone();
         if endpoint.password().is_some() {
             endpoint.set_password(Some("redacted")).ok();
@@ -93,8 +94,8 @@ pub enum Auth {
         /// Password.
         password: String,
     },
-    /// The same in files, which are read as those of [`Tls`] are, and at once when Ironic refuses what they held. White
-    /// space at either end does not count.
+    /// The same in files, which are reloaded like those of [`Tls`], and immediately when Ironic rejects their content.
+    /// Surrounding white space is ignored.
     Files {
         /// The file with the user name.
         username: PathBuf,
@@ -120,11 +121,11 @@ impl fmt::Debug for Auth {
     }
 }
 
-/// TLS towards Ironic. TLS 1.2 is the least that is spoken.
+/// TLS towards Ironic, at least TLS 1.2.
 ///
-/// Files named here must exist when the client is built. They are looked at again every few seconds of use; when their
+/// Files named here must exist when the client is built. While in use they are checked every few seconds; when their
 /// content has changed, new connections use the new content, so that certificates may be rotated under a running
-/// process. New content that cannot be used is reported in the log and the old one kept.
+/// process. Unusable new content is logged and the old content kept.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Tls {
     /// PEM file with the only certificate authorities to trust. None: those of the system.
@@ -198,7 +199,7 @@ pub enum ConfigError {
 }
 
 impl ClientConfig {
-    /// Everything that can be told to be wrong without I/O.
+    /// All checks that need no I/O.
     pub(crate) fn check(&self) -> Result<(), ConfigError> {
         let endpoint = &self.endpoint;
         if !matches!(endpoint.scheme(), "http" | "https") {

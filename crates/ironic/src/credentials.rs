@@ -1,4 +1,4 @@
-//! Our own user at Ironic's API: of the configuration, or of files that may be exchanged under a running process.
+//! Our own user at Ironic's API: from the configuration, or from files that may be replaced under a running process.
 
 use std::path::Path;
 
@@ -11,7 +11,7 @@ use crate::fields::MASK;
 const USERNAME: &str = "user name file";
 const PASSWORD: &str = "password file";
 
-/// Whom calls are made as. Never printed.
+/// The user to authenticate as. Never printed.
 #[derive(PartialEq, Eq)]
 pub(crate) struct User {
     pub name: String,
@@ -19,7 +19,7 @@ pub(crate) struct User {
 }
 
 impl User {
-    /// The user as it is now; none where Ironic takes anybody.
+    /// The current user; `None` if Ironic needs none.
     pub fn read(auth: &Auth) -> Result<Option<Self>, ConfigError> {
         let user = match auth {
             Auth::None => return Ok(None),
@@ -27,7 +27,8 @@ impl User {
                 name: username.clone(),
                 password: password.clone(),
             },
-            // Exchanged in between they do not fit, which the next look mends: Ironic refuses what does not fit.
+            // If they are replaced between the two reads they do not match. Ironic then rejects them, and the next read
+            // fixes this.
             Auth::Files { username, password } => Self {
                 name: content(USERNAME, username)?,
                 password: content(PASSWORD, password)?,

@@ -7,38 +7,38 @@ use crate::cause::Cause;
 use crate::fault::Refusal;
 use crate::observe::{Operation, Outcome};
 
-/// What a failure means for the one who called. It owns no secrets and is cheap to keep and to compare.
+/// What a failure means for the caller. It contains no secrets and is cheap to keep and to compare.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum ErrorClass {
-    /// There is no Ironic to be called at the moment, see [`crate::Link`]. Nothing was sent.
+    /// There is no Ironic to call at the moment, see [`crate::Link`]. Nothing was sent.
     Absent,
-    /// No answer: no connection, a broken one, a TLS problem. Ask later.
+    /// No response: no connection, a broken one, a TLS problem. Retry later.
     Unreachable,
-    /// No complete answer in time. A change may have happened all the same.
+    /// No complete response in time. A change may have happened all the same.
     Timeout,
     /// Credentials missing or wrong.
     Unauthorized,
     /// Credentials right, but not for this.
     Forbidden,
-    /// Not there.
+    /// The object does not exist.
     NotFound,
-    /// Another action holds the node. Ask again in seconds.
+    /// Another operation holds the node. Retry in seconds.
     Locked,
-    /// The name, MAC address or instance is taken. Repeating is of no use.
+    /// The name, MAC address or instance is taken. A retry would not help.
     Duplicate,
-    /// Not possible while the node is in this state. Look at the node again.
+    /// Not possible in the node's current state. Read the node again.
     InvalidState,
     /// Another 409.
     Conflict,
-    /// Refused for what it says. Repeating is of no use.
+    /// Rejected for its content. A retry would not help.
     BadRequest,
     /// The server is too old, or too new, for this.
     VersionUnsupported,
-    /// Out of workers or asking for patience. Ask later.
+    /// No free workers, or a request to back off. Retry later.
     Busy,
     /// The server failed.
     Server,
-    /// An answer that makes no sense for Ironic: unreadable, redirected, unexpected.
+    /// A response that makes no sense for Ironic: unreadable, redirected, unexpected.
     Protocol,
 }
 
@@ -65,8 +65,8 @@ impl ErrorClass {
     }
 }
 
-/// A failed call: what was asked, of which node, and why it failed. `Display` is one line that can be shown to users:
-/// it names the real cause, and never holds credentials.
+/// A failed call: what was requested, of which node, and why it failed. `Display` is one line that can be shown to
+/// users: it names the real cause, and never contains credentials.
 #[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[error(transparent)]
 pub struct Error(Box<Failure>);
@@ -82,7 +82,7 @@ struct Failure {
 /// What went wrong.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Reason {
-    /// Nothing, or nothing complete, came back.
+    /// No response, or no complete one.
     NoAnswer(Cause),
     /// A status other than the expected one.
     Refused {
@@ -91,22 +91,22 @@ pub(crate) enum Reason {
         message: String,
         retry_after: Option<Duration>,
     },
-    /// A success status, and then the connection broke: whatever was asked has been done.
+    /// A success status, and then the connection broke: the request has been processed.
     HalfAnswer { status: u16, cause: Cause },
     /// Success, but the body is not what it should be.
     Unreadable { status: u16, why: String },
-    /// The server speaks no version that we speak.
+    /// The server supports no version that we support.
     Version(String),
-    /// No conductor offers a driver, so that nothing can be done yet.
+    /// No conductor offers a driver, so that nothing works yet.
     NoDrivers,
-    /// There is no client to make it with.
+    /// There is no client to make the call with.
     Absent(String),
     /// The call makes no sense, and was not made.
     Senseless(&'static str),
 }
 
 impl Reason {
-    /// Puts the status beside the reason why nothing more came.
+    /// Adds the status to the reason why the response is incomplete.
     pub fn from_half_answer(status: u16, reason: Self) -> Self {
         match reason {
             Self::NoAnswer(cause) => Self::HalfAnswer { status, cause },
@@ -135,7 +135,7 @@ impl Error {
         }))
     }
 
-    /// The server does not talk to this caller, whatever is asked.
+    /// Whether the server rejects this caller for any request.
     pub(crate) fn is_refusal_of_caller(&self) -> bool {
         match self.reason() {
             Reason::Refused { status, .. } => matches!(status, 401 | 403),
@@ -201,7 +201,7 @@ impl Error {
         }
     }
 
-    /// What failed, without saying in which call: Ironic's own words where it spoke.
+    /// What failed, without the call: Ironic's own message if there is one.
     pub fn message(&self) -> String {
         self.0.reason.to_string()
     }

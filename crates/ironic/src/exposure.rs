@@ -1,4 +1,5 @@
-//! What lets others in between us and Ironic, or past us: told at the start, as it may be meant so in a lab and nowhere else.
+//! Settings that allow others to intercept the traffic between us and Ironic, or to bypass us. They are reported at the
+//! start, because they are acceptable in a lab only.
 
 use std::fmt;
 
@@ -7,16 +8,16 @@ use url::Host;
 use crate::client::Client;
 use crate::config::{Auth, ClientConfig, ConfigError, Tls};
 
-/// A way in which Ironic stands open. Who reaches Ironic as an administrator has every server that it manages.
+/// A way in which Ironic is exposed. Whoever reaches Ironic as an administrator controls every server that it manages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Exposure {
     /// Credentials of BMCs, and ours, cross the network as plain text.
     PlainText,
-    /// Whoever can redirect our calls gets them, as any certificate will do.
+    /// Any certificate is accepted, so whoever can redirect our calls receives them.
     AnyCertificate,
     /// We send no credentials.
     NoCredentials,
-    /// Ironic answers callers that send none.
+    /// Ironic answers unauthenticated callers.
     AnswersAnybody,
 }
 
@@ -58,7 +59,7 @@ impl fmt::Display for Exposure {
     }
 }
 
-/// By what is set. On this very machine nobody stands in between.
+/// According to the configuration. A loopback connection cannot be intercepted.
 pub(crate) fn exposures(config: &ClientConfig) -> Vec<Exposure> {
     let is_plain = config.endpoint.scheme() == "http";
     let is_local = match config.endpoint.host() {
@@ -80,18 +81,19 @@ pub(crate) fn exposures(config: &ClientConfig) -> Vec<Exposure> {
 }
 
 impl Client {
-    /// How Ironic stands open by what is set.
+    /// The exposures according to the configuration.
     pub fn exposures(&self) -> Vec<Exposure> {
         exposures(&self.shared.config)
     }
 
-    /// Whether Ironic answers who sends no credentials, asked for a node that nobody has: it does if it says what it knows of that,
-    /// and does not if it refuses the caller, as it is or for want of a client certificate. Whatever else comes back tells neither.
-    /// To be asked when Ironic is known to be there.
+    /// Whether Ironic answers unauthenticated callers. This reads a node that does not exist. Ironic does answer if it
+    /// reports that the node is unknown, and does not if it rejects the caller or
+    /// demands a client certificate.
+    /// Any other response is inconclusive. Call this when Ironic is known to be available.
     ///
     /// # Errors
     ///
-    /// What is set cannot be used without the credentials.
+    /// The configuration is not usable without the credentials.
     pub async fn answers_anybody(&self) -> Result<Option<bool>, ConfigError> {
         let config = &self.shared.config;
         let mut endpoint = config.endpoint.clone();
@@ -118,7 +120,7 @@ impl Client {
     }
 }
 
-/// A node that nobody has.
+/// A node that does not exist.
 const NOBODYS: &str = "00000000-0000-0000-0000-000000000000";
 
 #[cfg(test)]

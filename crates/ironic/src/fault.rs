@@ -1,4 +1,4 @@
-//! What Ironic says when it refuses: the text out of its several error bodies, and what that text means.
+//! Ironic's rejections: the text from its various error bodies, and its meaning.
 
 use std::time::Duration;
 
@@ -8,10 +8,10 @@ use crate::fields::MASK;
 use crate::redact::without_url_secrets;
 use crate::view::View;
 
-/// How long a text out of an error body may become in a message. Proxies answer with whole web pages.
+/// The maximum length of an error body in a message. Proxies answer with whole web pages.
 const LONGEST: usize = 600;
 
-/// What a refusal comes down to. Ironic uses 409 and 400 for very different things, so the text is looked at as well.
+/// The meaning of a rejection. Ironic uses 409 and 400 for very different things, so the text counts as well.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Refusal {
     Unauthorized,
@@ -29,8 +29,8 @@ pub(crate) enum Refusal {
 }
 
 impl Refusal {
-    /// Sorts a status and the text that came with it. What a status means for a node only Ironic can say: a gateway in front of
-    /// it has its own reasons for a 404, a 409 or a 400, and knows no nodes.
+    /// Classifies a status and its text. Only Ironic knows what a status means for a node: a gateway in front of it has
+    /// its own reasons for a 404, a 409 or a 400, and knows no nodes.
     pub fn sort(status: u16, text: &str, is_ironics: bool) -> Self {
         if !is_ironics && matches!(status, 400 | 404 | 405 | 409 | 410 | 422) {
             return Self::Unexpected;
@@ -233,7 +233,7 @@ mod tests {
                 "{status}"
             );
         }
-        // What a gateway may say of itself means the same as from Ironic.
+        // A gateway's own answers with these meanings count like Ironic's.
         for (status, refusal) in [
             (401, Refusal::Unauthorized),
             (413, Refusal::BadRequest),

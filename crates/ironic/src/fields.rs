@@ -9,7 +9,7 @@ use serde_json::{Map, Value};
 
 use crate::redact::without_url_secrets;
 
-/// What Ironic shows in place of a secret, and what we show in place of one.
+/// The mask that Ironic, and this client, show in place of a secret.
 pub const MASK: &str = "******";
 
 /// A JSON object with a `Debug` output that is safe to log.
@@ -98,8 +98,8 @@ impl fmt::Debug for Masked<'_> {
     }
 }
 
-/// Every secret text inside a request body: what must not come back in an error message, because Ironic quotes parts
-/// of a request that it refuses.
+/// Every secret text in a request body. It must not appear in an error message, because Ironic quotes parts of a
+/// request that it rejects.
 pub(crate) fn secrets_in(body: &Value) -> Vec<String> {
     fn walk(value: &Value, secret: bool, found: &mut Vec<String>) {
         match value {

@@ -1,4 +1,4 @@
-//! One answer for all who ask at the same time.
+//! One answer for all concurrent callers.
 
 use std::time::Duration;
 
@@ -7,8 +7,8 @@ use tokio::time::Instant;
 
 use crate::error::Error;
 
-/// Runs a question once for all who ask while it is being answered, and hands its answer to all of them, failures
-/// included: a hundred hosts that find Ironic silent must not wait for a hundred time-outs, one after the other.
+/// Runs a request once for all callers that arrive while it runs, and returns its result to all of them, including
+/// failures: a hundred hosts that find Ironic unresponsive must not wait for a hundred time-outs in sequence.
 pub(crate) struct Flight<T> {
     last: Mutex<Option<(Instant, Result<T, Error>)>>,
 }
@@ -18,10 +18,11 @@ impl<T: Clone> Flight<T> {
         Self { last: Mutex::new(None) }
     }
 
-    /// An answer that came after this was called, or a success not older than `ttl`; else that of `question`.
+    /// A result that arrived after this was called, or a success not older than `ttl`; otherwise the result of
+    /// `question`.
     pub async fn ask(&self, ttl: Duration, question: impl AsyncFnOnce() -> Result<T, Error>) -> Result<T, Error> {
         let asked = Instant::now();
-        // Held over the question on purpose: whoever comes meanwhile wants this very answer.
+        // Held during the request on purpose: callers that arrive in the meantime want this very result.
         let mut last = self.last.lock().await;
         match &*last {
             Some((when, answer)) if *when >= asked => return answer.clone(),

@@ -6,12 +6,13 @@
 //!            └── repeat: refused, locked, busy ◀── Error: class, Ironic's own words
 //! ```
 //!
-//! It translates and reports; it decides nothing. What a locked node or a failed deployment means for a host is for the
-//! controller to say, so repeats within a call are few and short, and nothing is remembered of a node.
+//! It translates and reports, and makes no decisions. The controller decides what a locked node or a failed deployment
+//! means for a host. So retries within a call are few and short, and no state of a node is kept.
 //!
-//! Three things hold everywhere:
-//! - every call ends: connecting, the whole exchange and the repeats are bounded, and slots are shared fairly between tenants;
-//! - an unknown field, state or null never makes an answer unreadable;
+//! Three rules hold everywhere:
+//! - every call ends: connecting, the whole exchange and the retries are bounded, and slots are shared fairly between
+//!   tenants;
+//! - an unknown field, state or null never makes a response unreadable;
 //! - no password, token or configuration drive appears in `Debug`, `Display` or the log.
 
 mod cause;

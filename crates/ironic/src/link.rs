@@ -1,4 +1,4 @@
-//! Where Ironic is may be known only later, and may change.
+//! A connection to an Ironic whose location may become known later, and may change.
 
 use tokio::sync::watch;
 
@@ -6,46 +6,46 @@ use crate::client::Client;
 use crate::error::{Error, Reason};
 use crate::observe::Operation;
 
-/// The way to Ironic as it is at the moment: a client, or why there is none. Clones share it.
+/// The current connection to Ironic: a client, or why there is none. Clones share it.
 #[derive(Clone, Debug)]
 pub struct Link(watch::Sender<State>);
 
 #[derive(Debug)]
 enum State {
-    /// Nobody has said anything yet.
+    /// Not known yet.
     Unsaid,
-    /// There is no Ironic to be called, for this reason.
+    /// There is no Ironic to call, for this reason.
     Absent(String),
     /// It is called with this client.
     There(Client),
 }
 
 impl Link {
-    /// A way that others will tell of; the reason is told to those who ask earlier.
+    /// A link that will be set later; earlier calls fail with the reason.
     pub fn unsaid() -> Self {
         Self(watch::Sender::new(State::Unsaid))
     }
 
-    /// A way that is known.
+    /// A link with a known client.
     pub fn to(client: Client) -> Self {
         Self(watch::Sender::new(State::There(client)))
     }
 
-    /// Ironic is reached with this client from now on. Calls that are under way end with the one that they began with.
+    /// Uses this client from now on. Calls in progress end with the client that they started with.
     pub fn set(&self, client: Client) {
         self.0.send_replace(State::There(client));
     }
 
-    /// There is no Ironic to be called, for this reason, which is shown to users.
+    /// There is no Ironic to call, for this reason, which is shown to users.
     pub fn unset(&self, why: impl Into<String>) {
         self.0.send_replace(State::Absent(why.into()));
     }
 
-    /// The client to call with now. To be asked for every call.
+    /// The current client. Call this for every request.
     ///
     /// # Errors
     ///
-    /// One of class [`Absent`](crate::ErrorClass::Absent) where there is none.
+    /// One of class [`Absent`](crate::ErrorClass::Absent) if there is none.
     pub fn client(&self) -> Result<Client, Error> {
         let why = match &*self.0.borrow() {
             State::There(client) => return Ok(client.clone()),
@@ -55,19 +55,19 @@ impl Link {
         Err(Error::new(Operation::Discover, None, Reason::Absent(why)))
     }
 
-    /// Returns when somebody has told where Ironic is, or that there is none.
+    /// Returns once the location of Ironic, or its absence, is known.
     pub async fn told(&self) {
         let mut states = self.0.subscribe();
         // The sender lives in `self`.
         states.wait_for(|state| !matches!(state, State::Unsaid)).await.ok();
     }
 
-    /// Returns when the way was changed after this call.
+    /// Returns when the link changes after this call.
     pub fn exchanged(&self) -> impl Future<Output = ()> + use<> {
         let mut states = self.0.subscribe();
         async move {
             if states.changed().await.is_err() {
-                // Nobody is left who could change it.
+                // The sender is gone, so nothing can change it.
                 std::future::pending::<()>().await;
             }
         }

@@ -21,8 +21,7 @@ pub struct VirtualMedium {
     pub media_types: Vec<String>,
     /// Whether something is in it.
     pub inserted: bool,
-    /// Where that comes from. Ironic, or the BMC, may have copied the image: then this is another address than the one that
-    /// was asked for.
+    /// The image's URL. Ironic, or the BMC, may have copied the image: then the URL differs from the requested one.
     pub image: Option<String>,
 }
 
@@ -68,8 +67,8 @@ impl Client {
         Ok(drives.0)
     }
 
-    /// Has an ISO put into a server's disc drive, which must be empty. Success means that Ironic has begun: the node is
-    /// locked until it is done, and whether it worked is seen in the drive.
+    /// Inserts an ISO into a server's disc drive, which must be empty. Success means that Ironic has started: the node
+    /// is locked until it is done, and the drive then shows the result.
     pub async fn attach_disc(&self, id: &str, url: &str) -> Result<(), Error> {
         let path = ["nodes", id, "vmedia"];
         let body = json!({"device_type": DISC, "image_url": url});
@@ -77,7 +76,7 @@ impl Client {
         accepted(self.call(call.node(id).body(body)).await)
     }
 
-    /// Has a server's disc drive emptied. Success means that Ironic has begun, as above.
+    /// Empties a server's disc drive. Success means that Ironic has started, as above.
     pub async fn detach_disc(&self, id: &str) -> Result<(), Error> {
         let operation = Operation::DetachVirtualMedia;
         let path = ["nodes", id, "vmedia"];

@@ -33,19 +33,19 @@ pub struct Node {
     pub uuid: String,
     /// Our name for it, unique among nodes.
     pub name: Option<String>,
-    /// Where the node stands.
+    /// The current state.
     pub provision_state: ProvisionState,
-    /// Where the running, or failed, action was to lead. Absent in stable states only.
+    /// The target of the running, or failed, action. Absent in stable states only.
     pub target_provision_state: Option<String>,
     /// Power as last seen; absent when Ironic could not ask the BMC.
     pub power_state: Option<PowerState>,
-    /// The power change under way, such as `power off` or `rebooting`.
+    /// The power change in progress, such as `power off` or `rebooting`.
     pub target_power_state: Option<String>,
-    /// Why the last action failed. May be absent although one did fail, and survives what it was about.
+    /// Why the last action failed. It may be absent after a failure, and may stay after its cause is gone.
     pub last_error: Option<String>,
-    /// Ironic keeps its hands off the node.
+    /// Whether the node is in maintenance: Ironic does no work on it.
     pub maintenance: bool,
-    /// Why it does.
+    /// The reason of the maintenance.
     pub maintenance_reason: Option<String>,
     /// The failure that put the node into maintenance: `power failure`, `clean failure`, `service failure`, ….
     pub fault: Option<String>,
@@ -76,7 +76,7 @@ pub struct NodeDetail {
     pub instance_info: Fields,
     /// Network description handed to the ramdisk.
     pub network_data: Fields,
-    /// Free for others to write to; Ironic keeps it and acts on none of it.
+    /// Free-form data for clients, which Ironic stores and ignores.
     pub extra: Fields,
     /// The RAID volumes that a cleaning was last asked to create.
     pub target_raid_config: Fields,
@@ -106,7 +106,7 @@ pub struct NodeDetail {
     pub deploy_step: Fields,
     /// The service step at work, for messages.
     pub service_step: Fields,
-    /// When the last inspection came to a good end, RFC 3339. Absent from the beginning of the next one until that does, too.
+    /// When the last inspection succeeded, RFC 3339. Absent from the start of the next one until that succeeds.
     pub inspection_finished_at: Option<String>,
     /// When the record was changed last, RFC 3339. Every lock and every accepted request changes it.
     pub updated_at: Option<String>,
@@ -192,7 +192,7 @@ pub struct Port {
     pub node_uuid: String,
     /// Whether the node may boot from it.
     pub pxe_enabled: Option<bool>,
-    /// What others have put on it; Ironic makes nothing of it.
+    /// Free-form data for clients, which Ironic ignores.
     pub extra: Map<String, Value>,
 }
 
@@ -214,17 +214,17 @@ impl<'de> Deserialize<'de> for Port {
     }
 }
 
-/// What Ironic thinks of a node's settings: the answer to `GET …/validate`.
+/// Ironic's validation of a node's settings: the answer to `GET …/validate`.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Validation {
-    /// The boot interface's opinion: none if it is fine, else the reason.
+    /// The error of the boot interface; `None` if it is valid.
     pub boot: Option<String>,
-    /// The deploy interface's opinion: none if it is fine, else the reason.
+    /// The error of the deploy interface; `None` if it is valid.
     pub deploy: Option<String>,
 }
 
 impl Validation {
-    /// Both interfaces that a deployment needs are content. The others may complain: not every node has them.
+    /// Whether both interfaces that a deployment needs are valid. The others may have errors: not every node has them.
     pub fn is_deployable(&self) -> bool {
         self.boot.is_none() && self.deploy.is_none()
     }

@@ -46,7 +46,7 @@ impl Client {
             let answer = self.call_at(url.clone(), Call::get(operation, &[])).await?;
             let page: Page = parse(operation, None, &answer)?;
             let before = nodes.len();
-            // A node created or deleted meanwhile may shift the pages, so that a node comes twice.
+            // A node created or deleted in the meantime may shift the pages, so that a node appears twice.
             nodes.extend(page.nodes.into_iter().filter(|node| seen.insert(node.uuid.clone())));
             let Some(next) = page.next.filter(|next| !next.is_empty()) else {
                 return Ok(nodes);
@@ -76,8 +76,8 @@ impl Client {
         }
     }
 
-    /// The nodes whose records were changed last, without their details: so many at most, the latest first. Every lock and
-    /// every accepted request changes a record; nodes that were never changed come last.
+    /// The most recently changed nodes, without their details: at most this many, latest first. Every lock and every
+    /// accepted request changes a record; nodes that were never changed come last.
     pub async fn nodes_changed_last(&self, limit: usize) -> Result<Vec<Node>, Error> {
         let operation = Operation::ListNodes;
         let (fields, limit) = (self.list_fields().await?, limit.to_string());
@@ -106,7 +106,7 @@ impl Client {
     pub async fn create_node(&self, node: &CreateNode) -> Result<Node, Error> {
         let mut node = node.clone();
         if node.disable_power_off == Some(false) && !self.versions().await?.supports(Feature::DisablePowerOff) {
-            // What an older server does anyway, but it refuses to be told so.
+            // The default of an older server, which rejects the field.
             node.disable_power_off = None;
         }
         let body = to_json(Operation::CreateNode, &node.name, &node)?;
@@ -130,7 +130,7 @@ impl Client {
         .await
     }
 
-    /// Deletes a node. That it is not there is a success.
+    /// Deletes a node. A missing node counts as success.
     pub async fn delete_node(&self, id: &str) -> Result<(), Error> {
         let path = ["nodes", id];
         let call = Call::get(Operation::DeleteNode, &path).method(Method::DELETE).node(id);
@@ -155,7 +155,7 @@ impl Client {
             .await
     }
 
-    /// Says which RAID volumes the step `raid.create_configuration` of a cleaning is to create.
+    /// Sets the RAID volumes that the step `raid.create_configuration` of a cleaning creates.
     pub async fn set_target_raid(&self, id: &str, logical_disks: &[Value]) -> Result<(), Error> {
         let body = json!({"logical_disks": logical_disks});
         self.put(Operation::SetRaid, id, &["nodes", id, "states", "raid"], body)
@@ -204,8 +204,8 @@ impl Client {
         absent_if_not_found(self.read(Call::get(Operation::GetInventory, &path).node(id)).await)
     }
 
-    /// Has Ironic ask a node's BMC what the server boots from, with the access that the node has now. That it answers at all
-    /// is what there is to know: the BMC is there, and takes the credentials. A failure of class [`ErrorClass::Server`] or
+    /// Makes Ironic read a node's boot device from the BMC, with the node's current access data. Only success matters:
+    /// the BMC is reachable and accepts the credentials. A failure of class [`ErrorClass::Server`] or
     /// [`ErrorClass::Timeout`] is the BMC's.
     pub async fn ask_bmc(&self, id: &str) -> Result<(), Error> {
         let path = ["nodes", id, "management", "boot_device"];
@@ -249,7 +249,7 @@ pub(crate) fn to_json<T: serde::Serialize + ?Sized>(
     })
 }
 
-/// For calls whose answer is in the status alone: a connection that broke after it changes nothing.
+/// For calls whose result is the status alone: a connection that breaks after it changes nothing.
 pub(crate) fn accepted(result: Result<Answer, Error>) -> Result<(), Error> {
     match result {
         Ok(_) => Ok(()),

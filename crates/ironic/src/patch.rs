@@ -67,17 +67,17 @@ impl fmt::Debug for PatchOp {
     }
 }
 
-/// What to make of a current value that Ironic shows masked, and that therefore cannot be compared.
+/// How to treat a current value that Ironic masks, and that therefore cannot be compared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum MaskedValues {
-    /// Taken for unchanged: the caller knows by other means (such as a Secret's version) that it was sent before.
+    /// Counts as unchanged: the caller knows by other means (such as a Secret's version) that it was sent before.
     #[default]
     Unchanged,
-    /// Taken for different, hence sent again.
+    /// Counts as different, and is sent again.
     Changed,
 }
 
-/// Collects the operations that lead from what is to what should be.
+/// Collects the operations that turn the current state into the desired one.
 #[derive(Debug, Clone, Default)]
 pub struct Diff {
     masked: MaskedValues,
@@ -125,12 +125,12 @@ impl Diff {
         self
     }
 
-    /// Nothing needs to change.
+    /// Whether there are no changes.
     pub fn is_empty(&self) -> bool {
         self.ops.is_empty()
     }
 
-    /// The operations, in the order in which they were asked for.
+    /// The operations, in the order in which they were added.
     pub fn into_ops(self) -> Vec<PatchOp> {
         self.ops
     }
@@ -206,7 +206,7 @@ mod tests {
     #[case("http://h/a?token=", true)]
     #[case("http://h/a", false)]
     fn a_url_that_is_shown_in_part_is_compared_by_what_is_shown(#[case] desired: &str, #[case] same: bool) {
-        // OWN 1c: It was patched again at every look.
+        // OWN 1c: it was patched again in every pass.
         let shown = json!("http://h/a?token=******");
         let mut diff = Diff::default();
         diff.set("/instance_info", "image_source", Some(json!(desired)), Some(&shown));

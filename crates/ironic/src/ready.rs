@@ -17,10 +17,10 @@ struct Drivers {
 }
 
 impl Client {
-    /// Confirms that Ironic is there, speaks a version that we speak, accepts our credentials, and has a conductor that
-    /// offers drivers. Any error means: not ready, ask again later.
+    /// Confirms that Ironic is available, supports a version that we support, accepts our credentials, and has a
+    /// conductor that offers drivers. Any error means: not ready, retry later.
     ///
-    /// A success is trusted for [`crate::ClientConfig::ready_ttl`]; many askers at once make one check.
+    /// A success is cached for [`crate::ClientConfig::ready_ttl`]; concurrent callers share one check.
     pub async fn ready(&self) -> Result<Versions, Error> {
         let ttl = self.shared.config.ready_ttl;
         self.shared.readiness.ask(ttl, async || self.check_ready().await).await
@@ -51,7 +51,8 @@ impl Client {
         self.shared.negotiation.ask(Duration::ZERO, negotiate).await
     }
 
-    /// Makes the next call negotiate anew, because the server does not know what was negotiated: it was exchanged.
+    /// Makes the next call negotiate again, because the server does not support the negotiated version: it was
+    /// replaced.
     pub(crate) async fn forget_versions(&self) {
         *self.shared.versions.write().await = None;
         self.shared.negotiation.forget().await;

@@ -80,9 +80,9 @@ words! {
         InspectWait = "inspect wait",
         /// Inspection failed.
         InspectFailed = "inspect failed",
-        /// A running machine is being taken over without deploying it.
+        /// A running machine is being adopted without deploying it.
         Adopting = "adopting",
-        /// Taking over failed.
+        /// Adoption failed.
         AdoptFailed = "adopt failed",
         /// Booted into a rescue ramdisk.
         Rescue = "rescue",
@@ -134,7 +134,7 @@ pub enum Verb {
     Deleted,
     /// manageable → adopting → active.
     Adopt,
-    /// Stops what waits for a ramdisk.
+    /// Aborts an operation that waits for the ramdisk.
     Abort,
     /// active → servicing → active, with steps of our choice.
     Service,

@@ -1,4 +1,4 @@
-//! The HTTP connection pool and our user, out of files that may be rotated.
+//! The HTTP connection pool and our user, from files that may be rotated.
 
 use std::error::Error;
 use std::path::{Path, PathBuf};
@@ -16,7 +16,7 @@ use crate::config::{Auth, ClientConfig, ConfigError, Tls};
 use crate::credentials::User;
 use crate::verify::GivenAuthorities;
 
-/// How long the content of files is trusted without looking.
+/// How long the content of files is used without a check.
 const FILE_CHECK: Duration = Duration::from_secs(5);
 
 const CA: &str = "CA file";
@@ -49,7 +49,7 @@ struct Current {
     access: Access,
     files: Files,
     looked: Instant,
-    /// What was said of credentials that cannot be used, so that it is said once.
+    /// The last logged problem with unusable credentials, so that it is logged once.
     complaint: Option<String>,
 }
 
@@ -122,7 +122,7 @@ impl Transport {
         current.access.clone()
     }
 
-    /// What to make a call with of which Ironic has refused the credentials; none while there are no others.
+    /// New access data after Ironic rejected these credentials; `None` while there are no others.
     pub async fn instead_of(&self, refused: &Access) -> Option<Access> {
         let mut current = self.current.lock().await;
         self.look_at_user(&mut current);
@@ -248,8 +248,8 @@ fn build(settings: &Settings, files: &Files, insecure: bool) -> Result<reqwest::
         .redirect(reqwest::redirect::Policy::none())
         // Repeats are decided in one place, ours.
         .retry(reqwest::retry::never())
-        // Shorter than the five seconds after which Apache, in front of Ironic, drops an idle connection: a change sent
-        // into a connection that is being dropped cannot be repeated, because nobody knows whether it arrived.
+        // Shorter than the five seconds after which Apache, in front of Ironic, drops an idle connection. A change sent
+        // over a connection that is being dropped cannot be retried, because it is unknown whether it arrived.
         .pool_idle_timeout(Duration::from_secs(4))
         .tcp_keepalive(Duration::from_secs(30));
     let identity = files.identity()?;

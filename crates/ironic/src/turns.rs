@@ -1,8 +1,8 @@
-//! Turns: how many calls are under way at once, and whose is next.
+//! Turns: how many calls are in progress at once, and which is next.
 //!
-//! Calls that wait for a slow BMC take up to minutes. So the next one is made for the tenant with the fewest under way, among
-//! equals for the one that was served longest ago, and the last few are kept for tenants that have none under way. What is
-//! called outside of [`on_behalf_of`] is a tenant of its own: the operator's.
+//! Calls that wait for a slow BMC take up to minutes. So the next call is for the tenant with the fewest in progress,
+//! and ties go to the tenant served longest ago. The last few slots are reserved for tenants with none in progress.
+//! Calls outside of [`on_behalf_of`] belong to a tenant of its own: the operator.
 
 use parking_lot::{Mutex, MutexGuard};
 use std::collections::{BTreeMap, VecDeque};
@@ -10,19 +10,19 @@ use std::sync::Arc;
 
 use tokio::sync::oneshot;
 
-/// One in so many calls is begun only for tenants that have none under way.
+/// One call in this many is reserved for tenants with none in progress.
 const PER_RESERVED: usize = 8;
 
 tokio::task_local! {
     static TENANT: Arc<str>;
 }
 
-/// Makes every call of a future for this tenant: calls of one tenant do not keep another's waiting.
+/// Makes every call of a future for this tenant, so that one tenant's calls do not delay another's.
 pub fn on_behalf_of<F: Future>(tenant: &str, calls: F) -> impl Future<Output = F::Output> + use<F> {
     TENANT.scope(tenant.into(), calls)
 }
 
-/// For whom the present task calls.
+/// The tenant of the current task.
 pub(crate) fn tenant() -> Arc<str> {
     TENANT.try_with(Arc::clone).unwrap_or_default()
 }
@@ -80,14 +80,14 @@ impl Turns {
         turn.await.ok()
     }
 
-    /// Lets all begin that may.
+    /// Starts all calls that may start.
     fn give(&self) {
         loop {
             let Some((tenant, caller)) = self.lock().next() else {
                 return;
             };
             let turns = self.clone();
-            // A permit that nobody waits for any more is given back as it is dropped.
+            // A permit without a waiting caller is returned when it is dropped.
             caller.send(Permit { turns, tenant }).ok();
         }
     }
@@ -98,7 +98,7 @@ impl Turns {
 }
 
 impl State {
-    /// Whose call is next, if one may be made. It is under way from now on.
+    /// The next call, if one may be made. It counts as in progress from now on.
     fn next(&mut self) -> Option<(Arc<str>, oneshot::Sender<Permit>)> {
         let waiting = self.tenants.iter_mut().filter_map(|(name, tenant)| {
             while tenant.waiting.front().is_some_and(oneshot::Sender::is_closed) {
@@ -159,7 +159,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn calls_that_hang_leave_turns_to_other_tenants() {
-        // OWN 22c: Calls were made in the order of asking.
+        // OWN 22c: calls were made in the order of arrival.
         let (turns, mut tasks) = (Turns::new(16), JoinSet::new());
         call(&mut tasks, &turns, "tarpit", 100, 60);
         sleep(Duration::from_secs(1)).await;

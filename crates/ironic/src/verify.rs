@@ -9,12 +9,12 @@ use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::server::ParsedCertificate;
 use rustls::{CertificateError, DigitallySignedStruct, Error, RootCertStore, SignatureScheme};
 
-/// The usual verification, and besides: a certificate that stands among the authorities itself may be the server's.
+/// The usual verification, plus this: a certificate in the CA file itself is also accepted as the server's.
 ///
-/// Self-signed, that is what `openssl req -x509` makes and what small Ironic installations use for both roles. Issued by
-/// somebody else, that is what is trusted of an Ironic resource: the certificate in the Secret that the server has it from. The
-/// verifier we build on refuses the one, because it is marked as a CA, and the other, because its issuer is missing; OpenSSL
-/// and Go accept both, so people rely on it.
+/// A self-signed one is what `openssl req -x509` creates and what small Ironic installations use for both roles. One
+/// issued by another CA is what an Ironic resource provides: the server's certificate in the Secret. The underlying
+/// verifier rejects the first because it is marked as a CA, and the second because its issuer is missing; OpenSSL and
+/// Go accept both, so people rely on it.
 #[derive(Debug)]
 pub(crate) struct GivenAuthorities {
     authorities: Vec<CertificateDer<'static>>,
@@ -35,7 +35,7 @@ impl GivenAuthorities {
     }
 }
 
-/// Whether nothing is wrong with a certificate but who vouches for it.
+/// Whether the only problem of a certificate is its unknown issuer.
 fn lacks_issuer_only(why: &CertificateError) -> bool {
     match why {
         CertificateError::UnknownIssuer => true,

@@ -1,4 +1,4 @@
-//! API versions: what a server offers, what we speak with it, what that allows.
+//! API versions: what a server offers, what we use with it, and what that allows.
 
 use std::fmt;
 
@@ -11,7 +11,7 @@ use crate::view::View;
 pub struct ApiVersion {
     /// Always 1 so far.
     pub major: u32,
-    /// What grows.
+    /// The part that increases.
     pub minor: u32,
 }
 
@@ -38,7 +38,7 @@ impl fmt::Display for ApiVersion {
 /// The oldest version we can work with: it brought attaching virtual media.
 pub const MINIMUM: ApiVersion = ApiVersion::minor(89);
 
-/// What not every supported server can do.
+/// Features that not every supported server has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Feature {
     /// Reading back which virtual media are inserted.
@@ -63,8 +63,8 @@ impl Feature {
     }
 }
 
-/// Every version that we speak, best first: the minimum and those that brought a [`Feature`]. Anything between would
-/// change answers without being of use to us.
+/// Every version that we use, best first: the minimum and those that introduced a [`Feature`]. Versions in between
+/// would change responses without any benefit.
 const SPOKEN: &[ApiVersion] = &[
     Feature::AbortDeployWait.since(),
     Feature::Health.since(),
@@ -90,8 +90,8 @@ impl Versions {
         self.sent >= feature.since()
     }
 
-    /// Picks what to speak out of a discovery document: that of the server's root or that of its `/v1`. The error is
-    /// the reason in words.
+    /// Picks the version from a discovery document: that of the server's root or that of its `/v1`. The error is the
+    /// reason in words.
     pub(crate) fn negotiate(document: &Value) -> Result<Self, String> {
         let view = View::of(document);
         let mut offers: Vec<View<'_>> = view.list("versions").collect();

@@ -1,4 +1,4 @@
-//! Addresses that pools have given, and their netmasks.
+//! Addresses allocated from pools, and their netmasks.
 
 use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, Ipv6Addr};
@@ -6,10 +6,10 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 use crate::error::{Problem, RenderError};
 use crate::pool::Pool;
 
-/// What each pool has given.
+/// The address allocated from each pool.
 pub type Addresses = BTreeMap<Pool, PoolAddress>;
 
-/// An address from a pool, with what the pool says of its network.
+/// An address from a pool, with the pool's network settings.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct PoolAddress {
     /// Text of the address.
@@ -36,7 +36,7 @@ pub(crate) enum Family {
 }
 
 impl Family {
-    /// Refuses an address of the other family, or none at all: cloud-init would give up on the whole network.
+    /// Rejects an address of the other family, or none at all: cloud-init would give up on the whole network.
     pub fn check(self, field: &str, pool: &Pool, address: &str) -> Result<(), RenderError> {
         let belongs = match self {
             Self::V4 => address.parse::<Ipv4Addr>().is_ok(),

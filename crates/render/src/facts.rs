@@ -1,4 +1,4 @@
-//! What is known of the machine that data is rendered for.
+//! The machine that data is rendered for.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use metal3_api::infra::v1beta2::{AnnotationRef, SourceObject};
@@ -6,7 +6,7 @@ use metal3_api::metal3::Nic;
 
 use crate::error::{ObjectName, Problem, RenderError};
 
-/// What is known of the machine that data is rendered for.
+/// The machine that data is rendered for.
 #[derive(Debug, Clone, Copy)]
 pub struct Facts<'a> {
     /// Namespace of the Metal3Data, and with it of everything else.
@@ -32,7 +32,7 @@ pub(crate) struct Source<'a> {
 }
 
 impl<'a> Facts<'a> {
-    /// The object that a field of the template means. Upper and lower case make no difference, as in Metal3.
+    /// The object that a field of the template refers to. Case-insensitive, as in Metal3.
     pub(crate) fn source(&self, field: &str, object: &SourceObject) -> Result<Source<'a>, RenderError> {
         let (kind, meta) = match SourceObject::from(object.as_str().to_ascii_lowercase().as_str()) {
             SourceObject::Machine => ("Machine", self.machine),

@@ -9,11 +9,11 @@
 //! metadata ──┘
 //! ```
 //!
-//! Pure: values in, values out. Whoever calls reads the objects, claims the addresses and writes the Secrets.
+//! Pure: values in, values out. The caller reads the objects, claims the addresses and writes the Secrets.
 //!
-//! What comes out is read by cloud-init on the machine, after baremetal-operator has put it on the config drive, so its
-//! shape is upstream's: metadata is a flat map of texts, network data is OpenStack's `network_data.json`. Where upstream
-//! emits what cloud-init cannot use, this crate does not; each such place says so.
+//! cloud-init reads the output on the machine, after baremetal-operator has put it on the config drive. So its shape is
+//! upstream's: metadata is a flat map of strings, network data is OpenStack's `network_data.json`. Where upstream emits
+//! something that cloud-init cannot use, this crate does not; each such place says so.
 
 mod address;
 mod error;
@@ -37,7 +37,7 @@ pub use yaml::{NotMetadata, YamlError};
 
 use metal3_api::infra::v1beta2::Metal3DataTemplateSpec;
 
-/// What a template yields for one machine. Each part is there if the template has it.
+/// The output of a template for one machine. Each part exists if the template has it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Rendered {
     /// For the Secret that cloud-init finds as `ds.meta_data`.
@@ -46,7 +46,7 @@ pub struct Rendered {
     pub network_data: Option<NetworkData>,
 }
 
-/// Renders what the template asks for. `addresses` holds one address for every pool that [`pools`] has named.
+/// Renders the template. `addresses` holds one address for every pool that [`pools`] has returned.
 pub fn render(
     template: &Metal3DataTemplateSpec,
     facts: &Facts<'_>,

@@ -27,7 +27,7 @@ impl Pool {
         self.kind == pool::KIND && self.api_group == pool::GROUP
     }
 
-    /// Where kind or group are empty, those of Metal3's pools are meant.
+    /// An empty kind or group means that of Metal3's pools.
     fn new(name: &str, kind: &str, api_group: &str) -> Self {
         let or = |text: &str, default: &str| if text.is_empty() { default } else { text }.to_owned();
         Self {

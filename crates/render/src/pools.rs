@@ -11,10 +11,10 @@ use crate::{metadata, network};
 
 /// The pools that an address must be claimed from before the template can be rendered, by name.
 ///
-/// A pool is listed once, however often it is named, and also if it is only asked for a gateway, a prefix or name servers:
-/// these are told along with an address. Of several sources in one place only the one that is used counts.
+/// A pool is listed once, however often it is named, and also if only its gateway, prefix or name servers are used:
+/// these come with an address. Of several sources in one place only the one that is used counts.
 ///
-/// Claims are named after their pools, so two pools with one name are refused.
+/// Claims are named after their pools, so two pools with one name are rejected.
 pub fn pools(template: &Metal3DataTemplateSpec, facts: &Facts<'_>) -> Result<Vec<Pool>, RenderError> {
     let mut named = metadata::pools_of(template).collect::<Vec<_>>();
     if let Some(data) = &template.network_data {

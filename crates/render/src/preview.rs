@@ -1,13 +1,13 @@
-//! User data that is a template: which keys of the metadata it asks for in vain.
+//! User data that is a template: which missing metadata keys it uses.
 //!
-//! cloud-init renders user data whose first line is `## template: jinja`, with the metadata as `ds.meta_data`. A key that
-//! is not there does not fail: it comes out as `CI_MISSING_JINJA_VAR/key`, the machine boots with that text somewhere in
+//! cloud-init renders user data whose first line is `## template: jinja`, with the metadata as `ds.meta_data`. A
+//! missing key does not fail: it renders as `CI_MISSING_JINJA_VAR/key`, the machine boots with that text somewhere in
 //! its configuration, and mostly never joins its cluster.
 //!
-//! The template is not run. Whoever may write Secrets writes it, and this process works for others, too. What is printed, or
-//! made a text to be kept, outside of blocks such as `{% if %}`, is cut out by its delimiters, and minijinja says which names
-//! each expression has. An expression that is long or deep is not parsed; one that takes care of what is missing, by a default,
-//! a test or an alternative, is not judged.
+//! The template is not executed, because any user who may write Secrets can supply it, and this process also serves
+//! other users. Instead, printed expressions and assigned text outside of blocks such as `{% if %}` are extracted by
+//! their delimiters, and minijinja reports the names in each expression. A long or deep expression is not parsed. An
+//! expression that handles missing values, by a default, a test or an alternative, is not judged.
 
 mod code;
 
@@ -35,7 +35,7 @@ impl fmt::Display for Key {
     }
 }
 
-/// Bytes of a template between its delimiters.
+/// The maximum number of bytes between a template's delimiters.
 const CODE: usize = 16 * 1024;
 
 /// Metadata that is always there: what baremetal-operator adds, and what cloud-init makes of it on a config drive.
@@ -53,10 +53,10 @@ const ALWAYS: &[&str] = &[
 /// The methods of Python's dictionaries.
 const METHODS: &[&str] = &["get", "items", "keys", "values"];
 
-/// The keys that user data takes from the metadata although they are not there, in the order of their first use.
+/// The missing keys that user data uses from the metadata, in the order of their first use.
 ///
-/// What is no template (cloud-config, scripts, Ignition, archives), and one that cannot be understood, is not judged: nothing
-/// is missing then.
+/// User data that is no template (cloud-config, scripts, Ignition, archives), or that cannot be parsed, is not judged:
+/// then nothing is missing.
 pub fn missing_keys(user_data: &str, metadata: &Metadata) -> Vec<Key> {
     let named = template_in(user_data).and_then(named_keys).unwrap_or_default();
     let always = ALWAYS.iter().copied();
@@ -71,19 +71,19 @@ pub fn missing_keys(user_data: &str, metadata: &Metadata) -> Vec<Key> {
     missing
 }
 
-/// Whether cloud-init takes this user data for a template, so that [`missing_keys`] may have something to say.
+/// Whether cloud-init treats this user data as a template, so that [`missing_keys`] may return something.
 pub fn is_template(user_data: &str) -> bool {
     template_in(user_data).is_some()
 }
 
-/// The template without the line that says that it is one. cloud-init is as strict about that line.
+/// The template without its marker line. cloud-init is as strict about that line.
 fn template_in(user_data: &str) -> Option<&str> {
     const HEADER: &str = "## template: jinja";
     let (first, rest) = user_data.split_once('\n')?;
     first.trim_end().eq_ignore_ascii_case(HEADER).then_some(rest)
 }
 
-/// The keys that a template takes in any case; nothing if it cannot be understood, or has too much code.
+/// The keys that a template always uses; `None` if it cannot be parsed, or has too much code.
 fn named_keys(template: &str) -> Option<Vec<String>> {
     let (mut named, mut depth, mut left) = (Vec::new(), 0_usize, CODE);
     for piece in pieces(template) {
@@ -93,7 +93,7 @@ fn named_keys(template: &str) -> Option<Vec<String>> {
             Piece::Print(code) if depth == 0 => named.extend(keys_in(code)?),
             Piece::Tag("set", code) => match code.split_once('=').filter(|(to, _)| !to.contains('|')) {
                 Some((to, _)) if code::words(to).any(|word| word == "ds") => return None,
-                // What is kept as it is may get a default where it is printed.
+                // An assigned value may get a default where it is printed.
                 Some((_, value)) if depth == 0 && value.contains(['~', '|']) => named.extend(keys_in(value)?),
                 Some(_) => {}
                 None => depth += 1,
@@ -106,7 +106,7 @@ fn named_keys(template: &str) -> Option<Vec<String>> {
     Some(named)
 }
 
-/// The keys that an expression takes; nothing if it cannot be understood.
+/// The keys that an expression uses; `None` if it cannot be parsed.
 fn keys_in(code: &str) -> Option<Vec<String>> {
     if !code::is_simple(code) {
         return Some(Vec::new());

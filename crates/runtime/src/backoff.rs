@@ -49,7 +49,7 @@ fn jittered(whole: Duration, seed: u64) -> Duration {
     Duration::try_from_secs_f64(whole.as_secs_f64() * (1.0 - 0.5 * unit(seed))).unwrap_or(whole)
 }
 
-/// Maps a seed to [0, 1); neighbouring seeds land far apart.
+/// Maps a seed to [0, 1); neighbouring seeds yield very different values.
 pub fn unit(seed: u64) -> f64 {
     #[expect(clippy::cast_precision_loss, reason = "53 bits fit a double exactly")]
     let fraction = (mixed(seed) >> 11) as f64 / (1_u64 << 53) as f64;
@@ -64,7 +64,7 @@ pub fn mixed(seed: u64) -> u64 {
     mixed ^ (mixed >> 31)
 }
 
-/// A seed from the operating system's randomness, for the edges where a seed is put into what a decision sees.
+/// A seed from the operating system's randomness, for the places that feed a seed into decisions.
 pub fn random_seed() -> u64 {
     RandomState::new().build_hasher().finish()
 }
@@ -97,7 +97,7 @@ impl<K: Eq + Hash + Clone> Attempts<K> {
         self.lock().get(key).copied().unwrap_or_default()
     }
 
-    /// Forgets the failures of `key`: it succeeded, or is gone. Without this the map would grow for ever.
+    /// Forgets the failures of `key` after a success or a deletion. Without this the map would grow forever.
     pub fn reset(&self, key: &K) {
         self.lock().remove(key);
     }

@@ -1,7 +1,7 @@
-//! One task for each namespace in which something is needed.
+//! One task for each namespace in which it is needed.
 //!
-//! Secrets are watched this way: a program needs the right to list them only in namespaces that have its objects, never in the
-//! whole cluster.
+//! Secrets are watched this way: a program needs the right to list them only in namespaces that have its objects, never
+//! in the whole cluster.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,7 +12,7 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 
 use crate::timing::process::LINGER;
 
-/// How often something is needed in each namespace. Cheap to clone; clones count together.
+/// The number of uses in each namespace. Cheap to clone; clones count together.
 #[derive(Clone, Debug)]
 pub struct Needed(watch::Sender<BTreeMap<String, usize>>);
 
@@ -23,7 +23,7 @@ impl Default for Needed {
 }
 
 impl Needed {
-    /// Once more in this namespace.
+    /// Adds a use in this namespace.
     pub fn add(&self, namespace: &str) {
         self.0.send_if_modified(|needed| {
             let count = needed.entry(namespace.to_owned()).or_default();
@@ -32,7 +32,7 @@ impl Needed {
         });
     }
 
-    /// Once less.
+    /// Removes a use.
     pub fn remove(&self, namespace: &str) {
         self.0.send_if_modified(|needed| {
             let Some(count) = needed.get_mut(namespace) else {
@@ -47,13 +47,13 @@ impl Needed {
         });
     }
 
-    /// The namespaces in which something is needed now.
+    /// The namespaces in use.
     pub fn now(&self) -> BTreeSet<String> {
         self.0.borrow().keys().cloned().collect()
     }
 
-    /// Runs `task` once for each needed namespace until `stop`. Its token is cancelled when the namespace has been needed by
-    /// nobody for five minutes. `only` restricts this to one namespace.
+    /// Runs `task` once for each needed namespace until `stop`. Its token is cancelled when the namespace has not been
+    /// needed for five minutes. `only` restricts this to one namespace.
     pub async fn run<F>(
         &self,
         only: Option<&str>,
@@ -103,7 +103,7 @@ struct Running {
 }
 
 impl Running {
-    /// Whether it goes on, now that it is needed or not.
+    /// Whether the task continues, given whether it is needed now.
     fn stays(&mut self, is_needed: bool, now: Instant) -> bool {
         if is_needed {
             self.ends = None;
@@ -121,7 +121,7 @@ mod tests {
 
     use super::*;
 
-    /// Notes which tasks run.
+    /// Records which tasks run.
     #[derive(Clone, Default)]
     struct Seen(Arc<Mutex<Vec<String>>>);
 

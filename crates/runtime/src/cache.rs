@@ -1,15 +1,15 @@
-//! What is kept out of the stores of watched objects.
+//! What is removed from cached objects.
 
 use kube::{Resource, ResourceExt};
 
-/// Where `kubectl apply` keeps a copy of the whole object as it was applied, as JSON.
+/// The annotation in which `kubectl apply` keeps a JSON copy of the applied object.
 pub const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 
-/// Takes from an object what no controller reads: who wrote which field, and kubectl's copy of what was applied. The two
-/// are often more than half of an object.
+/// Removes what no controller reads: managedFields and kubectl's copy of the applied object. The two are often more
+/// than half of an object.
 ///
 /// A trimmed object must not be written back as a whole, because kubectl's copy would be lost. Controllers write single
-/// fields of metadata, and of the status what changed: see [`crate::patch`].
+/// fields of metadata, and the changed fields of the status: see [`crate::patch`].
 pub fn trim<K: Resource>(object: &mut K) {
     object.meta_mut().managed_fields = None;
     object.annotations_mut().remove(LAST_APPLIED);

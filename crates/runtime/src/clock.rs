@@ -9,7 +9,7 @@ use parking_lot::{Mutex, MutexGuard};
 
 use jiff::Timestamp;
 
-/// Where the time comes from. Cheap to clone; clones of a manual clock share its hands.
+/// The source of time. Cheap to clone; clones of a manual clock stay in sync.
 #[derive(Clone, Debug)]
 pub struct Clock(Source);
 
@@ -26,14 +26,14 @@ struct Hands {
 }
 
 impl Clock {
-    /// The machine's clock.
+    /// The system clock.
     pub fn system() -> Self {
         Self(Source::System {
             started: Instant::now(),
         })
     }
 
-    /// A clock for tests that shows `start` and moves only when told to.
+    /// A clock for tests that starts at `start` and only moves when advanced.
     pub fn manual(start: Timestamp) -> Self {
         Self(Source::Manual(Arc::new(Mutex::new(Hands {
             wall: start,
@@ -41,7 +41,7 @@ impl Clock {
         }))))
     }
 
-    /// The time of day. It may jump in either direction; use it for what people read, not for measuring.
+    /// The time of day. It may jump in either direction; use it for timestamps that people read, not for measuring.
     pub fn now(&self) -> Timestamp {
         match &self.0 {
             #[expect(clippy::disallowed_methods, reason = "the one place where the wall clock is read")]
@@ -58,7 +58,7 @@ impl Clock {
         }
     }
 
-    /// Moves both hands of a manual clock forward. The machine's clock does not listen.
+    /// Advances both times of a manual clock. It has no effect on the system clock.
     pub fn advance(&self, by: Duration) {
         if let Source::Manual(hands) = &self.0 {
             let mut hands = lock(hands);

@@ -1,13 +1,13 @@
-//! Status conditions: one way to set them, so that every controller keeps the same rules.
+//! Status conditions: one way to set them, so that every controller follows the same rules.
 
 use jiff::{SignedDuration, Timestamp, TimestampRound, Unit};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use metal3_api::condition::{Condition, ConditionStatus};
 
-/// The condition that sums up the others, and that lists begin with.
+/// The condition that summarizes the others, and that lists start with.
 pub const READY: &str = "Ready";
 
-/// What a condition shall say.
+/// The wanted content of a condition.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Claim<'a> {
     /// Which condition.
@@ -16,15 +16,14 @@ pub struct Claim<'a> {
     pub status: ConditionStatus,
     /// One CamelCase word for programs; never empty.
     pub reason: &'a str,
-    /// Words for people; may be empty.
+    /// Text for users; may be empty.
     pub message: &'a str,
 }
 
-/// Sets one condition and leaves the others alone. Returns whether anything changed.
+/// Sets one condition and leaves the others unchanged. Returns whether anything changed.
 ///
-/// `lastTransitionTime` becomes `now`, in whole seconds as it is stored, only if the status is another than before. The
-/// list is kept in order: `Ready` first, the rest alphabetical. If a broken writer left the type in the list twice, one
-/// is left afterwards.
+/// `lastTransitionTime` becomes `now`, in whole seconds as it is stored, only if the status changes. The list is kept
+/// in order: `Ready` first, the rest alphabetical. Duplicates of the type are removed.
 pub fn set(conditions: &mut Vec<Condition>, claim: &Claim<'_>, generation: Option<i64>, now: Timestamp) -> bool {
     let since = match get(conditions, claim.type_) {
         Some(before) if before.status == claim.status => before.last_transition_time.clone(),
@@ -66,8 +65,8 @@ fn order(condition: &Condition) -> (bool, &str) {
     (condition.type_ != READY, &condition.type_)
 }
 
-/// Cuts off what the stored form (RFC 3339 in seconds) would lose, so that a comparison with the cache finds no
-/// difference where there is none.
+/// Truncates to what the stored form (RFC 3339 in seconds) keeps, so that a comparison with the cache finds no spurious
+/// difference.
 pub fn whole_seconds(time: Timestamp) -> Timestamp {
     let floor = TimestampRound::new()
         .smallest(Unit::Second)

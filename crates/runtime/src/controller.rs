@@ -1,4 +1,4 @@
-//! The staircase that every controller is built on, and the loop around it.
+//! The skeleton that every controller is built on, and the loop around it.
 //!
 //! ```text
 //!  watches ─▶ queue of keys ─▶ observe ─▶ decide (pure) ─▶ apply ─▶ report ─▶ when to look again
@@ -6,8 +6,8 @@
 //!                                 └──────────┘
 //! ```
 //!
-//! A [`Controller`] supplies the four steps and says which keys a change wakes. The loop shares the workers among namespaces,
-//! measures, repeats what failed at growing intervals, and looks at everything again now and then.
+//! A [`Controller`] supplies the four steps and maps each change to the keys to enqueue. The loop shares the workers
+//! among namespaces, records metrics, retries failed passes with back-off, and periodically resyncs all objects.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -26,17 +26,17 @@ use crate::store::ObjectKey;
 use crate::timing::controller::STALE;
 use crate::work::Queue;
 
-/// When a pass wants the next one.
+/// When to reconcile the object again.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Next {
-    /// When something changes that the decision was made on.
+    /// When something that the decision depends on changes.
     #[default]
     Change,
-    /// After this time at the latest.
+    /// After this time, or earlier if something changes.
     After(Duration),
-    /// At once: what there is to do is not done yet. Failures before it still count.
+    /// Immediately, because the work is not finished. Earlier failures still count for the back-off.
     Now,
-    /// Decide again in this pass, on what was observed and the answers to the effects.
+    /// Decide again in this pass, from the observed state and the results of the effects.
     Decide,
 }
 
@@ -45,7 +45,7 @@ pub enum Next {
 pub enum Decision<R, E, S> {
     /// Read this first, then decide again.
     Fetch(R),
-    /// Do this.
+    /// Apply this plan.
     Act(Box<Plan<E, S>>),
 }
 
@@ -62,16 +62,16 @@ impl<R, E, S> From<Plan<E, S>> for Decision<R, E, S> {
     }
 }
 
-/// What one pass does, as data: it can be printed, compared, and tested by the thousand.
+/// What one pass does, as data: it can be printed, compared, and tested in bulk.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Plan<E, S> {
-    /// Effects in order, up to the first that fails.
+    /// Effects, applied in order up to the first failure.
     pub effects: Vec<E>,
-    /// What is stored and published when they have succeeded.
+    /// What to store and publish once the effects have succeeded.
     pub report: Report<S>,
-    /// Effects that the report does not wait for, because somebody else's failure must not hold it up.
+    /// Effects that the report does not wait for, because the failure of another component must not delay it.
     pub afterwards: Vec<E>,
-    /// When to look again.
+    /// When to reconcile again.
     pub next: Next,
 }
 
@@ -87,7 +87,7 @@ impl<E, S> Default for Plan<E, S> {
 }
 
 impl<E, S> Plan<E, S> {
-    /// One effect.
+    /// A plan with one effect.
     pub fn of(effect: E) -> Self {
         Self {
             effects: vec![effect],
@@ -95,7 +95,7 @@ impl<E, S> Plan<E, S> {
         }
     }
 
-    /// And this event.
+    /// Adds an event.
     #[must_use]
     pub fn with(mut self, event: Event) -> Self {
         self.report.events.push(event);
@@ -103,10 +103,10 @@ impl<E, S> Plan<E, S> {
     }
 }
 
-/// What users are told: one status write, then events.
+/// What is reported to users: one status write, then events.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Report<S> {
-    /// The complete next status. `None` keeps what is stored.
+    /// The complete next status. `None` keeps the stored one.
     pub status: Option<S>,
     /// Events, published after the status is stored.
     pub events: Vec<Event>,
@@ -122,63 +122,63 @@ impl<S> Default for Report<S> {
 }
 
 impl<S> Report<S> {
-    /// Whether there is nothing to tell.
+    /// Whether there is nothing to report.
     pub fn is_empty(&self) -> bool {
         self.status.is_none() && self.events.is_empty()
     }
 }
 
-/// What follows an effect that failed, in the place of the rest of its plan.
+/// What to do after an effect failed, instead of the rest of the plan.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Outcome<S> {
-    /// What is stored and published.
+    /// What to store and publish.
     pub report: Report<S>,
-    /// When to look again.
+    /// When to reconcile again.
     pub next: Next,
 }
 
-/// Looks after the objects of one kind.
+/// Reconciles the objects of one kind.
 ///
 /// A crash between any two effects must be harmless: the next pass observes what was done. Only `decide`, `outcome` and
-/// `refused` choose; the other steps carry out.
+/// `refused` make choices; the other steps only execute.
 pub trait Controller: Clone + Send + Sync + 'static {
     /// Its name in logs and metrics.
     const NAME: &'static str;
 
-    /// Everything that a decision is made on.
+    /// Everything that a decision depends on.
     type Observed: Send + Sync;
-    /// What a decision may ask to be read, because it is not at hand.
+    /// A read that a decision may request.
     type Read: Send;
-    /// One write. Applying it twice does no harm.
+    /// One write. It must be idempotent.
     type Effect: Send + Sync;
     /// The status of the object.
     type Status: Send + Sync;
-    /// What makes a pass fail as a whole.
+    /// An error that fails the whole pass.
     type Error: Classified + Send + Sync + 'static;
 
-    /// The clock that decisions are given.
+    /// The source of the time that decisions are given.
     fn clock(&self) -> &Clock;
 
-    /// Says which objects have to be looked at when something changes, by listening to the stores.
+    /// Subscribes to the stores and enqueues the affected objects on every change.
     fn listen(&self, queue: &Queue<ObjectKey>);
 
-    /// All keys. The loop asks for them when everything is to be looked at anew.
+    /// All keys. The loop calls this for a full resync.
     fn all(&self) -> Vec<ObjectKey>;
 
-    /// Gathers what is at hand. `None` if the object is gone, or is not ours to look after.
+    /// Collects the cached state. Returns `None` if the object is gone or not managed by this controller.
     fn observe(&self, key: &ObjectKey) -> impl Future<Output = Result<Option<Self::Observed>, Self::Error>> + Send;
 
     /// Decides what to do. Pure: no client, clock, randomness or log.
     fn decide(seen: &Self::Observed, now: Timestamp) -> Decision<Self::Read, Self::Effect, Self::Status>;
 
-    /// Reads what the decision asked for into what was observed.
+    /// Performs the requested read and adds the result to the observed state.
     fn fetch(
         &self,
         seen: &mut Self::Observed,
         read: Self::Read,
     ) -> impl Future<Output = Result<(), Self::Error>> + Send;
 
-    /// Carries out one effect, over the version that was judged, and puts its answer into what was observed.
+    /// Applies one effect against the observed resourceVersion, and adds the result to the observed state.
     fn apply(
         &self,
         seen: &mut Self::Observed,
@@ -192,7 +192,7 @@ pub trait Controller: Clone + Send + Sync + 'static {
         report: Report<Self::Status>,
     ) -> impl Future<Output = Result<(), Self::Error>> + Send;
 
-    /// Judges an effect that failed; pure, like `decide`. By default the pass fails with the error, and the loop repeats it.
+    /// Judges a failed effect; pure, like `decide`. By default the pass fails with the error and the loop retries it.
     fn outcome(
         _seen: &Self::Observed,
         _plan: &Plan<Self::Effect, Self::Status>,
@@ -203,39 +203,40 @@ pub trait Controller: Clone + Send + Sync + 'static {
         None
     }
 
-    /// What users are told of a pass that failed. The next report that succeeds replaces it.
+    /// What to report to users when a pass fails. The next successful report replaces it.
     fn refused(&self, _seen: &Self::Observed, _error: &Self::Error) -> Report<Self::Status> {
         Report::default()
     }
 
-    /// The pass has ended; `seen` is what it observed, with the answers to its effects.
+    /// Called at the end of the pass; `seen` is the observed state including the results of the effects.
     fn ended(&self, _key: &ObjectKey, _seen: Option<&Self::Observed>, _done: &Result<Next, Self::Error>) {}
 }
 
-/// Upper bound on the reads of one decision. Exceeding it is a bug: the decision asks again for what it was given.
+/// Upper bound on the reads of one decision. Exceeding it is a bug: the decision keeps requesting what it already has.
 const MOST_READS: usize = 64;
 
-/// Upper bound on the plans of one pass. Exceeding it is a bug, too.
+/// Upper bound on the plans of one pass. Exceeding it is a bug.
 const MOST_STEPS: usize = 64;
 
-/// Looks at one object once. The staircase implements it; whatever does not fit the staircase says why in its module.
+/// Reconciles one object. [`Controller`] implements this; a controller that does not fit that trait explains why in its
+/// module.
 pub trait Reconcile: Clone + Send + Sync + 'static {
     /// Its name in logs and metrics.
     const NAME: &'static str;
 
-    /// What makes a pass fail as a whole.
+    /// An error that fails the whole pass.
     type Error: Classified + Send + 'static;
 
-    /// Says which objects have to be looked at when something changes, by listening to the stores.
+    /// Subscribes to the stores and enqueues the affected objects on every change.
     fn listen(&self, queue: &Queue<ObjectKey>);
 
-    /// All keys. The loop asks for them when everything is to be looked at anew.
+    /// All keys. The loop calls this for a full resync.
     fn all(&self) -> Vec<ObjectKey>;
 
-    /// Looks at an object once, and does what there is to do.
+    /// Reconciles one object once.
     fn reconcile(&self, key: &ObjectKey) -> impl Future<Output = Result<Next, Self::Error>> + Send;
 
-    /// When to look again after a pass that failed, where that is not for the loop to say.
+    /// Overrides when to retry after a failed pass. By default the loop decides.
     fn after_error(&self, _key: &ObjectKey, _error: &Self::Error) -> Option<Duration> {
         None
     }
@@ -299,7 +300,7 @@ async fn act<C: Controller>(controller: &C, key: &ObjectKey, seen: &mut C::Obser
     Ok(Next::After(crate::timing::controller::BROKEN))
 }
 
-/// The plan, after the reads that it takes. `None` if the decision asks again and again.
+/// The plan, after all reads that it needs. `None` if the decision never stops requesting reads.
 async fn decided<C: Controller>(
     controller: &C,
     seen: &mut C::Observed,
@@ -346,10 +347,10 @@ async fn report<C: Controller>(
     controller.report(seen, report).await
 }
 
-/// After so many in a row it has not, and may stand still: then the times grow.
+/// After this many conflicts in a row the cache is probably stuck, so the delays start to grow.
 const SOON: u32 = 3;
 
-/// How they do.
+/// The growing delays after repeated conflicts.
 const LATE: Backoff = Backoff {
     base: Duration::from_millis(200),
     max: Duration::from_secs(10),
@@ -365,7 +366,7 @@ pub struct Controllers {
 }
 
 impl Controllers {
-    /// None yet. They end with `stop`.
+    /// An empty set. The controllers end with `stop`.
     pub fn new(metrics: ControllerMetrics, clock: Clock, stop: CancellationToken) -> Self {
         Self {
             metrics,
@@ -376,12 +377,12 @@ impl Controllers {
         }
     }
 
-    /// One more, which works on so many objects at once. To be added before the watches start: it listens to them.
+    /// Adds a controller with this many workers. Call it before the watches start, because it subscribes to them.
     pub fn add<C: Reconcile>(&mut self, controller: C, workers: u16) {
         self.add_with(Queue::new(), controller, workers);
     }
 
-    /// The same with a queue that others fill, too.
+    /// Like [`Self::add`], with a queue that other code also fills.
     pub fn add_with<C: Reconcile>(&mut self, queue: Queue<ObjectKey>, controller: C, workers: u16) {
         self.metrics.measure(C::NAME, &queue);
         controller.listen(&queue);
@@ -396,8 +397,8 @@ impl Controllers {
             .push(run(controller, queue, workers, metrics, clock, stop).boxed());
     }
 
-    /// Runs them all until `stop` is cancelled and their passes have ended. Everything is looked at again, without a
-    /// reason, after each `resync`.
+    /// Runs all controllers until `stop` is cancelled and their passes have ended. After every `resync`, all objects
+    /// are enqueued.
     pub async fn run(self, resync: Duration) {
         let resyncs = self.resyncs;
         let again = async move {
@@ -458,7 +459,7 @@ async fn run<C: Reconcile>(
 #[derive(Default)]
 struct Failed {
     attempts: Attempts<ObjectKey>,
-    /// Those that came too late for somebody else's write.
+    /// Conflicts: writes that lost to another writer.
     conflicts: Attempts<ObjectKey>,
 }
 
@@ -496,7 +497,7 @@ mod tests {
     use super::*;
     use crate::metrics::{Build, Registry};
 
-    /// Its passes come to these ends, one after the other, and then to none.
+    /// Its passes return these results in order, and then none.
     #[derive(Clone)]
     struct Played {
         ends: Vec<Result<Next, u16>>,
@@ -528,7 +529,7 @@ mod tests {
         }
     }
 
-    /// How long the passes take until they have come to these ends.
+    /// How long it takes until the passes have returned these results.
     async fn time(ends: &[Result<Next, u16>]) -> Duration {
         let (queue, stop, start) = (Queue::new(), CancellationToken::new(), Instant::now());
         queue.push(ObjectKey::new("ns", "o"));
@@ -552,7 +553,7 @@ mod tests {
         assert!(few >= 3 * STALE && few < 4 * STALE, "{few:?}");
         let many = time(&[Err(409); 30]).await;
         assert!(many > Duration::from_secs(100), "{many:?}");
-        // Whoever comes through begins anew.
+        // A success resets the back-off.
         let between: Vec<_> = (0..10)
             .flat_map(|_| [Err(409), Err(409), Ok(Next::After(STALE))])
             .collect();
@@ -560,7 +561,7 @@ mod tests {
         assert!(between < 31 * STALE, "{between:?}");
     }
 
-    /// Or a machine would try one host after the other as fast as it can, where all refuse.
+    /// Otherwise a machine would try one host after another as fast as it can while all claims are rejected.
     #[tokio::test(start_paused = true)]
     async fn what_is_not_done_yet_ends_no_back_off() {
         let steps: Vec<_> = (0..10).flat_map(|_| [Err(403), Ok(Next::Now)]).collect();

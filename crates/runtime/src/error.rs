@@ -1,15 +1,15 @@
-//! What an error means for the controller that got it.
+//! How a controller should react to an error.
 
 use std::{error::Error, fmt, time::Duration};
 
-/// The reaction that an error asks for.
+/// The reaction to an error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Class {
     /// Likely to go away by itself (5xx, timeouts, a locked node): retry with per-object back-off, no event.
     Transient,
-    /// The other side, or our own limit, named a time: try again after it; does not count as a failure.
+    /// The server, or our own limit, gave a time: retry after it; does not count as a failure.
     Throttled(Duration),
-    /// We acted on something out of date (409): look again at once, at debug level.
+    /// We acted on stale data (409): retry immediately, log at debug level.
     Stale,
     /// The user has to change something: condition and one warning event, then wait for a change.
     User,
@@ -35,13 +35,13 @@ impl Class {
 
 /// An error that says how to react to it.
 pub trait Classified: Error {
-    /// What to do about it.
+    /// How to react to it.
     fn class(&self) -> Class;
     /// A bounded name for metrics and logs, such as `kube_conflict`.
     fn label(&self) -> &'static str;
 }
 
-/// Where nothing fails.
+/// For operations that cannot fail.
 impl Classified for std::convert::Infallible {
     fn class(&self) -> Class {
         match *self {}
@@ -52,14 +52,14 @@ impl Classified for std::convert::Infallible {
     }
 }
 
-/// How long to hold back when a server says "too many requests" without naming a time.
+/// How long to hold back when a server says "too many requests" without giving a time.
 const DEFAULT_RETRY_AFTER: Duration = Duration::from_secs(1);
 
 impl Classified for kube::Error {
     fn class(&self) -> Class {
         let Self::Api(status) = self else {
             return match self {
-                // What the server sent does not fit our types, or we could not even build the request.
+                // The response does not fit our types, or we could not even build the request.
                 Self::SerdeError(_) | Self::BuildRequest(_) | Self::HttpError(_) => Class::Bug,
                 _ => Class::Transient,
             };
@@ -76,8 +76,8 @@ impl Classified for kube::Error {
         } else if status.is_invalid() || status.code == 400 {
             Class::Bug
         } else {
-            // 401 and 403 too: permissions get repaired, and a namespace that is going away answers 403. 404 is left
-            // to the callers that expect it; for the others the object vanished and the next look will show it.
+            // 401 and 403 too: permissions get repaired, and a namespace being deleted answers 403. Callers that expect
+            // a 404 handle it themselves; for the others the object is gone and the next pass will notice.
             Class::Transient
         }
     }
@@ -120,8 +120,8 @@ pub fn is_conflict(error: &kube::Error) -> bool {
 
 /// An error and its causes in one line, each text once.
 ///
-/// Some libraries print the cause inside their own text *and* offer it as `source()`; such repetitions are dropped.
-/// A [`kube::Error`] prints the server's words instead of a dump of the status object.
+/// Some libraries print the cause inside their own text *and* offer it as `source()`; such repetitions are dropped. A
+/// [`kube::Error`] prints the server's message instead of a dump of the status object.
 pub fn chain<'a>(error: &'a (dyn Error + 'static)) -> Chain<'a> {
     Chain(error)
 }

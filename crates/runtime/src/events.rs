@@ -1,6 +1,8 @@
 //! Events for users, in the form and with the permissions that Metal3's operators have always used: core/v1, `create`
-//! and `patch`. (kube's own recorder writes events.k8s.io/v1, which the role that is deployed today does not allow, and
-//! merges events that differ only in their message, so that a second, different error would never be seen.)
+//! and `patch`.
+//!
+//! kube's own recorder writes events.k8s.io/v1, which the deployed role does not allow. It also merges events that
+//! differ only in their message, so a second, different error would not be seen.
 
 use std::{
     collections::HashMap,
@@ -33,20 +35,20 @@ use crate::{
     timing::process::{EVENT_AGAIN, EVENT_PATIENCE, SAME_EVENT},
 };
 
-/// The API server refuses longer messages.
+/// The API server rejects longer messages.
 const MAX_MESSAGE: usize = 1024;
 
-/// How an event is meant.
+/// The type of an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Severity {
-    /// Something happened as it should.
+    /// Something happened as expected.
     Normal,
     /// Somebody should look.
     Warning,
 }
 
 impl Severity {
-    /// As it stands in the event.
+    /// The value as written in the event.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Normal => "Normal",
@@ -58,16 +60,16 @@ impl Severity {
 /// What happened to an object, for its users.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Event {
-    /// One CamelCase word for programs; a fixed text, so that there are only so many.
+    /// One CamelCase word for programs; a fixed text, so that the number of reasons is bounded.
     pub reason: &'static str,
     /// What happened and what to do, in words.
     pub message: String,
-    /// How it is meant.
+    /// The type of the event.
     pub severity: Severity,
 }
 
 impl Event {
-    /// Something happened as it should.
+    /// A `Normal` event.
     pub fn normal(reason: &'static str, message: impl Into<String>) -> Self {
         Self {
             reason,
@@ -76,7 +78,7 @@ impl Event {
         }
     }
 
-    /// Somebody should look.
+    /// A `Warning` event.
     pub fn warning(reason: &'static str, message: impl Into<String>) -> Self {
         Self {
             reason,
@@ -95,7 +97,7 @@ pub struct Reporter {
     pub controller: &'static str,
 }
 
-/// Publishes events. One for each controller; clones share what they know of earlier events.
+/// Publishes events. One for each controller; clones share the memory of earlier events.
 #[derive(Clone)]
 pub struct Recorder {
     client: Client,
@@ -115,9 +117,9 @@ impl Recorder {
         }
     }
 
-    /// Publishes an event about an object. One request; a repetition costs a small one and adds to the count.
+    /// Publishes an event about an object in one request. A repetition costs a small patch that increases the count.
     ///
-    /// An event is never worth failing for: if it cannot be written, that is logged, and the caller goes on.
+    /// A failure to publish is logged and never fails the caller.
     pub async fn publish(&self, regarding: &ObjectReference, related: Option<&ObjectReference>, event: &Event) {
         match tokio::time::timeout(EVENT_PATIENCE, self.write_when_it_has_time(regarding, related, event)).await {
             Ok(Ok(())) => {}
@@ -126,7 +128,8 @@ impl Recorder {
         }
     }
 
-    /// A server that refuses for want of time has not begun the request, and a lost event is not published again.
+    /// A server that answers "too busy" has not started the request, and a lost event is not published again; so this
+    /// retries.
     async fn write_when_it_has_time(
         &self,
         regarding: &ObjectReference,
@@ -164,7 +167,7 @@ impl Recorder {
             let patch = Patch::Merge(json!({ "count": count, "lastTimestamp": now }));
             match api.patch(&name, &PatchParams::default(), &patch).await {
                 Ok(_) => return Ok(()),
-                // Expired on the server, or removed with its namespace: begin a new one.
+                // Expired on the server, or removed with its namespace: create a new one.
                 Err(error) if is_not_found(&error) => self.recent.forget(key),
                 Err(error) => return Err(error),
             }
@@ -197,8 +200,8 @@ impl Recorder {
     }
 }
 
-/// Digest of object, reason, severity and message: events that agree in these are repetitions. A digest, because thousands are
-/// remembered.
+/// Digest of object, reason, severity and message: events with the same digest are repetitions. A digest, because
+/// thousands are kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct Key(u64);
 
@@ -218,7 +221,7 @@ impl Key {
     }
 }
 
-/// What was published lately.
+/// Recently published events.
 #[derive(Debug, Default)]
 struct Recent {
     events: Mutex<HashMap<Key, Published>>,
@@ -232,11 +235,11 @@ struct Published {
     last: Duration,
 }
 
-/// The memory for repetitions ends here; beyond it an event is simply written anew.
+/// The maximum number of remembered events; beyond it a repetition is written as a new event.
 const MAX_RECENT: usize = 10_000;
 
 impl Recent {
-    /// Counts a repetition: the event's name and how often it has now happened.
+    /// Counts a repetition: returns the event's name and its new count.
     fn again(&self, key: Key, now: Duration) -> Option<(String, i32)> {
         let mut events = self.lock();
         let event = events
@@ -249,7 +252,7 @@ impl Recent {
 
     fn remember(&self, key: Key, name: String, now: Duration) {
         let mut events = self.lock();
-        // Sweeping in powers of two keeps the cost of each event constant on average.
+        // Sweeping at powers of two keeps the amortized cost of each event constant.
         if events.len().is_power_of_two() || events.len() >= MAX_RECENT {
             events.retain(|_, event| now.saturating_sub(event.last) < SAME_EVENT);
         }
@@ -269,7 +272,7 @@ impl Recent {
         self.lock().remove(&key);
     }
 
-    /// A name that no other event has, as long as the clock or the sequence moves.
+    /// A unique name, as long as the clock or the sequence moves.
     fn name(&self, regarding: &ObjectReference, clock: &Clock) -> String {
         let object: String = regarding
             .name
@@ -287,7 +290,7 @@ impl Recent {
     }
 }
 
-/// The message within the limit, cut between characters, with a mark where something is missing.
+/// Truncates the message to the limit at a character boundary and marks the cut.
 fn shortened(message: &str) -> std::borrow::Cow<'_, str> {
     const MARK: &str = "…";
     if message.len() <= MAX_MESSAGE {

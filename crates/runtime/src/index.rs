@@ -1,4 +1,4 @@
-//! Secondary indexes: which objects have to do with a key. kube's stores can only be scanned.
+//! Secondary indexes: which objects are related to a key. kube's stores can only be scanned.
 
 use std::collections::{HashMap, HashSet};
 use std::hash::Hash;
@@ -23,7 +23,7 @@ impl<Id, Key> Default for Index<Id, Key> {
 }
 
 impl<Id: Eq + Hash + Clone, Key: Eq + Hash + Clone> Index<Id, Key> {
-    /// Says that `id` has exactly these keys from now on.
+    /// Replaces the keys of `id`.
     pub fn set(&mut self, id: Id, keys: impl IntoIterator<Item = Key>) {
         let keys: HashSet<Key> = keys.into_iter().collect();
         let before = self.keys.remove(&id).unwrap_or_default();

@@ -1,9 +1,9 @@
-//! What every Metal3 controller shares: reading flags, logging, time, leader election, shutdown, metrics, probes,
-//! events, conditions, secondary indexes, error classes and back-off.
+//! What every Metal3 controller shares: flags, logging, time, leader election, shutdown, metrics, probes, events,
+//! conditions, secondary indexes, error classes and back-off.
 //!
 //! The crate knows Kubernetes but no Metal3 kind: nothing in here decides what happens to a host, a claim or a pool.
-//! Everything that can be pure is pure (time and randomness come in as arguments), so that the parts that must not be
-//! wrong, leader election first of all, are tested by simulation instead of by waiting.
+//! Whatever can be pure is pure: time and randomness come in as arguments. The critical parts, leader election first of
+//! all, are therefore tested by simulation rather than by waiting.
 //!
 //! ```text
 //!  args ─▶ telemetry ─▶ client ─▶ shutdown::Tasks ─┬─ probes, metrics, webhooks (every replica)
@@ -44,10 +44,10 @@ pub mod work;
 
 pub use clock::Clock;
 
-/// What a task or a server may fail with; the process prints it with its causes and ends.
+/// An error that a task or a server may fail with. The process prints it with its causes and exits.
 pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
-/// The worked example of the document compiles.
+/// Compiles the worked example in the document.
 #[cfg(doctest)]
 #[doc = include_str!("../../../docs/how-to.md")]
 struct HowTo;

@@ -1,11 +1,11 @@
-//! Where a server listens, in Go's notation.
+//! The listen address of a server, in Go's notation.
 
 use std::{fmt, io, net::TcpListener, str::FromStr};
 
-/// A listen address such as `:8443`, `127.0.0.1:9440` or `localhost:0`; `0` and the empty text switch a server off.
+/// A listen address such as `:8443`, `127.0.0.1:9440` or `localhost:0`; `0` and the empty text disable a server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ListenAddr {
-    /// The server is switched off.
+    /// The server is disabled.
     Off,
     /// All addresses of the machine, IPv6 and IPv4.
     Any(u16),
@@ -56,8 +56,8 @@ pub struct BindError {
 }
 
 impl ListenAddr {
-    /// Opens the socket, or returns nothing if the server is off. Done before the server's task starts, so that a port
-    /// in use is a clear start-up error.
+    /// Opens the socket, or returns `None` if the server is disabled. Call it before starting the server's task, so
+    /// that a port in use is a clear start-up error.
     pub fn bind(&self) -> Result<Option<TcpListener>, BindError> {
         let listener = match self {
             Self::Off => return Ok(None),

@@ -1,4 +1,4 @@
-//! An API server of a few lines, for tests of single requests.
+//! A minimal API server for tests of single requests.
 
 use parking_lot::Mutex;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! Small writes to objects that others write too: finalizers, annotations, and what changed of a status.
+//! Small writes to objects that others write too: finalizers, annotations, and changed fields of a status.
 
 use std::fmt::Debug;
 
@@ -16,9 +16,10 @@ use serde_json::{Map, Value, json};
 
 use crate::error::is_not_found;
 
-/// The merge patch that adds a finalizer, or nothing if it is there.
+/// The merge patch that adds a finalizer; `None` if it exists.
 ///
-/// Lists are replaced whole by a merge patch, so it insists on the resourceVersion that was seen: 409 means look again.
+/// A merge patch replaces lists as a whole, so it is conditional on the resourceVersion that was seen: on 409, read
+/// again.
 pub fn finalizer_added(seen: &ObjectMeta, finalizer: &str) -> Option<Value> {
     let mut finalizers = seen.finalizers.clone().unwrap_or_default();
     if finalizers.iter().any(|present| present == finalizer) {
@@ -28,7 +29,7 @@ pub fn finalizer_added(seen: &ObjectMeta, finalizer: &str) -> Option<Value> {
     Some(json!({ "metadata": { "resourceVersion": seen.resource_version, "finalizers": finalizers } }))
 }
 
-/// The merge patch that removes a finalizer, or nothing if it is not there.
+/// The merge patch that removes a finalizer; `None` if it does not exist.
 pub fn finalizer_removed(seen: &ObjectMeta, finalizer: &str) -> Option<Value> {
     let before = seen.finalizers.as_deref().unwrap_or_default();
     let finalizers: Vec<_> = before.iter().filter(|present| *present != finalizer).collect();
@@ -50,22 +51,22 @@ pub fn annotation_removed(key: &str, value: &str) -> JsonPatch {
     ])
 }
 
-/// What marks an object that somebody else made as used by a controller.
+/// The marks of a controller on an object that it uses but does not own.
 #[derive(Clone, Debug)]
 pub struct Marks<'a> {
     /// Labels and their values.
     pub labels: &'a [(&'a str, &'a str)],
-    /// What keeps it as long as it is used.
+    /// The finalizer that keeps the object as long as it is used.
     pub finalizer: &'a str,
 }
 
-/// The JSON patch that marks an object of which nothing was read yet, and whose answer is the object: one request instead of a
-/// read and a write.
+/// The JSON patch that marks an unread object, and whose response is the object: one request instead of a read and a
+/// write.
 ///
-/// It holds for an object that has the fields `needed`, and nothing at all where the marks go. For any other one the server answers
-/// 422: that has to be read first.
+/// It succeeds for an object that has the fields `needed` and nothing in the places of the marks. For any other the
+/// server answers 422; such an object must be read first.
 pub fn unmarked_marked(marks: &Marks<'_>, needed: &[&[&str]]) -> JsonPatch {
-    // Moved onto itself, a field stays as it is, and has to be there.
+    // Moving a field onto itself leaves it unchanged and requires that it exists.
     let needed = needed.iter().map(|field| {
         let path = PointerBuf::from_tokens(field.iter().copied());
         PatchOperation::Move(MoveOperation {
@@ -81,7 +82,7 @@ pub fn unmarked_marked(marks: &Marks<'_>, needed: &[&[&str]]) -> JsonPatch {
     let added = [("labels", json!(labels)), ("finalizers", json!([marks.finalizer]))];
     let added = added.into_iter().flat_map(|(field, value)| {
         let path = PointerBuf::from_tokens(["metadata", field]);
-        // To the server a field that is not there is null.
+        // In a test, the server treats a missing field as null.
         let value_of_none = TestOperation {
             path,
             value: Value::Null,
@@ -91,15 +92,15 @@ pub fn unmarked_marked(marks: &Marks<'_>, needed: &[&[&str]]) -> JsonPatch {
     JsonPatch(needed.chain(added).collect())
 }
 
-/// The JSON patch that turns a status `before` into `after`, or nothing if they are equal.
+/// The JSON patch that turns a status `before` into `after`; `None` if they are equal.
 ///
-/// Only the fields directly below `status` that differ are written, each as a whole; what neither of the two shows stays
-/// as it is stored. So a store need not keep what nobody decides by. The patch insists on the resourceVersion that was
-/// seen: 409 means look again. `before` is `None` where the object had no status.
+/// Only the differing fields directly below `status` are written, each as a whole; fields in neither of the two stay as
+/// stored. So a store need not keep fields that no decision uses. The patch is conditional on the resourceVersion that
+/// was seen: on 409, read again. `before` is `None` if the object had no status.
 ///
 /// # Errors
 ///
-/// A status that is no JSON object.
+/// The status is not a JSON object.
 pub fn status_changed<S: Serialize>(
     seen: &ObjectMeta,
     before: Option<&S>,
@@ -127,8 +128,8 @@ pub fn status_changed<S: Serialize>(
 fn field_changes(before: &Map<String, Value>, after: &Map<String, Value>) -> Vec<PatchOperation> {
     let gone = before.keys().filter(|key| !after.contains_key(*key)).flat_map(|key| {
         let path = PointerBuf::from_tokens(["status", key]);
-        // What is not there cannot be removed. Where somebody else has removed it, the patch must still get as far as the
-        // version, or it would count as invalid and not as late.
+        // A missing field cannot be removed. If another client removed it, the patch must still reach the version test,
+        // or it would count as invalid instead of as a conflict.
         [
             add(&["status", key], Value::Null),
             PatchOperation::Remove(RemoveOperation { path }),
@@ -139,7 +140,7 @@ fn field_changes(before: &Map<String, Value>, after: &Map<String, Value>) -> Vec
     gone.chain(other).collect()
 }
 
-/// Adds, or replaces what is there.
+/// Adds or replaces a value.
 fn add(path: &[&str], value: Value) -> PatchOperation {
     PatchOperation::Add(AddOperation {
         path: PointerBuf::from_tokens(path.iter().copied()),
@@ -147,7 +148,7 @@ fn add(path: &[&str], value: Value) -> PatchOperation {
     })
 }
 
-/// Adds a finalizer to an object as it was seen. `Ok(None)`: it is there already, nothing was written.
+/// Adds a finalizer to an object as it was seen. `Ok(None)`: it exists already, nothing was written.
 pub async fn add_finalizer<K>(api: &Api<K>, seen: &K, finalizer: &str) -> Result<Option<K>, kube::Error>
 where
     K: Resource + Clone + DeserializeOwned + Debug,
@@ -155,7 +156,7 @@ where
     merge(api, seen, finalizer_added(seen.meta(), finalizer)).await
 }
 
-/// Removes a finalizer from an object as it was seen. `Ok(None)`: it is not there, or the object is gone.
+/// Removes a finalizer from an object as it was seen. `Ok(None)`: it does not exist, or the object is gone.
 pub async fn remove_finalizer<K>(api: &Api<K>, seen: &K, finalizer: &str) -> Result<Option<K>, kube::Error>
 where
     K: Resource + Clone + DeserializeOwned + Debug,
@@ -176,12 +177,12 @@ where
         .map(Some)
 }
 
-/// What became of an annotation that was to be removed.
+/// The result of removing an annotation.
 #[derive(Debug)]
 pub enum Removal<K> {
-    /// It is removed; this is the object now.
+    /// It was removed; this is the current object.
     Removed(K),
-    /// It was removed, or given another value (a new request), in the meantime. Look again.
+    /// It was removed, or given another value (a new request), in the meantime. Read the object again.
     Changed,
     /// The object is gone.
     Gone,

@@ -22,15 +22,15 @@ use tokio_util::sync::CancellationToken;
 
 use crate::serve::bounded;
 
-/// How long an answer that is under way may take to finish at shutdown.
+/// How long responses in progress may take to finish at shutdown.
 const LAST_ANSWER: Duration = Duration::from_secs(1);
 
-/// Something that may or may not be in order. Cheap to clone; starts as not in order.
+/// A health check. Cheap to clone; it starts as failing.
 #[derive(Clone, Debug, Default)]
 pub struct Check(Arc<AtomicBool>);
 
 impl Check {
-    /// Says how it is now.
+    /// Sets whether the check passes.
     pub fn set(&self, in_order: bool) {
         self.0.store(in_order, Ordering::Relaxed);
     }
@@ -48,7 +48,7 @@ pub struct Probes {
 }
 
 impl Probes {
-    /// Nothing but `ping`.
+    /// Only `ping`.
     pub fn new() -> Self {
         Self::default()
     }
@@ -107,7 +107,7 @@ fn routes(path: &str, probe: Arc<Probe>) -> Router {
 }
 
 impl Probe {
-    /// `ok` in short; every check on a line of its own when one fails, or with `?verbose`. `?exclude=x` leaves x out.
+    /// `ok` if all pass; one line for each check if one fails, or with `?verbose`. `?exclude=x` omits x.
     fn all(&self, query: Option<&str>) -> Answer {
         let options: Vec<_> = query.unwrap_or_default().split('&').collect();
         let excluded = |name: &str| {

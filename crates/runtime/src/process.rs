@@ -1,4 +1,4 @@
-//! What every manager's process begins with: probes, metrics, the client and leader election.
+//! The start of every manager's process: probes, metrics, the client and leader election.
 
 use axum::http::{HeaderName, HeaderValue, header::USER_AGENT};
 use tokio::sync::watch;
@@ -17,74 +17,75 @@ use crate::{Clock, backoff, tls};
 /// What distinguishes one manager from another, and its flags.
 #[derive(Clone, Debug)]
 pub struct Settings<'a> {
-    /// What it says of itself.
+    /// Its build information.
     pub build: Build,
-    /// The name of its Lease. Upstream's, so that the two never work at once while one replaces the other.
+    /// The name of its Lease. The same as upstream's, so that the two never run at the same time while one replaces the
+    /// other.
     pub lease: &'static str,
     /// The namespace of its pod; empty if it is not known.
     pub pod_namespace: &'a str,
     /// The Kubernetes API.
     pub client: &'a ClientArgs,
-    /// Which namespaces.
+    /// The namespaces to watch.
     pub namespaces: &'a NamespaceArgs,
-    /// One at a time.
+    /// Leader election.
     pub leader: &'a LeaderArgs,
     /// Probes.
     pub probes: &'a ProbeArgs,
     /// Metrics.
     pub metrics: &'a MetricsArgs,
-    /// TLS of what is served.
+    /// TLS of the servers.
     pub tls: &'a TlsArgs,
 }
 
-/// A process that has begun: spawn the controllers, then run `tasks`.
+/// A started process: spawn the controllers, then run `tasks`.
 pub struct Process {
     /// The machine's clock.
     pub clock: Clock,
-    /// What is counted.
+    /// The metrics registry.
     pub registry: Registry,
-    /// What every controller reports.
+    /// The metrics that every controller reports.
     pub controllers: ControllerMetrics,
-    /// A client within the limits of the flags.
+    /// A client with the rate limits of the flags.
     pub client: kube::Client,
     /// Whether this replica leads.
     pub leads: watch::Receiver<bool>,
-    /// The check of `/readyz` that the kinds are served; to be set when they are.
+    /// The `/readyz` check for served kinds; set it once all kinds are served.
     pub kinds_ready: Check,
     /// Its tasks so far.
     pub tasks: Tasks,
-    // Leadership is for ever without election, as long as the sender lives.
+    // Without election this replica always leads, as long as the sender is alive.
     _leading: Option<watch::Sender<bool>>,
 }
 
-/// Why a process could not begin.
+/// Why a process could not start.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
-    /// The client.
+    /// The client failed.
     #[error(transparent)]
     Client(#[from] ClientError),
-    /// The port of the probes.
+    /// The probe port could not be opened.
     #[error("probes")]
     Probes(#[from] BindError),
-    /// TLS settings.
+    /// Invalid TLS settings.
     #[error(transparent)]
     Tls(#[from] tls::TlsError),
-    /// The port of the metrics.
+    /// The metrics port could not be opened.
     #[error(transparent)]
     Metrics(#[from] EndpointError),
-    /// The port of the webhooks, or their certificate.
+    /// The webhook port or certificate failed.
     #[error(transparent)]
     Webhooks(#[from] WebhookError),
-    /// Times of leader election.
+    /// Invalid leader election times.
     #[error(transparent)]
     Timing(#[from] TimingError),
-    /// No namespace for the lease.
+    /// The lease has no namespace.
     #[error("leader election needs a namespace for its lease: set POD_NAMESPACE")]
     NoLeaseNamespace,
 }
 
 impl Process {
-    /// Begins: probes and metrics are served, and the election runs. No controller does yet. Logging should be on by now.
+    /// Starts probes, metrics and the election, but no controller. Logging should be set up by now.
     pub async fn begin(settings: &Settings<'_>) -> Result<Self, StartError> {
         let clock = Clock::system();
         let registry = Registry::new(settings.build.clone());
@@ -137,8 +138,8 @@ impl Process {
 }
 
 impl Process {
-    /// Serves webhooks from now on, whether this replica leads or not, until everything but leader election has ended:
-    /// controllers write objects that their own webhooks must admit.
+    /// Serves webhooks from now on, on the leader and on followers. They end after everything but leader election,
+    /// because controllers write objects that their own webhooks must admit.
     pub fn serve_webhooks(
         &mut self,
         args: &WebhookArgs,
@@ -161,21 +162,21 @@ impl Process {
         Ok(())
     }
 
-    /// Runs until a signal has come and everything has ended, or something went wrong.
+    /// Runs until a signal has arrived and everything has ended, or until a failure.
     pub async fn run(self) -> Result<(), Ended> {
-        // All of `self` lives as long as the tasks do: the sender of `leads` among it.
+        // All fields of `self` live as long as the tasks, including the sender of `leads`.
         let Self { tasks, _leading, .. } = self;
         tasks.run().await
     }
 }
 
-/// Who asks: what an audit log shows, and whose managedFields calls what is written without a field manager.
+/// The user agent. Audit logs show it, and managedFields use it for writes without a field manager.
 fn user_agent(build: &Build) -> Option<(HeaderName, HeaderValue)> {
     let agent = format!("{}/{}", build.component, build.version);
     HeaderValue::try_from(agent).ok().map(|agent| (USER_AGENT, agent))
 }
 
-/// Says that a Deployment's flags ask for webhooks, which are not there.
+/// Warns that a Deployment's flags ask for webhooks, which are not available.
 pub fn warn_of_missing_webhooks(port: u16) {
     if port != 0 {
         tracing::warn!(

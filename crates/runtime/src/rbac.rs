@@ -1,4 +1,4 @@
-//! The rights of a component as objects to install: a namespace, a service account, and what it may do.
+//! The permissions of a component as objects to install: a namespace, a service account, and its roles.
 
 use std::collections::BTreeMap;
 
@@ -18,19 +18,19 @@ pub fn rule(group: &str, resources: &[&str], verbs: &[&str]) -> PolicyRule {
     }
 }
 
-/// The rights to one object that a program makes, reads and changes.
+/// The permissions for one object that a program creates, reads and changes.
 pub fn owned(group: &str, resource: &str, name: &str) -> [PolicyRule; 2] {
     [
         PolicyRule {
             resource_names: Some(vec![name.to_owned()]),
             ..rule(group, &[resource], &["get", "update"])
         },
-        // What is made has no name yet when this is asked.
+        // A create request has no resource name yet when it is authorized.
         rule(group, &[resource], &["create"]),
     ]
 }
 
-/// Who gets which rights, and how the objects are called.
+/// The subject of the permissions, and the names of the objects.
 #[derive(Clone, Debug)]
 pub struct Installation<'a> {
     /// The namespace that the component runs in.
@@ -43,20 +43,20 @@ pub struct Installation<'a> {
     pub manager: &'a str,
     /// Name of the role with what leader election needs.
     pub election: &'a str,
-    /// The lease of whoever works.
+    /// The lease of the leader.
     pub lease: &'a str,
-    /// Name of the role with what asking who may read metrics needs.
+    /// Name of the role for checking who may read metrics.
     pub metrics: &'a str,
-    /// What comes after a role's name in the name of its binding.
+    /// The suffix of a binding's name after the role's name.
     pub binding: &'a str,
-    /// What the controllers do, besides what [`Installation::secrets`] says.
+    /// The permissions of the controllers, besides those in [`Installation::secrets`].
     pub rules: Vec<PolicyRule>,
-    /// What they do with Secrets. It is bound apart, in single namespaces or in all of them: whoever holds it reads every Secret
-    /// there.
+    /// Their permissions for Secrets. They are bound separately, in single namespaces or in all of them: the holder can
+    /// read every Secret there.
     pub secrets: Option<Secrets<'a>>,
 }
 
-/// A program's rights to Secrets.
+/// A program's permissions for Secrets.
 #[derive(Clone, Debug)]
 pub struct Secrets<'a> {
     /// Name of the role with them, and of its bindings.
@@ -72,12 +72,13 @@ impl Secrets<'_> {
     }
 }
 
-/// What a program is installed with.
+/// The objects to install for a program.
 #[derive(Clone, Debug)]
 pub struct Objects {
-    /// Everything besides the kinds, in an order in which it can be applied. It binds no rights to Secrets.
+    /// Everything besides the kinds, in an order in which it can be applied. It binds no permissions for Secrets.
     pub base: Vec<Value>,
-    /// The binding of the rights to Secrets in one namespace, which is left open. Nothing where the program needs none.
+    /// The binding of the permissions for Secrets in one namespace, which is left open. Empty if the program needs
+    /// none.
     pub secrets_in_one_namespace: Vec<Value>,
     /// Their binding in all namespaces.
     pub secrets_in_all_namespaces: Vec<Value>,
@@ -148,7 +149,7 @@ impl Installation<'_> {
         }
     }
 
-    /// Rights in the program's own namespace alone.
+    /// Permissions in the program's own namespace only.
     pub fn at_home(&self, name: &str, rules: Vec<PolicyRule>) -> [Value; 2] {
         [
             object(&Role {
@@ -190,7 +191,7 @@ fn role_ref(kind: &str, name: &str) -> RoleRef {
     }
 }
 
-/// Without the empty parts that the types write.
+/// Without the empty fields that the types serialize.
 fn object<T: serde::Serialize + k8s_openapi::Resource>(typed: &T) -> Value {
     let mut value = serde_json::to_value(typed).unwrap_or_default();
     if let Some(map) = value.as_object_mut() {

@@ -1,8 +1,9 @@
-//! Knowing when a referenced Secret changed, without holding the Secrets of the cluster in memory.
+//! Detects changes of referenced Secrets without holding the cluster's Secrets in memory.
 //!
-//! A metadata-only watch of each namespace with references shows the names and versions of its Secrets; what is kept is bounded
-//! by what is referenced. The content is read from the API server when a pass needs it and the version is another than the one
-//! it knows. No namespace is watched that has no references, so no right to list Secrets is needed there.
+//! A metadata-only watch of each namespace with references shows the names and versions of its Secrets; memory is
+//! bounded by the number of references. The content is read from the API server when a pass needs it and its version
+//! differs from the known one. Namespaces without references are not watched, so no right to list Secrets is needed
+//! there.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -52,7 +53,7 @@ impl SecretKey {
 /// What is known of a Secret without reading it.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Known {
-    /// Nothing yet: it became referenced after the watch passed it by. Read it, and say what you found with
+    /// Nothing yet: it became referenced after the watch had passed it. Read it, and report the result with
     /// [`SecretVersions::learn`].
     Unknown,
     /// It does not exist.
@@ -61,14 +62,14 @@ pub enum Known {
     Present(Arc<Outline>),
 }
 
-/// What is kept of a Secret that exists. Labels and owners would be most of a host's memory.
+/// What is kept of an existing Secret. Labels and owners would be most of a host's memory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Outline {
     /// `metadata.uid`.
     pub uid: Option<String>,
     /// `metadata.resourceVersion`.
     pub resource_version: Option<String>,
-    /// Whether it carries the marks that [`SecretVersions::marked_by`] was told of.
+    /// Whether it carries the marks that [`SecretVersions::marked_by`] recognises.
     pub is_marked: bool,
 }
 
@@ -82,7 +83,7 @@ impl Known {
     }
 }
 
-/// Tells by its metadata whether a Secret carries a controller's marks.
+/// Whether a Secret carries a controller's marks, judged by its metadata.
 type IsMarked = fn(&ObjectMeta) -> bool;
 
 /// The versions of all Secrets that an `Owner` (a host, for example) references. Cheap to clone.
@@ -103,7 +104,7 @@ impl<Owner> Default for SecretVersions<Owner> {
 }
 
 impl<Owner> SecretVersions<Owner> {
-    /// For a controller that recognises its marks on Secrets by this.
+    /// For a controller that recognises its marks on Secrets by this function.
     pub fn marked_by(is_marked: IsMarked) -> Self {
         let state = State {
             references: Index::default(),
@@ -118,18 +119,17 @@ impl<Owner> SecretVersions<Owner> {
 #[derive(Debug)]
 struct State<Owner> {
     references: Index<Owner, SecretKey>,
-    /// Only referenced keys; one that is not in here is `Unknown`.
+    /// Only referenced keys; one that is missing here is `Unknown`.
     known: HashMap<SecretKey, Known>,
-    /// For each list that is under way, by its namespace: the keys that were referenced when it began and that it has
-    /// not shown. A key that is still in here at its end does not exist. One that became referenced meanwhile may have
-    /// been passed by.
+    /// For each list in progress, by namespace: the keys that were referenced when it began and that it has not shown.
+    /// A key that is left at the end does not exist. A key that became referenced in the meantime may have been missed.
     missing: HashMap<String, HashSet<SecretKey>>,
     /// The namespaces of the referenced keys.
     needed: Needed,
 }
 
 impl<Owner: Eq + Hash + Clone> SecretVersions<Owner> {
-    /// Says which Secrets an owner references from now on. To be called in every pass; repeating costs little.
+    /// Replaces the Secrets that an owner references. Call it in every pass; repeating costs little.
     pub fn set_references(&self, owner: Owner, keys: impl IntoIterator<Item = SecretKey>) {
         let mut state = self.lock();
         let keys: HashSet<SecretKey> = keys.into_iter().collect();
@@ -149,13 +149,13 @@ impl<Owner: Eq + Hash + Clone> SecretVersions<Owner> {
         state.drop_unreferenced(before);
     }
 
-    /// What is known of a Secret. `Unknown` for one that nobody references.
+    /// What is known of a Secret. `Unknown` for an unreferenced one.
     pub fn get(&self, key: &SecretKey) -> Known {
         self.lock().known.get(key).cloned().unwrap_or(Known::Unknown)
     }
 
-    /// Takes over what a live read found, if the watch has not said anything in the meantime. The Secret must have been
-    /// referenced before it was read; of one that is not referenced nothing is kept.
+    /// Takes the result of a live read, if the watch has not reported anything in the meantime. The Secret must have
+    /// been referenced before it was read; nothing is kept of an unreferenced one.
     pub fn learn(&self, key: &SecretKey, found: Option<&ObjectMeta>) {
         let mut state = self.lock();
         if state.references.contains_key(key) && !state.known.contains_key(key) {
@@ -174,8 +174,8 @@ impl<Owner: Eq + Hash + Clone> SecretVersions<Owner> {
         self.len() == 0
     }
 
-    /// Takes in one event of the watch and returns the owners to wake: those of Secrets that appeared, changed or
-    /// vanished. A Secret shown again in the same version wakes nobody. `namespace` is the one that is watched.
+    /// Processes one watch event and returns the owners to wake: those of Secrets that appeared, changed or vanished. A
+    /// Secret shown again in the same version wakes no owner. `namespace` is the watched one.
     pub fn apply(&self, namespace: &str, event: &watcher::Event<PartialObjectMeta<Secret>>) -> Vec<Owner> {
         let mut state = self.lock();
         match event {
@@ -214,11 +214,11 @@ impl<Owner: Eq + Hash + Clone> SecretVersions<Owner> {
         }
     }
 
-    /// Watches the Secrets of each namespace with references until `stop`, and gives the owners to wake to `wake`. `only`
-    /// restricts this to one namespace.
+    /// Watches the Secrets of each namespace with references until `stop`, and passes the owners to wake to `wake`.
+    /// `only` restricts this to one namespace.
     ///
-    /// Only metadata is asked for: the server sends no content, not even to be thrown away. Interruptions are logged and a
-    /// watch begins again, at growing intervals.
+    /// Only metadata is requested: the server sends no content. Interruptions are logged, and a watch restarts with
+    /// back-off.
     pub async fn follow(
         &self,
         client: &Client,
@@ -288,7 +288,7 @@ impl<Owner: Eq + Hash + Clone> State<Owner> {
             if !self.references.contains_key(&key) {
                 self.known.remove(&key);
                 self.needed.remove(&key.namespace);
-                // Referenced again before the list ends, it may have been passed by in the meantime.
+                // If it is referenced again before the list ends, the list may have missed it.
                 for missing in self.missing.values_mut() {
                     missing.remove(&key);
                 }

@@ -5,12 +5,12 @@ use std::time::Duration;
 use axum_server::{Address, Server};
 use hyper_util::rt::TokioTimer;
 
-/// Who has connected and not sent the headers of a request in this time is cut off, or he could hold as many connections as there
-/// are.
+/// A client that has not sent its request headers within this time is disconnected; otherwise it could hold all
+/// available connections.
 pub const HEADERS_WITHIN: Duration = Duration::from_secs(10);
 
-/// Bounds what a caller may cost who sends nothing, or little at a time. HTTP/1 alone is served, as upstream does by default: callers
-/// of the other have more ways to keep a server busy, and its first bytes are waited for without an end.
+/// Bounds the cost of a client that sends nothing, or little at a time. Only HTTP/1 is served, as upstream does by
+/// default: HTTP/2 gives clients more ways to keep a server busy, and the wait for its first bytes has no time-out.
 pub fn bounded<A: Address, Acceptor>(server: Server<A, Acceptor>) -> Server<A, Acceptor> {
     let mut server = server.http1_only();
     server
@@ -29,7 +29,7 @@ mod tests {
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
     use tokio::task::JoinSet;
 
-    // OWN 27b: who sent half a request held a connection for ever.
+    // OWN 27b: a client that sent half a request held a connection forever.
     #[tokio::test(start_paused = true)]
     async fn who_sends_no_request_is_cut_off() {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();

@@ -1,4 +1,5 @@
-//! Waiting until the kinds are served that a program works on, so that the order of installation does not matter.
+//! Waits until the API server serves the kinds that a program works on, so that the order of installation does not
+//! matter.
 
 use std::fmt::Debug;
 
@@ -9,7 +10,7 @@ use serde::de::DeserializeOwned;
 use crate::error::chain;
 use crate::timing::process::RECHECK_KINDS;
 
-/// Asks, as often as it takes, whether all kinds are served. What is missing is told when that changes.
+/// Checks until all kinds are served. Missing kinds are logged when the set changes.
 pub async fn all<F>(ask: impl Fn() -> F)
 where
     F: Future<Output = Vec<Result<(), String>>>,
@@ -32,10 +33,11 @@ where
     }
 }
 
-/// Whether a kind is served in all these places. Asked by a list of one object, for which the rights are there anyway.
+/// Whether a kind is served in all these places. Checked by a list of one object, for which the permissions exist
+/// anyway.
 ///
 /// # Errors
-/// Which kind cannot be listed, and why.
+/// The kind that cannot be listed, and why.
 pub async fn one<K>(apis: Vec<Api<K>>) -> Result<(), String>
 where
     K: Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug,

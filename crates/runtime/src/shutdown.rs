@@ -18,17 +18,17 @@ use tracing::{error, info, warn};
 
 use crate::BoxError;
 
-/// How long tasks may take to end after a signal. With [`FINAL_GRACE`] it stays well below the 10 seconds that upstream's manifests
-/// give (`terminationGracePeriodSeconds`): who is killed has not released its lease.
+/// How long tasks may take to end after a signal. With [`FINAL_GRACE`] it stays well below the 10 seconds that
+/// upstream's manifests give (`terminationGracePeriodSeconds`): a killed process has not released its lease.
 pub const GRACE: Duration = Duration::from_secs(6);
 
 /// How long final tasks (the release of the lease) may take after that.
 pub const FINAL_GRACE: Duration = Duration::from_secs(2);
 
-/// Why the process ends, other than being asked to and having finished.
+/// Why the process ends, other than a completed shutdown.
 #[derive(Debug, thiserror::Error)]
 pub enum Ended {
-    /// A task that should run for ever returned.
+    /// A task that should run forever returned.
     #[error("task {0} ended")]
     Returned(&'static str),
     /// A task failed.
@@ -40,23 +40,23 @@ pub enum Ended {
         #[source]
         source: BoxError,
     },
-    /// A task panicked. The panic's message has been printed to standard error.
+    /// A task panicked. The panic message has been printed to standard error.
     #[error("task {0} panicked")]
     Panicked(&'static str),
-    /// A second signal came before the tasks had ended.
+    /// A second signal arrived before the tasks had ended.
     #[error("second signal: ended without waiting")]
     Forced,
-    /// Tasks were still running when the time was over.
+    /// Tasks were still running when the grace period was over.
     #[error("still running after the grace period: {0}")]
     Overdue(String),
-    /// Signals cannot be received.
+    /// The signal handlers could not be installed.
     #[error("cannot listen for signals")]
     Signals(#[source] std::io::Error),
 }
 
 /// The tasks of the process and the tokens that stop them.
 ///
-/// After an error, leave `main` by `std::process::exit`: a task that hangs would otherwise keep the runtime from
+/// After an error, leave `main` through `std::process::exit`: a hanging task would otherwise keep the runtime from
 /// closing.
 #[derive(Debug, Default)]
 pub struct Tasks {
@@ -78,17 +78,17 @@ impl Tasks {
         Self::default()
     }
 
-    /// Cancelled when the process begins to shut down. Tasks end soon after, in good order.
+    /// Cancelled when the process starts to shut down. Tasks then end gracefully.
     pub fn stop(&self) -> CancellationToken {
         self.stop.clone()
     }
 
-    /// Cancelled when all normal tasks have ended. Final tasks end soon after.
+    /// Cancelled when all normal tasks have ended. Final tasks then end.
     pub fn drained(&self) -> CancellationToken {
         self.drained.clone()
     }
 
-    /// Starts a task that runs until [`Tasks::stop`] is cancelled. If it ends before, the process ends.
+    /// Starts a task that runs until [`Tasks::stop`] is cancelled. If it ends earlier, the process ends.
     pub fn spawn<E: Into<BoxError>>(
         &mut self,
         name: &'static str,
@@ -107,7 +107,7 @@ impl Tasks {
         self.last.spawn(name, task);
     }
 
-    /// Runs until a signal has come and everything has ended, or something went wrong.
+    /// Runs until a signal has arrived and everything has ended, or until a failure.
     pub async fn run(self) -> Result<(), Ended> {
         let mut terminate = signal(SignalKind::terminate()).map_err(Ended::Signals)?;
         let mut interrupt = signal(SignalKind::interrupt()).map_err(Ended::Signals)?;
@@ -121,14 +121,14 @@ impl Tasks {
         .await
     }
 
-    /// Like [`Tasks::run`], with `signal` called to wait for the next signal.
+    /// Like [`Tasks::run`], calling `signal` to wait for the next signal.
     pub async fn run_until(mut self, mut signal: impl AsyncFnMut()) -> Result<(), Ended> {
         let result = tokio::select! {
             () = signal() => Ok(()),
             ended = self.normal.next() => Err(ended),
             ended = self.last.next() => Err(ended),
         };
-        // Cancelled on failure too: what can still stop by itself in the moment before the exit may do so.
+        // Cancelled on failure too, so that tasks can stop gracefully before the exit.
         self.stop.cancel();
         if let Err(early) = result {
             return Err(early.unwrap_or(Ended::Returned("main")));
@@ -147,7 +147,7 @@ impl Tasks {
         match drained {
             Ok(result) => result?,
             Err(_) => {
-                // The lease must not be given away while a controller may still be writing: it runs out by itself.
+                // Do not release the lease while a controller may still be writing: let it expire.
                 return Err(Ended::Overdue(self.normal.running()));
             }
         }
@@ -169,7 +169,7 @@ impl Group {
         self.names.insert(handle.id(), name);
     }
 
-    /// The next task that ends, as an error. `None` inside never happens while tasks run; an empty group waits.
+    /// The next task that ends, as an error. It never yields `None` while tasks run; an empty group waits forever.
     async fn next(&mut self) -> Option<Ended> {
         match self.set.join_next_with_id().await {
             None => std::future::pending().await,
@@ -177,7 +177,7 @@ impl Group {
         }
     }
 
-    /// The first task that fails; tasks that end well are fine by now.
+    /// The first task that fails; at this point tasks may end without an error.
     async fn failure(&mut self) -> Ended {
         loop {
             match self.next().await {
@@ -188,7 +188,7 @@ impl Group {
         }
     }
 
-    /// Waits until all tasks have ended; the first failure is the result.
+    /// Waits until all tasks have ended; returns the first failure.
     async fn finish(&mut self) -> Result<(), Ended> {
         let mut result = Ok(());
         while let Some(joined) = self.set.join_next_with_id().await {
@@ -200,7 +200,7 @@ impl Group {
         result
     }
 
-    /// `Ok` with the error of a task that went wrong, `Err` with the name of one that ended well.
+    /// `Ok` with the error of a failed task, `Err` with the name of one that ended without an error.
     fn judge(&mut self, joined: Result<(Id, Result<(), BoxError>), JoinError>) -> Result<Ended, &'static str> {
         let id = joined.as_ref().map_or_else(JoinError::id, |(id, _)| *id);
         let task = self.names.remove(&id).unwrap_or("unknown");

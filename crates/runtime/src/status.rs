@@ -8,10 +8,10 @@ use kube::{Api, Client, Resource, ResourceExt};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-/// Replaces the whole status of an object, against the version that was seen: a stale view gets a conflict. Returns the
-/// object as it is stored then.
+/// Replaces the whole status of an object, conditional on the version that was seen: a stale view gets a conflict.
+/// Returns the stored object.
 ///
-/// A forced apply would leave behind the fields that an earlier program wrote and that no longer hold.
+/// A forced apply would leave fields behind that an earlier program wrote and that no longer hold.
 pub async fn replace<K>(client: &Client, seen: &K, status: K::Status) -> Result<K, kube::Error>
 where
     K: Resource<DynamicType = (), Scope = k8s_openapi::NamespaceResourceScope>,
@@ -19,7 +19,7 @@ where
 {
     let namespace = seen.namespace().unwrap_or_default();
     let api: Api<K> = Api::namespaced(client.clone(), &namespace);
-    // The server takes nothing but the status from this, and checks the version.
+    // The server uses only the status from this, and checks the version.
     let mut body = K::default();
     let meta = body.meta_mut();
     meta.name = Some(seen.name_any());

@@ -1,15 +1,15 @@
-//! Objects as a watch shows them, found by name or by an index, our own writes included.
+//! A cache of watched objects, looked up by name or by an index, with read-your-writes.
 //!
-//! kube's stores can only be scanned, and lag behind one's own writes. This one has an index by whatever an object is
-//! looked for, and takes the answer of a write at once: the pass after it sees what it wrote, and the watch's event for
-//! it, which changes nothing any more, wakes nobody.
+//! kube's stores can only be scanned, and they lag behind the program's own writes. This store has an index by the keys
+//! that objects are looked up by. It takes the response of a write at once, so the next pass sees its own write. The
+//! watch event that follows changes nothing and wakes no controller.
 //!
 //! ```text
 //!  watch (one for each kind, or for each namespace) ─▶ follow ─┐
 //!  answers to own writes ─────────────────── written, created ─┴▶ Store ─▶ listeners: which controllers look again
 //! ```
 //!
-//! It stays a cache: what must not be done twice is written with the resourceVersion that was seen.
+//! It is still a cache: any write that must not happen twice carries the resourceVersion that was seen.
 
 mod follow;
 mod state;
@@ -28,7 +28,7 @@ pub use self::follow::{Awaited, Follow, Sink};
 use self::state::State;
 use crate::cache;
 
-/// A namespaced object by its name.
+/// The namespace and name of an object.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ObjectKey {
     /// Its namespace.
@@ -38,7 +38,7 @@ pub struct ObjectKey {
 }
 
 impl ObjectKey {
-    /// A key of these.
+    /// A key from a namespace and a name.
     pub fn new(namespace: impl Into<String>, name: impl Into<String>) -> Self {
         Self {
             namespace: namespace.into(),
@@ -64,24 +64,24 @@ impl fmt::Display for ObjectKey {
     }
 }
 
-/// An object is now another than it was.
+/// A change of an object.
 #[derive(Clone, Debug)]
 pub struct Change<K> {
-    /// Which one.
+    /// The object that changed.
     pub key: ObjectKey,
-    /// As it was; nothing if it was not there.
+    /// The previous version; `None` if it was created.
     pub before: Option<Arc<K>>,
-    /// As it is; nothing if it is gone.
+    /// The current version; `None` if it was deleted.
     pub after: Option<Arc<K>>,
 }
 
 impl<K> Change<K> {
-    /// What was and what is, whichever there is.
+    /// The previous and the current version, as far as they exist.
     pub fn states(&self) -> impl Iterator<Item = &Arc<K>> {
         self.before.iter().chain(&self.after)
     }
 
-    /// Whether what this question asks for is another now. Coming and going count.
+    /// Whether the projected value changed. Create and delete count.
     pub fn affects<T: PartialEq>(&self, question: impl Fn(&K) -> T) -> bool {
         self.before.as_deref().map(&question) != self.after.as_deref().map(&question)
     }
@@ -89,7 +89,7 @@ impl<K> Change<K> {
 
 type Listener<K> = Box<dyn Fn(&Change<K>) + Send + Sync>;
 
-/// The objects of one kind. Cheap to clone; clones are the same store. `By` is what they are found by besides their name.
+/// The objects of one kind. Cheap to clone; clones share the store. `By` is the type of the index keys.
 pub struct Store<K, By = ()>(Arc<Shared<K, By>>);
 
 impl<K, By> Clone for Store<K, By> {
@@ -116,13 +116,13 @@ where
     K: Resource<DynamicType = ()>,
     By: Eq + Hash + Clone,
 {
-    /// An empty store; `keys_of` says what an object is found by.
+    /// An empty store; `keys_of` returns the index keys of an object.
     pub fn new(keys_of: fn(&K) -> Vec<By>) -> Self {
         Self::reduced(keys_of, |_| ())
     }
 
-    /// The same for objects of which a part is enough: `reduce` takes the rest away, besides what [`cache::trim`] takes
-    /// from all.
+    /// Like [`Self::new`], for objects that are kept in part: `reduce` removes fields, in addition to those that
+    /// [`cache::trim`] always removes.
     pub fn reduced(keys_of: fn(&K) -> Vec<By>, reduce: fn(&mut K)) -> Self {
         Self(Arc::new(Shared {
             keys_of,
@@ -132,8 +132,8 @@ where
         }))
     }
 
-    /// Calls `listener` after every change from now on, from whichever task brought it. It must be quick and must not write
-    /// into this store.
+    /// Calls `listener` after every change from now on, in the task that caused the change. It must be quick and must
+    /// not write to this store.
     pub fn listen(&self, listener: impl Fn(&Change<K>) + Send + Sync + 'static) {
         let mut listeners = self.0.listeners.write();
         listeners.push(Box::new(listener));
@@ -184,8 +184,8 @@ where
         self.len() == 0
     }
 
-    /// Takes the answer to a patch or an update. Older than what is here, or of an object that is gone, it counts for
-    /// nothing.
+    /// Takes the response of a patch or an update. It is ignored if it is older than the cached version, or if the
+    /// object is gone.
     pub fn written(&self, object: K) {
         let key = ObjectKey::of(&object);
         let is_known = |state: &State<K, By>| state.get(&key).is_some_and(|seen| seen.uid() == object.uid());
@@ -194,7 +194,7 @@ where
         }
     }
 
-    /// Takes the answer to a create.
+    /// Takes the response of a create.
     pub fn created(&self, object: K) {
         self.put(object);
     }
@@ -223,7 +223,7 @@ where
     K: Resource<DynamicType = ()>,
     By: Eq + Hash + Clone,
 {
-    /// The answer to a write comes here, too.
+    /// Responses of writes also come here.
     fn put(&self, mut object: K) {
         cache::trim(&mut object);
         (self.0.reduce)(&mut object);
@@ -239,7 +239,7 @@ where
             return;
         }
         let after = if is_finished {
-            // The write took the last finalizer off: the server has removed it.
+            // The write removed the last finalizer, so the server has deleted the object.
             state.gone.remember(&uid);
             state.remove(&key);
             None
@@ -257,7 +257,7 @@ where
         state.gone.remember(uid);
         let is_this = |seen: &Arc<K>| seen.uid().unwrap_or_default() == uid;
         if !state.get(key).is_some_and(is_this) {
-            // Gone already, or made anew and seen by the answer to the create.
+            // Already gone, or recreated and known from the response of the create.
             return;
         }
         let before = state.remove(key);
@@ -270,9 +270,9 @@ where
     }
 }
 
-/// Whether `new` is a later version than `old` of the same object, or another object of its name. Versions of one resource
-/// are ordered decimal numbers (Kubernetes guarantees it since 1.35, and etcd has always made it so); one that is not a
-/// number counts as newer, as long as it is another.
+/// Whether `new` is a later version than `old` of the same object, or a different object of the same name. Versions of
+/// one resource are ordered decimal numbers (guaranteed by Kubernetes since 1.35, and always true with etcd). A version
+/// that is not a number counts as newer if it differs.
 fn is_newer<K: Resource>(new: &K, old: &K) -> bool {
     if new.uid() != old.uid() {
         return true;

@@ -9,7 +9,7 @@ use crate::args::LogArgs;
 /// Why logging could not be started.
 #[derive(Debug, thiserror::Error)]
 pub enum TelemetryError {
-    /// The filter is not understood.
+    /// The filter is invalid.
     #[error("cannot read the log filter {filter:?}")]
     Filter {
         /// The text that was given.
@@ -18,7 +18,7 @@ pub enum TelemetryError {
         #[source]
         source: ParseError,
     },
-    /// Something else in this process has started logging.
+    /// Another part of this process has already initialized logging.
     #[error("logging is started already")]
     Started(#[source] tracing_subscriber::util::TryInitError),
 }
@@ -29,7 +29,7 @@ pub enum TelemetryError {
 /// (see [`crate::error::chain`]).
 pub fn init(args: &LogArgs) -> Result<(), TelemetryError> {
     let filter = filter(&args.log_filter)?;
-    // Colours are for people who watch, not for files.
+    // Colours are for terminals, not for files.
     let output = fmt::layer()
         .with_writer(std::io::stderr)
         .with_ansi(std::io::stderr().is_terminal());
@@ -46,8 +46,9 @@ pub fn init(args: &LogArgs) -> Result<(), TelemetryError> {
     started.map_err(TelemetryError::Started)
 }
 
-/// Of what kube's client cannot read it logs the whole text: a Secret, or megabytes of a hostile server. Its watches log the
-/// words of a server that refuses one; who follows a watch logs that as well. Only who names a part of kube gets these logs.
+/// kube's client logs the whole text of what it cannot parse: a Secret, or megabytes of a hostile server. Its watches
+/// log a server's rejections, which the caller of the watch also logs. These logs only appear if the filter names a
+/// part of kube.
 const SILENT: [&str; 2] = ["kube_client", "kube_runtime"];
 
 fn filter(text: &str) -> Result<EnvFilter, TelemetryError> {
@@ -66,7 +67,7 @@ mod tests {
 
     #[test]
     fn a_wrong_filter_is_named() {
-        // OWN 23c: what could not be read was logged whole.
+        // OWN 23c: text that could not be parsed was logged whole.
         let by_default = filter("").unwrap().to_string();
         assert_eq!(by_default, "kube_runtime=error,kube_client=error,info");
         let named = filter("debug,kube_client=warn").unwrap().to_string();

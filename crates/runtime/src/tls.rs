@@ -36,7 +36,7 @@ pub enum TlsError {
     /// Not a name of a key exchange group.
     #[error("--tls-curve-preferences: unknown curve {0:?}")]
     Curve(String),
-    /// Everything that was asked for is known, but none of it can be served by this build.
+    /// All requested names are known, but this build supports none of them.
     #[error("{0}: none of the given names can be served by this build")]
     NothingLeft(&'static str),
     /// A certificate file cannot be read.
@@ -73,8 +73,8 @@ pub struct Policy {
 }
 
 impl Policy {
-    /// Reads the flags. Names that Go knows and this build cannot serve are left out with a warning; names that nobody
-    /// knows are an error.
+    /// Reads the flags. Names that Go knows and this build does not support are skipped with a warning; unknown names
+    /// are an error.
     pub fn from_args(args: &TlsArgs) -> Result<Self, TlsError> {
         if args.tls_min_version > args.tls_max_version {
             return Err(TlsError::Versions);
@@ -215,7 +215,7 @@ pub struct Certificate {
     config: RustlsConfig,
 }
 
-/// How often the files are compared with what is served. Secret volumes swap links, so content is what counts.
+/// How often the files are compared with the served certificate. Secret volumes swap links, so the content counts.
 const RELOAD: Duration = Duration::from_secs(10);
 
 impl Certificate {
@@ -235,7 +235,7 @@ impl Certificate {
         })
     }
 
-    /// Whether it was made here because there are no files, so that no caller trusts it.
+    /// Whether it is self-signed because there are no files, so that no client trusts it.
     pub fn is_self_signed(&self) -> bool {
         self.current.is_none()
     }
@@ -263,7 +263,7 @@ impl Certificate {
         }
     }
 
-    /// Serves another certificate from now on. Returns whether it is another.
+    /// Serves another certificate from now on. Returns whether it differs.
     pub fn replace(&mut self, pem: Pem) -> Result<bool, TlsError> {
         if self.current.as_ref() == Some(&pem) {
             return Ok(false);

@@ -1,12 +1,13 @@
-//! A queue of keys to be worked on: each by one worker at a time, early or late, and never lost.
+//! A work queue of keys: each key is processed by one worker at a time, and no key is lost.
 //!
-//! kube's controller does this for objects that exist. Some work is about what does not: claims that wait for a pool
-//! nobody has made yet, or whose pool was taken away by force. And kube's controller has no order: of many keys that are due
-//! it takes one by its hash, so that some wait until no other is left. Here they take their turns, and what can wait stands
-//! in a line of its own.
+//! kube's controller only handles objects that exist. Some of our work is about objects that do not: claims that wait
+//! for a pool nobody has created yet, or whose pool was force-deleted. kube's controller also has no order: among the
+//! keys that are due it picks by hash, so some wait until no other is left. This queue is first in, first out, with a
+//! second line for low-priority work.
 //!
-//! Workers are shared between the namespaces of the keys. A free worker takes a key of the namespace with the fewest workers,
-//! and the last free workers are kept for namespaces that have none. So a namespace whose passes hang holds up its own objects.
+//! Workers are shared between namespaces. A free worker takes a key of the namespace with the fewest workers, and the
+//! last free workers are reserved for namespaces that have none. So a namespace whose passes hang delays only its own
+//! objects.
 
 use std::{
     collections::{BTreeSet, HashMap},
@@ -32,9 +33,9 @@ use crate::metrics::{Load, Loaded, QueueTimes};
 use crate::store::{Change, ObjectKey, Store};
 use crate::timing::process::{BROKEN, LAST_WORK};
 
-/// Whose work a key stands for. Tenants share the workers of a queue fairly.
+/// The tenant that a key belongs to. Tenants share the workers of a queue fairly.
 pub trait Tenanted {
-    /// The key's namespace. Keys with an empty one are one tenant together.
+    /// The key's namespace. Keys with an empty one form one tenant.
     fn tenant(&self) -> &str;
 }
 
@@ -44,7 +45,7 @@ impl Tenanted for ObjectKey {
     }
 }
 
-/// Keys and when they are due. Cheap to clone; clones are the same queue.
+/// Keys and their due times. Cheap to clone; clones share the queue.
 #[derive(Debug)]
 pub struct Queue<K>(Arc<Shared<K>>);
 
@@ -58,56 +59,57 @@ impl<K> Clone for Queue<K> {
 struct Shared<K> {
     state: Mutex<State<K>>,
     changed: Notify,
-    /// Where times are noted, once somebody measures.
+    /// Where queue times are recorded, once metrics are attached.
     times: OnceLock<QueueTimes>,
 }
 
 #[derive(Debug)]
 struct State<K> {
-    /// When a key is due in each line. Work on it serves both.
+    /// When a key is due in each line. One run serves both lines.
     due: HashMap<K, [Option<Instant>; 2]>,
-    /// The keys that are not due yet. A key that is being worked on is neither here nor with its tenant.
+    /// The keys that are not due yet. A key in progress is neither here nor with its tenant.
     later: BTreeSet<(Instant, Line, K)>,
-    /// Tenants with keys that are due or being worked on.
+    /// Tenants with keys that are due or in progress.
     tenants: HashMap<Arc<str>, Tenant<K>>,
     /// The tenants with keys in each line, next first.
     turns: [BTreeSet<Turn>; 2],
-    /// What is being worked on, and since when.
+    /// Keys in progress, and their start times.
     running: HashMap<K, Instant>,
-    /// How many may be worked on at once.
+    /// The maximum number of keys in progress.
     workers: usize,
-    /// How many were taken, and how many of these broke down.
+    /// The number of keys taken, and how many of these panicked.
     taken: u64,
     broken: u64,
-    /// How many were taken in a row while somebody waited in the second line.
+    /// How many keys were taken in a row while the second line had one due.
     passed_over: usize,
 }
 
-/// The keys of one tenant that are due, in the order of that, and how many are being worked on.
+/// The due keys of one tenant, in order of due time, and the number in progress.
 #[derive(Debug)]
 struct Tenant<K> {
     lines: [BTreeSet<(Instant, K)>; 2],
     running: usize,
-    /// How many keys of all tenants had been taken when one of this tenant was taken last. A tenant that is new starts with
-    /// the number of that moment: one that comes and goes is not served before those that stay.
+    /// The total number of keys taken when this tenant was last served. A new tenant starts with the current number, so
+    /// that a tenant that comes and goes is not served before those that stay.
     served: u64,
 }
 
-/// A tenant's turn: the fewest workers first, then whoever was served longest ago.
+/// The order of tenants: fewest workers first, then least recently served.
 type Turn = (usize, u64, Arc<str>);
 
-/// Where a key waits for its turn: an index.
+/// The line that a key waits in, as an index.
 type Line = usize;
 const FIRST: Line = 0;
 const SECOND: Line = 1;
 
-/// So many keys of the first line are taken before one of the second that is due: it may be slow, it is not forgotten.
+/// After this many keys of the first line, one due key of the second line is taken, so that the second line cannot
+/// starve.
 const BEFORE_SECOND: usize = 7;
 
-/// One in so many workers, and at least one, starts work only for tenants that no worker works for.
+/// One in this many workers, and at least one, is reserved for tenants without a worker.
 const PER_RESERVED: usize = 8;
 
-/// With fewer workers none is reserved: too few would be left.
+/// With fewer workers none is reserved, because too few would be left.
 const LEAST_WITH_RESERVE: usize = 4;
 
 impl<K> Default for Queue<K> {
@@ -131,30 +133,31 @@ impl<K> Default for Queue<K> {
 }
 
 impl<K: Tenanted + Clone + Ord + Hash + Debug + Send + 'static> Queue<K> {
-    /// Nothing is due.
+    /// An empty queue.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Asks for work on a key now. If it is being worked on, it will be again afterwards.
+    /// Enqueues a key now. If the key is in progress, it runs again afterwards.
     pub fn push(&self, key: K) {
         self.push_in(key, Duration::ZERO);
     }
 
-    /// Asks for work on a key after a time, or at the time that was asked for before if that is earlier.
+    /// Enqueues a key after a delay. An earlier due time is kept.
     pub fn push_in(&self, key: K, delay: Duration) {
         self.push_to(FIRST, key, delay);
     }
 
-    /// The same for work that others shall not wait for, such as a look at an object that nothing has happened to: it is done
-    /// when no other is due, and now and then in between.
+    /// Like [`Self::push_in`], for low-priority work such as the resync of an unchanged object. It runs when no other
+    /// key is due, and now and then in between.
     pub fn push_behind(&self, key: K, delay: Duration) {
         self.push_to(SECOND, key, delay);
     }
 
     fn push_to(&self, line: Line, key: K, delay: Duration) {
         let mut state = self.lock();
-        // Not before: what became due while the lock was waited for would be after it.
+        // Take the time under the lock: a key that became due while waiting for the lock would otherwise be ordered
+        // before this one.
         let at = Instant::now() + delay;
         let due = &mut state.due.entry(key.clone()).or_default()[line];
         if due.is_some_and(|before| before <= at) {
@@ -162,7 +165,7 @@ impl<K: Tenanted + Clone + Ord + Hash + Debug + Send + 'static> Queue<K> {
         }
         let before = due.replace(at);
         if !state.running.contains_key(&key) {
-            // What is due already is not after `at`.
+            // A key that is already due is not after `at`.
             if let Some(before) = before {
                 state.later.remove(&(before, line, key.clone()));
             }
@@ -172,8 +175,8 @@ impl<K: Tenanted + Clone + Ord + Hash + Debug + Send + 'static> Queue<K> {
         self.0.changed.notify_one();
     }
 
-    /// Works until `stop` is cancelled, and then until the work under way has ended, or has taken too long. `work` says when to
-    /// work on its key again without being asked, if at all.
+    /// Processes keys until `stop` is cancelled, then waits for the work in progress, up to a time limit. `work`
+    /// returns when to run its key again, if at all.
     pub async fn run<F, Fut>(&self, workers: usize, stop: CancellationToken, work: F)
     where
         F: Fn(K) -> Fut,
@@ -234,7 +237,8 @@ impl<K: Tenanted + Clone + Ord + Hash + Debug + Send + 'static> Queue<K> {
         }
     }
 
-    /// A key that is due and not being worked on, which it then is; or when there will be one.
+    /// Takes a key that is due and not in progress, and marks it in progress; otherwise returns when the next key is
+    /// due.
     fn take(&self) -> Result<K, Option<Instant>> {
         let now = Instant::now();
         let mut state = self.lock();
@@ -249,22 +253,22 @@ impl<K: Tenanted + Clone + Ord + Hash + Debug + Send + 'static> Queue<K> {
         Ok(key)
     }
 
-    /// The number of keys that wait.
+    /// The number of waiting keys.
     pub fn len(&self) -> usize {
         self.lock().due.len()
     }
 
-    /// Whether nothing waits.
+    /// Whether no key is waiting.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Notes times here from now on; the first caller counts.
+    /// Records queue times here from now on; only the first call has an effect.
     pub(crate) fn measure(&self, times: QueueTimes) {
         self.0.times.set(times).ok();
     }
 
-    /// What tells the load of this queue while it is there.
+    /// A weak handle that reports the load of this queue.
     pub(crate) fn loaded(&self) -> Weak<dyn Loaded> {
         let shared: Weak<Shared<K>> = Arc::downgrade(&self.0);
         shared
@@ -276,7 +280,7 @@ impl<K: Tenanted + Clone + Ord + Hash + Debug + Send + 'static> Queue<K> {
 }
 
 impl Queue<ObjectKey> {
-    /// Asks for work on the keys that `keys` names, after every change in a store from now on.
+    /// Enqueues the keys that `keys` returns, after every change in a store from now on.
     pub fn follow<K, By, I>(&self, store: &Store<K, By>, keys: impl Fn(&Change<K>) -> I + Send + Sync + 'static)
     where
         K: Resource<DynamicType = ()>,
@@ -329,7 +333,7 @@ impl<K> Tenant<K> {
 }
 
 impl<K: Tenanted + Clone + Ord + Hash> State<K> {
-    /// Puts every key that is due by now into its tenant's line.
+    /// Moves every key that is due to its tenant's line.
     fn ripen(&mut self, now: Instant) {
         while self.later.first().is_some_and(|(at, ..)| *at <= now) {
             if let Some((at, line, key)) = self.later.pop_first() {
@@ -340,8 +344,8 @@ impl<K: Tenanted + Clone + Ord + Hash> State<K> {
         }
     }
 
-    /// The line and the tenant whose turn it is. The first line goes first, but not before a tenant with fewer workers, and not
-    /// for ever.
+    /// The line and the tenant to serve next. The first line goes first, unless a tenant with fewer workers waits in
+    /// the second, or the second would starve.
     fn next(&mut self) -> Option<(Line, Arc<str>)> {
         let free = self.workers.saturating_sub(self.running.len());
         let reserved = match self.workers {
@@ -363,7 +367,7 @@ impl<K: Tenanted + Clone + Ord + Hash> State<K> {
         Some((line, tenant.clone()))
     }
 
-    /// Begins work on the first key in a line of a tenant; also returns when it was due there.
+    /// Starts work on the first key in a tenant's line; also returns its due time.
     fn take(&mut self, line: Line, tenant: &str, now: Instant) -> Option<(Instant, K)> {
         let (at, key) = self.tenants.get(tenant)?.lines[line].first()?.clone();
         let due = self.due.remove(&key).unwrap_or_default();
@@ -375,7 +379,7 @@ impl<K: Tenanted + Clone + Ord + Hash> State<K> {
         self.taken += 1;
         let served = self.taken;
         self.change(&key, |tenant| {
-            // Whatever else is known of it: what is taken is in the line no more.
+            // Always remove the taken key from the line.
             tenant.lines[line].remove(&(at, key.clone()));
             for (line, at) in tenant.lines.iter_mut().zip(due) {
                 if let Some(at) = at {
@@ -389,7 +393,7 @@ impl<K: Tenanted + Clone + Ord + Hash> State<K> {
         Some((at, key))
     }
 
-    /// Work on a key has ended. Returns when it began.
+    /// Ends work on a key. Returns when it started.
     fn end(&mut self, key: &K) -> Option<Instant> {
         let began = self.running.remove(key)?;
         self.change(key, |tenant| tenant.running -= 1);
@@ -401,7 +405,7 @@ impl<K: Tenanted + Clone + Ord + Hash> State<K> {
         Some(began)
     }
 
-    /// Changes what is known of a key's tenant, and with it the tenant's turns.
+    /// Updates a key's tenant and its place in the order of tenants.
     fn change(&mut self, key: &K, change: impl FnOnce(&mut Tenant<K>)) {
         let known = self.tenants.remove_entry(key.tenant());
         let (name, mut tenant) = known.unwrap_or_else(|| {
@@ -446,7 +450,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn work_that_does_not_end_is_cut_off_in_time() {
-        // OWN 14b: Kubernetes kills a process ten seconds after it was told to end.
+        // OWN 14b: Kubernetes kills a process ten seconds after SIGTERM.
         let queue = Queue::new();
         queue.push("stuck");
         let stop = CancellationToken::new();
@@ -558,7 +562,7 @@ mod tests {
         assert_eq!(*times.lock(), [5, 5]);
     }
 
-    /// The order in which keys are worked on, one at a time, each for a second.
+    /// The order in which keys are processed, one at a time, one second each.
     async fn order_of(queue: &Queue<u32>, keys: usize) -> Vec<u32> {
         let (stop, order) = (CancellationToken::new(), Arc::new(Mutex::new(Vec::new())));
         let (seen, end) = (order.clone(), stop.clone());
@@ -587,7 +591,7 @@ mod tests {
             queue.push(key);
             tokio::time::advance(Duration::from_millis(1)).await;
         }
-        // 1 was asked for in both ways, and is worked on once.
+        // Key 1 was enqueued in both lines and runs once.
         assert_eq!(order_of(&queue, 6).await, [7, 3, 8, 1, 5, 9]);
         assert!(queue.is_empty());
     }
@@ -620,7 +624,7 @@ mod tests {
         assert_eq!(start.elapsed().as_secs(), 21);
     }
 
-    /// Works on keys until this time, each for as long as its namespace's name says, and returns when each was begun.
+    /// Processes keys until this time, each for as long as its namespace's name says, and returns when each started.
     async fn begins(queue: &Queue<ObjectKey>, workers: usize, until: Duration) -> Vec<(u64, String)> {
         let (stop, log) = (CancellationToken::new(), Arc::new(Mutex::new(Vec::new())));
         let (start, seen, end) = (Instant::now(), log.clone(), stop.clone());
@@ -645,7 +649,7 @@ mod tests {
         }
     }
 
-    // OWN 22b: a tenant whose passes hang had all workers, and the others waited for them.
+    // OWN 22b: a tenant whose passes hung occupied all workers, and the others waited.
     #[tokio::test(start_paused = true)]
     async fn a_tenant_whose_work_hangs_leaves_workers_to_the_others() {
         for workers in [4, 8, 64] {
@@ -673,7 +677,7 @@ mod tests {
             push_many(&later, "b", 500);
         };
         let (begins, ()) = tokio::join!(begins(&queue, 8, Duration::from_secs(119)), push);
-        // Seven hang for a minute, and the one that was kept is all there is; then either has half of seven.
+        // Seven hang for a minute and only the reserved worker is left; after that, each tenant gets half of the seven.
         let of = |namespace: &str, from: u64, to: u64| {
             let is_meant = |(at, n): &&(u64, String)| *n == namespace && (from..to).contains(at);
             begins.iter().filter(is_meant).count()

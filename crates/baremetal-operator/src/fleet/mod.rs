@@ -1,8 +1,8 @@
-//! One shared look at Ironic for all hosts.
+//! One shared view of Ironic for all hosts.
 //!
-//! Ironic does not push its changes over REST. Asking for each host would cost Ironic thirty times as much as one
-//! narrow list of all nodes, and would grow with the fleet also when nothing moves. So one task lists, compares with
-//! the last list, and wakes exactly the hosts whose node changed:
+//! Ironic does not push its changes over REST. Polling each host would cost Ironic thirty times as much as one narrow
+//! list of all nodes, and the cost would grow with the fleet even when nothing changes. So one task lists, compares
+//! with the last list, and wakes exactly the hosts whose node changed:
 //!
 //! ```text
 //!   GET /v1/nodes?fields=… ──▶ View::replace ──▶ changed nodes ──▶ reconcile(host)
@@ -10,9 +10,9 @@
 //!        └──────────── pause ◀── View::pause ◀─────────┘
 //! ```
 //!
-//! A list costs Ironic the more the more nodes it has. While hosts wait, only those nodes whose records were changed last are
-//! listed between two lists of all (`sort_key=updated_at`): what is waited for is among them. If none of them is as it was known,
-//! more may have changed, and all are listed.
+//! The cost of a list grows with the number of nodes. While hosts wait, the task therefore lists only the most recently
+//! changed nodes between two full lists (`sort_key=updated_at`): the nodes that hosts wait for are among them. If every
+//! node in such a list has changed, there may be more changes, and a full list follows.
 
 mod node_view;
 mod pace;
@@ -34,26 +34,26 @@ pub use self::poller::run;
 pub use self::slots::{Place, Slot, Slots, Turn};
 pub use self::view::View;
 
-/// The shared view and the bell of the poller.
+/// The shared view and the poller's wake-up signal.
 #[derive(Clone, Debug)]
 pub struct Fleet(Arc<Shared>);
 
 #[derive(Debug)]
 struct Shared {
     view: Mutex<View>,
-    /// Locked after the view, never before it.
+    /// Lock order: the view first, then the slots.
     slots: Mutex<Slots>,
-    /// Rung when the fleet starts to move.
+    /// Notified when the fleet starts to move.
     bell: Notify,
-    /// What Ironic can do; none before it said so.
+    /// Ironic's capabilities; `None` until it has answered.
     versions: Mutex<Option<Versions>>,
-    /// True when the first answer, good or bad, is there.
+    /// True once the first answer, good or bad, has arrived.
     first: watch::Sender<bool>,
     woken: mpsc::UnboundedSender<ObjectKey>,
 }
 
 impl Fleet {
-    /// An empty view with so many slots, and the hosts that it will want woken.
+    /// An empty view with this many slots, and the stream of hosts to wake.
     pub fn new(slots: usize) -> (Self, mpsc::UnboundedReceiver<ObjectKey>) {
         let (woken, receiver) = mpsc::unbounded_channel();
         let shared = Shared {
@@ -67,7 +67,7 @@ impl Fleet {
         (Self(Arc::new(shared)), receiver)
     }
 
-    /// What is known of a host's node, by the identity in its status, or by the one that it is enrolled under.
+    /// The host's node as cached, by the UUID in the host's status, or by the name that it is enrolled under.
     pub fn of(&self, id: &str, own: Option<&str>, host: &ObjectKey) -> NodeView {
         let full = format!("{}~{}", host.namespace, host.name);
         let mut view = self.view();
@@ -83,18 +83,18 @@ impl Fleet {
         self.view().outage().cloned()
     }
 
-    /// Ironic said what it can do.
+    /// Records Ironic's capabilities.
     pub fn speak(&self, versions: Versions) {
         *self.0.versions.lock() = Some(versions);
     }
 
-    /// Whether Ironic can do this, or has not said yet what it can do.
+    /// Whether Ironic supports this, or has not reported its capabilities yet.
     pub fn can(&self, feature: Feature) -> bool {
         let versions = self.0.versions.lock();
         versions.is_none_or(|versions| versions.supports(feature))
     }
 
-    /// A reconciliation asked for this node, or for a change of it, at this moment.
+    /// A reconciliation read or changed this node, with a request sent at `asked`.
     pub fn learn(&self, node: &Node, host: &ObjectKey, asked: Duration) {
         let mut view = self.view();
         view.claim(&node.uuid, host);
@@ -108,7 +108,7 @@ impl Fleet {
         }
     }
 
-    /// A call failed in a way that may concern everybody: look now.
+    /// A call failed in a way that may affect all hosts: list now.
     pub fn doubt(&self) {
         self.0.bell.notify_one();
     }
@@ -121,35 +121,35 @@ impl Fleet {
         self.call(&view, Duration::ZERO);
     }
 
-    /// A host wants a slot for its node.
+    /// Requests a slot for the host's node.
     pub fn ask_for_slot(&self, host: &ObjectKey, node: &str, turn: Turn) -> Slot {
         let view = self.view();
         self.slots().ask(host, node, turn, view.busy_now())
     }
 
-    /// So many watches will show hosts: nobody gets a slot before all of them have.
+    /// This many watches will deliver hosts; no slot is granted before all of them have.
     pub fn expect_lists(&self, watches: usize) {
         self.slots().expect_lists(watches);
     }
 
-    /// One of them has.
+    /// One watch has completed its list.
     pub fn hosts_listed(&self) {
         let view = self.view();
         self.slots().hosts_listed();
         self.call(&view, Duration::ZERO);
     }
 
-    /// A host that was told to wait for a slot before this process began.
+    /// Restores the queue place of a host that was already waiting for a slot before this process started.
     pub fn remember_in_queue(&self, host: &ObjectKey, turn: Turn) {
         self.slots().remember(host, turn);
     }
 
-    /// Ironic agreed to change the state of a node.
+    /// Ironic accepted a state change of a node.
     pub fn agreed(&self, node: &str, now: Duration) {
         self.view().agreed(node, now);
     }
 
-    /// Ironic answered the act that the slot was for, whatever it said.
+    /// Ironic answered the call that the slot was for, whatever the answer.
     pub fn acted(&self, host: &ObjectKey, now: Duration) {
         self.slots().acted(host, now);
     }
@@ -159,8 +159,8 @@ impl Fleet {
         self.slots().has(host)
     }
 
-    /// A reconciliation has ended: a slot that it did not use goes to the next. A host that did not ask keeps its place if it
-    /// `is_told` still to wait for one.
+    /// A reconciliation has ended: a slot that it did not use goes to the next host. A host that did not ask keeps its
+    /// place if its status still says that it waits for one (`is_told`).
     pub fn reconciled(&self, host: &ObjectKey, is_told: bool, now: Duration) {
         let view = self.view();
         if self.slots().done(host, is_told) {
@@ -168,7 +168,7 @@ impl Fleet {
         }
     }
 
-    /// How many slots there are, how many are taken, and how many hosts wait for one.
+    /// The number of slots, of slots in use, and of waiting hosts.
     pub fn occupancy(&self) -> [usize; 3] {
         let view = self.view();
         let slots = self.slots();
@@ -179,7 +179,7 @@ impl Fleet {
         ]
     }
 
-    /// Wakes those whose turn it is.
+    /// Wakes the hosts whose turn it is.
     fn call(&self, view: &View, now: Duration) {
         let Some(busy) = view.busy_now() else { return };
         let calls = self.slots().calls(busy, now);
@@ -188,7 +188,7 @@ impl Fleet {
 
     fn wake(&self, hosts: Vec<ObjectKey>) {
         for host in hosts {
-            // The receiver lives as long as the controller; without it nobody is left to be woken.
+            // The receiver lives as long as the controller; without it there is nothing to wake.
             self.0.woken.send(host).ok();
         }
     }
@@ -197,14 +197,14 @@ impl Fleet {
         self.0.slots.lock()
     }
 
-    /// Returns when the first list was answered or refused.
+    /// Returns once the first list was answered or refused.
     pub async fn first_answer(&self) {
         let mut answered = self.0.first.subscribe();
         // The sender lives in `self`.
         answered.wait_for(|answered| *answered).await.ok();
     }
 
-    /// Ironic answered with these nodes.
+    /// Ironic returned a list of these nodes.
     #[cfg(test)]
     pub(crate) fn was_listed(&self, nodes: Vec<Node>) {
         self.view().replace(nodes, Duration::ZERO);
@@ -215,7 +215,8 @@ impl Fleet {
     }
 }
 
-/// What an error says about Ironic as a whole, to the hosts of a namespace; `None` where it speaks of one node or one request.
+/// The outage that an error implies for Ironic as a whole, worded for the hosts of a namespace; `None` if it concerns
+/// one node or one request.
 pub fn outage_of(error: &Error, namespace: &str) -> Option<Outage> {
     let kind = match error.class() {
         ErrorClass::Absent => OutageKind::Absent,
@@ -244,7 +245,7 @@ mod tests {
 
     #[test]
     fn nobody_gets_a_slot_before_the_hosts_of_all_namespaces_are_listed() {
-        // OWN 13c: The first to ask got the slot of a host in the other namespace that had waited longer.
+        // OWN 13c: the first host to ask got the slot of a host in the other namespace that had waited longer.
         let (fleet, mut woken) = Fleet::new(1);
         let key = |namespace: &str| ObjectKey::new(namespace, "h");
         let turn = |at: i64| Turn::Wanted(Timestamp::from_second(at).unwrap());

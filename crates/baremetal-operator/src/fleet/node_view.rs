@@ -1,4 +1,4 @@
-//! What is known of a host's node, or why nothing is.
+//! What is known of a host's node, or why nothing is known.
 
 use std::sync::Arc;
 
@@ -7,18 +7,18 @@ use metal3_ironic::Node;
 /// The host's node as far as it is known.
 #[derive(Clone, Debug, PartialEq)]
 pub enum NodeView {
-    /// Ironic was never listed, or does not answer: the cause.
+    /// Ironic was never listed, or does not answer.
     Unknown {
         /// Why, for the user; `None` before the first list.
         cause: Option<Outage>,
     },
     /// Not in the fleet's last list.
     Unlisted,
-    /// As in the fleet's last list: good for waiting and resting, not for acting.
+    /// As in the fleet's last list: sufficient for waiting and idling, not for acting.
     Listed(Arc<Node>),
-    /// Read by this very pass, or returned by its own change.
+    /// Read by this pass, or returned by its own change.
     Live(Arc<Node>),
-    /// Read by this very pass: there is none.
+    /// Read by this pass: the node does not exist.
     Gone,
 }
 
@@ -34,11 +34,11 @@ pub struct Outage {
 /// Kinds of trouble with Ironic as a whole.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OutageKind {
-    /// The resource that tells where Ironic is (`IRONIC_NAME`) is not ready.
+    /// The Ironic resource that holds the endpoint (`IRONIC_NAME`) is not ready.
     Absent,
     /// No connection, or no answer in time.
     Unreachable,
-    /// The operator's own credentials or certificate are refused.
+    /// Ironic rejects the operator's own credentials or certificate.
     Unauthorized,
     /// It answers with errors, is too old, or has no drivers yet.
     Failing,

@@ -1,4 +1,4 @@
-//! The task that lists.
+//! The task that lists the nodes.
 
 use std::pin::pin;
 use std::time::Duration;
@@ -20,7 +20,7 @@ pub async fn run(fleet: Fleet, link: Link, pace: Pace, clock: Clock, stop: Cance
         let answer = tokio::select! {
             answer = list(&fleet, &link, &mut ready) => answer,
             () = stop.cancelled() => return,
-            // Not worth waiting for: it may be an Ironic that is gone.
+            // Do not wait for the request: it may be to an Ironic that is gone.
             () = &mut exchanged => continue,
         };
         let cost = clock.elapsed().saturating_sub(start);
@@ -34,13 +34,13 @@ pub async fn run(fleet: Fleet, link: Link, pace: Pace, clock: Clock, stop: Cance
             () = rest(&fleet, ready.as_ref(), &pace, &clock, pause) => {}
             () = stop.cancelled() => return,
             () = &mut exchanged => {}
-            // Even then not more often than the fast pace, and never two lists back to back on a slow Ironic.
+            // Even then not faster than the fast pace, and never two lists back to back on a slow Ironic.
             () = rung(&fleet, pace.fast.max(cost)) => {}
         }
     }
 }
 
-/// Waits so long. As long as hosts wait, the nodes that were changed last are listed meanwhile.
+/// Pauses for this time. While hosts wait, the most recently changed nodes are listed in between.
 async fn rest(fleet: &Fleet, client: Option<&Client>, pace: &Pace, clock: &Clock, pause: Duration) {
     let end = clock.elapsed() + pause;
     let mut took = Duration::ZERO;
@@ -52,7 +52,7 @@ async fn rest(fleet: &Fleet, client: Option<&Client>, pace: &Pace, clock: &Clock
         };
         tokio::time::sleep(recent.pause.max(took)).await;
         let asked = clock.elapsed();
-        // The next list of all nodes tells what the error is.
+        // The next full list reports the error.
         let Ok(nodes) = client.nodes_changed_last(recent.nodes).await else {
             return;
         };
@@ -64,7 +64,7 @@ async fn rest(fleet: &Fleet, client: Option<&Client>, pace: &Pace, clock: &Clock
     }
 }
 
-/// Takes the nodes that were changed last. False where more may have changed.
+/// Takes the most recently changed nodes. Returns false if there may be more changes.
 fn take_recent(fleet: &Fleet, nodes: Vec<Node>, asked: Duration, now: Duration) -> bool {
     let listed = nodes.iter().map(|node| node.uuid.clone()).collect();
     let mut view = fleet.view();
@@ -83,11 +83,11 @@ async fn rung(fleet: &Fleet, least: Duration) {
     tokio::time::sleep(least).await;
 }
 
-/// `ready` is the client that has answered last.
+/// `ready` is the client that answered last.
 async fn list(fleet: &Fleet, link: &Link, ready: &mut Option<Client>) -> Result<Vec<Node>, Error> {
     let client = link.client()?;
     if !ready.as_ref().is_some_and(|known| known.is(&client)) {
-        // After a time without answers it may be another Ironic: negotiate again, and wait for a conductor.
+        // After a time without answers it may be a different Ironic: negotiate again, and wait for a conductor.
         fleet.speak(client.ready().await?);
     }
     let nodes = client.nodes().await?;

@@ -1,7 +1,7 @@
-//! Slots: how many nodes may be inspected, cleaned, deployed or torn down at once, and who comes next. Pure.
+//! Slots: how many nodes may be inspected, cleaned, deployed or torn down at once, and which host is next. Pure.
 //!
-//! Counting first and acting later would let many hosts see the same free slot. So a slot is handed out before the act,
-//! and stays taken until a list that was *asked for after* the act shows what became of the node:
+//! If a host counted busy nodes first and acted later, many hosts would see the same free slot. So a slot is granted
+//! before the act, and stays taken until a list that was *requested after* the act shows the result:
 //!
 //! ```text
 //!   ask ──▶ queued ──▶ granted ──▶ acted ──▶ seen busy in the list ──▶ seen idle
@@ -9,13 +9,15 @@
 //!             └───────────┴──────────── free: the next in the queue is called
 //! ```
 //!
-//! A node that somebody else drives in Ironic is busy in the list, and takes a slot like any other.
+//! A node that another client drives in Ironic is busy in the list, and takes a slot like any other.
 //!
-//! Namespaces share the slots. The next one goes to the namespace that holds the fewest, among equals to the one that was
-//! served longest ago, and within it to the host that is first by [`Turn`]. A slot is never taken away: hosts that hang keep
-//! theirs until Ironic gives them up, but their namespace gets no other before those that wait with fewer. So what was begun
-//! goes first in its own namespace only: a namespace that has begun a thousand deployments would else hold every slot. Some slots are kept
-//! for namespaces that hold none; see [`reserve`].
+//! Namespaces share the slots. The next slot goes to the namespace that holds the fewest. Ties go to the namespace
+//! served longest ago. Within a namespace it goes to the host that is first by [`Turn`].
+//!
+//! A slot is never revoked: hosts that hang keep theirs until Ironic gives up on them, but their namespace gets no
+//! other before those that wait with fewer. So hosts in the middle of an operation go first only within their own
+//! namespace; otherwise a namespace with a thousand deployments in progress would hold every slot. Some slots are
+//! reserved for namespaces that hold none; see [`reserve`].
 
 mod line;
 mod reserve;
@@ -31,32 +33,32 @@ use metal3_runtime::timing::operator::RETELL;
 
 use self::line::{Entry, Line};
 
-/// From this place on every step forward is worth telling; before it, half the way is. A long queue that told every step
-/// would write each host once for each host before it.
+/// From this place on every step forward is reported; before it, only when the place has halved. Otherwise a long queue
+/// would write each host once for each host ahead of it.
 const NEARLY_THERE: usize = 3;
 
-/// What became of the wish for a slot.
+/// The answer to a request for a slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Slot {
     /// The host may act.
     Granted,
-    /// Others come first.
+    /// Other hosts come first.
     Queued(Place),
-    /// Who comes first is not known yet.
+    /// The order is not known yet.
     Unsorted,
 }
 
-/// Where a host stands in the queue of its namespace: what other namespaces do is none of its business.
+/// A host's place in the queue of its namespace; other namespaces are not visible in it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Place {
-    /// The next of the namespace to be served has place 1. It was so when the host was last told. What was begun and waits goes
-    /// first: so it is better by now, or for a while worse.
+    /// Place 1 is the next of the namespace to be served. The number is as last reported: it may be better by now, or
+    /// temporarily worse, because hosts in the middle of an operation go first.
     pub number: usize,
-    /// How many slots there are.
+    /// The number of slots.
     pub limit: usize,
 }
 
-/// Whether this node takes a slot: what Ironic does with it loads the provisioning network.
+/// Whether this node takes a slot: its current operation loads the provisioning network.
 pub fn is_counted(node: &Node) -> bool {
     let busy = matches!(
         node.provision_state,
@@ -68,7 +70,7 @@ pub fn is_counted(node: &Node) -> bool {
             | ProvisionState::DeployWait
             | ProvisionState::Deleting
     );
-    // The same nodes that need no slot; upstream exempts those with HTTP boot, and yet counts them for the others.
+    // The same nodes that need no slot. Upstream exempts those with HTTP boot, but still counts them for the others.
     let is_exempt = node
         .boot_interface
         .as_deref()
@@ -76,16 +78,16 @@ pub fn is_counted(node: &Node) -> bool {
     busy && !is_exempt
 }
 
-/// The nodes that take a slot, and how many of them are whose.
+/// The nodes that take a slot, and how many belong to each namespace.
 #[derive(Clone, Debug, Default)]
 pub struct Busy {
-    /// With the namespace that the node's name begins with. Nodes that others named are nobody's.
+    /// With the namespace that the node's name begins with. Nodes with other names belong to no namespace.
     nodes: HashMap<String, Option<String>>,
     held: HashMap<String, usize>,
 }
 
 impl Busy {
-    /// This is how the node is now.
+    /// Records the current state of a node.
     pub fn note(&mut self, node: &Node) {
         self.forget(&node.uuid);
         if is_counted(node) {
@@ -122,20 +124,20 @@ impl Busy {
         self.nodes.contains_key(node)
     }
 
-    /// Whether the node is busy and may be this namespace's. That a host says so does not make it so.
+    /// Whether the node is busy and may belong to this namespace. A host's claim alone does not suffice.
     fn is_of(&self, namespace: &str, node: &str) -> bool {
         let named = self.nodes.get(node);
         named.is_some_and(|named| named.as_ref().is_none_or(|named| named == namespace))
     }
 }
 
-/// Whose turn it is first within a namespace: whoever is in the middle of something comes before those who would begin anew, and in either group whoever
-/// came first.
+/// The order within a namespace: hosts in the middle of an operation come before those that would start one, and each
+/// group is first come, first served.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Turn {
-    /// The host is in an operation that began then.
+    /// The host is in an operation that began at this time.
     Begun(Timestamp),
-    /// It wants to begin one since then.
+    /// The host has waited to start an operation since this time.
     Wanted(Timestamp),
 }
 
@@ -145,28 +147,28 @@ struct Waiter {
     turn: Turn,
     ticket: u64,
     shown: Option<usize>,
-    /// The present reconciliation of the host asked.
+    /// The current reconciliation of the host has asked.
     has_asked: bool,
     /// It was woken because it is its turn.
     is_called: bool,
-    /// Its turn has come, and something kept it from asking: nobody waits for it until it asks.
+    /// Its turn came, but something kept it from asking: other hosts pass it until it asks.
     is_aside: bool,
 }
 
-/// A slot that was handed out and is not known from a list yet.
+/// A granted slot that no list shows yet.
 #[derive(Debug)]
 struct Taken {
     node: String,
-    /// When the act was answered; none before.
+    /// When the act was answered; `None` before.
     acted: Option<Duration>,
 }
 
-/// The hosts of one namespace that wait.
+/// The waiting hosts of one namespace.
 #[derive(Debug)]
 struct Queue {
     line: Line,
-    /// How many slots had been granted when one of this namespace was last. A namespace that is new starts with the number of
-    /// that moment: one that comes and goes is not served before those that stay.
+    /// The total number of grants when this namespace was last served. A new namespace starts with the current number,
+    /// so that a namespace that comes and goes is not served before those that stay.
     served: u64,
 }
 
@@ -176,13 +178,13 @@ impl Queue {
     }
 }
 
-/// The slots, the queues before them, and what is known of busy nodes.
+/// The slots, their queues, and the known busy nodes.
 #[derive(Debug, Default)]
 pub struct Slots {
     limit: usize,
-    /// By namespace, without those who are aside. None of the lines is empty.
+    /// By namespace, without hosts that are aside. No line is empty.
     queues: BTreeMap<String, Queue>,
-    /// The first of each line, by when its namespace was served last.
+    /// The first host of each line, by when its namespace was last served.
     heads: BTreeSet<(u64, Entry)>,
     /// How many hosts stand in all lines, and how many slots were granted so far.
     in_line: usize,
@@ -191,14 +193,14 @@ pub struct Slots {
     taken: HashMap<ObjectKey, Taken>,
     tickets: u64,
     told: Duration,
-    /// How many watches have not shown their hosts yet, of which one may come first.
+    /// The number of watches that have not delivered their hosts yet; the first in line may be among those.
     unlisted: usize,
-    /// Those that have had hosts.
+    /// Namespaces that have had hosts.
     namespaces: HashSet<String>,
 }
 
 impl Slots {
-    /// As many slots as that; none means that nothing may start.
+    /// This many slots; with none, nothing may start.
     pub fn new(limit: usize) -> Self {
         Self {
             limit,
@@ -206,22 +208,22 @@ impl Slots {
         }
     }
 
-    /// So many watches will show hosts: nobody gets a slot before all of them have.
+    /// This many watches will deliver hosts; no slot is granted before all of them have.
     pub fn expect_lists(&mut self, watches: usize) {
         self.unlisted = watches;
     }
 
-    /// One of them has.
+    /// One watch has completed its list.
     pub fn hosts_listed(&mut self) {
         self.unlisted = self.unlisted.saturating_sub(1);
     }
 
-    /// How many there are.
+    /// The number of slots.
     pub fn limit(&self) -> usize {
         self.limit
     }
 
-    /// How many hosts wait.
+    /// The number of waiting hosts.
     pub fn waiting(&self) -> usize {
         self.waiters.len()
     }
@@ -231,20 +233,20 @@ impl Slots {
         self.waiters.contains_key(host)
     }
 
-    /// How many are taken, by nodes that are busy and by hosts that are about to act.
+    /// The number of slots in use, by busy nodes and by hosts that are about to act.
     pub fn used(&self, busy: &Busy) -> usize {
         busy.len() + self.unseen(busy).count()
     }
 
-    /// A host that was waiting when the last process ended keeps its place, whichever host asks first now.
+    /// Restores the place of a host that was waiting when the last process ended, regardless of which host asks first
+    /// now.
     pub fn remember(&mut self, host: &ObjectKey, turn: Turn) {
         if !self.taken.contains_key(host) {
             self.enqueue(host, turn);
         }
     }
 
-    /// A host wants to act on its node. A host that waits already keeps its place. Nothing is granted before Ironic was listed
-    /// once.
+    /// A host requests a slot. A host that already waits keeps its place. Nothing is granted before the first list.
     pub fn ask(&mut self, host: &ObjectKey, node: &str, turn: Turn, busy: Option<&Busy>) -> Slot {
         if self.taken.contains_key(host) {
             return Slot::Granted;
@@ -256,7 +258,7 @@ impl Slots {
             }
             return Slot::Unsorted;
         }
-        // Its node is at work already: that is its slot.
+        // Its node is already busy and therefore holds a slot.
         let may_act = busy.is_some_and(|busy| busy.is_of(&host.namespace, node) || self.is_next(host, busy));
         if may_act {
             self.grants += 1;
@@ -287,16 +289,17 @@ impl Slots {
         })
     }
 
-    /// Ironic answered the act, or did not answer it: from now on a new list knows.
+    /// Ironic answered the act, or failed to answer: a list requested from now on shows the result.
     pub fn acted(&mut self, host: &ObjectKey, now: Duration) {
         if let Some(taken) = self.taken.get_mut(host) {
             taken.acted = Some(now);
         }
     }
 
-    /// A reconciliation of the host has ended. What it was granted and did not use is free again. If it did not ask, it does not
-    /// want to act any more, unless it `is_told` to wait still: then something kept it from asking, and it stays where it is, as
-    /// long as nobody has to wait for it. Returns whether somebody else may have come nearer.
+    /// A reconciliation of the host has ended. A slot that it was granted and did not use becomes free. If it did not
+    /// ask, it leaves the queue, unless its status still says that it waits (`is_told`): then something kept it from
+    /// asking, and it keeps its place as long as it holds up no other host. Returns whether another host may have moved
+    /// up.
     pub fn done(&mut self, host: &ObjectKey, is_told: bool) -> bool {
         let unused = self.taken.get(host).is_some_and(|t| t.acted.is_none());
         if unused {
@@ -321,7 +324,7 @@ impl Slots {
         unused || steps_aside
     }
 
-    /// The host is gone. What its node was set to goes on.
+    /// The host is gone. The operation on its node continues.
     pub fn forget(&mut self, host: &ObjectKey) {
         self.leave(host);
         if self.taken.get(host).is_some_and(|t| t.acted.is_none()) {
@@ -329,19 +332,20 @@ impl Slots {
         }
     }
 
-    /// A list that was asked for at this moment shows every act that was answered before.
+    /// A list requested at this moment shows every act that was answered before.
     pub fn listed(&mut self, asked: Duration) {
         self.taken
             .retain(|_, taken| taken.acted.is_none_or(|acted| acted >= asked));
     }
 
-    /// The same for these nodes only.
+    /// Like [`Self::listed`], for these nodes only.
     pub fn glimpsed(&mut self, nodes: &HashSet<String>, asked: Duration) {
         self.taken
             .retain(|_, taken| taken.acted.is_none_or(|acted| acted >= asked) || !nodes.contains(&taken.node));
     }
 
-    /// Whom to wake: those whose turn it is, each once, and now and then those who have come a good deal nearer.
+    /// The hosts to wake: those whose turn it is, each once, and now and then those whose place has improved
+    /// considerably.
     pub fn calls(&mut self, busy: &Busy, now: Duration) -> Vec<ObjectKey> {
         if self.unlisted > 0 {
             return Vec::new();
@@ -370,7 +374,7 @@ impl Slots {
         woken
     }
 
-    /// The slots that were handed out and do not show yet.
+    /// The granted slots that no list shows yet.
     fn unseen<'a>(&'a self, busy: &'a Busy) -> impl Iterator<Item = &'a ObjectKey> {
         let is_unseen = |(_, taken): &(_, &Taken)| !busy.contains(&taken.node);
         self.taken.iter().filter(is_unseen).map(|(host, _)| host)
@@ -381,8 +385,8 @@ impl Slots {
         free >= self.in_line + self.reserve() || self.next(free, busy).contains(host)
     }
 
-    /// The next hosts to be served, at most so many, and fewer where slots are kept. This looks at as many namespaces as hold slots or get one, however many
-    /// wait.
+    /// The next hosts to serve, at most `most`, and fewer where slots are reserved. The cost depends on the number of
+    /// namespaces that hold or get slots, not on the number of waiting hosts.
     fn next(&self, most: usize, busy: &Busy) -> Vec<ObjectKey> {
         if most == 0 {
             return Vec::new();
@@ -401,7 +405,7 @@ impl Slots {
         while next.len() < most
             && let Some(Reverse((held, _, (_, _, host)))) = turns.pop()
         {
-            // Those that come after it hold no fewer.
+            // All following namespaces hold at least as many.
             if held > 0 && next.len() + self.reserve() >= most {
                 break;
             }
@@ -412,14 +416,14 @@ impl Slots {
             let line = lines
                 .entry(&*host.namespace)
                 .or_insert_with(|| queue.line.iter().skip(1));
-            // As it will be when the one before has its slot.
+            // As it will be once the previous host has its slot.
             let served = self.grants + next.len() as u64;
             turns.extend(line.next().map(|entry| Reverse((held + 1, served, entry))));
         }
         next
     }
 
-    /// The number of hosts of the namespace that come before.
+    /// Returns the number of hosts of the namespace that come before.
     fn enqueue(&mut self, host: &ObjectKey, turn: Turn) -> usize {
         let waiter = self.waiters.entry(host.clone()).or_insert_with(|| {
             self.tickets += 1;
@@ -453,7 +457,7 @@ impl Slots {
         self.in_line -= usize::from(was_there);
     }
 
-    /// Changes a namespace's queue, and with it what is known of its first host.
+    /// Changes a namespace's queue, and updates the entry of its first host.
     fn change(&mut self, namespace: &str, change: impl FnOnce(&mut Queue)) {
         let mut queue = self.queues.remove(namespace).unwrap_or_else(|| Queue {
             line: Line::default(),
@@ -470,7 +474,7 @@ impl Slots {
     }
 }
 
-/// Whether the way from one place to another is worth telling.
+/// Whether the step from one place to another is worth reporting.
 fn is_news(shown: usize, place: usize) -> bool {
     place > shown || (place < shown && (place <= NEARLY_THERE || place <= shown / 2))
 }

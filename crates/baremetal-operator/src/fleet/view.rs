@@ -11,20 +11,20 @@ use super::node_view::{NodeView, Outage};
 use super::pace::{Pace, Recent};
 use super::slots::Busy;
 
-/// What is known of all nodes, and who waits for one.
+/// All cached nodes, and which hosts wait for one.
 #[derive(Debug, Default)]
 pub struct View {
     nodes: HashMap<String, Arc<Node>>,
     by_name: HashMap<String, String>,
-    /// The hosts that say that a node is theirs, by its identity in their status: names can be legacy ones. To say so proves
-    /// nothing, as a user can write it: each is woken, and so is the host that the node is named after.
+    /// The hosts that claim a node, by the UUID in their status, because names can be legacy ones. A claim proves
+    /// nothing, as a user can write it: all claiming hosts are woken, and so is the host that the node is named after.
     claimed: HashMap<String, Vec<ObjectKey>>,
     waiting: HashSet<ObjectKey>,
     /// Nodes that take a slot.
     busy: Busy,
-    /// When a node was last read by itself, since the last list was asked for.
+    /// When a node was last read individually, since the last list was requested.
     learned: HashMap<String, Duration>,
-    /// Nodes that were asked to change their state, and when Ironic agreed, until a list that was asked for later.
+    /// Nodes that were asked to change state, and when Ironic accepted, until a list that was requested later.
     asked_to_change: HashMap<String, Duration>,
     outage: Option<Outage>,
     is_complete: bool,
@@ -33,8 +33,8 @@ pub struct View {
 }
 
 impl View {
-    /// Takes a complete list that was asked for at this moment, and tells whom it concerns. A list takes its time: what was
-    /// read of a node meanwhile is newer than what the list says, unless the list knows of a later change.
+    /// Takes a complete list that was requested at this moment, and returns the affected hosts. A list takes time: a
+    /// node read in the meantime is newer than its record in the list, unless the list shows a later change.
     pub fn replace(&mut self, list: Vec<Node>, asked: Duration) -> Vec<ObjectKey> {
         self.learned.retain(|_, at| *at >= asked);
         let mut woken = HashSet::new();
@@ -45,13 +45,13 @@ impl View {
             let node = self.judge(node, asked, &mut woken);
             insert(&mut nodes, &mut by_name, node);
         }
-        // Enrolled meanwhile.
+        // Enrolled in the meantime.
         for uuid in self.learned.keys() {
             if let Some(node) = self.nodes.remove(uuid) {
                 insert(&mut nodes, &mut by_name, node);
             }
         }
-        // What is left was listed before and is gone.
+        // The remaining nodes were listed before and are gone.
         let gone: Vec<_> = self.nodes.values().flat_map(|node| self.hosts_of(node)).collect();
         woken.extend(gone);
         self.claimed.retain(|uuid, _| nodes.contains_key(uuid));
@@ -69,8 +69,8 @@ impl View {
         woken.into_iter().collect()
     }
 
-    /// Takes the nodes that were changed last, listed at this moment, and tells whom they concern. Of all other nodes this
-    /// says nothing.
+    /// Takes the most recently changed nodes, listed at this moment, and returns the affected hosts. It implies nothing
+    /// about other nodes.
     pub fn update(&mut self, list: Vec<Node>, asked: Duration) -> Vec<ObjectKey> {
         let mut woken = HashSet::new();
         for node in list {
@@ -81,7 +81,8 @@ impl View {
         woken.into_iter().collect()
     }
 
-    /// One record of a list that was asked for at this moment: which one counts, and whom it wakes.
+    /// Judges one record of a list that was requested at this moment: whether it is the newer one, and which hosts it
+    /// wakes.
     fn judge(&mut self, node: Node, asked: Duration, woken: &mut HashSet<ObjectKey>) -> Arc<Node> {
         let known = self.nodes.remove(&node.uuid);
         let is_old = self.learned.get(&node.uuid).is_some_and(|at| *at >= asked)
@@ -92,8 +93,8 @@ impl View {
         let agreed = self.asked_to_change.get(&node.uuid).copied();
         if agreed.is_some_and(|agreed| agreed <= asked) {
             self.asked_to_change.remove(&node.uuid);
-            // Ironic changes the state before it agrees. So a record as it was before tells of a change that is over
-            // already: an inspection within one second ends in the state that it began in.
+            // Ironic changes the state before it accepts the request. So an unchanged record means that the change is
+            // already over: an inspection that takes less than a second ends in the state that it began in.
             woken.extend(self.hosts_of(&node).filter(|_| is_same));
         }
         match known {
@@ -105,7 +106,7 @@ impl View {
         }
     }
 
-    /// Ironic did not answer. Those who wait for it are told, once per cause.
+    /// Ironic did not answer. Returns the waiting hosts, once per cause.
     pub fn fail(&mut self, outage: Outage) -> Vec<ObjectKey> {
         if self.outage.as_ref() == Some(&outage) {
             return Vec::new();
@@ -128,7 +129,7 @@ impl View {
         self.nodes.insert(summary.uuid.clone(), Arc::new(summary));
     }
 
-    /// Ironic agreed at this moment to change the state of a node.
+    /// Ironic accepted a state change of a node at this moment.
     pub fn agreed(&mut self, node: &str, now: Duration) {
         self.asked_to_change.insert(node.to_owned(), now);
     }
@@ -138,12 +139,12 @@ impl View {
         self.is_complete.then_some(&self.busy)
     }
 
-    /// The same, where Ironic answers: while it does not, nobody can start anything.
+    /// Like [`Self::busy`], but `None` while Ironic does not answer, because no host can start anything.
     pub fn busy_now(&self) -> Option<&Busy> {
         self.busy().filter(|_| self.outage.is_none())
     }
 
-    /// The node of a host: by the identity in its status, else by name.
+    /// The node of a host: by the UUID in its status, else by name.
     pub fn of(&self, id: &str, names: [&str; 2]) -> NodeView {
         let known = self
             .nodes
@@ -158,12 +159,12 @@ impl View {
         }
     }
 
-    /// Whether there is a node with this UUID, as far as is known.
+    /// Whether a node with this UUID is cached.
     pub fn has(&self, id: &str) -> bool {
         self.nodes.contains_key(id)
     }
 
-    /// Remembers that a host says that this node is its own.
+    /// Records that a host claims this node.
     pub fn claim(&mut self, id: &str, host: &ObjectKey) {
         if id.is_empty() {
             return;
@@ -186,7 +187,7 @@ impl View {
         self.waiting.remove(host);
     }
 
-    /// Whether a host waits for its node, or for Ironic. True when this made the fleet move.
+    /// Sets whether a host waits for its node, or for Ironic. Returns true if this made the fleet move.
     pub fn set_waiting(&mut self, host: &ObjectKey, waits: bool) -> bool {
         if waits {
             let was_at_rest = self.waiting.is_empty();
@@ -202,7 +203,7 @@ impl View {
         self.outage.as_ref()
     }
 
-    /// Ironic took so long for a list.
+    /// Records how long Ironic took for a list.
     pub fn answered(&mut self, took: Duration) {
         self.answer = if self.answer.is_zero() {
             took
@@ -211,12 +212,12 @@ impl View {
         };
     }
 
-    /// Whether this record is the one that is known.
+    /// Whether this record equals the cached one.
     pub fn knows(&self, node: &Node) -> bool {
         self.nodes.get(&node.uuid).is_some_and(|known| **known == *node)
     }
 
-    /// The pause before the next list of all nodes, after one that took `took`: never shorter than that, so that lists do not
+    /// The pause before the next full list, after one that took `took`: never shorter than that, so that lists do not
     /// queue up.
     pub fn pause(&self, pace: &Pace, took: Duration) -> Duration {
         let nodes = self.nodes.len();
@@ -230,8 +231,8 @@ impl View {
         pause.max(took).clamp(least, pace.longest.max(least))
     }
 
-    /// Between two lists of all nodes it is enough to list some: how many, and how long before. `None` where nobody waits, and
-    /// where it would be most nodes.
+    /// The incremental lists between two full lists: how many nodes, and how long before. `None` if no host waits, or
+    /// if it would cover most nodes.
     pub fn recent(&self, pace: &Pace) -> Option<Recent> {
         let nodes = pace.recent + self.waiting.len().div_ceil(2);
         let is_worth_it = !self.waiting.is_empty() && self.is_complete && 4 * nodes <= 3 * self.nodes.len();
@@ -241,7 +242,7 @@ impl View {
         })
     }
 
-    /// Those whom a change of this node concerns.
+    /// The hosts that a change of this node affects.
     fn hosts_of(&self, node: &Node) -> impl Iterator<Item = ObjectKey> {
         let named = node.name.as_deref().and_then(|name| name.split_once('~'));
         let named = named.map(|(namespace, name)| ObjectKey::new(namespace, name));

@@ -1,7 +1,7 @@
-//! Annotations that carry text of a user's own making: reading them, and telling what is wrong with them.
+//! Annotations with values written by users: parsing them, and reporting what is wrong with them.
 //!
-//! A value that cannot be read is never dropped in silence: the condition [`ANNOTATIONS_VALID`] names the key and the
-//! mistake until it is mended, and an event tells of it once.
+//! An unreadable value is never dropped silently: the condition [`ANNOTATIONS_VALID`] names the key and the mistake
+//! until it is fixed, and an event reports it once.
 
 mod stored;
 
@@ -19,8 +19,8 @@ use serde_json::Value;
 
 use super::text::for_people;
 
-/// Our own condition, there only while something is wrong: `False` with a message that names each annotation whose value
-/// cannot be used, and why.
+/// Our own condition, which exists only while something is wrong: `False` with a message that names each unusable
+/// annotation, and why.
 pub const ANNOTATIONS_VALID: &str = "AnnotationsValid";
 
 /// The value of an annotation.
@@ -28,39 +28,39 @@ pub fn value<'h>(host: &'h BareMetalHost, key: &str) -> Option<&'h str> {
     host.metadata.annotations.as_ref()?.get(key).map(String::as_str)
 }
 
-/// What the detached annotation asks for; the defaults where its value cannot be read.
+/// The arguments of the detached annotation; the defaults if its value cannot be parsed.
 pub fn detached(host: &BareMetalHost) -> Option<DetachedArguments> {
     value(host, annotation::DETACHED).map(|text| DetachedArguments::parse(text).unwrap_or_default())
 }
 
-/// Whether the detached annotation asks for a deletion of the host to wait.
+/// Whether the detached annotation requests that a deletion of the host waits.
 pub fn delays_deletion(host: &BareMetalHost) -> bool {
     detached(host).is_some_and(|arguments| arguments.delete_action == DeleteAction::Delay)
 }
 
-/// Whether the host may be inspected as far as its specification and annotations go.
+/// Whether the specification or an annotation disables inspection.
 pub fn is_inspection_disabled(host: &BareMetalHost) -> bool {
     host.spec.inspection_mode == Some(InspectionMode::Disabled)
         || value(host, annotation::INSPECT) == Some(annotation::INSPECT_DISABLED)
 }
 
-/// The value of an annotation that asks for a new inspection. One that contradicts the specification asks for nothing: it
+/// The value of an annotation that requests a new inspection. One that contradicts the specification is ignored: it
 /// would send the host in a circle.
 pub fn wanted_inspection(host: &BareMetalHost) -> Option<&str> {
     value(host, annotation::INSPECT).filter(|_| !is_inspection_disabled(host))
 }
 
-/// The status of an annotation. An empty value is none.
+/// Parses the status in an annotation. An empty value means none.
 ///
 /// # Errors
 ///
-/// It is no JSON of a status, or has a value that the API server would refuse.
+/// The value is no JSON of a status, or has a value that the API server would reject.
 pub fn status(text: &str) -> Result<Option<BareMetalHostStatus>, String> {
     if text.trim().is_empty() {
         return Ok(None);
     }
     let status: BareMetalHostStatus = serde_json::from_value(object(text)?).map_err(|e| e.to_string())?;
-    // The schema has no list of states, as upstream's has none.
+    // The schema has no list of states, like upstream's.
     if matches!(status.provisioning.state, ProvisioningState::Other(_)) {
         return Err("provisioning.state: it is no state that this operator knows".to_owned());
     }
@@ -70,11 +70,11 @@ pub fn status(text: &str) -> Result<Option<BareMetalHostStatus>, String> {
     }
 }
 
-/// The hardware of an annotation.
+/// Parses the hardware in an annotation.
 ///
 /// # Errors
 ///
-/// It is no JSON of hardware details, has a value that the API server would refuse, or names a field that they do not have: a
+/// The value is no JSON of hardware details, has a value that the API server would reject, or has an unknown field: a
 /// misspelt field would be lost.
 pub fn hardware_details(text: &str) -> Result<HardwareDetails, String> {
     let given = object(text)?;
@@ -87,7 +87,7 @@ pub fn hardware_details(text: &str) -> Result<HardwareDetails, String> {
     }
 }
 
-/// A list would be taken for the fields in their order.
+/// serde would accept a list as the fields in order.
 fn object(text: &str) -> Result<Value, String> {
     let value: Value = serde_json::from_str(text).map_err(|e| e.to_string())?;
     if value.is_object() {
@@ -97,7 +97,7 @@ fn object(text: &str) -> Result<Value, String> {
     }
 }
 
-/// The path of something that was given and not kept. Empty values are left out when details are written.
+/// The path of a given field that was not kept. Empty values are omitted when details are written.
 fn lost(given: &Value, kept: &Value) -> Option<String> {
     let is_empty = |value: &Value| match value {
         Value::Null | Value::Bool(false) => true,
@@ -121,7 +121,7 @@ fn lost(given: &Value, kept: &Value) -> Option<String> {
             Some(kept) => inside(name.clone(), value, kept),
             None if is_empty(value) => None,
             None => match value {
-                // An object of nothing but empty fields is left out as well.
+                // An object with only empty fields is omitted as well.
                 Value::Object(_) => inside(name.clone(), value, &Value::Object(serde_json::Map::new())),
                 _ => Some(name.clone()),
             },
@@ -180,7 +180,7 @@ pub fn complaints(host: &BareMetalHost) -> Vec<String> {
     found
 }
 
-/// Puts the complaints into the conditions; the message for an event where they are new.
+/// Writes the complaints to the conditions; returns the message for an event if they are new.
 pub fn tell(status: &mut BareMetalHostStatus, host: &BareMetalHost, now: Timestamp) -> Option<String> {
     let complaints = complaints(host);
     if complaints.is_empty() {

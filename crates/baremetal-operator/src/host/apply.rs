@@ -1,4 +1,4 @@
-//! Acting: the effects of a plan in their order, up to the first that fails. No choices are made here.
+//! Applies the effects of a plan in order, up to the first failure. It makes no choices.
 
 pub(super) mod host;
 mod node;
@@ -13,7 +13,7 @@ use super::error::ApplyError;
 use super::observed::{Observed, SecretView};
 use super::plan::Effect;
 
-/// Applies one effect; what it taught goes into `seen`.
+/// Applies one effect and adds the result to `seen`.
 pub async fn apply(ctx: &Context, seen: &mut Observed, effect: &Effect) -> Result<(), ApplyError> {
     let label = effect.label();
     let kube = |source| ApplyError::Kube {
@@ -32,7 +32,7 @@ pub async fn apply(ctx: &Context, seen: &mut Observed, effect: &Effect) -> Resul
         Effect::RemoveAnnotation { key, value } => host::remove_annotation(ctx, seen, key, value).await.map_err(kube),
         Effect::ConfirmHost { intent } => host::confirm(ctx, seen, intent.as_deref()).await.map_err(kube),
         Effect::ClaimSecret => {
-            // Our marks give it another version; what it says stays what Ironic was given.
+            // Our marks change its version, but the content is still what Ironic was given.
             if is_tried(seen) {
                 seen.learn_credentials();
             }
@@ -83,7 +83,8 @@ pub async fn apply(ctx: &Context, seen: &mut Observed, effect: &Effect) -> Resul
     }
 }
 
-/// Whether the Secret is, to its version, the one that Ironic was given last: also by another operator, or in another cluster.
+/// Whether the Secret, in this version, is the one that Ironic was given last, possibly by another operator or in
+/// another cluster.
 fn is_tried(seen: &Observed) -> bool {
     let SecretView::Found(found) = &seen.secret else {
         return false;

@@ -1,4 +1,4 @@
-//! What the names in BMC addresses stand for, where that matters (`IRONIC_EXTERNAL_URL_V6`).
+//! The resolved host names in BMC addresses, where that matters (`IRONIC_EXTERNAL_URL_V6`).
 
 use parking_lot::{Mutex, MutexGuard};
 use std::collections::HashMap;
@@ -6,12 +6,11 @@ use std::time::Duration;
 
 use metal3_runtime::timing::operator::{RESOLVE, UNRESOLVED};
 
-/// So many names are remembered. Users choose them: beyond that those of the namespace that has the most are forgotten, and resolved
-/// again where they are in use.
+/// The maximum number of remembered names, because users choose them. Beyond it the names of the namespace with the
+/// most are forgotten, and resolved again when used.
 const MOST: usize = 16_384;
 
-/// What is known of names, by the namespace of the hosts that have them. Each is resolved once in the life of the process, or until it
-/// could be.
+/// The known names, by the namespace of their hosts. Each is resolved once per process; failures are retried.
 #[derive(Debug, Default)]
 pub struct BmcNames(Mutex<HashMap<String, HashMap<String, Known>>>);
 
@@ -22,11 +21,11 @@ enum Known {
 }
 
 impl BmcNames {
-    /// Whether the first address of a name is one of IPv6. `now` is on the scale of [`metal3_runtime::Clock::elapsed`].
+    /// Whether the first address of a name is IPv6. `now` is on the scale of [`metal3_runtime::Clock::elapsed`].
     ///
     /// # Errors
     ///
-    /// It cannot be resolved, or could not a moment ago: why, for the user.
+    /// The reason, for the user, if the name cannot be resolved, now or a moment ago.
     pub async fn is_ipv6(&self, namespace: &str, name: &str, now: Duration) -> Result<bool, String> {
         match self.lock().get(namespace).and_then(|names| names.get(name)) {
             Some(Known::Resolved { is_ipv6 }) => return Ok(*is_ipv6),
@@ -82,7 +81,7 @@ mod tests {
         assert_eq!(names.is_ipv6("ns", "::1", at(0)).await, Ok(true));
         assert_eq!(names.is_ipv6("ns", "127.0.0.1", at(0)).await, Ok(false));
         let know = |known| names.remember("ns", "127.0.0.1".to_owned(), known);
-        // Not even asked for again: this name would not stand for that.
+        // It is not resolved again: this name would not resolve to that.
         know(Known::Resolved { is_ipv6: true });
         assert_eq!(names.is_ipv6("ns", "127.0.0.1", at(1000)).await, Ok(true));
         know(Known::Unresolved {
@@ -101,7 +100,7 @@ mod tests {
         assert!(matches!(known, Some(Known::Unresolved { why: kept, at: since }) if kept == why && since == at(7)));
     }
 
-    // OWN 27c: who gave a host one address after the other had all their names remembered.
+    // OWN 27c: a user who gave a host one address after the other filled the memory with names.
     #[test]
     fn no_more_names_are_remembered_than_there_is_room_for() {
         let names = BmcNames::default();

@@ -1,7 +1,7 @@
-//! Time budgets: how long a host may take to leave a state that is only on the way to another.
+//! Time budgets: how long a host may stay in a transitional state.
 //!
-//! Pure, and without a timer of its own: the condition says when the state was entered, a look at the host after the
-//! budget finds it overdue, and the controller's one queue of times brings that look about.
+//! Pure, and without a timer: the condition records when the state was entered, a pass after the budget finds the host
+//! overdue, and the controller's queue schedules that pass.
 
 use std::collections::BTreeMap;
 use std::str::FromStr;
@@ -16,14 +16,15 @@ use metal3_runtime::timing::operator::budget;
 use super::plan::{Event, EventReason};
 
 /// Our own condition, on hosts in a state with a budget: `False` with the name of the state and the time until which it
-/// should be over, `True` with [`EXCEEDED`] after that. The transition time is that of the entry, or of the excess.
+/// should be over, `True` with [`EXCEEDED`] after that. The transition time is when the state was entered, or when the
+/// budget was exceeded.
 pub const OVERDUE: &str = "Overdue";
 
-/// The reason of an [`OVERDUE`] condition that holds.
+/// The reason of a true [`OVERDUE`] condition.
 pub const EXCEEDED: &str = "BudgetExceeded";
 
-/// The states with a budget, the reason that stands for each, and what it is by default. Generous: whatever a healthy
-/// machine does in the state is over long before.
+/// The states with a budget, the condition reason for each, and the default. Generous: a healthy machine finishes long
+/// before.
 pub const BUDGETS: [(ProvisioningState, &str, Duration); 8] = [
     (ProvisioningState::Registering, "Registering", budget::REGISTERING),
     (ProvisioningState::MatchProfile, "MatchProfile", budget::REGISTERING),
@@ -48,7 +49,7 @@ pub const BUDGETS: [(ProvisioningState, &str, Duration); 8] = [
 pub struct Budgets(BTreeMap<String, Duration>);
 
 impl Budgets {
-    /// How long a host may stay in the state; `None` where it may stay for ever.
+    /// How long a host may stay in the state; `None` if there is no limit.
     pub fn of(&self, state: &ProvisioningState) -> Option<Duration> {
         let (_, _, usual) = BUDGETS.iter().find(|(known, ..)| known == state)?;
         Some(self.0.get(state.as_str()).copied().unwrap_or(*usual))
@@ -78,8 +79,8 @@ impl FromStr for Budgets {
     }
 }
 
-/// Brings the condition up to date, and tells once when the budget is spent. `was` is the state to which the stored
-/// conditions belong. A host that waits for a slot spends nothing: others decide when its turn comes.
+/// Updates the condition, and reports once when the budget is exceeded. `was` is the state to which the stored
+/// conditions belong. Waiting for a slot does not count: it depends on other hosts.
 pub(super) fn judge(
     status: &mut BareMetalHostStatus,
     was: Option<&ProvisioningState>,
@@ -127,7 +128,7 @@ pub(super) fn judge(
     })
 }
 
-/// How long until the host is overdue; `None` where it is, or never will be.
+/// How long until the host is overdue; `None` if it already is, or has no budget.
 pub fn left(status: &BareMetalHostStatus, budgets: &Budgets, now: Timestamp) -> Option<Duration> {
     let stored = conditions::get(&status.conditions, OVERDUE).filter(|c| c.status == ConditionStatus::False)?;
     let until = deadline(stored.last_transition_time.0, budgets.of(&status.provisioning.state)?);
@@ -163,7 +164,7 @@ fn claim(
     conditions::set(&mut status.conditions, &claim, generation, now);
 }
 
-/// A duration as people say it.
+/// A duration in human-readable form.
 pub fn words(duration: Duration) -> String {
     let seconds = duration.as_secs();
     match (seconds / 3600, seconds % 3600 / 60, seconds % 60) {

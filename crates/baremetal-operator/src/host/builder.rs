@@ -1,4 +1,4 @@
-//! The working copy of a decision: the next status as it takes shape, with the few verbs that all states share.
+//! The working copy of a decision: the next status as it is built, and the operations that all states share.
 
 pub(super) mod deletion;
 mod failure;
@@ -19,52 +19,52 @@ use super::observed::{HardwareView, NodeView, Observed, SecretView};
 use super::plan::{Effect, Event, EventReason, Read, Wait, WaitReason};
 use super::text::for_tenant;
 
-/// What a state's function answers.
+/// The result of a state's function.
 pub(super) enum Step {
-    /// Read this first.
+    /// Read this first, then decide again.
     Fetch(Read),
-    /// Enter another state and go on in the same pass.
+    /// Enter another state and continue in the same pass.
     Move(ProvisioningState),
-    /// Pass over to what comes next in the order of `decide`.
+    /// Continue with the next question in the order of `decide`.
     Continue,
     /// Nothing to do.
     Idle,
-    /// Another pass at once.
+    /// Run another pass immediately.
     Again,
     /// Wait, and say why.
     Wait(Wait),
-    /// Nothing of us is left.
+    /// Nothing of the host is left to manage.
     Gone,
 }
 
-/// What to do about a failure that Ironic shows.
+/// How to proceed after a failure that Ironic shows.
 pub(super) enum Verdict {
-    /// It is recorded; this is the wait until the next attempt.
+    /// The failure is recorded; wait until the next attempt.
     Hold(Step),
-    /// It was recorded before and the time has come.
+    /// The failure was recorded before, and the retry is due.
     Retry,
 }
 
-/// A decision in the making.
+/// A decision being built.
 pub(super) struct PlanBuilder<'a> {
     pub seen: &'a Observed,
     pub now: Timestamp,
     pub status: BareMetalHostStatus,
     pub effects: Vec<Effect>,
     pub events: Vec<Event>,
-    /// The node carries everything that the present specification says of it.
+    /// The node matches the current specification.
     pub is_configured: bool,
-    /// The image that was built for the host can be used.
+    /// The image built for the host can be used.
     pub has_ramdisk: bool,
-    /// Every NIC that is known has its port.
+    /// Every known NIC has its port.
     pub has_ports: bool,
-    /// Under which error type a refusal of this plan's Ironic call is recorded, where the state does not say it.
+    /// The error type for a rejection of this plan's Ironic call, if the state does not determine it.
     pub refusal: Option<ErrorType>,
-    /// As it was before the present state had its say.
+    /// The plan before the current state's function ran.
     pub savepoint: Option<Savepoint>,
 }
 
-/// What a state's function may change before it asks for another state, which it may not get.
+/// What a state's function may change before it requests another state, which may be denied.
 #[derive(Clone)]
 pub(super) struct Savepoint {
     pub status: BareMetalHostStatus,
@@ -94,12 +94,12 @@ impl<'a> PlanBuilder<'a> {
         &self.seen.host.spec
     }
 
-    /// The host's hardware is known: found by this very decision, or stored.
+    /// Whether the host's hardware is known, from this decision or from the stored status.
     pub fn has_hardware(&self) -> bool {
         self.status.hardware.is_some() || self.seen.hardware != HardwareView::None
     }
 
-    /// The details of the host's hardware, if there are any.
+    /// The host's hardware details, if any.
     pub fn hardware(&self) -> Result<Option<&HardwareDetails>, Step> {
         match (&self.status.hardware, &self.seen.hardware) {
             (Some(found), _) => Ok(Some(found)),
@@ -109,7 +109,7 @@ impl<'a> PlanBuilder<'a> {
         }
     }
 
-    /// The host's architecture: as its specification says, as was found, or the operator's own.
+    /// The host's architecture: from its specification, else from inspection, else the operator's own.
     pub fn architecture(&self) -> &str {
         let found = match (&self.status.hardware, &self.seen.hardware) {
             (Some(found), _) => found.cpu.arch.as_str(),
@@ -127,25 +127,26 @@ impl<'a> PlanBuilder<'a> {
         &self.status.provisioning.state
     }
 
-    /// The present state is stored. What would hurt when it is done twice (a deployment, a tear-down, a removal) is done
-    /// in a stored state only: an operator that dies right afterwards, or acts on an old copy of the host, would else
-    /// come from the state before and do it again.
+    /// Whether the current state is stored. Effects that must not happen twice (a deployment, a tear-down, a removal)
+    /// run in a stored state only. Otherwise an operator that dies right afterwards, or that acts on a stale copy of
+    /// the host, would come from the previous state and repeat them.
     pub fn is_entered(&self) -> bool {
         self.seen.stored_state() == Some(self.state())
     }
 
-    /// The host is on its way out. One whose deletion is to wait until it is detached lives on until it rests, where it can be.
+    /// Whether the host is being deleted. A deletion that is delayed until detachment does not count before the host is
+    /// at rest and can be detached.
     pub fn is_deleting(&self) -> bool {
         self.seen.host.metadata.deletion_timestamp.is_some() && !self.is_deletion_delayed()
     }
 
-    /// The host was deleted, and its detachment, or its return from one, comes first.
+    /// Whether the host was deleted but must first be detached, or return from a detachment.
     pub fn is_deletion_delayed(&self) -> bool {
         self.seen.host.metadata.deletion_timestamp.is_some() && deletion(self) == Deletion::Delayed
     }
 
-    /// The specification was edited since the host was last told what it waits for. A lock that is not worth telling does
-    /// not use up the edit.
+    /// Whether the specification was edited since the host's wait was last reported. A lock too short to report does
+    /// not consume the edit.
     pub fn is_edited(&self) -> bool {
         let stored = self.stored_conditions();
         let seen = match stored.iter().find(|c| c.type_ == WAITING) {
@@ -156,7 +157,7 @@ impl<'a> PlanBuilder<'a> {
         seen != self.seen.host.metadata.generation
     }
 
-    /// The Secret's content differs from what Ironic was given last.
+    /// Whether the Secret's content differs from what Ironic was given last.
     pub fn has_new_credentials(&self) -> bool {
         match &self.seen.secret {
             SecretView::NotLooked { version: Some(version) } => {
@@ -170,8 +171,8 @@ impl<'a> PlanBuilder<'a> {
         }
     }
 
-    /// A Secret that the failed deployment took its content from has changed. What follows leads out of the state, so that it
-    /// ends one back-off only.
+    /// Whether a Secret of the failed deployment has changed. The next step leaves the state, so this ends only one
+    /// back-off.
     fn has_new_deployment_secrets(&self) -> bool {
         let before = self.seen.memory.deployed_with.as_ref();
         *self.state() == ProvisioningState::Provisioning
@@ -179,8 +180,8 @@ impl<'a> PlanBuilder<'a> {
             && before.is_some_and(|before| self.seen.deployment_secrets.differ_from(before))
     }
 
-    /// The node as this very pass read it, with its details. A node that was listed as locked is not even read: it
-    /// could not be changed, and its release will be listed.
+    /// The node as read in this pass, with its details. A node that was listed as locked is not read: it could not be
+    /// changed, and the list will show its release.
     pub fn live(&self) -> Result<(&'a Node, &'a NodeDetail), Step> {
         match &self.seen.node {
             NodeView::Live(node) => match &node.detail {
@@ -195,7 +196,7 @@ impl<'a> PlanBuilder<'a> {
         }
     }
 
-    /// The node as last seen in whatever way.
+    /// The node as last seen, live or listed.
     pub fn known(&self) -> Option<&'a Node> {
         match &self.seen.node {
             NodeView::Live(node) | NodeView::Listed(node) => Some(node),
@@ -203,7 +204,7 @@ impl<'a> PlanBuilder<'a> {
         }
     }
 
-    /// A text as the host's owner may read it.
+    /// A text with what the host's owner must not see removed.
     pub fn for_owner(&self, text: &str) -> String {
         for_tenant(text, self.seen.namespace())
     }
@@ -213,7 +214,7 @@ impl<'a> PlanBuilder<'a> {
         self.events.push(Event { reason, message });
     }
 
-    /// Asks Ironic for something; the answer to it is a change of the node, which ends the wait.
+    /// Calls Ironic; the result is a change of the node, which ends the wait.
     pub fn mutate(&mut self, effect: Effect, wait: Wait) -> Step {
         if let Some(step) = self.before_effect(&effect) {
             return step;
@@ -223,7 +224,7 @@ impl<'a> PlanBuilder<'a> {
         Step::Wait(wait)
     }
 
-    /// A change in Ironic after which the next step can follow at once.
+    /// A change in Ironic after which the next step can follow immediately.
     pub fn mutate_and_go_on(&mut self, effect: Effect) -> Step {
         if let Some(step) = self.before_effect(&effect) {
             return step;
@@ -232,33 +233,33 @@ impl<'a> PlanBuilder<'a> {
         Step::Again
     }
 
-    /// Forgets the error, but not how often it happened: that drives the back-off.
+    /// Clears the error but keeps its count, which drives the back-off.
     pub fn clear_error(&mut self, to: OperationalStatus) {
         self.status.operational_status = to;
         self.status.error_type = None;
         self.status.error_message = String::new();
     }
 
-    /// The decision has changed nothing of the status so far.
+    /// Whether the decision has not changed the status so far.
     pub fn is_stored(&self) -> bool {
         let mut status = self.status.clone();
         write_detach_error(&mut status);
         self.seen.host.status.as_ref() == Some(&status)
     }
 
-    /// The stored status says that the host waits for this already, so that the user was told.
+    /// Whether the stored status already reports this wait.
     pub fn is_told(&self, reason: WaitReason) -> bool {
         self.stored_conditions()
             .iter()
             .any(|c| c.type_ == WAITING && c.reason == reason.as_str())
     }
 
-    /// Inspection is off by the specification or by annotation.
+    /// Whether inspection is disabled, by the specification or by annotation.
     pub fn is_inspection_disabled(&self) -> bool {
         annotations::is_inspection_disabled(&self.seen.host)
     }
 
-    /// Takes an annotation off that was acted upon, unless somebody has given it another value meanwhile.
+    /// Removes an annotation that was acted upon, unless it has a different value by now.
     pub fn remove_annotation(&mut self, key: &str) -> bool {
         let Some(value) = annotations::value(&self.seen.host, key) else {
             return false;
@@ -286,7 +287,7 @@ pub(super) fn locked(node: &Node, holder: &str) -> Wait {
     )
 }
 
-/// The wire has whole seconds; keeping more would make a stored status differ from the one computed.
+/// The API stores whole seconds; keeping more would make a stored status differ from the computed one.
 pub fn seconds(now: Timestamp) -> k8s_openapi::apimachinery::pkg::apis::meta::v1::Time {
     k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(metal3_runtime::conditions::whole_seconds(now))
 }

@@ -1,16 +1,16 @@
-//! What is kept of a host between reconciliations, and how a decision begins with it.
+//! What is kept of a host between reconciliations, and how a decision starts from it.
 //!
-//! What inspection found can be most of a host: 170 KB with 200 NICs and disks. Decisions need the architecture of it, the rest
-//! only when ports are made or details are compared, so the rest is not kept. What is kept must never be stored again:
-//! [`take_hardware`] takes it out of the status before anything is decided, and a status without hardware leaves the
-//! stored hardware alone (see [`super::report::store`]).
+//! The inspection data can be most of a host: 170 KB with 200 NICs and disks. Decisions need only the architecture, and
+//! the rest only when ports are created or details are compared, so the rest is not kept. A trimmed host must never be
+//! stored: [`take_hardware`] removes the hardware from the status before anything is decided, and a status without
+//! hardware leaves the stored hardware unchanged (see [`super::report::store`]).
 
 use metal3_api::metal3::BareMetalHost;
 use metal3_runtime::cache;
 
 use super::observed::HardwareView;
 
-/// For stores of hosts: takes from a host what is read again when it is needed.
+/// For stores of hosts: removes from a host what is read again on demand.
 pub fn trim(host: &mut BareMetalHost) {
     cache::trim(host);
     if let Some(hardware) = host.status.as_mut().and_then(|status| status.hardware.as_mut()) {
@@ -18,7 +18,7 @@ pub fn trim(host: &mut BareMetalHost) {
     }
 }
 
-/// Takes the hardware out of a host's status, and says what is known of it.
+/// Removes the hardware from a host's status, and returns what is known of it.
 pub fn take_hardware(host: &mut BareMetalHost) -> HardwareView {
     match host.status.as_mut().and_then(|status| status.hardware.take()) {
         None => HardwareView::None,

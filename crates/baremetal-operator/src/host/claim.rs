@@ -1,7 +1,7 @@
-//! Marking Secrets as ours, so that they are not lost while the host needs them, and taking the marks off.
+//! Marks Secrets as ours, so that they are not lost while the host needs them, and removes the marks.
 //!
-//! A host that comes new needs the content of its Secret and our marks on it. Both come with one patch, whose answer is the
-//! Secret: only otherwise, and under a role that does not allow patches, the Secret is read, and written as it was read.
+//! A new host needs the content of its Secret and our marks on it. One patch does both, because its response is the
+//! Secret. If that fails, or if the role does not allow patches, the Secret is read, and then updated.
 
 use k8s_openapi::api::core::v1::Secret;
 use kube::ResourceExt;
@@ -21,7 +21,7 @@ use super::observe::{read_credentials, read_network_data};
 use super::observed::{NetworkDataView, Observed, SecretFound, SecretView};
 use super::secret_marks::secrets;
 
-/// What could not be done to which Secret.
+/// A failed operation on a Secret.
 #[derive(Debug)]
 pub struct Failed {
     /// Its namespace and name.
@@ -42,11 +42,11 @@ fn about(host: &BareMetalHost, name: &str) -> impl FnOnce(kube::Error) -> Failed
     |source| Failed { secret, source }
 }
 
-/// Labels and finalizer on the credentials of the host. A Secret that was not read yet is at hand afterwards, or is known to have to
-/// be read first.
+/// Puts labels and a finalizer on the host's credentials. A Secret that was not read yet is read by this, or is known
+/// to need a read first.
 ///
-/// The host does not become the owner of its Secret, as it does upstream: the garbage collector would delete a Secret that a user
-/// made. `clusterctl move` finds the Secret by its label instead.
+/// Unlike upstream, the host does not become the owner of its Secret: the garbage collector would delete a Secret that
+/// a user created. `clusterctl move` finds the Secret by its label instead.
 pub(super) async fn secret(ctx: &Context, seen: &mut Observed) -> Result<(), Failed> {
     let failed = about(&seen.host, &seen.host.spec.bmc.credentials_name);
     let marked = match &seen.secret {
@@ -69,8 +69,8 @@ async fn unread(ctx: &Context, seen: &mut Observed) -> Result<(), kube::Error> {
         labels: &LABELS,
         finalizer: finalizer::SECRET,
     };
-    // A Secret without these keys was named by mistake and gets no marks. What their values are cannot be asked for: the answer
-    // tells, and the marks come off again if they are of no use.
+    // A Secret without these keys was named by mistake and gets no marks. A patch cannot test the values: the response
+    // shows them, and the marks are removed again if the values are not usable.
     let patch = patch::unmarked_marked(
         &marks,
         &[&["data", secret_key::USERNAME], &["data", secret_key::PASSWORD]],
@@ -93,14 +93,14 @@ async fn unread(ctx: &Context, seen: &mut Observed) -> Result<(), kube::Error> {
             ctx.rights.patches_of_secrets_are_refused();
             seen.may_claim_unread = false;
         }
-        // It has marks of somebody, or lacks a key.
+        // It already has some of the marks, or lacks a key.
         Err(kube::Error::Api(status)) if status.is_invalid() => seen.may_claim_unread = false,
         Err(error) => return Err(error),
     }
     Ok(())
 }
 
-/// In one write of the Secret that was read.
+/// Updates the Secret that was read in one write.
 async fn read(ctx: &Context, seen: &mut Observed, mut secret: Secret) -> Result<(), kube::Error> {
     let host = seen.host.clone();
     put(&mut secret, &LABELS);
@@ -112,7 +112,7 @@ async fn read(ctx: &Context, seen: &mut Observed, mut secret: Secret) -> Result<
     Ok(())
 }
 
-/// Labels and finalizer on the network data of the host's ramdisk.
+/// Puts labels and a finalizer on the network data of the host's ramdisk.
 pub(super) async fn network_data(ctx: &Context, seen: &mut Observed) -> Result<(), Failed> {
     let NetworkDataView::Found {
         object: Some(secret), ..
@@ -121,7 +121,8 @@ pub(super) async fn network_data(ctx: &Context, seen: &mut Observed) -> Result<(
         return Ok(());
     };
     let mut secret = (**secret).clone();
-    // Not as one for a BMC: a user who may not read it could have it sent to a BMC of his own by that.
+    // Without the label for BMC credentials: otherwise a user who may not read the Secret could have it sent to a BMC
+    // of their own.
     put(&mut secret, &LABELS[1..]);
     let name = secret.name_any();
     let written = secrets(&ctx.kube, &seen.host)
@@ -131,20 +132,20 @@ pub(super) async fn network_data(ctx: &Context, seen: &mut Observed) -> Result<(
     Ok(())
 }
 
-/// What a Secret is for, and that `clusterctl move` takes it along.
+/// The purpose of a Secret, and the label that makes `clusterctl move` include it.
 const LABELS: [(&str, &str); 2] = [
     (label::ENVIRONMENT, label::ENVIRONMENT_BAREMETAL),
     (capi::names::label::MOVE, ""),
 ];
 
-/// The host owns its Secret no longer, as it did under upstream's operator and earlier versions of this one.
+/// Removes the host as an owner of its Secret, as set by upstream's operator and by earlier versions of this one.
 fn disown(secret: &mut Secret, host: &BareMetalHost) {
     if let Some(owners) = &mut secret.metadata.owner_references {
         owners.retain(|owner| Some(&owner.uid) != host.metadata.uid.as_ref());
     }
 }
 
-/// These labels and the finalizer.
+/// Adds these labels and the finalizer.
 fn put(secret: &mut Secret, marks: &[(&str, &str)]) {
     let metadata = &mut secret.metadata;
     let labels = metadata.labels.get_or_insert_default();
@@ -157,8 +158,8 @@ fn put(secret: &mut Secret, marks: &[(&str, &str)]) {
     }
 }
 
-/// Every Secret that the host marked is let go: those that are noted, those that it names, and those that an
-/// operator before this one marked and left in the status. One that cannot be let go keeps none of the others.
+/// Releases every Secret that the host marked: those in its note, those that it names, and those that an earlier
+/// operator marked and left in the status. A failure for one does not keep the others.
 pub(super) async fn release_all(ctx: &Context, seen: &Observed) -> Result<(), Failed> {
     let host = &seen.host;
     let mut first = Ok(());
@@ -168,7 +169,7 @@ pub(super) async fn release_all(ctx: &Context, seen: &Observed) -> Result<(), Fa
     first
 }
 
-/// A Secret that the host has no use for any more is let go, and struck off the host's note.
+/// Releases a Secret that the host no longer uses, and removes it from the host's note.
 pub(super) async fn release(ctx: &Context, seen: &mut Observed, name: &str) -> Result<(), Failed> {
     unmark(ctx, &seen.host, name, Parting::NoUse).await?;
     let mut names = held::names(&seen.host);
@@ -177,7 +178,7 @@ pub(super) async fn release(ctx: &Context, seen: &mut Observed, name: &str) -> R
     note_secrets(ctx, seen, &names).await.map_err(failed)
 }
 
-/// The Secret was marked before it was read, and is of no use: it is left as it was found.
+/// The Secret was marked before it was read, and is not usable: restores it as it was found.
 pub(super) async fn undo(ctx: &Context, seen: &mut Observed) -> Result<(), Failed> {
     let name = &seen.host.spec.bmc.credentials_name;
     unmark(ctx, &seen.host, name, Parting::Mistaken).await?;
@@ -187,14 +188,14 @@ pub(super) async fn undo(ctx: &Context, seen: &mut Observed) -> Result<(), Faile
     Ok(())
 }
 
-/// Why a Secret is not held any more.
+/// Why a Secret is released.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Parting {
-    /// The host names another one, or goes itself. With upstream it would go with its host: whoever may name a Secret would have it
-    /// deleted by that.
+    /// The host names a different one, or is deleted. Upstream deletes the Secret with its host, so that anyone who may
+    /// name a Secret could have it deleted.
     NoUse,
-    /// It is no Secret with credentials, or is none any more before Ironic was given any: all that was put on it goes, also the label
-    /// where somebody else had set it before.
+    /// It is no Secret with credentials, or stopped being one before Ironic was given any: everything that was added is
+    /// removed, including the label even if another client had set it before.
     Mistaken,
 }
 
@@ -203,12 +204,12 @@ async fn unmark(ctx: &Context, host: &BareMetalHost, name: &str, parting: Partin
     unmarked.map_err(about(host, name))
 }
 
-/// Removes our finalizer, unless another host uses the Secret as well: the last of them removes it.
+/// Removes our finalizer, unless another host also uses the Secret: the last of them removes it.
 async fn try_to_unmark(ctx: &Context, host: &BareMetalHost, name: &str, parting: Parting) -> Result<(), kube::Error> {
     let key = key_of(host, name);
     let users = ctx.hosts.names(&key);
     let own = ObjectKey::of(host);
-    // If the store does not show yet what has become of this host, another one that goes as well may count on it.
+    // As long as the store does not show this host's new state, another host that is also being deleted may rely on it.
     if users.contains(&own) && !held::used(host).contains(&key) {
         return Err(changed_meanwhile());
     }

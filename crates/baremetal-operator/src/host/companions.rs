@@ -1,7 +1,7 @@
-//! The objects beside the hosts, as far as a decision has to know them at any time.
+//! The companion objects of hosts, as far as a decision needs them at any time.
 //!
-//! The objects are watched and not kept: a host's BIOS alone has hundreds of settings. What is kept is whether they ask for
-//! something, and a change of that wakes the host.
+//! The objects are watched but not kept: a host's BIOS alone has hundreds of settings. Only whether they request
+//! something is kept, and a change of that wakes the host.
 
 use parking_lot::{Mutex, MutexGuard};
 use std::collections::{HashMap, HashSet};
@@ -21,10 +21,10 @@ use tokio_util::sync::CancellationToken;
 use super::firmware::{AtHand, Kinds, Seen, Wish, settings_wish, updates_wish};
 use super::observed::DataImageAtHand;
 
-/// Who owns the fields of HardwareData that we write.
+/// The field manager for HardwareData that we write.
 pub(super) const HARDWARE_DATA_MANAGER: &str = "baremetal-operator-hardware-data";
 
-/// What is known of the objects beside all hosts. Cheap to clone.
+/// The known companion objects of all hosts. Cheap to clone.
 #[derive(Clone, Debug, Default)]
 pub struct Companions(Arc<Mutex<State>>);
 
@@ -33,7 +33,7 @@ struct State {
     settings: Column<Seen>,
     updates: Column<Seen>,
     policies: Column<Kinds>,
-    /// The generation of each HardwareData that somebody else than this operator wrote.
+    /// The generation of each HardwareData written by another client.
     hardware_data: Column<i64>,
     /// The generation of each DataImage.
     data_images: Column<Option<i64>>,
@@ -42,9 +42,9 @@ struct State {
 /// One kind.
 #[derive(Debug)]
 struct Column<T> {
-    /// What is not in here asks for nothing.
+    /// An object that is missing here requests nothing.
     rows: HashMap<ObjectKey, T>,
-    /// The namespaces of which everything was shown once; none stands for the whole cluster.
+    /// The namespaces that were listed completely; `None` stands for the whole cluster.
     listed: HashSet<Option<String>>,
 }
 
@@ -58,7 +58,7 @@ impl<T> Default for Column<T> {
 }
 
 impl<T> Column<T> {
-    /// Whether what is not in here asks for nothing for certain.
+    /// Whether a missing entry certainly means that nothing is requested.
     fn has_all_of(&self, host: &ObjectKey) -> bool {
         let mut listed = self.listed.iter().map(Option::as_ref);
         listed.any(|namespace| namespace.is_none_or(|namespace| *namespace == host.namespace))
@@ -66,7 +66,7 @@ impl<T> Column<T> {
 }
 
 impl<T: PartialEq> Column<T> {
-    /// Whether this is news.
+    /// Returns whether this is a change.
     fn set(&mut self, key: ObjectKey, row: Option<T>) -> bool {
         match row {
             Some(row) if self.rows.get(&key) == Some(&row) => false,
@@ -98,12 +98,12 @@ impl Companions {
         }
     }
 
-    /// The generation of a host's HardwareData, where somebody else than this operator wrote it.
+    /// The generation of a host's HardwareData, if another client wrote it.
     pub fn hardware_data(&self, host: &ObjectKey) -> Option<i64> {
         self.lock().hardware_data.rows.get(host).copied()
     }
 
-    /// Whether there is a DataImage for the host.
+    /// Whether the host has a DataImage.
     pub fn data_image(&self, host: &ObjectKey) -> DataImageAtHand {
         let state = self.lock();
         match state.data_images.rows.get(host) {
@@ -115,7 +115,7 @@ impl Companions {
         }
     }
 
-    /// Watches the kinds in a namespace, or in the cluster, until `stop`, and tells which hosts to wake.
+    /// Watches the kinds in a namespace, or in the cluster, until `stop`, and reports which hosts to wake.
     pub async fn watch(&self, client: &Client, namespace: Option<&str>, stop: &CancellationToken, wake: &Wake) {
         let watch = Watch {
             companions: self,
@@ -137,7 +137,7 @@ impl Companions {
                 |state| &mut state.policies,
                 |object: &HostUpdatePolicy| Some(Kinds::on_reboot(object)).filter(|kinds| *kinds != Kinds::default()),
             ),
-            // Of these two the content does not matter until a decision asks for it.
+            // The content of these two does not matter until a decision requests it.
             watch.run(
                 |state| &mut state.hardware_data,
                 |object: &PartialObjectMeta<HardwareData>| {
@@ -156,7 +156,7 @@ impl Companions {
     }
 }
 
-/// Whether somebody else than this operator wrote the specification.
+/// Whether another client wrote the specification.
 fn is_of_others(metadata: &ObjectMeta) -> bool {
     metadata.managed_fields.iter().flatten().any(|entry| {
         let fields = entry.fields_v1.as_ref();
@@ -165,12 +165,12 @@ fn is_of_others(metadata: &ObjectMeta) -> bool {
     })
 }
 
-/// What asks for nothing need not be kept.
+/// An object that requests nothing need not be kept.
 fn seen(wish: Wish, generation: Option<i64>) -> Option<Seen> {
     (wish != Wish::Nothing).then_some(Seen { wish, generation })
 }
 
-/// Says that a host is to be looked at.
+/// Enqueues a host.
 pub type Wake = Arc<dyn Fn(ObjectKey) + Send + Sync>;
 
 /// What the watches of one namespace have in common.
@@ -252,7 +252,7 @@ mod tests {
 
     #[test]
     fn the_list_of_one_namespace_says_nothing_of_another() {
-        // OWN 13b: A host of the other one was taken to have no settings and no disc.
+        // OWN 13b: a host in the other namespace was assumed to have no settings and no disc.
         let companions = Companions::default();
         let [a, b] = ["a", "b"].map(|namespace| ObjectKey::new(namespace, "h"));
         {

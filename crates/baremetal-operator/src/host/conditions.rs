@@ -20,11 +20,11 @@ const FALSE: ConditionStatus = ConditionStatus::False;
 
 const MANAGEABLE: &str = "Manageable";
 
-/// Our own condition, on managed hosts: the node in Ironic carries what the specification says. Its `observedGeneration` is the
-/// generation for which that was true last; an edit makes it `False` until the node can be changed.
+/// Our own condition, on managed hosts: whether the node in Ironic matches the specification. Its `observedGeneration`
+/// is the generation for which that was last true; an edit makes it `False` until the node can be changed.
 const CONFIGURED: &str = "Configured";
 
-/// Recomputes every condition. The node may be unknown: then what it would say stays as it was.
+/// Recomputes every condition. If the node is unknown, conditions that depend on it stay unchanged.
 pub fn compute(
     status: &mut BareMetalHostStatus,
     seen: &Observed,
@@ -59,13 +59,13 @@ fn all_but_waiting(status: &mut BareMetalHostStatus, host: &BareMetalHost, node:
     }
 }
 
-/// The generation whose specification the node is known to carry. An edit that comes while the node is locked or busy,
-/// or while Ironic is away, stays open by it, over a restart as well.
+/// The generation whose specification the node is known to have. So an edit that comes while the node is locked or
+/// busy, or while Ironic is unavailable, stays pending, even over a restart.
 pub fn confirmed(conditions: &[Condition]) -> Option<i64> {
     conditions::get(conditions, CONFIGURED)?.observed_generation
 }
 
-/// The node carries the specification of this generation; `None`: it is known not to.
+/// Records that the node has the specification of this generation; `None`: it is known not to.
 pub fn confirm(status: &mut BareMetalHostStatus, generation: Option<i64>, now: Timestamp) {
     let (value, reason) = match generation {
         Some(_) => (TRUE, "Configured"),
@@ -102,7 +102,7 @@ fn waiting(status: &mut BareMetalHostStatus, wait: Option<&Wait>, seen: &Observe
         Some(wait) => (TRUE, wait.reason.as_str(), told(wait, host)),
         None => (FALSE, NOTHING, String::new()),
     };
-    // Every failure begins a back-off of its own, from which the time of the next attempt is counted.
+    // Each failure starts a new back-off, from which the time of the next attempt is counted.
     let failure = |status: &BareMetalHostStatus| (status.error_count, error_type(status));
     let is_new_failure = seen.stored.as_deref().map(failure) != Some(failure(status));
     let is_new_back_off = reason == WaitReason::BackOff.as_str() && is_new_failure;
@@ -113,16 +113,16 @@ fn waiting(status: &mut BareMetalHostStatus, wait: Option<&Wait>, seen: &Observe
     set(status, WAITING, value, reason, &message, host.metadata.generation, now);
 }
 
-/// What the host's owner is told of a wait.
+/// The message about a wait for the host's owner.
 fn told(wait: &Wait, host: &BareMetalHost) -> String {
     without_others(&wait.told(), host.metadata.namespace.as_deref().unwrap_or_default())
 }
 
-/// What stands between a wait and what keeps the operator from seeing whether it is over.
+/// Separates a wait from the trouble that keeps the operator from seeing whether it is over.
 const MEANWHILE: &str = "; meanwhile: ";
 
-/// The same as [`compute`], but trouble is told in the message of what the host waits for. The reason stays, and so do the time
-/// and the generation: a back-off and a place in the queue count from them, and must outlive the trouble.
+/// Like [`compute`], but adds the trouble to the message of the current wait. Reason, time and generation stay: a
+/// back-off and a place in the queue count from them, and must outlive the trouble.
 pub fn interrupt(status: &mut BareMetalHostStatus, host: &BareMetalHost, trouble: &Wait, now: Timestamp) {
     all_but_waiting(status, host, None, now);
     for waiting in status.conditions.iter_mut().filter(|c| c.type_ == WAITING) {
@@ -154,7 +154,7 @@ fn is_provisioned(state: &ProvisioningState) -> bool {
     )
 }
 
-/// An available host is not ready: `kubectl wait --for=condition=Ready` waits for what runs on it.
+/// An available host is not ready: `kubectl wait --for=condition=Ready` waits for a provisioned host.
 fn ready(status: &BareMetalHostStatus) -> Row {
     match &status.operational_status {
         OperationalStatus::Error => (FALSE, "Error"),
@@ -215,7 +215,7 @@ fn healthy(status: &BareMetalHostStatus, node: Option<&Node>) -> Row {
         Some("Warning") => (FALSE, "Warning"),
         Some("Critical") => (FALSE, "CriticalError"),
         Some(other) if !other.is_empty() => (ConditionStatus::Unknown, "Unknown"),
-        // What was known stays; a host of which nothing was ever known says so.
+        // The last known value stays; if nothing was ever known, the condition says so.
         _ => match conditions::get(&status.conditions, "Healthy") {
             Some(stored) => {
                 let reason = ["Healthy", "Warning", "CriticalError"]

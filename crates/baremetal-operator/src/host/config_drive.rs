@@ -1,14 +1,15 @@
-//! The config drive: what cloud-init or Ignition finds on the host's first boot.
+//! The config drive: the data for cloud-init or Ignition on the host's first boot.
 
 use metal3_api::metal3::BareMetalHost;
 use serde_json::{Map, Value};
 
 mod image;
 
-/// The texts from the user's Secrets; absent where the specification names none.
+/// The texts from the user's Secrets; absent if the specification names none.
 #[derive(Default)]
 pub struct Texts {
-    /// `userData`, passed on untouched: a script, cloud-config, an Ignition document, or one of these in a gzip archive.
+    /// `userData`, passed on unchanged: a script, cloud-config, an Ignition document, or one of these in a gzip
+    /// archive.
     pub user: Option<Vec<u8>>,
     /// YAML or JSON, merged over the generated values.
     pub meta: Option<String>,
@@ -16,8 +17,8 @@ pub struct Texts {
     pub network: Option<String>,
 }
 
-/// The value that Ironic makes the drive from. Errors name the field whose Secret holds the text; network data can come by
-/// one of two.
+/// The value from which Ironic builds the drive. Errors name the field whose Secret holds the text; network data can
+/// come from either of two.
 pub fn build(host: &BareMetalHost, texts: &Texts, network_field: &str) -> Result<Value, String> {
     let mut drive = Map::new();
     let user_data = texts.user.as_ref().filter(|data| !data.is_empty());
@@ -39,7 +40,7 @@ pub fn build(host: &BareMetalHost, texts: &Texts, network_field: &str) -> Result
     Ok(Value::Object(drive))
 }
 
-/// What a host knows of itself when the user says nothing.
+/// The default metadata of a host.
 fn default_meta_data(host: &BareMetalHost) -> Map<String, Value> {
     let name = host.metadata.name.as_deref().unwrap_or_default();
     [
@@ -58,9 +59,9 @@ fn default_meta_data(host: &BareMetalHost) -> Map<String, Value> {
     .collect()
 }
 
-/// JSON is YAML, so one parser serves both. The words `on`, `off`, `yes` and `no` stay words: in network data and
-/// metadata they are names, and the other reading would turn a host called `on` into `true`. An alias would make a text of any
-/// size from a small one.
+/// JSON is YAML, so one parser serves both. The words `on`, `off`, `yes` and `no` stay strings: in network data and
+/// metadata they are names, and YAML 1.1 would turn a host called `on` into `true`. Aliases are rejected, because they
+/// could expand a small text to any size.
 pub fn mapping(field: &str, text: &str) -> Result<Map<String, Value>, String> {
     let options = serde_saphyr::options! {
         strict_booleans: true,
@@ -74,7 +75,7 @@ pub fn mapping(field: &str, text: &str) -> Result<Map<String, Value>, String> {
         Err(error) if matches!(error.without_snippet(), serde_saphyr::Error::Budget { .. }) => Err(format!(
             "the text that {field} names has an alias (*name), or more in it than is read: write out what it stands for"
         )),
-        // The parser quotes the text around the fault, which may be a secret: only the place is passed on.
+        // The parser quotes the text around the error, which may be a secret: only the position is passed on.
         Err(error) => Err(format!(
             "the text that {field} names is not YAML or JSON{}",
             place(&error)
@@ -145,7 +146,7 @@ mod tests {
         assert_eq!(meta["mac"], "52:54:00:12:34:56");
     }
 
-    // OWN 18b: user data that were not text were refused.
+    // OWN 18b: binary user data was rejected.
     #[test]
     fn user_data_that_are_not_text_are_on_the_drive_byte_by_byte() {
         let user: Vec<u8> = [0x1f, 0x8b].into_iter().chain((0..=255).cycle().take(70_000)).collect();

@@ -1,4 +1,4 @@
-//! What passes over hosts share.
+//! What all passes over hosts share.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -21,23 +21,23 @@ use crate::fleet::Fleet;
 use crate::metrics::HostMetrics;
 use crate::settings::HostSettings;
 
-/// The hands and eyes of the host controller.
+/// The clients, caches and settings of the host controller.
 pub struct Context {
     /// The Kubernetes API.
     pub kube: Client,
     /// Ironic.
     pub ironic: Link,
-    /// What Ironic last listed.
+    /// The nodes as Ironic last listed them.
     pub fleet: Fleet,
     /// The hosts, and which of them use which Secrets: see [`held::used`].
     pub hosts: Store<BareMetalHost, SecretKey>,
-    /// The namespaces whose hosts were listed once; none stands for the whole cluster.
+    /// The namespaces whose hosts were listed once; `None` stands for the whole cluster.
     listed: RwLock<HashSet<Option<String>>>,
-    /// Which versions of referenced Secrets exist.
+    /// The current versions of referenced Secrets.
     pub secrets: SecretVersions<ObjectKey>,
-    /// What is known of the objects beside the hosts.
+    /// The cached companion objects of hosts.
     pub companions: Companions,
-    /// What the names of BMCs stand for.
+    /// The resolved host names of BMCs.
     pub bmc_names: BmcNames,
     /// Events.
     pub recorder: Recorder,
@@ -45,16 +45,16 @@ pub struct Context {
     pub clock: Clock,
     /// Settings that decisions depend on.
     pub settings: Arc<HostSettings>,
-    /// Figures.
+    /// Metrics.
     pub metrics: HostMetrics,
-    /// What is remembered of each host.
+    /// The memory of each host.
     pub memory: Memories,
-    /// What we may do.
+    /// The operator's own permissions.
     pub rights: Rights,
 }
 
 impl Context {
-    /// One that has seen nothing and remembers nothing.
+    /// A context with empty caches.
     pub fn new(
         kube: Client,
         ironic: Link,
@@ -82,7 +82,7 @@ impl Context {
         }
     }
 
-    /// All hosts of this namespace, or of the cluster, are in the store now. True the first time.
+    /// Records that all hosts of this namespace, or of the cluster, are in the store. Returns true the first time.
     pub fn hosts_listed(&self, namespace: Option<&str>) -> bool {
         self.listed.write().insert(namespace.map(str::to_owned))
     }
@@ -95,7 +95,7 @@ impl Context {
             .any(|namespace| namespace.as_ref().is_none_or(|name| *name == host.namespace))
     }
 
-    /// The host is gone, and with it everything that is remembered of it.
+    /// Drops everything that is kept of a host that is gone.
     pub fn forget(&self, host: &ObjectKey) {
         if let Some(wait) = self.memory.forget(host) {
             waits::ended(self, host, wait);
@@ -106,7 +106,7 @@ impl Context {
     }
 }
 
-/// A context with so many slots, whose API server and Ironic nobody can reach, and what it counts.
+/// A context with this many slots, whose API server and Ironic are unreachable, and its metrics registry.
 #[cfg(test)]
 pub(crate) fn out_of_reach(slots: usize) -> (Context, metal3_runtime::metrics::Registry) {
     use metal3_runtime::events::Reporter;

@@ -1,17 +1,17 @@
-//! The type of a failed detachment, for which the API has no text.
+//! The error type of a failed detachment, for which the API has no value.
 
 use metal3_api::metal3::{BareMetalHostStatus, ErrorType};
 
-/// How the message of a failed detachment begins.
+/// The prefix of the message of a failed detachment.
 const DETACHING_FAILED: &str = "detaching failed: ";
 
-/// The type of a failed detachment, as the decision sees it. The API has no text for it that could be stored: see
+/// The error type of a failed detachment in decisions. The API has no value that could be stored: see
 /// [`write_detach_error`].
 pub fn detach_error() -> ErrorType {
     ErrorType::Other("detach error".to_owned())
 }
 
-/// Puts a failed detachment into the form in which it is stored.
+/// Converts a failed detachment to its stored form.
 pub fn write_detach_error(status: &mut BareMetalHostStatus) {
     if status.error_type == Some(detach_error()) {
         status.error_type = Some(ErrorType::Registration);
@@ -21,7 +21,7 @@ pub fn write_detach_error(status: &mut BareMetalHostStatus) {
     }
 }
 
-/// The type of a status's error, where that of a failed detachment is told from others.
+/// The error type of a status, with that of a failed detachment recognised.
 pub fn error_type(status: &BareMetalHostStatus) -> Option<ErrorType> {
     let is_detaching = status.error_message.starts_with(DETACHING_FAILED);
     match &status.error_type {

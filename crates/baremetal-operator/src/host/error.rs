@@ -1,4 +1,4 @@
-//! What can go wrong while reading and while acting, and what it means.
+//! Errors of reading and of acting, and how to react to them.
 
 use std::borrow::Cow;
 
@@ -6,40 +6,40 @@ use metal3_ironic::ErrorClass;
 use metal3_runtime::error::{Class, Classified};
 use metal3_runtime::timing::operator::RECHECK;
 
-/// Reading failed.
+/// A read failed.
 #[derive(Debug, thiserror::Error)]
 pub enum ObserveError {
-    /// The Kubernetes API.
+    /// An error from the Kubernetes API.
     #[error("cannot read from the Kubernetes API")]
     Kube(#[from] kube::Error),
-    /// Ironic, about this node or request.
+    /// An error from Ironic about this node or request.
     #[error("cannot read from Ironic")]
     Ironic(#[from] metal3_ironic::Error),
 }
 
 impl ObserveError {
-    /// Whether Ironic said it, and not the Kubernetes API.
+    /// Whether the error is from Ironic rather than the Kubernetes API.
     pub fn is_of_ironic(&self) -> bool {
         matches!(self, Self::Ironic(_))
     }
 }
 
-/// Acting failed.
+/// An effect failed.
 #[derive(Debug, thiserror::Error)]
 pub enum ApplyError {
-    /// The Kubernetes API refused or failed an effect.
+    /// The Kubernetes API rejected or failed an effect.
     #[error("cannot {effect}")]
     Kube {
-        /// Which effect, with the name of what it is about where that is not the host's own.
+        /// The effect, with the name of its object if that is not the host's own.
         effect: Cow<'static, str>,
         /// The cause.
         #[source]
         source: kube::Error,
     },
-    /// Ironic refused or failed an effect.
+    /// Ironic rejected or failed an effect.
     #[error("cannot {effect}")]
     Ironic {
-        /// Which effect.
+        /// The effect.
         effect: &'static str,
         /// The cause.
         #[source]
@@ -47,22 +47,22 @@ pub enum ApplyError {
     },
 }
 
-/// What came of a request to Ironic that failed, as far as it matters to what follows.
+/// What the error of a failed Ironic request means for the next step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reply {
-    /// None, or none that says anything: it may have happened all the same.
+    /// No answer, or a meaningless one: the change may have happened all the same.
     Lost,
-    /// Nothing can be asked of it, or not by this operator.
+    /// Ironic is unusable, or rejects this operator.
     Unusable,
-    /// What was asked for is not there.
+    /// The requested object does not exist.
     Gone,
-    /// It has no time for it, or somebody else is at the node.
+    /// Ironic is busy, or another client holds the node.
     Later,
-    /// Not in the node's present state.
+    /// Rejected in the node's current state.
     InvalidState,
-    /// Never, as it was put.
+    /// Rejected for its content: a retry would not help.
     Refused,
-    /// Never, because another has it.
+    /// Rejected because another node has the value.
     Taken,
 }
 
@@ -87,16 +87,16 @@ impl Reply {
         self != Self::Lost
     }
 
-    /// The picture of all nodes may be wrong: Ironic is not what it was, or a node is not where it is thought to be. A node
-    /// that is locked for a moment, a busy Ironic and a request that it will not take say nothing of the kind, and a list of
-    /// all nodes for each of them would cost a large fleet more than its pace allows.
+    /// Whether the list of all nodes may be wrong: Ironic has changed, or a node is not as expected. A briefly locked
+    /// node, a busy Ironic or a rejected request implies nothing of the kind, and a full list for each of them would
+    /// cost a large fleet more than its pace allows.
     fn puts_in_doubt(self) -> bool {
         !matches!(self, Self::Later | Self::Refused)
     }
 }
 
 impl ApplyError {
-    /// What came of it, where it was asked of Ironic.
+    /// The meaning of the error, if Ironic was called.
     fn reply(&self) -> Option<Reply> {
         match self {
             Self::Ironic { source, .. } => Some(source.class().into()),
@@ -104,12 +104,12 @@ impl ApplyError {
         }
     }
 
-    /// Ironic has answered, and will not do it: nothing of it happened.
+    /// Whether Ironic has answered and rejected the request, so that nothing has happened.
     pub fn is_refusal(&self) -> bool {
         self.reply().is_some_and(Reply::is_refusal)
     }
 
-    /// The fleet's list may be wrong.
+    /// Whether the fleet's list may be wrong.
     pub fn puts_in_doubt(&self) -> bool {
         self.reply().is_some_and(Reply::puts_in_doubt)
     }
@@ -119,7 +119,7 @@ impl Classified for ObserveError {
     fn class(&self) -> Class {
         match self {
             Self::Kube(error) => error.class(),
-            // Nothing failed: it has no time for us.
+            // Not a failure: Ironic is busy.
             Self::Ironic(busy) if busy.class() == ErrorClass::Busy => {
                 Class::Throttled(busy.retry_after().unwrap_or(RECHECK))
             }
@@ -155,16 +155,16 @@ impl Classified for ApplyError {
     }
 }
 
-/// A pass failed as a whole.
+/// An error that fails a whole pass.
 #[derive(Debug, thiserror::Error)]
 pub enum ReconcileError {
-    /// Reading.
+    /// A read.
     #[error(transparent)]
     Observe(#[from] ObserveError),
     /// Writing the status.
     #[error("cannot write the status")]
     Report(#[source] kube::Error),
-    /// Acting.
+    /// An effect.
     #[error(transparent)]
     Apply(#[from] ApplyError),
 }
@@ -193,7 +193,7 @@ mod tests {
 
     use super::*;
 
-    /// Whether nothing of it happened, and whether all nodes have to be listed again.
+    /// Whether nothing has happened, and whether all nodes have to be listed again.
     #[rstest]
     #[case(Reply::Lost, false, true)]
     #[case(Reply::Unusable, true, true)]

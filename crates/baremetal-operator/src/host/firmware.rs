@@ -1,8 +1,8 @@
-//! What the objects beside a host ask of its firmware: HostFirmwareSettings, HostFirmwareComponents and HostUpdatePolicy, all
-//! of the host's name.
+//! The firmware changes that companion objects request: HostFirmwareSettings, HostFirmwareComponents and
+//! HostUpdatePolicy, all of the host's name.
 //!
-//! Their own controllers compare and judge. Here it is only read what they found; what has to be done is compared once more
-//! with what Ironic knows, because those judgements are minutes old.
+//! Other controllers compare and validate these objects. This module only reads their results; pending changes are
+//! compared again with Ironic's data, because those results are minutes old.
 
 use std::collections::BTreeMap;
 
@@ -20,30 +20,30 @@ use serde_json::{Map, Value, json};
 use super::mark;
 use super::named_url::{DeniedRanges, NamedUrl, UrlField};
 
-/// What one of the objects asks for.
+/// What one of the objects requests.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Wish {
-    /// The watch has not shown all objects yet.
+    /// The watch has not delivered all objects yet.
     #[default]
     Unknown,
-    /// There is no such object, or it asks for nothing that can be done.
+    /// There is no such object, or it requests nothing that can be done.
     Nothing,
-    /// It was edited, and its controller has not looked at it since.
+    /// It was edited, and its controller has not observed the edit yet.
     Unobserved,
-    /// It asks for something else than what is there.
+    /// It requests something different from the current state.
     Changes,
 }
 
-/// One of the objects, as far as it is kept.
+/// The kept part of one object.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Seen {
-    /// What it asks for.
+    /// What it requests.
     pub wish: Wish,
-    /// `metadata.generation`, so that an edit is noticed that asks for something else again.
+    /// `metadata.generation`, to detect edits.
     pub generation: Option<i64>,
 }
 
-/// For which of the two kinds something holds.
+/// The kinds that something applies to.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Kinds {
     /// HostFirmwareSettings.
@@ -59,7 +59,7 @@ impl Kinds {
         updates: true,
     };
 
-    /// What may change under a running operating system, at its next start.
+    /// What may be changed on a host in use, at its next start.
     pub fn on_reboot(policy: &HostUpdatePolicy) -> Self {
         let is_on_reboot = |policy: &Option<UpdatePolicy>| *policy == Some(UpdatePolicy::OnReboot);
         Self {
@@ -76,17 +76,17 @@ pub struct AtHand {
     pub settings: Seen,
     /// HostFirmwareComponents.
     pub updates: Seen,
-    /// Which of them the HostUpdatePolicy allows for a host that is in use.
+    /// Which of them the HostUpdatePolicy allows for a host in use.
     pub on_reboot: Kinds,
 }
 
 impl AtHand {
-    /// Whether one of these kinds may ask for something.
+    /// Whether one of these kinds may request something.
     pub fn may_ask(&self, kinds: Kinds) -> bool {
         kinds.settings && self.settings.wish != Wish::Nothing || kinds.updates && self.updates.wish != Wish::Nothing
     }
 
-    /// Whether the watch has shown everything.
+    /// Whether the watch has delivered everything.
     pub fn is_known(&self) -> bool {
         self.settings.wish != Wish::Unknown && self.updates.wish != Wish::Unknown
     }
@@ -101,17 +101,17 @@ pub struct Objects {
     pub updates: Option<HostFirmwareComponents>,
 }
 
-/// What HostFirmwareSettings ask for.
+/// What HostFirmwareSettings request.
 pub fn settings_wish(object: &HostFirmwareSettings) -> Wish {
     let status = object.status.clone().unwrap_or_default();
     match wish(&status.conditions, object.metadata.generation) {
-        // Its controller has not read what is there.
+        // Its controller has not read the current settings.
         Wish::Changes if status.settings.is_empty() => Wish::Unobserved,
         wish => wish,
     }
 }
 
-/// What HostFirmwareComponents ask for.
+/// What HostFirmwareComponents request.
 pub fn updates_wish(object: &HostFirmwareComponents) -> Wish {
     let conditions = object.status.as_ref().map_or(&[][..], |s| &s.conditions);
     wish(conditions, object.metadata.generation)
@@ -132,45 +132,45 @@ fn wish(found: &[Condition], generation: Option<i64>) -> Wish {
     }
 }
 
-/// What has to be done.
+/// The changes to make.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Changes {
     /// BIOS settings with their new values.
     settings: Vec<(String, IntOrString)>,
     /// Components to update.
     updates: Vec<FirmwareUpdate>,
-    /// Everything that is then applied, for the status of HostFirmwareComponents.
+    /// Everything that is applied afterwards, for the status of HostFirmwareComponents.
     pub applied: Vec<FirmwareUpdate>,
     generations: [Option<i64>; 2],
-    /// Something is asked for at all, done or not.
+    /// Whether anything is requested, applied or not.
     pub is_wanted: bool,
 }
 
 impl Changes {
-    /// Nothing has to be done.
+    /// Whether there is nothing to do.
     pub fn is_empty(&self) -> bool {
         self.settings.is_empty() && self.updates.is_empty()
     }
 
-    /// Whether firmware is written, which is recorded when it is done.
+    /// Whether firmware is written, which is recorded afterwards.
     pub fn has_updates(&self) -> bool {
         !self.updates.is_empty()
     }
 
-    /// Why an update cannot be asked for, with the field's name.
+    /// Why an update cannot be requested, with the field's name.
     pub fn problem(&self, denied: &DeniedRanges) -> Option<String> {
         let parse = |update: &FirmwareUpdate| NamedUrl::parse(UrlField::Firmware, &update.url, denied).err();
         let problem = self.updates.iter().find_map(parse)?;
         Some(format!("HostFirmwareComponents: {problem}"))
     }
 
-    /// A name for these changes. An edit of the objects makes other ones of them, also if it asks for the same: settings that
-    /// the BMC took without following them are not sent again for ever, but can be sent again.
+    /// A name for these changes. An edit of the objects gives a new name, even if it requests the same: settings that
+    /// the BMC accepted but did not apply are not sent forever, but can be sent again.
     pub fn name(&self) -> String {
         mark::name(&json!([self.settings, self.updates, self.generations]))
     }
 
-    /// The steps of a cleaning, or of a service.
+    /// The steps of a cleaning or a servicing.
     pub fn steps(&self) -> Vec<Step> {
         let step = |interface: &str, name: &str, settings: Vec<Value>| Step {
             interface: interface.to_owned(),
@@ -195,7 +195,7 @@ impl Changes {
         steps
     }
 
-    /// Takes in BIOS settings that differ from what Ironic knows. A BMC that tells of none has none that could be set.
+    /// Adds BIOS settings that differ from Ironic's data. A BMC that reports none has none that could be set.
     pub fn add_settings(&mut self, object: &HostFirmwareSettings, bios: &BTreeMap<String, String>) {
         if bios.is_empty() {
             return;
@@ -206,7 +206,7 @@ impl Changes {
         self.generations[0] = object.metadata.generation;
     }
 
-    /// Takes in updates that were not applied yet. They are told apart by URL.
+    /// Adds updates that were not applied yet, identified by URL.
     pub fn add_updates(&mut self, object: &HostFirmwareComponents) {
         let applied = object.status.as_ref().map_or(&[][..], |s| &s.updates);
         let wanted = &object.spec.updates;
@@ -216,7 +216,7 @@ impl Changes {
     }
 }
 
-/// A component as it is reported. Others than these have no meaning to the users of the kind.
+/// A component as reported. Other components have no meaning for users of the kind.
 pub fn component(found: metal3_ironic::FirmwareComponent) -> Option<FirmwareComponentStatus> {
     let is_known = matches!(found.component.as_str(), "bios" | "bmc") || found.component.starts_with("nic:");
     is_known.then(|| FirmwareComponentStatus {

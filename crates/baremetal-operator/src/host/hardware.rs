@@ -1,4 +1,4 @@
-//! From Ironic's inventory to the hardware details that users and other controllers read.
+//! Converts Ironic's inventory to the hardware details that users and other controllers read.
 
 use metal3_api::metal3::HardwareDetails;
 use metal3_api::metal3::hardware::{Bios, Cpu, DiskType, Firmware, Lldp, Nic, Storage, SystemVendor, Vlan};
@@ -69,7 +69,7 @@ fn nics(nic: &Interface, inventory: &Inventory) -> Vec<Nic> {
         pci_address: text(&nic.pci_address),
         name: name.clone(),
     };
-    // Link-local addresses may carry the interface's name, which means nothing outside the host.
+    // Link-local addresses may include the interface's name, which means nothing outside the host.
     let v6 = nic
         .ipv6_address
         .as_deref()

@@ -1,11 +1,11 @@
-//! Which Secrets a host holds: those that carry our marks for it, or may.
+//! The Secrets that a host holds: those that carry our marks for it, or may.
 //!
-//! They stand in an annotation of the host before they are marked, and until the marks are off. So whatever becomes of the
-//! operator or of the specification in between, nothing stays marked for a host that has no use for it. The first note is
-//! written with our finalizer and costs no request of its own.
+//! They are recorded in an annotation of the host before they are marked, and until the marks are removed. So whatever
+//! happens to the operator or the specification in between, no Secret stays marked for a host that no longer uses it.
+//! The first record is written together with our finalizer and costs no extra request.
 //!
-//! The annotation is on the host and not on the Secret: a Secret with network data may be there for many hosts, and each
-//! change of its metadata gives it another version, for which all of them would be looked at and their ramdisks built again.
+//! The annotation is on the host and not on the Secret: many hosts may share a Secret with network data, and each
+//! change of its metadata changes its version, which would reconcile all of them and rebuild their ramdisks.
 
 use std::collections::BTreeSet;
 
@@ -17,14 +17,14 @@ use serde_json::{Value, json};
 
 use super::annotations;
 
-/// The Secrets that are noted on a host.
+/// The Secrets that are recorded on a host.
 pub fn names(host: &BareMetalHost) -> BTreeSet<String> {
     let text = annotations::value(host, HELD_SECRETS).unwrap_or_default();
     let names = text.split(',').map(str::trim).filter(|name| is_name(name));
     names.map(str::to_owned).collect()
 }
 
-/// What cannot be the name of a Secret was written by somebody else, and is asked for nowhere.
+/// Whether a text can be the name of a Secret. Other texts were written by another client and are never requested.
 pub fn is_name(text: &str) -> bool {
     let is_plain = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
     text.bytes().next().is_some_and(is_plain) && text.bytes().all(|byte| is_plain(byte) || b"-.".contains(&byte))
@@ -42,15 +42,15 @@ pub fn name_of(credentials: &CredentialsStatus) -> Option<&str> {
     credentials.credentials.as_ref().map(|secret| secret.name.as_str())
 }
 
-/// The Secrets whose credentials Ironic was given, by a host's status as it is at hand.
+/// The Secrets whose credentials Ironic was given, according to a host's cached status.
 pub fn given(host: &BareMetalHost) -> impl Iterator<Item = &str> {
     let given = host.status.iter();
     let given = given.flat_map(|status| [&status.good_credentials, &status.tried_credentials]);
     given.filter_map(name_of)
 }
 
-/// Every Secret that a host may hold: those that are noted, those that it names, and those that an operator before this one
-/// marked and left in the status.
+/// Every Secret that a host may hold: those in its note, those that it names, and those that an earlier operator marked
+/// and left in the status.
 pub fn all(host: &BareMetalHost) -> BTreeSet<String> {
     let mut all = names(host);
     let others = given(host).chain(wanted(host)).filter(|name| is_name(name));
@@ -58,8 +58,8 @@ pub fn all(host: &BareMetalHost) -> BTreeSet<String> {
     all
 }
 
-/// The merge patch that notes these and no others; nothing where the host says so already. It insists on the version that was
-/// judged.
+/// The merge patch that records these and no others; none if the host already has them. It is conditional on the judged
+/// version.
 pub fn noted(host: &BareMetalHost, secrets: &BTreeSet<String>) -> Option<Value> {
     if *secrets == names(host) {
         return None;
@@ -70,8 +70,8 @@ pub fn noted(host: &BareMetalHost, secrets: &BTreeSet<String>) -> Option<Value> 
     Some(json!({ "metadata": { "resourceVersion": version, "annotations": { HELD_SECRETS: text } } }))
 }
 
-/// The Secrets that a host uses and will let go itself, for an index of users. A host in deletion uses none, so that the last of
-/// several that go at once finds that nothing else uses the Secret.
+/// The Secrets that a host uses and will release itself, for an index of users. A host being deleted uses none, so that
+/// the last of several that are deleted together finds no other user of the Secret.
 pub fn used(host: &BareMetalHost) -> Vec<SecretKey> {
     if host.metadata.deletion_timestamp.is_some() {
         return Vec::new();

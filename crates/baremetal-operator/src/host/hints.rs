@@ -1,9 +1,9 @@
-//! The disk that an image goes to: hints from the specification or the hardware profile, in Ironic's words.
+//! The disk that an image is written to: hints from the specification or the hardware profile, in Ironic's format.
 
 use metal3_api::metal3::{BareMetalHostSpec, BareMetalHostStatus, HardwareProfile, RootDeviceHints};
 use serde_json::{Map, Value};
 
-/// The hardware profile's name; `None` where the specification names one that does not exist.
+/// The hardware profile's name; `None` if the specification names one that does not exist.
 pub fn profile(spec: &BareMetalHostSpec, status: &BareMetalHostStatus) -> Option<&'static str> {
     HardwareProfile::choose(&status.hardware_profile, spec)
         .ok()
@@ -16,7 +16,7 @@ pub fn wanted(spec: &BareMetalHostSpec, status: &BareMetalHostStatus) -> Option<
     spec.effective_root_device_hints(profile)
 }
 
-/// Ironic's `root_device`: operators in front of values, as its matcher reads them.
+/// Ironic's `root_device`: operators precede values, as its matcher expects.
 pub fn root_device(hints: Option<&RootDeviceHints>) -> Value {
     let mut out = Map::new();
     let Some(hints) = hints else { return Value::Object(out) };

@@ -1,10 +1,10 @@
-//! Which node in Ironic is a host's.
+//! Which node in Ironic belongs to a host.
 //!
-//! A name is no proof: another cluster may use the same one, and so may whoever enrols nodes by hand. Nor is the UUID in a status,
-//! which may come from an annotation that a user has written. A host's node is the one that was enrolled under the host's own UID,
-//! or the one with both the UUID in its status and its name. Any other is taken over only if it bears no other host's name, and if
-//! its BMC, and where known its boot MAC address, are the host's; Ironic is then given the credentials of the host's own Secret.
-//! Nothing is ever taken from it otherwise.
+//! A name is no proof: another cluster, or a person who enrols nodes by hand, may use the same one. Nor is the UUID in
+//! a status, which may come from a user's annotation. A host's node is the one enrolled under the host's own UID, or
+//! the one with both the UUID in its status and its name. Any other node is adopted only if it does not have another
+//! host's name, and if its BMC, and where known its boot MAC address, are the host's; Ironic is then given the
+//! credentials of the host's own Secret. Otherwise nothing is ever taken from it.
 
 use metal3_api::metal3::{BareMetalHost, BareMetalHostStatus};
 use metal3_ironic::Node;
@@ -12,14 +12,14 @@ use serde_json::{Map, Value};
 
 use crate::host::annotations;
 
-/// The UUID that a host's node is enrolled under: the host's own UID. The API server has chosen it before anything is asked of
-/// Ironic, so that a node is known whose enrolment was never noted, and no two hosts share one.
+/// The UUID that a host's node is enrolled under: the host's own UID. The API server assigns it before any call to
+/// Ironic, so a node is recognised even if its enrolment was never recorded, and no two hosts share one.
 pub fn own_uuid(host: &BareMetalHost) -> Option<&str> {
     host.metadata.uid.as_deref().filter(|uid| is_uuid(uid))
 }
 
-/// The UUID in the status, if it is one: what stands there may come from an annotation that a user has written, and a name would
-/// lead to somebody else's node.
+/// The UUID in the status, if it is one: the value may come from a user's annotation, and a name would refer to another
+/// owner's node.
 pub fn stored_uuid(status: Option<&BareMetalHostStatus>) -> Option<&str> {
     let id = status.map(|status| status.provisioning.id.as_str())?;
     is_uuid(id).then_some(id)
@@ -41,18 +41,18 @@ pub fn is_enrolled_for(node: &Node, host: &BareMetalHost) -> bool {
     own_uuid(host).is_some_and(|own| own == node.uuid)
 }
 
-/// Whether a node bears the name of another host. Only such names have a tilde, which is in the name of no object.
+/// Whether a node has the name of another host. Only such names contain a tilde, which no object name may.
 pub fn is_anothers(node: &Node, host: &BareMetalHost) -> bool {
     let is_other = |name: &String| name.contains('~') && *name != node_name(host);
     !is_enrolled_for(node, host) && node.name.as_ref().is_some_and(is_other)
 }
 
-/// Whether the host may take over a node that has its name: not when it is about to let go of its own.
+/// Whether the host may adopt a node that has its name: not when it is about to release its own.
 pub fn may_adopt(host: &BareMetalHost) -> bool {
     host.metadata.deletion_timestamp.is_none() && annotations::detached(host).is_none()
 }
 
-/// `<namespace>~<name>`: `~` can stand in neither.
+/// `<namespace>~<name>`: neither part may contain `~`.
 pub fn node_name(host: &metal3_api::metal3::BareMetalHost) -> String {
     format!(
         "{}~{}",
@@ -61,10 +61,10 @@ pub fn node_name(host: &metal3_api::metal3::BareMetalHost) -> String {
     )
 }
 
-/// Stands in `extra` of the ports that this operator has created: the name of the node that they were created for.
+/// The key in `extra` of ports created by this operator: the name of the node that they were created for.
 pub const PORT_MARK: &str = "metal3_host";
 
-/// What tells our ports from those that Ironic's inspection or somebody by hand has created.
+/// Distinguishes our ports from those that Ironic's inspection or a person created.
 pub fn port_mark(host: &BareMetalHost) -> Map<String, Value> {
     Map::from_iter([(PORT_MARK.to_owned(), node_name(host).into())])
 }

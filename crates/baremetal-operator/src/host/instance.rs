@@ -1,8 +1,8 @@
-//! The instance on a host: what is to be deployed, when it counts as another one, and how it is described to Ironic.
+//! The instance on a host: what to deploy, when it counts as a different one, and how it is described to Ironic.
 //!
-//! Ironic rewrites what it was told: a deployment replaces the URL of an image by the address that it redirects to, its format
-//! and its checksum by those that were found, and the answers hide whatever looks like a password in a URL. So what a node
-//! was told is judged by a mark of our own, which Ironic keeps for as long as there is an instance and takes away with it.
+//! Ironic rewrites its input. A deployment replaces an image URL by its redirect target, and its format and checksum by
+//! those found; responses mask anything in a URL that looks like a password. So our own mark records what a node was
+//! given. Ironic keeps the mark as long as the instance exists and removes it with the instance.
 
 use metal3_api::metal3::{BareMetalHostSpec, BareMetalHostStatus, BootMode, Image};
 use metal3_ironic::{Diff, MASK, MaskedValues, Node, NodeDetail, PatchOp};
@@ -12,24 +12,24 @@ use super::named_url::{DeniedRanges, NamedUrl, UrlField};
 use super::observed::{Observed, PullSecret};
 use super::{hints, mark};
 
-/// What the specification asks to be deployed.
+/// The deployment that the specification requests.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Deployment<'a> {
     /// An image is written to a disk.
     Disk(&'a Image),
     /// An ISO is booted and nothing is written.
     LiveIso(&'a Image),
-    /// A step of the site's own ramdisk does it, with or without an image.
+    /// A step of the site's own ramdisk deploys, with or without an image.
     Custom {
         /// The deploy step's name.
         method: &'a str,
-        /// The image that is handed to the step.
+        /// The image that is passed to the step.
         image: Option<&'a Image>,
     },
 }
 
 impl<'a> Deployment<'a> {
-    /// What is wanted; `None` where nothing is.
+    /// The wanted deployment; `None` if there is none.
     pub fn wanted(spec: &'a BareMetalHostSpec) -> Option<Self> {
         let image = spec.wanted_image();
         let method = method(spec.custom_deploy.as_ref());
@@ -41,7 +41,7 @@ impl<'a> Deployment<'a> {
         }
     }
 
-    /// What runs, or is taken to run, on a host that was provisioned.
+    /// What runs, or is assumed to run, on a provisioned host.
     pub fn current(spec: &'a BareMetalHostSpec, status: &'a BareMetalHostStatus) -> Option<Self> {
         let provisioning = &status.provisioning;
         let image = provisioning.image.as_ref().filter(|i| !i.url.is_empty());
@@ -53,7 +53,7 @@ impl<'a> Deployment<'a> {
         }
     }
 
-    /// The image, where there is one.
+    /// The image, if any.
     pub fn image(self) -> Option<&'a Image> {
         match self {
             Self::Disk(image) | Self::LiveIso(image) => Some(image),
@@ -61,7 +61,7 @@ impl<'a> Deployment<'a> {
         }
     }
 
-    /// The deploy interface that it needs; `None`: whichever Ironic has by default.
+    /// The deploy interface that it needs; `None`: Ironic's default.
     pub fn interface(self) -> Option<&'static str> {
         match self {
             Self::Disk(_) => None,
@@ -70,13 +70,13 @@ impl<'a> Deployment<'a> {
         }
     }
 
-    /// The Secret with the credentials for the image's registry.
+    /// The Secret with the credentials for the image registry.
     pub fn pull_secret_name(self) -> Option<&'a str> {
         let image = self.image().filter(|image| image.is_oci())?;
         Some(image.oci_auth_secret_name.as_str()).filter(|name| !name.is_empty())
     }
 
-    /// For people: what is deployed.
+    /// The deployed item, for users.
     pub fn name(self) -> String {
         match self {
             Self::Disk(image) | Self::LiveIso(image) => format!("image {}", image.url),
@@ -106,8 +106,8 @@ impl<'a> Deployment<'a> {
         check().err()
     }
 
-    /// The description in `instance_info`: every key that describes an instance, with its value or `None` where it must
-    /// not be there.
+    /// The description in `instance_info`: every key that describes an instance, with its value or `None` if it must be
+    /// absent.
     fn info(self, pull_secret: Option<Value>) -> Result<[(&'static str, Option<Value>); 8], String> {
         let image = self.image();
         let boot_iso = matches!(self, Self::LiveIso(_));
@@ -119,7 +119,8 @@ impl<'a> Deployment<'a> {
         };
         let (untyped, algorithm, digest) = match checksum {
             None => (None, None, None),
-            // Ironic detects the algorithm of a checksum in the old field; a custom step is told all there is in the new one.
+            // Ironic detects the algorithm of a checksum in the old field; a custom step gets everything in the new
+            // one.
             Some((None, value)) if method.is_none() => (Some(value.into()), None, None),
             Some((kind, value)) => (None, kind.map(Value::from), Some(value.into())),
         };
@@ -137,7 +138,7 @@ impl<'a> Deployment<'a> {
         ])
     }
 
-    /// How it is deployed, whatever the image.
+    /// The deploy method, independent of the image.
     pub fn way(self) -> String {
         match self {
             Self::Disk(_) => "image".to_owned(),
@@ -146,25 +147,26 @@ impl<'a> Deployment<'a> {
         }
     }
 
-    /// The same for attempts at the same thing only: any edit of the image, also of its checksum alone, makes another one.
+    /// Equal only for attempts at the same deployment: any edit of the image, even of its checksum alone, makes a new
+    /// attempt.
     pub fn attempt(self) -> String {
         mark::name(&(self.way(), self.image()))
     }
 
-    /// The same for what may run as the same instance. Only the URL and the way count, as they do for [`is_cancelled`]:
-    /// other edits of the image do not cost a user the data on the disk.
+    /// Equal for deployments that may run as the same instance. Only the URL and the method count, as for
+    /// [`is_cancelled`]: other edits of the image do not cost a user the data on the disk.
     fn target(self) -> String {
         mark::name(&(self.way(), self.image().map(|image| &image.url)))
     }
 
-    /// What the node is told that was described for this: also when its state had changed last, because an attempt has
-    /// begun when it has changed since then.
+    /// The mark for a node that is described for this deployment. It includes when the node's state last changed: if it
+    /// has changed since, the attempt has started.
     fn mark(self, node: &Node) -> Value {
         json!({"target": self.target(), "attempt": self.attempt(), "since": mark::since(node)})
     }
 
-    /// The node was asked to deploy exactly this, so that a failure that it shows is one of this deployment. One of a node
-    /// without our mark is taken for that as well.
+    /// Whether the node was asked to deploy exactly this, so that a failure that it shows belongs to this deployment. A
+    /// node without our mark counts too.
     pub fn was_attempted_on(self, node: &Node, detail: &NodeDetail) -> bool {
         match stored_mark(detail) {
             Some(mark) => mark["attempt"] == self.attempt() && mark["since"] != mark::since(node),
@@ -172,7 +174,7 @@ impl<'a> Deployment<'a> {
         }
     }
 
-    /// The node runs this, as far as our mark can tell. Nothing speaks against it where there is none: then it was adopted, or
+    /// Whether the node runs this, as far as our mark shows. Without a mark it counts as running: it was adopted, or
     /// deployed by another operator.
     pub fn runs_on(self, detail: &NodeDetail) -> bool {
         match stored_mark(detail) {
@@ -186,8 +188,7 @@ impl<'a> Deployment<'a> {
     }
 }
 
-/// What the node of a host is marked with when it is described for what the specification asks to be deployed, under a key of
-/// `instance_info`.
+/// The mark of a host's node for the requested deployment, under a key of `instance_info`.
 pub fn deployment_mark(spec: &BareMetalHostSpec, node: &Node) -> Option<(&'static str, Value)> {
     Deployment::wanted(spec).map(|wanted| (MARK, wanted.mark(node)))
 }
@@ -199,7 +200,7 @@ fn stored_mark(detail: &NodeDetail) -> Option<&Value> {
 const PULL_SECRET: &str = "image_pull_secret";
 /// Our own mark.
 const MARK: &str = "metal3_deployment";
-/// The deploy step, which is all that earlier versions marked a node with: Ironic does not tell which one it has run.
+/// The deploy step, which is the only mark of earlier versions: Ironic does not report which step it has run.
 const METHOD: &str = "metal3_deploy_method";
 
 /// The deploy method, if one is named.
@@ -207,7 +208,7 @@ pub fn method(custom: Option<&metal3_api::metal3::CustomDeploy>) -> Option<&str>
     custom.map(|c| c.method.as_str()).filter(|m| !m.is_empty())
 }
 
-/// The specification no longer asks for what is, or is being, deployed. Only the URL and the deploy method count: other
+/// Whether the specification no longer requests the current deployment. Only the URL and the deploy method count: other
 /// edits of the image do not cost a user the data on the disk.
 pub fn is_cancelled(spec: &BareMetalHostSpec, status: &BareMetalHostStatus) -> bool {
     let wanted_url = spec.wanted_image().map(|i| i.url.as_str());
@@ -236,7 +237,7 @@ fn checksum(image: &Image) -> Result<Option<(Option<String>, String)>, String> {
     Ok(found.map(|c| (c.algorithm.map(|a| a.as_str().to_owned()), c.value.to_owned())))
 }
 
-/// The differences that make the node ready for the wanted deployment.
+/// The patch that prepares the node for the wanted deployment.
 pub fn patch(
     seen: &Observed,
     status: &BareMetalHostStatus,
@@ -250,7 +251,7 @@ pub fn patch(
     }
     let info = "/instance_info";
     let mark = deployment.mark(node);
-    // What Ironic hides of a URL is what it was told, if it was told of this.
+    // If the node was given this deployment, the masked part of a URL is assumed unchanged.
     let is_told = stored_mark(detail) == Some(&mark);
     let mut diff = Diff::new(if is_told {
         MaskedValues::Unchanged
@@ -299,8 +300,8 @@ pub fn patch(
     Ok(diff.into_ops())
 }
 
-/// Ironic hides the secret that it has. Whether it is the present one is known only of what this process sent itself;
-/// any other is taken for absent, and sent.
+/// Ironic masks the stored secret. Only a secret that this process sent itself is known to be the current one; any
+/// other counts as absent and is sent.
 fn without_unknown_secret(
     info: &Map<String, Value>,
     seen: &Observed,
@@ -316,7 +317,7 @@ fn without_unknown_secret(
     info
 }
 
-/// Whether a patch hands over the registry's credentials.
+/// Whether a patch contains the registry credentials.
 pub fn sends_pull_secret(ops: &[PatchOp]) -> bool {
     ops.iter()
         .any(|op| op.value.is_some() && op.path.strip_prefix("/instance_info/") == Some(PULL_SECRET))

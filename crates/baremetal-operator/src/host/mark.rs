@@ -1,8 +1,8 @@
-//! What a node remembers of the work that it was asked for last, so that nothing is done twice and nothing is forgotten.
+//! A mark on the node that records its last requested work, so that nothing is done twice or forgotten.
 //!
-//! Ironic does not tell which steps a cleaning had that is over, and the host's status cannot tell whether the call was made
-//! that it announces. So the node is told before: which work, and when its state had changed last. A state that changed
-//! since then says that the work was begun; a node at rest, that it is over.
+//! Ironic does not report the steps of a completed cleaning, and the host's status does not show whether the announced
+//! call was made. So the mark is written to the node first: the work, and when the node's state last changed. If the
+//! state has changed since, the work was started; if the node is also at rest, the work is over.
 
 use metal3_ironic::{Diff, Node, NodeDetail, PatchOp};
 use serde::Serialize;
@@ -11,18 +11,18 @@ use sha2::{Digest, Sha256};
 
 const KEY: &str = "metal3_preparation";
 
-/// How far a node at rest has come with some work.
+/// The progress of some work on a node at rest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Progress {
-    /// It was not asked for it.
+    /// The work was not requested.
     NotBegun,
-    /// It has done it.
+    /// The work is done.
     Done,
-    /// It tried.
+    /// The work was tried.
     Failed,
 }
 
-/// A name for some work: the same for the same work only.
+/// A name for some work: equal only for the same work.
 pub fn name(work: &impl Serialize) -> String {
     let text = serde_json::to_vec(work).unwrap_or_default();
     let digest = Sha256::digest(text);
@@ -35,8 +35,8 @@ pub fn name(work: &impl Serialize) -> String {
 /// Kinds of work with the names of what is to be done of each.
 pub type Parts = [(&'static str, String)];
 
-/// How far this work is on a node that stands in the state from which it is asked for. What was done together with other work
-/// is done.
+/// The progress of this work on a node in the state from which it is requested. Work done together with other work
+/// counts as done.
 pub fn progress(node: &Node, detail: &NodeDetail, work: &Parts) -> Progress {
     let Some(mark) = detail.extra.get(KEY) else {
         return Progress::NotBegun;
@@ -52,7 +52,7 @@ pub fn progress(node: &Node, detail: &NodeDetail, work: &Parts) -> Progress {
     }
 }
 
-/// Writes down which work comes next.
+/// Records the next work.
 pub fn set(diff: &mut Diff, node: &Node, detail: &NodeDetail, work: &Parts) {
     let work: Map<String, Value> = work
         .iter()
@@ -62,14 +62,14 @@ pub fn set(diff: &mut Diff, node: &Node, detail: &NodeDetail, work: &Parts) {
     diff.set("/extra", KEY, Some(mark), detail.extra.get(KEY));
 }
 
-/// Forgets the work, so that it is begun anew; nothing where nothing is remembered.
+/// Forgets the work, so that it is started again; empty if nothing is recorded.
 pub fn removal(detail: &NodeDetail) -> Vec<PatchOp> {
     let mut diff = Diff::default();
     diff.set("/extra", KEY, None, detail.extra.get(KEY));
     diff.into_ops()
 }
 
-/// Whether the node was told of work of this kind last.
+/// Whether the last recorded work includes this kind.
 pub fn has(detail: &NodeDetail, kind: &str) -> bool {
     detail
         .extra
@@ -82,7 +82,7 @@ pub fn is_in(ops: &[PatchOp]) -> bool {
     ops.iter().any(|op| op.path.strip_prefix("/extra/") == Some(KEY))
 }
 
-/// When the node's state had changed last.
+/// When the node's state last changed.
 pub fn since(node: &Node) -> Value {
     node.provision_updated_at.clone().unwrap_or_default().into()
 }

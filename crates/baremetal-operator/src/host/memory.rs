@@ -1,9 +1,9 @@
-//! What this process remembers of hosts from one pass to the next: one entry for each host, behind one lock. All of it may be
-//! lost without harm.
+//! What this process remembers of hosts between passes: one entry for each host, behind one lock. All of it may be lost
+//! without harm.
 //!
-//! A pass is asked for by any event: our own status write comes back through the watch, one change of a node can be several
-//! events. A host for which everything at hand is as the last pass left it has nothing to decide before the time that this pass
-//! set, and makes no call. [`AtHand::of`] says what is compared.
+//! Any event triggers a pass: our own status write comes back through the watch, and one change of a node can cause
+//! several events. If all cached state is as the last pass left it, there is nothing to decide before the time that the
+//! last pass set, and no call is made. [`AtHand::of`] lists what is compared.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -24,35 +24,34 @@ pub struct Memories(Mutex<HashMap<ObjectKey, Entry>>);
 
 #[derive(Debug, Default)]
 struct Entry {
-    /// What decisions read.
+    /// The part that decisions read.
     memory: Memory,
-    /// The ramdisk that is built for the host is another one than `memory` knows: a pass that is under way writes back what it
-    /// knew before.
+    /// The host's ramdisk has changed since `memory` was read: a pass in progress would write back the old state.
     has_new_ramdisk: bool,
-    /// How many passes in a row have met trouble with Ironic or the Kubernetes API.
+    /// The number of passes in a row that met trouble with Ironic or the Kubernetes API.
     failures: u32,
-    /// How often the host was woken, whatever is at hand.
+    /// How often the host was woken regardless of changes.
     wakes: u64,
-    /// How many of these wakes the present pass began after.
+    /// The value of `wakes` when the current pass began.
     heard: u64,
-    /// What was at hand at the last end, and until when nothing has to be done if it stays so.
+    /// The cached state at the last end, and how long the host may stay idle if it does not change.
     idle: Option<(AtHand, Duration)>,
     /// What the host waits for.
     waiting: Option<Waiting>,
 }
 
-/// What a pass begins with.
+/// The initial state of a pass.
 #[derive(Debug, Default)]
 pub struct Begin {
-    /// What decisions read.
+    /// The part that decisions read.
     pub memory: Memory,
-    /// How many passes in a row have met trouble.
+    /// The number of passes in a row that met trouble.
     pub failures: u32,
     wakes: u64,
 }
 
 impl Memories {
-    /// A pass begins: asked before it observes anything.
+    /// Starts a pass; call this before observing anything.
     pub fn begin(&self, host: &ObjectKey) -> Begin {
         let mut hosts = self.0.lock();
         let entry = hosts.entry(host.clone()).or_default();
@@ -66,7 +65,7 @@ impl Memories {
         }
     }
 
-    /// How long nothing has to be done, if nothing has changed since the last pass. Otherwise a pass begins.
+    /// How long the host may stay idle, if nothing has changed since the last pass. Otherwise a pass starts.
     pub fn idle(&self, host: &ObjectKey, begin: &Begin, seen: &Observed, now: Duration) -> Option<Duration> {
         let mut hosts = self.0.lock();
         let entry = hosts.get_mut(host)?;
@@ -81,11 +80,12 @@ impl Memories {
         None
     }
 
-    /// A pass has ended. `idle` is until when nothing has to be done (on the scale of [`metal3_runtime::Clock::elapsed`]), and
-    /// the node as it is at hand now. A host that was woken meanwhile may have been read before the change that woke it.
+    /// Ends a pass. `idle` is the time until which nothing has to be done (on the scale of
+    /// [`metal3_runtime::Clock::elapsed`]), and the node as it is cached now. If the host was woken in the meantime, it
+    /// may have been read before the change that woke it.
     pub fn end(&self, host: &ObjectKey, seen: &Observed, failures: u32, idle: Option<(Duration, NodeView)>) {
         let mut hosts = self.0.lock();
-        // One that is gone is not remembered again.
+        // Do not recreate the entry of a host that is gone.
         let Some(entry) = hosts.get_mut(host) else { return };
         entry.memory = seen.memory.clone();
         entry.failures = failures;
@@ -96,7 +96,8 @@ impl Memories {
         }
     }
 
-    /// The next pass has to look, whatever is at hand, also where one is under way. A host without a memory is looked at anyway.
+    /// Forces the next pass to run even if nothing changed, also if a pass is in progress. A host without an entry is
+    /// reconciled anyway.
     pub fn wake(&self, host: &ObjectKey) {
         if let Some(entry) = self.0.lock().get_mut(host) {
             entry.wakes += 1;
@@ -104,7 +105,7 @@ impl Memories {
         }
     }
 
-    /// The ramdisk that is built for the host is another one than is remembered.
+    /// Records that the host's ramdisk has changed.
     pub fn ramdisk_changed(&self, host: &ObjectKey) {
         if let Some(entry) = self.0.lock().get_mut(host) {
             entry.has_new_ramdisk = true;
@@ -112,7 +113,7 @@ impl Memories {
         self.wake(host);
     }
 
-    /// The host waits for this now, or for nothing; what it waited for before.
+    /// Sets what the host waits for; returns the previous wait.
     pub fn waits(&self, host: &ObjectKey, now: Option<Waiting>) -> Option<Waiting> {
         match self.0.lock().get_mut(host) {
             Some(entry) => std::mem::replace(&mut entry.waiting, now),
@@ -125,13 +126,13 @@ impl Memories {
         self.0.lock().get(host)?.waiting
     }
 
-    /// The host is gone; what it waited for.
+    /// Forgets the host; returns what it waited for.
     pub fn forget(&self, host: &ObjectKey) -> Option<Waiting> {
         self.0.lock().remove(host)?.waiting
     }
 }
 
-/// What is at hand without a call.
+/// The state that is available without a call.
 #[derive(Clone, Debug, PartialEq)]
 struct AtHand {
     host: [Option<String>; 2],
@@ -148,9 +149,9 @@ struct AtHand {
 }
 
 impl AtHand {
-    /// What the next pass begins with if nothing changes: what a pass has read itself is then at hand. A change that comes after
-    /// the read differs from it, and is therefore not missed. `None` where that cannot be told. `listed` is the node as it is at
-    /// hand now: one of two equal records is enough.
+    /// What the next pass starts with if nothing changes: what a pass has read itself is then cached. A change after
+    /// the read differs from it, and is therefore not missed. `None` if that cannot be determined. `listed` is the node
+    /// as it is cached now: one of two equal records is enough.
     ///
     /// Every field of [`Observed`] is named here, so that the compiler asks about a new one.
     fn of(seen: &Observed, listed: &NodeView) -> Option<Self> {
@@ -172,7 +173,7 @@ impl AtHand {
             before_intent: _,
             has_refused_power: _,
             is_confirmed: _,
-            // Read when a decision asks for it.
+            // Read when a decision requests it.
             ports: _,
             boot_mac_owner: _,
             inventory: _,
@@ -189,7 +190,7 @@ impl AtHand {
             bios: _,
             validation: _,
             slot: _,
-            // Our own: what ends them is the time until which a host is left alone.
+            // Our own state: it ends with the time until which the host stays idle.
             reconfigured: _,
             memory: _,
             failures: _,

@@ -1,7 +1,8 @@
-//! URLs that users name in objects and that Ironic, or a BMC, then fetches from within the provisioning network.
+//! URLs in users' objects that Ironic, or a BMC, fetches from within the provisioning network.
 //!
-//! Nothing is resolved here: only addresses that stand in a URL itself are judged, and the well-known names of clouds' metadata. User info is let through, as upstream does,
-//! because Ironic logs in with it; it is masked wherever the URL is shown.
+//! Nothing is resolved here: only addresses in the URL itself are checked, and the well-known names of cloud metadata
+//! services. User info is allowed, as in upstream, because Ironic logs in with it; it is masked wherever the URL is
+//! shown.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -11,7 +12,7 @@ use ipnet::IpNet;
 use metal3_ironic::without_url_secrets;
 use url::{Host, Url};
 
-/// Where a URL stands. Each field has its own schemes.
+/// The field of a URL. Each field has its own schemes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum UrlField {
     /// The image of a host.
@@ -22,7 +23,7 @@ pub enum UrlField {
     DataImage,
     /// An update in HostFirmwareComponents.
     Firmware,
-    /// What a builder of ramdisks has built, or whoever writes the status of a PreprovisioningImage.
+    /// What a ramdisk builder has built; any writer of the PreprovisioningImage's status can set it.
     RamdiskImage,
     /// Its kernel.
     RamdiskKernel,
@@ -43,15 +44,16 @@ impl UrlField {
         }
     }
 
-    /// Never `file`: that would be a file of Ironic's own.
+    /// Never `file`: that would be a local file of Ironic.
     const fn schemes(self) -> &'static [&'static str] {
         match self {
             Self::Image | Self::Firmware => UPSTREAMS,
-            // Ironic fetches the first two; a custom deploy step gets the text as it is.
+            // Ironic fetches the first two; a custom deploy step gets the text unchanged.
             Self::Checksum => &["http", "https", "ftp", "gopher"],
-            // The last three are fetched by BMCs; they are refused by upstream's webhook alone.
+            // The last three are fetched by BMCs; only upstream's webhook rejects them.
             Self::DataImage => &["http", "https", "ftp", "gopher", "oci", "nfs", "cifs", "smb"],
-            // Ironic, or a BMC, fetches them. `file` is for the administrator, who names it by the flags of the operator.
+            // Ironic, or a BMC, fetches them. `file` is reserved for the administrator, who sets it by the operator's
+            // flags.
             Self::RamdiskImage | Self::RamdiskKernel => &["http", "https"],
         }
     }
@@ -99,7 +101,7 @@ impl FromStr for DeniedRanges {
     }
 }
 
-/// The IPv4 address that an IPv6 address stands for: mapped, compatible, or behind the well-known prefix of NAT64.
+/// The IPv4 address embedded in an IPv6 address: mapped, compatible, or behind the well-known prefix of NAT64.
 fn embedded(address: Ipv6Addr) -> Option<Ipv4Addr> {
     let [.., a, b, c, d] = address.octets();
     match address.segments() {
@@ -108,8 +110,8 @@ fn embedded(address: Ipv6Addr) -> Option<Ipv4Addr> {
     }
 }
 
-/// The names under which clouds serve their metadata, with the credentials of servers among it. They are refused with the address
-/// that they stand for.
+/// The host names of cloud metadata services, which include server credentials. They are denied together with the
+/// address that they resolve to.
 const METADATA_SERVERS: [&str; 5] = [
     "metadata.google.internal",
     "metadata.goog",
@@ -124,7 +126,7 @@ fn metadata_server(name: &str) -> Option<IpAddr> {
     is_one.then_some(IpAddr::V4(Ipv4Addr::new(169, 254, 169, 254)))
 }
 
-/// A URL that a user names and that may be handed to Ironic. It is shown without what is secret in it.
+/// A URL that a user names and that may be passed to Ironic. It is displayed without its secrets.
 #[derive(Clone, PartialEq, Eq)]
 pub struct NamedUrl(String);
 
@@ -169,7 +171,7 @@ fn check(field: UrlField, text: &str, denied: &DeniedRanges) -> Result<(), Strin
         return Err(format!("it names no host; write {}://host/path", url.scheme()));
     };
     let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
-    // Parsers disagree about which host such a URL names, and Ironic has another one than we have.
+    // Parsers disagree about the host of such a URL, and Ironic's parser differs from ours.
     if authority.contains(|c: char| c == '\\' || c.is_whitespace()) {
         return Err("it has a backslash or a space before its path".to_owned());
     }
@@ -177,7 +179,7 @@ fn check(field: UrlField, text: &str, denied: &DeniedRanges) -> Result<(), Strin
         None => return Err("it names no host".to_owned()),
         Some(Host::Ipv4(address)) => IpAddr::V4(address),
         Some(Host::Ipv6(address)) => IpAddr::V6(address),
-        // The parser leaves hosts as they are with schemes that it does not know.
+        // The parser does not normalize hosts of unknown schemes.
         Some(Host::Domain(name)) => match Host::parse(name) {
             Ok(Host::Ipv4(address)) => IpAddr::V4(address),
             Ok(Host::Ipv6(address)) => IpAddr::V6(address),

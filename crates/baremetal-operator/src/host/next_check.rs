@@ -1,8 +1,8 @@
-//! What brings the next look at a waiting host about, and when it comes at the latest: in one place for the controller,
-//! which keeps to it, for the condition, which tells it, and for the runbook.
+//! What triggers the next pass over a waiting host, and when it happens at the latest: one place for the controller,
+//! the condition message and the runbook.
 //!
-//! A time that moves would have to be stored at every look. So the words say what calls the host and how long the operator
-//! never stays away; a time of day stands only where the wait itself is for that time.
+//! A moving time would have to be stored in every pass. So the message names the trigger and the longest interval
+//! between passes; it names a time of day only if the wait itself has one.
 
 use std::time::Duration;
 
@@ -16,25 +16,25 @@ use super::budget;
 use super::observed::Observed;
 use super::plan::{Then, Wait, WaitReason, Wake};
 
-/// What has a waiting host looked at, besides the passing of time.
+/// What triggers a pass over a waiting host, besides time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Call {
     /// The list of nodes shows a change of its node.
     Node,
-    /// The host, or what its message names, is changed.
+    /// The host, or an object named in its message, changes.
     Change,
-    /// The specification of the host or the content of its Secret is changed.
+    /// The specification of the host or the content of its Secret changes.
     Edit,
-    /// Ironic can be used again.
+    /// Ironic is usable again.
     Ironic,
-    /// A slot is handed out to it.
+    /// The host is granted a slot.
     Turn,
-    /// Nothing that could be named.
+    /// Nothing that can be named.
     None,
 }
 
 impl Call {
-    /// The call of every wait for this reason.
+    /// The trigger for every wait with this reason.
     pub const fn of(reason: WaitReason) -> Self {
         match reason {
             WaitReason::SecretMissing
@@ -79,7 +79,8 @@ impl Call {
         }
     }
 
-    /// The call of this one. Ironic as a whole may be well where one question about one host fails: nobody calls the host then.
+    /// The trigger for this wait. Ironic as a whole may work while one request for one host fails: then there is no
+    /// trigger.
     fn of_wait(wait: &Wait) -> Self {
         match Self::of(wait.reason) {
             Self::Ironic if wait.wake != Wake::Ironic => Self::None,
@@ -100,7 +101,7 @@ impl Call {
     }
 }
 
-/// How long a host that nothing calls is left alone.
+/// The longest interval until a host without a trigger is reconciled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Latest {
     /// Until the time that the message names.
@@ -111,17 +112,17 @@ pub enum Latest {
     Minute,
     /// Five minutes.
     Minutes,
-    /// Half an hour: it is only a net.
+    /// Half an hour: only a safety net.
     HalfHour,
 }
 
 impl Latest {
-    /// Rounded up, so that a wait that is some seconds longer or shorter than the last one is told in the same words.
+    /// Rounded up, so that waits that differ by some seconds have the same message.
     fn of(wait: &Wait) -> Self {
         let steps = [(5, Self::Seconds), (60, Self::Minute), (300, Self::Minutes)];
         let is_named = wait.until.is_some();
-        // What is stored before the call to Ironic is told as the wait for its answer, which follows at once: other words would
-        // have to be stored again.
+        // The status stored before the call to Ironic already uses the message for the answer that follows: a different
+        // message would have to be stored again.
         let longest = if wait.longest().is_zero() {
             NODE_NET
         } else {
@@ -147,7 +148,7 @@ impl Latest {
     }
 }
 
-/// When the host is looked at again if nothing happens. What failed in a way that may last is tried less and less often.
+/// When the host is reconciled if nothing happens. Failures that may persist are retried with growing delays.
 pub fn next(then: &Then, status: &BareMetalHostStatus, seen: &Observed, now: Timestamp) -> Next {
     let longest = match then {
         Then::Again => return Next::Decide,
@@ -158,16 +159,16 @@ pub fn next(then: &Then, status: &BareMetalHostStatus, seen: &Observed, now: Tim
         Then::Idle => NET,
     };
     let budget = budget::left(status, &seen.settings.budgets, now);
-    // The condition has whole seconds: a moment later it is past for certain.
+    // The condition has whole seconds: one moment later it is certainly over.
     Next::After(budget.map_or(longest, |left| longest.min(left + Duration::from_secs(1))))
 }
 
 impl Wait {
-    /// When the host is looked at again at the latest, from now on.
+    /// When the host is reconciled at the latest, from now on.
     pub fn longest(&self) -> Duration {
         match self.wake {
             Wake::After(after) | Wake::NodeOr(after) => after,
-            // It is called when its turn comes.
+            // A slot grant wakes it.
             Wake::Node if self.reason == WaitReason::Queued => NET,
             Wake::Node => NODE_NET,
             Wake::Ironic | Wake::Kubernetes => Backoff::TRANSIENT.max,
@@ -175,12 +176,12 @@ impl Wait {
         }
     }
 
-    /// How long the host is left alone at most, in the steps that are told.
+    /// The longest interval until the next pass, rounded for the message.
     pub fn latest(&self) -> Latest {
         Latest::of(self)
     }
 
-    /// What the condition tells: the message, and what brings the next look about.
+    /// The condition message: the wait, and what triggers the next pass.
     pub fn told(&self) -> String {
         let call = Call::of_wait(self).words();
         let next = match (self.until, call) {
@@ -201,7 +202,7 @@ mod tests {
 
     use super::*;
 
-    /// A thousand hosts behind a policy that refuses their Secrets would ask hundreds of times a second.
+    /// A thousand hosts behind a policy that rejects their Secrets would send hundreds of requests a second.
     #[test]
     fn a_write_that_fails_for_good_is_tried_less_and_less_often() {
         let host = BareMetalHost::new("h", BareMetalHostSpec::default());

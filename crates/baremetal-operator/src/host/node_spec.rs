@@ -1,4 +1,4 @@
-//! What the host's node in Ironic should look like: the request that creates it and the differences of one that exists.
+//! The desired node of a host in Ironic: the request that creates it, and the differences of an existing one.
 
 use metal3_api::metal3::{
     BareMetalHost, BareMetalHostSpec, BareMetalHostStatus, BootMode, CleaningMode, InspectionMode, ProvisioningState,
@@ -14,11 +14,11 @@ use super::ramdisk::Ramdisk;
 use crate::host::identity::node_name;
 use crate::settings::HostSettings;
 
-/// Everything that the node's description follows from.
+/// The inputs of the node's description.
 pub struct Target<'a> {
     /// The host.
     pub host: &'a BareMetalHost,
-    /// Its status in the making: the boot mode comes from there.
+    /// Its status being built, which has the boot mode.
     pub status: &'a BareMetalHostStatus,
     /// Its architecture.
     pub architecture: &'a str,
@@ -26,7 +26,7 @@ pub struct Target<'a> {
     pub settings: &'a HostSettings,
     /// The parsed BMC address.
     pub address: &'a BmcAddress,
-    /// What its ramdisk is started from.
+    /// What its ramdisk boots from.
     pub ramdisk: &'a Ramdisk,
     /// Where its BMC fetches virtual media from.
     pub media: MediaUrl<'a>,
@@ -39,7 +39,7 @@ pub enum MediaUrl<'a> {
     Ironics,
     /// From this one (`IRONIC_EXTERNAL_URL_V6`).
     Own(&'a str),
-    /// From where the node says, because nobody knows what the BMC's name stands for.
+    /// Unchanged, because the BMC's host name does not resolve.
     AsItIs,
 }
 
@@ -61,7 +61,7 @@ impl Target<'_> {
         self.host.spec.automated_cleaning_mode != CleaningMode::Disabled
     }
 
-    /// Where the ramdisk is started from; nothing where that stays as it is: then Ironic's own configuration may count.
+    /// The boot images of the ramdisk; `None` to leave them unchanged: then Ironic's own configuration may apply.
     fn deploy_images(&self) -> Option<[(&'static str, Option<Value>); 4]> {
         let [kernel, ramdisk, iso, params] = DEPLOY_KEYS;
         let from_iso = |url: &str| [(kernel, None), (ramdisk, None), (iso, Some(url.into())), (params, None)];
@@ -94,12 +94,12 @@ impl Target<'_> {
         }
     }
 
-    /// Whether it is the operator's affair where the BMC fetches virtual media from.
+    /// Whether the operator manages where the BMC fetches virtual media from.
     fn is_url_ours(&self) -> bool {
         self.settings.external_url_v6.is_some() && self.media != MediaUrl::AsItIs
     }
 
-    /// Where that is, unless it is Ironic's usual address.
+    /// The URL for virtual media, unless it is Ironic's default.
     fn external_url(&self) -> Option<Value> {
         match self.media {
             MediaUrl::Own(url) => Some(url.into()),
@@ -118,7 +118,7 @@ impl Target<'_> {
         info
     }
 
-    /// What a host that runs already is taken over with.
+    /// The deploy interface for adopting a running host.
     fn deploy_interface(&self) -> Option<&'static str> {
         match self.status.provisioning.state {
             ProvisioningState::Provisioned | ProvisioningState::ExternallyProvisioned => {
@@ -129,7 +129,7 @@ impl Target<'_> {
     }
 }
 
-/// Who inspects: the ramdisk, or the BMC itself.
+/// The inspection interface: the ramdisk, or the BMC itself.
 pub fn inspect_interface(spec: &BareMetalHostSpec, address: &BmcAddress) -> &'static str {
     match spec.inspection_mode {
         Some(InspectionMode::Fast) => address.access().fast_inspect_interface().unwrap_or("agent"),
@@ -137,7 +137,7 @@ pub fn inspect_interface(spec: &BareMetalHostSpec, address: &BmcAddress) -> &'st
     }
 }
 
-/// The request that enrols the host. It carries the whole first configuration, so that no patch has to follow.
+/// The request that enrols the host. It contains the whole initial configuration, so that no patch has to follow.
 pub fn create(target: &Target<'_>, credentials: &Credentials) -> CreateNode {
     let access = target.address.access();
     let own = |word: Option<&'static str>| word.map(str::to_owned);
@@ -167,19 +167,19 @@ pub fn create(target: &Target<'_>, credentials: &Credentials) -> CreateNode {
         power_interface: own(access.power_interface),
         raid_interface: own(access.raid_interface),
         vendor_interface: own(access.vendor_interface),
-        // Older servers refuse the field; false is their default.
+        // Older servers reject the field; false is their default.
         disable_power_off: target.host.spec.disable_power_off.then_some(true),
         automated_clean: Some(target.cleans()),
     }
 }
 
-/// The node was enrolled for another type of BMC, so that its driver can make nothing of this address.
+/// Whether the node was enrolled for a different BMC type, so that its driver cannot use this address.
 pub fn has_another_driver(target: &Target<'_>, detail: &NodeDetail) -> bool {
     let stored = detail.driver.as_deref();
     stored.is_some_and(|driver| driver != target.address.access().driver())
 }
 
-/// The node is reached by another protocol than the address asks for: its driver could make nothing of it.
+/// Whether the node uses a different protocol than the address: its driver could not use it.
 pub fn has_another_protocol(target: &Target<'_>, detail: &NodeDetail) -> bool {
     let wanted = target.access_info(&Credentials::default());
     let is_stored = |key: &str| detail.driver_info.contains_key(key);
@@ -189,14 +189,14 @@ pub fn has_another_protocol(target: &Target<'_>, detail: &NodeDetail) -> bool {
         && !wanted.keys().any(|key| key.ends_with("_address") && is_stored(key))
 }
 
-/// How the host boots, where the node was enrolled for another type of address.
+/// The boot interface, if the node was enrolled for a different type of address.
 pub fn boot(target: &Target<'_>, node: &Node) -> Option<PatchOp> {
     let wanted = target.address.access().boot_interface?;
     let stored = node.boot_interface.as_deref()?;
     (stored != wanted).then(|| PatchOp::add("/boot_interface", wanted))
 }
 
-/// Whether a visible part of the BMC access differs, or was taken away: passwords come back masked and cannot be compared.
+/// Whether a visible part of the BMC access differs, or was removed: passwords are masked and cannot be compared.
 pub fn access_differs(target: &Target<'_>, detail: &NodeDetail) -> bool {
     let wanted = target.access_info(&Credentials::default());
     let is_secret = |key: &str| key.ends_with("_username") || key.ends_with("_password");
@@ -204,8 +204,7 @@ pub fn access_differs(target: &Target<'_>, detail: &NodeDetail) -> bool {
         let stored = detail.driver_info.get(key);
         stored.is_none_or(|stored| stored != value && stored != MASK)
     };
-    // Of those that an address may be without. What somebody has set by hand besides is left alone; so is the URL where it is not
-    // the operator's affair.
+    // Of the optional keys. Keys set by hand are left unchanged, and so is the URL if the operator does not manage it.
     let is_url_ours = target.is_url_ours();
     let is_optional =
         |key: &str| key == "redfish_system_id" || key.ends_with("_verify_ca") || (key == EXTERNAL_URL && is_url_ours);
@@ -213,8 +212,8 @@ pub fn access_differs(target: &Target<'_>, detail: &NodeDetail) -> bool {
     wanted.iter().filter(|(key, _)| !is_secret(key)).any(is_another) || detail.driver_info.keys().any(has_gone)
 }
 
-/// Why a node that has the host's name, or a port with its MAC address, is not that of the host's BMC: the first part of the
-/// address that is another one. A part that only one of the two names says nothing.
+/// Why a node that has the host's name, or a port with its MAC address, is not that of the host's BMC: the first part
+/// of the address that differs. A part that only one of them has does not count.
 pub fn another_bmc(address: &BmcAddress, stored: &Fields) -> Option<String> {
     let wanted = address.driver_info(&Credentials::default(), false);
     let text = |value: &Value| {
@@ -240,10 +239,10 @@ pub fn another_bmc(address: &BmcAddress, stored: &Fields) -> Option<String> {
     None
 }
 
-/// Where a BMC is, by protocol: what every node has, and what it may have besides.
+/// The location of a BMC, by protocol: the key that every node has, and the optional one.
 const BMC_KEYS: [[&str; 2]; 2] = [["ipmi_address", "ipmi_port"], ["redfish_address", "redfish_system_id"]];
 
-/// Whether a key of `driver_info` says how Ironic reaches the BMC, or the BMC Ironic: it goes with the address.
+/// Whether a key of `driver_info` is part of the access between Ironic and the BMC: it changes with the address.
 fn is_access(key: &str) -> bool {
     key.starts_with("ipmi_") || key.starts_with("redfish_") || key == EXTERNAL_URL
 }
@@ -252,7 +251,7 @@ fn is_access(key: &str) -> bool {
 pub fn configure(target: &Target<'_>, access: Option<&Credentials>, detail: &NodeDetail) -> Vec<PatchOp> {
     let mut diff = Diff::default();
     if let Some(credentials) = access {
-        // Replacing the whole map also removes keys of another BMC type. What is not access is kept.
+        // Replacing the whole map also removes keys of another BMC type. Keys unrelated to the access are kept.
         let mut info = target.access_info(credentials);
         for (key, value) in detail.driver_info.iter() {
             let is_kept = !is_access(key) || (key == EXTERNAL_URL && target.media == MediaUrl::AsItIs);
@@ -310,7 +309,7 @@ fn rest(target: &Target<'_>, detail: &NodeDetail, mut diff: Diff) -> Vec<PatchOp
     diff.into_ops()
 }
 
-/// Ours replace what there is of boot mode and secure boot; other capabilities stay.
+/// Our boot mode and secure boot replace the stored ones; other capabilities stay.
 fn merged_capabilities(stored: Option<&str>, ours: &str) -> String {
     stored
         .into_iter()

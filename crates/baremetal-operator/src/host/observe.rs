@@ -1,4 +1,4 @@
-//! Reading: what is at hand for every decision, and the rest when one asks for it. Nothing is changed here.
+//! Reads the cached state for every decision, and more on request. It changes nothing.
 
 mod deployment;
 mod ironic;
@@ -20,7 +20,7 @@ use super::observed::{DeploymentSecrets, NetworkDataView, NodeView, Observed, Se
 use super::plan::Read;
 use crate::fleet::outage_of;
 
-/// What is at hand without a call.
+/// The state that needs no call.
 pub fn at_hand(ctx: &Context, host: &BareMetalHost, begin: &Begin) -> Observed {
     let key = ObjectKey::of(host);
     let id = host.status.as_ref().map_or("", |s| s.provisioning.id.as_str());
@@ -72,7 +72,7 @@ fn secret_at_hand(ctx: &Context, host: &BareMetalHost) -> SecretView {
     }
 }
 
-/// After the references were registered.
+/// Call this after the references were registered.
 fn network_data_at_hand(ctx: &Context, host: &BareMetalHost) -> NetworkDataView {
     let key = SecretKey {
         namespace: host.namespace().unwrap_or_default(),
@@ -91,7 +91,7 @@ fn network_data_at_hand(ctx: &Context, host: &BareMetalHost) -> NetworkDataView 
     }
 }
 
-/// After the references were registered.
+/// Call this after the references were registered.
 fn deployment_secrets(ctx: &Context, host: &BareMetalHost) -> DeploymentSecrets {
     let spec = &host.spec;
     let texts = [&spec.user_data, &spec.network_data, &spec.meta_data].map(|r| r.as_ref().map(|r| &r.name));
@@ -115,9 +115,9 @@ fn deployment_secrets(ctx: &Context, host: &BareMetalHost) -> DeploymentSecrets 
     known.collect()
 }
 
-/// Reads what a decision asked for.
+/// Performs the read that a decision requested.
 ///
-/// Trouble with Ironic as a whole is something seen, not an error: the next decision tells the user.
+/// An outage of Ironic is an observation, not an error: the next decision reports it to the user.
 pub async fn fetch(ctx: &Context, seen: &mut Observed, need: Read) -> Result<(), ObserveError> {
     let answer = match need {
         Read::Credentials => secrets::credentials(ctx, seen).await,

@@ -1,4 +1,4 @@
-//! Everything a decision may look at, as one value. Missing things are data, not errors.
+//! Everything that a decision may use, as one value. Missing things are data, not errors.
 
 mod memory;
 mod remember;
@@ -24,29 +24,29 @@ use crate::fleet::Slot;
 pub use crate::fleet::{NodeView, Outage, OutageKind};
 use crate::settings::HostSettings;
 
-/// What was seen of one host and its surroundings.
+/// The observed state of one host and its surroundings.
 #[derive(Clone, Debug)]
 pub struct Observed {
-    /// The host; after a write of our own, as the write returned it. The hardware is not in its status, unless this
-    /// reconciliation found another one that is not stored yet.
+    /// The host; after a write of our own, as the write returned it. Its status has no hardware, unless this
+    /// reconciliation found new hardware that is not stored yet.
     pub host: Arc<BareMetalHost>,
     /// The hardware in the stored status.
     pub hardware: HardwareView,
     /// The BMC credentials.
     pub secret: SecretView,
-    /// They may be claimed before they are read, by a patch whose answer they are.
+    /// Whether the Secret may be marked before it is read, by a patch whose response is the Secret.
     pub may_claim_unread: bool,
     /// The host's node in Ironic.
     pub node: NodeView,
     /// The ports of the node.
     pub ports: Lookup<Vec<Port>>,
-    /// Whose port has the boot MAC address.
+    /// The node whose port has the boot MAC address.
     pub boot_mac_owner: Lookup<MacOwner>,
     /// The result of the last inspection.
     pub inventory: Lookup<Arc<HardwareDetails>>,
-    /// Whether the name in the BMC address stands for an IPv6 address, or why nobody knows.
+    /// Whether the host name in the BMC address resolves to an IPv6 address, or why it does not resolve.
     pub bmc_name: Lookup<Result<bool, String>>,
-    /// Whether the BMC answers Ironic, or what Ironic said instead.
+    /// Whether the BMC answers Ironic, or Ironic's error.
     pub bmc_access: Lookup<Result<(), String>>,
     /// The hardware of the HardwareData of the host's name.
     pub hardware_data: Lookup<Arc<HardwareDetails>>,
@@ -56,81 +56,81 @@ pub struct Observed {
     pub network_data: NetworkDataView,
     /// User data, metadata and network data.
     pub config_drive: ConfigDriveView,
-    /// The credentials for the registry of the image.
+    /// The credentials for the image registry.
     pub pull_secret: PullSecretView,
     /// The versions of the Secrets that the last two come from.
     pub deployment_secrets: DeploymentSecrets,
-    /// The generation of a HardwareData of the host's name that somebody else than this operator wrote.
+    /// The generation of a HardwareData of the host's name, if another client wrote it.
     pub hardware_data_edit: Option<i64>,
     /// Whether there is a DataImage of the host's name.
     pub data_image_at_hand: DataImageAtHand,
     /// The DataImage itself.
     pub data_image: Lookup<Arc<DataImage>>,
-    /// Whether a disc is in the server's virtual drive, or why the BMC does not tell.
+    /// Whether a disc is in the server's virtual drive, or why the BMC does not report it.
     pub disc: Lookup<Result<bool, String>>,
-    /// In this reconciliation Ironic refused to change the disc: why.
+    /// Why Ironic rejected a change of the disc in this reconciliation.
     pub disc_refusal: Option<String>,
-    /// What the firmware objects beside the host ask for, as far as it is kept.
+    /// The cached requests of the firmware objects.
     pub firmware: firmware::AtHand,
     /// The firmware objects themselves.
     pub firmware_objects: Lookup<Arc<firmware::Objects>>,
-    /// The BIOS settings that Ironic knows.
+    /// The BIOS settings as Ironic read them.
     pub bios: Lookup<Arc<BTreeMap<String, String>>>,
-    /// Ironic's check before a deployment: an empty list of problems means that it may go on.
+    /// Ironic's validation before a deployment: an empty list of problems means that the deployment may start.
     pub validation: Lookup<Vec<String>>,
     /// A slot to act on the node.
     pub slot: Lookup<Slot>,
-    /// Ironic does not answer at the moment, although the node may be known from before.
+    /// Ironic is currently unavailable, although the node may be known from before.
     pub outage: Option<Outage>,
-    /// How Ironic reaches the BMC was changed and not tried since: what Ironic said of the old way no longer counts.
+    /// Ironic's access to the BMC was changed and not tried since: earlier errors no longer count.
     pub reconfigured: bool,
-    /// This reconciliation wrote the host: the API server has it as it is here.
+    /// This reconciliation wrote the host, so this is the version in the API server.
     pub is_confirmed: bool,
-    /// The status as it is stored: an earlier step of this pass may have left it behind.
+    /// The stored status: an earlier step of this pass may have moved beyond it.
     pub stored: Option<Arc<BareMetalHostStatus>>,
     /// The stored status before the intent of this step replaced it.
     pub before_intent: Option<Arc<BareMetalHostStatus>>,
-    /// In this step Ironic refused to change the power.
+    /// Ironic rejected a power change in this step.
     pub has_refused_power: bool,
     /// What this process remembers of the host; all of it may be lost without harm.
     pub memory: Memory,
-    /// How many passes in a row have met trouble with Ironic or the Kubernetes API.
+    /// The number of passes in a row that met trouble with Ironic or the Kubernetes API.
     pub failures: u32,
-    /// For pauses that are to differ from those of other hosts.
+    /// The seed for jitter.
     pub seed: u64,
-    /// What the operator was started with.
+    /// The operator's settings.
     pub settings: Arc<HostSettings>,
 }
 
 /// Something read on demand.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Lookup<T> {
-    /// Nobody asked yet.
+    /// Not read yet.
     NotLooked,
     /// It does not exist.
     NotFound,
-    /// Here it is.
+    /// It was found.
     Found(T),
 }
 
 /// The hardware in the stored status of a host, as far as it is known.
 #[derive(Clone, Debug, PartialEq)]
 pub enum HardwareView {
-    /// There is none.
+    /// There is no hardware.
     None,
-    /// There is, and this is all that is at hand of it.
+    /// There is hardware, and only this is cached.
     Outlined {
-        /// `cpu.arch`; empty where inspection did not find it.
+        /// `cpu.arch`; empty if inspection did not find it.
         architecture: String,
     },
-    /// Read, or written, by this very reconciliation.
+    /// Read, or written, by this reconciliation.
     Known(Arc<HardwareDetails>),
 }
 
-/// What is known of the host's DataImage without a look.
+/// What is known of the host's DataImage without a read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum DataImageAtHand {
-    /// The watch has not shown all of them yet.
+    /// The watch has not delivered all of them yet.
     #[default]
     Unknown,
     /// There is none.
@@ -154,7 +154,7 @@ pub struct MacOwner {
 }
 
 impl Observed {
-    /// This host, trimmed or not, and nothing else.
+    /// An observation with this host, trimmed or not, and nothing else.
     pub fn new(mut host: BareMetalHost, settings: Arc<HostSettings>) -> Self {
         let hardware = cached::take_hardware(&mut host);
         Self {
@@ -200,7 +200,7 @@ impl Observed {
         }
     }
 
-    /// The state as it is stored.
+    /// The stored state.
     pub fn stored_state(&self) -> Option<&ProvisioningState> {
         self.stored.as_ref().map(|status| &status.provisioning.state)
     }
@@ -217,10 +217,10 @@ impl Observed {
         }
     }
 
-    /// Remembers what a step found out, for later passes to be spared the calls.
+    /// Remembers what a step learned, to save later passes the calls.
     pub fn learn(&mut self, told: &HostReport, learned: Learned, now: Timestamp) {
         if learned.has_ports {
-            // Those that are still wanted were asked for again: the others belonged to NICs that are gone.
+            // Ports that are still wanted were requested again: the others belonged to NICs that are gone.
             self.memory.foreign_ports.retain(|_, port| is_recent(port.at, now));
             self.memory.refused_ports.retain(|_, port| is_recent(port.at, now));
             self.memory.ports_with = Some(self.host.spec.boot_mac_address.to_ascii_lowercase());
@@ -237,7 +237,7 @@ impl Observed {
             }
         }
         if self.is_power_reached() {
-            // What Ironic says of an error from now on is of something else.
+            // Ironic's errors from now on are about something else.
             self.memory.power_request = None;
         }
         if !matches!(self.hardware_data, Lookup::NotLooked) {
@@ -255,7 +255,7 @@ impl Observed {
         }
     }
 
-    /// The node has the power that was asked for last.
+    /// Whether the node has reached the last requested power state.
     fn is_power_reached(&self) -> bool {
         let (NodeView::Live(node) | NodeView::Listed(node)) = &self.node else {
             return false;

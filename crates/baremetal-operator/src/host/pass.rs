@@ -1,4 +1,4 @@
-//! A pass over one host: the steps of the shared [`Controller`], and what they lead to.
+//! A pass over one host: the steps of the shared [`Controller`], and their results.
 //!
 //! ```text
 //!  observe.rs ─▶ decide/ (pure) ─▶ apply/ ─▶ report.rs
@@ -29,13 +29,13 @@ use super::{apply, decide, identity, observe, queue, report};
 #[derive(Clone)]
 pub struct Hosts(pub Arc<Context>);
 
-/// What a pass has seen, and how far it is.
+/// The observed state of a pass, and its progress.
 pub struct Pass {
     pub(super) seen: Observed,
     key: ObjectKey,
-    /// Nothing has changed since the last pass: how long nothing has to be done.
+    /// If nothing has changed since the last pass: how long the host may stay idle.
     idle: Option<Duration>,
-    /// What the last step came to.
+    /// The result of the last step.
     then: Option<Then>,
     _slot: Option<SlotGuard>,
 }
@@ -52,14 +52,14 @@ impl Controller for Hosts {
         &self.0.clock
     }
 
-    /// Hosts that appear can wait for the others: what was begun goes on first, or a thousand new hosts would keep those that
-    /// Ironic has done with from their next step. After a start it is Ironic's first list that wakes all hosts with a node at once.
+    /// New hosts wait behind the others: otherwise a thousand new hosts would delay the next step of hosts whose Ironic
+    /// operation has completed. After a start, Ironic's first list wakes all hosts that have a node.
     fn listen(&self, queue: &Queue<ObjectKey>) {
         let (ctx, queue) = (self.0.clone(), queue.clone());
         self.0.hosts.listen(move |change| {
             let key = change.key.clone();
             if !ctx.is_listed(&key) {
-                // All are pushed when the list is complete.
+                // All hosts are enqueued when the list is complete.
                 if let Some(turn) = change.after.as_deref().and_then(queue::turn_in_queue) {
                     ctx.fleet.remember_in_queue(&key, turn);
                 }
@@ -71,7 +71,7 @@ impl Controller for Hosts {
         });
     }
 
-    /// Each host says itself when it is to be looked at without a reason.
+    /// Each host schedules its own resync.
     fn all(&self) -> Vec<ObjectKey> {
         Vec::new()
     }
@@ -79,11 +79,11 @@ impl Controller for Hosts {
     async fn observe(&self, key: &ObjectKey) -> Result<Option<Pass>, ReconcileError> {
         let ctx = &self.0;
         if !ctx.is_listed(key) {
-            // Who uses the same Secrets is not known yet.
+            // The hosts that use the same Secrets are not known yet.
             return Ok(None);
         }
         let Some(host) = ctx.hosts.get(key) else {
-            // Also one that went without us, its finalizer taken off by hand.
+            // Also a host that was deleted without us, its finalizer removed by hand.
             ctx.forget(key);
             return Ok(None);
         };
@@ -165,7 +165,7 @@ impl Controller for Hosts {
             ctx.metrics.upstream.unreadable();
         }
         let idle = match (done, &pass.then) {
-            // A failing Ironic is looked at again whatever is at hand.
+            // While Ironic fails, retry even if nothing changes.
             (Ok(Next::After(again)), Some(then)) if then.wait().is_none_or(|wait| wait.wake != Wake::Ironic) => {
                 let id = pass.seen.stored.as_ref().map_or("", |status| &status.provisioning.id);
                 let listed = ctx.fleet.of(id, identity::own_uuid(&pass.seen.host), key);
@@ -177,7 +177,7 @@ impl Controller for Hosts {
     }
 }
 
-/// How many passes in a row have met trouble. A pass that came too late for somebody else's write says nothing of it.
+/// The number of passes in a row that met trouble. A pass that ended in a conflict does not change it.
 fn failures(pass: &Pass, done: &Result<Next, ReconcileError>) -> u32 {
     let before = pass.seen.failures;
     match (done.as_ref().map_err(Classified::class), &pass.then) {

@@ -1,4 +1,4 @@
-//! What a decision consists of: data, so that it can be printed, compared and tested by the thousand.
+//! The parts of a decision, as data: they can be printed, compared, and tested in bulk.
 
 /// Reasons, each with its name as text.
 macro_rules! reasons {
@@ -9,7 +9,7 @@ macro_rules! reasons {
         }
 
         impl $name {
-            /// The reason as it stands in the object.
+            /// The reason as written in the object.
             pub fn as_str(self) -> &'static str {
                 match self {
                     $(Self::$reason => stringify!($reason),)*
@@ -33,19 +33,19 @@ pub use self::reason::WaitReason;
 pub use self::wait::{Wait, Wake};
 pub use super::detach_error::error_type;
 
-/// The outcome of one look at a host.
+/// The result of deciding about a host.
 pub type Decision = controller::Decision<Read, Effect, HostReport>;
 
 /// What one step of a pass does.
 pub type Plan = controller::Plan<Effect, HostReport>;
 
-/// What follows an effect that failed.
+/// What follows a failed effect.
 pub type Outcome = controller::Outcome<HostReport>;
 
-/// What `observe` can read on demand. Nothing here is read unless a decision asks for it: a host at rest costs no call.
+/// What `observe` can read on demand. Nothing here is read unless a decision requests it: an idle host costs no call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Read {
-    /// The Ironic node itself, not the fleet's last list: every mutation and every completion is judged on it.
+    /// The Ironic node itself, not the fleet's last list: every mutation and every completion is based on it.
     LiveNode,
     /// The BMC credentials.
     Credentials,
@@ -57,15 +57,15 @@ pub enum Read {
     Inventory,
     /// User data, metadata and network data.
     ConfigDrive,
-    /// The credentials for the registry of the image.
+    /// The credentials for the image registry.
     PullSecret,
     /// The firmware objects beside the host.
     Firmware,
     /// The BIOS settings that Ironic knows.
     Bios,
-    /// Ironic's own check of the node before a deployment; it reaches the BMC.
+    /// Ironic's own validation of the node before a deployment; it contacts the BMC.
     Validation,
-    /// A slot for inspection, cleaning or provisioning: handed out, or a place in the queue.
+    /// A slot for inspection, cleaning or provisioning: granted, or a place in the queue.
     Slot,
     /// The HardwareData of the host's name.
     HardwareData,
@@ -75,33 +75,33 @@ pub enum Read {
     Ramdisk,
     /// The network data of the ramdisk.
     NetworkData,
-    /// Whether the BMC answers Ironic with the access that the node has now.
+    /// Whether Ironic reaches the BMC with the node's current access data.
     BmcAccess,
-    /// What the name in the BMC address stands for.
+    /// The address that the host name in the BMC address resolves to.
     BmcName,
     /// The DataImage of the host's name.
     DataImage,
-    /// What is in the server's virtual drive; it reaches the BMC.
+    /// The content of the server's virtual drive; reading it contacts the BMC.
     Disc,
 }
 
-/// What a step reports of a host, beside its events.
+/// What a step reports about a host, beside its events.
 #[derive(Clone, Debug, PartialEq)]
 pub struct HostReport {
-    /// The complete next status; without hardware where that stays as it is stored.
+    /// The complete next status; without hardware if the stored hardware stays.
     pub status: BareMetalHostStatus,
     /// What follows this step.
     pub then: Then,
-    /// What the step has found out. A step that failed has found out nothing.
+    /// What the step has learned. A failed step learns nothing.
     pub learned: Option<Learned>,
-    /// The error type under which a refusal of this step's Ironic call is recorded.
+    /// The error type that a rejection of this step's Ironic call is recorded under.
     pub refusal: ErrorType,
     /// Published if the status cannot be stored.
     pub if_unstored: Option<Event>,
 }
 
 impl HostReport {
-    /// This status and nothing else.
+    /// A report of this status and nothing else.
     pub fn new(status: BareMetalHostStatus, then: Then) -> Self {
         Self {
             status,
@@ -113,14 +113,14 @@ impl HostReport {
     }
 }
 
-/// What a step has found out, for later passes to be spared the calls.
+/// What a step has learned, to save later passes the calls.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Learned {
-    /// The node agrees with everything that was seen of the specification and its Secrets.
+    /// The node matches the observed specification and its Secrets.
     pub is_configured: bool,
-    /// The image that was built for the host is the one that the node is given.
+    /// The image built for the host is the one that the node uses.
     pub has_ramdisk: bool,
-    /// Every NIC that is known was seen to have its port, or cannot have one.
+    /// Every known NIC has its port, or cannot have one.
     pub has_ports: bool,
 }
 
@@ -129,9 +129,9 @@ pub struct Learned {
 pub enum Then {
     /// Nothing to do until the host, its Secret or its node changes.
     Idle,
-    /// The host is gone from our side.
+    /// The host is gone, as far as the operator is concerned.
     Gone,
-    /// Another step at once; the status is stored with a later one.
+    /// Another step follows immediately; the status is stored with a later one.
     Again,
     /// Something must happen first.
     Wait(Wait),
@@ -146,19 +146,19 @@ impl Then {
         }
     }
 
-    /// The host waits for its node or for Ironic, so that the fleet is listed fast.
+    /// Whether the host waits for its node or for Ironic, so that the fleet is listed fast.
     pub fn is_for_ironic(&self) -> bool {
         let wake = self.wait().map(|wait| &wait.wake);
         matches!(wake, Some(Wake::Node | Wake::NodeOr(_) | Wake::Ironic))
     }
 
-    /// The calls of Ironic or of the Kubernetes API do not succeed.
+    /// Whether calls to Ironic or to the Kubernetes API fail.
     pub fn is_trouble(&self) -> bool {
         let wake = self.wait().map(|wait| &wait.wake);
         matches!(wake, Some(Wake::Ironic | Wake::Kubernetes))
     }
 
-    /// The status is stored, and the next step follows at once.
+    /// Whether the status is stored and the next step follows immediately.
     pub fn is_at_once(&self) -> bool {
         self.wait()
             .is_some_and(|wait| wait.wake == Wake::After(std::time::Duration::ZERO))

@@ -1,4 +1,4 @@
-//! Since when a host wants a slot, by what is stored of it: so that a restart changes nobody's place.
+//! How long a host has waited for a slot, derived from its stored status, so that a restart does not change the order.
 
 use jiff::Timestamp;
 use metal3_api::metal3::{BareMetalHost, ProvisioningState};
@@ -9,25 +9,26 @@ use super::decide::{is_exempt, is_paused};
 use super::plan::WaitReason;
 use crate::fleet::Turn;
 
-/// When the host was first told to wait for a slot, if that is what it waits for.
+/// When the host was first reported as waiting for a slot, if it still waits for one.
 pub fn queued_since(host: &BareMetalHost) -> Option<Timestamp> {
     let waiting = conditions::get(&host.status.as_ref()?.conditions, WAITING)?;
     (waiting.reason == WaitReason::Queued.as_str()).then_some(waiting.last_transition_time.0)
 }
 
-/// The host waits for a slot by what is stored of it, and nothing that a user asked for since takes it out of the queue.
+/// Whether the host waits for a slot according to its stored status, and no later user request takes it out of the
+/// queue.
 pub(super) fn is_waiting(host: &BareMetalHost) -> bool {
     queued_since(host).is_some() && !is_paused(host) && !is_exempt(host)
 }
 
-/// The place of a host that waited for a slot when it was last looked at.
+/// The turn of a host that was waiting for a slot at its last reconciliation.
 pub fn turn_in_queue(host: &BareMetalHost) -> Option<Turn> {
     is_waiting(host).then(|| turn(host)).flatten()
 }
 
-/// Whose turn it is when the host asks for a slot: by when it was told to wait, unless it is in the middle of something. A
-/// deployment that needs a second slot after the cleaning, or that could not be begun when it was granted one, goes before those
-/// that have not begun.
+/// The host's turn when it asks for a slot: the time since which it waits, unless it is in the middle of an operation.
+/// A deployment that needs a second slot after the cleaning, or that could not start when it was granted one, goes
+/// before those that have not started.
 pub(super) fn turn(host: &BareMetalHost) -> Option<Turn> {
     let status = host.status.as_ref()?;
     let history = &status.operation_history;

@@ -1,4 +1,4 @@
-//! Reporting: the one place where the status of a host is stored, events, and figures.
+//! Reporting: the only place that stores the status of a host, publishes its events and updates its metrics.
 
 use std::sync::Arc;
 
@@ -20,8 +20,8 @@ use super::observed::{HardwareView, Observed};
 use super::plan::{HostReport, Then};
 use super::{cached, decide, waits};
 
-/// Stores what a step came to, and publishes its events. Where another step follows at once, the status is carried into its
-/// decision, and stored with it.
+/// Stores the result of a step and publishes its events. If another step follows immediately, the status is passed to
+/// its decision and stored with it.
 pub async fn report(
     ctx: &Context,
     key: &ObjectKey,
@@ -46,14 +46,14 @@ pub async fn report(
         }
         Then::Idle | Then::Wait(_) => {
             if !told.then.is_at_once() {
-                // Before the status, so that a change of the node that comes meanwhile is not missed.
+                // Before the status write, so that a change of the node in the meantime is not missed.
                 ctx.fleet.set_waiting(key, told.then.is_for_ironic());
                 waits::changed(ctx, key, &told.then);
             }
             save(ctx, seen, &told.status).await
         }
     };
-    // Also where the status could not be stored: the effects have happened, and the next pass finds them done.
+    // Even if the status could not be stored: the effects have happened, and the next pass finds them done.
     publish(ctx, &seen.host, &report.events).await;
     if let Err(error) = is_stored {
         if let Some(event) = told.if_unstored.filter(|_| error.class() != Class::Stale) {
@@ -69,7 +69,8 @@ pub async fn report(
     Ok(())
 }
 
-/// Stores a status if it differs; the host is then at hand as it was stored. The write insists on the version that was judged.
+/// Stores a status if it differs; the cached host is then the stored one. The write is conditional on the
+/// resourceVersion that was judged.
 pub(super) async fn save(ctx: &Context, seen: &mut Observed, status: &BareMetalHostStatus) -> Result<(), kube::Error> {
     let host = &seen.host;
     let change = change(host, seen.stored.as_deref(), status, ctx.clock.now()).map_err(kube::Error::SerdeError)?;
@@ -97,8 +98,8 @@ pub(super) async fn save(ctx: &Context, seen: &mut Observed, status: &BareMetalH
     Ok(())
 }
 
-/// The patch that stores a decided status over the one that was read; nothing where they differ in the time of the last
-/// write only. A decided status without hardware says nothing of it: it stays as it is stored.
+/// The patch that stores a decided status over the one that was read; `None` if they differ only in the time of the
+/// last write. A decided status without hardware keeps the stored hardware.
 pub fn change(
     host: &BareMetalHost,
     stored: Option<&BareMetalHostStatus>,

@@ -18,17 +18,17 @@ use tokio_util::sync::CancellationToken;
 use super::{Access, Reference, announced, authorities, credentials, kind};
 use crate::ironic_config::IronicArgs;
 
-/// Keeps a [`Link`] as an Ironic resource tells it.
+/// Updates a [`Link`] from an Ironic resource.
 pub struct Follower {
     /// The Kubernetes API.
     pub kube: Client,
-    /// What is followed.
+    /// The resource to follow.
     pub reference: Reference,
-    /// Everything of the client that the resource does not tell.
+    /// The client settings that the resource does not contain.
     pub args: IronicArgs,
-    /// What is told of every call.
+    /// Notified of every call.
     pub observer: Option<Arc<dyn Observer>>,
-    /// What is kept.
+    /// The link to update.
     pub link: Link,
 }
 
@@ -37,11 +37,11 @@ pub struct Follower {
 struct Known {
     /// The resource, if there is one.
     object: Option<DynamicObject>,
-    /// The watch has shown whether there is one.
+    /// Whether the watch has shown if the resource exists.
     is_seen: bool,
-    /// What the client was made for.
+    /// The access that the client was created for.
     access: Option<Access>,
-    /// Why there is none.
+    /// Why there is no client.
     why: Option<String>,
 }
 
@@ -61,7 +61,7 @@ impl Follower {
                 seen = objects.next() => match seen {
                     Some(Ok(object)) => (known.object, known.is_seen) = (object, true),
                     Some(Err(error)) => {
-                        // What was known stays good while the API server is away.
+                        // The known state stays valid while the API server is unavailable.
                         if !known.is_seen {
                             self.tell(&mut known, format!("{} cannot be read: {}", self.reference, chain(&error)));
                         }
@@ -99,7 +99,7 @@ impl Follower {
         }
     }
 
-    /// What the resource and its Secrets tell; the inner error is what is waited for.
+    /// The access from the resource and its Secrets; the inner error is what the operator waits for.
     async fn access(
         &self,
         object: Option<&DynamicObject>,
@@ -141,7 +141,7 @@ impl Follower {
         }))
     }
 
-    /// A client for this access, unless that is the one there is.
+    /// Creates a client for this access, unless the current one has it.
     fn exchange(&self, known: &mut Known, access: Access) {
         if known.access.as_ref() == Some(&access) {
             return;
@@ -164,7 +164,7 @@ impl Follower {
         }
     }
 
-    /// There is no client, for this reason.
+    /// Records that there is no client, for this reason.
     fn tell(&self, known: &mut Known, why: String) {
         if known.why.as_ref() == Some(&why) {
             return;

@@ -1,4 +1,4 @@
-//! Where hosts stand, what they wait for, and how they got there.
+//! The states of hosts, what they wait for, and how they got there.
 
 use parking_lot::Mutex;
 use std::collections::HashMap;
@@ -71,8 +71,8 @@ impl Seen {
     }
 }
 
-/// What stands for a word that this operator does not know: a user may have made it up, and a series stays for as long as the process
-/// lives.
+/// Replaces a value that this operator does not know: a user may have invented it, and a series stays for as long as
+/// the process lives.
 const OTHER: &str = "other";
 
 /// The state, as a label.
@@ -91,7 +91,7 @@ fn reason_label(reason: &str) -> &'static str {
 /// Figures about hosts.
 #[derive(Clone, Debug)]
 pub struct HostMetrics {
-    /// The names that upstream's dashboards know.
+    /// The metrics that upstream's dashboards use.
     pub upstream: Upstream,
     hosts: Family<State, Gauge>,
     overdue: Family<State, Gauge>,
@@ -106,7 +106,7 @@ pub struct HostMetrics {
 }
 
 impl HostMetrics {
-    /// Registers them; with series of single hosts if asked to.
+    /// Registers them; with series for individual hosts if requested.
     pub fn new(catalogue: &mut Catalogue<'_>, clock: Clock, is_per_host: bool) -> Self {
         let seconds: fn() -> Histogram = || {
             Histogram::new([
@@ -194,12 +194,12 @@ impl HostMetrics {
         self.waits.get_or_create(&reason).observe(took.as_secs_f64());
     }
 
-    /// A host was looked at: hosts at rest are counted too, also by a process that never writes them.
+    /// A host was reconciled: idle hosts are counted too, even by a process that never writes them.
     pub fn see(&self, host: &ObjectKey, status: Option<&BareMetalHostStatus>) {
         self.enter(host, status, false);
     }
 
-    /// How many slots there are, are taken, and are waited for.
+    /// The number of slots, of slots in use, and of waiting hosts.
     pub fn slots(&self, [limit, taken, queued]: [usize; 3]) {
         for (kind, number) in [("limit", limit), ("taken", taken), ("queued", queued)] {
             let gauge = self.slots.get_or_create(&SlotKind { kind });

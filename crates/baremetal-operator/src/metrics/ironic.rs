@@ -1,4 +1,4 @@
-//! How long Ironic takes, and what it answers.
+//! Ironic's response times and results.
 
 use metal3_ironic::{Exchange, Observer};
 use prometheus_client::encoding::EncodeLabelSet;

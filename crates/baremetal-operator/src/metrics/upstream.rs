@@ -1,6 +1,6 @@
-//! Counters by which existing dashboards know the operator. Series of single hosts only where they are asked for: with
-//! thousands of hosts they are most of what a monitoring system would have to keep. Without them the labels `namespace`
-//! and `host` are empty, which Prometheus takes as absent, and sums stay what they were.
+//! The counters that existing dashboards use. Series for individual hosts exist only if requested: with thousands of
+//! hosts they are most of what a monitoring system would have to store. Without them the labels `namespace` and `host`
+//! are empty, which Prometheus treats as absent, and sums stay the same.
 
 mod operations;
 mod waits;

@@ -1,6 +1,6 @@
 //! Network data in OpenStack's format, `network_data.json`.
 //!
-//! The types hold what is written; how it is found out is in [`links`] and [`networks`].
+//! The types are the output; [`links`] and [`networks`] compute it.
 
 mod links;
 mod networks;

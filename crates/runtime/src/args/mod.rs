@@ -24,10 +24,10 @@ pub use self::{
     servers::{MetricsArgs, ProbeArgs, TlsArgs, TlsVersion, WebhookArgs},
 };
 
-/// Reads the process's arguments, Go's way of writing them included.
+/// Reads the process's arguments, including Go's flag syntax.
 ///
 /// # Errors
-/// clap's error, also for `--help`; `error.exit()` prints it and ends the process with clap's exit code.
+/// clap's error, also for `--help`; `error.exit()` prints it and ends the process with clap's exit code
 pub fn parse<T: CommandFactory + FromArgMatches>() -> Result<T, clap::Error> {
     parse_from(std::env::args_os())
 }

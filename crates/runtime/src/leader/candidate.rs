@@ -1,4 +1,4 @@
-//! The part of leader election that decides. No I/O, no clock: time comes in as an argument.
+//! The decisions of leader election. No I/O, no clock: time comes in as an argument.
 
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ use crate::backoff::unit;
 pub struct Timing {
     /// How long a lease stays valid without being renewed.
     pub lease: Duration,
-    /// How long the leader goes on without a successful renewal.
+    /// How long the leader continues without a successful renewal.
     pub renew: Duration,
     /// The pause between two attempts.
     pub retry: Duration,
@@ -42,12 +42,12 @@ pub enum Verdict {
     Mine,
     /// Its holder has not renewed it for its whole duration.
     Expired,
-    /// Somebody else holds it, for at least so much longer.
+    /// Another candidate holds it, for at least this much longer.
     Held(Duration),
 }
 
-/// Reads a lease as `me`. `first_seen` is when this version of it was first seen and `now` the present, both on our
-/// own monotonic clock; the times written in the lease are for people and are not looked at.
+/// Reads a lease as `me`. `first_seen` is when this version of it was first seen and `now` the present, both on our own
+/// monotonic clock; the times in the lease are informative and ignored.
 pub fn evaluate(lease: Option<&LeaseSpec>, me: &str, first_seen: Duration, now: Duration) -> Verdict {
     let Some(spec) = lease else { return Verdict::Free };
     match spec.holder_identity.as_deref() {
@@ -69,11 +69,11 @@ pub fn evaluate(lease: Option<&LeaseSpec>, me: &str, first_seen: Duration, now: 
 /// What a candidate wants to happen next.
 #[derive(Debug)]
 pub enum Step {
-    /// Read the lease and tell [`Candidate::on_read`].
+    /// Read the lease and pass it to [`Candidate::on_read`].
     Read,
-    /// Write this lease (create it if it has no resourceVersion) and tell [`Candidate::on_written`].
+    /// Write this lease (create it if it has no resourceVersion) and pass the result to [`Candidate::on_written`].
     Write(Box<Lease>),
-    /// Nothing for so long.
+    /// Wait for this time.
     Sleep(Duration),
     /// Leadership is over.
     Lost(Lost),
@@ -133,7 +133,7 @@ impl Candidate {
         self.taken_by.is_none() && self.until.is_some_and(|until| now < until)
     }
 
-    /// How long a request begun `now` may take: a fair share of the deadline, and never beyond it.
+    /// Time limit of a request started `now`: a fair share of the deadline, and never beyond it.
     pub fn patience(&self, now: Duration) -> Duration {
         let share = self.timing.renew / 2;
         self.until.map_or(share, |until| until.saturating_sub(now).min(share))
@@ -192,7 +192,7 @@ impl Candidate {
     pub fn on_written(&mut self, now: Duration, answer: Option<Lease>) {
         let Phase::Writing(sent) = self.phase else { return };
         let Some(lease) = answer else {
-            // What is stored now is unknown. A leader looks at once, it has no time to lose.
+            // What is stored now is unknown. A leader reads immediately, because it has no time to lose.
             let pause = if self.until.is_some() {
                 self.timing.retry / 4
             } else {
@@ -209,7 +209,7 @@ impl Candidate {
                 read: false,
             };
         } else {
-            // The answer took so long that leading would be over before it began: renew first.
+            // The answer took so long that leadership would have ended already: renew first.
             self.phase = Phase::Decide;
         }
     }
@@ -226,7 +226,8 @@ impl Candidate {
 
     fn saw(&mut self, now: Duration, lease: Option<Lease>) {
         let version = |lease: &Option<Lease>| lease.as_ref().and_then(|lease| lease.metadata.resource_version.clone());
-        // Any write counts as a renewal, one that only set a label too: too late is safe, too early is not.
+        // Any write counts as a renewal, even one that only set a label: taking over too late is safe, too early is
+        // not.
         if version(&self.seen) != version(&lease) || lease.is_none() {
             self.seen_at = now;
         }
@@ -235,7 +236,7 @@ impl Candidate {
 
     fn wait(&mut self, now: Duration, pause: Duration, read: bool) {
         self.seed = self.seed.wrapping_add(1);
-        // Followers drift apart, so that they do not all write in the moment when a lease runs out.
+        // Followers drift apart, so that they do not all write at the moment when a lease expires.
         let pause = pause.mul_f64(1.0 + 0.2 * unit(self.seed));
         self.phase = Phase::Wait {
             until: now + pause,

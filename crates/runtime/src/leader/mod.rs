@@ -44,7 +44,7 @@ pub enum Lost {
     TakenBy(String),
 }
 
-/// When to stop, and whom to tell.
+/// The signals between the election and the process.
 #[derive(Clone, Debug)]
 pub struct Signals {
     /// Cancelled when the process begins to shut down: a follower stops trying to lead.

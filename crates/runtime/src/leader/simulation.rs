@@ -1,4 +1,4 @@
-//! Candidates in a world of delays, lost messages, crashes and clocks that do not agree: never two leaders.
+//! Candidates in a world of delays, lost messages, crashes and clocks that disagree: never two leaders.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! Who may read the metrics: whoever the cluster says may `get` the URL `/metrics`.
+//! Access to the metrics: every caller that the cluster authorizes to `get` the URL `/metrics`.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -17,20 +17,20 @@ use tokio::sync::Semaphore;
 
 use crate::Clock;
 
-/// What is thought of a caller.
+/// The verdict on a caller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Decision {
     /// May read.
     Allowed,
     /// Known, but may not read.
     Forbidden,
-    /// Nobody knows this token.
+    /// The token is unknown.
     Unauthenticated,
 }
 
-/// Judges callers by their bearer tokens.
+/// Authorizes callers by their bearer tokens.
 pub trait Access: Send + Sync + 'static {
-    /// What to think of the caller with this token. An error means that nobody can tell at the moment.
+    /// The verdict on the caller with this token. An error means that it cannot be determined at the moment.
     fn judge(&self, token: &str) -> impl Future<Output = Result<Decision, kube::Error>> + Send;
 }
 
@@ -39,7 +39,7 @@ pub trait Access: Send + Sync + 'static {
 pub struct KubeAccess(Client);
 
 impl KubeAccess {
-    /// With a client that is allowed to ask.
+    /// With a client that may create both.
     pub fn new(client: Client) -> Self {
         Self(client)
     }
@@ -90,19 +90,19 @@ impl Access for KubeAccess {
     }
 }
 
-/// Remembers decisions for a while, by the token's hash, so that a scrape costs no request most of the time.
+/// Caches verdicts for a while, by the token's hash, so that most scrapes cost no request.
 #[derive(Debug)]
 pub struct Gate<A> {
     access: A,
     clock: Clock,
     decisions: Mutex<HashMap<[u8; 32], (Decision, Duration)>>,
-    /// Strangers may send any number of tokens; the API server shall not feel it.
+    /// Unknown callers may send any number of tokens; this limits the load on the API server.
     asking: Semaphore,
 }
 
-/// A permission that is taken away still works for this long.
+/// A revoked permission still works for this long.
 const REMEMBER_ALLOWED: Duration = Duration::from_secs(60);
-/// A permission that is given takes this long to work.
+/// A new permission takes this long to work.
 const REMEMBER_OTHERS: Duration = Duration::from_secs(10);
 const MAX_REMEMBERED: usize = 1024;
 

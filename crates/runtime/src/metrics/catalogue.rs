@@ -1,10 +1,10 @@
-//! What is registered, remembered as it is registered: the reference is made from it.
+//! The list of registered metrics, from which the reference is generated.
 
 use prometheus_client::{collector::Collector, registry::Metric};
 
 use super::Registry;
 
-/// What a metric is.
+/// The type of a metric.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// It only grows.
@@ -16,7 +16,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// As it stands in the exposition.
+    /// The type as written in the exposition.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Counter => "counter",
@@ -29,15 +29,15 @@ impl Kind {
 /// One metric as its readers see it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Row {
-    /// The name, with the ending that counters have.
+    /// The name, including the suffix of counters.
     pub name: String,
-    /// What it is.
+    /// The type.
     pub kind: Kind,
     /// Its labels.
     pub labels: &'static [&'static str],
-    /// What it says.
+    /// The help text.
     pub help: &'static str,
-    /// Whether upstream has it by this name.
+    /// Whether upstream has a metric of this name.
     pub is_upstreams: bool,
 }
 
@@ -59,17 +59,17 @@ impl<'r> Catalogue<'r> {
         }
     }
 
-    /// What follows has upstream's names.
+    /// The following metrics have upstream's names.
     pub fn upstream(&mut self) {
         self.is_upstreams = true;
     }
 
-    /// What follows has names of our own.
+    /// The following metrics have names of our own.
     pub fn ours(&mut self) {
         self.is_upstreams = false;
     }
 
-    /// Registers a metric. The name of a counter comes without `_total`.
+    /// Registers a metric. The name of a counter is given without `_total`.
     pub fn add<M: Metric + Clone>(
         &mut self,
         kind: Kind,
@@ -79,11 +79,11 @@ impl<'r> Catalogue<'r> {
         metric: M,
     ) -> M {
         self.note(kind, name, labels, help);
-        // The encoder ends the help with a full stop of its own.
+        // The encoder adds a full stop to the help text.
         self.registry.register(name, help, metric)
     }
 
-    /// Registers what is computed at each scrape; its metrics are to be noted one by one.
+    /// Registers a collector that is computed at each scrape; its metrics have to be listed with `note`.
     pub fn collect(&self, collector: impl Collector) {
         self.registry.collect(collector);
     }

@@ -1,4 +1,4 @@
-//! Metrics: what is counted, and where it is served.
+//! Metrics: the registry and the server.
 
 mod access;
 mod catalogue;
@@ -27,11 +27,11 @@ pub use self::{
     upstream::{PassEnd, Requests, upstream_rows},
 };
 
-/// Everything that this process counts. Cheap to clone.
+/// All metrics of this process. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct Registry(Arc<RwLock<Metrics>>);
 
-/// What a binary says of itself in `metal3_build_info`.
+/// The content of `metal3_build_info`.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 pub struct Build {
     /// The binary, such as `baremetal-operator`.
@@ -49,20 +49,20 @@ impl Registry {
         Self(Arc::new(RwLock::new(metrics)))
     }
 
-    /// Adds a metric and returns it. The name is complete, except that counters get `_total` at their end.
+    /// Adds a metric and returns it. The name is complete, except that counters get the suffix `_total`.
     pub fn register<M: Metric + Clone>(&self, name: &str, help: &str, metric: M) -> M {
         let mut metrics = self.0.write();
         metrics.register(name, help, metric.clone());
         metric
     }
 
-    /// Adds what is computed at each scrape.
+    /// Adds a collector that is computed at each scrape.
     pub fn collect(&self, collector: impl Collector) {
         let mut metrics = self.0.write();
         metrics.register_collector(Box::new(collector));
     }
 
-    /// Everything in the OpenMetrics text format.
+    /// All metrics in the OpenMetrics text format.
     pub fn text(&self) -> Result<String, std::fmt::Error> {
         let mut out = String::new();
         text::encode(&mut out, &self.0.read())?;

@@ -1,4 +1,4 @@
-//! The process as the kernel sees it, under the names that Prometheus clients use everywhere.
+//! Process metrics from the kernel, under the standard names of Prometheus clients.
 
 use std::{fmt, fs};
 
@@ -8,11 +8,11 @@ use prometheus_client::{
     metrics::{counter::ConstCounter, gauge::ConstGauge},
 };
 
-/// Read from /proc at each scrape. What cannot be read is left out.
+/// Read from /proc at each scrape. Unreadable values are omitted.
 #[derive(Debug)]
 pub struct Process;
 
-/// Linux tells times in these on every machine that we build for, whatever the kernel's own rate.
+/// The unit of CPU times in /proc on every platform that we build for, whatever the kernel's own rate.
 const TICKS_PER_SECOND: f64 = 100.0;
 
 impl Collector for Process {

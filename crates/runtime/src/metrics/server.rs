@@ -42,15 +42,15 @@ pub enum EndpointError {
 pub struct Endpoint<A> {
     listener: TcpListener,
     registry: Registry,
-    /// Nothing for plain HTTP, where everybody may read.
+    /// `None` for plain HTTP, where everybody may read.
     secure: Option<(Certificate, Gate<A>)>,
 }
 
-/// How long a scrape that is under way may take to finish at shutdown.
+/// How long scrapes in progress may take to finish at shutdown.
 const LAST_SCRAPE: Duration = Duration::from_secs(2);
 
 impl<A: Access> Endpoint<A> {
-    /// Opens the port. `Ok(None)` if metrics are switched off.
+    /// Opens the port. `Ok(None)` if metrics are disabled.
     pub fn open(
         args: &MetricsArgs,
         policy: Policy,
@@ -82,7 +82,7 @@ impl<A: Access> Endpoint<A> {
         }))
     }
 
-    /// Where it listens, for tests that let the system choose a port.
+    /// The listen address, for tests that let the system choose a port.
     pub fn local_addr(&self) -> io::Result<std::net::SocketAddr> {
         self.listener.local_addr()
     }

@@ -1,4 +1,5 @@
-//! What dashboards and alerts for controller-runtime ask for, by its names: passes, queues, and requests to the API server.
+//! The metrics that dashboards and alerts for controller-runtime use, under its names: passes, queues, and requests to
+//! the API server.
 
 use parking_lot::Mutex;
 use std::fmt::{self, Debug};
@@ -41,7 +42,7 @@ struct OfQueue {
     controller: &'static str,
 }
 
-/// What every process has by the names of controller-runtime and client-go, for the reference.
+/// The metrics of every process under the names of controller-runtime and client-go, for the reference.
 pub fn upstream_rows() -> Vec<catalogue::Row> {
     let registry = Registry::new(Build {
         component: "reference",
@@ -57,9 +58,9 @@ pub fn upstream_rows() -> Vec<catalogue::Row> {
 /// How a pass over an object ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PassEnd {
-    /// One of few words: `ok` or the class of the error.
+    /// `ok` or the class of the error.
     pub outcome: &'static str,
-    /// The pass asked for another one after a time.
+    /// Whether the pass requested another one after a time.
     pub is_requeued: bool,
 }
 
@@ -68,7 +69,7 @@ impl PassEnd {
         self.outcome != "ok"
     }
 
-    /// The word of controller-runtime.
+    /// controller-runtime's label for the result.
     fn result(self) -> &'static str {
         match (self.is_error(), self.is_requeued) {
             (true, _) => "error",
@@ -157,7 +158,7 @@ impl Reconciles {
         let of = OfController { controller };
         let result = end.result();
         self.total.get_or_create(&Passes { controller, result }).inc();
-        // Made with the first pass, not with the first error: an alert on a rate needs the zero before.
+        // Created with the first pass, not with the first error: an alert on a rate needs the zero before.
         let errors = self.errors.get_or_create_owned(&of);
         let name = controller;
         let retries = self.retries.get_or_create_owned(&OfQueue { name, controller });
@@ -168,7 +169,7 @@ impl Reconciles {
         self.seconds.get_or_create(&of).observe(took.as_secs_f64());
     }
 
-    /// Follows a queue; several of one controller are added up.
+    /// Follows a queue; several queues of one controller are added up.
     pub(super) fn follow(&self, controller: &'static str, queue: Weak<dyn Loaded>) -> QueueTimes {
         let mut queues = self.queues.0.lock();
         queues.retain(|(_, queue)| queue.strong_count() > 0);
@@ -182,40 +183,40 @@ impl Reconciles {
     }
 }
 
-/// Where a queue notes times.
+/// Records queue times.
 #[derive(Clone, Debug)]
 pub(crate) struct QueueTimes {
-    /// From when a key was due to when work on it began.
+    /// From when a key was due until work on it started.
     pub(crate) waited: Histogram,
     /// From the beginning of work to its end.
     pub(crate) worked: Histogram,
 }
 
-/// What a queue looks like at one moment.
+/// The load of a queue at one moment.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct Load {
     /// Keys that are due and wait for a worker.
     pub(crate) ready: u64,
     /// Keys that workers have taken since the start.
     pub(crate) taken: u64,
-    /// Passes that broke down since the start.
+    /// Passes that panicked since the start.
     pub(crate) broken: u64,
-    /// Keys being worked on.
+    /// Keys in progress.
     pub(crate) running: u64,
-    /// Keys that may be worked on at once.
+    /// The maximum number of keys in progress.
     pub(crate) workers: u64,
-    /// How long the work under way has taken so far, added up.
+    /// The total time so far of the work in progress.
     pub(crate) unfinished: Duration,
     /// The longest of it.
     pub(crate) longest: Duration,
 }
 
-/// What can tell its load.
+/// A source of load figures.
 pub(crate) trait Loaded: Debug + Send + Sync {
     fn load(&self) -> Load;
 }
 
-/// The queues of the process, asked at each scrape.
+/// The queues of the process, read at each scrape.
 #[derive(Clone, Debug, Default)]
 struct Queues(Arc<Mutex<Vec<Followed>>>);
 
@@ -249,7 +250,7 @@ impl Queues {
     }
 }
 
-/// A row of [`Queues`]: what it is called and how it is read from a load.
+/// A metric of [`Queues`]: its name and how it is read from a load.
 struct Row {
     name: &'static str,
     help: &'static str,
@@ -353,7 +354,7 @@ struct Call {
     method: String,
 }
 
-/// Requests to the API server by method and answer, as client-go counts them. A layer of the client.
+/// Requests to the API server by method and status code, as client-go counts them. A layer of the client.
 #[derive(Clone, Debug, Default)]
 pub struct Requests(Family<Call, Counter>);
 
@@ -392,7 +393,7 @@ pub struct Counted<S> {
     requests: Requests,
 }
 
-/// What client-go calls the code of a request that got no answer.
+/// client-go's code label for a request without a response.
 const NO_ANSWER: &str = "<error>";
 
 impl<S, B, R> Service<Request<B>> for Counted<S>

@@ -1,4 +1,4 @@
-//! Watches that fill stores, or whatever else wants to know.
+//! Watches that fill stores or other sinks.
 
 use std::collections::HashMap;
 use std::fmt::Debug;
@@ -16,24 +16,24 @@ use tracing::{info, warn};
 use super::ObjectKey;
 use crate::error::{chain, is_not_found};
 
-/// How many watches have not shown their first list yet.
+/// The number of watches that have not completed their first list.
 #[derive(Clone, Debug, Default)]
 pub struct Awaited(Arc<(AtomicUsize, tokio::sync::Notify)>);
 
 impl Awaited {
-    /// One more watch.
+    /// Adds one watch to the count.
     pub fn expect(&self) {
         self.0.0.fetch_add(1, Ordering::SeqCst);
     }
 
-    /// One of them has.
+    /// Marks one watch as listed.
     pub fn arrived(&self) {
         if self.0.0.fetch_sub(1, Ordering::SeqCst) == 1 {
             self.0.1.notify_waiters();
         }
     }
 
-    /// Returns when all have.
+    /// Returns once all watches are listed.
     pub async fn all(&self) {
         loop {
             let arrived = self.0.1.notified();
@@ -45,25 +45,26 @@ impl Awaited {
     }
 }
 
-/// What a watch fills.
+/// A target of a watch.
 pub trait Sink<K> {
-    /// An object as the watch shows it. It may be shown again, and there may have been another one of its name before.
+    /// Adds or replaces an object. The same version may come again, and the name may have belonged to a different
+    /// object before.
     fn put(&self, object: K);
 
-    /// The object of this name and UID is gone.
+    /// Removes the object with this name and UID.
     fn remove(&self, key: &ObjectKey, uid: &str);
 }
 
-/// One watch and what it fills. Several, one for each namespace, may fill the same.
+/// One watch and its sink. Several watches, one for each namespace, may share a sink.
 #[derive(Debug)]
 pub struct Follow<K, S> {
-    /// What is watched.
+    /// The API to watch.
     pub api: Api<K>,
-    /// What is filled: a [`Store`](super::Store), or a part of a program that keeps objects in its own way.
+    /// The target: a [`Store`](super::Store), or a part of a program that keeps objects in its own way.
     pub store: S,
-    /// Which objects are watched, and how.
+    /// Selectors and other options of the watch.
     pub config: watcher::Config,
-    /// Whether the kind may be missing. Its watch then waits in silence until it is installed.
+    /// Whether the kind may be missing. Its watch then waits without logging until the kind is installed.
     pub is_optional: bool,
 }
 
@@ -72,8 +73,8 @@ where
     K: Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug + Send + 'static,
     S: Sink<K>,
 {
-    /// Follows until `stop` is cancelled. Says to `awaited`, which must expect it, when the first list is complete, or
-    /// when it is known that the kind is not there.
+    /// Follows until `stop` is cancelled. Notifies `awaited`, which must expect it, when the first list is complete, or
+    /// when the kind is known to be missing.
     pub async fn run(self, awaited: Awaited, stop: CancellationToken) {
         let kind = K::kind(&());
         let heard = |heard: Result<(), &watcher::Error>| {
@@ -84,8 +85,8 @@ where
         self.run_heard(awaited, stop, heard).await;
     }
 
-    /// The same, and tells `heard` how it goes: after each complete list, and what interrupts the watch. That is not logged:
-    /// it may hold words of a server that nobody trusts.
+    /// Like [`Self::run`], and calls `heard` after each complete list and on each interruption. Interruptions are not
+    /// logged here, because they may contain text from an untrusted server.
     pub async fn run_heard(
         self,
         awaited: Awaited,
@@ -125,11 +126,11 @@ where
     }
 }
 
-/// What one watch has shown, so that it is noticed what is missing from a later list.
+/// What one watch has shown, in order to detect what is missing from a later list.
 pub(super) struct Shown<S> {
     store: S,
     present: HashMap<ObjectKey, String>,
-    /// During a new list: what was there before and has not been listed yet, with its UID.
+    /// During a new list: the earlier objects that have not been listed yet, with their UIDs.
     before: HashMap<ObjectKey, String>,
 }
 
@@ -148,7 +149,7 @@ impl<S> Shown<S> {
         S: Sink<K>,
     {
         match event {
-            // A list that was cut off and begins again has not said what is missing: those stay open.
+            // A list that was interrupted and restarts has not shown what is missing: those objects stay pending.
             watcher::Event::Init => self.before.extend(std::mem::take(&mut self.present)),
             watcher::Event::Apply(object) | watcher::Event::InitApply(object) => {
                 let (key, uid) = (ObjectKey::of(&object), object.uid().unwrap_or_default());

@@ -1,4 +1,4 @@
-//! What a store holds.
+//! The contents of a store.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::hash::Hash;
@@ -9,10 +9,10 @@ use slab::Slab;
 use super::ObjectKey;
 use crate::index::Index;
 
-/// Objects by name and by whatever else they are found by.
+/// Objects by name and by index keys.
 ///
-/// The index knows each by a number: a name would be kept once more for every key of an object, and looked up once for
-/// every object that is found.
+/// The index refers to objects by number: a name would be stored once for every key of an object, and hashed once for
+/// every object found.
 pub(super) struct State<K, By> {
     numbers: HashMap<ObjectKey, usize>,
     objects: Slab<Arc<K>>,
@@ -44,7 +44,7 @@ impl<K, By: Eq + Hash + Clone> State<K, By> {
         self.objects.iter().map(|(_, object)| object)
     }
 
-    /// Puts an object in the place of what has its name.
+    /// Replaces the object of this name.
     pub(super) fn set(&mut self, key: &ObjectKey, object: Arc<K>, keys: Vec<By>) {
         let known = self.numbers.get(key).copied();
         let number = if let Some(number) = known
@@ -67,14 +67,14 @@ impl<K, By: Eq + Hash + Clone> State<K, By> {
     }
 }
 
-/// UIDs of objects that are known to be gone, so that no late answer brings one back.
+/// UIDs of deleted objects, so that a late response does not bring one back.
 #[derive(Default)]
 pub(super) struct Gone {
     uids: HashSet<Arc<str>>,
     order: VecDeque<Arc<str>>,
 }
 
-/// An answer is not later than so many deletions.
+/// The number of deletions to remember; responses do not arrive later than that.
 const REMEMBERED_GONE: usize = 4096;
 
 impl Gone {

@@ -17,7 +17,7 @@ fn object(name: &str, uid: &str, version: u64) -> ConfigMap {
             resource_version: Some(version.to_string()),
             ..ObjectMeta::default()
         },
-        // What it is found by: two versions share a key.
+        // The index key: two versions share a key.
         data: Some(BTreeMap::from([("k".to_owned(), (version / 2).to_string())])),
         ..ConfigMap::default()
     }
@@ -126,7 +126,7 @@ fn a_change_says_what_it_affects() {
 }
 
 proptest! {
-    /// A server with one object name; its events arrive in order, its answers to writes at any time, or never.
+    /// A server with one object name. Its events arrive in order; its responses to writes arrive at any time, or never.
     #[test]
     fn whatever_the_order_the_store_ends_as_the_server_is(
         steps in prop::collection::vec((0_u8..4, 0_usize..8), 1..60),

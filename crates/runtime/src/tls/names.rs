@@ -1,4 +1,4 @@
-//! The names of cipher suites that Go's TLS library knows, and with it every manifest that sets them.
+//! The names of cipher suites in Go's TLS library, which manifests use.
 
 use rustls::CipherSuite;
 

@@ -1,4 +1,4 @@
-//! AdmissionReview: may this object be written, and what is filled in before it is.
+//! AdmissionReview: validation and defaulting of objects.
 
 use axum::http::StatusCode;
 use json_patch::{AddOperation, Patch, PatchOperation};
@@ -16,10 +16,11 @@ use super::{Answer, Verdict};
 const VERSIONS: [&str; 2] = ["admission.k8s.io/v1", "admission.k8s.io/v1beta1"];
 const KIND: &str = "AdmissionReview";
 
-/// What Cluster API's topology controller puts on an object that it applies as a dry run to see what would change.
+/// The annotation that Cluster API's topology controller sets on an object that it applies as a dry run to see what
+/// would change.
 const TOPOLOGY_DRY_RUN: &str = "topology.cluster.x-k8s.io/dry-run";
 
-/// What is wrong with a field.
+/// A validation error of a field.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FieldError {
     /// Its path, such as `spec.pools[0]`.
@@ -44,22 +45,22 @@ impl std::fmt::Display for FieldError {
     }
 }
 
-/// What may be written of a kind. All functions are pure.
+/// The validation rules of a kind. All functions are pure.
 #[derive(Clone, Copy, Debug)]
 pub struct Rules<K> {
-    /// What is wrong with an object. Of a changed object, what was wrong with the old one already is not refused.
+    /// Errors of an object. On update, errors that the old object already had are not rejected.
     pub shape: fn(&K) -> Vec<FieldError>,
-    /// What may not change from the old object to the new one.
+    /// Errors of a change from the old object to the new one.
     pub change: fn(&K, &K) -> Vec<FieldError>,
-    /// What is accepted and probably not meant.
+    /// Warnings about valid but probably unintended values.
     pub warnings: fn(&K) -> Vec<FieldError>,
-    /// Fills in what is missing. Nothing where upstream serves no defaults.
+    /// Sets defaults. `None` if upstream serves no defaults.
     pub defaults: Option<fn(&mut K)>,
-    /// How a refusal is answered.
+    /// The status code of a rejection.
     pub refusal: Refusal,
 }
 
-/// The code of refusals, which is upstream's.
+/// The status code of rejections, as in upstream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refusal {
     /// 422, `Invalid`.
@@ -69,7 +70,7 @@ pub enum Refusal {
 }
 
 impl<K> Rules<K> {
-    /// The rules of a kind that has nothing but a shape.
+    /// The rules of a kind that only has shape checks.
     pub const fn of(shape: fn(&K) -> Vec<FieldError>) -> Self {
         Self {
             shape,
@@ -80,7 +81,7 @@ impl<K> Rules<K> {
         }
     }
 
-    /// What is wrong with a changed object and was not wrong before.
+    /// The errors of a changed object that it did not have before.
     fn broken_by(&self, old: &K, new: &K, may_change: bool) -> Vec<FieldError> {
         let stood = (self.shape)(old);
         let mut errors = Vec::new();
@@ -132,8 +133,8 @@ where
     Answer::review(&response.into_review(), verdict)
 }
 
-/// Answers on `/mutate-…`. An object that cannot be read is left to the schema, which is looked at next and knows the
-/// field that is wrong.
+/// Answers on `/mutate-…`. An object that cannot be parsed is left to the schema validation that follows, which knows
+/// the invalid field.
 pub(super) fn default<K>(defaults: fn(&mut K), body: &[u8]) -> Answer
 where
     K: Resource<DynamicType = ()> + DeserializeOwned + Serialize + Clone,
@@ -161,8 +162,8 @@ where
     }
 }
 
-/// What is different afterwards, as additions: the type writes fields that the object does not have, and what is not
-/// there cannot be replaced.
+/// The differences, as additions: the type serializes fields that the object does not have, and a missing field cannot
+/// be replaced.
 fn additions(before: &Value, after: &Value) -> Patch {
     let operations = json_patch::diff(before, after).0.into_iter();
     Patch(
@@ -194,7 +195,7 @@ fn read(body: &[u8]) -> Result<AdmissionRequest<DynamicObject>, Answer> {
         .map_err(|_| refused(format!("the {KIND} has no request")))
 }
 
-/// Whether there are rules for this. Deletion and subresources have none.
+/// Whether there are rules for this request. Deletions and subresources have none.
 fn is_judged(request: &AdmissionRequest<DynamicObject>) -> bool {
     let is_main = request.sub_resource.as_deref().unwrap_or_default().is_empty();
     is_main && matches!(request.operation, Operation::Create | Operation::Update)
@@ -205,7 +206,7 @@ struct Findings {
     warnings: Vec<FieldError>,
 }
 
-/// What the rules say, or why they cannot be asked.
+/// The result of the rules, or why they cannot be applied.
 fn judge<K>(rules: &Rules<K>, request: &AdmissionRequest<DynamicObject>) -> Result<Findings, String>
 where
     K: Resource<DynamicType = ()> + DeserializeOwned,
@@ -223,8 +224,8 @@ where
     })
 }
 
-/// Then what may not change may change, as nothing is written: the topology controller asks so whether a template must be
-/// replaced. The annotation alone does not do.
+/// In such a dry run immutable fields may change, because nothing is written: the topology controller checks in this
+/// way whether a template must be replaced. The annotation alone does not suffice.
 fn is_topology_dry_run<K: Resource>(request: &AdmissionRequest<DynamicObject>, new: &K) -> bool {
     let annotations = new.meta().annotations.as_ref();
     request.dry_run && annotations.is_some_and(|annotations| annotations.contains_key(TOPOLOGY_DRY_RUN))
@@ -245,7 +246,7 @@ where
     object.clone().try_parse().map_err(|error| error.to_string())
 }
 
-/// All errors at once, in words and for programs.
+/// All errors at once, for people and for programs.
 fn refusal(refusal: Refusal, request: &AdmissionRequest<DynamicObject>, errors: &[FieldError]) -> Status {
     let (kind, name) = (&request.kind, &request.name);
     let words: Vec<String> = errors.iter().map(ToString::to_string).collect();

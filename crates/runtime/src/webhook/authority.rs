@@ -1,7 +1,8 @@
-//! The certificate that a program makes for its own webhooks: what is due, and making it.
+//! The certificate that a program creates for its own webhooks: what is due for renewal, and creating it.
 //!
-//! Rotation refuses no call. A new authority is first trusted beside the old one, for [`SPREAD`], and signs only then; a new
-//! certificate of the same authority is trusted at once, and the old one stays good until every replica serves the new one.
+//! Rotation never fails a call. A new authority is first trusted beside the old one, for [`SPREAD`], and only then
+//! signs; a new certificate of the same authority is trusted at once, and the old one stays valid until every replica
+//! serves the new one.
 
 use std::collections::BTreeMap;
 
@@ -14,14 +15,14 @@ use rcgen::{
 };
 
 const DAY: SignedDuration = SignedDuration::from_hours(24);
-/// How long a certificate is good, and after which time it is replaced.
+/// The validity of a certificate, and the age at which it is replaced.
 const LEAF_DAYS: (i32, i32) = (365, 240);
-/// The same of an authority.
+/// The same for an authority.
 const AUTHORITY_DAYS: (i32, i32) = (3650, 3000);
-/// How long a new authority is only trusted: the leader puts it everywhere within minutes.
+/// How long a new authority is trusted before it signs: the leader distributes it within minutes.
 const SPREAD: i32 = 1;
 
-/// What the Secret holds.
+/// The content of the Secret.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Held {
     /// The authorities to trust, newest first.
@@ -48,20 +49,20 @@ impl std::fmt::Debug for Held {
     }
 }
 
-/// What is to be made.
+/// What has to be created.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Due {
     /// Nothing.
     Nothing,
-    /// A certificate, by the newest authority.
+    /// A certificate, signed by the newest authority.
     Leaf,
     /// An authority, which is trusted from now on and signs later.
     Authority,
-    /// Both: there is nothing yet, or nothing that can be used.
+    /// Both: nothing exists yet, or nothing usable.
     Everything,
 }
 
-/// Compares with the time of day, so that a machine that slept notices.
+/// Compares with the time of day, so that time spent suspended counts.
 pub fn due(held: Option<&Held>, now: Timestamp) -> Due {
     match held {
         None => Due::Everything,
@@ -71,7 +72,7 @@ pub fn due(held: Option<&Held>, now: Timestamp) -> Due {
     }
 }
 
-/// Makes what is due. Nothing if that is nothing.
+/// Creates what is due; `None` if nothing is.
 pub fn renewed(held: Option<&Held>, names: &[String], now: Timestamp) -> Result<Option<Held>, rcgen::Error> {
     let in_days = |days: i32| now + DAY * days;
     match (due(held, now), held) {
@@ -146,7 +147,7 @@ fn leaf(authority: &KeyPair, names: &[String], now: Timestamp) -> Result<(String
     Ok((params.signed_by(&key, &issuer)?.pem(), key.serialize_pem()))
 }
 
-/// From yesterday on, as clocks differ.
+/// Valid from yesterday, because clocks differ.
 fn valid(params: &mut CertificateParams, now: Timestamp, days: i32) {
     let day = |at: Timestamp| {
         let date = at.to_zoned(TimeZone::UTC).date();
@@ -163,7 +164,7 @@ fn valid(params: &mut CertificateParams, now: Timestamp, days: i32) {
 const KEYS: [&str; 6] = ["ca.crt", "ca.key", "tls.crt", "tls.key", "tls.due", "ca.due"];
 
 impl Held {
-    /// What a Secret holds; nothing if something is missing or cannot be read.
+    /// Reads the content of a Secret; `None` if something is missing or invalid.
     pub fn read(data: &BTreeMap<String, ByteString>) -> Option<Self> {
         let [bundle, authority_key, certificate, key, leaf_due, authority_due] =
             KEYS.map(|key| String::from_utf8(data.get(key)?.0.clone()).ok());

@@ -1,4 +1,4 @@
-//! ConversionReview: objects of one version in, the same in another version out, in the same order.
+//! ConversionReview: converts objects to another version, keeping their order.
 
 use axum::body::Bytes;
 use axum::http::StatusCode;
@@ -13,7 +13,8 @@ use crate::error::chain;
 const VERSIONS: [&str; 2] = ["apiextensions.k8s.io/v1", "apiextensions.k8s.io/v1beta1"];
 const KIND: &str = "ConversionReview";
 
-/// Objects stay text until their turn: parsed, they take several times as much memory, and there may be ten thousand.
+/// Each object stays text until it is converted: parsed objects take several times as much memory, and there may be ten
+/// thousand.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Review<'a> {
@@ -55,7 +56,7 @@ enum Outcome {
     Failure { message: String },
 }
 
-/// One object that cannot be converted fails the review, as the API server wants it: its name stands in the message.
+/// One object that cannot be converted fails the review, as the API server requires; the message contains its name.
 pub(super) fn answer<E>(convert: fn(Value, &str) -> Result<Value, E>, body: Bytes) -> Answer
 where
     E: std::error::Error + 'static,
@@ -84,7 +85,7 @@ where
         })
         .collect();
     let uid = request.uid;
-    // From here on only what was converted is held.
+    // From here on only the converted objects are held.
     drop(body);
     let (result, converted_objects, verdict) = match converted {
         Ok(objects) => (Outcome::Success, objects, Verdict::Done),

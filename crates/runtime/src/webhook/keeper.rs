@@ -1,5 +1,5 @@
-//! Certificates without cert-manager: the leader makes them, in one Secret, and tells the API server whom to trust; every
-//! replica serves what the Secret holds.
+//! Certificates without cert-manager: the leader creates them in one Secret, and configures the API server to trust
+//! them; every replica serves the content of the Secret.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -23,20 +23,20 @@ use crate::error::{chain, is_conflict};
 use crate::rbac::{Installation, owned, rule};
 use crate::tls::{Certificate, TlsError};
 
-/// Between two looks at the Secret.
+/// Interval of checks of the Secret.
 const RECHECK: Duration = Duration::from_secs(10);
-/// Between two looks of the leader at what the API server trusts: somebody may have installed it anew.
+/// Interval of the leader's checks of the API server's configuration: it may have been reinstalled.
 const RECHECK_TRUST: Duration = Duration::from_secs(60);
 /// The same until there is a certificate.
 const RETRY: Duration = Duration::from_secs(2);
 
-/// The owner of the fields that are written.
+/// The field manager of our writes.
 const FIELD_MANAGER: &str = "metal3-webhook-certificates";
 
-/// Whose certificates are kept.
+/// The program whose certificates are managed.
 #[derive(Clone, Debug)]
 pub struct SelfManaged {
-    /// What the program's objects are called.
+    /// The names of the program's objects.
     pub installed: Installed<'static>,
     /// The namespace of its pod, and of the Secret.
     pub namespace: String,
@@ -44,7 +44,7 @@ pub struct SelfManaged {
     pub definitions: Vec<String>,
 }
 
-/// Keeps the certificate of one replica, and while it leads what all share.
+/// Maintains the certificate of one replica, and while leading the shared objects.
 pub(super) struct Keeper {
     pub client: Client,
     pub clock: Clock,
@@ -52,14 +52,14 @@ pub(super) struct Keeper {
     pub of: SelfManaged,
 }
 
-/// What the leader has put where.
+/// What the leader has written.
 #[derive(Default)]
 struct Trusted {
-    /// The authorities, as objects have them.
+    /// The authorities as written in objects.
     bundle: Value,
-    /// When the objects are looked at next.
+    /// When the objects are checked next.
     next: Duration,
-    /// The version in which an object was left, by kind and name.
+    /// The resourceVersion of each object after our write, by kind and name.
     versions: HashMap<(String, String), String>,
 }
 
@@ -80,7 +80,7 @@ impl std::fmt::Debug for Keeper {
 }
 
 impl Keeper {
-    /// Until cancelled.
+    /// Runs until cancelled.
     pub async fn run(self, mut served: Certificate, stop: CancellationToken) {
         let mut trusted = Trusted::default();
         let mut has_failed = false;
@@ -99,7 +99,7 @@ impl Keeper {
         }
     }
 
-    /// Whether there is a certificate.
+    /// Returns whether there is a certificate.
     async fn once(&self, served: &mut Certificate, trusted: &mut Trusted) -> Result<bool, KeepError> {
         let secrets: Api<Secret> = Api::namespaced(self.client.clone(), &self.of.namespace);
         let name = self.of.installed.secret();
@@ -109,7 +109,7 @@ impl Keeper {
         if leads && let Some(new) = renewed(held.as_ref(), &self.of.dns_names(), self.clock.now())? {
             match write(&secrets, &name, stored, &new).await {
                 Ok(()) => held = Some(new),
-                // Another leader was faster; its work shows next time.
+                // Another leader was faster; its result shows next time.
                 Err(error) if is_conflict(&error) => return Ok(false),
                 Err(error) => return Err(error.into()),
             }
@@ -126,7 +126,7 @@ impl Keeper {
         Ok(true)
     }
 
-    /// Puts the authorities where the API server looks for them. An object that is as it was left is not read again.
+    /// Writes the authorities to the API server's configuration. An unchanged object is not read again.
     async fn trust(&self, bundle: &str, trusted: &mut Trusted) -> Result<(), KeepError> {
         let bundle = json!(ByteString(bundle.as_bytes().to_vec()));
         let now = self.clock.elapsed();
@@ -168,8 +168,8 @@ impl Keeper {
     }
 }
 
-/// What is to be applied so that an object has this bundle wherever it names a webhook of ours; nothing if it has. Others
-/// may be served by upstream's program, or by somebody's own: those have certificates of their own.
+/// The patch that gives an object this bundle wherever it names a webhook of ours; `None` if it already has it. Other
+/// webhooks may be served by upstream's program or by others, with certificates of their own.
 fn trusting(object: &Value, bundle: &Value, names: &[String]) -> Option<Value> {
     let is_ours = |webhook: &&Value| host(webhook).is_some_and(|host| names.contains(&host));
     let lacks = |webhook: &&Value| &webhook["clientConfig"]["caBundle"] != bundle;
@@ -199,7 +199,7 @@ fn host(webhook: &Value) -> Option<String> {
     Some(format!("{}.{}.svc", part("name")?, part("namespace")?))
 }
 
-/// Over the version that was read.
+/// Conditional on the version that was read.
 async fn write(secrets: &Api<Secret>, name: &str, stored: Option<Secret>, held: &Held) -> Result<(), kube::Error> {
     let params = PostParams {
         field_manager: Some(FIELD_MANAGER.to_owned()),
@@ -223,13 +223,13 @@ async fn write(secrets: &Api<Secret>, name: &str, stored: Option<Secret>, held: 
 }
 
 impl SelfManaged {
-    /// The names that the API server may call: those of the Service, and this machine for tests and development.
+    /// The names that the API server may call: those of the Service, and localhost for tests and development.
     fn dns_names(&self) -> Vec<String> {
         let service = format!("{}.{}.svc", self.installed.service_name(), self.namespace);
         vec![format!("{service}.cluster.local"), service, "localhost".to_owned()]
     }
 
-    /// The rights to tell the API server whom to trust, in these objects and no others.
+    /// The permissions to configure trust, in these objects and no others.
     pub fn rules(&self) -> Vec<PolicyRule> {
         let of = |group: &str, resource: &str, names: Vec<String>| PolicyRule {
             resource_names: Some(names),
@@ -248,7 +248,7 @@ impl SelfManaged {
         rules
     }
 
-    /// The rights to the Secret, as a role in the program's namespace.
+    /// The permissions for the Secret, as a role in the program's namespace.
     pub fn role(&self, installation: &Installation<'_>) -> [Value; 2] {
         let name = format!("{}webhook-certificate-role", self.installed.prefix);
         installation.at_home(&name, owned("", "secrets", &self.installed.secret()).into())

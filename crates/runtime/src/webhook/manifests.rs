@@ -1,4 +1,5 @@
-//! What is installed so that the API server asks: a Service, and a configuration for defaults and one for rules.
+//! The objects to install so that the API server calls the webhooks: a Service, and the mutating and validating
+//! configurations.
 
 use serde_json::{Value, json};
 
@@ -8,24 +9,24 @@ use super::{Admits, Webhooks};
 const SERVICE_PORT: u16 = 443;
 const PORT: u16 = 9443;
 
-/// Where a program is installed, and what its objects are called. Names are upstream's, so that one replaces the other.
+/// Where a program is installed, and the names of its objects. Names are upstream's, so that one replaces the other.
 #[derive(Clone, Copy, Debug)]
 pub struct Installed<'a> {
     /// Its namespace.
     pub namespace: &'a str,
-    /// What the names of its objects begin with, such as `capm3-`.
+    /// The prefix of its objects' names, such as `capm3-`.
     pub prefix: &'a str,
     /// A label that its objects and its pods carry.
     pub label: (&'a str, &'a str),
 }
 
 impl Installed<'_> {
-    /// The Secret with the certificate that the program makes itself. cert-manager's has another name.
+    /// The Secret with the certificate that the program creates itself. cert-manager's has another name.
     pub fn secret(&self) -> String {
         format!("{}webhook-own-certificate", self.prefix)
     }
 
-    /// The names of the configurations: for defaults, and for rules.
+    /// The names of the mutating and the validating configuration.
     pub fn configurations(&self) -> [String; 2] {
         ["mutating", "validating"].map(|name| format!("{}{name}-webhook-configuration", self.prefix))
     }
@@ -49,7 +50,7 @@ impl Installed<'_> {
                 continue;
             }
             let mut metadata = self.metadata(&name);
-            // cert-manager fills in the CA of this Certificate, where there is one.
+            // cert-manager, if installed, injects the CA of this Certificate.
             let certificate = format!("{}/{}serving-cert", self.namespace, self.prefix);
             metadata["annotations"] = json!({"cert-manager.io/inject-ca-from": certificate});
             objects.push(json!({

@@ -34,7 +34,7 @@ pub use self::keeper::SelfManaged;
 pub use self::manifests::Installed;
 pub use self::server::{Endpoint, WebhookError, rows};
 
-/// What a program answers, by path.
+/// The webhooks of a program, by path.
 #[derive(Debug, Default)]
 pub struct Webhooks(BTreeMap<String, Webhook>);
 
@@ -42,7 +42,7 @@ pub struct Webhooks(BTreeMap<String, Webhook>);
 struct Webhook {
     /// The largest review that it reads, in bytes.
     limit: usize,
-    /// What it admits; nothing for conversion.
+    /// The kind that it admits; `None` for conversion.
     admits: Option<Admits>,
     answer: Box<dyn Fn(Bytes) -> Answer + Send + Sync>,
 }
@@ -58,10 +58,10 @@ struct Admits {
     kind: String,
 }
 
-/// The same as controller-runtime's, and a little: a review holds two objects, and etcd takes none above 1.5 MiB.
+/// About the limit of controller-runtime: a review holds two objects, and etcd accepts none above 1.5 MiB.
 const ADMISSION_LIMIT: usize = 8 << 20;
 
-/// The API server asks for up to 10,000 objects at once when it fills its own cache.
+/// The API server converts up to 10,000 objects at once when it fills its own cache.
 const CONVERSION_LIMIT: usize = 256 << 20;
 
 impl Debug for Webhook {
@@ -78,7 +78,7 @@ impl Webhooks {
         Self::default()
     }
 
-    /// Answers ConversionReviews on `/convert`. The function gets an object and the apiVersion that is wanted.
+    /// Answers ConversionReviews on `/convert`. The function gets an object and the wanted apiVersion.
     #[must_use]
     pub fn convert<E>(mut self, convert: fn(Value, &str) -> Result<Value, E>) -> Self
     where
@@ -106,7 +106,7 @@ impl Webhooks {
         self
     }
 
-    /// Where controller-runtime serves a kind: `/validate-ipam-metal3-io-v1alpha1-ippool`.
+    /// The path on which controller-runtime serves a kind: `/validate-ipam-metal3-io-v1alpha1-ippool`.
     fn add<K: Resource<DynamicType = ()>>(
         &mut self,
         is_mutating: bool,
@@ -131,7 +131,7 @@ impl Webhooks {
     }
 }
 
-/// What the API server gets.
+/// The response to the API server.
 #[derive(Debug)]
 struct Answer {
     status: StatusCode,
@@ -140,14 +140,14 @@ struct Answer {
     verdict: Verdict,
 }
 
-/// How a review ended, for the metrics.
+/// The result of a review, for the metrics.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Verdict {
     /// Admitted, or converted.
     Done,
     /// An object breaks a rule.
     Refused,
-    /// The review, or an object in it, cannot be used.
+    /// The review, or an object in it, is not usable.
     Failed,
 }
 
@@ -176,7 +176,7 @@ impl Answer {
         }
     }
 
-    /// What is no review, or cannot be answered.
+    /// The response to an invalid review, or one that cannot be answered.
     fn failed(status: StatusCode, message: impl Into<String>) -> Self {
         Self {
             status,

@@ -40,14 +40,14 @@ pub enum WebhookError {
     Tls(#[from] TlsError),
 }
 
-/// No API server waits longer for an answer.
+/// No API server waits longer for a response.
 const ANSWERED_WITHIN: Duration = Duration::from_secs(30);
 
-/// How long reviews that are under way may take to finish at shutdown. Final tasks have two seconds.
+/// How long reviews in progress may take to finish at shutdown. Final tasks have two seconds.
 const LAST_REVIEWS: Duration = Duration::from_millis(1500);
 
-/// Larger reviews are read and answered two at a time, so that memory is bounded. Every admission and a page of 500 objects
-/// as clients ask for it are smaller as a rule, and wait for none.
+/// Larger reviews are processed two at a time, so that memory is bounded. Admissions and the usual pages of 500 objects
+/// are smaller as a rule, and never wait.
 const LARGE: usize = 8 << 20;
 const LARGE_AT_ONCE: usize = 2;
 
@@ -58,12 +58,12 @@ pub struct Endpoint {
     certificate: Certificate,
     webhooks: Webhooks,
     metrics: Metrics,
-    /// Who keeps the certificate if there are no files.
+    /// The certificate manager if there are no files.
     keeper: Option<Keeper>,
 }
 
 impl Endpoint {
-    /// Opens the port. `Ok(None)` if webhooks are switched off.
+    /// Opens the port. `Ok(None)` if webhooks are disabled.
     pub fn open(
         args: &WebhookArgs,
         policy: Policy,
@@ -80,7 +80,7 @@ impl Endpoint {
         Ok(Some(Self::on(listener, certificate, webhooks, registry)))
     }
 
-    /// Has the program make its own certificate, unless there is one in files.
+    /// Lets the program create its own certificate, unless there is one in files.
     #[must_use]
     pub fn self_managed(mut self, of: SelfManaged, client: Client, leads: watch::Receiver<bool>, clock: Clock) -> Self {
         if self.certificate.is_self_signed() {
@@ -103,7 +103,7 @@ impl Endpoint {
         self
     }
 
-    /// On a port that is open already; it must not block.
+    /// Serves on an open port, which must be non-blocking.
     pub fn on(listener: TcpListener, certificate: Certificate, webhooks: Webhooks, registry: &Registry) -> Self {
         Self {
             listener,
@@ -114,7 +114,7 @@ impl Endpoint {
         }
     }
 
-    /// Where it listens, for tests that let the system choose a port.
+    /// The listen address, for tests that let the system choose a port.
     pub fn local_addr(&self) -> io::Result<SocketAddr> {
         self.listener.local_addr()
     }
@@ -191,7 +191,7 @@ async fn answer(served: Arc<Served>, request: Request) -> Answer {
         // Too large (413), or cut off (400).
         Err(rejection) => return Answer::failed(rejection.status(), rejection.body_text()),
     };
-    // On another thread: a large conversion must not hold up the rest of the process. A panic ends there.
+    // On another thread: a large conversion must not block the rest of the process. A panic ends there.
     let path = served.path.clone();
     let answered = tokio::task::spawn_blocking(move || {
         let answer = (served.webhook.answer)(body);
@@ -224,7 +224,7 @@ struct ByVerdict {
     verdict: &'static str,
 }
 
-/// Labels are the paths that are served, codes and verdicts; nothing that a caller chooses.
+/// Labels are served paths, codes and verdicts; nothing that a caller chooses.
 #[derive(Clone, Debug)]
 struct Metrics {
     codes: Family<ByCode, Counter>,

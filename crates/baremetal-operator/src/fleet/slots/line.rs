@@ -1,4 +1,4 @@
-//! The hosts of one namespace that wait for a slot, in their order.
+//! The hosts of one namespace that wait for a slot, in order.
 
 use super::Turn;
 use metal3_runtime::store::ObjectKey;
@@ -6,10 +6,10 @@ use metal3_runtime::store::ObjectKey;
 /// A host in the line: by turn, then by the order of asking.
 pub type Entry = (Turn, u64, ObjectKey);
 
-/// Longer parts are split. What a place costs is the number of parts, and the way through one of them.
+/// Longer parts are split. Finding a place costs the number of parts plus the length of one part.
 const LONGEST: usize = 256;
 
-/// A sorted list in parts, of which none is empty: a host's place costs hardly more with 10,000 hosts than with ten.
+/// A sorted list in non-empty parts: finding a host's place costs hardly more with 10,000 hosts than with ten.
 #[derive(Debug, Default)]
 pub struct Line(Vec<Vec<Entry>>);
 
@@ -22,7 +22,7 @@ impl Line {
         self.0.iter().flatten()
     }
 
-    /// How many come before it.
+    /// The number of entries before it.
     pub fn place(&self, entry: &Entry) -> usize {
         let at = self.part(entry);
         let before: usize = self.0.iter().take(at).map(Vec::len).sum();
@@ -30,7 +30,7 @@ impl Line {
         before + within
     }
 
-    /// Puts in what is not in it.
+    /// Inserts an entry that is not in the line.
     pub fn insert(&mut self, entry: Entry) {
         let at = self.part(&entry).min(self.0.len().saturating_sub(1));
         let Some(part) = self.0.get_mut(at) else {
@@ -43,7 +43,7 @@ impl Line {
         }
     }
 
-    /// Whether it was in it.
+    /// Removes an entry; returns whether it was in the line.
     pub fn remove(&mut self, entry: &Entry) -> bool {
         let at = self.part(entry);
         let Some(part) = self.0.get_mut(at) else { return false };
@@ -57,7 +57,7 @@ impl Line {
         true
     }
 
-    /// The part that it is in, if it is in any.
+    /// The part that the entry is in, if any.
     fn part(&self, entry: &Entry) -> usize {
         self.0
             .partition_point(|part| part.last().is_some_and(|last| last < entry))

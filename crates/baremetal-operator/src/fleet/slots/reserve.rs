@@ -1,24 +1,24 @@
-//! Slots that are kept for namespaces that hold none.
+//! Slots that are reserved for namespaces that hold none.
 //!
-//! Deletions wait for no slot, and their nodes take one all the same: a tenant with many hosts that hang could hold all of them by
-//! that. So one namespace takes no more from the others than it could get by asking.
+//! Deletions do not wait for a slot, but their nodes still take one, so a tenant with many hanging hosts could hold all
+//! slots that way. The reserve ensures that such a namespace takes no more from the others than it could get by asking.
 
 use std::collections::HashMap;
 
 use super::{Busy, Slots};
 
-/// One slot in so many is kept, and at least one.
+/// One slot in this many is reserved, and at least one.
 const ONE_IN: usize = 8;
 
 impl Slots {
-    /// The namespace has hosts.
+    /// Records that the namespace has hosts.
     pub fn meet(&mut self, namespace: &str) {
         if !self.namespaces.contains(namespace) {
             self.namespaces.insert(namespace.to_owned());
         }
     }
 
-    /// How many slots are kept. A namespace that is alone has all of them.
+    /// The number of reserved slots. A single namespace can use all slots.
     pub(super) fn reserve(&self) -> usize {
         if self.limit > 1 && self.namespaces.len() > 1 {
             (self.limit / ONE_IN).max(1)
@@ -27,7 +27,7 @@ impl Slots {
         }
     }
 
-    /// How many slots each namespace holds.
+    /// The number of slots that each namespace holds.
     pub(super) fn held<'a>(&'a self, busy: &'a Busy) -> HashMap<&'a str, usize> {
         let mut held: HashMap<&str, usize> = busy.held.iter().map(|(name, held)| (name.as_str(), *held)).collect();
         for host in self.unseen(busy) {
@@ -36,7 +36,7 @@ impl Slots {
         held
     }
 
-    /// How many slots can be had, those that are kept among them.
+    /// The number of free slots, including the reserved ones.
     pub(super) fn free(&self, busy: &Busy) -> usize {
         let reserve = self.reserve();
         let used = self.used(busy);

@@ -1,12 +1,12 @@
-//! What the API server would refuse to store in a host's status.
+//! What the API server would reject in a host's status.
 //!
-//! The types accept texts that they do not know, so that one odd object does not keep all the others from being read. What is
-//! written has to pass the schema: a status that somebody brings along is held against it before it is taken over, because
-//! the refusal of the write would come too late to be told.
+//! The types accept unknown values, so that one odd object does not keep all the others from being read. What is
+//! written has to pass the schema. A status supplied by a user is therefore validated before it is restored, because it
+//! would be too late to report the rejected write.
 //!
-//! By hand, because that is short. A library for JSON Schema (`jsonschema`) brings some twenty crates, knows lists with keys as
-//! little as everything else that is Kubernetes' own, and tells of a value in other words than ours; kube's check (its feature
-//! `cel`) evaluates rules, and nothing else of a schema. A test sees to it that no keyword is passed over.
+//! This is implemented by hand because that is short. A library for JSON Schema (`jsonschema`) brings some twenty
+//! crates, supports neither keyed lists nor other Kubernetes extensions, and words its errors differently; kube's check
+//! (its feature `cel`) evaluates rules, and nothing else of a schema. A test ensures that no keyword is missed.
 
 use std::collections::HashMap;
 use std::sync::LazyLock;
@@ -18,7 +18,7 @@ use regex::Regex;
 use serde::Serialize;
 use serde_json::Value;
 
-/// The schema of `status`; nothing where it cannot be had, which the tests exclude.
+/// The schema of `status`; none if it is not available, which the tests exclude.
 static STATUS: LazyLock<Value> = LazyLock::new(|| {
     let crd = Crd::of::<BareMetalHost>().ok();
     let schema = crd.as_ref().and_then(|crd| {
@@ -28,7 +28,7 @@ static STATUS: LazyLock<Value> = LazyLock::new(|| {
     schema.cloned().unwrap_or_default()
 });
 
-/// What of a status would be refused: where it stands and why.
+/// What of a status would be rejected: the path and the reason.
 pub fn refused_status(status: &BareMetalHostStatus) -> Option<String> {
     refused(status, &STATUS)
 }
@@ -66,7 +66,7 @@ fn problem(value: &Value, schema: &Value, path: &str) -> Option<String> {
     }
 }
 
-/// What the types do not see to: words, limits, patterns, and entries that must differ.
+/// What the types do not check: enums, limits, patterns, and unique entries.
 fn wrong(value: &Value, schema: &Value) -> Option<String> {
     let limit = |name: &str| schema[name].as_f64();
     let length = match value {
@@ -110,7 +110,7 @@ fn wrong(value: &Value, schema: &Value) -> Option<String> {
     (!is_match).then(|| format!("does not match {pattern}"))
 }
 
-/// Whether a text has a pattern of the schema. Each is compiled once: an annotation may have thousands of values.
+/// Whether a text matches a pattern of the schema. Each is compiled once: an annotation may have thousands of values.
 fn matches(pattern: &str, text: &str) -> bool {
     static COMPILED: LazyLock<Mutex<HashMap<String, Option<Regex>>>> = LazyLock::new(Mutex::default);
     let compiled = {
@@ -159,7 +159,7 @@ mod tests {
         }
     }
 
-    /// What is looked at; then what the types see to, or what refuses nothing.
+    /// The keywords that are checked; then those that the types check, or that reject nothing.
     const KEYWORDS: &str = "enum items maxItems maxLength maximum minItems minLength minimum pattern properties \
         x-kubernetes-list-map-keys \
         default description format nullable required type x-kubernetes-list-type \

@@ -29,7 +29,7 @@ pub(super) async fn add_finalizer(
     write(ctx, seen, change).await
 }
 
-/// Says on the host which Secrets it may hold.
+/// Records on the host which Secrets it may hold.
 pub(in crate::host) async fn note_secrets(
     ctx: &Context,
     seen: &mut Observed,
@@ -54,7 +54,8 @@ async fn write(ctx: &Context, seen: &mut Observed, change: serde_json::Value) ->
 pub(super) async fn remove_finalizer(ctx: &Context, seen: &mut Observed) -> Result<(), kube::Error> {
     let api: Api<BareMetalHost> = hosts(ctx, &seen.host);
     if let Some(mut host) = patch::remove_finalizer(&api, &*seen.host, finalizer::HOST).await? {
-        // With the last finalizer the object goes, and the server returns it as it was stored: with the finalizer.
+        // Removing the last finalizer deletes the object, and the server returns it as it was stored, with the
+        // finalizer.
         host.finalizers_mut().retain(|f| f != finalizer::HOST);
         took(ctx, seen, host);
     }
@@ -77,8 +78,8 @@ pub(super) async fn remove_annotation(
     }
 }
 
-/// Stores the intent, or reads from the API server and not from the cache whether the host is as it was judged. Another version
-/// counts as a conflict, so that the host is looked at again.
+/// Stores the intent, or reads the host from the API server (not the cache) and compares it with the judged one. A
+/// different version counts as a conflict, so that the host is reconciled again.
 pub(super) async fn confirm(ctx: &Context, seen: &mut Observed, intent: Option<&Intent>) -> Result<(), kube::Error> {
     seen.before_intent.clone_from(&seen.stored);
     seen.has_refused_power = false;
@@ -104,7 +105,7 @@ pub(in crate::host) fn changed_meanwhile() -> kube::Error {
     ))
 }
 
-/// A write to the host returned it; the status in the making stays as it is.
+/// A write to the host returned it; the status being built stays as it is.
 fn took(ctx: &Context, seen: &mut Observed, mut host: BareMetalHost) {
     cached::trim(&mut host);
     ctx.hosts.written(host.clone());

@@ -20,7 +20,7 @@ pub(super) async fn create(ctx: &Context, seen: &mut Observed, body: &CreateNode
     seen.learn_credentials();
     ctx.fleet.learn(&node, &ObjectKey::of(&*seen.host), asked);
     seen.node = NodeView::Live(Arc::new(node));
-    // A node that was not there a moment ago has no ports and no inventory.
+    // A node that has just been created has no ports and no inventory.
     seen.ports = Lookup::NotFound;
     seen.memory.ports_with = None;
     seen.memory.foreign_ports.clear();
@@ -33,7 +33,7 @@ pub(super) async fn create(ctx: &Context, seen: &mut Observed, body: &CreateNode
 pub(super) async fn change(ctx: &Context, seen: &mut Observed, node: &str, ops: &[PatchOp]) -> Result<(), Error> {
     let asked = ctx.clock.elapsed();
     let mut node = ctx.ironic.client()?.patch_node(node, ops).await?;
-    // The answer shows the lock of this very call, which ended with it: the next step need not wait for it.
+    // The response shows the lock of this call, which ended with it: the next step need not wait for it.
     node.reservation = None;
     if ops.iter().any(|op| op.path == "/driver_info") {
         seen.learn_credentials();
@@ -73,7 +73,7 @@ pub(super) async fn provision(
         seen.memory.refused_ports.clear(); // it may find that they need not change, or Ironic that they may
     }
     let answer = ctx.ironic.client()?.provision(node, request).await;
-    // Also after a failure: an answer that was lost on its way does not undo what was asked for.
+    // Also after a failure: the request may have succeeded although its response was lost.
     ctx.fleet.acted(&ObjectKey::of(&*seen.host), ctx.clock.elapsed());
     answer?;
     ctx.fleet.agreed(node, ctx.clock.elapsed());
@@ -111,7 +111,8 @@ pub(super) async fn detach_disc(ctx: &Context, seen: &mut Observed, node: &str) 
     disc_changes(seen, DiscRequest::Detach, answer)
 }
 
-/// The node and its drive have to be looked at again. A refusal is something seen, because it is told on the DataImage.
+/// The node and its drive have to be read again. A rejection is an observation, because it is reported on the
+/// DataImage.
 fn disc_changes(seen: &mut Observed, request: DiscRequest, answer: Result<(), Error>) -> Result<(), Error> {
     seen.disc = Lookup::NotLooked;
     look_again(seen);
@@ -138,21 +139,21 @@ pub(super) async fn clear_maintenance(ctx: &Context, seen: &mut Observed, node: 
 pub(super) async fn delete(ctx: &Context, seen: &mut Observed, node: &str) -> Result<(), Error> {
     ctx.ironic.client()?.delete_node(node).await?;
     seen.node = NodeView::Gone;
-    // Its ports went with it.
+    // Its ports were deleted with it.
     seen.ports = Lookup::NotFound;
     seen.boot_mac_owner = Lookup::NotLooked;
-    // What was remembered of it says nothing of another node under this name.
+    // The memory of the deleted node does not apply to another node under this name.
     seen.memory = Memory::default();
     Ok(())
 }
 
-/// Remembered until Ironic tries the BMC, also over a lock or an outage that comes between.
+/// Remembered until Ironic contacts the BMC, even over a lock or an outage in between.
 fn untried(seen: &mut Observed) {
     seen.reconfigured = true;
     seen.memory.is_untried = true;
 }
 
-/// The answer did not say what the node looks like now.
+/// The response did not contain the current node.
 fn look_again(seen: &mut Observed) {
     if let NodeView::Live(node) = &seen.node {
         seen.node = NodeView::Listed(node.clone());

@@ -1,4 +1,4 @@
-//! Effects on the objects beside the host.
+//! Effects on the companion objects of the host.
 
 use std::sync::Arc;
 
@@ -20,7 +20,7 @@ use crate::host::firmware;
 use crate::host::observed::{Lookup, NodeView, Observed};
 use crate::host::plan::Effect;
 
-/// Who owns the fields of a PreprovisioningImage that we write.
+/// The field manager for the fields of a PreprovisioningImage that we write.
 const RAMDISK_MANAGER: &str = "baremetal-operator-preprovisioning-image";
 
 pub(super) async fn write_ramdisk(
@@ -57,7 +57,8 @@ pub(super) async fn release_ramdisk(ctx: &Context, seen: &Observed) -> Result<()
     }
 }
 
-/// What was applied, and what is there now. Against the version that is read: a conflict is looked at again.
+/// Records what was applied, and the current versions. The write is conditional on the version that was read: a
+/// conflict is retried.
 pub(super) async fn record_firmware(
     ctx: &Context,
     seen: &Observed,
@@ -88,7 +89,7 @@ pub(super) async fn record_firmware(
     written.map_err(kube).map(|_| ())
 }
 
-/// Against the version that was read: a conflict is looked at again.
+/// Conditional on the version that was read: a conflict is retried.
 pub(super) async fn record_data_image(
     ctx: &Context,
     seen: &mut Observed,
@@ -133,11 +134,11 @@ pub(super) async fn write_hardware_data(
 }
 
 pub(super) async fn release_hardware_data(ctx: &Context, seen: &Observed) -> Result<(), kube::Error> {
-    // Asked whatever the status says: it may not have been stored when the inventory was.
+    // Try this whatever the status says: it may not have been stored when the inventory was.
     let host = &seen.host;
     let name = host.name_any();
     let api: Api<HardwareData> = Api::namespaced(ctx.kube.clone(), &host.namespace().unwrap_or_default());
-    // One call where the finalizers are as we wrote them; only otherwise they are read.
+    // One call if the finalizers are as we wrote them; otherwise they are read first.
     let path = jsonptr::PointerBuf::from_tokens(["metadata", "finalizers", "0"]);
     let first = json_patch::Patch(vec![
         PatchOperation::Test(TestOperation {

@@ -6,7 +6,7 @@ use crate::host::context::Context;
 use crate::host::identity::port_mark;
 use crate::host::observed::{ForeignPort, Lookup, Observed};
 
-/// A port for this MAC address. Who has one that the host can do without already is remembered.
+/// Creates a port for this MAC address. If the host can do without it and another node has it, that node is remembered.
 pub(super) async fn create(
     ctx: &Context,
     seen: &mut Observed,
@@ -52,7 +52,7 @@ pub(super) async fn delete(ctx: &Context, seen: &mut Observed, node: &str, port:
     Ok(())
 }
 
-/// Who has the port that could not be created. Freed in the meantime, it is simply created by the next pass.
+/// Looks up the node whose port blocks this one. If it has been freed in the meantime, the next pass creates the port.
 async fn learn_owner(ctx: &Context, seen: &mut Observed, node: &str, mac: &str) -> Result<(), Error> {
     let Some(port) = ctx.ironic.client()?.ports_with_address(mac).await?.into_iter().next() else {
         return Ok(());

@@ -14,7 +14,7 @@ fn status(state: ProvisioningState) -> BareMetalHostStatus {
     status
 }
 
-/// One look, at a host whose conditions belong to the state that it is in.
+/// One pass over a host whose conditions belong to its current state.
 fn look(status: &mut BareMetalHostStatus, time: &str) -> Option<Event> {
     let was = status.provisioning.state.clone();
     judge(status, Some(&was), &Budgets::default(), false, Some(1), at(time))

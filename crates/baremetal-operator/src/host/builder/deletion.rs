@@ -1,4 +1,4 @@
-//! How a deletion goes on as far as detachment decides it.
+//! How detachment affects a deletion.
 
 use metal3_api::metal3::DeleteAction;
 use metal3_api::metal3::{OperationalStatus, ProvisioningState};
@@ -6,19 +6,19 @@ use metal3_api::metal3::{OperationalStatus, ProvisioningState};
 use super::PlanBuilder;
 use crate::host::annotations;
 
-/// What a detachment does to the deletion of its host.
+/// The effect of a detachment on the deletion of its host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Deletion {
     /// There is no detachment.
     Usual,
-    /// The host is forgotten as it runs.
+    /// The host is dropped while it keeps running.
     AtOnce,
-    /// The annotation asks for the deletion to wait, or it was removed and the host has to come back first. What is under way
-    /// goes on to where the host rests and is detached.
+    /// The annotation requests that the deletion waits, or it was removed and the host has to come back first. Work in
+    /// progress continues until the host is at rest and is detached.
     Delayed,
 }
 
-/// How a deletion goes on as far as detachment decides it.
+/// How detachment affects the deletion.
 pub fn deletion(plan: &PlanBuilder<'_>) -> Deletion {
     if *plan.state() == ProvisioningState::Deleting {
         return Deletion::Usual;

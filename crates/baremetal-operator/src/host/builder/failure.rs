@@ -1,4 +1,4 @@
-//! Failures: recorded once, and tried again when their back-off has passed.
+//! Failures: recorded once, and retried after their back-off.
 
 use std::time::Duration;
 
@@ -10,12 +10,12 @@ use crate::host::conditions::WAITING;
 use crate::host::plan::{EventReason, Wait, WaitReason, reason_of};
 
 impl PlanBuilder<'_> {
-    /// Records a failure and says when it is tried again.
+    /// Records a failure and returns when to retry.
     pub fn fail(&mut self, kind: &ErrorType, message: impl Into<String>) -> Step {
         Step::Wait(self.record_failure(kind, message))
     }
 
-    /// The same; the wait alone.
+    /// Like [`Self::fail`], but returns only the wait.
     pub fn record_failure(&mut self, kind: &ErrorType, message: impl Into<String>) -> Wait {
         let message = self.for_owner(&message.into());
         record(&mut self.status, kind.clone(), &message);
@@ -24,8 +24,8 @@ impl PlanBuilder<'_> {
         self.back_off_wait(after)
     }
 
-    /// Records something that only the user can mend: no retry. It counts as one error more, because `errorCount` says how
-    /// many a host has met since the last success; looking at it again counts nothing.
+    /// Records an error that only the user can fix: no retry. It increments `errorCount`, which counts the errors since
+    /// the last success; later passes do not increment it again.
     pub fn refuse(
         &mut self,
         kind: ErrorType,
@@ -41,7 +41,8 @@ impl PlanBuilder<'_> {
         Step::Wait(Wait::for_change(reason, message))
     }
 
-    /// Judges a failure that the node shows. The first sight records it; later ones wait for the back-off to pass.
+    /// Judges a failure that the node shows. The first time, it is recorded; later passes wait for the end of the
+    /// back-off.
     pub fn failure(&mut self, kind: &ErrorType, message: impl Into<String>) -> Verdict {
         if self.status.error_type.as_ref() != Some(kind) {
             return Verdict::Hold(self.fail(kind, message));
@@ -52,8 +53,8 @@ impl PlanBuilder<'_> {
         }
     }
 
-    /// The wait of a failure of this kind that was recorded before and is not due yet: for operations whose failure the
-    /// node itself does not show, because Ironic refused to start them.
+    /// The wait for a failure of this kind that was recorded before and is not due yet: for operations whose failure
+    /// the node itself does not show, because Ironic rejected their start.
     pub fn held_back(&self, kind: &ErrorType) -> Option<Step> {
         if self.status.error_type.as_ref() != Some(kind) {
             return None;
@@ -61,8 +62,8 @@ impl PlanBuilder<'_> {
         self.back_off_left().map(|left| Step::Wait(self.back_off_wait(left)))
     }
 
-    /// How long the last recorded failure still holds this host back; `None` where the time, a user's edit or another
-    /// state ended it.
+    /// How long the last recorded failure still delays this host; `None` if time, a user's edit or another state ended
+    /// the back-off.
     pub fn back_off_left(&self) -> Option<Duration> {
         let stored = self.seen.host.status.as_ref()?;
         if self.status.error_type.is_none()
@@ -75,7 +76,7 @@ impl PlanBuilder<'_> {
         }
         let since = match self.stored_conditions().iter().find(|c| c.type_ == WAITING) {
             Some(waiting) if waiting.reason == WaitReason::BackOff.as_str() => waiting.last_transition_time.0,
-            // Its time had come when something else kept the host: it must not begin anew.
+            // The back-off had ended when something else kept the host waiting: it must not restart.
             Some(_) => return None,
             // Stored by an operator that does not write the condition.
             None => stored.last_updated.as_ref()?.0,

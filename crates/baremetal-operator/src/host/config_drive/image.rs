@@ -1,5 +1,5 @@
-//! A config drive as an image. Ironic makes it itself from JSON, which has no room for user data that are not text, such as a
-//! gzip archive: then it is made here, as Ironic would.
+//! A config drive as an image. Ironic builds it from JSON, which cannot carry binary user data such as a gzip archive:
+//! in that case it is built here, in the same way as Ironic does.
 
 use std::io::{Cursor, Write};
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use hadris_iso::write::options::{CreationFeatures, IsoFormatOptions};
 use hadris_iso::write::{File, InputFiles, IsoImageWriter};
 use serde_json::{Map, Value};
 
-/// By this label cloud-init and Ignition find the drive.
+/// The label by which cloud-init and Ignition find the drive.
 const LABEL: &str = "config-2";
 /// The folders that Ironic's own drives have, with the same files.
 const VERSIONS: [&str; 2] = ["2012-08-10", "latest"];

@@ -1,7 +1,7 @@
-//! What was attempted last: failures are counted for that alone.
+//! The last deployment attempt: failures count for that attempt only.
 //!
-//! The status has a field for the image, and none for the way in which it is deployed. Upstream counts the image only: there the
-//! failures of one custom deploy are held against the next, or never end. Ours is in a condition.
+//! The status has a field for the image, but none for the deploy method. Upstream compares the image only, so the
+//! failures of one custom deploy count for the next, or never end. We store the attempt in a condition.
 
 use metal3_api::condition::ConditionStatus;
 use metal3_runtime::conditions::{self, Claim};
@@ -9,13 +9,13 @@ use metal3_runtime::conditions::{self, Claim};
 use crate::host::builder::PlanBuilder;
 use crate::host::instance::Deployment;
 
-/// Our own condition, there from the first attempt to deploy something until it runs, or is not wanted any more. Its reason names the
-/// attempt that failures are counted for; its message tells people how it is deployed.
+/// Our own condition. It exists from the first attempt to deploy something until that runs or is no longer wanted. Its
+/// reason identifies the attempt that failures count for; its message describes the deployment to users.
 const ATTEMPTED: &str = "DeploymentAttempted";
-/// How such a reason begins.
+/// The prefix of such a reason.
 const ATTEMPT: &str = "Attempt_";
 
-/// This is what is attempted now. Failures of something else do not count for it.
+/// Records the current attempt. Failures of a different one do not count for it.
 pub(super) fn remember(plan: &mut PlanBuilder<'_>, wanted: Deployment<'_>) {
     if is_another(plan, wanted) {
         plan.status.provisioning_fail_count = 0;
@@ -34,12 +34,12 @@ pub(super) fn remember(plan: &mut PlanBuilder<'_>, wanted: Deployment<'_>) {
     conditions::set(&mut plan.status.conditions, &claim, generation, plan.now);
 }
 
-/// It runs, or nothing is wanted.
+/// The deployment runs, or is no longer wanted.
 pub(super) fn forget(plan: &mut PlanBuilder<'_>) {
     conditions::remove(&mut plan.status.conditions, ATTEMPTED);
 }
 
-/// The failures that are counted were those of something else.
+/// Whether the counted failures belong to a different attempt.
 fn is_another(plan: &PlanBuilder<'_>, wanted: Deployment<'_>) -> bool {
     let attempted = conditions::get(&plan.status.conditions, ATTEMPTED);
     match attempted.filter(|condition| condition.reason.starts_with(ATTEMPT)) {
@@ -53,7 +53,7 @@ fn reason(wanted: Deployment<'_>) -> String {
     format!("{ATTEMPT}{}", wanted.attempt())
 }
 
-/// What a user reads of something that is not attempted any more.
+/// The message about an attempt that has been given up.
 pub(super) fn given_up(wanted: Deployment<'_>, limit: i32) -> String {
     format!(
         "{} failed {limit} times; it is tried again when spec.image or spec.customDeploy changes",

@@ -1,4 +1,4 @@
-//! Available: the host waits for somebody who wants an image on it.
+//! Available: the host waits for a user to request an image.
 
 use metal3_api::metal3::{ErrorType, OperationalStatus, ProvisioningState};
 
@@ -14,7 +14,7 @@ use crate::host::plan::{EventReason, Read, WaitReason};
 pub(super) fn available(plan: &mut PlanBuilder<'_>) -> Step {
     if plan.spec().externally_provisioned {
         forget_settings(plan);
-        // One that is available in Ironic, too, stays so.
+        // A host that is also available in Ironic stays so.
         if plan
             .known()
             .is_none_or(|node| node.provision_state != ProvisionState::Available)
@@ -30,7 +30,7 @@ pub(super) fn available(plan: &mut PlanBuilder<'_>) -> Step {
     match prepare::is_outdated(plan) {
         Ok(false) => {}
         Ok(true) => return Step::Move(ProvisioningState::Preparing),
-        // A host that nobody wants need not know yet, and has power to follow.
+        // An unused host need not know this yet, and its power still has to be followed.
         Err(Step::Wait(_)) if !is_wanted => {}
         Err(Step::Fetch(_)) if !is_wanted && !plan.seen.firmware.is_known() => {}
         Err(step) => return step,
@@ -45,7 +45,7 @@ pub(super) fn available(plan: &mut PlanBuilder<'_>) -> Step {
     if !plan.spec().online {
         return power::follow(plan);
     }
-    // What cannot be deployed is told before the disks are cleaned for it.
+    // Report an image that cannot be deployed before cleaning the disks for it.
     if let Some(problem) = wanted.problem(&plan.seen.settings.denied_url_ranges) {
         return plan.refuse(
             ErrorType::Provisioning,
@@ -82,7 +82,7 @@ pub(super) fn available(plan: &mut PlanBuilder<'_>) -> Step {
     Step::Move(ProvisioningState::Provisioning)
 }
 
-/// The error of an image that nobody asks for any more.
+/// Clears the error of an image that is no longer requested.
 fn clear_provisioning_error(plan: &mut PlanBuilder<'_>) {
     if plan.status.error_type == Some(ErrorType::Provisioning) {
         plan.clear_error(OperationalStatus::Ok);

@@ -5,7 +5,7 @@ use metal3_ironic::{Node, PowerState, ProvisionState};
 use crate::host::builder::{PlanBuilder, Step};
 use crate::host::plan::{Wait, WaitReason};
 
-/// A node state that this host's state cannot go on from: said aloud, looked at again when the node changes.
+/// A node state that this host's state cannot continue from: reported, and checked again when the node changes.
 pub(super) fn unexpected(node: &Node, state: &ProvisionState, wanted: &str) -> Step {
     let way_out = match state {
         ProvisionState::CleanHold | ProvisionState::DeployHold | ProvisionState::ServiceHold => {
@@ -31,7 +31,7 @@ pub(super) fn unexpected(node: &Node, state: &ProvisionState, wanted: &str) -> S
     ))
 }
 
-/// What was set up for images. Volumes of controllers outlive them.
+/// Forgets the settings made for images. The volumes of RAID controllers outlive them.
 pub(super) fn forget_settings(plan: &mut PlanBuilder<'_>) {
     let provisioning = &mut plan.status.provisioning;
     provisioning.root_device_hints = None;

@@ -1,9 +1,9 @@
-//! The DataImage of a host: an ISO in its virtual drive that it can read and does not boot. It is changed before the host is
-//! started, so that no running system loses a disc that it uses.
+//! The DataImage of a host: an ISO in its virtual drive that it can read but does not boot. It is changed before the
+//! host starts, so that no running system loses a disc in use.
 //!
-//! Ironic changes the disc in the background, with the node locked; whether that worked is seen in the drive afterwards. What
-//! is wanted is written into the DataImage's status before it is asked for: a BMC shows another address than the one that was
-//! asked for, so that nothing else tells later whose disc it is.
+//! Ironic changes the disc in the background, with the node locked; the drive shows afterwards whether that worked. The
+//! request is written to the DataImage's status before the call: a BMC may report a different address than the
+//! requested one, so nothing else identifies the disc later.
 
 use std::time::Duration;
 
@@ -17,10 +17,10 @@ use crate::host::observed::{DataImageAtHand, DiscRequest, Lookup};
 use crate::host::plan::{Effect, EventReason, Read, Wait, WaitReason};
 use crate::host::text::for_people;
 
-/// So much of an address tells it from another one.
+/// The length of an address prefix that identifies it.
 const TELLING: usize = 200;
 
-/// `Continue` where the drive holds what it should, so that the host can be started.
+/// Returns `Continue` if the drive has the wanted content, so that the host can be started.
 pub(super) fn before_start(plan: &mut PlanBuilder<'_>) -> Step {
     if plan.seen.data_image_at_hand == DataImageAtHand::Absent {
         return Step::Continue;
@@ -70,7 +70,7 @@ pub(super) fn before_start(plan: &mut PlanBuilder<'_>) -> Step {
             let why = node.last_error.as_deref();
             fail(plan, image, why.unwrap_or("the former disc is still in the drive"))
         }
-        // A disc of an older wish; or one that nobody remembers, which is in the way.
+        // A disc of an earlier request, or of unknown origin, which is in the way.
         (true, _) => plan.mutate_and_go_on(Effect::DetachDisc {
             node: node.uuid.clone(),
         }),
@@ -90,7 +90,7 @@ pub(super) fn before_start(plan: &mut PlanBuilder<'_>) -> Step {
     }
 }
 
-/// The wait for a change that was asked for: what holds the node's lock is our own work.
+/// The wait for a requested change: the node's lock is due to our own request.
 pub(super) fn under_way(plan: &PlanBuilder<'_>) -> Option<Wait> {
     let node = plan.known().filter(|node| node.reservation.is_some())?;
     plan.seen.memory.disc_request?;
@@ -125,7 +125,8 @@ fn record(plan: &mut PlanBuilder<'_>, mut status: DataImageStatus, url: &str) {
     plan.effects.push(Effect::RecordDataImage(Box::new(status)));
 }
 
-/// Told on the DataImage and by an event of the host, which is not started meanwhile: its workload may need the disc.
+/// Reports the failure on the DataImage and by an event of the host. The host is not started in the meantime: its
+/// workload may need the disc.
 fn fail(plan: &mut PlanBuilder<'_>, image: &DataImage, why: &str) -> Step {
     let mut status = image.status.clone().unwrap_or_default();
     let message = plan.for_owner(&format!("{}{why}", goal(image)));
@@ -134,7 +135,7 @@ fn fail(plan: &mut PlanBuilder<'_>, image: &DataImage, why: &str) -> Step {
         message: message.clone(),
     };
     status.last_reconciled = Some(seconds(plan.now));
-    // What could not be put in is not in it.
+    // A disc that could not be inserted is not in the drive.
     let is_requested = plan.seen.memory.disc_request == Some(DiscRequest::Attach) || plan.seen.disc_refusal.is_some();
     if wanted(image) == Some(&status.attached_image.url) && is_requested {
         status.attached_image = AttachedImage::default();
@@ -148,7 +149,7 @@ fn fail(plan: &mut PlanBuilder<'_>, image: &DataImage, why: &str) -> Step {
     Step::Wait(failing(plan, image, &status, after))
 }
 
-/// The wait after a failure to do what is to be done now.
+/// The wait after a failure of the current change.
 fn held_back(plan: &PlanBuilder<'_>, image: &DataImage) -> Option<Step> {
     let status = image.status.as_ref()?;
     if status.error.count == 0 || !status.error.message.starts_with(&goal(image)) {
@@ -164,7 +165,7 @@ fn delay(plan: &PlanBuilder<'_>, status: &DataImageStatus) -> Duration {
     plan.delay_after(status.error.count).max(DISC)
 }
 
-/// How the message of a failure begins: another wish is tried at once.
+/// The prefix of a failure message; a different request is tried immediately.
 fn goal(image: &DataImage) -> String {
     match wanted(image) {
         Some(url) => format!(

@@ -1,4 +1,5 @@
-//! The end of a host's life: which way it takes, power off, removal from Ironic, release of what we hold.
+//! The end of a host's life: the path to deletion, power-off, removal from Ironic, and release of what the operator
+//! holds.
 
 use super::outage::outage;
 use super::proof;
@@ -14,10 +15,10 @@ use crate::host::plan::{Effect, EventReason, Read, Wait, WaitReason};
 use metal3_api::metal3::{CleaningMode, ErrorType, OperationalStatus, ProvisioningState};
 use metal3_ironic::{Diff, Node, PowerTarget, ProvisionRequest, ProvisionState, Verb};
 
-/// After more failures in a row than this a deletion goes on without what failed.
+/// After more than this many failures in a row, a deletion skips the failing step.
 const GIVE_UP_AFTER: i32 = 3;
 
-/// The state that a deletion leads to from here; `None` where the present state goes on.
+/// The state that a deletion enters from here; `None` if the current state continues.
 pub(super) fn start(plan: &PlanBuilder<'_>) -> Option<ProvisioningState> {
     match deletion(plan) {
         Deletion::Usual => {}
@@ -46,7 +47,8 @@ pub(super) fn start(plan: &PlanBuilder<'_>) -> Option<ProvisioningState> {
     }
 }
 
-/// Whether a host that is deleted leads to a node that is not its own: nothing is asked of that, and the host goes.
+/// Whether a deleted host refers to a node that is not its own: then nothing is requested of that node, and the host is
+/// removed.
 pub(super) fn is_of_another(plan: &PlanBuilder<'_>) -> bool {
     let NodeView::Live(node) = &plan.seen.node else {
         return false;
@@ -64,7 +66,7 @@ pub(super) fn powering_off(plan: &mut PlanBuilder<'_>) -> Step {
         return Step::Wait(outage(cause.as_ref()));
     }
     if matches!(plan.seen.node, NodeView::Gone) {
-        // Reached only without credentials: there is no way to the BMC.
+        // Only reached without credentials: the BMC is not accessible.
         return Step::Move(ProvisioningState::Deleting);
     }
     if let NodeView::Listed(node) = &plan.seen.node
@@ -80,7 +82,7 @@ pub(super) fn powering_off(plan: &mut PlanBuilder<'_>) -> Step {
         return Step::Wait(locked(node, holder));
     }
     let state = &node.provision_state;
-    // Manual cleaning aims at manageable. Automated cleaning is waited for, unless it was switched off meanwhile.
+    // Manual cleaning ends in manageable. Wait for automated cleaning, unless it was disabled in the meantime.
     let is_idle_cleaning = node.target_provision_state.as_deref() == Some("manageable")
         || plan.spec().automated_cleaning_mode == CleaningMode::Disabled;
     match state {
@@ -92,7 +94,7 @@ pub(super) fn powering_off(plan: &mut PlanBuilder<'_>) -> Step {
         | ProvisionState::DeployHold => return interrupt(plan, node, Verb::Abort),
         ProvisionState::CleanWait if is_idle_cleaning => return interrupt(plan, node, Verb::Abort),
         ProvisionState::DeployWait => return interrupt(plan, node, Verb::Deleted),
-        // Never verified, and without credentials to do it now: there is no way to the BMC.
+        // Never verified, and no credentials to do it now: the BMC is not accessible.
         ProvisionState::Enroll => return Step::Move(ProvisioningState::Deleting),
         ProvisionState::Verifying
         | ProvisionState::Inspecting
@@ -104,11 +106,11 @@ pub(super) fn powering_off(plan: &mut PlanBuilder<'_>) -> Step {
         | ProvisionState::Servicing
         | ProvisionState::Rescuing
         | ProvisionState::Unrescuing => return Step::Wait(removing(node, "finishes what it is doing")),
-        // A state of a newer Ironic, which is on its way somewhere.
+        // A transitional state of a newer Ironic.
         ProvisionState::Other(_) if node.target_provision_state.is_some() => {
             return Step::Wait(removing(node, "finishes what it is doing"));
         }
-        // At rest, also where something has failed.
+        // At rest, possibly after a failure.
         ProvisionState::Manageable
         | ProvisionState::Available
         | ProvisionState::Active
@@ -123,7 +125,7 @@ pub(super) fn powering_off(plan: &mut PlanBuilder<'_>) -> Step {
         | ProvisionState::ServiceFailed
         | ProvisionState::Other(_) => {}
     }
-    // One whose power is not known may be on.
+    // If the power state is not known, the host may be on.
     if is_powered_on(node) == Some(false) {
         return powered_off(plan);
     }
@@ -172,7 +174,7 @@ pub(super) fn deleting(plan: &mut PlanBuilder<'_>) -> Step {
         }
         NodeView::Unlisted | NodeView::Listed(_) => return Step::Fetch(Read::LiveNode),
         NodeView::Gone => return release(plan),
-        // Out of Ironic already: another node under its name belongs to wherever the host has moved.
+        // Already removed from Ironic: another node under its name belongs to wherever the host has moved.
         NodeView::Live(node)
             if plan.status.operational_status == OperationalStatus::Detached
                 && node.uuid != plan.status.provisioning.id =>
@@ -200,18 +202,18 @@ pub(super) fn deleting(plan: &mut PlanBuilder<'_>) -> Step {
     remove_node(plan, node, removal)
 }
 
-/// The host goes, and the node to which it leads stays as it is.
+/// Removes the host and leaves its node unchanged.
 pub(super) fn leave(plan: &mut PlanBuilder<'_>) -> Step {
     plan.event(EventReason::NodeLeftAlone, LEFT_ALONE);
     release(plan)
 }
 
-/// The last word of a host that leads to a node which is not its own, or not proven to be, by its name or by the UUID in its status. It
-/// does not say which node that is, nor whose: a user could ask for the one by the other.
+/// The last message of a host whose node is not its own, or not proven to be, by its name or by the UUID in its status.
+/// It does not identify that node or its owner: otherwise a user could probe for one by the other.
 pub(super) const LEFT_ALONE: &str = "the node in Ironic to which this host leads stays as it is, as nothing proves that it is this \
     host's. If nobody else uses it, delete it in Ironic";
 
-/// Nothing was ever asked of Ironic for this host, so that its deletion need not wait for it.
+/// Whether nothing was ever requested of Ironic for this host, so that its deletion need not wait for Ironic.
 fn was_never_managed(plan: &PlanBuilder<'_>) -> bool {
     let status = &plan.status;
     !plan.spec().has_bmc_details()
@@ -232,16 +234,16 @@ fn release(plan: &mut PlanBuilder<'_>) -> Step {
     Step::Gone
 }
 
-/// How the node of a host is taken out of Ironic.
+/// How to remove a host's node from Ironic.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Removal {
-    /// What waits for a ramdisk is stopped instead of waited for.
+    /// Abort operations that wait for a ramdisk instead of waiting for them.
     pub force: bool,
-    /// Why the host waits meanwhile.
+    /// The reason of the host's wait in the meantime.
     pub reason: WaitReason,
 }
 
-/// The next step towards a node that is gone. The server stays as it is, whatever state the node is in.
+/// The next step towards removing the node. The server is left unchanged, whatever the node's state.
 pub(super) fn remove_node(plan: &mut PlanBuilder<'_>, node: &Node, removal: Removal) -> Step {
     let id = node.uuid.clone();
     let wait = |what: &str| Wait {
@@ -274,7 +276,7 @@ pub(super) fn remove_node(plan: &mut PlanBuilder<'_>, node: &Node, removal: Remo
         | ProvisionState::ServiceWait
             if removal.force =>
         {
-            // An Ironic before API 1.110 cannot stop a deployment otherwise, and has said so by now.
+            // Before API 1.110 Ironic has no other way to stop a deployment, and it has answered so by now.
             let is_refused = plan.status.error_type == Some(detach_error());
             let verb = if node.provision_state == ProvisionState::DeployWait && is_refused {
                 Verb::Deleted
@@ -312,7 +314,7 @@ pub(super) fn remove_node(plan: &mut PlanBuilder<'_>, node: &Node, removal: Remo
         | ProvisionState::UnrescueFailed
         | ProvisionState::ServiceFailed
         | ProvisionState::ServiceHold => {
-            // Ironic lets such a node go in maintenance only; the server itself is left as it is.
+            // Ironic removes such a node in maintenance only; the server itself is left unchanged.
             if node.maintenance {
                 plan.mutate_and_go_on(Effect::DeleteNode { node: id })
             } else {
@@ -322,8 +324,8 @@ pub(super) fn remove_node(plan: &mut PlanBuilder<'_>, node: &Node, removal: Remo
     }
 }
 
-/// Ironic ends what it has the ramdisk do before the server is switched off: it waits for a step that must not be cut off,
-/// such as one that writes firmware. What it refuses again and again keeps nobody from being deleted.
+/// Ironic completes the ramdisk's current step before powering off: some steps, such as a firmware write, must not be
+/// interrupted. If Ironic keeps rejecting the request, the deletion continues without it.
 fn interrupt(plan: &mut PlanBuilder<'_>, node: &Node, verb: Verb) -> Step {
     if plan.status.error_type == Some(ErrorType::PowerManagement) && plan.status.error_count > GIVE_UP_AFTER {
         return Step::Move(ProvisioningState::Deleting);

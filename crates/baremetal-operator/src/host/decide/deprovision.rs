@@ -12,7 +12,7 @@ use crate::host::plan::{Effect, EventReason, Wait, WaitReason};
 use metal3_api::metal3::{CleaningMode, ErrorType, OperationalStatus, ProvisioningState};
 use metal3_ironic::{Diff, Node, ProvisionRequest, ProvisionState, Verb};
 
-/// After more failures in a row than this a deletion goes on without what failed.
+/// After more than this many failures in a row, a deletion skips the failing step.
 const GIVE_UP_AFTER: i32 = 3;
 
 pub(super) fn deprovisioning(plan: &mut PlanBuilder<'_>) -> Step {
@@ -21,7 +21,7 @@ pub(super) fn deprovisioning(plan: &mut PlanBuilder<'_>) -> Step {
     {
         return Step::Wait(wait);
     }
-    // Whatever was changed on a host in use: it is in use no longer.
+    // End servicing: the host is no longer in use.
     if plan.status.operational_status == OperationalStatus::Servicing {
         plan.clear_error(OperationalStatus::Ok);
     }
@@ -29,7 +29,7 @@ pub(super) fn deprovisioning(plan: &mut PlanBuilder<'_>) -> Step {
         return Step::Wait(outage(cause.as_ref()));
     }
     if plan.is_deleting() && matches!(plan.seen.node, NodeView::Gone) {
-        // Reached only without credentials: nothing is there to be torn down, and nothing can be enrolled.
+        // Only reached without credentials: there is nothing to tear down, and nothing can be enrolled.
         return Step::Move(ProvisioningState::Deleting);
     }
     let (node, detail) = match plan.live() {
@@ -45,14 +45,14 @@ pub(super) fn deprovisioning(plan: &mut PlanBuilder<'_>) -> Step {
     match &node.provision_state {
         ProvisionState::Available => complete(plan),
         ProvisionState::Manageable => ask(plan, node, Verb::Provide),
-        // It was lost and could not be taken over: what is on its disks is cleaned away all the same.
+        // The node was lost and could not be adopted; its disks are cleaned anyway.
         ProvisionState::AdoptFailed => ask(plan, node, Verb::Manage),
         ProvisionState::Active
         | ProvisionState::DeployFailed
         | ProvisionState::DeployWait
         | ProvisionState::ServiceFailed => {
             let automated = plan.spec().automated_cleaning_mode != CleaningMode::Disabled;
-            // While the ramdisk is waited for, Ironic lets nobody change the node.
+            // While it waits for the ramdisk, Ironic rejects changes of the node.
             let is_open = node.provision_state != ProvisionState::DeployWait;
             if is_open && detail.automated_clean != Some(automated) {
                 let mut diff = Diff::default();
@@ -83,7 +83,7 @@ pub(super) fn deprovisioning(plan: &mut PlanBuilder<'_>) -> Step {
     }
 }
 
-/// What Ironic does at the moment and has to end first.
+/// The current operation of Ironic, which has to end first.
 fn running(plan: &PlanBuilder<'_>, node: &Node) -> Option<Wait> {
     match &node.provision_state {
         ProvisionState::Deleting | ProvisionState::Cleaning | ProvisionState::Deploying => Some(tearing_down(node)),
@@ -92,7 +92,7 @@ fn running(plan: &PlanBuilder<'_>, node: &Node) -> Option<Wait> {
             WaitReason::Adopting,
             format!("Ironic adopts node {}, which is torn down then", node.uuid),
         )),
-        // A firmware that is half written would be the end of the server.
+        // An interrupted firmware write would brick the server.
         ProvisionState::Servicing | ProvisionState::ServiceWait => Some(Wait::for_node(
             WaitReason::Servicing,
             format!("Ironic services node {}, which is torn down then", node.uuid),
@@ -101,7 +101,7 @@ fn running(plan: &PlanBuilder<'_>, node: &Node) -> Option<Wait> {
     }
 }
 
-/// Cleaning was switched off, and the host is to go: there is nothing to wait for.
+/// Cleaning was disabled and the host is being deleted: there is nothing to wait for.
 fn is_unwanted(plan: &PlanBuilder<'_>) -> bool {
     plan.is_deleting() && plan.spec().automated_cleaning_mode == CleaningMode::Disabled
 }
@@ -118,7 +118,7 @@ fn tear_down(plan: &mut PlanBuilder<'_>, node: &Node) -> Step {
 }
 
 fn ask(plan: &mut PlanBuilder<'_>, node: &Node, verb: Verb) -> Step {
-    // Refused again and again, where the node itself shows no failure: a deletion does not wait for ever.
+    // Rejected repeatedly although the node shows no failure: a deletion does not wait forever.
     let is_refused = plan.status.error_type == Some(ErrorType::Provisioning);
     if plan.is_deleting() && is_refused && plan.status.error_count > GIVE_UP_AFTER {
         return Step::Move(ProvisioningState::PoweringOffBeforeDelete);
@@ -126,7 +126,7 @@ fn ask(plan: &mut PlanBuilder<'_>, node: &Node, verb: Verb) -> Step {
     if let Some(step) = plan.held_back(&ErrorType::Provisioning) {
         return step;
     }
-    // While the ramdisk is waited for, Ironic lets nobody change the node.
+    // While it waits for the ramdisk, Ironic rejects changes of the node.
     let may_clean = matches!(verb, Verb::Deleted | Verb::Provide);
     if may_clean
         && node.provision_state != ProvisionState::DeployWait

@@ -1,7 +1,8 @@
-//! Detached: the annotation takes a host out of Ironic without touching the server, and gives it back by going away.
+//! Detached: the annotation removes a host from Ironic without touching the server. Removing the annotation brings it
+//! back.
 //!
-//! The annotation itself is the stored intent, so that nothing else has to be remembered: an operator that dies on the way
-//! finds it again, and whatever is left of the node.
+//! The annotation itself is the stored intent, so nothing else has to be remembered: an operator that restarts midway
+//! finds the annotation and whatever is left of the node.
 
 use metal3_api::metal3::names::annotation::DETACHED;
 use metal3_api::metal3::{OperationalStatus, ProvisioningState};
@@ -17,7 +18,7 @@ use crate::host::identity;
 use crate::host::observed::NodeView;
 use crate::host::plan::{EventReason, Read, Wait, WaitReason};
 
-/// `Continue` where the host is not to be detached.
+/// Returns `Continue` if the host is not to be detached.
 pub(super) fn detach(plan: &mut PlanBuilder<'_>) -> Step {
     if *plan.state() == ProvisioningState::Deleting {
         return Step::Continue;
@@ -32,7 +33,7 @@ pub(super) fn detach(plan: &mut PlanBuilder<'_>) -> Step {
         };
     }
     if plan.status.operational_status == OperationalStatus::Detached {
-        // A node that stands under the host's name by now is not ours: the host may have moved to another cluster.
+        // A node under the host's name at this point is not ours: the host may have moved to another cluster.
         return Step::Wait(detached(plan));
     }
     plan.refusal = Some(detach_error());
@@ -43,7 +44,7 @@ pub(super) fn detach(plan: &mut PlanBuilder<'_>) -> Step {
         }
         NodeView::Unlisted | NodeView::Listed(_) => return Step::Fetch(Read::LiveNode),
         NodeView::Gone => return gone(plan),
-        // It has the host's name and nothing else of it.
+        // It has the host's name but is not the host's node.
         NodeView::Live(node) if !identity::is_own(node, &plan.seen.host, &plan.status) => return gone(plan),
         NodeView::Live(node) => match proof::is_proven(plan, node) {
             Ok(true) => node,
@@ -67,7 +68,7 @@ pub(super) fn detach(plan: &mut PlanBuilder<'_>) -> Step {
     delete::remove_node(plan, node, removal)
 }
 
-/// Where a host rests, so that nothing is interrupted.
+/// Whether the host is at rest, so that detaching interrupts nothing.
 fn is_at_rest(state: &ProvisioningState) -> bool {
     match state {
         ProvisioningState::Provisioned
@@ -88,7 +89,7 @@ fn is_at_rest(state: &ProvisioningState) -> bool {
     }
 }
 
-/// Whether a state ends in one where the host rests, if the deletion of the host is left out of account.
+/// Whether a state ends in one at rest, ignoring the deletion of the host.
 fn leads_to_rest(state: &ProvisioningState) -> bool {
     match state {
         ProvisioningState::Registering
@@ -97,7 +98,7 @@ fn leads_to_rest(state: &ProvisioningState) -> bool {
         | ProvisioningState::Preparing
         | ProvisioningState::Provisioning
         | ProvisioningState::Deprovisioning => true,
-        // Nothing is there to be detached, or too little is known of it.
+        // There is nothing to detach, or too little is known.
         ProvisioningState::None
         | ProvisioningState::Unmanaged
         | ProvisioningState::PoweringOffBeforeDelete
@@ -110,7 +111,7 @@ fn leads_to_rest(state: &ProvisioningState) -> bool {
     }
 }
 
-/// Says of a host that is still at work that it was deleted, and why it does not go.
+/// Adds to the wait of a busy host that it was deleted, and why it is still there.
 pub(super) fn tell_of_deletion(plan: &PlanBuilder<'_>, wait: &mut Wait) {
     let is_at_work = leads_to_rest(plan.state()) && annotations::detached(&plan.seen.host).is_some();
     if is_at_work && plan.is_deletion_delayed() {
@@ -157,7 +158,7 @@ fn attach(plan: &mut PlanBuilder<'_>) -> Step {
     } else {
         OperationalStatus::Ok
     };
-    // From the top: what a deletion does depends on it.
+    // Decide from the start, because it affects the deletion.
     Step::Again
 }
 

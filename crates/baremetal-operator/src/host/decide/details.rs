@@ -1,5 +1,4 @@
-//! Hardware details that somebody brings along instead of an inspection: a HardwareData of the host's name, or an
-//! annotation.
+//! Hardware details supplied instead of an inspection: in a HardwareData of the host's name, or in an annotation.
 
 use metal3_api::metal3::names::annotation;
 use metal3_api::metal3::{HardwareDetails, ProvisioningState};
@@ -9,7 +8,7 @@ use crate::host::builder::{PlanBuilder, Step};
 use crate::host::observed::Lookup;
 use crate::host::plan::{EventReason, Read, Wait, WaitReason};
 
-/// `Continue` where there is no annotation to be looked at, or none that can be read.
+/// Returns `Continue` if there is no annotation to handle, or none that can be read.
 pub(super) fn import(plan: &mut PlanBuilder<'_>) -> Step {
     let Some(text) = annotations::value(&plan.seen.host, annotation::HARDWARE_DETAILS) else {
         return Step::Continue;
@@ -38,13 +37,13 @@ pub(super) fn import(plan: &mut PlanBuilder<'_>) -> Step {
             not_used(plan, "a HardwareData of the host's name says more")
         }
         (Lookup::NotFound, Ok(details)) => take(plan, details, "taken over from the annotation"),
-        // The user is told by a condition, and the annotation stays until it is mended.
+        // A condition reports this to the user, and the annotation stays until it is fixed.
         (Lookup::NotFound, Err(_)) => Step::Continue,
     }
 }
 
-/// A HardwareData that somebody else wrote is what is known of a host that is not inspected, also when it is edited later.
-/// `Continue` when it is taken over, or there is none.
+/// For a host that is not inspected, a HardwareData written by another client is authoritative, including later edits.
+/// Returns `Continue` once it is applied, or if there is none.
 pub(super) fn follow(plan: &mut PlanBuilder<'_>) -> Step {
     let edit = plan.seen.hardware_data_edit;
     let is_managed = !matches!(plan.state(), ProvisioningState::None | ProvisioningState::Unmanaged);
@@ -75,8 +74,8 @@ pub(super) fn follow(plan: &mut PlanBuilder<'_>) -> Step {
     Step::Continue
 }
 
-/// The hardware of a host that is not inspected, where it comes from a HardwareData that was there before the host.
-/// `Continue` when it is known as well as it can be.
+/// The hardware of a host that is not inspected, from a HardwareData that existed before the host. Returns `Continue`
+/// once everything available is known.
 pub(super) fn without_inspection(plan: &mut PlanBuilder<'_>) -> Step {
     if !plan.has_hardware() && !plan.is_deleting() {
         match &plan.seen.hardware_data {
@@ -104,7 +103,7 @@ pub(super) fn without_inspection(plan: &mut PlanBuilder<'_>) -> Step {
     ))
 }
 
-/// Stored before the annotation goes: that is all there is until then.
+/// Stored before the annotation is removed, which is the only copy until then.
 fn take(plan: &mut PlanBuilder<'_>, details: HardwareDetails, how: &str) -> Step {
     plan.status.hardware = Some(Box::new(details));
     plan.event(EventReason::UpdateHardwareDetails, format!("Hardware details {how}"));

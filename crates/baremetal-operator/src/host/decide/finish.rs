@@ -1,4 +1,4 @@
-//! How a decision ends: what is told of the wait, the conditions, and the plan.
+//! The end of a decision: the reported wait, the conditions, and the plan.
 
 use jiff::Timestamp;
 use metal3_api::metal3::{BareMetalHostStatus, ErrorType, OperationalStatus, ProvisioningState};
@@ -14,12 +14,12 @@ use crate::host::plan::{
 };
 use crate::host::{annotations, budget, conditions, next_check};
 
-/// The plan, complete.
+/// Builds the complete plan.
 pub(super) fn finish(mut plan: PlanBuilder<'_>, mut then: Then) -> Decision {
     if let Then::Wait(wait) = &mut then {
         name_cause(&plan, wait);
     }
-    // What keeps a host in the queue from being looked at does not cost its place.
+    // Trouble that keeps a queued host from being processed does not cost its place.
     let keeps_place = then.wait().is_some_and(is_trouble) && plan.is_in_queue();
     let is_queued = keeps_place || then.wait().is_some_and(|wait| wait.reason == WaitReason::Queued);
     end_operational_status(&mut plan, &then, is_queued);
@@ -43,7 +43,7 @@ pub(super) fn finish(mut plan: PlanBuilder<'_>, mut then: Then) -> Decision {
     complete(plan, then, afterwards)
 }
 
-/// What keeps the host is told, and not what would keep it otherwise.
+/// Reports the actual cause of the wait, not the one that would apply otherwise.
 fn name_cause(plan: &PlanBuilder<'_>, wait: &mut Wait) {
     // What the node was doing when Ironic last answered is not what the host waits for now.
     if let Some(cause) = &plan.seen.outage
@@ -53,7 +53,8 @@ fn name_cause(plan: &PlanBuilder<'_>, wait: &mut Wait) {
     {
         *wait = outage(Some(cause));
     }
-    // Nor does a lock, or an outage, matter to a host that would not act yet; and its back-off must not begin anew after it.
+    // A lock or an outage does not matter to a host that would not act yet either, and its back-off must not restart
+    // after it.
     if is_trouble(wait)
         && let Some(left) = plan.back_off_left()
     {
@@ -61,16 +62,16 @@ fn name_cause(plan: &PlanBuilder<'_>, wait: &mut Wait) {
     }
 }
 
-/// Ironic as a whole, or a lock of the node, keeps the host from being looked at.
+/// Whether an outage of Ironic, or a lock of the node, keeps the host from being processed.
 fn is_trouble(wait: &Wait) -> bool {
     wait.wake == Wake::Ironic || wait.reason == WaitReason::NodeLocked
 }
 
-/// What a host that goes on, or has come to rest, is not any more.
+/// Resets the operational status of a host that proceeds or has come to rest.
 fn end_operational_status(plan: &mut PlanBuilder<'_>, then: &Then, is_queued: bool) {
     let is_over = match plan.status.operational_status {
         OperationalStatus::Delayed => !is_queued && *then != Then::Again,
-        // Nothing is serviced where nothing is left to do: another operator may have left the word.
+        // Nothing is being serviced if nothing is left to do: another operator may have left the value.
         OperationalStatus::Servicing => *then == Then::Idle,
         OperationalStatus::None
         | OperationalStatus::Ok
@@ -84,8 +85,8 @@ fn end_operational_status(plan: &mut PlanBuilder<'_>, then: &Then, is_queued: bo
     }
 }
 
-/// Ironic locks a node for moments all the time. A lock is shown when it lasts; until then the status stays as it is, unless
-/// something else has to be written anyway.
+/// Ironic regularly locks a node for a moment. A lock is shown once it lasts; until then the status stays unchanged,
+/// unless something else has to be written anyway.
 fn hide_short_lock(plan: &PlanBuilder<'_>, wait: &mut Wait) {
     let is_short = |since: Timestamp| since.saturating_add(SHOWN_LOCK).is_ok_and(|end| plan.now < end);
     if wait.reason == WaitReason::NodeLocked && plan.seen.memory.locked_since.is_none_or(is_short) && plan.is_stored() {
@@ -94,7 +95,7 @@ fn hide_short_lock(plan: &PlanBuilder<'_>, wait: &mut Wait) {
     }
 }
 
-/// The conditions. While more follows at once they are left for the step in which that ends.
+/// Sets the conditions. While more steps follow immediately, they are left for the last of these.
 fn describe(plan: &mut PlanBuilder<'_>, then: &Then, is_queued: bool) {
     if plan.is_configured {
         conditions::confirm(&mut plan.status, plan.seen.host.metadata.generation, plan.now);
@@ -110,7 +111,7 @@ fn describe(plan: &mut PlanBuilder<'_>, then: &Then, is_queued: bool) {
     }
 }
 
-/// Says by when the state should be over, and tells once when it is not.
+/// Reports by when the state should be over, and once when it is overdue.
 pub(super) fn overdue(
     status: &mut BareMetalHostStatus,
     seen: &Observed,
@@ -129,7 +130,7 @@ fn complete(mut plan: PlanBuilder<'_>, then: Then, mut afterwards: Vec<Effect>) 
         let intent = (then != Then::Again).then(|| Box::new(intent(&mut plan)));
         plan.effects.insert(first, Effect::ConfirmHost { intent });
     }
-    // What came of it is looked at by the next pass.
+    // The next pass checks the result.
     let next = if afterwards.is_empty() {
         next_check::next(&then, &plan.status, plan.seen, plan.now)
     } else {
@@ -157,12 +158,12 @@ fn complete(mut plan: PlanBuilder<'_>, then: Then, mut afterwards: Vec<Effect>) 
     })
 }
 
-/// What is stored before something is destroyed. The event of a host that is overdue by then goes with it: nobody would tell it
-/// again.
+/// What is stored before a destructive effect, including the event of a host that is overdue by then: no later step
+/// would publish it.
 fn intent(plan: &mut PlanBuilder<'_>) -> Intent {
     let mut status = plan.status.clone();
-    // An error is over when Ironic accepts the next attempt, not before: cleared too early, a lock or a kill at this point would
-    // have the same failure recorded a second time, and its back-off waited out again.
+    // Clear an error only when Ironic accepts the next attempt. If it were cleared earlier, a lock or a kill at this
+    // point would record the same failure again, and repeat its back-off.
     let is_attempt = plan.effects.iter().any(Effect::is_ironic_mutation);
     if let Some(before) = plan
         .seen
@@ -179,7 +180,7 @@ fn intent(plan: &mut PlanBuilder<'_>) -> Intent {
     Intent { status, events }
 }
 
-/// The error type of a refused Ironic call, by the state in which it was made.
+/// The error type of a rejected Ironic call, by the state in which it was made.
 fn refusal_of(state: &ProvisioningState) -> ErrorType {
     match state {
         ProvisioningState::None

@@ -1,4 +1,4 @@
-//! What has to be done about a host's firmware, looked up only where something may have to be.
+//! The firmware changes of a host, looked up only if there may be any.
 
 use super::outage::outage;
 use crate::host::builder::{PlanBuilder, Step};
@@ -6,7 +6,7 @@ use crate::host::firmware::{Changes, Kinds, Objects, Wish, settings_wish, update
 use crate::host::observed::{Lookup, NodeView};
 use crate::host::plan::{Read, Wait, WaitReason};
 
-/// The changes that objects of these kinds ask for. `must_look` looks also where they are known to ask for none.
+/// The changes that objects of these kinds request. `must_look` checks even if they are known to request none.
 pub(super) fn changes(plan: &PlanBuilder<'_>, kinds: Kinds, must_look: bool) -> Result<Changes, Step> {
     let seen = plan.seen;
     let mut changes = Changes::default();
@@ -33,7 +33,7 @@ pub(super) fn changes(plan: &PlanBuilder<'_>, kinds: Kinds, must_look: bool) -> 
     if let Some(object) = settings {
         match settings_wish(object) {
             Wish::Unobserved => return Err(unobserved("HostFirmwareSettings", &object.metadata)),
-            // Their controller looks every few minutes; Ironic knows what is there since the last change.
+            // Their controller polls every few minutes; Ironic knows the values since the last change.
             Wish::Changes => match (&seen.bios, &seen.node) {
                 (Lookup::Found(bios), _) => changes.add_settings(object, bios),
                 (Lookup::NotFound, _) => {}

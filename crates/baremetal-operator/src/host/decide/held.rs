@@ -1,4 +1,5 @@
-//! The Secrets that carry our marks for the host: noted before they are marked, let go when it has no use for them any more.
+//! The Secrets that carry our marks for the host: recorded before they are marked, released when the host no longer
+//! uses them.
 
 use std::collections::BTreeSet;
 
@@ -11,7 +12,7 @@ use crate::host::observed::Unreleased;
 use crate::host::plan::{Effect, Then, Wait, WaitReason};
 use metal3_runtime::timing::operator::RELEASE;
 
-/// Whether it is known of the Secret that it may carry our marks: also from the status, as an operator before this one left it.
+/// Whether it is recorded that the Secret may carry our marks; the status of an earlier operator counts too.
 pub(super) fn is_noted(plan: &PlanBuilder<'_>, name: &str) -> bool {
     let in_this_plan = plan.effects.iter().any(|effect| {
         matches!(effect, Effect::AddFinalizer { secrets } | Effect::NoteSecrets(secrets) if secrets.contains(name))
@@ -23,18 +24,18 @@ pub(super) fn is_noted(plan: &PlanBuilder<'_>, name: &str) -> bool {
         || !held::is_name(name)
 }
 
-/// To stand before whatever marks a Secret.
+/// Call this before anything that marks a Secret.
 pub(super) fn note(plan: &mut PlanBuilder<'_>, name: &str) {
     if !is_noted(plan, name) {
         plan.effects.push(Effect::NoteSecrets(held::all(&plan.seen.host)));
     }
 }
 
-/// Lets go what the host has no use for, where it comes to rest or waits anyway: nothing else depends on it. What cannot be let
-/// go is told, and tried again after a while.
+/// Releases unused Secrets when the host comes to rest or waits anyway, as nothing else depends on it. A failed release
+/// is reported, and retried later.
 pub(super) fn let_go(plan: &PlanBuilder<'_>, then: &mut Then) -> Vec<Effect> {
     let goes_on = then.is_at_once() || matches!(then, Then::Again | Then::Gone);
-    // Of a moved host nobody knows what it uses before its status is taken over; one that is deleted lets go everything.
+    // It is not known what a moved host uses before its status is restored. A deleted host releases everything.
     let is_unknown = annotations::value(&plan.seen.host, annotation::STATUS).is_some();
     if goes_on || is_unknown || plan.is_deleting() {
         return Vec::new();

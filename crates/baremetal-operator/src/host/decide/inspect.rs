@@ -13,7 +13,7 @@ use metal3_api::metal3::{ErrorType, HardwareDetails, InspectionMode, Operational
 use metal3_bmc::BmcAddress;
 use metal3_ironic::{Node, NodeDetail, PatchOp, ProvisionRequest, ProvisionState, Verb};
 
-/// The user asks for a new inspection of a host that was inspected before.
+/// Whether the user requests a new inspection of an already inspected host.
 pub(super) fn is_asked_for(plan: &PlanBuilder<'_>) -> bool {
     annotations::wanted_inspection(&plan.seen.host).is_some()
 }
@@ -34,7 +34,7 @@ pub(super) fn inspecting(plan: &mut PlanBuilder<'_>) -> Step {
         );
         return finished(plan);
     }
-    // Whatever is asked of what runs is judged on the node itself.
+    // Requests about a running inspection need the live node.
     let is_asked = is_asked_for(plan) || reboot::is_forced(plan);
     if let Some(node) = plan.known()
         && !is_asked
@@ -55,14 +55,14 @@ pub(super) fn inspecting(plan: &mut PlanBuilder<'_>) -> Step {
     match &node.provision_state {
         ProvisionState::InspectWait if reboot::is_forced(plan) => abort(plan, node),
         ProvisionState::Inspecting | ProvisionState::InspectWait => {
-            // What runs is what was asked for, also where an operator ended after it had started it.
+            // The running inspection is the requested one, even if the operator restarted after it had started it.
             if is_asked_for(plan) {
                 plan.remove_annotation(annotation::INSPECT);
             }
             Step::Wait(running(plan, node))
         }
-        // An operator that ended before it could store the inventory has sent the node on its way already: to inspect it
-        // again would cost a power cycle, and another cleaning.
+        // An operator that stopped before it could store the inventory has already moved the node on: another
+        // inspection would cost a power cycle and another cleaning.
         ProvisionState::Available | ProvisionState::Cleaning | ProvisionState::CleanWait
             if !plan.has_hardware()
                 && !is_asked_for(plan)
@@ -86,11 +86,12 @@ pub(super) fn inspecting(plan: &mut PlanBuilder<'_>) -> Step {
             Lookup::Found(details) => inspected(plan, (node, detail), details),
         },
         ProvisionState::InspectFailed => {
-            // It keeps what a ramdisk reports, and loses its words for a time-out when it then switches the host off.
+            // Ironic keeps what a ramdisk reports, but loses its own message about a time-out when it then powers the
+            // host off.
             let words = node.last_error.as_deref();
             let words =
                 words.unwrap_or("Ironic gives no reason, as after a time-out; did the ramdisk boot and reach Ironic?");
-            // Stopped on purpose, to begin anew.
+            // Aborted on purpose, to start again.
             if words.contains("abort") {
                 return start(plan, node, detail);
             }
@@ -103,7 +104,8 @@ pub(super) fn inspecting(plan: &mut PlanBuilder<'_>) -> Step {
     }
 }
 
-/// What runs, or failed, when inspection is switched off has to be left behind, or nothing could follow. `Continue` when it is.
+/// Leaves a running or failed inspection behind when inspection is disabled, because nothing could follow otherwise.
+/// Returns `Continue` once that is done.
 fn left_behind(plan: &mut PlanBuilder<'_>) -> Step {
     if let NodeView::Unknown { cause } = &plan.seen.node {
         return Step::Wait(outage(cause.as_ref()));
@@ -117,15 +119,15 @@ fn left_behind(plan: &mut PlanBuilder<'_>) -> Step {
     }
     match &node.provision_state {
         ProvisionState::InspectFailed => manage(plan, node),
-        // While the ramdisk is waited for it can be stopped; before that Ironic lets nobody.
+        // It can be aborted while it waits for the ramdisk; Ironic rejects that before.
         ProvisionState::InspectWait => abort(plan, node),
         ProvisionState::Inspecting => Step::Wait(running(plan, node)),
         _ => Step::Continue,
     }
 }
 
-/// The inspection that was begun last has found something. Where it failed, or was broken off, Ironic still has the inventory of the
-/// one before.
+/// Whether the last started inspection has found something. If it failed or was aborted, Ironic still has the inventory
+/// of the previous one.
 fn has_ended_well(detail: &NodeDetail) -> bool {
     detail.inspection_finished_at.is_some()
 }
@@ -173,11 +175,11 @@ fn start(plan: &mut PlanBuilder<'_>, node: &Node, detail: &NodeDetail) -> Step {
         },
         wait,
     );
-    // Before a slot is free nothing begins, and nobody is served.
+    // Until a slot is free, nothing starts and no request is served.
     if !plan.effects.iter().any(takes_slot) {
         return step;
     }
-    // After the request: one that was lost with its operator would have been in vain.
+    // Remove the annotation after the request: otherwise a restart in between would lose the request.
     if is_asked_for(plan) {
         plan.remove_annotation(annotation::INSPECT);
     }
@@ -185,8 +187,8 @@ fn start(plan: &mut PlanBuilder<'_>, node: &Node, detail: &NodeDetail) -> Step {
     step
 }
 
-/// The inspection mode may have changed since the node was made. Ironic takes another interface in a state where nothing
-/// is under way; a failed inspection is not one of them.
+/// The inspection mode may have changed since the node was created. Ironic changes the interface only in a state where
+/// nothing is in progress; a failed inspection does not count as such.
 fn ensure_interface(plan: &mut PlanBuilder<'_>, node: &Node, detail: &NodeDetail) -> Option<Step> {
     let address = BmcAddress::parse(&plan.spec().bmc.address).ok()?;
     let wanted = node_spec::inspect_interface(plan.spec(), &address);
@@ -217,7 +219,7 @@ fn manage(plan: &mut PlanBuilder<'_>, node: &Node) -> Step {
     )
 }
 
-/// What the ramdisk keeps Ironic waiting for is stopped. After a reboot with force it begins anew.
+/// Aborts an inspection that waits for the ramdisk. After a reboot with force it starts again.
 fn abort(plan: &mut PlanBuilder<'_>, node: &Node) -> Step {
     let wait = running(plan, node);
     let step = plan.mutate(

@@ -1,4 +1,4 @@
-//! Limits: who may load the provisioning network, and when. The slots themselves are handed out by the fleet.
+//! Limits on the load of the provisioning network. The fleet grants the slots.
 
 use metal3_api::metal3::{BareMetalHost, OperationalStatus, ProvisioningState};
 use metal3_bmc::BmcAddress;
@@ -10,7 +10,7 @@ use crate::host::builder::{PlanBuilder, Savepoint, Step};
 use crate::host::observed::{Lookup, Outage};
 use crate::host::plan::{Effect, EventReason, Read, Wait, WaitReason};
 
-/// Whether the effect sets the node to work that takes a slot.
+/// Whether the effect starts an operation that takes a slot.
 pub fn takes_slot(effect: &Effect) -> bool {
     let Effect::Provision { request, .. } = effect else {
         return false;
@@ -21,8 +21,8 @@ pub fn takes_slot(effect: &Effect) -> bool {
     }
 }
 
-/// Whether the host needs no slot: its ramdisk comes by virtual media or HTTP, or it is on its way out, which nothing
-/// may hold up.
+/// Whether the host needs no slot: its ramdisk comes by virtual media or HTTP, or it is being deleted, which nothing
+/// may delay.
 pub fn is_exempt(host: &BareMetalHost) -> bool {
     let is_deleted = host.metadata.deletion_timestamp.is_some();
     is_deleted && !annotations::delays_deletion(host)
@@ -36,14 +36,14 @@ impl PlanBuilder<'_> {
             next,
             ProvisioningState::Inspecting | ProvisioningState::Provisioning | ProvisioningState::Deprovisioning
         );
-        // While Ironic is away nothing can start; the state itself says what the host will do when it is back. Whoever is
-        // in the queue stays there: all of them would come at once otherwise, in any order.
+        // While Ironic is unavailable nothing can start; the state already shows what the host will do afterwards.
+        // Queued hosts keep their places: otherwise all of them would come at once, in any order.
         let is_away = self.seen.outage.is_some() && !self.is_told(WaitReason::Queued);
         if !is_limited || is_away {
             return None;
         }
         let step = self.slot()?;
-        // The state is not left: what was counted or told on the way out would be so at every look.
+        // The state is not left: anything counted or reported on the way out would repeat in every pass.
         if let (Step::Wait(_), Some(mark)) = (&step, self.savepoint.take()) {
             self.status = mark.status;
             self.effects.truncate(mark.effects);
@@ -53,12 +53,12 @@ impl PlanBuilder<'_> {
         Some(step)
     }
 
-    /// The host has a place in the queue, by what was stored of it, and still wants one.
+    /// Whether the host has a place in the queue, according to its stored status, and still wants one.
     pub(in crate::host) fn is_in_queue(&self) -> bool {
         self.is_told(WaitReason::Queued) && self.is_entered() && !is_exempt(&self.seen.host)
     }
 
-    /// Remembers how things stand before the state has its say.
+    /// Saves the plan before the state's function runs.
     pub(super) fn remember(&mut self) {
         self.savepoint = (!is_exempt(&self.seen.host)).then(|| Savepoint {
             status: self.status.clone(),
@@ -68,23 +68,23 @@ impl PlanBuilder<'_> {
     }
 
     fn delay(&mut self) {
-        // Whoever starts the count afresh has succeeded, as when a state is entered.
+        // A step that resets the count has succeeded, as when a state is entered.
         if self.status.error_count == 0 {
             self.clear_error(OperationalStatus::Delayed);
         }
-        // An error stays to be seen until the next attempt.
+        // An error stays visible until the next attempt.
         if self.status.error_type.is_none() {
             self.status.operational_status = OperationalStatus::Delayed;
         }
     }
 
-    /// What keeps the effect from being asked for.
+    /// What keeps the effect from being requested.
     pub(in crate::host) fn before_effect(&mut self, effect: &Effect) -> Option<Step> {
         if !takes_slot(effect) {
             return None;
         }
         let step = self.slot()?;
-        // What was to begin has not begun.
+        // The operation has not started after all.
         self.events.retain(|note| {
             !matches!(
                 note.reason,
@@ -113,7 +113,7 @@ impl PlanBuilder<'_> {
     }
 }
 
-/// The wait of a host in the queue that something keeps from being looked at: it goes on counting from when it began.
+/// The wait of a queued host that trouble keeps from being processed: its waiting time keeps counting from the start.
 pub(super) fn keep_place(trouble: &Wait) -> Wait {
     let message = format!("{}; this host keeps its place in the queue", trouble.message);
     Wait::for_node(WaitReason::Queued, message)

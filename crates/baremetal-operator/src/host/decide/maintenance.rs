@@ -1,15 +1,17 @@
-//! Ironic takes no work for a node in maintenance.
+//! Ironic accepts no work for a node in maintenance.
 
 use metal3_ironic::Node;
 
 use crate::host::builder::{PlanBuilder, Step};
 use crate::host::plan::{Effect, Wait, WaitReason};
 
-/// What Ironic notes on a node whose BMC does not answer any more. It takes the node out of maintenance when the BMC does.
+/// The fault that Ironic records on a node whose BMC no longer answers. Ironic ends the maintenance when the BMC
+/// answers again.
 const BMC_LOST: &str = "power failure";
 
-/// What comes before work on a node in maintenance, whoever has put it there. While Ironic cannot reach the BMC, nothing is
-/// begun: it would fail, and be held back for long when the BMC is back. A deletion does not wait for that.
+/// What precedes work on a node in maintenance, regardless of who set it. While Ironic cannot reach the BMC, nothing is
+/// started: it would fail, and the back-off would delay the host long after the BMC is back. A deletion does not wait
+/// for that.
 pub(super) fn leave(plan: &mut PlanBuilder<'_>, node: &Node) -> Option<Step> {
     if !node.maintenance {
         return None;

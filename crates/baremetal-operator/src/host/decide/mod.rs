@@ -1,8 +1,8 @@
-//! The decision: from what was seen of a host to what is done next. Pure: no client, no clock, no randomness.
+//! The decision: from the observed state of a host to the next plan. Pure: no client, no clock, no randomness.
 //!
-//! The order of the questions is the order of the lines in [`decide`]: pause and finalizer, the status that a moved host
-//! brings along, the start of a deletion, detachment, registration, and only then the state itself. Several states can be passed through in one decision as long as
-//! nothing has to be waited for.
+//! The questions are asked in the order of the lines in [`decide`]: pause and finalizer, the status that a moved host
+//! brings along, the start of a deletion, detachment, registration, and only then the state itself. One decision can
+//! pass through several states as long as it need not wait for anything.
 
 mod attempt;
 mod available;
@@ -51,10 +51,10 @@ use super::builder::{PlanBuilder, Step};
 use super::observed::Observed;
 use super::plan::{Decision, Effect, EventReason, HostReport, Plan, Then, Wait, WaitReason};
 
-/// More state changes than any legal path has: a guard against a circle in the table of states.
+/// More state changes than any legal path has: a guard against a cycle in the state table.
 const LONGEST_PATH: usize = 16;
 
-/// Decides what happens next with one host. No node is changed that is not proven to be its own.
+/// Decides what to do next with one host. It never changes a node that is not proven to be the host's.
 pub fn decide(seen: &Observed, now: Timestamp) -> Decision {
     let decision = decide_on_trust(seen, now);
     proof::judge(seen, now, decision)
@@ -107,7 +107,7 @@ fn decide_on_trust(seen: &Observed, now: Timestamp) -> Decision {
     )
 }
 
-/// One question after another; the first answer counts.
+/// Asks one question after another; the first answer counts.
 fn step(plan: &mut PlanBuilder<'_>) -> Step {
     match restore::restore(plan) {
         Step::Continue => {}
@@ -181,9 +181,8 @@ fn unmanaged(plan: &mut PlanBuilder<'_>) -> Step {
     }
 }
 
-/// Somebody has paused the host; or `clusterctl move` takes it away after it has copied it to another cluster. clusterctl
-/// puts its own annotation in the place of all others, the pause included, and deletes the host after that: the server must
-/// not notice any of it.
+/// Whether the host is paused, or `clusterctl move` removes it after copying it to another cluster. clusterctl replaces
+/// all annotations, including the pause, with its own and then deletes the host: the server must not be affected.
 pub(super) fn is_paused(host: &BareMetalHost) -> bool {
     let pauses = [names::annotation::PAUSED, DELETE_FOR_MOVE];
     let annotations = host.metadata.annotations.as_ref();

@@ -1,4 +1,5 @@
-//! The network data that the ramdisk comes up with. Ironic hands it to the ramdisk; it says nothing of a deployed system.
+//! The network data that the ramdisk starts with. Ironic passes it to the ramdisk; it does not affect a deployed
+//! system.
 
 use metal3_api::metal3::{ErrorType, ProvisioningState};
 use metal3_ironic::{Diff, NodeDetail, PatchOp};
@@ -9,9 +10,9 @@ use crate::host::builder::{PlanBuilder, Step};
 use crate::host::observed::NetworkDataView;
 use crate::host::plan::{Effect, EventReason, Read, WaitReason};
 
-/// No ramdisk is started for the host, or none that its network data would matter to.
+/// Whether no ramdisk is started for the host, or none that uses its network data.
 fn is_out_of_use(plan: &PlanBuilder<'_>) -> bool {
-    // One that is built has it built in.
+    // A ramdisk built for the host contains its network data.
     plan.is_deleting()
         || plan.seen.settings.builds_ramdisks
         || matches!(
@@ -20,7 +21,7 @@ fn is_out_of_use(plan: &PlanBuilder<'_>) -> bool {
         )
 }
 
-/// The node carries what the Secret says, as far as is known without reading either.
+/// Whether the node has the data of the Secret, as far as this is known without reading either.
 pub(super) fn is_settled(plan: &PlanBuilder<'_>) -> bool {
     if plan.spec().preprovisioning_network_data_name.is_empty() || is_out_of_use(plan) {
         return true;
@@ -29,8 +30,8 @@ pub(super) fn is_settled(plan: &PlanBuilder<'_>) -> bool {
     version.is_some() && version == plan.seen.memory.network_data.as_deref()
 }
 
-/// The Secret carries our marks, so that it stays for as long as the host may need it: whoever uses it, Ironic or a builder
-/// of ramdisks. `Continue` when it does, or when there is nothing to mark.
+/// Marks the Secret, so that it stays for as long as the host may need it, whether Ironic or a ramdisk builder uses it.
+/// Returns `Continue` once it is marked, or if there is nothing to mark.
 pub(super) fn claim(plan: &mut PlanBuilder<'_>) -> Step {
     let name = plan.spec().preprovisioning_network_data_name.as_str();
     if name.is_empty() || plan.is_deleting() {
@@ -46,7 +47,7 @@ pub(super) fn claim(plan: &mut PlanBuilder<'_>) -> Step {
             plan.effects.push(Effect::ClaimNetworkData);
             Step::Again
         }
-        // Marked for another host, or by an operator before this one.
+        // Marked for another host, or by an earlier operator.
         NetworkDataView::NotLooked { claimed: true, .. } | NetworkDataView::Found { .. }
             if !held::is_noted(plan, name) =>
         {
@@ -60,7 +61,7 @@ pub(super) fn claim(plan: &mut PlanBuilder<'_>) -> Step {
     }
 }
 
-/// What must be changed of the node.
+/// The changes of the node.
 pub(super) fn configure(plan: &mut PlanBuilder<'_>, detail: &NodeDetail) -> Result<Option<PatchOp>, Step> {
     let name = plan.spec().preprovisioning_network_data_name.as_str();
     if is_out_of_use(plan) || is_settled(plan) && !name.is_empty() {
@@ -82,7 +83,7 @@ pub(super) fn configure(plan: &mut PlanBuilder<'_>, detail: &NodeDetail) -> Resu
     Ok(diff.into_ops().pop())
 }
 
-/// The Secret is needed now, and there is none.
+/// The Secret is needed now but does not exist.
 pub(super) fn missing(plan: &mut PlanBuilder<'_>) -> Step {
     let message = format!("{} does not exist: create it to go on", about(plan));
     refuse(plan, message)

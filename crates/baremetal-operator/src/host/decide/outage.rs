@@ -1,9 +1,9 @@
-//! The wait while Ironic as a whole cannot be used.
+//! The wait while Ironic as a whole is unavailable.
 
 use crate::host::observed::{Outage, OutageKind};
 use crate::host::plan::{Wait, WaitReason};
 
-/// Says what is wrong, and that nothing has to be done on the host.
+/// Reports the cause, and that nothing has to be done on the host.
 pub(in crate::host) fn outage(cause: Option<&Outage>) -> Wait {
     let Some(outage) = cause else {
         return Wait::for_ironic(WaitReason::IronicUnreachable, "Ironic has not answered yet");

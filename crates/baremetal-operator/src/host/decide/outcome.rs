@@ -1,4 +1,4 @@
-//! What follows from what failed. Pure, like the decisions: an effect that was refused, a read, or the write of the status.
+//! What follows a failure: a rejected effect, a failed read, or a failed status write. Pure, like the decisions.
 
 use jiff::Timestamp;
 use metal3_api::metal3::{BareMetalHostStatus, ProvisioningState};
@@ -20,8 +20,8 @@ use crate::host::observed::{Conflict, Observed};
 use crate::host::plan::{Effect, Event, EventReason, HostReport, Outcome, Plan, Then, Wait, WaitReason};
 use crate::host::text::{for_people, for_tenant};
 
-/// What follows an effect that failed. The status is the one before the plan, because not everything of the plan came true.
-/// `None` where somebody else was faster: the pass is over, and the next one looks again.
+/// What follows a failed effect. The status is the one before the plan, because not all of the plan has happened.
+/// `None` after a conflict: the pass ends, and the next one decides again.
 pub fn outcome(seen: &Observed, plan: &Plan, effect: &Effect, error: &ApplyError, now: Timestamp) -> Option<Outcome> {
     let planned = plan.report.status.as_ref()?;
     if error.class() == Class::Stale {
@@ -72,7 +72,8 @@ pub fn outcome(seen: &Observed, plan: &Plan, effect: &Effect, error: &ApplyError
     Some(came_to(seen, status, Then::Wait(wait), overdue, now))
 }
 
-/// Ironic understood an effect of the plan and said no: a failure of the host, in the state that the plan had reached.
+/// Ironic understood an effect of the plan and rejected it: a failure of the host, in the state that the plan had
+/// reached.
 fn recorded(seen: &Observed, planned: &HostReport, error: &ApplyError, now: Timestamp) -> Outcome {
     let mut builder = PlanBuilder::new(seen, now);
     builder.status = planned.status.clone();
@@ -108,7 +109,7 @@ fn came_to(
     }
 }
 
-/// What was learned by the failure leads elsewhere.
+/// The failure has provided new information: decide again.
 fn look_again() -> Outcome {
     Outcome {
         report: Report::default(),
@@ -116,7 +117,7 @@ fn look_again() -> Outcome {
     }
 }
 
-/// What was stored of a restart before Ironic was asked for it is taken back: Ironic has refused it.
+/// Reverts the record of a restart that was stored before the request, because Ironic has rejected the request.
 fn unrecorded(seen: &Observed) -> Report<HostReport> {
     let status = seen.stored.as_deref().map(|stored| {
         let mut status = stored.clone();
@@ -129,12 +130,12 @@ fn unrecorded(seen: &Observed) -> Report<HostReport> {
     }
 }
 
-/// Stored, and followed by another look.
+/// The status is stored, and another pass follows immediately.
 fn at_once() -> Then {
     Then::Wait(Wait::for_change(WaitReason::PowerChanging, "the request was refused").at_once())
 }
 
-/// A host whose very first step fails is being registered all the same: that is a state with a budget.
+/// A host whose first step fails is still registering: that is a state with a time budget.
 fn begin(status: &mut BareMetalHostStatus, planned: &BareMetalHostStatus) {
     let is_first = status.provisioning.state == ProvisioningState::None;
     if is_first && planned.provisioning.state == ProvisioningState::Registering {
@@ -159,8 +160,8 @@ fn asks_softly(plan: &Plan) -> bool {
     })
 }
 
-/// What is told of a pass that failed as a whole. What Ironic says is told at once, because its client has asked three times by
-/// then; the Kubernetes API has some seconds.
+/// What is reported for a pass that failed as a whole. Errors from Ironic are reported immediately, because its client
+/// has already tried three times; errors from the Kubernetes API after a few seconds.
 pub fn refused(seen: &Observed, error: &ReconcileError, now: Timestamp) -> Report<HostReport> {
     let lasts = seen.failures >= SHOWN_FAILURES;
     match error {
@@ -186,12 +187,12 @@ pub fn refused(seen: &Observed, error: &ReconcileError, now: Timestamp) -> Repor
     }
 }
 
-/// Such a host is looked at again like any other after an error, at the latest after the longest of these pauses.
+/// Such a host is retried like any other after an error, after the longest of these delays at the latest.
 fn wait(reason: WaitReason, message: &str) -> Wait {
     Wait::for_time(reason, Backoff::TRANSIENT.max, for_people(message))
 }
 
-/// The wait of a host about which this could not be read; `None` where another look follows at once.
+/// The wait of a host after a failed read; `None` if a retry follows immediately.
 fn unreadable(cause: &ObserveError) -> Option<Wait> {
     let words = chain(cause);
     let by_itself = format!("{words}; the host goes on by itself when this ends");
@@ -218,21 +219,21 @@ fn unreadable(cause: &ObserveError) -> Option<Wait> {
     }
 }
 
-/// Secrets are bound to the operator in single namespaces.
+/// The role for Secrets is bound to the operator in individual namespaces.
 fn is_of_forbidden_secret(error: &kube::Error) -> bool {
     let kube::Error::Api(status) = error else { return false };
     let kind = status.details.as_ref().map(|details| details.kind.as_str());
     status.is_forbidden() && kind == Some("secrets")
 }
 
-/// The wait of a host whose status could not be stored; `None` where another look follows at once.
+/// The wait of a host whose status could not be stored; `None` if a retry follows immediately.
 fn unstored(cause: &kube::Error) -> Option<Wait> {
     let message = format!("cannot store the status: {}", chain(cause));
     (cause.class() != Class::Stale).then(|| wait(WaitReason::KubernetesFailing, &message))
 }
 
-/// The stored status with this trouble in it, and an event if the host is overdue now. Where the condition says since when a
-/// back-off or a place in the queue counts, it keeps saying so.
+/// The stored status with this trouble added, and an event if the host is overdue now. If the condition shows the start
+/// of a back-off or of a place in the queue, that start is kept.
 fn trouble(seen: &Observed, trouble: Wait, now: Timestamp) -> Report<HostReport> {
     let mut status = seen.stored.as_deref().cloned().unwrap_or_default();
     let waiting = metal3_runtime::conditions::get(&status.conditions, WAITING);

@@ -1,4 +1,4 @@
-//! Ports: by the MAC addresses of a node's ports Ironic recognises the ramdisk that calls in.
+//! Ports: Ironic recognises a ramdisk that calls in by the MAC addresses of its node's ports.
 
 mod lacking;
 
@@ -14,22 +14,22 @@ use crate::host::plan::{Effect, Read};
 
 /// A NIC that should have a port.
 struct Wanted {
-    /// In lower case, as Ironic keeps it.
+    /// In lower case, as Ironic stores it.
     mac: String,
     /// Whether the host boots from it.
     pxe_enabled: bool,
-    /// The one of the specification.
+    /// Whether it is the NIC of the specification.
     is_boot: bool,
 }
 
-/// `Continue` when every NIC that is known has its port.
+/// Returns `Continue` when every known NIC has its port.
 pub(super) fn ensure(plan: &mut PlanBuilder<'_>, node: &Node) -> Step {
     follow(plan, node, Occasion::Other)
 }
 
-/// The same after an inspection that has just found this. Where the ramdisk made it, no port of ours is left of a NIC that is gone:
-/// a BMC need not know all NICs, nor whoever writes them down by hand, and may know some by other addresses than the system.
-/// What others have created is left as it is.
+/// The same after an inspection that has just found this hardware. If a ramdisk made the inspection, our ports of
+/// missing NICs are removed. A BMC, or a person who lists NICs by hand, may not know all of them, and may know some by
+/// other addresses than the system. Ports created by others are left unchanged.
 pub(super) fn ensure_found(
     plan: &mut PlanBuilder<'_>,
     node: &Node,
@@ -47,12 +47,12 @@ pub(super) fn ensure_found(
     follow(plan, node, occasion)
 }
 
-/// When ports are looked at.
+/// The occasion of a port check.
 #[derive(Clone, Copy)]
 enum Occasion<'a> {
-    /// After an inspection that has found all NICs of the host: these.
+    /// After an inspection that found all NICs of the host: these.
     Complete(&'a HardwareDetails),
-    /// After one that need not have.
+    /// After an inspection that may have missed some.
     Partial,
     /// At any other time.
     Other,
@@ -112,7 +112,7 @@ fn follow(plan: &mut PlanBuilder<'_>, node: &Node, occasion: Occasion<'_>) -> St
             });
             lacking.undecided = refusable.collect();
         }
-        // Who inspects in this way takes no port back, whatever was refused before.
+        // This kind of inspection removes no ports, whatever was rejected before.
         Occasion::Partial => {}
     }
     lacking.tell(plan);
@@ -120,7 +120,7 @@ fn follow(plan: &mut PlanBuilder<'_>, node: &Node, occasion: Occasion<'_>) -> St
     Step::Continue
 }
 
-/// Where Ironic lets a port's role in booting be changed.
+/// Whether Ironic allows changing a port's role in booting.
 fn may_change(node: &Node) -> bool {
     matches!(
         node.provision_state,
@@ -128,7 +128,7 @@ fn may_change(node: &Node) -> bool {
     )
 }
 
-/// Only where nothing runs on the host and no ramdisk is waited for, and where a port is left by which Ironic recognises it.
+/// Only if nothing runs on the host, no ramdisk is expected, and a port is left by which Ironic recognises it.
 fn may_tidy(node: &Node, ports: &[Port], found: &HardwareDetails) -> bool {
     let is_found = |port: &Port| {
         let mut nics = found.nics.iter();
@@ -137,10 +137,10 @@ fn may_tidy(node: &Node, ports: &[Port], found: &HardwareDetails) -> bool {
     node.provision_state == ProvisionState::Manageable && ports.iter().any(is_found)
 }
 
-/// What takes back ports that were created for NICs that are not known any more, or that the host does not boot from any more:
-/// another server may have the card by now. Never that of the NIC that the specification names.
+/// The effects that remove ports of NICs that are no longer known, or that the host no longer boots from: another
+/// server may have the card by now. The port of the NIC in the specification is never removed.
 fn surplus(plan: &PlanBuilder<'_>, node: &Node, ports: &[Port], wanted: &[Wanted]) -> Vec<Effect> {
-    // With virtual media the ramdisk cannot tell what it was booted from.
+    // With virtual media the ramdisk cannot tell which NIC it was booted from.
     let known = plan.hardware().ok().flatten();
     let tells_boot = known.is_some_and(|hardware| hardware.nics.iter().any(|nic| nic.pxe));
     let ours = crate::host::identity::port_mark(&plan.seen.host);
@@ -157,8 +157,8 @@ fn surplus(plan: &PlanBuilder<'_>, node: &Node, ports: &[Port], wanted: &[Wanted
     mine.filter_map(change).collect()
 }
 
-/// The other node that has the port of this NIC, as far as that was seen since the last inspection, after which the NIC may
-/// have a place of its own. The host cannot do without the one that it boots from.
+/// The other node that has the port of this NIC, as seen since the last inspection; a new inspection may find the port
+/// free. The host cannot do without the NIC that it boots from.
 fn owner_of<'a>(plan: &PlanBuilder<'a>, nic: &Wanted) -> Option<&'a str> {
     let foreign = plan.seen.memory.foreign_ports.get(&nic.mac).filter(|_| !nic.is_boot)?;
     let inspected = plan.status.operation_history.inspect.start.as_ref();
@@ -166,8 +166,8 @@ fn owner_of<'a>(plan: &PlanBuilder<'a>, nic: &Wanted) -> Option<&'a str> {
     is_known.then_some(foreign.owner.as_str())
 }
 
-/// A node that has a MAC address, by its name if it is a host's of the same namespace. Which one it is otherwise is not told: its UUID
-/// would let others claim it.
+/// How to refer to a node that has a MAC address: by its name if it is a host of the same namespace. Any other node is
+/// not identified: its UUID would let others claim it.
 fn owner_words(plan: &PlanBuilder<'_>, owner: &str) -> String {
     match owner.split_once('~') {
         Some((namespace, _)) if namespace == plan.seen.namespace() => format!("node {owner}"),
@@ -176,7 +176,7 @@ fn owner_words(plan: &PlanBuilder<'_>, owner: &str) -> String {
     }
 }
 
-/// The boot NIC, and what inspection found.
+/// The boot NIC, and those that inspection found.
 fn wanted(plan: &PlanBuilder<'_>) -> Result<Vec<Wanted>, Step> {
     let boot = plan.spec().boot_mac_address.to_ascii_lowercase();
     let mut wanted: Vec<Wanted> = Vec::new();
@@ -191,7 +191,7 @@ fn wanted(plan: &PlanBuilder<'_>) -> Result<Vec<Wanted>, Step> {
     for nic in nics.filter(|nic| is_mac(&nic.mac)) {
         let mac = nic.mac.to_ascii_lowercase();
         match wanted.iter_mut().find(|known| known.mac == mac) {
-            // One NIC is listed once for each kind of address that it has.
+            // A NIC is listed once for each kind of address that it has.
             Some(known) => known.pxe_enabled |= nic.pxe,
             None => wanted.push(Wanted {
                 mac,
@@ -203,7 +203,7 @@ fn wanted(plan: &PlanBuilder<'_>) -> Result<Vec<Wanted>, Step> {
     Ok(wanted)
 }
 
-/// Six octets in hexadecimal, as Ironic wants them.
+/// Six octets in hexadecimal, as Ironic requires.
 pub(in crate::host::decide) fn is_mac(text: &str) -> bool {
     let mut octets = 0;
     text.split(':').all(|octet| {
@@ -238,12 +238,12 @@ fn create(node: &Node, nic: &Wanted) -> Effect {
     }
 }
 
-/// How the words about a refused change of the port with this MAC address begin.
+/// The prefix of the message about a rejected change of the port with this MAC address.
 fn refusal(mac: &str, label: &str) -> String {
     format!("{mac} (cannot {label}: ")
 }
 
-/// `None` for a change that Ironic has refused and that the host can do without: it goes on, and says so.
+/// `None` for a change that Ironic has rejected and that the host can do without: the host continues and reports it.
 fn ask(plan: &mut PlanBuilder<'_>, node: &Node, change: Effect, lacking: &mut Lacking) -> Option<Step> {
     let label = change.label();
     if let Some(mac) = change.dispensable_port()
@@ -257,14 +257,14 @@ fn ask(plan: &mut PlanBuilder<'_>, node: &Node, change: Effect, lacking: &mut La
     if let Some(holder) = &node.reservation {
         return Some(Step::Wait(locked(node, holder)));
     }
-    // The one that it boots from.
+    // The port of the boot NIC.
     if change.dispensable_port().is_none() {
         match &plan.seen.boot_mac_owner {
             Lookup::NotLooked => return Some(Step::Fetch(Read::BootMacOwner)),
             Lookup::Found(owner) if owner.node != node.uuid => return Some(taken(plan, owner)),
             Lookup::Found(_) | Lookup::NotFound => {}
         }
-        // Without it the host cannot be recognised, in whatever state it is: the registration is not complete.
+        // Without it Ironic cannot recognise the host in any state: the registration is incomplete.
         let refusal = ErrorType::Registration;
         if let Some(step) = plan.held_back(&refusal) {
             return Some(step);
@@ -274,7 +274,7 @@ fn ask(plan: &mut PlanBuilder<'_>, node: &Node, change: Effect, lacking: &mut La
     Some(plan.mutate_and_go_on(change))
 }
 
-/// Another node boots from the same address: a mistake of the user, who is told and tried again.
+/// Another node boots from the same address: a mistake of the user. It is reported and retried.
 pub(super) fn taken(plan: &mut PlanBuilder<'_>, owner: &MacOwner) -> Step {
     let message = format!(
         "spec.bootMACAddress: a port with MAC address {} belongs to {} in Ironic already; \
@@ -285,7 +285,7 @@ pub(super) fn taken(plan: &mut PlanBuilder<'_>, owner: &MacOwner) -> Step {
     );
     match plan.failure(&ErrorType::Registration, message.clone()) {
         Verdict::Hold(step) => step,
-        // It was looked up just now and is still taken.
+        // The lookup has just shown that it is still taken.
         Verdict::Retry => plan.fail(&ErrorType::Registration, message),
     }
 }

@@ -1,4 +1,4 @@
-//! Power: the host is on when `spec.online` says so and no reboot annotation keeps it off.
+//! Power: the host is on when `spec.online` is true and no reboot annotation keeps it off.
 
 use metal3_api::metal3::names::annotation;
 use metal3_api::metal3::{ErrorType, OperationalStatus, ProvisioningState};
@@ -12,7 +12,7 @@ use crate::host::decide::common::is_powered_on;
 use crate::host::observed::NodeView;
 use crate::host::plan::{Effect, EventReason, Wait, WaitReason};
 
-/// Brings power to the wanted state; a host that has it costs no call.
+/// Brings power to the wanted state; a host that is already in it costs no call.
 pub(super) fn follow(plan: &mut PlanBuilder<'_>) -> Step {
     let requests = Requests::of(plan, !is_provisioned(plan));
     if requests.is_empty() {
@@ -21,7 +21,8 @@ pub(super) fn follow(plan: &mut PlanBuilder<'_>) -> Step {
     let is_never_off = plan.spec().disable_power_off;
     let wanted = plan.spec().online && requests.is_empty();
     if let NodeView::Unknown { cause } = &plan.seen.node {
-        // A host at rest does not need Ironic. One whose power is wanted otherwise is looked at again when Ironic answers.
+        // A host at rest does not need Ironic. A host whose power should change is reconciled again when Ironic
+        // answers.
         let is_at_rest = requests.is_empty() && (plan.status.powered_on == wanted || is_never_off);
         return if is_at_rest {
             Step::Idle
@@ -31,7 +32,7 @@ pub(super) fn follow(plan: &mut PlanBuilder<'_>) -> Step {
     }
     let Some(node) = plan.known() else { return Step::Idle };
     let Some(on) = is_powered_on(node) else {
-        // Unknown power says nothing about the host.
+        // An unknown power state says nothing about the host.
         return if requests.is_empty() && plan.status.powered_on == wanted {
             Step::Idle
         } else {
@@ -41,7 +42,7 @@ pub(super) fn follow(plan: &mut PlanBuilder<'_>) -> Step {
     if is_never_off && on && !requests.is_empty() {
         return restart(plan, &requests);
     }
-    // Also one that would not have switched off a host that nothing was deployed on: it is off.
+    // Including a request that would not have powered off a host without a deployment: the host is off.
     if !on && reboot::has_own(plan) {
         return seen_off(plan);
     }
@@ -60,7 +61,7 @@ pub(super) fn follow(plan: &mut PlanBuilder<'_>) -> Step {
     change(plan, wanted, requests.is_hard)
 }
 
-/// Rests, or tells of a node that somebody else has brought into a state that this host's state does not account for.
+/// Rests, or reports a node that another client has moved to a state that does not match this host's state.
 fn rest(plan: &PlanBuilder<'_>, node: &Node) -> Step {
     let is_provisioned = is_provisioned(plan);
     let is_expected = match &node.provision_state {
@@ -72,7 +73,7 @@ fn rest(plan: &PlanBuilder<'_>, node: &Node) -> Step {
         | ProvisionState::Adopting
         | ProvisionState::Servicing
         | ProvisionState::ServiceWait => true,
-        // What runs by itself ends by itself; where nothing was deployed it does no harm.
+        // An operation that runs by itself also ends by itself; without a deployment it does no harm.
         ProvisionState::Inspecting
         | ProvisionState::InspectWait
         | ProvisionState::Cleaning
@@ -101,7 +102,7 @@ fn rest(plan: &PlanBuilder<'_>, node: &Node) -> Step {
         return Step::Idle;
     }
     let wanted = if is_provisioned { "active" } else { "available" };
-    // Its change wakes the host anyway; to wait for the node would have Ironic asked all the time.
+    // The host's change wakes it anyway; waiting for the node would poll Ironic all the time.
     Step::Wait(Wait::for_change(
         WaitReason::UnexpectedNodeState,
         format!(
@@ -126,12 +127,12 @@ fn reached(plan: &mut PlanBuilder<'_>, on: bool) {
         plan.clear_error(OperationalStatus::Ok);
     }
     if plan.status.error_type.is_none() {
-        // Left standing, every later power-off of this host would be a hard one.
+        // If the count stayed, every later power-off of this host would be a hard one.
         plan.status.error_count = 0;
     }
 }
 
-/// The one reboot that was asked for by our own annotation has its first half.
+/// The power-off half of the one reboot that our own annotation requests is done.
 fn seen_off(plan: &mut PlanBuilder<'_>) -> Step {
     let (node, _) = match plan.live() {
         Ok(node) => node,
@@ -145,7 +146,7 @@ fn seen_off(plan: &mut PlanBuilder<'_>) -> Step {
     Step::Again
 }
 
-/// A server that is never switched off restarts in one go, once for all the annotations that are there.
+/// A server that is never powered off restarts in one step, once for all present annotations.
 fn restart(plan: &mut PlanBuilder<'_>, requests: &Requests) -> Step {
     plan.status.powered_on = true;
     let record = reboot::record(&plan.status, requests);
@@ -220,7 +221,7 @@ fn restart(plan: &mut PlanBuilder<'_>, requests: &Requests) -> Step {
     )
 }
 
-/// What is changed on a host in use is changed while it starts.
+/// Changes to a host in use are made while it starts.
 fn before_start(plan: &mut PlanBuilder<'_>) -> Step {
     match data_image::before_start(plan) {
         Step::Continue => service::before_start(plan),
@@ -228,7 +229,7 @@ fn before_start(plan: &mut PlanBuilder<'_>) -> Step {
     }
 }
 
-/// Whatever runs gets the chance to shut down; a second attempt does not ask again.
+/// The workload gets a chance to shut down; a second attempt does not ask again.
 fn may_ask_softly(plan: &PlanBuilder<'_>) -> bool {
     plan.status.error_count == 0 && !plan.seen.memory.no_soft_power_off
 }
@@ -255,7 +256,7 @@ fn change(plan: &mut PlanBuilder<'_>, wanted: bool, is_hard: bool) -> Step {
     }
     if is_powered_on(node) == Some(wanted) {
         reached(plan, wanted);
-        // What follows from it is judged from the top.
+        // Decide the consequences from the start.
         return Step::Again;
     }
     if wanted && is_provisioned(plan) {
@@ -265,7 +266,7 @@ fn change(plan: &mut PlanBuilder<'_>, wanted: bool, is_hard: bool) -> Step {
         }
     }
     let is_soft = !is_hard && may_ask_softly(plan);
-    // The last error may be older than our request: only one that follows a request speaks of power.
+    // The last error may be older than our request: only one that follows a request is about power.
     let asked = plan.seen.memory.power_request.is_some_and(|r| r.on == wanted);
     if asked && let Some(error) = &node.last_error {
         let what = match (wanted, is_soft) {
@@ -283,7 +284,7 @@ fn change(plan: &mut PlanBuilder<'_>, wanted: bool, is_hard: bool) -> Step {
     let target = match (wanted, plan.spec().disable_power_off) {
         (true, _) => PowerTarget::On,
         (false, true) => {
-            // Admission refuses this pair; an object that was stored before the rule stays as it is.
+            // Admission rejects this pair; an object stored before the rule stays as it is.
             return Step::Idle;
         }
         (false, false) if is_soft => PowerTarget::SoftOff,
@@ -315,8 +316,8 @@ fn changing(node: &Node, wanted: bool) -> Wait {
     )
 }
 
-/// What Ironic does with the node comes first. What it has tried, and failed to do, keeps nobody from the power: there Ironic
-/// would have the node wait for ever.
+/// Ironic's current operation comes first. An operation that it tried and failed does not block power changes: Ironic
+/// would keep the node waiting forever.
 fn busy(node: &Node, what: &str) -> Option<Wait> {
     let state = node.provision_state.as_str();
     match &node.provision_state {
@@ -340,7 +341,7 @@ fn busy(node: &Node, what: &str) -> Option<Wait> {
                 node.uuid
             ),
         )),
-        // The ramdisk runs there, and somebody looks at it. Its change wakes the host anyway.
+        // The ramdisk runs there, and a person is examining it. The host's change wakes it anyway.
         ProvisionState::CleanHold
         | ProvisionState::DeployHold
         | ProvisionState::ServiceHold

@@ -1,4 +1,5 @@
-//! Preparing: RAID, BIOS settings and firmware are set up before the host is offered, by manual cleaning and only where something differs.
+//! Preparing: RAID, BIOS settings and firmware are set up before the host becomes available, by manual cleaning and
+//! only if something differs.
 
 use super::firmware::changes;
 use super::maintenance;
@@ -16,7 +17,7 @@ use metal3_bmc::BmcAddress;
 use metal3_ironic::{Diff, Node, NodeDetail, ProvisionRequest, ProvisionState, Verb};
 use serde_json::{Value, json};
 
-/// What one manual cleaning is asked to do.
+/// The work for one manual cleaning.
 struct Work {
     raid: raid::Work,
     firmware: Changes,
@@ -24,7 +25,7 @@ struct Work {
     parts: Vec<(&'static str, String)>,
 }
 
-/// The parts of a node's mark that are ours.
+/// Our parts of a node's mark.
 const RAID: &str = "raid";
 const FIRMWARE: &str = "firmware";
 
@@ -45,7 +46,7 @@ pub(super) fn preparing(plan: &mut PlanBuilder<'_>) -> Step {
         ) {
             return Step::Wait(cleaning(node));
         }
-        // Whatever is wanted now, the node has to come out of there.
+        // Whatever is wanted now, the node has to leave this state.
         if node.provision_state == ProvisionState::CleanFailed {
             return clean_failed(plan);
         }
@@ -77,7 +78,7 @@ pub(super) fn is_outdated(plan: &PlanBuilder<'_>) -> Result<bool, Step> {
     if firmware.is_empty() {
         return Ok(false);
     }
-    // What was sent and did not come true is not sent again for ever; the object's controller sees it later.
+    // Settings that were sent without effect are not sent forever; the object's controller notices later.
     if let NodeView::Unknown { cause } = &plan.seen.node {
         return Err(Step::Wait(outage(cause.as_ref())));
     }
@@ -89,7 +90,7 @@ fn has_other_raid(plan: &PlanBuilder<'_>) -> bool {
     plan.status.provisioning.raid != raid::wanted(plan.spec(), &plan.status)
 }
 
-/// What has to be done; `None` where nothing is.
+/// The work to do; `None` if there is none.
 fn work(plan: &PlanBuilder<'_>, wanted: Option<&RaidConfig>, firmware: Changes) -> Result<Option<Work>, String> {
     let mut parts = Vec::new();
     let raid = raid_work(plan, wanted)?;
@@ -152,7 +153,7 @@ fn with_node(plan: &mut PlanBuilder<'_>, work: &Work, wanted: Option<RaidConfig>
     match &node.provision_state {
         ProvisionState::Cleaning | ProvisionState::CleanWait => Step::Wait(cleaning(node)),
         ProvisionState::CleanFailed => clean_failed(plan),
-        // Found manageable in the state before, the node would be cleaned once more.
+        // If the previous state found the node manageable, it would clean it once more.
         ProvisionState::Available if !plan.is_entered() => Step::Wait(cleaning(node).at_once()),
         ProvisionState::Available => ask(plan, node, ProvisionRequest::from(Verb::Manage)),
         ProvisionState::Manageable => match mark::progress(node, detail, &work.parts) {
@@ -169,7 +170,7 @@ fn with_node(plan: &mut PlanBuilder<'_>, work: &Work, wanted: Option<RaidConfig>
     }
 }
 
-/// Tells the node what is coming, then Ironic what to create, and asks for it.
+/// Records the coming work on the node, then gives Ironic the volumes to create, and requests the cleaning.
 fn begin(plan: &mut PlanBuilder<'_>, node: &Node, detail: &NodeDetail, work: &Work) -> Step {
     if let Some(step) = plan.held_back(&ErrorType::Preparation) {
         return step;
@@ -230,12 +231,12 @@ fn clean_failed(plan: &mut PlanBuilder<'_>) -> Step {
     failed(plan, node, detail)
 }
 
-/// Ironic may have come any far with it, so it is begun anew in a while.
+/// Ironic may have completed any part of it, so it is repeated after a delay.
 fn failed(plan: &mut PlanBuilder<'_>, node: &Node, detail: &NodeDetail) -> Step {
     let words = node.last_error.as_deref().unwrap_or("Ironic gives no reason");
     match plan.failure(&ErrorType::Preparation, format!("Preparing the host failed: {words}")) {
         Verdict::Hold(step) => {
-            // Volumes that are wanted may be there or not. What is to be deleted is still to be deleted.
+            // Wanted volumes may exist or not. Volumes to delete still have to be deleted.
             let has_volumes = plan.spec().raid.as_ref().is_some_and(|raid| {
                 let hardware = raid.hardware_raid_volumes.as_ref().is_some_and(|v| !v.is_empty());
                 hardware || raid.software_raid_volumes.as_ref().is_some_and(|v| !v.is_empty())

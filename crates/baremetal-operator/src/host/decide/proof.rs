@@ -1,9 +1,10 @@
-//! What proves that a node is the host's, before anything of it is changed.
+//! The proof that a node is the host's, required before the node is changed.
 //!
-//! A node that was enrolled under the host's own UID needs no proof. Any other has the UUID in the host's status and the host's name,
-//! and a user may have written both: the status by its annotation, the name by a namespace and a host called like those of another
-//! cluster that shares the Ironic. Such a node is changed only while the host's BMC address is the node's and the host's Secret is
-//! there. Who knows all of that of a server could reach its BMC anyway, up to the password.
+//! A node enrolled under the host's own UID needs no proof. Any other node is linked by the UUID in the host's status
+//! or by the host's name, and a user may have written both. The annotation sets the status. The name matches if the
+//! user creates a namespace and a host with the names used in another cluster that shares the Ironic. Such a node is
+//! changed only while the host's BMC address matches the node's and the host's Secret exists. A user with all these
+//! details could access the BMC directly anyway, except for the password.
 
 use jiff::Timestamp;
 use metal3_api::metal3::{ErrorType, ProvisioningState};
@@ -21,7 +22,7 @@ use crate::host::{identity, node_spec};
 ///
 /// # Errors
 ///
-/// What must be read to know.
+/// The read that is required to answer.
 pub(super) fn is_proven(plan: &PlanBuilder<'_>, node: &Node) -> Result<bool, Read> {
     if identity::is_enrolled_for(node, &plan.seen.host) {
         return Ok(true);
@@ -48,7 +49,7 @@ pub(super) fn is_proven(plan: &PlanBuilder<'_>, node: &Node) -> Result<bool, Rea
     }
 }
 
-/// Lets a decision through that changes no node, or one that is proven to be the host's.
+/// Accepts a decision that changes no node, or only a node that is proven to be the host's.
 pub(super) fn judge(seen: &Observed, now: Timestamp, decision: Decision) -> Decision {
     let Decision::Act(decided) = &decision else {
         return decision;
@@ -92,7 +93,7 @@ fn refuse(plan: &mut PlanBuilder<'_>) -> Step {
     )
 }
 
-/// Takes the UUID of a node that is not the host's out of what is told: who knows it could claim the node.
+/// Removes the UUID of a node that is not the host's from all messages: with it, a user could claim the node.
 pub(super) fn hide_foreign(plan: &mut PlanBuilder<'_>, then: &mut Then) {
     let Some(node) = plan.known() else { return };
     if node.uuid.is_empty() || identity::is_own(node, &plan.seen.host, &plan.status) {
@@ -111,5 +112,5 @@ pub(super) fn hide_foreign(plan: &mut PlanBuilder<'_>, then: &mut Then) {
     hide(&mut plan.status.error_message);
 }
 
-/// What stands for a node that is not the host's.
+/// The placeholder for a node that is not the host's.
 const OTHER: &str = "another node";

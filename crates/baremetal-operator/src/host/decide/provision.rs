@@ -19,7 +19,7 @@ pub(super) fn provisioning(plan: &mut PlanBuilder<'_>) -> Step {
         Some(wanted) if !instance::is_cancelled(plan.spec(), &plan.status) => wanted,
         Some(_) | None => return Step::Move(ProvisioningState::Deprovisioning),
     };
-    // Errors of other operations, such as one of the power before, are no reason to tear anything down.
+    // Errors of other operations, such as an earlier power error, are no reason to tear anything down.
     if plan.status.error_type == Some(ErrorType::Provisioning) {
         return after_failure(plan);
     }
@@ -60,9 +60,9 @@ pub(super) fn provisioning(plan: &mut PlanBuilder<'_>) -> Step {
             )
         }
         ProvisionState::Active if wanted.runs_on(detail) => complete(plan, wanted),
-        // It runs something else, which nobody asked for: the way to the wanted image starts with tearing it down.
+        // It runs something that was not requested: the first step to the wanted image is a tear-down.
         ProvisionState::Active => Step::Move(ProvisioningState::Deprovisioning),
-        // Asked to restart what hangs there: it begins anew.
+        // A restart was requested for a hanging deployment: deploy again.
         ProvisionState::DeployWait => plan.mutate(
             Effect::Provision {
                 node: node.uuid.clone(),
@@ -71,12 +71,12 @@ pub(super) fn provisioning(plan: &mut PlanBuilder<'_>) -> Step {
             restarting(node),
         ),
         ProvisionState::CleanFailed => fail(plan, node, "Cleaning before provisioning failed"),
-        // What a restart was to begin with. The way on is another tear-down.
+        // The tear-down that a restart starts with. What follows is another tear-down.
         ProvisionState::Error => fail(plan, node, "Taking back the deployment failed"),
         ProvisionState::DeployFailed if wanted.was_attempted_on(node, detail) => {
             let what = match wanted {
                 Deployment::Disk(_) | Deployment::LiveIso(_) => "Image provisioning failed".to_owned(),
-                // Ironic may not say why, and a misspelt method is a likely cause.
+                // Ironic may give no reason, and a misspelt method is a likely cause.
                 Deployment::Custom { method, .. } => format!("Custom deploy {method} failed"),
             };
             fail(plan, node, &what)
@@ -86,7 +86,7 @@ pub(super) fn provisioning(plan: &mut PlanBuilder<'_>) -> Step {
     }
 }
 
-/// What Ironic does at the moment for this state.
+/// Ironic's current operation for this state.
 fn running(node: &Node, restarts: bool) -> Option<Wait> {
     match &node.provision_state {
         ProvisionState::Cleaning | ProvisionState::CleanWait => Some(cleaning(node)),
@@ -144,7 +144,7 @@ fn deploy(plan: &mut PlanBuilder<'_>, wanted: Deployment<'_>, node: &Node, detai
         Err(problem) => return plan.fail(&ErrorType::Provisioning, problem),
     };
     if ops.iter().any(|op| op.path == "/deploy_interface") && node.provision_state == ProvisionState::DeployFailed {
-        // Ironic changes interfaces of a node at rest only.
+        // Ironic changes interfaces only on a node at rest.
         return Step::Move(ProvisioningState::Deprovisioning);
     }
     if !ops.is_empty() {
@@ -154,10 +154,10 @@ fn deploy(plan: &mut PlanBuilder<'_>, wanted: Deployment<'_>, node: &Node, detai
         });
     }
     let drive = match (&plan.seen.config_drive, wanted) {
-        // Nothing is written to a disk, so that nobody would read it.
+        // Nothing is written to a disk, so the config drive would not be read.
         (_, Deployment::LiveIso(_)) => None,
         (ConfigDriveView::NotLooked, _) => return Step::Fetch(Read::ConfigDrive),
-        // Not an error of the host: nothing was tried yet, and the Secret's change ends the wait.
+        // Not an error of the host: nothing was tried yet, and a change of the Secret ends the wait.
         (ConfigDriveView::Unusable(problem), _) => {
             return Step::Wait(Wait::for_change(WaitReason::ConfigDriveIncomplete, problem.clone()));
         }
@@ -179,7 +179,7 @@ fn deploy(plan: &mut PlanBuilder<'_>, wanted: Deployment<'_>, node: &Node, detai
     if !plan.is_entered() {
         return Step::Wait(deploying(node).at_once());
     }
-    // Served by what comes now. Removed first, or it would restart this deployment too.
+    // The deployment serves this request. Remove the annotation first, or it would restart this deployment too.
     if reboot::is_forced(plan) && reboot::is_served(plan) {
         return Step::Again;
     }
@@ -195,7 +195,7 @@ fn deploy(plan: &mut PlanBuilder<'_>, wanted: Deployment<'_>, node: &Node, detai
             interface: "deploy".to_owned(),
             step: method.to_owned(),
             args: serde_json::Map::new(),
-            // In place of the step that writes the image.
+            // Replaces the step that writes the image.
             priority: 80,
         }],
         Deployment::Disk(_) | Deployment::LiveIso(_) => Vec::new(),
@@ -234,9 +234,9 @@ fn complete(plan: &mut PlanBuilder<'_>, deployed: Deployment<'_>) -> Step {
     Step::Move(ProvisioningState::Provisioned)
 }
 
-/// A failure costs its back-off, then the way back through cleaning.
+/// A failure costs its back-off, and then another pass through cleaning.
 fn fail(plan: &mut PlanBuilder<'_>, node: &Node, what: &str) -> Step {
-    // Some releases of Ironic lose the reason when they power the server off after a failed step.
+    // Some releases of Ironic lose the reason when they power off the server after a failed step.
     let words = node
         .last_error
         .as_deref()
@@ -249,11 +249,11 @@ fn after_failure(plan: &mut PlanBuilder<'_>) -> Step {
         return step;
     }
     plan.status.provisioning_fail_count = plan.status.provisioning_fail_count.saturating_add(1);
-    // The error stays until Ironic accepts the tear-down: that is the first progress.
+    // The error stays until Ironic accepts the tear-down, which is the first progress.
     Step::Move(ProvisioningState::Deprovisioning)
 }
 
-/// The image's URL alone where there is one: people search events for it.
+/// The image's URL alone if there is one: users search events for it.
 fn target(deployment: Deployment<'_>) -> String {
     match deployment {
         Deployment::Disk(image) | Deployment::LiveIso(image) => image.url.clone(),

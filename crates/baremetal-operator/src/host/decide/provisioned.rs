@@ -1,4 +1,4 @@
-//! Provisioned and externally provisioned: somebody's workload runs here. Nothing is done that nobody asked for.
+//! Provisioned and externally provisioned: a user's workload runs here. Nothing is done without a request.
 
 use metal3_api::metal3::{ErrorType, OperationalStatus, ProvisioningState};
 use metal3_ironic::{Node, ProvisionRequest, ProvisionState, Verb};
@@ -34,7 +34,8 @@ pub(super) fn provisioned(plan: &mut PlanBuilder<'_>) -> Step {
     }
 }
 
-/// A node that Ironic lost and that was enrolled again is taken over as it runs: no image is written, no power changed.
+/// A node that Ironic lost and that was enrolled again is adopted as it runs: no image is written and power is
+/// unchanged.
 pub(super) fn adopt(plan: &mut PlanBuilder<'_>) -> Step {
     let Some(node) = plan.known() else {
         return Step::Continue;
@@ -56,12 +57,12 @@ pub(super) fn adopt(plan: &mut PlanBuilder<'_>) -> Step {
     ) {
         return take_over(plan);
     }
-    // The flag may be set on a host that was available: it stays so in Ironic, or taking the flag back would clean its disks.
-    // Whatever else Ironic does with the node: the host runs, and power is all there is to follow.
+    // The flag may be set on a host that was available: it stays so in Ironic, or removing the flag would clean its
+    // disks. Whatever else Ironic does with the node: the host runs, and only its power has to be followed.
     Step::Continue
 }
 
-/// Maintenance that somebody set by hand would keep Ironic from following the power state.
+/// Maintenance set by hand would keep Ironic from following the power state.
 fn is_taken_over(node: &Node) -> bool {
     node.provision_state == ProvisionState::Active && (!node.maintenance || node.fault.is_some())
 }

@@ -1,5 +1,5 @@
-//! The ramdisk that is built for one host, where somebody builds them: asked for by a PreprovisioningImage of the host's
-//! name, waited for where the next thing to happen starts it, and told to Ironic.
+//! The ramdisk built for one host, if a builder is installed: requested by a PreprovisioningImage of the host's name,
+//! awaited if the next operation boots it, and set on the node.
 
 use metal3_api::condition::ConditionStatus;
 use metal3_api::metal3::names::finalizer;
@@ -20,7 +20,7 @@ use crate::host::plan::{Effect, Read, Wait, WaitReason};
 use crate::host::ramdisk::Ramdisk;
 use crate::host::ramdisk::surroundings;
 
-/// Whether the node agrees with the image, as far as is known without a look.
+/// Whether the node matches the image, as far as is known without a read.
 pub(super) fn is_settled(plan: &PlanBuilder<'_>, address: Option<&BmcAddress>) -> bool {
     let is_used = address.is_none_or(|address| formats(plan, address).is_some());
     let seen = plan.seen;
@@ -29,7 +29,7 @@ pub(super) fn is_settled(plan: &PlanBuilder<'_>, address: Option<&BmcAddress>) -
         || seen.memory.ramdisk == Some(surroundings(&seen.host, seen.network_data.version()))
 }
 
-/// What a node is started from for as long as nothing that was built for it is known.
+/// The ramdisk that a node boots as long as no image built for it is known.
 pub(super) fn unbuilt(plan: &PlanBuilder<'_>) -> Ramdisk {
     if plan.seen.settings.builds_ramdisks {
         Ramdisk::AsItIs
@@ -38,7 +38,7 @@ pub(super) fn unbuilt(plan: &PlanBuilder<'_>) -> Ramdisk {
     }
 }
 
-/// The ramdisk for what the host does now.
+/// The ramdisk for the host's current operation.
 pub(super) fn wanted(plan: &mut PlanBuilder<'_>, address: &BmcAddress) -> Result<Ramdisk, Step> {
     if !plan.seen.settings.builds_ramdisks {
         return Ok(unbuilt(plan));
@@ -110,7 +110,7 @@ pub(super) fn wanted(plan: &mut PlanBuilder<'_>, address: &BmcAddress) -> Result
     )))
 }
 
-/// What the host can boot, the preferred one first; `None` where it starts no ramdisk, so that none is asked for.
+/// The formats that the host can boot, preferred one first; `None` if it boots no ramdisk, so that none is requested.
 fn formats(plan: &PlanBuilder<'_>, address: &BmcAddress) -> Option<Vec<RamdiskFormat>> {
     let spec = plan.spec();
     let is_out_of_use = match plan.state() {
@@ -141,9 +141,9 @@ fn formats(plan: &PlanBuilder<'_>, address: &BmcAddress) -> Option<Vec<RamdiskFo
     })
 }
 
-/// What comes next starts the ramdisk.
+/// Whether the next operation boots the ramdisk.
 fn is_needed(plan: &PlanBuilder<'_>) -> bool {
-    // What runs was started from something, and its end is not missed for an image.
+    // A running operation has already booted something; waiting for an image must not delay handling its end.
     let is_running = plan.known().is_some_and(|node| {
         matches!(
             node.provision_state,
@@ -172,7 +172,7 @@ fn write(plan: &mut PlanBuilder<'_>, spec: PreprovisioningImageSpec) -> Step {
     Step::Again
 }
 
-/// The image asks for what the host needs now, and carries our marks and the host's labels.
+/// Whether the image requests what the host needs now, and carries our marks and the host's labels.
 fn is_current(host: &BareMetalHost, image: &PreprovisioningImage, spec: &PreprovisioningImageSpec) -> bool {
     let labels = host.metadata.labels.iter().flatten();
     let has_labels = labels
@@ -193,9 +193,9 @@ fn failed(image: &PreprovisioningImage, denied: &DeniedRanges) -> Option<String>
         .or_else(|| flaw(status, denied))
 }
 
-/// What is wrong with what was built. Whoever may write the status is not trusted with more than a user who names an image: its URLs
-/// are held against the same rules. A control character ends what the boot loader, or its configuration, takes for a kernel's
-/// parameters: what follows would be something else.
+/// The problem with the built image. A writer of the status is trusted no more than a user who names an image: its URLs
+/// are checked against the same rules. A control character ends the kernel parameters for the boot loader or its
+/// configuration: what follows would be interpreted as something else.
 fn flaw(status: &PreprovisioningImageStatus, denied: &DeniedRanges) -> Option<String> {
     let urls = [
         (UrlField::RamdiskImage, &status.image_url),

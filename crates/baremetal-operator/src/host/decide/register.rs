@@ -1,7 +1,8 @@
-//! Every managed host passes here before its state is asked: is there a node, does it know the right BMC, is it configured?
+//! Every managed host passes through here before its state's function runs: does its node exist, does it have the right
+//! BMC, is it configured?
 //!
-//! A host at rest whose node is listed, whose Secret has the known version and whose specification was not edited
-//! passes without a single call.
+//! An idle host costs no call if its node is listed, its Secret has the known version and its specification was not
+//! edited.
 
 mod changes;
 mod credentials;
@@ -30,7 +31,7 @@ use crate::host::node_spec;
 use crate::host::observed::{Lookup, NodeView, SecretView};
 use crate::host::plan::{Effect, EventReason, Read, Wait, WaitReason};
 
-/// `Continue` when the state may be asked.
+/// Returns `Continue` when the state's function may run.
 pub(super) fn ensure_registered(plan: &mut PlanBuilder<'_>) -> Step {
     plan.is_configured = false;
     match plan.state() {
@@ -61,7 +62,7 @@ pub(super) fn ensure_registered(plan: &mut PlanBuilder<'_>) -> Step {
     let address = match BmcAddress::parse(&plan.spec().bmc.address) {
         Ok(address) => address,
         Err(error) if plan.is_deleting() => {
-            // Nothing of such a host can be reached; its deletion must not depend on it.
+            // Nothing of such a host is accessible; its deletion must not depend on it.
             tracing::debug!(%error, "deleting a host with an unusable BMC address");
             return Step::Continue;
         }
@@ -93,7 +94,7 @@ pub(super) fn ensure_registered(plan: &mut PlanBuilder<'_>) -> Step {
     with_node(plan, &address, secret)
 }
 
-/// Nothing about the registration can have changed since the status was stored.
+/// Whether nothing about the registration can have changed since the status was stored.
 fn is_settled(plan: &PlanBuilder<'_>) -> bool {
     if plan.is_edited()
         || conditions::confirmed(&plan.status.conditions) != plan.seen.host.metadata.generation
@@ -115,7 +116,7 @@ fn is_settled(plan: &PlanBuilder<'_>) -> bool {
     };
     version_is_known
         && match &plan.seen.node {
-            // A host at rest does not need Ironic; the others say themselves that they wait for it.
+            // A host at rest does not need Ironic; other hosts report themselves that they wait for it.
             NodeView::Unknown { .. } => !plan.status.provisioning.id.is_empty(),
             NodeView::Listed(node) | NodeView::Live(node) => {
                 node.uuid == plan.status.provisioning.id
@@ -129,7 +130,7 @@ fn is_settled(plan: &PlanBuilder<'_>) -> bool {
 fn with_node(plan: &mut PlanBuilder<'_>, address: &BmcAddress, secret: Secret<'_>) -> Step {
     match &plan.seen.node {
         NodeView::Unknown { cause } => Step::Wait(outage(cause.as_ref())),
-        // Nothing about it can be changed now, and what it is tried with is known.
+        // The node cannot be changed now, and the credentials being tried are known.
         NodeView::Listed(node)
             if node.provision_state == ProvisionState::Verifying && node.uuid == plan.status.provisioning.id =>
         {
@@ -154,7 +155,7 @@ fn without_node(plan: &mut PlanBuilder<'_>, address: &BmcAddress, secret: &Secre
     let Some(found) = secret.found else {
         return Err(Step::Fetch(Read::Credentials));
     };
-    // One that is built is given to the node when it is there.
+    // A built ramdisk is set on the node once it exists.
     let ramdisk = ramdisk::unbuilt(plan);
     let media = media_url(plan, address, None)?;
     if let Some(step) = unresolved(plan, address, secret) {
@@ -165,12 +166,12 @@ fn without_node(plan: &mut PlanBuilder<'_>, address: &BmcAddress, secret: &Secre
 }
 
 fn enrol(plan: &mut PlanBuilder<'_>, address: &BmcAddress, body: CreateNode, secret: &Secret<'_>) -> Step {
-    // A node may stand under the boot MAC address already: with another host's name it is a mistake of the user.
+    // A node with the boot MAC address may exist already: if it has another host's name, that is a user error.
     if !plan.spec().boot_mac_address.is_empty() {
         match &plan.seen.boot_mac_owner {
             Lookup::NotLooked => return Step::Fetch(Read::BootMacOwner),
             Lookup::NotFound => {}
-            // Nobody's: enrolled by hand or by a discovery. It becomes the host's node by its name.
+            // Not owned by any host: enrolled by hand or by a discovery. Its name will make it the host's node.
             Lookup::Found(owner)
                 if owner.name.is_none()
                     && plan.seen.settings.adopts_unnamed_nodes
@@ -183,7 +184,7 @@ fn enrol(plan: &mut PlanBuilder<'_>, address: &BmcAddress, body: CreateNode, sec
                 });
             }
             Lookup::Found(owner) => {
-                // Else they would count as new at every look, and end the back-off each time.
+                // Otherwise they would count as new in every pass, and end the back-off each time.
                 try_credentials(plan, secret);
                 return ports::taken(plan, owner);
             }
@@ -211,7 +212,7 @@ fn registered(plan: &mut PlanBuilder<'_>, node: &Node, ops: Vec<PatchOp>, secret
     match &node.provision_state {
         ProvisionState::Enroll => enrolled(plan, node, ops, secret),
         ProvisionState::Verifying => Step::Wait(verifying(plan, node)),
-        // The node cannot be patched now, and what it is doing was started with the right data.
+        // The node cannot be patched now, and its current operation was started with the right data.
         ProvisionState::Cleaning
         | ProvisionState::CleanWait
         | ProvisionState::Deploying
@@ -225,7 +226,7 @@ fn registered(plan: &mut PlanBuilder<'_>, node: &Node, ops: Vec<PatchOp>, secret
         | ProvisionState::Rescuing
         | ProvisionState::RescueWait
         | ProvisionState::Unrescuing => {
-            // Edits and new credentials stay open until it can.
+            // Edits and new credentials stay pending until the node can be patched.
             if !is_new(plan, secret) {
                 accepted(plan, secret);
             }
@@ -268,7 +269,8 @@ fn registered(plan: &mut PlanBuilder<'_>, node: &Node, ops: Vec<PatchOp>, secret
     }
 }
 
-/// Ironic takes another way to the BMC on trust. Before it counts as good, the BMC is asked by it.
+/// Ironic accepts new BMC access data without a check. Before the data counts as good, Ironic is asked to contact the
+/// BMC with it.
 fn unproven(plan: &mut PlanBuilder<'_>, secret: &Secret<'_>) -> Option<Step> {
     if !(plan.seen.reconfigured || is_tried_only(plan, secret)) {
         return None;
@@ -286,14 +288,14 @@ fn unproven(plan: &mut PlanBuilder<'_>, secret: &Secret<'_>) -> Option<Step> {
             );
             Some(match plan.failure(&ErrorType::Registration, message.clone()) {
                 Verdict::Hold(step) => step,
-                // It was asked just now.
+                // The check has just been made.
                 Verdict::Retry => plan.fail(&ErrorType::Registration, message),
             })
         }
     }
 }
 
-/// A node that Ironic has not verified: the port first (the ramdisk is found by it), then `manage`.
+/// A node that Ironic has not verified: first the port (by which the ramdisk is recognised), then `manage`.
 fn enrolled(plan: &mut PlanBuilder<'_>, node: &Node, ops: Vec<PatchOp>, secret: &Secret<'_>) -> Step {
     if !ops.is_empty() {
         try_credentials(plan, secret);

@@ -22,7 +22,7 @@ pub(super) fn registering(plan: &mut PlanBuilder<'_>) -> Step {
     if let Some(profile) = hints::profile(plan.spec(), &plan.status)
         && plan.status.hardware_profile != profile
     {
-        // The default profile stands for none; an event about it on every host would tell nobody anything.
+        // The default profile means none; an event about it on every host would have no value.
         if profile != HardwareProfile::Unknown.name() {
             plan.event(EventReason::ProfileSet, format!("Hardware profile set: {profile}"));
         }
@@ -34,7 +34,7 @@ pub(super) fn registering(plan: &mut PlanBuilder<'_>) -> Step {
             step => return step,
         }
     }
-    // Whatever failed on the way is over, also while the host queues for its inspection.
+    // Earlier failures are over, even while the host queues for its inspection.
     plan.status.error_count = 0;
     if plan.status.error_type.is_some() {
         plan.clear_error(OperationalStatus::Ok);
@@ -49,7 +49,7 @@ pub(super) fn registering(plan: &mut PlanBuilder<'_>) -> Step {
     })
 }
 
-/// Said before Ironic adopts what runs on the host, because of what taking the flag back would do then.
+/// Announced before Ironic adopts the running host, because of what removing the flag would do afterwards.
 pub(super) fn announce_external(plan: &mut PlanBuilder<'_>) {
     plan.event(
         EventReason::ExternallyProvisioned,

@@ -1,4 +1,4 @@
-//! Servicing: settings and firmware of a host that is in use, changed at its next start where its HostUpdatePolicy allows it.
+//! Servicing: settings and firmware of a host in use, changed at its next start if its HostUpdatePolicy allows it.
 
 use super::firmware::changes;
 use super::maintenance;
@@ -15,11 +15,11 @@ use crate::host::plan::{Effect, EventReason, Wait, WaitReason};
 use metal3_api::metal3::{ErrorType, OperationalStatus};
 use metal3_ironic::{Diff, Node, NodeDetail, ProvisionRequest, ProvisionState, Verb};
 
-/// The part of a node's mark that is ours.
+/// Our part of a node's mark.
 const PART: &str = "service";
 
-/// What goes on, or was announced, is brought to its end before anything else. `Continue` where there is nothing, or where
-/// somebody else has the node serviced.
+/// Completes a servicing that is in progress or announced before anything else. Returns `Continue` if there is none, or
+/// if another client services the node.
 pub(super) fn under_way(plan: &mut PlanBuilder<'_>) -> Step {
     if is_announced(plan) {
         return serve(plan);
@@ -48,8 +48,8 @@ fn is_announced(plan: &PlanBuilder<'_>) -> bool {
         || plan.status.error_type == Some(ErrorType::Servicing)
 }
 
-/// The host is about to start, from off or, where it is never switched off, by a restart: the moment for changes. `Continue`
-/// where there are none.
+/// The host is about to start, from off or, if it is never powered off, by a restart: the moment for changes. Returns
+/// `Continue` if there are none.
 pub(super) fn before_start(plan: &mut PlanBuilder<'_>) -> Step {
     if plan.seen.firmware.may_ask(plan.seen.firmware.on_reboot) {
         serve(plan)
@@ -65,7 +65,7 @@ fn serve(plan: &mut PlanBuilder<'_>) -> Step {
         announce(plan);
         return Step::Wait(servicing(node));
     }
-    // A service that waits, or failed, is judged by what is wanted and not by what is left to do.
+    // A servicing that waits or has failed is judged by the wanted changes, not by the remaining ones.
     let is_at_rest = plan.known().is_none_or(|n| n.provision_state == ProvisionState::Active);
     let changes = match changes(plan, plan.seen.firmware.on_reboot, !is_at_rest) {
         Ok(changes) => changes,
@@ -85,7 +85,7 @@ fn serve(plan: &mut PlanBuilder<'_>) -> Step {
         return Step::Wait(locked(node, holder));
     }
     match &node.provision_state {
-        // Nothing is wanted any more.
+        // No changes are wanted any more.
         ProvisionState::ServiceWait if !changes.is_wanted => ask(plan, node, ProvisionRequest::from(Verb::Abort)),
         ProvisionState::Servicing | ProvisionState::ServiceWait => {
             announce(plan);
@@ -96,7 +96,7 @@ fn serve(plan: &mut PlanBuilder<'_>) -> Step {
         ProvisionState::Active => match mark::progress(node, detail, &[(PART, changes.name())]) {
             Progress::Done => finished(plan, &changes),
             Progress::Failed => failed(plan, node, detail, &changes),
-            // Switched on meanwhile, the host waits for its next start.
+            // If it was powered on in the meantime, the host waits for its next start.
             Progress::NotBegun if is_powered_on(node) == Some(true) && wanted_restart(plan).is_none() => leave(plan),
             Progress::NotBegun => begin(plan, node, detail, &changes),
         },
@@ -144,8 +144,8 @@ fn begin(plan: &mut PlanBuilder<'_>, node: &Node, detail: &NodeDetail, changes: 
     ask(plan, node, request)
 }
 
-/// Tried again in a while; given up at once where nothing is wanted any more. Ironic refuses both in maintenance, into which
-/// a failed step puts the node.
+/// Retries after a delay; gives up immediately if no changes are wanted any more. Ironic rejects both in maintenance,
+/// which a failed step sets on the node.
 fn failed(plan: &mut PlanBuilder<'_>, node: &Node, detail: &NodeDetail, changes: &Changes) -> Step {
     if !changes.is_empty() {
         let words = node.last_error.as_deref().unwrap_or("Ironic gives no reason");
@@ -172,28 +172,28 @@ fn ask(plan: &mut PlanBuilder<'_>, node: &Node, request: ProvisionRequest) -> St
     step
 }
 
-/// Shown for as long as it goes on; an error hides it.
+/// Shown for as long as it lasts; an error hides it.
 fn announce(plan: &mut PlanBuilder<'_>) {
     if plan.status.error_type.is_none() {
         plan.status.operational_status = OperationalStatus::Servicing;
     }
 }
 
-/// The host goes on as before. What was written is recorded now and not when it was begun: a host that is taken down in the
-/// middle has its changes still before it.
+/// The host continues as before. The changes are recorded now and not at the start: a host that is interrupted midway
+/// still needs them.
 fn finished(plan: &mut PlanBuilder<'_>, changes: &Changes) -> Step {
     let record = Effect::RecordFirmware(changes.applied.clone());
     if changes.has_updates() && !plan.effects.contains(&record) {
         plan.effects.push(record);
     }
-    // It has restarted by this.
+    // The servicing has included the restart.
     if let Some(requests) = wanted_restart(plan) {
         reboot::complete(plan, &requests);
     }
     leave(plan)
 }
 
-/// What asks for a restart that is still to be made, of a host that is never switched off.
+/// The pending restart requests of a host that is never powered off.
 fn wanted_restart(plan: &PlanBuilder<'_>) -> Option<Requests> {
     let requests = Requests::of(plan, false);
     let is_wanted = plan.spec().disable_power_off && !requests.is_empty();

@@ -1,4 +1,4 @@
-//! What a deployment takes from Secrets: the config drive, and the credentials for the image's registry.
+//! The parts of a deployment that come from Secrets: the config drive, and the image registry credentials.
 
 use std::sync::Arc;
 
@@ -16,12 +16,12 @@ use crate::host::observed::{ConfigDriveView, Observed, PullSecret, PullSecretVie
 use crate::host::plan::EventReason;
 use crate::host::pull_secret as registry;
 
-/// One Secret after another; what is missing is named with its field.
+/// Reads one Secret after another; a missing one is reported with its field.
 pub(super) async fn config_drive(ctx: &Context, seen: &mut Observed) -> Result<(), ObserveError> {
     let spec = &seen.host.spec;
     let mut texts = Texts::default();
     let mut problem = None;
-    // A host without network data of its own gets that of the ramdisk.
+    // A host without network data of its own uses that of the ramdisk.
     let fallback = Some(SecretReference {
         name: spec.preprovisioning_network_data_name.clone(),
         ..SecretReference::default()
@@ -76,7 +76,7 @@ pub(super) async fn config_drive(ctx: &Context, seen: &mut Observed) -> Result<(
     Ok(())
 }
 
-/// What the Secret that a field names holds; `None` where it names none.
+/// The content of the Secret that a field names; `None` if it names none.
 async fn named(
     ctx: &Context,
     host: &BareMetalHost,

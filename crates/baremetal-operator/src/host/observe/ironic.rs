@@ -1,4 +1,4 @@
-//! What is read from Ironic, and asked of the fleet and of name servers.
+//! Reads from Ironic, the fleet and name servers.
 
 use std::sync::Arc;
 
@@ -29,7 +29,7 @@ pub(super) fn slot(ctx: &Context, seen: &mut Observed) {
     seen.slot = Lookup::Found(slot);
 }
 
-/// The node by identity, else by name. The name is asked only where the last list does not answer already.
+/// The node by UUID, else by name. The lookup by name is skipped if the last list already answers it.
 pub(super) async fn live_node(ctx: &Context, seen: &mut Observed) -> Result<(), ObserveError> {
     let key = ObjectKey::of(&*seen.host);
     let id = identity::stored_uuid(seen.host.status.as_ref())
@@ -109,7 +109,7 @@ pub(super) async fn inventory(ctx: &Context, seen: &mut Observed) -> Result<(), 
     Ok(())
 }
 
-/// Only what speaks of the BMC is an answer; trouble with Ironic itself is told as such.
+/// Only errors about the BMC are an answer; trouble with Ironic itself is reported as such.
 pub(super) async fn bmc_access(ctx: &Context, seen: &mut Observed) -> Result<(), ObserveError> {
     let Some(node) = live_uuid(seen) else {
         seen.bmc_access = Lookup::NotFound;
@@ -119,7 +119,7 @@ pub(super) async fn bmc_access(ctx: &Context, seen: &mut Observed) -> Result<(),
         Ok(()) => Lookup::Found(Ok(())),
         Err(error) => match error.class() {
             ErrorClass::Server | ErrorClass::Timeout => Lookup::Found(Err(error.message())),
-            // It cannot be asked this way: nothing is known, as before.
+            // It cannot be checked this way: nothing is known, as before.
             ErrorClass::NotFound | ErrorClass::BadRequest => Lookup::NotFound,
             ErrorClass::Absent
             | ErrorClass::Unreachable
@@ -141,7 +141,7 @@ pub(super) async fn bmc_access(ctx: &Context, seen: &mut Observed) -> Result<(),
     Ok(())
 }
 
-/// An address that cannot be parsed is told by the decision.
+/// The decision reports an address that cannot be parsed.
 pub(super) async fn bmc_name(ctx: &Context, seen: &mut Observed) {
     seen.bmc_name = match BmcAddress::parse(&seen.host.spec.bmc.address) {
         Ok(address) => {
@@ -152,7 +152,7 @@ pub(super) async fn bmc_name(ctx: &Context, seen: &mut Observed) {
     };
 }
 
-/// What the BMC does not tell is told of the host; trouble with Ironic itself is told as such.
+/// A failure of the BMC is reported on the host; trouble with Ironic itself is reported as such.
 pub(super) async fn disc(ctx: &Context, seen: &mut Observed) -> Result<(), ObserveError> {
     let Some(node) = live_uuid(seen) else {
         seen.disc = Lookup::NotFound;
@@ -168,7 +168,7 @@ pub(super) async fn disc(ctx: &Context, seen: &mut Observed) -> Result<(), Obser
     Ok(())
 }
 
-/// Whether a failure of a call that reaches the BMC is the BMC's.
+/// Whether a failed call that contacts the BMC is the BMC's failure.
 fn is_about_bmc(class: ErrorClass) -> bool {
     matches!(class, ErrorClass::Server | ErrorClass::Timeout)
 }

@@ -1,4 +1,4 @@
-//! What is read from the objects beside the host, and of the host itself what is not kept.
+//! Reads companion objects, and parts of the host that are not cached.
 
 use std::sync::Arc;
 
@@ -29,7 +29,7 @@ pub(super) async fn hardware_data(ctx: &Context, seen: &mut Observed) -> Result<
     Ok(())
 }
 
-/// Read from the host itself: a HardwareData may be missing, or say something else.
+/// Read from the host itself: a HardwareData may be missing, or differ.
 pub(super) async fn stored_hardware(ctx: &Context, seen: &mut Observed) -> Result<(), ObserveError> {
     let api: Api<BareMetalHost> = Api::namespaced(ctx.kube.clone(), &seen.host.namespace().unwrap_or_default());
     let found = api.get_opt(&seen.host.name_any()).await?;
@@ -54,7 +54,7 @@ pub(super) async fn firmware_objects(ctx: &Context, seen: &mut Observed) -> Resu
     let namespace = seen.host.namespace().unwrap_or_default();
     let settings = Api::namespaced(ctx.kube.clone(), &namespace);
     let updates = Api::namespaced(ctx.kube.clone(), &namespace);
-    // Where the kinds are not installed nobody can have asked for anything.
+    // If the kinds are not installed, nothing can be requested.
     seen.firmware_objects = Lookup::Found(Arc::new(firmware::Objects {
         settings: settings.get_opt(&name).await?,
         updates: updates.get_opt(&name).await?,

@@ -1,4 +1,4 @@
-//! Secrets: which are known, and what is read from those of the BMC and of the ramdisk.
+//! Secrets: which are known, and reads of those for the BMC and the ramdisk.
 
 use std::sync::Arc;
 
@@ -46,7 +46,7 @@ pub(super) async fn secret(ctx: &Context, host: &BareMetalHost, name: &str) -> R
     Ok(found)
 }
 
-/// Whether a Secret says that it is for a BMC, by its label, or for this host, by its owner.
+/// Whether a Secret is meant for a BMC, by its label, or for this host, by its owner.
 fn is_meant_for(secret: &ObjectMeta, host: &BareMetalHost) -> bool {
     let label = secret.labels.as_ref().and_then(|labels| labels.get(label::ENVIRONMENT));
     let mut owners = secret.owner_references.iter().flatten();
@@ -66,7 +66,7 @@ fn not_meant(secret: &ObjectMeta) -> String {
     )
 }
 
-/// Both keys, without surrounding blanks: files that people make Secrets from end with a newline.
+/// Both keys, without surrounding white space: files that Secrets are created from often end with a newline.
 pub fn read_credentials(secret: Secret, host: &BareMetalHost) -> SecretView {
     let metadata = &secret.metadata;
     let mut owners = metadata.owner_references.iter().flatten();
@@ -103,7 +103,7 @@ pub fn read_credentials(secret: Secret, host: &BareMetalHost) -> SecretView {
     })
 }
 
-/// Tells whether credentials are the same; it never leaves the process.
+/// Identifies equal credentials; it never leaves the process.
 pub(super) fn digest(username: &str, password: &str) -> u64 {
     use sha2::{Digest, Sha256};
     let hash = Sha256::new()
@@ -137,7 +137,7 @@ pub(super) fn for_a_server<'a>(secret: &'a Secret, key: &str) -> Result<Option<&
     let Some(bytes) = data.get(secret_key::VALUE) else {
         return Ok(None);
     };
-    // Users bring bootstrap data of their own, which Cluster API does not ask to have its type.
+    // Users supply bootstrap data of their own, for which Cluster API does not require its type.
     let kind = secret.type_.as_deref().unwrap_or_default();
     let is_of_boot = matches!(kind, "" | "Opaque" | SECRET_TYPE);
     // By Cluster API's contract, which gives a kubeconfig the same type.

@@ -1,4 +1,4 @@
-//! What one process remembers of a host from one reconciliation to the next. Without it everything is found out again.
+//! What one process remembers of a host between reconciliations. Without it everything is read again.
 
 use std::collections::BTreeMap;
 
@@ -6,12 +6,12 @@ use jiff::Timestamp;
 use metal3_runtime::timing::operator::{PORT_ANSWER, RELEASE};
 
 use super::DeploymentSecrets;
-/// Hints that spare calls or sharpen error messages. Losing them on a restart costs a call, never a repetition.
+/// Hints that save calls or sharpen error messages. Losing them on a restart costs a call, never a repetition.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Memory {
     /// The digest of the credentials that Ironic was given last.
     pub accepted_digest: Option<u64>,
-    /// The power change asked for and not yet seen.
+    /// The requested power change, until it is observed.
     pub power_request: Option<PowerRequest>,
     /// Since when the host finds its node locked.
     pub locked_since: Option<Timestamp>,
@@ -19,35 +19,35 @@ pub struct Memory {
     pub ports_with: Option<String>,
     /// The MAC addresses that it cannot have a port for, because another node has it.
     pub foreign_ports: BTreeMap<String, ForeignPort>,
-    /// What Ironic refused to change of the ports that have these MAC addresses, since the last inspection was asked for.
+    /// The rejected changes of the ports with these MAC addresses, since the last inspection was requested.
     pub refused_ports: BTreeMap<String, RefusedPort>,
-    /// This process enrolled the node, and nobody inspected it since: there is no inventory to ask for.
+    /// Whether this process enrolled the node and it was not inspected since: then there is no inventory.
     pub is_uninspected: bool,
-    /// Ironic was given another way to the BMC and has not tried it yet: see
+    /// Whether Ironic was given new BMC access data and has not tried it yet: see
     /// [`Observed::reconfigured`](super::Observed::reconfigured).
     pub is_untried: bool,
     /// The digest of the registry credentials that Ironic was given last.
     pub sent_pull_secret: Option<u64>,
     /// The surroundings ([`ramdisk_surroundings`](crate::host::ramdisk_surroundings)) for which the ramdisk was built that the node is known to have.
     pub ramdisk: Option<String>,
-    /// The version of the ramdisk's network data that the node is known to carry.
+    /// The version of the ramdisk's network data that the node is known to have.
     pub network_data: Option<String>,
-    /// Which edit of the HardwareData was looked at.
+    /// The generation of the HardwareData that was processed.
     pub hardware_data: Option<i64>,
-    /// What the Secrets of the deployment were when Ironic was asked for something last.
+    /// The versions of the deployment's Secrets at the last request to Ironic.
     pub deployed_with: Option<DeploymentSecrets>,
-    /// What Ironic was asked to do with the disc in the drive and was not seen to have done.
+    /// The requested change of the disc, until it is observed.
     pub disc_request: Option<DiscRequest>,
-    /// The BMC refused a soft power-off.
+    /// Whether the BMC rejected a soft power-off.
     pub no_soft_power_off: bool,
-    /// What Ironic answered last that the node's state does not allow.
+    /// Ironic's last answer that the node's state does not allow a request.
     pub conflict: Option<Conflict>,
-    /// The Secrets that could not be let go.
+    /// The Secrets that could not be released.
     pub unreleased: BTreeMap<String, Unreleased>,
 }
 
 impl Memory {
-    /// Something that Ironic would not have done with a port has to be asked for again.
+    /// Whether a rejected port change is due for another attempt.
     pub fn has_due_port(&self, now: Timestamp) -> bool {
         let foreign = self.foreign_ports.values().map(|port| port.at);
         let mut answers = foreign.chain(self.refused_ports.values().map(|port| port.at));
@@ -55,36 +55,37 @@ impl Memory {
     }
 }
 
-/// A Secret that could not be let go: why, and when that was tried last.
+/// A Secret that could not be released: why, and when that was last tried.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unreleased {
-    /// In words, for the user.
+    /// The reason, for the user.
     pub why: String,
-    /// When that was.
+    /// The time of the attempt.
     pub at: Timestamp,
 }
 
 impl Unreleased {
-    /// Whether it is to be tried again.
+    /// Whether the release is due for another attempt.
     pub fn is_due(&self, now: Timestamp) -> bool {
         self.at.saturating_add(RELEASE).is_ok_and(|due| now >= due)
     }
 }
 
-/// An answer of Ironic that something is not possible at the moment. While the node stays as it is, so does the answer.
+/// Ironic's answer that something is currently not possible. As long as the node does not change, the answer does not
+/// either.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Conflict {
-    /// What was asked for.
+    /// The requested effect.
     pub effect: &'static str,
-    /// Ironic's words.
+    /// Ironic's message.
     pub message: String,
     /// `provision_updated_at` of the node that it was asked for.
     pub node_since: Option<String>,
-    /// How often this came, one after another.
+    /// The number of times in a row.
     pub times: u32,
 }
 
-/// So often the same answer is taken for a clash with something that ends by itself.
+/// The number of equal answers that count as a conflict that resolves itself.
 const PATIENCE: u32 = 2;
 
 impl Conflict {
@@ -100,7 +101,7 @@ impl Conflict {
         }
     }
 
-    /// It does not end by itself.
+    /// Whether it does not resolve itself.
     pub fn is_lasting(&self) -> bool {
         self.times > PATIENCE
     }
@@ -115,27 +116,27 @@ pub enum DiscRequest {
     Detach,
 }
 
-/// Who has a MAC address.
+/// The owner of a MAC address.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ForeignPort {
     /// The node's name, or its UUID where it has none.
     pub owner: String,
-    /// When that was seen.
+    /// When that was observed.
     pub at: Timestamp,
 }
 
-/// A change of a port that Ironic refused, and that the host goes on without.
+/// A rejected port change that the host does without.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RefusedPort {
-    /// What was asked for, as an [effect](crate::host::plan::Effect::label).
+    /// The requested change, as an [effect](crate::host::plan::Effect::label).
     pub change: &'static str,
-    /// Ironic's words, for the user.
+    /// Ironic's message, for the user.
     pub why: String,
-    /// When that was.
+    /// The time of the rejection.
     pub at: Timestamp,
 }
 
-/// Whether an answer about a port is so new that Ironic need not be asked again.
+/// Whether an answer about a port is recent enough that Ironic need not be asked again.
 pub fn is_recent(at: Timestamp, now: Timestamp) -> bool {
     at.saturating_add(PORT_ANSWER).is_ok_and(|end| now < end)
 }

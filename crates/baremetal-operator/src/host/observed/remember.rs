@@ -1,4 +1,4 @@
-//! What a pass remembers of what came of its effects, for the next ones.
+//! What a pass remembers of the results of its effects, for later passes.
 
 use std::error::Error as _;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use crate::host::plan::Effect;
 use crate::host::text;
 
 impl Observed {
-    /// Remembers what came of an effect that failed.
+    /// Remembers the result of a failed effect.
     pub(in crate::host) fn learn_failure(&mut self, effect: &Effect, error: &ApplyError, now: Timestamp) {
         self.has_refused_power = matches!(effect, Effect::Power { .. }) && error.is_refusal();
         self.learn_conflict(error);
@@ -31,7 +31,7 @@ impl Observed {
         }
     }
 
-    /// An answer that is given again and again for the same node is no clash with somebody else.
+    /// An answer repeated for an unchanged node is no conflict with another client.
     fn learn_conflict(&mut self, error: &ApplyError) {
         let ApplyError::Ironic { effect, source } = error else {
             return;
@@ -52,7 +52,7 @@ impl Observed {
         self.memory.conflict = Some(conflict.after(self.memory.conflict.as_ref()));
     }
 
-    /// What Ironic refuses for good of a port is done without, if the host can.
+    /// The host does without a permanently rejected port change, if it can.
     pub(in crate::host) fn does_without(&self, effect: &Effect, error: &ApplyError) -> bool {
         let (Some(_), ApplyError::Ironic { source, .. }) = (effect.dispensable_port(), error) else {
             return false;
@@ -64,7 +64,7 @@ impl Observed {
         }
     }
 
-    /// Remembers what came of letting a Secret go. One that cannot be let go keeps the host from nothing.
+    /// Remembers the result of releasing a Secret. A failed release does not hold up the host.
     pub(in crate::host) fn learn_release(
         &mut self,
         name: &str,
@@ -89,7 +89,7 @@ impl Observed {
         Ok(())
     }
 
-    /// Goes into the next step with the status that the last one arrived at.
+    /// Enters the next step with the status that the last one reached.
     pub fn carry(&mut self, status: BareMetalHostStatus) {
         Arc::make_mut(&mut self.host).status = Some(status);
     }

@@ -1,4 +1,4 @@
-//! What is known of Secrets. Their contents are hidden where they are printed.
+//! What is known of Secrets. `Debug` hides their contents.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -19,18 +19,18 @@ pub enum SecretView {
     },
     /// There is no such Secret.
     Missing,
-    /// It exists but cannot be used.
+    /// It exists but is not usable.
     Invalid {
         /// Which key is wrong, and how.
         problem: String,
-        /// Whether it is marked as the host's all the same.
+        /// Whether it is nevertheless marked as the host's.
         claimed: bool,
     },
     /// Both keys are there.
     Found(SecretFound),
 }
 
-/// Usable credentials and what must be known of their Secret.
+/// Usable credentials and the required metadata of their Secret.
 #[derive(Clone, PartialEq)]
 pub struct SecretFound {
     /// User name at the BMC.
@@ -39,11 +39,11 @@ pub struct SecretFound {
     pub password: String,
     /// `metadata.resourceVersion`, published in the host's status.
     pub version: String,
-    /// A digest of user name and password: what "the same credentials" means.
+    /// A digest of user name and password, to compare credentials.
     pub digest: u64,
     /// Whether labels and finalizer are in place, and the host is not its owner.
     pub claimed: bool,
-    /// The Secret itself, to be written back with our marks; kept no longer than the reconciliation.
+    /// The Secret itself, to be written back with our marks; kept only for the reconciliation.
     pub object: Option<Arc<Secret>>,
 }
 
@@ -80,11 +80,11 @@ pub enum NetworkDataView {
     },
     /// There is no such Secret.
     Missing,
-    /// It cannot be used: why.
+    /// It is not usable, for this reason.
     Unusable(String),
-    /// Here it is.
+    /// It was found.
     Found {
-        /// The description, in Ironic's own form; empty where the Secret has none.
+        /// The description in Ironic's format; empty if the Secret has none.
         description: Arc<Value>,
         /// `metadata.resourceVersion`.
         version: String,
@@ -129,7 +129,7 @@ impl fmt::Debug for NetworkDataView {
 /// The config drive as far as it is known.
 #[derive(Clone, PartialEq)]
 pub enum ConfigDriveView {
-    /// Nobody asked yet.
+    /// Not read yet.
     NotLooked,
     /// A Secret or a key is missing, or its text cannot be parsed: which.
     Unusable(String),
@@ -138,7 +138,7 @@ pub enum ConfigDriveView {
 }
 
 impl fmt::Debug for ConfigDriveView {
-    /// Without the drive: user data is full of secrets.
+    /// Without the drive: user data contains secrets.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::NotLooked => f.write_str("NotLooked"),
@@ -151,11 +151,11 @@ impl fmt::Debug for ConfigDriveView {
 /// The credentials for the registry of the image, as far as they are known.
 #[derive(Clone, Debug, PartialEq)]
 pub enum PullSecretView {
-    /// Nobody asked yet.
+    /// Not read yet.
     NotLooked,
-    /// The Secret is missing or cannot be used: the event that tells of it, and why.
+    /// The Secret is missing or not usable: the event to publish, and why.
     Unusable(EventReason, String),
-    /// Here they are.
+    /// The credentials.
     Ready(PullSecret),
 }
 
@@ -164,7 +164,7 @@ pub enum PullSecretView {
 pub struct PullSecret {
     /// `user:password`.
     pub credentials: String,
-    /// A digest of them: Ironic shows what it has as asterisks.
+    /// A digest of them: Ironic masks the stored ones.
     pub digest: u64,
 }
 

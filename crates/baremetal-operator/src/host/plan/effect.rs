@@ -12,7 +12,7 @@ use super::event::Event;
 use crate::host::mark;
 use crate::host::named_url::NamedUrl;
 
-/// What is stored before an effect that destroys something.
+/// What is stored before a destructive effect.
 #[derive(Clone, PartialEq)]
 pub struct Intent {
     /// The status.
@@ -22,7 +22,7 @@ pub struct Intent {
 }
 
 impl fmt::Debug for Intent {
-    /// Without the status: URLs of images may hold passwords.
+    /// Without the status: image URLs may contain passwords.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Intent").finish_non_exhaustive()
     }
@@ -31,54 +31,55 @@ impl fmt::Debug for Intent {
 /// One external effect.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Effect {
-    /// Our finalizer on the host, before anything exists that needs cleaning up, and in the same write the note of
+    /// Adds our finalizer to the host before anything exists that needs cleanup, and in the same write the note of
     /// [`NoteSecrets`](Self::NoteSecrets).
     AddFinalizer {
         /// The Secrets that the host may come to hold.
         secrets: BTreeSet<String>,
     },
-    /// Which Secrets the host may hold: all of them, in an annotation, before another one is marked.
+    /// Records all Secrets that the host may hold in an annotation, before another one is marked.
     NoteSecrets(BTreeSet<String>),
-    /// Labels and finalizer on the credentials Secret. One that was not read yet is read by it.
+    /// Adds labels and a finalizer to the credentials Secret. A Secret that was not read yet is read by this.
     ClaimSecret,
-    /// Asks for a ramdisk of this description, with the host's labels.
+    /// Requests a ramdisk of this description, with the host's labels.
     WriteRamdisk(Box<PreprovisioningImageSpec>),
-    /// Our finalizer off the PreprovisioningImage.
+    /// Removes our finalizer from the PreprovisioningImage.
     ReleaseRamdisk,
-    /// Label and finalizer on the Secret with the ramdisk's network data.
+    /// Adds the label and the finalizer to the Secret with the ramdisk's network data.
     ClaimNetworkData,
-    /// The inventory as a HardwareData object of the host's name.
+    /// Writes the inventory to a HardwareData object of the host's name.
     WriteHardwareData(Box<HardwareDetails>),
-    /// The firmware updates that were applied, as the status of HostFirmwareComponents.
+    /// Records the applied firmware updates in the status of HostFirmwareComponents.
     RecordFirmware(Vec<FirmwareUpdate>),
-    /// What is in the server's virtual drive, as the status of the DataImage.
+    /// Records the content of the server's virtual drive in the status of the DataImage.
     RecordDataImage(Box<DataImageStatus>),
-    /// Our finalizer off the HardwareData.
+    /// Removes our finalizer from the HardwareData.
     ReleaseHardwareData,
-    /// Our finalizer off the credentials Secret.
+    /// Removes our finalizer from the credentials Secret.
     ReleaseSecret,
-    /// Our marks off a Secret that the host has no use for any more, and its name off the note.
+    /// Removes our marks from a Secret that the host no longer uses, and its name from the note.
     ReleaseFormerSecret(String),
-    /// Our marks off the credentials Secret, which turned out to be none when it was marked.
+    /// Removes our marks from a Secret that turned out to be no credentials Secret when it was marked.
     UnclaimSecret,
-    /// Our finalizer off the host: the last effect of its life.
+    /// Removes our finalizer from the host: the last effect of its life.
     RemoveFinalizer,
-    /// An annotation off the host that was acted upon, if it still has this value.
+    /// Removes an annotation that was acted upon, if it still has this value.
     RemoveAnnotation {
         /// Its key.
         key: String,
         /// Its value.
         value: String,
     },
-    /// Makes sure that the decision was made on the host as it is now: caches lag, and leaders lose their lease without
-    /// knowing. Stands before everything that [erases or interrupts](Effect::is_destructive).
+    /// Ensures that the decision was made on the current host: caches lag, and a leader may lose its lease without
+    /// noticing. It precedes every effect that [erases or interrupts](Effect::is_destructive).
     ConfirmHost {
-        /// Stored before, if it differs: that succeeds on the judged version only, and states the intent before the effect.
+        /// Stored first, if it differs: the write succeeds on the judged version only, and records the intent before
+        /// the effect.
         intent: Option<Box<Intent>>,
     },
     /// Enrols the host.
     CreateNode(Box<CreateNode>),
-    /// A NIC that the host boots from.
+    /// Creates the port of a NIC that the host boots from.
     CreatePort {
         /// Its node.
         node: String,
@@ -86,10 +87,11 @@ pub enum Effect {
         mac: String,
         /// Whether the host may boot from it.
         pxe_enabled: bool,
-        /// Whether the host cannot do without it. Another node may have the address of a port that it can do without.
+        /// Whether the host needs this port. A port that it can do without may fail because another node has the
+        /// address.
         is_needed: bool,
     },
-    /// Lets the host boot from a port that exists, or not any more.
+    /// Allows or forbids booting from an existing port.
     SetPortBoot {
         /// Its node.
         node: String,
@@ -100,7 +102,7 @@ pub enum Effect {
         /// Whether the host may boot from it.
         pxe_enabled: bool,
     },
-    /// Removes the port of a NIC that the host does not have any more.
+    /// Removes the port of a NIC that the host no longer has.
     DeletePort {
         /// Its node.
         node: String,
@@ -116,45 +118,45 @@ pub enum Effect {
         /// Only differences.
         ops: Vec<PatchOp>,
     },
-    /// Says which RAID volumes the next cleaning is to create.
+    /// Sets the RAID volumes that the next cleaning creates.
     SetTargetRaid {
         /// Which node.
         node: String,
-        /// The volumes, as Ironic takes them.
+        /// The volumes in Ironic's format.
         logical_disks: Vec<serde_json::Value>,
     },
-    /// Asks for a provision state.
+    /// Requests a provision state.
     Provision {
         /// Which node.
         node: String,
         /// The verb and its data.
         request: Box<ProvisionRequest>,
     },
-    /// Asks for a power state.
+    /// Requests a power state.
     Power {
         /// Which node.
         node: String,
         /// The wanted state.
         target: PowerTarget,
     },
-    /// Has an ISO put into the server's virtual drive.
+    /// Inserts an ISO into the server's virtual drive.
     AttachDisc {
         /// Which node.
         node: String,
-        /// Where the ISO is.
+        /// The location of the ISO.
         url: NamedUrl,
     },
-    /// Has the server's virtual drive emptied.
+    /// Empties the server's virtual drive.
     DetachDisc {
         /// Which node.
         node: String,
     },
-    /// Allows the removal of a node in a state that forbids it.
+    /// Sets maintenance, to allow the removal of a node in a state that forbids it.
     SetMaintenance {
         /// Which node.
         node: String,
     },
-    /// Lets Ironic work on the node again.
+    /// Clears maintenance.
     ClearMaintenance {
         /// Which node.
         node: String,
@@ -202,11 +204,11 @@ impl Effect {
         }
     }
 
-    /// Whether the effect erases data, interrupts what runs, takes the node away, says what is to be erased, or lets a Secret go
-    /// that the host may name by now.
+    /// Whether the effect erases data, interrupts a workload, removes the node, selects what to erase, or releases a
+    /// Secret that the host may reference by now.
     pub fn is_destructive(&self) -> bool {
         match self {
-            // An adoption erases nothing, but a node that was taken over by mistake is not easily given back.
+            // An adoption erases nothing, but a node adopted by mistake is not easily given back.
             Self::Provision { request, .. } => request.target != Verb::Manage,
             Self::Power { target, .. } => *target != PowerTarget::On,
             Self::PatchNode { ops, .. } => mark::is_in(ops),
@@ -239,7 +241,7 @@ impl Effect {
         }
     }
 
-    /// The MAC address of the port that is changed, where the host can do without the change.
+    /// The MAC address of the port to change, if the host can do without the change.
     pub fn dispensable_port(&self) -> Option<&str> {
         match self {
             Self::CreatePort {

@@ -1,4 +1,4 @@
-//! What users are told by events.
+//! Events for users.
 
 use metal3_api::metal3::ErrorType;
 use metal3_runtime::events::{self, Severity};
@@ -71,7 +71,7 @@ reasons! {
 }
 
 impl EventReason {
-    /// Whether it tells of something wrong. Upstream publishes errors as `Normal`, which hides them from `--types=Warning`.
+    /// Whether it reports a problem. Upstream publishes errors as `Normal`, which hides them from `--types=Warning`.
     pub fn is_warning(self) -> bool {
         match self {
             Self::BMCCredentialError
@@ -113,7 +113,7 @@ impl EventReason {
     }
 }
 
-/// The event reason that goes with an error type.
+/// The event reason for an error type.
 pub fn reason_of(error: &ErrorType) -> EventReason {
     match error {
         ErrorType::ProvisionedRegistration => EventReason::ProvisionedRegistrationError,
@@ -123,7 +123,7 @@ pub fn reason_of(error: &ErrorType) -> EventReason {
         ErrorType::Provisioning => EventReason::ProvisioningError,
         ErrorType::PowerManagement => EventReason::PowerManagementError,
         ErrorType::Other(text) if text == "detach error" => EventReason::DetachError,
-        // An unknown text comes from another version.
+        // An unknown value comes from another version.
         ErrorType::Servicing | ErrorType::Other(_) => EventReason::ServicingError,
     }
 }

@@ -6,35 +6,35 @@ reasons! {
     pub enum WaitReason {
         /// The credentials Secret does not exist.
         SecretMissing,
-        /// The credentials or the BMC address cannot be used as they are.
+        /// The credentials or the BMC address are not usable.
         InvalidBMCDetails,
-        /// Nobody knows what the name in the BMC address stands for.
+        /// The host name in the BMC address does not resolve.
         BMCNameUnresolved,
         /// The host's own ramdisk is being built.
         RamdiskBuilding,
-        /// The Secret with the ramdisk's network data is missing or cannot be used.
+        /// The Secret with the ramdisk's network data is missing or not usable.
         NetworkDataIncomplete,
-        /// A Secret for the config drive is missing or cannot be used.
+        /// A Secret for the config drive is missing or not usable.
         ConfigDriveIncomplete,
-        /// The Secret with the credentials for the image's registry is missing or cannot be used.
+        /// The Secret with the credentials for the image registry is missing or not usable.
         ImageAuthIncomplete,
-        /// The image cannot be deployed as it is described.
+        /// The image cannot be deployed as described.
         InvalidImage,
-        /// The resource that tells where Ironic is does not exist or is not ready.
+        /// The Ironic resource that holds the endpoint does not exist or is not ready.
         IronicNotReady,
         /// Ironic does not answer.
         IronicUnreachable,
-        /// Ironic refuses the operator's own credentials.
+        /// Ironic rejects the operator's own credentials.
         IronicUnauthorized,
-        /// Ironic answers, but with an error of its own.
+        /// Ironic answers with an error of its own.
         IronicFailing,
-        /// Ironic will not answer what has to be known of this host.
+        /// Ironic rejects a read that this host needs.
         IronicRefusing,
-        /// The node is locked by another operation.
+        /// Another operation holds the node's lock.
         NodeLocked,
-        /// Others are inspected, cleaned or provisioned first.
+        /// The host waits for a slot while others are inspected, cleaned or provisioned.
         Queued,
-        /// Ironic tries the BMC.
+        /// Ironic verifies the access to the BMC.
         Verifying,
         /// The ramdisk or the BMC collects the inventory.
         Inspecting,
@@ -42,13 +42,13 @@ reasons! {
         Preparing,
         /// Settings or firmware of a host in use are being changed.
         Servicing,
-        /// A firmware object was edited, and its controller has not looked at it since.
+        /// A firmware object was edited, and its controller has not observed the edit yet.
         FirmwareUnobserved,
         /// Disks are being cleaned.
         Cleaning,
         /// The image is being written.
         Deploying,
-        /// A host that runs already is being taken over.
+        /// A running host is being adopted.
         Adopting,
         /// The instance is being torn down.
         TearingDown,
@@ -56,33 +56,33 @@ reasons! {
         PowerChanging,
         /// The node is being removed.
         Removing,
-        /// A failed operation is tried again later.
+        /// A failed operation is retried later.
         BackOff,
-        /// The node is in a state that this host's state does not account for.
+        /// The node is in a state that does not match the host's state.
         UnexpectedNodeState,
-        /// The image cannot be tried again until the user changes it.
+        /// The image is not retried until the user changes it.
         RetryLimitReached,
-        /// The node is being taken out of Ironic, as an annotation asks for.
+        /// The node is being removed from Ironic, as an annotation requests.
         Detaching,
-        /// The annotation that keeps the host out of Ironic to be removed.
+        /// The host is detached until the annotation is removed.
         Detached,
         /// The annotation with the status of a moved host cannot be read.
         InvalidAnnotation,
-        /// An annotation keeps the host switched off, or asks for something that it then only has to be removed for.
+        /// An annotation keeps the host powered off, or requests something that takes effect once it is removed.
         RebootAnnotation,
-        /// The server restarts without being seen off.
+        /// The server restarts without a separate power-off.
         Rebooting,
-        /// Ironic cannot tell whether the server is on.
+        /// Ironic does not know the power state.
         PowerUnknown,
-        /// The disc of a DataImage is being put into the server's drive, or taken out, before the server starts.
+        /// The disc of a DataImage is being inserted or removed before the server starts.
         DataImageChanging,
-        /// The disc of a DataImage could not be changed; it is tried again later.
+        /// The disc of a DataImage could not be changed; this is retried later.
         DataImageFailing,
-        /// A node in Ironic has the host's name and another BMC.
+        /// A node in Ironic has the host's name but a different BMC.
         NodeNotOurs,
-        /// The specification asks for something that is not supported.
+        /// The specification requests something that is not supported.
         Unsupported,
-        /// The Kubernetes API refused or failed a read or a write.
+        /// The Kubernetes API rejected or failed a read or a write.
         KubernetesFailing,
     }
 }

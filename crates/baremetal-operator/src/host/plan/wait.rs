@@ -1,4 +1,4 @@
-//! What follows a pass that cannot go on at once: a wait that explains itself, and what ends it.
+//! What follows a pass that cannot continue: a wait that explains itself, and what ends it.
 
 use std::panic::Location;
 use std::time::Duration;
@@ -12,15 +12,15 @@ use super::reason::WaitReason;
 pub struct Wait {
     /// Why, as the reason of the `Waiting` condition.
     pub reason: WaitReason,
-    /// For a person: which object is waited for and what unblocks it.
+    /// For users: which object the host waits for, and what unblocks it.
     pub message: String,
     /// What ends it.
     pub wake: Wake,
-    /// The time of day that is waited for, where it is that.
+    /// The time of day until which the host waits, if the wait has one.
     pub until: Option<Timestamp>,
-    /// Whether the condition tells of it.
+    /// Whether the condition shows it.
     pub is_shown: bool,
-    /// The line that decided, for logs.
+    /// The source line of the decision, for logs.
     pub decided_at: &'static Location<'static>,
 }
 
@@ -57,7 +57,7 @@ impl Wait {
         }
     }
 
-    /// A wait that ends when Ironic can be used again.
+    /// A wait that ends when Ironic is usable again.
     #[track_caller]
     pub fn for_ironic(reason: WaitReason, message: impl Into<String>) -> Self {
         Self {
@@ -70,7 +70,7 @@ impl Wait {
         }
     }
 
-    /// A wait that ends when the Kubernetes API does what it refused or failed.
+    /// A wait that ends when the Kubernetes API accepts what it rejected or failed.
     #[track_caller]
     pub fn for_kubernetes(message: impl Into<String>) -> Self {
         Self {
@@ -83,7 +83,7 @@ impl Wait {
         }
     }
 
-    /// The same without the wait: the status is stored, and the next look follows.
+    /// The same without waiting: the status is stored, and the next pass follows immediately.
     #[must_use]
     pub fn at_once(self) -> Self {
         Self {
@@ -105,8 +105,8 @@ impl Wait {
         }
     }
 
-    /// A wait until this time, which is so far away. Whatever is looked at in between counts on from the same start, so that
-    /// the time stays as it was told.
+    /// A wait until this time, with this much left. Later passes count from the same start, so that the reported time
+    /// does not change.
     #[track_caller]
     pub fn until(reason: WaitReason, at: Timestamp, left: Duration, message: impl Into<String>) -> Self {
         Self {
@@ -120,10 +120,10 @@ impl Wait {
     }
 }
 
-/// What ends a wait. Every wait is also looked at again after a long time, as a net.
+/// What ends a wait. Every wait also has a long resync interval as a safety net.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Wake {
-    /// The node changes: the fleet view polls fast while anybody waits for this.
+    /// The node changes: the fleet view polls fast while any host waits for this.
     Node,
     /// The node changes, or time passes.
     NodeOr(Duration),
@@ -131,7 +131,7 @@ pub enum Wake {
     Change,
     /// Ironic answers again.
     Ironic,
-    /// The Kubernetes API takes what it refused or failed, which shows only when it is tried.
+    /// The Kubernetes API accepts what it rejected or failed, which only a retry shows.
     Kubernetes,
     /// Time passes.
     After(Duration),

@@ -1,4 +1,4 @@
-//! What a host's ports lack, and does without.
+//! Missing ports and port changes that a host does without.
 
 use metal3_api::condition::ConditionStatus;
 use metal3_runtime::conditions::{self, Claim};
@@ -12,28 +12,28 @@ const PORTS_COMPLETE: &str = "PortsComplete";
 const ADDRESS_TAKEN: &str = "AddressTaken";
 const CHANGE_REFUSED: &str = "ChangeRefused";
 
-/// The host has no node, and so no ports that could lack anything.
+/// The host has no node, and so no ports that could be missing.
 pub(in crate::host::decide) fn forget(plan: &mut PlanBuilder<'_>) {
     conditions::remove(&mut plan.status.conditions, PORTS_COMPLETE);
 }
 
-/// What was not done, and is told.
+/// The omitted changes to report.
 #[derive(Default)]
 pub(super) struct Lacking {
-    /// NICs with the MAC address of another node's port: both.
+    /// NICs whose MAC address another node's port has: both.
     pub taken: Vec<String>,
-    /// Changes that Ironic refused, with its words.
+    /// Changes that Ironic rejected, with its message.
     pub refused: Vec<String>,
-    /// Changes that only an inspection asks for: how the words begin if one of them was refused.
+    /// Changes that only an inspection requests: the message prefix, in case one of them was rejected.
     pub undecided: Vec<String>,
 }
 
 impl Lacking {
-    /// By the condition, and once for each word of it by an event.
+    /// Reports them by the condition, and each new item by an event.
     pub fn tell(mut self, plan: &mut PlanBuilder<'_>) {
         let stored = conditions::get(&plan.status.conditions, PORTS_COMPLETE);
         let told = stored.map(|stored| stored.message.clone()).unwrap_or_default();
-        // What an inspection was refused is asked for by the next one: until then it is told as it was.
+        // The next inspection repeats a request that Ironic rejected; until then the earlier report stays.
         let undecided = self.undecided.iter().filter_map(|begin| told_before(&told, begin));
         self.refused.extend(undecided.map(str::to_owned));
         let parts: Vec<_> = [self.taken_part(), self.refused_part()].into_iter().flatten().collect();
@@ -96,7 +96,8 @@ struct Part {
     words: String,
 }
 
-/// The item of a message that begins like this. Refusals stand at the end of it, and each has its own `(cannot`.
+/// The item of a message that starts with this prefix. Rejections are at the end of the message, and each has its own
+/// `(cannot`.
 fn told_before<'m>(message: &'m str, begin: &str) -> Option<&'m str> {
     let item = &message[message.find(begin)?..];
     let next = item.match_indices(" (cannot ").nth(1);

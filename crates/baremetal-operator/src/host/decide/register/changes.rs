@@ -1,4 +1,4 @@
-//! What of a node that exists differs from what the specification says, or what keeps it from being changed.
+//! The differences between an existing node and the specification, or what keeps the node from being changed.
 
 use metal3_api::metal3::names::annotation;
 use metal3_api::metal3::{ErrorType, ProvisioningState};
@@ -15,7 +15,7 @@ use crate::host::observed::Lookup;
 use crate::host::plan::{Effect, EventReason, Read, WaitReason};
 use crate::host::ramdisk::Ramdisk;
 
-/// What is to be changed of this node, or the step that comes before.
+/// The changes of this node, or the step that comes first.
 pub(super) fn changes(
     plan: &mut PlanBuilder<'_>,
     address: &BmcAddress,
@@ -23,7 +23,8 @@ pub(super) fn changes(
     detail: &NodeDetail,
     secret: &Secret<'_>,
 ) -> Result<Vec<PatchOp>, Step> {
-    // New credentials wait for no ramdisk. While they were not sent, each look would end the back-off of one that failed.
+    // New credentials do not wait for a ramdisk. Until they are sent, each pass would end the back-off of a failed
+    // ramdisk.
     let ramdisk = if is_new(plan, secret) {
         ramdisk::unbuilt(plan)
     } else {
@@ -37,7 +38,7 @@ pub(super) fn changes(
     if is_in_use(plan.state())
         && let Some(difference) = node_spec::another_bmc(address, &detail.driver_info)
     {
-        // What is left to do for it is done by the way that is known to lead to its server.
+        // A deletion uses the BMC access that is known to lead to the host's server.
         return Err(if plan.is_deleting() {
             Step::Continue
         } else {
@@ -48,16 +49,16 @@ pub(super) fn changes(
     let is_unproven = *plan.state() == ProvisioningState::Registering
         && node.provision_state == ProvisionState::Enroll
         && !plan.is_deleting();
-    // The type in the address was corrected. Nothing hangs on the node yet.
+    // The type in the address was corrected. Nothing depends on the node yet.
     if is_unproven && node_spec::has_another_driver(&target, detail) {
         return Err(enrol_anew(plan, node));
     }
     if !plan.is_deleting() && node_spec::has_another_protocol(&target, detail) {
         return Err(another_type(plan));
     }
-    // Masked passwords cannot be compared: BMC access is sent whole when the Secret or a visible key changed.
+    // Masked passwords cannot be compared: BMC access data is sent completely when the Secret or a visible key changed.
     let access = match secret.found {
-        // Those of a node that is taken over are somebody else's, whatever the status says.
+        // The credentials of an adopted node are not ours, whatever the status says.
         Some(found) if !is_own || is_new(plan, secret) || node_spec::access_differs(&target, detail) => {
             Some(found.credentials())
         }
@@ -69,7 +70,7 @@ pub(super) fn changes(
         ops.extend(node_spec::boot(&target, node));
     }
     ops.extend(network_data::configure(plan, detail)?);
-    // Found by its identity, or by a name of older times.
+    // Found by its UUID, or by a legacy name.
     let name = node_name(&plan.seen.host);
     if node.name.as_ref() != Some(&name) {
         ops.push(PatchOp::add("/name", name));
@@ -96,8 +97,8 @@ fn another_type(plan: &mut PlanBuilder<'_>) -> Step {
     )
 }
 
-/// Whether something runs on the server, or is about to: then another address would have the next power action meet another
-/// server, while this one runs on.
+/// Whether the server runs something, or is about to: with a new address the next power action would affect another
+/// server, while this one keeps running.
 fn is_in_use(state: &ProvisioningState) -> bool {
     match state {
         ProvisioningState::Provisioning
@@ -119,7 +120,7 @@ fn is_in_use(state: &ProvisioningState) -> bool {
 }
 
 fn moved_bmc(plan: &mut PlanBuilder<'_>, node: &Node, difference: &str) -> Step {
-    // A status that a user wrote may lead to the node of another cluster: its BMC is not told.
+    // A status written by a user may refer to the node of another cluster: do not reveal its BMC.
     let difference = if identity::is_enrolled_for(node, &plan.seen.host) {
         format!(": {difference}")
     } else {
@@ -138,7 +139,7 @@ fn moved_bmc(plan: &mut PlanBuilder<'_>, node: &Node, difference: &str) -> Step 
     )
 }
 
-/// What keeps a node that was found by its name from being taken over, if anything does.
+/// What keeps a node that was found by its name from being adopted, if anything does.
 fn not_ours(plan: &mut PlanBuilder<'_>, address: &BmcAddress, node: &Node, detail: &NodeDetail) -> Option<Step> {
     if plan.is_deleting() {
         return Some(Step::Continue);
@@ -158,7 +159,7 @@ fn not_ours(plan: &mut PlanBuilder<'_>, address: &BmcAddress, node: &Node, detai
     }
     let mac = plan.spec().boot_mac_address.to_ascii_lowercase();
     let difference = if node_spec::another_bmc(address, &detail.driver_info).is_some() {
-        // Another tenant's BMC may be in there.
+        // It may be another tenant's BMC.
         Some("its BMC is not the one that spec.bmc.address names".to_owned())
     } else if mac.is_empty() {
         (!has_own_name).then(|| "spec.bootMACAddress, which would show that it is the same server, is empty".to_owned())
@@ -166,7 +167,7 @@ fn not_ours(plan: &mut PlanBuilder<'_>, address: &BmcAddress, node: &Node, detai
         match &plan.seen.ports {
             Lookup::NotLooked => return Some(Step::Fetch(Read::Ports)),
             Lookup::Found(ports) if ports.iter().any(|port| port.address.eq_ignore_ascii_case(&mac)) => None,
-            // Nobody has given it any yet.
+            // It has no ports yet.
             Lookup::Found(ports) if ports.is_empty() && has_own_name => None,
             Lookup::NotFound if has_own_name => None,
             Lookup::Found(_) | Lookup::NotFound => {
@@ -190,8 +191,8 @@ fn refuse_node(plan: &mut PlanBuilder<'_>, message: String) -> Step {
     )
 }
 
-/// What was found where a node does not bear the host's own name, and what to do. It does not say which node that is: what bears no
-/// tenant's name may be an administrator's.
+/// What was found if a node does not have the host's own name, and what to do. It does not identify the node: a node
+/// without a tenant's name may be an administrator's.
 fn unnamed(node: &Node) -> String {
     let what = match node.name {
         Some(_) => "a node in Ironic whose name has no namespace",

@@ -9,12 +9,13 @@ use crate::host::held::name_of;
 use crate::host::observed::{NodeView, SecretFound, SecretView};
 use crate::host::plan::{Effect, EventReason, Read, WaitReason};
 
-/// What a pass knows of the credentials.
+/// The credentials as known in a pass.
 #[derive(Clone, Copy)]
 pub struct Secret<'a> {
     /// The Secret's version, published in the status.
     pub version: &'a str,
-    /// User name and password; `None` while the version is the one that Ironic was given: then nobody needs to read them.
+    /// User name and password; `None` while the version is the one that Ironic was given, so that they need not be
+    /// read.
     pub found: Option<&'a SecretFound>,
 }
 
@@ -54,8 +55,8 @@ pub(super) fn credentials<'a>(plan: &mut PlanBuilder<'a>) -> Result<Option<Secre
                  create it with the keys username and password"
             ),
         )),
-        // Marked before it was read, it would go with the host that names it by mistake. One that Ironic was given is only being
-        // changed.
+        // It was marked before it was read: a Secret named by mistake must not be treated as the host's. A Secret that
+        // Ironic was given is only being edited.
         SecretView::Invalid { claimed: true, .. } if !was_given(plan, name) => {
             plan.effects.push(Effect::UnclaimSecret);
             Err(Step::Again)
@@ -75,7 +76,7 @@ pub(super) fn credentials<'a>(plan: &mut PlanBuilder<'a>) -> Result<Option<Secre
                     claim(plan, name);
                     return Err(Step::Again);
                 }
-                // It was marked before anybody noted it.
+                // It was marked before this was recorded.
                 held::note(plan, name);
                 note_claim(plan);
             }
@@ -87,9 +88,9 @@ pub(super) fn credentials<'a>(plan: &mut PlanBuilder<'a>) -> Result<Option<Secre
     }
 }
 
-/// Whether Ironic was never given the credentials of this Secret: it is hardly marked as ours then.
-/// The Secret of a host that has a node already was marked by an earlier life of the operator and is only read, so that a life that
-/// ends after one or two effects gets further than the one before.
+/// Whether Ironic was never given the credentials of this Secret; then it is probably not marked as ours. If the host
+/// already has a node, an earlier run of the operator has marked the Secret, and it is only read. So an operator that
+/// is killed after one or two effects still makes progress with each restart.
 fn is_first(plan: &PlanBuilder<'_>, name: &str) -> bool {
     let has_node = matches!(plan.seen.node, NodeView::Listed(_) | NodeView::Live(_));
     name_of(&plan.status.tried_credentials).map_or(!has_node, |tried| tried != name)
@@ -110,7 +111,7 @@ fn claim(plan: &mut PlanBuilder<'_>, name: &str) {
     note_claim(plan);
 }
 
-/// Remembers that this is the Secret to be tried, without a version until Ironic is given it: it was marked, and is only read from
+/// Records the Secret as the one to try, without a version until Ironic is given it: it is marked, and only read from
 /// now on.
 fn note_claim(plan: &mut PlanBuilder<'_>) {
     let claimed = named(plan, "");
@@ -119,7 +120,7 @@ fn note_claim(plan: &mut PlanBuilder<'_>) {
     }
 }
 
-/// Whether Ironic was given other credentials, or none yet.
+/// Whether Ironic was given different credentials, or none yet.
 pub(super) fn is_new(plan: &PlanBuilder<'_>, secret: &Secret<'_>) -> bool {
     match (secret.found, plan.seen.memory.accepted_digest) {
         (Some(found), Some(digest)) => digest != found.digest,
@@ -128,17 +129,19 @@ pub(super) fn is_new(plan: &PlanBuilder<'_>, secret: &Secret<'_>) -> bool {
     }
 }
 
-/// Ironic has the present credentials, and has not been seen to reach the BMC by them. A registration proves them itself.
+/// Whether Ironic has the current credentials but has not been seen to reach the BMC with them. A registration proves
+/// them itself.
 pub(super) fn is_tried_only(plan: &PlanBuilder<'_>, secret: &Secret<'_>) -> bool {
     let current = reference(plan, secret);
     let tried = &plan.status.tried_credentials;
     *plan.state() != ProvisioningState::Registering
-        // One without a version was not given to Ironic. It may say what another one said that was, and that nobody has proven.
+        // Credentials without a version were not given to Ironic. They may equal earlier ones that were given but never
+        // proven.
         && (*tried == current || tried.credentials_version.is_empty())
         && plan.status.good_credentials != current
 }
 
-/// Remembers which credentials Ironic was given.
+/// Records which credentials Ironic was given.
 pub(super) fn try_credentials(plan: &mut PlanBuilder<'_>, secret: &Secret<'_>) {
     let current = reference(plan, secret);
     if plan.status.tried_credentials != current {
@@ -152,11 +155,11 @@ pub(super) fn try_credentials(plan: &mut PlanBuilder<'_>, secret: &Secret<'_>) {
 /// The credentials were proven, or belong to a node that was proven before.
 pub(super) fn accepted(plan: &mut PlanBuilder<'_>, secret: &Secret<'_>) {
     let current = reference(plan, secret);
-    // A Secret whose metadata alone changed has another version but the same content: nothing to tell.
+    // If only the metadata of a Secret changed, its version differs but the content is the same: nothing to report.
     let was_tried = plan.status.tried_credentials == current;
     plan.status.tried_credentials.clone_from(&current);
     if plan.status.good_credentials != current {
-        // The one before is held until here: no other one was known to be good.
+        // The previous Secret is held until here, because no other one was known to be good.
         plan.status.good_credentials = current;
         if was_tried {
             plan.event(EventReason::BMCAccessValidated, "Verified access to BMC");

@@ -1,4 +1,4 @@
-//! Where BMCs fetch virtual media from: those with IPv6 may have an address of their own for it.
+//! Where BMCs fetch virtual media from: those with IPv6 may have a separate address for it.
 
 use metal3_api::metal3::ErrorType;
 use metal3_bmc::BmcAddress;
@@ -12,7 +12,7 @@ use crate::host::node_spec::MediaUrl;
 use crate::host::observed::Lookup;
 use crate::host::plan::{Read, Wait, WaitReason};
 
-/// The address for this BMC, of which a node may be known.
+/// The address for this BMC, whose node may already exist.
 pub(super) fn media_url<'s>(
     plan: &PlanBuilder<'s>,
     address: &BmcAddress,
@@ -23,17 +23,18 @@ pub(super) fn media_url<'s>(
     };
     let is_ipv6 = match (address.ip(), &plan.seen.bmc_name) {
         (Some(ip), _) => ip.is_ipv6(),
-        // What is left to do with it must not hang on a name server.
+        // The remaining steps of a deletion must not depend on a name server.
         (None, Lookup::NotLooked) if node.is_some() && plan.is_deleting() => return Ok(MediaUrl::AsItIs),
         (None, Lookup::NotLooked) => return Err(Step::Fetch(Read::BmcName)),
         (None, Lookup::Found(Ok(is_ipv6))) => *is_ipv6,
-        // A name server that is away is no reason to change a node.
+        // An unavailable name server is no reason to change a node.
         (None, Lookup::NotFound | Lookup::Found(Err(_))) => return Ok(MediaUrl::AsItIs),
     };
     Ok(if is_ipv6 { MediaUrl::Own(own) } else { MediaUrl::Ironics })
 }
 
-/// Nobody knows what the name in the address stands for: without that no host is enrolled, or it might never find its media.
+/// The host name in the address does not resolve: the host is not enrolled until it does, because it might never find
+/// its media.
 pub(super) fn unresolved(plan: &mut PlanBuilder<'_>, address: &BmcAddress, secret: &Secret<'_>) -> Option<Step> {
     let Lookup::Found(Err(why)) = &plan.seen.bmc_name else {
         return None;
@@ -41,17 +42,17 @@ pub(super) fn unresolved(plan: &mut PlanBuilder<'_>, address: &BmcAddress, secre
     if plan.is_deleting() {
         return None; // which must not hang on a name server
     }
-    // Else they would count as new at every look, and end the back-off each time.
+    // Otherwise they would count as new in every pass, and end the back-off each time.
     try_credentials(plan, secret);
     let message = words(address.host(), why);
     Some(match plan.failure(&ErrorType::Registration, message.clone()) {
         Verdict::Hold(step) => step,
-        // It was asked for just now.
+        // The name was resolved just now.
         Verdict::Retry => plan.fail(&ErrorType::Registration, message),
     })
 }
 
-/// The same of a node that is there: it is left as it is meanwhile, which need not be as the specification has it.
+/// The same for an existing node: it is left unchanged in the meantime, and may differ from the specification.
 pub(super) fn is_unknown(plan: &PlanBuilder<'_>) -> bool {
     matches!(plan.seen.bmc_name, Lookup::Found(Err(_)))
 }
@@ -61,7 +62,7 @@ pub(in crate::host::decide) fn wait_for_name(plan: &PlanBuilder<'_>) -> Option<W
     let Lookup::Found(Err(why)) = &plan.seen.bmc_name else {
         return None;
     };
-    // The node was told for this address already where to fetch from: nothing is to be found out.
+    // The node already has the media URL for this address: there is nothing to find out.
     if conditions::confirmed(&plan.status.conditions) == plan.seen.host.metadata.generation {
         return None;
     }

@@ -1,4 +1,4 @@
-//! Whether the BMC's type can do what the specification asks for.
+//! Whether the BMC type supports what the specification requests.
 
 use metal3_api::metal3::{HardwareProfile, InspectionMode};
 use metal3_bmc::BmcAddress;
@@ -6,7 +6,7 @@ use metal3_bmc::BmcAddress;
 use crate::host::builder::PlanBuilder;
 use crate::host::decide::ports::is_mac;
 
-/// What this specification asks of the driver and the driver cannot do.
+/// What this specification requests and the driver does not support.
 pub(super) fn unsupported(plan: &PlanBuilder<'_>, address: &BmcAddress) -> Option<String> {
     let access = address.access();
     let scheme = address.bmc_type();
@@ -36,7 +36,7 @@ pub(super) fn unsupported(plan: &PlanBuilder<'_>, address: &BmcAddress) -> Optio
             }
         ));
     }
-    // The schema lets more pass than Ironic, which would refuse it without naming the field.
+    // The schema is more permissive than Ironic, which would reject the value without naming the field.
     let mac = &plan.spec().boot_mac_address;
     if !mac.is_empty() && !is_mac(mac) {
         return Some(format!(
