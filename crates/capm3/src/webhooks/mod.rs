@@ -1,7 +1,7 @@
-//! What the API server asks this program. Every replica answers, whether it leads or not.
+//! The admission webhooks. Every replica serves them, whether or not it is the leader.
 //!
-//! The rules are pure. What a schema can say stands in the definitions (`crates/api`), where it holds without a webhook:
-//! what cannot be changed, lengths, enums. Here is the rest, as upstream has it.
+//! The rules are pure. What a schema can express is in the CRDs (`crates/api`), where it applies without a webhook: immutability,
+//! lengths, enums. The rest is here, as in upstream.
 
 mod cluster;
 mod data;
@@ -15,7 +15,7 @@ use metal3_runtime::webhook::{FieldError, Installed, SelfManaged, Webhooks};
 
 use crate::rbac::{LABEL, NAMESPACE};
 
-/// Everything that is answered.
+/// All webhooks.
 pub fn all() -> Webhooks {
     Webhooks::new()
         .convert(convert)
@@ -30,14 +30,14 @@ pub fn all() -> Webhooks {
         .admit(remediation::TEMPLATE_RULES)
 }
 
-/// What is installed so that the API server asks.
+/// The webhook configurations to install.
 pub const INSTALLED: Installed<'static> = Installed {
     namespace: NAMESPACE,
     prefix: "capm3-",
     label: LABEL,
 };
 
-/// Whose certificates are kept where there is no cert-manager.
+/// The webhook configurations whose CA bundle is maintained without cert-manager.
 pub fn certificates(namespace: &str) -> SelfManaged {
     let kinds = [
         "clusters",
