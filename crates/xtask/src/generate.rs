@@ -1,4 +1,4 @@
-//! `cargo xtask generate`: writes files that are made from Rust code, or checks that they are what the code says.
+//! `cargo xtask generate`: writes the files generated from Rust code, or checks that they are up to date.
 
 mod crds;
 mod docs;
@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 /// Arguments of `cargo xtask generate`.
 #[derive(clap::Args)]
 pub struct Args {
-    /// Change nothing; show how the files differ from what the code says, and fail if they do
+    /// Change nothing; show the differences to the generated content, and fail if there are any
     #[arg(long)]
     check: bool,
 }
@@ -23,8 +23,7 @@ pub struct Args {
 /// Generated texts by their path from the root of the repository.
 type Files = BTreeMap<PathBuf, String>;
 
-/// Folders whose files of one kind are all generated, those in folders below them too; one that nothing generates any more is
-/// deleted.
+/// Folders that contain only generated files of one extension, subfolders included; outdated files in them are deleted.
 const FOLDERS: [(&str, &str); 4] = [
     (crds::FOLDER, "yaml"),
     (rbac::FOLDER, "yaml"),
@@ -69,7 +68,7 @@ fn write(file: &Path, text: &str) -> anyhow::Result<()> {
     fs::write(file, text).with_context(|| format!("cannot write {}", file.display()))
 }
 
-/// Everything that is generated.
+/// All generated files.
 fn files() -> anyhow::Result<Files> {
     let mut files = crds::files()?;
     files.extend(rbac::files()?);
@@ -79,12 +78,12 @@ fn files() -> anyhow::Result<Files> {
     Ok(files)
 }
 
-/// One file that is not what the code says.
+/// One outdated file.
 struct Difference {
     path: PathBuf,
-    /// What the file contains; nothing where it is missing.
+    /// The actual content; none if the file is missing.
     found: Option<String>,
-    /// What it should contain; nothing where it should not exist.
+    /// The expected content; none if the file should not exist.
     wanted: Option<String>,
 }
 
@@ -103,12 +102,12 @@ impl Difference {
     }
 }
 
-/// Compares the repository at `root` with what should be there.
+/// Compares the repository at `root` with the expected files.
 fn differences(root: &Path, wanted: &Files) -> anyhow::Result<Vec<Difference>> {
     let mut found = existing(root)?;
     let mut differences = Vec::new();
     for (path, text) in wanted {
-        // Outside of the folders that hold generated files only, other files are left alone.
+        // Outside of the folders for generated files, other files are left alone.
         let old = found.remove(path).or_else(|| fs::read_to_string(root.join(path)).ok());
         if old.as_ref() != Some(text) {
             differences.push(Difference {
@@ -126,7 +125,7 @@ fn differences(root: &Path, wanted: &Files) -> anyhow::Result<Vec<Difference>> {
     Ok(differences)
 }
 
-/// The files that are there in the folders that only hold generated ones.
+/// The existing files in the folders for generated files.
 fn existing(root: &Path) -> anyhow::Result<Files> {
     let mut files = Files::new();
     for (folder, extension) in FOLDERS {
@@ -137,7 +136,7 @@ fn existing(root: &Path) -> anyhow::Result<Files> {
     Ok(files)
 }
 
-/// Reads the files with this extension in a folder and those below it.
+/// Reads the files with this extension in a folder and its subfolders.
 fn collect(root: &Path, folder: &Path, extension: &str, files: &mut Files) -> anyhow::Result<()> {
     let list = || format!("cannot list {}", folder.display());
     for entry in fs::read_dir(root.join(folder)).with_context(list)? {
@@ -158,7 +157,7 @@ fn collect(root: &Path, folder: &Path, extension: &str, files: &mut Files) -> an
 mod tests {
     use super::*;
 
-    /// The check that keeps generated files and code together.
+    /// The test that keeps generated files up to date.
     #[test]
     fn generated_files_are_up_to_date() {
         run(&Args { check: true }).unwrap();
