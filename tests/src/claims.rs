@@ -1,4 +1,4 @@
-//! Which machine claimed which host when, from the API server's history of the hosts.
+//! Which machine claimed which host and when, from the watch history of the hosts.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -15,14 +15,14 @@ use tokio::task::JoinSet;
 
 use crate::{LIMIT, state};
 
-/// Watches all hosts and Metal3Machines of a namespace, one version after the other.
+/// Watches all hosts and Metal3Machines of a namespace, version by version.
 #[derive(Debug)]
 pub struct Claims {
     seen: watch::Receiver<Seen>,
     _watches: JoinSet<()>,
 }
 
-/// What has been seen so far.
+/// What was observed so far.
 #[derive(Clone, Default)]
 pub struct Seen {
     /// The consumer of each host that has one: name and UID.
@@ -37,8 +37,7 @@ pub struct Seen {
     pub claims: usize,
     /// How many times a host lost its consumer.
     pub releases: usize,
-    /// What must never be: a host that goes from one consumer to another, a consumer with two hosts, and what of the
-    /// history was not seen.
+    /// Violations: a host that goes directly from one consumer to another, a consumer with two hosts, and gaps in the history.
     pub wrongs: Vec<String>,
     lists: usize,
 }
@@ -60,7 +59,7 @@ impl fmt::Debug for Seen {
 }
 
 impl Seen {
-    /// How much has happened.
+    /// The number of observed changes.
     pub fn steps(&self) -> usize {
         self.claims + self.releases + self.provisioned.len()
     }
@@ -131,7 +130,7 @@ impl Seen {
 }
 
 impl Claims {
-    /// Begins to watch.
+    /// Starts watching.
     pub fn watch(namespace: &TestNamespace) -> Self {
         let (tell, seen) = watch::channel(Seen::default());
         let mut watches = JoinSet::new();
@@ -156,12 +155,12 @@ impl Claims {
         }
     }
 
-    /// What has been seen so far.
+    /// What was observed so far.
     pub fn seen(&self) -> Seen {
         self.seen.borrow().clone()
     }
 
-    /// Waits until something holds.
+    /// Waits until a condition holds.
     pub async fn until(&self, what: &str, holds: impl FnMut(&Seen) -> bool) {
         let mut seen = self.seen.clone();
         let outcome = tokio::time::timeout(LIMIT, seen.wait_for(holds)).await;
