@@ -1,6 +1,5 @@
 //! A stateful Ironic for fleets and faults.
 //!
-//! It speaks the part of OpenStack Ironic's API that a Metal3 operator uses, with the state machine, locks, refusals and
 //! It implements the part of OpenStack Ironic's API that a Metal3 operator uses, with the real state machine, locks, errors and
 //! error texts, for purely virtual servers: ten thousand of them in one small process. Where it differs from the real Ironic, it
 //! is wrong; one suite of checks runs against both.
