@@ -1,4 +1,5 @@
-//! A resource `Ironic` that tells where Ironic is. The ironic-standalone-operator is not here: scenarios say what it would say.
+//! A resource `Ironic` that announces where Ironic is. The ironic-standalone-operator does not run here: scenarios write its
+//! status.
 
 use kube::Api;
 use kube::api::{ApiResource, DynamicObject, GroupVersionKind, Patch, PatchParams};
@@ -9,15 +10,15 @@ use serde_json::{Value, json};
 /// The resource's name.
 pub const NAME: &str = "ironic";
 
-/// Has the operator follow the resource of this namespace. The name by which the resource announces Ironic means nothing on
-/// this machine: a proxy leads to Ironic, whatever the name.
+/// Makes the operator follow the resource of this namespace. The announced host name does not resolve on this machine: a proxy
+/// leads to Ironic, whatever the name.
 pub fn follow(config: &mut OperatorConfig, namespace: &TestNamespace, proxy: String) {
     config.args.push(format!("--ironic-name={NAME}"));
     config.args.push(format!("--ironic-namespace={}", namespace.name));
     config.env.push(("ALL_PROXY".into(), proxy.into()));
 }
 
-/// Installs the kind, with as much of its schema as matters.
+/// Installs the CRD, with the relevant part of its schema.
 pub async fn define(namespace: &TestNamespace) {
     let anything = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
     let definition = json!({
@@ -39,7 +40,7 @@ pub async fn apply(namespace: &TestNamespace, spec: &Value) {
     namespace.apply(&ironic.to_string()).await;
 }
 
-/// What the ironic-standalone-operator says of this generation: the status of the condition `Ready`.
+/// Plays the ironic-standalone-operator: the status of the condition `Ready` for this generation.
 pub async fn say(namespace: &TestNamespace, ready: &str, generation: i64) {
     let kind = ApiResource::from_gvk(&GroupVersionKind::gvk("ironic.metal3.io", "v1alpha1", "Ironic"));
     let api: Api<DynamicObject> = Api::namespaced_with(namespace.client.clone(), &namespace.name, &kind);

@@ -1,4 +1,4 @@
-//! What Ironic has of an environment's hosts.
+//! Ironic's nodes of an environment's hosts.
 
 use metal3_testkit::eventually;
 use reqwest::Method;
@@ -6,10 +6,10 @@ use serde_json::{Map, Value, json};
 
 use crate::{LIMIT, TestEnv};
 
-/// The version of Ironic's API in which scenarios look at nodes.
+/// The version of Ironic's API that scenarios use.
 const VERSION: (&str, &str) = ("X-OpenStack-Ironic-API-Version", "1.95");
 
-/// Everything in `instance_info` that describes a deployment; Ironic keeps notes of its own beside it.
+/// The keys of `instance_info` that describe a deployment; Ironic stores data of its own next to them.
 const DESCRIPTION: [&str; 10] = [
     "boot_iso",
     "capabilities",
@@ -24,7 +24,7 @@ const DESCRIPTION: [&str; 10] = [
 ];
 
 impl TestEnv {
-    /// What Ironic answers to a request; `path` begins with `/v1`.
+    /// Ironic's response to a request; `path` begins with `/v1`.
     pub async fn ask_ironic(&self, path: &str) -> Value {
         let request = self.ironic.request(Method::GET, path).header(VERSION.0, VERSION.1);
         async { request.send().await?.error_for_status()?.json().await }
@@ -32,7 +32,7 @@ impl TestEnv {
             .unwrap_or_else(|err: reqwest::Error| panic!("Ironic does not answer GET {path}: {err}"))
     }
 
-    /// The nodes of this namespace's hosts, as Ironic has them.
+    /// Ironic's nodes of this namespace's hosts.
     pub async fn nodes(&self) -> Vec<Value> {
         let answer = self.ask_ironic("/v1/nodes?detail=True").await;
         let prefix = format!("{}~", self.namespace.name);
@@ -62,7 +62,7 @@ impl TestEnv {
     }
 }
 
-/// How a node describes what is to be deployed on it: the keys of `instance_info` that do, without those that are null.
+/// The deployment that a node describes: the relevant keys of `instance_info`, without nulls.
 pub fn description(node: &Value) -> Value {
     let info = node["instance_info"].as_object().cloned().unwrap_or_default();
     let is_description = |key: &str, value: &Value| DESCRIPTION.contains(&key) && !value.is_null();

@@ -1,4 +1,4 @@
-//! An environment with everything that makes clusters: Cluster API's managers, our three programs, and a workload cluster.
+//! An environment for clusters: Cluster API's managers, our three programs, and a workload cluster.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -27,7 +27,7 @@ const PROGRAMS: [(&str, &str); 2] = [
     ("cluster-api-provider-metal3", "capm3-manager-role"),
 ];
 
-/// Between looks at everything.
+/// Polling interval.
 const LOOK: Duration = Duration::from_millis(500);
 
 /// A kind by its group and version.
@@ -43,23 +43,23 @@ impl Kind {
     pub const DEPLOYMENT: Self = Self("cluster.x-k8s.io", "v1beta2", "MachineDeployment");
     /// Cluster API's control plane.
     pub const CONTROL_PLANE: Self = Self("controlplane.cluster.x-k8s.io", "v1beta2", "KubeadmControlPlane");
-    /// Ours, from which Cluster API makes our machines.
+    /// Our template for machines.
     pub const MACHINE_TEMPLATE: Self = Self("infrastructure.cluster.x-k8s.io", "v1beta2", "Metal3MachineTemplate");
-    /// Ours, from which we render metadata and network data.
+    /// Our template for metadata and network data.
     pub const DATA_TEMPLATE: Self = Self("infrastructure.cluster.x-k8s.io", "v1beta2", "Metal3DataTemplate");
 }
 
-/// A [`TestEnv`] on which clusters are made, with the servers of an Ironic of its own.
+/// A [`TestEnv`] for clusters, with the servers of its own Ironic.
 pub struct ClusterEnv {
     /// Its hosts.
     pub base: TestEnv,
-    /// What servers join when they boot.
+    /// The workload cluster that booted servers join.
     pub workload: Arc<WorkloadCluster>,
     managers: Vec<(Manager, PathBuf)>,
 }
 
 impl ClusterEnv {
-    /// Starts everything but the operator.
+    /// Starts everything except the operator.
     pub async fn start(test: &str, servers: u16) -> Self {
         with_controller_manager();
         let namespace = TestNamespace::new(test).await;
@@ -73,8 +73,8 @@ impl ClusterEnv {
         Self::with(env, workload).await
     }
 
-    /// Puts an empty workload cluster into the place of the present one: what a cluster that is gone has left there, its
-    /// Nodes above all, would be in the way of the next one.
+    /// Replaces the workload cluster with an empty one: leftovers of a deleted cluster, mainly its Nodes, would disturb the next
+    /// one.
     pub async fn renew_workload(&mut self) {
         let workload = empty_workload(&self.base).await;
         let old = std::mem::replace(&mut self.workload, workload);
@@ -83,8 +83,8 @@ impl ClusterEnv {
         }
     }
 
-    /// Another management cluster for the same servers, with everything that the first one has, and a namespace of the same
-    /// name: where `clusterctl move` goes.
+    /// Another management cluster for the same servers, with the same setup and a namespace of the same name: the target of
+    /// `clusterctl move`.
     pub async fn beside(&self) -> Self {
         let namespace = self.base.namespace.elsewhere().await;
         start_cluster_api(namespace.server()).await;
@@ -106,8 +106,8 @@ impl ClusterEnv {
         }
     }
 
-    /// Applies the hosts of all servers. The first `of_control_plane` may be chosen for the control plane of the clusters of
-    /// `examples`, the others for their workers.
+    /// Applies the hosts of all servers. The first `of_control_plane` match the control plane of the clusters in `examples`, the
+    /// others their workers.
     pub async fn apply_hosts(&self, of_control_plane: usize) {
         for number in 0..self.base.ironic.hosts().len() {
             let role = if number < of_control_plane {
@@ -122,8 +122,8 @@ impl ClusterEnv {
         }
     }
 
-    /// Applies a file of `examples` with the lab's addresses, after the Secrets that its cluster needs here. `change` may
-    /// change an object before.
+    /// Applies a file of `examples` with the lab's addresses, after the Secrets that its cluster needs here. `change` may modify
+    /// each object first.
     pub async fn apply_cluster(&self, file: &str, cluster: &str, change: impl Fn(&mut DynamicObject)) {
         for secret in self.workload.access().secrets(cluster) {
             self.base.namespace.apply(&secret.to_string()).await;
@@ -131,7 +131,7 @@ impl ClusterEnv {
         self.apply_example(file, change).await;
     }
 
-    /// The same for what is no cluster.
+    /// The same for files without a cluster.
     pub async fn apply_example(&self, file: &str, change: impl Fn(&mut DynamicObject)) {
         let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../examples").join(file);
         let text = std::fs::read_to_string(path).expect("the example");
@@ -143,7 +143,7 @@ impl ClusterEnv {
         applied.await.expect("the example applies");
     }
 
-    /// Access to objects of a kind.
+    /// A client for a kind.
     pub fn api(&self, kind: Kind) -> Api<DynamicObject> {
         let resource = ApiResource::from_gvk(&GroupVersionKind::gvk(kind.0, kind.1, kind.2));
         Api::namespaced_with(self.base.namespace.client.clone(), &self.base.namespace.name, &resource)
@@ -155,7 +155,7 @@ impl ClusterEnv {
         listed.expect("objects can be listed").items
     }
 
-    /// Makes another object like one that is there; `change` may change it before.
+    /// Creates a copy of an existing object; `change` may modify it first.
     pub async fn copy(&self, kind: Kind, of: &str, name: &str, change: impl FnOnce(&mut Value)) {
         let mut copy = self.api(kind).get(of).await.expect("what is copied is there");
         copy.metadata = ObjectMeta {
@@ -193,8 +193,8 @@ impl ClusterEnv {
         listed.expect("hosts can be listed").items
     }
 
-    /// Waits until something holds that `look` tells, and returns it; what it tells instead is shown when it never does,
-    /// with hosts and Machines.
+    /// Waits until `look` returns a value, and returns it. On a timeout the failure shows its last error, the hosts and the
+    /// Machines.
     pub async fn until<T>(&self, what: &str, look: impl AsyncFn() -> Result<T, String>) -> T {
         let begin = Instant::now();
         loop {
@@ -260,7 +260,7 @@ impl ClusterEnv {
 }
 
 /// Starts Cluster API's managers on a management cluster, once. They serve all of its namespaces and end with this process, as
-/// the cluster does.
+/// does the cluster.
 async fn start_cluster_api(server: &'static ControlPlane) {
     static STARTED: Mutex<Vec<(String, ClusterApi)>> = Mutex::const_new(Vec::new());
     let mut started = STARTED.lock().await;

@@ -1,4 +1,4 @@
-//! One operator with everything around it.
+//! One operator with its environment.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -19,38 +19,38 @@ use crate::{LIMIT, Pool, leaks, operator_binary, state, waits};
 /// The name of the operator's service account in its namespace.
 pub(crate) const ACCOUNT: &str = "operator";
 
-/// A namespace, an Ironic with servers for it, and an operator that watches the namespace alone.
+/// A namespace, an Ironic with servers, and an operator that watches only this namespace.
 pub struct TestEnv {
     /// The namespace that the operator watches.
     pub namespace: TestNamespace,
-    /// Ironic and its servers, of which those from `first` on are this environment's.
+    /// Ironic and its servers; this environment's begin at `first`.
     pub ironic: Arc<IronicLab>,
-    /// The operator's settings; changed ones count from its next start.
+    /// The operator's settings; changes apply at its next start.
     pub config: OperatorConfig,
     first: usize,
     operator: Option<Manager>,
 }
 
 impl TestEnv {
-    /// An environment on an Ironic of its own, whose operator runs.
+    /// An environment with its own Ironic and a running operator.
     pub async fn start(namespace: TestNamespace, ironic: IronicConfig) -> Self {
         let mut env = Self::without_operator(namespace, ironic).await;
         env.start_operator().await;
         env
     }
 
-    /// The same, with an operator that is started later.
+    /// The same without starting the operator.
     pub async fn without_operator(namespace: TestNamespace, ironic: IronicConfig) -> Self {
         let ironic = IronicLab::start(ironic).await.expect("Ironic starts");
         Self::at(namespace, Arc::new(ironic), 0).await
     }
 
-    /// An environment with so many servers of a shared Ironic, whose operator runs.
+    /// An environment with this many servers of a shared Ironic and a running operator.
     pub async fn shared(namespace: TestNamespace, pool: &Pool, servers: usize) -> Self {
         Self::shared_with(namespace, pool, servers, |_, _| {}).await
     }
 
-    /// The same; `change` may change what the operator is started with.
+    /// The same; `change` may change the operator's settings.
     pub async fn shared_with(
         namespace: TestNamespace,
         pool: &Pool,
@@ -64,7 +64,7 @@ impl TestEnv {
         env
     }
 
-    /// An environment with the servers from `first` on of an Ironic that runs, with an operator that is started later.
+    /// An environment with the servers from `first` on of a running Ironic, without starting the operator.
     pub async fn at(namespace: TestNamespace, ironic: Arc<IronicLab>, first: usize) -> Self {
         let rights = Path::new(env!("CARGO_MANIFEST_DIR")).join("../config/rbac/baremetal-operator.yaml");
         let rights = std::fs::read_to_string(&rights).expect("the generated rights");
@@ -94,12 +94,12 @@ impl TestEnv {
         self.operator = Some(operator.expect("the operator starts"));
     }
 
-    /// Ends the operator as `kill -9` does.
+    /// Kills the operator as `kill -9` does.
     pub fn kill_operator(&mut self) {
         self.operator = None;
     }
 
-    /// Starts another operator for the same hosts, with these flags besides.
+    /// Starts another operator for the same hosts, with these additional flags.
     pub async fn replica(&self, name: &str, flags: &[&str]) -> (Manager, OperatorConfig) {
         let mut config = self.config.clone();
         config.folder = config.folder.join(name);
@@ -108,7 +108,7 @@ impl TestEnv {
         (operator.expect("the operator starts"), config)
     }
 
-    /// What the operator wrote to its log, in all of its lives.
+    /// The operator's log, over all its runs.
     pub fn operator_log(&self) -> String {
         std::fs::read_to_string(self.config.folder.join("operator.log")).unwrap_or_default()
     }
@@ -131,8 +131,8 @@ impl TestEnv {
         machine.expect("the simulated servers answer")
     }
 
-    /// Waits until a server's deployments, power and virtual CD are these. Ironic tells of a deployment before or after the
-    /// last request to the BMC has had its effect, as it happens.
+    /// Waits until a server's deployments, power and virtual CD match. Ironic may report a deployment before or after the last
+    /// BMC request takes effect.
     pub async fn expect_machine(&self, number: usize, deploys: usize, is_on: bool, virtual_cd: bool) -> Machine {
         eventually(LIMIT, &format!("server {number} is as deployed"), || async {
             let machine = self.machine(number).await;
@@ -145,19 +145,19 @@ impl TestEnv {
         .await
     }
 
-    /// Makes these the only faults of a server's BMC.
+    /// Sets the faults of a server's BMC, replacing all others.
     pub async fn bmc(&self, number: usize, faults: Value) {
         let set = self.ironic.set_bmc_faults(self.server(number), &faults).await;
         set.expect("the simulated servers answer");
     }
 
-    /// Makes these the only faults of a server's agent.
+    /// Sets the faults of a server's agent, replacing all others.
     pub async fn agent(&self, number: usize, faults: Value) {
         let set = self.ironic.set_agent_faults(self.server(number), &faults).await;
         set.expect("the simulated servers answer");
     }
 
-    /// A server loses its power, and its BMC has no part in it.
+    /// A server loses power without its BMC's involvement.
     pub async fn cut_power(&self, number: usize) {
         let cut = self.ironic.cut_power(self.server(number)).await;
         cut.expect("the simulated servers answer");
@@ -191,7 +191,7 @@ impl TestEnv {
         self.apply_secret(&self.secret_name(number), &keys).await;
     }
 
-    /// Applies a server's host without its Secret; `change` may change the host before. Returns its name.
+    /// Applies a server's host without its Secret; `change` may modify the host first. Returns its name.
     pub async fn apply_bare(&self, number: usize, change: impl FnOnce(&mut Value)) -> String {
         let server = self.server(number);
         let mut host = json!({
@@ -210,7 +210,7 @@ impl TestEnv {
         server.name.clone()
     }
 
-    /// The same with its right credentials.
+    /// The same with valid credentials.
     pub async fn apply_host(&self, number: usize, change: impl FnOnce(&mut Value)) -> String {
         let credentials = self.server(number).credentials.clone();
         self.apply_credentials(number, &credentials).await;
@@ -257,7 +257,7 @@ impl TestEnv {
         self.expect(name, &what, |host| state(host) == wanted).await
     }
 
-    /// Waits until a host waits for this reason, with a message that contains all of these.
+    /// Waits until a host's waiting condition has this reason, with a message that contains all of these.
     pub async fn expect_waiting(&self, name: &str, reason: &str, words: &[&str]) -> BareMetalHost {
         let what = format!("waits with reason {reason} and the words {words:?}");
         self.expect(name, &what, |host| {
@@ -266,7 +266,7 @@ impl TestEnv {
         .await
     }
 
-    /// Waits until something holds for a host.
+    /// Waits until a condition holds for a host.
     pub async fn expect(&self, name: &str, what: &str, holds: impl Fn(&BareMetalHost) -> bool) -> BareMetalHost {
         let hosts = self.hosts();
         eventually(LIMIT, &format!("host {name} {what}"), || async {
@@ -280,7 +280,7 @@ impl TestEnv {
         .await
     }
 
-    /// Waits until a host is gone, and checks that nothing of it is left in Ironic.
+    /// Waits until a host is gone, and checks that Ironic has no leftovers of it.
     pub async fn expect_gone(&self, name: &str) {
         let hosts = self.hosts();
         eventually(LIMIT, &format!("host {name} is gone"), || async {
@@ -325,7 +325,7 @@ impl TestEnv {
 }
 
 impl Drop for TestEnv {
-    /// A failed scenario shows what its operator said last. In any other nothing that it emitted has a password in it.
+    /// A failed scenario prints the end of its operator's log. Otherwise checks that nothing it emitted contains a password.
     fn drop(&mut self) {
         let operator = format!("the operator in {}", self.namespace.name);
         if show_end_after_failure(&operator, &self.operator_log()) {

@@ -19,31 +19,31 @@ use crate::env::{ACCOUNT, bind_secrets, bindings};
 use crate::usual::show_end_after_failure;
 use crate::{LIMIT, condition, operator_binary, state, waits};
 
-/// Whom the simulated Ironic lets in.
+/// User name for the simulated Ironic.
 pub const USER: &str = "ironic";
-/// And with which password.
+/// Password for the simulated Ironic.
 pub const PASSWORD: &str = "secret-of-ironic";
-/// How many of our own requests are under way at once.
+/// Concurrent requests of the test itself.
 const AT_ONCE: usize = 8;
-/// Between looks at all hosts: one costs as much as a host's step.
+/// Polling interval for all hosts: one poll costs as much as a host's step.
 const LOOK: Duration = Duration::from_millis(500);
 
-/// A namespace, a simulated Ironic with servers for it, and an operator that watches the namespace alone.
+/// A namespace, a simulated Ironic with servers, and an operator that watches only this namespace.
 pub struct FleetEnv {
     /// The namespace that the operator watches.
     pub namespace: TestNamespace,
-    /// The simulator. It goes on while it cannot be reached.
+    /// The simulator. It keeps running while unreachable.
     pub sim: Sim,
     hosts: u32,
     port: Port,
     server: Option<ApiServer>,
-    /// The operator's settings; changed ones count from its next start.
+    /// The operator's settings; changes apply at its next start.
     pub config: OperatorConfig,
     operator: Option<Manager>,
 }
 
 impl FleetEnv {
-    /// An environment whose Ironic can be reached, with an operator that is started later.
+    /// An environment with a reachable Ironic, without starting the operator.
     pub async fn new(namespace: TestNamespace, hosts: u32, seed: u64) -> Self {
         let rights = Path::new(env!("CARGO_MANIFEST_DIR")).join("../config/rbac/baremetal-operator.yaml");
         let rights = std::fs::read_to_string(&rights).expect("the generated rights");
@@ -82,34 +82,34 @@ impl FleetEnv {
 
     // --- processes ---
 
-    /// The operator watches another namespace too, from its next start.
+    /// Makes the operator watch another namespace too, from its next start.
     pub fn watch_also(&mut self, other: &TestNamespace) {
         self.config.args.retain(|flag| !flag.starts_with("--namespace="));
         let watched = format!("--namespace={},{}", self.namespace.name, other.name);
         self.config.args.push(watched);
     }
 
-    /// Binds the rights to the Secrets of another namespace to the operator.
+    /// Grants the operator access to the Secrets of another namespace.
     pub async fn bind_secrets_of(&self, other: &TestNamespace) {
         let binding = bind_secrets("baremetal-operator", &self.namespace, ACCOUNT);
         other.apply(&binding).await;
     }
 
-    /// Ironic can be reached.
+    /// Makes Ironic reachable.
     pub async fn connect(&mut self) {
         let address = ([127, 0, 0, 1], self.port.number()).into();
         let server = ApiServer::start(&self.sim, address, None).await;
         self.server = Some(server.expect("the address is free"));
     }
 
-    /// Ironic cannot be reached: connections are refused.
+    /// Makes Ironic unreachable: connections are refused.
     pub async fn disconnect(&mut self) {
         if let Some(server) = self.server.take() {
             server.stop().await;
         }
     }
 
-    /// Where Ironic is.
+    /// Ironic's address.
     pub fn endpoint(&self) -> String {
         format!("http://127.0.0.1:{}", self.port.number())
     }
@@ -126,12 +126,12 @@ impl FleetEnv {
         self.operator = Some(operator.expect("the operator starts"));
     }
 
-    /// Ends the operator as `kill -9` does.
+    /// Kills the operator as `kill -9` does.
     pub fn kill_operator(&mut self) {
         self.operator = None;
     }
 
-    /// Ends the operator as Kubernetes does. Returns whether it has ended in time.
+    /// Stops the operator as Kubernetes does. Returns whether it ended in time.
     pub async fn stop_operator(&mut self) -> bool {
         match self.operator.take() {
             Some(operator) => operator.stop().await,
@@ -139,7 +139,7 @@ impl FleetEnv {
         }
     }
 
-    /// What the operator wrote to its log, in all of its lives.
+    /// The operator's log, over all its runs.
     pub fn operator_log(&self) -> String {
         std::fs::read_to_string(self.config.folder.join("operator.log")).unwrap_or_default()
     }
@@ -167,7 +167,7 @@ impl FleetEnv {
         self.apply_hosts_with(|_| {}).await;
     }
 
-    /// The same; `change` may change each host before.
+    /// The same; `change` may modify each host first.
     pub async fn apply_hosts_with(&self, change: impl Fn(&mut Value)) {
         let change = &change;
         stream::iter(0..self.hosts)
@@ -211,7 +211,7 @@ impl FleetEnv {
         patched.expect("the changes are accepted");
     }
 
-    /// Waits until something holds for the sum of what servers went through.
+    /// Waits until a condition holds for the sum of the servers' counters.
     pub async fn until(&self, what: &str, holds: impl Fn(&Counters) -> bool) {
         let begin = Instant::now();
         loop {
@@ -228,7 +228,7 @@ impl FleetEnv {
         }
     }
 
-    /// What servers went through, together.
+    /// The sum of the servers' counters.
     pub fn sum(&self) -> Counters {
         let mut sum = Counters::default();
         for went in self.sim.all_counters().values() {
@@ -272,7 +272,7 @@ impl FleetEnv {
 }
 
 impl Drop for FleetEnv {
-    /// A failed scenario shows what its operator said last.
+    /// A failed scenario prints the end of its operator's log.
     fn drop(&mut self) {
         show_end_after_failure("the operator", &self.operator_log());
     }

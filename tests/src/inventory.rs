@@ -1,4 +1,4 @@
-//! What a namespace holds of clusters and hosts, to be compared with what another one holds after a move.
+//! A snapshot of a namespace's clusters and hosts, to compare before and after a move.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -27,21 +27,21 @@ const GROUPS: [&str; 8] = [
 /// Of them, those whose statuses we write.
 const OURS: [&str; 3] = ["infrastructure.cluster.x-k8s.io", "ipam.metal3.io", "metal3.io"];
 
-/// In statuses, what tells of an object's own life: of versions and times, and conditions with times of their own.
+/// Status fields of an object's own life: versions and times, and conditions with their own times.
 const OF_ITS_LIFE: [&str; 7] = [
     "conditions",
     "deprecated",
     "goodCredentials",
     "lastUpdated",
     "observedGeneration",
-    // Of a host: when its node was last told credentials. Those in a Secret that is new are told again.
+    // When a host's node last got credentials. Those in a new Secret are sent again.
     "register",
     "triedCredentials",
 ];
 
 impl ClusterEnv {
-    /// Everything that a person has asked for and that came of it: owners, labels and specifications, and the contents of
-    /// Secrets. Without UIDs, which are others in each cluster.
+    /// Everything that users requested and what resulted: owners, labels and specs, and the contents of Secrets. Without UIDs,
+    /// which differ in each cluster.
     pub async fn inventory(&self) -> Inventory {
         let mut all = Inventory::new();
         for object in self.objects(&GROUPS).await.into_iter().chain(self.secrets().await) {
@@ -56,12 +56,12 @@ impl ClusterEnv {
         all
     }
 
-    /// What controllers of ours say of objects, without what tells of an object's own life.
+    /// The statuses that our controllers write, without the fields of an object's own life.
     pub async fn statuses(&self) -> Inventory {
         let mut all = Inventory::new();
         for object in self.objects(&OURS).await {
             let mut status = without(&object.data["status"], &OF_ITS_LIFE);
-            // The status of an unused host is not copied; the host starts anew.
+            // The status of an unused host is not copied; the host starts over.
             if key(&object).starts_with("BareMetalHost/") && object.data["spec"]["consumerRef"].is_null() {
                 status = without(&status, &["operationHistory"]);
             }
@@ -125,7 +125,7 @@ fn without(value: &Value, fields: &[&str]) -> Value {
     }
 }
 
-/// How one inventory differs from another, a line each; of Secrets not the values.
+/// The differences between two inventories, one per line; for Secrets without the values.
 pub fn differences(before: &Inventory, after: &Inventory) -> Vec<String> {
     let keys: BTreeSet<_> = before.keys().chain(after.keys()).collect();
     let mut lines = Vec::new();

@@ -1,4 +1,4 @@
-//! Whether anything that our programs emitted has a secret in it: logs, metrics, events, and every object that they write.
+//! Checks that nothing our programs emit contains a secret: logs, metrics, events, and every object that they write.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -10,8 +10,9 @@ use kube::discovery::{Discovery, Scope};
 use kube::{Client, Config};
 use metal3_testkit::TestNamespace;
 
-/// What nothing may have in it: the beginning of every password here, and of what stands in user data, metadata, network data and
-/// bootstrap data, as it is and as a header has it; and keys, of kubeconfigs too. The same in base64, wherever it begins in three bytes.
+/// Forbidden texts: the prefix of every password here, and of the contents of user data, metadata, network data and bootstrap
+/// data, plain and as a header has it; and keys, including those of kubeconfigs. The same in base64, at each of the three
+/// alignments.
 const SECRETS: [&str; 9] = [
     "secret-of-",
     "c2VjcmV0LW9mL",
@@ -27,7 +28,7 @@ const SECRETS: [&str; 9] = [
 /// The groups of our kinds.
 const GROUPS: [&str; 3] = ["metal3.io", "infrastructure.cluster.x-k8s.io", "ipam.metal3.io"];
 
-/// A text and where it is from.
+/// A text and its source.
 type Emitted = (String, String);
 
 fn leak((place, text): &Emitted) -> Option<String> {
@@ -66,12 +67,12 @@ async fn metrics(url: String) -> Option<Emitted> {
         .timeout(Duration::from_secs(5))
         .build()
         .ok()?;
-    // A program that a scenario has stopped serves none.
+    // A stopped program serves no metrics.
     let answer = client.get(&url).send().await.ok()?;
     Some((url, answer.text().await.ok()?))
 }
 
-/// Fails if there is a secret in these logs, in these metrics, in an event or in an object of ours in the namespace.
+/// Fails if these logs, these metrics, an event or an object of ours in the namespace contain a secret.
 pub fn expect_none(namespace: &TestNamespace, logs: Vec<PathBuf>, metrics_urls: Vec<String>) {
     let look = async {
         let mut texts = objects(namespace).await.map_err(|error| error.to_string())?;
@@ -84,7 +85,7 @@ pub fn expect_none(namespace: &TestNamespace, logs: Vec<PathBuf>, metrics_urls: 
         }
         Ok::<_, String>(texts)
     };
-    // An environment is dropped within a runtime, which cannot be blocked on.
+    // An environment is dropped within a runtime, which must not be blocked.
     let texts = std::thread::scope(|scope| {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
         let runtime = runtime.expect("a runtime");
@@ -99,7 +100,7 @@ pub fn expect_none(namespace: &TestNamespace, logs: Vec<PathBuf>, metrics_urls: 
 mod tests {
     use super::*;
 
-    // OWN 29k: user data, metadata, network data and keys in kubeconfigs were searched for by nobody.
+    // OWN 29k: there was no search for user data, metadata, network data and keys in kubeconfigs.
     #[test]
     fn a_secret_is_found_however_it_is_written() {
         for text in [

@@ -1,5 +1,5 @@
-//! What scenarios share: an environment with a namespace on a real API server, a real Ironic, and the operator as its users run
-//! it: a process of its own, as a service account with the rights of `config/rbac`.
+//! Shared by the scenarios: an environment with a namespace on a real API server, a real Ironic, and the operator as its users
+//! run it: in its own process, as a service account with the rights of `config/rbac`.
 //!
 //! ```text
 //!   scenario ──▶ TestEnv ── namespace::… objects as a user writes and reads them ──▶ API server (one for each binary)
@@ -53,17 +53,17 @@ pub use tunnel::Tunnel;
 pub use unsteady::{Trouble, UnsteadyApi};
 pub use usual::{at_once, deployed_at_once, network_ramdisk, over_network, power_compared_often, without_retries};
 
-/// What anything may take that comes about by itself. An Ironic on a busy machine is slow, and what comes is seen at once.
+/// The timeout of anything that happens by itself. Ironic on a busy machine is slow; success is noticed at once.
 pub const LIMIT: Duration = Duration::from_secs(240);
 
-/// Runs a scenario and prints how long it took. All scenarios of a binary share one runtime, because they share clients
-/// of one Ironic.
+/// Runs a scenario and prints its duration. All scenarios of a binary share one runtime, because they share clients of one
+/// Ironic.
 pub fn run<S: Future<Output = ()>>(scenario: S) {
     static RUNTIME: LazyLock<Runtime> = LazyLock::new(|| Runtime::new().expect("a runtime"));
     let name = metal3_testkit::test_name(type_name::<S>());
     let start = Instant::now();
     if let Err(failure) = catch_unwind(AssertUnwindSafe(|| RUNTIME.block_on(scenario))) {
-        // Once more, below the logs that the unwinding printed: the end of a long output is what is looked at.
+        // Repeated below the logs printed while unwinding, because readers look at the end of a long output.
         let said = failure.downcast_ref::<String>().map(String::as_str);
         let said = said.or_else(|| failure.downcast_ref::<&str>().copied());
         println!("{name} failed: {}", said.unwrap_or("see above"));
@@ -78,14 +78,14 @@ pub fn operator_binary() -> &'static Path {
     BINARY.get_or_init(|| program("baremetal-operator"))
 }
 
-/// One of our programs: the file that a variable such as `BAREMETAL_OPERATOR_PROGRAM` names, else built as it stands.
+/// One of our programs: the file named by a variable such as `BAREMETAL_OPERATOR_PROGRAM`, otherwise built from this tree.
 pub fn program(name: &str) -> PathBuf {
     let variable = format!("{}_PROGRAM", name.to_uppercase().replace('-', "_"));
     if let Some(program) = std::env::var_os(variable) {
         return program.into();
     }
     let status = metal3_lab::cargo::command()
-        // With xtask, every dependency has the features that it has in the tests, and none is built twice.
+        // With xtask, every dependency has the same features as in the tests, so none is built twice.
         .args([
             "build",
             "--quiet",

@@ -1,4 +1,4 @@
-//! Machines without Cluster API: what it would have written of them, and providers that may be killed.
+//! Machines without Cluster API, whose objects the test writes, and providers that may be killed.
 
 use std::time::Duration;
 
@@ -19,7 +19,7 @@ const GROUP: &str = "infrastructure.cluster.x-k8s.io";
 /// The Cluster of all machines.
 const CLUSTER: &str = "c";
 
-/// A cluster whose machines may begin.
+/// A cluster ready for machines.
 pub async fn make_cluster(namespace: &TestNamespace) {
     metal3_lab::cluster_api::define(&namespace.client)
         .await
@@ -41,7 +41,7 @@ pub async fn make_cluster(namespace: &TestNamespace) {
     written.expect("the status is accepted");
 }
 
-/// A Machine with its bootstrap data, and the Metal3Machine that belongs to it.
+/// A Machine with its bootstrap data, and its Metal3Machine.
 pub async fn make_machine(namespace: &TestNamespace, name: &str) {
     let reference = json!({"apiGroup": GROUP, "kind": "Metal3Machine", "name": name});
     let machine = json!({"apiVersion": CORE, "kind": "Machine", "metadata": {"name": name, "labels": labels()},
@@ -55,7 +55,7 @@ pub async fn make_machine(namespace: &TestNamespace, name: &str) {
     namespace.apply(&ours.to_string()).await;
 }
 
-/// Deletes a Metal3Machine, as Cluster API does with that of a Machine that goes.
+/// Deletes a Metal3Machine, as Cluster API does when its Machine is deleted.
 pub async fn delete_machine(namespace: &TestNamespace, name: &str) {
     let machines: Api<Metal3Machine> = namespace.api();
     let deleted = machines.delete(name, &DeleteParams::default()).await;
@@ -66,7 +66,7 @@ fn labels() -> Value {
     json!({"cluster.x-k8s.io/cluster-name": CLUSTER})
 }
 
-/// A provider behind a bad network, started and killed at will.
+/// A provider behind a bad network, started and killed on demand.
 pub struct ShakyProvider {
     /// Its way to the API server.
     pub network: UnsteadyApi,
@@ -75,7 +75,7 @@ pub struct ShakyProvider {
 }
 
 impl ShakyProvider {
-    /// One of this number, which is not started.
+    /// The provider of this number, not started.
     pub async fn new(namespace: &TestNamespace, number: u64, seed: u64) -> Self {
         let mut config = installed(namespace, "cluster-api-provider-metal3", "capm3-manager-role").await;
         let trouble = Trouble {
@@ -94,25 +94,25 @@ impl ShakyProvider {
         }
     }
 
-    /// Starts it. One that runs is killed before, as `kill -9` does.
+    /// Starts it. Kills a running one first, as `kill -9` does.
     pub async fn restart(&mut self) {
         self.running = None;
         self.running = Some(Manager::start(&self.config).await.expect("it starts"));
     }
 
-    /// Ends it as `kill -9` does.
+    /// Kills it as `kill -9` does.
     pub fn kill(&mut self) {
         self.running = None;
     }
 
-    /// What it wrote to its log, in all of its lives.
+    /// Its log, over all its runs.
     pub fn log(&self) -> String {
         std::fs::read_to_string(self.config.log()).unwrap_or_default()
     }
 }
 
 impl Drop for ShakyProvider {
-    /// A failed scenario shows what its providers said last.
+    /// A failed scenario prints the end of its providers' logs.
     fn drop(&mut self) {
         show_end_after_failure(&self.config.name, &self.log());
     }

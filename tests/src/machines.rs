@@ -1,4 +1,4 @@
-//! Machines of a cluster with their Nodes and hosts, and what is left of them.
+//! Machines of a cluster with their Nodes and hosts, and their leftovers.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,8 +10,8 @@ use serde_json::{Value, json};
 use crate::{ClusterEnv, Kind, description, state};
 
 impl ClusterEnv {
-    /// The Machines, once there are so many, all of them run, and each has the one Node with its provider ID. By name, with
-    /// the name of the Node.
+    /// Waits until there are this many Machines, all running, each with exactly one Node with its provider ID. Returns the names
+    /// of Machines and Nodes.
     pub async fn expect_running(&self, count: usize) -> BTreeMap<String, String> {
         let what = format!("{count} Machines run with their Nodes");
         self.until(&what, async || {
@@ -64,13 +64,13 @@ impl ClusterEnv {
         free.count()
     }
 
-    /// What there is in the namespace of clusters and hosts, Secrets with it, such as `Metal3Data/small-0`.
+    /// The namespace's objects of clusters and hosts, including Secrets, such as `Metal3Data/small-0`.
     pub async fn names(&self) -> BTreeSet<String> {
         self.inventory().await.into_keys().collect()
     }
 
-    /// Waits until all hosts are free and nothing is left that was not there `before`, and sees that Ironic has nothing on
-    /// its nodes any more.
+    /// Waits until all hosts are free and only the objects of `before` are left, and checks that nothing is left on Ironic's
+    /// nodes.
     pub async fn expect_nothing_new(&self, before: &BTreeSet<String>) {
         self.until("nothing is left", async || {
             let (users, free) = (self.users().await, self.available().await);

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use metal3_lab::ironic::{IronicConfig, IronicLab};
 use tokio::sync::OnceCell;
 
-/// An Ironic that the scenarios of a binary share, each with servers of its own. It ends with the binary.
+/// An Ironic shared by the scenarios of a binary, each with its own servers. It ends with the binary.
 #[derive(Debug)]
 pub struct Pool {
     config: fn() -> IronicConfig,
@@ -15,7 +15,7 @@ pub struct Pool {
 }
 
 impl Pool {
-    /// An Ironic that is started when it is asked for first.
+    /// An Ironic that starts on first use.
     pub const fn new(config: fn() -> IronicConfig) -> Self {
         Self {
             config,
@@ -24,13 +24,13 @@ impl Pool {
         }
     }
 
-    /// The Ironic itself, for a scenario that needs a certain server of it.
+    /// The Ironic itself, for a scenario that needs a specific server.
     pub async fn ironic(&self) -> Arc<IronicLab> {
         let start = async || Arc::new(IronicLab::start((self.config)()).await.expect("Ironic starts"));
         self.ironic.get_or_init(start).await.clone()
     }
 
-    /// The Ironic, and the first of this many servers that no other scenario has.
+    /// The Ironic, and the first of this many servers that no other scenario uses.
     pub(crate) async fn take(&self, servers: usize) -> (Arc<IronicLab>, usize) {
         let ironic = self.ironic().await;
         let first = self.taken.fetch_add(servers, Ordering::Relaxed);

@@ -1,10 +1,10 @@
-//! What a user sees of a host.
+//! A user's view of a host.
 
 use metal3_api::condition::{Condition, ConditionStatus};
 use metal3_api::metal3::names::annotation::REBOOT;
 use metal3_api::metal3::{BareMetalHost, BareMetalHostStatus, OperationalStatus, ProvisioningState};
 
-/// The status; a host without one has none to look at yet.
+/// The status; empty for a host without one.
 pub fn status(host: &BareMetalHost) -> BareMetalHostStatus {
     host.status.clone().unwrap_or_default()
 }
@@ -14,12 +14,12 @@ pub fn state(host: &BareMetalHost) -> ProvisioningState {
     status(host).provisioning.state
 }
 
-/// The identity of its node in Ironic.
+/// The UUID of its node in Ironic.
 pub fn id(host: &BareMetalHost) -> String {
     status(host).provisioning.id
 }
 
-/// The version of the object, which every write changes.
+/// The resource version.
 pub fn version(host: &BareMetalHost) -> String {
     host.metadata.resource_version.clone().unwrap_or_default()
 }
@@ -29,7 +29,7 @@ pub fn condition(host: &BareMetalHost, type_: &str) -> Option<Condition> {
     status(host).conditions.into_iter().find(|c| c.type_ == type_)
 }
 
-/// The message of what the host waits for, if it waits for this reason.
+/// The message of the waiting condition, if it has this reason.
 pub fn waits(host: &BareMetalHost, reason: &str) -> Option<String> {
     condition(host, "Waiting")
         .filter(|c| c.status == ConditionStatus::True && c.reason == reason)
@@ -54,8 +54,8 @@ pub fn is_running(host: &BareMetalHost) -> bool {
     status.provisioning.state == ProvisioningState::Provisioned && is_well && !restarts && waits_for_nothing(host)
 }
 
-/// A host that is as its specification wants it, and of which Ironic has told everything: its health comes with Ironic's first
-/// look at the powers of all servers, which can be a minute after everything else.
+/// A host that matches its spec and about which Ironic has reported everything: its health comes with Ironic's first power sync,
+/// which can be a minute after everything else.
 pub fn is_at_rest(host: &BareMetalHost) -> bool {
     let is = |type_, reason| condition(host, type_).is_some_and(|c| c.reason == reason);
     let at_rest = [ProvisioningState::Available, ProvisioningState::Provisioned];

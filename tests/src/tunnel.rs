@@ -1,4 +1,4 @@
-//! A proxy that leads every connection to one place, whatever name is asked for: names of Services mean nothing on this machine.
+//! A proxy that leads every connection to one address, whatever the requested name: Service names do not resolve on this machine.
 
 use parking_lot::Mutex;
 use std::io;
@@ -8,7 +8,7 @@ use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader, copy_bidire
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
 
-/// An HTTP proxy for `CONNECT`, which is what clients ask of one for https. It ends with this value.
+/// An HTTP proxy for `CONNECT`, which clients use for https. It ends with this value.
 #[derive(Debug)]
 pub struct Tunnel {
     url: String,
@@ -28,7 +28,7 @@ impl Tunnel {
             let mut connections = JoinSet::new();
             while let Ok((client, _)) = listener.accept().await {
                 let names = names.clone();
-                // What breaks is the client's to notice.
+                // The client notices a broken connection.
                 connections.spawn(async move { lead(client, port, &names).await.ok() });
             }
         });
@@ -44,7 +44,7 @@ impl Tunnel {
         self.url.clone()
     }
 
-    /// Where connections were to lead, `name:port`, each once.
+    /// The requested targets, `name:port`, without duplicates.
     pub fn asked(&self) -> Vec<String> {
         let mut asked = self.asked.lock().clone();
         asked.sort();

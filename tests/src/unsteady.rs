@@ -1,4 +1,4 @@
-//! An API server behind a bad network, for one client: what watches show comes late, and answers to writes get lost.
+//! An API server behind a bad network, for one client: watch events come late, and responses to writes get lost.
 
 use parking_lot::Mutex;
 use std::path::{Path, PathBuf};
@@ -21,15 +21,15 @@ use tokio::task::JoinSet;
 /// How much may go wrong.
 #[derive(Clone, Copy, Debug)]
 pub struct Trouble {
-    /// Every now and then a watch says nothing for up to so long.
+    /// Watches stall occasionally, for up to this long.
     pub late: Duration,
-    /// The share of writes that are carried out while their answer gets lost.
+    /// The share of writes that are applied while their response gets lost.
     pub lost: f64,
-    /// The seed of everything that is random.
+    /// The random seed.
     pub seed: u64,
 }
 
-/// A way to an API server on which things go wrong. It ends with this value.
+/// A faulty connection to an API server. It ends with this value.
 #[derive(Debug)]
 pub struct UnsteadyApi {
     address: String,
@@ -49,7 +49,7 @@ struct Way {
 }
 
 impl UnsteadyApi {
-    /// Opens a way to this API server.
+    /// Opens a connection to this API server.
     pub async fn start(server: &ControlPlane, trouble: Trouble) -> Self {
         let authority = server.authority().certificate();
         let authority = reqwest::Certificate::from_pem(authority.as_bytes()).expect("the lab's authority");
@@ -77,7 +77,7 @@ impl UnsteadyApi {
         }
     }
 
-    /// A kubeconfig like this one that takes this way.
+    /// A copy of this kubeconfig that uses this connection.
     pub fn kubeconfig(&self, direct: &Path, name: &str) -> PathBuf {
         let text = std::fs::read_to_string(direct).expect("the kubeconfig");
         assert!(text.contains(&self.server), "it is one of this server");
@@ -86,7 +86,7 @@ impl UnsteadyApi {
         path
     }
 
-    /// How many answers were lost.
+    /// How many responses were lost.
     pub fn lost(&self) -> usize {
         self.way.lost.load(Ordering::Relaxed)
     }
@@ -135,7 +135,7 @@ impl Way {
         Ok(response.body(body)?)
     }
 
-    /// What a watch shows, with stalls.
+    /// A watch with stalls.
     fn late(self: Arc<Self>, answer: reqwest::Response) -> Body {
         let flows_until = Instant::now();
         let next = |(way, mut answer, mut flows_until): (Arc<Self>, reqwest::Response, Instant)| async move {

@@ -1,4 +1,4 @@
-//! Changes to a host, and to what its operator is started with, that many scenarios make.
+//! Common changes to a host, and to the operator's settings.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use metal3_lab::ironic::{IronicConfig, IronicLab, Timeouts};
 use metal3_lab::operator::OperatorConfig;
 use serde_json::{Value, json};
 
-/// The host is neither inspected nor cleaned: for scenarios that have nothing to do with either.
+/// The host is neither inspected nor cleaned: for scenarios that test neither.
 pub fn at_once(host: &mut Value) {
     host["spec"]["inspectionMode"] = json!("disabled");
     host["spec"]["automatedCleaningMode"] = json!("disabled");
@@ -33,13 +33,13 @@ pub fn network_ramdisk(config: &mut OperatorConfig, ironic: &IronicLab) {
     config.args.push(format!("--deploy-ramdisk-url={ramdisk}"));
 }
 
-/// Failures are retried after longer than any scenario takes, so that only a correction can end a back-off.
+/// Failures are retried after longer than any scenario takes, so that only a correction can end the backoff.
 pub fn without_retries(config: &mut OperatorConfig, _: &IronicLab) {
     config.args.retain(|flag| !flag.starts_with("--retry-base-seconds"));
     config.args.push("--retry-base-seconds=3600".to_owned());
 }
 
-/// This many servers, whose power Ironic compares with its record every 15 seconds. So it learns of their health too.
+/// This many servers, with a power sync every 15 seconds, which also reports their health to Ironic.
 pub fn power_compared_often(hosts: u16) -> IronicConfig {
     IronicConfig {
         hosts,

@@ -1,4 +1,4 @@
-//! What a user changes of a host that works: its image, its power, whether it is there at all.
+//! User changes to a provisioned host: its image, its power, its deletion.
 
 use std::time::Duration;
 
@@ -22,7 +22,7 @@ fn another_image_is_deployed_after_the_old_one_was_cleaned_away() {
         let host = env.expect_state(&name, ProvisioningState::Provisioned).await;
         let before = env.machine(0).await;
         let node = id(&host);
-        // The same file for the image server, another image for everybody else.
+        // The image server serves the same file; everything else sees another image.
         let url = format!("{}?version=2", env.image()["url"].as_str().unwrap());
         env.patch(&name, json!({"spec": {"image": {"url": url}}})).await;
         env.expect_state(&name, ProvisioningState::Deprovisioning).await;
@@ -91,7 +91,7 @@ fn a_host_can_be_deleted_in_every_state() {
     run(async {
         let env = TestEnv::shared(namespace!().await, &IRONIC, 5).await;
         let (registering, inspecting, available, provisioning, provisioned) = (0, 1, 2, 3, 4);
-        // Held where they are to be deleted.
+        // A finalizer holds them.
         env.agent(inspecting, json!({"boot_delay": 600})).await;
         env.agent(provisioning, json!({"hangs_in_step": "write_image"})).await;
         env.apply_credentials(registering, &Credentials::new("admin", "wrong"))

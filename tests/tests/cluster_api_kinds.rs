@@ -1,5 +1,5 @@
-//! What we read of Cluster API's kinds, with its real definitions: objects with all that Cluster API stores in them are
-//! understood, and lose nothing by what we write.
+//! Reads Cluster API's kinds with its real CRDs: objects with all fields that Cluster API stores can be parsed, and our writes
+//! lose none of them.
 
 #![expect(
     clippy::unwrap_used,
@@ -135,7 +135,7 @@ async fn a_machine_takes_one_more_condition_and_keeps_the_others() {
     });
     expected["conditions"] = json!([unhealthy, added]);
     assert_eq!(stored["status"], expected);
-    // Somebody else's write in between must not be overwritten.
+    // A concurrent write by another client must not be overwritten.
     let stale = machines
         .patch_status("m", &PatchParams::default(), &Patch::Merge(&patch))
         .await;

@@ -1,5 +1,5 @@
-//! What tenants, BMCs and servers of Ironic may send, made up by the hundred thousand: nothing aborts, nothing grows, and no error
-//! repeats what a Secret holds.
+//! Random input from tenants, BMCs and Ironic servers, by the hundred thousand: no panic, no memory growth, and no error that
+//! repeats a Secret's content.
 
 #![expect(
     clippy::expect_used,
@@ -42,25 +42,25 @@ use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
 use tokio::task::JoinSet;
 
-/// Stands in every Secret here, and in no message.
+/// Part of every Secret here, and of no message.
 const CANARY: &str = "c4n4ry";
 
-/// The same with user `u`, as a header of HTTP has it.
+/// The same with user `u`, as an HTTP header encodes it.
 const HEADER: &str = "dTpjNG40cnk=";
 
-/// What the process may grow by.
+/// The maximum memory growth of the process.
 const GROWTH: u64 = 64 << 20;
 
-/// No message is longer: conditions and events hold less.
+/// The maximum length of a message: conditions and events hold less.
 const LONGEST: usize = 32 << 10;
 
-/// As many as the property tests elsewhere are told to try.
+/// The same number of cases as other property tests.
 fn times() -> usize {
     let times = std::env::var("EXPLORE_TIMES").ok().and_then(|times| times.parse().ok());
     times.unwrap_or(1)
 }
 
-/// The same in every run, unless others are to be explored.
+/// The same seed in every run, unless exploring.
 fn rng(salt: u64) -> Rng {
     if std::env::var_os("EXPLORE_TIMES").is_some() {
         Rng::new()
@@ -69,16 +69,16 @@ fn rng(salt: u64) -> Rng {
     }
 }
 
-/// One test at a time: each looks at what the whole process has grown by.
+/// One test at a time, because each measures the memory of the whole process.
 static ALONE: tokio::sync::Mutex<()> = tokio::sync::Mutex::const_new(());
 
-/// The memory that this process has now, in bytes. The peak is measured from here on.
+/// The current memory of this process, in bytes. Resets the peak.
 fn from_here() -> u64 {
     std::fs::write("/proc/self/clear_refs", "5").expect("Linux");
     peak()
 }
 
-/// The most memory that this process has had, in bytes.
+/// The peak memory of this process, in bytes.
 fn peak() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").expect("Linux");
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
@@ -138,7 +138,7 @@ fn any(rng: &mut Rng, depth: u8) -> Value {
     }
 }
 
-/// Something in it becomes something else.
+/// Replaces a part by something else.
 fn spoil(value: &mut Value, rng: &mut Rng) {
     match value {
         Value::Object(map) if !map.is_empty() && rng.u8(0..8) > 0 => {
@@ -170,7 +170,7 @@ fn is_fit(message: &str) {
     assert!(message.len() <= LONGEST, "{} bytes: {:.300}", message.len(), message);
 }
 
-/// The same, and nothing in it is from a Secret.
+/// The same, and no message contains anything from a Secret.
 fn is_silent(message: &str) {
     is_fit(message);
     assert!(!message.contains(CANARY), "{message}");
@@ -182,7 +182,7 @@ fn read<T: DeserializeOwned>(object: &Value) -> Option<T> {
         .ok()
 }
 
-/// All that is read of an object before anything is done about it.
+/// Everything that is parsed before any action for an object.
 fn look_at(object: &Value) {
     match object["kind"].as_str().unwrap_or_default() {
         "BareMetalHost" => {
@@ -304,7 +304,7 @@ fn texts_of_secrets() {
     assert!(grown < GROWTH, "{} MiB more than before", grown >> 20);
 }
 
-/// A host, and the node of somebody else to which it leads, read by this very pass; all else was looked up and is not there.
+/// A host, and another tenant's node that it points to, read in this pass; all other look-ups found nothing.
 fn beside(host: BareMetalHost, node: &Value, has_secret: bool) -> Observed {
     let nothing = Seen {
         wish: Wish::Nothing,
@@ -373,7 +373,7 @@ const STATES: [&str; 14] = [
     "deleting",
 ];
 
-// OWN 29j: what objects say was read here, and nothing was decided on it.
+// OWN 29j: objects were only parsed here, without any decision.
 #[test]
 fn decisions() {
     const THEIRS: &str = "7d0c1f8e-1111-4222-8333-944455566677";
@@ -470,7 +470,7 @@ fn decisions() {
     assert!(grown < GROWTH, "{} MiB more than before", grown >> 20);
 }
 
-/// Answers everything but discovery with something made up.
+/// Answers everything except discovery with random data.
 async fn ironic(State(seed): State<u64>, request: Request) -> Response {
     let sent = format!("{:?}", request.headers().get(AUTHORIZATION));
     if matches!(request.uri().path(), "/" | "/v1" | "/v1/") {
@@ -541,7 +541,7 @@ async fn answers_of_ironic() {
         if let Err(error) = client.node(&format!("node-{number}")).await {
             let told = format!("{error} {error:?} {}", error.message());
             is_fit(&told);
-            // OWN 26b: what Ironic, or a gateway before it, answered with was told with our own password in it.
+            // OWN 26b: a response of Ironic, or of a gateway in front of it, was reported with our own password in it.
             assert!(!told.contains(CANARY) && !told.contains(HEADER), "{told}");
         }
     }

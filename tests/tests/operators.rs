@@ -1,4 +1,4 @@
-//! The operator's own death, its doubles, and its rest.
+//! Crashes of the operator, concurrent operators, and idle operators.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -12,7 +12,7 @@ use metal3_scenarios::{LIMIT, TestEnv, is_at_rest, power_compared_often, run, st
 use metal3_testkit::{TestNamespace, eventually, namespace};
 use serde_json::json;
 
-/// How many effects an operator has applied in all of its lives; it logs each before it stores the status.
+/// How many effects an operator has applied in all its runs; it logs each before it stores the status.
 fn applied(env: &TestEnv) -> usize {
     env.operator_log().matches(": applied").count()
 }
@@ -21,7 +21,7 @@ async fn is_provisioned(env: &TestEnv, name: &str) -> bool {
     state(&env.host(name).await) == ProvisioningState::Provisioned
 }
 
-/// What a provisioning costs a server.
+/// What one provisioning does to a server.
 fn cost(machine: &Machine) -> (usize, u64, u64, u64, u64) {
     (
         machine.deploys,
@@ -32,8 +32,8 @@ fn cost(machine: &Machine) -> (usize, u64, u64, u64, u64) {
     )
 }
 
-/// Kills the operator after its first or second effect in each life, until the host is provisioned. An effect is logged
-/// before the status is stored, so most kills come between the two.
+/// Kills the operator after its first or second effect in each run, until the host is provisioned. An effect is logged before the
+/// status is stored, so most kills come between the two.
 async fn killed_after_effects(env: &mut TestEnv, name: &str) -> usize {
     let mut lives = 0;
     while !is_provisioned(env, name).await {
@@ -51,7 +51,7 @@ async fn killed_after_effects(env: &mut TestEnv, name: &str) -> usize {
     lives
 }
 
-/// Kills the operator after times that grow until the host is provisioned: so they hit every moment of its start too.
+/// Kills the operator after increasing times until the host is provisioned, so that kills hit every moment of its startup too.
 async fn killed_after_times(env: &mut TestEnv, name: &str) -> usize {
     let (mut lives, mut time) = (0, Duration::from_millis(50));
     while !is_provisioned(env, name).await {

@@ -1,4 +1,4 @@
-//! Deployments that fail and recover, and what reaches the server.
+//! Failed deployments and their recovery, and the data that reaches the server.
 
 use std::time::{Duration, Instant};
 
@@ -18,7 +18,7 @@ static IRONIC: Pool = Pool::new(|| IronicConfig {
     ..IronicConfig::default()
 });
 
-/// Waits for the error of a failed deployment, checks what a user sees of it, and returns its text.
+/// Waits for a deployment error, checks what the user sees, and returns its message.
 async fn expect_failed_deployment(env: &TestEnv, name: &str) -> String {
     let words = ["provisioning error", "failure 1 in a row", "next check: at"];
     let host = env.expect_waiting(name, "BackOff", &words).await;
@@ -56,7 +56,7 @@ fn a_failed_step_of_a_deployment_is_an_error_and_tried_again_by_itself() {
             .await;
         let name = env.apply_with_image(0).await;
         let error = expect_failed_deployment(&env, &name).await;
-        // Ironic loses the agent's words when it switches the server off afterwards.
+        // Ironic loses the agent's message if it powers the server off afterwards.
         assert!(
             error.contains("the disk is read-only") || error.contains("Ironic gives no reason"),
             "{error}"
@@ -90,7 +90,7 @@ fn an_agent_that_dies_in_a_deployment_is_missed_and_the_deployment_tried_again()
 #[test]
 fn an_image_that_does_not_exist_is_told_and_its_correction_ends_the_back_off() {
     run(async {
-        // The back-off is longer than the scenario.
+        // The backoff is longer than the scenario.
         let mut env = TestEnv::shared(namespace!().await, &IRONIC, 1).await;
         env.kill_operator();
         env.config.args.retain(|arg| arg != "--retry-base-seconds=2");

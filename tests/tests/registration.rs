@@ -1,4 +1,4 @@
-//! What a user gets wrong when a host is registered, what he is told, and how it goes on when he has put it right.
+//! Users' mistakes at registration: the reported error, and the recovery after its correction.
 
 use std::time::{Duration, Instant};
 
@@ -111,7 +111,7 @@ fn a_missing_and_an_incomplete_secret_are_named_and_waited_for() {
         let words = [full.as_str(), "key username is missing"];
         let host = env.expect_waiting(&name, "InvalidBMCDetails", &words).await;
         let noticed = start.elapsed();
-        // Another error than the one before, met once.
+        // A different error than before, encountered once.
         assert_eq!((status(&host).error_count, id(&host)), (2, String::new()));
         assert_at_rest(&env, &name).await;
 
@@ -135,7 +135,7 @@ fn a_missing_and_an_incomplete_secret_are_named_and_waited_for() {
 #[test]
 fn a_wrong_bmc_password_is_told_in_ironics_words_and_its_correction_ends_the_back_off() {
     run(async {
-        // With upstream's unit of a minute the back-off is longer than the scenario.
+        // With upstream's unit of a minute the backoff is longer than the scenario.
         let mut env = TestEnv::shared(namespace!().await, &IRONIC, 1).await;
         env.kill_operator();
         env.config.args.push("--retry-base-seconds=600".to_owned());
@@ -198,7 +198,7 @@ fn a_wrong_bmc_type_can_be_corrected_until_the_bmc_has_answered() {
         let first = env.node(&name).await;
         assert_eq!(first["driver"], "idrac");
 
-        // Ironic cannot change the driver: the node is made anew, under the same UUID.
+        // Ironic cannot change the driver: the node is recreated under the same UUID.
         env.patch(&name, of_type("redfish")).await;
         let second = eventually(LIMIT, "another node is there", || async {
             let nodes = env.nodes().await;
@@ -281,7 +281,7 @@ fn an_operator_with_wrong_credentials_for_ironic_says_so() {
     });
 }
 
-/// Asks Ironic, as somebody else than the operator; the answer's status and body.
+/// A request to Ironic by another client than the operator; returns status and body.
 #[expect(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -316,7 +316,7 @@ fn a_node_of_somebody_else_is_neither_taken_over_nor_removed() {
         assert_refused(&host, &["left alone"]);
         assert_at_rest(&env, &ours).await;
         env.delete(&ours).await;
-        // Its node is not looked for, as it is somebody else's.
+        // Its node is not looked up, because it belongs to another tenant.
         eventually(LIMIT, "the host is gone", || async {
             match env.hosts().get_opt(&ours).await.unwrap() {
                 None => Ok(()),

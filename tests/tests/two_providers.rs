@@ -1,5 +1,5 @@
-//! Two infrastructure providers at once, as in every update without leader election, on a bad network, and killed again and
-//! again: a host belongs to one machine, a machine has one host, and every machine arrives.
+//! Two concurrent infrastructure providers, as in every update without leader election, on a bad network, and killed repeatedly:
+//! a host belongs to one machine, a machine has one host, and every machine is provisioned.
 
 #![expect(
     clippy::expect_used,
@@ -21,18 +21,18 @@ use serde_json::json;
 use tokio::task::JoinSet;
 
 const HOSTS: u32 = 200;
-/// Machines for which there is no host until others go.
+/// Machines without a host until others are deleted.
 const TOO_MANY: u32 = 40;
 /// What the kills, the network and the meddler draw from. With another number, other moments are hit.
 const SEED: u64 = 20;
-/// How many requests of ours are under way at once.
+/// Concurrent requests of the test itself.
 const AT_ONCE: usize = 8;
 
 fn name(number: u32) -> String {
     format!("m{number:03}")
 }
 
-/// Kills and restarts providers, one or both, whenever a few more things have happened, until something holds.
+/// Kills and restarts providers, one or both, after every few changes, until a condition holds.
 async fn shake(
     providers: &mut [ShakyProvider; 2],
     claims: &Claims,
@@ -60,7 +60,7 @@ async fn shake(
     }
 }
 
-/// Annotates hosts all the time, so that writes over the version that was judged are refused.
+/// Annotates hosts continuously, so that writes guarded by the observed version conflict.
 async fn meddle(namespace: TestNamespace, hosts: Vec<String>, mut random: Rng) {
     let api: Api<BareMetalHost> = namespace.api();
     for number in 0_u64.. {

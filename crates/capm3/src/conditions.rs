@@ -1,4 +1,4 @@
-//! Conditions in both styles: the standard ones, and those of contract v1beta1 that older readers look at.
+//! Conditions in both styles: the standard ones, and those of contract v1beta1 for older clients.
 
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
@@ -6,14 +6,14 @@ use metal3_api::condition::{Condition, ConditionStatus};
 use metal3_api::infra::v1beta2::LegacyCondition;
 use metal3_runtime::conditions::{self, Claim, whole_seconds};
 
-/// How bad it is, in the older style, that a condition does not hold.
+/// Severity of a false v1beta1 condition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LegacySeverity {
-    /// It cannot go on without a change.
+    /// It needs a change by the user.
     Error,
-    /// Something went wrong that may mend itself.
+    /// An error that may resolve itself.
     Warning,
-    /// It will go on by itself.
+    /// It is in progress and needs no action.
     Info,
 }
 
@@ -27,17 +27,17 @@ impl LegacySeverity {
     }
 }
 
-/// Sets conditions of one object at one time.
+/// Sets conditions of one object at one point in time.
 #[derive(Clone, Copy, Debug)]
 pub struct Setter {
-    /// Generation that they are computed from.
+    /// The generation they are computed from.
     pub generation: Option<i64>,
     /// The time.
     pub now: Timestamp,
 }
 
 impl Setter {
-    /// A standard condition.
+    /// Sets a standard condition.
     pub fn set(&self, list: &mut Vec<Condition>, type_: &str, holds: bool, reason: &str, message: &str) {
         let status = if holds {
             ConditionStatus::True
@@ -53,7 +53,7 @@ impl Setter {
         conditions::set(list, &claim, self.generation, self.now);
     }
 
-    /// A condition of the older style that holds, or the reason why not. Ready comes first, the rest in order.
+    /// Sets a v1beta1 condition to true, or to false with a reason. Ready comes first, the rest in order.
     pub fn legacy(&self, list: &mut Vec<LegacyCondition>, type_: &str, failed: Option<(LegacySeverity, &str, &str)>) {
         let status = if failed.is_none() { "True" } else { "False" };
         let before = list.iter().find(|condition| condition.type_ == type_);
@@ -76,15 +76,15 @@ impl Setter {
     }
 }
 
-/// What was said of the generation that was judged holds for the one that our own write to the spec has made of it: without
-/// this the next pass would have nothing to say but the number.
+/// Moves the observed generation to the one our own spec write created. Otherwise the next pass would write a status only to
+/// update that number.
 pub fn carry_over(list: &mut [Condition], judged: Option<i64>, now: Option<i64>) {
     for condition in list.iter_mut().filter(|c| c.observed_generation == judged) {
         condition.observed_generation = now;
     }
 }
 
-/// Cuts a text to so many bytes at most, at the end of a character.
+/// Truncates a text to at most this many bytes, at a character boundary.
 pub fn cut(text: &mut String, bytes: usize) {
     let mut end = bytes.min(text.len());
     while !text.is_char_boundary(end) {

@@ -1,4 +1,4 @@
-//! What the passes of all controllers share.
+//! State shared by the passes of all controllers.
 
 use kube::Client;
 use metal3_runtime::Clock;
@@ -8,28 +8,28 @@ use crate::error::PassError;
 use crate::refusals::{Refusal, Refusals};
 use crate::stores::Stores;
 
-/// What the passes of all controllers share. Cheap to clone.
+/// State shared by the passes of all controllers. Cheap to clone.
 #[derive(Clone)]
 pub struct Context {
-    /// The API server.
+    /// Client of the API server.
     pub client: Client,
-    /// What is seen.
+    /// The watch stores.
     pub stores: Stores,
-    /// Events.
+    /// The event recorder.
     pub recorder: Recorder,
-    /// The time.
+    /// The clock.
     pub clock: Clock,
-    /// What the API server refuses for objects that one controller looks after and no other.
+    /// Rejections by the API server, for objects that exactly one controller manages.
     pub refusals: Refusals,
 }
 
 impl Context {
-    /// Takes account of a failed pass of the object with this UID.
+    /// Records a failed pass of the object with this UID.
     pub fn refusal(&self, uid: Option<&str>, error: &PassError) -> Option<Refusal> {
         self.refusals.failed(uid, error, self.clock.elapsed())
     }
 
-    /// A pass of that object has succeeded.
+    /// Records a successful pass of that object.
     pub fn succeeded(&self, uid: Option<&str>) {
         self.refusals.succeeded(uid);
     }

@@ -1,5 +1,5 @@
-//! How many requests the way of a machine to a provisioned host costs, so that it does not grow unseen. All controllers at
-//! work, against a server of a few lines; the operator and Cluster API are played.
+//! Bounds the number of requests from a new machine to a provisioned host, so that the cost does not grow unnoticed. All
+//! controllers run against a minimal API server; the test plays the operator and Cluster API.
 
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
@@ -35,7 +35,7 @@ struct Provider {
     datas: Metal3Datas,
 }
 
-/// What a request is: its verb, its kind, and whether it is about a status.
+/// A request's verb, its kind, and whether it is for the status.
 fn what(method: &str, path: &str) -> String {
     let mut rest = path.split('/').skip_while(|part| *part != NAMESPACE).skip(1);
     let kind = rest.next().unwrap_or_default();
@@ -51,7 +51,7 @@ impl Provider {
             *log.lock().entry(what(method, path)).or_default() += 1;
             None
         });
-        // A second after everything was made.
+        // One second after everything was created.
         site.ctx.clock = Clock::manual("2026-01-01T00:00:01Z".parse().unwrap());
         let ctx = &site.ctx;
         let workloads = Workloads::new(ctx.client.clone(), limits(), CancellationToken::new());
@@ -72,7 +72,7 @@ impl Provider {
         new
     }
 
-    /// A cluster whose machines may begin.
+    /// A cluster ready for machines.
     fn cluster(&self) {
         let stores = &self.site.ctx.stores;
         let cluster = json!({"spec": {"infrastructureRef": {"apiGroup": "infrastructure.cluster.x-k8s.io",
@@ -89,7 +89,7 @@ impl Provider {
         self.site.shows(&stores.data_templates, "t", &template);
     }
 
-    /// A machine, and a host that it may have.
+    /// A machine, and a host that matches it.
     fn machine(&self, number: usize, has_data: bool) {
         let stores = &self.site.ctx.stores;
         let labels = json!({"cluster.x-k8s.io/cluster-name": "c"});
@@ -119,7 +119,7 @@ impl Provider {
         self.site.shows(&stores.hosts, &format!("h{number}"), &host);
     }
 
-    /// The operator has done with a host what it is told, up to this state.
+    /// Plays the operator: the host reaches this state with the requested settings.
     fn operate(&self, state: &str) {
         for host in self.site.server.all::<Value>("baremetalhosts") {
             if host["spec"]["image"].is_object() && host["status"]["provisioning"]["state"] != state {
@@ -138,7 +138,7 @@ impl Provider {
         self.asked.lock().values().sum::<usize>() + self.site.told().len()
     }
 
-    /// Everything is looked at, again and again, until that causes no request.
+    /// Runs all controllers until they send no more requests.
     async fn settle(&self) {
         loop {
             let before = self.requests();
@@ -157,7 +157,7 @@ impl Provider {
         }
     }
 
-    /// Of each kind, for each machine; what is asked for all at once is left out.
+    /// Requests per machine by kind, without those shared by all machines.
     fn each(&self) -> Vec<(String, usize)> {
         let asked = self.asked.lock();
         let each = asked.iter().filter(|(_, count)| **count >= MACHINES);
@@ -194,12 +194,12 @@ fn expected(list: &[(&str, usize)]) -> Vec<(String, usize)> {
 
 /// The requests for a machine with metadata and network data.
 const WITH_DATA: [(&str, usize); 10] = [
-    ("PATCH metal3machines", 2),      // its choice, its provider ID
-    ("PUT metal3machines/status", 3), // claimed, told, provisioned
-    ("PATCH baremetalhosts", 2),      // the claim, what to run
-    ("PATCH secrets", 1),             // the label of the BMC's
+    ("PATCH metal3machines", 2),      // the choice of host, the provider ID
+    ("PUT metal3machines/status", 3), // claimed, host configured, provisioned
+    ("PATCH baremetalhosts", 2),      // the claim, the image and data
+    ("PATCH secrets", 1),             // the label of the BMC Secret
     ("GET secrets", 1),               // the bootstrap data
-    ("POST secrets", 2),              // what is rendered
+    ("POST secrets", 2),              // the rendered data
     ("POST metal3dataclaims", 1),
     ("PUT metal3dataclaims/status", 1),
     ("POST metal3datas", 1),
@@ -214,7 +214,7 @@ async fn a_machine_with_data_costs_fifteen_requests() {
     provider.settle().await;
     assert!(provider.all_are_provisioned());
     assert_eq!(provider.each(), expected(&WITH_DATA));
-    // Two events of each; the template's finalizer and its list.
+    // Two events for each machine; the template's finalizer and list.
     let sum: usize = WITH_DATA.iter().map(|(_, count)| count).sum();
     assert!(provider.requests() <= MACHINES * (sum + 2) + 4, "{:?}", provider.asked);
 }
@@ -261,6 +261,6 @@ async fn a_host_that_takes_its_time_costs_no_more() {
     provider.settle().await;
     assert!(provider.all_are_provisioned());
     assert_eq!(provider.each(), expected(&WITH_DATA));
-    // That it was claimed, and that it is provisioned.
+    // Events for the claim and for the provisioned machine.
     assert_eq!(provider.site.told().len(), 2 * MACHINES);
 }

@@ -1,4 +1,4 @@
-//! What makes a pass fail as a whole: a request that does.
+//! Errors that fail a whole pass: failed requests.
 
 use std::fmt;
 
@@ -8,21 +8,21 @@ use metal3_runtime::store::ObjectKey;
 
 use crate::conditions::cut;
 
-/// A request that failed, and what it was for.
+/// A failed request and its purpose.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot {what} {subject}")]
 pub struct PassError {
-    /// What was to be done, such as `store the status`.
+    /// The purpose, such as `store the status`.
     pub what: &'static str,
-    /// With what, such as `of Metal3Machine metal3/m`.
+    /// The object, such as `of Metal3Machine metal3/m`.
     pub subject: String,
-    /// What came of the request.
+    /// The client's error.
     #[source]
     pub source: kube::Error,
 }
 
-/// What makes two failures the same one, however the words of the server differ: a message that has the time or the number
-/// of the request in it would make each attempt a new failure.
+/// Identifies a failure independently of the server's wording: a message that contains a time or a request number would make each
+/// attempt look new.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Identity {
     what: &'static str,
@@ -32,7 +32,7 @@ pub struct Identity {
 }
 
 impl PassError {
-    /// What makes it the same failure as another.
+    /// The key that identifies the failure.
     pub fn identity(&self) -> Identity {
         let (code, reason) = match &self.source {
             kube::Error::Api(status) => (status.code, status.reason.clone()),
@@ -46,7 +46,7 @@ impl PassError {
         }
     }
 
-    /// Says what was to be done with an object of this kind, for `map_err`.
+    /// Adds the purpose and the object, for `map_err`.
     pub fn of(what: &'static str, kind: impl fmt::Display, key: &ObjectKey) -> impl FnOnce(kube::Error) -> Self {
         move |source| Self {
             what,
@@ -55,7 +55,7 @@ impl PassError {
         }
     }
 
-    /// The same for one of the objects that it makes or uses, such as `BareMetalHost h`.
+    /// The same for an object that it creates or uses, such as `BareMetalHost h`.
     pub fn with(
         what: &'static str,
         object: Option<String>,
@@ -72,10 +72,10 @@ impl PassError {
         }
     }
 
-    /// What the API server has against it, in words, if it will not do it until somebody changes something: rights, a
-    /// quota, a policy, a field that it does not accept, a kind that is not installed.
+    /// The API server's message, if the rejection lasts until a user changes something: permissions, a quota, a policy, an
+    /// invalid field, a kind that is not installed.
     ///
-    /// What is gone (404, 410) or was written by somebody else first (409) the next look will show.
+    /// Not found (404, 410) and conflicts (409) are excluded: the next read shows them.
     pub fn refusal(&self) -> Option<String> {
         let kube::Error::Api(status) = &self.source else {
             return None;
@@ -88,8 +88,8 @@ impl PassError {
         is_for_good.then(words)
     }
 
-    /// What the API server says if it is the one that cannot do it now, in words. That may pass, or last: an admission webhook
-    /// that does not answer, a store that has lost its leader.
+    /// The API server's message, if the server itself fails. This may be temporary or last: an admission webhook that does not
+    /// respond, an etcd without a leader.
     pub fn failure(&self) -> Option<String> {
         let kube::Error::Api(status) = &self.source else {
             return None;
@@ -97,24 +97,23 @@ impl PassError {
         if !(500..600).contains(&status.code) {
             return None;
         }
-        // What a proxy says may be a whole page.
+        // A proxy's message may be a whole page.
         let mut words = brief(&chain(self).to_string());
         cut(&mut words, LONGEST_FAILURE);
         Some(words)
     }
 }
 
-/// As many bytes of a failure are told.
+/// Maximum bytes of a failure message.
 const LONGEST_FAILURE: usize = 1_000;
 
-/// Whether a 404 is about an object that is not there. That of a path which is not served, because the kind is not
-/// installed, names none.
+/// Whether a 404 is about a missing object. If the path is not served because the kind is not installed, the response names no
+/// object.
 fn names_object(status: &Status) -> bool {
     status.details.as_ref().is_some_and(|details| !details.name.is_empty())
 }
 
-/// A word of a refusal that is longer is cut: what the server says of a name that is too long has it twice, and a message in
-/// a status has no room for that.
+/// Longer words of a rejection are truncated: the server repeats an overlong name twice, which would not fit a status message.
 const LONGEST_WORD: usize = 80;
 
 fn brief(words: &str) -> String {
@@ -170,7 +169,7 @@ mod tests {
 
     #[test]
     fn a_kind_that_is_not_installed_is_a_refusal() {
-        // Where the kind is not served the answer is this text, and no status.
+        // If the kind is not served, the response is this text instead of a Status.
         let status = Status::failure("404 page not found", "Failed to parse error data").with_code(404);
         let words = refused(status).unwrap();
         assert!(words.ends_with("is its kind installed?"), "{words}");

@@ -1,10 +1,10 @@
-//! Texts as values of labels, which have room for 63 characters.
+//! Texts as label values, which hold 63 characters.
 
 /// The longest value of a label.
 const LONGEST: usize = 63;
 
-/// A text as the value of a label. If it is too long it is cut, and a number made from `name` takes the place of the rest, so
-/// that different names stay different.
+/// A text as a label value. If it is too long it is truncated, and a hash of `name` replaces the rest, so that different names
+/// stay different.
 pub fn value(text: &str, name: &str) -> String {
     if text.len() <= LONGEST {
         return text.to_owned();

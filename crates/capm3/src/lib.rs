@@ -1,4 +1,4 @@
-//! Cluster API's infrastructure provider: Cluster and Machine objects of Cluster API become real hosts.
+//! Cluster API's infrastructure provider: turns Cluster and Machine objects of Cluster API into real hosts.
 //!
 //! ```text
 //!  watches, one for each kind ─▶ Stores (with indexes) ─▶ queues, one for each controller
@@ -8,11 +8,11 @@
 //!                                                               └─────────┴──▶ API server; answers go into the Stores
 //! ```
 //!
-//! A controller is a folder: `observed` is what it sees, `decide` the pure decision, `apply` the writes. [`stores`] holds
-//! what all see, [`controller`] the loop around passes, [`run`] the process.
+//! Each controller is a folder: `observed` is its input, `decide` the pure decision, `apply` the writes. [`stores`] holds the
+//! shared watch stores, [`controller`] the reconcile loop, [`run`] the process.
 //!
-//! Nothing is concluded from the stores alone that would hurt if they were late: what must not be done twice is written
-//! with the resourceVersion that was judged, and who comes second looks again.
+//! Where a lagging store could do harm, a decision does not rely on it: what must not happen twice is written with the observed
+//! resourceVersion, and on a conflict the pass runs again.
 
 pub mod args;
 pub mod cluster;

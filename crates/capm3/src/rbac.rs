@@ -1,5 +1,5 @@
-//! The rights that the provider needs, as objects to install. Each stands for a call in this crate or in the shared
-//! runtime; a test runs the provider with nothing else.
+//! The provider's RBAC objects. Each rule corresponds to a call in this crate or in the shared runtime; a test runs the provider
+//! with exactly these rights.
 
 use k8s_openapi::api::rbac::v1::PolicyRule;
 use metal3_runtime::rbac::{Installation, Objects, Secrets, rule};
@@ -11,13 +11,13 @@ use crate::webhooks::installed::certificates;
 pub const NAMESPACE: &str = "capm3-system";
 /// Its service account.
 pub const SERVICE_ACCOUNT: &str = "capm3-manager";
-/// What all of its objects carry.
+/// Labels of all its objects.
 pub const LABEL: (&str, &str) = ("cluster.x-k8s.io/provider", "infrastructure-metal3");
 
-/// For what is made, looked after and deleted.
+/// Verbs for objects that it creates, updates and deletes.
 const OWNED: [&str; 6] = ["get", "list", "watch", "create", "patch", "delete"];
 
-/// What the controllers do.
+/// The controllers' rights.
 pub fn manager_rules() -> Vec<PolicyRule> {
     let ours = "infrastructure.cluster.x-k8s.io";
     vec![
@@ -39,7 +39,7 @@ pub fn manager_rules() -> Vec<PolicyRule> {
         ),
         rule(ours, &["metal3remediations"], &["get", "list", "watch", "patch"]),
         rule(ours, &["metal3remediations/status"], &["update"]),
-        // Where remediation has failed, the Machine's owner is asked to replace it.
+        // After a failed remediation, the Machine's owner is asked to replace it.
         rule("cluster.x-k8s.io", &["machines/status"], &["patch"]),
         // Owner references with blockOwnerDeletion.
         rule(ours, &["metal3datas/finalizers"], &["update"]),
@@ -53,22 +53,22 @@ pub fn manager_rules() -> Vec<PolicyRule> {
             &["clusters", "machines", "machinesets"],
             &["list", "watch"],
         ),
-        // Which template its machines are made from now. For other control planes, that of the machine counts.
+        // The current machine template of a control plane. For other kinds of control plane, the machine's own template is used.
         rule("controlplane.cluster.x-k8s.io", &["kubeadmcontrolplanes"], &["get"]),
         rule("", &["events"], &["create", "patch"]),
     ]
 }
 
-/// What the program does with Secrets.
+/// How the program uses Secrets.
 ///
-/// Those with rendered data, and what a machine boots with, once; of others whether they exist, and the label of their
-/// cluster on those of BMCs.
+/// It reads Secrets with rendered data, and a machine's boot data once. Of others it checks the existence, and it labels BMC
+/// Secrets with their cluster.
 pub const SECRETS: Secrets<'_> = Secrets {
     role: "capm3-secrets-role",
     verbs: &OWNED,
 };
 
-/// Everything to install.
+/// All objects to install.
 pub fn objects() -> Objects {
     let certificates = certificates(NAMESPACE);
     let installation = Installation {

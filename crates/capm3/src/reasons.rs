@@ -1,4 +1,4 @@
-//! Users find every reason of a condition and of an event in `docs/conditions-of-machines.md`.
+//! Checks that `docs/conditions-of-machines.md` lists every reason of conditions and events.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -6,7 +6,7 @@ use std::path::Path;
 
 use metal3_api::capi::names::reason;
 
-/// Words of the code that are none: kinds, roles, and reasons of hosts, which have a document of their own.
+/// CamelCase words in the code that are not reasons: kinds, roles, and reasons of hosts, which have their own document.
 const OTHERS: &[&str] = &[
     "BareMetalHost",
     "DataImageChanging",
@@ -32,7 +32,7 @@ const OTHERS: &[&str] = &[
     "TearingDown",
 ];
 
-/// The texts in a program that are one word of several, such as `WaitingForHost`. Tests are left out.
+/// The CamelCase string literals of a program, such as `WaitingForHost`, without its tests.
 fn words(folder: &Path, found: &mut BTreeSet<String>) {
     for entry in fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();

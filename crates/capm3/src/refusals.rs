@@ -1,8 +1,8 @@
-//! What an API server refuses is reported on the object that it concerns, and so is what it fails to do for half a minute,
-//! which may have the same causes.
+//! Reports API server rejections on the object concerned; also server failures that last half a minute, which may have the same
+//! causes.
 //!
-//! A kind with conditions, or with a message in its status, has it there and in an event; the others have an event only.
-//! Passes go on as after any other failure, and the report of the first one that succeeds replaces it.
+//! A kind with conditions or a status message reports them there and in an event; other kinds only in an event. Passes are
+//! retried as after any other failure, and the report of the first successful one replaces it.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -16,54 +16,53 @@ use parking_lot::Mutex;
 
 use crate::error::{Identity, PassError};
 
-/// Reason of a condition and of an event: a write was refused.
+/// Reason of a condition and of an event: a write was rejected.
 pub const UPDATE_ERROR: &str = "UpdateError";
 
-/// Objects that are gone never succeed; with so many entries the outdated ones are dropped.
+/// Deleted objects never succeed; above this number of entries the outdated ones are dropped.
 const MANY: usize = 1_000;
 
-/// What the API server has refused or failed to do, by object. Times are those of a clock that never goes back. Cheap to
-/// clone; clones are the same.
+/// Rejections and failures of the API server, by object. Times are from a monotonic clock. Cheap to clone; clones share the
+/// state.
 #[derive(Clone, Debug, Default)]
 pub struct Refusals(Arc<Mutex<State>>);
 
 #[derive(Debug, Default)]
 struct State {
     failing: HashMap<String, Failing>,
-    /// Entries that were left when outdated ones were dropped last.
+    /// Number of entries after the last cleanup.
     left: usize,
 }
 
 /// An object whose passes fail.
 #[derive(Debug)]
 struct Failing {
-    /// The first failure of the server itself since the last success.
+    /// The first server failure since the last success.
     since: Option<Duration>,
     last: Duration,
     reported: Option<(Duration, Identity)>,
 }
 
-/// A failure that users have to know of.
+/// A failure that users must know about.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refusal {
     /// What failed and why.
     pub message: String,
-    /// Whether it is another failure than the one that was reported last.
+    /// Whether it differs from the failure reported last.
     pub is_new: bool,
 }
 
-/// Whether a condition says this already.
+/// Whether a condition already reports this.
 pub fn is_told(list: &[Condition], type_: &str, reason: &str, message: &str) -> bool {
     let before = conditions::get(list, type_);
     before.is_some_and(|before| before.reason == reason && before.message == message)
 }
 
 impl Refusals {
-    /// Takes account of a failed pass. Nothing for failures that the next attempts may mend. What comes back is reported by the
-    /// caller, if it is new.
+    /// Records a failed pass. Returns nothing for failures that a retry may fix. The caller reports the returned failure if it is
+    /// new.
     ///
-    /// A refusal counts at once, a failure of the server only if it lasts: one that restarts, or loses its leader, is back before
-    /// that.
+    /// A rejection counts at once, a server failure only if it lasts: a server that restarts or loses its leader is back sooner.
     pub fn failed(&self, object: Option<&str>, error: &PassError, now: Duration) -> Option<Refusal> {
         let refusal = error.refusal();
         let is_final = refusal.is_some();
@@ -82,7 +81,7 @@ impl Refusals {
         let identity = error.identity();
         let is_new = match &failing.reported {
             None => true,
-            // A server that fails in one way and then in another, again and again, would have each attempt written.
+            // A server that alternates between two failures would otherwise cause a write at each attempt.
             Some((at, before)) => *before != identity && (is_final || now.saturating_sub(*at) >= FAILURE_LASTS),
         };
         if is_new {
@@ -91,19 +90,19 @@ impl Refusals {
         Some(Refusal { message, is_new })
     }
 
-    /// A pass of this object has succeeded.
+    /// Records a successful pass of this object.
     pub fn succeeded(&self, object: Option<&str>) {
         self.0.lock().failing.remove(object.unwrap_or_default());
     }
 
-    /// The report of this object could not be stored: the next failure is new again.
+    /// The report could not be stored: the next failure counts as new again.
     pub fn unreported(&self, object: Option<&str>) {
         if let Some(failing) = self.0.lock().failing.get_mut(object.unwrap_or_default()) {
             failing.reported = None;
         }
     }
 
-    /// The same as [`Self::failed`] for kinds that report by events only: the event, if the failure is new.
+    /// Like [`Self::failed`], for kinds that report by events only: returns the event if the failure is new.
     pub fn event(&self, object: Option<&str>, error: &PassError, now: Duration) -> Option<Event> {
         let refusal = self.failed(object, error, now)?;
         refusal.is_new.then(|| Event::warning(UPDATE_ERROR, refusal.message))
@@ -119,7 +118,7 @@ impl Failing {
         }
     }
 
-    /// Nothing has failed for so long that it is over, though no pass has succeeded: attempts are at most a minute apart.
+    /// Considered over without a successful pass after this time without failures: attempts are at most a minute apart.
     fn is_over(&self, now: Duration) -> bool {
         now.saturating_sub(self.last) > FAILURE_OVER
     }

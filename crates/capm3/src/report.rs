@@ -1,4 +1,4 @@
-//! The last step of a pass: the status is stored if it differs, and then events are published.
+//! The last step of a pass: stores the status if it differs, then publishes events.
 
 use std::fmt::Debug;
 use std::hash::Hash;
@@ -19,12 +19,12 @@ use serde::de::DeserializeOwned;
 use crate::context::Context;
 use crate::error::PassError;
 
-/// Of a failure to store a status, for errors.
+/// Describes a failed status write, for errors.
 pub const STORE_STATUS: &str = "store the status";
 
-/// A status that may say when it was stored last.
+/// A status that may contain the time of its last update.
 pub trait Status: Clone + Default + PartialEq {
-    /// The time, in kinds that have one.
+    /// The time, for kinds that have one.
     fn last_updated(&mut self) -> Option<&mut Option<Time>> {
         None
     }
@@ -50,8 +50,8 @@ impl Status for Metal3RemediationStatus {
     }
 }
 
-/// Stores the status if it differs from that of the object, whose time of the last update does not count, and publishes the
-/// events. The object is then as it was stored.
+/// Stores the status if it differs from the object's (ignoring the time of the last update), publishes the events, and updates
+/// the object.
 pub async fn report<K, By>(
     ctx: &Context,
     store: &Store<K, By>,
@@ -80,7 +80,7 @@ where
     Ok(())
 }
 
-/// The status, if it is another than that of the object.
+/// The status, if it differs from the object's.
 fn changed<K>(object: &K, mut status: K::Status) -> Option<K::Status>
 where
     K: HasStatus,

@@ -1,4 +1,4 @@
-//! The process: which tasks there are, what they share, and in which order they start and end.
+//! The process: its tasks, what they share, and the order in which they start and end.
 
 use std::time::Duration;
 
@@ -33,10 +33,10 @@ const REPORTER: Reporter = Reporter {
     controller: "infrastructure.cluster.x-k8s.io/cluster-api-provider-metal3",
 };
 
-/// The lease of whoever works.
+/// The leader election lease.
 pub(crate) const LEASE: &str = "controller-leader-election-capm3";
 
-/// Runs the provider until it is told to stop.
+/// Runs the provider until it is stopped.
 pub async fn run(args: Args) -> anyhow::Result<()> {
     telemetry::init(&args.log)?;
     let mut process = Process::begin(&Settings {
@@ -86,24 +86,24 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// What is looked after, and how.
+/// What the provider manages, and how.
 #[derive(Clone, Debug)]
 pub struct Setup {
-    /// Where objects are watched.
+    /// The watched namespaces.
     pub namespaces: Namespaces,
-    /// Value of the watch-filter label; empty takes everything.
+    /// Value of the watch-filter label; empty manages everything.
     pub watch_filter: String,
-    /// Whether claims on addresses are named after hosts, so that a pool can reserve an address for a host.
+    /// Whether IP claims are named after hosts, so that a pool can reserve an address for a host.
     pub claims_by_host: bool,
-    /// Objects that are worked on at once.
+    /// Concurrent passes per controller.
     pub workers: Workers,
-    /// How often everything is looked at without a reason.
+    /// The resync period.
     pub sync_period: Duration,
     /// Whether hosts stay powered on between two machines.
     pub is_fast_track: bool,
-    /// Which of several hosts a machine gets that suit it equally.
+    /// How to choose among hosts that fit equally.
     pub host_choice: HostChoice,
-    /// How often each workload cluster may be asked.
+    /// Request rate limits for each workload cluster.
     pub workload_limits: ClientArgs,
 }
 
@@ -117,7 +117,7 @@ pub struct Provider {
 }
 
 impl Provider {
-    /// Prepares everything; no request is made. Once for each registry.
+    /// Creates the controllers; sends no request. Once per registry.
     pub fn new(client: Client, clock: Clock, registry: &Registry, setup: Setup, stop: CancellationToken) -> Self {
         let ctx = Context {
             recorder: Recorder::new(client.clone(), REPORTER, clock.clone()),
@@ -137,7 +137,7 @@ impl Provider {
         }
     }
 
-    /// Watches on every replica, works while leading. Calls `served` when all kinds are there. Ends with the stop token.
+    /// Watches on every replica, reconciles while leading. Calls `served` when all kinds are served. Ends with the stop token.
     pub async fn run(
         self,
         mut leads: watch::Receiver<bool>,

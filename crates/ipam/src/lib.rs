@@ -9,12 +9,12 @@
 //!      └───────────────────────────────────────────────┘
 //! ```
 //!
-//! [`alloc`] is the arithmetic. [`pool`] is one pool: what is known, what to do next, doing it; its documentation has the
-//! invariants and how they are kept. [`admission`] says what may be written. [`watches`] brings what the watches show to the
-//! [`pools`], [`reconcile`] goes round after round until a pool is idle.
+//! [`alloc`] is the arithmetic. [`pool`] manages one pool: its state, the decisions and the requests; its documentation lists the
+//! invariants and how they are kept. [`admission`] validates writes. [`watches`] feeds watch events into the [`pools`],
+//! [`reconcile`] runs rounds until a pool is idle.
 //!
-//! A failure lasts as long as its cause; upstream keeps a failed claim failed until it is made anew. An address keeps its
-//! prefix, gateway and DNS servers when the pool changes later, as upstream's does.
+//! A failure lasts as long as its cause; upstream keeps a failed claim failed until it is recreated. An address keeps its prefix,
+//! gateway and DNS servers when the pool changes later, as upstream's does.
 
 pub mod admission;
 pub mod alloc;

@@ -6,12 +6,12 @@ use metal3_runtime::args;
 #[tokio::main]
 async fn main() {
     let args: Args = args::parse().unwrap_or_else(|error| error.exit());
-    // The one cryptography of this process; clients cannot be built without it.
+    // The process-wide TLS crypto provider; clients require it.
     rustls::crypto::ring::default_provider().install_default().ok();
     if let Err(error) = run(args.unified()).await {
         tracing::error!(error = %metal3_runtime::error::chain(&*error), "ended");
         eprintln!("ip-address-manager: {error:#}");
-        // Not by returning: a task that hangs would keep the runtime from closing.
+        // Exit explicitly: on return, a hanging task would keep the runtime from shutting down.
         std::process::exit(1);
     }
 }

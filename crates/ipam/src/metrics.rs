@@ -1,4 +1,4 @@
-//! Figures of pools and of what is done for claims.
+//! Metrics of pools and claims.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ use prometheus_client::metrics::histogram::Histogram;
 use crate::pool::Answer;
 use crate::pool::effect::{Effect, Outcome};
 
-/// An operator has few pools, so each has its own series.
+/// A site has few pools, so each has its own series.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct Pool {
     namespace: String,
@@ -39,7 +39,7 @@ struct Event {
     reason: &'static str,
 }
 
-/// Figures of pools.
+/// The metrics of pools.
 #[derive(Clone, Debug)]
 pub struct PoolMetrics {
     addresses: Family<Addresses, Gauge>,
@@ -62,7 +62,7 @@ pub fn rows() -> Vec<Row> {
 impl PoolMetrics {
     /// Registers them.
     pub fn new(catalogue: &mut Catalogue<'_>) -> Self {
-        // From an idle server on the same machine to one that is overloaded.
+        // Ranges from an idle server on the same machine to an overloaded one.
         let buckets: fn() -> Histogram = || Histogram::new([0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0, 30.0]);
         Self {
             addresses: catalogue.add(
@@ -96,7 +96,7 @@ impl PoolMetrics {
         }
     }
 
-    /// A pool was looked at, or is gone.
+    /// Records a reconciled or deleted pool.
     pub fn pool(&self, key: &ObjectKey, usage: Option<PoolUsage>) {
         let (namespace, pool) = (key.namespace.clone(), key.name.clone());
         let states = |usage: PoolUsage| {
@@ -127,7 +127,7 @@ impl PoolMetrics {
         }
     }
 
-    /// A request was answered.
+    /// Records the response to a request.
     pub fn effect(&self, effect: &Effect, answer: &Answer, took: Duration) {
         let outcome = match answer {
             Answer::Failed(_) | Answer::Dropped(_) => "failed",
@@ -141,7 +141,7 @@ impl PoolMetrics {
             .observe(took.as_secs_f64());
     }
 
-    /// Something happened to a claim.
+    /// Records an event of a claim.
     pub fn event(&self, reason: &'static str) {
         self.events.get_or_create(&Event { reason }).inc();
     }

@@ -1,4 +1,4 @@
-//! The states of all pools: what is known of each.
+//! The states of all pools.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use parking_lot::Mutex;
 use crate::alloc::Plan;
 use crate::pool::{ClusterSeen, Event, Policy, PoolState, Removal, Tombstone};
 
-/// The states of all pools, whether they exist or not, and the queue of those that have to be looked at.
+/// The states of all pools, whether or not they exist, and the queue of pools to reconcile.
 #[derive(Clone)]
 pub struct Pools {
     inner: Arc<Mutex<Inner>>,
@@ -50,7 +50,7 @@ impl Pools {
         self.inner.lock().states.get(key).cloned()
     }
 
-    /// Drops the state of a pool of which nothing is left.
+    /// Drops the state of a pool if it is empty.
     pub fn tidy(&self, key: &ObjectKey) {
         let mut inner = self.inner.lock();
         // What is absorbed meanwhile is absorbed again by the next one.
@@ -59,7 +59,7 @@ impl Pools {
         }
     }
 
-    /// Makes every pool look at everything again. Returns their keys.
+    /// Makes every pool resync. Returns their keys.
     pub fn resync(&self) -> Vec<ObjectKey> {
         let states = self.inner.lock().states.clone();
         for state in states.values() {
@@ -68,8 +68,8 @@ impl Pools {
         states.into_keys().collect()
     }
 
-    /// News for one pool. Its state is locked after the lock of all states is let go: a large pool that is being decided
-    /// on holds up no other pool.
+    /// An event for one pool. Its state is locked after the lock of all states is released, so that deciding on a large pool does
+    /// not block the others.
     pub(crate) fn absorb(&self, key: &ObjectKey, event: &Event) {
         loop {
             let state = self.get_or_insert(key);
@@ -143,7 +143,7 @@ impl Pools {
     }
 }
 
-/// Reads a specification that is another one, without the lock.
+/// Parses a changed spec, without holding the lock.
 fn new_plan(state: &Mutex<PoolState>, pool: &IPPool) -> Option<Arc<Plan>> {
     let is_other = state.lock().pool().is_none_or(|before| before.spec != pool.spec);
     is_other.then(|| Arc::new(Plan::read(&pool.spec)))
@@ -170,7 +170,7 @@ mod tests {
         Event::Pool(Arc::new(serde_json::from_value(object).unwrap()), None)
     }
 
-    // OWN 27e: a large pool was read, and waited for, under the lock of all pools.
+    // OWN 27e: a large pool was parsed, and waited for, under the lock of all pools.
     #[test]
     fn a_pool_that_is_being_decided_on_holds_up_no_other() {
         let pools = pools();

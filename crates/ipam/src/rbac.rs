@@ -1,5 +1,5 @@
-//! The rights that the manager needs, as objects to install. Each stands for a call in this crate or in the shared
-//! runtime; a test runs the manager with nothing else.
+//! The manager's RBAC objects. Each rule corresponds to a call in this crate or in the shared runtime; a test runs the manager
+//! with exactly these rights.
 
 use k8s_openapi::api::rbac::v1::PolicyRule;
 use metal3_runtime::rbac::{Installation, Objects, rule};
@@ -11,10 +11,10 @@ use crate::webhooks::certificates;
 pub const NAMESPACE: &str = "metal3-ipam-system";
 /// Its service account.
 pub const SERVICE_ACCOUNT: &str = "ipam-manager";
-/// What all of its objects carry.
+/// Labels of all its objects.
 pub const LABEL: (&str, &str) = ("cluster.x-k8s.io/provider", "ipam-metal3");
 
-/// What the controller does with pools, claims and addresses.
+/// The controller's verbs for pools, claims and addresses.
 pub fn manager_rules() -> Vec<PolicyRule> {
     let (metal3, cluster_api) = ("ipam.metal3.io", "ipam.cluster.x-k8s.io");
     let watched = ["get", "list", "watch", "patch"];
@@ -34,7 +34,7 @@ pub fn manager_rules() -> Vec<PolicyRule> {
     ]
 }
 
-/// Everything to install.
+/// All objects to install.
 pub fn objects() -> Objects {
     let certificates = certificates(NAMESPACE);
     let installation = Installation {

@@ -1,4 +1,4 @@
-//! One pass over a pool: round after round until there is nothing to do.
+//! One pass over a pool: rounds until nothing is left to do.
 //!
 //! The steps are those of the staircase in [`metal3_runtime::controller`]: observe (the watches fill a [`PoolState`]), decide,
 //! apply, report. The pool implements [`Reconcile`] and not the staircase itself, because what a pass decides on outlives
@@ -26,18 +26,17 @@ use crate::pool::objects::Claim;
 use crate::pool::{Answer, Lists, PoolState, Server, UserEvent, decide, events, gathered, judge};
 use crate::pools::Pools;
 
-/// Requests of one pool that are under way at once. More would only queue in the server, and every other client with
-/// them.
+/// Maximum concurrent requests of one pool. More would only queue in the server and delay its other clients.
 const AT_ONCE: usize = 32;
 
-/// What all passes share.
+/// State shared by all passes.
 #[derive(Clone)]
 pub struct Context {
     /// The API server.
     pub client: Client,
     /// Lists of addresses and claims.
     pub lists: Lists,
-    /// What is known.
+    /// The states of the pools.
     pub pools: Pools,
     /// Events.
     pub recorder: Recorder,
@@ -45,7 +44,7 @@ pub struct Context {
     pub clock: Clock,
     /// Figures.
     pub metrics: PoolMetrics,
-    /// Cancelled when the process begins to end.
+    /// Cancelled when the process starts to shut down.
     pub stop: CancellationToken,
 }
 
@@ -86,7 +85,7 @@ impl Context {
         }
     }
 
-    /// Makes the requests of a round side by side. Returns the events for users.
+    /// Sends the requests of a round concurrently. Returns the events for users.
     async fn apply(
         &self,
         key: &ObjectKey,

@@ -1,4 +1,4 @@
-//! The process: which tasks there are, what they share, and in which order they start and end.
+//! The process: its tasks, what they share, and the order in which they start and end.
 
 use std::fmt::Debug;
 use std::time::Duration;
@@ -27,7 +27,7 @@ use crate::reconcile::Context;
 use crate::watches::{self, ClusterSink, PoolSink};
 use crate::webhooks;
 
-/// Upstream's lease, so that the two managers never work at once while one replaces the other.
+/// Upstream's lease, so that the two managers never run at once while one replaces the other.
 pub(crate) const LEASE: &str = "controller-leader-election-ipam-capm3";
 const REPORTER: Reporter = Reporter {
     component: "metal3-ip-address-manager",
@@ -99,16 +99,16 @@ async fn kinds_served(client: &Client, namespaces: &Namespaces) {
     served::all(ask).await;
 }
 
-/// What is looked after, and how.
+/// What the manager handles, and how.
 #[derive(Clone, Debug)]
 pub struct Setup {
     /// Where pools, claims and addresses are watched.
     pub namespaces: Namespaces,
     /// Value of the watch-filter label; empty takes everything.
     pub watch_filter: String,
-    /// Pools that are worked on at once.
+    /// Concurrent pools.
     pub concurrency: u16,
-    /// How often everything is looked at without a reason.
+    /// The resync period.
     pub sync_period: Duration,
     /// Times and sizes of decisions.
     pub policy: Policy,
@@ -122,7 +122,7 @@ pub struct Manager {
 }
 
 impl Manager {
-    /// Prepares everything; no request is made.
+    /// Creates the controller; sends no request.
     pub fn new(client: Client, clock: Clock, registry: &Registry, setup: Setup, stop: CancellationToken) -> Self {
         let queue = Queue::new();
         let ctx = Context {
@@ -137,7 +137,7 @@ impl Manager {
         Self { ctx, queue, setup }
     }
 
-    /// Watches on every replica, works while leading. Calls `served` when all kinds are there. Ends with the stop token.
+    /// Watches on every replica, reconciles while leading. Calls `served` when all kinds are served. Ends with the stop token.
     pub async fn run(
         self,
         mut leads: watch::Receiver<bool>,

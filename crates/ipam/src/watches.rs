@@ -1,4 +1,4 @@
-//! What the watches show, and whose state it belongs into.
+//! Routes watch events to the states of their pools.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use crate::pool::objects::is_our_pool;
 use crate::pool::{ClusterSeen, Event, Removal, Tombstone};
 use crate::pools::Pools;
 
-/// Reads an object: the name of its pool, and the news for it; nothing if no pool of ours is meant.
+/// Reads an object: its pool's name and the event; nothing if it refers to no pool of ours.
 pub type Read<K> = fn(&K) -> Option<(String, Event)>;
 
 /// A pool.
@@ -49,7 +49,7 @@ fn named(name: &str, event: Event) -> Option<(String, Event)> {
     (!name.is_empty()).then(|| (name.to_owned(), event))
 }
 
-/// Fills the states of pools with the objects of one kind. All that it keeps of an object is whose it was.
+/// Feeds the objects of one kind into the pools' states. It remembers only which pool each object belonged to.
 #[derive(Clone)]
 pub struct PoolSink<K> {
     pools: Pools,
@@ -67,7 +67,7 @@ impl<K> PoolSink<K> {
         }
     }
 
-    /// Remembers whose an object is now. Returns whose it was.
+    /// Records the object's pool. Returns the previous one.
     fn replace(&self, key: ObjectKey, now: Option<(ObjectKey, Tombstone)>) -> Option<(ObjectKey, Tombstone)> {
         let mut shown = self.shown.lock();
         match now {
@@ -83,7 +83,7 @@ where
 {
     fn put(&self, object: K) {
         let key = ObjectKey::of(&object);
-        // Every address counts, whichever manager looks after its pool.
+        // Every address counts, whichever manager handles its pool.
         let is_ours = |event: &Event| matches!(event, Event::Address(_)) || self.pools.is_ours(&object);
         let news = (self.read)(&object).filter(|(_, event)| is_ours(event));
         let news = news.map(|(pool, event)| (ObjectKey::new(&*key.namespace, pool), event));

@@ -1,4 +1,4 @@
-//! What the API server asks this program. Every replica answers, whether it leads or not.
+//! The admission webhooks. Every replica serves them, whether or not it is the leader.
 
 use metal3_api::ipam::{IPAddress, IPClaim, IPPool};
 use metal3_runtime::webhook::{Installed, Rules, SelfManaged, Webhooks};
@@ -6,7 +6,7 @@ use metal3_runtime::webhook::{Installed, Rules, SelfManaged, Webhooks};
 use crate::admission;
 use crate::rbac::{LABEL, NAMESPACE};
 
-/// Everything that is answered. Upstream serves `/mutate-…` for all three kinds.
+/// All webhooks. Upstream serves `/mutate-…` for all three kinds.
 pub fn all() -> Webhooks {
     Webhooks::new()
         .admit(Rules::<IPPool> {
@@ -29,7 +29,7 @@ pub fn all() -> Webhooks {
         })
 }
 
-/// What is installed so that the API server asks.
+/// The webhook configurations to install.
 pub const INSTALLED: Installed<'static> = Installed {
     namespace: NAMESPACE,
     prefix: "ipam-",

@@ -1,4 +1,4 @@
-//! What is to happen when: a heap, so that a fleet at rest costs nothing and one event costs the same in any fleet.
+//! Scheduled events in a heap, so that an idle fleet costs nothing and an event costs the same in a fleet of any size.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;

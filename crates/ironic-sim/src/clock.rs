@@ -1,4 +1,4 @@
-//! Time that the simulator lives in: the machine's, the machine's times a factor, or none but what a test gives it.
+//! The simulator's clock: real time, real time multiplied by a factor, or manual for tests.
 
 use parking_lot::Mutex;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use jiff::Timestamp;
 pub enum Pace {
     /// So many simulated seconds in one real second. 1 is real time.
     Times(f64),
-    /// Only when told to, by [`crate::Sim::advance`].
+    /// Advances only by [`crate::Sim::advance`].
     Manual,
 }
 

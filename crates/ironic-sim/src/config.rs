@@ -1,4 +1,4 @@
-//! What a simulator is to be like.
+//! The configuration of a simulator.
 
 use std::fmt;
 use std::time::Duration;

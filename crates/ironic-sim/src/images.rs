@@ -1,6 +1,6 @@
-//! What Ironic finds when it asks for an image: its client follows redirects and puts the URL into its own form, and what it has
-//! found takes the place of what it was told. Paths ask for redirects as those of the lab's server of images do
-//! (`lab/ironic/ironic_lab/image_server.py`); nothing is downloaded.
+//! How Ironic resolves image URLs: its client follows redirects and normalizes the URL, and the result replaces the original URL.
+//! Redirects are requested by path, as with the lab's image server (`lab/ironic/ironic_lab/image_server.py`); nothing is
+//! downloaded.
 
 use url::Url;
 

@@ -1,4 +1,4 @@
-//! What a server is made of, as inspection, BIOS and firmware calls show it.
+//! A server's hardware, as inspection, BIOS and firmware calls report it.
 
 use serde_json::{Map, Value, json};
 

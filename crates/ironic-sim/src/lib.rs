@@ -1,8 +1,8 @@
 //! A stateful Ironic for fleets and faults.
 //!
-//! It speaks the part of OpenStack Ironic's API that a Metal3 operator uses, with the state machine, locks, refusals and
-//! error texts of the real one, for servers that exist only as numbers: ten thousand of them in one small process. Where it
-//! and the real Ironic differ, it is wrong; one suite of checks runs against both.
+//! It implements the part of OpenStack Ironic's API that a Metal3 operator uses, with the real state machine, locks, errors and
+//! error texts, for purely virtual servers: ten thousand of them in one small process. Where it differs from the real Ironic, it
+//! is wrong; one suite of checks runs against both.
 //!
 //! ```text
 //!   ApiServer ──HTTP──▶ api ── what a request means ──▶ world: nodes, ports, servers
@@ -10,8 +10,8 @@
 //!     └─ /sim/…: faults, counters             └─ conduct ────────┘  what happens later, on the agenda
 //! ```
 //!
-//! What it does not have: rescue, hold states, allocations, port groups, chassis, event subscriptions, Keystone, and anything that a BMC or a
-//! ramdisk says to Ironic. A server's behaviour is given by its [`Faults`].
+//! Not implemented: rescue, hold states, allocations, port groups, chassis, event subscriptions, Keystone, and anything that a
+//! BMC or a ramdisk sends to Ironic. A server's behaviour is set by its [`Faults`].
 //!
 //! ```
 //! use std::time::Duration;

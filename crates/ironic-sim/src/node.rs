@@ -1,4 +1,4 @@
-//! A node's record, and how it is shown.
+//! A node's record, and how it is rendered.
 
 use std::time::Duration;
 
@@ -53,7 +53,7 @@ pub(crate) struct Node {
     pub inventory: Option<Box<Value>>,
     /// The server behind its BMC address, if there is one.
     pub machine: Option<u32>,
-    /// When it came to rest, or its power was seen to have changed, until somebody changes it.
+    /// When it became idle, or its power change was noticed, until the next API call changes it.
     pub rested: Option<Duration>,
     /// Grows whenever what is planned for the node becomes void.
     pub epoch: u32,

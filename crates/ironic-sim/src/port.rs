@@ -1,4 +1,4 @@
-//! Ports: network cards that Ironic knows.
+//! Ports: the network cards known to Ironic.
 
 use std::time::Duration;
 

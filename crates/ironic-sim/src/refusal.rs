@@ -1,4 +1,4 @@
-//! How a request is refused.
+//! Error responses.
 
 use serde_json::{Value, json};
 

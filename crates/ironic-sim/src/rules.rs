@@ -1,4 +1,4 @@
-//! Rules by which requests go wrong.
+//! Rules that make requests fail.
 
 use serde::{Deserialize, Serialize};
 

@@ -1,4 +1,4 @@
-//! The simulated servers: what their administrator knows of them, what ails them, and what they went through.
+//! The simulated servers: their administrator's data, their faults, and their counters.
 
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
@@ -63,7 +63,7 @@ impl Server {
     }
 }
 
-/// What ails a server. Texts are what Ironic is told as the reason.
+/// A server's faults. The texts are the error messages that Ironic gets.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Faults {
@@ -138,7 +138,7 @@ pub struct Counters {
     pub reboots: u32,
 }
 
-/// Virtual media, as the BMC tells.
+/// Virtual media, according to the BMC.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Medium {
     pub device: &'static str,

@@ -1,4 +1,4 @@
-//! The simulator as programs and tests hold it.
+//! The simulator's handle for programs and tests.
 
 use parking_lot::{Mutex, MutexGuard};
 use std::collections::BTreeMap;

@@ -1,4 +1,4 @@
-//! The words of Ironic's state machine, and which of them lead where.
+//! The names in Ironic's state machine, and its transitions.
 
 use std::fmt;
 

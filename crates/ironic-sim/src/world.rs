@@ -1,4 +1,4 @@
-//! All that the simulator knows: nodes, ports and servers, with what is planned for them.
+//! The simulator's full state: nodes, ports and servers, with their scheduled events.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::net::Ipv4Addr;
@@ -136,7 +136,7 @@ impl World {
         self.by_instance.get(instance).is_some_and(|number| *number != except)
     }
 
-    /// Somebody changes a node.
+    /// Changes a node on behalf of a client.
     pub fn reacted(&mut self, number: u32) {
         let now = self.now;
         if let Some(rested) = self.nodes.get_mut(&number).and_then(|node| node.rested.take()) {
@@ -322,7 +322,7 @@ impl World {
         }
     }
 
-    /// The nodes of a server: one, unless somebody enrolled it twice.
+    /// The nodes of a server: one, unless it was enrolled twice.
     pub fn nodes_of(&self, machine: u32) -> Vec<u32> {
         let of_it = self.machine_nodes.range((machine, 0)..=(machine, u32::MAX));
         of_it.map(|(_, node)| *node).collect()

@@ -1,4 +1,4 @@
-//! Objects from YAML to the API server, by server-side apply.
+//! Applies YAML objects to the API server, by server-side apply.
 
 use std::collections::HashMap;
 use std::path::Path;

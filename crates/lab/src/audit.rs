@@ -1,8 +1,8 @@
 //! Reads the API server's audit log: requests by user, with their results.
 //!
-//! Give every program under test an identity of its own (a service account), and its requests can be told apart. The
-//! API server writes an entry when it has the answer. For a long answer that can be a moment after the client has it,
-//! so a test that counts waits for the count it expects.
+//! Give every program under test its own identity (a service account) to distinguish its requests. The API server writes an entry
+//! once it has the response. For a long response that can be slightly after the client has it, so a test that counts requests
+//! polls for the expected number.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
@@ -39,7 +39,7 @@ pub struct Request {
     pub status: u16,
 }
 
-/// A right that somebody asked to use.
+/// An attempted use of a permission.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Asked {
     /// See [`Request::user`].

@@ -1,4 +1,5 @@
-//! What takes minutes is made once per machine: a folder of the user's cache, a lock, and a word on standard error now and then.
+//! Results that take minutes are built once per machine: a folder in the user's cache, a lock, and progress messages on standard
+//! error.
 
 use std::fs::{self, File, TryLockError};
 use std::io::Write as _;
@@ -10,7 +11,7 @@ use sha2::{Digest, Sha256};
 
 use crate::process::{Child, POLL, Program};
 
-/// How often something is said while somebody waits.
+/// The interval of progress messages.
 const REPORT: Duration = Duration::from_secs(5);
 /// The file whose presence says that a folder which cannot be moved is complete.
 const COMPLETE: &str = "metal3-lab.complete";

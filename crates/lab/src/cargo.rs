@@ -1,4 +1,4 @@
-//! Cargo as a program that our own programs start.
+//! Runs cargo from our own programs.
 
 use std::ffi::OsString;
 use std::process::Command;

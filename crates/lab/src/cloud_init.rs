@@ -1,7 +1,7 @@
-//! cloud-init, which reads on a machine what we have rendered for it.
+//! Runs cloud-init on the data that we render for a machine.
 //!
-//! Nothing is installed: Debian's packages of two releases are unpacked into a Python environment, and a script of ours,
-//! `lab/cloud-init/read.py`, calls their parsers. Two, because images in use have old and new ones.
+//! Nothing is installed: Debian's packages of two releases are unpacked into a Python environment, and our script
+//! `lab/cloud-init/read.py` calls their parsers. Two releases, because images in use contain old and new ones.
 
 use std::ffi::OsString;
 use std::fs;

@@ -1,10 +1,8 @@
-//! clusterctl, unmodified: what it finds where it has installed providers, and its moves from one management cluster to
-//! another.
+//! clusterctl, unmodified: the inventory that it expects in a management cluster, and its moves between management clusters.
 //!
-//! `clusterctl init` fetches what it installs from release pages. The lab installs the same manifests from the module
-//! ([`crate::cluster_api`]) and from `config/`, so that only clusterctl's own notes are missing: the definition of its
-//! inventory, and one entry per provider, which a move compares between the two clusters. The labels that it looks for are
-//! put on at the installation.
+//! `clusterctl init` downloads manifests from release pages. The lab installs the same manifests from the module
+//! ([`crate::cluster_api`]) and from `config/`, and adds clusterctl's own inventory: its CRD, and one entry per provider, which a
+//! move compares between the two clusters. The installation sets the labels that clusterctl looks for.
 
 use std::path::{Path, PathBuf};
 use std::process::Output;

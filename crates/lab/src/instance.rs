@@ -1,9 +1,9 @@
-//! Folders that belong to one running lab.
+//! Folders owned by one running lab.
 //!
-//! The owner of a folder holds a lock on `instance.lock` in it and has written its process number there. The kernel
-//! drops the lock with the process, so "is it running?" has an exact answer, and the number in the file is only
-//! believed while the lock is held: it can never be that of a stranger. Another process asks the owner to stop with a
-//! SIGTERM, and sees that it is gone when the lock is free. What the owner started dies with it ([`crate::process`]).
+//! The owner of a folder locks `instance.lock` in it and writes its process ID there. The kernel releases the lock when the
+//! process ends, so "is it running?" has an exact answer. The ID is only trusted while the lock is held, so it never belongs to
+//! an unrelated process. To stop the owner, another process sends SIGTERM and waits for the lock. Programs that the owner started
+//! die with it ([`crate::process`]).
 
 use std::fs::{self, File, TryLockError};
 use std::io::{Read, Write};

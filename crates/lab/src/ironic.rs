@@ -1,8 +1,8 @@
 //! A real Ironic with simulated servers, on loopback.
 //!
-//! Ironic is the packaged one from `lab/ironic/requirements.lock`: API, state machine, locks, validation and error texts
-//! are real. Its servers are not: [`Host`]s with a Redfish or IPMI BMC each and a ramdisk agent that does what Ironic
-//! tells it, played by the Python programs in `lab/ironic`.
+//! Ironic is the packaged one from `lab/ironic/requirements.lock`: API, state machine, locks, validation and error texts are
+//! real. Its servers are simulated: the Python programs in `lab/ironic` play [`Host`]s, each with a Redfish or IPMI BMC and a
+//! ramdisk agent that follows Ironic's commands.
 //!
 //! ```text
 //!   test ──HTTP──▶ Ironic ──Redfish──▶ BMCs ─┐
@@ -12,7 +12,7 @@
 //!     └─faults, counters──▶ control API of the simulated servers
 //! ```
 //!
-//! What an instance keeps in its folder:
+//! The files in an instance's folder:
 //!
 //! ```text
 //!   instance.lock   held by the owner, with its process number (crate::instance)
@@ -259,7 +259,7 @@ impl IronicLab {
         ["ipa.kernel", "ipa.initramfs"].map(|name| format!("{}/images/{name}", self.ports.image_url()))
     }
 
-    /// Where other processes can ask the simulated servers what [`IronicLab::machine`] tells.
+    /// Where other processes can query the simulated servers for the data of [`IronicLab::machine`].
     pub fn control_url(&self) -> String {
         self.ports.control_url()
     }

@@ -1,5 +1,5 @@
-//! A whole lab: a control plane, an Ironic with simulated servers, and the operator under its own service account
-//! with the rights that it is shipped with; if wanted, also what makes clusters of the servers.
+//! A whole lab: a control plane, an Ironic with simulated servers, and the operator under its own service account with the rights
+//! that it ships; optionally everything to create clusters of the servers.
 //!
 //! ```text
 //!   .lab/NAME/            the lab's folder, held by the process that started it (crate::instance)
@@ -10,8 +10,8 @@
 //!     workload/ managers/                the same of what makes clusters
 //! ```
 //!
-//! Everything begins anew at every start: Ironic's database and the servers' disks do not outlive their programs, so a
-//! cluster that outlived them would name servers that do not exist.
+//! Every start begins from scratch: Ironic's database and the servers' disks end with their programs, so an older cluster would
+//! reference servers that do not exist.
 
 mod access;
 mod clusters;
@@ -76,7 +76,7 @@ pub struct Lab {
 }
 
 impl Lab {
-    /// Starts everything and returns when the operator is ready. `say` is told of every step that is done.
+    /// Starts everything and returns when the operator is ready. Calls `say` after each step.
     pub async fn start(config: LabConfig, say: &(dyn Fn(&str) + Sync)) -> Result<Self> {
         let claim = Claim::take(&config.folder)?;
         clear(claim.folder())?;

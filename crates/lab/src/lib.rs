@@ -1,7 +1,7 @@
 //! The lab: a real control plane and a real Ironic with simulated servers, as plain processes on 127.0.0.1.
 //!
-//! Tests (`metal3-testkit`) and `cargo xtask lab` start it. There are no containers and nothing needs root. Several labs
-//! run side by side, one folder each, and nothing outlives the process that started it, however that one dies.
+//! Tests (`metal3-testkit`) and `cargo xtask lab` start it. There are no containers, and nothing needs root. Several labs can run
+//! concurrently, each in its own folder, and nothing outlives the process that started it, however that ends.
 //!
 //! ```text
 //!   binaries (found, cached, built) ─┐
@@ -10,8 +10,8 @@
 //!   python (environments, made once) ────▶ ironic, cloud_init
 //! ```
 //!
-//! It is a tool for tests and demonstrations, so errors are `anyhow`'s: they are read, not matched. `lab/README.md` says
-//! what is started, and what it costs.
+//! It is a tool for tests and demonstrations, so errors are `anyhow`'s: they are printed, not matched. `lab/README.md` lists what
+//! is started and its cost.
 
 pub mod apply;
 pub mod audit;

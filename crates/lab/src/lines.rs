@@ -1,4 +1,4 @@
-//! Logs with one JSON object per line, which other programs write while we read.
+//! Logs with one JSON object per line, read while other programs write them.
 
 use std::fs::File;
 use std::io::{ErrorKind, Read, Seek, SeekFrom};

@@ -1,4 +1,4 @@
-//! One of our own programs as a plain process: what they have in common.
+//! One of our own programs as a plain process: the common part.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -68,7 +68,7 @@ pub struct Manager {
 }
 
 impl Manager {
-    /// Starts it and, unless told otherwise, returns when it is ready.
+    /// Starts it and, unless configured otherwise, returns when it is ready.
     pub async fn start(config: &ManagerConfig) -> Result<Self> {
         let (health, metrics, webhooks) = (Port::free()?, Port::free()?, Port::free()?);
         let mut args: Vec<OsString> = vec![

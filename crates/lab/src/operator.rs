@@ -74,7 +74,7 @@ impl From<&IronicLab> for IronicAccess {
     }
 }
 
-/// Starts an operator and, unless told otherwise, returns when it is ready.
+/// Starts an operator and, unless configured otherwise, returns when it is ready.
 pub async fn start(config: &OperatorConfig, ironic: &IronicAccess) -> Result<Manager> {
     let folder = &config.folder;
     fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;

@@ -1,9 +1,9 @@
 //! Free ports on loopback, without a race between several labs on one machine.
 //!
-//! Asking the kernel for a free port, closing it and using it later is a race: another may get the same one. And a
-//! port of the kernel's ephemeral range may be taken by any outgoing connection meanwhile. So: ports are from below
-//! that range, and each is held through a locked file as long as its [`Port`] lives. The kernel drops the lock when the
-//! holder dies, however it dies, so there are no stale locks to clean up.
+//! Asking the kernel for a free port, closing it and using it later is a race: another process may get the same one, and any
+//! outgoing connection may take a port of the ephemeral range. Therefore ports come from below that range, and a locked file
+//! reserves each one while its [`Port`] lives. The kernel releases the lock when the holder ends, however it ends, so there are
+//! no stale locks to clean up.
 
 use std::fs::{self, File, TryLockError};
 use std::hash::{BuildHasher, RandomState};

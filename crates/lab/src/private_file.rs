@@ -1,4 +1,4 @@
-//! Files that only their owner can read, because secrets are in them.
+//! Files with secrets, readable only by their owner.
 
 use std::fs;
 use std::io::Write as _;

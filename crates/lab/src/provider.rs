@@ -1,7 +1,7 @@
 //! A controller manager (a provider, in Cluster API's words) as a plain process, with its webhooks.
 //!
-//! It runs under its own service account with the RBAC that it ships, so that missing rights show. Its webhooks and
-//! conversions are installed as URLs on this machine with a certificate of the lab's CA.
+//! It runs under its own service account with the RBAC that it ships, so that missing rights show. Its webhooks and conversions
+//! are configured as local URLs with a certificate of the lab's CA.
 
 use std::ffi::OsString;
 use std::net::{Ipv4Addr, SocketAddr};

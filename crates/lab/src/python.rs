@@ -1,4 +1,4 @@
-//! Virtual environments of Python, made once per machine from a file that pins every package.
+//! Python virtual environments, built once per machine from a file that pins every package.
 
 use std::ffi::OsString;
 use std::fs;

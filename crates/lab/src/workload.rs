@@ -1,4 +1,4 @@
-//! A workload cluster for Cluster API: an API server and an etcd of its own, and what it sees of servers that have booted.
+//! A workload cluster for Cluster API: its own API server and etcd, and the objects of booted servers.
 //!
 //! ```text
 //!   Ironic ──▶ simulated servers ──config drive──▶ boot ──▶ Nodes, Pods ──▶ API server of the workload cluster
@@ -6,9 +6,9 @@
 //!                       Cluster API's managers, the infrastructure provider ──┘ └── <cluster>-kubeconfig
 //! ```
 //!
-//! Nothing runs on the servers, so no images are fetched and no containers started. What Cluster API looks at is there: Nodes
-//! with the name, labels and taints that the user data on the config drive ask for, the ConfigMap `kubeadm-config`, and
-//! the mirror Pods of a control plane. `lab/README.md` says what each of these is needed for.
+//! Nothing runs on the servers, so no images are pulled and no containers started. The objects that Cluster API reads exist:
+//! Nodes with the name, labels and taints from the user data on the config drive, the ConfigMap `kubeadm-config`, and the mirror
+//! Pods of a control plane. `lab/README.md` says why each is needed.
 
 mod boot;
 mod fit;

@@ -1,20 +1,20 @@
-//! Waiting for something that has to be polled.
+//! Polling with a timeout.
 
 use std::fmt::Display;
 use std::panic::Location;
 use std::time::{Duration, Instant};
 
-/// What the `expect…` helpers allow. Generous, because a test that fails on a busy machine is worse than one that takes
-/// its time to fail; what comes about is seen at once.
+/// The timeout of the `expect…` helpers. Generous, because a test that fails on a busy machine is worse than one that takes long
+/// to fail; success is noticed at once.
 pub const DEADLINE: Duration = Duration::from_secs(30);
 
 const POLL: Duration = Duration::from_millis(25);
 
-/// Asks `probe` until it answers `Ok`, and returns that. An `Err` says what was seen instead; the last one is in the
-/// message when `limit` is over and the test fails, with the line that waited.
+/// Polls `probe` until it returns `Ok`, and returns that value. An `Err` describes what was observed instead; after `limit` the
+/// test fails at the caller's line with the last one.
 ///
-/// A closure such as `async || …` will do as long as it only reads what it captures. (`AsyncFnMut` would allow more, but
-/// the compiler cannot see then that the result may be spawned.)
+/// A closure such as `async || …` works if it only reads what it captures. (`AsyncFnMut` would allow more, but then the compiler
+/// cannot prove that the future is `Send`.)
 #[track_caller]
 pub fn eventually<T, E, F, Fut>(limit: Duration, what: &str, probe: F) -> impl Future<Output = T>
 where
@@ -22,11 +22,11 @@ where
     F: FnMut() -> Fut,
     Fut: Future<Output = Result<T, E>>,
 {
-    // Taken here and not in the future, which is polled from elsewhere.
+    // Captured here, because the future is polled elsewhere.
     at(Location::caller(), limit, what.to_owned(), probe)
 }
 
-/// [`eventually`] for a caller that is known already.
+/// [`eventually`] with a given caller.
 pub(crate) async fn at<T, E, F, Fut>(
     caller: &'static Location<'static>,
     limit: Duration,
@@ -44,7 +44,7 @@ where
     loop {
         asked += 1;
         let left = limit.saturating_sub(start.elapsed());
-        // A probe that hangs must not hide what was seen before.
+        // A hanging probe must not hide the earlier observation.
         match tokio::time::timeout(left.max(POLL), probe()).await {
             Ok(Ok(reached)) => return reached,
             Ok(Err(seen)) => last = seen.to_string(),

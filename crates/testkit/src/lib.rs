@@ -1,5 +1,5 @@
-//! What tests against a real API server need: one server per test binary, one namespace per test, objects from YAML,
-//! and assertions that wait.
+//! Helpers for tests against a real API server: one server per test binary, one namespace per test, objects from YAML, and
+//! assertions that poll.
 //!
 //! ```no_run
 //! use k8s_openapi::api::core::v1::ConfigMap;
@@ -17,12 +17,12 @@
 //!
 //! The first test of a binary starts the server (seconds; minutes when its programs must be built first, with a line
 //! now and then), and it ends with the binary. There is no controller manager: nothing collects garbage, and a deleted
-//! namespace stays. A test that needs that starts its own [`metal3_lab::ControlPlane`].
+//! namespace stays. A test that needs garbage collection starts its own [`metal3_lab::ControlPlane`].
 //!
-//! Kinds with two versions are converted by the webhook that our programs serve, in the test's own process, whatever webhook
-//! their definitions name.
+//! Kinds with two versions are converted by our programs' webhook, which runs in the test's own process, whatever webhook the
+//! CRDs name.
 //!
-//! Everything here panics when it cannot do its work: for a test that is the verdict. No test is ever skipped.
+//! Everything here panics on failure, which fails the test. No test is ever skipped.
 
 #![expect(
     clippy::panic,
@@ -43,7 +43,7 @@ pub use namespace::{NamespacedKind, TestNamespace, test_name};
 pub use replicas::Replicas;
 pub use server::{another_server, init, server, with_controller_manager};
 
-/// The error, with its causes, as the reason why a test fails here.
+/// The error with its causes, as a test failure.
 #[track_caller]
 fn fail(what: &str, error: &anyhow::Error) -> ! {
     panic!("{what}: {error:#}")

@@ -1,4 +1,4 @@
-//! A namespace of a test's own.
+//! A namespace per test.
 
 use std::fmt::Debug;
 use std::panic::Location;
@@ -21,13 +21,13 @@ use crate::eventually::at;
 use crate::webhooks::Served;
 use crate::{DEADLINE, another_server, eventually, fail, server};
 
-/// A namespace that only one test uses, on the API server that the tests of this binary share. It is not deleted: the
-/// server ends with the binary, and until then what a failed test has left can be looked at.
+/// A namespace used by one test only, on the API server shared by the tests of this binary. It is not deleted: the server ends
+/// with the binary, and until then the objects of a failed test can be inspected.
 #[derive(Clone)]
 pub struct TestNamespace {
     /// The administrator's client.
     pub client: Client,
-    /// The namespace's name: the test's, and some letters.
+    /// The namespace's name: the test's name with a random suffix.
     pub name: String,
     server: &'static ControlPlane,
 }
@@ -40,7 +40,7 @@ impl Debug for TestNamespace {
     }
 }
 
-/// A kind of objects that live in namespaces.
+/// A namespaced kind.
 pub trait NamespacedKind:
     Resource<Scope = NamespaceResourceScope, DynamicType = ()>
     + Clone
@@ -63,7 +63,7 @@ impl<K> NamespacedKind for K where
 {
 }
 
-/// Makes a [`TestNamespace`] that is named after the calling test: `namespace!().await`.
+/// Creates a [`TestNamespace`] named after the calling test: `namespace!().await`.
 #[macro_export]
 macro_rules! namespace {
     () => {{
@@ -81,10 +81,10 @@ pub fn test_name(path: &str) -> &str {
 }
 
 impl TestNamespace {
-    /// Makes a namespace with a name like `name`. See [`namespace!`].
+    /// Creates a namespace with a name like `name`. See [`namespace!`].
     pub async fn new(name: &str) -> Self {
         let server = server().await;
-        // A label of 63 characters, of which the API server takes five.
+        // A label of 63 characters, of which the API server needs five.
         let mut prefix: String = name
             .chars()
             .map(|c| {
@@ -111,7 +111,7 @@ impl TestNamespace {
         Self::make(server, meta).await
     }
 
-    /// A namespace of the same name on another API server, which is started for it.
+    /// A namespace of the same name on another, newly started API server.
     pub async fn elsewhere(&self) -> Self {
         let meta = ObjectMeta {
             name: Some(self.name.clone()),
@@ -138,12 +138,12 @@ impl TestNamespace {
         }
     }
 
-    /// The control plane: its audit log, other identities, its address.
+    /// The control plane: its audit log, other identities and its address.
     pub fn server(&self) -> &'static ControlPlane {
         self.server
     }
 
-    /// The administrator's access to a kind in this namespace.
+    /// An administrator's client for a kind in this namespace.
     pub fn api<K>(&self) -> Api<K>
     where
         K: Resource<Scope = NamespaceResourceScope, DynamicType = ()>,
@@ -151,21 +151,21 @@ impl TestNamespace {
         Api::namespaced(self.client.clone(), &self.name)
     }
 
-    /// Applies the objects in a YAML text; those of namespaced kinds that name no namespace go here. Returns them as
-    /// the API server has them, namespaces and definitions first.
+    /// Applies the objects in a YAML text; namespaced objects without a namespace go here. Returns them as stored, namespaces and
+    /// CRDs first.
     pub async fn apply(&self, yaml: &str) -> Vec<DynamicObject> {
         self.try_apply(yaml)
             .await
             .unwrap_or_else(|err| fail("cannot apply", &err))
     }
 
-    /// The same for what may be refused.
+    /// The same, but may be rejected.
     pub async fn try_apply(&self, yaml: &str) -> Result<Vec<DynamicObject>> {
         let objects = metal3_lab::apply::parse(yaml)?;
         metal3_lab::apply::apply(&self.client, &objects, Some(&self.name)).await
     }
 
-    /// Expects that the API server refuses a YAML text, with a message that contains `because`.
+    /// Expects the API server to reject a YAML text, with a message that contains `because`.
     pub async fn expect_refused(&self, yaml: &str, because: &str) {
         let answer = self.try_apply(yaml).await;
         let message = answer.map_or_else(|err| format!("{err:#}"), |_| "it was accepted".to_owned());
@@ -175,7 +175,7 @@ impl TestNamespace {
         );
     }
 
-    /// Expects that each of these YAML texts is refused with a message that contains what stands beside it.
+    /// Expects each YAML text to be rejected with the message next to it.
     pub async fn expect_all_refused(&self, cases: &[(String, &str)]) {
         let mut surprises = Vec::new();
         for (yaml, because) in cases {
@@ -188,8 +188,8 @@ impl TestNamespace {
         assert!(surprises.is_empty(), "refused for other reasons: {surprises:#?}");
     }
 
-    /// Serves the webhooks of a program for this namespace until the test binary ends, and waits until the API server refuses
-    /// `wrong`, a YAML text: it takes it a moment to notice the configurations.
+    /// Serves a program's webhooks for this namespace until the test binary ends, and waits until the API server rejects `wrong`,
+    /// a YAML text: the configurations take a moment to become active.
     pub async fn serve(&self, webhooks: Webhooks, installed: Installed<'_>, wrong: &str) {
         let objects = installed.objects(&webhooks);
         let served = Served::start(webhooks, self.server.authority()).unwrap_or_else(|err| fail("no webhooks", &err));
@@ -215,7 +215,7 @@ impl TestNamespace {
         .await;
     }
 
-    /// Creates an object without storing it.
+    /// Creates an object with dry run.
     async fn tried(&self, object: &DynamicObject) -> Result<DynamicObject, kube::Error> {
         let kind = object
             .types
@@ -230,8 +230,8 @@ impl TestNamespace {
         api.create(&params, object).await
     }
 
-    /// Waits until the object of this name is there and satisfies `holds`, and returns it. `what` completes the
-    /// sentence "the object …".
+    /// Waits until the object of this name exists and satisfies `holds`, and returns it. `what` completes the sentence "the
+    /// object …".
     #[track_caller]
     pub fn expect<K: NamespacedKind>(
         &self,
@@ -254,7 +254,7 @@ impl TestNamespace {
         })
     }
 
-    /// Waits until there is no object of this name.
+    /// Waits until the object of this name does not exist.
     #[track_caller]
     pub fn expect_gone<K: NamespacedKind>(&self, name: &str) -> impl Future<Output = ()> {
         let what = format!("{} {}/{name} is gone", K::kind(&()), self.name);
@@ -265,7 +265,7 @@ impl TestNamespace {
         })
     }
 
-    /// Asks for an object again and again.
+    /// Polls an object.
     fn probe<K: NamespacedKind>(
         &self,
         name: &str,
@@ -277,7 +277,7 @@ impl TestNamespace {
         }
     }
 
-    /// Waits for an event about the object of this name, of whatever kind, with this reason.
+    /// Waits for an event on the object of this name, of any kind, with this reason.
     #[track_caller]
     pub fn expect_event(&self, about: &str, reason: &str) -> impl Future<Output = Event> {
         let api = self.api::<Event>();
@@ -295,8 +295,8 @@ impl TestNamespace {
         })
     }
 
-    /// A client configuration of a service account of this namespace, which is made if it is missing. It can do nothing
-    /// but what roles allow it.
+    /// A client configuration of a service account of this namespace, which is created if missing. It has no rights except
+    /// through role bindings.
     pub async fn service_account_config(&self, name: &str) -> Config {
         self.server
             .service_account(&self.name, name)
@@ -320,13 +320,13 @@ impl TestNamespace {
             .unwrap_or_else(|err| fail("no service account", &err))
     }
 
-    /// The user name of a service account of this namespace, as audit logs and role bindings have it.
+    /// The user name of a service account of this namespace, as in audit logs and role bindings.
     pub fn service_account_user(&self, name: &str) -> String {
         format!("system:serviceaccount:{}:{name}", self.name)
     }
 }
 
-/// An object for a person to read: YAML, without the bookkeeping of field managers.
+/// An object as readable YAML, without managed fields.
 fn shown<K: Resource + Clone + Serialize>(object: &K) -> String {
     let mut object = object.clone();
     object.meta_mut().managed_fields = None;

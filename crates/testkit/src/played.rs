@@ -1,6 +1,5 @@
-//! An API server that is played in memory: tests decide themselves when a request is answered, and what goes wrong then.
-//! What it does with objects is what the real one guarantees, as far as controllers that know their kinds rely on it:
-//! versions and conflicts, statuses on their own path, finalizers.
+//! An in-memory API server: tests decide when a request is answered and what goes wrong. It implements what controllers rely on:
+//! resource versions and conflicts, the status subresource, finalizers.
 
 use std::collections::BTreeMap;
 use std::future::Future;
@@ -14,7 +13,7 @@ use kube::core::response::{StatusDetails, StatusSummary};
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
-/// What is asked of the server.
+/// A request.
 #[derive(Clone, Debug)]
 pub struct Request {
     /// `GET` and so on.
@@ -23,7 +22,7 @@ pub struct Request {
     pub path: String,
     /// Null if there is none.
     pub body: Value,
-    /// Whether it is a server-side apply, which makes what is not there.
+    /// Whether it is a server-side apply, which creates a missing object.
     pub is_apply: bool,
 }
 
@@ -41,7 +40,7 @@ impl Request {
         }
     }
 
-    /// Plural, name and subresource of what it is about, as far as it says them.
+    /// Plural, name and subresource, as far as the path has them.
     pub fn below_namespace(&self) -> &str {
         let below = self.path.split_once("/namespaces/").map(|(_, below)| below);
         below
@@ -55,7 +54,7 @@ impl Request {
     }
 }
 
-/// A client for a namespace whose requests are answered by a function.
+/// A client for a namespace whose requests a function answers.
 pub fn client<A>(namespace: &str, answer: impl Fn(Request) -> A + Clone + Send + 'static) -> Client
 where
     A: Future<Output = Answer> + Send + 'static,
@@ -81,7 +80,7 @@ where
     Client::new(service, namespace)
 }
 
-/// A refusal, which names an object as the real ones do.
+/// An error response, which names an object as the real ones do.
 pub fn failure(code: u16, reason: &str) -> Answer {
     let named = StatusDetails {
         name: "object".to_owned(),
@@ -97,19 +96,19 @@ pub fn failure(code: u16, reason: &str) -> Answer {
     (code, json!(status))
 }
 
-/// The objects of one namespace. Their kinds are told apart by their plurals alone.
+/// The objects of one namespace. Their kinds are distinguished by plural only.
 #[derive(Clone, Debug)]
 pub struct Objects {
     namespace: &'static str,
     version: u64,
     /// By plural and name.
     stored: BTreeMap<(String, String), Value>,
-    /// Every version of every object, oldest first, with its plural; of one that went, its last state, without finalizers.
+    /// Every version of every object, oldest first, with its plural; of a deleted one the last state, without finalizers.
     pub log: Vec<(String, Value)>,
 }
 
 impl Objects {
-    /// None yet.
+    /// No objects.
     pub fn new(namespace: &'static str) -> Self {
         Self {
             namespace,
@@ -119,7 +118,7 @@ impl Objects {
         }
     }
 
-    /// An object, if it is there.
+    /// An object, if it exists.
     pub fn get<K: DeserializeOwned>(&self, plural: &str, name: &str) -> Option<K> {
         let object = self.stored.get(&(plural.to_owned(), name.to_owned()))?;
         Some(read(object.clone()))
@@ -135,7 +134,7 @@ impl Objects {
         of_kind.map(|(_, object)| object)
     }
 
-    /// Does what is asked. Events are taken and forgotten.
+    /// Handles a request. Events are accepted and dropped.
     pub fn handle(&mut self, request: &Request) -> Answer {
         let mut parts = request.below_namespace().split('/').map(str::to_owned);
         let plural = parts.next().unwrap_or_default();
@@ -250,7 +249,7 @@ fn with_status_of(other: &Value, mut object: Value) -> Value {
     object
 }
 
-/// Whether an object is being deleted and nothing holds it.
+/// Whether an object is being deleted and has no finalizer.
 fn is_gone(object: &Value) -> bool {
     let finalizers = object["metadata"]["finalizers"].as_array();
     let is_held = finalizers.is_some_and(|finalizers| !finalizers.is_empty());

@@ -1,4 +1,4 @@
-//! Replicas of a program that make their own certificate.
+//! Replicas of a program that manage their own certificate.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -18,10 +18,10 @@ use tokio_util::sync::CancellationToken;
 use crate::webhooks::{endpoint, listen};
 use crate::{another_server, fail};
 
-/// How long a replica may take to look at the Secret again.
+/// How long a replica may take to reread the Secret.
 const SERVED_WITHIN: Duration = Duration::from_secs(12);
 
-/// Two replicas of a program, of which the first leads, on an API server of their own, with the rights that it ships.
+/// Two replicas of a program, of which the first is the leader, on their own API server, with the rights that they ship.
 pub struct Replicas {
     /// The administrator's client.
     pub client: Client,
@@ -33,7 +33,7 @@ pub struct Replicas {
 }
 
 impl Replicas {
-    /// Starts both. The API server asks the first, and trusts none yet.
+    /// Starts both. The API server calls the first, and trusts none yet.
     pub async fn start(webhooks: fn() -> Webhooks, of: SelfManaged, rights: &[Value], account: &str) -> Self {
         Self::try_start(webhooks, of, rights, account)
             .await
@@ -59,7 +59,7 @@ impl Replicas {
             let port = listener.local_addr().context("no address")?.port();
             replicas.urls.push(format!("https://localhost:{port}"));
         }
-        // What the definitions trust so far is another server's.
+        // The CA bundle in the CRDs so far is another server's.
         let definitions: Api<CustomResourceDefinition> = Api::all(replicas.client.clone());
         for name in &of.definitions {
             let none = json!({"spec": {"conversion": {"webhook": {"clientConfig": {"caBundle": null}}}}});
@@ -82,7 +82,7 @@ impl Replicas {
         Ok(replicas)
     }
 
-    /// Makes the API server ask a replica from now on. Whom it trusts is left as it is.
+    /// Makes the API server call another replica from now on. The CA bundle stays unchanged.
     pub async fn ask(&self, replica: usize) {
         self.try_ask(replica)
             .await
@@ -111,8 +111,8 @@ impl Replicas {
         Ok(())
     }
 
-    /// Calls `write` without a pause while the certificate is renewed and until both replicas serve the new one. Returns how
-    /// often.
+    /// Calls `write` continuously while the certificate is renewed and until both replicas serve the new one. Returns the number
+    /// of calls.
     pub async fn renew_during(&self, write: impl AsyncFn()) -> usize {
         let secrets: Api<Secret> = Api::namespaced(self.client.clone(), &self.of.namespace);
         let name = self.of.installed.secret();

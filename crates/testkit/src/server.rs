@@ -1,4 +1,4 @@
-//! The API server that the tests of one binary share.
+//! The API server shared by the tests of one binary.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -13,10 +13,10 @@ use tracing_subscriber::EnvFilter;
 use crate::fail;
 use crate::webhooks::Served;
 
-/// The control plane that all tests of this binary share, with the definitions of `config/crd` applied, conversion
-/// between their versions, and an audit log. The first call starts it.
+/// The control plane shared by all tests of this binary, with the CRDs of `config/crd`, conversion between their versions, and an
+/// audit log. The first call starts it.
 ///
-/// It belongs to no tokio runtime; clients do. Each test has a runtime of its own, so each makes its own client.
+/// It is independent of tokio runtimes; clients are not. Each test has its own runtime, so each creates its own client.
 pub async fn server() -> &'static ControlPlane {
     // Never dropped: the kernel ends its programs with this process, and the next run removes its folder.
     static SERVER: OnceLock<Result<ControlPlane, String>> = OnceLock::new();
@@ -48,16 +48,16 @@ pub async fn another_server() -> &'static ControlPlane {
 /// Whether the shared control plane gets a kube-controller-manager.
 static CONTROLLER_MANAGER: AtomicBool = AtomicBool::new(false);
 
-/// Gives the control plane of this binary a kube-controller-manager, which Cluster API's managers need. To be called before
-/// [`server`] and whatever uses it.
+/// Gives this binary's control plane a kube-controller-manager, which Cluster API's managers need. Must be called before
+/// [`server`] and everything that uses it.
 pub fn with_controller_manager() {
     CONTROLLER_MANAGER.store(true, Ordering::Relaxed);
 }
 
-/// A folder for the audit logs of all servers, which are checked when all tests are over.
+/// A folder for the audit logs of all servers, which are checked after all tests.
 const AUDIT_FOLDER: &str = "METAL3_AUDIT_FOLDER";
 
-/// A file of its own for each server of each program.
+/// A separate file for each server of each program.
 fn audit_log() -> Option<PathBuf> {
     static SERVERS: AtomicUsize = AtomicUsize::new(0);
     let folder = std::env::var_os(AUDIT_FOLDER)?;
@@ -65,7 +65,7 @@ fn audit_log() -> Option<PathBuf> {
     Some(Path::new(&folder).join(format!("{process}-{server}.log")))
 }
 
-/// On a runtime of its own: that of the test which happens to come first ends with that test.
+/// Uses its own runtime: the runtime of the first test ends with that test.
 fn start() -> Result<ControlPlane> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
@@ -92,12 +92,12 @@ fn start() -> Result<ControlPlane> {
     })
 }
 
-/// What every test process needs once: the provider of cryptography, without which HTTP clients panic, and logs, which
-/// the test harness shows for failed tests (`RUST_LOG` selects; warnings by default).
+/// One-time setup of every test process: the TLS crypto provider, without which HTTP clients panic, and logs, which the test
+/// harness shows for failed tests (`RUST_LOG` selects; warnings by default).
 pub fn init() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
-        // Both fail only if somebody else has done it already.
+        // Both fail only if already done elsewhere.
         rustls::crypto::ring::default_provider().install_default().ok();
         let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("warn"));
         tracing_subscriber::fmt()

@@ -1,4 +1,4 @@
-//! The webhooks of our programs in the test's own process, so that objects of kinds with two versions can be had in both.
+//! Our programs' webhooks in the test's own process, so that kinds with two versions can be read in both.
 
 use std::net::TcpListener;
 use std::path::Path;
@@ -14,7 +14,7 @@ use metal3_runtime::webhook::{Endpoint, Webhooks};
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
-/// Webhooks that are served until the process ends.
+/// Webhooks served until the process ends.
 pub struct Served {
     url: String,
     authority: ByteString,
@@ -28,7 +28,7 @@ impl Served {
         let folder = tempfile::tempdir().context("no folder for the webhooks' certificate")?;
         authority.server("webhooks", &[])?.write(folder.path(), "tls")?;
         let endpoint = endpoint(listener, webhooks, folder.path())?;
-        // Tests have a runtime each, and it must outlive them all.
+        // Each test has its own runtime, and this one must outlive them all.
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .build()
@@ -47,14 +47,14 @@ impl Served {
         })
     }
 
-    /// Makes a definition that is converted by a webhook ask this one.
+    /// Points a CRD's conversion webhook to this server.
     pub fn convert(&self, definition: &mut DynamicObject) {
         if let Some(config) = definition.data.pointer_mut("/spec/conversion/webhook/clientConfig") {
             *config = self.client_config("/convert");
         }
     }
 
-    /// Makes a configuration of webhooks ask this server, and of objects in one namespace only.
+    /// Points a webhook configuration to this server, for objects of one namespace only.
     pub fn admit(&self, configuration: &mut Value, namespace: &str) {
         let name = &configuration["metadata"]["name"];
         configuration["metadata"]["name"] = json!(format!("{namespace}-{}", name.as_str().unwrap_or_default()));
@@ -70,7 +70,7 @@ impl Served {
     }
 }
 
-/// A port that webhooks can be served on.
+/// A free port for webhooks.
 pub fn listen() -> Result<TcpListener> {
     let listener = TcpListener::bind("127.0.0.1:0").context("no port for the webhooks")?;
     listener
@@ -79,7 +79,7 @@ pub fn listen() -> Result<TcpListener> {
     Ok(listener)
 }
 
-/// Webhooks with the certificate in this folder, or with one that nobody trusts.
+/// Webhooks with the certificate in this folder, or with an untrusted one.
 pub fn endpoint(listener: TcpListener, webhooks: Webhooks, certificates: &Path) -> Result<Endpoint> {
     // The defaults of the flags.
     let policy = Policy::from_args(&TlsArgs {

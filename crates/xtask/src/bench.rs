@@ -1,4 +1,4 @@
-//! `cargo xtask bench`: what the controllers cost, and how long they make others wait. It prints figures and judges none.
+//! `cargo xtask bench`: measures the controllers' cost and latency. It prints figures and does not judge them.
 
 mod env;
 mod fleet;
@@ -39,7 +39,7 @@ pub struct Args {
     profile: String,
 }
 
-/// Benchmarks beside that of the whole life of hosts on a real Ironic.
+/// Benchmarks other than the full life of hosts on a real Ironic.
 #[derive(clap::Subcommand)]
 enum What {
     /// Many hosts on a simulated Ironic, from nothing to available
@@ -65,7 +65,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         Some(What::Ipam(args)) => ipam::run(args),
         Some(What::Machines(args)) => machines::run(args),
         Some(What::Choice { profile }) => example("cluster-api-provider-metal3", "choose", profile),
-        // In a program of its own, because every allocation of it is counted.
+        // In its own program, because all its allocations are counted.
         Some(What::Sizes) => example("metal3-runtime", "sizes", "dev"),
         None => host_lives(args),
     }
@@ -81,7 +81,7 @@ fn host_lives(args: &Args) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Runs an example that measures something.
+/// Runs an example that measures.
 fn example(package: &str, name: &str, profile: &str) -> anyhow::Result<()> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let status = metal3_lab::cargo::command()

@@ -1,4 +1,4 @@
-//! `cargo xtask demo`: from nothing to the Nodes of a cluster and back, for a person to look at.
+//! `cargo xtask demo`: a live demonstration, from nothing to a cluster's Nodes and back.
 //!
 //! ```text
 //!   programs (built if missing) ─▶ lab ─▶ clusters: Cluster → Machines → hosts → Nodes, and away ──▶ summary
@@ -42,12 +42,12 @@ pub struct Args {
     /// The name of the lab: everything is in .lab/NAME
     #[arg(long, default_value = lab::DEFAULT_NAME, value_parser = lab::name)]
     name: String,
-    /// How long each step may take, in seconds
+    /// The timeout of each step, in seconds
     #[arg(long, default_value_t = 300, value_name = "SECONDS")]
     deadline: u64,
 }
 
-/// Runs the demo. Interrupted, it ends everything and exits with 130.
+/// Runs the demo. On an interrupt it stops everything and exits with 130.
 pub fn run(args: &Args) -> ExitCode {
     lab::or_tell(lab::block_on(async {
         let screen = Screen::new();
@@ -76,7 +76,7 @@ pub fn run(args: &Args) -> ExitCode {
     }))
 }
 
-/// Ends the lab unless it is to be kept. After a failure its logs stay.
+/// Stops the lab unless it is to be kept. After a failure its logs stay.
 fn end(args: &Args, screen: &Screen, access: &Access, outcome: Result<Option<()>>) -> Result<ExitCode> {
     match outcome {
         Ok(Some(())) if args.keep => {
@@ -113,7 +113,7 @@ fn interrupted(screen: &Screen) -> ExitCode {
     ExitCode::from(130)
 }
 
-/// The demo itself, on a lab that runs.
+/// The demo itself, on a running lab.
 async fn tell(args: &Args, screen: &Screen, access: &Access) -> Result<()> {
     if args.hosts_only {
         hosts::tell(args, screen, access).await
@@ -122,7 +122,7 @@ async fn tell(args: &Args, screen: &Screen, access: &Access) -> Result<()> {
     }
 }
 
-/// The table of how long the hosts' states took.
+/// The table of the time spent in each host state.
 fn timing(screen: &Screen, access: &Access, journey: &Journey<'_>) -> Result<()> {
     let busy = summary::busy(&access.moments()?, &access.requests()?, summary::unix(screen::now()));
     let rows = summary::rows(&journey.seen.hosts, &busy);

@@ -1,7 +1,7 @@
 //! `cargo xtask lab`: labs in the background.
 //!
-//! Each belongs to one supervisor process in a session of its own, which holds the lab's folder and starts everything in
-//! it. What it started dies with it, however it dies, so a lab is either up as a whole or not there:
+//! Each lab has one supervisor process in its own session, which locks the lab's folder and starts all its programs. They die
+//! with the supervisor, however it dies, so a lab is either completely up or gone:
 //!
 //! ```text
 //!   lab up ──starts──▶ lab supervise ──▶ Kubernetes, Ironic, operator
@@ -27,7 +27,7 @@ pub use background::{Next, Size, end, hints, start, stop};
 
 use crate::demo::screen::Screen;
 
-/// The lab that is meant when none is named.
+/// The default lab.
 pub const DEFAULT_NAME: &str = "metal3";
 
 /// Arguments of `cargo xtask lab`.
@@ -41,7 +41,7 @@ pub struct Args {
 enum Command {
     /// Starts a lab in the background
     Up {
-        /// How many simulated servers it has
+        /// The number of simulated servers
         #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u16).range(1..=200))]
         hosts: u16,
         #[command(flatten)]
@@ -54,7 +54,7 @@ enum Command {
         #[command(flatten)]
         name: Name,
     },
-    /// Owns a lab; `up` starts this
+    /// Owns a lab; started by `up`
     #[command(hide = true)]
     Supervise {
         #[arg(long)]
@@ -63,7 +63,7 @@ enum Command {
         clusters: bool,
         #[arg(long)]
         programs: PathBuf,
-        /// The process that the lab ends with
+        /// The process whose end stops the lab
         #[arg(long)]
         owner: Option<i32>,
         #[command(flatten)]
@@ -78,12 +78,12 @@ struct Name {
     name: String,
 }
 
-/// Runs a subcommand. What goes wrong is told on standard error.
+/// Runs a subcommand. Errors go to standard error.
 pub fn run(args: &Args) -> ExitCode {
     or_tell(dispatch(args))
 }
 
-/// The exit code; an error is told with its causes. (What `main` does with one shows a backtrace where those are on.)
+/// The exit code; prints an error with its causes. (An error returned from `main` prints a backtrace if those are enabled.)
 pub fn or_tell(outcome: Result<ExitCode>) -> ExitCode {
     outcome.unwrap_or_else(|error| {
         eprintln!("error: {error}");
@@ -111,7 +111,7 @@ fn dispatch(args: &Args) -> Result<ExitCode> {
     }
 }
 
-/// A lab's name: it becomes that of a folder.
+/// A lab's name, which is also its folder's name.
 pub fn name(text: &str) -> Result<String, String> {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
     if text.is_empty() || text.len() > 60 || !text.chars().all(is_plain) {
@@ -134,7 +134,7 @@ pub fn folder(name: &str) -> Result<PathBuf> {
     Ok(root()?.join(name))
 }
 
-/// An error if the lab runs.
+/// Fails if the lab is running.
 pub fn ensure_down(name: &str) -> Result<()> {
     if let Some(pid) = instance::owner(&folder(name)?)? {
         bail!(
@@ -154,9 +154,9 @@ pub async fn programs(folder: &Path, clusters: bool) -> Result<Programs> {
         .context("the build was cut off")?
 }
 
-/// Runs to the end, without waiting for threads that still build something: their programs die with this process.
+/// Runs to the end without waiting for threads that are still building: their child processes die with this one.
 pub fn block_on<T>(future: impl Future<Output = Result<T>>) -> Result<T> {
-    rustls::crypto::ring::default_provider().install_default().ok(); // fails if there is one, which is as well
+    rustls::crypto::ring::default_provider().install_default().ok(); // fails if one is installed, which is fine
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()
@@ -166,7 +166,7 @@ pub fn block_on<T>(future: impl Future<Output = Result<T>>) -> Result<T> {
     outcome
 }
 
-/// Says every few seconds that something is still under way.
+/// Prints every few seconds that something is still in progress.
 pub async fn with_progress<T>(screen: &Screen, what: &str, work: impl Future<Output = Result<T>>) -> Result<T> {
     let start = Instant::now();
     let mut tick = tokio::time::interval(Duration::from_secs(1));
@@ -182,7 +182,7 @@ pub async fn with_progress<T>(screen: &Screen, what: &str, work: impl Future<Out
     }
 }
 
-/// The wish of a person, or of a supervisor's `down`, that this ends.
+/// A request to stop, by an interrupt or by `down`.
 pub struct Interrupt {
     typed: Signal,
     asked: Signal,
@@ -190,7 +190,7 @@ pub struct Interrupt {
 }
 
 impl Interrupt {
-    /// From now on the signals do not end the process by themselves.
+    /// From now on the signals no longer end the process directly.
     pub fn new() -> Result<Self> {
         let of = |kind| signal(kind).context("cannot wait for signals");
         Ok(Self {
@@ -200,7 +200,7 @@ impl Interrupt {
         })
     }
 
-    /// When it comes.
+    /// Completes on the request.
     pub async fn come(&mut self) {
         tokio::select! {
             _ = self.typed.recv() => {}
@@ -209,7 +209,7 @@ impl Interrupt {
         }
     }
 
-    /// The work's outcome, or none if the wish came first; the work is dropped then.
+    /// The work's result, or none if the request came first, which drops the work.
     pub async fn or<T>(&mut self, work: impl Future<Output = T>) -> Option<T> {
         tokio::select! {
             outcome = work => Some(outcome),

@@ -20,16 +20,16 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Benchmarks the controllers, beside upstream's figures; takes minutes
+    /// Benchmarks the controllers and compares with upstream's figures; takes minutes
     Bench(bench::Args),
     /// Takes a Cluster from nothing to Machines, servers and Nodes and back in a lab of its own; the first time it builds for
     /// minutes
     Demo(demo::Args),
-    /// Writes the files that are made from Rust code: CRDs, RBAC and reference pages
+    /// Writes the files generated from Rust code: CRDs, RBAC and reference pages
     Generate(generate::Args),
-    /// Labs in the background: Kubernetes, Ironic with simulated servers, the operator
+    /// Manages labs in the background: Kubernetes, Ironic with simulated servers, the operator
     Lab(lab::Args),
-    /// Tests the tests: changes pure decisions in small ways and checks that a test fails; takes an hour
+    /// Runs mutation tests: makes small changes to pure decisions and checks that a test fails; takes an hour
     Mutants(mutants::Args),
     /// Runs every test, cheapest first
     Test(test::Args),

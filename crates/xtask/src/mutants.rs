@@ -1,5 +1,5 @@
-//! `cargo xtask mutants`: does a test fail when a pure decision is changed? A sample of small changes (mutants) is made by
-//! cargo-mutants to a copy of the tree, one after the other; those that no test notices are printed.
+//! `cargo xtask mutants`: does a test fail when a pure decision is changed? cargo-mutants makes a sample of small changes
+//! (mutants) to a copy of the tree, one at a time; mutants that survive are printed.
 
 use std::path::Path;
 use std::process::{Command, ExitCode};
@@ -9,18 +9,18 @@ use anyhow::{Context, Result, bail, ensure};
 /// Arguments of `cargo xtask mutants`.
 #[derive(clap::Args)]
 pub struct Args {
-    /// Which rooms; all of them without a name
+    /// Which rooms; all by default
     #[arg(value_parser = ["decide", "select", "alloc", "render"])]
     rooms: Vec<String>,
-    /// How many mutants of each room are tried, spread evenly over its files; 60 of each take about an hour
+    /// How many mutants of each room to try, spread evenly over its files; 60 of each take about an hour
     #[arg(long, default_value_t = 60)]
     sample: usize,
-    /// Which of the samples that do not overlap; another number tries other mutants
+    /// Which of the disjoint samples; another number tries other mutants
     #[arg(long, default_value_t = 0)]
     part: usize,
 }
 
-/// Pure code, and the tests that have to notice a change of it.
+/// Pure code, and the tests that must detect a change of it.
 struct Room {
     name: &'static str,
     package: &'static str,
@@ -65,13 +65,13 @@ const ROOMS: [Room; 4] = [
     },
 ];
 
-/// The version that is asked for when there is none.
+/// The required version of cargo-mutants.
 const VERSION: &str = "27.1.0";
 
-/// A mutant that makes the tests run so many times as long as they should makes one run for ever, and is caught.
+/// Timeout multiplier: a mutant whose tests run this many times longer than usual is an endless loop, and counts as caught.
 const TIMEOUT: [&str; 4] = ["--timeout-multiplier", "4", "--minimum-test-timeout", "60"];
 
-/// Tries the mutants. Fails when some of them survive.
+/// Tries the mutants. Fails if some survive.
 pub fn run(args: &Args) -> Result<ExitCode> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize()?;
     let is_there = cargo(&root).args(["mutants", "--version"]).output();
@@ -91,7 +91,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     })
 }
 
-/// cargo-mutants itself says which mutants were caught, and which were missed.
+/// cargo-mutants reports which mutants were caught and which were missed.
 fn survived_none(repository: &Path, room: &Room, args: &Args) -> Result<bool> {
     let selection = [
         "mutants",
@@ -129,13 +129,13 @@ fn survived_none(repository: &Path, room: &Room, args: &Args) -> Result<bool> {
         .context("cannot start cargo mutants")?;
     match status.code() {
         Some(0) => Ok(true),
-        // Some survived; some ran too long.
+        // Some survived; some timed out.
         Some(2 | 3) => Ok(false),
         _ => bail!("cargo mutants ended with {status}; its log is in {}", output.display()),
     }
 }
 
-/// Builds of all mutants share a folder, so that dependencies are compiled once.
+/// All mutants share a build folder, so that dependencies are compiled once.
 fn cargo(root: &Path) -> Command {
     let mut command = metal3_lab::cargo::command();
     command

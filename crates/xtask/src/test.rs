@@ -1,4 +1,4 @@
-//! `cargo xtask test`: every test there is, cheapest first, with the time of each tier.
+//! `cargo xtask test`: runs all tests, cheapest first, with the time of each tier.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -26,17 +26,17 @@ pub struct Args {
     explore: Option<u32>,
 }
 
-/// Where the property tests start, so that a change is blamed for what it broke, and not for a rare case that an earlier
-/// one left to be found. Those are looked for with `--explore`.
+/// The fixed seed of the property tests, so that a change is blamed only for what it broke, and not for a rare older failure.
+/// `--explore` searches for those.
 pub const SEED: (&str, &str) = ("PROPTEST_RNG_SEED", "3");
 
-/// How many times the usual number of cases the simulations try.
+/// Multiplier for the simulations' number of cases.
 const EXPLORE_TIMES: &str = "EXPLORE_TIMES";
 
 /// What a test needs to run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Tier {
-    /// Nothing but itself.
+    /// Nothing.
     Unit,
     /// The lab's API server.
     ApiServer,
@@ -44,7 +44,7 @@ enum Tier {
     Ironic,
 }
 
-/// Test programs of the cheaper tiers. Any other one is run in the last tier: a new program is never forgotten.
+/// Test programs of the cheaper tiers. All others run in the last tier, so a new program is never forgotten.
 const TIERS: &[(&str, &str, Tier)] = &[
     ("baremetal-operator", "decide", Tier::Unit),
     ("baremetal-operator", "flags", Tier::Unit),
@@ -83,7 +83,7 @@ const TIERS: &[(&str, &str, Tier)] = &[
     ("metal3-lab", "cluster_api", Tier::ApiServer),
 ];
 
-/// The programs that take longest, in this order. They start first in their tier, because a long one that starts last runs alone.
+/// The slowest programs, slowest first. They start first in their tier, because a slow one that starts last would run alone.
 const LONGEST: &[&str] = &[
     "wire",
     "fleet",
@@ -97,10 +97,10 @@ const LONGEST: &[&str] = &[
     "registration",
 ];
 
-/// Programs that run one test at a time, because they have one or because two cores are enough for one lab only.
+/// Programs that run one test at a time: they have only one, or two cores suffice for only one lab.
 const SINGLE: &[&str] = &["demo", "life", "moves"];
 
-/// Runs the tests. Every tier runs, also after one has failed; the exit code tells whether all passed.
+/// Runs the tests. Every tier runs even after a failure; the exit code is 0 only if all passed.
 pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize()?;
     let mut report = Report::default();
@@ -144,8 +144,8 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     Ok(report.finish())
 }
 
-/// Builds the servers before anything runs beside them: on a new machine that takes all of it for many minutes, and what
-/// waits for Ironic meanwhile would wait too long. Done at once where they are built.
+/// Builds the servers before anything else runs: on a new machine that takes all cores for many minutes, and tests waiting for
+/// Ironic would time out. Returns at once if they are built.
 fn build_lab() -> anyhow::Result<Vec<String>> {
     metal3_lab::binaries::ensure_complete().context("cannot build the control plane")?;
     metal3_lab::binaries::ensure_cluster_api().context("cannot build Cluster API")?;
@@ -153,7 +153,7 @@ fn build_lab() -> anyhow::Result<Vec<String>> {
     Ok(Vec::new())
 }
 
-/// What ran, how long, and what failed of it.
+/// What ran, its duration, and its failures.
 #[derive(Default)]
 struct Report {
     tiers: String,
@@ -163,7 +163,7 @@ struct Report {
 }
 
 impl Report {
-    /// Runs a step, which tells the commands that failed in it.
+    /// Runs a step, which returns the failed commands.
     fn step(&mut self, title: &str, run: impl FnOnce() -> anyhow::Result<Vec<String>>) -> anyhow::Result<()> {
         println!("\n=== {title} ===");
         let start = Instant::now();
@@ -195,7 +195,7 @@ impl Report {
     }
 }
 
-/// The tests beside the code are of the first tier, and so is a program that the table names for it.
+/// Unit tests are in the first tier, and so are the programs listed for it.
 fn tier_of(program: &TestProgram) -> Tier {
     if program.is_beside_code {
         return Tier::Unit;
@@ -206,7 +206,7 @@ fn tier_of(program: &TestProgram) -> Tier {
     row.map_or(Tier::Ironic, |(_, _, tier)| *tier)
 }
 
-/// Runs cargo; gives the command back when it fails.
+/// Runs cargo; returns the command if it fails.
 fn cargo_fails(root: &Path, line: &str) -> anyhow::Result<Option<String>> {
     println!("$ cargo {line}");
     let mut command = metal3_lab::cargo::command();
@@ -215,7 +215,7 @@ fn cargo_fails(root: &Path, line: &str) -> anyhow::Result<Option<String>> {
     Ok((!is_ok).then(|| format!("cargo {line}")))
 }
 
-/// Runs test programs one after the other. Returns those that failed.
+/// Runs test programs one after the other. Returns the failed ones.
 fn one_by_one<'a>(
     tests: impl Iterator<Item = &'a TestProgram>,
     all: &Programs,
@@ -236,8 +236,8 @@ fn one_by_one<'a>(
     Ok(failed)
 }
 
-/// Runs test programs that mostly wait for servers: the cheaper tier first, and in it the longest. Between the tiers no lane
-/// waits for the other. Returns those that failed.
+/// Runs test programs that mostly wait for servers: the cheaper tier first, and in each tier the slowest first. Lanes do not wait
+/// for each other between the tiers. Returns the failed ones.
 fn side_by_side<'a>(
     tests: impl Iterator<Item = &'a TestProgram>,
     all: &Programs,
@@ -262,7 +262,7 @@ fn side_by_side<'a>(
     lanes::run(tests.into_iter().map(job).collect())
 }
 
-/// What starts a test program the way `cargo test` does.
+/// The command that starts a test program as `cargo test` does.
 fn command(program: &TestProgram, all: &Programs, explore: Option<u32>) -> Command {
     let mut command = Command::new(&program.executable);
     for name in metal3_lab::cargo::variables_of_this_package() {

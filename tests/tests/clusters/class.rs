@@ -1,5 +1,5 @@
-//! A cluster that is made from a ClusterClass: Cluster API makes our templates and machines of it, and makes them anew when
-//! the class changes.
+//! A cluster from a ClusterClass: Cluster API creates our templates and machines from it, and replaces them when the class
+//! changes.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ use crate::{config_drive, deploys, in_env};
 
 const NAME: &str = "from-class";
 const EXAMPLE: &str = "cluster/cluster-class.yaml";
-/// The class of the example, and what its machines are rendered from.
+/// The class of the example, and the templates of its machines.
 const CLASS: &str = "metal3";
 const CLUSTER_CLASS: Kind = Kind("cluster.x-k8s.io", "v1beta2", "ClusterClass");
 
@@ -21,7 +21,7 @@ fn workers(replicas: u8) -> Value {
         "rollout": {"strategy": {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": replicas}}}}]})
 }
 
-// OWN 20c: the patch that the example told of was not there. The workers join by an endpoint that only the patch knows.
+// OWN 20c: the patch that the example mentioned was missing. The workers join by an endpoint that only the patch sets.
 #[test]
 fn a_cluster_of_a_class_is_made_scaled_rotated_and_deleted() {
     in_env(async |env| {
@@ -56,7 +56,7 @@ fn a_cluster_of_a_class_is_made_scaled_rotated_and_deleted() {
         assert_eq!(generations(env, &second).await, ["2"; 3]);
         assert_eq!(deploys(env).await - deploys_before, 6, "each machine came once");
 
-        // The class cannot go while there is a cluster of it, and takes the templates along.
+        // The class cannot be deleted while a cluster uses it, and its templates are deleted with it.
         env.delete(Kind::CLUSTER, NAME).await;
         env.until("the Cluster is gone", async || {
             match env.api(Kind::CLUSTER).get_opt(NAME).await.unwrap() {
@@ -73,7 +73,7 @@ fn a_cluster_of_a_class_is_made_scaled_rotated_and_deleted() {
     });
 }
 
-/// Gives the class other templates, whose machines get metadata that those of the old ones lack.
+/// Gives the class other templates, whose machines get metadata that the old ones lack.
 async fn rotate(env: &ClusterEnv) {
     env.copy(Kind::DATA_TEMPLATE, CLASS, "metal3-2", |spec| {
         spec["metaData"]["strings"] = json!([{"key": "generation", "value": "2"}]);
@@ -86,7 +86,7 @@ async fn rotate(env: &ClusterEnv) {
         .await;
     }
     let class = env.api(CLUSTER_CLASS).get(CLASS).await.unwrap();
-    // A list is written whole.
+    // A list is replaced as a whole.
     let mut deployments = class.data["spec"]["workers"]["machineDeployments"].clone();
     deployments[0]["infrastructure"]["templateRef"]["name"] = json!("metal3-workers-2");
     let control_plane = json!({"machineInfrastructure": {"templateRef": {"name": "metal3-control-plane-2"}}});
@@ -94,7 +94,7 @@ async fn rotate(env: &ClusterEnv) {
     env.patch(CLUSTER_CLASS, CLASS, change).await;
 }
 
-/// What the servers of machines were told of their generation.
+/// The generation in the metadata of the machines' servers.
 async fn generations(env: &ClusterEnv, machines: &BTreeMap<String, String>) -> Vec<String> {
     let mut generations = Vec::new();
     for node in machines.values() {

@@ -1,4 +1,4 @@
-//! From a Cluster to Nodes and back, with everything real but the servers and their kubelets: Cluster API's managers, our
+//! From a Cluster to Nodes and back, with everything real except the servers and their kubelets: Cluster API's managers, our
 //! three programs, Ironic.
 
 #![expect(
@@ -20,11 +20,11 @@ const NAME: &str = "small";
 const SMALL: &str = "cluster/small.yaml";
 
 const SERVERS: u16 = 8;
-/// Of their hosts, those that may be chosen for the control plane come first.
+/// The hosts for the control plane come first.
 const CONTROL_PLANE: usize = 4;
 
-/// Runs a scenario on an environment of its own while it lasts. An environment that another scenario has left is used again: it takes a minute
-/// until the hosts of a new one are available. That of a scenario that failed is not.
+/// Runs a scenario on its own environment. An environment left by another scenario is reused, because the hosts of a new one take
+/// a minute to become available. That of a failed scenario is not reused.
 fn in_env(scenario: impl AsyncFnOnce(&ClusterEnv)) {
     static FREE: Mutex<Vec<ClusterEnv>> = Mutex::new(Vec::new());
     let present = FREE.lock().pop();
@@ -48,14 +48,14 @@ async fn start() -> ClusterEnv {
     env
 }
 
-/// What the server of a host went through.
+/// The history of a host's server.
 async fn server(env: &ClusterEnv, host: &str) -> Machine {
     let ironic = &env.base.ironic;
     let server = ironic.hosts().iter().find(|server| server.name == host).unwrap();
     ironic.machine(server).await.unwrap()
 }
 
-/// What the server of a host has booted with.
+/// The data that a host's server has booted with.
 async fn config_drive(env: &ClusterEnv, host: &str) -> ConfigDrive {
     let deployments = server(env, host).await.deployments;
     deployments.into_iter().last().unwrap().config_drive.unwrap()

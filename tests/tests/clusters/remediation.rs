@@ -1,5 +1,4 @@
-//! A health check of Cluster API that has us remedy a worker. What it takes for dead is a kubelet that is silent: the server
-//! runs on.
+//! A Cluster API health check whose remediation of a worker is ours. The kubelet is silent, while the server keeps running.
 
 use std::collections::BTreeMap;
 
@@ -52,7 +51,7 @@ fn a_silent_worker_is_power_cycled_and_replaced_if_that_does_not_help() {
             .expect_event(&worker.machine, "GivenUp", "2 power cycles")
             .await;
 
-        // The server that does not come back is for a person to look at.
+        // A person must look at the server that does not recover.
         let host = env.base.expect_state(&worker.host, ProvisioningState::Available).await;
         assert_eq!(host.annotations()[UNHEALTHY], "capm3/UnhealthyNode");
         env.delete(Kind::CLUSTER, NAME).await;
@@ -77,7 +76,7 @@ fn of_this_cluster(object: &mut DynamicObject) {
 /// Its kubelet hangs, and a power cycle helps.
 async fn helped(worker: &Worker<'_>) {
     let env = &worker.env.base;
-    // There are no controllers in the workload cluster that would detach it.
+    // The workload cluster has no controllers that would detach it.
     let volumes: Api<VolumeAttachment> = Api::all(worker.client.clone());
     let volume = json!({"metadata": {"name": "volume"}, "spec": {
         "nodeName": worker.host, "attacher": "example.org", "source": {"persistentVolumeName": "volume"}}});
@@ -112,7 +111,7 @@ async fn helped(worker: &Worker<'_>) {
     };
     worker.env.until("the worker is healthy again", healthy).await;
 
-    // Off once and on once, and nothing else, as the server and Ironic tell it.
+    // Powered off once and on once, and nothing else, according to the server and Ironic.
     let after = worker.server().await;
     assert_eq!((cycles(&before, &after), after.deploys), (1, before.deploys));
     let node = env.node(&worker.host).await;
@@ -120,7 +119,7 @@ async fn helped(worker: &Worker<'_>) {
     let (asked, _) = env.ironic.requests(requests).unwrap();
     let changes = asked.iter().filter(|request| {
         let is_of_node = request.member == uuid || request.member == name;
-        // While Ironic looks at the power itself the node is locked, and the request is made again.
+        // During Ironic's own power sync the node is locked, and the request is repeated.
         let is_refused = request.status == 409;
         is_of_node && request.method != "GET" && !request.is_of_a_ramdisk() && !is_refused
     });
@@ -154,7 +153,7 @@ async fn not_helped(worker: &Worker<'_>) {
         })
         .await;
         assert_eq!(cycles(&before, &worker.server().await), attempts);
-        // As if the ten minutes of this attempt were over.
+        // Simulates that the ten minutes of this attempt have passed.
         let past = Patch::Merge(json!({"status": {"lastRemediated": "2026-01-01T00:00:00Z"}}));
         let (api, params) = (worker.remediations(), PatchParams::default());
         api.patch_status(&worker.machine, &params, &past).await.unwrap();
@@ -174,7 +173,7 @@ struct Worker<'a> {
     /// Of the workload cluster.
     client: Client,
     machine: String,
-    /// Its Node is called the same.
+    /// Its Node has the same name.
     host: String,
 }
 
@@ -203,7 +202,7 @@ impl<'a> Worker<'a> {
         server(self.env, &self.host).await
     }
 
-    /// Called as the Machine, as health checks do it.
+    /// Named after the Machine, as by health checks.
     async fn remediation(&self) -> Option<Metal3Remediation> {
         self.remediations().get_opt(&self.machine).await.unwrap()
     }
@@ -213,7 +212,7 @@ impl<'a> Worker<'a> {
     }
 }
 
-/// How far it has got, and how many attempts have failed.
+/// The phase, and the number of failed attempts.
 fn progress(remediation: &Metal3Remediation) -> (Option<RemediationPhase>, i32) {
     let status = remediation.status.clone().unwrap_or_default();
     (status.phase, status.retry_count)
@@ -235,7 +234,7 @@ fn is_ready(node: &Node) -> bool {
         .any(|one| one.type_ == "Ready" && one.status == "True")
 }
 
-/// How often a server was switched off and on again in between. Whatever its BMC was asked for has happened, and nothing else.
+/// How often a server was powered off and on again in between. Every request to its BMC took effect, and nothing else happened.
 fn cycles(before: &Machine, after: &Machine) -> u64 {
     let since = |kind: fn(&Machine) -> &BTreeMap<String, u64>| {
         let more = kind(after).iter().map(|(what, count)| {

@@ -1,4 +1,4 @@
-//! A cluster of one control plane and its workers: made, rolled over to other templates, scaled, deleted.
+//! A cluster of one control plane and its workers: creation, rollouts to other templates, scaling, deletion.
 
 use std::collections::BTreeSet;
 
@@ -15,16 +15,16 @@ fn is_true(object: &DynamicObject, condition: &str) -> bool {
     found.any(|one| one["status"] == "True")
 }
 
-/// On a template, for its machines: they get hosts of their failure domain only. Nothing here has one.
+/// On a template: its machines get only hosts in their failure domain. None of the hosts here has one.
 const STRICT: &str = "infrastructure.cluster.x-k8s.io/strict-failure-domain";
 
-/// A second template like one of the example, which is what makes Cluster API replace machines.
+/// A copy of a template of the example, which makes Cluster API replace machines.
 async fn copy_template(env: &ClusterEnv, of: &str, name: &str) {
     let strict = |spec: &mut Value| spec["template"]["metadata"]["annotations"] = json!({STRICT: "true"});
     env.copy(Kind::MACHINE_TEMPLATE, of, name, strict).await;
 }
 
-/// The Machines that come from a template, by the host that each runs on.
+/// The Machines of a template, by host.
 async fn hosts_of_template(env: &ClusterEnv, template: &str) -> BTreeSet<String> {
     let kind = Kind("infrastructure.cluster.x-k8s.io", "v1beta2", "Metal3Machine");
     let machines = env.list(kind).await.into_iter();
@@ -119,7 +119,7 @@ fn a_cluster_is_made_scaled_rolled_over_and_deleted() {
         env.expect_running(3).await;
         assert_eq!(hosts_of_template(env, "small-workers-2").await, hosts);
 
-        // Up and down. The host of the worker that goes is kept for the next one, as node reuse wants it.
+        // Scales up and down. The removed worker's host is reserved for the next one, by node reuse.
         env.patch(Kind::DEPLOYMENT, "small-workers", json!({"spec": {"replicas": 3}}))
             .await;
         env.expect_running(4).await;
@@ -129,12 +129,12 @@ fn a_cluster_is_made_scaled_rolled_over_and_deleted() {
         let kept = env.users().await.into_values().filter(|user| user == NAME).count();
         assert_eq!(kept, 1, "{}", env.overview().await);
 
-        // A control plane of one machine gets its next one before the old one goes.
+        // A control plane of one machine gets a new machine before the old one is deleted.
         let host = hosts_of_template(env, "small-control-plane").await;
         let new = replace_control_plane(env, 1).await;
         assert!(new.is_disjoint(&host), "{new:?} after {host:?}");
 
-        // And away with it.
+        // Deletes the cluster.
         env.delete(Kind::CLUSTER, NAME).await;
         env.delete(Kind::DATA_TEMPLATE, NAME).await;
         env.expect_nothing_new(&before).await;
@@ -150,7 +150,7 @@ fn three_machines_of_a_control_plane_are_replaced_on_their_own_servers() {
             let spec = &mut object.data["spec"];
             if kind == "KubeadmControlPlane" {
                 spec["replicas"] = json!(3);
-                // The old machine goes first, so that its server is free for the new one.
+                // The old machine is deleted first, so that its server is free for the new one.
                 spec["rollout"] = json!({"strategy": {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 0}}});
             } else if kind == "MachineDeployment" {
                 spec["replicas"] = json!(0);
@@ -159,7 +159,7 @@ fn three_machines_of_a_control_plane_are_replaced_on_their_own_servers() {
         .await;
         env.expect_running(3).await;
         let hosts = hosts_of_template(env, "small-control-plane").await;
-        // A fourth host would do as well.
+        // A fourth host would fit as well.
         assert_eq!(hosts.len(), 3, "{}", env.overview().await);
 
         let new = replace_control_plane(env, 3).await;
@@ -172,7 +172,7 @@ fn three_machines_of_a_control_plane_are_replaced_on_their_own_servers() {
     });
 }
 
-/// The addresses that the servers of these Nodes were given in their network data.
+/// The addresses in the network data of these Nodes' servers.
 async fn addresses(env: &ClusterEnv, nodes: impl Iterator<Item = &String>) -> BTreeSet<String> {
     let mut addresses = BTreeSet::new();
     for node in nodes {

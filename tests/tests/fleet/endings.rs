@@ -1,4 +1,4 @@
-//! An operator that is told to end.
+//! Shutdown of the operator.
 
 use metal3_api::metal3::ProvisioningState;
 use metal3_ironic_sim::Action;
@@ -9,13 +9,13 @@ use super::rule;
 
 #[test]
 fn an_operator_whose_calls_hang_ends_before_it_is_killed() {
-    // OWN 14d: It waited for the answer.
+    // OWN 14d: it waited for the response.
     run(async {
         let mut env = FleetEnv::new(namespace!().await, 1, 5).await;
         env.sim.add_rule(rule("POST", "/v1/nodes", 1.0, 1, true, Action::Stall));
         env.start_operator().await;
         env.apply_hosts().await;
-        // The node is made, and the operator does not hear of it.
+        // The node is created, and the response is lost.
         env.until("the node is made", |sum| sum.creates == 1).await;
         let start = std::time::Instant::now();
         assert!(env.stop_operator().await, "it was killed");

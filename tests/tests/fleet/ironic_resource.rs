@@ -1,4 +1,4 @@
-//! Where Ironic is, as a resource of the ironic-standalone-operator tells it.
+//! Ironic's location from a resource of the ironic-standalone-operator.
 
 use kube::Api;
 use metal3_api::metal3::ProvisioningState;
@@ -45,7 +45,7 @@ fn ironic_is_found_by_its_resource_and_every_lack_of_it_is_told() {
         env.namespace.apply(&secret(PASSWORD)).await;
         env.expect_all(ProvisioningState::Available).await;
 
-        // Hosts at rest are left alone; hosts that need Ironic wait until it is ready again.
+        // Idle hosts are left alone; hosts that need Ironic wait until it is ready again.
         announced::say(&env.namespace, "False", 2).await;
         let is_told = |line: &&str| line.contains("Ironic is not ready") && line.contains("as the test says");
         eventually(LIMIT, "the operator has heard it", || async {

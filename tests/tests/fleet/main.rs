@@ -1,4 +1,4 @@
-//! Many hosts, an Ironic in which much goes wrong, and an operator that dies: nothing is done twice, and all hosts arrive.
+//! Many hosts, a faulty Ironic, and a crashing operator: no action is repeated, and all hosts are provisioned.
 
 mod endings;
 mod ironic_resource;
@@ -46,7 +46,7 @@ fn a_fleet_arrives_through_storms() {
             retry_after: Some(1),
         };
         for trouble in [
-            // The node is made, the move is begun, and the answer is lost.
+            // The node is created, the state change has begun, and the response is lost.
             rule("POST", "/v1/nodes", 0.2, 10, true, Action::Half),
             rule("PUT", provision, 0.1, 10, true, Action::Half),
             rule("POST", "/v1/ports", 0.2, 10, true, Action::Half),
@@ -65,7 +65,7 @@ fn a_fleet_arrives_through_storms() {
         env.start_operator().await;
         env.until("a third is inspected", |sum| sum.inspections > HOSTS / 3)
             .await;
-        // What the conductor was doing has failed, and it is away for a moment.
+        // The conductor's current work has failed, and it is briefly unavailable.
         env.sim.crash();
         env.disconnect().await;
         env.kill_operator();
@@ -85,16 +85,16 @@ fn a_fleet_arrives_through_storms() {
         ids.dedup();
         assert_eq!(ids.len(), HOSTS as usize, "every host has a node of its own");
         let (_, ports) = env.sim.call("GET", "/v1/ports?fields=address", 95, json!(null));
-        // The card that boots by the operator, the other one by inspection.
+        // The boot card is set by the operator, the other one by inspection.
         assert_eq!(ports["ports"].as_array().map(Vec::len), Some(2 * HOSTS as usize));
         println!("requests: {:?}", env.sim.requests());
     });
 }
 
-/// A lock ends by itself. What Ironic answers again and again for the same node does not, so that the user is told.
+/// A lock ends by itself. A persistent error of Ironic for the same node does not, so it is reported to the user.
 #[test]
 fn a_refusal_that_stays_is_an_error_and_a_lock_is_none() {
-    // D4 of upstream's: every 409 counts as a lock, and a refusal is repeated for ever.
+    // D4 of upstream's: every 409 counts as a lock, and a rejected request is repeated for ever.
     const REFUSED: &str =
         "The requested action \"manage\" can not be performed on node x while it is in state \"enroll\".";
     run(async {
@@ -146,7 +146,7 @@ fn a_refusal_that_stays_is_an_error_and_a_lock_is_none() {
     });
 }
 
-/// The operator does not keep what inspection found, and must not write what it does not keep.
+/// The operator does not own the inspection data, and must not overwrite it.
 #[test]
 fn hardware_outlives_all_other_writes_and_is_replaced_by_an_inspection() {
     run(async {
@@ -179,10 +179,10 @@ fn hardware_outlives_all_other_writes_and_is_replaced_by_an_inspection() {
         env.until("it is inspected again", |sum| sum.inspections == 2).await;
         let hosts = env.expect_all(ProvisioningState::Available).await;
         assert_eq!(hardware(&hosts), inspected);
-        // DEFECT 22: there is one, and it is there all the time.
+        // DEFECT 22: it exists all the time.
         let again: HardwareData = env.namespace.api().get(&name).await.unwrap();
         assert_eq!(again.metadata.uid, data.metadata.uid, "updated in place");
-        // DEFECT 23: the specification is its owner's, also where the architecture was found out.
+        // DEFECT 23: the spec belongs to its owner, even if the architecture was detected.
         assert!(!inspected.cpu.arch.is_empty());
         assert_eq!(hosts[0].spec.architecture, "");
     });
@@ -221,7 +221,7 @@ fn instances_survive_an_ironic_that_forgets_them() {
     });
 }
 
-// OWN 5b: a host that was being deleted let go of its node when a gateway, and not Ironic, answered 404.
+// OWN 5b: a host being deleted released its node when a gateway, and not Ironic, answered 404.
 #[test]
 fn a_gateway_without_its_ironic_orphans_no_node() {
     run(async {

@@ -32,7 +32,7 @@ fn hosts_of_two_namespaces_take_turns_at_the_slots() {
             let is_queued = |host: &BareMetalHost| waits(host, "Queued").is_some_and(|words| words.contains("place"));
             namespace.expect(name, "is in the queue", is_queued).await;
         }
-        // They come back to their places in another life, in which there is a slot.
+        // They return to their places after a restart, in which there is a slot.
         env.kill_operator();
         let flag = env
             .config
@@ -50,7 +50,7 @@ fn hosts_of_two_namespaces_take_turns_at_the_slots() {
     });
 }
 
-// OWN 28d: the operator needed the right to list all Secrets of the cluster, of namespaces without hosts too.
+// OWN 28d: the operator needed the right to list all Secrets of the cluster, including namespaces without hosts.
 #[test]
 fn secrets_are_read_where_the_rights_to_them_are_bound() {
     run(async {
@@ -68,7 +68,7 @@ fn secrets_are_read_where_the_rights_to_them_are_bound() {
         env.bind_secrets_of(&other).await;
         other.expect(&unbound, "goes on by itself", is_available).await;
 
-        // What is watched there wakes the host.
+        // A change to a watched object there triggers the host.
         let secret = format!("{unbound}-bmc");
         let wrong =
             json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": secret}, "stringData": {"password": ""}});

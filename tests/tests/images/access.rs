@@ -1,4 +1,4 @@
-//! BMCs of other kinds than Redfish with virtual media.
+//! BMCs other than Redfish with virtual media.
 
 use metal3_api::metal3::{ErrorType, ProvisioningState};
 use metal3_lab::ironic::Credentials;
@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::{IRONIC, REDFISH_HOSTS};
 
-/// What Ironic is to start the ramdisk from.
+/// The medium from which Ironic starts the ramdisk.
 fn ramdisk_of(node: &Value) -> Value {
     let keys = ["deploy_kernel", "deploy_ramdisk", "deploy_iso"];
     keys.iter().map(|key| node["driver_info"][key].clone()).collect()

@@ -1,4 +1,4 @@
-//! Checksums: as the specification gives them, as Ironic hands them on, and as the agent compares.
+//! Checksums: in the spec, as passed to Ironic, and as compared by the agent.
 
 use metal3_api::metal3::{ErrorType, ProvisioningState};
 use metal3_scenarios::{TestEnv, deployed_at_once, description, run, status, without_retries};
@@ -15,7 +15,7 @@ fn every_kind_of_checksum_reaches_the_agent_as_it_was_meant() {
         let file = format!("{}.sha256sum", image.url);
         let typed = |kind: &str, value: &str| json!({"image_os_hash_algo": kind, "image_os_hash_value": value});
         let detected = |value: &str| json!({"image_checksum": value});
-        // What the specification says, what Ironic is told, and the digest that the agent finds.
+        // The value in the spec, the value passed to Ironic, and the digest that the agent computes.
         let cases = [
             (Some("md5"), &image.md5, typed("md5", &image.md5), &image.md5),
             (
@@ -75,7 +75,7 @@ fn a_wrong_checksum_is_told_and_its_correction_deployed() {
         let seen = status(&host);
         println!("{}", seen.error_message);
         assert_eq!((seen.error_type, seen.error_count), (Some(ErrorType::Provisioning), 1));
-        // Ironic loses the agent's words when it switches the server off afterwards.
+        // Ironic loses the agent's message if it powers the server off afterwards.
         let words = &seen.error_message;
         assert!(
             words.contains("Error verifying image checksum") || words.contains("Ironic gives no reason"),
@@ -84,7 +84,7 @@ fn a_wrong_checksum_is_told_and_its_correction_deployed() {
         env.expect_event(&name, "ProvisioningError", words).await;
         assert_eq!(env.machine(0).await.deploys, 0);
 
-        // Of the image only the checksum changes, which would not disturb a host that runs it.
+        // Only the image's checksum changes, which would not affect a provisioned host.
         env.patch(&name, json!({"spec": {"image": {"checksum": right}}})).await;
         let host = env.expect_state(&name, ProvisioningState::Provisioned).await;
         let seen = status(&host);

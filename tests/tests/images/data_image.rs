@@ -1,5 +1,5 @@
-//! A disc beside the image: the DataImage of a host in use. Its own controller, which holds it back from deletion until its
-//! disc is out of the drive, is played here.
+//! A data disc next to the image: the DataImage of a provisioned host. The test plays its controller, which holds it with a
+//! finalizer until its disc is ejected.
 
 use kube::api::{DeleteParams, Patch, PatchParams};
 use metal3_api::metal3::names::annotation::REBOOT;
@@ -12,7 +12,7 @@ use super::IRONIC;
 
 const HOLDS: &str = "dataimage.metal3.io";
 
-/// Asks for a restart and waits until the host runs again.
+/// Requests a reboot and waits until the host runs again.
 async fn restart(env: &TestEnv, name: &str) {
     env.patch(name, json!({"metadata": {"annotations": {REBOOT: ""}}}))
         .await;
@@ -51,7 +51,7 @@ fn the_disc_of_a_data_image_comes_and_goes_with_restarts() {
         assert_eq!(with_disc.boot_device, "Hdd", "the disc is not what it boots from");
         assert_eq!(with_disc.times_switched_off(), before.times_switched_off() + 1);
 
-        // A restart without a new wish leaves the disc where it is.
+        // A reboot without a change leaves the disc in place.
         let inserted = |machine: &metal3_lab::ironic::Machine| {
             let requests = machine.counters.bmc_requests.iter();
             let inserts = requests.filter(|(request, _)| request.ends_with("VirtualMedia.InsertMedia"));

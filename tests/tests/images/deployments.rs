@@ -1,4 +1,4 @@
-//! What else can be deployed than an image on a disk: a live ISO, and whatever a site's own ramdisk does.
+//! Deployments other than a disk image: a live ISO, and the custom steps of a site's own ramdisk.
 
 use metal3_api::metal3::{ErrorType, ProvisioningState};
 use metal3_scenarios::{TestEnv, at_once, description, run, status, without_retries};
@@ -15,7 +15,7 @@ fn a_live_iso_is_booted_and_an_image_can_follow_it() {
         let change = |host: &mut Value| {
             at_once(host);
             host["spec"]["image"] = json!({"url": iso, "format": "live-iso"});
-            // Nothing would read it, so it is not waited for.
+            // Nothing would read it, so the host does not wait for it.
             host["spec"]["userData"] = json!({"name": "not-there"});
         };
         let name = env.apply_host(0, change).await;

@@ -1,4 +1,4 @@
-//! BIOS settings and firmware, from the objects beside a host. Their statuses are written here as their controllers do.
+//! BIOS settings and firmware, from the objects next to a host. The test writes their statuses as their controllers do.
 
 use kube::api::{ApiResource, DynamicObject, Patch, PatchParams};
 use kube::{Api, Resource};
@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 use super::IRONIC;
 
-/// Applies a companion of a host and says of it what its controller would: that it asks for something else than is there.
+/// Applies such an object and its controller's status: the spec requests a change.
 async fn apply_companion<K: Resource<DynamicType = ()>>(env: &TestEnv, name: &str, spec: Value, mut found: Value) {
     let resource = ApiResource::erase::<K>(&());
     let object = json!({
@@ -68,7 +68,7 @@ fn bios_settings_and_firmware_are_changed_once_and_refused_settings_are_told() {
             apply_companion::<HostFirmwareSettings>(&env, &name, spec, found).await;
         };
 
-        // One of them is read-only, which Ironic finds out.
+        // One of them is read-only, which Ironic detects.
         ask(json!({"ProcTurboMode": "Disabled", "NumCores": 12})).await;
         let host = env
             .expect_waiting(&name, "BackOff", &["preparation error", "NumCores"])

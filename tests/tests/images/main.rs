@@ -1,5 +1,4 @@
-//! What is deployed, and how a server is set up for it: every wish of a specification, as a real Ironic has it and as the
-//! server went through it.
+//! What is deployed, and how a server is configured for it: every setting of a spec, checked in a real Ironic and on the server.
 
 #![expect(
     clippy::expect_used,

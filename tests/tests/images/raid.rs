@@ -1,4 +1,4 @@
-//! RAID: volumes are made before a host is available, and once.
+//! RAID: volumes are created once, before a host is available.
 
 use metal3_api::metal3::ProvisioningState;
 use metal3_scenarios::{TestEnv, at_once, run, status};
@@ -29,7 +29,7 @@ fn software_volumes_are_made_by_the_agent_once_and_go_with_the_wish() {
         let node = env.node(&name).await;
         assert_eq!(node["raid_interface"], "agent");
         assert_eq!(node["target_raid_config"]["logical_disks"], expected);
-        // What the agent reports of the volumes that it made.
+        // The agent's report of the created volumes.
         assert_eq!(node["raid_config"]["logical_disks"], expected);
         let provisioning = status(&host).provisioning;
         assert_eq!(json!(provisioning.raid), json!(host.spec.raid));
@@ -52,7 +52,7 @@ fn software_volumes_are_made_by_the_agent_once_and_go_with_the_wish() {
     });
 }
 
-/// The simulated controller makes the volumes and does not report them, so that Ironic's own record of them stays empty.
+/// The simulated controller creates the volumes but does not report them, so Ironic's own record of them stays empty.
 #[test]
 fn volumes_of_a_controller_are_made_through_the_bmc() {
     run(async {
@@ -76,7 +76,7 @@ fn volumes_of_a_controller_are_made_through_the_bmc() {
         };
         assert_eq!(made(&env.machine(0).await), 1);
 
-        // They outlive images, and are not made for each.
+        // They outlive images, and are not recreated for each.
         env.patch(&name, json!({"spec": {"image": env.image()}})).await;
         env.expect_state(&name, ProvisioningState::Provisioned).await;
         env.patch(&name, json!({"spec": {"image": null}})).await;

@@ -1,4 +1,4 @@
-//! A ramdisk that somebody builds for each host.
+//! A ramdisk built for each host by an image builder.
 
 use kube::Api;
 use kube::api::{Patch, PatchParams};
@@ -29,7 +29,7 @@ fn a_host_waits_for_its_own_ramdisk_and_is_inspected_by_it() {
         assert_eq!(json!(image.spec.accept_formats), json!(["iso", "initrd"]));
         assert_eq!(image.spec.architecture, std::env::consts::ARCH);
 
-        // What an image builder writes.
+        // The status written by an image builder.
         let built = format!("{}?for={name}", env.ironic.ramdisk_iso_url());
         let ready = |type_: &str, status: &str| {
             json!({"type": type_, "status": status, "reason": "ImageSuccess", "message": "",

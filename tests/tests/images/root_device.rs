@@ -1,4 +1,4 @@
-//! How a server boots and which disk it is given.
+//! A server's boot mode and root disk.
 
 use metal3_api::metal3::{BootMode, ProvisioningState};
 use metal3_scenarios::{TestEnv, deployed_at_once, description, run, status};
@@ -68,7 +68,7 @@ fn root_device_hints_reach_ironic_and_new_ones_count_for_the_next_image() {
         let hints = status(&host).provisioning.root_device_hints;
         assert_eq!(json!(hints), json!(host.spec.root_device_hints));
 
-        // A host in use keeps what it was deployed with.
+        // A provisioned host keeps its deployment settings.
         env.patch(&name, json!({"spec": {"rootDeviceHints": null}})).await;
         env.patch(
             &name,

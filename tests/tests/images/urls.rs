@@ -1,5 +1,5 @@
-//! Image URLs that Ironic writes otherwise than it was told them: it follows redirects, puts URLs into another form, and
-//! hides what looks like a password. None of that makes another image of them.
+//! Image URLs that Ironic rewrites: it follows redirects, normalizes URLs, and masks what looks like a password. None of that
+//! makes it a different image.
 
 use metal3_api::metal3::{ErrorType, ProvisioningState};
 use metal3_lab::ironic::Mark;
@@ -9,7 +9,7 @@ use serde_json::json;
 
 use super::IRONIC;
 
-/// Paths under which the server of images has the image.
+/// Paths under which the image server has the image.
 const PATHS: [&str; 14] = [
     "/redirect/301/images/tiny.img",
     "/redirect/302/images/tiny.img",
@@ -23,14 +23,14 @@ const PATHS: [&str; 14] = [
     "/%7E/images/tiny.img",
     "/images/%74iny.img?",
     "/images/tiny.img?version=2&format=raw",
-    // What looks like a password comes back hidden.
+    // Anything that looks like a password is returned masked.
     "/images/tiny.img?token=abc&x=1",
     "",
 ];
 
 #[test]
 fn an_image_is_deployed_once_whatever_ironic_makes_of_its_url() {
-    // OWN 1b: The deployment was taken for one of another image, torn down and begun anew without end.
+    // OWN 1b: the deployment was considered one of another image, and was torn down and restarted without end.
     run(async {
         let servers = PATHS.len() + 1;
         let env = TestEnv::shared_with(namespace!().await, &IRONIC, servers, without_retries).await;
@@ -53,7 +53,7 @@ fn an_image_is_deployed_once_whatever_ironic_makes_of_its_url() {
             assert_eq!((status.error_count, status.provisioning_fail_count), (0, 0), "{url}");
             assert_eq!(status.provisioning.image.unwrap().url, *url);
             rewritten += usize::from(env.node(name).await["instance_info"]["image_source"] != json!(url));
-            // It is looked at again, and has more to do than to rest.
+            // It is reconciled again, and still has work to do.
             env.patch(name, json!({"spec": {"online": false}})).await;
         }
         assert!(rewritten >= 9, "Ironic has rewritten {rewritten} only");

@@ -1,5 +1,5 @@
-//! What happens to a host besides its image: it is taken out of Ironic and put back, rebooted, moved to another cluster,
-//! taken over as it runs, inspected again. A real API server and a real Ironic; the servers count what was done to them.
+//! Operations on a host besides its image: detaching it from Ironic and attaching it again, reboots, moves to another cluster,
+//! adoption while it runs, reinspection. A real API server and a real Ironic; the servers count what was done to them.
 
 #![expect(
     clippy::unwrap_used,
@@ -31,7 +31,7 @@ fn annotation<'h>(host: &'h BareMetalHost, key: &str) -> Option<&'h String> {
     host.metadata.annotations.as_ref()?.get(key)
 }
 
-/// Deployments, inspections, cleanings, and how often it was switched off and on.
+/// Deployments, inspections, cleanings, and power cycles.
 fn history(machine: &Machine) -> [u64; 5] {
     [
         machine.deploys.try_into().unwrap_or(u64::MAX),
@@ -75,7 +75,7 @@ fn a_detached_host_runs_on_and_comes_back_as_it_is() {
             "nobody touched the server"
         );
 
-        // Detached again it can be deleted without being switched off.
+        // Detached again, it can be deleted without being powered off.
         annotate(&env, &name, names::annotation::DETACHED, json!("{}")).await;
         env.expect_waiting(&name, "Detached", &[]).await;
         env.delete(&name).await;

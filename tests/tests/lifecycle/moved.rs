@@ -1,4 +1,4 @@
-//! A host that is moved to another cluster, with its status in an annotation.
+//! A host moved to another cluster, with its status in an annotation.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 use super::{IRONIC, annotate, annotation, history};
 
-/// As `clusterctl move` does it: the object goes without anybody looking after it, and comes back without a status.
+/// As in `clusterctl move`: the object is deleted unreconciled, and recreated without a status.
 async fn create_again(env: &TestEnv, name: &str, annotations: Value) {
     let mut host = env.host(name).await;
     env.patch(name, json!({"metadata": {"finalizers": null}})).await;
@@ -54,7 +54,7 @@ fn is_provisioned_and_at_rest(host: &BareMetalHost) -> bool {
     state(host) == ProvisioningState::Provisioned && waits_for_nothing(host)
 }
 
-/// The changes that operators asked for of a node since then.
+/// Changes to a node requested by operators since then.
 fn changes(env: &TestEnv, node: &str, since: Mark) -> BTreeMap<String, u64> {
     let (requests, _) = env.ironic.requests(since).unwrap();
     let is_change = |r: &&Request| r.member.contains(node) && !r.is_of_a_ramdisk() && r.method != "GET";

@@ -1,4 +1,4 @@
-//! A server that must not be switched off: `spec.disablePowerOff`.
+//! A server that must not be powered off: `spec.disablePowerOff`.
 
 use metal3_api::metal3::{BareMetalHost, ProvisioningState, names};
 use metal3_scenarios::{TestEnv, run, state, status, waits_for_nothing};
@@ -32,7 +32,7 @@ fn a_server_that_is_never_switched_off_restarts_instead_and_outlives_its_host() 
         env.expect(&name, "was restarted hard", is_restarted).await;
         assert_eq!(requests(&env.machine(0).await, "ForceRestart"), 1);
 
-        // Restarted once for it; it cannot be kept off.
+        // Rebooted once instead, because it cannot be kept off.
         let held = format!("{}tests", names::annotation::REBOOT_PREFIX);
         annotate(&env, &name, &held, hard).await;
         let words = [held.as_str(), "spec.disablePowerOff"];

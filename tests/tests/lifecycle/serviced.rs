@@ -1,4 +1,4 @@
-//! A server that is deleted while Ironic services it.
+//! A server deleted while Ironic services it.
 
 use metal3_api::metal3::ProvisioningState;
 use metal3_lab::ironic::Mark;
@@ -13,7 +13,7 @@ const STEP: &str = "burnin_cpu";
 
 #[test]
 fn a_server_is_not_switched_off_in_the_middle_of_a_service_step() {
-    // OWN 2b: The step might be one that writes firmware.
+    // OWN 2b: the step might write firmware.
     run(async {
         let env = TestEnv::shared(namespace!().await, &IRONIC, 1).await;
         let external = |host: &mut serde_json::Value| host["spec"]["externallyProvisioned"] = json!(true);
@@ -51,7 +51,7 @@ fn a_server_is_not_switched_off_in_the_middle_of_a_service_step() {
             .filter(|moment| moment.node == node && moment.target_power_state.as_deref() == Some("power off"))
             .filter_map(|moment| moment.provision_state.as_deref())
             .collect();
-        // Ironic itself switches it off to start the ramdisk, and we do when the service is over.
+        // Ironic itself powers it off to start the ramdisk, and we do after the service.
         assert!(
             !states.contains(&"service wait") && states.contains(&"service failed"),
             "{states:?}"

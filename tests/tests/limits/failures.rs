@@ -1,4 +1,4 @@
-//! Failures that repeat: how often something is tried, and how it goes on.
+//! Repeated failures: how often something is retried, and how it recovers.
 
 use metal3_api::metal3::{ErrorType, OperationalStatus, ProvisioningState};
 use metal3_scenarios::{TestEnv, deployed_at_once, run, status};

@@ -1,4 +1,4 @@
-//! What holds hosts up: slots that are taken, failures that repeat, BMCs and an Ironic that do not answer.
+//! What blocks hosts: occupied slots, repeated failures, unreachable BMCs and an unreachable Ironic.
 
 #![expect(
     clippy::unwrap_used,
@@ -28,7 +28,7 @@ static IRONIC: Pool = Pool::new(|| IronicConfig {
     },
     overrides: [
         ("conductor.power_state_change_timeout", "6"),
-        // A BMC is given up when it was not reached twice.
+        // A BMC is given up after two failed connections.
         ("conductor.power_state_sync_max_retries", "1"),
     ]
     .map(|(option, value)| (option.to_owned(), value.to_owned()))

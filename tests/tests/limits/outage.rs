@@ -1,4 +1,4 @@
-//! Ironic is away for long, and comes back with a certificate of another authority; or takes another password.
+//! Ironic is down for long, and comes back with a certificate of another CA; or with another password.
 
 use std::env::VarError;
 use std::path::Path;
@@ -34,7 +34,7 @@ impl Outage {
         }
     }
 
-    /// Long enough for a first back-off to pass in it, and so short that no registration gets overdue, which would be told.
+    /// Long enough for a first backoff, and too short for a registration to become overdue, which would be reported.
     fn read(text: &str) -> Result<Self, String> {
         let seconds: u64 = text.parse().map_err(|_| format!("{text:?} is no number of seconds"))?;
         if (300..=840).contains(&seconds) {
@@ -66,7 +66,7 @@ impl Outage {
         }
     }
 
-    /// Changes what the operator is started with.
+    /// Changes the operator's settings.
     fn set(self, args: &mut Vec<String>) {
         match self {
             Self::Scaled => {}
@@ -89,7 +89,7 @@ fn the_length_of_an_outage_is_read_or_refused() {
     }
 }
 
-/// Replaces a file at once, as the kubelet replaces what a Secret is mounted as.
+/// Replaces a file atomically, as the kubelet does for a mounted Secret.
 fn replace(path: &Path, text: &str) {
     let new = path.with_extension("new");
     std::fs::write(&new, text).unwrap();
@@ -162,7 +162,7 @@ fn a_long_outage_counts_as_nobodys_failure_and_a_new_certificate_is_taken_up() {
         names.push(env.apply_host(late, at_once).await);
         env.expect_waiting(&names[late], "IronicUnreachable", &["refused"])
             .await;
-        // Its back-off ends while Ironic is away.
+        // Its backoff ends while Ironic is down.
         env.expect_waiting(&names[unregistered], "IronicUnreachable", &["refused"])
             .await;
         let mut before = Vec::new();
@@ -175,7 +175,7 @@ fn a_long_outage_counts_as_nobodys_failure_and_a_new_certificate_is_taken_up() {
         for (name, before) in names.iter().zip(&before) {
             let after = env.host(name).await;
             assert_eq!(standing(&after), standing(before), "{name}");
-            // Said once, and then nothing is written.
+            // Reported once, with no further writes.
             assert_eq!(version(&after), version(before), "{name}: {:?}", status(&after));
         }
 

@@ -1,4 +1,4 @@
-//! Power that does not follow, and BMCs that are away.
+//! Power requests without effect, and unreachable BMCs.
 
 use std::time::Instant;
 
@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 
 use super::IRONIC;
 
-/// Waits for an error of the power with a message that begins like this.
+/// Waits for a power error whose message begins like this.
 async fn expect_error(env: &TestEnv, name: &str, words: &str) -> BareMetalHost {
     let host = env
         .expect(name, &format!("is told {words:?}"), |host| {
@@ -54,7 +54,7 @@ fn a_server_that_does_not_follow_is_told_and_forgiven() {
         };
         assert_eq!((asked_softly().await, env.machine(0).await.is_on), (0, false));
 
-        // It takes the request, and nothing happens.
+        // It accepts the request without any effect.
         env.bmc(0, json!({"power_ignored": true})).await;
         env.patch(&name, json!({"spec": {"online": true}})).await;
         expect_error(&env, &name, "Power on failed").await;
@@ -93,7 +93,7 @@ fn a_bmc_that_is_away_is_told_and_its_host_goes_on_when_it_is_back() {
         let start = Instant::now();
         let host = env.expect(&name, "has lost its BMC", has_lost_its_bmc).await;
         println!("the BMC was missed after {:?}", start.elapsed());
-        // Whether the server is on is not known, so what is known of it stays.
+        // The power state is unknown, so the last known state stays.
         let seen = status(&host);
         assert_eq!(
             (seen.provisioning.state, seen.powered_on),
@@ -118,7 +118,7 @@ fn a_bmc_that_is_away_is_told_and_its_host_goes_on_when_it_is_back() {
     });
 }
 
-/// Whether anything went wrong with a host, as its events tell.
+/// Whether anything failed on a host, according to its events.
 async fn has_failed(env: &TestEnv, name: &str) -> bool {
     let events = env.events(name).await;
     events.iter().any(|(reason, _)| reason.ends_with("Error"))
@@ -172,7 +172,7 @@ fn work_waits_for_bmcs_that_are_away_and_goes_on_when_they_are_back() {
         }
         let states = [ProvisioningState::Provisioning, ProvisioningState::Deprovisioning];
         assert_eq!([state(&before[0].1), state(&before[1].1)], states);
-        // Ironic has looked for the BMC again and again, and nothing has come of it.
+        // Ironic has retried the BMC repeatedly without success.
         for (number, host, asked) in &before {
             eventually(LIMIT, "Ironic asks the BMC again", || async {
                 let now = env.machine(*number).await.bmc_requests();

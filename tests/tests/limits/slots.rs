@@ -28,7 +28,7 @@ fn host(image: Option<Value>) -> impl FnOnce(&mut Value) {
     }
 }
 
-/// Follows which of some nodes load the provisioning network, by what the conductor wrote down.
+/// Tracks which of some nodes load the provisioning network, from the conductor's log.
 struct Busy {
     nodes: BTreeSet<String>,
     now: BTreeSet<String>,
@@ -37,7 +37,7 @@ struct Busy {
 }
 
 impl Busy {
-    /// The most at any one moment so far.
+    /// The maximum at any moment so far.
     fn most(&mut self, env: &TestEnv) -> usize {
         const STATES: [&str; 7] = [
             "cleaning",
@@ -61,7 +61,7 @@ impl Busy {
         self.most
     }
 
-    /// A host on its way out takes no slot.
+    /// A host being deleted takes no slot.
     fn forget(&mut self, node: &str) {
         self.nodes.remove(node);
         self.now.remove(node);
@@ -85,7 +85,7 @@ fn slots_are_exact_the_queue_is_told_and_nobody_leaves_through_it() {
             names[number] = env.apply_host(number, host(Some(env.image()))).await;
             env.expect_waiting(&names[number], "Deploying", &["node "]).await;
         }
-        // One after another, so that they come in this order.
+        // One after another, to fix their order.
         for (number, place) in [(first, 1), (second, 2), (third, 3)] {
             names[number] = env.apply_host(number, host(Some(env.image()))).await;
             let words = [format!("all {SLOTS} slots"), format!("place {place} in the queue")];
@@ -113,7 +113,7 @@ fn slots_are_exact_the_queue_is_told_and_nobody_leaves_through_it() {
         };
         assert_eq!(busy.most(&env), SLOTS);
 
-        // No deletion waits for a slot: neither of a host in use, nor of one in the queue, nor of one with a slot.
+        // No deletion waits for a slot: not of a provisioned host, of a queued one, or of one with a slot.
         let annotation = json!({"metadata": {"annotations": {names::annotation::DETACHED: "{}"}}});
         env.patch(&names[detached], annotation).await;
         env.expect_waiting(&names[detached], "Detached", &[]).await;

@@ -1,4 +1,4 @@
-//! Ironic forgets everything while hosts are in the middle of something.
+//! Ironic loses its database while hosts are in transient states.
 
 use std::time::Instant;
 

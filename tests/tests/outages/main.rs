@@ -1,4 +1,4 @@
-//! Ironic is down, comes back, or comes back having forgotten everything.
+//! Ironic goes down, and comes back with or without its database.
 
 mod amnesia;
 mod announced;
@@ -20,7 +20,7 @@ const RECREATED: Duration = Duration::from_secs(20);
 
 #[test]
 fn hosts_say_that_ironic_is_down_and_go_on_when_it_is_back() {
-    // D23 of upstream's: trouble with Ironic is never shown.
+    // D23 of upstream's: Ironic errors are never reported.
     run(async {
         let mut env = TestEnv::without_operator(namespace!().await, IronicConfig::default()).await;
         env.ironic.stop_ironic().await;
@@ -44,7 +44,7 @@ fn hosts_say_that_ironic_is_down_and_go_on_when_it_is_back() {
         env.expect_state(&name, ProvisioningState::Available).await;
         assert_eq!(env.nodes().await.len(), 1);
 
-        // Its deletion waits as well, and says so.
+        // Its deletion waits as well, and reports that.
         env.ironic.stop_ironic().await;
         let start = Instant::now();
         env.delete(&name).await;

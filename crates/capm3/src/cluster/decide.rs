@@ -1,4 +1,4 @@
-//! What to do about a Metal3Cluster. Pure.
+//! Decides what to do about a Metal3Cluster. Pure.
 
 use std::convert::Infallible;
 
@@ -20,41 +20,41 @@ use crate::conditions::{LegacySeverity, Setter};
 use crate::label_sync::Prefixes;
 use crate::refusals::UPDATE_ERROR;
 
-/// Whether machines can be made: the endpoint is there.
+/// Condition: the control plane endpoint is set, so machines can be created.
 pub const INFRASTRUCTURE: &str = "BaremetalInfrastructureReady";
 
-/// There, and false, only while an annotation has a value that cannot be used.
+/// Condition: present, and false, only while an annotation has an invalid value.
 pub const ANNOTATIONS: &str = "AnnotationsValid";
 
-/// Its reason for prefixes of labels.
+/// Reason: the label prefixes are invalid.
 const BAD_PREFIXES: &str = "InvalidLabelSyncPrefixes";
 
-/// Where API servers listen unless something else is said. The webhook sets it where none is.
+/// Default port of API servers. The webhook sets it if none is given.
 pub const API_SERVER_PORT: i32 = 6443;
 
 /// A write.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Effect {
-    /// From now on we are asked before it goes.
+    /// Adds the finalizer.
     AddFinalizer,
-    /// The endpoint gets the usual port of API servers.
+    /// Sets the endpoint's port to the default.
     SetPort {
-        /// The patch, over the version that was judged.
+        /// The patch, guarded by the observed resource version.
         patch: Value,
     },
-    /// A host that was kept for the next machine of a deployment, or of the cluster, is everybody's again.
+    /// Releases a host reserved for the next machine of a deployment or of the cluster.
     ReleaseHost {
-        /// Its name.
+        /// The host's name.
         host: String,
-        /// The patch, over the version that was judged.
+        /// The patch, guarded by the observed resource version.
         patch: Value,
     },
-    /// It may go.
+    /// Removes the finalizer.
     RemoveFinalizer,
 }
 
 impl Effect {
-    /// What it is, for errors.
+    /// Describes the effect in errors.
     pub fn label(&self) -> &'static str {
         match self {
             Self::AddFinalizer => "add the finalizer",
@@ -64,7 +64,7 @@ impl Effect {
         }
     }
 
-    /// What is written, where that is not the Metal3Cluster, for the same.
+    /// The object that is written, for errors, if it is not the Metal3Cluster.
     pub fn object(&self) -> Option<String> {
         match self {
             Self::ReleaseHost { host, .. } => Some(format!("BareMetalHost {host}")),
@@ -73,13 +73,13 @@ impl Effect {
     }
 }
 
-/// What to do. Hosts are released, and the finalizer goes, after the report: a cluster waits for none of its hosts.
+/// Decides what to do. The report comes first, then host releases, then the finalizer: a cluster never waits for its hosts.
 pub type Plan = controller::Plan<Effect, Metal3ClusterStatus>;
 
-/// The outcome. Everything is at hand.
+/// The decision. Everything it needs has been observed.
 pub type Decision = controller::Decision<Infallible, Effect, Metal3ClusterStatus>;
 
-/// Idle if another controller looks after it, or if it is deleted and has no finalizer of ours.
+/// Idle if another controller manages the cluster, or if it is deleted and has no finalizer of ours.
 pub fn decide(seen: &Observed, now: Timestamp) -> Decision {
     let cluster = &*seen.cluster;
     if is_externally_managed(cluster) {
@@ -117,7 +117,7 @@ fn serve(seen: &Observed, owner: &Cluster, mut builder: PlanBuilder<'_>) -> Plan
     builder.status.failure_domains.clone_from(&cluster.spec.failure_domains);
     let endpoint = &cluster.spec.control_plane_endpoint;
     let mut effects = Vec::new();
-    // Cluster API takes the endpoint from here only if the Cluster has none.
+    // Cluster API copies the endpoint from here only if the Cluster has none.
     let is_taken = !owner.spec.control_plane_endpoint.is_complete();
     if endpoint.host.is_empty() && is_taken {
         let message = "spec.controlPlaneEndpoint.host is not set: set it to where the API servers of the cluster are to be reached";
@@ -144,7 +144,7 @@ fn serve(seen: &Observed, owner: &Cluster, mut builder: PlanBuilder<'_>) -> Plan
     }
 }
 
-/// Reports what the API server refuses. The report of the next pass that succeeds replaces it.
+/// Reports a rejection by the API server. The report of the next successful pass replaces it.
 pub fn refused(cluster: &Metal3Cluster, message: &str, now: Timestamp) -> Report<Metal3ClusterStatus> {
     let mut builder = PlanBuilder::new(cluster, now);
     builder.events.push(Event::warning(UPDATE_ERROR, message));
@@ -158,7 +158,7 @@ fn delete(seen: &Observed, mut builder: PlanBuilder<'_>) -> Decision {
         return Decision::idle();
     }
     if seen.machines.is_empty() {
-        // No machine will come that a host could be kept for.
+        // The deployment or cluster will create no more machines, so the host need not be reserved.
         let kept = seen.kept.iter().map(|host| release(host));
         let effects = kept.chain([Effect::RemoveFinalizer]).collect();
         return Plan {
@@ -194,7 +194,7 @@ fn has_finalizer(cluster: &Metal3Cluster) -> bool {
     finalizers.into_iter().any(|present| present == finalizer::CLUSTER)
 }
 
-/// The status that is being built, and its events.
+/// The status being built, and its events.
 struct PlanBuilder<'a> {
     cluster: &'a Metal3Cluster,
     status: Metal3ClusterStatus,
@@ -226,7 +226,7 @@ impl<'a> PlanBuilder<'a> {
             .set(list, condition::PAUSED, why.is_some(), reason, why.unwrap_or_default());
     }
 
-    /// Reports what is wrong with an annotation, as long as it is.
+    /// Reports an invalid annotation for as long as it is invalid.
     fn annotations(&mut self) {
         let list = &mut self.status.conditions;
         let Some(complaint) = Prefixes::of(self.cluster).and_then(|prefixes| prefixes.complaint()) else {
@@ -241,7 +241,7 @@ impl<'a> PlanBuilder<'a> {
         }
     }
 
-    /// Machines can be made, from now on and for ever: what Cluster API has been told once is never taken back.
+    /// Machines can be created. This never goes back to false: what was reported to Cluster API is never withdrawn.
     fn ready(&mut self) {
         if !conditions::is_true(&self.status.conditions, INFRASTRUCTURE) {
             let message = "the control plane's endpoint is known";
@@ -258,7 +258,7 @@ impl<'a> PlanBuilder<'a> {
         legacy.failure_message.clear();
     }
 
-    /// Machines cannot be made. `failure`, of the older style, is for what will not mend itself: reason and message.
+    /// Machines cannot be created. `failure` is the v1beta1-style reason and message, for permanent errors only.
     fn not_ready(&mut self, reason: &'static str, message: &str, failure: Option<(&str, Option<&str>)>) {
         let before = conditions::get(&self.status.conditions, INFRASTRUCTURE);
         if failure.is_some() && before.is_none_or(|before| before.reason != reason || before.message != message) {
@@ -276,7 +276,7 @@ impl<'a> PlanBuilder<'a> {
         text.unwrap_or_default().clone_into(&mut legacy.failure_message);
     }
 
-    /// A condition does not hold, in both styles.
+    /// Sets a condition to false, in both styles.
     fn does_not_hold(&mut self, standard: (&str, &str, &str), legacy: (LegacySeverity, &str, &str)) {
         let (type_, reason, message) = standard;
         self.set.set(&mut self.status.conditions, type_, false, reason, message);

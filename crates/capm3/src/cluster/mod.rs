@@ -1,5 +1,5 @@
-//! The Metal3Cluster controller: tells Cluster API where the control plane is reached and which failure domains there
-//! are. It makes nothing: the address of the control plane is the user's to provide.
+//! The Metal3Cluster controller: reports the control plane endpoint and the failure domains to Cluster API. It creates nothing:
+//! the user provides the address of the control plane.
 
 mod decide;
 mod observed;
@@ -33,7 +33,7 @@ use crate::stores::{cluster_of, infrastructure};
 /// The controller.
 #[derive(Clone)]
 pub struct Metal3Clusters {
-    /// What all controllers share.
+    /// Shared by all controllers.
     pub ctx: Context,
 }
 
@@ -57,21 +57,21 @@ impl Controller for Metal3Clusters {
             is_ours.then(|| change.key.clone())
         });
         queue.follow(&stores.clusters, |change| {
-            // How far it is, which it says all the time, does not matter here.
+            // Status changes are frequent and do not matter here.
             let is_other = change.affects(|cluster| cluster.spec.clone());
             let clusters = change.states().filter(|_| is_other);
             clusters
                 .filter_map(|cluster| infrastructure(cluster))
                 .collect::<Vec<_>>()
         });
-        // Only a deletion looks at Machines, and only their going matters to it.
+        // Only a deletion reads Machines, and only their removal matters to it.
         let clusters = stores.clusters.clone();
         queue.follow(&stores.machines, move |change| {
             let left = change.before.as_ref().filter(|_| change.affects(cluster_of))?;
             let cluster = clusters.get(&cluster_of(&**left)?)?;
             infrastructure(&cluster)
         });
-        // Hosts may be kept for a deployment whose last set goes.
+        // Hosts may be reserved for a deployment whose last MachineSet is deleted.
         let clusters = stores.clusters.clone();
         queue.follow(&stores.machine_sets, move |change| {
             let stays = |set: &MachineSet| set.metadata.deletion_timestamp.is_none();
@@ -152,11 +152,11 @@ async fn apply(ctx: &Context, seen: &mut Observed, effect: &Effect) -> Result<()
     Ok(())
 }
 
-/// How often a host that others write at the same time is tried again in one pass.
+/// Retries per pass after a write conflict on a host.
 const TRIES: usize = 3;
 
-/// Gives a host back that was kept for the cluster. Nothing if it is gone, is kept no more, or changes all the time: a cluster
-/// does not wait for it.
+/// Releases a host reserved for the cluster. Does nothing if the host is gone, is no longer reserved, or keeps changing: a
+/// cluster does not wait for it.
 pub async fn release(
     hosts: &Api<BareMetalHost>,
     name: &str,
@@ -192,7 +192,7 @@ pub async fn release(
     Ok(None)
 }
 
-/// Whether somebody else looks after the cluster's infrastructure.
+/// Whether the cluster's infrastructure is managed externally.
 fn is_externally_managed(cluster: &Metal3Cluster) -> bool {
     let annotations = cluster.metadata.annotations.as_ref();
     annotations.is_some_and(|all| all.contains_key(capi::names::annotation::MANAGED_BY))

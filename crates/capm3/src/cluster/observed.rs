@@ -1,4 +1,4 @@
-//! What a decision about a Metal3Cluster is made on.
+//! The observed state from which a Metal3Cluster decision is made.
 
 use std::sync::Arc;
 
@@ -12,32 +12,32 @@ use metal3_runtime::store::ObjectKey;
 use crate::machine::is_awaited;
 use crate::stores::{HostBy, MachineBy, Stores, cluster_of, owner};
 
-/// A Metal3Cluster and what it has to do with.
+/// A Metal3Cluster and the objects related to it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Observed {
     /// The object itself.
     pub cluster: Arc<Metal3Cluster>,
-    /// The Cluster that it belongs to.
+    /// The owning Cluster.
     pub owner: Owner,
-    /// When it is to go: names of the Machines of the Cluster that are still there, in order.
+    /// While deleting: the sorted names of the Cluster's remaining Machines.
     pub machines: Vec<String>,
-    /// Hosts that are kept for machines of the Cluster, when it goes; before that, those of them for which no machine will
-    /// come any more.
+    /// While deleting: the hosts reserved for the Cluster's machines. Before that: only the reserved hosts that no future machine
+    /// will use.
     pub kept: Vec<Arc<BareMetalHost>>,
 }
 
-/// The Cluster that a Metal3Cluster belongs to.
+/// The owning Cluster of a Metal3Cluster.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Owner {
-    /// Cluster API has not said yet.
+    /// Cluster API has not set the owner yet.
     Unset,
-    /// There is no Cluster of this name.
+    /// The named Cluster does not exist.
     Missing(String),
-    /// This one.
+    /// The Cluster.
     Found(Arc<Cluster>),
 }
 
-/// Gathers it. Nothing if the object is gone, or not ours to look after.
+/// Gathers the observed state. `None` if the object is gone or is not ours to manage.
 pub fn observe(stores: &Stores, key: &ObjectKey) -> Option<Observed> {
     let cluster = stores
         .metal3_clusters
@@ -79,7 +79,7 @@ fn machines_of(stores: &Stores, cluster: &ObjectKey) -> impl Iterator<Item = Str
 }
 
 impl Observed {
-    /// Why nothing may be done, if so.
+    /// Why reconciliation is paused, if it is.
     pub fn paused(&self) -> Option<String> {
         if let Owner::Found(cluster) = &self.owner
             && cluster.is_paused()

@@ -23,7 +23,7 @@ fn now() -> Timestamp {
     "2026-01-01T00:00:00Z".parse().unwrap()
 }
 
-/// A cluster with everything that it needs, and `other` fields over that.
+/// A complete cluster, with `other` fields merged over it.
 fn seen(other: &Value) -> Observed {
     let mut object = json!({
         "apiVersion": "infrastructure.cluster.x-k8s.io/v1beta2", "kind": "Metal3Cluster",
@@ -155,7 +155,7 @@ fn an_endpoint_that_the_user_or_the_control_plane_gives_to_the_cluster_is_enough
     assert_eq!(status(&plan).initialization.provisioned, Some(true));
 }
 
-/// Upstream never clears the failure of the older style.
+/// Upstream never clears the v1beta1-style failure.
 #[test]
 fn a_failure_that_was_mended_is_cleared_and_what_was_provisioned_stays_so() {
     let mut seen = seen(&json!({}));
@@ -296,7 +296,7 @@ fn a_deletion_waits_for_the_machines_and_names_them() {
         (plan.effects, plan.report.status),
         (vec![Effect::RemoveFinalizer], None)
     );
-    // The Cluster may be gone before.
+    // The Cluster may be deleted first.
     seen.owner = Owner::Missing("c".to_owned());
     assert_eq!(planned(&seen).effects, [Effect::RemoveFinalizer]);
     Arc::make_mut(&mut seen.cluster).metadata.finalizers = None;

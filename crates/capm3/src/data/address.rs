@@ -1,4 +1,4 @@
-//! Claims on addresses, of Metal3's own address management and of Cluster API's contract, as one thing.
+//! IP claims of Metal3 IPAM and of Cluster API's IPAM contract, behind one type.
 
 use crate::stores::owner_of;
 use jiff::Timestamp;
@@ -10,17 +10,17 @@ use metal3_api::ipam::{self, IPClaim};
 use metal3_render::{Pool, PoolAddress};
 use metal3_runtime::conditions;
 
-/// Who gives out the address.
+/// The IPAM provider.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Family {
     /// IPClaim and IPAddress of ipam.metal3.io.
     Metal3,
-    /// IPAddressClaim and IPAddress of Cluster API's contract, whichever provider answers.
+    /// IPAddressClaim and IPAddress of Cluster API's IPAM contract, served by any provider.
     ClusterApi,
 }
 
 impl Family {
-    /// The one that serves a pool.
+    /// The provider that serves a pool.
     pub fn of(pool: &Pool) -> Self {
         if pool.is_metal3() {
             Self::Metal3
@@ -38,16 +38,16 @@ impl Family {
     }
 }
 
-/// A claim on an address.
+/// An IP claim.
 #[derive(Clone, Debug, PartialEq)]
 pub struct AddressClaim {
-    /// Whose.
+    /// The provider.
     pub family: Family,
     /// Its metadata.
     pub meta: ObjectMeta,
-    /// The object that has the address, once there is one.
+    /// The object that holds the address, once allocated.
     pub address: Option<String>,
-    /// Why there is none, in the words of whoever gives out addresses.
+    /// The provider's error message, if allocation failed.
     pub problem: Option<String>,
 }
 
@@ -88,7 +88,7 @@ impl AddressClaim {
         self.meta.name.as_deref().unwrap_or_default()
     }
 
-    /// The Metal3Data that it was made for: name and UID.
+    /// Name and UID of the owning Metal3Data.
     pub fn owner(&self) -> Option<(&str, &str)> {
         let owner = owner_of(&self.meta, GROUP, "Metal3Data")?;
         Some((&owner.name, &owner.uid))
@@ -99,31 +99,31 @@ impl AddressClaim {
         self.meta.deletion_timestamp.is_some()
     }
 
-    /// Whether it cannot go before its Metal3Data lets it.
+    /// Whether our finalizer holds it.
     pub fn is_held(&self) -> bool {
         let mut finalizers = self.meta.finalizers.iter().flatten();
         finalizers.any(|present| present == finalizer::DATA)
     }
 
-    /// When it was made.
+    /// The creation time.
     pub fn created(&self) -> Option<Timestamp> {
         self.meta.creation_timestamp.as_ref().map(|time| time.0)
     }
 }
 
-/// The address that an IPAddress of Metal3 stands for.
+/// The address in a Metal3 IPAddress.
 pub fn of_metal3(address: &ipam::IPAddress) -> PoolAddress {
     let spec = &address.spec;
     PoolAddress {
         address: spec.address.clone(),
-        // 0 means that none is known.
+        // 0 means unknown.
         prefix: i32::try_from(spec.prefix).ok().filter(|prefix| *prefix > 0),
         gateway: spec.gateway.clone(),
         dns_servers: spec.dns_servers.clone(),
     }
 }
 
-/// The address that an IPAddress of Cluster API stands for. The contract has no room for name servers.
+/// The address in a Cluster API IPAddress. The contract has no field for name servers.
 pub fn of_cluster_api(address: &capi::IPAddress) -> PoolAddress {
     PoolAddress {
         address: address.spec.address.clone(),

@@ -1,4 +1,4 @@
-//! Doing what was decided.
+//! Applies decisions.
 
 use std::collections::BTreeMap;
 
@@ -26,11 +26,11 @@ use crate::context::Context;
 use crate::labels;
 use crate::stores::data::{SECRET_TYPE, SecretMeta};
 
-/// The API server, and the namespace of a Metal3Data.
+/// A client for the namespace of a Metal3Data.
 pub struct Server<'a> {
     pub ctx: &'a Context,
     pub namespace: &'a str,
-    /// Whether claims on addresses are named after hosts.
+    /// Whether IP claims are named after hosts.
     pub by_host: bool,
 }
 
@@ -42,7 +42,7 @@ impl Server<'_> {
         Api::namespaced(self.ctx.client.clone(), self.namespace)
     }
 
-    /// Reads what a decision asks for.
+    /// Reads what a decision requests.
     pub async fn fetch(&self, seen: &mut Observed, read: Read) -> Result<(), kube::Error> {
         let answers = &mut seen.answers;
         match read {
@@ -89,7 +89,7 @@ impl Server<'_> {
         })
     }
 
-    /// Carries out one effect. Its answer goes into the stores and into what was observed.
+    /// Applies one effect, and records the response in the stores and the observed state.
     pub async fn apply(&self, seen: &mut Observed, effect: &Effect) -> Result<(), kube::Error> {
         match effect {
             Effect::Release(claim) | Effect::Sweep(claim) => {
@@ -141,7 +141,7 @@ impl Server<'_> {
         Ok(())
     }
 
-    /// Makes a claim on an address, or gives the one that is there instead.
+    /// Creates an IP claim, or returns the existing one.
     async fn claim(&self, data: &Metal3Data, pool: &Pool, name: &str) -> Result<Option<AddressClaim>, kube::Error> {
         let stores = &self.ctx.stores;
         Ok(match Family::of(pool) {
@@ -183,7 +183,7 @@ impl Server<'_> {
         Ok(())
     }
 
-    /// Makes a Secret, or gives the one that is there instead, without what is in it.
+    /// Creates a Secret, or returns the existing one without its content.
     async fn secret(&self, data: &Metal3Data, secret: &Secret) -> Result<Option<SecretMeta>, kube::Error> {
         let api = self.api::<k8s_openapi::api::core::v1::Secret>();
         match api.create(&PostParams::default(), &secret_object(data, secret)).await {
@@ -197,7 +197,7 @@ impl Server<'_> {
         }
     }
 
-    /// Deletes a claim and takes our finalizer off.
+    /// Deletes a claim and removes our finalizer.
     async fn give_up<K>(&self, claim: &AddressClaim) -> Result<Option<K>, kube::Error>
     where
         K: Resource<Scope = k8s_openapi::NamespaceResourceScope, DynamicType = ()>
@@ -229,7 +229,7 @@ impl Server<'_> {
     }
 }
 
-/// Makes an object, or gives the one that is there instead.
+/// Creates an object, or returns the existing one.
 async fn create<K>(api: &Api<K>, object: &K) -> Result<Option<K>, kube::Error>
 where
     K: Resource<DynamicType = ()> + Clone + DeserializeOwned + serde::Serialize + std::fmt::Debug,
@@ -241,7 +241,7 @@ where
     }
 }
 
-/// Deletes this very object. What something still holds is given as it is then.
+/// Deletes exactly this object (by UID). If a finalizer holds it, returns the object as it is then.
 async fn delete<K>(api: &Api<K>, name: &str, uid: Option<String>) -> Result<Option<K>, kube::Error>
 where
     K: Resource<DynamicType = ()> + Clone + DeserializeOwned + std::fmt::Debug,
@@ -260,7 +260,7 @@ where
     }
 }
 
-/// The merge patch that adds the finalizer and names the Secrets, over the version that was seen.
+/// The merge patch that adds the finalizer and names the Secrets, guarded by the observed resource version.
 fn adoption(data: &Metal3Data, meta_data: Option<&SecretReference>, network_data: Option<&SecretReference>) -> Value {
     let mut body = patch::finalizer_added(&data.metadata, finalizer::DATA)
         .unwrap_or_else(|| json!({"metadata": {"resourceVersion": data.resource_version()}}));
@@ -293,7 +293,7 @@ fn claim_meta(data: &Metal3Data, name: &str, labels: BTreeMap<String, String>) -
     }
 }
 
-/// The IPClaim on a pool.
+/// The IPClaim for a pool.
 pub fn metal3_claim(data: &Metal3Data, pool: &Pool, name: &str, by_host: bool) -> IPClaim {
     let mut all = data.metadata.labels.clone().unwrap_or_default();
     if by_host {
@@ -314,7 +314,7 @@ pub fn metal3_claim(data: &Metal3Data, pool: &Pool, name: &str, by_host: bool) -
     }
 }
 
-/// The IPAddressClaim on a pool.
+/// The IPAddressClaim for a pool.
 pub fn cluster_api_claim(data: &Metal3Data, pool: &Pool, name: &str) -> IPAddressClaim {
     let labels = data.metadata.labels.clone().unwrap_or_default();
     let spec = IPAddressClaimSpec {
@@ -335,7 +335,7 @@ pub fn cluster_api_claim(data: &Metal3Data, pool: &Pool, name: &str) -> IPAddres
     }
 }
 
-/// The Secret with what was rendered.
+/// The Secret with the rendered data.
 pub fn secret_object(data: &Metal3Data, secret: &Secret) -> k8s_openapi::api::core::v1::Secret {
     let labels = [(capi::names::label::CLUSTER_NAME.to_owned(), secret.cluster.clone())];
     let text = k8s_openapi::ByteString(secret.text.clone().into_bytes());

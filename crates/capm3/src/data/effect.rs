@@ -1,4 +1,4 @@
-//! What decisions about a Metal3Data are made of: reads and writes.
+//! The reads and writes that decisions about a Metal3Data consist of.
 
 use metal3_api::infra::v1beta2::Metal3DataStatus;
 use metal3_api::reference::SecretReference;
@@ -10,61 +10,61 @@ use super::address::{AddressClaim, Family};
 /// What to do.
 pub type Plan = controller::Plan<Effect, Metal3DataStatus>;
 
-/// The outcome of a decision.
+/// A decision.
 pub type Decision = controller::Decision<Read, Effect, Metal3DataStatus>;
 
-/// A write. It may be repeated, and it may be the last one before the process dies.
+/// A write. Each is idempotent, and the process may die after any of them.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Effect {
-    /// From now on we are asked before it goes, and it says which Secrets it makes.
+    /// Adds the finalizer and names the Secrets to create.
     Adopt {
-        /// The Secret with metadata.
+        /// The metadata Secret.
         meta_data: Option<SecretReference>,
-        /// The Secret with network data.
+        /// The network-data Secret.
         network_data: Option<SecretReference>,
-        /// The digest of what is rendered, if it is to be noted.
+        /// The digest of the rendered data, if it is to be recorded.
         rendered_from: Option<String>,
     },
-    /// Asks for an address. The name is the lock: a claim that is there already is looked at.
+    /// Creates an IP claim. Its name is the lock: an existing claim is read instead.
     Claim {
-        /// From where.
+        /// The pool.
         pool: Pool,
         /// Name of the claim.
         name: String,
     },
-    /// Deletes a claim on an address, and takes our finalizer off.
+    /// Deletes an IP claim and removes our finalizer.
     Release(Box<AddressClaim>),
-    /// The same for a claim that an earlier Metal3Data of the name has left.
+    /// The same for a claim left by an earlier Metal3Data of the name.
     Sweep(Box<AddressClaim>),
-    /// Makes a Secret. One that is there already is looked at and never rewritten.
+    /// Creates a Secret. An existing one is read and never rewritten.
     Secret(Secret),
     /// Deletes a Secret by name and UID.
     DeleteSecret(String, String),
-    /// Takes our finalizer off the Metal3Data.
+    /// Removes our finalizer from the Metal3Data.
     RemoveFinalizer,
 }
 
-/// A Secret to make.
+/// A Secret to create.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Secret {
     /// Its name.
     pub name: String,
-    /// Key of what it holds.
+    /// The key of its content.
     pub key: &'static str,
-    /// What it holds.
+    /// The content.
     pub text: String,
     /// Name of the Cluster.
     pub cluster: String,
 }
 
-/// What is rendered may hold secrets of the user.
+/// Rendered data may contain the user's secrets.
 impl std::fmt::Debug for Secret {
     fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(out, "Secret({}, {} bytes of {})", self.name, self.text.len(), self.key)
     }
 }
 
-/// What a decision depends on that no store has, or that a store could have too late.
+/// What a decision depends on that no store holds, or for which a store may lag.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Read {
     /// UID of the Metal3Data of this name.
@@ -73,26 +73,26 @@ pub enum Read {
     Host(String),
     /// Addresses.
     Addresses(Vec<AddressRead>),
-    /// Whether the pool of Metal3 of this name is there.
+    /// Whether the Metal3 pool of this name exists.
     Pool(String),
 }
 
 /// An address to read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AddressRead {
-    /// Whose it is.
+    /// The provider.
     pub family: Family,
     /// Its name.
     pub name: String,
-    /// Name of the claim that it serves.
+    /// Name of the claim it answers.
     pub claim: String,
 }
 
-/// Of what is done to claims that an earlier Metal3Data has left, for errors.
+/// Describes writes to claims of an earlier Metal3Data, for errors.
 pub const SWEEP: &str = "release what was left";
 
 impl Effect {
-    /// What it is, for errors.
+    /// Describes the effect in errors.
     pub fn label(&self) -> &'static str {
         match self {
             Self::Adopt { .. } => "add the finalizer",
@@ -105,7 +105,7 @@ impl Effect {
         }
     }
 
-    /// What is written, where that is not the Metal3Data, for the same.
+    /// The object that is written, for errors, if it is not the Metal3Data.
     pub fn object(&self) -> Option<String> {
         match self {
             Self::Claim { pool, name } => Some(format!("{} {name}", Family::of(pool).claim_kind())),

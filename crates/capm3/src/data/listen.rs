@@ -1,4 +1,4 @@
-//! What wakes a Metal3Data: everything that it may wait for.
+//! What triggers a Metal3Data: everything it may wait for.
 
 use kube::ResourceExt;
 use metal3_api::capi::Cluster;
@@ -10,7 +10,7 @@ use crate::stores::Stores;
 use crate::stores::data::{DataBy, data_of};
 use crate::stores::machine::{Metal3MachineBy, host_of};
 
-/// Enqueues them.
+/// Enqueues the affected Metal3Datas.
 pub fn listen(stores: &Stores, queue: &Queue<ObjectKey>) {
     let seen = stores.clone();
     queue.follow(&stores.datas, move |change| {
@@ -23,7 +23,7 @@ pub fn listen(stores: &Stores, queue: &Queue<ObjectKey>) {
     });
     let datas = stores.datas.clone();
     queue.follow(&stores.data_templates, move |change| {
-        // What cannot be rendered asks for another specification.
+        // If rendering failed, a change to the spec is needed.
         let is_other = change.affects(|template| (template.uid(), template.spec.clone()));
         keys_if(is_other, || datas.names(&DataBy::Template(change.key.clone())))
     });
@@ -38,7 +38,7 @@ pub fn listen(stores: &Stores, queue: &Queue<ObjectKey>) {
     queue.follow(&stores.secrets, owners);
 }
 
-/// A claim has the name of its machine.
+/// A data claim has the name of its machine.
 fn listen_to_machines(stores: &Stores, queue: &Queue<ObjectKey>) {
     let datas = stores.datas.clone();
     queue.follow(&stores.metal3_machines, move |change| {
@@ -55,7 +55,7 @@ fn listen_to_machines(stores: &Stores, queue: &Queue<ObjectKey>) {
     let (datas, machines) = (stores.datas.clone(), stores.metal3_machines.clone());
     queue.follow(&stores.hosts, move |change| {
         let is_other = change.affects(|host| {
-            // Its interfaces are others after an inspection, or after an annotation that stands for one.
+            // An inspection, or an annotation that replaces one, changes its interfaces.
             let status = host.status.as_ref();
             let inspected = status.map(|status| (status.hardware.is_some(), status.operation_history.inspect.clone()));
             (

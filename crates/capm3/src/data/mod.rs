@@ -5,7 +5,7 @@
 //!  (announces it)       └────────── template, machine, host ─────┴▶ render ─▶ Secrets ─▶ ready
 //! ```
 //!
-//! Only a Metal3Data that its claim announces is worked on: of two that were made for one claim, the other has no effect.
+//! Only a Metal3Data that its claim references is reconciled. If two were created for one claim, the other has no effect.
 
 mod address;
 mod apply;
@@ -35,15 +35,15 @@ use crate::report::{STORE_STATUS, report};
 pub use self::decide::{digest, secrets_of};
 pub use crate::stores::SECRET_TYPE;
 
-/// Of what it looks after, for errors.
+/// The kind, for errors.
 const KIND: &str = "Metal3Data";
 
 /// The controller.
 #[derive(Clone)]
 pub struct Metal3Datas {
-    /// What all controllers share.
+    /// Shared by all controllers.
     pub ctx: Context,
-    /// Whether claims on addresses are named after hosts, so that a pool can reserve an address for a host.
+    /// Whether IP claims are named after hosts, so that a pool can reserve an address for a host.
     pub by_host: bool,
 }
 
@@ -107,7 +107,7 @@ impl Controller for Metal3Datas {
         report(&self.ctx, &self.ctx.stores.datas, &mut view.data, new).await
     }
 
-    /// What an earlier Metal3Data of the name has left is not this one's to report.
+    /// Leftovers of an earlier Metal3Data of the name are not reported on this one.
     fn refused(&self, seen: &Observed, error: &PassError) -> Report<Metal3DataStatus> {
         let view = seen
             .view

@@ -1,4 +1,4 @@
-//! What the decisions about a Metal3Data are made on.
+//! The observed state from which a Metal3Data decision is made.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -19,77 +19,76 @@ use crate::stores::machine::host_of;
 use crate::stores::owner;
 use crate::stores::{Hold, Stores, hold_of, machine_of};
 
-/// What the decisions about a name of Metal3Datas are made on.
+/// The observed state for one Metal3Data name.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Observed {
     /// The name.
     pub key: ObjectKey,
-    /// Claims on addresses that a Metal3Data of this name holds which is another than the store shows: a process that died
-    /// could not release them.
+    /// IP claims owned by another Metal3Data of this name than the one in the store: a process that died did not release them.
     pub left: Vec<AddressClaim>,
-    /// The Metal3Data, if it is there and ours to look after.
+    /// The Metal3Data, if it exists and is ours to manage.
     pub view: Option<View>,
-    /// What was read and answered in this pass.
+    /// What was read and written in this pass.
     pub answers: Answers,
 }
 
-/// A Metal3Data and what it has to do with, as the stores show it.
+/// A Metal3Data and the objects related to it, according to the stores.
 #[derive(Clone, Debug, PartialEq)]
 pub struct View {
     /// The object.
     pub data: Arc<Metal3Data>,
-    /// Why it is left alone, if so.
+    /// Why reconciliation is paused, if it is.
     pub hold: Option<Hold>,
-    /// The claim of the name that it answers.
+    /// The data claim that it answers.
     pub claim: Option<Arc<Metal3DataClaim>>,
-    /// What it is rendered from.
+    /// The template.
     pub template: Option<Arc<Metal3DataTemplate>>,
-    /// Whom it is rendered for.
+    /// The Metal3Machine.
     pub metal3_machine: Option<Arc<Metal3Machine>>,
-    /// Cluster API's side of that.
+    /// The owning Machine.
     pub machine: Option<Arc<Machine>>,
-    /// The host, in outline.
+    /// The host's summary.
     pub host: Option<Arc<BareMetalHost>>,
-    /// Claims on addresses that some Metal3Data of this name has made, and those whose names it would use.
+    /// IP claims created by any Metal3Data of this name, and those with the names it would use.
     pub address_claims: Vec<AddressClaim>,
-    /// The Secrets that some Metal3Data of this name has made.
+    /// Secrets created by any Metal3Data of this name.
     pub secrets: Vec<ObjectMeta>,
-    /// Whether claims on addresses are named after hosts.
+    /// Whether IP claims are named after hosts.
     pub by_host: bool,
 }
 
-/// The host as it was read.
+/// The host as read from the API server.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub enum Host {
-    /// It is yet to be read.
+    /// Not read yet.
     #[default]
     Unread,
-    /// It is gone.
+    /// It does not exist.
     Gone,
-    /// This.
+    /// The host.
     Here(Box<BareMetalHost>),
 }
 
-/// What has been read in this pass, because the stores do not have it or could be late, and what its writes have shown.
+/// What was read in this pass because the stores lack it or may lag, and the results of the pass's writes.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Answers {
     /// UID of the Metal3Data of this name; empty if there is none.
     pub uid: Option<String>,
     /// The whole host.
     pub host: Host,
-    /// Addresses, by who gives them out and the name of the claim.
+    /// Addresses, by provider and claim name.
     pub addresses: BTreeMap<(Family, String), Option<PoolAddress>>,
-    /// Whether the pool of this name is there.
+    /// Whether the pool of this name exists.
     pub pools: BTreeMap<String, bool>,
-    /// Secrets that were there already when they were to be made.
+    /// Secrets that already existed when they were to be created.
     pub secrets: BTreeMap<String, ObjectMeta>,
-    /// Claims on addresses that were there already when they were to be made, or are made now.
+    /// IP claims that already existed when they were to be created, or were created in this pass.
     pub named: BTreeMap<(Family, String), AddressClaim>,
-    /// UIDs of what was deleted or released in this pass, whether a store shows it or not.
+    /// UIDs of objects deleted or released in this pass, whether or not a store shows it.
     pub gone: BTreeSet<String>,
 }
 
-/// Gathers it. `by_host`: whether claims on addresses are named after hosts.
+/// Gathers the observed state. `by_host`: whether IP claims are named after hosts.
 pub fn observe(stores: &Stores, key: &ObjectKey, by_host: bool) -> Observed {
     let claims = address_claims(stores, key);
     let uid = stores.datas.get(key).and_then(|data| data.uid());
@@ -147,7 +146,7 @@ fn view(stores: &Stores, key: &ObjectKey, address_claims: Vec<AddressClaim>, by_
     })
 }
 
-/// The claims on addresses that some Metal3Data of this name has made.
+/// The IP claims created by any Metal3Data of this name.
 fn address_claims(stores: &Stores, key: &ObjectKey) -> Vec<AddressClaim> {
     let by = OfDataBy::Owner(key.clone());
     let metal3 = stores.ip_claims.find(&by);
@@ -165,13 +164,13 @@ impl View {
         self.data.metadata.uid.as_deref().unwrap_or_default()
     }
 
-    /// Whether something was made for this very Metal3Data.
+    /// Whether an object was created for exactly this Metal3Data.
     pub fn owns(&self, meta: &ObjectMeta) -> bool {
         let mut owners = meta.owner_references.iter().flatten();
         owners.any(|owner| owner.uid == self.uid() && !owner.uid.is_empty())
     }
 
-    /// The namespace of everything.
+    /// The namespace of all these objects.
     pub fn namespace(&self) -> String {
         self.data.namespace().unwrap_or_default()
     }

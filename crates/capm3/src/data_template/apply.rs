@@ -1,4 +1,4 @@
-//! Doing what was decided.
+//! Applies decisions.
 
 use std::sync::Arc;
 
@@ -22,19 +22,19 @@ use crate::data::decide::secrets_of;
 use crate::stores::machine_of;
 use crate::stores::space::{name_of, space_of};
 
-/// What came of a write.
+/// The result of a write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Applied {
-    /// The stores show what came of it.
+    /// The stores show the result.
     Seen,
-    /// The watch is yet to show what came of it, or there was nothing to do any more.
+    /// The watch has yet to show the result, or there was nothing left to do.
     Unseen,
 }
 
-/// So many objects come with one answer to a list.
+/// Page size of a list request.
 const PAGE: u32 = 500;
 
-/// Does one thing. What was written is in the stores afterwards.
+/// Applies one effect. The stores show the result afterwards.
 pub async fn apply(ctx: &Context, space: &ObjectKey, effect: &Effect) -> Result<Applied, kube::Error> {
     let stores = &ctx.stores;
     let api = Apis::new(ctx, &space.namespace);
@@ -71,14 +71,14 @@ pub async fn apply(ctx: &Context, space: &ObjectKey, effect: &Effect) -> Result<
         }
         Effect::Create { claim, template, index } => {
             let mut data = data(claim, template, *index);
-            // Without it nobody would take off the finalizer.
+            // Otherwise nothing would remove the finalizer.
             if stores.is_ours(&data) {
                 adopt(&mut data, claim, template);
             }
             match api.datas.create(&PostParams::default(), &data).await {
                 Ok(made) => stores.datas.created(made),
                 Err(kube::Error::Api(status)) if status.is_already_exists() => {
-                    // Somebody has the index. Whoever it is, it is seen from now on.
+                    // The index is taken. From now on the store shows by which object.
                     let Some(there) = api.datas.get_opt(&data.name_any()).await? else {
                         return Ok(Applied::Unseen);
                     };
@@ -153,7 +153,7 @@ impl Apis {
             Err(error) if is_not_found(&error) => None,
             Err(error) => return Err(error),
         };
-        // What something still holds is shown as it is then.
+        // If a finalizer holds the object, the store shows it as it is then.
         let left = left.filter(|left| left.metadata.deletion_timestamp.is_some());
         Ok(taken(left, |left| ctx.stores.datas.written(left)))
     }
@@ -183,7 +183,7 @@ impl Apis {
     }
 }
 
-/// All objects of a namespace as they are now, and not as a cache of the server has them.
+/// All objects of a namespace as they are now, bypassing the server's watch cache.
 async fn list(api: &Api<Metal3Data>) -> Result<Vec<Metal3Data>, kube::Error> {
     let mut all = Vec::new();
     let mut params = ListParams::default().limit(PAGE);
@@ -231,8 +231,8 @@ pub fn data(claim: &Metal3DataClaim, template: &Metal3DataTemplate, index: i32) 
     data
 }
 
-/// What the controller of Metal3Datas would write first, if anything is rendered: that it is asked before the object goes,
-/// which Secrets it makes, and from what.
+/// What the Metal3Data controller would write first, if anything is rendered: the finalizer, the names of the Secrets, and the
+/// digest of what they are rendered from.
 pub fn adopt(data: &mut Metal3Data, claim: &Metal3DataClaim, template: &Metal3DataTemplate) {
     let Some(machine) = machine_of(claim) else { return };
     let secrets = secrets_of(template, &machine.name, &claim.namespace().unwrap_or_default());
@@ -245,11 +245,11 @@ pub fn adopt(data: &mut Metal3Data, claim: &Metal3DataClaim, template: &Metal3Da
     }
 }
 
-/// The claims of which everything is known after this effect.
+/// The claims whose objects are all known after this effect.
 pub fn known_by<'a>(effect: &'a Effect, seen: &'a super::observed::Observed) -> Vec<&'a Metal3DataClaim> {
     match effect {
         Effect::HoldClaim(claim) => vec![&**claim],
-        // While a claim is paused, more may come to light, as when objects are moved here from another server.
+        // While a claim is paused, more objects may appear, for example in a move from another management cluster.
         Effect::List => {
             let claims = seen.claims.iter().filter(|claim| claim.hold.is_none());
             claims.map(|claim| &*claim.object).collect()

@@ -1,15 +1,15 @@
-//! What to do about an index space. Pure.
+//! Decides what to do about an index space. Pure.
 //!
-//! One round yields at most one write for each object; the next one is decided on what came of these. So the order within
-//! one claim is kept, while claims do not wait for each other:
+//! One round yields at most one write per object; the next round is decided on the results. This keeps the order within a claim,
+//! while claims do not wait for each other:
 //!
 //! | claim | next |
 //! |---|---|
 //! | new | finalizer, then a Metal3Data with the lowest free index, then the answer in its status |
 //! | answered | nothing |
-//! | its Metal3Data vanished | the same index again, if it is free |
-//! | two Metal3Datas (two managers at once) | the one that the status names stays |
-//! | deleted | its Metal3Data is deleted and unlocked, then the claim let go |
+//! | its Metal3Data is lost | the same index again, if it is free |
+//! | two Metal3Datas (two managers at once) | the one named in the status stays |
+//! | deleted | its Metal3Data is deleted and released, then the claim |
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -32,13 +32,13 @@ use crate::stores::data::template_of;
 use crate::stores::hold::{Hold, has_pause};
 use crate::stores::{answers, machine_of};
 
-/// As many indexes fit the list in the status of a template.
+/// Maximum number of indexes in a template's status.
 pub const LISTED: usize = 512;
 
-/// As many characters fit an error message.
+/// Maximum characters of an error message.
 const MESSAGE: usize = 512;
 
-/// The writes of one round, side by side. The templates' own come when nothing else is left to do.
+/// The writes of one round, applied concurrently. Templates are written last, when nothing else is left to do.
 pub fn decide(seen: &Observed, now: Timestamp) -> Decision {
     let (lists, list_again) = finish(&seen.listed, now);
     let mut effects = writes(seen);
@@ -61,7 +61,7 @@ pub fn decide(seen: &Observed, now: Timestamp) -> Decision {
     .into()
 }
 
-/// The writes that claims need next.
+/// The next writes for claims.
 pub fn writes(seen: &Observed) -> Vec<Effect> {
     let mut free = Free::new(seen);
     let mut effects: Vec<Effect> = seen.templates.values().filter_map(hold_template).collect();
@@ -95,7 +95,7 @@ fn hold_template(template: &Arc<Metal3DataTemplate>) -> Option<Effect> {
     (is_needed && !has_pause(&**template)).then(|| Effect::HoldTemplate(template.clone()))
 }
 
-/// The next step towards an answer.
+/// The next step to answer a claim.
 fn serve(
     seen: &Observed,
     claim: &Claim,
@@ -131,7 +131,7 @@ fn serve(
     if !has(&**template, finalizer::DATA_TEMPLATE) {
         return None; // it gets it in this round
     }
-    // What was made for it before, by another process, need not have reached the store yet.
+    // The store may not show yet what another process created for it.
     if !claim.is_known {
         return Some(Effect::List);
     }
@@ -180,7 +180,7 @@ fn reason_to_wait<'a>(
     Ok(template)
 }
 
-/// What says on a claim that a write was refused, if it is not there already. An answer takes it back.
+/// Reports a rejected write on the claim, unless it is already reported. An answer clears it.
 pub fn refused(claim: &Arc<Metal3DataClaim>, why: String) -> Option<Effect> {
     explain(claim, why)
 }
@@ -190,7 +190,7 @@ fn explain(claim: &Arc<Metal3DataClaim>, mut why: String) -> Option<Effect> {
     (error_of(claim) != why).then(|| Effect::Explain(claim.clone(), why))
 }
 
-/// The next step of a claim that is being deleted.
+/// The next step for a claim being deleted.
 fn release(claim: &Claim) -> Option<Effect> {
     for data in &claim.datas {
         if data.metadata.deletion_timestamp.is_none() {
@@ -203,8 +203,8 @@ fn release(claim: &Claim) -> Option<Effect> {
     has(&*claim.object, finalizer::DATA_CLAIM).then(|| Effect::ReleaseClaim(claim.object.clone()))
 }
 
-/// The writes to templates: their lists, and letting them go. A list costs by how much is in it: of machines that come one after
-/// the other each would pay for all, so it is written once a second. When one is due, if it waits for that.
+/// The writes to templates: their index lists and finalizers. The cost of a list grows with its length, so that writing it for
+/// every machine would be quadratic; it is written at most once a second. Also returns when the next one is due.
 pub fn finish(seen: &[Listed], now: Timestamp) -> (Vec<Effect>, Option<Duration>) {
     let (mut effects, mut again) = (Vec::new(), None);
     for listed in seen.iter().filter(|listed| !has_pause(&*listed.template)) {
@@ -235,19 +235,19 @@ fn wait_for_list(status: &Metal3DataTemplateStatus, now: Timestamp) -> Option<Du
     LISTS_APART.checked_sub(age).filter(|left| !left.is_zero())
 }
 
-/// The indexes in use, in order, as far as they fit.
+/// The sorted indexes in use, up to the maximum.
 fn indexes(seen: &Listed) -> Vec<DataIndex> {
     let mut listed = BTreeSet::new();
     let of_data = |data: &Arc<Metal3Data>| {
         let index = data.spec.index?;
         let name = data.spec.claim.name.clone();
-        // The schema lets each index be there once.
+        // The schema allows each index only once.
         (!name.is_empty() && listed.insert(index)).then_some(DataIndex { name, index })
     };
     seen.datas.iter().filter_map(of_data).take(LISTED).collect()
 }
 
-/// Whether a look at its claim shows that nobody uses this Metal3Data.
+/// Whether the claim, as just read, shows that this Metal3Data is unused.
 pub fn is_unused(data: &Metal3Data, claim: Option<&Metal3DataClaim>) -> bool {
     let Some(claim) = claim.filter(|claim| answers(data, claim)) else {
         return true;
@@ -268,7 +268,7 @@ fn is_deleted(template: &Metal3DataTemplate) -> bool {
     template.metadata.deletion_timestamp.is_some()
 }
 
-/// Free indexes, lowest first. Handing out all of n costs n steps, not n².
+/// Free indexes, lowest first. Allocating all of n costs n steps, not n².
 struct Free<'a> {
     seen: &'a Observed,
     given: BTreeSet<i32>,
@@ -284,7 +284,7 @@ impl<'a> Free<'a> {
         }
     }
 
-    /// The preferred index, or the lowest one that is free.
+    /// The preferred index, or the lowest free one.
     fn take(&mut self, preferred: Option<i32>) -> Option<i32> {
         let preferred = preferred.filter(|index| self.seen.free_again.contains(index) && !self.given.contains(index));
         let index = match preferred {

@@ -1,4 +1,4 @@
-//! Writes that can be decided on.
+//! The writes that a decision may consist of.
 
 use std::sync::Arc;
 
@@ -6,52 +6,52 @@ use k8s_openapi::api::core::v1::ObjectReference;
 use kube::{Resource, ResourceExt};
 use metal3_api::infra::v1beta2::{Metal3Data, Metal3DataClaim, Metal3DataTemplate, Metal3DataTemplateStatus};
 
-/// Writes that do not depend on each other.
+/// Independent writes.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Batch(pub Vec<Effect>);
 
-/// A write. Each may be repeated, and each may be the last one before the process dies.
+/// A write. Each is idempotent, and the process may die after any of them.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Effect {
-    /// From now on we are asked before the template goes.
+    /// Adds the template's finalizer.
     HoldTemplate(Arc<Metal3DataTemplate>),
-    /// The template may go.
+    /// Removes the template's finalizer.
     ReleaseTemplate(Arc<Metal3DataTemplate>),
-    /// Says which indexes are in use.
+    /// Reports which indexes are in use.
     Report(Arc<Metal3DataTemplate>, Metal3DataTemplateStatus),
-    /// Asks the API server for the Metal3Datas of the namespace: what the store shows could be late.
+    /// Lists the namespace's Metal3Datas from the API server, because the store may lag.
     List,
-    /// From now on we are asked before the claim goes. Only then is anything made for it.
+    /// Adds the claim's finalizer. Only then is anything created for it.
     HoldClaim(Arc<Metal3DataClaim>),
-    /// The claim may go.
+    /// Removes the claim's finalizer.
     ReleaseClaim(Arc<Metal3DataClaim>),
-    /// Makes a Metal3Data. Its name is the lock on the index: who comes second looks at what is there.
+    /// Creates a Metal3Data. Its name is the lock on the index: the loser of a race reads the existing object.
     Create {
-        /// For whom.
+        /// The claim.
         claim: Arc<Metal3DataClaim>,
-        /// From what.
+        /// The template.
         template: Arc<Metal3DataTemplate>,
-        /// With which index.
+        /// The index.
         index: i32,
     },
-    /// Answers the claim with the Metal3Data of this name, unless somebody else has written to the claim: this is the lock on
-    /// the claim.
+    /// Answers the claim with the Metal3Data of this name, unless the claim has changed since: its resource version is the lock
+    /// on the claim.
     Announce(Arc<Metal3DataClaim>, String),
-    /// Says on the claim why it is not answered.
+    /// Reports on the claim why it is not answered.
     Explain(Arc<Metal3DataClaim>, String),
     /// Deletes a Metal3Data whose claim is being deleted.
     Delete(Arc<Metal3Data>),
-    /// Lets a Metal3Data go that is being deleted.
+    /// Removes our finalizer from a Metal3Data being deleted.
     Unlock(Arc<Metal3Data>),
-    /// Deletes and unlocks a Metal3Data that nobody uses, as long as a look at its claim shows the same.
+    /// Deletes and releases an unused Metal3Data, provided that a fresh read of its claim confirms it.
     Discard(Arc<Metal3Data>),
 }
 
-/// The object that a write is about: what it is, and its name.
+/// The kind and name of the object that is written.
 pub type Subject = (&'static str, String);
 
 impl Effect {
-    /// The object that it is about: nothing more is done for it in a pass after a write whose outcome the stores do not show.
+    /// The object this concerns: if the stores do not show the result of a write, nothing more is done for it in this pass.
     pub fn subject(&self) -> Subject {
         match self {
             Self::HoldTemplate(template) | Self::ReleaseTemplate(template) | Self::Report(template, _) => {
@@ -83,11 +83,11 @@ impl Effect {
         }
     }
 
-    /// The claim that is not answered, or not let go, if this write is refused.
+    /// The claim that stays unanswered or unreleased if this write is rejected.
     pub fn claim(&self) -> Option<&Arc<Metal3DataClaim>> {
         match self {
             Self::HoldClaim(claim) | Self::ReleaseClaim(claim) | Self::Create { claim, .. } => Some(claim),
-            // These would be told by the very write that is refused, or are no claim's.
+            // Reported by the rejected write itself, or not related to a claim.
             Self::Announce(..)
             | Self::Explain(..)
             | Self::HoldTemplate(_)
@@ -100,7 +100,7 @@ impl Effect {
         }
     }
 
-    /// What it is, for errors.
+    /// Describes the effect in errors.
     pub fn label(&self) -> &'static str {
         match self {
             Self::HoldTemplate(_) => "add the finalizer of the Metal3DataTemplate",

@@ -1,4 +1,4 @@
-//! Which index spaces have to be looked at when something changes.
+//! Which index spaces a change triggers.
 
 use kube::ResourceExt;
 use metal3_api::capi::Cluster;
@@ -11,15 +11,15 @@ use super::observed::spaces;
 use crate::stores::data::{DataBy, template_asked, template_of};
 use crate::stores::{Stores, space_of};
 
-/// Enqueues them.
+/// Enqueues the affected index spaces.
 pub fn listen(stores: &Stores, queue: &Queue<ObjectKey>) {
     let keys = queue.clone();
     stores.data_templates.listen(move |change| {
-        // Its status is nobody's but ours.
+        // Only we write its status.
         if change.affects(but_status) {
             for template in change.states() {
                 keys.push_in(space_of(template), GATHER);
-                // Claims may have come before it.
+                // Claims may have been created before it.
                 keys.push_in(ObjectKey::of(&**template), GATHER);
             }
         }
@@ -47,7 +47,7 @@ pub fn listen(stores: &Stores, queue: &Queue<ObjectKey>) {
                 keys.push_in(space, GATHER);
             }
         }
-        // Those whose claim is gone were left alone while it was paused.
+        // Those without a claim were skipped while it was paused.
         for data in seen.datas.find(&by) {
             for space in spaces(&seen, template_of(&*data, &data.spec.template), Some(&data)) {
                 keys.push_in(space, GATHER);
@@ -59,7 +59,7 @@ pub fn listen(stores: &Stores, queue: &Queue<ObjectKey>) {
 fn listen_to_datas(stores: &Stores, queue: &Queue<ObjectKey>) {
     let (seen, keys) = (stores.clone(), queue.clone());
     stores.datas.listen(move |change: &Change<Metal3Data>| {
-        // That it is rendered is of no consequence here.
+        // Whether it has been rendered does not matter here.
         let asked = |data: &Metal3Data| {
             let meta = &data.metadata;
             (
@@ -79,7 +79,7 @@ fn listen_to_datas(stores: &Stores, queue: &Queue<ObjectKey>) {
     });
 }
 
-/// What of a template counts: all but its status, and what comes with every write.
+/// The relevant fields of a template: all except its status and the metadata that changes with every write.
 fn but_status(template: &Metal3DataTemplate) -> impl PartialEq + use<> {
     let meta = &template.metadata;
     (

@@ -1,10 +1,10 @@
-//! The Metal3DataTemplate controller: gives every claim on a template an index, and a Metal3Data that carries it.
+//! The Metal3DataTemplate controller: assigns every claim on a template an index, and creates a Metal3Data with it.
 //!
-//! It works on index spaces, one pass at a time for each: all claims of a space are answered together, side by side.
+//! Its keys are index spaces. A space has one pass at a time, which answers all its claims concurrently.
 //!
-//! Who else may be at work, another process of this program or a restored copy of the objects, is kept out by two locks
-//! that the API server holds: the name of a Metal3Data, which can be taken once, locks the index; the version of a claim,
-//! over which its answer is written, locks the claim. A Metal3Data that no claim names has no effect, and goes.
+//! Two locks in the API server protect against other writers (another process of this program, or a restored copy of the
+//! objects). The name of a Metal3Data, which is unique, locks the index. The resource version of a claim, which guards its
+//! answer, locks the claim. A Metal3Data that no claim references has no effect and is deleted.
 
 mod apply;
 mod decide;
@@ -39,11 +39,11 @@ use crate::refusals::Refusals;
 pub use crate::stores::{answers, hold_of, machine_of};
 use crate::stores::{slot_of, space_of};
 
-/// Requests of one space that are under way at once: a hundred machines at a time must not wait for each other, and other
-/// clients of the API server not for them.
+/// Concurrent requests of one space: a hundred machines must not wait for each other, and must not hold up other clients of the
+/// API server.
 const AT_ONCE: usize = 16;
 
-/// The outcome of a decision. Everything is at hand.
+/// The decision. Everything it needs has been observed.
 pub type Decision = controller::Decision<Infallible, Batch, ()>;
 
 /// The controller. Its keys are index spaces.
@@ -62,15 +62,15 @@ impl Metal3DataTemplates {
         }
     }
 
-    /// What the API server refuses is reported by the claim, or by an event where no claim waits for it or none can be written.
+    /// Reports a rejection on the claim, or as an event if there is no such claim or its status cannot be written.
     async fn report_refusal(&self, space: &ObjectKey, effect: &Effect, error: &PassError) {
-        // Written since, or gone.
+        // Written in the meantime, or deleted.
         let claims = &self.ctx.stores.data_claims;
         let claim = effect.claim().and_then(|claim| claims.get(&ObjectKey::of(&**claim)));
         let regarding = effect.regarding();
         let now = self.ctx.clock.elapsed();
         match (effect, claim) {
-            // The watch of Metal3Datas fails as well, and no pass gets so far.
+            // The watch of Metal3Datas fails as well, so no pass gets this far.
             (Effect::List, _) => {}
             (_, Some(claim)) => {
                 let uid = claim.metadata.uid.as_deref();
@@ -90,7 +90,7 @@ impl Metal3DataTemplates {
         }
     }
 
-    /// Takes account of what came of one write.
+    /// Records the result of one write.
     async fn account(
         &self,
         seen: &mut Observed,
@@ -125,7 +125,7 @@ impl Controller for Metal3DataTemplates {
     type Observed = Observed;
     type Read = Infallible;
     type Effect = Batch;
-    type Status = (); // templates and claims have theirs from effects
+    type Status = (); // effects write the statuses of templates and claims
     type Error = PassError;
 
     fn clock(&self) -> &Clock {
@@ -158,8 +158,8 @@ impl Controller for Metal3DataTemplates {
         match read {}
     }
 
-    /// One claim that cannot be answered holds up no other: all writes are tried, and then the first failure counts that is
-    /// not merely late.
+    /// A claim that cannot be answered does not hold up others: all writes are tried, then the first failure that is not just a
+    /// stale read is returned.
     async fn apply(&self, seen: &mut Observed, batch: &Batch) -> Result<(), PassError> {
         let space = seen.space.clone();
         let ask = async |effect: Effect| {

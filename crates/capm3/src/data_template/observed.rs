@@ -1,4 +1,4 @@
-//! What the decisions about an index space are made on.
+//! The observed state from which decisions about an index space are made.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::Arc;
@@ -14,33 +14,33 @@ use crate::stores::data::{DataBy, DataTemplateBy, answers};
 use crate::stores::hold::{Hold, has_pause, hold_of};
 use crate::stores::space::{name_of, slot_of, space_of};
 
-/// Templates that share their indexes, claims on them, and what answers these.
+/// Templates that share their indexes, the claims on them, and the Metal3Datas.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Observed {
-    /// The space; a template of this name need not exist.
+    /// The space; a template of this name may not exist.
     pub space: ObjectKey,
-    /// The templates, by name. Those that are not ours to look after are not among them.
+    /// The templates by name, without those that we do not manage.
     pub templates: BTreeMap<String, Arc<Metal3DataTemplate>>,
     /// The claims, oldest first.
     pub claims: Vec<Claim>,
-    /// The Metal3Datas whose claim is not there.
+    /// The Metal3Datas whose claim does not exist.
     pub orphans: Vec<Arc<Metal3Data>>,
     /// Free indexes, lowest first, one for each claim that may need one.
     pub free: Vec<i32>,
-    /// Of the indexes that claims had, those that are free.
+    /// Previously assigned indexes that are free now.
     pub free_again: BTreeSet<i32>,
-    /// The templates with all that is rendered from them.
+    /// The templates, each with its Metal3Datas.
     pub listed: Vec<Listed>,
-    /// Objects that are left for a later pass: the watch is yet to show what came of a write.
+    /// Objects left for a later pass: the watch has yet to show the result of a write.
     pub put_off: HashSet<Subject>,
 }
 
-/// A template and all that is rendered from it.
+/// A template and its Metal3Datas.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Listed {
     /// The template.
     pub template: Arc<Metal3DataTemplate>,
-    /// In order of indexes.
+    /// In index order.
     pub datas: Vec<Arc<Metal3Data>>,
     /// Whether there are claims on it.
     pub is_claimed: bool,
@@ -51,12 +51,12 @@ pub struct Listed {
 pub struct Claim {
     /// The object.
     pub object: Arc<Metal3DataClaim>,
-    /// What was made for it, in order of indexes: one, if two managers did not make one each.
+    /// The Metal3Datas created for it, in index order: one, unless two managers created one each.
     pub datas: Vec<Arc<Metal3Data>>,
-    /// Why it is left alone, if so.
+    /// Why reconciliation is paused, if it is.
     pub hold: Option<Hold>,
-    /// Whether `datas` lacks nothing that was made before: this process has made the claim with the finalizer or has put it
-    /// on, or has asked the API server since. What the store shows alone could be late.
+    /// Whether `datas` is complete: this process has created the claim with the finalizer or added it, or has listed Metal3Datas
+    /// since. The store alone may lag.
     pub is_known: bool,
 }
 
@@ -66,7 +66,7 @@ pub fn observe(stores: &Stores, space: &ObjectKey) -> Observed {
         .into_iter()
         .map(|template| (template.name_any(), template))
         .collect();
-    // Claims on a template that is not there are told so.
+    // Claims on a missing template report that.
     let mut named: BTreeSet<String> = templates.keys().cloned().collect();
     if stores.data_templates.get(space).is_none() {
         named.insert(space.name.clone());
@@ -107,20 +107,20 @@ pub fn observe(stores: &Stores, space: &ObjectKey) -> Observed {
     }
 }
 
-/// The templates of a space that are ours to look after.
+/// The templates of a space that we manage.
 fn templates(stores: &Stores, space: &ObjectKey) -> Vec<Arc<Metal3DataTemplate>> {
     let mut found = stores.data_templates.find(&DataTemplateBy::Space(space.clone()));
     found.retain(|template| stores.is_ours(&**template));
     found
 }
 
-/// Whether no Metal3Data has the name that stands for this index.
+/// Whether no Metal3Data has the name for this index.
 fn is_free(stores: &Stores, space: &ObjectKey, index: i32) -> bool {
     let name = ObjectKey::new(&space.namespace, name_of(space, index));
     stores.datas.get(&name).is_none()
 }
 
-/// Gathers all that is rendered from the templates of a space.
+/// Gathers the Metal3Datas of a space's templates.
 fn list(stores: &Stores, space: &ObjectKey) -> Vec<Listed> {
     let listed = templates(stores, space).into_iter().map(|template| {
         let by = DataBy::Template(ObjectKey::of(&*template));
@@ -135,13 +135,13 @@ fn list(stores: &Stores, space: &ObjectKey) -> Vec<Listed> {
     listed.collect()
 }
 
-/// The index of an answer that was given before.
+/// The index of an earlier answer.
 pub fn index_before(claim: &Metal3DataClaim, space: &ObjectKey) -> Option<i32> {
     let answer = &claim.status.as_ref()?.rendered_data.name;
     index_of(answer, space)
 }
 
-/// The index that the name of a Metal3Data of this space stands for.
+/// The index in the name of a Metal3Data of this space.
 fn index_of(name: &str, space: &ObjectKey) -> Option<i32> {
     let (_, index) = name.rsplit_once('-')?;
     let index: i32 = index.parse().ok()?;
@@ -166,7 +166,7 @@ fn claim(stores: &Stores, object: Arc<Metal3DataClaim>, template: Option<&Arc<Me
     }
 }
 
-/// Metal3Datas of these templates, or in the space, whose claim is not there.
+/// Metal3Datas of these templates, or in the space, whose claim does not exist.
 fn orphans(stores: &Stores, space: &ObjectKey, named: &BTreeSet<String>) -> Vec<Arc<Metal3Data>> {
     let of_templates = named
         .iter()
@@ -180,15 +180,14 @@ fn orphans(stores: &Stores, space: &ObjectKey, named: &BTreeSet<String>) -> Vec<
         let claim = ObjectKey::new(&space.namespace, &data.spec.claim.name);
         let claim = stores.data_claims.get(&claim);
         let is_ours = named.contains(&data.spec.template.name);
-        // That the Cluster is gone, too, is no reason to keep it: whoever discards it looks for the claim once more.
+        // Keeping it when the Cluster is gone as well makes no difference: the claim is read again before it is discarded.
         let is_paused = hold_of(stores, &**data) == Some(Hold::Paused);
         is_ours && !is_paused && !claim.is_some_and(|claim| answers(data, &claim))
     };
     found.into_values().filter(is_orphan).collect()
 }
 
-/// The index spaces that have to do with a claim or with what was made for it: that of the template, and the one that a
-/// Metal3Data's name lies in.
+/// The index spaces of a claim or of its Metal3Data: that of the template, and the one that the Metal3Data's name belongs to.
 pub fn spaces(stores: &Stores, template: Option<ObjectKey>, data: Option<&Metal3Data>) -> BTreeSet<ObjectKey> {
     let of_template = template.map(|key| {
         stores

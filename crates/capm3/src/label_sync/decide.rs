@@ -1,4 +1,4 @@
-//! Which labels of which Nodes are to be changed. Pure.
+//! Decides which labels of which Nodes to change. Pure.
 
 use std::collections::BTreeMap;
 use std::convert::Infallible;
@@ -10,14 +10,14 @@ use serde_json::{Value, json};
 use super::Prefixes;
 use super::observed::Observed;
 
-/// Labels of one Node that change.
+/// Label changes for one Node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Relabel {
     /// The name of the Node.
     pub node: String,
-    /// Its UID: another Node of its name may run on another host.
+    /// Its UID: a Node of the same name may run on another host.
     pub uid: Option<String>,
-    /// What becomes of a label: its value, or nothing if it goes.
+    /// The new value of each label, or none to remove it.
     pub labels: BTreeMap<String, Option<String>>,
 }
 
@@ -28,12 +28,12 @@ impl Relabel {
     }
 }
 
-/// What to do.
+/// An effect.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Effect {
     /// Changes the labels of a Node.
     Relabel(Relabel),
-    /// The pass fails if a Node was refused, after all have had their turn.
+    /// Fails the pass if a Node was rejected, after all Nodes were tried.
     Conclude,
 }
 
@@ -56,7 +56,7 @@ pub fn decide(seen: &Observed) -> Decision<Infallible, Effect, ()> {
     .into()
 }
 
-/// What makes the labels of a Node the same as those of its host, as far as the prefixes go.
+/// The changes that make a Node's labels equal to its host's, for labels with these prefixes.
 fn difference(
     prefixes: &Prefixes,
     host: &BTreeMap<String, String>,

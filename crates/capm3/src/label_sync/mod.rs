@@ -1,4 +1,4 @@
-//! The label sync: labels of hosts, of the prefixes that an annotation of the Metal3Cluster names, become labels of Nodes.
+//! The label sync: copies host labels to Nodes, for the prefixes in an annotation of the Metal3Cluster.
 //!
 //! ```text
 //!  Metal3Cluster: prefixes ─┐
@@ -6,9 +6,9 @@
 //!  Node: labels ────────────┘
 //! ```
 //!
-//! It looks at one Cluster at a time, so that a workload cluster that hangs holds up one worker and no other cluster. It
-//! goes one way: under these prefixes a Node has what its host has, and nothing else. What was copied stays when a prefix is
-//! not named any more. At rest nothing is asked.
+//! A pass handles one Cluster, so that a hanging workload cluster occupies one worker and no other cluster. The sync goes one
+//! way: under these prefixes a Node has exactly its host's labels. Copied labels stay after a prefix is removed from the
+//! annotation. When idle it sends no requests.
 
 mod decide;
 mod observed;
@@ -45,11 +45,11 @@ use crate::workload::{News, Workloads};
 /// The controller. Its keys are those of Clusters.
 #[derive(Clone)]
 pub struct LabelSync {
-    /// What all controllers share.
+    /// Shared by all controllers.
     pub ctx: Context,
     /// The workload clusters.
     pub workloads: Workloads,
-    /// What was refused, by Cluster and Node.
+    /// Rejections by Cluster and Node.
     pub refusals: Refusals,
 }
 
@@ -85,7 +85,7 @@ impl Controller for LabelSync {
     }
 
     async fn observe(&self, key: &ObjectKey) -> Result<Option<Observed>, PassError> {
-        // A workload cluster that cannot be asked is reported by the machines; this goes on when it is back.
+        // The machines report an unreachable workload cluster; this continues once it is back.
         let nodes = || self.workloads.of(key).ok().map(|workload| workload.nodes);
         Ok(observe(&self.ctx.stores, key, nodes))
     }
@@ -121,14 +121,13 @@ impl Controller for LabelSync {
     }
 }
 
-/// Whether the server does not do this one write, and may well do the next one. It may be a webhook that fails for this Node
-/// only.
+/// Whether the server rejects only this write and may accept the next: for example, a webhook may fail only for this Node.
 fn is_about_this_one(error: &kube::Error) -> bool {
     matches!(error, kube::Error::Api(status) if status.code != 429)
 }
 
 impl LabelSync {
-    /// Changes the labels of a Node. A refusal of this Node does not hold up the others.
+    /// Changes the labels of a Node. A rejection does not hold up the other Nodes.
     async fn relabel(&self, seen: &mut Observed, change: &Relabel) -> Result<(), PassError> {
         let Some(workload) = self.workloads.followed(&seen.key) else {
             return Ok(());
@@ -139,7 +138,7 @@ impl LabelSync {
             tracing::info!(cluster = %seen.key, node = change.node, "a node has the labels of its host");
             return Ok(());
         };
-        // It went, or another has its name now; the watch shows it.
+        // It was deleted or replaced by another of its name; the watch will show it.
         if is_not_found(&source) || is_conflict(&source) {
             return Ok(());
         }

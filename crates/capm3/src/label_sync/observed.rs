@@ -1,4 +1,4 @@
-//! What a decision about the labels of a cluster's Nodes is made on.
+//! The observed state from which the labels of a cluster's Nodes are decided.
 
 use std::sync::Arc;
 
@@ -17,27 +17,27 @@ use crate::machine::{Host, host_seen};
 use crate::stores::{Metal3MachineBy, Stores, infrastructure, owner};
 use crate::workload::Nodes;
 
-/// The prefixes, and the hosts of a cluster with the Nodes that run on them.
+/// The prefixes, and the hosts of a cluster with their Nodes.
 #[derive(Debug)]
 pub struct Observed {
     /// The Cluster.
     pub key: ObjectKey,
     /// Its UID.
     pub uid: String,
-    /// Its Metal3Cluster, which events are about.
+    /// Its Metal3Cluster, on which events are recorded.
     pub metal3_cluster: Arc<Metal3Cluster>,
-    /// The prefixes that it names.
+    /// The prefixes from its annotation.
     pub prefixes: Prefixes,
     /// Each host with its Node.
     pub pairs: Vec<(Arc<BareMetalHost>, Arc<Node>)>,
-    /// The first refusal of a Node in this pass.
+    /// The first rejection of a Node in this pass.
     pub refused: Option<PassError>,
-    /// Events about refusals in this pass.
+    /// Events about rejections in this pass.
     pub events: Vec<Event>,
 }
 
-/// Gathers it. Nothing if the cluster wants no labels, is not ours, is to be left alone, or cannot be asked: of a cluster
-/// whose labels nobody wants no Node is looked at.
+/// Gathers the observed state. `None` if the cluster has no prefixes, is not ours, is paused, or is unreachable. Without prefixes
+/// no Node is read.
 pub fn observe(stores: &Stores, key: &ObjectKey, nodes: impl FnOnce() -> Option<Nodes>) -> Option<Observed> {
     let cluster = stores.clusters.get(key).filter(|cluster| !cluster.is_paused())?;
     let metal3_cluster = stores.metal3_clusters.get(&infrastructure(&cluster)?)?;
@@ -49,7 +49,7 @@ pub fn observe(stores: &Stores, key: &ObjectKey, nodes: impl FnOnce() -> Option<
         .iter()
         .filter_map(|machine| Some((host_of(stores, machine)?, node_of(stores, machine, &nodes)?)))
         .collect();
-    // So that the same is done in the same order.
+    // For a deterministic order.
     pairs.sort_by_cached_key(|(_, node)| node.name_any());
     Some(Observed {
         key: key.clone(),
@@ -62,7 +62,7 @@ pub fn observe(stores: &Stores, key: &ObjectKey, nodes: impl FnOnce() -> Option<
     })
 }
 
-/// The host of a machine that is there to stay, unless one of the two is to be left alone.
+/// The host of a machine that is not being deleted, unless one of the two is paused.
 fn host_of(stores: &Stores, machine: &Metal3Machine) -> Option<Arc<BareMetalHost>> {
     if machine.metadata.deletion_timestamp.is_some() || hold_of(stores, machine).is_some() {
         return None;

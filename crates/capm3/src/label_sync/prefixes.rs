@@ -1,4 +1,4 @@
-//! The prefixes of labels that are copied from hosts to Nodes.
+//! The label prefixes to copy from hosts to Nodes.
 
 use std::collections::BTreeSet;
 
@@ -10,30 +10,31 @@ use crate::conditions::cut;
 use crate::select::is_subdomain;
 use crate::workload::nodes::{HOST_UID, HOSTNAME};
 
-/// A complaint names so many, and so many bytes of each: an annotation may be longer than a condition.
+/// Limits of an error message: number of prefixes, and bytes of each. An annotation may be longer than a condition.
 const NAMED: usize = 3;
 const LONGEST_NAMED: usize = 60;
 
-/// What Nodes are found by and Pods are placed by. A host has none of these, and no Node can do without.
+/// Reserved prefixes used by Kubernetes to identify Nodes and schedule Pods. A host has none of these labels, and every Node
+/// needs them.
 const NEVER: [&str; 4] = [HOST_UID, HOSTNAME, "kubernetes.io/os", "kubernetes.io/arch"];
 
-/// What the annotation of a Metal3Cluster says.
+/// The parsed annotation of a Metal3Cluster.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Prefixes {
-    /// Those that can be used.
+    /// The valid prefixes.
     pub good: BTreeSet<String>,
-    /// The others, as they are written.
+    /// The invalid ones, as written.
     pub bad: Vec<String>,
 }
 
 impl Prefixes {
-    /// What the annotation says, if it is there.
+    /// Parses the annotation, if it is set.
     pub fn of(cluster: &Metal3Cluster) -> Option<Self> {
         let text = cluster.annotations().get(LABEL_SYNC_PREFIXES)?;
         Some(Self::parse(text))
     }
 
-    /// Reads a list with commas between.
+    /// Parses a comma-separated list.
     pub fn parse(text: &str) -> Self {
         let mut prefixes = Self::default();
         for part in text.split(',').map(str::trim).filter(|part| !part.is_empty()) {
@@ -46,13 +47,13 @@ impl Prefixes {
         prefixes
     }
 
-    /// Whether a label is to be the same on a host and its Node. One without a prefix never is.
+    /// Whether a label is synced. A label without a prefix never is.
     pub fn cover(&self, label: &str) -> bool {
         let prefix = label.split_once('/').map(|(prefix, _)| prefix);
         prefix.is_some_and(|prefix| self.good.contains(prefix)) && !NEVER.contains(&label)
     }
 
-    /// What is wrong, in words that say what to do about it.
+    /// The error message, which says how to fix it.
     pub fn complaint(&self) -> Option<String> {
         let named = self.bad.iter().take(NAMED).map(|prefix| {
             let mut prefix = prefix.clone();

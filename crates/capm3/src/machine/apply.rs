@@ -1,4 +1,4 @@
-//! Carries out the effects of a plan. Makes no choice.
+//! Carries out the effects of a plan. Makes no decisions.
 
 use std::sync::Arc;
 
@@ -21,7 +21,7 @@ use crate::machine::observed::{Observed, Subject, host_seen};
 use crate::stores::Stores;
 use crate::workload::Workloads;
 
-/// Carries out one effect. The stores and what was observed show it at once.
+/// Carries out one effect. The stores and the observed state reflect it at once.
 pub async fn apply(
     ctx: &Context,
     workloads: &Workloads,
@@ -88,7 +88,7 @@ pub async fn apply(
     Ok(())
 }
 
-/// Puts a machine that was written into the store and into what was observed.
+/// Records a written machine in the store and in the observed state.
 fn wrote(ctx: &Context, subject: &mut Subject, written: Metal3Machine) {
     ctx.stores.metal3_machines.written(written.clone());
     if let Subject::Machine(seen) = subject {
@@ -97,7 +97,8 @@ fn wrote(ctx: &Context, subject: &mut Subject, written: Metal3Machine) {
     }
 }
 
-/// Gives the Node its provider ID. A workload cluster that is not followed is gone; the machine is woken when it is back.
+/// Sets the Node's provider ID. If the workload cluster is not connected, this does nothing; the machine is triggered once it is
+/// back.
 async fn set_provider_id(workloads: &Workloads, seen: &Observed, patch: &ProviderIdPatch) -> Result<(), kube::Error> {
     let cluster = seen.cluster.found().map(|cluster| ObjectKey::of(&**cluster));
     let Some(workload) = cluster.and_then(|cluster| workloads.followed(&cluster)) else {
@@ -146,7 +147,7 @@ async fn delete_claim(
     }
 }
 
-/// Changes the label of a Secret. It is for people and tools that list what belongs to a cluster; nothing depends on it.
+/// Changes the label of a Secret. It helps people and tools list a cluster's objects; nothing depends on it.
 async fn label_secret<P: serde::Serialize + std::fmt::Debug>(
     client: &Client,
     namespace: &str,
@@ -154,10 +155,10 @@ async fn label_secret<P: serde::Serialize + std::fmt::Debug>(
     change: &Patch<P>,
 ) {
     let secrets: Api<Secret> = Api::namespaced(client.clone(), namespace);
-    // Only metadata is asked for, so that nothing secret comes back.
+    // Requests only metadata, so that the response contains no secret data.
     match secrets.patch_metadata(name, &PatchParams::default(), change).await {
         Ok(_) => {}
-        // It is not there, or has no such label any more.
+        // The Secret or its label is gone.
         Err(kube::Error::Api(status)) if status.is_not_found() || status.is_invalid() => {}
         Err(error) => {
             tracing::warn!(namespace, secret = name, error = %chain(&error), "cannot label the Secret of a BMC");

@@ -1,4 +1,4 @@
-//! Reads what a decision asks for.
+//! Reads what a decision requests.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use crate::error::PassError;
 use crate::stores::host_of;
 
 impl Metal3Machines {
-    /// Reads what a decision about a machine asks for.
+    /// Reads what a decision about a machine requests.
     pub(super) async fn read(&self, seen: &mut Observed, read: Read) -> Result<(), PassError> {
         match read {
             Read::Host(request) => {
@@ -37,7 +37,7 @@ impl Metal3Machines {
         Ok(())
     }
 
-    /// Reads whether the machine that left something behind is gone. One request to be sure: the watch may be late.
+    /// Reads whether the machine with leftovers is gone. Takes one request, because the watch may lag.
     pub(super) async fn read_owner(&self, leftovers: &mut Leftovers) -> Result<(), PassError> {
         let key = &leftovers.key;
         let machines: Api<Metal3Machine> = Api::namespaced(self.ctx.client.clone(), &key.namespace);
@@ -48,7 +48,7 @@ impl Metal3Machines {
         Ok(())
     }
 
-    /// Reads the host that the machine names.
+    /// Reads the host that the machine references.
     async fn read_named_host(&self, seen: &mut Observed) -> Result<(), PassError> {
         let Some(named) = host_of(&seen.machine) else {
             seen.reads.is_host_fresh = true;
@@ -74,8 +74,8 @@ impl Metal3Machines {
         kept.map_err(PassError::of("read the control plane", KIND, &seen.key()))
     }
 
-    /// Whether the Secrets exist: by the watch, or by a request if that has not shown them yet. The one with bootstrap data is
-    /// then read whole, because what the host would boot with is checked next.
+    /// Whether the Secrets exist: from the watch, or by a request if the watch has not shown them yet. The bootstrap data Secret
+    /// is then read in full, because the boot data is checked next.
     async fn find_secrets(&self, seen: &Observed, names: Vec<String>) -> Result<BTreeMap<String, bool>, PassError> {
         let key = &seen.key();
         let owner = seen.owner.found();

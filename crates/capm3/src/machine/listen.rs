@@ -1,4 +1,4 @@
-//! Which machines have to be looked at when something changes.
+//! Which machines a change triggers.
 
 use kube::{Resource, ResourceExt};
 use metal3_api::capi::names::group;
@@ -23,7 +23,7 @@ use crate::workload::nodes;
 use crate::workload::nodes::NodeBy;
 
 impl Metal3Machines {
-    /// Listens to all stores that a machine depends on.
+    /// Subscribes to all stores that a machine depends on.
     pub(super) fn listen_to_all(&self, queue: &Queue<ObjectKey>) {
         self.listen_to_hosts(queue);
         self.listen_to_clusters(queue);
@@ -51,7 +51,7 @@ impl Metal3Machines {
                 }
             }
         });
-        // A claim on data has the name of its machine.
+        // A data claim has the name of its machine.
         let of_claim = queue.clone();
         stores
             .data_claims
@@ -117,7 +117,8 @@ impl Metal3Machines {
         });
     }
 
-    /// Heartbeats of Nodes wake no machine: only what a Node is found by counts, and it wakes the machines that could find it.
+    /// Node heartbeats trigger no machine: only the fields that identify a Node count, and a change triggers the machines that
+    /// could match it.
     fn listen_to_nodes(&self, queue: &Queue<ObjectKey>) {
         let (own, queue) = (self.clone(), queue.clone());
         self.workloads.listen(move |cluster, news| match news {
@@ -141,10 +142,10 @@ impl Metal3Machines {
     }
 }
 
-/// The machines that could find a Node by this.
+/// The machines that could match a Node by this field.
 ///
-/// What a Node says of itself is the word of its workload cluster. It wakes machines of the Cluster's own namespace that exist,
-/// and no others: a hostile cluster must not fill the queue with machines of other tenants, or of tenants that it makes up.
+/// A workload cluster controls the contents of its Nodes. A Node triggers only existing machines in the Cluster's own namespace:
+/// a hostile cluster must not fill the queue with machines of other tenants, or of invented ones.
 pub(super) fn found_by(stores: &Stores, cluster: &ObjectKey, by: NodeBy) -> Vec<ObjectKey> {
     let hosts = match by {
         NodeBy::ProviderId(id) => {
@@ -166,8 +167,8 @@ fn is_in(stores: &Stores, cluster: &ObjectKey, machine: &ObjectKey) -> bool {
     machine.namespace == cluster.namespace && stores.metal3_machines.get(machine).is_some()
 }
 
-/// The machines that have to be looked at at once because of a host: the one that it names, those that name it, those that
-/// wait for it, and the one for which it is reserved from now on.
+/// The machines that a host change triggers immediately: the one it references, those that reference it, those that wait for it,
+/// and the one for which it is newly reserved.
 pub(super) fn concerned(stores: &Stores, waiting: &Waiting, change: &Change<BareMetalHost>) -> Vec<ObjectKey> {
     let mut machines: Vec<ObjectKey> = change.states().filter_map(|host| consumer_of(host)).collect();
     machines.extend(stores.metal3_machines.names(&Metal3MachineBy::Host(change.key.clone())));
@@ -181,20 +182,20 @@ pub(super) fn concerned(stores: &Stores, waiting: &Waiting, change: &Change<Bare
     machines
 }
 
-/// Stands for all machines of a namespace that wait for a host: with one key for all, a change of a host costs the same
-/// however many wait.
+/// Represents all machines of a namespace that wait for a host: with one key for all, a host change costs the same however many
+/// wait.
 pub(super) fn all_waiting(namespace: &str) -> ObjectKey {
     ObjectKey::new(namespace, "")
 }
 
-/// The Metal3Machine that one of our provider IDs names.
+/// The Metal3Machine named by one of our provider IDs.
 fn machine_of(id: &str) -> Option<ObjectKey> {
     let (host, machine) = id.strip_prefix("metal3://")?.rsplit_once('/')?;
     let (namespace, _) = host.split_once('/')?;
     Some(ObjectKey::new(namespace, machine))
 }
 
-/// The Metal3Machine that a Machine names.
+/// The Metal3Machine of a Machine.
 fn infrastructure_of(machine: &Machine) -> Option<ObjectKey> {
     let reference = &machine.spec.infrastructure_ref;
     let namespace = machine.metadata.namespace.clone().unwrap_or_default();
@@ -210,7 +211,7 @@ mod tests {
 
     use super::*;
 
-    // OWN 23j: a Node of a hostile cluster woke machines of other namespaces, and made up any number of tenants of the queue.
+    // OWN 23j: a Node of a hostile cluster triggered machines of other namespaces, and invented tenants of the queue.
     #[test]
     fn a_node_wakes_machines_of_its_own_clusters_namespace_only() {
         let stores = Stores::new("");

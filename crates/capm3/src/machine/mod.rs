@@ -1,4 +1,4 @@
-//! The Metal3Machine controller: finds a host for each Machine of Cluster API, says what it is to run, and gives it back.
+//! The Metal3Machine controller: finds a host for each Machine of Cluster API, sets what it runs, and releases it.
 //!
 //! ```text
 //!  observe ─▶ decide (pure) ─▶ apply: machine, host, claim on data ─▶ report: one status, events ─▶ provider ID of the Node
@@ -6,20 +6,20 @@
 //!     └──────────┘ choice of a host (waiting.rs), Secrets, node reuse
 //! ```
 //!
-//! The hard rule, whatever runs beside or dies between two writes:
+//! The invariants, regardless of concurrent processes and of crashes between two writes:
 //!
-//! - **No host has two machines.** A claim is written over the version of the host that was judged, and only to a host that
-//!   nobody uses.
-//! - **No host is deployed that its machine does not name.** Each of these writes needs the one before: the machine names the
-//!   host; the host names the machine (the claim); the status says so; the host is told what to run. All are written over the
-//!   version that was judged, and a machine whose status says that it has a host never names another.
+//! - **No host has two machines.** A claim is guarded by the observed resource version of the host, and is only written to an
+//! unused host.
+//! - **No host is deployed that its machine does not name.** Each of these writes requires the one before: the machine names the
+//! host; the host names the machine (the claim); the status says so; the host gets its image. All are guarded by the observed
+//! resource versions, and a machine whose status has a host never names another.
 //!
-//! What the rule leaves open heals: a claim that arrives when its machine has chosen another host, or is gone, is released
-//! by the next pass of that name, as nothing was deployed with it (decide/strays.rs). A machine whose claim is rejected goes on
-//! to another host, and the rejected one is avoided for a while (waiting.rs).
+//! Remaining races heal: a claim that arrives after its machine has chosen another host, or is gone, is released by the next pass
+//! of that name, as nothing was deployed with it (decide/strays.rs). A machine whose claim is rejected tries another host, and
+//! avoids the rejected one for a while (waiting.rs).
 //!
-//! The Node of a machine is looked up among those of its workload cluster (workload/), and nothing here waits for them: the
-//! Node gets its provider ID after the status is stored, and whatever it says later wakes the machine.
+//! A machine's Node is looked up among those of its workload cluster (workload/), without blocking: the Node gets its provider ID
+//! after the status is stored, and its later changes trigger the machine.
 
 mod apply;
 pub(crate) mod decide;
@@ -94,7 +94,7 @@ impl Metal3Machines {
         }
     }
 
-    /// Watches the metadata of Secrets until `stop`, and wakes the machines that wait for one.
+    /// Watches the metadata of Secrets until `stop`, and triggers the machines that wait for one.
     pub fn follow_secrets(&self, namespaces: &Namespaces, tasks: &mut JoinSet<()>, stop: &CancellationToken) {
         let watched = match namespaces {
             Namespaces::All => vec![None],
@@ -124,7 +124,7 @@ impl Metal3Machines {
         }
     }
 
-    /// The machines that lack a host now.
+    /// The machines currently without a host.
     fn waiters(&self) -> Vec<Waiter> {
         let of = |key: &ObjectKey| match observe(&self.ctx.stores, key, self.is_fast_track)? {
             Subject::Machine(seen) => {
@@ -136,7 +136,7 @@ impl Metal3Machines {
         Controller::all(self).iter().filter_map(of).collect()
     }
 
-    /// Drops what is remembered of a machine that has no use for it any more.
+    /// Drops cached state that a machine no longer needs.
     fn forget(&self, key: &ObjectKey, seen: Option<&Observed>, has_failed: bool) {
         let wants_host = |seen: &Observed| {
             if has_failed {
@@ -223,7 +223,7 @@ impl Controller for Metal3Machines {
     async fn report(&self, seen: &mut Subject, mut report: Report<Metal3MachineStatus>) -> Result<(), PassError> {
         let Subject::Machine(seen) = seen else { return Ok(()) };
         if let Some(status) = &mut report.status {
-            // What was written since was written by this pass, over the version that was judged.
+            // Later writes are this pass's own, guarded by the observed resource version.
             carry_over(&mut status.conditions, seen.judged, seen.machine.metadata.generation);
         }
         report::report(&self.ctx, &self.ctx.stores.metal3_machines, &mut seen.machine, report).await
@@ -253,13 +253,13 @@ impl Controller for Metal3Machines {
         };
         self.forget(key, seen, done.is_err());
         match done {
-            // The next pass follows at once, and takes what is reserved.
+            // The next pass follows immediately and takes the reserved host.
             Ok(Next::Now | Next::Decide) => return,
             Ok(Next::Change | Next::After(_)) => {
                 self.ctx
                     .succeeded(seen.and_then(|seen| seen.machine.metadata.uid.as_deref()));
             }
-            // Its host is free again, for machines that have found none meanwhile.
+            // Its host is free again, for machines that found none in the meantime.
             Err(_) if seen.is_some_and(|seen| seen.reads.choice.is_some()) => {
                 self.wake_in(listen::all_waiting(&key.namespace), REPORTED_AGAIN);
             }

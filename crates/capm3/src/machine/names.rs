@@ -21,5 +21,5 @@ pub const CLAIMED: &str = "AssociateBareMetalHostSuccess";
 /// Our own condition, there only while false: the host runs what the machine asks for.
 pub const UP_TO_DATE: &str = "HostUpToDate";
 
-/// Reason of [`NODE`]: the workload cluster does not let its Node have the provider ID.
+/// Reason of [`NODE`]: the workload cluster rejects the provider ID of its Node.
 pub const NODE_REFUSED: &str = "NodeRefused";

@@ -1,4 +1,4 @@
-//! The Node that a machine has become, in its workload cluster, as far as it is known now.
+//! The Node of a machine in its workload cluster, as far as it is known.
 
 use kube::ResourceExt;
 use metal3_api::metal3::{BareMetalHost, ProvisioningState};
@@ -16,27 +16,27 @@ use crate::workload::{Unreachable, Workloads};
 /// What is known of the Node.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub enum NodeView {
-    /// The host does not run the machine yet, or any more.
+    /// The host does not run the machine yet, or no longer runs it.
     #[default]
     NotAsked,
-    /// The workload cluster cannot be asked.
+    /// The workload cluster is unreachable.
     Unreachable(Unreachable),
-    /// What its Nodes say.
+    /// The result of looking up its Nodes.
     Answered(Answer),
 }
 
-/// Gives a Node its provider ID.
+/// Sets a Node's provider ID.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ProviderIdPatch {
     /// The Node's name.
     pub node: String,
-    /// Its UID: only this very Node is meant.
+    /// Its UID, so that only this Node is patched.
     pub uid: String,
     /// The ID.
     pub id: String,
 }
 
-/// Looks for the Node of a machine whose host is provisioned.
+/// Finds the Node of a machine whose host is provisioned.
 pub fn find(workloads: &Workloads, stores: &Stores, seen: &Observed) -> NodeView {
     let (Host::Ours(host), Some(cluster)) = (&seen.host, seen.cluster.found()) else {
         return NodeView::NotAsked;
@@ -73,7 +73,7 @@ pub fn find(workloads: &Workloads, stores: &Stores, seen: &Observed) -> NodeView
     NodeView::Answered(question.answer(&workload.nodes, &holder))
 }
 
-/// Names of the other hosts of the same cluster that have one of these host names: their Nodes cannot be told apart by it.
+/// Names of other hosts of the same cluster that share one of these host names: their Nodes cannot be distinguished by name.
 fn rivals(stores: &Stores, host: &BareMetalHost, hostnames: &[&str]) -> Vec<String> {
     let cluster = cluster_of(host);
     let alike = hostnames

@@ -1,4 +1,4 @@
-//! What a decision about a Metal3Machine is made on.
+//! The observed state from which a Metal3Machine decision is made.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -19,87 +19,87 @@ use crate::data_template::{answers, machine_of};
 use crate::select::{self, Choice, Claimed, Consumer, consumer};
 use crate::stores::{HostBy, Stores, cluster_of, host_of, infrastructure, owner};
 
-/// What is seen under one key.
+/// What is observed under one key.
 #[derive(Clone, Debug)]
 pub enum Subject {
-    /// A machine that is ours to look after.
+    /// A machine that we manage.
     Machine(Box<Observed>),
-    /// No machine, and what an earlier one of this name has left.
+    /// No machine, only leftovers of an earlier one of this name.
     Gone(Leftovers),
 }
 
-/// What names a machine that is gone, or that does not name it in return. Nothing of it is in use.
+/// Objects that refer to a machine that is gone or does not refer back to them. None of them is in use.
 #[derive(Clone, Debug, Default)]
 pub struct Leftovers {
     /// The name.
     pub key: ObjectKey,
-    /// Hosts that were claimed too late and were told nothing.
+    /// Hosts with a late claim that were never given an image.
     pub hosts: Vec<Arc<BareMetalHost>>,
-    /// A claim on data that is being deleted and that only its machine would let go.
+    /// A data claim being deleted that only its machine would release.
     pub claim: Option<Arc<Metal3DataClaim>>,
     /// Whether the machine that left them is gone, if that was read.
     pub is_gone: Option<bool>,
 }
 
-/// A Metal3Machine and what it has to do with.
+/// A Metal3Machine and the objects related to it.
 #[derive(Clone, Debug)]
 pub struct Observed {
     /// The object itself.
     pub machine: Arc<Metal3Machine>,
-    /// The Machine that it belongs to.
+    /// The owning Machine.
     pub owner: Related<Machine>,
     /// The Cluster of that Machine.
     pub cluster: Related<Cluster>,
-    /// Our side of the Cluster.
+    /// The Metal3Cluster.
     pub metal3_cluster: Related<Metal3Cluster>,
     /// The host.
     pub host: Host,
-    /// The claim on rendered data, which has the name of the machine. It may be that of an earlier machine of the name.
+    /// The data claim, which has the machine's name. It may belong to an earlier machine of that name.
     pub claim: Option<Arc<Metal3DataClaim>>,
-    /// What answers it, if it is this machine's.
+    /// The Metal3Data that answers the claim, if it belongs to this machine.
     pub data: Option<Arc<Metal3Data>>,
-    /// What the node-reuse label of hosts says that are kept for machines such as this one.
+    /// The value of the node-reuse label on hosts reserved for this machine's owner.
     pub kept_as: Option<String>,
     /// Whether hosts stay powered on between two machines.
     pub is_fast_track: bool,
-    /// The Node that the machine has become.
+    /// The machine's Node.
     pub node: NodeView,
-    /// What late processes and earlier machines of this name have left.
+    /// Leftovers of late processes and of earlier machines of this name.
     pub leftovers: Leftovers,
-    /// The generation that is judged. Our own writes make newer ones.
+    /// The observed generation. Our own writes create newer ones.
     pub judged: Option<i64>,
-    /// What was read because a decision asked for it.
+    /// What was read because a decision requested it.
     pub reads: Reads,
 }
 
-/// What is only read when a decision asks for it.
+/// Data that is read only if a decision requests it.
 #[derive(Clone, Debug, Default)]
 pub struct Reads {
-    /// The choice of a host.
+    /// The selected host.
     pub choice: Option<Choice>,
-    /// The Secrets that were looked for, by name, and whether they exist.
+    /// The Secrets that were looked up, by name, and whether they exist.
     pub secrets: Option<BTreeMap<String, bool>>,
-    /// What a host would boot with.
+    /// Result of checking the boot data.
     pub preview: Option<Preview>,
-    /// Whether the host is kept for the next machine of the same kind.
+    /// Whether the host is reserved for the next machine of the same owner.
     pub is_kept: Option<bool>,
-    /// Whether the host was read now, and not only seen by a watch that may be late.
+    /// Whether the host was read from the API server, rather than from a watch that may lag.
     pub is_host_fresh: bool,
 }
 
-/// An object that another one names.
+/// A referenced object.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Related<K> {
-    /// None is named.
+    /// There is no reference.
     Unset,
-    /// There is none of this name.
+    /// The referenced object does not exist.
     Missing(String),
-    /// This one.
+    /// The object.
     Found(Arc<K>),
 }
 
 impl<K> Related<K> {
-    /// What `get` finds under this name.
+    /// Looks the name up with `get`.
     pub(crate) fn find(name: Option<&str>, get: impl Fn(&str) -> Option<Arc<K>>) -> Self {
         name.map_or(Self::Unset, |name| {
             get(name).map_or_else(|| Self::Missing(name.to_owned()), Self::Found)
@@ -118,20 +118,20 @@ impl<K> Related<K> {
 /// The host of a machine.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Host {
-    /// None is named, and none names the machine.
+    /// The machine references no host, and no host references the machine.
     None,
-    /// The one that is named does not exist.
+    /// The referenced host does not exist.
     Missing(String),
-    /// It names the machine.
+    /// The host references the machine.
     Ours(Arc<BareMetalHost>),
-    /// It is named by the machine but has no consumer, or only the Cluster that keeps it for machines such as this one.
+    /// The machine references it, but it has no consumer, or only the Cluster that reserves it for such machines.
     Unclaimed(Arc<BareMetalHost>),
-    /// It is named by the machine but used by another.
+    /// The machine references it, but another consumer uses it.
     Foreign(Arc<BareMetalHost>, Consumer),
 }
 
 impl Host {
-    /// The host that the machine names if it is not claimed.
+    /// The host that the machine references if it is not claimed.
     pub fn unclaimed(&self) -> Option<&Arc<BareMetalHost>> {
         match self {
             Self::Unclaimed(host) => Some(host),
@@ -139,8 +139,8 @@ impl Host {
         }
     }
 
-    /// The same, where a host that the machine is about to claim is not foreign because its Cluster holds it for just that:
-    /// the machine would drop it and choose it again for as long as the claim is refused.
+    /// The same, but a host reserved by the machine's own Cluster does not count as foreign. Otherwise, while the claim is
+    /// rejected, the machine would drop the host and choose it again.
     fn or_kept_for(self, machine: &Metal3Machine, kept_as: Option<&String>) -> Self {
         match self {
             Self::Foreign(host, consumer)
@@ -156,7 +156,7 @@ impl Host {
     }
 }
 
-/// Gathers what is at hand. `None` if there is nothing to look after.
+/// Gathers the observed state. `None` if there is nothing to manage.
 pub fn observe(stores: &Stores, key: &ObjectKey, is_fast_track: bool) -> Option<Subject> {
     match stores.metal3_machines.get(key) {
         Some(machine) if stores.is_ours(&*machine) => {
@@ -222,7 +222,7 @@ impl Subject {
 }
 
 impl Leftovers {
-    /// What is left of earlier machines and late claims, beside the machine of this name, if there is one.
+    /// Leftovers of earlier machines and late claims, next to the machine of this name, if there is one.
     fn of(stores: &Stores, key: &ObjectKey, machine: Option<&Metal3Machine>) -> Self {
         let hosts = stores.hosts.find(&HostBy::Consumer(key.clone()));
         let claim = stores.data_claims.get(key);
@@ -234,12 +234,12 @@ impl Leftovers {
         }
     }
 
-    /// Whether nothing is left.
+    /// Whether there are no leftovers.
     pub fn is_empty(&self) -> bool {
         self.hosts.is_empty() && self.claim.is_none()
     }
 
-    /// Whether one of them belongs to the machine with this UID.
+    /// Whether a leftover belongs to the machine with this UID.
     pub fn are_of(&self, uid: Option<&str>) -> bool {
         let of_host = |host: &BareMetalHost| consumer(host).map(|consumer| consumer.uid.clone());
         let of_claim = |claim: &Metal3DataClaim| machine_of(claim).map(|owner| owner.uid.clone());
@@ -249,8 +249,8 @@ impl Leftovers {
     }
 }
 
-/// Whether a host that names the machine of this name is to be released. A reference without a UID was not written by us, and
-/// a paused host may be ahead of its machine on the way to another management cluster.
+/// Whether to release a host that references the machine of this name. We never write a reference without a UID, and during a
+/// move to another management cluster a paused host may arrive before its machine.
 fn is_stray(host: &BareMetalHost, machine: Option<&Metal3Machine>) -> bool {
     let uid = consumer(host).map_or("", |consumer| &consumer.uid);
     if uid.is_empty() || select::is_told(host) || host.annotations().contains_key(PAUSED) {
@@ -267,7 +267,7 @@ fn is_stray(host: &BareMetalHost, machine: Option<&Metal3Machine>) -> bool {
         }
 }
 
-/// Whether only its machine would let a claim on data go, and that machine is not this one.
+/// Whether only the owning machine would release a data claim, and that machine is not this one.
 fn is_orphan(claim: &Metal3DataClaim, machine: Option<&Metal3Machine>) -> bool {
     claim.metadata.deletion_timestamp.is_some()
         && claim.finalizers().iter().any(|one| one == finalizer::MACHINE)
@@ -275,7 +275,7 @@ fn is_orphan(claim: &Metal3DataClaim, machine: Option<&Metal3Machine>) -> bool {
         && machine.is_none_or(|machine| !is_of(claim, machine))
 }
 
-/// The host of the machine of this key, as far as the watches have shown it.
+/// The host of the machine of this key, according to the watches.
 pub fn host_seen(stores: &Stores, machine: &Metal3Machine, key: &ObjectKey) -> Host {
     let uid = machine.uid().unwrap_or_default();
     let Some(named) = host_of(machine) else {
@@ -284,7 +284,7 @@ pub fn host_seen(stores: &Stores, machine: &Metal3Machine, key: &ObjectKey) -> H
         let is_ours = |host: &&Arc<BareMetalHost>| select::claimed(host, key, &uid) == Claimed::ByUs;
         return match (claimed.iter().find(is_ours), &*claimed) {
             (Some(host), _) => Host::Ours(host.clone()),
-            // A machine that had a host and names none any more: of before a move, if there is just the one.
+            // The machine lost its reference to a host, for example in a move: use the host if it is the only one.
             (None, [only]) if was_associated(machine) => Host::Ours(only.clone()),
             (None, _) => Host::None,
         };
@@ -292,7 +292,7 @@ pub fn host_seen(stores: &Stores, machine: &Metal3Machine, key: &ObjectKey) -> H
     relation(machine, &named.name, stores.hosts.get(&named))
 }
 
-/// Whose the host is that the machine names.
+/// Classifies the host that the machine references.
 fn relation(machine: &Metal3Machine, name: &str, host: Option<Arc<BareMetalHost>>) -> Host {
     let Some(host) = host else {
         return Host::Missing(name.to_owned());
@@ -300,25 +300,25 @@ fn relation(machine: &Metal3Machine, name: &str, host: Option<Arc<BareMetalHost>
     match select::claimed(&host, &ObjectKey::of(machine), &machine.uid().unwrap_or_default()) {
         Claimed::ByUs => Host::Ours(host),
         Claimed::ByNobody => Host::Unclaimed(host),
-        // UIDs are others after a move to another management cluster; the two names, each naming the other, are not.
+        // UIDs change in a move to another management cluster; the mutual references by name do not.
         Claimed::ByOther(consumer) if consumer.is_predecessor => Host::Ours(host),
         Claimed::ByOther(consumer) => Host::Foreign(host, consumer),
     }
 }
 
-/// Whether a claim was made for this very machine, and not for another of its name. The UIDs of owners are made to agree when
-/// objects are moved to another management cluster.
+/// Whether a claim was created for exactly this machine rather than another of its name. A move to another management cluster
+/// fixes up owner UIDs.
 fn is_of(claim: &Metal3DataClaim, machine: &Metal3Machine) -> bool {
     machine_of(claim).is_some_and(|owner| Some(&owner.uid) == machine.metadata.uid.as_ref())
 }
 
 impl Observed {
-    /// The claim on rendered data, if it was made for this very machine.
+    /// The data claim, if it was created for exactly this machine.
     pub fn own_claim(&self) -> Option<&Arc<Metal3DataClaim>> {
         self.claim.as_ref().filter(|claim| is_of(claim, &self.machine))
     }
 
-    /// The host that the machine names, of this name, was read now.
+    /// Records that the referenced host of this name was just read.
     pub fn read_host(&mut self, name: &str, host: Option<Arc<BareMetalHost>>) {
         self.host = relation(&self.machine, name, host).or_kept_for(&self.machine, self.kept_as.as_ref());
         self.reads.is_host_fresh = true;
@@ -329,13 +329,13 @@ impl Observed {
         ObjectKey::of(&*self.machine)
     }
 
-    /// Whether a cloud provider gives the Nodes of the workload cluster their provider IDs.
+    /// Whether a cloud provider sets the provider IDs of the workload cluster's Nodes.
     pub fn has_cloud_provider(&self) -> bool {
         let cluster = self.metal3_cluster.found();
         cluster.is_some_and(|cluster| cluster.spec.cloud_provider_enabled == Some(true))
     }
 
-    /// Why nothing may be done, if so.
+    /// Why reconciliation is paused, if it is.
     pub fn paused(&self) -> Option<String> {
         if let Related::Found(cluster) = &self.cluster
             && cluster.is_paused()
@@ -348,12 +348,12 @@ impl Observed {
             .map(|key| format!("the annotation {key} is there"))
     }
 
-    /// Whether the machine, as it is stored, has had its host before.
+    /// Whether the machine, according to its stored state, has had its host before.
     pub fn was_associated(&self) -> bool {
         was_associated(&self.machine)
     }
 
-    /// Whether the host has run what the machine asked for.
+    /// Whether the host has run what the machine requested.
     pub fn was_provisioned(&self) -> bool {
         let status = self.machine.status.as_ref();
         !self.machine.spec.provider_id.is_empty()
@@ -371,7 +371,7 @@ impl Observed {
         matches!(self.host, Host::Ours(_)) || self.was_associated()
     }
 
-    /// The Secrets that have to be there before a host is provisioned, each with what names it.
+    /// The Secrets required before provisioning a host, each with what references it.
     pub fn wanted_secrets(&self) -> BTreeSet<(String, &'static str)> {
         let owner = self.owner.found();
         let bootstrap = owner.and_then(|owner| owner.spec.bootstrap.data_secret_name.clone());

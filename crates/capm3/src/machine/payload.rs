@@ -1,4 +1,4 @@
-//! Reads what a machine would boot with.
+//! Reads a machine's boot data.
 
 use k8s_openapi::api::core::v1::Secret;
 use kube::{Api, ResourceExt};
@@ -15,8 +15,8 @@ use crate::error::PassError;
 use crate::machine::observed::Observed;
 
 impl Metal3Machines {
-    /// Reads the Secrets, once for each machine: nothing is checked once the host is told. Until then a change of one of them
-    /// wakes the machine.
+    /// Reads the Secrets once per machine. Nothing is checked after the host is given its image and data. Until then a change to
+    /// one of the Secrets triggers the machine.
     pub(super) async fn read_payload(&self, seen: &mut Observed, payload: Payload) -> Result<(), PassError> {
         let key = seen.key();
         let wanted = seen.wanted_secrets();
@@ -29,7 +29,7 @@ impl Metal3Machines {
             return Ok(());
         }
         let Some(user_data) = self.read_user_data(&key, &payload.user_data).await? else {
-            // Gone since it was looked for: that is waited for.
+            // Deleted since it was looked up: wait for it.
             let secrets = seen.reads.secrets.get_or_insert_default();
             secrets.insert(payload.user_data, false);
             return Ok(());
@@ -44,7 +44,7 @@ impl Metal3Machines {
         Ok(())
     }
 
-    /// The metadata, or why there is none that can be read.
+    /// The metadata, or why it cannot be read.
     async fn metadata(&self, key: &ObjectKey, name: Option<&str>) -> Result<Result<Metadata, String>, PassError> {
         let Some(name) = name else {
             return Ok(Ok(Metadata::default()));
@@ -59,7 +59,7 @@ impl Metal3Machines {
         }))
     }
 
-    /// The Secret with user data. Remembers if it is no template.
+    /// The user-data Secret. Remembers if it is not a template.
     pub(super) async fn read_user_data(&self, key: &ObjectKey, name: &str) -> Result<Option<Secret>, PassError> {
         let secret = self.read_secret(key, name).await?;
         if let Some(secret) = &secret
@@ -87,8 +87,8 @@ fn secret_key(machine: &ObjectKey, name: &str) -> SecretKey {
     }
 }
 
-/// A text of a Secret, looked for where baremetal-operator looks for it: the key `value` counts in bootstrap data only, and a
-/// kubeconfig has the same type by Cluster API's contract.
+/// The text of a Secret, under the keys that baremetal-operator reads. The key `value` counts only in bootstrap data, because
+/// under Cluster API's contract a kubeconfig has the same type.
 fn text_of(secret: &Secret, key: &str) -> Option<String> {
     let data = secret.data.as_ref()?;
     let is_bootstrap = matches!(secret.type_.as_deref().unwrap_or_default(), "" | "Opaque" | SECRET_TYPE)

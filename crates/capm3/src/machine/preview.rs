@@ -1,38 +1,37 @@
-//! Checks what a machine would boot with before its host is told: which keys its user data takes from the metadata although
-//! they are not there.
+//! Checks a machine's boot data before the host gets it: which keys does its user data use that the metadata lacks?
 //!
-//! No content of a Secret leaves this check: decisions see the names of keys only.
+//! No Secret content leaves this check: decisions see only the names of keys.
 
 use std::fmt;
 
 use metal3_render::Key;
 
-/// What a machine boots with: Secrets of its namespace.
+/// A machine's boot data: Secrets in its namespace.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Payload {
-    /// The one with user data.
+    /// The user-data Secret.
     pub user_data: String,
-    /// The one with metadata, if there is to be any.
+    /// The metadata Secret, if there is one.
     pub meta_data: Option<String>,
 }
 
 /// The result of the check.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Preview {
-    /// No key is missing, as far as can be known: most user data is no template.
+    /// No key is missing as far as can be determined: most user data is not a template.
     Complete,
     /// The metadata lacks these keys.
     Lacks(Vec<Key>),
-    /// The user data is a template, and its metadata cannot be read. Why, in words.
+    /// The user data is a template, and its metadata cannot be read. The reason as text.
     NoMetadata(String),
 }
 
-/// The most keys that are named.
+/// Maximum number of keys listed.
 const MOST_NAMED: usize = 10;
-/// The most characters of each.
+/// Maximum characters of each key.
 const LONGEST_NAME: usize = 100;
 
-/// The keys in words.
+/// The list of keys as text.
 pub(super) struct Keys<'a>(pub &'a [Key]);
 
 impl fmt::Display for Keys<'_> {

@@ -1,4 +1,4 @@
-//! Which hosts are kept for the machines of one control plane, machine deployment or machine set.
+//! Decides which hosts are reserved for the machines of one control plane, MachineDeployment or MachineSet.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::ResourceExt;
@@ -13,7 +13,7 @@ use serde_json::Value;
 use crate::labels;
 use crate::stores::{Stores, group_of, owner};
 
-/// What the node-reuse label says of hosts that are kept for machines such as this one. None if that cannot be told.
+/// The value of the node-reuse label on hosts reserved for this machine's owner. None if it cannot be determined.
 pub fn kept_as(stores: &Stores, machine: &Machine) -> Option<String> {
     if machine.labels().contains_key(label::CONTROL_PLANE) {
         return control_plane(machine).map(|plane| kept_for("cp", &plane.name));
@@ -24,14 +24,14 @@ pub fn kept_as(stores: &Stores, machine: &Machine) -> Option<String> {
     Some(kept_as_of(&set))
 }
 
-/// The control plane of a machine: one of Cluster API's group, or else whatever controls the machine.
+/// The control plane of a machine: an owner in Cluster API's group, otherwise the machine's controller.
 fn control_plane(machine: &Machine) -> Option<&OwnerReference> {
     let owners = || machine.owner_references().iter();
     let of_group = owners().find(|owner| group_of(&owner.api_version) == group::CONTROL_PLANE);
     of_group.or_else(|| owners().find(|owner| owner.controller == Some(true)))
 }
 
-/// The same for machines of a set: sets of one deployment follow each other.
+/// The same for machines of a MachineSet: the sets of one deployment share the label.
 fn kept_as_of(set: &MachineSet) -> String {
     let deployment = owner(set, group::CORE, "MachineDeployment");
     deployment.map_or_else(|| kept_for("ms", &set.name_any()), |name| kept_for("md", name))
@@ -41,9 +41,9 @@ fn kept_for(prefix: &str, name: &str) -> String {
     labels::value(&format!("{prefix}-{name}"), name)
 }
 
-/// Whether machines can still come for whom hosts with this node-reuse label are kept. Not once the last machine set of a
-/// deployment, or the Cluster that names a control plane, is there no more or is being deleted. A control plane, which can be of any
-/// kind, is not looked at itself.
+/// Whether a machine can still come for hosts with this node-reuse label. Not once the deployment's last MachineSet, or the
+/// Cluster that names a control plane, is deleted or being deleted. The control plane itself is not read, as it can be of any
+/// kind.
 pub fn is_awaited(stores: &Stores, namespace: &str, kept_as: &str) -> bool {
     if kept_as.starts_with("cp-") {
         return stores.clusters.objects().iter().any(|cluster| {
@@ -61,9 +61,9 @@ pub fn is_awaited(stores: &Stores, namespace: &str, kept_as: &str) -> bool {
     !of_sets || staying.any(|set| kept_as_of(set) == kept_as)
 }
 
-/// Whether the host of this machine is kept for the next one of the same kind: what the template of its control plane or
-/// machine set says now, unless there will be no next one. One request for machines of a KubeadmControlPlane; none for others.
-/// Another control plane cannot be read: the template that `ours`, the Metal3Machine, was made from counts then.
+/// Whether to reserve this machine's host for the next machine of the same owner: the current template of its control plane or
+/// MachineSet decides, unless there will be no next machine. One request for machines of a KubeadmControlPlane, none for others.
+/// Other kinds of control plane cannot be read; then the template of `ours`, the Metal3Machine, decides.
 pub async fn is_kept(
     client: &kube::Client,
     stores: &Stores,
@@ -114,7 +114,7 @@ async fn template_of_control_plane(
     let kind = GroupVersionKind::gvk(group::CONTROL_PLANE, version, KUBEADM_CONTROL_PLANE);
     let api: Api<DynamicObject> = Api::namespaced_with(client.clone(), namespace, &ApiResource::from_gvk(&kind));
     match api.get(&plane.name).await {
-        // One that is being deleted makes no machines any more.
+        // A set being deleted creates no more machines.
         Ok(object) if object.metadata.deletion_timestamp.is_some() => Ok(None),
         Ok(object) => Ok(template_name(&object.data)),
         Err(error) if is_not_found(&error) => Ok(None),
@@ -122,7 +122,7 @@ async fn template_of_control_plane(
     }
 }
 
-/// The path of today, and that of older versions, which owner references may still name.
+/// The current path, and that of older versions, which owner references may still name.
 fn template_name(object: &Value) -> Option<String> {
     [
         "/spec/machineTemplate/spec/infrastructureRef/name",
@@ -139,7 +139,7 @@ mod tests {
     use crate::sim::Site;
     use serde_json::json;
 
-    // OWN 16f: machines of control planes of other groups got another host each time, without a word.
+    // OWN 16f: machines of control planes in other groups silently got a different host each time.
     #[tokio::test]
     async fn hosts_are_kept_for_control_planes_of_other_groups() {
         let site = Site::new("", |method, path, _| panic!("{method} {path}"));
@@ -173,7 +173,7 @@ mod tests {
             !is_kept(client, stores, &machine, None).await.unwrap(),
             "its template is not known"
         );
-        // Whatever else owns a machine is not what makes the next one.
+        // Other owners do not create the next machine.
         plane("Other", json!({"resourceVersion": "2"}));
         assert!(!is_kept(client, stores, &machine, ours.as_deref()).await.unwrap());
         plane(

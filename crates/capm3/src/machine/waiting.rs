@@ -1,14 +1,14 @@
-//! Machines that wait for a host, and which host is about to be claimed for which machine. Everything that the controller
-//! remembers between passes is here, behind one lock.
+//! Machines waiting for a host, and which host is reserved for which machine. The controller keeps all its state between passes
+//! here, behind one lock.
 //!
 //! ```text
 //!  choose ──▶ reserved until the pass has ended ──▶ claimed, as the store shows
 //!         └─▶ none: waits ◀── offer: a host has become free ──▶ reserved for the oldest machine that it suits, which is woken
 //! ```
 //!
-//! Within this process no host is given to two machines, and a machine that comes late takes no host that an older one waits
-//! for. A machine whose pass fails loses its reservation until it tries again. A host whose claim is rejected is avoided, by
-//! all machines that can have another. Between processes the version decides over which a claim is written.
+//! Within this process no host is given to two machines, and a newer machine takes no host that an older one waits for. A machine
+//! whose pass fails loses its reservation until it retries. A host whose claim was rejected is used only if no other fits.
+//! Between processes, the resource version that guards each claim decides.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
@@ -40,79 +40,79 @@ use crate::select::summary::Survey;
 use crate::stores::Stores;
 use crate::stores::host::HostBy;
 
-/// What is remembered of machines and hosts. Cheap to clone; clones are the same.
+/// The state of waiting machines and hosts. Cheap to clone; clones share the state.
 #[derive(Clone, Debug, Default)]
 pub struct Waiting(Arc<Mutex<State>>);
 
-/// So many different requests that no host is free for are remembered.
+/// Maximum number of cached requests that no host is free for.
 const MOST_UNMET: usize = 4096;
 
 #[derive(Debug, Default)]
 struct State {
     machines: HashMap<ObjectKey, Memory>,
-    /// Those that wait, oldest first.
+    /// Waiting machines, oldest first.
     order: BTreeSet<(Timestamp, ObjectKey)>,
     is_seeded: bool,
     /// Reservations by host.
     reserved: Reserved,
-    /// Hosts whose claims were rejected, and when, on the process's clock.
+    /// Hosts whose claims were rejected, with the process-clock time.
     avoided: HashMap<ObjectKey, Duration>,
-    /// What no host was free for when one was last looked for; none has become free since.
+    /// Requests for which the last search found no free host; none has become free since.
     unmet: HashSet<Criteria>,
-    /// Why no host will do, and when that was found, on the process's clock.
+    /// Why no host fits a request, with the process-clock time.
     surveys: HashMap<Criteria, (Duration, Arc<Survey>)>,
-    /// When the last pass began, on the process's clock.
+    /// When the last pass began (process clock).
     now: Duration,
 }
 
-/// What is remembered of one machine.
+/// The state of one machine.
 #[derive(Debug, Default)]
 struct Memory {
     waits: Option<Waits>,
     reservation: Option<Reservation>,
-    /// UID and version of the Secret with user data that is known to be no template.
+    /// UID and version of a user-data Secret known not to be a template.
     plain: Option<(String, String)>,
 }
 
-/// A machine that waits.
+/// A waiting machine.
 #[derive(Debug)]
 struct Waits {
     since: Timestamp,
     request: HostRequest,
-    /// The host that is kept for it and not ready yet: it takes none that is not kept for it.
+    /// A reserved host (node reuse) that is not ready yet: the machine takes only reserved hosts.
     awaits: Option<ObjectKey>,
-    /// Why it waits, as it was reported last.
+    /// Why it waits, as last reported.
     reported: Option<Reported>,
 }
 
-/// Why a machine waits. Numbers change all the time where there are many hosts, and are not reported again each time.
+/// Why a machine waits. Numbers change constantly in a large fleet; a change of numbers alone is not reported.
 #[derive(Clone, Debug)]
 struct Reported {
     survey: Arc<Survey>,
     outcome: Outcome,
 }
 
-/// A host that no other machine gets.
+/// A host reserved for one machine.
 #[derive(Debug)]
 struct Reservation {
     host: ObjectKey,
-    /// It was offered since the last pass of the machine began, so it is for the next one.
+    /// It was offered after the machine's last pass began, so it is for the next pass.
     is_for_next: bool,
 }
 
-/// A machine that wants a host: since when, what it asks for, and the host that it has named already.
+/// A machine that wants a host: its age, its requirements, and the host it already references.
 pub type Waiter = (Timestamp, HostRequest, Option<Arc<BareMetalHost>>);
 
 impl Waiting {
-    /// Before the first pass of all: machines that lack a host wait already, and hosts are reserved for them, oldest first,
-    /// until their passes have ended. The order of the first passes is not that of age.
+    /// Called before the first pass: seeds the machines without a host, and reserves hosts for them, oldest first, until their
+    /// passes end. The first passes do not run in order of age.
     pub fn seed(&self, stores: &Stores, waiters: impl FnOnce() -> Vec<Waiter>, order: impl Fn(&HostRequest) -> u64) {
         let mut state = self.lock();
         if std::mem::replace(&mut state.is_seeded, true) {
             return;
         }
         let mut waiters = waiters();
-        // A machine that has named a host is about to claim it.
+        // A machine that references a host is about to claim it.
         waiters.sort_by_key(|(since, request, named)| (named.is_none(), *since, request.machine.clone()));
         for (since, request, named) in waiters {
             let selection = state.pick(stores, &request, named.as_ref(), order(&request));
@@ -123,7 +123,7 @@ impl Waiting {
         }
     }
 
-    /// A pass of the machine begins: what was offered to it until now is for this one.
+    /// Marks the start of a machine's pass: hosts offered so far are for this pass.
     pub fn begin(&self, machine: &ObjectKey, now: Duration) {
         let mut state = self.lock();
         state.now = now;
@@ -134,11 +134,11 @@ impl Waiting {
         }
     }
 
-    /// Chooses a host among those that the stores shows now, and reserves it for the machine until [`Waiting::end`]. The
-    /// machine waits from now on, in the order of `since`, until [`Waiting::forget`]. Second: the machine to wake, because a
-    /// host was reserved for this one that it does not take.
+    /// Chooses among the hosts now in the stores, and reserves the host for the machine until [`Waiting::end`]. The machine waits
+    /// from now on, ordered by `since`, until [`Waiting::forget`]. The second value is the machine to trigger, because this one
+    /// does not take the host that was reserved for it.
     ///
-    /// A host that the machine has `named` already is taken if it will do.
+    /// A host that the machine already references (`named`) is taken if it fits.
     pub fn choose(
         &self,
         stores: &Stores,
@@ -148,7 +148,7 @@ impl Waiting {
         seed: u64,
     ) -> (Choice, Option<ObjectKey>) {
         let mut state = self.lock();
-        // Under the lock: hosts that become free from here on are offered to this machine, too.
+        // Under the lock, so that hosts that become free from here on are offered to this machine too.
         let Selection {
             outcome, considered, ..
         } = state.pick(stores, request, named, seed);
@@ -172,8 +172,8 @@ impl Waiting {
         (choice, other)
     }
 
-    /// Why the machine gets no host; in the words that were reported before as long as nothing but numbers has changed. All
-    /// hosts are judged for that, once for all machines that ask for the same.
+    /// Why the machine gets no host. Keeps the previously reported text while only numbers change. All hosts are evaluated once
+    /// for all machines with the same requirements.
     fn explain(&self, stores: &Stores, request: &HostRequest, seed: u64, outcome: Outcome) -> String {
         let namespace = &request.machine.namespace;
         let survey = self.survey(stores, request, seed);
@@ -192,7 +192,7 @@ impl Waiting {
     }
 
     fn survey(&self, stores: &Stores, request: &HostRequest, seed: u64) -> Arc<Survey> {
-        // A host that an earlier machine of this name used is a reason of this machine alone.
+        // A host used by an earlier machine of this name affects only this machine.
         let has_namesake = !stores.hosts.find(&HostBy::Consumer(request.machine.clone())).is_empty();
         let state = self.lock();
         let (now, criteria) = (state.now, request.criteria());
@@ -213,8 +213,8 @@ impl Waiting {
         survey
     }
 
-    /// The API server rejects the claim of the host that is reserved for this machine. What was rejected for one machine
-    /// would be for the next: until the host changes, or for some time, they take others if there are any.
+    /// The API server rejected the claim of the host reserved for this machine. The next machine would probably be rejected too:
+    /// until the host changes, or for some time, machines prefer other hosts.
     pub fn avoid(&self, machine: &ObjectKey, now: Duration) {
         let mut state = self.lock();
         let memory = state.machines.get(machine);
@@ -224,23 +224,22 @@ impl Waiting {
         }
     }
 
-    /// A host has changed, to this. Returns the machine to wake: the oldest one that it suits, for which it is reserved.
+    /// A host has changed. Returns the machine to trigger: the oldest one it fits, for which it is reserved.
     pub fn offer(&self, host: &BareMetalHost) -> Option<ObjectKey> {
         let mut state = self.lock();
         state.avoided.remove(&ObjectKey::of(host));
         state.offer(host, None)
     }
 
-    /// The machines that wait for just this host, which is kept for them: whatever has changed about it, they may have to
-    /// choose again.
+    /// The machines that wait for exactly this reserved host: any change to it may require a new choice.
     pub fn awaiting(&self, host: &ObjectKey) -> Vec<ObjectKey> {
         let state = self.lock();
         let waits = state.waits().filter(|waits| waits.awaits.as_ref() == Some(host));
         waits.map(|waits| waits.request.machine.clone()).collect()
     }
 
-    /// A pass of the machine has ended, and its reservation with it. Returns the machine to wake if the host is still free.
-    /// After a pass that failed that is none, or two machines would wake each other for ever.
+    /// Ends a machine's pass and its reservation. Returns the machine to trigger if the host is still free. After a failed pass
+    /// it returns none; otherwise two machines would trigger each other for ever.
     pub fn end(&self, machine: &ObjectKey, stores: &Stores, has_failed: bool) -> Option<ObjectKey> {
         let mut state = self.lock();
         let memory = state.machines.get(machine)?;
@@ -261,7 +260,7 @@ impl Waiting {
             state.tidy(machine);
         }
         if state.order.is_empty() {
-            // They would be out of date when a machine waits again.
+            // They would be stale when a machine waits again.
             state.surveys.clear();
         }
     }
@@ -271,15 +270,15 @@ impl Waiting {
         self.lock().order.is_empty()
     }
 
-    /// The machines that wait in a namespace.
+    /// The waiting machines in a namespace.
     pub fn of(&self, namespace: &str) -> Vec<ObjectKey> {
         let state = self.lock();
         let keys = state.order.iter().map(|(_, key)| key);
         keys.filter(|key| key.namespace == namespace).cloned().collect()
     }
 
-    /// Whether the Secret with the machine's user data, as it is known to be now, was found to hold no template. Most do not,
-    /// and need not be read again when the host is told.
+    /// Whether this version of the user-data Secret is known not to be a template. Most are not, and need not be read again when
+    /// the host is provisioned.
     pub fn is_plain(&self, machine: &ObjectKey, secret: &Known) -> bool {
         let state = self.lock();
         let plain = state.machines.get(machine).and_then(|memory| memory.plain.as_ref());
@@ -287,7 +286,7 @@ impl Waiting {
         plain.is_some() && plain == secret.version()
     }
 
-    /// The Secret with the machine's user data holds no template.
+    /// The user-data Secret is not a template.
     pub fn learn_plain(&self, machine: &ObjectKey, secret: &ObjectMeta) {
         let version = secret.uid.clone().zip(secret.resource_version.clone());
         if version.is_some() {
@@ -295,7 +294,7 @@ impl Waiting {
         }
     }
 
-    /// The machine's user data is not needed any more.
+    /// The machine's user data is no longer needed.
     pub fn forget_plain(&self, machine: &ObjectKey) {
         let mut state = self.lock();
         if let Some(memory) = state.machines.get_mut(machine) {
@@ -310,7 +309,7 @@ impl Waiting {
 }
 
 impl State {
-    /// Those that wait, oldest first.
+    /// Waiting machines, oldest first.
     fn waits(&self) -> impl Iterator<Item = &Waits> {
         let memories = self.order.iter().filter_map(|(_, key)| self.machines.get(key));
         memories.filter_map(|memory| memory.waits.as_ref())
@@ -334,7 +333,7 @@ impl State {
         self.order.insert((since, request.machine.clone()));
     }
 
-    /// The choice: a host that is avoided only if there is no other.
+    /// The choice: an avoided host only if there is no other.
     fn pick(
         &mut self,
         stores: &Stores,
@@ -361,8 +360,8 @@ impl State {
         selection
     }
 
-    /// The host that is named already if it will do, else the choice among all. Machines that ask for the same do not look
-    /// at all free hosts one after the other; a host that is reserved for a machine is free for this one alone.
+    /// The referenced host if it fits, otherwise a choice among all hosts. Machines with the same requirements do not each search
+    /// all free hosts. A host reserved for a machine is free only for that machine.
     fn pick_among(
         &self,
         stores: &Stores,
@@ -386,14 +385,14 @@ impl State {
             .is_some_and(|memory| memory.reservation.is_some())
     }
 
-    /// Reserves a free host for the oldest machine that it suits, except one, and returns that.
+    /// Reserves a free host for the oldest machine it fits, except one, and returns that machine.
     fn offer(&mut self, host: &BareMetalHost, except: Option<&ObjectKey>) -> Option<ObjectKey> {
         let key = ObjectKey::of(host);
         if !is_available(host) || consumer_of(host).is_some() {
             return None;
         }
         self.unmet.clear();
-        // Machines that try one in vain would wake each other for ever.
+        // Machines that try a host in vain would trigger each other for ever.
         if self.reserved.contains_key(&key) || self.avoided.contains_key(&key) {
             return None;
         }
@@ -425,7 +424,7 @@ impl State {
         Some(host)
     }
 
-    /// Drops a machine of which nothing is remembered.
+    /// Drops a machine's entry if it is empty.
     fn tidy(&mut self, machine: &ObjectKey) {
         let is_empty =
             |memory: &Memory| memory.waits.is_none() && memory.reservation.is_none() && memory.plain.is_none();
@@ -435,7 +434,7 @@ impl State {
     }
 }
 
-/// Since when a machine waits: since it was made.
+/// When a machine started waiting: at its creation.
 pub fn since(machine: &impl ResourceExt) -> Timestamp {
     machine.creation_timestamp().map_or(Timestamp::MAX, |time| time.0)
 }

@@ -1,4 +1,4 @@
-//! What to do about a machine whose template may say something else by now. Pure.
+//! Decides what to do about a machine whose template may have changed. Pure.
 
 use std::convert::Infallible;
 
@@ -10,11 +10,11 @@ use serde_json::{Value, json};
 
 use super::Observed;
 
-/// A merge patch of the machine. It insists on the UID: another machine of this name may have another template.
+/// A merge patch of the machine, guarded by its UID: another machine of this name may have another template.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Change(pub Value);
 
-/// Changes the machine's mode if the template has another one. A template without a mode leaves machines as they are.
+/// Changes the machine's cleaning mode if the template's differs. A template without a mode leaves machines unchanged.
 pub fn decide(seen: &Observed) -> Decision<Infallible, Change, ()> {
     let (machine, template) = (&seen.machine, &seen.template);
     let wanted = template.spec.template.spec.automated_cleaning_mode.as_ref();

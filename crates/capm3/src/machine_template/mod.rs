@@ -1,9 +1,7 @@
-//! The Metal3MachineTemplate controller: how a template has disks cleaned holds for the machines that were made from it
-//! before, too.
+//! The Metal3MachineTemplate controller: copies a template's disk cleaning mode to the machines already created from it.
 //!
-//! It looks at one machine at a time, so that what one of them refuses keeps no other from its change, and a rollout costs
-//! nothing but a comparison for each. Node reuse is not handed on: whether a host is kept is read from the template when its
-//! machine goes.
+//! A pass handles one machine, so that a rejected machine does not block the others, and a rollout costs only one comparison per
+//! machine. Node reuse is not copied: it is read from the template when a machine is deleted.
 
 mod decide;
 #[cfg(test)]
@@ -38,14 +36,14 @@ pub struct Metal3MachineTemplates {
     refusals: Refusals,
 }
 
-/// A machine that may be written, and the template that it was made from.
+/// A machine, and the template it was created from.
 #[derive(Clone, Debug)]
 pub struct Observed {
     machine: Arc<Metal3Machine>,
     template: Arc<Metal3MachineTemplate>,
 }
 
-/// Gathers it. `None` if there is no such machine or template, or if one of them is to be left alone.
+/// Gathers the observed state. `None` if the machine or template does not exist or is paused.
 fn observe(stores: &Stores, key: &ObjectKey) -> Option<Observed> {
     let machine = stores
         .metal3_machines

@@ -1,4 +1,4 @@
-//! What is counted in the stores at each scrape.
+//! Gauges computed from the stores at each scrape.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fmt;
@@ -23,16 +23,16 @@ use crate::select::{HostRequest, Reserved, Selector, suits};
 use crate::stores::{HostBy, PARTS, Stores};
 use crate::workload::{Unreachable, Workloads};
 
-/// Counts the objects in the stores. What is gone is in no store, and so in no series.
+/// Counts the objects in the stores. Deleted objects are in no store, so their series disappear.
 #[derive(Debug)]
 pub(super) struct Gauges {
     pub(super) stores: Stores,
     pub(super) workloads: Workloads,
-    /// A replica that does not lead says nothing: its numbers would be counted twice.
+    /// A replica that is not the leader exposes nothing; otherwise its numbers would be counted twice.
     pub(super) leads: Arc<AtomicBool>,
 }
 
-/// Values of labels, in their order, and how many there are.
+/// Label values in order, with their count.
 type Counts = BTreeMap<Vec<String>, i64>;
 
 /// One metric.
@@ -82,7 +82,7 @@ const FIGURES: [Figure; 6] = [
     },
 ];
 
-/// What these are, for the reference.
+/// The descriptions of these metrics, for the reference.
 pub(super) fn rows() -> Vec<Row> {
     let row = |figure: &Figure| Row {
         name: figure.name.to_owned(),
@@ -112,7 +112,7 @@ impl Collector for Gauges {
     }
 }
 
-/// Counts by one word. Those in `all` are there even if nothing is in that state.
+/// Counts by one label. Values in `all` are exposed even if their count is zero.
 fn tally(all: &[&'static str], found: impl IntoIterator<Item = &'static str>) -> Counts {
     let mut counts: Counts = all.iter().map(|word| (vec![(*word).to_owned()], 0)).collect();
     for word in found {
@@ -127,13 +127,13 @@ fn machines(gauges: &Gauges) -> Counts {
     tally(&phases, machines.iter().map(|machine| Phase::of(machine).as_str()))
 }
 
-/// Whoever may write statuses or templates may make texts up: labels stay short, and few.
+/// Limits on labels: anyone who can write statuses or templates can invent texts.
 const LONGEST_LABEL: usize = 128;
 /// There are fewer reasons than this.
 const MOST_REASONS: usize = 64;
-/// So many host selectors of a namespace are counted; each one costs a look at the namespace's free hosts.
+/// Maximum number of host selectors counted per namespace; each one costs a search of the namespace's free hosts.
 const MOST_SELECTORS: usize = 32;
-/// Stands for what is left out.
+/// Stands for the values left out.
 const OTHER: &str = "other";
 
 fn waiting(gauges: &Gauges) -> Counts {
@@ -153,14 +153,14 @@ fn waiting(gauges: &Gauges) -> Counts {
     counts
 }
 
-/// There are as many series as different selectors: templates that differ in something else share one.
+/// One series per distinct selector: templates that differ in other fields share one.
 fn free(gauges: &Gauges) -> Counts {
     let stores = &gauges.stores;
     let namespaces: BTreeSet<String> = stores.hosts.all().into_iter().map(|host| host.namespace).collect();
     let everything = namespaces.into_iter().map(|namespace| (namespace, Selector::default()));
     let of_templates = stores.templates.objects().into_iter().filter_map(|template| {
         let selector = Selector::parse(template.spec.template.spec.host_selector.as_ref());
-        // One that cannot be understood is a matter of the machines that have it.
+        // The affected machines report an invalid selector.
         Some((template.namespace().unwrap_or_default(), selector.ok()?))
     });
     let mut counts = Counts::new();

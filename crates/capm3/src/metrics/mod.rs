@@ -1,5 +1,5 @@
-//! Figures of machines, free hosts, data and workload clusters. They come out of the stores: none costs a request, and no
-//! series outlives what it is about.
+//! Metrics of machines, free hosts, data and workload clusters. They are computed from the stores: none costs a request, and no
+//! series outlives its object.
 
 mod gauges;
 mod phase;
@@ -32,12 +32,12 @@ const SECONDS: &str = "metal3_machine_phase_seconds";
 const SECONDS_HELP: &str =
     "How long Metal3Machines were without a host (waiting), provisioning, or deleting, when that was over";
 
-/// From a host that is free and boots from memory to a rack that is cleaned disk by disk.
+/// Ranges from a host that boots from memory to a rack whose disks are cleaned one by one.
 const BUCKETS: [f64; 11] = [
     1.0, 5.0, 15.0, 60.0, 180.0, 600.0, 1800.0, 3600.0, 7200.0, 14400.0, 86400.0,
 ];
 
-/// Figures of the provider. Cheap to clone.
+/// The provider's metrics. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct Figures {
     seconds: Family<InPhase, Histogram, fn() -> Histogram>,
@@ -59,7 +59,7 @@ pub fn rows() -> Vec<Row> {
 }
 
 impl Figures {
-    /// Registers them. To be made before the watches start: it listens to them.
+    /// Registers the metrics. Call this before the watches start: it subscribes to them.
     pub fn new(registry: &Registry, stores: &Stores, workloads: &Workloads, clock: Clock) -> Self {
         let seconds: fn() -> Histogram = || Histogram::new(BUCKETS);
         let seconds = registry.register(SECONDS, SECONDS_HELP, Family::new_with_constructor(seconds));
@@ -75,12 +75,12 @@ impl Figures {
         figures
     }
 
-    /// This replica leads from now on. Until then it says nothing.
+    /// This replica is the leader from now on. Until then it exposes nothing.
     pub fn lead(&self) {
         self.leads.store(true, Ordering::Relaxed);
     }
 
-    /// A machine that goes from one phase to the next has been in the first for some time.
+    /// Records the time in the previous phase when a machine changes phase.
     fn see(&self, change: &Change<Metal3Machine>) {
         let Some(before) = change.before.as_deref().filter(|_| self.leads.load(Ordering::Relaxed)) else {
             return;
@@ -92,7 +92,7 @@ impl Figures {
         let took = phase
             .since(before)
             .and_then(|since| self.clock.now().since(since).ok()?.total(Unit::Second).ok());
-        // A clock that is behind the server's has nothing to tell.
+        // If our clock is behind the server's, the duration is unknown.
         if let Some(took) = took.filter(|took| *took >= 0.0) {
             let phase = phase.as_str();
             self.seconds.get_or_create(&InPhase { phase }).observe(took);

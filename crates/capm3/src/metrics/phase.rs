@@ -1,20 +1,20 @@
-//! How far a Metal3Machine is.
+//! The phase of a Metal3Machine.
 
 use crate::machine::ASSOCIATED;
 use jiff::Timestamp;
 use metal3_api::infra::v1beta2::Metal3Machine;
 use metal3_runtime::conditions;
 
-/// How far a machine is.
+/// The phase of a machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Phase {
     /// It has no host.
     Waiting,
-    /// It has a host, which does not run yet what it is to run.
+    /// It has a host that is not provisioned yet.
     Provisioning,
-    /// Its host runs, or has run.
+    /// Its host is, or was, provisioned.
     Provisioned,
-    /// It is to go.
+    /// It is being deleted.
     Deleting,
 }
 
@@ -35,7 +35,7 @@ impl Phase {
         }
     }
 
-    /// As a label.
+    /// The label value.
     pub(super) fn as_str(self) -> &'static str {
         match self {
             Self::Waiting => "waiting",
@@ -45,8 +45,7 @@ impl Phase {
         }
     }
 
-    /// Since when a machine is in a phase that is to end, as the machine itself says: a restart of this process loses
-    /// nothing.
+    /// When a machine entered a transient phase, according to its own status, so that a restart of this process loses nothing.
     pub(super) fn since(self, machine: &Metal3Machine) -> Option<Timestamp> {
         let meta = &machine.metadata;
         match self {

@@ -72,7 +72,7 @@ fn parse<K: DeserializeOwned>(mut object: Value, version: u32) -> K {
     serde_json::from_value(object).unwrap()
 }
 
-/// A machine that was made at one o'clock, in its `version`.
+/// A machine created at one o'clock, at this `version`.
 fn machine(version: u32, metadata: &Value, status: &Value) -> Metal3Machine {
     let mut object = json!({"apiVersion": HERE, "kind": "Metal3Machine",
         "metadata": {"name": "m", "uid": "u", "finalizers": [FINALIZER], "creationTimestamp": "2026-01-01T01:00:00Z"},
@@ -185,7 +185,7 @@ async fn hosts_are_free_for_the_selectors_that_templates_have() {
     site.lacks("selector=\"rack=2\"");
 }
 
-// OWN 29l: each text that a tenant made up was a series, and a search of all hosts at each scrape.
+// OWN 29l: each text invented by a tenant was a series, and a search of all hosts at each scrape.
 #[tokio::test]
 async fn selectors_and_reasons_that_are_made_up_make_few_and_short_labels() {
     let site = Site::new();
@@ -240,7 +240,7 @@ async fn data_and_workload_clusters_are_counted_by_how_far_they_are() {
     site.stop.cancel();
 }
 
-/// The list that the reference is made from names what is exposed.
+/// The list that the reference is generated from contains exactly the exposed metrics.
 #[tokio::test]
 async fn the_reference_names_everything() {
     let site = Site::new();

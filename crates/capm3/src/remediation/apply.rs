@@ -1,4 +1,4 @@
-//! The writes. Nothing is chosen here.
+//! Applies the writes. Makes no decisions.
 
 use k8s_openapi::api::core::v1::Node;
 use kube::Resource;
@@ -15,8 +15,7 @@ use crate::remediation::decide::plan::Effect;
 use crate::remediation::observed::Observed;
 use crate::workload::Workload;
 
-/// Carries out one write. What is to be done in a workload cluster that cannot be asked any more is not done: the remediation
-/// is woken when it can.
+/// Applies one write. Skips writes to an unreachable workload cluster: the remediation is triggered once it is back.
 pub async fn apply(
     ctx: &Context,
     workload: Option<&Workload>,

@@ -1,4 +1,4 @@
-//! What a remediation writes to the host, and reads from it. Pure.
+//! What a remediation reads from and writes to the host. Pure.
 
 use crate::machine::decide::plan::HostPatch;
 use crate::stores::remediation::REQUEST;
@@ -9,23 +9,23 @@ use metal3_api::metal3::names::annotation::{REBOOT, REBOOT_PREFIX};
 use metal3_api::metal3::{BareMetalHost, ProvisioningState};
 use serde_json::Value;
 
-/// How the host is switched off: at once, as its system does not answer, but in no state in which that would break
+/// How the host is powered off: immediately, because its system does not respond, but not in a state in which that would break
 /// something.
 const ARGUMENTS: &str = r#"{"mode":"hard","force":false}"#;
 /// Value of [`UNHEALTHY`].
 const UNHEALTHY_NODE: &str = "capm3/UnhealthyNode";
 
-/// The annotation by which this remediation keeps a host switched off.
+/// The annotation by which this remediation keeps a host powered off.
 pub fn request_key(remediation: &Metal3Remediation) -> String {
     format!("{REBOOT_PREFIX}{REQUEST}{}", remediation.uid().unwrap_or_default())
 }
 
-/// Whether this remediation asks for the host to be off.
+/// Whether this remediation requests the host to be off.
 pub fn is_requested(host: &BareMetalHost, remediation: &Metal3Remediation) -> bool {
     host.annotations().contains_key(&request_key(remediation))
 }
 
-/// Whether the host runs what a machine wants, so that switching it off interrupts no deployment.
+/// Whether the host is provisioned, so that powering it off interrupts no deployment.
 pub fn is_provisioned(host: &BareMetalHost) -> bool {
     let state = host.status.as_ref().map(|status| &status.provisioning.state);
     matches!(
@@ -34,12 +34,12 @@ pub fn is_provisioned(host: &BareMetalHost) -> bool {
     )
 }
 
-/// Whether the host is on, as it was last seen.
+/// Whether the host was on when last observed.
 pub fn is_on(host: &BareMetalHost) -> bool {
     host.status.as_ref().is_some_and(|status| status.powered_on)
 }
 
-/// Asks for the host to be off until the annotation goes.
+/// Requests power off until the annotation is removed.
 pub fn request(host: &BareMetalHost, remediation: &Metal3Remediation) -> Value {
     let mut patch = HostPatch::default();
     forget(&mut patch, host);
@@ -47,8 +47,8 @@ pub fn request(host: &BareMetalHost, remediation: &Metal3Remediation) -> Value {
     patch.over(host.metadata.resource_version.as_deref())
 }
 
-/// Asks for one restart of a host that must never be off: who keeps such a host off would restart it again and again.
-/// By the same write it says for which attempt.
+/// Requests one reboot of a host that must never be off: keeping such a host off would reboot it again and again. The same write
+/// records the attempt.
 pub fn request_restart(host: &BareMetalHost, remediation: &Metal3Remediation, attempt: i32) -> Value {
     let mut patch = HostPatch::default();
     forget(&mut patch, host);
@@ -57,7 +57,7 @@ pub fn request_restart(host: &BareMetalHost, remediation: &Metal3Remediation, at
     patch.over(host.metadata.resource_version.as_deref())
 }
 
-/// Whether that restart was asked for already.
+/// Whether that reboot was already requested.
 pub fn is_restarted(host: &BareMetalHost, remediation: &Metal3Remediation, attempt: i32) -> bool {
     host.annotations().get(RESTARTED_FOR) == Some(&restart_of(remediation, attempt))
 }
@@ -66,7 +66,7 @@ fn restart_of(remediation: &Metal3Remediation, attempt: i32) -> String {
     format!("{}/{attempt}", remediation.uid().unwrap_or_default())
 }
 
-/// Takes everything away that remediations have written to the host, the mark of a bad one excepted. Nothing if there is none.
+/// Removes everything that remediations have written to the host, except the unhealthy mark. Nothing if there is none.
 pub fn undo(host: &BareMetalHost) -> Option<Value> {
     let mut patch = HostPatch::default();
     forget(&mut patch, host);
@@ -74,15 +74,15 @@ pub fn undo(host: &BareMetalHost) -> Option<Value> {
     (!patch.is_empty()).then(|| patch.over(host.metadata.resource_version.as_deref()))
 }
 
-/// Lets the host be on again. Nothing if that is so already.
+/// Lets the host power on again. Nothing if that is already so.
 pub fn release(host: &BareMetalHost) -> Option<Value> {
     let mut patch = HostPatch::default();
     forget(&mut patch, host);
     (!patch.is_empty()).then(|| patch.over(host.metadata.resource_version.as_deref()))
 }
 
-/// The same, and the host is chosen for no machine any more. Nothing if all that is so already: whoever has marked the host,
-/// under the present or the older key, has done it.
+/// The same, and excludes the host from selection. Nothing if all that is already so, under the current or the older key of the
+/// unhealthy mark.
 pub fn abandon(host: &BareMetalHost) -> Option<Value> {
     let mut patch = HostPatch::default();
     forget(&mut patch, host);
@@ -93,7 +93,7 @@ pub fn abandon(host: &BareMetalHost) -> Option<Value> {
     (!patch.is_empty()).then(|| patch.over(host.metadata.resource_version.as_deref()))
 }
 
-/// Whether the host is chosen for no machine any more.
+/// Whether the host is excluded from selection.
 pub fn is_abandoned(host: &BareMetalHost) -> bool {
     let annotations = host.annotations();
     annotations.contains_key(UNHEALTHY) || annotations.contains_key(UNHEALTHY_OLD)
@@ -105,8 +105,8 @@ fn forget_restart(patch: &mut HostPatch, host: &BareMetalHost) {
     }
 }
 
-/// Takes the annotations of all remediations away. A host has one machine, and a machine one remediation: those of others
-/// were left behind by a move to another management cluster, where objects get other UIDs.
+/// Removes the annotations of all remediations. A host has one machine, and a machine one remediation: other annotations are left
+/// over from a move to another management cluster, which changes UIDs.
 fn forget(patch: &mut HostPatch, host: &BareMetalHost) {
     let of_remediation = |key: &&String| {
         key.strip_prefix(REBOOT_PREFIX)

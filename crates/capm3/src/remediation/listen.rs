@@ -1,4 +1,4 @@
-//! What wakes remediations. There are few of them, and mostly none.
+//! What triggers remediations. They are few, and usually there are none.
 
 use std::sync::Arc;
 
@@ -81,7 +81,7 @@ fn asked_of_host(host: &BareMetalHost) -> impl PartialEq + use<> {
     )
 }
 
-/// Heartbeats wake nobody.
+/// Node heartbeats trigger nothing.
 fn asked_of_node(node: &Node) -> impl PartialEq + use<> {
     let taints = node.spec.as_ref().and_then(|spec| spec.taints.clone());
     (
@@ -103,7 +103,7 @@ fn enqueue(stores: &Stores, keys: &Queue<ObjectKey>, machine: &ObjectKey) {
     }
 }
 
-/// Of the Metal3Machine that the host names, or named, and of those that name the host.
+/// The remediations of the Metal3Machine that the host references or referenced, and of those that reference the host.
 fn enqueue_for_host(stores: &Stores, keys: &Queue<ObjectKey>, change: &Change<BareMetalHost>) {
     if stores.remediations.is_empty() {
         return;

@@ -1,4 +1,4 @@
-//! Looks at what is not at hand.
+//! Reads what a decision requests.
 
 use std::fmt::Debug;
 
@@ -12,10 +12,10 @@ use serde::de::DeserializeOwned;
 use super::node::{Drain, has_to_leave};
 use crate::workload::Workload;
 
-/// So many objects come with one answer. What a workload cluster may send in one is bounded.
+/// Page size of a list request. Responses of a workload cluster are bounded.
 const PAGE: u32 = 100;
 
-/// What has not left a Node yet. Volumes are looked for when no Pod is left to use them.
+/// What has not left a Node yet. Volumes are checked once no Pod is left to use them.
 pub async fn drain(workload: &Workload, node: &str) -> Result<Drain, String> {
     let client = &workload.client;
     let drain = workload.ask(async {
@@ -32,7 +32,7 @@ pub async fn drain(workload: &Workload, node: &str) -> Result<Drain, String> {
     drain.await.map_err(|error| chain(&error).to_string())
 }
 
-/// How many objects there are of which this is so.
+/// How many objects satisfy a predicate.
 async fn count<K>(api: &Api<K>, which: ListParams, is_so: impl Fn(&K) -> bool) -> Result<usize, kube::Error>
 where
     K: Clone + DeserializeOwned + Debug,
@@ -55,16 +55,16 @@ pub async fn node(workload: &Workload, name: &str) -> Result<Option<Node>, kube:
     workload.ask(nodes.get_opt(name)).await
 }
 
-/// Whether a cluster knows the out-of-service taint: its own version counts, and not that of the management cluster.
+/// Whether a cluster supports the out-of-service taint: its own version counts, not that of the management cluster.
 pub async fn knows_taint(workload: &Workload) -> Result<bool, String> {
     let version = workload.ask(workload.client.apiserver_version()).await;
     let version = version.map_err(|error| chain(&error).to_string())?;
     let knows = knows_taint_by(&version.major, &version.minor);
-    // Its words are not repeated.
+    // The server's text is not repeated.
     knows.ok_or_else(|| "its version is not of two numbers".to_owned())
 }
 
-/// Vendors write minors such as `28+`.
+/// Vendors use minor versions such as `28+`.
 fn knows_taint_by(major: &str, minor: &str) -> Option<bool> {
     let number = |text: &str| {
         let end = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
@@ -78,7 +78,7 @@ mod tests {
     use super::*;
     use rstest::rstest;
 
-    /// Upstream asks the management cluster, and takes `28+` for a version that does not know the taint.
+    /// Upstream asks the management cluster, and treats `28+` as a version without the taint.
     #[rstest]
     #[case("1", "27", Some(false))]
     #[case("1", "28", Some(true))]

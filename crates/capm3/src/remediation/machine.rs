@@ -10,13 +10,13 @@ use metal3_api::condition::{Condition, ConditionStatus};
 use metal3_runtime::conditions::{self, whole_seconds};
 use serde_json::{Value, json};
 
-/// Whether the Machine's owner is asked to replace it, as the condition says that Cluster API acts on.
+/// Whether the Machine's owner was asked to replace it, by the condition that Cluster API acts on.
 pub fn is_to_be_replaced(machine: &Machine) -> bool {
     let condition = conditions::get(&machine.status.conditions, OWNER_REMEDIATED);
     condition.is_some_and(|condition| condition.status == ConditionStatus::False)
 }
 
-/// Whether there is an owner who could replace the Machine.
+/// Whether the Machine has an owner that could replace it.
 pub fn has_owner(machine: &Machine) -> bool {
     machine
         .owner_references()
@@ -24,8 +24,8 @@ pub fn has_owner(machine: &Machine) -> bool {
         .any(|owner| owner.controller == Some(true))
 }
 
-/// The patch of the Machine's status that asks its owner to replace it, in both styles. Upstream writes only the deprecated
-/// one, which the owners of Cluster API 1.14 do not look at. Other conditions keep their places.
+/// The patch of the Machine's status that asks its owner to replace it, in both styles. Upstream writes only the deprecated one,
+/// which the owners in Cluster API 1.14 ignore. Other conditions keep their positions.
 pub fn to_be_replaced(machine: &Machine, why: &str, now: Timestamp) -> Value {
     let since = Some(Time(whole_seconds(now)));
     let mut conditions = machine.status.conditions.clone();

@@ -1,5 +1,5 @@
-//! The Metal3Remediation controller: switches the host of an unhealthy machine off and on again, and has the machine
-//! replaced if that does not help.
+//! The Metal3Remediation controller: power cycles the host of an unhealthy machine, and has the machine replaced if that does not
+//! help.
 //!
 //! ```text
 //!  observe ─▶ decide (pure) ─▶ apply: one write ─▶ report: one status, events
@@ -7,13 +7,12 @@
 //!     └──────────┘ remediation and host anew, Pods and volumes of the Node, version of the workload cluster
 //! ```
 //!
-//! Where a remediation stands is told by its phase, by the annotation of the host, and by the Node; nothing is remembered
-//! here. A power cycle is asked for once in each attempt: by one write to the host, over the version that was judged after
-//! the phase had been read anew.
+//! The phase of a remediation, the annotation of the host, and the Node hold all its progress; the controller keeps none. Each
+//! attempt requests one power cycle: by one write to the host, guarded by the version observed after the phase was read again.
 //!
-//! The kind has no conditions. What is waited for is reported by an event, once for each reason.
+//! The kind has no conditions. Waits are reported by events, once for each reason.
 //!
-//! Metal3RemediationTemplates need nobody: Cluster API reads them, and their status is never written, here or upstream.
+//! Metal3RemediationTemplates need no controller: Cluster API reads them, and their status is never written, here or upstream.
 
 mod apply;
 pub(crate) mod decide;
@@ -52,11 +51,11 @@ use crate::workload::{Unreachable, Workload, Workloads};
 pub struct Metal3Remediations {
     ctx: Context,
     workloads: Workloads,
-    /// The reason of the last wait that was reported of each remediation.
+    /// The last reported wait reason of each remediation.
     reported: Arc<Mutex<HashMap<ObjectKey, &'static str>>>,
 }
 
-/// Of what it looks after, for errors.
+/// The kind, for errors.
 const KIND: &str = "Metal3Remediation";
 
 impl Metal3Remediations {
@@ -69,7 +68,7 @@ impl Metal3Remediations {
         }
     }
 
-    /// The workload cluster of the machine. One whose Cluster is gone is not asked: that would follow it for ever.
+    /// The machine's workload cluster. Not looked up if its Cluster is gone: that would keep it connected for ever.
     fn workload(&self, seen: &Observed) -> Option<Result<Workload, Unreachable>> {
         let cluster = seen.cluster.found()?;
         Some(self.workloads.of(&ObjectKey::of(&**cluster)))
@@ -110,7 +109,7 @@ impl Metal3Remediations {
         look::knows_taint(&self.reachable(seen)?).await
     }
 
-    /// Reads the remediation and its host, and compares them with what was seen. The stores have them as they are then.
+    /// Reads the remediation and its host again, compares them with what was observed, and updates the stores.
     async fn is_as_seen(&self, seen: &Observed) -> Result<bool, PassError> {
         let key = seen.key();
         let remediations: Api<Metal3Remediation> = Api::namespaced(self.ctx.client.clone(), &key.namespace);

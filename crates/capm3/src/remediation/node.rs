@@ -1,4 +1,4 @@
-//! What a remediation writes to the Node, and what it keeps of it. Pure.
+//! What a remediation writes to the Node, and what it saves of it. Pure.
 
 use std::collections::BTreeMap;
 
@@ -11,8 +11,8 @@ use metal3_api::infra::v1beta2::Metal3Remediation;
 use metal3_runtime::conditions::whole_seconds;
 use serde_json::{Map, Value, json};
 
-/// Key of the taint of a Node whose server is off: its Pods are deleted, and its volumes detached, without a word of its
-/// kubelet.
+/// Key of the out-of-service taint, for a Node whose server is off: its Pods are deleted, and its volumes detached, without
+/// confirmation by its kubelet.
 const OUT_OF_SERVICE: &str = "node.kubernetes.io/out-of-service";
 const VALUE: &str = "nodeshutdown";
 const NO_EXECUTE: &str = "NoExecute";
@@ -20,18 +20,18 @@ const NO_EXECUTE: &str = "NoExecute";
 /// What has not left a Node yet.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Drain {
-    /// Pods that are to go.
+    /// Pods to be evicted.
     pub pods: usize,
-    /// Volumes that are attached.
+    /// Attached volumes.
     pub volumes: usize,
 }
 
-/// Whether the Node carries the taint.
+/// Whether the Node has the taint.
 pub fn is_out_of_service(node: &Node) -> bool {
     taints(node).iter().any(is_ours)
 }
 
-/// Whoever has set it: key and effect count, as for Kubernetes.
+/// By any client: key and effect count, as in Kubernetes.
 fn is_ours(taint: &Taint) -> bool {
     taint.key == OUT_OF_SERVICE && taint.effect == NO_EXECUTE
 }
@@ -53,24 +53,24 @@ pub fn taint(node: &Node, now: Timestamp) -> Value {
     with_taints(node, &taints)
 }
 
-/// The patch that takes it away.
+/// The patch that removes it.
 pub fn untaint(node: &Node) -> Value {
     let mut taints = taints(node);
     taints.retain(|taint| !is_ours(taint));
     with_taints(node, &taints)
 }
 
-/// The list is written whole: over the version that was seen.
+/// The list is replaced as a whole, guarded by the observed version.
 fn with_taints(node: &Node, taints: &[Taint]) -> Value {
     json!({"metadata": {"resourceVersion": node.resource_version()}, "spec": {"taints": taints}})
 }
 
-/// Whether a Pod has to leave a Node that is out of service.
+/// Whether a Pod must leave an out-of-service Node.
 pub fn has_to_leave(pod: &Pod) -> bool {
     if pod.metadata.deletion_timestamp.is_some() {
         return true;
     }
-    // Of a static Pod there is only an image here: nobody deletes it.
+    // The API holds only a mirror of a static Pod: it is not deleted.
     let is_image = pod.annotations().contains_key("kubernetes.io/config.mirror");
     let phase = pod.status.as_ref().and_then(|status| status.phase.as_deref());
     let has_ended = matches!(phase, Some("Succeeded" | "Failed"));
@@ -91,7 +91,7 @@ fn tolerates(toleration: &Toleration) -> bool {
     }
 }
 
-/// What a Node had that is deleted and comes again by itself, but without what others have written.
+/// The labels and annotations of a Node to restore after it re-registers, without those that others manage.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Backup {
     annotations: BTreeMap<String, String>,
@@ -99,7 +99,7 @@ pub struct Backup {
 }
 
 impl Backup {
-    /// What the remediation keeps. A text that somebody has made unreadable keeps nothing.
+    /// The saved data. An unparsable value counts as empty.
     pub fn of(remediation: &Metal3Remediation) -> Option<Self> {
         let annotations = remediation.annotations();
         let [of_annotations, of_labels] = [NODE_ANNOTATIONS_BACKUP, NODE_LABELS_BACKUP].map(|key| annotations.get(key));
@@ -113,7 +113,7 @@ impl Backup {
         })
     }
 
-    /// What is kept, and over it what the Node has: if it has come again without having got everything back, and is deleted
+    /// The saved data, overlaid with the Node's current data: if the Node re-registered, was not fully restored, and is deleted
     /// once more, nothing is lost.
     #[must_use]
     pub fn with(&self, node: &Node) -> Self {
@@ -128,7 +128,7 @@ impl Backup {
         }
     }
 
-    /// The patch of the remediation that keeps it.
+    /// The patch of the remediation that saves it.
     pub fn kept(&self, remediation: &Metal3Remediation) -> Value {
         json!({"metadata": {"resourceVersion": remediation.resource_version(), "annotations": {
             NODE_ANNOTATIONS_BACKUP: json!(self.annotations).to_string(),
@@ -136,7 +136,7 @@ impl Backup {
         }}})
     }
 
-    /// The patch of the remediation that keeps nothing any more.
+    /// The patch of the remediation that clears it.
     pub fn dropped(remediation: &Metal3Remediation) -> Value {
         json!({"metadata": {"resourceVersion": remediation.resource_version(), "annotations": {
             NODE_ANNOTATIONS_BACKUP: Value::Null,
@@ -144,7 +144,7 @@ impl Backup {
         }}})
     }
 
-    /// The patch of a Node that has come again: what it does not have. Nothing if it has all.
+    /// The patch that restores a re-registered Node. Nothing if it has everything.
     pub fn returned(&self, node: &Node) -> Option<Value> {
         let missing = |kept: &BTreeMap<String, String>, present: &BTreeMap<String, String>| {
             let missing = kept.iter().filter(|(key, _)| !present.contains_key(*key));

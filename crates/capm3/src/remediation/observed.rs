@@ -1,4 +1,4 @@
-//! What a decision about a Metal3Remediation is made on.
+//! The observed state from which a Metal3Remediation decision is made.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,79 +21,79 @@ use crate::stores::host::HostBy;
 use crate::stores::remediation::machine_of_remediation;
 use crate::workload::Unreachable;
 
-/// A Metal3Remediation and what it has to do with.
+/// A Metal3Remediation and the objects related to it.
 #[derive(Clone, Debug)]
 pub struct Observed {
     /// The object itself.
     pub remediation: Arc<Metal3Remediation>,
-    /// The Machine that is to be remedied.
+    /// The Machine to remediate.
     pub machine: Related<Machine>,
-    /// Our side of that Machine.
+    /// The Metal3Machine of that Machine.
     pub metal3_machine: Related<Metal3Machine>,
     /// The Cluster of the Machine.
     pub cluster: Related<Cluster>,
     /// The host of the Machine.
     pub host: Host,
-    /// Hosts that this remediation keeps switched off although they are not, or not any more, the Machine's.
+    /// Hosts that this remediation keeps powered off although they are not, or no longer, the Machine's.
     pub strays: Vec<Arc<BareMetalHost>>,
     /// The Node of the Machine.
     pub node: NodeView,
-    /// What was read because a decision asked for it.
+    /// What was read because a decision requested it.
     pub looks: Looks,
-    /// The reason of the wait that was reported last.
+    /// The last reported wait reason.
     pub reported: Option<&'static str>,
 }
 
 /// What is known of the Node.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub enum NodeView {
-    /// The Machine names none: it has never had one.
+    /// The Machine references none: it has never had one.
     #[default]
     Unnamed,
-    /// The workload cluster cannot be asked.
+    /// The workload cluster is unreachable.
     Unreachable(Unreachable),
-    /// There is none of this name.
+    /// The referenced Node does not exist.
     Gone(String),
-    /// This one.
+    /// The Node.
     Here(Arc<Node>),
 }
 
-/// What is only read when a decision asks for it.
+/// Data that is read only if a decision requests it.
 #[derive(Clone, Debug, Default)]
 pub struct Looks {
-    /// What was read anew is not as the watches have shown it: they are waited for.
+    /// A fresh read differs from the watches: wait for them.
     pub is_late: bool,
-    /// Whether the remediation and the host were read now, and are as the watches have shown them.
+    /// Whether the remediation and the host were read again and match the watches.
     pub is_fresh: bool,
     /// The same for the Node.
     pub is_node_fresh: bool,
-    /// What of the Node has not moved away yet, or why that cannot be told.
+    /// What has not left the Node yet, or why that is unknown.
     pub drain: Option<Result<Drain, String>>,
-    /// Whether the workload cluster knows the out-of-service taint, or why that cannot be told.
+    /// Whether the workload cluster supports the out-of-service taint, or why that is unknown.
     pub knows_taint: Option<Result<bool, String>>,
 }
 
-/// Why nothing is remedied any more; what was done is to be undone.
+/// Why remediation stops and its changes are reverted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Over {
     /// The remediation was deleted at this time.
     Deleted(Timestamp),
-    /// The Machine is gone, or on its way.
+    /// The Machine is gone or being deleted.
     MachineGone,
-    /// Its phase is one of the last ones, or its strategy none that is known.
+    /// It is in a final phase, or its strategy is unknown.
     Ended,
 }
 
-/// How often and how long, with what is left out filled in.
+/// Number and duration of attempts, with defaults applied.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// How often the power cycle is repeated after the first.
+    /// Number of power cycles after the first.
     pub retries: i32,
-    /// From the beginning of one attempt to that of the next.
+    /// From the start of one attempt to the start of the next.
     pub timeout: Duration,
 }
 
-/// Gathers it, the Node excepted. Nothing if the object is gone, or not ours to look after.
+/// Gathers the observed state, except the Node. `None` if the object is gone or is not ours to manage.
 pub fn observe(stores: &Stores, key: &ObjectKey) -> Option<Observed> {
     let remediation = stores.remediations.get(key)?;
     let here = |name: &str| ObjectKey::new(&key.namespace, name);
@@ -107,7 +107,7 @@ pub fn observe(stores: &Stores, key: &ObjectKey) -> Option<Observed> {
     let metal3_machine = Related::find(ours.map(|reference| reference.name.as_str()), |name| {
         stores.metal3_machines.get(&here(name))
     });
-    // Health checks put no label for the watch filter on what they make.
+    // MachineHealthChecks do not set the watch-filter label on their remediations.
     let is_ours = |machine: &Arc<Metal3Machine>| stores.is_ours(&**machine);
     if !stores.is_ours(&*remediation) && metal3_machine.found().is_some_and(|machine| !is_ours(machine)) {
         return None;
@@ -137,14 +137,14 @@ pub fn observe(stores: &Stores, key: &ObjectKey) -> Option<Observed> {
     Some(seen)
 }
 
-/// Whether the owner reference means this Machine, and not an earlier one of its name.
+/// Whether the owner reference means exactly this Machine, and not an earlier one of its name.
 fn is_owner(remediation: &Metal3Remediation, machine: &Machine) -> bool {
     let uid = machine.metadata.uid.as_deref().unwrap_or_default();
     let mut owners = remediation.owner_references().iter();
     owners.any(|owner| owner.kind == "Machine" && (owner.uid == uid || owner.uid.is_empty() || uid.is_empty()))
 }
 
-/// The Cluster that a Machine belongs to.
+/// The Cluster of a Machine.
 pub fn cluster_of_machine(machine: &Machine) -> Option<ObjectKey> {
     let name = &machine.spec.cluster_name;
     if name.is_empty() {
@@ -162,13 +162,13 @@ impl Observed {
         ObjectKey::of(&*self.remediation)
     }
 
-    /// Whether we are asked before the remediation goes: there may be something to undo.
+    /// Whether the remediation has our finalizer: there may be changes to revert.
     pub fn is_held(&self) -> bool {
         let finalizers = self.remediation.finalizers().iter();
         finalizers.into_iter().any(|present| present == finalizer::REMEDIATION)
     }
 
-    /// The host, if it is the Machine's beyond doubt.
+    /// The host, if it is certainly the Machine's.
     pub fn own_host(&self) -> Option<&Arc<BareMetalHost>> {
         match &self.host {
             Host::Ours(host) => Some(host),
@@ -176,13 +176,13 @@ impl Observed {
         }
     }
 
-    /// Whether the Machine belongs to the control plane: its Node may be what makes the cluster unreachable.
+    /// Whether the Machine belongs to the control plane: its failure may be why the cluster is unreachable.
     pub fn is_control_plane(&self) -> bool {
         let machine = self.machine.found();
         machine.is_some_and(|machine| machine.labels().contains_key(label::CONTROL_PLANE))
     }
 
-    /// Why nothing may be done, if so.
+    /// Why reconciliation is paused, if it is.
     pub fn paused(&self) -> Option<String> {
         if let Related::Found(cluster) = &self.cluster
             && cluster.is_paused()
@@ -205,7 +205,7 @@ impl Observed {
         })
     }
 
-    /// Whether there is nothing to be remedied any more, and why.
+    /// Whether remediation stops, and why.
     pub fn over(&self) -> Option<Over> {
         if let Some(at) = &self.remediation.metadata.deletion_timestamp {
             return Some(Over::Deleted(at.0));
@@ -226,7 +226,7 @@ impl Observed {
         (is_last || self.unknown_strategy().is_some()).then_some(Over::Ended)
     }
 
-    /// The strategy, if it is none that we know.
+    /// The strategy, if it is unknown.
     pub fn unknown_strategy(&self) -> Option<&str> {
         let strategy = self.remediation.spec.strategy.as_ref();
         match strategy.and_then(|strategy| strategy.type_.as_ref()) {
@@ -235,7 +235,7 @@ impl Observed {
         }
     }
 
-    /// How often and how long. A remediation without a strategy gets the defaults.
+    /// Number and duration of attempts. A remediation without a strategy gets the defaults.
     pub fn limits(&self) -> Limits {
         let strategy = self.remediation.spec.strategy.clone().unwrap_or_default();
         let timeout = u64::try_from(strategy.timeout_seconds).unwrap_or_default();
@@ -245,7 +245,7 @@ impl Observed {
         }
     }
 
-    /// Whether the Node goes with its Machine or its Cluster: then it needs nothing back.
+    /// Whether the Node is deleted with its Machine or its Cluster: then it need not be restored.
     pub fn is_node_leaving(&self) -> bool {
         let machine = self.machine.found();
         let is_there = |deleted: Option<bool>| deleted == Some(false);
@@ -265,5 +265,5 @@ impl Observed {
     }
 }
 
-/// Seconds of an attempt, where the remediation does not say.
+/// Default seconds of an attempt.
 const DEFAULT_TIMEOUT: u64 = 600;

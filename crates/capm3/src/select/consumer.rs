@@ -1,4 +1,4 @@
-//! Who uses a host.
+//! Which consumer uses a host.
 
 use crate::select::refusal::Consumer;
 use crate::stores::owner::group_of;
@@ -7,21 +7,21 @@ use metal3_api::reference::ObjectReference;
 use metal3_api::{capi, infra};
 use metal3_runtime::store::ObjectKey;
 
-/// Whose a host is, seen by one machine.
+/// The consumer of a host, relative to one machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Claimed {
-    /// Nobody's.
+    /// None.
     ByNobody,
-    /// The machine's own.
+    /// The machine itself.
     ByUs,
-    /// Somebody else's.
+    /// Another consumer.
     ByOther(Consumer),
 }
 
-/// Whose a host is, seen by the Metal3Machine of this name and UID.
+/// The consumer of a host, relative to the Metal3Machine of this name and UID.
 ///
-/// A reference without a UID was written by upstream and counts by its name. One with another UID was written for an earlier
-/// machine of this name: the host still runs what that one wanted.
+/// A reference without a UID was written by upstream and matches by name. A different UID belongs to an earlier machine of this
+/// name: the host still runs what that machine wanted.
 pub fn claimed(host: &BareMetalHost, machine: &ObjectKey, uid: &str) -> Claimed {
     let Some(reference) = consumer(host) else {
         return Claimed::ByNobody;
@@ -37,25 +37,25 @@ pub fn claimed(host: &BareMetalHost, machine: &ObjectKey, uid: &str) -> Claimed 
     })
 }
 
-/// The Metal3Machine that uses a host, whatever the version in the reference.
+/// The Metal3Machine that uses a host, whatever the API version in the reference.
 pub fn consumer_of(host: &BareMetalHost) -> Option<ObjectKey> {
     neighbour(host, infra::names::GROUP, "Metal3Machine")
 }
 
-/// The Cluster that a host is kept for, so that its next machine of a kind gets it.
+/// The Cluster that reserves a host for the next machine of the same owner.
 pub fn keeper_of(host: &BareMetalHost) -> Option<ObjectKey> {
     neighbour(host, capi::names::group::CORE, "Cluster")
 }
 
-/// What uses a host, if it is of this kind. It is in the host's own namespace: whoever may write hosts in one namespace must
-/// not hold up, by a reference, the machines and clusters of another.
+/// The consumer of a host, if it is of this kind. It must be in the host's namespace: write access to hosts in one namespace must
+/// not block machines and clusters of another.
 fn neighbour(host: &BareMetalHost, group: &str, kind: &str) -> Option<ObjectKey> {
     let reference = consumer(host).filter(|one| one.kind == kind && group_of(&one.api_version) == group)?;
     let here = host.metadata.namespace.as_deref().unwrap_or_default();
     reference.local(here).ok().map(ObjectKey::from)
 }
 
-/// Who uses a host, of whatever kind. Go clients may write a reference that is not there as an empty one.
+/// The consumer of a host, of any kind. Go clients may write a missing reference as an empty one.
 pub fn consumer(host: &BareMetalHost) -> Option<&ObjectReference> {
     let reference = host.spec.consumer_ref.as_ref()?;
     (!reference.name.is_empty() || !reference.kind.is_empty()).then_some(reference)

@@ -1,5 +1,5 @@
-//! Which host a machine gets. Pure: the machine's requests, the hosts and a seed go in; the choice comes out, and for every
-//! host that cannot be chosen the first rule that refuses it.
+//! Chooses a machine's host. Pure: takes the machine's requirements, the hosts and a seed; returns the choice, and for every
+//! unsuitable host the first rule that rejects it.
 //!
 //! ```text
 //!  selector ─▶ kept for others ─▶ in use ─▶ being claimed ─▶ deleted ─▶ error ─▶ paused ─▶ unhealthy ─▶ domain ─▶ state
@@ -7,9 +7,9 @@
 //!                                    ours already ◀─ before all rules      kept for us, else free ◀───────────────┘
 //! ```
 //!
-//! Hosts that are kept for the machine's control plane or deployment go first; if none of them is ready, the machine waits
-//! for one instead of taking a free host, which is what node reuse is for. Among equals the seed decides: the same machine
-//! with the same seed arrives at the same host, whatever the order of the list.
+//! Hosts reserved for the machine's control plane or deployment come first. If none of them is ready, the machine waits for one
+//! instead of taking a free host, which is the purpose of node reuse. Among equal hosts the seed decides: the same machine with
+//! the same seed gets the same host, whatever the order of the list.
 
 pub(crate) mod consumer;
 pub(crate) mod refusal;
@@ -34,24 +34,24 @@ pub use self::search::{search, search_own};
 pub use self::selector::{Requirement, Selector, SelectorError, is_subdomain};
 pub use self::summary::Survey;
 
-/// What a machine asks of its host.
+/// A machine's requirements on its host.
 #[derive(Clone, Debug, PartialEq)]
 pub struct HostRequest {
     /// The Metal3Machine.
     pub machine: ObjectKey,
     /// Its UID.
     pub uid: String,
-    /// What the host's labels must be.
+    /// The label selector.
     pub selector: Selector,
-    /// The failure domain that the host should stand in; empty for any.
+    /// The preferred failure domain; empty for any.
     pub failure_domain: String,
-    /// Whether it must.
+    /// Whether the failure domain is required.
     pub is_domain_strict: bool,
-    /// Value of the node-reuse label on hosts that are kept for this machine; none if nothing is kept for it.
+    /// Value of the node-reuse label on hosts reserved for this machine; none if there are none.
     pub reuse: Option<String>,
 }
 
-/// What a request asks for, whoever requests it: the hosts that would do are the same for all who ask for the same.
+/// The requirements without the requester: equal requirements match the same hosts.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Criteria {
     namespace: String,
@@ -62,7 +62,7 @@ pub struct Criteria {
 }
 
 impl HostRequest {
-    /// Without the machine.
+    /// The requirements, without the machine.
     pub fn criteria(&self) -> Criteria {
         Criteria {
             namespace: self.machine.namespace.clone(),
@@ -74,47 +74,47 @@ impl HostRequest {
     }
 }
 
-/// The host for a machine.
+/// The choice for a machine.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Outcome {
-    /// It has this one already.
+    /// It already has this host.
     Own(Arc<BareMetalHost>),
-    /// This one is to be claimed.
+    /// Claim this host.
     Chosen {
         /// The host.
         host: Arc<BareMetalHost>,
-        /// Whether it was kept for this machine.
+        /// Whether it was reserved for this machine.
         is_reuse: bool,
     },
-    /// This one is kept for it but is not ready yet.
+    /// This host is reserved for it but is not ready yet.
     Await(Arc<BareMetalHost>),
-    /// There is none.
+    /// No host fits.
     None,
 }
 
-/// A decision with its reasons.
+/// A choice with its reasons.
 #[derive(Clone, Debug)]
 pub struct Selection {
     /// The host.
     pub outcome: Outcome,
-    /// How many hosts were looked at.
+    /// How many hosts were evaluated.
     pub considered: usize,
-    /// Those that cannot be chosen, each with the first rule that refuses it.
+    /// The rejected hosts, each with the first rule that rejects it.
     pub refused: Vec<(Arc<BareMetalHost>, Refusal)>,
 }
 
-/// What a machine is told of the choice.
+/// What a machine reports about the choice.
 #[derive(Clone, Debug)]
 pub struct Choice {
     /// The host.
     pub outcome: Outcome,
-    /// How many hosts were looked at.
+    /// How many hosts were evaluated.
     pub considered: usize,
-    /// Where there is no host yet, why none will do.
+    /// If there is no host yet, why none fits.
     pub why: String,
 }
 
-/// Hosts that are about to be claimed, by the machine that does: what a cache does not show yet.
+/// Hosts about to be claimed, by the claiming machine: the stores do not show this yet.
 pub type Reserved = HashMap<ObjectKey, ObjectKey>;
 
 /// Chooses among `hosts`, which are all in the machine's namespace.
@@ -155,17 +155,17 @@ pub fn select(request: &HostRequest, hosts: &[Arc<BareMetalHost>], reserved: &Re
     }
 }
 
-/// Whether this one host would do for a machine now.
+/// Whether this host fits a machine now.
 pub fn suits(request: &HostRequest, host: &BareMetalHost, reserved: &Reserved) -> bool {
     matches!(judge(request, host, reserved), Verdict::Free(_) | Verdict::Kept(_))
 }
 
 enum Verdict {
     Own,
-    /// Whether it stands in the domain that is asked for.
+    /// Whether it is in the requested failure domain.
     Free(bool),
     Kept(bool),
-    /// Kept for the machine and as it should be, but for its state.
+    /// Reserved for the machine and suitable, apart from its state.
     Coming(Refusal),
     Refused(Refusal),
 }
@@ -186,11 +186,11 @@ fn judge(request: &HostRequest, host: &BareMetalHost, reserved: &Reserved) -> Ve
     }
     match claimed {
         Claimed::ByNobody | Claimed::ByUs => {}
-        // While a host is kept for the machines of a cluster, the Cluster holds it.
+        // While a host is reserved for a cluster's machines, its consumer is the Cluster.
         Claimed::ByOther(consumer) if is_kept && consumer.kind == "Cluster" => {}
         Claimed::ByOther(consumer) => return Verdict::Refused(Refusal::InUse(consumer)),
     }
-    // Usually there are none, and the name of each host is not worth building.
+    // Usually there are none, so do not build the host names.
     if !reserved.is_empty()
         && let Some(other) = reserved
             .get(&ObjectKey::of(host))
@@ -215,7 +215,7 @@ fn judge(request: &HostRequest, host: &BareMetalHost, reserved: &Reserved) -> Ve
     }
 }
 
-/// Why a host is fit for nobody at the moment, its state apart.
+/// Why a host is unusable for any machine at the moment, apart from its state.
 fn unfit(host: &BareMetalHost) -> Option<Refusal> {
     if host.metadata.deletion_timestamp.is_some() {
         return Some(Refusal::Deleting);
@@ -238,14 +238,13 @@ fn unfit(host: &BareMetalHost) -> Option<Refusal> {
     is_unhealthy.then_some(Refusal::Unhealthy)
 }
 
-/// Whether a host waits for an image. What comes before the state is not looked at.
+/// Whether a host is ready for an image. The rules before the state are not checked.
 pub fn is_available(host: &BareMetalHost) -> bool {
     let state = host.status.as_ref().map(|status| &status.provisioning.state);
     matches!(state, Some(ProvisioningState::Available | ProvisioningState::Ready))
 }
 
-/// Whether the host was told what to run. Without a consumer it is about to be provisioned with that, and a machine would
-/// get it.
+/// Whether the host has an image. Without a consumer it is about to be provisioned with that image, and a machine would get it.
 pub fn is_told(host: &BareMetalHost) -> bool {
     host.spec.wanted_image().is_some() || host.spec.custom_deploy.is_some()
 }
@@ -262,7 +261,7 @@ fn state(host: &BareMetalHost) -> ProvisioningState {
 struct Best<'a>(Option<(bool, u64, &'a Arc<BareMetalHost>)>);
 
 impl<'a> Best<'a> {
-    /// One in the domain is better than any outside; then the lowest number, then the first name.
+    /// A host in the domain beats any outside; then the lowest number, then the first name.
     fn offer(&mut self, host: &'a Arc<BareMetalHost>, in_domain: bool, seed: u64) {
         let number = number(seed, host);
         let is_better = self.0.is_none_or(|(best_in_domain, best_number, best)| {
@@ -279,18 +278,18 @@ impl<'a> Best<'a> {
     }
 }
 
-/// A number for a host that depends on nothing but its name and the seed (FNV-1a, spread over all bits).
+/// A number that depends only on the host's name and the seed (FNV-1a, spread over all bits).
 fn number(seed: u64, host: &BareMetalHost) -> u64 {
     let name = host.metadata.name.as_deref().unwrap_or_default();
     mixed(hash(name) ^ seed)
 }
 
-/// The seed of a machine for which always the same order of hosts is wanted.
+/// The seed for a machine whose order of hosts must always be the same.
 pub fn stable_seed(uid: &str) -> u64 {
     mixed(hash(uid))
 }
 
-/// A number that says nothing but which text it is (FNV-1a).
+/// The hash of a text (FNV-1a).
 pub(crate) fn hash(text: &str) -> u64 {
     text.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
         (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)

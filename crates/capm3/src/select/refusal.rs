@@ -1,4 +1,4 @@
-//! Why a host cannot be chosen.
+//! Why a host is rejected.
 
 use std::sync::Arc;
 
@@ -7,14 +7,14 @@ use metal3_runtime::store::ObjectKey;
 
 use super::Requirement;
 
-/// The first rule that refuses a host.
+/// The first rule that rejects a host.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Refusal {
-    /// Its labels do not meet this.
+    /// Its labels do not meet this requirement.
     Label(Arc<Requirement>),
-    /// It is kept for the machines of another control plane or deployment: the value of its node-reuse label.
+    /// It is reserved for another control plane or deployment: the value of its node-reuse label.
     KeptFor(String),
-    /// Somebody else uses it.
+    /// Another consumer uses it.
     InUse(Consumer),
     /// Another machine is about to claim it.
     BeingClaimed(ObjectKey),
@@ -24,26 +24,26 @@ pub enum Refusal {
     Error(String),
     /// It is paused.
     Paused,
-    /// It is detached: nothing is provisioned on it.
+    /// It is detached: it cannot be provisioned.
     Detached,
     /// It was marked as unhealthy.
     Unhealthy,
-    /// It does not stand in the failure domain that is insisted on, but in this one; empty for none.
+    /// It is in this failure domain instead of the required one; empty for none.
     FailureDomain(String),
-    /// It has an image that no machine has asked for.
+    /// It has an image that no machine requested.
     HasImage,
-    /// It is not available, but in this state.
+    /// It is in this state instead of available.
     State(ProvisioningState),
 }
 
-/// Who uses a host.
+/// The consumer of a host.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Consumer {
     /// Its kind.
     pub kind: String,
     /// Its name.
     pub name: String,
-    /// Whether it is an earlier machine of the name of the one that asks.
+    /// Whether it is an earlier machine with the requester's name.
     pub is_predecessor: bool,
 }
 

@@ -1,5 +1,5 @@
-//! The choice among all hosts of a namespace. The free ones are looked at a part after the other until one will do, so that
-//! it costs the same among a hundred and among ten thousand.
+//! Chooses among all hosts of a namespace. Searches the free hosts in chunks until one fits, so that the cost is the same among a
+//! hundred and among ten thousand.
 
 use std::sync::Arc;
 
@@ -12,12 +12,12 @@ use super::{HostRequest, Outcome, Reserved, Selection, select};
 use crate::stores::Stores;
 use crate::stores::host::{HostBy, PARTS};
 
-/// So many free hosts are looked at together. A host that stands alone in its part would be chosen far more often than one of
-/// many; among so many that evens out, and where there are no more each is chosen as often as any other.
+/// Chunk size. A host alone in its chunk would be chosen far more often than one of many; with chunks of this size that evens
+/// out, and a smaller fleet is chosen from uniformly.
 const TOGETHER: usize = 48;
 
-/// Chooses as [`select`] would, except that among equal hosts one of the first parts wins that have any: the seed says in
-/// which order they are looked at. Of hosts that were not looked at nothing is said.
+/// Chooses like [`select`], except that among equal hosts one in the first matching chunk wins: the seed determines the order of
+/// chunks. Nothing is reported about hosts that were not evaluated.
 pub fn search(stores: &Stores, request: &HostRequest, reserved: &Reserved, seed: u64) -> Selection {
     let namespace = &request.machine.namespace;
     let mut selection = search_own(stores, request, reserved, seed);
@@ -28,7 +28,7 @@ pub fn search(stores: &Stores, request: &HostRequest, reserved: &Reserved, seed:
     let of_domain = (!request.failure_domain.is_empty()).then_some(domain);
     let anywhere = (!request.is_domain_strict || of_domain.is_none()).then(|| request.selector.exact().next());
     let stands_in_domain = |host: &BareMetalHost| host.labels().get(domain.0).is_some_and(|value| value == domain.1);
-    // Those in the domain first: only if none of them will do, any other.
+    // Hosts in the domain first, others only if none of them fits.
     let mut parts: Vec<u64> = (0..PARTS).collect();
     parts.sort_unstable_by_key(|part| mixed(seed ^ part));
     let of_domain = of_domain.map(|domain| (Some(domain), false));
@@ -37,7 +37,7 @@ pub fn search(stores: &Stores, request: &HostRequest, reserved: &Reserved, seed:
         let mut here = Vec::new();
         for (number, part) in parts.iter().enumerate() {
             let of_part = stores.hosts.find(&HostBy::free(namespace, with, *part));
-            // None is looked at twice.
+            // Each host is evaluated at most once.
             let others = of_part
                 .into_iter()
                 .filter(|host| !is_elsewhere || !stands_in_domain(host));
@@ -57,7 +57,7 @@ pub fn search(stores: &Stores, request: &HostRequest, reserved: &Reserved, seed:
     selection
 }
 
-/// The same without those that are free for everybody: the machine's own, and those that are kept for it.
+/// The same without the free hosts: the machine's own, and those reserved for it.
 pub fn search_own(stores: &Stores, request: &HostRequest, reserved: &Reserved, seed: u64) -> Selection {
     let own = stores.hosts.find(&HostBy::Consumer(request.machine.clone()));
     let kept = request.reuse.iter();

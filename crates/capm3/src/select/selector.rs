@@ -1,4 +1,4 @@
-//! A machine's requirements on the labels of its host, parsed.
+//! A machine's parsed label selector for hosts.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use metal3_api::infra::v1beta2::{HostSelector, HostSelectorRequirement};
 
-/// Requirements that all have to be met. None at all admits every host.
+/// Requirements that must all be met. An empty selector matches every host.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Selector(Vec<Arc<Requirement>>);
 
@@ -15,28 +15,28 @@ pub struct Selector(Vec<Arc<Requirement>>);
 pub struct Requirement {
     /// Key of the label.
     pub key: String,
-    /// What must hold.
+    /// The operator.
     pub test: Test,
 }
 
-/// What must hold of a label.
+/// An operator.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Test {
-    /// It is there and has one of these values.
+    /// Exists with one of these values.
     In(Vec<String>),
-    /// It is absent, or has none of these values.
+    /// Is absent, or has none of these values.
     NotIn(Vec<String>),
-    /// It is there.
+    /// Exists.
     Exists,
-    /// It is absent.
+    /// Is absent.
     Absent,
-    /// It is there, an integer, and greater.
+    /// Exists, is an integer, and is greater.
     Greater(i64),
-    /// It is there, an integer, and less.
+    /// Exists, is an integer, and is less.
     Less(i64),
 }
 
-/// Why a selector admits nothing: it cannot be understood.
+/// Why a selector is invalid and matches nothing.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("spec.hostSelector.{path}: {problem}")]
 pub struct SelectorError {
@@ -45,7 +45,7 @@ pub struct SelectorError {
 }
 
 impl Selector {
-    /// Reads a selector; the schema checks neither operators nor the number of values. Every mistake is reported.
+    /// Parses a selector; the schema checks neither operators nor the number of values. Reports every error.
     pub fn parse(selector: Option<&HostSelector>) -> Result<Self, Vec<SelectorError>> {
         let (mut requirements, mut errors) = (Vec::new(), Vec::new());
         let Some(selector) = selector else {
@@ -83,7 +83,7 @@ impl Selector {
         self.0.iter().find(|requirement| !requirement.is_met(labels))
     }
 
-    /// Labels that every host that is admitted has, as key and value.
+    /// Labels, as key and value, that every matching host has.
     pub fn exact(&self) -> impl Iterator<Item = (&str, &str)> {
         self.0.iter().filter_map(|requirement| match &requirement.test {
             Test::In(values) => match values.as_slice() {
@@ -95,7 +95,7 @@ impl Selector {
     }
 }
 
-/// As kubectl has it: nothing for no requirement.
+/// In kubectl's notation; empty without requirements.
 impl fmt::Display for Selector {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (number, requirement) in self.0.iter().enumerate() {
@@ -120,13 +120,13 @@ impl Requirement {
         }
     }
 
-    /// Whether a label is asked for, and not the lack of one.
+    /// Whether the requirement needs the label to exist.
     pub fn is_positive(&self) -> bool {
         !matches!(self.test, Test::NotIn(_) | Test::Absent)
     }
 }
 
-/// As kubectl has it.
+/// In kubectl's notation.
 impl fmt::Display for Requirement {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         let key = &self.key;
@@ -210,7 +210,7 @@ fn check_key(key: &str) -> Result<(), String> {
     }
 }
 
-/// Whether a text can be the part of a label's key before the slash.
+/// Whether a text is a valid prefix of a label key.
 pub fn is_subdomain(text: &str) -> bool {
     let is_label = |label: &str| {
         let is_edge = |byte: Option<u8>| byte.is_some_and(|b| b.is_ascii_lowercase() || b.is_ascii_digit());
@@ -231,7 +231,7 @@ fn check_value(value: &str) -> Result<(), String> {
     }
 }
 
-/// What values are, and keys after their prefix. Empty will do for a value.
+/// Validates label values, and key names after the prefix. A value may be empty.
 fn is_name(text: &str) -> bool {
     let is_edge = |byte: Option<u8>| byte.is_none_or(|b| b.is_ascii_alphanumeric());
     text.len() <= 63

@@ -1,4 +1,4 @@
-//! A selection in words: "0 of 14 hosts: 9 in use by a, b, c and 6 more; 3 lack label rack=b; 2 not available: inspecting".
+//! A selection as text: "0 of 14 hosts: 9 in use by a, b, c and 6 more; 3 lack label rack=b; 2 not available: inspecting".
 
 use std::borrow::Cow;
 use std::cmp::Reverse;
@@ -9,10 +9,10 @@ use metal3_api::metal3::ProvisioningState;
 
 use super::{Outcome, Refusal, Requirement, Selection};
 
-/// Names in a row before the rest is only counted.
+/// Maximum names in a list before the rest is only counted.
 const NAMED: usize = 3;
 
-/// What there is to say of all hosts to those who ask for the same.
+/// The result for all requesters with the same requirements.
 #[derive(Clone, Debug)]
 pub struct Survey {
     fit: usize,
@@ -22,7 +22,7 @@ pub struct Survey {
 }
 
 impl Selection {
-    /// Why hosts are refused, in words.
+    /// Why hosts are rejected, as text.
     pub fn survey(&self) -> Survey {
         let mut counts: HashMap<Rule<'_>, Details<'_>> = HashMap::new();
         for (_, refusal) in &self.refused {
@@ -45,8 +45,7 @@ impl Selection {
 }
 
 impl Survey {
-    /// How many hosts of the namespace would do, and why the others would not. Rules come in the order of how many hosts
-    /// they refuse.
+    /// How many hosts of the namespace fit, and why the others do not. Rules are ordered by how many hosts they reject.
     pub fn text(&self, namespace: &str, outcome: &Outcome) -> String {
         let mut text = format!("{} of {} hosts", self.fit, self.considered);
         if self.considered == 0 {
@@ -63,7 +62,7 @@ impl Survey {
         text
     }
 
-    /// Whether there is something else to tell, apart from numbers and from who uses the hosts.
+    /// Whether the report differs, apart from numbers and from which consumers use the hosts.
     pub fn differs(&self, outcome: &Outcome, other: &Self, other_outcome: &Outcome) -> bool {
         let reasons = |survey: &Self| (survey.considered == 0, survey.fit == 0, survey.reasons.clone());
         reasons(self) != reasons(other) || awaited(outcome) != awaited(other_outcome)

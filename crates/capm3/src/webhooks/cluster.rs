@@ -26,7 +26,7 @@ fn shape(cluster: &Metal3Cluster) -> Vec<FieldError> {
     host("spec", endpoint).into_iter().collect()
 }
 
-/// Nothing fills in the port of a template.
+/// The port in a template has no default.
 fn template_shape(template: &Metal3ClusterTemplate) -> Vec<FieldError> {
     let endpoint = &template.spec.template.spec.control_plane_endpoint;
     let field = "spec.template.spec.controlPlaneEndpoint.port";

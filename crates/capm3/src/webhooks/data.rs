@@ -26,7 +26,7 @@ fn claim_shape(claim: &Metal3DataClaim) -> Vec<FieldError> {
     .collect()
 }
 
-/// Its name says whose it is: two of one template and index cannot be made.
+/// Its name identifies template and index, so that two with the same cannot exist.
 fn shape(data: &Metal3Data) -> Vec<FieldError> {
     let template = &data.spec.template.name;
     let Some(index) = data.spec.index else {

@@ -31,7 +31,7 @@ fn shape(template: &Metal3DataTemplate) -> Vec<FieldError> {
     errors
 }
 
-/// The address of a network must come from somewhere.
+/// A network needs a source for its address.
 fn networks<A: AddressFamily>(family: &str, networks: &[StaticNetwork<A>]) -> Vec<FieldError> {
     let has_source = |network: &StaticNetwork<A>| {
         let pool = network.from_pool_ref.as_ref().is_some_and(|pool| !pool.name.is_empty());

@@ -6,7 +6,7 @@ use metal3_runtime::webhook::FieldError;
 
 use super::errors::error_if;
 
-/// A machine needs an image or a deploy step of its own; with the latter, the image is not looked at.
+/// A machine needs an image or a custom deploy step; with the latter, the image is not validated.
 pub fn shape(spec: &Metal3MachineSpec, path: &str) -> Vec<FieldError> {
     if !spec.custom_deploy.method.is_empty() {
         return Vec::new();
@@ -41,7 +41,7 @@ fn url(image: &Image, field: &str) -> Option<FieldError> {
     error_if(!is_request_uri(&image.url), &field, &message)
 }
 
-/// An image of a registry is named by its digest, and a live ISO may go without one.
+/// An image of a registry is identified by its digest, and a live ISO needs no checksum.
 fn checksum(image: &Image, field: &str) -> Option<FieldError> {
     let field = format!("{field}.checksum");
     let checksum = image.checksum.as_deref().unwrap_or_default();
@@ -67,7 +67,7 @@ fn checksum_type(image: &Image, field: &str) -> Option<FieldError> {
     error_if(is_wrong, &field, "must not be set for an oci:// image")
 }
 
-/// What Go's `url.ParseRequestURI` takes: an absolute path, or a scheme and something after it.
+/// What Go's `url.ParseRequestURI` accepts: an absolute path, or a scheme followed by something.
 fn is_request_uri(text: &str) -> bool {
     let is_clean = !text.contains(|c: char| c.is_ascii_control() || c == ' ');
     let has_scheme = || {

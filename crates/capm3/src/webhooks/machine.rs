@@ -11,7 +11,7 @@ pub const RULES: Rules<Metal3Machine> = Rules::of(|machine| {
     shape(&machine.spec, "spec", namespace)
 });
 
-/// Upstream judges no Secrets here, and then refuses every machine that is made from the template.
+/// Upstream does not validate Secrets here, and then rejects every machine created from the template.
 pub const TEMPLATE_RULES: Rules<Metal3MachineTemplate> = Rules::of(|template| {
     let namespace = template.metadata.namespace.as_deref().unwrap_or_default();
     shape(&template.spec.template.spec, "spec.template.spec", namespace)

@@ -14,11 +14,11 @@ pub const TEMPLATE_RULES: Rules<Metal3RemediationTemplate> = Rules {
     ..Rules::of(|template| shape(&template.spec.template.spec, "spec.template.spec"))
 };
 
-/// Seconds for an attempt where nothing is said.
+/// Default seconds of an attempt.
 const TIMEOUT: i32 = 600;
 const SHORTEST_TIMEOUT: i32 = 100;
 
-/// Upstream ends with a panic where there is no strategy.
+/// Upstream panics if there is no strategy.
 fn defaults(template: &mut Metal3RemediationTemplate) {
     let Some(strategy) = &mut template.spec.template.spec.strategy else {
         return;

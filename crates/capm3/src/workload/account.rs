@@ -1,5 +1,5 @@
-//! What all workload clusters take together: bytes of their Nodes as they are kept, and of answers and lines of watches as
-//! they are read. A bound for each cluster is none for a namespace that has a thousand of them.
+//! Memory shared by all workload clusters: bytes of stored Nodes, and of responses and watch lines being read. A limit per
+//! cluster alone would not bound a namespace with a thousand clusters.
 
 use parking_lot::Mutex;
 use std::collections::HashMap;
@@ -7,20 +7,20 @@ use std::sync::Arc;
 
 use super::bounds::Exceeded;
 
-/// How much there may be, in bytes.
+/// The limits, in bytes.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
-    /// Of one namespace.
+    /// For one namespace.
     pub namespace: usize,
-    /// Of all namespaces, besides what each may have in any case.
+    /// For all namespaces together, beyond each one's guaranteed share.
     pub all: usize,
-    /// What each namespace may have in any case, however much others have.
+    /// Guaranteed to each namespace, whatever others use.
     pub own: usize,
 }
 
 impl Limits {
-    /// A site of 100 clusters with 1000 ordinary Nodes each takes some 900 MiB and may be in one namespace. Four namespaces
-    /// that take all they can leave 16 MiB to each other one, which is 1900 Nodes.
+    /// A site of 100 clusters with 1000 ordinary Nodes each takes some 900 MiB and may be in one namespace. Four namespaces that
+    /// use their maximum leave 16 MiB to each other one, which is 1900 Nodes.
     pub const DEFAULT: Self = Self {
         namespace: 1 << 30,
         all: 4 << 30,
@@ -28,7 +28,7 @@ impl Limits {
     };
 }
 
-/// Counts the bytes. Clones are the same account.
+/// Counts the bytes. Clones share the account.
 #[derive(Clone, Debug)]
 pub struct Account(Arc<Inner>);
 
@@ -41,18 +41,18 @@ struct Inner {
 #[derive(Debug, Default)]
 struct Used {
     namespaces: HashMap<String, usize>,
-    /// What the namespaces have beyond what each may have in any case.
+    /// What the namespaces use beyond their guaranteed shares.
     beyond: usize,
 }
 
 impl Account {
-    /// Nothing is taken yet.
+    /// An empty account.
     pub fn new(limits: Limits) -> Self {
         let used = Mutex::default();
         Self(Arc::new(Inner { limits, used }))
     }
 
-    /// A share of this namespace, of no bytes yet.
+    /// A new, empty share of this namespace.
     pub fn share(&self, namespace: &str) -> Share {
         Share {
             account: self.clone(),
@@ -61,7 +61,7 @@ impl Account {
         }
     }
 
-    /// Takes `more` bytes in place of `less`. What is refused changes nothing; whoever takes less is never refused.
+    /// Replaces `less` bytes with `more`. A refusal changes nothing; a reduction is never refused.
     fn exchange(&self, namespace: &str, less: usize, more: usize) -> Result<(), Exceeded> {
         let Inner { limits, used } = &*self.0;
         let mut used = used.lock();
@@ -84,7 +84,7 @@ impl Account {
     }
 }
 
-/// What one reader or one keeper has taken. It is given back when this is dropped.
+/// The bytes of one reader or store. Released on drop.
 #[derive(Debug)]
 pub struct Share {
     account: Account,
@@ -93,7 +93,7 @@ pub struct Share {
 }
 
 impl Share {
-    /// Takes so many bytes in all. Where that is too much, as many are taken as before.
+    /// Sets the total of this share. If that is too much, the share keeps its previous size.
     pub fn set(&mut self, bytes: usize) -> Result<(), Exceeded> {
         if bytes != self.bytes {
             self.account.exchange(&self.namespace, self.bytes, bytes)?;
@@ -125,7 +125,7 @@ mod tests {
         (used.namespaces.values().sum(), used.beyond)
     }
 
-    // OWN 23e: a bound for each cluster was none for a namespace with a thousand of them.
+    // OWN 23e: a limit per cluster did not bound a namespace with a thousand of them.
     #[test]
     fn a_namespace_takes_no_more_than_its_part_whatever_number_of_clusters_it_has() {
         let account = Account::new(SMALL);

@@ -1,8 +1,8 @@
-//! Bounds on what a workload cluster may send. Its API server belongs to a tenant: without them one server that streams for
-//! ever fills the memory that all clusters share.
+//! Limits on what a workload cluster may send. Its API server belongs to a tenant: without limits, one server that streams for
+//! ever would fill the memory shared by all clusters.
 //!
-//! Compressed answers need no bound of their own: kube's gzip feature is off, so nothing is ever unpacked. Redirects are
-//! not followed: hyper's client does not, and kube adds nothing that would.
+//! Compressed responses need no limit of their own: kube's gzip feature is off, so nothing is decompressed. Redirects are not
+//! followed: hyper's client does not, and kube adds nothing that would.
 
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -18,22 +18,22 @@ use tokio::time::Sleep;
 
 use super::account::{Account, Share};
 
-/// Nodes that are asked for at once. The first list of a large cluster takes more requests, each with little memory.
+/// Page size for Nodes. The first list of a large cluster takes several requests, each with little memory.
 pub const PAGE: u32 = 50;
-/// Nodes of one cluster: twice what Kubernetes is tested with.
+/// Maximum Nodes of one cluster: twice what Kubernetes is tested with.
 pub const MOST_NODES: usize = 10_000;
-/// Bytes of memory for all Nodes of one cluster as they are kept: 13 KiB for each of the most Nodes; an ordinary one, whose
-/// labels, annotations and addresses are 2 KiB of JSON, takes 9.
+/// Maximum memory for all stored Nodes of one cluster: 13 KiB each at the maximum number. An ordinary Node, whose labels,
+/// annotations and addresses are 2 KiB of JSON, takes 9.
 pub const MOST_KEPT: usize = 128 << 20;
-/// Workload clusters that are followed for one namespace. Each has a connection, a task and its Nodes.
+/// Maximum connected workload clusters per namespace. Each has a connection, a task and its Nodes.
 pub const MOST_CLUSTERS: usize = 1000;
-/// One answer. A page of Nodes has 160 KiB for each; the Pods of a Node and all VolumeAttachments are listed unpaged.
+/// Maximum response. A page of Nodes has 160 KiB for each; the Pods of a Node and all VolumeAttachments are listed unpaged.
 const MOST_ANSWER: usize = 16 << 20;
-/// An answer that refuses a request: a Status.
+/// Maximum error response: a Status.
 const MOST_REFUSAL: usize = 64 << 10;
-/// One line of a watch: etcd takes objects of 1.5 MiB, which are longer as JSON.
+/// Maximum watch line: etcd stores objects of up to 1.5 MiB, which are longer as JSON.
 const MOST_LINE: usize = 4 << 20;
-/// Memory that one answer or line takes when it is turned into objects, roughly. A page of large Pods takes a fourth of it.
+/// Approximate maximum memory to parse one response or line. A page of large Pods takes a quarter of it.
 const MOST_MEMORY: usize = 128 << 20;
 /// An object of two bytes becomes a structure as large as a Node, or a map.
 const OBJECT: usize = 2 << 10;
@@ -41,14 +41,13 @@ const OBJECT: usize = 2 << 10;
 const ELEMENT: usize = 48;
 /// A text has two quotation marks.
 const QUOTE: usize = 24;
-/// So much of each answer and of each line is read without being counted together with others': an ordinary Node, or a page of
-/// a small cluster, so that a namespace that has used up its part goes on with what it follows. Besides the connection it
-/// is little.
+/// This much of each response and each line is exempt from the shared account: an ordinary Node, or a page of a small cluster. So
+/// a namespace that has used up its share keeps its connected clusters. It is small next to the connection itself.
 const FREE: usize = 32 << 10;
-/// A piece of an answer costs so much besides its bytes until the answer is complete: a server may send them one by one.
+/// Overhead of each chunk of a response until it is complete: a server may send single bytes.
 const PIECE: usize = 64;
 
-/// Which bound was exceeded.
+/// The exceeded limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Exceeded {
     /// Too many bytes.
@@ -68,13 +67,13 @@ pub enum Exceeded {
     /// Too much in them.
     #[error("its Nodes take more than {MOST_KEPT} bytes; remove large annotations and labels from them")]
     Kept,
-    /// Too much of all clusters of one namespace.
+    /// Too much in all clusters of one namespace.
     #[error(
         "the clusters of its namespace take {0} bytes of memory, as much as they may together; remove large annotations and \
          labels from their Nodes, delete clusters, or use another namespace"
     )]
     Namespace(usize),
-    /// Too much of all clusters.
+    /// Too much in all clusters.
     #[error(
         "the clusters of all namespaces take {0} bytes of memory, as much as they may together; clusters must become fewer or \
          smaller, or be given to another provider with --namespace"
@@ -83,18 +82,18 @@ pub enum Exceeded {
 }
 
 impl Exceeded {
-    /// Whether the cluster would do if others took less.
+    /// Whether the cluster would fit if others used less.
     pub fn is_shared(self) -> bool {
         matches!(self, Self::Namespace(_) | Self::All(_))
     }
 
-    /// Whether this only ends a watch, which is begun anew where it was.
+    /// Whether this ends only a watch, which is then resumed.
     pub fn ends_watch_only(self) -> bool {
         self == Self::Time(WORKLOAD_WATCH)
     }
 }
 
-/// The same client, with every body bounded, and counted to the account of this namespace.
+/// The same client with every body limited, and charged to this namespace's account.
 pub fn bounded(client: Client, account: &Account, tenant: &str) -> Client {
     let (account, tenant) = (account.clone(), tenant.to_owned());
     let namespace = client.default_namespace().to_owned();
@@ -120,7 +119,7 @@ struct Bounded {
     is_watch: bool,
     most: usize,
     bytes: usize,
-    /// Of the longest line so far: the room that it took is kept for the next ones.
+    /// The longest line so far: its buffer is reused for later lines.
     longest: usize,
     memory: usize,
     share: Share,

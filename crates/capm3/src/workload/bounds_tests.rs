@@ -1,4 +1,4 @@
-//! Servers on loopback that attack.
+//! Hostile servers on loopback.
 
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ fn limited(config: kube::Config, limits: Limits) -> Client {
     bounded(Client::try_from(config).unwrap(), &Account::new(limits), "ns")
 }
 
-/// Answers every request with this head, and then with this text for ever.
+/// Answers every request with this head, then with this text for ever.
 async fn endless(head: &'static str, text: &'static str) -> (Client, JoinSet<()>) {
     let (config, server) = endless_at(head, text).await;
     (limited(config, Limits::DEFAULT), server)
@@ -134,7 +134,7 @@ async fn a_small_answer_comes_through_when_the_namespace_has_its_part() {
     assert_eq!(nodes.list(&ListParams::default()).await.unwrap().items.len(), 0);
 }
 
-/// Answers every request with the head and then with one byte in each of these intervals, for ever.
+/// Answers every request with the head, then with one byte per interval, for ever.
 async fn trickling(interval: Duration) -> (Client, JoinSet<()>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let config = kube::Config::new(format!("http://{}", listener.local_addr().unwrap()).parse().unwrap());

@@ -1,4 +1,4 @@
-//! The Nodes of one cluster, up to a number and a size.
+//! The Nodes of one cluster, limited in number and size.
 
 use parking_lot::{Mutex, MutexGuard};
 use std::collections::HashMap;
@@ -12,23 +12,23 @@ use super::account::Share;
 use super::bounds::{Exceeded, MOST_KEPT, MOST_NODES};
 use super::nodes::{self, Nodes};
 
-/// What a Node takes besides its texts: the structure, and its places in the store, in its indexes and in its watch.
+/// Overhead of a Node besides its strings: the struct, and its entries in the store, the indexes and the watch.
 const NODE: usize = size_of::<Node>() + 1024;
 
-/// What a text takes besides its bytes: where it is, and what the allocator and the map around it need.
+/// Overhead of a string besides its bytes: the pointer, and what the allocator and the surrounding map need.
 const TEXT: usize = 48;
 
-/// What a cluster that is followed takes besides its Nodes: its client, its connections, and the heads of answers under way.
+/// Memory of a connected cluster besides its Nodes: client, connections, and the heads of pending responses.
 const CLUSTER: usize = 256 << 10;
 
-/// Bytes of memory that a Node takes when it is kept, roughly. A Node of many short texts takes a multiple of its JSON.
+/// Approximate memory of a stored Node. A Node with many short strings takes a multiple of its JSON.
 fn weight(node: &Node) -> usize {
     let json = serde_json::to_vec(node).unwrap_or_default();
     let texts = json.split(|byte| *byte == b'"').count() / 2;
     NODE + json.len() + TEXT * texts
 }
 
-/// Fills a store until a bound is exceeded. From then on it takes nothing in. Clones are the same.
+/// Fills a store until a limit is exceeded. After that it accepts nothing. Clones share the state.
 #[derive(Clone, Debug)]
 pub struct Budget {
     nodes: Nodes,
@@ -58,13 +58,13 @@ impl Kept {
 
     fn remove(&mut self, key: &ObjectKey) {
         self.bytes -= self.sizes.remove(key).unwrap_or_default();
-        // Less than before is never refused; after a refusal nothing is kept for long.
+        // A reduction is never refused; after a refusal the store is soon dropped.
         self.share.set(CLUSTER + self.bytes).ok();
     }
 }
 
 impl Budget {
-    /// Fills this store. What is kept in it is counted by the share.
+    /// Fills this store. Its contents are charged to the share.
     pub fn new(nodes: Nodes, mut share: Share) -> Self {
         let exceeded = share.set(CLUSTER).err();
         let kept = Kept {
@@ -79,17 +79,17 @@ impl Budget {
         }
     }
 
-    /// Whether a bound was exceeded.
+    /// Whether a limit was exceeded.
     pub fn is_exceeded(&self) -> bool {
         self.exceeded.borrow().is_some()
     }
 
-    /// This was too much: nothing is taken in from now on.
+    /// Records the exceeded limit: nothing is accepted from now on.
     pub fn exceed(&self, why: Exceeded) {
         self.exceeded.send_replace(Some(why));
     }
 
-    /// Ends when a bound is exceeded.
+    /// Completes when a limit is exceeded.
     pub async fn exceeded(&self) -> Exceeded {
         let mut changes = self.exceeded.subscribe();
         let seen = changes.wait_for(Option::is_some).await;
@@ -141,7 +141,7 @@ mod tests {
         serde_json::from_value(body).unwrap()
     }
 
-    // OWN 23b: any number of Nodes was kept, of any size.
+    // OWN 23b: the number and size of stored Nodes was unlimited.
     #[tokio::test]
     async fn no_more_nodes_are_kept_than_a_cluster_may_have() {
         let budget = budget(WIDE);
@@ -182,7 +182,7 @@ mod tests {
         assert!(!next.is_exceeded(), "all is given back");
     }
 
-    /// A Node whose texts that are kept are 2 KiB of JSON.
+    /// A Node whose stored strings are 2 KiB of JSON.
     fn ordinary() -> Node {
         let texts = |number: usize, value: &str| -> serde_json::Map<String, serde_json::Value> {
             let text = |n| (format!("example.com/label-{n}"), value.into());

@@ -1,5 +1,5 @@
-//! The kubeconfig of a workload cluster. It comes from a Secret that others write: what would make this process run programs
-//! or read its own files is refused.
+//! The kubeconfig of a workload cluster. It comes from a Secret that others write, so anything that would make this process run
+//! programs or read its own files is rejected.
 
 use k8s_openapi::api::core::v1::Secret;
 use kube::Config;
@@ -13,35 +13,35 @@ pub fn secret_name(cluster: &str) -> String {
     format!("{cluster}-kubeconfig")
 }
 
-/// Why a kubeconfig cannot be used. Nothing of its content is repeated: it holds credentials.
+/// Why a kubeconfig is invalid. Its content is never repeated, because it holds credentials.
 #[derive(Debug, thiserror::Error)]
 pub enum Unusable {
-    /// The Secret has no such entry.
+    /// The Secret lacks the key.
     #[error("it has no data under the key {KEY:?}")]
     NoData,
-    /// The entry is not text.
+    /// The value is not text.
     #[error("its key {KEY:?} is not UTF-8 text")]
     NotText,
-    /// The entry is not a kubeconfig.
+    /// The value is not a kubeconfig.
     #[error("its key {KEY:?} is not a kubeconfig")]
     NotAKubeconfig,
-    /// The context that is to be used is not in it.
+    /// The current context is missing.
     #[error("it names no current context that it has, with its cluster and user")]
     NoContext,
-    /// It asks for something that only its author's machine may do.
+    /// It uses a feature that is only safe on its author's machine.
     #[error("its {0} is not taken: certificates, keys and tokens must be in the kubeconfig itself")]
     Refused(&'static str),
-    /// It has everything, but some of it is wrong.
+    /// It is complete, but some of it is invalid.
     #[error("it cannot be used: {0}")]
     Wrong(&'static str),
 }
 
-/// The way to the workload cluster. No request is made.
+/// The client configuration for the workload cluster. Sends no request.
 pub async fn read(secret: &Secret) -> Result<Config, Unusable> {
     let data = secret.data.as_ref().and_then(|data| data.get(KEY));
     let data = data.filter(|data| !data.0.is_empty()).ok_or(Unusable::NoData)?;
     let text = std::str::from_utf8(&data.0).map_err(|_| Unusable::NotText)?;
-    // An alias would make a text of any size from a small one.
+    // YAML aliases would expand a small text to any size.
     let options = serde_saphyr::options! { budget: serde_saphyr::budget! { max_aliases: 0 } };
     let file: Kubeconfig = serde_saphyr::from_str_with_options(text, options).map_err(|_| Unusable::NotAKubeconfig)?;
     check(&file)?;
@@ -72,7 +72,7 @@ fn check(file: &Kubeconfig) -> Result<(), Unusable> {
     }
 }
 
-/// The first field that would have a program run, or a file of this process read.
+/// The first field that would run a program or read a file of this process.
 fn refused(cluster: &Cluster, user: &AuthInfo) -> Option<&'static str> {
     [
         (user.exec.is_some(), "exec"),
@@ -86,7 +86,7 @@ fn refused(cluster: &Cluster, user: &AuthInfo) -> Option<&'static str> {
     .find_map(|(is_there, field)| is_there.then_some(field))
 }
 
-/// In words of our own: the library's may quote what it could not read.
+/// Our own message: the library's may quote what it could not parse.
 fn what_is_wrong(error: &KubeconfigError) -> &'static str {
     match error {
         KubeconfigError::MissingClusterUrl | KubeconfigError::ParseClusterUrl(_) => "its server is not a URL",

@@ -1,4 +1,4 @@
-//! The task that keeps one workload cluster at hand.
+//! The task that maintains the connection to one workload cluster.
 
 use std::pin::pin;
 use std::sync::{Arc, OnceLock, Weak};
@@ -27,17 +27,17 @@ use super::retries::Retries;
 use super::turns::{NoAnswer, Turns};
 use super::{News, Nodes, Shared, Unreachable, Workload, kubeconfig, nodes, words};
 
-/// Why the Nodes are not followed any more.
+/// Why the Node watch ended.
 enum Over {
-    /// To be begun anew at once.
+    /// Restart at once.
     Anew,
-    /// A request was not answered.
+    /// A request failed.
     Unanswered,
-    /// There was too much, after the Nodes had been known for this time.
+    /// A limit was exceeded, after the Nodes had been known for this time.
     Exceeded(Exceeded, Duration),
 }
 
-/// Whether the Nodes can be listed: that the server answers says nothing of the right to do so.
+/// Whether Nodes can be listed: a server that responds may still deny the permission.
 async fn probe(client: &Client) -> Result<(), kube::Error> {
     let nodes: Api<Node> = Api::all(client.clone());
     let one = ListParams::default().limit(1);
@@ -46,7 +46,7 @@ async fn probe(client: &Client) -> Result<(), kube::Error> {
     answer.map(|_| ())
 }
 
-/// Keeps one workload cluster at hand.
+/// Maintains the connection to one workload cluster.
 #[derive(Clone)]
 pub(super) struct Link {
     shared: Weak<Shared>,
@@ -56,7 +56,7 @@ pub(super) struct Link {
 }
 
 impl Link {
-    /// For this cluster, until `stop`; `room` tells it that others take less memory now.
+    /// Runs for this cluster until `stop`; `room` signals that others use less memory now.
     pub(super) fn new(shared: Weak<Shared>, cluster: ObjectKey, stop: CancellationToken, room: Arc<Notify>) -> Self {
         Self {
             shared,
@@ -66,7 +66,7 @@ impl Link {
         }
     }
 
-    /// Follows the Secret, and what it leads to, until stopped.
+    /// Watches the Secret, and the cluster it leads to, until stopped.
     pub(super) async fn run(self, client: Client, limits: ClientArgs) {
         let secret = ObjectKey::new(
             self.cluster.namespace.clone(),
@@ -89,7 +89,7 @@ impl Link {
                     if connection.as_ref().is_some_and(|(present, _)| *present == data) {
                         continue;
                     }
-                    connection = None; // before the next begins, so that only one says what it sees
+                    connection = None; // dropped before the next starts, so that only one reports
                     if let Some(connected) = self.connect(&secret, &object, &limits).await {
                         connection = Some((data, connected));
                     }
@@ -99,7 +99,7 @@ impl Link {
                     connection = None;
                     self.lost(&self.stop, Unreachable::NoKubeconfig(secret.clone()));
                 }
-                // The management cluster's trouble: what was connected stays connected.
+                // A failure of the management cluster: an existing connection stays.
                 Err(error) => {
                     tracing::warn!(%secret, error = %chain(&error), "the watch of a kubeconfig was interrupted");
                 }
@@ -107,7 +107,7 @@ impl Link {
         }
     }
 
-    /// Begins to follow the Nodes with this kubeconfig; they are followed until the guard is dropped.
+    /// Starts watching the Nodes with this kubeconfig, until the guard is dropped.
     async fn connect(&self, secret: &ObjectKey, object: &Secret, limits: &ClientArgs) -> Option<DropGuard> {
         let bad = |problem: String| Unreachable::BadKubeconfig {
             secret: secret.clone(),
@@ -122,7 +122,7 @@ impl Link {
         };
         config.connect_timeout = Some(WORKLOAD_CONNECT);
         let Ok(client) = limits.limited(config) else {
-            // The library's words may quote keys.
+            // The library's message may quote keys.
             let problem = "its certificates or keys cannot be used".to_owned();
             self.lost(&self.stop, bad(problem));
             return None;
@@ -135,10 +135,10 @@ impl Link {
     }
 
     async fn follow(self, client: Client, stop: CancellationToken) {
-        // A kubeconfig with another content has a task of its own, which begins anew.
+        // A changed kubeconfig gets a new task, which starts from scratch.
         let mut retries = Retries::default();
         let follow = async {
-            // What follows the Nodes ends with `stop` too, without a pause: beginning anew then would never end.
+            // The Node watch ends with `stop` too, without yielding: restarting it here would loop for ever.
             while !stop.is_cancelled() {
                 let begun = Instant::now();
                 let mut over = self.follow_until_over(&client, &stop).await;
@@ -157,7 +157,7 @@ impl Link {
         }
     }
 
-    /// A cluster whose watch breaks off again and again is left alone for a while.
+    /// Backs off from a cluster whose watch breaks repeatedly.
     async fn pause(&self, delay: Duration, stop: &CancellationToken) {
         if delay.is_zero() {
             return;
@@ -168,7 +168,7 @@ impl Link {
         tokio::time::sleep(delay).await;
     }
 
-    /// Waits until it is worth a try to follow the Nodes again. Something else may come to light meanwhile.
+    /// Waits until it is worth watching the Nodes again. The situation may change meanwhile.
     async fn wait_after(
         &self,
         over: Over,
@@ -200,11 +200,11 @@ impl Link {
         None
     }
 
-    /// Follows the Nodes until a request is not answered, too much comes, or the cluster answers again after an interruption:
-    /// its watch may then show nothing for minutes. What was kept is given back.
+    /// Watches the Nodes until a request fails, a limit is exceeded, or the cluster responds again after an interruption: its
+    /// watch may then show nothing for minutes. Releases the stored Nodes at the end.
     async fn follow_until_over(&self, client: &Client, stop: &CancellationToken) -> Over {
         let Some(account) = self.shared.upgrade().map(|shared| shared.account.clone()) else {
-            return std::future::pending().await; // everything ends
+            return std::future::pending().await; // shutting down
         };
         let workload = Workload {
             client: client.clone(),
@@ -221,7 +221,7 @@ impl Link {
         };
         let (listed, interrupted) = (OnceLock::<Instant>::new(), Notify::new());
         let heard = |heard: Result<(), &watcher::Error>| match heard {
-            // Some are missing, and which of them is chance.
+            // Some are missing, and it is arbitrary which.
             Ok(()) if budget.is_exceeded() => {}
             Ok(()) => {
                 listed.get_or_init(Instant::now);
@@ -232,7 +232,7 @@ impl Link {
                 None => interrupted.notify_one(),
             },
         };
-        // A watch that goes on where it was cut off does not say so.
+        // A resumed watch does not report that it recovered.
         let resumption = async {
             loop {
                 interrupted.notified().await;
@@ -279,8 +279,8 @@ impl Link {
         }
     }
 
-    /// Nothing can be said of the Nodes at present because of this. Returns the bound that it is about, if it is: then the
-    /// cluster is left alone.
+    /// The Nodes are currently unknown for this reason. Returns the exceeded limit, if there is one: then the cluster is left
+    /// alone for a while.
     fn lost_by(&self, until: &CancellationToken, error: &(dyn std::error::Error + 'static)) -> Option<Exceeded> {
         let too_much = words::exceeded(error).filter(|why| !why.ends_watch_only());
         if too_much.is_none() {
@@ -298,7 +298,7 @@ impl Link {
         });
     }
 
-    /// Nothing can be said of the Nodes at present.
+    /// The Nodes are currently unknown.
     fn lost(&self, until: &CancellationToken, why: Unreachable) {
         self.answer(until, |answer| {
             let is_news = answer.as_ref().err() != Some(&why);
@@ -310,12 +310,12 @@ impl Link {
         });
     }
 
-    /// Changes the answer, unless this has been stopped meanwhile, and tells the listeners if it is news.
+    /// Changes the state, unless stopped in the meantime, and notifies the listeners if it is new.
     fn answer(&self, until: &CancellationToken, change: impl FnOnce(&mut Result<Workload, Unreachable>) -> bool) {
         let Some(shared) = self.shared.upgrade() else { return };
         let is_news = {
             let mut clusters = shared.lock();
-            // Stopped under the same lock, or after it: a successor's answer is not overwritten.
+            // Stopped under the same lock, or later: a successor's state is not overwritten.
             match clusters.followed.get_mut(&self.cluster) {
                 Some(followed) if !until.is_cancelled() => change(&mut followed.answer),
                 _ => false,
@@ -337,7 +337,7 @@ mod tests {
     use super::*;
     use crate::workload::Workloads;
 
-    // OWN 23h: a cluster whose kubeconfig changed, or a provider that stopped, sometimes kept a thread busy for ever.
+    // OWN 23h: a changed kubeconfig, or a stopping provider, sometimes kept a thread busy for ever.
     #[test]
     fn a_cluster_that_is_stopped_is_not_followed_anew() {
         let follow = async {
@@ -348,13 +348,13 @@ mod tests {
             let workloads = Workloads::new(client.clone(), crate::sim::limits(), stop.clone());
             let (shared, cluster) = (Arc::downgrade(&workloads.0), ObjectKey::new("ns", "c"));
             stop.cancel();
-            // Which branch of a select is looked at first is chance.
+            // The order in which a select polls its branches is random.
             for _ in 0..50 {
                 let link = Link::new(shared.clone(), cluster.clone(), stop.clone(), Arc::default());
                 link.follow(client.clone(), stop.clone()).await;
             }
         };
-        // In a thread of its own: no timer cuts off what never pauses.
+        // In its own thread: no timer can interrupt a loop that never yields.
         let (over, is_over) = std::sync::mpsc::channel();
         std::thread::spawn(move || {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();

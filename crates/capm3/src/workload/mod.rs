@@ -1,4 +1,4 @@
-//! The workload clusters: one client and one watch of the Nodes for each that somebody asks about.
+//! The workload clusters: one client and one Node watch for each cluster in use.
 //!
 //! ```text
 //!  Secret <cluster>-kubeconfig ── one watch ──▶ client, made anew with each other content
@@ -8,7 +8,7 @@
 //!  asked by controllers at any time, answered at once ◀───────────────┴──▶ listeners: who looks again
 //! ```
 //!
-//! Nobody waits here: a cluster that cannot be reached is a task of its own that tries again, and an answer that says so.
+//! No caller waits here: an unreachable cluster has its own task that retries, and lookups return that state at once.
 
 mod account;
 mod bounds;
@@ -43,12 +43,12 @@ use self::link::Link;
 pub use self::nodes::{NodeBy, Nodes};
 use self::turns::Turns;
 
-/// A workload cluster that answers.
+/// A reachable workload cluster.
 #[derive(Clone)]
 pub struct Workload {
-    /// Its API server.
+    /// Client of its API server.
     pub client: Client,
-    /// Its Nodes, all of them.
+    /// All its Nodes.
     pub nodes: Nodes,
     turns: Turns,
 }
@@ -62,13 +62,13 @@ impl fmt::Debug for Workload {
 }
 
 impl Workload {
-    /// Makes a request that somebody waits for. Where the cluster does not answer it is silent from then on, and few wait
-    /// at once: whoever works for other clusters goes on. An error says what came of it in words of our own.
+    /// Sends a request with a bounded wait. On a timeout the cluster counts as unreachable, and concurrent requests are limited,
+    /// so that passes for other clusters continue. Error messages are our own.
     pub async fn ask<T>(&self, request: impl Future<Output = Result<T, kube::Error>>) -> Result<T, kube::Error> {
         self.turns.ask(request).await.map_err(words::ours)
     }
 
-    /// Changes a Node by a merge patch. Whoever looks for it from then on sees the answer.
+    /// Changes a Node by a merge patch. The store reflects the response.
     pub async fn change_node(&self, name: &str, change: &Value) -> Result<(), kube::Error> {
         let nodes: Api<Node> = Api::all(self.client.clone());
         let (params, change) = (PatchParams::default(), Patch::Merge(change));
@@ -77,10 +77,10 @@ impl Workload {
         Ok(())
     }
 
-    /// Gives a Node its provider ID, if it is still the Node with this UID: one that was made anew under its name may be on
-    /// another server. Returns whether it has it.
+    /// Sets a Node's provider ID, if the Node still has this UID: one recreated under its name may be on another server. Returns
+    /// whether the Node has the ID.
     pub async fn give_id(&self, name: &str, uid: &str, id: &str) -> Result<bool, kube::Error> {
-        // The API server takes the first ID only, so that nobody's is overwritten.
+        // The API server accepts only the first ID, so no ID is overwritten.
         let change = json!({"metadata": {"uid": uid}, "spec": {"providerID": id}});
         let Err(error) = self.change_node(name, &change).await else {
             return Ok(true);
@@ -92,58 +92,57 @@ impl Workload {
         }
         match self.ask(nodes.get_opt(name)).await? {
             Some(node) if node.metadata.uid.as_deref() == Some(uid) => Err(error),
-            // The watch shows it in a moment.
+            // The watch will show it soon.
             Some(_) | None => Ok(false),
         }
     }
 }
 
-/// Why there is no answer of a workload cluster. All of these end by themselves, or with a change of the Secret; whoever
-/// listens is told.
+/// Why a workload cluster is unavailable. Each state ends by itself or with a change of the Secret; listeners are notified.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Unreachable {
-    /// Its Nodes are being listed for the first time.
+    /// The first list of its Nodes is in progress.
     #[error("the nodes of cluster {0} are being listed")]
     Connecting(ObjectKey),
     /// Cluster API has not written the Secret yet.
     #[error("Secret {0} is missing; Cluster API writes it when the cluster's certificates are there")]
     NoKubeconfig(ObjectKey),
-    /// The Secret is of no use.
+    /// The Secret is invalid.
     #[error("Secret {secret} holds no kubeconfig that can be used: {problem}")]
     BadKubeconfig {
         /// The Secret.
         secret: ObjectKey,
-        /// What is wrong with it.
+        /// The error.
         problem: String,
     },
-    /// Its namespace has as many that are followed as it may have.
+    /// Its namespace has reached the maximum of connected clusters.
     #[error(
         "cluster {0} is not followed: {most} clusters of its namespace are already; delete some, or use another namespace",
         most = bounds::MOST_CLUSTERS
     )]
     TooMany(ObjectKey),
-    /// It sends or has more than it may, or all of its namespace together have.
+    /// It, or its namespace in total, exceeds a limit.
     #[error(
         "cluster {cluster} is not followed: {why}; it is tried again within 10 minutes, or when its kubeconfig changes"
     )]
     Exceeds {
         /// The cluster.
         cluster: ObjectKey,
-        /// What there is too much of, and what to do.
+        /// What exceeds the limit, and what to do.
         why: Exceeded,
     },
-    /// The cluster, or the Secret's server, does not answer.
+    /// The cluster, or the API server with the Secret, does not respond.
     #[error("the API server of cluster {cluster} cannot be asked: {cause}")]
     Silent {
         /// The cluster.
         cluster: ObjectKey,
-        /// What was tried and what came of it.
+        /// The failed request and its error.
         cause: String,
     },
 }
 
 impl Unreachable {
-    /// The reason of a condition, in one word.
+    /// The condition reason.
     pub fn reason(&self) -> &'static str {
         match self {
             Self::Connecting(_) => "WorkloadClusterConnecting",
@@ -155,12 +154,12 @@ impl Unreachable {
     }
 }
 
-/// What listeners are told.
+/// News for listeners.
 #[derive(Clone, Copy, Debug)]
 pub enum News<'a> {
-    /// A Node is now another than it was.
+    /// A Node has changed.
     Node(&'a Change<Node>),
-    /// The cluster answers now, or does not any more, or for another reason.
+    /// The cluster became available or unavailable, or the reason changed.
     Link,
 }
 
@@ -177,7 +176,7 @@ impl fmt::Debug for Workloads {
 }
 
 struct Shared {
-    /// The management cluster, for the Secrets.
+    /// Client of the management cluster, for the Secrets.
     client: Client,
     limits: ClientArgs,
     stop: CancellationToken,
@@ -188,7 +187,7 @@ struct Shared {
 }
 
 impl Shared {
-    /// Starts a task of one cluster. It ends with what it follows, or with the last clone of all this.
+    /// Starts the task of one cluster. It ends with the cluster, or with the last clone of this struct.
     fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
         let mut tasks = self.tasks.lock();
         while let Some(ended) = tasks.try_join_next() {
@@ -214,7 +213,7 @@ impl Shared {
 #[derive(Default)]
 struct Clusters {
     followed: HashMap<ObjectKey, Followed>,
-    /// Those that somebody asked about and for which their namespace has no place.
+    /// Clusters in use without a free place in their namespace.
     refused: BTreeSet<ObjectKey>,
 }
 
@@ -224,7 +223,7 @@ impl Clusters {
         beside.count() < bounds::MOST_CLUSTERS
     }
 
-    /// The next cluster of this namespace for which there is a place now.
+    /// The next cluster of this namespace, if a place is free.
     fn next(&mut self, namespace: &str) -> Option<ObjectKey> {
         let first = ObjectKey::new(namespace, "");
         let next = self.refused.range(first..).next();
@@ -233,7 +232,7 @@ impl Clusters {
         self.refused.take(&next)
     }
 
-    /// Has those look again that would do if others took less, now that one of this namespace is gone.
+    /// Retries clusters that would fit if others used less, now that one of this namespace is gone.
     fn there_is_room(&self, namespace: &str) {
         for (cluster, followed) in &self.followed {
             let Err(Unreachable::Exceeds { why, .. }) = &followed.answer else {
@@ -247,17 +246,17 @@ impl Clusters {
     }
 }
 
-/// One workload cluster that somebody asked about.
+/// One workload cluster in use.
 struct Followed {
     answer: Result<Workload, Unreachable>,
-    /// Tells its task that others take less memory now.
+    /// Signals its task that others use less memory now.
     room: Arc<Notify>,
-    /// Its task ends with this.
+    /// Stops its task on drop.
     _task: DropGuard,
 }
 
 impl Workloads {
-    /// None is followed yet. `limits` says how often each workload cluster may be asked; `stop` ends everything.
+    /// No clusters yet. `limits` are the request rate limits for each workload cluster; `stop` ends everything.
     pub fn new(client: Client, limits: ClientArgs, stop: CancellationToken) -> Self {
         Self(Arc::new(Shared {
             client,
@@ -270,14 +269,13 @@ impl Workloads {
         }))
     }
 
-    /// Calls `listener` with the cluster after every piece of news from now on. It must be quick.
+    /// Calls `listener` with the cluster for all news from now on. It must be fast.
     pub fn listen(&self, listener: impl Fn(&ObjectKey, News<'_>) + Send + Sync + 'static) {
         let mut listeners = self.0.listeners.write();
         listeners.push(Box::new(listener));
     }
 
-    /// The workload cluster of this Cluster, as far as it is known now. The first question has it followed from then on,
-    /// until [`forget`](Self::forget).
+    /// The current state of this Cluster's workload cluster. The first call connects it until [`forget`](Self::forget).
     pub fn of(&self, cluster: &ObjectKey) -> Result<Workload, Unreachable> {
         let mut clusters = self.0.lock();
         if let Some(followed) = clusters.followed.get(cluster) {
@@ -306,13 +304,13 @@ impl Workloads {
         }
     }
 
-    /// The workload cluster of this Cluster if it is followed and answers. It is not followed for this: whoever writes a last
-    /// word to a cluster that goes must not begin to watch it anew.
+    /// The workload cluster of this Cluster if it is already connected and available. This does not connect it: a last write to a
+    /// cluster being deleted must not start a new watch.
     pub fn followed(&self, cluster: &ObjectKey) -> Option<Workload> {
         self.0.lock().followed.get(cluster)?.answer.as_ref().ok().cloned()
     }
 
-    /// One that answers and whose Nodes are these, without a watch.
+    /// An available cluster with these Nodes, without a watch.
     #[cfg(test)]
     pub fn connected(&self, cluster: &ObjectKey, client: Client, nodes: Nodes) {
         let turns = Turns::default();
@@ -324,8 +322,8 @@ impl Workloads {
         self.0.lock().followed.insert(cluster.clone(), followed);
     }
 
-    /// The Cluster is gone: so are its client, its watches and its Nodes. The next one of its namespace that was refused has
-    /// its place, and its listeners are told.
+    /// The Cluster is gone: drops its client, watches and Nodes. Its place goes to the next refused cluster of its namespace,
+    /// whose listeners are notified.
     pub fn forget(&self, cluster: &ObjectKey) {
         let (gone, next) = {
             let mut clusters = self.0.lock();
@@ -347,7 +345,7 @@ impl Workloads {
         }
     }
 
-    /// Whether each of those that are followed answers, and if not, why.
+    /// Whether each connected cluster is available, and if not, why.
     pub fn answers(&self) -> Vec<Result<(), Unreachable>> {
         let clusters = self.0.lock();
         let answers = clusters.followed.values().map(|followed| &followed.answer);
@@ -356,12 +354,12 @@ impl Workloads {
             .collect()
     }
 
-    /// How many are followed.
+    /// The number of connected clusters.
     pub fn len(&self) -> usize {
         self.0.lock().followed.len()
     }
 
-    /// Whether none is followed.
+    /// Whether no cluster is connected.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }

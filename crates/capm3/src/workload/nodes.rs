@@ -1,15 +1,15 @@
-//! What of a workload cluster's Nodes is kept, and what they are found by.
+//! The stored part of a workload cluster's Nodes, and their indexes.
 
 use k8s_openapi::api::core::v1::{Node, NodeCondition, NodeStatus};
 use kube::ResourceExt;
 use metal3_runtime::store::Store;
 
-/// Label of a Node: the UID of the host that it runs on. The kubelet sets it where the bootstrap data says so.
+/// Label of a Node: the UID of its host. The kubelet sets it if the bootstrap data says so.
 pub const HOST_UID: &str = "metal3.io/uuid";
 /// Label of a Node: its host name.
 pub const HOSTNAME: &str = "kubernetes.io/hostname";
 
-/// What a Node is found by.
+/// The index keys of a Node.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum NodeBy {
     /// Its provider ID.
@@ -28,7 +28,7 @@ pub fn nodes() -> Nodes {
     Store::reduced(keys_of, reduce)
 }
 
-/// What a Node is found by.
+/// The index keys of a Node.
 pub fn keys_of(node: &Node) -> Vec<NodeBy> {
     let id = provider_id(node);
     let label = |key: &str| node.labels().get(key).filter(|value| !value.is_empty()).cloned();
@@ -48,8 +48,8 @@ pub fn provider_id(node: &Node) -> Option<&str> {
     id.filter(|id| !id.is_empty())
 }
 
-/// Whether the kubelet is heard of, as the condition Ready says: True and False are its own words, Unknown is said for it
-/// when it is silent. A Node without the condition counts as heard of.
+/// Whether the kubelet reports, by the condition Ready: the kubelet sets True and False, the node controller sets Unknown when it
+/// is silent. A Node without the condition counts as reporting.
 pub fn is_reporting(node: &Node) -> bool {
     let conditions = node.status.iter().flat_map(|status| status.conditions.iter().flatten());
     !conditions
@@ -59,8 +59,8 @@ pub fn is_reporting(node: &Node) -> bool {
 
 const READY: &str = "Ready";
 
-/// Images, volumes and times come with every heartbeat, and nobody here asks for them. Of the conditions only whether the
-/// Node is ready is kept.
+/// Drops images, volumes and times, which change with every heartbeat and are not used here. Of the conditions it keeps only
+/// Ready.
 pub fn reduce(node: &mut Node) {
     node.metadata.managed_fields = None;
     if let Some(status) = node.status.take() {

@@ -1,7 +1,7 @@
-//! Which Node a machine has become, and the provider ID that both carry from then on. Pure.
+//! Matches a machine with its Node, and determines the provider ID of both. Pure.
 //!
 //! Cluster API finds the Node of a Machine by this ID alone. Ours is `metal3://<namespace>/<host>/<machine>`; with a cloud
-//! provider in the workload cluster it is that one's.
+//! provider in the workload cluster, that one sets the ID.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use kube::ResourceExt;
 
 use super::nodes::{NodeBy, Nodes, provider_id};
 
-/// What is asked.
+/// The input.
 #[derive(Clone, Copy, Debug)]
 pub struct Question<'a> {
     /// Namespace of the machine and its host.
@@ -21,24 +21,24 @@ pub struct Question<'a> {
     pub host_uid: &'a str,
     /// The Metal3Machine.
     pub machine: &'a str,
-    /// The host's host names, by its hardware.
+    /// The host names from the host's hardware details.
     pub hostnames: &'a [&'a str],
-    /// The workload cluster has a cloud provider, which gives Nodes their IDs.
+    /// The workload cluster has a cloud provider, which sets the IDs of Nodes.
     pub cloud_provider: bool,
-    /// The bootstrap data is made by a bootstrap provider, which labels the Node with the UID of its host.
+    /// A bootstrap provider creates the bootstrap data, which labels the Node with the UID of its host.
     pub labelled: bool,
-    /// The ID that the machine has already.
+    /// The ID that the machine already has.
     pub stored: Option<&'a str>,
     /// Other hosts of the cluster with one of the host names.
     pub rivals: &'a [String],
 }
 
-/// What is to be done.
+/// The result.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Answer {
-    /// The machine's ID is known, and its Node carries it.
+    /// The machine's ID is known, and its Node has it.
     Known(String),
-    /// The machine's ID is known, and this Node is to carry it.
+    /// The machine's ID is known, and must be set on this Node.
     Give {
         /// The ID.
         id: String,
@@ -47,16 +47,16 @@ pub enum Answer {
         /// Its UID.
         uid: String,
     },
-    /// The machine's ID is known without its Node, which is looked for on.
+    /// The machine's ID is known, but its Node is still missing.
     Early {
         /// The ID.
         id: String,
-        /// What is waited for.
+        /// What it waits for.
         message: String,
     },
-    /// The Node has not come yet.
+    /// The Node has not registered yet.
     Wait(String),
-    /// Somebody has to put something right.
+    /// It needs a change by a user.
     Conflict(String),
 }
 
@@ -66,7 +66,7 @@ pub fn of(namespace: &str, host: &str, machine: &str) -> String {
 }
 
 impl Question<'_> {
-    /// The answer by these Nodes. `holder` says which other Metal3Machine of the cluster has a provider ID.
+    /// Evaluates these Nodes. `holder` finds the other Metal3Machine of the cluster with a provider ID.
     pub fn answer(&self, nodes: &Nodes, holder: &dyn Fn(&str) -> Option<String>) -> Answer {
         match self.find(nodes, holder) {
             Answer::Known(id) if self.stored != Some(&id) => match holder(&id) {
@@ -79,7 +79,7 @@ impl Question<'_> {
 
     fn find(&self, nodes: &Nodes, holder: &dyn Fn(&str) -> Option<String>) -> Answer {
         let id = of(self.namespace, self.host, self.machine);
-        // The ID that the machine has is never another's, and ours is nobody else's, whoever gives the IDs.
+        // The machine's own ID is never another machine's, and our format is unique, whoever sets the IDs.
         for known in self.stored.into_iter().chain([id.as_str()]) {
             match nodes.find(&NodeBy::ProviderId(known.to_owned())).as_slice() {
                 [_] => return Answer::Known(known.to_owned()),
@@ -138,7 +138,7 @@ impl Question<'_> {
         }
     }
 
-    /// What looks like the machine's Node is that of another machine, which is not to lose it.
+    /// The Node that matches belongs to another machine, which must not lose it.
     fn is_held(&self, id: &str, holder: &str) -> Answer {
         Answer::Conflict(format!(
             "the node of host {} seems to be the one with provider ID {id}, which is that of Metal3Machine {holder}: label the node \
@@ -148,7 +148,7 @@ impl Question<'_> {
         ))
     }
 
-    /// Nobody labels the Node: the machine gets its ID at once, and the Node when it can be told by its name.
+    /// Without a label on the Node: the machine gets its ID at once, and the Node once its name identifies it.
     fn by_hostname(&self, id: String, nodes: &Nodes, holder: &dyn Fn(&str) -> Option<String>) -> Answer {
         let mut found: Vec<Arc<Node>> = Vec::new();
         for name in self.hostnames {
@@ -183,7 +183,7 @@ impl Question<'_> {
         }
     }
 
-    /// Several hosts have the host name of one Node.
+    /// Several hosts share the host name of one Node.
     fn ambiguous(&self) -> Answer {
         Answer::Conflict(format!(
             "hosts {} and {} have the same host name, {}, so that it does not tell whose node it is: label the node of each host \
@@ -324,7 +324,7 @@ mod tests {
         );
     }
 
-    // OWN 10b: a user was told to delete the Node that carries the ID of the machine.
+    // OWN 10b: a user was told to delete the Node that has the ID of the machine.
     #[rstest]
     #[case::of_a_cloud("cloud://7")]
     #[case::of_an_earlier_name("metal3://ns/host-0/old")]
@@ -347,7 +347,7 @@ mod tests {
         assert_eq!(question.answer(&store, &|_| None), Answer::Known(id.to_owned()));
     }
 
-    // OWN 10a: with a cloud provider the ID of any Node with a host's name was taken, for as many machines as had it.
+    // OWN 10a: with a cloud provider, the ID of any Node with a host's name was used, for every machine with that name.
     #[rstest]
     #[case::the_clouds(true, "cloud://7")]
     #[case::none_yet(false, "")]
@@ -381,7 +381,7 @@ mod tests {
         assert!(!matches!(ask(&[], ""), Answer::Conflict(_)));
     }
 
-    // OWN 10d: where host names are alike, a user was told to delete the Node of another machine.
+    // OWN 10d: with equal host names, a user was told to delete the Node of another machine.
     #[rstest]
     #[case::by_its_host_name(&[("n", "metal3://ns/host-1/other", "", "h0")], false)]
     #[case::by_its_label(&[("n", "metal3://ns/host-1/other", "u0", "")], false)]

@@ -1,13 +1,13 @@
-//! How long a cluster that exceeded a bound is left alone. Each try may cost all that the bound allows.
+//! The backoff of a cluster that exceeded a limit. Each attempt may cost as much as the limit allows.
 
 use std::time::Duration;
 
 use metal3_runtime::timing::provider::{WORKLOAD_EXCEEDED, WORKLOAD_GOOD};
 
-/// So many interruptions in a row cost no pause: an API server that is upgraded restarts now and then.
+/// Consecutive interruptions without a backoff: an API server restarts now and then during an upgrade.
 const FREE: u32 = 3;
 
-/// How often a cluster has exceeded a bound, or its watch was interrupted, in a row.
+/// Consecutive times that a cluster exceeded a limit, or that its watch was interrupted.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Retries {
     exceeded: u32,
@@ -15,13 +15,13 @@ pub struct Retries {
 }
 
 impl Retries {
-    /// It exceeded a bound after its Nodes were known for this time: when it is tried again.
+    /// It exceeded a limit after its Nodes were known for this time: returns when to retry.
     pub fn next(&mut self, was_good_for: Duration, seed: u64) -> Duration {
         next(&mut self.exceeded, was_good_for, 0, seed)
     }
 
-    /// Its watch was interrupted after its Nodes were followed for this time: when they are listed again. Each list costs this
-    /// process work, which a cluster could ask for without end.
+    /// Its watch was interrupted after this time: returns when to list again. Each list costs this process work, which a cluster
+    /// could cause without end.
     pub fn after_interruption(&mut self, lasted: Duration, seed: u64) -> Duration {
         next(&mut self.interrupted, lasted, FREE, seed)
     }
@@ -42,7 +42,7 @@ fn next(count: &mut u32, was_good_for: Duration, free: u32, seed: u64) -> Durati
 mod tests {
     use super::*;
 
-    // OWN 23f: a cluster that exceeded a bound was read again every 20 s for ever.
+    // OWN 23f: a cluster that exceeded a limit was read again every 20 s for ever.
     #[test]
     fn each_try_of_a_cluster_that_exceeds_bounds_comes_later() {
         let mut retries = Retries::default();
@@ -57,7 +57,7 @@ mod tests {
         assert!(retries.next(Duration::ZERO, 1) > WORKLOAD_EXCEEDED.base / 2);
     }
 
-    // OWN 23i: a cluster that broke its watch off again and again had its Nodes listed every 5 s for ever.
+    // OWN 23i: a cluster that broke its watch repeatedly had its Nodes listed every 5 s for ever.
     #[test]
     fn each_list_after_many_interruptions_comes_later() {
         let mut retries = Retries::default();

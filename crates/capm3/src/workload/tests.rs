@@ -1,4 +1,4 @@
-//! Which clusters are followed when there are too many.
+//! Which clusters are connected when there are too many.
 
 use parking_lot::Mutex;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ fn key(namespace: &str, number: usize) -> ObjectKey {
     ObjectKey::new(namespace, format!("c{number:04}"))
 }
 
-// OWN 23g: a cluster that was refused because its namespace had too many waited for the periodic look when one of them went.
+// OWN 23g: a cluster refused because its namespace had too many was retried only at the resync after one was removed.
 #[tokio::test]
 async fn a_refused_cluster_is_followed_when_another_one_goes() {
     let workloads = workloads();
@@ -37,7 +37,7 @@ async fn a_refused_cluster_is_followed_when_another_one_goes() {
     assert_eq!(*woken.lock(), [key("ns", bounds::MOST_CLUSTERS)]);
     let next = workloads.of(&key("ns", bounds::MOST_CLUSTERS));
     assert!(matches!(next, Err(Unreachable::Connecting(_))), "{next:?}");
-    // One that is gone before there is a place for it takes none.
+    // A cluster removed before a place is free takes none.
     workloads.forget(&key("ns", bounds::MOST_CLUSTERS + 1));
     workloads.forget(&key("ns", 8));
     assert_eq!(woken.lock().len(), 1);

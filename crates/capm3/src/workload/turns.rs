@@ -1,4 +1,4 @@
-//! Requests to one workload cluster that somebody waits for.
+//! Requests to one workload cluster with a waiting caller.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,21 +7,21 @@ use metal3_runtime::timing::provider::{WORKLOAD_ANSWER, WORKLOAD_TURN};
 use tokio::sync::{Notify, Semaphore};
 use tokio::time::timeout;
 
-/// So many wait for one cluster at once, so that others than its own objects are worked on meanwhile.
+/// Maximum concurrent waiters for one cluster, so that other clusters are still reconciled.
 const AT_ONCE: usize = 2;
 
-/// Why there is no answer.
+/// Why there is no response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NoAnswer {
-    /// It did not come in time.
+    /// It timed out.
     #[error("the workload cluster gave no answer within {} s", WORKLOAD_ANSWER.as_secs())]
     Late,
-    /// The request was not made.
+    /// The request was not sent.
     #[error("earlier requests to the workload cluster have not been answered yet")]
     Busy,
 }
 
-/// Lets few requests through at once, and tells whoever follows the cluster when one is not answered. Clones are the same.
+/// Limits concurrent requests, and notifies the cluster's task when one times out. Clones share the state.
 #[derive(Clone, Debug)]
 pub struct Turns {
     free: Arc<Semaphore>,
@@ -42,7 +42,7 @@ impl Default for Turns {
 }
 
 impl Turns {
-    /// Makes a request when it is its turn.
+    /// Sends a request when it is its turn.
     pub async fn ask<T>(&self, request: impl Future<Output = Result<T, kube::Error>>) -> Result<T, kube::Error> {
         let failed = |why: NoAnswer| kube::Error::Service(Box::new(why));
         let turn = timeout(self.turn, self.free.acquire()).await;
@@ -55,7 +55,7 @@ impl Turns {
         })
     }
 
-    /// Ends when a request was not answered in time.
+    /// Completes when a request has timed out.
     pub async fn unanswered(&self) {
         self.unanswered.notified().await;
     }

@@ -1,5 +1,5 @@
-//! What came of a request to a workload cluster, in words of our own. Its API server belongs to a tenant: what it says, in an
-//! answer or in a certificate, stands in no condition, event or log, whatever it is.
+//! Messages for failed requests to a workload cluster. Its API server belongs to a tenant, so none of its text, whether from a
+//! response or a certificate, appears in a condition, event or log.
 
 use std::error::Error;
 use std::io;
@@ -12,12 +12,12 @@ use serde::de::Error as _;
 use super::bounds::Exceeded;
 use super::turns::NoAnswer;
 
-/// What an API server answers that does not do what it is asked for. The code and the reason follow in brackets.
+/// Error statuses of an API server. Code and reason follow in brackets.
 const REFUSES: &str = "its API server does not do what it is asked for";
 const UNREADABLE: &str = "what it sends cannot be read as an answer of Kubernetes";
 const UNKNOWN: &str = "the request failed";
 
-/// Texts of the libraries for HTTP that are theirs alone, and what is said of them.
+/// Known error texts of the HTTP libraries, and our message for each.
 const TEXTS: &[(&str, &str)] = &[
     ("dns error", "the name of its server cannot be resolved"),
     (
@@ -27,30 +27,30 @@ const TEXTS: &[(&str, &str)] = &[
     ("client error (Connect)", "it cannot be connected to"),
 ];
 
-/// An error of a workload cluster. What is said of it is ours.
+/// An error of a workload cluster, with our own message.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 struct Ours(String);
 
-/// What came of a request, for a condition, an event or a log: one line.
+/// The message for a condition, an event or a log: one line.
 pub fn told(error: &(dyn Error + 'static)) -> String {
     let text = |error: &(dyn Error + 'static)| {
         let text = error.to_string();
         let known = TEXTS.iter().find(|(theirs, _)| *theirs == text);
         known.map(|(_, ours)| (*ours).to_owned())
     };
-    // Of the texts the innermost says most.
+    // The innermost error is the most specific.
     let words = causes(error).find_map(known);
     let words = words.or_else(|| causes(error).filter_map(text).last());
     words.unwrap_or_else(|| UNKNOWN.to_owned())
 }
 
-/// Which bound was exceeded, if it was one.
+/// The exceeded limit, if there is one.
 pub fn exceeded(error: &(dyn Error + 'static)) -> Option<Exceeded> {
     causes(error).find_map(|error| error.downcast_ref().copied())
 }
 
-/// The same error for callers that judge it by its kind, without anything that the server said.
+/// The same error for callers that check its kind, without any text of the server.
 pub fn ours(error: kube::Error) -> kube::Error {
     match error {
         kube::Error::Api(status) => kube::Error::Api(Box::new(our_status(&status))),
@@ -62,7 +62,7 @@ pub fn ours(error: kube::Error) -> kube::Error {
 fn our_status(status: &Status) -> Status {
     let named = status.details.as_ref();
     let details = StatusDetails {
-        // That it names an object tells a missing object from a missing kind.
+        // Whether it names an object distinguishes a missing object from a missing kind.
         name: if named.is_some_and(|details| !details.name.is_empty()) {
             "it".to_owned()
         } else {
@@ -87,7 +87,7 @@ fn known_reason(status: &Status) -> &str {
     }
 }
 
-/// The error and its causes. What is inside an [`io::Error`] is no source of it: only that one's source is.
+/// The error and its causes. [`io::Error`] does not report its inner error as its source, only that error's source.
 fn causes<'a>(error: &'a (dyn Error + 'static)) -> impl Iterator<Item = &'a (dyn Error + 'static)> {
     std::iter::successors(Some(error), |&error: &&'a (dyn Error + 'static)| {
         let inner = error.downcast_ref::<io::Error>().and_then(io::Error::get_ref);
@@ -120,7 +120,7 @@ fn known(error: &(dyn Error + 'static)) -> Option<String> {
         Some(kube::Error::SerdeError(_) | kube::Error::FromUtf8(_)) => return Some(UNREADABLE.to_owned()),
         _ => {}
     }
-    // One with something inside is described by that.
+    // The inner error describes it, if there is one.
     let from_system = error.downcast_ref::<io::Error>().filter(|io| io.get_ref().is_none());
     from_system.map(|io| io.kind().to_string())
 }
@@ -174,7 +174,7 @@ mod tests {
         kube::Error::Service(Box::new(io::Error::other(inner)))
     }
 
-    // OWN 23d: a workload cluster's API server wrote texts of its own into conditions and events of the management cluster.
+    // OWN 23d: a workload cluster's API server put its own texts into conditions and events of the management cluster.
     #[rstest]
     #[case::refused(refused(403, "Forbidden"), "(403 Forbidden)")]
     #[case::reason_of_its_own(refused(499, THEIRS), "(499 Unknown)")]

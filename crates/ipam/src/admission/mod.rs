@@ -1,6 +1,6 @@
-//! What may be written: defaults and rules for the three kinds, as pure functions of the old and the new object.
+//! The admission rules: defaults and validation for the three kinds, as pure functions of the old and the new object.
 //!
-//! All errors come at once, each with its field. Texts are upstream's in what programs may look for.
+//! All errors are returned at once, each with its field. Texts that programs may match are upstream's.
 
 mod address;
 mod claim;
@@ -23,7 +23,7 @@ pub use self::pool::{
     create as create_pool, defaults as default_pool, update as update_pool, warnings as warn_of_pool,
 };
 
-/// The address that an annotation asks for must be one, if there is any.
+/// The requested address in the annotation must be valid, if set.
 fn requested(annotations: Option<&BTreeMap<String, String>>) -> Option<FieldError> {
     let text = annotations?.get(annotation::REQUESTED_ADDRESS)?;
     let field = format!("metadata.annotations.{}", annotation::REQUESTED_ADDRESS);
@@ -33,7 +33,7 @@ fn requested(annotations: Option<&BTreeMap<String, String>>) -> Option<FieldErro
     parse(text).err().map(|error| FieldError::new(field, error.to_string()))
 }
 
-/// The first difference between two references, on the field as a whole.
+/// The first difference between two references, reported on the whole field.
 fn same_reference(field: &str, old: &ObjectReference, new: &ObjectReference) -> Option<FieldError> {
     let parts = [
         ("name", &old.name, &new.name),

@@ -7,7 +7,7 @@ use metal3_api::ipam::{AllocationStrategy, IPPool, IPPoolSpec, PoolEntry};
 use super::FieldError;
 use crate::alloc::{Entry, Plan, Problem, Size, parse, parse_as_held};
 
-/// Fills in what is missing. Returns whether anything was.
+/// Sets defaults. Returns whether anything changed.
 pub fn defaults(pool: &mut IPPool) -> bool {
     let is_empty = pool.spec.allocation_strategy.as_str().is_empty();
     if is_empty {
@@ -23,8 +23,8 @@ pub fn create(pool: &IPPool) -> Vec<FieldError> {
     errors
 }
 
-/// What a pool is taken with although it may not be meant: a gateway outside of the subnet, for example. These are the same
-/// as its condition `SpecValid` will name, for the warnings of the answer.
+/// Warnings about a pool that is accepted although it may be a mistake: a gateway outside of the subnet, for example. The
+/// condition `SpecValid` lists the same.
 pub fn warnings(pool: &IPPool) -> Vec<FieldError> {
     let plan = Plan::read(&pool.spec);
     let warning = |problem: &Problem| FieldError::new(&problem.field, &problem.message);
@@ -55,7 +55,7 @@ pub fn update(old: &IPPool, new: &IPPool) -> Vec<FieldError> {
     errors
 }
 
-/// Empty is sequential, as the default will make it.
+/// Empty means sequential, as the default sets it.
 fn strategy(spec: &IPPoolSpec) -> &str {
     let text = spec.allocation_strategy.as_str();
     if text.is_empty() { "sequential" } else { text }
@@ -70,7 +70,7 @@ fn shape(spec: &IPPoolSpec) -> Vec<FieldError> {
         match parse(text) {
             Err(error) => errors.push(FieldError::new(field, error.to_string())),
             Ok(address) => {
-                // Compared as addresses: 2001:db8::1 and 2001:DB8:0::1 are one.
+                // Compared as addresses: 2001:db8::1 and 2001:DB8:0::1 are equal.
                 if let Some((other, _)) = held.iter().find(|(_, other)| *other == address) {
                     let message = format!("{address} is already pre-allocated to the claim {other}");
                     errors.push(FieldError::new(field, message));
@@ -132,7 +132,7 @@ fn reservations_in_bounds(spec: &IPPoolSpec) -> Vec<FieldError> {
         .collect()
 }
 
-/// The entries that can be read; the others bound nothing.
+/// The valid entries; invalid ones are ignored.
 fn entries(spec: &IPPoolSpec) -> Vec<Entry> {
     let read = spec.pools.iter().map(|entry| Entry::read(entry));
     let is_readable = |wrong: &[(&str, String)]| !wrong.iter().any(|(field, _)| !field.is_empty());

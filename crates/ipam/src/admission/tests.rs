@@ -67,7 +67,7 @@ fn pools_that_are_taken(#[case] spec: Value) {
     assert_eq!(create_pool(&pool(spec)), []);
 }
 
-/// Upstream takes them, and users may rely on it; but they are told.
+/// Upstream accepts them, and users may rely on it; but they get a warning.
 #[rstest]
 #[case::gateway(json!({"pools": [{"subnet": "10.0.0.0/24"}], "gateway": "10.7.0.1"}), "spec.gateway", "not in the subnet")]
 #[case::own_gateway(json!({"pools": [{"start": "10.0.0.9", "gateway": "fe80::1"}]}), "spec.pools[0].gateway", "is IPv6")]
@@ -81,7 +81,7 @@ fn pools_that_are_taken_with_a_warning(#[case] spec: Value, #[case] field: &str,
     assert_one(&warn_of_pool(&odd), field, fragment);
 }
 
-/// Upstream takes these, too, and then fails to make each address.
+/// Upstream accepts these too, and then fails to create each address.
 #[rstest]
 #[case("Upper", 1)]
 #[case("under_score", 1)]

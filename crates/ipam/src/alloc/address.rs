@@ -1,4 +1,4 @@
-//! Addresses and subnets as texts and as numbers.
+//! Addresses and subnets, as text and as numbers.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -66,14 +66,14 @@ pub fn number(address: IpAddr) -> u128 {
     }
 }
 
-/// Why a text is not an address that a pool can work with.
+/// Why a text is not a usable address.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum AddressError {
     /// Neither IPv4 nor IPv6.
     #[error("{0:?} is not a valid IP address")]
     Unreadable(String),
-    /// An IPv6 text for an IPv4 address. Programs disagree on which of the two it is, so two claims could end up with what
-    /// is one address on the wire.
+    /// An IPv4-mapped IPv6 text. Programs disagree on whether it is IPv4 or IPv6, so two claims could get the same address on the
+    /// wire.
     #[error("{text:?} is not a valid IP address here: it is IPv4-mapped; write {plain}")]
     Mapped {
         /// As it was written.
@@ -83,7 +83,7 @@ pub enum AddressError {
     },
 }
 
-/// Reads an address as users give it.
+/// Parses an address given by a user.
 pub fn parse(text: &str) -> Result<IpAddr, AddressError> {
     let address = IpAddr::from_str(text).map_err(|_| AddressError::Unreadable(text.to_owned()))?;
     if let IpAddr::V6(v6) = address
@@ -95,12 +95,12 @@ pub fn parse(text: &str) -> Result<IpAddr, AddressError> {
     Ok(address)
 }
 
-/// Reads the address of an object that exists already. An IPv4-mapped address blocks the IPv4 address that it stands for.
+/// Parses the address of an existing object. An IPv4-mapped address blocks the corresponding IPv4 address.
 pub fn parse_as_held(text: &str) -> Option<IpAddr> {
     IpAddr::from_str(text).ok().map(|address| address.to_canonical())
 }
 
-/// Reads a subnet. It keeps its host bits: a pool that is given as `192.168.0.10/24` begins behind .10.
+/// Parses a subnet and keeps its host bits: a pool given as `192.168.0.10/24` begins after .10.
 pub fn parse_subnet(text: &str) -> Result<IpNet, String> {
     let unreadable = || format!("{text:?} is not a valid subnet: expected ADDRESS/PREFIX");
     let (address, prefix) = text.split_once('/').ok_or_else(unreadable)?;

@@ -1,4 +1,4 @@
-//! Which claim holds which address of a pool, and which address comes next.
+//! Which claim holds which address of a pool, and which address is next.
 
 use std::collections::{HashMap, HashSet};
 use std::hash::Hash;
@@ -12,15 +12,15 @@ use super::entry::{Range, Size};
 use super::grant::{Grant, Refusal, Usage};
 use super::plan::{Plan, Strategy, Usable};
 
-/// The addresses that claims of one pool hold at one moment. `C` names a claim: its family and name.
+/// The addresses held by the claims of one pool at one moment. `C` identifies a claim: its family and name.
 ///
 /// A claim holds one address at most, and an address has one holder at most.
 #[derive(Clone, Debug)]
 pub struct Allocator<'p, C> {
     plan: &'p Plan,
-    /// Held, blocked or kept by the specification.
+    /// Held, blocked or reserved by the spec.
     blocked: Blocked,
-    /// Held (by this claim) or blocked for another reason than that it is kept for a claim.
+    /// Held (by this claim), or blocked for a reason other than a preallocation.
     taken: HashMap<IpAddr, Option<C>>,
     held: HashMap<C, IpAddr>,
 }
@@ -53,7 +53,7 @@ impl<'p, C: Eq + Hash + Clone> Allocator<'p, C> {
         self.held.iter().map(|(claim, address)| (claim, *address))
     }
 
-    /// Addresses that are held although they are in no range, in order: the pool was made smaller, or they were given by hand.
+    /// Sorted addresses that are held although they are in no range: the pool was shrunk, or they were created by hand.
     pub fn outside(&self) -> Vec<IpAddr> {
         let held = self.held.values().copied();
         let mut outside: Vec<IpAddr> = held.filter(|address| !self.plan.contains(*address)).collect();
@@ -61,8 +61,8 @@ impl<'p, C: Eq + Hash + Clone> Allocator<'p, C> {
         outside
     }
 
-    /// Records what a claim holds. `false`: the claim holds another address, or another claim holds this one; nothing has
-    /// changed then.
+    /// Records what a claim holds. `false`: the claim holds another address, or another claim holds this one; then nothing
+    /// changes.
     pub fn hold(&mut self, claim: C, address: IpAddr) -> bool {
         if let Some(own) = self.held.get(&claim) {
             return *own == address;
@@ -76,21 +76,21 @@ impl<'p, C: Eq + Hash + Clone> Allocator<'p, C> {
         true
     }
 
-    /// Keeps an address from being given, for a reason of the caller's.
+    /// Blocks an address for the caller's own reason.
     pub fn block(&mut self, address: IpAddr) {
         self.blocked.insert(address);
         self.taken.entry(address).or_insert(None);
     }
 
-    /// Whether an address is held, or blocked for another reason than that it is kept for a claim.
+    /// Whether an address is held, or blocked for a reason other than a preallocation.
     pub fn is_taken(&self, address: IpAddr) -> bool {
         self.taken.contains_key(&address)
     }
 
     /// Chooses an address for a claim that holds none.
     ///
-    /// `name` is the claim's, by which addresses are kept for it; `requested` the address that it asks for, as it wrote it
-    /// (empty is not asking); `seed` the randomness for the random strategy.
+    /// `name` is the claim's name, which preallocations refer to; `requested` is the requested address as written (empty for
+    /// none); `seed` is the randomness for the random strategy.
     pub fn choose(&self, name: &str, requested: &str, seed: u64) -> Result<Grant, Refusal> {
         let requested = match requested {
             "" => None,
@@ -123,7 +123,7 @@ impl<'p, C: Eq + Hash + Clone> Allocator<'p, C> {
         }
     }
 
-    /// The first entry with a free address gives it.
+    /// The first entry with a free address provides it.
     fn any(&self, seed: u64) -> Option<Grant> {
         self.plan.usable.iter().find_map(|entry| {
             let Range { version, first, last } = entry.range;
@@ -138,7 +138,7 @@ impl<'p, C: Eq + Hash + Clone> Allocator<'p, C> {
         })
     }
 
-    /// From a random index on, and from the start again.
+    /// From a random index on, then wrapping around to the start.
     fn drawn(&self, entry: &Usable, seed: u64) -> Option<u128> {
         let Range { version, first, last } = entry.range;
         let Size::Finite(size) = entry.size else { return None };

@@ -5,8 +5,8 @@ use std::net::IpAddr;
 
 use super::address::{Version, number};
 
-/// A set of addresses that finds the next one which is not in it. Neighbours are kept as one interval, so this takes one
-/// look-up however many there are.
+/// A set of addresses that finds the next address outside of it. Adjacent addresses are merged into one interval, so this takes
+/// one look-up, whatever the size.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Blocked {
     /// The last number of each interval, by its first.
@@ -42,7 +42,7 @@ impl Blocked {
     /// The first free number from `from` to `last`, both included.
     pub(super) fn first_free(&self, version: Version, from: u128, last: u128) -> Option<u128> {
         let free = match self.intervals.range(..=(version, from)).next_back() {
-            // Intervals are merged, so the number behind the end of one is free.
+            // Intervals are merged, so the number after the end of one is free.
             Some((&(at, _), &end)) if at == version && end >= from => end.checked_add(1)?,
             Some(_) | None => from,
         };

@@ -1,4 +1,4 @@
-//! One entry of a pool: what it says, and the addresses that it stands for.
+//! One entry of a pool: its fields, and the addresses it contains.
 
 use std::fmt::Display;
 use std::net::IpAddr;
@@ -8,7 +8,7 @@ use metal3_api::ipam::PoolEntry;
 
 use super::address::{Version, number, parse, parse_subnet};
 
-/// Addresses of one version without gaps, both ends included.
+/// A contiguous range of addresses of one version, both ends included.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Range {
     /// IPv4 or IPv6.
@@ -20,25 +20,25 @@ pub struct Range {
 }
 
 impl Range {
-    /// Whether an address is one of them.
+    /// Whether the range contains an address.
     pub fn contains(&self, address: IpAddr) -> bool {
         Version::of(address) == self.version && (self.first..=self.last).contains(&number(address))
     }
 }
 
-/// How many indexes the random strategy draws from, counted from [`Entry::base`]. Some of them may lie outside of the
-/// range: a subnet with host bits counts as many indexes as without, and an `end` beyond the subnet counts too.
+/// How many indexes the random strategy draws from, counted from [`Entry::base`]. Some may lie outside of the range: host bits of
+/// a subnet do not reduce the count, and an `end` beyond the subnet counts too.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Size {
-    /// So many; at least one.
+    /// This many; at least one.
     Finite(u64),
-    /// None at all.
+    /// None.
     Empty,
     /// No end is given, or more than fit 63 bits: nothing can be drawn.
     Unbounded,
 }
 
-/// What the range fields of an entry mean.
+/// The parsed range fields of an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Entry {
     start: Option<IpAddr>,
@@ -47,8 +47,8 @@ pub struct Entry {
 }
 
 impl Entry {
-    /// Reads the range fields. Errors come as the field (`start`, `end`, `subnet`, or empty for the entry as a whole) and
-    /// what is wrong with it. The result is as much as could be read.
+    /// Parses the range fields. Errors consist of the field (`start`, `end`, `subnet`, or empty for the whole entry) and a
+    /// message. The result contains the valid fields.
     pub fn read(text: &PoolEntry) -> (Self, Vec<(&'static str, String)>) {
         let mut errors = Vec::new();
         let start = read("start", "Start", &text.start, parse, &mut errors);
@@ -65,8 +65,7 @@ impl Entry {
         (Self { start, end, subnet }, errors)
     }
 
-    /// What makes the entry useless although each field can be read: no address can ever come from it. As in
-    /// [`Entry::read`], by field.
+    /// Why the entry is useless although each field is valid: it contains no address. By field, as in [`Entry::read`].
     pub fn useless(&self) -> Option<(&'static str, String)> {
         let version = self.version()?;
         if self.start.is_none() && self.subnet.is_none() {
@@ -92,7 +91,7 @@ impl Entry {
         None
     }
 
-    /// What has no effect or a smaller one than it seems, by field.
+    /// Fields with no effect, or a smaller one than intended.
     pub fn odd(&self) -> Option<(&'static str, String)> {
         let end = self.end?;
         if self.start.is_none() {
@@ -114,13 +113,13 @@ impl Entry {
     fn base(&self) -> Option<(Version, u128)> {
         match (self.start, self.subnet) {
             (Some(start), _) => Some((Version::of(start), number(start))),
-            // The address part keeps its host bits; the address itself is not handed out.
+            // The address keeps its host bits; the address itself is not allocated.
             (None, Some(subnet)) => Some((Version::of(subnet.addr()), number(subnet.addr()).checked_add(1)?)),
             (None, None) => None,
         }
     }
 
-    /// The addresses that can be had from it. They begin at index 0 and end where the arithmetic first fails.
+    /// The available addresses. They begin at index 0 and end where the arithmetic first fails.
     pub fn range(&self) -> Option<Range> {
         let (version, first) = self.base()?;
         let mut last = version.max();
@@ -141,7 +140,7 @@ impl Entry {
         (first <= last).then_some(Range { version, first, last })
     }
 
-    /// How many indexes there are to draw from.
+    /// The number of indexes to draw from.
     pub fn size(&self) -> Size {
         let (first, last, extra) = match (self.start, self.end, self.subnet) {
             (Some(start), Some(end), _) if Version::of(start) == Version::of(end) => (number(start), number(end), 1),
@@ -159,8 +158,8 @@ impl Entry {
         }
     }
 
-    /// Whether an address is within the bounds, as admission understands them: whatever is given must hold, an `end`
-    /// without `start` too, and every IPv6 address is above every IPv4 one.
+    /// Whether an address is within the bounds, as admission defines them: every given field must hold, also an `end` without
+    /// `start`, and every IPv6 address is above every IPv4 one.
     pub fn bounds(&self, address: IpAddr) -> bool {
         let given = self.start.is_some() || self.end.is_some() || self.subnet.is_some();
         given
@@ -175,7 +174,7 @@ impl Entry {
     }
 }
 
-/// Reads one field, if it is there.
+/// Parses one field, if it is set.
 fn read<T, E: Display>(
     field: &'static str,
     title: &str,

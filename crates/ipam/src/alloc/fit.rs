@@ -1,6 +1,6 @@
-//! Whether what goes with addresses fits them: the gateway their network, the prefix length their version.
+//! Whether the settings fit the addresses: the gateway their network, the prefix length their version.
 //!
-//! Upstream hands out whatever is given. So does this; what follows are warnings to the author.
+//! Like upstream, this allocates whatever is given. The results are only warnings.
 
 use std::net::IpAddr;
 
@@ -9,14 +9,14 @@ use ipnet::IpNet;
 use super::address::Version;
 use super::entry::Range;
 
-/// What does not fit about a prefix length of 0 to 128.
+/// Problems with a prefix length of 0 to 128.
 pub(super) fn prefix(prefix: i64, range: Range) -> Option<String> {
     let (version, bits) = (range.version, range.version.bits());
     (prefix > bits.into())
         .then(|| format!("{prefix} is no prefix length of {version}, whose addresses have {bits} bits"))
 }
 
-/// What does not fit about a gateway. Without a subnet, the network is what the prefix length makes of the first address.
+/// Problems with a gateway. Without a subnet, the network follows from the prefix length and the first address.
 pub(super) fn gateway(gateway: IpAddr, range: Range, subnet: Option<IpNet>, prefix: i64) -> Option<String> {
     let version = range.version;
     if Version::of(gateway) != version {
@@ -33,12 +33,12 @@ pub(super) fn gateway(gateway: IpAddr, range: Range, subnet: Option<IpNet>, pref
     (!network.contains(&gateway)).then(|| format!("{gateway} is not in {network}, the network of the addresses"))
 }
 
-/// Routers of IPv6 are often given by their link-local address, which is in no subnet.
+/// IPv6 routers are often given by their link-local address, which is in no subnet.
 fn is_on_every_link(address: IpAddr) -> bool {
     matches!(address, IpAddr::V6(address) if address.is_unicast_link_local())
 }
 
-/// Nothing for the prefix of a single host either: its gateway is elsewhere on purpose.
+/// No warning for a single-host prefix either: its gateway is outside on purpose.
 fn network(range: Range, prefix: i64) -> Option<IpNet> {
     let prefix = u8::try_from(prefix).ok()?;
     let is_network = prefix > 0 && prefix < range.version.bits();

@@ -1,4 +1,4 @@
-//! Which address a claim gets. Pure: no client, no clock, no randomness of its own.
+//! Chooses a claim's address. Pure: no client, no clock, no randomness of its own.
 //!
 //! ```text
 //!  IPPool.spec ──────▶ Plan (ranges, reservations, problems) ─┐
@@ -6,10 +6,10 @@
 //!  addresses in use ─▶ Blocked (merged intervals) ────────────┘
 //! ```
 //!
-//! Neither the size of a pool nor the number of addresses in use matters to an allocation: whether an address belongs to
-//! a range is arithmetic, and one look-up among the merged intervals of blocked addresses finds the next free one.
-//! The number of entries in the specification does matter: they are tried in order until one has room, so a pool should be
-//! a few ranges, not thousands of single addresses.
+//! The cost of an allocation depends neither on the size of a pool nor on the number of addresses in use: arithmetic decides
+//! whether an address is in a range, and one look-up in the merged intervals finds the next free one. The number of entries does
+//! matter: they are tried in order until one has room, so a pool should have a few ranges rather than thousands of single
+//! addresses.
 
 mod address;
 mod allocator;

@@ -1,4 +1,4 @@
-//! What a pool's specification means.
+//! The parsed spec of a pool.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -6,22 +6,22 @@ use std::net::IpAddr;
 use super::address::{Version, number};
 use super::entry::{Range, Size};
 
-/// How a free address is chosen within an entry.
+/// How to choose a free address within an entry.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Strategy {
     /// The lowest free one.
     #[default]
     Sequential,
-    /// The first free one from a random place on, beginning again at the start of the entry.
+    /// The first free one from a random index on, wrapping around.
     Random,
 }
 
-/// How much a problem matters.
+/// The severity of a problem.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Severity {
-    /// What is written there has no effect: an entry gives no addresses, a reservation cannot be honoured.
+    /// The setting has no effect: an entry contains no addresses, a preallocation cannot be honoured.
     Error,
-    /// It has an effect, but probably not the one that was meant.
+    /// It has an effect, but probably not the intended one.
     Warning,
 }
 
@@ -30,13 +30,13 @@ pub enum Severity {
 pub struct Problem {
     /// The field's path, such as `spec.pools[0].start`.
     pub field: String,
-    /// What is wrong, to be read behind the path.
+    /// The message, to be appended to the path.
     pub message: String,
-    /// How much it matters.
+    /// Its severity.
     pub severity: Severity,
 }
 
-/// What goes with an address.
+/// The settings of an address.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Settings {
     /// Prefix length; 0 if none is given.
@@ -55,25 +55,25 @@ pub(super) struct Usable {
     pub(super) settings: Settings,
 }
 
-/// A specification, read: ranges, reservations, settings, and what is wrong with it.
+/// A parsed spec: ranges, preallocations, settings and problems.
 #[derive(Clone, Debug, Default)]
 pub struct Plan {
     pub(super) strategy: Strategy,
     pub(super) usable: Vec<Usable>,
     pub(super) reserved: BTreeMap<String, IpAddr>,
-    /// All addresses that can be allocated, without overlaps, in order.
+    /// All allocatable addresses, sorted, without overlaps.
     pub(super) union: Vec<Range>,
     pub(super) defaults: Settings,
     pub(super) problems: Vec<Problem>,
 }
 
 impl Plan {
-    /// What is wrong with the specification, errors first.
+    /// The problems of the spec, errors first.
     pub fn problems(&self) -> &[Problem] {
         &self.problems
     }
 
-    /// How many addresses there are; the whole of IPv6 counts one less than it has.
+    /// The number of addresses; all of IPv6 counts one less than it has.
     pub fn total(&self) -> u128 {
         self.union.iter().fold(0, |sum: u128, range| {
             sum.saturating_add((range.last - range.first).saturating_add(1))
@@ -91,17 +91,17 @@ impl Plan {
             .is_some_and(|range| range.contains(address))
     }
 
-    /// The address that is kept for a claim of this name.
+    /// The address preallocated for a claim of this name.
     pub fn reserved_for(&self, claim: &str) -> Option<IpAddr> {
         self.reserved.get(claim).copied()
     }
 
-    /// Every address that is kept for a claim.
+    /// Every preallocated address.
     pub fn reserved(&self) -> impl Iterator<Item = (&str, IpAddr)> {
         self.reserved.iter().map(|(name, address)| (name.as_str(), *address))
     }
 
-    /// What goes with an address: the settings of the first entry that has it, or else the pool's.
+    /// The settings of an address: those of the first entry that contains it, otherwise the pool's.
     pub fn settings(&self, address: IpAddr) -> Settings {
         self.entry_of(address)
             .map_or_else(|| self.defaults.clone(), |entry| entry.settings.clone())

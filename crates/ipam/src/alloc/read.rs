@@ -1,4 +1,4 @@
-//! Reading a pool's specification, once, and finding everything that is wrong with it.
+//! Parses a pool's spec once, and finds all its problems.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::net::IpAddr;
@@ -10,14 +10,14 @@ use super::entry::{Entry, Range, Size};
 use super::fit;
 use super::plan::{Plan, Problem, Settings, Severity, Strategy, Usable};
 
-/// So many faults of each severity are kept.
+/// Maximum number of problems of each severity.
 pub(super) const MOST_PROBLEMS: usize = 100;
 
 /// Kubernetes allows 253 characters. A `-` and the longest address take some of them.
 const LONGEST_PREFIX: usize = 253 - 1 - "ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff".len();
 
 impl Plan {
-    /// Reads a specification. Nothing stops it: what cannot be used is left out, and named in [`Plan::problems`].
+    /// Parses a spec. This never fails: invalid parts are left out, and listed in [`Plan::problems`].
     pub fn read(text: &IPPoolSpec) -> Self {
         let mut plan = Self {
             strategy: if text.allocation_strategy.as_str() == "random" {
@@ -49,7 +49,7 @@ impl Plan {
         plan
     }
 
-    /// Every object's name begins with it.
+    /// Prefix of every object's name.
     fn read_name_prefix(&mut self, prefix: &str) {
         let is_plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit();
         let is_allowed = |c: char| is_plain(c) || ['-', '.', ':'].contains(&c);
@@ -99,7 +99,7 @@ impl Plan {
         self.usable.push(Usable { range, size, settings });
     }
 
-    /// What goes with the addresses of an entry: its own settings, or else the pool's.
+    /// The settings of an entry's addresses: its own, otherwise the pool's.
     fn settings_of(&self, text: &PoolEntry) -> Settings {
         let mut settings = self.defaults.clone();
         if text.prefix != 0 {
@@ -149,13 +149,13 @@ impl Plan {
                 let message = format!("{address} is out of bounds of the pools given");
                 self.say(Severity::Error, field, message);
             }
-            // An error or not, no other claim may get the address.
+            // Even if it is invalid, no other claim may get the address.
             holders.entry(address).or_insert(name);
             self.reserved.insert(name.clone(), address);
         }
     }
 
-    /// A gateway is given to claims like any other address of the ranges.
+    /// Claims get a gateway like any other address of the ranges.
     fn find_gateway_in_ranges(&mut self, field: &str, gateway: &str, reserved: &HashSet<IpAddr>) {
         let Ok(address) = parse(gateway) else { return };
         if self.contains(address) && !reserved.contains(&address) {
@@ -165,7 +165,7 @@ impl Plan {
         }
     }
 
-    /// What does not fit an entry is asked where it was written: at the entry, or at the pool, once for all entries.
+    /// Settings that do not fit an entry are reported where they were written: at the entry, or once at the pool.
     fn ask(&mut self, field: &str, part: &str, is_own: bool, message: Option<String>) {
         let Some(message) = message else { return };
         let (field, message) = if is_own {
@@ -178,7 +178,7 @@ impl Plan {
         }
     }
 
-    /// A specification can have as many faults as fit in it. No more are kept than a user reads.
+    /// A spec can have very many problems. No more are kept than a user reads.
     fn say(&mut self, severity: Severity, field: String, message: String) {
         let alike = self.problems.iter().filter(|problem| problem.severity == severity);
         if alike.count() >= MOST_PROBLEMS {
@@ -192,18 +192,18 @@ impl Plan {
     }
 }
 
-/// A part of a field, or the field itself.
+/// The path of a subfield, or of the field itself.
 fn path(field: &str, part: &str) -> String {
     let dot = if part.is_empty() { "" } else { "." };
     format!("{field}{dot}{part}")
 }
 
-/// What the entries so far cover, as ranges without overlaps, by their first address.
+/// The ranges covered so far, without overlaps, by their first address.
 #[derive(Default)]
 struct Taken(BTreeMap<(Version, u128), Range>);
 
 impl Taken {
-    /// Adds a range, and gives back what it has in common with those before, if anything.
+    /// Adds a range, and returns its overlap with earlier ones, if any.
     fn add(&mut self, mut range: Range) -> Option<Range> {
         let mut common = None;
         while let Some((&key, &other)) = self.0.range(..=(range.version, range.last)).next_back()

@@ -1,4 +1,4 @@
-//! What the answer to a request means. Some look like success or news and are neither.
+//! Interprets the response to a request. Some look like a success or a change and are neither.
 
 use metal3_api::ipam::IPPool;
 use metal3_runtime::conditions;
@@ -7,31 +7,31 @@ use super::effect::{Effect, Outcome};
 use super::objects::{Claim, version};
 use super::reservation::Reservation;
 
-/// An answer of the API server, judged.
+/// An interpreted response.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Answer {
-    /// This is so now.
+    /// The write succeeded.
     Seen(Outcome),
-    /// It did not work.
+    /// The request failed.
     Failed(String),
-    /// The API server has thrown away what was written, because its definition of the kind is too old.
+    /// The API server has pruned what was written, because its CRD is too old.
     Dropped(&'static str),
 }
 
-/// Without what the status keeps, two managers, or one before and after a crash, could give one address twice.
+/// Without these status fields, two managers, or one before and after a crash, could allocate an address twice.
 const WITHOUT_RESERVATIONS: &str = "the CustomResourceDefinition of IPPool is older than this manager: it drops status.allocating, \
      without which no address can be given; apply the definitions of this version (config/crd)";
 
-/// What is not there afterwards would be written again and again.
+/// If this is missing afterwards, it would be written again and again.
 const WITHOUT_CONDITIONS: &str = "the CustomResourceDefinition of IPClaim is older than this manager: it drops status.conditions, so \
      that claims cannot say what they wait for; apply the definitions of this version (config/crd)";
 
-/// Judges the outcome of an effect.
+/// Interprets the outcome of an effect.
 pub fn judge(effect: &Effect, outcome: Outcome) -> Answer {
     let is_of_pool = effect.claim().is_none();
     match outcome {
         Outcome::Failed(why) => Answer::Failed(why),
-        // The watch will tell that the pool is gone, or of another one that has come.
+        // The watch will show that the pool is deleted or replaced.
         Outcome::Absent if is_of_pool => Answer::Failed("the pool is gone".to_owned()),
         Outcome::Stale(there) if is_of_pool && *there == Outcome::Absent => {
             Answer::Failed("the pool is gone".to_owned())
@@ -45,7 +45,7 @@ pub fn judge(effect: &Effect, outcome: Outcome) -> Answer {
     }
 }
 
-/// Whether the server has thrown away what was written into the pool's status.
+/// Whether the server has pruned what was written into the pool's status.
 fn is_dropped(effect: &Effect, there: &IPPool) -> bool {
     let Effect::Record(record) = effect else {
         return false;
@@ -55,13 +55,13 @@ fn is_dropped(effect: &Effect, there: &IPPool) -> bool {
     !has_all || Reservation::all(there) != record.reservations
 }
 
-/// Whether the server has thrown away why a claim has no address.
+/// Whether the server has pruned why a claim has no address.
 fn is_unsaid(effect: &Effect, there: &Claim) -> bool {
     let said = conditions::get(&there.conditions, conditions::READY);
     matches!(effect, Effect::Report(_, report) if report.address.is_none()) && said.is_none()
 }
 
-/// Whether a conflict has no cause that can be seen. It would be met again and again, so it counts as a failure.
+/// Whether a conflict has no visible cause. It would recur, so it counts as a failure.
 fn is_no_news(effect: &Effect, there: &Outcome) -> bool {
     match (effect, there) {
         (Effect::AddFinalizer(seen) | Effect::Report(seen, _) | Effect::Release(seen), Outcome::Claim(now)) => {

@@ -1,4 +1,4 @@
-//! What a round wants done, and what came of it. Plain data: a simulation can do it as well as an API server.
+//! The effects of a round and their outcomes. Plain data: a simulation can apply them as well as an API server.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -15,38 +15,38 @@ use super::objects::{Address, Claim, ClaimKey, Version, version};
 use super::reservation::Reservations;
 use crate::alloc::Settings;
 
-/// The time as a decision sees it.
+/// The time as seen by a decision.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Moment {
-    /// For what people read.
+    /// Wall clock, for users.
     pub wall: Timestamp,
-    /// For what is measured.
+    /// Monotonic clock, for durations.
     pub elapsed: Duration,
 }
 
-/// One request to the API server. Each can be repeated, or be cut off before or after it took effect, without harm.
+/// One request to the API server. Each is idempotent, and harmless if interrupted before or after it takes effect.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Effect {
-    /// Read the pool, then all addresses of its namespace, then all claims, from the API server and not from a cache.
-    /// Inside: how many doubts about the view there were before.
+    /// Reads the pool, then all addresses of its namespace, then all claims, bypassing caches. Contains the number of doubts
+    /// about the view at that time.
     Refresh(u64),
-    /// Write what is given of the pool's metadata, if the pool is of the version given.
+    /// Writes the given metadata of the pool, guarded by this version.
     Pool(Box<ObjectMeta>),
-    /// Write the pool's status, if the pool is as it was seen.
+    /// Writes the pool's status, guarded by the observed version.
     Record(Record),
-    /// Put our finalizer on a claim, if it is as it was seen.
+    /// Adds our finalizer to a claim, guarded by the observed version.
     AddFinalizer(Arc<Claim>),
-    /// Make an address object.
+    /// Creates an address object.
     Create(NewAddress),
-    /// Make a claim the owner of an address object that was there before it, if the object is as it was seen.
+    /// Makes a claim the owner of an existing address object, guarded by the observed version.
     Own(Arc<Address>, NewAddress),
-    /// Write a claim's status, if the claim is as it was seen.
+    /// Writes a claim's status, guarded by the observed version.
     Report(Arc<Claim>, ClaimReport),
-    /// Take our finalizer off an address, if it is as it was seen.
+    /// Removes our finalizer from an address, guarded by the observed version.
     Unlock(Arc<Address>),
-    /// Delete an address, if it is as it was seen.
+    /// Deletes an address, guarded by the observed version.
     Delete(Arc<Address>),
-    /// Take our finalizer off a claim, if it is as it was seen.
+    /// Removes our finalizer from a claim, guarded by the observed version.
     Release(Arc<Claim>),
 }
 
@@ -76,7 +76,7 @@ impl Effect {
         }
     }
 
-    /// The claim that it serves; nothing for what serves the pool.
+    /// The claim that it serves; nothing if it serves the pool.
     pub fn claim(&self) -> Option<&ClaimKey> {
         match self {
             Self::Refresh(_) | Self::Pool(_) | Self::Record(_) => None,
@@ -86,7 +86,7 @@ impl Effect {
         }
     }
 
-    /// The version of the pool that it replaces; nothing for what does not write the pool.
+    /// The version of the pool that guards it; nothing if it does not write the pool.
     pub(super) fn pool_version(&self) -> Option<Version> {
         match self {
             Self::Pool(meta) => Some(version(meta)),
@@ -96,14 +96,14 @@ impl Effect {
     }
 }
 
-/// The pool's status as it should be.
+/// The desired status of the pool.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Record {
-    /// The version of the pool that it replaces: this is what keeps two writers apart.
+    /// The version of the pool that guards it: this serializes concurrent writers.
     pub version: Version,
-    /// Addresses on their way to claims. All of them.
+    /// All reservations.
     pub reservations: Reservations,
-    /// Entries of `indexes` that change; nothing for those that go.
+    /// Changed entries of `indexes`; nothing for removed ones.
     pub indexes: BTreeMap<String, Option<String>>,
     /// When the addresses given out last changed.
     pub last_updated: Timestamp,
@@ -113,7 +113,7 @@ pub struct Record {
     pub conditions: Vec<Condition>,
 }
 
-/// An address object to be made.
+/// An address object to create.
 #[derive(Clone, Debug, PartialEq)]
 pub struct NewAddress {
     /// Its name.
@@ -128,14 +128,14 @@ pub struct NewAddress {
     pub settings: Settings,
 }
 
-/// A claim's status as it should be.
+/// The desired status of a claim.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ClaimReport {
     /// The address object's name.
     pub address: Option<String>,
-    /// Why there is none, as Metal3's claims say it.
+    /// Why there is none, as in Metal3's claims.
     pub error: Option<String>,
-    /// Why there is none, as a word of Cluster API's contract; `Ready` if there is one.
+    /// Why there is none, as a reason of Cluster API's contract; `Ready` if there is one.
     pub reason: &'static str,
     /// The same in words, with the pool's name.
     pub message: String,
@@ -160,7 +160,7 @@ impl ClaimReport {
     }
 }
 
-/// Everything of a pool, read from the API server: the pool, then the addresses, then the claims of its namespace.
+/// A pool's full state, read from the API server: the pool, then the addresses, then the claims of its namespace.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Snapshot {
     /// The pool; nothing if it is gone.
@@ -169,8 +169,8 @@ pub struct Snapshot {
     pub objects: Arc<Objects>,
 }
 
-/// All addresses and claims of a namespace, with the version of each family's list: what the lists lack and is not newer
-/// is gone.
+/// All addresses and claims of a namespace, with the version of each family's list: an object that is missing from a list and not
+/// newer is gone.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Objects {
     /// The addresses, of all pools.
@@ -183,7 +183,7 @@ pub struct Objects {
     pub claims_as_of: [Version; 2],
 }
 
-/// What came of an effect.
+/// The outcome of an effect.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Outcome {
     /// The pool as it is now.
@@ -194,10 +194,10 @@ pub enum Outcome {
     Claim(Arc<Claim>),
     /// The address as it is now.
     Address(Arc<Address>),
-    /// The object is not there (any more).
+    /// The object does not exist.
     Absent,
-    /// Nothing was written, because something else had written first. Inside: what is there now.
+    /// A conflict: nothing was written. Contains the current object.
     Stale(Box<Outcome>),
-    /// It did not work, and may or may not have taken effect.
+    /// It failed, and may or may not have taken effect.
     Failed(String),
 }

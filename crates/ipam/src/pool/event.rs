@@ -1,4 +1,4 @@
-//! News from the watches.
+//! Watch events.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use metal3_api::ipam::IPPool;
 use super::objects::{Address, AddressId, Claim, ClaimKey};
 use crate::alloc::Plan;
 
-/// A Cluster as far as it matters here.
+/// The relevant fields of a Cluster.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ClusterSeen {
     /// Its UID, for the owner reference.
@@ -16,27 +16,27 @@ pub struct ClusterSeen {
     pub is_paused: bool,
 }
 
-/// News from a watch.
+/// A watch event.
 #[derive(Clone, Debug)]
 pub enum Event {
-    /// A view of the pool, and what its specification means where that has been read already.
+    /// A version of the pool, with its parsed spec if available.
     Pool(Arc<IPPool>, Option<Arc<Plan>>),
-    /// A view of a claim on it.
+    /// A version of a claim on it.
     Claim(Arc<Claim>),
-    /// A view of an address from it.
+    /// A version of an address from it.
     Address(Arc<Address>),
     /// A watch no longer shows an object.
     Removed(Tombstone, Removal),
-    /// An address of another pool is gone: its name is free.
+    /// An address of another pool was deleted: its name is free.
     NameFreed(AddressId),
-    /// A Cluster of the namespace, or that there is none of this name.
+    /// A Cluster of the namespace, or its absence.
     Cluster(String, Option<ClusterSeen>),
-    /// Everything is to be looked at anew.
+    /// Resync everything.
     Resync,
 }
 
 impl Event {
-    /// What is left when the object that is shown is gone.
+    /// What remains to be known once the object is gone.
     pub(crate) fn tombstone(&self) -> Option<Tombstone> {
         match self {
             Self::Pool(pool, _) => {
@@ -80,8 +80,8 @@ impl Tombstone {
 /// Why a watch no longer shows an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Removal {
-    /// It is gone for good.
+    /// It was deleted.
     Deleted,
-    /// It is not ours any more, or belongs to another pool.
+    /// It is no longer ours, or belongs to another pool.
     Hidden,
 }

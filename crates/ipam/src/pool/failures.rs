@@ -1,4 +1,4 @@
-//! Requests that failed: when they are tried again, and what claims and events say meanwhile.
+//! Failed requests: when to retry them, and what claims and events report meanwhile.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -8,25 +8,25 @@ use metal3_runtime::backoff::Backoff;
 use super::effect::Effect;
 use super::objects::ClaimKey;
 
-/// A few failures in a row pass within seconds and are not worth a report. After that, a failure of the pool is reported when
-/// the number of failures has doubled: its text may differ each time, and thousands of claims may repeat it.
+/// A few consecutive failures pass within seconds and are not reported. After that, a pool's failure is reported whenever the
+/// number of failures has doubled: its text may differ each time, and thousands of claims may repeat it.
 const REPORTED_AFTER: u32 = 4;
 
-/// What failed in a row, for one claim or for the pool itself.
+/// Consecutive failures of one claim or of the pool itself.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Failure {
     /// How often.
     pub(super) count: u32,
-    /// When it is tried again.
+    /// When to retry.
     pub(super) until: Duration,
     /// The effect that failed last, by its label.
     effect: &'static str,
-    /// What is reported.
+    /// The reported message.
     pub(super) message: Option<String>,
 }
 
 impl Failure {
-    /// For how long nothing is tried.
+    /// The backoff.
     pub(super) fn left(&self, now: Duration) -> Option<Duration> {
         let left = self.until.saturating_sub(now);
         (!left.is_zero()).then_some(left)
@@ -44,12 +44,12 @@ impl Failure {
 pub(super) struct Failures {
     pub(super) pool: Failure,
     pub(super) claims: HashMap<ClaimKey, Failure>,
-    /// Makes the seeds of delays differ from each other.
+    /// Varies the seeds of the delays.
     draws: u64,
 }
 
 impl Failures {
-    /// An effect has failed. Other claims go on.
+    /// Records a failed effect. Other claims continue.
     pub(super) fn failed(&mut self, effect: &Effect, why: &str, now: Duration) {
         self.draws = self.draws.wrapping_add(1);
         let Some(key) = effect.claim() else {
@@ -66,7 +66,7 @@ impl Failures {
         }
     }
 
-    /// The name of a new object is taken. What is in its way is known now; the claim is looked at again after a while.
+    /// The name of a new object is taken. The object in its way is known now; the claim is retried after a while.
     pub(super) fn collided(&mut self, effect: &Effect, now: Duration) {
         if let Some(key) = effect.claim() {
             self.draws = self.draws.wrapping_add(1);
@@ -75,8 +75,8 @@ impl Failures {
         }
     }
 
-    /// An effect has succeeded. A claim whose status could be written may still fail, and a pool that can be read may
-    /// not be writable.
+    /// Records a successful effect. A claim whose status could be written may still fail, and a pool that can be read may not be
+    /// writable.
     pub(super) fn succeeded(&mut self, effect: &Effect) {
         let reports_failure = |failure: &Failure| {
             matches!(effect, Effect::Report(_, report) if report.address.is_none()) && failure.message.is_some()

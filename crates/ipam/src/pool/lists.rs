@@ -10,12 +10,11 @@ use parking_lot::Mutex;
 use super::apply::list_all;
 use super::effect::Objects;
 
-/// The last list of a namespace and when it began, for as long as other pools wait for it. The lock is held while a list
-/// is under way.
+/// The last list of a namespace and when it began, while other pools wait for it. The lock is held while a list is in progress.
 type Last = tokio::sync::Mutex<Option<(Instant, Arc<Objects>)>>;
 
-/// At a start, every pool wants to see all addresses and claims of its namespace as they are now. A list that another pool
-/// began after this one had asked is as good as an own one, so pools that are worked on at once share two or three.
+/// At startup, every pool needs the current addresses and claims of its namespace. A list that began after a pool asked is as
+/// good as its own, so concurrent pools share two or three.
 #[derive(Clone, Debug, Default)]
 pub struct Lists(Arc<Mutex<HashMap<String, Arc<Last>>>>);
 

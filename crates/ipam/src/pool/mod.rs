@@ -1,4 +1,4 @@
-//! One pool: what is known of it, what to do next, and doing it.
+//! One pool: its state, its decisions, and its requests.
 //!
 //! ```text
 //!  watches ────────────────▶ PoolState ──▶ decide (pure) ──▶ Round of effects ──▶ apply ──┐
@@ -6,12 +6,12 @@
 //!  answers ──────────────────────┴────────────────────── report: events ◀─────────────────┘
 //! ```
 //!
-//! Each round derives anew, from the objects as last seen, which claim holds which address, which claims wait and what is to
-//! be written. A round costs time in proportion to the objects of the pool; one round serves up to [`Policy::batch`] claims.
+//! Each round derives everything from the observed objects: which claim holds which address, which claims wait, and what to
+//! write. Its cost is proportional to the objects of the pool; one round serves up to [`Policy::batch`] claims.
 //!
 //! # Invariants
 //!
-//! The simulation in `tests` checks exactly these, with several managers at once, stale caches, lost answers and crashes
+//! The simulation in `tests` checks exactly these, with several managers at once, stale caches, lost responses and crashes
 //! between any two requests:
 //!
 //! 1. No address is the address of two living claims, of whichever family.

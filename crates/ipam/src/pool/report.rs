@@ -1,4 +1,4 @@
-//! Events for users: what the answers of a round mean to them.
+//! Events for users, derived from the responses of a round.
 
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ pub struct UserEvent {
     pub event: Event,
 }
 
-/// Events of one round beyond so many are published as one, on the pool.
+/// Above this number, the events of one round are published as one, on the pool.
 pub(super) const MANY: usize = 32;
 
 /// A claim got its address.
@@ -36,10 +36,10 @@ pub(super) const WAITING: &str = "PoolNotReady";
 pub(super) const CLUSTER_NOT_FOUND: &str = "ClusterNotFound";
 /// An address without a claim was removed.
 pub(super) const ORPHANED: &str = "OrphanedAddressRemoved";
-/// The pool's definition lacks what this version needs.
+/// The pool's CRD lacks fields that this version needs.
 pub(super) const OUTDATED: &str = "DefinitionOutdated";
 
-/// What an answer means to users, once it is absorbed.
+/// The event for a response, once it is absorbed.
 pub fn events(state: &PoolState, effect: &Effect, answer: &Answer) -> Option<UserEvent> {
     let name = &state.name;
     match (effect, answer) {
@@ -90,7 +90,7 @@ fn of_report(state: &PoolState, claim: &Arc<Claim>, report: &ClaimReport) -> Use
     about(claim, reason, Severity::Warning, report.message.clone())
 }
 
-/// Puts many events of one reason together, so that a burst of claims does not become a burst of events.
+/// Merges events with the same reason, so that a burst of claims does not become a burst of events.
 pub fn gathered(events: Vec<UserEvent>) -> Vec<UserEvent> {
     if events.len() <= MANY {
         return events;

@@ -1,4 +1,4 @@
-//! Addresses on their way to claims: `allocating` in the pool's status.
+//! Reservations of addresses for claims: `allocating` in the pool's status.
 
 use std::collections::BTreeSet;
 use std::net::IpAddr;
@@ -8,8 +8,8 @@ use metal3_api::ipam::{Allocating, IPPool};
 use super::objects::{Claim, ClaimKey, Family};
 use crate::alloc::parse_as_held;
 
-/// An address that is kept for one claim until the claim's status names it. The UID matters: a later claim of the same name
-/// has no part in it.
+/// An address reserved for one claim until the claim's status names it. The UID matters: a later claim of the same name does not
+/// inherit it.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Reservation {
     /// The claim.
@@ -24,7 +24,7 @@ pub struct Reservation {
 pub type Reservations = BTreeSet<Reservation>;
 
 impl Reservation {
-    /// Of an address for a claim.
+    /// Reserves an address for a claim.
     pub fn new(claim: &Claim, address: IpAddr) -> Self {
         Self {
             claim: claim.key.clone(),
@@ -33,13 +33,13 @@ impl Reservation {
         }
     }
 
-    /// Those of a pool's status.
+    /// Parses the pool's status.
     pub fn all(pool: &IPPool) -> Reservations {
         let entries = pool.status.iter().flat_map(|status| &status.allocating);
         entries.filter_map(Self::from_wire).collect()
     }
 
-    /// As the status has it.
+    /// For the pool's status.
     pub fn to_wire(&self) -> Allocating {
         Allocating {
             kind: self.claim.family.claim_kind().to_owned(),
@@ -49,7 +49,7 @@ impl Reservation {
         }
     }
 
-    /// Nothing for odd entries: only managers write there.
+    /// Skips invalid entries: only managers write there.
     fn from_wire(entry: &Allocating) -> Option<Self> {
         Some(Self {
             claim: ClaimKey {

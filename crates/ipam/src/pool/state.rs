@@ -1,4 +1,4 @@
-//! What is known of one pool: the objects as last seen, by watches and by answers to our own requests. Only
+//! The state of one pool: the objects as last observed, by watches and by responses to our own requests. Only
 //! [`PoolState::absorb`] and [`PoolState::absorb_answer`] change it.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -17,13 +17,13 @@ use super::objects::{Address, AddressId, Claim, ClaimKey, Family, Version, addre
 use super::reservation::{Reservation, Reservations};
 use crate::alloc::Plan;
 
-/// What the controller is started with.
+/// The controller's settings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Policy {
     /// How long an address that we made is left alone when its claim cannot be found. Backups restore addresses before
     /// claims; a claim that is deleted in the ordinary way takes its address along at once.
     pub orphan_grace: Duration,
-    /// Requests in one round at most.
+    /// Maximum requests in one round.
     pub batch: usize,
     /// Addresses on their way to claims at most, as a limit to the size of the pool's status. Those whose claim fails for
     /// a reason of its own, or is paused, do not count.
@@ -43,7 +43,7 @@ impl Default for Policy {
     }
 }
 
-/// What is known of a claim that owns an address, or has one reserved, and is not among the claims of the pool.
+/// The state of a claim that owns an address or a reservation, and is not among the pool's claims.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Absent {
     /// It is gone. UIDs never come back.
@@ -77,7 +77,7 @@ pub struct PoolState {
     pub(super) clusters: HashMap<String, ClusterSeen>,
     pub(super) claims: BTreeMap<ClaimKey, Arc<Claim>>,
     pub(super) addresses: BTreeMap<AddressId, Arc<Address>>,
-    /// Objects that have the name of one of this pool's addresses and are not this pool's object for it.
+    /// Objects that occupy the name of one of this pool's addresses but belong elsewhere.
     pub(super) foreign: BTreeMap<AddressId, IpAddr>,
     /// Owners and holders of reservations that are not among the claims, by UID.
     pub(super) absent: HashMap<String, Absent>,
@@ -85,12 +85,12 @@ pub struct PoolState {
     ended: HashMap<String, bool>,
 
     complete: Option<Complete>,
-    /// How often something came that the known objects do not explain.
+    /// How often something arrived that the known objects do not explain.
     doubts: u64,
     pub(super) failures: Failures,
-    /// Not before this time is the pool's status written again.
+    /// Earliest time of the next write to the pool's status.
     pub(super) next_record: Duration,
-    /// When something changed that the status tells of.
+    /// When something changed that the status reports.
     pub(super) changed: Duration,
 }
 
@@ -106,7 +106,7 @@ impl PoolState {
         }
     }
 
-    /// Whether there is nothing to remember: no pool, no claim, no address.
+    /// Whether the state is empty: no pool, no claim, no address.
     pub fn is_empty(&self) -> bool {
         self.pool.is_none() && self.claims.is_empty() && self.addresses.is_empty()
     }
@@ -173,12 +173,12 @@ impl PoolState {
         self.ended.retain(|_, is_noticed| !*is_noticed);
     }
 
-    /// Whether every address that was given is known.
+    /// Whether every allocated address is known.
     pub(super) fn is_complete(&self) -> bool {
         self.complete == Some((self.pool_version(), self.doubts))
     }
 
-    /// Reads everything anew.
+    /// Requests a full read.
     pub(super) fn refresh(&self) -> Effect {
         Effect::Refresh(self.doubts)
     }
@@ -188,7 +188,7 @@ impl PoolState {
         self.pool.as_ref().map_or(0, |pool| version(&pool.metadata))
     }
 
-    /// Whether a claim is gone for certain.
+    /// Whether a claim is certainly gone.
     pub(super) fn is_gone(&self, uid: &str) -> bool {
         self.absent.get(uid) == Some(&Absent::Gone)
     }

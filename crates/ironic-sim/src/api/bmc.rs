@@ -1,4 +1,4 @@
-//! What is known of a node's hardware, and what Ironic asks its BMC at once.
+//! A node's hardware data, and synchronous calls to its BMC.
 
 use serde_json::{Map, Value, json};
 

@@ -1,4 +1,4 @@
-//! What a creation or a patch makes of a node's record.
+//! Applies a creation or a patch to a node's record.
 
 use serde_json::{Map, Value};
 

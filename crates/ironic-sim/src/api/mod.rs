@@ -1,4 +1,4 @@
-//! The API: what a request means, without how it came in.
+//! The API: interprets requests, independently of the transport.
 
 mod bmc;
 mod change;

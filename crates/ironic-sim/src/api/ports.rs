@@ -196,7 +196,7 @@ pub(super) fn patch(world: &mut World, request: &Request, ident: &str) -> Answer
     Ok(Reply::ok(record(world, request, port, port::FIELDS)))
 }
 
-/// What tells how a card is connected is changed where nothing depends on it.
+/// The fields that describe how a card is connected may change only while nothing depends on them.
 fn connectivity(world: &World, number: u32) -> Result<(), Refusal> {
     let port = world.ports.get(&number).ok_or_else(|| not_found(""))?;
     let node = world.nodes.get(&port.node).ok_or_else(|| not_found(""))?;

@@ -1,4 +1,4 @@
-//! How records are shown: which fields, in which version.
+//! How records are rendered: which fields, in which version.
 
 use serde_json::{Map, Value, json};
 

@@ -1,4 +1,4 @@
-//! What every resource of the API needs of a request.
+//! Request handling shared by all resources of the API.
 
 use serde_json::{Map, Value, json};
 

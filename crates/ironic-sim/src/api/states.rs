@@ -1,4 +1,4 @@
-//! Moving nodes: provisioning, power, RAID.
+//! State changes of nodes: provisioning, power, RAID.
 
 use serde_json::{Map, Value, json};
 

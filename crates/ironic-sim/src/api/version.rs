@@ -1,4 +1,4 @@
-//! API versions: discovery, and which one a request is in.
+//! API versions: discovery, and the version of a request.
 
 use serde_json::{Value, json};
 

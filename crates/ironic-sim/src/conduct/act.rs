@@ -1,4 +1,4 @@
-//! From the beginning of work to the end of its last step.
+//! From the start of work to the end of its last step.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! How work ends, well or not.
+//! How work ends, successfully or not.
 
 use std::time::Duration;
 
@@ -167,7 +167,7 @@ impl World {
             return;
         };
         node.last_error = Some(error.to_owned());
-        // Only a step that was at work leaves the server in a state that somebody must look at.
+        // Only a failed running step leaves the server in a state that needs an operator.
         let fault = match failed {
             State::CleanFailed => node.clean_step.take().map(|_| "clean failure"),
             State::ServiceFailed => node.service_step.take().map(|_| "service failure"),

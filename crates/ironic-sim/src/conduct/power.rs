@@ -1,4 +1,4 @@
-//! Power: changes that were asked for, and what Ironic notices by itself.
+//! Power: requested changes, and those that Ironic detects.
 
 use crate::agenda::Item;
 use crate::server::Faults;
@@ -45,7 +45,7 @@ impl World {
         }
     }
 
-    /// Somebody pushes the button of a server: Ironic sees it at its next look.
+    /// Presses the power button of a server: Ironic notices at its next power sync.
     pub fn push_button(&mut self, machine: u32, is_on: bool) {
         self.machine(machine).is_on = is_on;
         self.look_at_power(machine, 0);

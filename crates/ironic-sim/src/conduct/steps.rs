@@ -1,4 +1,4 @@
-//! What steps do to a server.
+//! The effects of steps on a server.
 
 use serde_json::{Value, json};
 

@@ -180,7 +180,7 @@ fn go() -> Result<PathBuf> {
     )
 }
 
-/// What the log of `go build -v` tells: it prints a line per module that it fetches and per package that it compiles.
+/// Parses the log of `go build -v`: it prints a line per fetched module and per compiled package.
 fn progress(log: &Path) -> String {
     let text = fs::read_to_string(log).unwrap_or_default();
     let (fetched, compiled): (Vec<&str>, Vec<&str>) = text.lines().partition(|line| line.starts_with("go: "));

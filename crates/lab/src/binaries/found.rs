@@ -1,4 +1,4 @@
-//! Binaries that the machine already has.
+//! Binaries already installed on the machine.
 
 use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};

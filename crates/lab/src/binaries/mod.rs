@@ -1,8 +1,7 @@
 //! Where the lab's programs come from.
 //!
-//! In this order: binaries that the machine already has and that fit ([`found`]), a cache folder, a build from the
-//! pinned Go modules in `lab/` ([`build`]), which then is the cache. Nothing is downloaded but Go modules, through the
-//! ordinary Go command.
+//! In this order: matching binaries already installed on the machine ([`found`]), a cache folder, a build from the pinned Go
+//! modules in `lab/` ([`build`]), which fills the cache. Only Go modules are downloaded, by the ordinary Go command.
 
 mod build;
 mod found;

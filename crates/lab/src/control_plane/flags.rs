@@ -1,4 +1,4 @@
-//! How each program is called. The reasons for the less obvious flags stand beside them.
+//! The programs' command lines, with the reasons for the less obvious flags.
 
 use std::ffi::OsString;
 use std::fs;
@@ -59,7 +59,7 @@ pub fn api_server(folder: &Path, binaries: &Binaries, port: u16, etcd: u16, conf
     flags.path("service-account-signing-key-file", pki.join("sa.key"));
     flags.text("service-cluster-ip-range", "10.96.0.0/16");
     flags.text("profiling", "false");
-    // Ends open watches when told to stop. Without it the server waits for them, and is killed in the end.
+    // Ends open watches on shutdown. Without it the server waits for them until it is killed.
     flags.text("shutdown-watch-termination-grace-period", "1s");
     if config.audit {
         flags.path("audit-policy-file", folder.join("audit/policy.yaml"));

@@ -1,6 +1,6 @@
-//! A Kubernetes control plane on loopback: etcd, kube-apiserver and, if wanted, kube-controller-manager.
+//! A Kubernetes control plane on loopback: etcd, kube-apiserver and optionally kube-controller-manager.
 //!
-//! What an instance keeps in its folder:
+//! The files in an instance's folder:
 //!
 //! ```text
 //!   instance.lock      held by the owner, with its process number (crate::instance)
@@ -14,8 +14,8 @@
 //!   providers/         certificates and kubeconfigs of managers (crate::provider)
 //! ```
 //!
-//! Without kube-controller-manager nothing creates default service accounts, collects garbage by owner references or
-//! finishes the deletion of a namespace.
+//! Without kube-controller-manager there are no default service accounts, no garbage collection by owner references, and
+//! namespaces are never fully deleted.
 
 mod flags;
 mod identity;

@@ -1,4 +1,4 @@
-//! What an instance of the lab's Ironic is to be like.
+//! The configuration of a lab's Ironic.
 
 use std::path::PathBuf;
 use std::time::Duration;

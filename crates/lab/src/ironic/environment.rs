@@ -1,4 +1,4 @@
-//! The Python environment with the packages of `lab/ironic/requirements.lock`, made once per machine.
+//! The Python environment with the packages of `lab/ironic/requirements.lock`, built once per machine.
 
 use std::ffi::OsString;
 use std::fs;

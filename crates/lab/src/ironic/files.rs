@@ -1,4 +1,4 @@
-//! What lies in an instance's folder before its programs start.
+//! The files in an instance's folder before its programs start.
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -1,4 +1,4 @@
-//! The simulated servers, as their administrator knows them.
+//! The simulated servers, from their administrator's view.
 
 use serde::{Deserialize, Serialize};
 

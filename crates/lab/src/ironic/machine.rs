@@ -1,4 +1,4 @@
-//! What the simulated servers went through, for tests to look at.
+//! The history of the simulated servers, for tests.
 
 use std::collections::BTreeMap;
 
@@ -90,7 +90,7 @@ pub struct Agent {
     pub state: String,
     /// Whether it still runs.
     pub is_alive: bool,
-    /// The node that Ironic told it it is.
+    /// The node UUID that it got from Ironic.
     pub node: Option<String>,
     /// The commands it was given, the oldest first.
     pub commands: Vec<Command>,

@@ -1,4 +1,4 @@
-//! What nodes went through, as the conductor wrote it: when each was ready for its next step.
+//! The history of nodes, from the conductor's log: when each was ready for its next step.
 
 use serde::Deserialize;
 

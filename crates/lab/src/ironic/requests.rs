@@ -1,4 +1,4 @@
-//! The requests that Ironic's API answered, for benchmarks that count them by client.
+//! Requests answered by Ironic's API, for benchmarks that count them by client.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! Looking at the simulated servers.
+//! Queries to the simulated servers.
 
 use std::time::Duration;
 

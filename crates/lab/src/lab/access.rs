@@ -1,4 +1,4 @@
-//! How to reach a running lab, for the process that owns it and for others.
+//! The addresses and credentials of a running lab, for its owner and for other processes.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;

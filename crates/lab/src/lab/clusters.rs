@@ -1,4 +1,4 @@
-//! What makes clusters of a lab's hosts.
+//! Everything needed to create clusters of a lab's hosts.
 
 use std::path::{Path, PathBuf};
 use std::time::Instant;

@@ -1,4 +1,4 @@
-//! The programs of a lab, built if this machine has not got them yet.
+//! The programs of a lab, built if missing on this machine.
 
 use std::ffi::OsString;
 use std::fs;

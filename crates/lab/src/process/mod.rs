@@ -1,16 +1,16 @@
-//! Programs on this machine that never outlive the process which started them.
+//! Child processes that never outlive the process that started them.
 //!
-//! A test that is killed, or a laptop's `kill -9`, must not leave an API server behind. Two things make that so:
+//! A test that is killed, even by `kill -9`, must not leave an API server behind. Two measures ensure that:
 //!
 //! - every program is started through `setpriv --pdeathsig KILL`, so the kernel ends it when its parent dies, however
 //!   the parent dies. (Setting that from Rust would need `unsafe` code between fork and exec.)
 //! - the kernel watches the *thread* that forked, and a test's thread ends long before the test binary does. So one
 //!   thread that lives as long as the process does all the forking.
 //!
-//! A parent that dies before `setpriv` has asked for the signal would go unnoticed. A line of shell between `setpriv`
-//! and the program looks whether the parent is still there, after the signal has been asked for, and gives up if not.
+//! If the parent dies before `setpriv` has requested the signal, the kernel sends none. So a line of shell between `setpriv` and
+//! the program checks that the parent still exists, after the signal was requested, and otherwise exits.
 //!
-//! The kernel does not hand the wish down to grandchildren: programs that fork must watch their own parent.
+//! The kernel does not apply this to grandchildren: programs that fork must watch their own parent.
 
 mod spawner;
 

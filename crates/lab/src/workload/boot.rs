@@ -1,5 +1,5 @@
-//! What a server becomes when it boots an image with a config drive, as far as Kubernetes sees it: cloud-init renders the
-//! user data with the metadata and writes kubeadm's file, and kubeadm and the kubelet do what that says. Pure.
+//! The effect of booting an image with a config drive on the Kubernetes API: cloud-init renders the user data with the metadata
+//! and writes kubeadm's file, and kubeadm and the kubelet follow it. Pure.
 
 use std::collections::BTreeMap;
 
@@ -21,11 +21,11 @@ const TEMPLATE: &str = "## template: jinja";
 pub struct Boot {
     /// What it is called.
     pub node: String,
-    /// What the kubelet is told to label it with.
+    /// The node labels configured for the kubelet.
     pub labels: BTreeMap<String, String>,
     /// What it is tainted with; none where kubeadm decides.
     pub taints: Option<Vec<Value>>,
-    /// The provider ID, where the kubelet is told it.
+    /// The provider ID, if the kubelet has one configured.
     pub provider_id: Option<String>,
     /// Its addresses, as its network data have them.
     pub addresses: Vec<String>,

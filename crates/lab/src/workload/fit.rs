@@ -1,4 +1,4 @@
-//! Manifests of a cluster with the lab's addresses in place of those that are there for documentation. Pure.
+//! Replaces the documentation addresses in a cluster's manifests with the lab's. Pure.
 
 use kube::api::DynamicObject;
 use serde_json::{Value, json};

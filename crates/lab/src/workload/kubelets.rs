@@ -1,5 +1,5 @@
-//! Kubelets of all servers, as far as the workload cluster sees them: a server that runs its image joins, one that goes off
-//! falls silent, and so does one that is told to. Nodes are not removed here, because no kubelet removes them.
+//! Simulated kubelets of all servers: a server that runs its image joins; one that is powered off, or is ordered to, goes silent.
+//! Nodes are not removed here, because no kubelet removes them.
 
 use parking_lot::Mutex;
 use std::collections::HashMap;
@@ -186,7 +186,7 @@ pub async fn join(client: &Client, version: &str, boot: &Boot) -> Result<()> {
     Ok(())
 }
 
-/// What the cluster notes of a machine that went off: its Node reports no more. Nothing if somebody has deleted the Node.
+/// Marks the Node of a powered-off machine as no longer reporting. Does nothing if the Node was deleted.
 pub async fn leave(client: &Client, version: &str, boot: &Boot) -> Result<()> {
     report(client, version, boot, false).await
 }

@@ -1,4 +1,4 @@
-//! What the kubelet and kubeadm of a node make in the workload cluster. Pure.
+//! The objects that a node's kubelet and kubeadm create in the workload cluster. Pure.
 
 use k8s_openapi::api::core::v1::{ConfigMap, Node, Pod};
 use serde_json::{Value, json};

@@ -1,4 +1,4 @@
-//! When a server becomes a node, and when its kubelet is heard of no more. Pure.
+//! When a server becomes a node, and when its kubelet stops reporting. Pure.
 
 use super::boot::Boot;
 

@@ -1,4 +1,4 @@
-//! Where a program is measured: a control plane of its own, with our kinds, its rights, and a namespace for the objects.
+//! The environment for measuring a program: its own control plane with our CRDs, its rights, and a namespace for the objects.
 
 use std::path::{Path, PathBuf};
 

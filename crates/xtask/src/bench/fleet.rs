@@ -1,5 +1,5 @@
-//! `cargo xtask bench fleet`: the operator's process with its default flags, a real API server, and as many simulated
-//! servers as are asked for. It prints figures and judges none.
+//! `cargo xtask bench fleet`: the operator's process with its default flags, a real API server, and the requested number of
+//! simulated servers. It prints figures and does not judge them.
 
 mod report;
 

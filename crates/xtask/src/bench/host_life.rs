@@ -1,4 +1,4 @@
-//! One run: N hosts at once from creation through provisioned and back to nothing.
+//! One run: N hosts at once, from creation through provisioned to deletion.
 
 pub mod report;
 

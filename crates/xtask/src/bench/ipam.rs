@@ -1,5 +1,5 @@
-//! `cargo xtask bench ipam`: the ip-address-manager's process with its default flags, a real API server, and as many claims
-//! as are asked for. It prints figures and judges none.
+//! `cargo xtask bench ipam`: the ip-address-manager's process with its default flags, a real API server, and the requested number
+//! of claims. It prints figures and does not judge them.
 
 mod load;
 mod report;

@@ -1,7 +1,7 @@
-//! `cargo xtask bench machines`: the infrastructure provider's process with its default flags, a real API server, and as
-//! many machines and hosts as are asked for. It prints figures and judges none.
+//! `cargo xtask bench machines`: the infrastructure provider's process with its default flags, a real API server, and the
+//! requested number of machines and hosts. It prints figures and does not judge them.
 //!
-//! So that what is measured is the provider's own, the others are played, and play as fast as they can:
+//! To measure only the provider, the benchmark plays the others, as fast as it can:
 //!
 //! | | |
 //! |---|---|

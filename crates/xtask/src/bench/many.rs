@@ -1,4 +1,4 @@
-//! Objects by the thousand.
+//! Creates and deletes thousands of objects.
 
 use anyhow::Context;
 use futures::{StreamExt, TryStreamExt, stream};

@@ -1,4 +1,4 @@
-//! What a program did and used from one moment to another.
+//! A program's activity and resource usage between two moments.
 
 #![expect(clippy::cast_precision_loss, reason = "counts are small")]
 

@@ -1,9 +1,8 @@
-//! How much of the time was the operator's own. Pure.
+//! The operator's share of the time. Pure.
 //!
-//! Ironic's conductor logs when a node came to rest and when it was taken up again (`states.jsonl`), and its API logs
-//! when each call was answered and how long that took (`requests.jsonl`). Whenever a node was at rest, none of our calls
-//! on it was being answered, and the host had not arrived where it should, the next step was ours to take: that is our
-//! share. Both logs have milliseconds.
+//! Ironic's conductor logs when a node became idle and when work on it resumed (`states.jsonl`), and its API logs when each call
+//! was answered and its duration (`requests.jsonl`). Whenever a node was idle, none of our calls on it was in progress, and the
+//! host was not finished, the next step was ours: that is our share. Both logs have milliseconds.
 
 use metal3_lab::ironic::{Moment, Request};
 

@@ -1,4 +1,4 @@
-//! What a process uses, as the kernel counts it.
+//! A process's resource usage, from the kernel.
 
 use std::collections::BTreeMap;
 use std::fs;

@@ -1,4 +1,4 @@
-//! What a program asked of the API server, and of Ironic.
+//! A program's requests to the API server and to Ironic.
 
 use std::collections::BTreeMap;
 use std::fmt;

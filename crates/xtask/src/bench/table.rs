@@ -1,4 +1,4 @@
-//! Figures as people read them, beside those of upstream on such a machine and our goals.
+//! Readable figures, next to upstream's on a similar machine and our goals.
 
 use std::fmt::Display;
 
@@ -21,7 +21,7 @@ pub fn row(figure: &'static str, measured: impl Display, upstream: &'static str,
     }
 }
 
-/// Prints figures. `upstream` heads upstream's, and tells at what they were measured.
+/// Prints figures. `upstream` is the heading of upstream's column, and says under which conditions they were measured.
 pub fn print(upstream: &str, rows: impl IntoIterator<Item = Row>) {
     let mut table = empty();
     table.set_header(["figure", "measured", upstream, "goal"]);

@@ -1,4 +1,4 @@
-//! Times of many objects in a few numbers. Pure.
+//! Summary statistics of many durations. Pure.
 
 #![expect(clippy::cast_precision_loss, reason = "counts are small")]
 

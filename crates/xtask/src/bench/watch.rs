@@ -1,4 +1,4 @@
-//! When objects come where they should. Watches, because lists would cost the server more than what is measured does.
+//! When objects reach a state. Uses watches, because lists would cost the server more than the measured program does.
 
 use std::collections::BTreeMap;
 use std::fmt::Debug;

@@ -1,5 +1,5 @@
-//! A cluster of Cluster API on real hosts: `examples/cluster/small.yaml` becomes Machines, hosts and Nodes, grows by a worker,
-//! and goes again.
+//! A Cluster API cluster on real hosts: `examples/cluster/small.yaml` becomes Machines, hosts and Nodes, is scaled up by a
+//! worker, and is deleted.
 
 use std::fs;
 use std::path::Path;

@@ -1,4 +1,4 @@
-//! The tables that people see: aligned text without lines, as `kubectl` prints it.
+//! Plain tables: aligned text without lines, as `kubectl` prints it.
 
 use comfy_table::presets::NOTHING;
 use comfy_table::{CellAlignment, ContentArrangement, Table};

@@ -1,4 +1,4 @@
-//! Hosts alone: provisioned with what `examples/rack` says, one of them deprovisioned and deleted.
+//! Hosts only: provisioned as in `examples/rack`, then one of them is deprovisioned and deleted.
 
 use std::time::Duration;
 
@@ -63,7 +63,7 @@ pub async fn tell(args: &Args, screen: &Screen, access: &Access) -> Result<()> {
     timing(screen, access, &journey)
 }
 
-/// What each server was given, told by the server and not by the operator. Fails if it is not what was asked for.
+/// What each server was given, according to the server rather than the operator. Fails if it is not what was requested.
 async fn results(entries: &[Entry], journey: &Journey<'_>, access: &Access) -> Result<String> {
     let titles = [
         "HOST",

@@ -1,4 +1,4 @@
-//! Watches the hosts and Machines of the demo on their way.
+//! Watches the progress of the demo's hosts and Machines.
 
 use std::path::PathBuf;
 use std::pin::Pin;
@@ -15,7 +15,7 @@ use super::machines::{self, Machines};
 use super::screen::{self, Screen};
 use super::story::{Story, seconds};
 
-/// How often the line with what is under way is written anew.
+/// The refresh interval of the progress line.
 const FRAME: Duration = Duration::from_millis(250);
 
 type Events<K> = Pin<Box<dyn Stream<Item = watcher::Result<watcher::Event<K>>> + Send>>;

@@ -1,4 +1,4 @@
-//! What happens to the Machines of a cluster, told from the events of a watch. Pure.
+//! The history of a cluster's Machines, from watch events. Pure.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! What the demo applies, and how it reaches the lab.
+//! The objects that the demo applies, and its clients for the lab.
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -1,4 +1,4 @@
-//! An example with hosts, read as it stands in `examples/`, with the lab's servers in place of its own.
+//! An example with hosts, read from `examples/`, with the lab's servers in place of its own.
 
 use anyhow::{Context, Result, ensure};
 use kube::ResourceExt;

@@ -1,4 +1,4 @@
-//! What a person reads: lines that stay, with the time; and below them, in a terminal, one line with what is under way.
+//! The demo's output: permanent lines with the time; below them, in a terminal, one progress line.
 
 use std::io::{IsTerminal, Write};
 use std::time::{Duration, Instant};

@@ -1,4 +1,4 @@
-//! What happened to a host, told from the events of a watch. Pure: the time comes with the event.
+//! The history of a host, from watch events. Pure: the time comes with the event.
 
 use jiff::Timestamp;
 use metal3_api::condition::ConditionStatus;

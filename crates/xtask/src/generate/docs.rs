@@ -1,4 +1,4 @@
-//! `docs`: states, runbook, metrics and flags, from the tables that stand beside the code.
+//! `docs`: states, runbook, metrics and flags, from the tables next to the code.
 
 use std::fmt::Write as _;
 use std::path::PathBuf;

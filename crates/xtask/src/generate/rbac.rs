@@ -1,4 +1,4 @@
-//! `config/rbac`: what the controllers are allowed to do.
+//! `config/rbac`: the controllers' RBAC.
 
 use std::path::PathBuf;
 

@@ -1,4 +1,4 @@
-//! `docs/api`: a page for each group and version with every field of every kind, as its definition has it.
+//! `docs/api`: a page per group and version with every field of every kind, from its CRD.
 
 use super::files::Files;
 use metal3_api::crd::{self, Crd};

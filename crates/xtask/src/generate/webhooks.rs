@@ -1,4 +1,4 @@
-//! `config/webhook`: what makes the API server ask the programs.
+//! `config/webhook`: the webhook configurations.
 
 use std::path::PathBuf;
 

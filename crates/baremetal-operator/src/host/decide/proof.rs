@@ -57,7 +57,8 @@ pub(super) fn judge(seen: &Observed, now: Timestamp, decision: Decision) -> Deci
     let (NodeView::Live(node) | NodeView::Listed(node)) = &seen.node else {
         return decision;
     };
-    if !decided.effects.iter().any(Effect::is_ironic_mutation) {
+    let changes_node = decided.effects.iter().any(Effect::is_ironic_mutation);
+    if !changes_node && !is_stuck_deletion(seen, decided) {
         return decision;
     }
     let mut plan = PlanBuilder::new(seen, now);
@@ -80,6 +81,13 @@ pub(super) fn judge(seen: &Observed, now: Timestamp, decision: Decision) -> Deci
             finish(plan, then)
         }
     }
+}
+
+/// Whether a host that is to go waits for its node to come to another state. If the node is somebody else's, it never will.
+fn is_stuck_deletion(seen: &Observed, decided: &Plan) -> bool {
+    let wait = decided.report.status.as_ref().and_then(|report| report.then.wait());
+    seen.host.metadata.deletion_timestamp.is_some()
+        && wait.is_some_and(|wait| wait.reason == WaitReason::UnexpectedNodeState)
 }
 
 fn refuse(plan: &mut PlanBuilder<'_>) -> Step {

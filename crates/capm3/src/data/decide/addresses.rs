@@ -1,4 +1,4 @@
-//! The addresses that are rendered, and the claims that they come from.
+//! The addresses to render, and the claims they come from.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use crate::data::address::{AddressClaim, Family};
 use crate::data::effect::{AddressRead, Effect, Read};
 use crate::data::observed::{Answers, View};
 
-/// The address from each pool, or the next step towards them.
+/// The address from each pool, or the next step to get them.
 pub(super) fn addresses(
     seen: &View,
     read: &Answers,
@@ -63,7 +63,7 @@ pub(super) fn addresses(
     Err(wait_for(read, &waits, now))
 }
 
-/// Reports what the claims wait for. In the first seconds nothing is reported, because a pool answers in less.
+/// Reports the pending claims. The first seconds are not reported, because pools usually answer sooner.
 fn wait_for(read: &Answers, waits: &[(&Pool, &AddressClaim)], now: Timestamp) -> Step {
     let mut words = Vec::new();
     let mut again: Option<Duration> = None;
@@ -98,12 +98,12 @@ fn wait_for(read: &Answers, waits: &[(&Pool, &AddressClaim)], now: Timestamp) ->
     }
 }
 
-/// The names of the claim on a pool: the one to use, and the one of the other way of naming.
+/// The names of a pool's claim: the one in use, and the one under the other naming scheme.
 fn names(seen: &View, sources: &Sources<'_>, pool: &Pool) -> (String, String) {
     let of_data = format!("{}-{}", seen.data.name_any(), pool.name);
     let host = crate::stores::host_of(sources.metal3_machine).map(|host| host.name);
     let of_host = format!("{}-{}", host.unwrap_or_default(), pool.name);
-    // Only Metal3's pools know reservations by the names of claims.
+    // Only Metal3 pools know preallocations by claim name.
     if seen.by_host && pool.is_metal3() {
         (of_host, of_data)
     } else {
@@ -111,7 +111,7 @@ fn names(seen: &View, sources: &Sources<'_>, pool: &Pool) -> (String, String) {
     }
 }
 
-/// The claim on a pool, if it is there.
+/// The claim for a pool, if it exists.
 fn claim_on<'a>(
     seen: &'a View,
     read: &'a Answers,
@@ -127,7 +127,7 @@ fn claim_on<'a>(
             .find(|claim| claim.name() == name)
     };
     let own = |name: &str| named(name).filter(|claim| seen.owns(&claim.meta));
-    // One that was made while the other way of naming was chosen is as good.
+    // A claim created under the other naming scheme is just as valid.
     let there = || read.named.get(&(Family::of(pool), name.clone()));
     let found = own(&name).or_else(|| own(&other_name)).or_else(|| named(&name));
     let Some(claim) = found.or_else(there) else {
@@ -137,7 +137,7 @@ fn claim_on<'a>(
     if is_own && !claim.is_deleting() {
         return Ok(Some(claim));
     }
-    // Of an earlier Metal3Data of this name, or deleted by hand before it was used.
+    // It belongs to an earlier Metal3Data of this name, or a user deleted it before it was used.
     let is_left_over = is_own || claim.owner().is_some_and(|(owner, _)| owner == seen.data.name_any());
     let uid = claim.meta.uid.clone().unwrap_or_default();
     if is_left_over {

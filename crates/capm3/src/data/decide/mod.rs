@@ -1,13 +1,13 @@
-//! What to do about a Metal3Data. Pure.
+//! Decides what to do about a Metal3Data. Pure.
 //!
 //! | state | next |
 //! |---|---|
 //! | its claim names it | finalizer, claims on addresses, Secrets, ready |
 //! | ready and the Secrets are there | nothing |
-//! | a Secret is lost | it is made again, from the same addresses and the same template |
+//! | a Secret is lost | it is created again, from the same addresses and the same template |
 //! | deleted, its claim is gone | addresses and Secrets are released, then it goes |
 //!
-//! Secrets are never rewritten: a machine that is provisioned again gets what it got before.
+//! Secrets are never rewritten: a machine that is provisioned again gets the same data.
 
 mod addresses;
 pub(crate) mod origin;
@@ -40,29 +40,30 @@ pub const META_DATA: &str = "metaData";
 /// Key of a Secret with network data.
 pub const NETWORK_DATA: &str = "networkData";
 
-/// As many characters fit an error message.
+/// Maximum characters of an error message.
 const MESSAGE: usize = 512;
 
 /// The next step of a pass.
 enum Step {
     /// Read this first.
     Fetch(Read),
-    /// Write this, and decide on the answers.
+    /// Apply this, then decide on the responses.
     Write(Vec<Effect>),
-    /// Nothing, and nothing to report: what comes next comes soon, and wakes this.
+    /// Nothing to do or report: an event expected soon triggers the next pass.
     Idle,
-    /// The Secrets are there.
+    /// The Secrets exist.
     Ready,
-    /// They are not, and why. Without a reason the status stays. `again`: what is waited for wakes nobody.
+    /// The Secrets do not exist yet, and why. Without a reason the status stays unchanged. `again`: requeue, because no watch
+    /// covers what is missing.
     Wait {
         why: Option<String>,
         again: Option<Duration>,
     },
-    /// It is to go but cannot, and why. What is ready stays ready.
+    /// Deletion is blocked, and why. Ready stays true.
     Held(String),
 }
 
-/// The next step, given what has been read in this pass.
+/// The next step, given what was read in this pass.
 pub fn decide(seen: &Observed, now: Timestamp) -> Decision {
     if let Some(step) = sweep(seen) {
         return step;
@@ -87,7 +88,7 @@ pub fn decide(seen: &Observed, now: Timestamp) -> Decision {
     .into()
 }
 
-/// Claims that an earlier Metal3Data has left are released first, once it is certain that it is gone.
+/// Claims of an earlier Metal3Data are released first, once that object is known to be gone.
 fn sweep(seen: &Observed) -> Option<Decision> {
     let is_done = |claim: &AddressClaim| {
         seen.answers
@@ -140,7 +141,7 @@ fn status(ready: Option<bool>, mut error_message: String) -> Metal3DataStatus {
     Metal3DataStatus { ready, error_message }
 }
 
-/// The status if it is new, and an event with what is wrong.
+/// The status if it changed, and a warning event.
 fn report(data: &Metal3Data, status: Metal3DataStatus) -> Report<Metal3DataStatus> {
     if data.status.as_ref() == Some(&status) {
         return Report::default();
@@ -153,7 +154,7 @@ fn report(data: &Metal3Data, status: Metal3DataStatus) -> Report<Metal3DataStatu
     }
 }
 
-/// Reports what the API server refuses. The report of the next pass that succeeds replaces it.
+/// Reports a rejection by the API server. The report of the next successful pass replaces it.
 pub fn refused(data: &Metal3Data, message: String) -> Report<Metal3DataStatus> {
     let is_leaving = data.metadata.deletion_timestamp.is_some();
     let ready = data.status.as_ref().and_then(|stored| stored.ready);
@@ -179,7 +180,7 @@ fn wait(why: impl Into<String>) -> Step {
     }
 }
 
-/// The same for an object that no watch shows: it is looked at again after this time.
+/// The same for an object without a watch: requeue after this time.
 fn wait_unwatched(why: String, again: Duration) -> Step {
     Step::Wait {
         why: Some(why),
@@ -187,14 +188,14 @@ fn wait_unwatched(why: String, again: Duration) -> Step {
     }
 }
 
-/// The objects that data is rendered from.
+/// The input objects of rendering.
 struct Sources<'a> {
     template: &'a Metal3DataTemplate,
     metal3_machine: &'a Metal3Machine,
     wanted: [Option<SecretReference>; 2],
 }
 
-/// Whether it has been rendered and everything is still there. Whatever becomes of its template then does not matter.
+/// Whether rendering is done and its results still exist. Later changes to the template then do not matter.
 fn is_settled(seen: &View) -> bool {
     let is_ready = seen.data.status.as_ref().and_then(|status| status.ready) == Some(true);
     let named = [&seen.data.spec.meta_data, &seen.data.spec.network_data];
@@ -238,10 +239,10 @@ fn serve(seen: &View, read: &Answers, now: Timestamp) -> Result<Step, Step> {
     let pools = pools(&sources.template.spec, &facts).map_err(|error| wait(words(seen, &error)))?;
     let addresses = addresses(seen, read, &sources, &pools, now)?;
     if read.host == Host::Unread {
-        // What is rendered once and for all is rendered from the host as it is, not as the store has it.
+        // Data is rendered once, so read the host from the API server rather than the store.
         return Ok(Step::Fetch(Read::Host(host.name_any())));
     }
-    // What is wrong may be an address, and these are not watched.
+    // The error may come from an address, and addresses are not watched.
     let rendered = render(&sources.template.spec, &facts, &addresses)
         .map_err(|error| wait_unwatched(words(seen, &error), UNWATCHED))?;
     let mut secrets = Vec::new();
@@ -270,7 +271,7 @@ fn words(seen: &View, error: &metal3_render::RenderError) -> String {
     format!("Metal3DataTemplate {}: {error}", seen.data.spec.template.name)
 }
 
-/// The objects behind it, or what is missing of them.
+/// The input objects, or which one is missing.
 fn sources(seen: &View) -> Result<Sources<'_>, Step> {
     let data = &seen.data;
     if let Some(Hold::NoCluster(name)) = &seen.hold {
@@ -304,7 +305,7 @@ fn sources(seen: &View) -> Result<Sources<'_>, Step> {
             data.spec.template.name
         )));
     }
-    // What was said once stays.
+    // Conditions reported once are kept.
     let stays = |said: &Option<SecretReference>, new: Option<SecretReference>| {
         let is_named = said.as_ref().is_some_and(|said| !said.name.is_empty());
         if is_named || new.is_none() { said.clone() } else { new }
@@ -321,7 +322,7 @@ fn sources(seen: &View) -> Result<Sources<'_>, Step> {
     })
 }
 
-/// The Secrets for what a template renders for this Metal3Machine: metadata, network data.
+/// The Secrets that a template renders for this Metal3Machine: metadata, network data.
 pub fn secrets_of(template: &Metal3DataTemplate, machine: &str, namespace: &str) -> [Option<SecretReference>; 2] {
     let secret = |suffix: &str| SecretReference {
         name: format!("{machine}-{suffix}"),
@@ -334,7 +335,7 @@ pub fn secrets_of(template: &Metal3DataTemplate, machine: &str, namespace: &str)
     ]
 }
 
-/// The Secrets that are yet to be made, and under which key each holds what is rendered.
+/// The Secrets still to be created, and the key of the rendered data in each.
 fn missing(seen: &View, read: &Answers, sources: &Sources<'_>) -> Result<Vec<(String, &'static str)>, Step> {
     let mut missing = Vec::new();
     let spec = &sources.template.spec;
@@ -349,7 +350,7 @@ fn missing(seen: &View, read: &Answers, sources: &Sources<'_>) -> Result<Vec<(St
             None => missing.push((reference.name.clone(), key)),
             Some(meta) if seen.owns(meta) => {
                 if meta.deletion_timestamp.is_some() {
-                    return Err(Step::Idle); // it is about to go, and is made again then
+                    return Err(Step::Idle); // about to be deleted; it is recreated afterwards
                 }
             }
             Some(_) => {
@@ -365,7 +366,7 @@ fn missing(seen: &View, read: &Answers, sources: &Sources<'_>) -> Result<Vec<(St
     Ok(missing)
 }
 
-/// The host: as it was read in this pass, else in outline.
+/// The host: as read in this pass, otherwise the summary from the store.
 fn host<'a>(seen: &'a View, read: &'a Answers, sources: &Sources<'_>) -> Result<&'a BareMetalHost, Step> {
     let machine = sources.metal3_machine.name_any();
     let host = match &read.host {
@@ -393,7 +394,7 @@ fn facts<'a>(seen: &'a View, sources: &'a Sources<'a>, machine: &'a Machine, hos
     }
 }
 
-/// The next step of one that is being deleted.
+/// The next step while deleting.
 fn release(seen: &View, read: &Answers) -> Step {
     if !has_finalizer(seen) {
         return Step::Idle;
@@ -405,7 +406,7 @@ fn release(seen: &View, read: &Answers) -> Step {
             return Step::Idle;
         }
         if answer != seen.data.name_any() {
-            // Of two that were made for one claim it is the other one.
+            // Two were created for one claim; this is the other one.
             return let_go(seen, read);
         }
         return Step::Held(format!(
@@ -416,7 +417,7 @@ fn release(seen: &View, read: &Answers) -> Step {
     let_go(seen, read)
 }
 
-/// Everything that was made for it goes, and then it goes itself.
+/// Releases everything created for it, then removes the finalizer.
 fn let_go(seen: &View, read: &Answers) -> Step {
     let is_left = |meta: &ObjectMeta| seen.owns(meta) && !read.gone.contains(meta.uid.as_deref().unwrap_or_default());
     let claims = seen.address_claims.iter().filter(|claim| is_left(&claim.meta));

@@ -1,5 +1,5 @@
-//! From what data was rendered. An annotation keeps the digest of it, so that a Secret that is lost comes back as it was or not at
-//! all: templates can be edited where no rule of the API server keeps them as they are, such as in v1beta1.
+//! Records what data was rendered from. An annotation stores the digest, so that a lost Secret is either recreated identically or
+//! not at all: where the API server does not enforce immutability, such as in v1beta1, templates can be edited.
 
 use std::fmt::Write as _;
 
@@ -13,10 +13,10 @@ use sha2::{Digest, Sha256};
 use super::super::effect::Secret;
 use super::super::observed::View;
 
-/// SHA-256 of what a template says of metadata and network data, in hexadecimal digits.
+/// SHA-256 of a template's metadata and network data, in hexadecimal digits.
 ///
-/// It is stored, and compared by later versions of this program: what is not set is not written into the text, so that a field
-/// that a later version adds changes no digest of a template without it.
+/// The digest is stored and later versions of this program compare it. Unset fields are not serialized, so a new optional field
+/// does not change the digest of templates without it.
 pub fn digest(template: &Metal3DataTemplate) -> String {
     let spec = &template.spec;
     let text = json!([spec.meta_data, spec.network_data]).to_string();
@@ -34,15 +34,15 @@ fn was_ready(seen: &View) -> bool {
     seen.data.status.as_ref().and_then(|status| status.ready) == Some(true)
 }
 
-/// What is to be noted of the template, if something else is or nothing: not after a Secret was made, as a host may have been told
-/// it. Until then a template that cannot be rendered may be mended.
+/// The digest to record if it is missing or different. It is fixed once a Secret exists, because a host may already use it. Until
+/// then, a template that cannot be rendered may be fixed.
 pub fn to_note(seen: &View, template: &Metal3DataTemplate) -> Option<String> {
     let is_made = was_ready(seen) || seen.secrets.iter().any(|secret| seen.owns(secret));
     let digest = digest(template);
     (noted(seen) != Some(&digest) && !is_made).then_some(digest)
 }
 
-/// Refuses to render other data than before, for a Secret of this name.
+/// Refuses to render different data than before for a Secret of this name.
 pub fn check(seen: &View, template: &Metal3DataTemplate, secret: &str) -> Result<(), String> {
     let is_same = noted(seen).is_none_or(|noted| *noted == digest(template));
     if is_same {

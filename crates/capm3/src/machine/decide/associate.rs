@@ -1,4 +1,4 @@
-//! A machine without a host: what it waits for, and which host it gets.
+//! A machine without a host: what it waits for, and how it gets one.
 
 use kube::ResourceExt;
 use metal3_api::capi::names::reason;
@@ -23,7 +23,7 @@ use crate::select::HostRequest;
 use crate::select::Outcome;
 use crate::select::selector::Selector;
 
-/// On a Metal3Machine, usually by its template: with the value true, hosts outside the failure domain are never chosen.
+/// On a Metal3Machine, usually set by its template: with the value true, hosts outside the failure domain are never chosen.
 pub const STRICT_FAILURE_DOMAIN: &str = "infrastructure.cluster.x-k8s.io/strict-failure-domain";
 
 const FAILED: &str = "AssociateBareMetalHostFailed";
@@ -78,7 +78,7 @@ pub(super) fn decide(mut builder: PlanBuilder<'_>) -> Decision {
     builder.plan()
 }
 
-/// The machine does not name the host any more, and may choose again.
+/// Removes the reference to the host, so that the machine may choose again.
 fn unname(mut builder: PlanBuilder<'_>) -> Decision {
     let annotations = json!({annotation::HOST: null});
     builder.metadata.insert("annotations".to_owned(), annotations);
@@ -86,7 +86,7 @@ fn unname(mut builder: PlanBuilder<'_>) -> Decision {
     builder.plan()
 }
 
-/// What a machine that lacks a host asks of one, as far as that is at hand.
+/// The requirements of a machine without a host, as far as they are known.
 pub fn wanted(seen: &Observed) -> Option<HostRequest> {
     let is_going = seen.machine.metadata.deletion_timestamp.is_some() || seen.paused().is_some();
     let lacks_host = matches!(seen.host, Host::None | Host::Unclaimed(_)) && !seen.was_associated();
@@ -116,7 +116,7 @@ fn request(seen: &Observed, owner: &Machine) -> Result<HostRequest, String> {
     })
 }
 
-/// The machine names the host, over the version that was judged, before the host is claimed.
+/// The machine references the host, guarded by the observed resource version, before it claims it.
 pub(super) fn choose(builder: &mut PlanBuilder<'_>, owner: &Machine, host: &BareMetalHost) {
     let machine = &builder.seen.machine;
     let key = builder.seen.key();
@@ -141,7 +141,7 @@ pub(super) fn choose(builder: &mut PlanBuilder<'_>, owner: &Machine, host: &Bare
     }
 }
 
-/// Claims the host and reports that at once. The host is told what to run when the report is stored (see `provision`).
+/// Claims the host and reports that at once. The host gets its image after the report is stored (see `provision`).
 fn claim(builder: &mut PlanBuilder<'_>, owner: &Machine, host: &BareMetalHost, is_reuse: bool, choice: &Choice) {
     let mut patch = HostPatch::default();
     host_spec::take(&mut patch, &builder.seen.machine, &owner.spec.cluster_name);
@@ -162,7 +162,7 @@ fn claim(builder: &mut PlanBuilder<'_>, owner: &Machine, host: &BareMetalHost, i
     builder.next = Next::Now;
 }
 
-/// No host, and why.
+/// Reports that there is no host, and why.
 fn refuse(builder: &mut PlanBuilder<'_>, message: &str, failure: Option<&str>) {
     builder.event_once(ASSOCIATED, Event::warning(FAILED, message.to_owned()));
     let why = Why {
@@ -174,8 +174,8 @@ fn refuse(builder: &mut PlanBuilder<'_>, message: &str, failure: Option<&str>) {
     builder.not_associated(why, failure);
 }
 
-/// The host that the machine had is not its own any more. It is neither taken back nor replaced: somebody else did this, and
-/// what runs on the host is unknown.
+/// The machine has lost its host. It is neither reclaimed nor replaced: another client did this, and what runs on the host is
+/// unknown.
 pub(super) fn lost(mut builder: PlanBuilder<'_>) -> Decision {
     let (host, what) = match &builder.seen.host {
         Host::None => (String::new(), String::new()),

@@ -16,28 +16,28 @@ use crate::machine::decide::plan::{Decision, Effect, HostPatch, Plan};
 use crate::machine::names::{ASSOCIATED, BOOTSTRAP_DATA, DATA_READY, METADATA, NODE, UP_TO_DATE};
 use crate::machine::observed::Observed;
 
-/// The names of the conditions in the older style.
+/// The names of the v1beta1 conditions.
 mod legacy {
     pub const ASSOCIATED: &str = "AssociateBMH";
     pub const DATA_READY: &str = "Metal3DataReady";
     pub const NODE_READY: &str = "KubernetesNodeReady";
 }
 
-/// Why something does not hold, in both styles.
+/// Why a condition is false, in both styles.
 #[derive(Clone, Copy, Debug)]
 pub struct Why<'a> {
     /// Reason of the standard condition.
     pub reason: &'static str,
-    /// Reason in the older style.
+    /// Reason of the v1beta1 condition.
     pub legacy: &'static str,
-    /// How bad it is, in the older style.
+    /// Severity of the v1beta1 condition.
     pub severity: LegacySeverity,
-    /// In words.
+    /// The message.
     pub message: &'a str,
 }
 
 impl<'a> Why<'a> {
-    /// With the same reason in both styles.
+    /// Uses the same reason in both styles.
     pub fn of(reason: &'static str, severity: LegacySeverity, message: &'a str) -> Self {
         Self {
             reason,
@@ -48,20 +48,20 @@ impl<'a> Why<'a> {
     }
 }
 
-/// The next status, and what is done besides.
+/// The next status and the effects.
 pub struct PlanBuilder<'a> {
     pub seen: &'a Observed,
     pub status: Metal3MachineStatus,
     pub effects: Vec<Effect>,
-    /// Effects that the report does not wait for.
+    /// Effects to apply before the report.
     pub afterwards: Vec<Effect>,
-    /// Changes of the machine's metadata, which are written before all else.
+    /// Changes to the machine's metadata, written first.
     pub metadata: Map<String, Value>,
-    /// The same for its spec.
+    /// Changes to the machine's spec, written first.
     pub spec: Map<String, Value>,
-    /// Whether the effects require the machine to be as it was seen, even if nothing of it changes.
+    /// Whether the effects require the observed version of the machine, even if it is not changed.
     pub insist: bool,
-    /// When the next pass comes.
+    /// When to requeue.
     pub next: Next,
     pub now: Timestamp,
     set: Setter,
@@ -95,8 +95,7 @@ impl<'a> PlanBuilder<'a> {
             .set(list, condition::PAUSED, why.is_some(), word, why.unwrap_or_default());
     }
 
-    /// The host is the machine's. The first time that is an event, and the Secret of the host's BMC gets the label of the
-    /// cluster.
+    /// The machine has its host. The first time this records an event, and labels the host's BMC Secret with the cluster name.
     pub fn associated(&mut self, host: &BareMetalHost, reason: &'static str, considered: Option<usize>) {
         let seen = self.seen;
         if seen.says_host() {
@@ -117,7 +116,7 @@ impl<'a> PlanBuilder<'a> {
         }
     }
 
-    /// There is no host, and why. `failure`, of the older style, is for what needs a change by the user.
+    /// There is no host, and why. `failure`, of v1beta1, is for errors that the user must fix.
     pub fn not_associated(&mut self, why: Why<'_>, failure: Option<&str>) {
         self.set
             .set(&mut self.status.conditions, ASSOCIATED, false, why.reason, why.message);
@@ -128,7 +127,7 @@ impl<'a> PlanBuilder<'a> {
         self.not_ready(why);
     }
 
-    /// Whether the claim on data is there, if one is needed.
+    /// Whether the data claim exists, if one is needed.
     pub fn data_claim(&mut self, why: Option<Why<'_>>) {
         let list = &mut self.status.conditions;
         match why {
@@ -139,7 +138,7 @@ impl<'a> PlanBuilder<'a> {
         }
     }
 
-    /// The data is there, for this reason, or it is not.
+    /// The data is ready, for this reason, or it is not.
     pub fn data(&mut self, outcome: Result<&'static str, Why<'_>>) {
         let (list, legacy) = (
             &mut self.status.conditions,
@@ -159,7 +158,7 @@ impl<'a> PlanBuilder<'a> {
         }
     }
 
-    /// The machine is being deleted, and this is waited for.
+    /// The machine is being deleted, and waits for this.
     pub fn deleting(&mut self, message: &str) {
         let why = Why::of("Deleting", LegacySeverity::Info, message);
         self.data_claim(Some(why));
@@ -169,12 +168,12 @@ impl<'a> PlanBuilder<'a> {
         self.not_ready(why);
     }
 
-    /// Whether the Node carries its provider ID, and if not, why.
+    /// Whether the Node has its provider ID, and if not, why.
     pub fn node(&mut self, holds: bool, reason: &str, message: &str) {
         self.set.set(&mut self.status.conditions, NODE, holds, reason, message);
     }
 
-    /// Why the host does not run what the machine asks for, as a reason and in words; or nothing.
+    /// Why the host does not run what the machine requests, as reason and message; or nothing.
     pub fn up_to_date(&mut self, why: Option<(&str, &str)>) {
         let list = &mut self.status.conditions;
         match why {
@@ -185,7 +184,7 @@ impl<'a> PlanBuilder<'a> {
         }
     }
 
-    /// Why the bootstrap data is not complete, as a reason and in words; or nothing.
+    /// Why the bootstrap data is incomplete, as reason and message; or nothing.
     pub fn bootstrap_data(&mut self, why: Option<(&str, &str)>) {
         let list = &mut self.status.conditions;
         match why {
@@ -211,7 +210,7 @@ impl<'a> PlanBuilder<'a> {
         self.set.legacy(list, condition::READY, None);
     }
 
-    /// A failure that needs a change by the user, as reason and message.
+    /// An error that the user must fix, as reason and message.
     pub fn failure(&mut self, failure: Option<(&str, &str)>) {
         let legacy = &mut self.status.deprecated.v1beta1;
         let (reason, message) = failure.unwrap_or_default();
@@ -219,7 +218,7 @@ impl<'a> PlanBuilder<'a> {
         message.clone_into(&mut legacy.failure_message);
     }
 
-    /// Whether the stored condition has another reason than this.
+    /// Whether the stored condition's reason differs from this.
     pub fn is_new_reason(&self, type_: &str, reason: &str) -> bool {
         let stored = self.seen.machine.status.as_ref();
         let before = stored.and_then(|status| conditions::get(&status.conditions, type_));
@@ -237,7 +236,7 @@ impl<'a> PlanBuilder<'a> {
         self.events.push(event);
     }
 
-    /// An event, unless the stored condition has its reason already.
+    /// An event, unless the stored condition already has its reason.
     pub fn event_once(&mut self, type_: &str, event: Event) {
         if self.is_new_reason(type_, event.reason) {
             self.events.push(event);
@@ -284,7 +283,7 @@ impl<'a> PlanBuilder<'a> {
         .into()
     }
 
-    /// The machine loses our finalizer, and its status does not matter any more.
+    /// Removes our finalizer from the machine; its status no longer matters.
     pub fn finish_deletion(mut self) -> Decision {
         self.effects.push(Effect::RemoveFinalizer);
         let report = Report {

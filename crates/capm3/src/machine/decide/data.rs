@@ -1,4 +1,4 @@
-//! Metadata and network data: from Secrets that the user names, or rendered from a template.
+//! Metadata and network data: from Secrets given by the user, or rendered from a template.
 
 use std::time::Duration;
 
@@ -27,8 +27,8 @@ pub(super) struct Sources {
     pub network_data: Option<SecretReference>,
 }
 
-/// The Secrets, if all are known; else what is waited for has been said. A Secret that the user names goes before one that
-/// is rendered.
+/// The Secrets, if all are known; otherwise what is pending has been reported. A Secret given by the user takes precedence over a
+/// rendered one.
 pub(super) fn sources(builder: &mut PlanBuilder<'_>) -> Option<Sources> {
     builder.data_claim(None);
     let seen = builder.seen;
@@ -76,36 +76,36 @@ pub(super) fn sources(builder: &mut PlanBuilder<'_>) -> Option<Sources> {
     Some(sources)
 }
 
-/// Reason of the condition for data while that is rendered.
+/// Reason of the data condition while rendering.
 const WAITING: &str = "WaitingForMetal3Data";
-/// The same, and that of an event, when nobody asks any more for the data that a host has.
+/// Reason of the condition and of an event when the data claim of a provisioned host is gone.
 const LOST: &str = "Metal3DataClaimMissing";
 
-/// Whether it is too late to ask for data: the host has been told what to run, with data or without.
+/// Whether it is too late to request data: the host already has its image, with or without data.
 fn is_late(seen: &Observed) -> bool {
     seen.claim.is_none() && !seen.machine.spec.data_template.name.is_empty() && is_told(seen)
 }
 
-/// Whether the host of the machine knows what to run, or has known it.
+/// Whether the machine's host has, or had, its image set.
 fn is_told(seen: &Observed) -> bool {
     seen.was_provisioned() || matches!(&seen.host, Host::Ours(host) if select::is_told(host))
 }
 
-/// The same where the machine had data, and its claim on that is gone.
+/// The same for a machine that had data and whose data claim is gone.
 fn is_lost(seen: &Observed) -> bool {
     is_late(seen) && matches!(&seen.host, Host::Ours(host) if installed::had_data(host, &seen.machine))
 }
 
 /// Why there is no data yet.
 enum Lack {
-    /// One of the steps to it is not done yet.
+    /// A step is not done yet.
     Step(String),
-    /// Something is in the way.
+    /// An error blocks it.
     Problem(String),
 }
 
 impl Lack {
-    /// In words. A step is named if the data takes long: each would cost a write.
+    /// The message. It names the step only if the data takes long, because each new message costs a write.
     fn text(self, builder: &mut PlanBuilder<'_>) -> String {
         match self {
             Self::Problem(text) => text,
@@ -121,7 +121,7 @@ impl Lack {
     }
 }
 
-/// How much longer the data may take before a step is named.
+/// The delay before a message names the step.
 fn time_to_render(builder: &PlanBuilder<'_>) -> Option<Duration> {
     let Some(claim) = &builder.seen.claim else {
         return Some(RENDERED);
@@ -155,7 +155,7 @@ fn rendered(seen: &Observed) -> Result<&Metal3Data, Lack> {
              needs it"
         )));
     }
-    // One that the host was told the data of is kept until the machine goes, whoever wants to delete it.
+    // If the host already uses the data, the machine holds the claim until its own deletion, even if a user deletes it.
     if claim.metadata.deletion_timestamp.is_some() && !is_told(seen) {
         return Err(Lack::Problem(format!(
             "waiting until the earlier Metal3DataClaim {name} is gone"
@@ -190,8 +190,8 @@ fn rendered(seen: &Observed) -> Result<&Metal3Data, Lack> {
     })
 }
 
-/// Asks for data, if a template is named and nobody has asked yet. Not for a host that knows what to run: what it has been told
-/// cannot be changed any more. A claim that somebody deletes before that is let go, and made again when it is gone.
+/// Creates the data claim, if a template is set and no claim exists. Not once the host has its image: its data cannot change any
+/// more. A claim deleted before that is released, and created again once it is gone.
 pub(super) fn ask(builder: &mut PlanBuilder<'_>) {
     let seen = builder.seen;
     if seen.claim.is_none() && !is_late(seen) && !seen.machine.spec.data_template.name.is_empty() {
@@ -207,7 +207,8 @@ pub(super) fn ask(builder: &mut PlanBuilder<'_>) {
     }
 }
 
-/// The claim of a machine: it has the machine's name and labels, and stays until the machine and its template release it.
+/// The data claim of a machine: it has the machine's name and labels, and exists until the machine and the template controller
+/// release it.
 fn claim_for(machine: &Metal3Machine) -> Metal3DataClaim {
     let spec = Metal3DataClaimSpec {
         template: ObjectRef {

@@ -1,4 +1,4 @@
-//! A machine that goes: its host is emptied and given back.
+//! Deletes a machine: its host is deprovisioned and released.
 
 use kube::ResourceExt;
 use metal3_api::capi::names::annotation::BLOCK_MOVE;
@@ -23,7 +23,7 @@ pub(super) fn decide(mut builder: PlanBuilder<'_>) -> Decision {
     match &seen.host {
         Host::Ours(host) => empty(builder, host),
         Host::Foreign(host, other) => {
-            // Released and taken by the next, or kept for it; or taken from us. Whichever: it is not ours to touch.
+            // Released and claimed by the next machine, reserved for it, or taken from us. In each case it is not ours to change.
             if other.kind == "Metal3Machine" {
                 let message = format!(
                     "BareMetalHost {} is used by {}: it is left alone",
@@ -38,8 +38,8 @@ pub(super) fn decide(mut builder: PlanBuilder<'_>) -> Decision {
     }
 }
 
-/// Nothing of the machine is on any host. Only now its data is given back: until the host was switched off, it was in the
-/// network with the addresses that it was given.
+/// No host runs anything of the machine. Its data is released only now: until the host was powered off, it used its addresses on
+/// the network.
 fn finish(mut builder: PlanBuilder<'_>) -> Decision {
     let seen = builder.seen;
     if let Some(claim) = seen.own_claim()
@@ -53,8 +53,8 @@ fn finish(mut builder: PlanBuilder<'_>) -> Decision {
 
 fn empty(mut builder: PlanBuilder<'_>, host: &BareMetalHost) -> Decision {
     let name = host.name_any();
-    // Without the Cluster nobody says that the move is over. At the place that it moved away from, touching the host would
-    // wipe what runs at the other.
+    // Without the Cluster it is unknown whether a move is complete. In the management cluster that it left, changing the host
+    // would wipe what runs under the new one.
     if !matches!(builder.seen.cluster, Related::Found(_)) && pause::is_paused_by_us(host) {
         builder.deleting(&format!(
             "BareMetalHost {name} was paused for a move of its cluster, which is not here: remove its annotation {PAUSED} to \
@@ -88,7 +88,7 @@ fn empty(mut builder: PlanBuilder<'_>, host: &BareMetalHost) -> Decision {
         Some(kept_as) => format!("BareMetalHost {name} is free, and kept for {kept_as}"),
         None => format!("BareMetalHost {name} is free"),
     };
-    // Before the host is released, after which nobody knows any more whose label it was.
+    // Done before the host is released, because afterwards the owner of the label is unknown.
     let (secret, cluster) = (&host.spec.bmc.credentials_name, cluster_name(&builder));
     if let Some(cluster) = cluster.filter(|_| !secret.is_empty()) {
         builder.effects.push(Effect::UnlabelSecret {
@@ -101,7 +101,7 @@ fn empty(mut builder: PlanBuilder<'_>, host: &BareMetalHost) -> Decision {
     finish(builder)
 }
 
-/// What takes everything off the host that a machine puts on it.
+/// Removes everything that a machine sets on its host.
 fn cleared(builder: &PlanBuilder<'_>, host: &BareMetalHost) -> HostPatch {
     let mut patch = HostPatch::default();
     let spec = &host.spec;
@@ -128,10 +128,10 @@ fn cleared(builder: &PlanBuilder<'_>, host: &BareMetalHost) -> HostPatch {
     patch
 }
 
-/// Whether nothing of the machine is left on the host.
+/// Whether the host is clear of the machine.
 fn is_released(host: &BareMetalHost) -> bool {
     match words::state(host) {
-        // Moved here, and its status not restored yet.
+        // Moved here, and its status not yet restored.
         ProvisioningState::None => !host.annotations().contains_key(STATUS),
         ProvisioningState::Unmanaged
         | ProvisioningState::Registering
@@ -139,7 +139,7 @@ fn is_released(host: &BareMetalHost) -> bool {
         | ProvisioningState::Inspecting
         | ProvisioningState::Ready
         | ProvisioningState::Available => true,
-        // Nothing is deprovisioned, only switched off, unless that is forbidden.
+        // Not deprovisioned, only powered off, unless that is disabled.
         ProvisioningState::ExternallyProvisioned => {
             host.spec.disable_power_off || host.status.as_ref().is_none_or(|status| !status.powered_on)
         }
@@ -153,7 +153,7 @@ fn is_released(host: &BareMetalHost) -> bool {
     }
 }
 
-/// For whom the host is kept, if for anyone; or what has to be looked up first.
+/// For which owner the host is reserved, if for any; or what to look up first.
 fn keep(builder: &PlanBuilder<'_>) -> Result<Option<String>, Read> {
     let cluster = builder.seen.cluster.found();
     let is_staying = cluster.is_some_and(|cluster| cluster.metadata.deletion_timestamp.is_none());
@@ -165,7 +165,7 @@ fn keep(builder: &PlanBuilder<'_>) -> Result<Option<String>, Read> {
     Ok(kept_as.filter(|_| is_kept))
 }
 
-/// What gives the host back, or keeps it for the next machine of the same kind.
+/// Releases the host, or reserves it for the next machine of the same owner.
 fn released(builder: &PlanBuilder<'_>, host: &BareMetalHost, keep: Option<&str>) -> HostPatch {
     let mut patch = HostPatch::default();
     let cluster = cluster_name(builder);

@@ -1,4 +1,4 @@
-//! What is written to a host.
+//! The changes written to a host.
 
 use kube::ResourceExt;
 use metal3_api::capi::Machine;
@@ -19,7 +19,7 @@ use super::waits::bootstrap_secret;
 use crate::machine::decide::plan::HostPatch;
 use crate::select::is_told;
 
-/// Why a machine cannot be put on any host, whatever the host: the field, and what is wrong with it.
+/// Why a machine is invalid for any host: the field and the error.
 pub(super) fn check(machine: &Metal3Machine) -> Result<(), String> {
     let spec = &machine.spec;
     let own = machine.metadata.namespace.as_deref().unwrap_or_default();
@@ -50,7 +50,7 @@ pub(super) fn check(machine: &Metal3Machine) -> Result<(), String> {
     Ok(())
 }
 
-/// The machine's image in the words of a host.
+/// The machine's image as a host's image.
 pub(super) fn image(machine: &Metal3Machine) -> Option<Image> {
     let image = machine.spec.image.as_ref().filter(|image| !image.url.is_empty())?;
     Some(Image {
@@ -65,7 +65,7 @@ pub(super) fn image(machine: &Metal3Machine) -> Option<Image> {
     })
 }
 
-/// Makes the host the machine's.
+/// Claims the host for the machine.
 pub(super) fn take(patch: &mut HostPatch, machine: &Metal3Machine, cluster: &str) {
     let key = ObjectKey::of(machine);
     let consumer = json!({
@@ -82,7 +82,7 @@ pub(super) fn take(patch: &mut HostPatch, machine: &Metal3Machine, cluster: &str
     cleaning(patch, machine);
 }
 
-/// Takes a claim off a host that was told nothing.
+/// Removes the claim from a host without an image.
 pub(super) fn release(host: &BareMetalHost) -> HostPatch {
     let mut patch = HostPatch::default();
     patch.set("consumerRef", Value::Null);
@@ -95,7 +95,7 @@ pub(super) fn release(host: &BareMetalHost) -> HostPatch {
     patch
 }
 
-/// After a move to another management cluster the machine has another UID. One that upstream wrote without stays without.
+/// A move to another management cluster changes the machine's UID. A reference that upstream wrote without a UID stays that way.
 pub(super) fn identify(patch: &mut HostPatch, machine: &Metal3Machine, host: &BareMetalHost) {
     let stored = host.spec.consumer_ref.as_ref().map_or("", |consumer| &consumer.uid);
     if !stored.is_empty() && machine.metadata.uid.as_deref().is_some_and(|uid| uid != stored) {
@@ -103,14 +103,14 @@ pub(super) fn identify(patch: &mut HostPatch, machine: &Metal3Machine, host: &Ba
     }
 }
 
-/// Whether disks are cleaned, where the machine says so.
+/// The disk cleaning mode, if the machine sets it.
 pub(super) fn cleaning(patch: &mut HostPatch, machine: &Metal3Machine) {
     if let Some(mode) = &machine.spec.automated_cleaning_mode {
         patch.set("automatedCleaningMode", mode.as_str());
     }
 }
 
-/// Has the host run what the machine wants, at its next boot. References of the user's stay where the machine has none.
+/// Sets what the host runs at its next boot. References set by the user stay where the machine has none.
 pub(super) fn run(patch: &mut HostPatch, builder: &PlanBuilder<'_>, owner: &Machine, sources: &Sources) {
     let machine = &builder.seen.machine;
     let deploy = &machine.spec.custom_deploy.method;
@@ -132,7 +132,7 @@ pub(super) fn run(patch: &mut HostPatch, builder: &PlanBuilder<'_>, owner: &Mach
     patch.set("online", true);
 }
 
-/// The fields of a host's spec that name Secrets which this machine has written there.
+/// The Secret fields of a host's spec that this machine has written.
 pub(super) fn written_references(builder: &PlanBuilder<'_>, host: &BareMetalHost) -> Vec<&'static str> {
     let (machine, status) = (&builder.seen.machine, &builder.status);
     let name = |reference: &Option<SecretReference>| reference.as_ref().map(|one| one.name.clone());
@@ -143,7 +143,7 @@ pub(super) fn written_references(builder: &PlanBuilder<'_>, host: &BareMetalHost
         .unwrap_or_default();
     let rendered = |what: &str| Some(format!("{}-{what}", machine.name_any()));
     let rows = [
-        // Whoever says what to run says with which user data: those of before are gone.
+        // Image and user data are set together: earlier references are removed.
         ("userData", &host.spec.user_data, is_told, vec![name(&status.user_data)]),
         (
             "metaData",
@@ -184,7 +184,7 @@ pub(super) fn user_data(owner: &Machine, namespace: &str) -> Option<SecretRefere
     })
 }
 
-/// The Secrets in use.
+/// The Secrets in use, according to the machine.
 pub(super) fn remember(builder: &mut PlanBuilder<'_>, owner: &Machine, sources: &Sources) {
     let namespace = builder.seen.key().namespace;
     builder.status.user_data = user_data(owner, &namespace);
@@ -192,7 +192,7 @@ pub(super) fn remember(builder: &mut PlanBuilder<'_>, owner: &Machine, sources: 
     builder.status.network_data.clone_from(&sources.network_data);
 }
 
-/// The same of a host that was told them.
+/// The Secrets in use, according to a provisioned host.
 pub(super) fn remember_told(builder: &mut PlanBuilder<'_>, given: &Given) {
     let namespace = builder.seen.key().namespace;
     let reference = |name: &String| {

@@ -1,7 +1,7 @@
-//! What a host was told to run, beside what it is asked for now and what its machine asks for now.
+//! Compares what was installed on a host with what its spec and its machine request now.
 //!
-//! An annotation of the host keeps it, in the write that tells the host. So an edit of the host is told from one of the machine,
-//! which Cluster API may update in place and which changes nothing of what runs.
+//! An annotation of the host records it, in the write that sets the image. This distinguishes an edit of the host from one of the
+//! machine, which Cluster API may update in place and which does not change what runs.
 
 use kube::ResourceExt;
 use metal3_api::capi::Machine;
@@ -16,7 +16,7 @@ use serde_json::json;
 use super::data::Sources;
 use super::host_spec::{image, user_data};
 
-/// What is installed, and what the installed system is given.
+/// The image, and the data given to the installed system.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(super) struct Installed {
@@ -24,12 +24,12 @@ pub(super) struct Installed {
     image: Option<Image>,
     #[serde(skip_serializing_if = "String::is_empty")]
     custom_deploy: String,
-    /// Nothing where an earlier version told the host.
+    /// None if an earlier version set the image.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub given: Option<Given>,
 }
 
-/// What the installed system is given at its first boot: names of Secrets, and the template that they are rendered from. Empty
+/// The data that the installed system gets at its first boot: names of Secrets, and the template they are rendered from. Empty
 /// for none.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
@@ -45,7 +45,7 @@ pub(super) struct Given {
 }
 
 impl Given {
-    /// What the machine asks for now. What is not known is empty.
+    /// What the machine requests now. Unknown values are empty.
     pub fn of(machine: &Metal3Machine, owner: Option<&Machine>, data: Option<&Sources>) -> Self {
         let name = |reference: Option<&SecretReference>| reference.map_or_else(String::new, |one| one.name.clone());
         let user_data = owner.and_then(|owner| user_data(owner, &ObjectKey::of(machine).namespace));
@@ -57,7 +57,7 @@ impl Given {
         }
     }
 
-    /// What the host is asked for now.
+    /// What the host's spec requests now.
     fn on(host: &BareMetalHost) -> Self {
         let name =
             |reference: &Option<SecretReference>| reference.as_ref().map_or_else(String::new, |one| one.name.clone());
@@ -77,7 +77,7 @@ impl Given {
         ]
     }
 
-    /// How this differs from the Secrets that are wanted. One that is wanted by nobody is of no harm.
+    /// How this differs from the desired Secrets. A Secret that is no longer desired is ignored.
     fn edits(&self, wanted: &Self) -> Vec<String> {
         let pairs = self.secrets().into_iter().zip(wanted.secrets());
         let pairs = pairs.filter(|(_, (_, wanted))| !wanted.is_empty());
@@ -88,7 +88,7 @@ impl Given {
 }
 
 impl Installed {
-    /// What the machine asks to be installed now.
+    /// The image that the machine requests now.
     pub fn of(machine: &Metal3Machine) -> Self {
         Self {
             image: image(machine),
@@ -97,7 +97,7 @@ impl Installed {
         }
     }
 
-    /// The same, and what is given to it.
+    /// The image and the data.
     pub fn with(self, given: Given) -> Self {
         Self {
             given: Some(given),
@@ -105,7 +105,7 @@ impl Installed {
         }
     }
 
-    /// What the host is asked to install now.
+    /// The image in the host's spec.
     fn on(host: &BareMetalHost) -> Self {
         let deploy = host.spec.custom_deploy.as_ref();
         Self {
@@ -115,14 +115,14 @@ impl Installed {
         }
     }
 
-    /// What the annotation says that the host was told for its machine.
+    /// The contents of the annotation.
     pub fn kept(host: &BareMetalHost) -> Option<Self> {
         let kept = host.annotations().get(INSTALLED)?;
         serde_json::from_str(kept).ok()
     }
 
-    /// What the host was told. Where no annotation says so, the host was told by upstream or by an earlier version: then what is
-    /// deployed on it, if that is what it is asked for, or else what the machine asks for.
+    /// What was set on the host. Without the annotation, upstream or an earlier version set it: then the deployed image counts if
+    /// the host's spec requests it, otherwise what the machine requests.
     fn told(host: &BareMetalHost, machine: &Metal3Machine) -> Self {
         if let Some(kept) = Self::kept(host) {
             return kept;
@@ -136,7 +136,7 @@ impl Installed {
         if is_deployed { asked } else { Self::of(machine) }
     }
 
-    /// How what is installed differs, in words.
+    /// The differences to what is installed, as text.
     fn differences(&self, other: &Self) -> Vec<String> {
         let pairs = parts(self.image.as_ref()).into_iter().zip(parts(other.image.as_ref()));
         let image = pairs.filter_map(|((field, found), (_, wanted))| difference(field, found, wanted));
@@ -144,13 +144,13 @@ impl Installed {
         image.chain(deploy).collect()
     }
 
-    /// For the annotation.
+    /// The value of the annotation.
     pub fn text(&self) -> String {
         json!(self).to_string()
     }
 }
 
-/// Whether a host was given data that was rendered for its machine.
+/// Whether a host uses data rendered for its machine.
 pub(super) fn had_data(host: &BareMetalHost, machine: &Metal3Machine) -> bool {
     let status = machine.status.as_ref();
     if let Some(given) = Installed::kept(host).and_then(|kept| kept.given) {
@@ -163,7 +163,7 @@ pub(super) fn had_data(host: &BareMetalHost, machine: &Metal3Machine) -> bool {
         || given.network_data == format!("{name}-networkdata")
 }
 
-/// How the machine was changed after its host was told what to run, in words.
+/// How the machine was changed after its host was provisioned, as text.
 pub(super) fn drift(
     host: &BareMetalHost,
     machine: &Metal3Machine,
@@ -185,24 +185,24 @@ pub(super) fn drift(
     drift
 }
 
-/// What somebody else has made of a host that was told what to run, in words.
+/// Changes by another client to a provisioned host, as text.
 #[derive(Debug, Default)]
 pub(super) struct Edits {
-    /// What is installed: with another of these, the host is installed anew.
+    /// Changes to the image: these reinstall the host.
     pub installed: Vec<String>,
-    /// What the installed system is given at its first boot: of no consequence once it runs.
+    /// Changes to first-boot data: no effect once the system runs.
     pub given: Vec<String>,
 }
 
 impl Edits {
-    /// None.
+    /// No changes.
     pub fn is_empty(&self) -> bool {
         self.installed.is_empty() && self.given.is_empty()
     }
 }
 
-/// How the host differs from what it was told. Where that is not known, from what it would be told now, as far as the Machine
-/// and the data are there.
+/// How the host's spec differs from what was set. If that is unknown, compares with what would be set now, as far as the Machine
+/// and the data exist.
 pub(super) fn edits(
     host: &BareMetalHost,
     machine: &Metal3Machine,
@@ -218,13 +218,13 @@ pub(super) fn edits(
     }
 }
 
-/// In words, if there is one.
+/// As text, if there is a difference.
 fn difference(field: &str, found: &str, wanted: &str) -> Option<String> {
     let word = |text: &str| if text.is_empty() { "nothing" } else { text }.to_owned();
     (found != wanted).then(|| format!("spec.{field} is {} instead of {}", word(found), word(wanted)))
 }
 
-/// What an image is by field. Go clients may write what is not there as an empty text.
+/// The fields of an image. Go clients may write a missing value as an empty string.
 fn parts(image: Option<&Image>) -> [(&'static str, &str); 4] {
     let Some(image) = image else {
         return ["image.url", "image.checksum", "image.checksumType", "image.format"].map(|field| (field, ""));

@@ -1,4 +1,4 @@
-//! What to do about a Metal3Machine. Pure.
+//! Decides what to do about a Metal3Machine. Pure.
 //!
 //! ```text
 //!  paused? ─▶ named host read? ─▶ leftovers? ─▶ deleted? ─▶ Cluster seen? ─▶ has its host?
@@ -33,7 +33,7 @@ pub use self::plan::{Decision, Effect, Read, SET_PROVIDER_ID};
 pub use self::refused::{Refused, refused};
 use crate::machine::observed::{Host, Observed, Subject};
 
-/// Decides on what was seen under one key.
+/// Decides on what was observed under one key.
 pub fn decide(seen: &Subject, now: Timestamp) -> Decision {
     match seen {
         Subject::Machine(seen) => machine(seen, now),
@@ -54,7 +54,7 @@ pub fn machine(seen: &Observed, now: Timestamp) -> Decision {
         return builder.plan();
     }
     builder.paused(None);
-    // The watch may be late: the host may have been claimed meanwhile.
+    // The watch may lag: the host may have been claimed in the meantime.
     if let Host::Missing(_) | Host::Unclaimed(_) | Host::Foreign(..) = &seen.host
         && !seen.reads.is_host_fresh
     {
@@ -66,7 +66,7 @@ pub fn machine(seen: &Observed, now: Timestamp) -> Decision {
     if is_deleted {
         return delete::decide(builder);
     }
-    // Nobody can tell whether it is paused: on its way to another management cluster, the Cluster may come later.
+    // It is unknown whether the machine is paused: in a move to another management cluster, the Cluster may arrive later.
     if seen.cluster.found().is_none() {
         return waits::without_cluster(builder);
     }

@@ -14,9 +14,9 @@ use crate::workload::provider_id::{self, Answer};
 const WAITING: &str = "WaitingForNode";
 const CONFLICT: &str = "NodeConflict";
 
-/// The provider ID of a machine whose host is provisioned, or why it has none yet, as reason and message. Only a cloud
-/// provider's has to be waited for: ours is known before there is a Node, and infrastructure that is complete is not held
-/// back by a workload cluster that cannot be asked.
+/// The provider ID of a machine whose host is provisioned, or reason and message why it has none yet. Only an ID set by a cloud
+/// provider must be awaited: ours is known before the Node exists, and an unreachable workload cluster must not delay complete
+/// infrastructure.
 pub(super) fn follow(builder: &mut PlanBuilder<'_>, host: &str) -> Result<String, (&'static str, String)> {
     let seen = builder.seen;
     let key = seen.key();
@@ -29,7 +29,7 @@ pub(super) fn follow(builder: &mut PlanBuilder<'_>, host: &str) -> Result<String
             return Ok(id.clone());
         }
         NodeView::Answered(Answer::Give { id, node, uid }) => {
-            // What was refused last time stays said until it is not: else it would be news with each attempt.
+            // Keeps reporting the last rejection until it is resolved; otherwise each attempt would record a new event.
             if builder.is_new_reason(NODE, NODE_REFUSED) {
                 let message = format!("node {node} gets its provider ID");
                 builder.node(false, "SettingProviderID", &message);
@@ -50,9 +50,9 @@ pub(super) fn follow(builder: &mut PlanBuilder<'_>, host: &str) -> Result<String
     };
     let stored = conditions::get(&builder.status.conditions, NODE);
     let is_kept = match &seen.node {
-        // Said at every start of the provider, and over in a moment.
+        // Occurs at every start of the provider, for a moment only.
         NodeView::Unreachable(Unreachable::Connecting(_)) => stored.is_some(),
-        // What the Node carries it keeps, whether or not it can be asked.
+        // The Node keeps its provider ID whether or not the cluster is reachable.
         NodeView::Unreachable(_) => conditions::is_true(&builder.status.conditions, NODE),
         NodeView::NotAsked | NodeView::Answered(_) => false,
     };

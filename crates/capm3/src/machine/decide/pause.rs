@@ -1,7 +1,7 @@
-//! Hosts while their cluster is paused, which is how `clusterctl move` takes them along.
+//! Hosts of a paused cluster: this is how `clusterctl move` moves them.
 //!
-//! clusterctl waits while anything that it moves carries block-move. So a host that is ours carries it always; it goes when
-//! the cluster is paused, with the same write that pauses the host and keeps a copy of its status.
+//! clusterctl waits while any object to be moved has the block-move annotation. Our hosts always have it. It is removed when the
+//! cluster is paused, in the same write that pauses the host and saves a copy of its status.
 
 use kube::ResourceExt;
 use metal3_api::capi::names::annotation::BLOCK_MOVE;
@@ -14,7 +14,7 @@ use super::builder::PlanBuilder;
 use crate::machine::decide::plan::HostPatch;
 use crate::machine::observed::{Host, Observed};
 
-/// The cluster is paused, and so becomes the host.
+/// Pauses the host of a paused cluster.
 pub(super) fn hold(builder: &mut PlanBuilder<'_>) {
     let is_cluster_paused = builder.seen.cluster.found().is_some_and(|cluster| cluster.is_paused());
     let Host::Ours(host) = &builder.seen.host else { return };
@@ -29,8 +29,8 @@ pub(super) fn hold(builder: &mut PlanBuilder<'_>) {
     if !is_paused {
         patch.annotate(PAUSED, PAUSED_BY_CAPM3);
     }
-    // Also of a host that somebody else has paused: it moves like the others, and a server at work whose status is lost
-    // would be set up as a new one when that pause ends.
+    // Also for a host paused by another client: it moves like the others, and if its status were lost, a running server would be
+    // registered as new when that pause ends.
     if let Some(status) = status_text(host)
         && host.annotations().get(STATUS) != Some(&status)
     {
@@ -39,18 +39,18 @@ pub(super) fn hold(builder: &mut PlanBuilder<'_>) {
     if is_blocked {
         patch.annotate(BLOCK_MOVE, Value::Null);
     }
-    // All at once, over the version that the copy of the status was made from.
+    // In one write, guarded by the resource version that the status copy was made from.
     builder.write_host(host, &patch, "pause the host");
 }
 
-/// What the host's status says, without the hardware, which has an object of its own.
+/// The host's status, without the hardware details, which have an object of their own.
 fn status_text(host: &BareMetalHost) -> Option<String> {
     let mut status = json!(host.status.as_ref()?);
     status.as_object_mut()?.remove("hardware");
     Some(status.to_string())
 }
 
-/// The cluster is not paused: a pause of ours goes, and the host is marked as not ready to be moved.
+/// The cluster is not paused: removes our pause, and marks the host as not ready to move.
 pub(super) fn release(patch: &mut HostPatch, seen: &Observed, host: &BareMetalHost) {
     let paused = host.annotations().get(PAUSED);
     let is_ours = is_paused_by_us(host) && {

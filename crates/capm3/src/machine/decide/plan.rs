@@ -1,4 +1,4 @@
-//! What is decided about a Metal3Machine.
+//! The decision about a Metal3Machine.
 
 use std::sync::Arc;
 
@@ -12,76 +12,76 @@ use crate::machine::node::ProviderIdPatch;
 use crate::machine::preview::Payload;
 use crate::select::HostRequest;
 
-/// The outcome of a decision about a machine.
+/// The decision about a machine.
 pub type Decision = controller::Decision<Read, Effect, Metal3MachineStatus>;
 
-/// What to do for a machine.
+/// The effects for a machine.
 pub type Plan = controller::Plan<Effect, Metal3MachineStatus>;
 
-/// What a rejection by the workload cluster is about, in errors.
+/// The subject of a rejection by the workload cluster, for errors.
 pub const SET_PROVIDER_ID: &str = "set the provider ID of the node";
 
-/// What a decision depends on that is not at hand.
+/// Missing input of a decision.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Read {
     /// The choice of a host.
     Host(Box<HostRequest>),
     /// Whether these Secrets of the machine's namespace exist.
     Secrets(Vec<String>),
-    /// What a host would boot with.
+    /// Result of checking the boot data.
     Preview(Payload),
-    /// Whether the host is kept for the next machine of the same kind.
+    /// Whether the host is reserved for the next machine of the same owner.
     Kept,
-    /// The host that the machine names, as it is stored now.
+    /// The referenced host, as it is stored now.
     NamedHost,
-    /// Whether the machine that left something behind is gone, as it is stored now.
+    /// Whether the machine with leftovers is gone, as it is stored now.
     Owner,
 }
 
-/// One write. Those to the machine and to a host are merge patches over the version that was judged.
+/// One write. Writes to the machine and to a host are merge patches guarded by the observed resource version.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Effect {
     /// To the Metal3Machine: finalizer, name of the host, failure domain, provider ID.
     Machine(Value),
     /// To a host.
     Host {
-        /// What it is for.
+        /// The purpose.
         what: &'static str,
         /// The host's name.
         host: String,
-        /// The patch, with the version.
+        /// The patch, with the resource version.
         patch: Value,
-        /// Whether it makes the host the machine's.
+        /// Whether it claims the host for the machine.
         is_claim: bool,
     },
-    /// The Secret with the credentials of the host's BMC gets the label of the cluster.
+    /// Labels the host's BMC Secret with the cluster name.
     LabelSecret {
         /// Its name.
         secret: String,
         /// The name of the Cluster.
         cluster: String,
     },
-    /// That label is taken away if it still names the cluster.
+    /// Removes that label if it still names the cluster.
     UnlabelSecret {
         /// Its name.
         secret: String,
         /// The name of the Cluster.
         cluster: String,
     },
-    /// A claim on rendered data.
+    /// Creates a data claim.
     CreateClaim(Box<Metal3DataClaim>),
-    /// That claim loses our finalizer and is deleted.
+    /// Removes our finalizer from that claim and deletes it.
     DeleteClaim(Arc<Metal3DataClaim>),
-    /// A claim that is being deleted loses our finalizer.
+    /// Removes our finalizer from a claim being deleted.
     ReleaseClaim(Arc<Metal3DataClaim>),
-    /// The Node in the workload cluster gets its provider ID.
+    /// Sets the Node's provider ID in the workload cluster.
     ProviderId(ProviderIdPatch),
-    /// The machine loses our finalizer.
+    /// Removes our finalizer from the machine.
     RemoveFinalizer,
 }
 
 impl Effect {
-    /// A write to a host over the version that was judged.
+    /// A write to a host, guarded by the observed resource version.
     pub fn host(host: &BareMetalHost, patch: &HostPatch, what: &'static str) -> Self {
         Self::Host {
             what,
@@ -91,12 +91,12 @@ impl Effect {
         }
     }
 
-    /// Whether it makes a host the machine's.
+    /// Whether it claims a host for the machine.
     pub fn is_claim(&self) -> bool {
         matches!(self, Self::Host { is_claim: true, .. })
     }
 
-    /// What it is, for errors.
+    /// Describes the effect in errors.
     pub fn label(&self) -> &'static str {
         match self {
             Self::Machine(_) => "store the choice of a host",
@@ -111,7 +111,7 @@ impl Effect {
         }
     }
 
-    /// The object that is written if that is not the machine, for errors.
+    /// The object that is written, for errors, if it is not the machine.
     pub fn object(&self) -> Option<String> {
         match self {
             Self::Host { host, .. } => Some(format!("BareMetalHost {host}")),
@@ -127,7 +127,7 @@ impl Effect {
     }
 }
 
-/// A merge patch of a host: null takes a field away.
+/// A merge patch of a host: null removes a field.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct HostPatch {
     /// Of metadata.labels.
@@ -139,27 +139,27 @@ pub struct HostPatch {
 }
 
 impl HostPatch {
-    /// Whether nothing would be changed.
+    /// Whether the patch is empty.
     pub fn is_empty(&self) -> bool {
         self.labels.is_empty() && self.annotations.is_empty() && self.spec.is_empty()
     }
 
-    /// Sets a label, or takes it away.
+    /// Sets or removes a label.
     pub fn label(&mut self, key: &str, value: impl Into<Value>) {
         self.labels.insert(key.to_owned(), value.into());
     }
 
-    /// Sets an annotation, or takes it away.
+    /// Sets or removes an annotation.
     pub fn annotate(&mut self, key: &str, value: impl Into<Value>) {
         self.annotations.insert(key.to_owned(), value.into());
     }
 
-    /// Sets a field of the spec, or takes it away.
+    /// Sets or removes a field of the spec.
     pub fn set(&mut self, field: &str, value: impl Into<Value>) {
         self.spec.insert(field.to_owned(), value.into());
     }
 
-    /// The patch over a version.
+    /// The patch, guarded by a resource version.
     pub fn over(&self, version: Option<&str>) -> Value {
         let mut metadata = json!({"resourceVersion": version});
         for (field, changes) in [("labels", &self.labels), ("annotations", &self.annotations)] {

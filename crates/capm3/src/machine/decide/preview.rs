@@ -1,4 +1,4 @@
-//! What a machine would boot with, before its host is told.
+//! Checks a machine's boot data before its host gets it.
 
 use kube::ResourceExt;
 use metal3_api::capi::Machine;
@@ -11,15 +11,14 @@ use crate::machine::decide::plan::Read;
 use crate::machine::names::BOOTSTRAP_DATA;
 use crate::machine::preview::{Keys, Payload, Preview};
 
-/// On a Metal3Machine, usually by its template: with the value true, no host is provisioned with bootstrap data that takes
-/// from the metadata what is not there.
+/// On a Metal3Machine, usually set by its template: with the value true, no host is provisioned with bootstrap data that uses
+/// missing metadata keys.
 pub const STRICT_BOOTSTRAP_DATA: &str = "infrastructure.cluster.x-k8s.io/strict-bootstrap-data";
 
 const KEYS_MISSING: &str = "MetadataKeysMissing";
 const NO_METADATA: &str = "MetadataUnreadable";
 
-/// Why the host is not to be told yet, in words. What is missing is said in any case; that it is waited for is for the user
-/// to ask.
+/// Why the host must not be provisioned yet, as text. Missing keys are always reported; waiting for them is opt-in.
 pub(super) fn objection(
     builder: &mut PlanBuilder<'_>,
     owner: &Machine,
@@ -69,7 +68,7 @@ pub(super) fn objection(
     Ok(is_strict.then_some(message))
 }
 
-/// A template cannot be changed, and rendered metadata is not written again while it is there.
+/// A template is immutable, and existing rendered metadata is not rewritten.
 fn way_out(builder: &PlanBuilder<'_>, meta_data: Option<&str>) -> String {
     let spec = &builder.seen.machine.spec;
     let template = &spec.data_template.name;

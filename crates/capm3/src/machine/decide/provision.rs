@@ -1,4 +1,4 @@
-//! A machine with a host: the host is told what to run, and Cluster API how far it is.
+//! A machine with a host: sets the host's image and reports its progress to Cluster API.
 
 use std::collections::HashSet;
 
@@ -30,9 +30,9 @@ use crate::stores::host::MOST_ADDRESSES;
 /// Reason of Ready while the host reports an error.
 const HOST_ERROR: &str = "BareMetalHostError";
 
-/// Its reason, and that of an event: the machine asks for something else than when its host was told what to install.
+/// Reason of the condition and of an event: the machine has changed since its host was provisioned.
 const MACHINE_CHANGED: &str = "MachineSpecChanged";
-/// Reason of Ready, and of an event, when somebody has told the host to run something else.
+/// Reason of Ready and of an event: another client has changed the host's image or data.
 const CHANGED: &str = "BareMetalHostChanged";
 
 pub(super) fn decide(mut builder: PlanBuilder<'_>, host: &BareMetalHost) -> Decision {
@@ -76,7 +76,7 @@ pub(super) fn decide(mut builder: PlanBuilder<'_>, host: &BareMetalHost) -> Deci
     builder.plan()
 }
 
-/// The host does not know yet what to run. Returns what is waited for, or an empty text if the conditions say it already.
+/// The host has no image yet. Returns what is awaited, or an empty text if the conditions already report it.
 fn tell(builder: &mut PlanBuilder<'_>, patch: &mut HostPatch) -> Result<Option<String>, Read> {
     let Some(owner) = builder.seen.owner.found() else {
         return Ok(Some("the Machine that this belongs to does not exist".to_owned()));
@@ -101,7 +101,8 @@ fn tell(builder: &mut PlanBuilder<'_>, patch: &mut HostPatch) -> Result<Option<S
         return Ok(Some(objection));
     }
     host_spec::remember(builder, owner, &sources);
-    // A machine that is stored as having this host keeps naming it. Before, another process may have it name another host.
+    // A machine whose status has this host never references another. Before that, another process may point it at a different
+    // host.
     if builder.seen.says_host() {
         host_spec::run(patch, builder, owner, &sources);
     } else {
@@ -110,9 +111,9 @@ fn tell(builder: &mut PlanBuilder<'_>, patch: &mut HostPatch) -> Result<Option<S
     Ok(None)
 }
 
-/// The host knows what to run; or something else, if somebody has edited it.
+/// The host has its image, or a different one if it was edited.
 fn follow(builder: &mut PlanBuilder<'_>, patch: &mut HostPatch, host: &BareMetalHost, was_provisioned: bool) -> Edits {
-    // A user who switches a machine off that runs wants it to be off; before that it would never get there.
+    // A user who powers off a running machine wants it off. Before it runs, being off would block provisioning.
     if !host.spec.online && !was_provisioned && words::state(host) != ProvisioningState::Provisioned {
         patch.set("online", true);
     }
@@ -131,8 +132,8 @@ fn follow(builder: &mut PlanBuilder<'_>, patch: &mut HostPatch, host: &BareMetal
     edits
 }
 
-/// The machine was changed after its host was told what to run: by Cluster API, which updates a machine in place, or by a user.
-/// Nothing is installed anew, and the machine stays as ready as it was.
+/// The machine was changed after its host was provisioned: by Cluster API, which updates machines in place, or by a user. Nothing
+/// is reinstalled, and readiness does not change.
 fn drifted(builder: &mut PlanBuilder<'_>, host: &BareMetalHost, differences: &[String]) {
     if differences.is_empty() {
         return builder.up_to_date(None);
@@ -147,8 +148,8 @@ fn drifted(builder: &mut PlanBuilder<'_>, host: &BareMetalHost, differences: &[S
     builder.up_to_date(Some((MACHINE_CHANGED, &message)));
 }
 
-/// The host has been told something else than this machine wants. That is left as it is: whoever did it had a reason, and
-/// what runs on the host is not known.
+/// The host's image or data differs from what this machine requests. It is left unchanged: the edit may be deliberate, and what
+/// runs on the host is unknown.
 fn changed(builder: &mut PlanBuilder<'_>, host: &BareMetalHost, edits: &Edits) -> String {
     let all: Vec<&str> = edits.installed.iter().chain(&edits.given).map(String::as_str).collect();
     let (name, machine) = (host.name_any(), builder.seen.machine.name_any());
@@ -170,7 +171,7 @@ fn report(builder: &mut PlanBuilder<'_>, host: &BareMetalHost, is_told: bool, wa
     let state = words::state(host);
     let changed = (!edits.is_empty()).then(|| changed(builder, host, edits));
     match waits {
-        // The condition for data has said it.
+        // The data condition reports it.
         Some("") => {}
         Some(message) => builder.not_ready(Why::of("NotReady", LegacySeverity::Warning, message)),
         None if let Some(message) = &changed
@@ -206,10 +207,10 @@ fn failed(builder: &mut PlanBuilder<'_>, host: &BareMetalHost, error: &str) {
     builder.not_ready(Why::of(HOST_ERROR, LegacySeverity::Warning, &message));
 }
 
-/// The host is being provisioned, or is told to be.
+/// The host is being provisioned, or is about to be.
 pub(super) fn on_its_way(builder: &mut PlanBuilder<'_>, host: &BareMetalHost) {
     let (mut state, held_up) = (words::state(host), words::held_up(host));
-    // It goes on as soon as the operator looks at it, which is not worth a status of its own.
+    // It continues as soon as the operator reconciles it, which does not justify a status write.
     if matches!(state, ProvisioningState::Available | ProvisioningState::Ready) && held_up.is_empty() {
         state = ProvisioningState::Provisioning;
     }
@@ -218,7 +219,7 @@ pub(super) fn on_its_way(builder: &mut PlanBuilder<'_>, host: &BareMetalHost) {
     builder.not_ready(Why::of("NotReady", LegacySeverity::Info, &message));
 }
 
-/// Where the host is reached: the addresses that its inspection found, each once.
+/// The host's addresses: those found by inspection, without duplicates.
 pub(super) fn addresses(host: &BareMetalHost) -> Vec<MachineAddress> {
     let hardware = host.status.as_ref().and_then(|status| status.hardware.as_ref());
     let Some(hardware) = hardware else { return Vec::new() };

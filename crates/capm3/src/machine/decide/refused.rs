@@ -13,17 +13,17 @@ use crate::machine::names::{CLAIMED, NODE, NODE_REFUSED};
 use crate::machine::observed::{Host, Observed};
 use crate::refusals::{UPDATE_ERROR, is_told};
 
-/// Which API server refused.
+/// The API server that rejected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refused {
-    /// That of the management cluster: the machine gets no further.
+    /// The management cluster's: the machine is blocked.
     Write,
-    /// That of the workload cluster.
+    /// The workload cluster's.
     ProviderId,
 }
 
-/// Reports what was refused, with an event if that is new. The pass is tried again as usual, and its next report replaces this
-/// one. `message` is empty for a failure that may pass: then only a claim that went before it is reported.
+/// Reports a rejection, with an event if it is new. The pass is retried as usual, and its next report replaces this one.
+/// `message` is empty for a failure that may be temporary: then only a claim made before it is reported.
 pub fn refused(seen: &Observed, what: Refused, message: Option<&str>, now: Timestamp) -> Report<Metal3MachineStatus> {
     let mut builder = PlanBuilder::new(seen, now);
     let is_leaving = seen.machine.metadata.deletion_timestamp.is_some();

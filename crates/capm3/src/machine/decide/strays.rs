@@ -1,5 +1,5 @@
-//! What late processes and earlier machines have left: hosts that name a machine which does not name them, or which is gone,
-//! and a claim on data that only a machine that is gone would let go. Nothing runs on these hosts.
+//! Leftovers of late processes and earlier machines: hosts that reference a machine that does not reference them or is gone, and
+//! a data claim that only a deleted machine would release. Nothing runs on these hosts.
 
 use metal3_runtime::controller::Next;
 
@@ -10,7 +10,7 @@ use crate::machine::observed::Leftovers;
 
 const RELEASE: &str = "release a host that was claimed too late";
 
-/// Releases them if the machine is still as it was seen: meanwhile it may have chosen one of the hosts.
+/// Releases them if the machine is unchanged: it may have chosen one of the hosts in the meantime.
 pub(super) fn release(mut builder: PlanBuilder<'_>) -> Decision {
     builder.effects = effects(&builder.seen.leftovers);
     builder.insist = true;
@@ -18,7 +18,7 @@ pub(super) fn release(mut builder: PlanBuilder<'_>) -> Decision {
     builder.plan()
 }
 
-/// Releases what a machine that is gone has left: nobody else would.
+/// Releases the leftovers of a machine that is gone: nothing else would.
 pub(super) fn decide(leftovers: &Leftovers) -> Decision {
     match leftovers.is_gone {
         None => Decision::Fetch(Read::Owner),

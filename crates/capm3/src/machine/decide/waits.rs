@@ -1,4 +1,4 @@
-//! What has to be there before a host is looked for, or before it is told what to run.
+//! Preconditions for choosing a host and for provisioning it.
 
 use kube::ResourceExt;
 use metal3_api::capi::Machine;
@@ -9,10 +9,10 @@ use crate::conditions::LegacySeverity;
 use crate::machine::decide::plan::{Decision, Read};
 use crate::machine::observed::{Observed, Related};
 
-/// The reason in both styles, and in words.
+/// The v1beta1 and standard reasons, and the message.
 type Wait = (&'static str, &'static str, String);
 
-/// The Machine to find a host for, or what has to come first: the reason in both styles, and in words.
+/// The Machine to find a host for, or the missing precondition: its reason in both styles, and the message.
 pub(super) fn waits(seen: &Observed) -> Result<&Machine, Wait> {
     let owner = match &seen.owner {
         Related::Found(owner) => owner,
@@ -79,7 +79,7 @@ pub(super) fn waits(seen: &Observed) -> Result<&Machine, Wait> {
     Ok(owner)
 }
 
-/// What is waited for is said.
+/// Reports what is awaited.
 pub(super) fn say(builder: &mut PlanBuilder<'_>, (reason, legacy, message): &Wait) {
     let why = Why {
         reason,
@@ -94,7 +94,7 @@ pub(super) fn say(builder: &mut PlanBuilder<'_>, (reason, legacy, message): &Wai
     }
 }
 
-/// There is no Cluster, or no Machine that names one: that is said, and nothing written besides.
+/// There is no Cluster, or no Machine that names one: reports that and writes nothing else.
 pub(super) fn without_cluster(mut builder: PlanBuilder<'_>) -> Decision {
     if let Err(wait) = waits(builder.seen) {
         say(&mut builder, &wait);
@@ -102,13 +102,13 @@ pub(super) fn without_cluster(mut builder: PlanBuilder<'_>) -> Decision {
     builder.plan()
 }
 
-/// The Secret with what the machine does at its first boot.
+/// The bootstrap data Secret.
 pub(super) fn bootstrap_secret(owner: &Machine) -> Option<&str> {
     let name = owner.spec.bootstrap.data_secret_name.as_deref();
     name.filter(|name| !name.is_empty())
 }
 
-/// Which Secrets are missing, in words; or that they have to be looked for first.
+/// Which Secrets are missing, as text; or that they must be looked up first.
 pub(super) fn missing_secrets(builder: &PlanBuilder<'_>) -> Result<Option<String>, Read> {
     let wanted = builder.seen.wanted_secrets();
     let Some(found) = &builder.seen.reads.secrets else {

@@ -1,4 +1,4 @@
-//! A host in words: how far it is, what went wrong, and what holds it up.
+//! A host's progress, errors and waits as text.
 
 use kube::ResourceExt;
 use metal3_api::condition::ConditionStatus;
@@ -7,8 +7,8 @@ use metal3_api::metal3::names::condition::host::WAITING;
 use metal3_api::metal3::{BareMetalHost, ProvisioningState};
 use metal3_runtime::conditions;
 
-/// Reasons of a host's [`WAITING`] that say no more than its state, or that change with every other host (its place in a
-/// queue): machines would be written again and again.
+/// Reasons of a host's [`WAITING`] that only repeat its state, or that change with every other host (its place in a queue) and
+/// would cause constant writes to machines.
 const ON_ITS_WAY: [&str; 14] = [
     "Adopting",
     "Cleaning",
@@ -32,7 +32,7 @@ pub(super) fn state(host: &BareMetalHost) -> ProvisioningState {
     status.map_or(ProvisioningState::None, |status| status.provisioning.state.clone())
 }
 
-/// A state in words.
+/// A state as text.
 pub(super) fn word(state: &ProvisioningState) -> &str {
     match state.as_str() {
         "" => "not looked at yet",
@@ -40,14 +40,14 @@ pub(super) fn word(state: &ProvisioningState) -> &str {
     }
 }
 
-/// What went wrong on a host, with its kind.
+/// A host's error, with its type.
 pub(super) fn error_of(host: &BareMetalHost) -> Option<String> {
     let status = host.status.as_ref().filter(|status| !status.error_message.is_empty())?;
     let kind = status.error_type.as_ref().map_or("error", |kind| kind.as_str());
     Some(format!("{kind}: {}", status.error_message))
 }
 
-/// What a host will not go on without, to be put behind its state; empty if nothing is known to hold it up.
+/// What blocks a host, to be appended to its state; empty if nothing is known to block it.
 pub(super) fn held_up(host: &BareMetalHost) -> String {
     let mut words = String::new();
     if host.metadata.deletion_timestamp.is_some() {
@@ -58,7 +58,7 @@ pub(super) fn held_up(host: &BareMetalHost) -> String {
         .into_iter()
         .find(|key| annotations.contains_key(*key));
     if let Some(key) = kept {
-        // What the host said before may be out of date.
+        // An earlier report of the host may be outdated.
         return words + "; its annotation " + key + " keeps it from going on";
     }
     let status = host.status.as_ref();

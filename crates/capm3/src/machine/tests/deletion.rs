@@ -9,7 +9,7 @@ fn deleted() -> Value {
     json!({"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"}})
 }
 
-/// A machine that goes, with a host on which nothing is left, in this state.
+/// A machine being deleted, whose host is empty and in this state.
 fn emptied(state: &str) -> Observed {
     let mut seen = with_host(&deleted(), &json!({"status": {"provisioning": {"state": state}}}));
     seen.reads.is_kept = Some(false);
@@ -43,7 +43,7 @@ fn the_host_is_emptied_first_whatever_else_is_missing() {
     }
 }
 
-// OWN 8a: whatever network data and metadata a host had were taken away with its machine.
+// OWN 8a: any network data and metadata of a host were removed with its machine.
 #[rstest]
 #[case::the_users(json!({}), "site-network", false)]
 #[case::rendered(json!({}), "m-networkdata", true)]
@@ -186,7 +186,7 @@ fn the_claim_on_data_goes_with_the_machine_if_it_is_its_own() {
     assert_eq!(steps(json!({})), ["delete the Metal3DataClaim", "remove the finalizer"]);
     let owned = |name: &str, uid: &str| json!({"metadata": {"ownerReferences": [{"apiVersion": HERE, "kind": "Metal3Machine", "name": name, "uid": uid}]}});
     assert_eq!(steps(owned("other", "u-o")), ["remove the finalizer"]);
-    // Of an earlier machine of the name.
+    // Belongs to an earlier machine of the name.
     assert_eq!(steps(owned("m", "u-before")), ["remove the finalizer"]);
     let gone = json!({"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z", "finalizers": null}});
     assert_eq!(steps(gone), ["remove the finalizer"]);

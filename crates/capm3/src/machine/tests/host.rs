@@ -1,4 +1,4 @@
-//! What the host says, and what others make of it.
+//! Host states, and how other controllers' changes are handled.
 
 use rstest::rstest;
 
@@ -73,7 +73,7 @@ fn a_host_that_is_told_something_else_is_reported_and_left_alone(
         None,
         "what is in use is not claimed to be what is wanted"
     );
-    // Told once.
+    // Reported once.
     of_machine["status"] = serde_json::to_value(status(&plan)).unwrap();
     let again = super::plan(&with_host(&of_machine, &of_host));
     assert_eq!((again.report.status, again.report.events.len()), (None, 0));
@@ -114,7 +114,7 @@ fn a_host_names_the_machine_as_it_is_now(#[case] uid: &str, #[case] change: Opti
     assert_eq!(patches.collect::<Vec<_>>(), change.into_iter().collect::<Vec<_>>());
 }
 
-/// A host that was told to install this for its machine, and runs it.
+/// A host that was told to install this image for its machine, and runs it.
 fn runs(url: &str) -> Value {
     let image = json!({"url": url, "checksum": "abc", "checksumType": "sha256", "format": "raw"});
     let mut host = told("provisioned");
@@ -126,7 +126,7 @@ fn runs(url: &str) -> Value {
     host
 }
 
-/// The machine that asks for `http://i`, with its ID, and with what a plan has stored.
+/// The machine requesting `http://i`, with its ID and the stored results of a plan.
 fn asking(status: Option<&Metal3MachineStatus>) -> Value {
     let mut machine = json!({"spec": {"providerID": "metal3://ns/h/m"}});
     if let Some(status) = status {
@@ -135,7 +135,7 @@ fn asking(status: Option<&Metal3MachineStatus>) -> Value {
     machine
 }
 
-// OWN 11: a machine that Cluster API had updated in place was not ready any more.
+// OWN 11: a machine updated in place by Cluster API was no longer ready.
 #[rstest]
 #[case::told_by_us(runs("http://before"))]
 #[case::told_by_an_earlier_version({
@@ -166,7 +166,7 @@ fn a_machine_that_is_changed_later_stays_ready_and_says_so(#[case] host: Value) 
     let again = super::plan(&with_host(&asking(Some(status(&plan))), &host));
     assert_eq!((again.report.status, told(&plan)), (None, 1), "told once");
 
-    // Changed back: nothing to say.
+    // Changed back: nothing to report.
     let mut back = runs("http://i");
     back["metadata"]["annotations"]["infrastructure.cluster.x-k8s.io/installed"] =
         json!(json!({"image": back["spec"]["image"]}).to_string());
@@ -179,7 +179,7 @@ fn a_machine_that_is_changed_later_stays_ready_and_says_so(#[case] host: Value) 
     );
 }
 
-// OWN 11b: so it was with what the installed system is given, which stayed on the host after the machine besides.
+// OWN 11b: the same happened with the data for the installed system, which also stayed on the host after the machine.
 #[rstest]
 #[case::running("provisioned")]
 #[case::on_its_way("provisioning")]

@@ -51,7 +51,7 @@ fn a_claim_is_one_write_over_the_version_that_was_judged_and_is_reported_at_once
     assert_eq!(plan.next, Next::Now);
 }
 
-/// Until then another process may have it name another host.
+/// Until then another process may point it at a different host.
 #[test]
 fn a_host_is_told_what_to_run_when_the_status_says_whose_it_is() {
     let untold = plan(&with_host(&json!({"status": null}), &json!({})));
@@ -151,7 +151,7 @@ fn the_provider_id_is_there_before_provisioned_is_said() {
         (said(status, "Ready"), legacy(status, "Ready").0),
         ((true, "Ready", ""), "True")
     );
-    // And then nothing more.
+    // Then nothing more.
     let after = json!({"metadata": {"annotations": {}}, "spec": {"providerID": "metal3://ns/h/m"},
         "status": serde_json::to_value(status).unwrap()});
     let after = super::plan(&with_host(&after, &told("provisioned")));
@@ -199,7 +199,7 @@ fn what_ran_once_is_not_installed_again() {
     assert!(said(status(&plan), "Ready").2.contains("has no image any more"));
 }
 
-// OWN 16c: a machine whose claim on data had vanished got new data and other addresses than those that its host was told.
+// OWN 16c: a machine whose data claim was lost got new data, with other addresses than its host uses.
 #[rstest]
 #[case::running("provisioned", true)]
 #[case::on_its_way("provisioning", false)]
@@ -235,7 +235,7 @@ fn asks(plan: &Plan) -> bool {
     plan.effects.iter().any(is_claim)
 }
 
-/// Cluster API may give a machine a template in place. Its host runs without.
+/// Cluster API may give a machine a template in place. Its host runs without one.
 #[test]
 fn a_host_that_runs_without_data_has_lost_none() {
     let spec = json!({"spec": {"providerID": "metal3://ns/h/m", "dataTemplate": {"name": "t", "namespace": "ns"}}});
@@ -253,7 +253,7 @@ fn a_host_that_runs_without_data_has_lost_none() {
     assert!(reason == "MachineSpecChanged" && message.contains(words), "{message}");
 }
 
-/// It was held by the machine for ever, which waited for it to go.
+/// The machine held it for ever while waiting for its removal.
 #[rstest]
 #[case::before_the_host_knows_it(json!({}), true)]
 #[case::afterwards(told("provisioning"), false)]

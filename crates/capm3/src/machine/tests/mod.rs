@@ -61,7 +61,7 @@ fn with<K: DeserializeOwned>(object: Value, other: &Value) -> Arc<K> {
     Arc::new(serde_json::from_value(object).unwrap())
 }
 
-/// A machine with an image, owned and with the finalizer, and `other` over that.
+/// A machine with an image, an owner and the finalizer, with `other` merged over it.
 fn machine(other: &Value) -> Arc<metal3_api::infra::v1beta2::Metal3Machine> {
     let object = json!({
         "apiVersion": HERE, "kind": "Metal3Machine",
@@ -86,7 +86,7 @@ fn cluster(other: &Value) -> Related<metal3_api::capi::Cluster> {
     Related::Found(with(object, other))
 }
 
-/// A host of the machine, available and told nothing yet, and `other` over that.
+/// The machine's host, available and without an image, with `other` merged over it.
 fn host(other: &Value) -> Arc<BareMetalHost> {
     let consumer = json!({"apiVersion": HERE, "kind": "Metal3Machine", "namespace": "ns", "name": "m", "uid": "u-m"});
     let object = json!({
@@ -100,12 +100,12 @@ fn host(other: &Value) -> Arc<BareMetalHost> {
     with(object, other)
 }
 
-/// The machine's image in the words of a host.
+/// The machine's image as a host spec.
 fn image() -> Value {
     json!({"url": "http://i", "checksum": "abc", "checksumType": "sha256", "format": "raw"})
 }
 
-/// A host that has been told what to run, in this state.
+/// A host with its image set, in this state.
 fn told(state: &str) -> Value {
     json!({"spec": {"image": image(), "userData": {"name": "b", "namespace": "ns"}, "online": true},
         "status": {"provisioning": {"state": state}}})
@@ -118,7 +118,7 @@ fn free() -> Arc<BareMetalHost> {
     host(&json!({"metadata": {"labels": nothing, "annotations": unmarked}, "spec": {"consumerRef": null}}))
 }
 
-/// A machine that lacks nothing but a host; its Secrets exist.
+/// A machine that needs only a host; its Secrets exist.
 fn seen(other: &Value) -> Observed {
     let secrets = ["b", "meta", "net"].map(|name| (name.to_owned(), true));
     let metal3_cluster = json!({"apiVersion": HERE, "kind": "Metal3Cluster", "metadata": {"name": "c"}, "spec": {}});
@@ -160,7 +160,7 @@ fn with_host(other: &Value, of_host: &Value) -> Observed {
     seen
 }
 
-/// The request for data of the machine, and `other` over that.
+/// The machine's data claim, with `other` merged over it.
 fn claim(other: &Value) -> Arc<Metal3DataClaim> {
     let owner = json!([{"apiVersion": HERE, "kind": "Metal3Machine", "name": "m", "uid": "u-m"}]);
     let object = json!({"apiVersion": HERE, "kind": "Metal3DataClaim", "spec": {"template": {"name": "t"}},
@@ -205,7 +205,7 @@ fn legacy<'a>(status: &'a Metal3MachineStatus, type_: &str) -> (&'a str, &'a str
     (&found.status, &found.severity, &found.reason)
 }
 
-/// The one write to the host.
+/// The single write to the host.
 fn host_patch(plan: &Plan) -> &Value {
     let mut patches = plan.effects.iter().filter_map(|effect| match effect {
         Effect::Host { patch, .. } => Some(patch),

@@ -1,4 +1,4 @@
-//! A machine whose name an earlier one had: what was made for that one is not its own.
+//! A machine with the name of an earlier one does not take over that one's objects.
 
 use metal3_runtime::store::{ObjectKey, Sink};
 use rstest::rstest;
@@ -7,7 +7,7 @@ use super::*;
 use crate::machine::{Subject, observe};
 use crate::stores::Stores;
 
-/// Machine m, host h that it has, and a claim that is answered by rendered data, each as the store has it.
+/// Machine m, its host h, and a claim answered by rendered data, each as stored.
 fn stores(of_claim: &Value, of_data: &Value) -> Stores {
     let stores = Stores::new("");
     stores.clusters.put((**cluster(&json!({})).found().unwrap()).clone());

@@ -1,4 +1,4 @@
-//! Whole passes of the controller, and what wakes it.
+//! Whole passes of the controller, and its triggers.
 
 use std::time::Duration;
 
@@ -19,7 +19,7 @@ use crate::workload::{Workloads, nodes};
 
 const CAPI: &str = "cluster.x-k8s.io/v1beta2";
 
-/// Machine m of cluster c, that lacks nothing but a host. Its bootstrap Secret holds this.
+/// Machine m of cluster c, which needs only a host. Its bootstrap Secret holds this.
 fn site(filter: &str, labels: &Value, bootstrap: &str) -> Site {
     let site = Site::new(filter, |_, _, _| None);
     fill(&site, &json!({"metadata": {"labels": labels}}), bootstrap);
@@ -61,7 +61,7 @@ async fn passes(site: &Site) {
     let (machines, _) = machines(site);
     for _ in 0..4 {
         machines.reconcile(&key("m")).await.unwrap();
-        // What lasts is told.
+        // Permanent errors are reported.
         site.ctx.clock.advance(Duration::from_secs(1));
     }
 }
@@ -70,7 +70,7 @@ pub(super) fn key(name: &str) -> ObjectKey {
     ObjectKey::new("ns", name)
 }
 
-/// What looks like a template in the middle of JSON is none: the data goes on as it is, by reference.
+/// Text inside JSON that looks like a template is not one: the data is passed on unchanged, by reference.
 #[tokio::test]
 async fn ignition_is_handed_on_and_not_looked_into() {
     let ignition = r#"{"ignition": {"version": "3.4.0"}, "storage": {"files": [{"path": "/etc/x", "contents": {"source":
@@ -121,7 +121,7 @@ async fn with_a_watch_filter_only_machines_that_carry_it_are_worked_on(#[case] l
     );
 }
 
-/// Its watch and its client go, and it is not followed for ever.
+/// Its watch and client are removed.
 #[tokio::test]
 async fn the_workload_cluster_of_a_cluster_that_is_gone_is_forgotten() {
     let site = site("", &json!({}), "#cloud-config");

@@ -1,4 +1,4 @@
-//! Bootstrap data that takes from the metadata what is not there.
+//! Bootstrap data that uses missing metadata keys.
 
 use metal3_render::Key;
 use rstest::rstest;
@@ -28,7 +28,7 @@ fn what_a_host_boots_with_is_looked_at_before_it_is_told() {
         meta_data: Some("meta".to_owned()),
     };
     assert_eq!(decide(&claimed, now()), Decision::Fetch(Read::Preview(payload)));
-    // A host that was told is not looked at again.
+    // A host that already has its data is not checked again.
     let told = json!({"spec": {"image": {"url": "http://i"}}, "status": {"provisioning": {"state": "provisioned"}}});
     let mut told = with_host(&meta, &told);
     told.reads.preview = None;
@@ -68,7 +68,7 @@ fn missing_keys_are_told_once_and_waited_for_where_the_user_asks(#[case] spec: V
         assert_eq!(message.contains(STRICT), is_strict, "{message}");
         assert_eq!(said(status(&plan), "Ready").2 == message, is_strict);
         assert_eq!(plan.report.events.len(), 1);
-        // Told once.
+        // Reported once.
         seen.machine = {
             let mut machine = (*seen.machine).clone();
             machine.status.clone_from(&plan.report.status);
@@ -76,7 +76,7 @@ fn missing_keys_are_told_once_and_waited_for_where_the_user_asks(#[case] spec: V
         };
         let again = super::plan(&seen);
         assert_eq!((again.report.status, again.report.events.len()), (None, 0));
-        // Mended.
+        // Fixed.
         seen.reads.preview = Some(Preview::Complete);
         let mended = super::plan(&seen);
         assert!(is_told(&mended));

@@ -1,4 +1,4 @@
-//! What a machine says of a write that is refused, pass by pass.
+//! What a machine reports about a rejected write, pass by pass.
 
 use metal3_runtime::controller::{Next, Reconcile};
 use metal3_runtime::work::Queue;
@@ -87,7 +87,7 @@ async fn a_webhook_that_does_not_answer_is_told_when_that_lasts() {
             .await
             .expect_err("the host cannot be claimed");
         assert_eq!(site.told(), [], "it may pass");
-        // What is another controller's to do for the machine is done.
+        // Work for the machine by other controllers continues.
         templates.reconcile(&key("m")).await.unwrap();
         site.ctx.clock.advance(Duration::from_secs(10));
     }
@@ -131,7 +131,7 @@ async fn a_claim_is_reported_whether_or_not_a_later_failure_lasts() {
     }
 }
 
-/// A server that rejects every write to host h with these words.
+/// A server that rejects every write to host h with this message.
 fn protecting(code: u16, words: &'static str) -> Site {
     let site = Site::new("", move |method, path, _| {
         let is_it = method == "PATCH" && path.ends_with("/baremetalhosts/h");
@@ -150,7 +150,7 @@ fn another_free_host(site: &Site) {
     site.shows(&site.ctx.stores.hosts, "x", &host);
 }
 
-/// The names of the hosts that the machine has.
+/// The names of the machine's hosts.
 fn claimed(site: &Site) -> Vec<String> {
     let hosts: Vec<BareMetalHost> = site.server.all("baremetalhosts");
     let claimed = hosts.into_iter().filter(|host| host.spec.consumer_ref.is_some());

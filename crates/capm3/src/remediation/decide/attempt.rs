@@ -1,4 +1,4 @@
-//! One attempt: what it is counted by, and what follows when it has failed.
+//! One attempt: how it is counted, and what follows a failed one.
 
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
@@ -16,11 +16,11 @@ use crate::remediation::host;
 use crate::remediation::machine::{self, is_to_be_replaced};
 use crate::remediation::observed::{Limits, Observed};
 
-/// What follows the number in the annotation when the server has been off and is on again.
+/// Suffix of the number in the annotation once the server was power cycled.
 const DONE: &str = " done";
 
-/// How many attempts have begun, as the annotation says, and whether the power cycle of the last one is done. A text that
-/// somebody has made unreadable says none.
+/// How many attempts have begun, according to the annotation, and whether the last one's power cycle is done. An unparsable value
+/// counts as none.
 fn attempts(remediation: &Metal3Remediation) -> (i32, bool) {
     let text = remediation.annotations().get(REMEDIATION_ATTEMPTS);
     let text = text.map_or("", String::as_str);
@@ -28,7 +28,7 @@ fn attempts(remediation: &Metal3Remediation) -> (i32, bool) {
     number.parse().map_or((0, false), |number| (number, is_done))
 }
 
-/// The attempt that is under way.
+/// The current attempt.
 pub struct Attempt<'a> {
     pub seen: &'a Observed,
     pub now: Timestamp,
@@ -46,15 +46,15 @@ impl<'a> Attempt<'a> {
         }
     }
 
-    /// When it has failed, if the machine is not healthy by then. A status that does not say when it began was not written
-    /// by us: it begins now.
+    /// The deadline by which the machine must be healthy. If the status has no start time, we did not write it, and the attempt
+    /// starts now.
     pub fn end(&self) -> Timestamp {
         self.began()
             .saturating_add(self.limits.timeout)
             .unwrap_or(Timestamp::MAX)
     }
 
-    /// What is not done with the Node by then is not done: the server needs the other half of the time to boot.
+    /// The deadline for work on the Node: the server needs the other half of the time to boot.
     pub fn half(&self) -> Timestamp {
         self.began()
             .saturating_add(self.limits.timeout / 2)
@@ -71,12 +71,12 @@ impl<'a> Attempt<'a> {
         format!("{} of {all}", self.status.retry_count.saturating_add(1))
     }
 
-    /// Whether its time is over.
+    /// Whether its time is up.
     pub fn is_over(&self) -> bool {
         self.now >= self.end()
     }
 
-    /// Waits for something. When the time is over the attempt has failed for want of it.
+    /// Waits for something. If the time is up, the attempt has failed because of it.
     pub fn wait(self, reason: &'static str, message: String) -> Decision {
         if self.is_over() {
             return self.failed(&message);
@@ -84,8 +84,8 @@ impl<'a> Attempt<'a> {
         wait(reason, message, Some(left(self.now, self.end()))).into()
     }
 
-    /// The first attempt begins; or that one which had begun when the remediation was moved to this management cluster, where
-    /// it has no status: with another power cycle if that was not done.
+    /// Starts the first attempt; or, after a move to this management cluster, which loses the status, continues the one in
+    /// progress, with another power cycle if that was not done.
     pub fn begin(mut self) -> Decision {
         let (begun, is_cycle_done) = attempts(&self.seen.remediation);
         self.status.retry_count = begun.saturating_sub(1).min(self.limits.retries).max(0);
@@ -105,13 +105,13 @@ impl<'a> Attempt<'a> {
         self.plan().with(Event::normal("RemediationStarted", message)).into()
     }
 
-    /// What says in the remediation itself that this attempt has begun, if it does not say so yet.
+    /// Records in the remediation that this attempt has begun, unless that is already recorded.
     pub fn intent(&self) -> Option<Value> {
         let number = self.status.retry_count.saturating_add(1);
         (attempts(&self.seen.remediation).0 != number).then(|| self.counted(&number.to_string()))
     }
 
-    /// The same when its power cycle is done.
+    /// Records that its power cycle is done.
     pub fn cycle_done(&self) -> Option<Value> {
         let number = self.status.retry_count.saturating_add(1);
         (attempts(&self.seen.remediation) != (number, true)).then(|| self.counted(&format!("{number}{DONE}")))
@@ -122,8 +122,7 @@ impl<'a> Attempt<'a> {
             "annotations": {REMEDIATION_ATTEMPTS: text}}})
     }
 
-    /// The host may be on again. Where nobody has looked after it until the time was over, because we were not there, the
-    /// time begins anew: the server has had none to boot.
+    /// Powers the host on again. If the provider was down until the time was up, the time restarts: the server had none to boot.
     pub fn enter_waiting(mut self) -> Plan {
         if self.is_over() {
             self.status.last_remediated = Some(Time(whole_seconds(self.now)));
@@ -132,7 +131,7 @@ impl<'a> Attempt<'a> {
         self.plan()
     }
 
-    /// The attempt has failed: another one begins, or there was no other left.
+    /// The attempt has failed: starts another, or gives up after the last.
     pub fn failed(mut self, why: &str) -> Decision {
         if self.status.retry_count >= self.limits.retries {
             return self.give_up(why);
@@ -149,9 +148,9 @@ impl<'a> Attempt<'a> {
         self.plan().with(Event::warning("AttemptFailed", message)).into()
     }
 
-    /// The host is let go and marked, the Machine's owner is asked to replace it, and that is the end.
+    /// Releases the host and marks it as unhealthy, asks the Machine's owner to replace it, and ends the remediation.
     fn give_up(mut self, why: &str) -> Decision {
-        // The machine may have got well meanwhile.
+        // The machine may have become healthy in the meantime.
         if !self.seen.looks.is_fresh {
             return Decision::Fetch(Read::Fresh);
         }
@@ -184,13 +183,13 @@ impl<'a> Attempt<'a> {
             }
         }
         self.status.phase = Some(RemediationPhase::DeletingMachine);
-        // Reported in the same pass: by the next one the owner may have deleted the Machine, and nothing is given up any more.
+        // Reported in the same pass: before the next one the owner may have deleted the Machine, and nothing would be reported.
         let plan = Plan { effects, ..self.plan() };
         plan.with(Event::warning("GivenUp", format!("{message}; {follows}")))
             .into()
     }
 
-    /// Whoever has switched the host off does not want it on.
+    /// A user who powered the host off wants it off.
     pub fn switched_off(mut self, host: &str) -> Decision {
         self.status.phase = Some(RemediationPhase::Failed);
         let message = format!(

@@ -1,4 +1,4 @@
-//! What to do about a Metal3Remediation. Pure.
+//! Decides what to do about a Metal3Remediation. Pure.
 //!
 //! ```text
 //!  paused? ─▶ over? ──yes─▶ undo: host may be on, Node has everything back, the finalizer goes
@@ -8,7 +8,7 @@
 //!                                 Deleting machine: host marked, owner asked to replace the Machine ◀─ too often
 //! ```
 //!
-//! An attempt is over when its time is, whatever it waits for. Success is not told here: whoever made the remediation
+//! An attempt ends when its time is up, whatever it waits for. Success is not decided here: the creator of the remediation
 //! deletes it when the machine is healthy.
 
 mod attempt;
@@ -32,7 +32,7 @@ use super::host;
 use super::observed::{Observed, Over};
 use crate::machine::observed::{Host, Related};
 
-/// Decides on what was seen.
+/// Decides on the observed state.
 pub fn decide(seen: &Observed, now: Timestamp) -> Decision {
     if seen.looks.is_late {
         return Plan {
@@ -47,7 +47,7 @@ pub fn decide(seen: &Observed, now: Timestamp) -> Decision {
     }
 }
 
-/// Leaves out what is stored and reported already. After a write the next step follows soon.
+/// Leaves out what is already stored and reported. After a write the next step follows soon.
 fn finish(seen: &Observed, mut plan: Plan) -> Plan {
     let stored = seen.remediation.status.as_ref();
     plan.report.status = plan.report.status.filter(|status| stored != Some(status));
@@ -96,7 +96,7 @@ fn step(seen: &Observed, now: Timestamp) -> Decision {
         None => begin(attempt),
         Some(RemediationPhase::Running) => with_host(attempt, running),
         Some(RemediationPhase::Waiting) => with_host(attempt, waiting),
-        // Of these two the remediation is over.
+        // In both phases the remediation is over.
         Some(RemediationPhase::DeletingMachine | RemediationPhase::Failed) => Decision::idle(),
         Some(RemediationPhase::Other(phase)) => {
             let message = format!("status.phase is {phase:?}, which this version does not know");
@@ -105,8 +105,8 @@ fn step(seen: &Observed, now: Timestamp) -> Decision {
     }
 }
 
-/// A machine without a host has nothing that could be switched off. One that has lost its host is counted as any other: it
-/// will not get well, and is replaced in the end.
+/// A machine without a host cannot be power cycled. A machine that lost its host is counted like any other: it will not recover,
+/// and is eventually replaced.
 fn begin(attempt: Attempt<'_>) -> Decision {
     match &attempt.seen.host {
         Host::None | Host::Unclaimed(_) => {
@@ -117,7 +117,7 @@ fn begin(attempt: Attempt<'_>) -> Decision {
     }
 }
 
-/// Goes on with the machine's host, or waits for one.
+/// Continues with the machine's host, or waits for one.
 fn with_host(attempt: Attempt<'_>, go_on: fn(Attempt<'_>, &BareMetalHost) -> Decision) -> Decision {
     if let Some(host) = attempt.seen.own_host() {
         return go_on(attempt, host);
@@ -154,11 +154,11 @@ fn running(attempt: Attempt<'_>, host: &BareMetalHost) -> Decision {
     node::evacuate(&attempt).unwrap_or_else(|| attempt.enter_waiting().into())
 }
 
-/// Another process could have been through with this attempt while our view was late: both objects are read anew. The
-/// write counts only if the host is then still as it was seen.
+/// Another process may have completed this attempt while our watches lagged, so both objects are read again. The write is guarded
+/// by the observed version of the host.
 fn request(attempt: Attempt<'_>, host: &BareMetalHost) -> Decision {
     let seen = attempt.seen;
-    // First, because a status is not moved to another management cluster, and attempts are counted there, too.
+    // Done first, because a move to another management cluster loses the status, and attempts count there too.
     if let Some(patch) = attempt.intent() {
         return keep("count the attempt", patch).into();
     }
@@ -168,7 +168,7 @@ fn request(attempt: Attempt<'_>, host: &BareMetalHost) -> Decision {
     let name = host.name_any();
     let number = attempt.number();
     let (what, patch, plan) = if host.spec.disable_power_off {
-        // It is never seen off, so nothing can be done with its Node.
+        // It is never observed off, so nothing can be done with its Node.
         let attempt_number = attempt.status.retry_count;
         if host::is_restarted(host, &seen.remediation, attempt_number) {
             return attempt.enter_waiting().into();
@@ -196,7 +196,7 @@ fn waiting(attempt: Attempt<'_>, host: &BareMetalHost) -> Decision {
     let seen = attempt.seen;
     let name = host.name_any();
     if let Some(patch) = host::release(host) {
-        // Another process could have begun the next attempt.
+        // Another process may have started the next attempt.
         if !seen.looks.is_fresh {
             return Decision::Fetch(Read::Fresh);
         }
@@ -234,7 +234,7 @@ fn waiting(attempt: Attempt<'_>, host: &BareMetalHost) -> Decision {
     }
 }
 
-/// Why nothing can be switched off: a reason and words.
+/// Why the host cannot be powered off: reason and message.
 fn without_host(seen: &Observed) -> (&'static str, String) {
     let machine = match &seen.metal3_machine {
         Related::Found(machine) => machine.name_any(),

@@ -1,4 +1,4 @@
-//! What is done about the Node: kept free of what runs on the host while that is off, and given back what was taken from it.
+//! What to do with the Node: evacuate it while the host is off, then restore what was removed from it.
 
 use kube::ResourceExt;
 
@@ -12,13 +12,13 @@ use k8s_openapi::api::core::v1::Node;
 use metal3_runtime::events::Event;
 use metal3_runtime::timing::provider::DRAIN_POLL;
 
-/// Of what is kept of the Node, for errors.
+/// Describes the saved Node data, for errors.
 const KEEP_NODE: &str = "keep the labels and annotations of the Node";
 
-/// What there is to do while the host is off. Nothing: it may be switched on.
+/// The next step while the host is off. None: the host may be powered on.
 ///
-/// A workload cluster that cannot be asked is waited for until half of the time is over, and not at all where the Node may
-/// be what it lacks.
+/// Waits for an unreachable workload cluster until half of the time is over, and not at all if this Node may be the reason that
+/// it is unreachable.
 pub fn evacuate(attempt: &Attempt<'_>) -> Option<Decision> {
     let seen = attempt.seen;
     let is_late = attempt.now >= attempt.half();
@@ -62,7 +62,7 @@ pub fn evacuate(attempt: &Attempt<'_>) -> Option<Decision> {
     }
     match &seen.looks.knows_taint {
         None => Some(Decision::Fetch(Read::KnowsTaint)),
-        // Whoever taints a Node whose server is on does harm.
+        // Tainting a Node whose server is on does harm.
         Some(Ok(true)) if !seen.looks.is_fresh => Some(Decision::Fetch(Read::Fresh)),
         Some(Ok(true)) => {
             let effect = Effect::Node {
@@ -81,7 +81,8 @@ pub fn evacuate(attempt: &Attempt<'_>) -> Option<Decision> {
     }
 }
 
-/// For a workload cluster that does not know the taint: the Node is deleted, and what it had is kept until it comes again.
+/// For a workload cluster without the out-of-service taint: deletes the Node, and saves its labels and annotations until it
+/// re-registers.
 fn replace(seen: &Observed, node: &Node) -> Decision {
     let kept = Backup::of(&seen.remediation);
     let wanted = kept.clone().unwrap_or_default().with(node);
@@ -103,18 +104,18 @@ fn replace(seen: &Observed, node: &Node) -> Decision {
     Plan::of(effect).with(Event::normal("NodeDeleted", message)).into()
 }
 
-/// How far the Node has back what was taken from it.
+/// How far the Node has been restored.
 pub enum Restored {
-    /// It has everything.
+    /// It is fully restored.
     Done,
-    /// This is next.
+    /// The next step.
     Step(Plan),
-    /// This is waited for: a reason and words.
+    /// What it waits for: reason and message.
     Wait(&'static str, String),
 }
 
-/// What there is to do when the host is on again. `is_awaited`: the Node gets its taint off when its kubelet is heard of,
-/// and not before; Kubernetes goes on freeing it until then.
+/// The next step when the host is on again. `is_awaited`: the taint is removed once the kubelet reports, and not before; until
+/// then Kubernetes continues to evacuate the Node.
 pub fn restore(seen: &Observed, is_awaited: bool) -> Restored {
     let kept = Backup::of(&seen.remediation);
     let node = match &seen.node {

@@ -1,4 +1,4 @@
-//! What is decided about a Metal3Remediation.
+//! The decision about a Metal3Remediation.
 
 use std::time::Duration;
 
@@ -9,13 +9,13 @@ use metal3_runtime::events::Event;
 use metal3_runtime::timing::provider::FOLLOW_UP;
 use serde_json::Value;
 
-/// What to do: one step.
+/// The next step.
 pub type Plan = controller::Plan<Effect, Metal3RemediationStatus>;
 
-/// The outcome of a decision.
+/// A decision.
 pub type Decision = controller::Decision<Read, Effect, Metal3RemediationStatus>;
 
-/// What a decision depends on that is not at hand.
+/// Missing input of a decision.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Read {
     /// The remediation and the host, as they are stored now.
@@ -28,16 +28,16 @@ pub enum Read {
     KnowsTaint,
 }
 
-/// One write. Patches are merge patches over the version that was judged.
+/// One write. Patches are merge patches guarded by the observed resource version.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Effect {
-    /// From now on we are asked before the remediation goes.
+    /// Adds the finalizer.
     AddFinalizer,
-    /// It may go.
+    /// Removes the finalizer.
     RemoveFinalizer,
     /// To a host.
     Host {
-        /// What it is for.
+        /// The purpose.
         what: &'static str,
         /// The host's name.
         host: String,
@@ -46,14 +46,14 @@ pub enum Effect {
     },
     /// To the Node.
     Node {
-        /// What it is for.
+        /// The purpose.
         what: &'static str,
         /// The Node's name.
         node: String,
         /// The patch.
         patch: Value,
     },
-    /// The Node is deleted, if it is still as it was seen.
+    /// Deletes the Node, if it is unchanged.
     DeleteNode {
         /// Its name.
         node: String,
@@ -64,7 +64,7 @@ pub enum Effect {
     },
     /// To the annotations of the remediation.
     Keep {
-        /// What it is for.
+        /// The purpose.
         what: &'static str,
         /// The patch.
         patch: Value,
@@ -76,12 +76,12 @@ pub enum Effect {
         /// The patch.
         patch: Value,
     },
-    /// Publishes what is waited for.
+    /// Reports what it waits for.
     ReportWait(Event),
 }
 
 impl Effect {
-    /// What it is, for errors.
+    /// Describes the effect in errors.
     pub fn label(&self) -> &'static str {
         match self {
             Self::AddFinalizer => "add the finalizer",
@@ -93,7 +93,7 @@ impl Effect {
         }
     }
 
-    /// What is written, where that is not the remediation, for the same.
+    /// The object that is written, for errors, if it is not the remediation.
     pub fn object(&self) -> Option<String> {
         match self {
             Self::Host { host, .. } => Some(format!("BareMetalHost {host}")),
@@ -104,7 +104,7 @@ impl Effect {
     }
 }
 
-/// Nothing is done: something is waited for, for so long at most.
+/// Does nothing: waits for something, for at most this long.
 pub fn wait(reason: &'static str, message: impl Into<String>, left: Option<Duration>) -> Plan {
     Plan {
         afterwards: vec![Effect::ReportWait(Event::normal(reason, message))],
@@ -118,7 +118,7 @@ pub fn keep(what: &'static str, patch: Value) -> Plan {
     Plan::of(Effect::Keep { what, patch })
 }
 
-/// How long it is until then; no time if that was before.
+/// The time until then; zero if it has passed.
 pub fn left(now: Timestamp, until: Timestamp) -> Duration {
     until.duration_since(now).try_into().unwrap_or_default()
 }

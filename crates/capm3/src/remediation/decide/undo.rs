@@ -1,5 +1,5 @@
-//! The end of a remediation: what was done is undone. Upstream forgets this where the retries are used up, and its
-//! remediations stay for ever.
+//! The end of a remediation: reverts its changes. Upstream does not do this once the retries are used up, and its remediations
+//! stay for ever.
 
 use jiff::Timestamp;
 use kube::ResourceExt;
@@ -48,13 +48,13 @@ pub fn decide(seen: &Observed, over: Over, now: Timestamp) -> Decision {
                 );
                 let_go_without_node(seen, Plan::default().with(Event::warning("NodeNotRestored", message)))
             }
-            // Nobody waits for it to go.
+            // Nothing waits for its deletion.
             Over::MachineGone | Over::Ended => wait(reason, message, None).into(),
         },
     }
 }
 
-/// Nothing is left to be undone. On a view that is late it could only look so: then nobody would ever undo it.
+/// Nothing is left to revert. This is checked against fresh reads: with lagging watches, something could be left behind for ever.
 pub fn let_go(seen: &Observed, plan: Plan) -> Decision {
     if !seen.looks.is_node_fresh {
         return Decision::Fetch(Read::FreshNode);

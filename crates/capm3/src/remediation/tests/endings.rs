@@ -1,4 +1,4 @@
-//! Retries, giving up, and what is left behind: nothing.
+//! Retries, giving up, and cleaning up completely.
 
 use super::*;
 use rstest::rstest;
@@ -20,7 +20,7 @@ fn an_attempt_that_has_not_helped_is_followed_by_the_next() {
     assert_eq!(next.report.events[0].message, words);
 }
 
-/// Upstream writes the deprecated condition only, which Cluster API 1.14 does not act on: nobody replaces the Machine.
+/// Upstream writes only the deprecated condition, which Cluster API 1.14 does not act on: the Machine is never replaced.
 #[test]
 fn when_all_have_failed_the_machine_is_to_be_replaced() {
     let mut scene = in_phase("Waiting", 600, 1);
@@ -62,7 +62,7 @@ fn when_all_have_failed_the_machine_is_to_be_replaced() {
     );
 }
 
-/// Whoever has marked the host before, under either key, takes the mark away again under that key.
+/// A host marked before, under either key, is unmarked under that same key.
 #[rstest]
 #[case("capm3.metal3.io/unhealthy")]
 #[case("capi.metal3.io/unhealthy")]
@@ -72,7 +72,7 @@ fn a_host_that_is_marked_already_is_not_marked_again(#[case] key: &str) {
     assert_eq!(label(&plan(&scene)), "ask for a replacement of the Machine");
 }
 
-/// Upstream compares for equality: with a lower limit in between it would try for ever.
+/// Upstream compares for equality: if the limit is lowered meanwhile, it retries for ever.
 #[test]
 fn a_limit_that_was_lowered_is_used_up() {
     let scene = in_phase("Waiting", 600, 7);
@@ -110,7 +110,7 @@ fn a_host_that_its_user_has_switched_off_stays_off(#[case] phase: &str) {
     );
 }
 
-/// Upstream's last phases do nothing at all: a finalizer that is there then is there for ever.
+/// Upstream's last phases do nothing at all: a finalizer still set then stays for ever.
 #[rstest]
 #[case::given_up("Deleting machine")]
 #[case::failed("Failed")]
@@ -136,7 +136,7 @@ fn after_the_end_everything_is_undone(#[case] phase: &str) {
     assert!(is_nothing(&scene));
 }
 
-/// A deleted remediation walks on through its phases upstream, and without its Machine it is an error for ever.
+/// Upstream continues a deleted remediation through its phases, and without its Machine fails for ever.
 #[rstest]
 #[case::healthy("Waiting")]
 #[case::cancelled("Running")]
@@ -146,7 +146,7 @@ fn a_deleted_remediation_lets_everything_go(#[case] phase: &str) {
     assert_eq!(label(&plan(&scene)), "remove the finalizer");
     held(&mut scene, false);
     assert_eq!(label(&plan(&scene)), "let the host be switched on");
-    // The Machine has gone with its Metal3Machine: the host is found by the annotation.
+    // The Machine was deleted with its Metal3Machine: the host is found by the annotation.
     scene.objects.remove("machine");
     scene.objects.remove("metal3machine");
     let release = plan(&scene);
@@ -172,7 +172,7 @@ fn the_node_of_a_machine_that_goes_needs_nothing_back() {
     assert_eq!(label(&plan(&scene)), "remove the finalizer");
 }
 
-/// A new Machine of the same name is another one.
+/// A new Machine of the same name is a different one.
 #[test]
 fn a_namesake_of_the_machine_is_not_remedied() {
     let mut scene = in_phase("Running", 60, 0);
@@ -180,7 +180,7 @@ fn a_namesake_of_the_machine_is_not_remedied() {
     assert_eq!(label(&plan(&scene)), "remove the finalizer");
 }
 
-/// Deletion waits for a workload cluster that cannot be asked as long as for an attempt, and then says what is left to do.
+/// Deletion waits for an unreachable workload cluster as long as an attempt lasts, and then reports what is left to do.
 #[test]
 fn an_unreachable_cluster_does_not_hold_a_deletion_for_ever() {
     for (deleted, is_over) in [("2026-01-01T00:50:01Z", false), ("2026-01-01T00:50:00Z", true)] {

@@ -1,4 +1,4 @@
-//! Decisions about Metal3Remediations, on a scene of one unhealthy machine.
+//! Decisions about Metal3Remediations, in a scene with one unhealthy machine.
 
 mod endings;
 mod nodes;
@@ -26,7 +26,7 @@ const ATTEMPTS: &str = "infrastructure.cluster.x-k8s.io/remediation-attempts";
 const OF_ANNOTATIONS: &str = "remediation.metal3.io/node-annotations-backup";
 const OF_LABELS: &str = "remediation.metal3.io/node-labels-backup";
 
-/// What is decided at [`NOW`] when every look has been answered by the scene.
+/// The decision at [`NOW`] after the scene has answered all reads.
 fn plan(scene: &Scene) -> Plan {
     let mut seen = scene.seen();
     loop {
@@ -41,7 +41,7 @@ fn is_nothing(scene: &Scene) -> bool {
     decide(&scene.seen(), NOW.parse().unwrap()) == Decision::idle()
 }
 
-/// The reason of what is waited for, where that is all.
+/// The wait reason, if the decision is only to wait.
 fn waits(plan: &Plan) -> &'static str {
     assert_eq!((plan.effects.as_slice(), &plan.report.status), ([].as_slice(), &None));
     waited(plan).reason
@@ -84,7 +84,7 @@ fn status(plan: &Plan) -> Value {
     serde_json::to_value(plan.report.status.as_ref().expect("a status is stored")).unwrap()
 }
 
-/// In this phase since some seconds, with the finalizer. Where the server is on again, that is noted.
+/// In this phase for some seconds, with the finalizer. If the server is on again, that is recorded.
 fn in_phase(phase: &str, seconds: i64, retries: i32) -> Scene {
     let now: jiff::Timestamp = NOW.parse().unwrap();
     let since = now - jiff::SignedDuration::from_secs(seconds);
@@ -103,7 +103,7 @@ fn in_phase(phase: &str, seconds: i64, retries: i32) -> Scene {
     scene
 }
 
-/// The host is kept off, and is off or still on.
+/// The host is requested off, and is off or still on.
 fn held(scene: &mut Scene, is_on: bool) {
     scene.set(
         "host",

@@ -46,7 +46,7 @@ fn the_node_is_out_of_service_until_it_is_empty() {
     assert_eq!(status(&plan(&scene))["phase"], "Waiting");
 }
 
-/// A view that is late could show a host off that is on by now: its Pods would be killed under a running kubelet.
+/// A lagging watch could show a host off that is on by now: its Pods would be killed under a running kubelet.
 #[test]
 fn nothing_is_done_to_a_node_on_a_view_that_could_be_late() {
     for knows in [true, false] {
@@ -66,7 +66,7 @@ fn nothing_is_done_to_a_node_on_a_view_that_could_be_late() {
     }
 }
 
-/// Upstream decides by the version of the management cluster.
+/// Upstream checks the version of the management cluster.
 #[test]
 fn a_cluster_that_does_not_know_the_taint_loses_the_node_and_gets_it_back() {
     let mut scene = off(30);
@@ -92,7 +92,7 @@ fn a_cluster_that_does_not_know_the_taint_loses_the_node_and_gets_it_back() {
         &json!({"metadata": {"annotations": null}, "status": {"poweredOn": true}}),
     );
     assert_eq!(waits(&plan(&scene)), "WaitingForNode");
-    // It has come with some of its labels: those stay.
+    // It re-registered with some of its labels: those stay.
     let node =
         json!({"metadata": {"name": "n", "uid": "u-2", "resourceVersion": "9", "labels": {"role": "new", "os": "x"}}});
     scene.objects.insert("node", node);
@@ -109,7 +109,7 @@ fn a_cluster_that_does_not_know_the_taint_loses_the_node_and_gets_it_back() {
     );
 }
 
-/// In a second attempt the Node may have come without having got everything back.
+/// In a second attempt the Node may have re-registered without being fully restored.
 #[test]
 fn what_is_kept_is_not_overwritten_by_less() {
     let mut scene = off(30);
@@ -126,7 +126,7 @@ fn what_is_kept_is_not_overwritten_by_less() {
     assert_eq!(patch(&plan(&scene))["metadata"]["annotations"], kept);
 }
 
-/// Upstream never powers the host on again when the API server cannot be asked: it could run on that very host.
+/// Upstream never powers the host on again while the API server is unreachable, even if it runs on that host.
 #[rstest]
 #[case::worker(json!({}), 299, Some("WorkloadClusterUnreachable"))]
 #[case::worker_late(json!({}), 300, None)]
@@ -172,7 +172,7 @@ fn pods_that_do_not_go_hold_the_host_off_for_half_of_the_time() {
     assert_eq!(waits(&plan(&scene)), "WaitingForWorkloadCluster");
 }
 
-/// Upstream takes the taint off when the host has power, before its kubelet runs.
+/// Upstream removes the taint when the host has power, before its kubelet runs.
 #[test]
 fn the_node_is_in_service_again_when_its_kubelet_is_heard_of() {
     let mut scene = in_phase("Waiting", 60, 0);
@@ -182,7 +182,7 @@ fn the_node_is_in_service_again_when_its_kubelet_is_heard_of() {
         {"key": TAINT, "value": "nodeshutdown", "effect": "NoExecute"}]}}),
     );
     assert_eq!(waits(&plan(&scene)), "WaitingForKubelet");
-    // Not ready because the taint keeps its network away, for example.
+    // For example, not ready because the taint keeps its network away.
     scene.set(
         "node",
         &json!({"status": {"conditions": [{"type": "Ready", "status": "False"}]}}),
@@ -201,7 +201,7 @@ fn the_node_is_in_service_again_when_its_kubelet_is_heard_of() {
     );
 }
 
-/// Upstream waits for Pods only that are being deleted: a Node whose Pods nobody has begun to evict looks empty.
+/// Upstream waits only for Pods being deleted: a Node whose eviction has not begun looks empty.
 #[rstest]
 #[case::to_go(json!({}), true)]
 #[case::going(json!({"metadata": {"deletionTimestamp": NOW}, "spec": {"tolerations": [{"operator": "Exists"}]}}), true)]

@@ -1,4 +1,4 @@
-//! One unhealthy machine with all that belongs to it, as an API server has it.
+//! One unhealthy machine with its related objects, as an API server stores them.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -22,15 +22,15 @@ pub type Objects = BTreeMap<&'static str, Value>;
 pub struct Scene {
     pub objects: Objects,
     version: u64,
-    /// Why the workload cluster cannot be asked, if so.
+    /// Why the workload cluster is unreachable, if it is.
     pub unreachable: Option<Unreachable>,
-    /// Whether the workload cluster knows the out-of-service taint.
+    /// Whether the workload cluster supports the out-of-service taint.
     pub knows_taint: Result<bool, String>,
     pub drain: Drain,
 }
 
 impl Scene {
-    /// A healthy stores but for the Node, whose kubelet is silent.
+    /// Everything is healthy except the Node, whose kubelet is silent.
     pub fn new() -> Self {
         let meta = |name: &str, uid: &str| json!({"namespace": "ns", "name": name, "uid": uid, "resourceVersion": "1"});
         let of = |kind: &str, name: &str, uid: &str| {
@@ -93,7 +93,7 @@ impl Scene {
         self.collect(kind);
     }
 
-    /// The same over a version: false if that is not the present one.
+    /// The same guarded by a version: false if it is not the current one.
     pub fn patch(&mut self, kind: &'static str, patch: &Value) -> bool {
         let over = &patch["metadata"]["resourceVersion"];
         assert!(!over.is_null(), "no write without a version: {patch}");
@@ -107,7 +107,7 @@ impl Scene {
         is_present
     }
 
-    /// What is deleted and kept by no finalizer is gone.
+    /// Removes objects that are deleted and have no finalizer.
     fn collect(&mut self, kind: &'static str) {
         let metadata = &self.objects[kind]["metadata"];
         let is_held = metadata["finalizers"].as_array().is_some_and(|all| !all.is_empty());
@@ -123,7 +123,7 @@ impl Scene {
         }
     }
 
-    /// What a manager sees to whom all of this was shown.
+    /// The observed state of a manager that has seen all of this.
     pub fn seen(&self) -> Observed {
         self.seen_through(&self.objects).expect("there is a remediation")
     }
@@ -151,7 +151,7 @@ impl Scene {
         Some(seen)
     }
 
-    /// Looks, where nothing is late.
+    /// Answers a read without any lag.
     pub fn answer(&self, seen: &mut Observed, need: Read) {
         match need {
             Read::Fresh => seen.looks.is_fresh = true,
@@ -161,7 +161,7 @@ impl Scene {
         }
     }
 
-    /// A write of a manager: whether it was done.
+    /// A manager's write: whether it succeeded.
     pub fn write(&mut self, effect: &Effect) -> bool {
         match effect {
             Effect::ReportWait(_) => true,
@@ -179,7 +179,7 @@ impl Scene {
         }
     }
 
-    /// Adds or removes the finalizer, over the version that was seen.
+    /// Adds or removes the finalizer, guarded by the observed version.
     pub fn finalize(&mut self, seen: &Observed, is_held: bool) -> bool {
         let finalizers = if is_held { json!([super::FINALIZER]) } else { json!([]) };
         let version = seen.remediation.metadata.resource_version.clone();

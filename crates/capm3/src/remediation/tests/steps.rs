@@ -39,7 +39,7 @@ fn an_attempt_that_was_moved_here_begins_anew_and_is_counted(
     );
 }
 
-/// A server that has just come back is not switched off once more.
+/// A server that has just come back is not powered off again.
 #[rstest]
 #[case::in_its_attempt("1 done", json!({"phase": "Waiting", "lastRemediated": NOW}))]
 #[case::in_the_last("2 done", json!({"phase": "Waiting", "lastRemediated": NOW, "retryCount": 1}))]
@@ -84,8 +84,8 @@ fn the_finalizer_comes_before_the_request_and_the_request_once() {
     assert_eq!(waits(&plan(&scene)), "WaitingForPowerOff");
 }
 
-/// The annotation is named after a UID, which is another one after `clusterctl move`: upstream leaves the old one on the
-/// host, which stays off for ever.
+/// The annotation contains a UID, which `clusterctl move` changes: upstream leaves the old one on the host, which stays off for
+/// ever.
 #[test]
 fn a_request_from_before_a_move_is_replaced() {
     let mut scene = in_phase("Running", 10, 0);
@@ -134,7 +134,7 @@ fn a_host_that_is_off_is_switched_on_when_its_node_is_empty() {
     assert_eq!(waits(&plan(&scene)), "WaitingForHealth");
 }
 
-/// It is never seen off, and whoever held it off would restart it again and again.
+/// It is never observed off, and keeping it off would reboot it again and again.
 #[test]
 fn a_host_that_must_not_be_off_is_restarted_once() {
     let mut scene = in_phase("Running", 10, 0);
@@ -146,13 +146,13 @@ fn a_host_that_must_not_be_off_is_restarted_once() {
     assert!(mark.as_str().is_some_and(|mark| mark.ends_with("/0")), "{mark}");
     assert_eq!(status(&plan)["phase"], "Waiting");
 
-    // The host has followed, and the status was not stored.
+    // The host has followed, but the status was not stored.
     let followed = json!({"metadata": {"annotations": {"infrastructure.cluster.x-k8s.io/restarted-for": mark}}});
     scene.set("host", &followed);
     let plan = super::plan(&scene);
     assert_eq!(plan.effects, []);
     assert_eq!(status(&plan)["phase"], "Waiting");
-    // The next attempt is another one.
+    // The next attempt has another value.
     let mut next = in_phase("Running", 10, 1);
     next.set("host", &json!({"spec": {"disablePowerOff": true}}));
     next.set("host", &followed);
@@ -162,7 +162,7 @@ fn a_host_that_must_not_be_off_is_restarted_once() {
     );
 }
 
-/// Upstream waits for ever; a host that is being deployed would even be switched off while its node joins.
+/// Upstream waits for ever; it would even power off a host being deployed while its node joins.
 #[rstest]
 #[case::deploying(json!({"status": {"provisioning": {"state": "provisioning"}}}), "WaitingForHost", "it is provisioning")]
 #[case::stolen(json!({"spec": {"consumerRef": {"name": "x"}}}), "WaitingForHost", "is used by Metal3Machine x")]
@@ -202,7 +202,7 @@ fn a_host_that_does_not_go_off_costs_the_attempt_and_is_asked_once() {
     assert_eq!(waits(&plan(&scene)), "WaitingForPowerOff");
 }
 
-/// The provider was away while the host was off: it has had no time to boot.
+/// The provider was down while the host was off: the host had no time to boot.
 #[test]
 fn a_host_that_was_forgotten_gets_its_time_to_boot() {
     let mut scene = in_phase("Running", 6000, 0);
@@ -231,7 +231,7 @@ fn a_host_that_was_forgotten_gets_its_time_to_boot() {
 fn what_cannot_begin_says_why(#[case] kind: &'static str, #[case] change: Value, #[case] reason: &str) {
     let scene = with(kind, &change);
     if reason.is_empty() {
-        // It names no host, but the host names it.
+        // It references no host, but the host references it.
         assert_eq!(told(&plan(&scene)), ["RemediationStarted"]);
     } else {
         assert_eq!(waits(&plan(&scene)), reason);
@@ -260,7 +260,7 @@ fn paused_in_the_middle_means_left_as_it_is() {
     }
 }
 
-/// Upstream reads through a strategy that is not there, and crashes.
+/// Upstream dereferences a missing strategy and crashes.
 #[test]
 fn without_a_strategy_the_defaults_count() {
     let mut scene = in_phase("Waiting", 599, 0);

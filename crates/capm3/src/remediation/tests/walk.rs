@@ -1,5 +1,5 @@
-//! The whole story, with kills after any write and with two managers whose views are late: the same end, and one power
-//! cycle for each attempt.
+//! Whole remediations, with crashes after any write and with two managers whose watches lag: the same end, and one power cycle
+//! per attempt.
 
 use jiff::{SignedDuration, Timestamp};
 use proptest::prelude::*;
@@ -8,7 +8,7 @@ use rstest::rstest;
 use super::scene::Objects;
 use super::*;
 
-/// What is played beside the managers.
+/// The simulated environment of the managers.
 #[derive(Clone, Copy, Debug)]
 struct Story {
     /// Whether the machine is healthy after the power cycle.
@@ -21,17 +21,17 @@ struct Play {
     story: Story,
     scene: Scene,
     now: Timestamp,
-    /// The attempts in which the host was asked to be off.
+    /// The attempts in which the host was requested off.
     requests: Vec<i64>,
-    /// How many writes there were.
+    /// The number of writes.
     writes: usize,
-    /// Rounds since the remediation was given up.
+    /// Rounds since giving up.
     ended: usize,
 }
 
 const ROUND: SignedDuration = SignedDuration::from_secs(31);
 
-/// After so many rounds whoever was asked to replace the Machine has done it.
+/// After this many rounds the Machine's owner has replaced it.
 const REPLACED: usize = 10;
 
 impl Play {
@@ -48,7 +48,7 @@ impl Play {
         }
     }
 
-    /// A pass of a manager with this view, which dies after `left` writes.
+    /// A pass of a manager with this view, which crashes after `left` writes.
     fn pass(&mut self, view: &mut Objects, mut left: usize) {
         let Some(mut seen) = self.scene.seen_through(view) else {
             return;
@@ -136,7 +136,7 @@ impl Play {
         };
     }
 
-    /// The operator does what the host is told.
+    /// Plays the operator: the host does as requested.
     fn operate(&mut self) {
         let annotations = self.scene.at("host", "/metadata/annotations");
         let is_held = annotations
@@ -148,8 +148,8 @@ impl Play {
         }
     }
 
-    /// The server runs its kubelet, or does not; Kubernetes empties the Node; a health check deletes its request; the
-    /// Machine's owner deletes the Machine.
+    /// Plays the server's kubelet, the eviction by Kubernetes, the health check that deletes its remediation, and the Machine's
+    /// owner that deletes the Machine.
     fn run(&mut self) {
         self.ended += usize::from(self.scene.at("remediation", "/status/phase") == "Deleting machine");
         if self.ended == REPLACED {
@@ -174,7 +174,7 @@ impl Play {
         }
     }
 
-    /// Whether a health check would have nothing more to do, and neither would we.
+    /// Whether neither a health check nor we have anything left to do.
     fn is_settled(&self) -> bool {
         let is_gone = !self.scene.objects.contains_key("remediation");
         let has_ended = self.scene.at("remediation", "/status/phase") == "Deleting machine";
@@ -186,7 +186,7 @@ impl Play {
         is_gone || (has_ended && !is_held)
     }
 
-    /// What is left, without times, versions and words.
+    /// The final state, without times, versions and messages.
     fn end(&self) -> Value {
         let at = |kind: &str, pointer: &str| self.scene.at(kind, pointer);
         let conditions = at("machine", "/status/conditions");
@@ -207,7 +207,7 @@ impl Play {
         })
     }
 
-    /// One manager with all in view, killed after its `kill`th write, if any.
+    /// One manager without lag, which crashes after its `kill`th write, if any.
     fn played(mut self, kill: Option<usize>) -> Self {
         for _ in 0..300 {
             if self.is_settled() {
@@ -233,7 +233,7 @@ fn is_about(effect: &Effect, kind: &str) -> bool {
         Effect::Host { .. } => kind == "host",
         Effect::Machine { .. } => kind == "machine",
         Effect::Node { .. } => kind == "node",
-        // The answer to a deletion shows nothing.
+        // The response to a deletion shows nothing.
         Effect::DeleteNode { .. } | Effect::ReportWait(_) => false,
     }
 }
@@ -272,8 +272,8 @@ fn a_kill_after_any_write_changes_nothing_in_the_end(#[case] heals: bool, #[case
     }
 }
 
-/// `clusterctl move` takes the annotations along, and no status: as many power cycles as ever, but for one that it cuts
-/// short. Upstream counts anew.
+/// `clusterctl move` keeps the annotations but no status: the number of power cycles is unchanged, except for one that the move
+/// interrupts. Upstream restarts the count.
 #[test]
 fn a_move_at_any_time_forgets_no_attempt() {
     let story = Story {
@@ -322,9 +322,9 @@ fn a_move_at_any_time_forgets_no_attempt() {
 
 #[derive(Clone, Debug)]
 enum Step {
-    /// A manager sees an object as it is now.
+    /// A manager's watch shows the current object.
     Sees(bool, usize),
-    /// A manager makes a pass, and is killed after so many writes.
+    /// A manager runs a pass, and crashes after this many writes.
     Pass(bool, usize),
     Operate,
     Run,

@@ -51,7 +51,7 @@ fn the_first_entry_is_used_up_before_the_second_and_settings_come_from_the_entry
 #[test]
 fn reservations_and_requests() {
     let mut text = pool(&[entry("2001:db8::1", "2001:db8::4", "")]);
-    // Not the canonical spelling (D4): it keeps 2001:db8::1 from everybody else all the same.
+    // Not the canonical spelling (D4): it still reserves 2001:db8::1.
     text.pre_allocations = [
         ("kept".to_owned(), "2001:0DB8:0:0::0001".to_owned()),
         ("lost".to_owned(), "fe80::1".to_owned()),
@@ -64,7 +64,7 @@ fn reservations_and_requests() {
         Usage {
             total: 4,
             used: 0,
-            // What is kept of another range is no address of this pool: used, reserved and free make up the total.
+            // A reservation outside of the ranges is not counted: used, reserved and free add up to the total.
             reserved: 1,
             free: 3
         }
@@ -101,7 +101,7 @@ fn reservations_and_requests() {
     assert_eq!(refused.to_string(), "Requested IP not available");
     let refused = allocate(&mut pool, "y".into(), "y", "2001:db8::1", 0).unwrap_err();
     assert_eq!(refused, Refusal::RequestedTaken(ip("2001:db8::1")));
-    // D10: not the same as having run out.
+    // D10: not the same as an exhausted pool.
     let refused = allocate(&mut pool, "y".into(), "y", "2001:db8::9", 0).unwrap_err();
     assert!(!refused.is_exhaustion() && refused.to_string().starts_with("Exhausted IP Pools"));
     for wrong in ["300.0.0.1", "::ffff:1.2.3.4", "2001:db8::1%eth0", " "] {
@@ -126,7 +126,7 @@ fn reservations_and_requests() {
     );
 }
 
-/// D12: the work does not depend on the size of the range, nor on how far behind its start the address is.
+/// D12: the cost depends neither on the size of the range nor on how far from its start the address is.
 #[test]
 fn the_whole_of_ipv6_costs_what_four_addresses_cost() {
     let plan = Plan::read(&pool(&[

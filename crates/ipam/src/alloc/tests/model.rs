@@ -1,4 +1,4 @@
-//! The allocator against a naive one, which walks through every address and keeps plain lists.
+//! Tests the allocator against a naive model, which iterates over all addresses and keeps plain lists.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -10,7 +10,7 @@ use proptest::prelude::*;
 use super::vectors::allocate;
 use crate::alloc::{Allocator, Entry, Plan, Refusal, Size, Version, number, parse};
 
-/// A small piece at either end or in the middle of a line, so that addresses meet and arithmetic overflows.
+/// A small range at either end or in the middle, so that addresses collide and arithmetic overflows.
 fn an_address() -> impl Strategy<Value = IpAddr> {
     (0_u8..24, 0_u8..5).prop_map(|(at, place)| {
         let at = u32::from(at);
@@ -75,10 +75,10 @@ fn a_pool() -> impl Strategy<Value = IPPoolSpec> {
     })
 }
 
-/// How many addresses of an entry are written out; tests cannot use up more. Beyond them an address is judged by itself.
+/// How many addresses of an entry the model enumerates; tests cannot use up more. Addresses beyond are checked individually.
 const FAR: u128 = 64;
 
-/// An entry by the rules as they are written.
+/// An entry by the documented rules.
 struct Walked {
     /// Its addresses one after another, the first of them.
     near: Vec<IpAddr>,
@@ -157,8 +157,7 @@ impl Naive {
         self.entries.iter().any(|entry| entry.has(address))
     }
 
-    /// What the sequential strategy gives, or what any strategy may give: the free addresses of the first entry that has
-    /// any.
+    /// What the sequential strategy returns, or what any strategy may return: the free addresses of the first entry that has any.
     fn choices(&self, name: &str, requested: Option<IpAddr>) -> Result<Vec<IpAddr>, Refusal> {
         let is_taken = |address: &IpAddr| self.held.values().chain(&self.foreign).any(|held| held == address);
         match (self.reserved.get(name).copied(), requested) {
@@ -265,7 +264,7 @@ proptest! {
         }
     }
 
-    /// The random strategy stays in range, reaches the last free address, never gives one twice, and says when all are gone.
+    /// The random strategy stays in range, reaches the last free address, never repeats one, and reports exhaustion.
     #[test]
     fn random_covers_the_range(entry in an_entry(), seed in any::<u64>()) {
         let walked = Walked::new(&entry);
@@ -284,7 +283,7 @@ proptest! {
     }
 }
 
-/// Different seeds give different addresses: two managers' pools do not fill up in step.
+/// Different seeds give different addresses: two managers do not allocate in lockstep.
 #[test]
 fn random_is_spread() {
     let entry = PoolEntry {

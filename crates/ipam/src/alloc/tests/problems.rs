@@ -1,4 +1,4 @@
-//! What users get wrong in a specification: each is named by its field.
+//! Mistakes in a spec: each is reported on its field.
 
 use rstest::rstest;
 
@@ -8,7 +8,7 @@ use super::vectors::{entry, pool};
 use crate::alloc::read::MOST_PROBLEMS;
 use crate::alloc::{Allocator, Plan, Problem, Refusal, Severity};
 
-/// The bad input that a specification can hold: each is named by its field, and none gives an address by accident.
+/// Invalid specs: each problem is reported on its field, and none yields an address by accident.
 #[rstest]
 #[case(pool(&[entry("10.0.0.9", "10.0.0.1", "")]), "spec.pools[0]", Severity::Error)]
 #[case(pool(&[entry("10.0.0.1", "::9", "")]), "spec.pools[0].end", Severity::Error)]
@@ -58,12 +58,12 @@ fn odd_entries_are_named_and_work() {
             (Severity::Warning, "spec.pools[2].end"),
         ]
     );
-    // The third one ends where its subnet ends, whatever its end says.
+    // The third one ends at the end of its subnet, whatever its `end`.
     assert_eq!(plan.total(), 246 + 255);
 }
 
-/// What goes with an address but does not fit it is given all the same, as upstream gives it. Fields are the pool's or the
-/// entry's, wherever it was written.
+/// Settings that do not fit are still used, as upstream does. The problem is reported on the pool's or the entry's field,
+/// wherever it was written.
 #[test]
 fn what_does_not_fit_is_asked_and_given() {
     let taken =
@@ -137,7 +137,7 @@ fn what_does_not_fit_is_asked_and_given() {
     }
 }
 
-/// Nothing is asked about what people do on purpose.
+/// Intentional settings cause no warning.
 #[rstest]
 #[case::link_local(entry("2001:db8::10", "", "2001:db8::/64"), "fe80::1", 64)]
 #[case::no_subnet(entry("10.0.0.10", "10.0.0.20", ""), "10.0.0.1", 24)]
@@ -158,7 +158,7 @@ fn what_fits_is_not_asked(#[case] entry: PoolEntry, #[case] gateway: &str, #[cas
     assert_eq!(Plan::read(&text).problems(), []);
 }
 
-/// Without a subnet, the network is what the prefix length makes of the start.
+/// Without a subnet, the network follows from the prefix length and the start.
 #[test]
 fn a_gateway_outside_the_network_of_start_and_prefix_is_asked() {
     let text = IPPoolSpec {
@@ -176,8 +176,8 @@ fn a_gateway_outside_the_network_of_start_and_prefix_is_asked() {
     assert_eq!(said, [("spec.gateway", message)]);
 }
 
-// OWN 27d: each entry of a pool was compared with each.
-/// As many entries as fit an object, each with all the faults that it can have besides.
+// OWN 27d: every pair of entries of a pool was compared.
+/// As many entries as fit an object, each with all other possible problems.
 #[test]
 fn a_specification_as_large_as_an_object_is_read_entry_by_entry() {
     let entries: Vec<_> = (0..20_000_u32)

@@ -1,4 +1,4 @@
-//! Known answers: what users of Metal3 get today for these texts.
+//! Known answers: the addresses that users of Metal3 get today for these texts.
 
 use std::hash::Hash;
 use std::net::IpAddr;

@@ -1,4 +1,4 @@
-//! What is written: objects and patches.
+//! Request bodies: objects and patches.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
 use metal3_api::capi;
@@ -12,7 +12,7 @@ use crate::pool::effect::{ClaimReport, NewAddress, Record};
 use crate::pool::objects::{Claim, Family, Meta};
 use crate::pool::reservation::Reservation;
 
-/// What a patch of finalizers needs to know of an object.
+/// The metadata that a finalizer patch needs.
 pub(super) fn seen(meta: &Meta) -> ObjectMeta {
     ObjectMeta {
         resource_version: Some(meta.version.to_string()),
@@ -49,7 +49,7 @@ pub(super) fn claim_status(claim: &Claim, report: &ClaimReport, namespace: &str)
             "conditions": list,
         }),
     };
-    // Lists are replaced whole, so nothing may have been written in between; and a later claim of this name is not meant.
+    // Lists are replaced whole, so the patch is guarded by the version; the UID excludes a later claim of this name.
     let metadata = json!({ "uid": claim.meta.uid, "resourceVersion": claim.meta.version.to_string() });
     json!({ "metadata": metadata, "status": body })
 }
@@ -77,7 +77,7 @@ fn owners(new: &NewAddress) -> Vec<OwnerReference> {
     };
     let mut owners = vec![pool, owner(family.api_version(), family.claim_kind(), &holder)];
     if family == Family::ClusterApi {
-        // Cluster API's contract: the claim is the controller, and both outlive the address.
+        // Cluster API's IPAM contract: the claim is the controller, and both owners block the deletion.
         for (owner, controls) in owners.iter_mut().zip([false, true]) {
             owner.controller = Some(controls);
             owner.block_owner_deletion = Some(true);
@@ -97,7 +97,7 @@ fn address_metadata(new: &NewAddress) -> ObjectMeta {
     }
 }
 
-/// The patch that puts the claim in the place of an earlier owner, or beside the owners that others have given.
+/// The patch that makes the claim the owner, replacing an earlier claim and keeping owners set by others.
 pub(super) fn owned(there: &ObjectMeta, new: &NewAddress) -> Value {
     let ours = owners(new);
     let is_replaced = |other: &&OwnerReference| ours.iter().any(|o| o.kind == other.kind && o.name == other.name);
@@ -106,7 +106,7 @@ pub(super) fn owned(there: &ObjectMeta, new: &NewAddress) -> Value {
     all.extend(ours);
     let finalizer = new.claim.key.family.address_finalizer();
     let mut finalizers = there.finalizers.clone().unwrap_or_default();
-    // No finalizer can be added to what is being deleted.
+    // No finalizer can be added to an object being deleted.
     if there.deletion_timestamp.is_none() && !finalizers.iter().any(|present| present == finalizer) {
         finalizers.push(finalizer.to_owned());
     }

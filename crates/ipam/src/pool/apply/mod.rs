@@ -1,4 +1,4 @@
-//! Doing what was decided: one request for each effect, and its answer as data.
+//! Applies decisions: one request per effect, with its response as data.
 
 mod bodies;
 
@@ -20,7 +20,7 @@ use super::effect::{Effect, NewAddress, Objects, Outcome, Snapshot};
 use super::lists::Lists;
 use super::objects::{Address, Claim, Family, Version, version};
 
-/// The API server, for one namespace.
+/// A client for one namespace.
 #[derive(Clone)]
 pub struct Server {
     client: Client,
@@ -29,7 +29,7 @@ pub struct Server {
     lists: Lists,
 }
 
-/// A kind that is written here, and what an object of it says as an answer.
+/// A kind that is written here, and how its response is read.
 trait Seen:
     Resource<Scope = NamespaceResourceScope, DynamicType = ()> + Clone + DeserializeOwned + Serialize + Debug
 {
@@ -59,7 +59,7 @@ impl Seen for IPPool {
     }
 }
 
-/// A call with the kind of a family, of claims or of addresses.
+/// Calls with the kind of a family, for claims or for addresses.
 macro_rules! by_family {
     ($family:expr, $self:ident.$call:ident::<IPAddress>($($argument:expr),*)) => {
         match $family {
@@ -76,7 +76,7 @@ macro_rules! by_family {
 }
 
 impl Server {
-    /// For the pool `namespace/pool`, with the lists that all pools share.
+    /// For the pool `namespace/pool`, with the lists shared by all pools.
     pub fn new(client: Client, lists: Lists, namespace: &str, pool: &str) -> Self {
         Self {
             client,
@@ -86,7 +86,7 @@ impl Server {
         }
     }
 
-    /// Does one thing. It never fails: a failure is an outcome, too.
+    /// Applies one effect. Never fails: a failure is an outcome, too.
     pub async fn apply(&self, effect: &Effect) -> Outcome {
         match effect {
             Effect::Refresh(_) => self.refresh().await,
@@ -148,10 +148,10 @@ impl Server {
         by_family!(claim.key.family, self.merge::<IPClaim>(&claim.key.name, body, part))
     }
 
-    /// A merge patch, which says itself what it insists on.
+    /// A merge patch that contains its own guards.
     async fn merge<K: Seen>(&self, name: &str, body: &Value, part: Option<&'static str>) -> Outcome {
-        // A definition that is older than this program lacks some fields of ours. Without this, the server would answer
-        // with one warning for each address, in headers that are too long to be read when there are many.
+        // An older CRD lacks some of our fields. Without this, the server would return one warning for each address, in headers
+        // that are too long when there are many.
         let params = PatchParams::default().validation_ignore();
         let (api, body) = (self.api::<K>(), Patch::Merge(body));
         let answer = match part {
@@ -161,7 +161,7 @@ impl Server {
         match answer {
             Ok(object) => object.outcome(),
             Err(error) if is_not_found(&error) => Outcome::Absent,
-            // Of another object of this name the UID is refused as invalid.
+            // The server rejects the UID of another object of this name as invalid.
             Err(error) if is_conflict(&error) || is_invalid(&error) => {
                 self.instead::<K>(name, (!is_conflict(&error)).then_some(&error)).await
             }
@@ -169,11 +169,11 @@ impl Server {
         }
     }
 
-    /// What is there, after a write that was refused.
+    /// The current object, after a rejected write.
     async fn instead<K: Seen>(&self, name: &str, refused: Option<&kube::Error>) -> Outcome {
         match self.api::<K>().get_opt(name).await {
             Ok(Some(object)) => match (refused, object.outcome()) {
-                // What was written is wrong in itself.
+                // The write itself is invalid.
                 (Some(error), _) if !is_about_uid(error) => failed(error),
                 (_, there) => Outcome::Stale(Box::new(there)),
             },
@@ -191,7 +191,7 @@ impl Server {
         }
     }
 
-    /// The owners of the object are read first: the cache keeps only ours.
+    /// Reads the object's owners first: the cache keeps only ours.
     async fn own<K: Seen>(&self, address: &Address, new: &NewAddress) -> Outcome {
         let name = &address.id.name;
         match self.api::<K>().get_opt(name).await {
@@ -225,7 +225,7 @@ fn failed(error: &kube::Error) -> Outcome {
     Outcome::Failed(chain(error).to_string())
 }
 
-/// Everything in a namespace: first the addresses, then the claims, so that a claim which is missing is gone.
+/// All objects of a namespace: first the addresses, then the claims, so that a missing claim is known to be gone.
 pub(super) async fn list_all(client: &Client, namespace: &str) -> Result<Objects, kube::Error> {
     let addresses = futures::try_join!(
         list::<ipam::IPAddress, Address>(client, namespace),
@@ -243,12 +243,12 @@ pub(super) async fn list_all(client: &Client, namespace: &str) -> Result<Objects
     })
 }
 
-/// The objects of one kind, and the version of the list.
+/// The objects of one kind, with the list's version.
 async fn list<K: Seen, T>(client: &Client, namespace: &str) -> Result<(Vec<Arc<T>>, Version), kube::Error>
 where
     T: for<'a> From<&'a K>,
 {
-    // Without a version, the server asks etcd: nothing that was answered before this request is missing.
+    // Without a version, the server reads from etcd, so the list includes every earlier write.
     let api: Api<K> = Api::namespaced(client.clone(), namespace);
     let list = api.list(&ListParams::default()).await?;
     let version = list.metadata.resource_version.and_then(|version| version.parse().ok());
@@ -256,12 +256,12 @@ where
     Ok((objects, version.unwrap_or_default()))
 }
 
-/// Whether the server finds something wrong in what was written.
+/// Whether the server rejects the content as invalid.
 fn is_invalid(error: &kube::Error) -> bool {
     matches!(error, kube::Error::Api(status) if status.is_invalid())
 }
 
-/// Whether the server names the UID as what is wrong. Its message alone does not tell: names of objects are in it, too.
+/// Whether the server names the UID as invalid. The message alone is ambiguous, because it also contains object names.
 fn is_about_uid(error: &kube::Error) -> bool {
     let kube::Error::Api(status) = error else {
         return false;

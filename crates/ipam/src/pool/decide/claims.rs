@@ -1,4 +1,4 @@
-//! The next step for one claim, or for what is left of one.
+//! The next step for one claim, or for its leftovers.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -24,7 +24,7 @@ impl<'a> Turn<'a> {
         if claim.meta.is_deleting {
             return self.release(claim);
         }
-        // Before the question whether there is a pool of that name here: it would not be the one that is meant.
+        // Checked before whether a pool of that name exists here: it would be the wrong one.
         if let Some(report) = elsewhere(claim, now).filter(|_| !self.has_address(claim)) {
             return report_to(claim, report);
         }
@@ -37,8 +37,8 @@ impl<'a> Turn<'a> {
         self.serve(claim)
     }
 
-    /// Whether a claim has an address: it keeps that, as upstream serves claims by the name of the pool alone. What an
-    /// earlier claim of its name has left is not its own.
+    /// Whether a claim has an address: it keeps that, because upstream matches claims by the pool's name alone. Leftovers of an
+    /// earlier claim of its name do not count.
     fn has_address(&self, claim: &Claim) -> bool {
         let mut objects = self.holdings.objects_of(&claim.key);
         self.state.named_object(claim).is_some() || objects.any(|object| object.is_of(claim))
@@ -56,7 +56,7 @@ impl<'a> Turn<'a> {
             return self.propose(claim, ip);
         }
         match self.holdings.main_object(key, ip) {
-            // What is in the way of a new object is being removed.
+            // The object in the way of a new one is being deleted.
             None if self.holdings.in_the_way(key, ip).is_some() => Step::Done,
             None => self
                 .new_address(claim, ip)
@@ -74,11 +74,11 @@ impl<'a> Turn<'a> {
         }
     }
 
-    /// An object that was made by hand, or for an earlier claim of the name, becomes the claim's own. Nothing can remove it
-    /// from then on in the belief that it is still what it was.
+    /// Makes the claim the owner of an object created by hand, or for an earlier claim of the name. From then on no stale view
+    /// can lead to its deletion.
     fn own(&self, claim: &Arc<Claim>, object: &Arc<Address>, ip: IpAddr) -> Step {
         if object.meta.is_deleting && !object.has_finalizer() {
-            // It is on its way out; another one is made then.
+            // It is being deleted; another one is created afterwards.
             return self.wait_for_end_of(object, claim);
         }
         let new = self.new_address(claim, ip);
@@ -96,7 +96,7 @@ impl<'a> Turn<'a> {
         })
     }
 
-    /// The claim waits until the address is reserved for it. If the pool cannot be written, it says so.
+    /// The claim waits until its address is reserved. If the pool cannot be written, the claim reports that.
     fn propose(&mut self, claim: &Arc<Claim>, ip: IpAddr) -> Step {
         if let Some(why) = self.why_failing().filter(|_| claim.address.is_none()) {
             return report_to(claim, not_ready(claim, why, self.now));
@@ -114,7 +114,7 @@ impl<'a> Turn<'a> {
         }
         let is_plain = claim.requested.is_empty() && self.state.plan.reserved_for(&claim.key.name).is_none();
         let grant = if is_plain && self.exhausted > 0 {
-            // Every entry has been tried for an older claim.
+            // Every entry was already tried for an older claim.
             Err(Refusal::Exhausted)
         } else {
             self.seed = self.seed.wrapping_add(1);
@@ -131,13 +131,13 @@ impl<'a> Turn<'a> {
         }
     }
 
-    /// A claim that is being deleted: first its address goes, then our finalizer.
+    /// A claim being deleted: first its address is removed, then our finalizer.
     fn release(&self, claim: &Arc<Claim>) -> Step {
         if claim.is_kept_by_others() {
-            // It is in use: that is how a consumer protects its address.
+            // It is in use: consumers protect their address with a finalizer.
             return Step::Done;
         }
-        // The finalizers of others end when they end; the address stays taken until then. The claim need not wait for it.
+        // Finalizers of others are theirs to remove; the address stays taken until then. The claim need not wait for it.
         let object = self
             .holdings
             .objects_of(&claim.key)
@@ -149,15 +149,15 @@ impl<'a> Turn<'a> {
         }
     }
 
-    /// An object that no claim needs. What a manager made goes with its claim; what was made by hand stays until it is
-    /// deleted.
+    /// An object that no claim needs. One created by a manager is deleted with its claim; one created by hand stays until a user
+    /// deletes it.
     pub(super) fn left_over(&self, object: &Arc<Address>) -> Step {
         let state = self.state;
         let is_ours = object.owner.is_some();
         let goes = match state.claims.get(&object.claim) {
-            // Its release takes the object along, and nothing is done for one that is paused.
+            // Its release deletes the object, and a paused claim is not changed.
             Some(claim) if claim.meta.is_deleting || is_resting(state, claim) => false,
-            // Another object gives the claim its address.
+            // Another object holds the claim's address.
             Some(claim) => match state.named_object(claim) {
                 Some(told) => is_ours && told.id != object.id,
                 None => is_ours && !object.is_of(claim) && self.holdings.rivals.contains(&object.id),
@@ -176,7 +176,7 @@ impl<'a> Turn<'a> {
         }
     }
 
-    /// How long an object is still left alone. One that has a claim or stands in a claim's way is not.
+    /// How long to keep an orphaned object. One that has a claim, or blocks a claim, is not kept.
     fn grace_of(&self, object: &Address) -> Duration {
         let has_claim = self.state.claims.contains_key(&object.claim);
         if has_claim || object.meta.is_deleting || self.holdings.rivals.contains(&object.id) {

@@ -1,4 +1,4 @@
-//! What a pool says of itself: numbers and conditions.
+//! A pool's status: numbers and conditions.
 
 use jiff::Timestamp;
 use metal3_api::condition::{Condition, ConditionStatus};
@@ -7,7 +7,7 @@ use metal3_runtime::conditions;
 
 use crate::alloc::{Problem, Severity, Usage};
 
-/// Numbers as the status has them.
+/// The numbers of the status.
 pub(super) fn usage(usage: Usage, waiting: usize) -> PoolUsage {
     let number = |number: u128| i64::try_from(number).unwrap_or(i64::MAX);
     PoolUsage {
@@ -19,12 +19,12 @@ pub(super) fn usage(usage: Usage, waiting: usize) -> PoolUsage {
     }
 }
 
-/// Whether a pool's specification is as it should be.
+/// Condition: the pool's spec is valid.
 pub const SPEC_VALID: &str = "SpecValid";
-/// Whether two objects say that they have one address, or one claim two.
+/// Condition: two objects have one address, or one claim has two.
 pub const CONSISTENT: &str = "Consistent";
 
-/// A pool's conditions, beside those that others have put there.
+/// A pool's conditions, next to those set by others.
 pub(super) fn pool_conditions(
     pool: &IPPool,
     problems: &[Problem],
@@ -78,7 +78,7 @@ pub(super) fn pool_conditions(
     list
 }
 
-/// Within the schema's limit, whatever there is to say.
+/// Truncated to the schema's limit.
 pub(super) fn bounded(text: &str) -> String {
     const MOST: usize = 4096;
     text.chars().take(MOST).collect()

@@ -1,5 +1,5 @@
-//! Which claim holds which address. Usually all objects and reservations agree; where two are for one address, or for one
-//! claim, an order decides that does not depend on what was seen first.
+//! Which claim holds which address. Usually all objects and reservations agree; if two conflict over an address or a claim, a
+//! fixed order decides that does not depend on the order of observation.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -16,14 +16,14 @@ pub(super) struct Holdings<'a> {
     state: &'a PoolState,
     allocator: Allocator<'a, &'a ClaimKey>,
     objects: HashMap<&'a ClaimKey, Vec<&'a Arc<Address>>>,
-    /// Objects for an address, or for a claim, that another object or a reservation is for.
+    /// Objects whose address or claim belongs to another object or reservation.
     pub(super) rivals: HashSet<&'a AddressId>,
 }
 
 impl<'a> Holdings<'a> {
-    /// Reservations come first, because the manager that made one may be about to write the claim's status; then the objects
-    /// that claims name; then all other objects, those of living claims and the oldest first; last what the pool's status
-    /// remembers of objects that are gone.
+    /// Precedence: first reservations, because the manager that made one may be about to write the claim's status; then the
+    /// objects that claims name; then all other objects, those of living claims and the oldest first; last the entries of the
+    /// pool's status for objects that are gone.
     pub(super) fn of(state: &'a PoolState) -> Self {
         let mut objects: HashMap<&ClaimKey, Vec<&Arc<Address>>> = HashMap::new();
         for address in state.addresses.values() {
@@ -57,7 +57,7 @@ impl<'a> Holdings<'a> {
         self.allocator.held_by(&key)
     }
 
-    /// Gives a claim an address of its choice or the pool's.
+    /// Allocates an address for a claim, requested or free.
     pub(super) fn allocate(&mut self, claim: &'a Claim, seed: u64) -> Result<Grant, Refusal> {
         let grant = self.allocator.choose(&claim.key.name, &claim.requested, seed)?;
         if !claim.key.family.takes_prefix(grant.settings.prefix) {
@@ -76,7 +76,7 @@ impl<'a> Holdings<'a> {
         self.objects.contains_key(key)
     }
 
-    /// The object that gives a claim an address: the one that the claim names, or its own, or the oldest.
+    /// The object with a claim's address: the one that the claim names, or its own, or the oldest.
     pub(super) fn main_object(&self, key: &ClaimKey, ip: IpAddr) -> Option<&'a Arc<Address>> {
         let claim = self.state.claims.get(key);
         let rank = |object: &&Arc<Address>| {
@@ -95,14 +95,14 @@ impl<'a> Holdings<'a> {
         Some(AddressId { family, name })
     }
 
-    /// The object that has the name of an address and is not the claim's for it.
+    /// The object that has the name of an address but is not the claim's.
     pub(super) fn in_the_way(&self, key: &ClaimKey, ip: IpAddr) -> Option<&'a Arc<Address>> {
         let there = self.state.addresses.get(&self.id_of(key, ip)?)?;
         (there.claim != *key || there.address != Some(ip)).then_some(there)
     }
 
-    /// Whether a reservation need not be kept in the pool's status any longer. An object that a living claim names protects
-    /// itself, and a claim that is gone gets nothing.
+    /// Whether a reservation can be removed from the pool's status: an object that a living claim names protects itself, and a
+    /// claim that is gone needs none.
     pub(super) fn is_over(&self, reservation: &Reservation) -> bool {
         let key = &reservation.claim;
         match self
@@ -112,14 +112,14 @@ impl<'a> Holdings<'a> {
             .filter(|claim| claim.meta.uid == reservation.uid)
         {
             Some(claim) if claim.is_going() => !self.has_objects(key),
-            // It names this address, or another one for good.
+            // It names this address, or another one permanently.
             Some(claim) => self.state.named_object(claim).is_some(),
             None => self.state.is_gone(&reservation.uid),
         }
     }
 
-    /// Whether nothing can come of a reservation for now: the name of its address is taken for good. It is kept
-    /// nevertheless until the claim names an address: another manager may be about to make that object.
+    /// Whether a reservation is currently blocked: the name of its address is permanently taken. It is kept until the claim names
+    /// an address, because another manager may be about to create that object.
     pub(super) fn is_superseded(&self, reservation: &Reservation) -> bool {
         let (key, ip) = (&reservation.claim, reservation.address);
         let is_foreign = self
@@ -128,14 +128,14 @@ impl<'a> Holdings<'a> {
         is_foreign || self.in_the_way(key, ip).is_some_and(|there| !self.goes(there))
     }
 
-    /// Whether an object is left of a claim that is gone, and will be removed.
+    /// Whether an object is left over from a deleted claim, and will be removed.
     fn goes(&self, object: &Address) -> bool {
         object.is_removable() && object.owner.as_ref().is_some_and(|uid| self.state.is_gone(uid))
     }
 
     fn place_reservations(&mut self) -> HashMap<IpAddr, &'a ClaimKey> {
         let mut reserved = HashMap::new();
-        // Of several for one claim, the one that has an object.
+        // If several serve one claim, the one that has an object.
         let mut best: BTreeMap<&ClaimKey, (bool, IpAddr)> = BTreeMap::new();
         for reservation in self
             .state
@@ -182,7 +182,7 @@ impl<'a> Holdings<'a> {
         }
     }
 
-    /// Claims that name an address whose object is gone: it is made anew, unless another claim has it.
+    /// Claims that name an address whose object is gone: it is created again, unless another claim has the address.
     fn place_remembered(&mut self) {
         let state = self.state;
         let told = state
@@ -200,7 +200,7 @@ impl<'a> Holdings<'a> {
     }
 }
 
-/// The address that the pool's status has for a claim.
+/// The claim's address in the pool's status.
 fn remembered(state: &PoolState, claim: &Claim) -> Option<IpAddr> {
     let pool = state.pool.as_ref()?;
     let ip = parse_as_held(pool.status.as_ref()?.allocations.get(&claim.key.name)?)?;

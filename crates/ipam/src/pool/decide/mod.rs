@@ -1,7 +1,7 @@
-//! What to do next for a pool. Pure: nothing but the state, the time and a seed goes in.
+//! Decides what to do next for a pool. Pure: its only inputs are the state, the time and a seed.
 //!
-//! A decision is one round: at most one request for each claim and one for the pool, none of which depends on another one
-//! of the round. Their answers are absorbed into the state, and the next round is decided.
+//! A decision is one round: at most one request for each claim and one for the pool, all independent. Their responses are
+//! absorbed into the state, then the next round is decided.
 
 mod claims;
 mod conditions;
@@ -23,14 +23,14 @@ use super::state::PoolState;
 
 pub use self::conditions::{CONSISTENT, SPEC_VALID};
 
-/// A round, and when to look again without news.
+/// A round, and when to requeue without events.
 #[derive(Debug, Default, PartialEq)]
 pub struct Round {
     /// Requests, in any order.
     pub effects: Vec<Effect>,
-    /// From now. It matters only where there are no effects: their answers ask for the next round.
+    /// Delay from now. It matters only without effects: responses trigger the next round.
     pub again: Option<Duration>,
-    /// The numbers of the pool; nothing while it does not exist, is paused, or not all of it is known.
+    /// The pool's numbers; none while it does not exist, is paused, or is not fully known.
     pub usage: Option<PoolUsage>,
 }
 
@@ -50,7 +50,7 @@ enum Step {
     Done,
 }
 
-/// The next round. Everything that the last one asked for has been answered.
+/// The next round. All requests of the last one have been answered.
 pub fn decide(state: &PoolState, now: Moment, seed: u64) -> Round {
     if let Some(round) = rest::round(state, now) {
         return round;
@@ -73,7 +73,7 @@ pub fn decide(state: &PoolState, now: Moment, seed: u64) -> Round {
     turn.round
 }
 
-/// What comes before everything else: what is there has to be known, and the pool is to be ours.
+/// Prerequisites: the existing objects must be known, and the pool must have our finalizer.
 fn first_effect(state: &PoolState) -> Option<Effect> {
     // Addresses may be from a pool that another manager looks after, hidden by the watch filter. One that has any cannot
     // vanish.
@@ -84,17 +84,17 @@ fn first_effect(state: &PoolState) -> Option<Effect> {
     pool_status::metadata(state)
 }
 
-/// A round in the making.
+/// A round being built.
 struct Turn<'a> {
     state: &'a PoolState,
     now: Moment,
     seed: u64,
     holdings: Holdings<'a>,
-    /// How many more addresses may be on their way to claims.
+    /// How many more reservations are allowed.
     room: usize,
-    /// Addresses that claims should have and that are not reserved for them yet.
+    /// Addresses to be reserved for claims.
     new: Vec<Reservation>,
-    /// Claims that got no address because none is left.
+    /// Claims without an address because the pool is exhausted.
     exhausted: usize,
     round: Round,
 }
@@ -123,7 +123,7 @@ impl<'a> Turn<'a> {
         }
     }
 
-    /// One request for each claim and object that needs one: what is left over first, then the oldest claims.
+    /// One request for each claim and object that needs one: leftovers first, then the oldest claims.
     fn all_claims(&mut self) {
         let state = self.state;
         // Without its pool, an address may be from one that another manager looks after, hidden by the watch filter.

@@ -1,4 +1,4 @@
-//! What is written to the pool itself.
+//! The writes to the pool itself.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -20,10 +20,8 @@ use crate::pool::state::PoolState;
 const API_VERSION: &str = "cluster.x-k8s.io/v1beta2";
 
 impl Turn<'_> {
-    /// The pool's own part of the round. `left`: for how long it is left alone, because writing it fails.
-    ///
-    /// Addresses to be given out cannot wait, except for the pause after the last write. What merely tells of the past
-    /// waits until nothing else is going on.
+    /// The pool's part of the round. `left`: the backoff while writing it fails. Reservations are urgent, except for the pause
+    /// after the last write. Other changes wait until nothing else is in progress.
     pub(super) fn pool(&mut self, left: Option<Duration>) {
         let state = self.state;
         let Some(pool) = &state.pool else { return };
@@ -63,7 +61,7 @@ impl Turn<'_> {
         }
     }
 
-    /// The pool's next status; nothing if it is what it should be.
+    /// The pool's next status; nothing if it is up to date.
     fn record(&self, pool: &IPPool, reservations: Reservations, usage: ipam::PoolUsage) -> Option<Record> {
         let none = IPPoolStatus::default();
         let status = pool.status.as_ref().unwrap_or(&none);
@@ -90,7 +88,7 @@ impl Turn<'_> {
         })
     }
 
-    /// Entries of `indexes` that change. Of two claims of one name, the Metal3 one's address is shown.
+    /// Changed entries of `indexes`. If two claims share a name, the Metal3 one's address is shown.
     fn next_indexes(&self, status: &IPPoolStatus) -> BTreeMap<String, Option<String>> {
         let mut held: BTreeMap<&str, (Family, String)> = BTreeMap::new();
         for (key, ip) in self.holdings.allocator().holders() {
@@ -107,7 +105,7 @@ impl Turn<'_> {
         indexes
     }
 
-    /// What is wrong with the specification, and with what is in use under it.
+    /// Problems of the spec, and of the addresses in use under it.
     fn problems(&self) -> Vec<Problem> {
         let mut problems = self.state.plan.problems().to_vec();
         let outside = self.holdings.allocator().outside();
@@ -127,7 +125,7 @@ impl Turn<'_> {
         problems
     }
 
-    /// Objects for an address or a claim that another object is for, by name.
+    /// Names of objects whose address or claim belongs to another object.
     fn rival_names(&self) -> Vec<String> {
         let name = |id: &&AddressId| format!("{} IPAddress {}", id.family.api_version(), id.name);
         let mut names: Vec<String> = self.holdings.rivals.iter().map(name).collect();
@@ -136,7 +134,7 @@ impl Turn<'_> {
     }
 }
 
-/// When the addresses given out last changed, or else when the pool was made.
+/// When the allocated addresses last changed, otherwise when the pool was created.
 pub(super) fn last_updated(pool: &IPPool) -> Option<Timestamp> {
     let known = pool.status.as_ref().and_then(|status| status.last_updated.as_ref());
     let time = known.or(pool.metadata.creation_timestamp.as_ref());
@@ -174,7 +172,7 @@ fn seen(pool: &IPPool) -> ObjectMeta {
     }
 }
 
-/// Whether anything of it is to be written.
+/// Whether there is anything to write.
 fn write(meta: ObjectMeta) -> Option<Effect> {
     let is_change = meta.finalizers.is_some() || meta.owner_references.is_some() || meta.labels.is_some();
     is_change.then(|| Effect::Pool(Box::new(meta)))
@@ -208,8 +206,8 @@ fn let_go(pool: &IPPool) -> Option<Effect> {
     })
 }
 
-/// All owner references with the Cluster among them, if that is a change. Version and UID are kept up to date: after a
-/// move, or when Cluster API drops a version, an old reference would point to nothing.
+/// All owner references including the Cluster, if that is a change. API version and UID are kept up to date: after a move, or
+/// when Cluster API drops a version, an old reference would be dangling.
 fn owners(pool: &IPPool, uid: &str) -> Option<Vec<OwnerReference>> {
     let name = &pool.spec.cluster_name;
     let mut owners = pool.metadata.owner_references.clone().unwrap_or_default();

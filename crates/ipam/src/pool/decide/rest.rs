@@ -1,6 +1,6 @@
-//! A pool that is paused or waits for its Cluster: nothing is given out of it, and claims say why.
+//! A pool that is paused or waits for its Cluster: nothing is allocated, and claims report why.
 //!
-//! While a Cluster is paused nothing is written at all: its objects may be on their way to another API server.
+//! While a Cluster is paused nothing is written at all: its objects may be in a move to another API server.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -17,17 +17,17 @@ use crate::pool::objects::{Claim, Family, is_paused, version};
 use crate::pool::report::CLUSTER_NOT_FOUND;
 use crate::pool::state::PoolState;
 
-/// Why a pool is left alone.
+/// Why a pool is not reconciled.
 enum Cause {
-    /// Its annotation says so.
+    /// Its pause annotation.
     Annotation,
-    /// The Cluster that it names is paused.
+    /// Its Cluster is paused.
     PausedCluster,
-    /// There is no Cluster of the name that it gives.
+    /// Its Cluster does not exist.
     NoCluster,
 }
 
-/// The round of a pool that is left alone; nothing for any other.
+/// The round of a pool that is not reconciled; nothing for any other.
 pub(super) fn round(state: &PoolState, now: Moment) -> Option<Round> {
     let (title, namespace) = (state.title(), &state.namespace);
     let cluster = &state.pool.as_ref()?.spec.cluster_name;
@@ -52,7 +52,7 @@ pub(super) fn round(state: &PoolState, now: Moment) -> Option<Round> {
     Some(round)
 }
 
-/// The round of a pool of which nothing can be decided, because the request that comes first fails.
+/// The round of a pool whose first request fails, so that nothing can be decided.
 pub(super) fn failing(state: &PoolState, again: Option<Duration>, now: Moment) -> Round {
     let mut round = Round {
         again,
@@ -68,7 +68,7 @@ fn cause(state: &PoolState) -> Option<Cause> {
     let pool = state.pool.as_ref()?;
     let name = &pool.spec.cluster_name;
     let cluster = state.clusters.get(name);
-    // First, because nothing at all is written then: the objects may be about to be moved.
+    // First, because nothing at all is written then: the objects may be about to move.
     if cluster.is_some_and(|cluster| cluster.is_paused) {
         return Some(Cause::PausedCluster);
     }
@@ -79,7 +79,7 @@ fn cause(state: &PoolState) -> Option<Cause> {
     is_alone.then_some(Cause::NoCluster)
 }
 
-/// A pool whose Cluster is not there yet gets its labels, and says what it waits for.
+/// A pool whose Cluster does not exist yet gets its labels, and reports what it waits for.
 fn without_cluster(state: &PoolState, now: Moment) -> Option<Effect> {
     let pool = state.pool.as_ref()?;
     if let Some(effect) = labels(pool) {
@@ -108,7 +108,7 @@ fn without_cluster(state: &PoolState, now: Moment) -> Option<Effect> {
     })
 }
 
-/// Every claim without an address says why it waits.
+/// Every claim without an address reports why it waits.
 fn report_waiting(state: &PoolState, why: &str, now: Moment, round: &mut Round) {
     for claim in state.claims.values() {
         if round.effects.len() >= state.policy.batch {
@@ -130,8 +130,8 @@ fn report_waiting(state: &PoolState, why: &str, now: Moment, round: &mut Round) 
     }
 }
 
-/// Whether nothing is done for a claim for now: it is paused, or its Cluster is. Cluster API's claims name their Cluster;
-/// they wait while it is paused or not there.
+/// Whether a claim is not reconciled for now: it is paused, or its Cluster is. Cluster API's claims name their Cluster; they wait
+/// while it is paused or missing.
 pub(super) fn is_resting(state: &PoolState, claim: &Claim) -> bool {
     if claim.key.family == Family::Metal3 || claim.cluster.is_empty() {
         return claim.is_paused;
@@ -140,7 +140,7 @@ pub(super) fn is_resting(state: &PoolState, claim: &Claim) -> bool {
     claim.is_paused || cluster.map_or(!claim.meta.is_deleting, |cluster| cluster.is_paused)
 }
 
-/// A claim that is left alone. If the Cluster that it names is not there, it says so.
+/// A claim that is not reconciled. If its Cluster does not exist, the claim reports that.
 pub(super) fn at_rest(state: &PoolState, claim: &Arc<Claim>, now: Moment) -> Step {
     if claim.is_paused || state.clusters.contains_key(&claim.cluster) || claim.address.is_some() {
         return Step::Done;

@@ -1,4 +1,4 @@
-//! What claims say in their status.
+//! The texts in a claim's status.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -14,11 +14,11 @@ use crate::pool::effect::{ClaimReport, Effect, Moment};
 use crate::pool::objects::{Address, AddressId, Claim, Family};
 use crate::pool::state::PoolState;
 
-/// Where a claim asks for an address.
+/// The field with a claim's requested address.
 const REQUEST: &str = "metadata.annotations.ipAddress";
 
 impl Turn<'_> {
-    /// Why a claim gets no address: in upstream's words, and in the condition also with the fields that it is about.
+    /// Why a claim gets no address: upstream's text, and in the condition also the fields concerned.
     pub(super) fn refusal(&self, claim: &Claim, refusal: &Refusal) -> ClaimReport {
         let text = refusal.to_string();
         let why = match refusal {
@@ -39,7 +39,7 @@ impl Turn<'_> {
         }
     }
 
-    /// The fields that a refusal comes from, and the way out; nothing if its text says it all.
+    /// The fields that cause a refusal, and the remedy; nothing if the text is sufficient.
     fn fields_of(&self, claim: &Claim, refusal: &Refusal) -> Option<String> {
         let kept = format!("spec.preAllocations.{} of the pool", claim.key.name);
         Some(match refusal {
@@ -56,7 +56,7 @@ impl Turn<'_> {
         })
     }
 
-    /// What stands between a claim and an address.
+    /// What blocks a claim's address.
     fn whose(&self, ip: IpAddr) -> String {
         if let Some(holder) = self.holdings.allocator().holder_of(ip) {
             return format!("{holder} has");
@@ -72,7 +72,7 @@ impl Turn<'_> {
         }
     }
 
-    /// Names that another pool has taken are nothing that one sees in this pool, so one of them is named.
+    /// Names taken by another pool are not visible in this pool, so one of them is named.
     fn exhausted(&self) -> String {
         let text = "waits for an address: all are in use or kept for other claims";
         let Some((id, ip)) = self.state.foreign.first_key_value() else {
@@ -82,7 +82,7 @@ impl Turn<'_> {
         format!("{text}, or their names are taken: that of {ip} is {taken} (spec.namePrefix of two pools may be equal)")
     }
 
-    /// While the object of a claim cannot be made, the claim says so.
+    /// While the claim's object cannot be created, the claim reports that.
     pub(super) fn report_failure(&self, claim: &Arc<Claim>) -> Option<Effect> {
         let why = self.state.failures.claims.get(&claim.key)?.message.as_ref()?;
         if claim.address.is_some() || claim.meta.is_deleting || claim.is_paused {
@@ -99,11 +99,11 @@ impl Turn<'_> {
         }
     }
 
-    /// A claim on a pool that does not exist says so.
+    /// A claim on a pool that does not exist reports that.
     pub(super) fn without_pool(&self, claim: &Arc<Claim>) -> Step {
         let (now, pool) = (self.now, self.state.title());
         if claim.address.is_some() {
-            // An address is kept by its object, whatever becomes of the pool.
+            // The object keeps an address, even if the pool is gone.
             return Step::Done;
         }
         if self.state.name.is_empty() {
@@ -118,7 +118,7 @@ impl Turn<'_> {
         report_to(claim, not_ready(claim, message, now))
     }
 
-    /// An object stands in a claim's way which is being deleted. If others keep it, that may last.
+    /// The object in a claim's way is being deleted. If finalizers of others hold it, that may last.
     pub(super) fn wait_for_end_of(&self, object: &Address, claim: &Arc<Claim>) -> Step {
         if claim.address.is_some() || object.meta.finalizers.is_empty() {
             return Step::Done;
@@ -137,7 +137,7 @@ impl Turn<'_> {
     }
 }
 
-/// Why no claim can be given anything for now; nothing if that is not so, or has just begun.
+/// Why no claim can get an address for now; nothing if that is not so, or has just begun.
 pub(super) fn why_failing(state: &PoolState, now: Moment) -> Option<String> {
     state.failures.pool.left(now.elapsed)?;
     let why = state.failures.pool.message.as_ref()?;
@@ -149,7 +149,7 @@ fn taken_by(id: &AddressId) -> String {
     format!("taken by {kind} IPAddress {name}, which is not for it")
 }
 
-/// A claim waits for its pool. That is no failure, and takes none away.
+/// A claim waits for its pool. That is no failure, and clears none.
 pub(super) fn not_ready(claim: &Claim, message: String, now: Moment) -> ClaimReport {
     ClaimReport {
         address: None,
@@ -171,7 +171,7 @@ pub(super) fn served(object: &Address, now: Moment) -> ClaimReport {
     }
 }
 
-/// A pool in another namespace serves no claim here, whether it exists or not.
+/// A pool in another namespace serves no claim here, whether or not it exists.
 pub(super) fn elsewhere(claim: &Claim, now: Moment) -> Option<ClaimReport> {
     let namespace = claim.other_namespace.as_ref()?;
     let message = format!(
@@ -191,9 +191,9 @@ fn failed(message: String, reason: &'static str, now: Moment) -> ClaimReport {
     }
 }
 
-/// The claim's status, if it does not say that already.
+/// The claim's status, unless it is up to date.
 ///
-/// Users' own texts are quoted in it, of any length; the server refuses a status with one that is too long.
+/// It quotes users' texts of any length; the server rejects a status with an overlong one.
 pub(super) fn report_to(claim: &Arc<Claim>, report: ClaimReport) -> Step {
     let report = ClaimReport {
         error: report.error.as_deref().map(bounded),

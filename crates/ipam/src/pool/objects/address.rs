@@ -9,7 +9,7 @@ use metal3_api::ipam;
 use super::{AddressId, Claim, ClaimKey, Family, Meta, is_our_pool};
 use crate::alloc::parse_as_held;
 
-/// An address object as it was seen.
+/// An observed address object.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Address {
     /// Which one.
@@ -18,11 +18,11 @@ pub struct Address {
     pub meta: Meta,
     /// The pool's name; empty if that is no pool of ours.
     pub pool: String,
-    /// The claim that it is for.
+    /// Its claim.
     pub claim: ClaimKey,
-    /// The UID of the claim that owns it. One that was made by hand has none.
+    /// The UID of the owning claim. None if it was created by hand.
     pub owner: Option<String>,
-    /// The address; nothing if its text is none.
+    /// The address; nothing if the text is invalid.
     pub address: Option<IpAddr>,
 }
 
@@ -32,12 +32,12 @@ impl Address {
         self.meta.has(self.id.family.address_finalizer())
     }
 
-    /// Whether the very claim owns it.
+    /// Whether exactly this claim owns it.
     pub fn is_of(&self, claim: &Claim) -> bool {
         self.claim == claim.key && self.owner.as_ref() == Some(&claim.meta.uid)
     }
 
-    /// Whether there is anything left that we can do to remove it. What only others still keep is theirs to end.
+    /// Whether we can still do anything to remove it. Finalizers of others are theirs to remove.
     pub fn is_removable(&self) -> bool {
         self.has_finalizer() || !self.meta.is_deleting
     }
@@ -78,7 +78,7 @@ impl From<&ipam::IPAddress> for Address {
 impl From<&capi::IPAddress> for Address {
     fn from(object: &capi::IPAddress) -> Self {
         let spec = &object.spec;
-        // One from another provider's pool of the same name is none of ours.
+        // One from another provider's pool of the same name is not ours.
         let pool = if is_our_pool(&spec.pool_ref) {
             &spec.pool_ref.name
         } else {

@@ -10,22 +10,22 @@ use metal3_api::reference::{Elsewhere, LocalRef};
 
 use super::{AddressId, ClaimKey, Family, Meta, is_our_pool, is_paused};
 
-/// A claim as it was seen.
+/// An observed claim.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Claim {
     /// Which one.
     pub key: ClaimKey,
     /// Which version of which object, and what becomes of it.
     pub meta: Meta,
-    /// Its labels, which its address gets.
+    /// Its labels, which are copied to its address.
     pub labels: BTreeMap<String, String>,
-    /// The address that it asks for, as it wrote it; empty for none.
+    /// The requested address as written; empty for none.
     pub requested: String,
     /// The pool's name; empty if that is no pool of ours.
     pub pool: String,
-    /// A namespace for the pool that is not the claim's own, in which it is never looked for.
+    /// A pool namespace other than the claim's own; pools there are never used.
     pub other_namespace: Option<String>,
-    /// The Cluster that it belongs to by its own words; only Cluster API's claims are paused with it.
+    /// The Cluster that it names; only Cluster API's claims are paused with it.
     pub cluster: String,
     /// Whether it carries the pause annotation.
     pub is_paused: bool,
@@ -37,7 +37,7 @@ pub struct Claim {
     pub conditions: Vec<Condition>,
 }
 
-/// Finalizers of the garbage collector: an object is deleted in the foreground, or leaves what it owns behind.
+/// Finalizers of the garbage collector: foreground deletion, or orphaning.
 const OF_THE_COLLECTOR: [&str; 2] = ["foregroundDeletion", "orphan"];
 
 impl Claim {
@@ -46,15 +46,15 @@ impl Claim {
         self.meta.has(self.key.family.claim_finalizer())
     }
 
-    /// Whether another finalizer than ours keeps it. Those of the garbage collector do not: it waits for what the claim owns, its address, and
-    /// that would wait for the claim.
+    /// Whether a finalizer of others holds it. Those of the garbage collector do not count: it waits for the claim's dependent,
+    /// the address, which would wait for the claim.
     pub fn is_kept_by_others(&self) -> bool {
         let ours = self.key.family.claim_finalizer();
         let is_of_others = |finalizer: &String| finalizer != ours && !OF_THE_COLLECTOR.contains(&finalizer.as_str());
         self.meta.finalizers.iter().any(is_of_others)
     }
 
-    /// Whether it is being deleted and nothing else keeps it. That is final: no finalizer can be added any more.
+    /// Whether it is being deleted and nothing else holds it. That is final: no finalizer can be added any more.
     pub fn is_going(&self) -> bool {
         self.meta.is_deleting && !self.is_kept_by_others()
     }
@@ -66,7 +66,7 @@ impl Claim {
         Some(AddressId { family, name })
     }
 
-    /// Oldest first; claims of one second by name.
+    /// Oldest first; claims of the same second by name.
     pub fn order(&self) -> (i64, &ClaimKey) {
         (self.meta.created, &self.key)
     }

@@ -1,10 +1,9 @@
-//! A server of a few lines, one manager or several whose caches lag, requests that are lost or late, kills at any moment,
-//! and users who do what users do.
+//! Simulates a minimal API server, one or several managers whose caches lag, requests that are lost or late, crashes at any
+//! moment, and users.
 //!
-//! What must hold at every step: no address has two holders, nobody who has been told an address is told another one, and
-//! an address is made only after it is reserved to a claim that waits for its release.
-//! And when everybody has had time: every claim is served or knows why not, every claim that should go is gone, and no
-//! address is left over.
+//! Invariants at every step: no address has two holders, a claim that was given an address never gets another one, and an address
+//! is created only after it is reserved for a claim with our finalizer. At the end: every claim is served or reports why not,
+//! every deleted claim is gone, and no address is left over.
 
 mod faults;
 mod happen;

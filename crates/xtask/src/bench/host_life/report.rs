@@ -1,4 +1,4 @@
-//! The figures of hosts' lives, beside those of upstream.
+//! The figures of hosts' lives, next to upstream's.
 
 #![expect(clippy::cast_precision_loss, reason = "counts are small")]
 

@@ -1,4 +1,4 @@
-//! What the manager is given to do, and what that costs.
+//! The manager's load, and its cost.
 
 use std::time::{Duration, Instant};
 

@@ -1,4 +1,4 @@
-//! What the provider is given to do, and what that costs.
+//! The provider's load, and its cost.
 
 use std::time::{Duration, Instant};
 
@@ -25,7 +25,7 @@ const IN_WORKLOAD: &str = "workload";
 const LIMIT: Duration = Duration::from_secs(3600);
 /// The provider has nothing to do any more when it has asked nothing for so long.
 const QUIET: Duration = Duration::from_secs(4);
-/// Machines that wait are told what has changed within this time.
+/// Waiting machines report a change within this time.
 const RETOLD: Duration = Duration::from_secs(40);
 /// At most this many waiting machines get a host.
 const MOST_SERVED: u32 = 100;
@@ -65,7 +65,7 @@ pub struct Figures {
     pub rest: Cost,
     /// Requests to the workload cluster at rest.
     pub rest_workload: u64,
-    /// What a change of a number in what waiting machines are told costs.
+    /// The cost of a changed number in the message of waiting machines.
     pub retold: Option<Cost>,
     /// From the moment that a host is available until the machine that waits has claimed it.
     pub reactions: Vec<Duration>,
@@ -196,7 +196,7 @@ impl Life {
         self.make_hosts("busy", self.load.busy, "inspecting").await?;
         self.make_machines("waiting", self.load.waiting).await?;
         self.quiet().await?;
-        // What changed while they came is told.
+        // Changes made while they arrived have been reported.
         tokio::time::sleep(RETOLD).await;
         let mark = self.env.mark()?;
         self.make_hosts("more", 1, "inspecting").await?;

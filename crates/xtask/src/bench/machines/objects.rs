@@ -1,4 +1,4 @@
-//! What a cluster of many machines is made of, as users and Cluster API would have written it.
+//! The objects of a cluster with many machines, as users and Cluster API would write them.
 
 use serde_json::{Value, json};
 

@@ -1,4 +1,4 @@
-//! The part of the baremetal-operator: whatever a host is told to run, runs.
+//! Plays the baremetal-operator: provisions whatever a host requests.
 
 use futures::TryStreamExt;
 use kube::api::{Patch, PatchParams};
