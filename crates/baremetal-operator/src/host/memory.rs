@@ -24,6 +24,8 @@ pub struct Memories(Mutex<HashMap<ObjectKey, Entry>>);
 
 #[derive(Debug, Default)]
 struct Entry {
+    /// The UID of the host. A host that is created anew under the name inherits nothing.
+    uid: Option<String>,
     /// The part that decisions read.
     memory: Memory,
     /// The host's ramdisk has changed since `memory` was read: a pass in progress would write back the old state.
@@ -51,6 +53,18 @@ pub struct Begin {
 }
 
 impl Memories {
+    /// Forgets an earlier host of this name: it may have been replaced before a pass saw that it was gone.
+    pub fn keep_only(&self, host: &ObjectKey, uid: Option<&str>) {
+        let mut hosts = self.0.lock();
+        let entry = hosts.entry(host.clone()).or_default();
+        if entry.uid.as_deref() != uid {
+            *entry = Entry {
+                uid: uid.map(str::to_owned),
+                ..Entry::default()
+            };
+        }
+    }
+
     /// Starts a pass; call this before observing anything.
     pub fn begin(&self, host: &ObjectKey) -> Begin {
         let mut hosts = self.0.lock();

@@ -87,6 +87,7 @@ impl Controller for Hosts {
             ctx.forget(key);
             return Ok(None);
         };
+        ctx.memory.keep_only(key, host.metadata.uid.as_deref());
         let begin = ctx.memory.begin(key);
         let seen = observe::at_hand(ctx, &host, &begin);
         ctx.metrics.see(key, seen.stored.as_deref());

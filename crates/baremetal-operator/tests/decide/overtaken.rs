@@ -34,6 +34,20 @@ fn idle(memories: &Memories, seen: &Observed) -> Option<Duration> {
 }
 
 #[test]
+fn a_host_that_is_created_anew_inherits_no_memory() {
+    let (memories, mut seen) = (Memories::default(), World::at("available", "manageable").seen());
+    memories.keep_only(&key(), Some("first"));
+    begin(&memories, &seen);
+    seen.memory.network_data = Some("7".to_owned());
+    end(&memories, &seen);
+    memories.keep_only(&key(), Some("first"));
+    assert_eq!(memories.begin(&key()).memory, seen.memory);
+    memories.keep_only(&key(), Some("second"));
+    assert_eq!(memories.begin(&key()).memory, Memory::default());
+    assert_eq!(idle(&memories, &seen), None);
+}
+
+#[test]
 fn a_wake_during_a_pass_is_not_swallowed_by_its_end() {
     let (memories, seen) = (Memories::default(), World::at("available", "manageable").seen());
     begin(&memories, &seen);

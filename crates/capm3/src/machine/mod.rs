@@ -9,10 +9,10 @@
 //! The invariants, regardless of concurrent processes and of crashes between two writes:
 //!
 //! - **No host has two machines.** A claim is guarded by the observed resource version of the host, and is only written to an
-//! unused host.
+//!   unused host.
 //! - **No host is deployed that its machine does not name.** Each of these writes requires the one before: the machine names the
-//! host; the host names the machine (the claim); the status says so; the host gets its image. All are guarded by the observed
-//! resource versions, and a machine whose status has a host never names another.
+//!   host; the host names the machine (the claim); the status says so; the host gets its image. All are guarded by the observed
+//!   resource versions, and a machine whose status has a host never names another.
 //!
 //! Remaining races heal: a claim that arrives after its machine has chosen another host, or is gone, is released by the next pass
 //! of that name, as nothing was deployed with it (decide/strays.rs). A machine whose claim is rejected tries another host, and

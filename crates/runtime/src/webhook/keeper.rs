@@ -136,34 +136,49 @@ impl Keeper {
         if trusted.bundle != bundle {
             trusted.versions.clear();
         }
+        // One object that cannot be written must not keep the others without their authority: conversion depends on it.
+        let mut failed = None;
         for (resource, name) in self.of.targets() {
-            let api: Api<DynamicObject> = Api::all_with(self.client.clone(), &resource);
-            let Some(metadata) = api.get_metadata_opt(&name).await? else {
-                continue;
-            };
-            let version = metadata.metadata.resource_version.unwrap_or_default();
-            let key = (resource.kind.clone(), name);
-            if trusted.versions.get(&key) == Some(&version) {
-                continue;
-            }
-            let name = &key.1;
-            let mut left = version;
-            if let Some(object) = api.get_opt(name).await?
-                && let Some(spec) = trusting(&object.data, &bundle, &self.of.dns_names())
-            {
-                let mut apply = json!({
-                    "apiVersion": resource.api_version, "kind": resource.kind, "metadata": {"name": name},
-                });
-                json_patch::merge(&mut apply, &spec);
-                let params = PatchParams::apply(FIELD_MANAGER).force();
-                let written = api.patch(name, &params, &Patch::Apply(&apply)).await?;
-                left = written.metadata.resource_version.unwrap_or_default();
-                tracing::info!(kind = resource.kind, name, "the API server trusts the webhooks now");
-            }
-            trusted.versions.insert(key, left);
+            let trusts = self.trust_in(&resource, name, &bundle, trusted).await;
+            failed = failed.or(trusts.err());
         }
         trusted.bundle = bundle;
         trusted.next = now + RECHECK_TRUST;
+        failed.map_or(Ok(()), Err)
+    }
+
+    /// The same for one object.
+    async fn trust_in(
+        &self,
+        resource: &ApiResource,
+        name: String,
+        bundle: &Value,
+        trusted: &mut Trusted,
+    ) -> Result<(), KeepError> {
+        let api: Api<DynamicObject> = Api::all_with(self.client.clone(), resource);
+        let Some(metadata) = api.get_metadata_opt(&name).await? else {
+            return Ok(());
+        };
+        let version = metadata.metadata.resource_version.unwrap_or_default();
+        let key = (resource.kind.clone(), name);
+        if trusted.versions.get(&key) == Some(&version) {
+            return Ok(());
+        }
+        let name = &key.1;
+        let mut left = version;
+        if let Some(object) = api.get_opt(name).await?
+            && let Some(spec) = trusting(&object.data, bundle, &self.of.dns_names())
+        {
+            let mut apply = json!({
+                "apiVersion": resource.api_version, "kind": resource.kind, "metadata": {"name": name},
+            });
+            json_patch::merge(&mut apply, &spec);
+            let params = PatchParams::apply(FIELD_MANAGER).force();
+            let written = api.patch(name, &params, &Patch::Apply(&apply)).await?;
+            left = written.metadata.resource_version.unwrap_or_default();
+            tracing::info!(kind = resource.kind, name, "the API server trusts the webhooks now");
+        }
+        trusted.versions.insert(key, left);
         Ok(())
     }
 }

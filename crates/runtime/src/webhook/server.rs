@@ -183,8 +183,10 @@ async fn answer(served: Arc<Served>, request: Request) -> Answer {
     let length = request.headers().get(header::CONTENT_LENGTH);
     let length: Option<usize> = length.and_then(|length| length.to_str().ok()?.parse().ok());
     let turn = match length {
+        // The API server always says how much it sends. Without a length a few slow callers could take every turn.
+        None => return Answer::failed(StatusCode::LENGTH_REQUIRED, "Content-Length is missing"),
         Some(length) if length <= LARGE => None,
-        _ => served.large.clone().acquire_owned().await.ok(),
+        Some(_) => served.large.clone().acquire_owned().await.ok(),
     };
     let body = match Bytes::from_request(request, &()).await {
         Ok(body) => body,

@@ -15,7 +15,7 @@ use super::delete;
 use super::finish::finish;
 use crate::host::builder::{PlanBuilder, Step};
 use crate::host::observed::{NodeView, Observed, SecretView};
-use crate::host::plan::{Decision, Effect, EventReason, Read, Then, WaitReason};
+use crate::host::plan::{Decision, Effect, EventReason, Plan, Read, Then, WaitReason};
 use crate::host::{identity, node_spec};
 
 /// Whether the node may be changed for the host.
