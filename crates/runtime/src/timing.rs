@@ -30,10 +30,6 @@ pub mod process {
     /// Delay before an event is sent again to an unavailable server. No flag.
     pub const EVENT_AGAIN: Duration = Duration::from_secs(1);
 
-    /// Delay before an object is reconciled again after its pass panicked: what caused it may depend on other
-    /// components. No flag.
-    pub const BROKEN: Duration = Duration::from_secs(60);
-
     /// How long passes in progress may run at shutdown. Then they are cancelled, which they must survive anyway. This
     /// leaves time to release the lease ([`crate::shutdown::GRACE`]). No flag.
     pub const LAST_WORK: Duration = Duration::from_secs(4);

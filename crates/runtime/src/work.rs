@@ -31,7 +31,8 @@ use tracing::{error, warn};
 
 use crate::metrics::{Load, Loaded, QueueTimes};
 use crate::store::{Change, ObjectKey, Store};
-use crate::timing::process::{BROKEN, LAST_WORK};
+use crate::timing::controller::BROKEN;
+use crate::timing::process::LAST_WORK;
 
 /// The tenant that a key belongs to. Tenants share the workers of a queue fairly.
 pub trait Tenanted {
