@@ -142,6 +142,15 @@ async fn both_families_share_a_pool_and_never_an_address_even_under_equal_names(
     let mut shown = shown;
     shown[3] = ("same-3", &left);
     site.indexes("p", &shown).await;
+    // An address that lost its owners gets them back.
+    let address = site.capi_served("same-0").await;
+    site.patch::<capi::IPAddress>(&address.name_any(), json!({"metadata": {"ownerReferences": null}}))
+        .await;
+    let owners = address.owner_references().to_vec();
+    let is_owned = move |now: &capi::IPAddress| now.owner_references() == owners;
+    site.namespace
+        .expect(&address.name_any(), "has its owners again", is_owned)
+        .await;
     for n in 0..10 {
         site.delete::<capi::IPAddressClaim>(&format!("same-{n}")).await;
         site.namespace
