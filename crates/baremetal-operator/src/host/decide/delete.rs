@@ -81,21 +81,28 @@ pub(super) fn powering_off(plan: &mut PlanBuilder<'_>) -> Step {
     if let Some(holder) = &node.reservation {
         return Step::Wait(locked(node, holder));
     }
-    let state = &node.provision_state;
+    if let Some(step) = before_power_off(plan, node) {
+        return step;
+    }
+    power_off(plan, node)
+}
+
+/// What Ironic has to stop or finish before it can switch the server off.
+fn before_power_off(plan: &mut PlanBuilder<'_>, node: &Node) -> Option<Step> {
     // Manual cleaning ends in manageable. Wait for automated cleaning, unless it was disabled in the meantime.
     let is_idle_cleaning = node.target_provision_state.as_deref() == Some("manageable")
         || plan.spec().automated_cleaning_mode == CleaningMode::Disabled;
-    match state {
+    match &node.provision_state {
         ProvisionState::InspectWait
         | ProvisionState::ServiceWait
         | ProvisionState::ServiceHold
         | ProvisionState::RescueWait
         | ProvisionState::CleanHold
-        | ProvisionState::DeployHold => return interrupt(plan, node, Verb::Abort),
-        ProvisionState::CleanWait if is_idle_cleaning => return interrupt(plan, node, Verb::Abort),
-        ProvisionState::DeployWait => return interrupt(plan, node, Verb::Deleted),
+        | ProvisionState::DeployHold => Some(interrupt(plan, node, Verb::Abort)),
+        ProvisionState::CleanWait if is_idle_cleaning => Some(interrupt(plan, node, Verb::Abort)),
+        ProvisionState::DeployWait => Some(interrupt(plan, node, Verb::Deleted)),
         // Never verified, and no credentials to do it now: the BMC is not accessible.
-        ProvisionState::Enroll => return Step::Move(ProvisioningState::Deleting),
+        ProvisionState::Enroll => Some(Step::Move(ProvisioningState::Deleting)),
         ProvisionState::Verifying
         | ProvisionState::Inspecting
         | ProvisionState::Cleaning
@@ -105,10 +112,10 @@ pub(super) fn powering_off(plan: &mut PlanBuilder<'_>) -> Step {
         | ProvisionState::Adopting
         | ProvisionState::Servicing
         | ProvisionState::Rescuing
-        | ProvisionState::Unrescuing => return Step::Wait(removing(node, "finishes what it is doing")),
+        | ProvisionState::Unrescuing => Some(Step::Wait(removing(node, "finishes what it is doing"))),
         // A transitional state of a newer Ironic.
         ProvisionState::Other(_) if node.target_provision_state.is_some() => {
-            return Step::Wait(removing(node, "finishes what it is doing"));
+            Some(Step::Wait(removing(node, "finishes what it is doing")))
         }
         // At rest, possibly after a failure.
         ProvisionState::Manageable
@@ -123,8 +130,11 @@ pub(super) fn powering_off(plan: &mut PlanBuilder<'_>) -> Step {
         | ProvisionState::RescueFailed
         | ProvisionState::UnrescueFailed
         | ProvisionState::ServiceFailed
-        | ProvisionState::Other(_) => {}
+        | ProvisionState::Other(_) => None,
     }
+}
+
+fn power_off(plan: &mut PlanBuilder<'_>, node: &Node) -> Step {
     // If the power state is not known, the host may be on.
     if is_powered_on(node) == Some(false) {
         return powered_off(plan);

@@ -20,19 +20,7 @@ pub(super) fn is_asked_for(plan: &PlanBuilder<'_>) -> bool {
 
 pub(super) fn inspecting(plan: &mut PlanBuilder<'_>) -> Step {
     if plan.is_inspection_disabled() {
-        match details::without_inspection(plan) {
-            Step::Continue => {}
-            step => return step,
-        }
-        match left_behind(plan) {
-            Step::Continue => {}
-            step => return step,
-        }
-        plan.event(
-            EventReason::InspectionSkipped,
-            "disabled by the inspection mode or annotation",
-        );
-        return finished(plan);
+        return skip(plan);
     }
     // Requests about a running inspection need the live node.
     let is_asked = is_asked_for(plan) || reboot::is_forced(plan);
@@ -52,6 +40,27 @@ pub(super) fn inspecting(plan: &mut PlanBuilder<'_>) -> Step {
     if let Some(holder) = &node.reservation {
         return Step::Wait(locked(node, holder));
     }
+    on_node(plan, node, detail)
+}
+
+/// Ends the state without an inspection.
+fn skip(plan: &mut PlanBuilder<'_>) -> Step {
+    match details::without_inspection(plan) {
+        Step::Continue => {}
+        step => return step,
+    }
+    match left_behind(plan) {
+        Step::Continue => {}
+        step => return step,
+    }
+    plan.event(
+        EventReason::InspectionSkipped,
+        "disabled by the inspection mode or annotation",
+    );
+    finished(plan)
+}
+
+fn on_node(plan: &mut PlanBuilder<'_>, node: &Node, detail: &NodeDetail) -> Step {
     match &node.provision_state {
         ProvisionState::InspectWait if reboot::is_forced(plan) => abort(plan, node),
         ProvisionState::Inspecting | ProvisionState::InspectWait => {
@@ -85,22 +94,23 @@ pub(super) fn inspecting(plan: &mut PlanBuilder<'_>) -> Step {
             Lookup::NotFound => start(plan, node, detail),
             Lookup::Found(details) => inspected(plan, (node, detail), details),
         },
-        ProvisionState::InspectFailed => {
-            // Ironic keeps what a ramdisk reports, but loses its own message about a time-out when it then powers the
-            // host off.
-            let words = node.last_error.as_deref();
-            let words =
-                words.unwrap_or("Ironic gives no reason, as after a time-out; did the ramdisk boot and reach Ironic?");
-            // Aborted on purpose, to start again.
-            if words.contains("abort") {
-                return start(plan, node, detail);
-            }
-            match plan.failure(&ErrorType::Inspection, format!("Inspection failed: {words}")) {
-                Verdict::Hold(step) => step,
-                Verdict::Retry => start(plan, node, detail),
-            }
-        }
+        ProvisionState::InspectFailed => after_failure(plan, node, detail),
         other => unexpected(node, other, "manageable, to be inspected"),
+    }
+}
+
+fn after_failure(plan: &mut PlanBuilder<'_>, node: &Node, detail: &NodeDetail) -> Step {
+    // Ironic keeps what a ramdisk reports, but loses its own message about a time-out when it then powers the
+    // host off.
+    let words = node.last_error.as_deref();
+    let words = words.unwrap_or("Ironic gives no reason, as after a time-out; did the ramdisk boot and reach Ironic?");
+    // Aborted on purpose, to start again.
+    if words.contains("abort") {
+        return start(plan, node, detail);
+    }
+    match plan.failure(&ErrorType::Inspection, format!("Inspection failed: {words}")) {
+        Verdict::Hold(step) => step,
+        Verdict::Retry => start(plan, node, detail),
     }
 }
 

@@ -2,6 +2,7 @@
 
 use metal3_api::metal3::{ErrorType, Image, OperationalStatus, ProvisioningState};
 use metal3_ironic::{DeployStep, Node, NodeDetail, ProvisionRequest, ProvisionState, Verb};
+use serde_json::Value;
 
 use super::attempt;
 use super::maintenance;
@@ -11,7 +12,7 @@ use super::register;
 use crate::host::builder::{PlanBuilder, Step, locked};
 use crate::host::decide::common::unexpected;
 use crate::host::instance::{self, Deployment};
-use crate::host::observed::{ConfigDriveView, Lookup, NodeView, PullSecretView};
+use crate::host::observed::{ConfigDriveView, Lookup, NodeView, PullSecret, PullSecretView};
 use crate::host::plan::{Effect, EventReason, Read, Wait, WaitReason};
 
 pub(super) fn provisioning(plan: &mut PlanBuilder<'_>) -> Step {
@@ -125,16 +126,9 @@ fn deploying(node: &Node) -> Wait {
 }
 
 fn deploy(plan: &mut PlanBuilder<'_>, wanted: Deployment<'_>, node: &Node, detail: &NodeDetail) -> Step {
-    let secret = match (&plan.seen.pull_secret, wanted.pull_secret_name()) {
-        (_, None) => None,
-        (PullSecretView::NotLooked, Some(_)) => return Step::Fetch(Read::PullSecret),
-        (PullSecretView::Unusable(event, why), Some(_)) => {
-            if !plan.is_told(WaitReason::ImageAuthIncomplete) {
-                plan.event(*event, why.clone());
-            }
-            return Step::Wait(Wait::for_change(WaitReason::ImageAuthIncomplete, why.clone()));
-        }
-        (PullSecretView::Ready(secret), Some(_)) => Some(secret),
+    let secret = match pull_secret(plan, wanted) {
+        Ok(secret) => secret,
+        Err(step) => return step,
     };
     if let Some(step) = register::follow_settings(plan, node) {
         return step;
@@ -153,24 +147,12 @@ fn deploy(plan: &mut PlanBuilder<'_>, wanted: Deployment<'_>, node: &Node, detai
             ops,
         });
     }
-    let drive = match (&plan.seen.config_drive, wanted) {
-        // Nothing is written to a disk, so the config drive would not be read.
-        (_, Deployment::LiveIso(_)) => None,
-        (ConfigDriveView::NotLooked, _) => return Step::Fetch(Read::ConfigDrive),
-        // Not an error of the host: nothing was tried yet, and a change of the Secret ends the wait.
-        (ConfigDriveView::Unusable(problem), _) => {
-            return Step::Wait(Wait::for_change(WaitReason::ConfigDriveIncomplete, problem.clone()));
-        }
-        (ConfigDriveView::Ready(drive), _) => Some((**drive).clone()),
+    let drive = match config_drive(plan, wanted) {
+        Ok(drive) => drive,
+        Err(step) => return step,
     };
-    match &plan.seen.validation {
-        Lookup::NotLooked => return Step::Fetch(Read::Validation),
-        Lookup::NotFound => {}
-        Lookup::Found(problems) if problems.is_empty() => {}
-        Lookup::Found(problems) => {
-            let message = format!("Ironic refuses the deployment: {}", problems.join("; "));
-            return plan.fail(&ErrorType::Provisioning, message);
-        }
+    if let Some(step) = refused(plan) {
+        return step;
     }
     // Ironic refuses to deploy a node in maintenance.
     if let Some(step) = maintenance::leave(plan, node) {
@@ -183,6 +165,55 @@ fn deploy(plan: &mut PlanBuilder<'_>, wanted: Deployment<'_>, node: &Node, detai
     if reboot::is_forced(plan) && reboot::is_served(plan) {
         return Step::Again;
     }
+    start(plan, wanted, node, drive)
+}
+
+/// The credentials for the image's registry, if the deployment needs any.
+fn pull_secret<'a>(plan: &mut PlanBuilder<'a>, wanted: Deployment<'_>) -> Result<Option<&'a PullSecret>, Step> {
+    match (&plan.seen.pull_secret, wanted.pull_secret_name()) {
+        (_, None) => Ok(None),
+        (PullSecretView::NotLooked, Some(_)) => Err(Step::Fetch(Read::PullSecret)),
+        (PullSecretView::Unusable(event, why), Some(_)) => {
+            if !plan.is_told(WaitReason::ImageAuthIncomplete) {
+                plan.event(*event, why.clone());
+            }
+            Err(Step::Wait(Wait::for_change(
+                WaitReason::ImageAuthIncomplete,
+                why.clone(),
+            )))
+        }
+        (PullSecretView::Ready(secret), Some(_)) => Ok(Some(secret)),
+    }
+}
+
+fn config_drive(plan: &PlanBuilder<'_>, wanted: Deployment<'_>) -> Result<Option<Value>, Step> {
+    match (&plan.seen.config_drive, wanted) {
+        // Nothing is written to a disk, so the config drive would not be read.
+        (_, Deployment::LiveIso(_)) => Ok(None),
+        (ConfigDriveView::NotLooked, _) => Err(Step::Fetch(Read::ConfigDrive)),
+        // Not an error of the host: nothing was tried yet, and a change of the Secret ends the wait.
+        (ConfigDriveView::Unusable(problem), _) => Err(Step::Wait(Wait::for_change(
+            WaitReason::ConfigDriveIncomplete,
+            problem.clone(),
+        ))),
+        (ConfigDriveView::Ready(drive), _) => Ok(Some((**drive).clone())),
+    }
+}
+
+/// Ironic's own validation of the deployment.
+fn refused(plan: &mut PlanBuilder<'_>) -> Option<Step> {
+    match &plan.seen.validation {
+        Lookup::NotLooked => Some(Step::Fetch(Read::Validation)),
+        Lookup::NotFound => None,
+        Lookup::Found(problems) if problems.is_empty() => None,
+        Lookup::Found(problems) => {
+            let message = format!("Ironic refuses the deployment: {}", problems.join("; "));
+            Some(plan.fail(&ErrorType::Provisioning, message))
+        }
+    }
+}
+
+fn start(plan: &mut PlanBuilder<'_>, wanted: Deployment<'_>, node: &Node, drive: Option<Value>) -> Step {
     plan.event(
         EventReason::ProvisioningStarted,
         format!("Image provisioning started for {}", target(wanted)),

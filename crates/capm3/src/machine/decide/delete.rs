@@ -181,7 +181,7 @@ fn released(builder: &PlanBuilder<'_>, host: &BareMetalHost, keep: Option<&str>)
             });
             patch.set("consumerRef", holder);
         }
-        _ => patch.set("consumerRef", Value::Null),
+        (None, _) | (Some(_), None) => patch.set("consumerRef", Value::Null),
     }
     let label = host.labels().get(CLUSTER_NAME);
     if label.is_some() && (label == cluster.as_ref() || cluster.is_none()) {
