@@ -340,8 +340,20 @@ impl Drop for TestEnv {
 /// The operator's rights of `config/rbac` for the service account of one namespace.
 pub(crate) fn bindings(namespace: &TestNamespace) -> String {
     let name = &namespace.name;
-    let everywhere = bind("ClusterRole", "baremetal-operator-manager", name, namespace, ACCOUNT);
-    let mut lease = bind("Role", "baremetal-operator-leader-election", name, namespace, ACCOUNT);
+    let everywhere = bind(
+        "ClusterRole",
+        "baremetal-operator-manager-role",
+        name,
+        namespace,
+        ACCOUNT,
+    );
+    let mut lease = bind(
+        "Role",
+        "baremetal-operator-leader-election-role",
+        name,
+        namespace,
+        ACCOUNT,
+    );
     lease["metadata"]["namespace"] = json!("baremetal-operator-system");
     let secrets = bind_secrets("baremetal-operator", namespace, ACCOUNT);
     format!("{everywhere}\n---\n{lease}\n---\n{secrets}")

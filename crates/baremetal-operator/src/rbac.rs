@@ -12,7 +12,9 @@ pub(crate) const LEASE: &str = "baremetal-operator";
 /// The namespace that the operator runs in.
 pub const NAMESPACE: &str = "baremetal-operator-system";
 /// Its service account.
-pub const SERVICE_ACCOUNT: &str = "baremetal-operator";
+pub const SERVICE_ACCOUNT: &str = "baremetal-operator-controller-manager";
+/// Labels of all its objects.
+pub const LABEL: (&str, &str) = ("app.kubernetes.io/name", "baremetal-operator");
 
 /// The permissions for hosts and their companion objects.
 pub fn manager_rules() -> Vec<PolicyRule> {
@@ -62,12 +64,12 @@ pub fn objects() -> Objects {
     let installation = Installation {
         namespace: NAMESPACE,
         service_account: SERVICE_ACCOUNT,
-        label: ("app.kubernetes.io/name", "baremetal-operator"),
-        manager: "baremetal-operator-manager",
-        election: "baremetal-operator-leader-election",
+        label: LABEL,
+        manager: "baremetal-operator-manager-role",
+        election: "baremetal-operator-leader-election-role",
         lease: LEASE,
-        metrics: "baremetal-operator-metrics-auth",
-        binding: "",
+        metrics: "baremetal-operator-metrics-auth-role",
+        binding: "binding",
         rules: manager_rules(),
         secrets: Some(SECRETS),
     };

@@ -121,7 +121,7 @@ impl Installation<'_> {
         let review = |group: &str, resource: &str| rule(group, &[resource], &["create"]);
         let mut base = vec![
             object(&Namespace {
-                metadata: self.named(self.namespace, None),
+                metadata: restricted(self.named(self.namespace, None)),
                 ..Namespace::default()
             }),
             object(&ServiceAccount {
@@ -181,6 +181,14 @@ impl Installation<'_> {
             ..ObjectMeta::default()
         }
     }
+}
+
+/// Pods in such a namespace get no privileges.
+fn restricted(mut metadata: ObjectMeta) -> ObjectMeta {
+    let label = ("pod-security.kubernetes.io/enforce", "restricted");
+    let labels = metadata.labels.get_or_insert_default();
+    labels.insert(label.0.to_owned(), label.1.to_owned());
+    metadata
 }
 
 fn role_ref(kind: &str, name: &str) -> RoleRef {

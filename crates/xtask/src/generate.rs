@@ -2,7 +2,7 @@
 
 mod crds;
 mod docs;
-mod files;
+pub mod files;
 mod rbac;
 mod reference;
 mod webhooks;
@@ -13,6 +13,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use self::files::Files;
+use crate::install;
 
 /// Arguments of `cargo xtask generate`.
 #[derive(clap::Args)]
@@ -24,10 +25,13 @@ pub struct Args {
 
 /// Folders whose files of one kind are all generated, those in folders below them too; one that nothing generates any more is
 /// deleted.
-const FOLDERS: [(&str, &str); 4] = [
+const FOLDERS: [(&str, &str); 7] = [
     (crds::FOLDER, "yaml"),
     (rbac::FOLDER, "yaml"),
     (webhooks::FOLDER, "yaml"),
+    (install::BASES[0], "yaml"),
+    (install::BASES[1], "yaml"),
+    (install::CHART, "yaml"),
     (reference::FOLDER, "md"),
 ];
 
@@ -73,6 +77,7 @@ fn files() -> anyhow::Result<Files> {
     let mut files = crds::files()?;
     files.extend(rbac::files()?);
     files.extend(webhooks::files()?);
+    files.extend(install::files()?);
     files.extend(reference::files()?);
     files.extend(docs::files()?);
     Ok(files)

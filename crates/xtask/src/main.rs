@@ -3,6 +3,7 @@
 mod bench;
 mod demo;
 mod generate;
+mod install;
 mod lab;
 mod mutants;
 mod test;
@@ -25,6 +26,8 @@ enum Command {
     /// Takes a Cluster from nothing to Machines, servers and Nodes and back in a lab of its own; the first time it builds for
     /// minutes
     Demo(demo::Args),
+    /// Writes the files of a release into a folder: manifests, artefacts for clusterctl, the Helm chart, checksums
+    Dist(install::dist::Args),
     /// Writes the files generated from Rust code: CRDs, RBAC and reference pages
     Generate(generate::Args),
     /// Manages labs in the background: Kubernetes, Ironic with simulated servers, the operator
@@ -39,6 +42,7 @@ fn main() -> anyhow::Result<ExitCode> {
     match Cli::parse().command {
         Command::Bench(args) => bench::run(&args)?,
         Command::Demo(args) => return Ok(demo::run(&args)),
+        Command::Dist(args) => install::dist::run(&args)?,
         Command::Generate(args) => generate::run(&args)?,
         Command::Lab(args) => return Ok(lab::run(&args)),
         Command::Mutants(args) => return mutants::run(&args),

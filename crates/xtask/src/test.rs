@@ -67,6 +67,7 @@ const TIERS: &[(&str, &str, Tier)] = &[
     ("xtask", "documents", Tier::Unit),
     ("xtask", "examples", Tier::Unit),
     ("xtask", "imports", Tier::Unit),
+    ("xtask", "install", Tier::ApiServer),
     ("metal3-render", "golden", Tier::Unit),
     ("metal3-render", "preview", Tier::Unit),
     ("metal3-render", "properties", Tier::Unit),
@@ -149,6 +150,7 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
 fn build_lab() -> anyhow::Result<Vec<String>> {
     metal3_lab::binaries::ensure_complete().context("cannot build the control plane")?;
     metal3_lab::binaries::ensure_cluster_api().context("cannot build Cluster API")?;
+    metal3_lab::binaries::ensure_helm().context("cannot build Helm")?;
     metal3_lab::ironic::environment::ensure().context("cannot install Ironic")?;
     Ok(Vec::new())
 }

@@ -88,6 +88,15 @@ pub fn cluster_api() -> Result<PathBuf> {
     })
 }
 
+/// The folder with Helm.
+pub fn helm() -> Result<PathBuf> {
+    const MODULE: &str = "helm.sh/helm/v4";
+    cached("helm", |go, into| {
+        let version = go.version_of(MODULE)?;
+        go.build(&format!("{MODULE}/cmd/helm"), &into.join("helm"), &version, &[])
+    })
+}
+
 /// The folder of this module's build, made by `make` if it is not there yet.
 fn cached(name: &'static str, make: impl FnOnce(&Go, &Path) -> Result<()>) -> Result<PathBuf> {
     let sources = module(name)?;

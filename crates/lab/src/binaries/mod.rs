@@ -73,6 +73,11 @@ pub fn ensure_cluster_api() -> Result<ClusterApiBinaries> {
     })
 }
 
+/// Helm of the version in `lab/helm/go.mod`. Builds for minutes if the cache has none; blocks meanwhile.
+pub fn ensure_helm() -> Result<PathBuf> {
+    Ok(build::helm()?.join("helm"))
+}
+
 /// Folders with the definitions of Cluster API's kinds, of the same version. Seconds where the managers would take minutes:
 /// enough where no manager has to act on the objects. Blocks.
 ///

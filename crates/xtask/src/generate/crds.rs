@@ -1,19 +1,22 @@
 //! `config/crd`: one file for each CustomResourceDefinition, and a kustomization that lists them.
 
-use super::files::Files;
+use super::files::{Files, document};
 use metal3_api::crd;
-use serde_json::{Value, json};
+use serde_json::json;
 use std::path::Path;
 
 pub const FOLDER: &str = "config/crd";
 
-const HEADER: &str = "# Made by `cargo xtask generate` from crates/api.\n";
+const SOURCE: &str = "crates/api";
 
 pub fn files() -> anyhow::Result<Files> {
     let crds = crd::all()?;
     let mut files = Files::new();
     for crd in &crds {
-        files.insert(Path::new(FOLDER).join(crd.file_name()), document(crd.manifest())?);
+        files.insert(
+            Path::new(FOLDER).join(crd.file_name()),
+            document(SOURCE, crd.manifest())?,
+        );
     }
     let kustomization = json!({
         "apiVersion": "kustomize.config.k8s.io/v1beta1",
@@ -22,20 +25,17 @@ pub fn files() -> anyhow::Result<Files> {
         "metadata": { "name": "metal3-crds" },
         "resources": crds.iter().map(crd::Crd::file_name).collect::<Vec<_>>(),
     });
-    files.insert(Path::new(FOLDER).join("kustomization.yaml"), document(&kustomization)?);
+    files.insert(
+        Path::new(FOLDER).join("kustomization.yaml"),
+        document(SOURCE, &kustomization)?,
+    );
     Ok(files)
-}
-
-fn document(object: &Value) -> anyhow::Result<String> {
-    Ok(format!(
-        "{HEADER}---\n{}\n",
-        serde_saphyr::to_string(object)?.trim_end()
-    ))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use serde_json::Value;
 
     /// What is written must be what the definition says, whatever quoting and folding the emitter chose.
     #[test]

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use super::files::Files;
+use super::files::{Files, documents};
 
 /// Where the files are.
 pub const FOLDER: &str = "config/rbac";
@@ -30,11 +30,7 @@ pub fn files() -> anyhow::Result<Files> {
             ("secrets-in-all-namespaces", objects.secrets_in_all_namespaces),
         ];
         for (set, objects) in sets.into_iter().filter(|(_, objects)| !objects.is_empty()) {
-            let mut text = format!("# Made by `cargo xtask generate` from crates/{folder}/src/rbac.rs.\n");
-            for object in objects {
-                text.push_str("---\n");
-                text.push_str(&serde_saphyr::to_string(&object)?);
-            }
+            let text = documents(&format!("crates/{folder}/src/rbac.rs"), &objects)?;
             files.insert(PathBuf::from(FOLDER).join(set).join(format!("{name}.yaml")), text);
         }
     }

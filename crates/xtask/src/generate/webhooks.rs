@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use super::files::Files;
+use super::files::{Files, documents};
 
 /// Where the files are.
 pub const FOLDER: &str = "config/webhook";
@@ -20,11 +20,7 @@ pub fn files() -> anyhow::Result<Files> {
     ];
     let mut files = Files::new();
     for (name, folder, objects) in components {
-        let mut text = format!("# Made by `cargo xtask generate` from crates/{folder}/src/webhooks.\n");
-        for object in objects {
-            text.push_str("---\n");
-            text.push_str(&serde_saphyr::to_string(&object)?);
-        }
+        let text = documents(&format!("crates/{folder}/src/webhooks"), &objects)?;
         files.insert(PathBuf::from(FOLDER).join(format!("{name}.yaml")), text);
     }
     Ok(files)

@@ -1,0 +1,299 @@
+//! The values of the Helm chart. Their schema, their file and their table in the README come from these types.
+
+use std::fmt::Write as _;
+
+use schemars::{JsonSchema, SchemaGenerator};
+use serde::Serialize;
+use serde_json::{Map, Value, json};
+
+/// Values of the chart `metal3`.
+#[derive(Serialize, JsonSchema, Default)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Values {
+    /// The images of the programs
+    image: Image,
+    /// Where the certificates of the webhooks come from: `own`, made by the programs, or `cert-manager`
+    certificates: Certificates,
+    /// The definitions of the kinds
+    crds: Crds,
+    /// Secrets that the programs may read: those of hosts and clusters
+    secrets: Secrets,
+    /// Namespaces that the programs watch; all of them if empty
+    watch_namespaces: Vec<String>,
+    /// Whether only the served ports of the programs accept connections
+    network_policy: Switch,
+    /// Whether a drain leaves a replica of each program running
+    pod_disruption_budget: Switch,
+    /// Objects for Prometheus and Grafana
+    monitoring: Monitoring,
+    /// The Ironic that the operator drives
+    ironic: Ironic,
+    /// The baremetal-operator: registers, inspects, provisions and powers hosts
+    operator: Program,
+    /// The cluster-api-provider-metal3: turns Cluster API's Machines into provisioned hosts
+    provider: Program,
+    /// The ip-address-manager: hands out addresses from pools
+    ipam: Program,
+}
+
+/// The images of the programs.
+#[derive(Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct Image {
+    /// The registry and the path before the name of each program; required
+    registry: String,
+    /// The tag; the chart's version if empty
+    tag: String,
+    /// When a node pulls an image: `Always`, `IfNotPresent` or `Never`
+    pull_policy: PullPolicy,
+    /// Names of Secrets with credentials for the registry
+    pull_secrets: Vec<String>,
+}
+
+impl Default for Image {
+    fn default() -> Self {
+        Self {
+            registry: String::new(),
+            tag: String::new(),
+            pull_policy: PullPolicy::IfNotPresent,
+            pull_secrets: Vec::new(),
+        }
+    }
+}
+
+#[derive(Serialize, JsonSchema)]
+#[expect(dead_code, reason = "the schema names all; the default is one of them")]
+enum PullPolicy {
+    Always,
+    IfNotPresent,
+    Never,
+}
+
+#[derive(Serialize, JsonSchema, Default)]
+#[serde(rename_all = "kebab-case")]
+#[expect(dead_code, reason = "the schema names both; the default is one of them")]
+enum Certificates {
+    #[default]
+    Own,
+    CertManager,
+}
+
+/// The definitions of the kinds.
+#[derive(Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct Crds {
+    /// Whether they are installed and upgraded with the chart
+    install: bool,
+    /// Whether they, and so all hosts, stay when the release is uninstalled
+    keep: bool,
+}
+
+impl Default for Crds {
+    fn default() -> Self {
+        Self {
+            install: true,
+            keep: true,
+        }
+    }
+}
+
+/// Secrets that the programs may read.
+#[derive(Serialize, JsonSchema, Default)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct Secrets {
+    /// Namespaces with hosts or clusters; they must exist
+    namespaces: Vec<String>,
+    /// Whether the programs may read the Secrets of all namespaces, as upstream's may
+    all_namespaces: bool,
+}
+
+/// On or off.
+#[derive(Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct Switch {
+    /// Whether it is installed
+    enabled: bool,
+}
+
+impl Default for Switch {
+    fn default() -> Self {
+        Self { enabled: true }
+    }
+}
+
+/// Objects for Prometheus and Grafana.
+#[derive(Serialize, JsonSchema, Default)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct Monitoring {
+    /// Whether a ServiceMonitor for each program is installed; needs the Prometheus operator
+    service_monitors: bool,
+    /// Whether a PrometheusRule with alerts is installed; needs the Prometheus operator
+    rules: bool,
+    /// Whether a ConfigMap with a Grafana dashboard is installed, for Grafana's sidecar
+    dashboards: bool,
+    /// Labels of these objects, by which Prometheus and Grafana select them
+    labels: Map<String, Value>,
+}
+
+/// The Ironic that the operator drives.
+#[derive(Serialize, JsonSchema, Default)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct Ironic {
+    /// Its base URL, such as `https://ironic.example:6385/v1/`; required for the operator unless `resource.name` is set
+    endpoint: String,
+    /// An `Ironic` resource of the ironic-standalone-operator, instead of an endpoint, credentials and CA
+    resource: Resource,
+    /// A Secret with the keys `username` and `password`; `ironic-credentials` if empty, used if it exists
+    credentials_secret: String,
+    /// A Secret with the CA under the key `tls.crt`; `ironic-cacert` if empty, used if it exists
+    ca_secret: String,
+    /// Whether Ironic's certificate is accepted unverified
+    insecure: bool,
+    /// The kernel of the ramdisk that inspects and deploys
+    deploy_kernel_url: String,
+    /// The ramdisk that inspects and deploys
+    deploy_ramdisk_url: String,
+    /// An ISO with both, instead of them
+    deploy_iso_url: String,
+}
+
+/// An `Ironic` resource.
+#[derive(Serialize, JsonSchema, Default)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct Resource {
+    /// Its name
+    name: String,
+    /// Its namespace; that of the release if empty
+    namespace: String,
+}
+
+/// One program.
+#[derive(Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct Program {
+    /// Whether it is installed
+    enabled: bool,
+    /// Its pods. One of them leads; all serve webhooks
+    #[schemars(range(min = 1))]
+    replicas: u32,
+    /// More flags, such as `--log-filter=debug`
+    args: Vec<String>,
+    /// More environment variables
+    env: Map<String, Value>,
+    /// Resource requests and limits
+    resources: Value,
+    /// Labels of the nodes that its pods run on
+    node_selector: Map<String, Value>,
+    /// Tolerations besides those for nodes of the control plane
+    tolerations: Vec<Value>,
+    /// Affinity of its pods
+    affinity: Map<String, Value>,
+    /// Its priority class
+    priority_class_name: String,
+}
+
+impl Default for Program {
+    fn default() -> Self {
+        Self {
+            enabled: true,
+            replicas: 2,
+            args: Vec::new(),
+            env: Map::new(),
+            resources: json!({"requests": {"cpu": "50m", "memory": "64Mi"}}),
+            node_selector: Map::new(),
+            tolerations: Vec::new(),
+            affinity: Map::new(),
+            priority_class_name: String::new(),
+        }
+    }
+}
+
+/// The schema by which Helm checks a user's values.
+pub fn schema() -> Value {
+    let settings = schemars::generate::SchemaSettings::draft07().with(|settings| settings.inline_subschemas = true);
+    let schema = SchemaGenerator::new(settings).into_root_schema_for::<Values>();
+    let mut schema = schema.to_value();
+    open(&mut schema);
+    schema
+}
+
+/// No value is required, and Helm adds `global`.
+fn open(schema: &mut Value) {
+    fn optional(schema: &mut Value) {
+        if let Some(object) = schema.as_object_mut() {
+            object.remove("required");
+            object.values_mut().for_each(optional);
+        }
+    }
+    optional(schema);
+    schema["properties"]["global"] = json!({"type": "object"});
+}
+
+/// A value as a user reads of it.
+struct Described {
+    path: String,
+    default: String,
+    about: String,
+}
+
+/// All values that have no parts of their own.
+fn described() -> anyhow::Result<Vec<Described>> {
+    let mut all = Vec::new();
+    describe("", &schema(), &serde_json::to_value(Values::default())?, &mut all);
+    Ok(all)
+}
+
+fn describe(path: &str, schema: &Value, value: &Value, all: &mut Vec<Described>) {
+    let properties = schema["properties"].as_object();
+    match (properties, value.as_object()) {
+        (Some(properties), Some(value)) => {
+            for (name, value) in value {
+                let dot = if path.is_empty() { "" } else { "." };
+                describe(&format!("{path}{dot}{name}"), &properties[name], value, all);
+            }
+        }
+        _ => all.push(Described {
+            path: path.to_owned(),
+            default: value.to_string(),
+            about: about(schema),
+        }),
+    }
+}
+
+/// The first line of a description.
+fn about(schema: &Value) -> String {
+    let text = schema["description"].as_str().unwrap_or_default();
+    text.replace('\n', " ")
+}
+
+/// The chart's `values.yaml`.
+pub fn file() -> anyhow::Result<String> {
+    let mut text = String::new();
+    write_values(&mut text, 0, &schema(), &serde_json::to_value(Values::default())?)?;
+    Ok(text)
+}
+
+fn write_values(text: &mut String, depth: usize, schema: &Value, value: &Value) -> anyhow::Result<()> {
+    let indent = "  ".repeat(depth);
+    for (name, value) in value.as_object().into_iter().flatten() {
+        let schema = &schema["properties"][name];
+        writeln!(text, "{indent}# {}", about(schema))?;
+        if schema["properties"].is_object() {
+            writeln!(text, "{indent}{name}:")?;
+            write_values(text, depth + 1, schema, value)?;
+        } else {
+            // JSON is YAML.
+            writeln!(text, "{indent}{name}: {value}")?;
+        }
+    }
+    Ok(())
+}
+
+/// The table of values for the README.
+pub fn table() -> anyhow::Result<String> {
+    let mut text = String::from("| value | default | |\n|---|---|---|\n");
+    for Described { path, default, about } in described()? {
+        writeln!(text, "| `{path}` | `{default}` | {about} |")?;
+    }
+    Ok(text)
+}

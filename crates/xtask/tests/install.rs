@@ -1,0 +1,377 @@
+//! Installing, by the tools that users have: Helm, kubectl with kustomize, and clusterctl.
+
+#![expect(
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "a test fails by panicking, in its helper functions too"
+)]
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use k8s_openapi::api::admissionregistration::v1::ValidatingWebhookConfiguration;
+use k8s_openapi::api::apps::v1::Deployment;
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use kube::api::{DeleteParams, DynamicObject, ListParams, PostParams};
+use kube::{Api, ResourceExt};
+use metal3_api::metal3::BareMetalHost;
+use metal3_lab::apply::parse;
+use metal3_lab::{ControlPlane, ControlPlaneConfig, binaries};
+use tempfile::TempDir;
+
+/// What one call may take.
+const LIMIT: Duration = Duration::from_secs(240);
+
+/// Values without which the chart installs nothing.
+const REQUIRED: [&str; 4] = [
+    "--set",
+    "image.registry=registry.example.org/metal3",
+    "--set",
+    "ironic.endpoint=https://ironic.example.org:6385/v1/",
+];
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("../..")
+        .canonicalize()
+        .unwrap()
+}
+
+/// A tool that keeps its state in a folder of its own.
+struct Tool {
+    program: PathBuf,
+    kubeconfig: PathBuf,
+    home: TempDir,
+}
+
+impl Tool {
+    fn new(program: PathBuf, cluster: Option<&ControlPlane>) -> Self {
+        Self {
+            kubeconfig: cluster.map(ControlPlane::admin_kubeconfig).unwrap_or_default(),
+            program,
+            home: tempfile::tempdir().unwrap(),
+        }
+    }
+
+    async fn helm(cluster: Option<&ControlPlane>) -> Self {
+        let helm = tokio::task::spawn_blocking(binaries::ensure_helm).await.unwrap();
+        Self::new(helm.unwrap(), cluster)
+    }
+
+    async fn kubectl(cluster: &ControlPlane) -> Self {
+        let found = tokio::task::spawn_blocking(binaries::ensure_complete).await.unwrap();
+        Self::new(found.unwrap().kubectl.unwrap(), Some(cluster))
+    }
+
+    async fn clusterctl() -> Self {
+        let built = tokio::task::spawn_blocking(binaries::ensure_cluster_api).await.unwrap();
+        Self::new(built.unwrap().executable("clusterctl"), None)
+    }
+
+    fn file(&self, name: &str) -> String {
+        self.home.path().join(name).to_str().unwrap().to_owned()
+    }
+
+    /// What it prints, or what it says when it fails.
+    async fn run(&self, args: &[&str], env: &[(&str, &str)]) -> Result<String, String> {
+        let run = tokio::process::Command::new(&self.program)
+            .args(args)
+            .current_dir(root())
+            .env("KUBECONFIG", &self.kubeconfig)
+            .env("HOME", self.home.path())
+            .env("XDG_CONFIG_HOME", self.home.path())
+            .env("CLUSTERCTL_DISABLE_VERSIONCHECK", "true")
+            .envs(env.iter().copied())
+            .kill_on_drop(true)
+            .output();
+        let what = format!("{} {}", self.program.display(), args.join(" "));
+        let output = tokio::time::timeout(LIMIT, run)
+            .await
+            .map_err(|_| format!("{what}: no end after {LIMIT:?}"))?
+            .unwrap();
+        let err = String::from_utf8_lossy(&output.stderr);
+        match output.status.success() {
+            true => Ok(String::from_utf8_lossy(&output.stdout).into_owned()),
+            false => Err(format!("{what}: {err}")),
+        }
+    }
+
+    async fn expect(&self, args: &[&str]) -> String {
+        self.run(args, &[]).await.unwrap_or_else(|error| panic!("{error}"))
+    }
+
+    /// What it says when it fails.
+    async fn refused(&self, args: &[&str]) -> String {
+        match self.run(args, &[]).await {
+            Ok(text) => panic!("{args:?} did not fail:\n{text}"),
+            Err(error) => error,
+        }
+    }
+}
+
+fn objects(text: &str) -> Vec<DynamicObject> {
+    parse(text).unwrap_or_else(|error| panic!("{error:#}\n{text}"))
+}
+
+/// Kind and name of each object.
+fn names(objects: &[DynamicObject]) -> BTreeSet<(String, String)> {
+    let name = |object: &DynamicObject| (object.types.clone().unwrap().kind, object.name_any());
+    objects.iter().map(name).collect()
+}
+
+fn kinds(objects: &[DynamicObject], kind: &str) -> usize {
+    names(objects).iter().filter(|(found, _)| found == kind).count()
+}
+
+#[tokio::test]
+async fn the_chart_is_well_formed_and_bad_values_are_named() {
+    let helm = Tool::helm(None).await;
+    helm.expect(&[&["lint", "charts/metal3", "--strict"], REQUIRED.as_slice()].concat())
+        .await;
+    for (wrong, named) in [
+        (&["--set", "image.registry="][..], "image.registry is required"),
+        (&["--set", "ironic.endpoint="], "ironic.endpoint is required"),
+        (&["--set", "ironic.resource.name=x"], "exclude each other"),
+        (&["--set", "operator.replicas=0"], "/operator/replicas"),
+        (&["--set", "certificates=none"], "/certificates"),
+        (&["--set", "oprator.enabled=false"], "oprator"),
+        (&["--set", "secrets.namespaces=metal3"], "/secrets/namespaces"),
+    ] {
+        let args = [&["template", "m", "charts/metal3"], REQUIRED.as_slice(), wrong].concat();
+        let error = helm.refused(&args).await;
+        assert!(error.contains(named), "{wrong:?}: no {named:?} in\n{error}");
+    }
+}
+
+#[tokio::test]
+async fn each_value_changes_what_is_installed() {
+    let helm = Tool::helm(None).await;
+    let render = async |values: &[&str]| {
+        let args = [
+            &["template", "m", "charts/metal3", "--namespace", "elsewhere"],
+            REQUIRED.as_slice(),
+            values,
+        ]
+        .concat();
+        let text = helm.expect(&args).await;
+        for fixed in ["baremetal-operator-system", "capm3-system", "metal3-ipam-system"] {
+            assert!(!text.contains(fixed), "{fixed} is left with {values:?}");
+        }
+        objects(&text)
+    };
+    let usual = render(&[]).await;
+    assert_eq!(kinds(&usual, "Deployment"), 3);
+    assert_eq!(kinds(&usual, "CustomResourceDefinition"), 25);
+    assert_eq!(kinds(&usual, "NetworkPolicy"), 3);
+    assert_eq!(kinds(&usual, "PodDisruptionBudget"), 3);
+    assert_eq!(kinds(&usual, "Certificate"), 0);
+    // By default the programs may read no Secret.
+    let secrets = |objects: &[DynamicObject], kind: &str| {
+        let all = names(objects);
+        all.iter()
+            .filter(|(k, name)| k == kind && name.contains("secrets"))
+            .count()
+    };
+    assert_eq!(
+        (secrets(&usual, "RoleBinding"), secrets(&usual, "ClusterRoleBinding")),
+        (0, 0)
+    );
+    let some = render(&["--set", "secrets.namespaces={a,b}"]).await;
+    let bound: Vec<_> = some
+        .iter()
+        .filter(|o| o.types.clone().unwrap().kind == "RoleBinding")
+        .collect();
+    let bound: BTreeSet<_> = bound
+        .iter()
+        .filter(|o| o.name_any().contains("secrets"))
+        .map(|o| (o.namespace().unwrap(), o.name_any()))
+        .collect();
+    assert_eq!(bound.len(), 4, "{bound:?}");
+    let all = render(&["--set", "secrets.allNamespaces=true"]).await;
+    assert_eq!(
+        (secrets(&all, "RoleBinding"), secrets(&all, "ClusterRoleBinding")),
+        (0, 2)
+    );
+
+    let managed = render(&["--set", "certificates=cert-manager"]).await;
+    assert_eq!(kinds(&managed, "Certificate"), kinds(&managed, "Issuer"));
+    assert!(kinds(&managed, "Certificate") >= 2);
+    let injected = |object: &&DynamicObject| object.annotations().contains_key("cert-manager.io/inject-ca-from");
+    let converted = managed.iter().filter(|o| {
+        o.types.clone().unwrap().kind == "CustomResourceDefinition" && o.data["spec"]["conversion"].is_object()
+    });
+    assert_eq!(converted.clone().count(), converted.filter(injected).count());
+
+    let small = render(&["--set", "provider.enabled=false,ipam.enabled=false,operator.replicas=1"]).await;
+    assert_eq!(kinds(&small, "Deployment"), 1);
+    assert_eq!(kinds(&small, "CustomResourceDefinition"), 13);
+    let off = "networkPolicy.enabled=false,podDisruptionBudget.enabled=false,crds.install=false";
+    let bare = render(&["--set", off]).await;
+    for kind in ["NetworkPolicy", "PodDisruptionBudget", "CustomResourceDefinition"] {
+        assert_eq!(kinds(&bare, kind), 0, "{kind}");
+    }
+    let watched = "monitoring.serviceMonitors=true,monitoring.rules=true,monitoring.dashboards=true";
+    let watched = render(&["--set", watched, "--set", "monitoring.labels.team=infra"]).await;
+    assert_eq!(
+        (kinds(&watched, "ServiceMonitor"), kinds(&watched, "PrometheusRule")),
+        (3, 1)
+    );
+    let args = "watchNamespaces={a,b},operator.args={--log-filter=debug},operator.env.IRONIC_INSECURE=true";
+    let tuned = render(&["--set", args]).await;
+    let operator = tuned
+        .iter()
+        .find(|o| o.types.clone().unwrap().kind == "Deployment" && o.name_any().starts_with("baremetal-operator"))
+        .unwrap();
+    let container = &operator.data["spec"]["template"]["spec"]["containers"][0];
+    assert_eq!(
+        container["args"],
+        serde_json::json!([
+            "--enable-leader-election",
+            "--webhook-port=9443",
+            "--namespace=a,b",
+            "--log-filter=debug"
+        ])
+    );
+    assert_eq!(
+        container["image"],
+        format!(
+            "registry.example.org/metal3/baremetal-operator:v{}",
+            env!("CARGO_PKG_VERSION")
+        )
+    );
+}
+
+/// Installs, upgrades and uninstalls. What is uninstalled leaves the definitions, and so the hosts. The programs do not run here.
+#[tokio::test]
+async fn a_cluster_takes_the_chart_and_the_bases_and_keeps_its_hosts() {
+    let cluster = ControlPlane::start(ControlPlaneConfig::default()).await.unwrap();
+    let client = cluster.client().await.unwrap();
+    let (helm, kubectl) = (Tool::helm(Some(&cluster)).await, Tool::kubectl(&cluster).await);
+    let release = |verb: &'static str, name: &'static str| {
+        let namespace = ["--namespace", name, "--create-namespace"];
+        let namespace = &namespace[..if verb == "install" { 3 } else { 2 }];
+        [&[verb, name, "charts/metal3"], namespace, &REQUIRED].concat()
+    };
+    helm.expect(&release("install", "metal3")).await;
+    let deployments: Api<Deployment> = Api::namespaced(client.clone(), "metal3");
+    assert_eq!(deployments.list(&ListParams::default()).await.unwrap().items.len(), 3);
+    let changed = [
+        release("upgrade", "metal3").as_slice(),
+        &["--set", "operator.replicas=3"],
+    ]
+    .concat();
+    helm.expect(&changed).await;
+    let operator = deployments.get("baremetal-operator-controller-manager").await.unwrap();
+    assert_eq!(operator.spec.unwrap().replicas, Some(3));
+    let second = helm.refused(&release("install", "other")).await;
+    assert!(second.contains("metal3") && second.contains("ownership"), "{second}");
+
+    let configurations: Api<ValidatingWebhookConfiguration> = Api::all(client.clone());
+    configurations
+        .delete_collection(&DeleteParams::default(), &ListParams::default())
+        .await
+        .unwrap();
+    let host = serde_json::json!({"metadata": {"name": "h"}, "spec": {"online": false}});
+    let host: BareMetalHost = serde_json::from_value(host).unwrap();
+    let hosts: Api<BareMetalHost> = Api::namespaced(client.clone(), "default");
+    hosts.create(&PostParams::default(), &host).await.unwrap();
+    helm.expect(&["uninstall", "metal3", "--namespace", "metal3"]).await;
+    assert!(deployments.list(&ListParams::default()).await.unwrap().items.is_empty());
+    assert_eq!(hosts.get("h").await.unwrap().name_any(), "h");
+    let definitions: Api<CustomResourceDefinition> = Api::all(client.clone());
+    assert_eq!(definitions.list(&ListParams::default()).await.unwrap().items.len(), 25);
+
+    kubectl
+        .expect(&["apply", "--server-side", "--force-conflicts", "-k", "config/default"])
+        .await;
+    let deployments: Api<Deployment> = Api::all(client);
+    let installed = deployments.list(&ListParams::default()).await.unwrap().items;
+    assert_eq!(installed.len(), 3);
+    for deployment in installed {
+        let image = &deployment.spec.unwrap().template.spec.unwrap().containers[0].image;
+        assert!(
+            image.as_ref().unwrap().ends_with(env!("CARGO_PKG_VERSION")),
+            "{image:?}"
+        );
+    }
+    assert_eq!(hosts.get("h").await.unwrap().name_any(), "h");
+}
+
+#[tokio::test]
+async fn clusterctl_takes_what_is_released() {
+    let clusterctl = Tool::clusterctl().await;
+    let dist = clusterctl.file("repository");
+    let made = std::process::Command::new(env!("CARGO_BIN_EXE_xtask"))
+        .args(["dist", "--registry", "registry.example.org/metal3", "--into", &dist])
+        .output()
+        .unwrap();
+    assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+    let version = format!("v{}", env!("CARGO_PKG_VERSION"));
+    let at = |provider: &str, file: &str| format!("{dist}/{provider}/{version}/{file}");
+    let [infrastructure, ipam] = [
+        at("infrastructure-metal3", "infrastructure-components.yaml"),
+        at("ipam-metal3", "ipam-components.yaml"),
+    ];
+    let settings = serde_json::json!({"providers": [
+        {"name": "metal3", "type": "InfrastructureProvider", "url": infrastructure},
+        {"name": "metal3", "type": "IPAMProvider", "url": ipam},
+    ]});
+    let config = clusterctl.file("clusterctl.yaml");
+    std::fs::write(&config, settings.to_string()).unwrap();
+    for (flag, namespace, count) in [
+        ("--infrastructure", "capm3-system", 9),
+        ("--ipam", "metal3-ipam-system", 3),
+    ] {
+        let provider = format!("metal3:{version}");
+        let text = clusterctl
+            .expect(&["generate", "provider", flag, &provider, "--config", &config])
+            .await;
+        let rendered = objects(&text);
+        let found = ["CustomResourceDefinition", "Deployment", "Certificate"].map(|kind| kinds(&rendered, kind));
+        assert_eq!(found, [count, 1, 1]);
+        let is_labelled = |object: &DynamicObject| object.labels().contains_key("cluster.x-k8s.io/provider");
+        assert!(rendered.iter().all(is_labelled));
+        assert!(
+            rendered
+                .iter()
+                .filter_map(ResourceExt::namespace)
+                .all(|n| n == namespace)
+        );
+        assert!(!text.contains("${"), "a variable is left");
+    }
+    let variables = [
+        ("CLUSTER_APIENDPOINT_HOST", "192.0.2.1"),
+        ("CLUSTER_APIENDPOINT_PORT", "6443"),
+        ("IMAGE_URL", "https://images.example.org/node.qcow2"),
+        ("IMAGE_CHECKSUM", "https://images.example.org/node.qcow2.sha256sum"),
+        ("IMAGE_CHECKSUM_TYPE", "sha256"),
+        ("IMAGE_FORMAT", "qcow2"),
+        ("CTLPLANE_KUBEADM_EXTRA_CONFIG", "\n    preKubeadmCommands:\n    - date"),
+        ("WORKERS_KUBEADM_EXTRA_CONFIG", ""),
+    ];
+    let template = at("infrastructure-metal3", "cluster-template.yaml");
+    let args = [
+        "generate",
+        "cluster",
+        "c",
+        "--from",
+        &template,
+        "--target-namespace",
+        "metal3",
+        "--config",
+        &config,
+    ];
+    let counts = [
+        "--kubernetes-version",
+        "v1.35.0",
+        "--control-plane-machine-count",
+        "1",
+        "--worker-machine-count",
+        "1",
+    ];
+    let cluster = clusterctl.run(&[args.as_slice(), &counts].concat(), &variables).await;
+    let cluster = cluster.unwrap_or_else(|error| panic!("{error}"));
+    assert_eq!(objects(&cluster).len(), 9);
+    assert_eq!(cluster.matches("- date").count(), 1);
+}
