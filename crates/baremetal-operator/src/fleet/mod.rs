@@ -281,7 +281,14 @@ mod tests {
         }
         assert!(woken.try_recv().is_err(), "nobody is called to what cannot start");
         fleet.view().replace(Vec::new(), Duration::ZERO);
-        assert_eq!(ask(2), Slot::Queued(Place { number: 2, limit: 1 }));
+        assert_eq!(
+            ask(2),
+            Slot::Queued(Place {
+                number: 2,
+                limit: 1,
+                reserved: 0
+            })
+        );
         assert_eq!(ask(1), Slot::Granted);
     }
 
