@@ -98,7 +98,14 @@ impl Fleet {
     pub fn learn(&self, node: &Node, host: &ObjectKey, asked: Duration) {
         let mut view = self.view();
         view.claim(&node.uuid, host);
-        view.learn(node, asked);
+        let affected = view.learn(node, host, asked);
+        drop(view);
+        self.wake(affected);
+    }
+
+    /// The view changed while a pass decided on this host, in a way that wakes no host.
+    pub fn look_again(&self, host: &ObjectKey) {
+        self.wake(vec![host.clone()]);
     }
 
     /// Whether a host waits for its node or for Ironic.

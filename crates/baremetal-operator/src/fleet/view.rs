@@ -85,6 +85,7 @@ impl View {
     /// wakes.
     fn judge(&mut self, node: Node, asked: Duration, woken: &mut HashSet<ObjectKey>) -> Arc<Node> {
         let known = self.nodes.remove(&node.uuid);
+        known.iter().for_each(|known| self.unname(known));
         let is_old = self.learned.get(&node.uuid).is_some_and(|at| *at >= asked)
             && known
                 .as_ref()
@@ -99,8 +100,10 @@ impl View {
         }
         match known {
             Some(known) if is_same || is_old => known,
-            _ => {
+            known => {
                 woken.extend(self.hosts_of(&node));
+                // Also the host that a renamed node was named after.
+                woken.extend(known.iter().flat_map(|known| self.hosts_of(known)));
                 Arc::new(node)
             }
         }
@@ -115,18 +118,36 @@ impl View {
         self.waiting.iter().cloned().collect()
     }
 
-    /// A newer record of one node, read at this moment: the next list is compared with it.
-    pub fn learn(&mut self, node: &Node, now: Duration) {
+    /// A newer record of one node, read for this host at this moment: the next list is compared with it. Returns the other
+    /// hosts that the change affects, because the next list will show them none.
+    pub fn learn(&mut self, node: &Node, host: &ObjectKey, now: Duration) -> Vec<ObjectKey> {
         self.learned.insert(node.uuid.clone(), now);
         let summary = Node {
             detail: None,
             ..node.clone()
         };
-        if let Some(name) = &summary.name {
-            self.by_name.insert(name.clone(), summary.uuid.clone());
-        }
+        let known = self.nodes.remove(&summary.uuid);
+        known.iter().for_each(|known| self.unname(known));
+        let is_same = known.as_ref().is_some_and(|known| **known == summary);
+        let states = known.iter().map(|known| &**known).chain([&summary]);
+        let affected: HashSet<_> = states
+            .filter(|_| !is_same)
+            .flat_map(|node| self.hosts_of(node))
+            .collect();
         self.busy.note(&summary);
-        self.nodes.insert(summary.uuid.clone(), Arc::new(summary));
+        insert(&mut self.nodes, &mut self.by_name, Arc::new(summary));
+        affected.into_iter().filter(|other| other != host).collect()
+    }
+
+    /// Forgets the name of a node, unless another node has it by now.
+    fn unname(&mut self, node: &Node) {
+        let name = node
+            .name
+            .as_ref()
+            .filter(|name| self.by_name.get(*name) == Some(&node.uuid));
+        if let Some(name) = name {
+            self.by_name.remove(name);
+        }
     }
 
     /// Ironic accepted a state change of a node at this moment.
