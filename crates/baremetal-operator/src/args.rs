@@ -8,11 +8,11 @@ use clap::Parser;
 use metal3_runtime::args::{
     ClientArgs, ConcurrencyArgs, LeaderArgs, LogArgs, MetricsArgs, NamespaceArgs, ProbeArgs, TlsArgs, go_bool,
 };
+use metal3_runtime::denied::DeniedRanges;
 
 pub use self::compat::CompatArgs;
 pub(crate) use self::compat::any_case_bool;
 use crate::host::budget::Budgets;
-use crate::host::named_url::DeniedRanges;
 use crate::ironic_config::IronicArgs;
 
 /// Registers, inspects, provisions and powers bare-metal hosts by driving OpenStack Ironic.
@@ -79,8 +79,8 @@ pub struct Args {
     #[arg(long, env = "STATE_BUDGETS", default_value = "")]
     pub state_budgets: Budgets,
 
-    /// Addresses that URLs of images, checksums, DataImages and firmware may not name, as ranges separated by commas; given
-    /// empty, there are none. Names are not resolved, and addresses of BMCs may be link-local
+    /// Addresses that BMCs may not have, and that URLs of images, checksums, DataImages and firmware may not name, as ranges
+    /// separated by commas; given empty, there are none. Names are not resolved
     #[arg(long, env = "DENIED_URL_RANGES", default_value = DeniedRanges::DEFAULT)]
     pub denied_url_ranges: DeniedRanges,
 
