@@ -8,11 +8,11 @@ use clap::Parser;
 use metal3_runtime::args::{
     ClientArgs, ConcurrencyArgs, LeaderArgs, LogArgs, MetricsArgs, NamespaceArgs, ProbeArgs, TlsArgs, go_bool,
 };
-use metal3_runtime::denied::DeniedRanges;
 
 pub use self::compat::CompatArgs;
 pub(crate) use self::compat::any_case_bool;
 use crate::host::budget::Budgets;
+use crate::host::named_url::DeniedRanges;
 use crate::ironic_config::IronicArgs;
 
 /// Registers, inspects, provisions and powers bare-metal hosts by driving OpenStack Ironic.

@@ -247,7 +247,7 @@ impl IronicArgs {
             builds_ramdisks,
             can_disable_power_off: true, // until Ironic says what it can do
             external_url_v6: self.ironic_external_url_v6.as_ref().map(ToString::to_string),
-            denied_url_ranges: metal3_runtime::denied::DeniedRanges::default(),
+            denied_url_ranges: crate::host::named_url::DeniedRanges::default(),
             requires_credentials_label: false,
             adopts_unnamed_nodes: false,
             budgets: crate::host::budget::Budgets::default(),

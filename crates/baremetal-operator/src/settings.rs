@@ -3,9 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use metal3_runtime::denied::DeniedRanges;
-
 use crate::host::budget::Budgets;
+use crate::host::named_url::DeniedRanges;
 
 /// Settings that decisions about hosts depend on.
 #[derive(Clone, Debug, PartialEq)]

@@ -17,6 +17,9 @@ impl DeniedRanges {
     /// Link-local addresses, those of cloud metadata among them.
     pub const DEFAULT: &str = "169.254.0.0/16,fe80::/10,fd00:ec2::254/128";
 
+    /// Denies nothing.
+    pub const NONE: Self = Self(Vec::new());
+
     /// Whether this address is in one of the ranges, also as an IPv4 address within IPv6.
     pub fn contain(&self, address: IpAddr) -> bool {
         let embedded = match address {
@@ -128,5 +131,6 @@ mod tests {
     fn ranges_are_checked() {
         assert!("10.0.0.0".parse::<DeniedRanges>().unwrap_err().contains("10.0.0.0"));
         assert_eq!(DeniedRanges::default(), DeniedRanges::DEFAULT.parse().unwrap());
+        assert_eq!(DeniedRanges::NONE, "".parse().unwrap());
     }
 }

@@ -225,10 +225,6 @@ pub mod provider {
     /// A watch of a workload cluster is requested for 290 s; the client ends one that lasts longer. No flag.
     pub const WORKLOAD_WATCH: Duration = Duration::from_secs(330);
 
-    /// The longest that the watch of a workload cluster pauses for what it has already sent: later the watch would end.
-    /// No flag.
-    pub const WORKLOAD_PAUSE: Duration = Duration::from_secs(60);
-
     /// How long a workload cluster counts as slowed down after the last pause. No flag.
     pub const WORKLOAD_SLOWED: Duration = Duration::from_secs(60);
 

@@ -84,8 +84,7 @@ impl View {
     /// Judges one record of a list that was requested at this moment: whether it is the newer one, and which hosts it
     /// wakes.
     fn judge(&mut self, node: Node, asked: Duration, woken: &mut HashSet<ObjectKey>) -> Arc<Node> {
-        let known = self.nodes.remove(&node.uuid);
-        known.iter().for_each(|known| self.unname(known));
+        let known = self.take(&node.uuid);
         let is_old = self.learned.get(&node.uuid).is_some_and(|at| *at >= asked)
             && known
                 .as_ref()
@@ -126,8 +125,7 @@ impl View {
             detail: None,
             ..node.clone()
         };
-        let known = self.nodes.remove(&summary.uuid);
-        known.iter().for_each(|known| self.unname(known));
+        let known = self.take(&summary.uuid);
         let is_same = known.as_ref().is_some_and(|known| **known == summary);
         let states = known.iter().map(|known| &**known).chain([&summary]);
         let affected: HashSet<_> = states
@@ -139,15 +137,15 @@ impl View {
         affected.into_iter().filter(|other| other != host).collect()
     }
 
-    /// Forgets the name of a node, unless another node has it by now.
-    fn unname(&mut self, node: &Node) {
-        let name = node
-            .name
-            .as_ref()
-            .filter(|name| self.by_name.get(*name) == Some(&node.uuid));
-        if let Some(name) = name {
+    /// Removes a node, and its name unless another node has it by now.
+    fn take(&mut self, uuid: &str) -> Option<Arc<Node>> {
+        let known = self.nodes.remove(uuid)?;
+        if let Some(name) = &known.name
+            && self.by_name.get(name).is_some_and(|named| named == uuid)
+        {
             self.by_name.remove(name);
         }
+        Some(known)
     }
 
     /// Ironic accepted a state change of a node at this moment.

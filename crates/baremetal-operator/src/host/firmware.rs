@@ -15,11 +15,10 @@ use metal3_api::metal3::{
 };
 use metal3_ironic::Step;
 use metal3_runtime::conditions;
-use metal3_runtime::denied::DeniedRanges;
 use serde_json::{Map, Value, json};
 
 use super::mark;
-use super::named_url::{NamedUrl, UrlField};
+use super::named_url::{DeniedRanges, NamedUrl, UrlField};
 
 /// What one of the objects requests.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

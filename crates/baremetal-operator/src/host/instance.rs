@@ -6,10 +6,9 @@
 
 use metal3_api::metal3::{BareMetalHostSpec, BareMetalHostStatus, BootMode, Image};
 use metal3_ironic::{Diff, MASK, MaskedValues, Node, NodeDetail, PatchOp};
-use metal3_runtime::denied::DeniedRanges;
 use serde_json::{Map, Value, json};
 
-use super::named_url::{NamedUrl, UrlField};
+use super::named_url::{DeniedRanges, NamedUrl, UrlField};
 use super::observed::{Observed, PullSecret};
 use super::{hints, mark};
 

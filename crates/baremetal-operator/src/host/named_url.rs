@@ -7,7 +7,8 @@
 use std::fmt;
 
 use metal3_ironic::without_url_secrets;
-use metal3_runtime::denied::{DeniedRanges, FLAG};
+pub use metal3_runtime::denied::DeniedRanges;
+use metal3_runtime::denied::FLAG;
 use url::Url;
 
 /// The field of a URL. Each field has its own schemes.

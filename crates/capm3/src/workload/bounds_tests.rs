@@ -13,10 +13,11 @@ use tokio::task::JoinSet;
 use super::*;
 use crate::workload::account::Limits;
 use crate::workload::connect;
+use crate::workload::pace::Paces;
 use metal3_runtime::store::ObjectKey;
 
 fn pace() -> Pace {
-    Pace::new(ObjectKey::new("ns", "c"))
+    Paces::default().of(ObjectKey::new("ns", "c"))
 }
 
 fn limited(config: kube::Config, limits: Limits) -> Client {
@@ -191,7 +192,12 @@ async fn a_watch_is_read_no_faster_than_its_pace() {
     let start = tokio::time::Instant::now();
     for (pace, at_least) in [(None, 0), (Some(pace()), 20)] {
         let share = Account::new(Limits::DEFAULT).share("ns");
-        let mut body = Bounded::new(KubeBody::from(b"{}\n".repeat(7000)), MOST_LINE, pace, share);
+        let mut body = Bounded::new(
+            KubeBody::from([&[b'x'; 49][..], b"\n"].concat().repeat(7000)),
+            MOST_LINE,
+            pace,
+            share,
+        );
         assert!(frame(&mut body).await.unwrap().is_ok());
         assert!(frame(&mut body).await.is_none());
         assert_eq!(start.elapsed().as_secs() / 10 * 10, at_least);

@@ -346,7 +346,10 @@ mod tests {
             let client = Client::try_from(config).unwrap();
             let stop = CancellationToken::new();
             let workloads = Workloads::new(client.clone(), crate::sim::limits(), stop.clone());
-            let (shared, pace) = (Arc::downgrade(&workloads.0), Pace::new(ObjectKey::new("ns", "c")));
+            let (shared, pace) = (
+                Arc::downgrade(&workloads.0),
+                workloads.0.paces.of(ObjectKey::new("ns", "c")),
+            );
             stop.cancel();
             // The order in which a select polls its branches is random.
             for _ in 0..50 {

@@ -43,7 +43,7 @@ use self::bounds::Exceeded;
 pub use self::connect::Access;
 use self::link::Link;
 pub use self::nodes::{NodeBy, Nodes};
-use self::pace::Pace;
+use self::pace::{Pace, Paces};
 use self::turns::Turns;
 
 /// A reachable workload cluster.
@@ -185,6 +185,7 @@ struct Shared {
     stop: CancellationToken,
     clusters: Mutex<Clusters>,
     account: Account,
+    paces: Paces,
     listeners: RwLock<Vec<Listener>>,
     tasks: Mutex<JoinSet<()>>,
 }
@@ -269,6 +270,7 @@ impl Workloads {
             stop,
             clusters: Mutex::default(),
             account: Account::new(Limits::DEFAULT),
+            paces: Paces::default(),
             listeners: RwLock::default(),
             tasks: Mutex::default(),
         }))
@@ -299,7 +301,7 @@ impl Workloads {
 
     fn follow(&self, cluster: &ObjectKey) -> Followed {
         let (stop, room) = (self.0.stop.child_token(), Arc::<Notify>::default());
-        let pace = Pace::new(cluster.clone());
+        let pace = self.0.paces.of(cluster.clone());
         let link = Link::new(Arc::downgrade(&self.0), stop.clone(), room.clone(), pace.clone());
         let (client, access) = (self.0.client.clone(), self.0.access.clone());
         self.0.spawn(link.run(client, access));
@@ -324,7 +326,7 @@ impl Workloads {
         let followed = Followed {
             answer: Ok(Workload { client, nodes, turns }),
             room: Arc::default(),
-            pace: Pace::new(cluster.clone()),
+            pace: self.0.paces.of(cluster.clone()),
             _task: CancellationToken::new().drop_guard(),
         };
         self.0.lock().followed.insert(cluster.clone(), followed);

@@ -10,12 +10,11 @@ use metal3_api::metal3::{
 use metal3_bmc::BmcAddress;
 use metal3_ironic::ProvisionState;
 use metal3_runtime::conditions;
-use metal3_runtime::denied::DeniedRanges;
 use metal3_runtime::timing::operator::SLOW_RECHECK;
 
 use super::network_data;
 use crate::host::builder::{PlanBuilder, Step, Verdict};
-use crate::host::named_url::{NamedUrl, UrlField};
+use crate::host::named_url::{DeniedRanges, NamedUrl, UrlField};
 use crate::host::observed::{Lookup, NetworkDataView};
 use crate::host::plan::{Effect, Read, Wait, WaitReason};
 use crate::host::ramdisk::Ramdisk;
