@@ -20,16 +20,16 @@ fn pace() -> Pace {
     Paces::default().of(ObjectKey::new("ns", "c"))
 }
 
-fn limited(config: kube::Config, limits: Limits) -> Client {
+fn limited(config: &kube::Config, limits: Limits) -> Client {
     rustls::crypto::ring::default_provider().install_default().ok();
-    let client = connect::client(&config, &crate::sim::limits().into()).unwrap();
+    let client = connect::client(config, &crate::sim::limits().into()).unwrap();
     bounded(client, &Account::new(limits), "ns", &pace())
 }
 
 /// Answers every request with this head, then with this text for ever.
 async fn endless(head: &'static str, text: &'static str) -> (Client, JoinSet<()>) {
     let (config, server) = endless_at(head, text).await;
-    (limited(config, Limits::DEFAULT), server)
+    (limited(&config, Limits::DEFAULT), server)
 }
 
 async fn endless_at(head: &'static str, text: &'static str) -> (kube::Config, JoinSet<()>) {
@@ -113,7 +113,7 @@ async fn what_is_read_at_once_for_one_namespace_is_bounded_and_given_back() {
     };
     for watch in [false, true] {
         let (config, _server) = endless_at(OK, "x").await;
-        let nodes: Api<Node> = Api::all(limited(config, small));
+        let nodes: Api<Node> = Api::all(limited(&config, small));
         for _ in 0..2 {
             let error = within(async {
                 if !watch {
@@ -139,7 +139,7 @@ async fn a_small_answer_comes_through_when_the_namespace_has_its_part() {
         namespace: 0,
         ..Limits::DEFAULT
     };
-    let nodes: Api<Node> = Api::all(limited(config, none));
+    let nodes: Api<Node> = Api::all(limited(&config, none));
     assert_eq!(nodes.list(&ListParams::default()).await.unwrap().items.len(), 0);
 }
 
@@ -161,7 +161,7 @@ async fn trickling(interval: Duration) -> (Client, JoinSet<()>) {
             });
         }
     });
-    (limited(config, Limits::DEFAULT), server)
+    (limited(&config, Limits::DEFAULT), server)
 }
 
 #[tokio::test(start_paused = true)]

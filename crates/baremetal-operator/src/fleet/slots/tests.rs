@@ -183,8 +183,10 @@ fn queued(number: usize, limit: usize) -> Slot {
 #[test]
 fn a_host_is_told_how_many_slots_are_kept_for_others() {
     let mut slots = Slots::new(2);
-    ["a", "b"].iter().for_each(|namespace| slots.meet(namespace));
-    let busy = busy(["u0"].into_iter(), Some("a"));
+    for namespace in ["a", "b"] {
+        slots.meet(namespace);
+    }
+    let busy = busy(["u0"], Some("a"));
     let Slot::Queued(place) = slots.ask(&key_in("a", 1), "u1", at(1), Some(&busy)) else {
         panic!("it is kept for the other namespace");
     };
