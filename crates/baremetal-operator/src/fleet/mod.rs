@@ -103,8 +103,8 @@ impl Fleet {
         self.wake(affected);
     }
 
-    /// The view changed while a pass decided on this host, in a way that wakes no host.
-    pub fn look_again(&self, host: &ObjectKey) {
+    /// Wakes a host whose node in the view changed during its pass.
+    pub fn decide_again(&self, host: &ObjectKey) {
         self.wake(vec![host.clone()]);
     }
 

@@ -118,7 +118,7 @@ impl View {
     }
 
     /// A newer record of one node, read for this host at this moment: the next list is compared with it. Returns the other
-    /// hosts that the change affects, because the next list will show them none.
+    /// hosts that the change affects: the next list no longer shows it as a change.
     pub fn learn(&mut self, node: &Node, host: &ObjectKey, now: Duration) -> Vec<ObjectKey> {
         self.learned.insert(node.uuid.clone(), now);
         let summary = Node {

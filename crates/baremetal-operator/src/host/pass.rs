@@ -178,14 +178,14 @@ impl Controller for Hosts {
             _ => None,
         };
         if idle.as_ref().is_some_and(|(_, listed)| is_overtaken(pass, listed)) {
-            ctx.fleet.look_again(key);
+            ctx.fleet.decide_again(key);
         }
         ctx.memory.end(key, &pass.seen, failures(pass, done), idle);
     }
 }
 
-/// Whether another node than the one that was decided on became the host's in the meantime. Such a change may wake no host: a node
-/// that has the host's name without its namespace belongs to none.
+/// Whether the view changed the host's node during the pass to one that was not decided on. That may not have woken the host: a node
+/// with the host's name but no namespace wakes none.
 fn is_overtaken(pass: &Pass, listed: &NodeView) -> bool {
     *listed != pass.listed && memory::as_listed(&pass.seen.node).is_some_and(|decided| decided != *listed)
 }

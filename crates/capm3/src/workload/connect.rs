@@ -1,5 +1,5 @@
-//! The client of a workload cluster. Its kubeconfig is a tenant's: what the name of its server resolves to is checked when it is
-//! connected to, because an earlier check could have had another answer. Redirects are not followed, nor are proxies used.
+//! The client of a workload cluster. A tenant writes its kubeconfig, so the addresses that its server's name resolves to are checked
+//! for each connection: an earlier lookup could have had another answer. Redirects are not followed, and no proxy is used.
 
 use std::net::SocketAddr;
 use std::pin::Pin;
@@ -35,8 +35,8 @@ impl From<ClientArgs> for Access {
     }
 }
 
-/// The name of the server resolves to nothing but denied addresses. It does not say to which: names of the management cluster's
-/// network are no tenant's business.
+/// The name of the server resolves only to denied addresses. The message omits them, because a tenant must not learn what names
+/// resolve to in the management cluster's network.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the name of its server leads to an address in a range that may not be connected to ({FLAG})")]
 pub struct Denied;
@@ -63,7 +63,7 @@ pub fn client(config: &Config, access: &Access) -> Result<Client, kube::Error> {
     Ok(access.limits.layered(builder, &Requests::default()))
 }
 
-/// Resolves names, without the addresses that are denied. Addresses in the kubeconfig itself do not come here.
+/// Resolves names and omits denied addresses. An address in the kubeconfig itself is not resolved: reading the kubeconfig checks it.
 #[derive(Clone)]
 struct Checked {
     resolver: GaiResolver,
@@ -118,7 +118,7 @@ mod tests {
         assert_eq!(words::told(&error), Denied.to_string());
         let allowed = client(&config, &crate::sim::limits().into()).unwrap();
         tokio::select! {
-            answer = allowed.apiserver_version() => panic!("nobody answers: {answer:?}"),
+            answer = allowed.apiserver_version() => panic!("the server does not answer: {answer:?}"),
             caller = listener.accept() => drop(caller.unwrap()),
         }
     }

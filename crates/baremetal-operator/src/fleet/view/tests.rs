@@ -151,7 +151,7 @@ fn an_emptied_ironic_wakes_every_host_that_had_a_node() {
     assert_eq!(sorted(view.replace(Vec::new(), NOW)), [key(2), legacy()]);
 }
 
-// OWN 29p: whoever read a node of somebody else hid its changes from its host.
+// OWN 29p: a host that read another host's node hid its changes from that host.
 #[test]
 fn a_change_that_one_host_reads_wakes_the_others() {
     let mut view = View::default();
