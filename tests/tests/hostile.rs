@@ -291,7 +291,7 @@ fn texts_of_secrets() {
             data: Some([("value".to_owned(), ByteString(text.clone().into()))].into()),
             ..Secret::default()
         };
-        if let Err(unusable) = runtime.block_on(kubeconfig::read(&secret)) {
+        if let Err(unusable) = runtime.block_on(kubeconfig::read(&secret, &HostSettings::default().denied_url_ranges)) {
             is_silent(&format!("{unusable} {unusable:?}"));
         }
         let credentials = metal3_bmc::Credentials {

@@ -355,6 +355,38 @@ fn a_node_of_somebody_else_is_neither_taken_over_nor_removed() {
             assert_eq!(after[field], left[field], "{field}");
         }
 
+        // OWN 29: nor a node that bears the name without its namespace, though its BMC is the host's.
+        let access =
+            json!({"redfish_address": env.server(0).bmc_url(), "redfish_username": "x", "redfish_password": "y"});
+        let (status_code, bare) = ask(
+            &env,
+            "POST",
+            "/v1/nodes",
+            json!({"name": ours, "driver": "redfish", "driver_info": access}),
+        )
+        .await;
+        assert_eq!(status_code, 201, "{bare}");
+        let bare_path = format!("/v1/nodes/{}", bare["uuid"].as_str().unwrap());
+        let rename = |to: String| json!([{"op": "replace", "path": "/name", "value": to}]);
+        let (status_code, _) = ask(&env, "PATCH", &path, rename(format!("{name}-of-theirs"))).await;
+        assert_eq!(status_code, 200);
+        env.apply_host(0, |_| {}).await;
+        let host = env
+            .expect_waiting(&ours, "NodeNotOurs", &["--adopt-unnamed-nodes"])
+            .await;
+        assert!(!status(&host).error_message.contains(bare["uuid"].as_str().unwrap()));
+        let (_, after) = ask(&env, "GET", &bare_path, json!(null)).await;
+        assert_eq!(
+            (&after["name"], &after["driver_info"]),
+            (&bare["name"], &bare["driver_info"])
+        );
+        env.delete(&ours).await;
+        eventually(LIMIT, "the host is gone", host_is_gone).await;
+        let (status_code, _) = ask(&env, "DELETE", &bare_path, json!(null)).await;
+        assert_eq!(status_code, 204);
+        let (status_code, _) = ask(&env, "PATCH", &path, rename(name.clone())).await;
+        assert_eq!(status_code, 200);
+
         // Its owner calls it something else: the host is enrolled under its own UID.
         env.apply_host(0, |_| {}).await;
         env.expect_waiting(&ours, "NodeNotOurs", &["its BMC"]).await;

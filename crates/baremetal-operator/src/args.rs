@@ -79,8 +79,8 @@ pub struct Args {
     #[arg(long, env = "STATE_BUDGETS", default_value = "")]
     pub state_budgets: Budgets,
 
-    /// Addresses that URLs of images, checksums, DataImages and firmware may not name, as ranges separated by commas; given
-    /// empty, there are none. Names are not resolved, and addresses of BMCs may be link-local
+    /// Addresses that BMCs may not have, and that URLs of images, checksums, DataImages and firmware may not name, as ranges
+    /// separated by commas; given empty, there are none. Names are not resolved
     #[arg(long, env = "DENIED_URL_RANGES", default_value = DeniedRanges::DEFAULT)]
     pub denied_url_ranges: DeniedRanges,
 

@@ -7,9 +7,11 @@ use metal3_runtime::args::{
     ClientArgs, LeaderArgs, LogArgs, MetricsArgs, NamespaceArgs, ProbeArgs, ProviderArgs, TlsArgs, go_bool,
 };
 use metal3_runtime::backoff::random_seed;
+use metal3_runtime::denied::DeniedRanges;
 
 pub use self::compat::CompatArgs;
 use crate::select::stable_seed;
+use crate::workload::Access;
 
 /// Runs Cluster API's machines on bare-metal hosts.
 #[derive(Clone, Debug, Parser)]
@@ -100,9 +102,22 @@ pub struct WorkloadArgs {
     /// Requests to each workload cluster that may be sent at once before --clustercache-client-qps holds them back
     #[arg(long, env = "CLUSTERCACHE_CLIENT_BURST", default_value_t = 30)]
     pub clustercache_client_burst: u32,
+
+    /// Addresses that the API server of a workload cluster may not have, as ranges separated by commas; given empty, there are none.
+    /// What its name resolves to is checked when it is connected to
+    #[arg(long, env = "DENIED_URL_RANGES", default_value = DeniedRanges::DEFAULT)]
+    pub denied_url_ranges: DeniedRanges,
 }
 
 impl WorkloadArgs {
+    /// How workload clusters may be accessed.
+    pub fn access(&self) -> Access {
+        Access {
+            limits: self.limits(),
+            denied: self.denied_url_ranges.clone(),
+        }
+    }
+
     /// The same, for a client whose configuration comes from elsewhere.
     pub fn limits(&self) -> ClientArgs {
         ClientArgs {

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use kube::Client;
-use metal3_runtime::args::{ClientArgs, Namespaces};
+use metal3_runtime::args::Namespaces;
 use metal3_runtime::controller::Controllers;
 use metal3_runtime::events::{Recorder, Reporter};
 use metal3_runtime::metrics::{Build, ControllerMetrics, Registry};
@@ -26,7 +26,7 @@ use crate::refusals::Refusals;
 use crate::remediation::Metal3Remediations;
 use crate::stores::Stores;
 use crate::webhooks;
-use crate::workload::Workloads;
+use crate::workload::{Access, Workloads};
 
 const REPORTER: Reporter = Reporter {
     component: "cluster-api-provider-metal3",
@@ -64,7 +64,7 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
         sync_period: args.provider.sync_period,
         is_fast_track: args.fast_track == "true",
         host_choice: args.host_choice,
-        workload_limits: args.workloads.limits(),
+        workloads: args.workloads.access(),
     };
     let stop = process.tasks.stop();
     let provider = Provider::new(
@@ -103,8 +103,8 @@ pub struct Setup {
     pub is_fast_track: bool,
     /// How to choose among hosts that fit equally.
     pub host_choice: HostChoice,
-    /// Request rate limits for each workload cluster.
-    pub workload_limits: ClientArgs,
+    /// How workload clusters may be accessed.
+    pub workloads: Access,
 }
 
 /// All controllers, without the process around them.
@@ -126,7 +126,7 @@ impl Provider {
             clock,
             refusals: Refusals::default(),
         };
-        let workloads = Workloads::new(ctx.client.clone(), setup.workload_limits.clone(), stop.clone());
+        let workloads = Workloads::new(ctx.client.clone(), setup.workloads.clone(), stop.clone());
         let figures = Figures::new(registry, &ctx.stores, &workloads, ctx.clock.clone());
         Self {
             ctx,

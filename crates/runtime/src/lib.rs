@@ -18,6 +18,7 @@ pub mod cache;
 pub mod clock;
 pub mod conditions;
 pub mod controller;
+pub mod denied;
 pub mod error;
 pub mod events;
 pub mod index;

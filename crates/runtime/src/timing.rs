@@ -225,6 +225,9 @@ pub mod provider {
     /// A watch of a workload cluster is requested for 290 s; the client ends one that lasts longer. No flag.
     pub const WORKLOAD_WATCH: Duration = Duration::from_secs(330);
 
+    /// How long a workload cluster counts as slowed down after the last pause. No flag.
+    pub const WORKLOAD_SLOWED: Duration = Duration::from_secs(60);
+
     /// Retry intervals for a workload cluster that exceeds a limit or repeatedly breaks its watch: each attempt may
     /// cost all that the limit allows. No flag.
     pub const WORKLOAD_EXCEEDED: Backoff = Backoff {

@@ -119,6 +119,35 @@ fn files_that_documents_name_are_there() {
     assert!(looked_at > 100, "only {looked_at} places found");
 }
 
+/// The tests that a text names in backticks.
+fn tests_in(text: &str) -> Vec<&str> {
+    let is_test = |name: &&str| {
+        let is_name = name.chars().all(|c| c == '_' || c.is_ascii_alphanumeric());
+        is_name && name.matches('_').count() > 2 && !name.starts_with("metal3_")
+    };
+    text.split('`').skip(1).step_by(2).filter(is_test).collect()
+}
+
+#[test]
+fn each_class_of_known_faults_names_its_tests_and_all_are_there() {
+    let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs");
+    let page = fs::read_to_string(docs.join("security.md")).unwrap();
+    let links = page.split("](").skip(1).filter_map(|rest| rest.split(')').next());
+    let sources = links.filter(|link| Path::new(link).extension().is_some_and(|end| end == "rs"));
+    let sources: String = sources
+        .map(|link| fs::read_to_string(docs.join(link)).unwrap())
+        .collect();
+    let is_there = |name: &&str| sources.contains(&format!("fn {name}("));
+    let missing: Vec<_> = tests_in(&page).into_iter().filter(|name| !is_there(name)).collect();
+    assert!(missing.is_empty(), "{missing:#?}");
+    let (_, section) = page.split_once("## Known classes of faults").unwrap();
+    let (section, _) = section.split_once("\n## ").unwrap();
+    let classes: Vec<_> = section.lines().filter(|line| line.starts_with("| ")).skip(1).collect();
+    assert!(classes.len() >= 8, "{classes:#?}");
+    let without: Vec<_> = classes.into_iter().filter(|row| tests_in(row).is_empty()).collect();
+    assert!(without.is_empty(), "{without:#?}");
+}
+
 /// The rows of a table whose first column is a reason: the reason, and the files that the row links to.
 fn rows(page: &str) -> Vec<(&str, Vec<&str>)> {
     let rows = page

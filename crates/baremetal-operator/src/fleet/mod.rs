@@ -98,7 +98,14 @@ impl Fleet {
     pub fn learn(&self, node: &Node, host: &ObjectKey, asked: Duration) {
         let mut view = self.view();
         view.claim(&node.uuid, host);
-        view.learn(node, asked);
+        let affected = view.learn(node, host, asked);
+        drop(view);
+        self.wake(affected);
+    }
+
+    /// Wakes a host whose node in the view changed during its pass.
+    pub fn decide_again(&self, host: &ObjectKey) {
+        self.wake(vec![host.clone()]);
     }
 
     /// Whether a host waits for its node or for Ironic.
@@ -281,7 +288,14 @@ mod tests {
         }
         assert!(woken.try_recv().is_err(), "nobody is called to what cannot start");
         fleet.view().replace(Vec::new(), Duration::ZERO);
-        assert_eq!(ask(2), Slot::Queued(Place { number: 2, limit: 1 }));
+        assert_eq!(
+            ask(2),
+            Slot::Queued(Place {
+                number: 2,
+                limit: 1,
+                reserved: 0
+            })
+        );
         assert_eq!(ask(1), Slot::Granted);
     }
 

@@ -56,6 +56,8 @@ pub struct Place {
     pub number: usize,
     /// The number of slots.
     pub limit: usize,
+    /// How many of them are kept for namespaces that hold none.
+    pub reserved: usize,
 }
 
 /// Whether this node takes a slot: its current operation loads the provisioning network.
@@ -286,6 +288,7 @@ impl Slots {
         Slot::Queued(Place {
             number,
             limit: self.limit,
+            reserved: self.reserve(),
         })
     }
 

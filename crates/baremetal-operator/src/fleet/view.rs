@@ -84,7 +84,7 @@ impl View {
     /// Judges one record of a list that was requested at this moment: whether it is the newer one, and which hosts it
     /// wakes.
     fn judge(&mut self, node: Node, asked: Duration, woken: &mut HashSet<ObjectKey>) -> Arc<Node> {
-        let known = self.nodes.remove(&node.uuid);
+        let known = self.take(&node.uuid);
         let is_old = self.learned.get(&node.uuid).is_some_and(|at| *at >= asked)
             && known
                 .as_ref()
@@ -99,8 +99,10 @@ impl View {
         }
         match known {
             Some(known) if is_same || is_old => known,
-            _ => {
+            known => {
                 woken.extend(self.hosts_of(&node));
+                // Also the host that a renamed node was named after.
+                woken.extend(known.iter().flat_map(|known| self.hosts_of(known)));
                 Arc::new(node)
             }
         }
@@ -115,18 +117,35 @@ impl View {
         self.waiting.iter().cloned().collect()
     }
 
-    /// A newer record of one node, read at this moment: the next list is compared with it.
-    pub fn learn(&mut self, node: &Node, now: Duration) {
+    /// A newer record of one node, read for this host at this moment: the next list is compared with it. Returns the other
+    /// hosts that the change affects: the next list no longer shows it as a change.
+    pub fn learn(&mut self, node: &Node, host: &ObjectKey, now: Duration) -> Vec<ObjectKey> {
         self.learned.insert(node.uuid.clone(), now);
         let summary = Node {
             detail: None,
             ..node.clone()
         };
-        if let Some(name) = &summary.name {
-            self.by_name.insert(name.clone(), summary.uuid.clone());
-        }
+        let known = self.take(&summary.uuid);
+        let is_same = known.as_ref().is_some_and(|known| **known == summary);
+        let states = known.iter().map(|known| &**known).chain([&summary]);
+        let affected: HashSet<_> = states
+            .filter(|_| !is_same)
+            .flat_map(|node| self.hosts_of(node))
+            .collect();
         self.busy.note(&summary);
-        self.nodes.insert(summary.uuid.clone(), Arc::new(summary));
+        insert(&mut self.nodes, &mut self.by_name, Arc::new(summary));
+        affected.into_iter().filter(|other| other != host).collect()
+    }
+
+    /// Removes a node, and its name unless another node has it by now.
+    fn take(&mut self, uuid: &str) -> Option<Arc<Node>> {
+        let known = self.nodes.remove(uuid)?;
+        if let Some(name) = &known.name
+            && self.by_name.get(name).is_some_and(|named| named == uuid)
+        {
+            self.by_name.remove(name);
+        }
+        Some(known)
     }
 
     /// Ironic accepted a state change of a node at this moment.

@@ -47,6 +47,12 @@ pub fn is_anothers(node: &Node, host: &BareMetalHost) -> bool {
     !is_enrolled_for(node, host) && node.name.as_ref().is_some_and(is_other)
 }
 
+/// Whether the node has the host's own name, with or without its namespace.
+pub fn is_named_after(node: &Node, host: &BareMetalHost) -> bool {
+    let is_its = |name: &String| *name == node_name(host) || host.metadata.name.as_ref() == Some(name);
+    node.name.as_ref().is_some_and(is_its)
+}
+
 /// Whether the host may adopt a node that has its name: not when it is about to release its own.
 pub fn may_adopt(host: &BareMetalHost) -> bool {
     host.metadata.deletion_timestamp.is_none() && annotations::detached(host).is_none()

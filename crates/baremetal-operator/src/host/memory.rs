@@ -95,8 +95,8 @@ impl Memories {
     }
 
     /// Ends a pass. `idle` is the time until which nothing has to be done (on the scale of
-    /// [`metal3_runtime::Clock::elapsed`]), and the node as it is cached now. If the host was woken in the meantime, it
-    /// may have been read before the change that woke it.
+    /// [`metal3_runtime::Clock::elapsed`]), and the node as it is cached now. Only what was decided on is remembered. If the
+    /// host was woken in the meantime, it may have been read before the change that woke it.
     pub fn end(&self, host: &ObjectKey, seen: &Observed, failures: u32, idle: Option<(Duration, NodeView)>) {
         let mut hosts = self.0.lock();
         // Do not recreate the entry of a host that is gone.
@@ -210,17 +210,8 @@ impl AtHand {
             failures: _,
             seed: _,
         } = seen;
-        let node = match node {
-            NodeView::Live(node) => {
-                let node = NodeView::Listed(Arc::new(Node {
-                    detail: None,
-                    ..(**node).clone()
-                }));
-                if node == *listed { listed.clone() } else { node }
-            }
-            NodeView::Gone => return None,
-            NodeView::Unknown { .. } | NodeView::Unlisted | NodeView::Listed(_) => node.clone(),
-        };
+        let node = as_listed(node)?;
+        let node = if node == *listed { listed.clone() } else { node };
         let secret = match secret {
             SecretView::Found(found) => SecretView::NotLooked {
                 version: Some(found.version.clone()),
@@ -240,5 +231,18 @@ impl AtHand {
             outage: outage.clone(),
             can_disable_power_off: settings.can_disable_power_off,
         })
+    }
+}
+
+/// The node that was decided on, as the fleet's view shows it if it has not changed since. `None` if the node is gone: the view
+/// may still show it.
+pub fn as_listed(node: &NodeView) -> Option<NodeView> {
+    match node {
+        NodeView::Live(node) => Some(NodeView::Listed(Arc::new(Node {
+            detail: None,
+            ..(**node).clone()
+        }))),
+        NodeView::Gone => None,
+        NodeView::Unknown { .. } | NodeView::Unlisted | NodeView::Listed(_) => Some(node.clone()),
     }
 }

@@ -5,12 +5,11 @@
 //! shown.
 
 use std::fmt;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
-use std::str::FromStr;
 
-use ipnet::IpNet;
 use metal3_ironic::without_url_secrets;
-use url::{Host, Url};
+pub use metal3_runtime::denied::DeniedRanges;
+use metal3_runtime::denied::FLAG;
+use url::Url;
 
 /// The field of a URL. Each field has its own schemes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,73 +56,6 @@ impl UrlField {
             Self::RamdiskImage | Self::RamdiskKernel => &["http", "https"],
         }
     }
-}
-
-/// Ranges of addresses that no URL may name.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct DeniedRanges(Vec<IpNet>);
-
-impl DeniedRanges {
-    /// Link-local addresses, those of cloud metadata among them.
-    pub const DEFAULT: &str = "169.254.0.0/16,fe80::/10,fd00:ec2::254/128";
-
-    fn contain(&self, address: IpAddr) -> bool {
-        let embedded = match address {
-            IpAddr::V4(_) => None,
-            IpAddr::V6(v6) => embedded(v6).map(IpAddr::V4),
-        };
-        let is_in = |address: IpAddr| self.0.iter().any(|range| range.contains(&address));
-        is_in(address) || embedded.is_some_and(is_in)
-    }
-}
-
-impl Default for DeniedRanges {
-    fn default() -> Self {
-        Self(Self::DEFAULT.split(',').flat_map(str::parse).collect())
-    }
-}
-
-impl FromStr for DeniedRanges {
-    type Err = String;
-
-    /// Ranges such as `169.254.0.0/16`, separated by commas; empty denies nothing.
-    fn from_str(text: &str) -> Result<Self, String> {
-        text.split(',')
-            .map(str::trim)
-            .filter(|range| !range.is_empty())
-            .map(|range| {
-                range
-                    .parse()
-                    .map_err(|_| format!("{range:?} is not a range such as 169.254.0.0/16"))
-            })
-            .collect::<Result<_, _>>()
-            .map(Self)
-    }
-}
-
-/// The IPv4 address embedded in an IPv6 address: mapped, compatible, or behind the well-known prefix of NAT64.
-fn embedded(address: Ipv6Addr) -> Option<Ipv4Addr> {
-    let [.., a, b, c, d] = address.octets();
-    match address.segments() {
-        [0x64, 0xff9b, 0, 0, 0, 0, ..] => Some(Ipv4Addr::new(a, b, c, d)),
-        _ => address.to_ipv4(),
-    }
-}
-
-/// The host names of cloud metadata services, which include server credentials. They are denied together with the
-/// address that they resolve to.
-const METADATA_SERVERS: [&str; 5] = [
-    "metadata.google.internal",
-    "metadata.goog",
-    "instance-data.ec2.internal",
-    "metadata.azure.internal",
-    "metadata.platformequinix.com",
-];
-
-fn metadata_server(name: &str) -> Option<IpAddr> {
-    let name = name.trim_end_matches('.');
-    let is_one = METADATA_SERVERS.iter().any(|server| server.eq_ignore_ascii_case(name));
-    is_one.then_some(IpAddr::V4(Ipv4Addr::new(169, 254, 169, 254)))
 }
 
 /// A URL that a user names and that may be passed to Ironic. It is displayed without its secrets.
@@ -175,27 +107,13 @@ fn check(field: UrlField, text: &str, denied: &DeniedRanges) -> Result<(), Strin
     if authority.contains(|c: char| c == '\\' || c.is_whitespace()) {
         return Err("it has a backslash or a space before its path".to_owned());
     }
-    let address = match url.host() {
-        None => return Err("it names no host".to_owned()),
-        Some(Host::Ipv4(address)) => IpAddr::V4(address),
-        Some(Host::Ipv6(address)) => IpAddr::V6(address),
-        // The parser does not normalize hosts of unknown schemes.
-        Some(Host::Domain(name)) => match Host::parse(name) {
-            Ok(Host::Ipv4(address)) => IpAddr::V4(address),
-            Ok(Host::Ipv6(address)) => IpAddr::V6(address),
-            Ok(Host::Domain(name)) if !name.is_empty() => match metadata_server(&name) {
-                Some(address) => address,
-                None => return Ok(()),
-            },
-            Ok(Host::Domain(_)) | Err(_) => return Err("it names no host".to_owned()),
-        },
-    };
-    if denied.contain(address) {
-        return Err(format!(
-            "address {address} is in a range that URLs may not name (--denied-url-ranges)"
-        ));
+    match denied.judge(url.host_str().unwrap_or_default()) {
+        Err(_) => Err("it names no host".to_owned()),
+        Ok(None) => Ok(()),
+        Ok(Some(address)) => Err(format!(
+            "address {address} is in a range that URLs may not name ({FLAG})"
+        )),
     }
-    Ok(())
 }
 
 #[cfg(test)]
@@ -297,12 +215,6 @@ mod tests {
     fn other_ranges_replace_the_default(#[case] ranges: &str, #[case] url: &str, #[case] is_accepted: bool) {
         let ranges = ranges.parse().unwrap();
         assert_eq!(NamedUrl::parse(UrlField::Image, url, &ranges).is_ok(), is_accepted);
-    }
-
-    #[test]
-    fn ranges_are_checked() {
-        assert!("10.0.0.0".parse::<DeniedRanges>().unwrap_err().contains("10.0.0.0"));
-        assert_eq!(DeniedRanges::default(), DeniedRanges::DEFAULT.parse().unwrap());
     }
 
     #[test]

@@ -20,10 +20,10 @@ use metal3_runtime::work::Queue;
 
 use super::context::Context;
 use super::error::{ObserveError, ReconcileError};
-use super::observed::Observed;
+use super::observed::{NodeView, Observed};
 use super::plan::{Decision, Effect, HostReport, Outcome, Plan, Read, Then, Wake};
 use super::slot_guard::SlotGuard;
-use super::{apply, decide, identity, observe, queue, report};
+use super::{apply, decide, identity, memory, observe, queue, report};
 
 /// The controller of hosts. Cheap to clone.
 #[derive(Clone)]
@@ -33,6 +33,8 @@ pub struct Hosts(pub Arc<Context>);
 pub struct Pass {
     pub(super) seen: Observed,
     key: ObjectKey,
+    /// The node as it was cached when the pass began.
+    listed: NodeView,
     /// If nothing has changed since the last pass: how long the host may stay idle.
     idle: Option<Duration>,
     /// The result of the last step.
@@ -94,6 +96,7 @@ impl Controller for Hosts {
         let idle = ctx.memory.idle(key, &begin, &seen, ctx.clock.elapsed());
         let slot = idle.is_none().then(|| SlotGuard::of(ctx.clone(), key.clone()));
         Ok(Some(Pass {
+            listed: seen.node.clone(),
             seen,
             key: key.clone(),
             idle,
@@ -174,8 +177,17 @@ impl Controller for Hosts {
             }
             _ => None,
         };
+        if idle.as_ref().is_some_and(|(_, listed)| is_overtaken(pass, listed)) {
+            ctx.fleet.decide_again(key);
+        }
         ctx.memory.end(key, &pass.seen, failures(pass, done), idle);
     }
+}
+
+/// Whether the view changed the host's node during the pass to one that was not decided on. That may not have woken the host: a node
+/// with the host's name but no namespace wakes none.
+fn is_overtaken(pass: &Pass, listed: &NodeView) -> bool {
+    *listed != pass.listed && memory::as_listed(&pass.seen.node).is_some_and(|decided| decided != *listed)
 }
 
 /// The number of passes in a row that met trouble. A pass that ended in a conflict does not change it.
@@ -186,5 +198,45 @@ fn failures(pass: &Pass, done: &Result<Next, ReconcileError>) -> u32 {
         (Err(_), _) => before.saturating_add(1),
         (Ok(_), Some(then)) if then.is_trouble() => before.saturating_add(1),
         (Ok(_), Some(_)) => 0,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use metal3_ironic::Node;
+    use metal3_runtime::store::Sink as _;
+    use serde_json::json;
+
+    use super::super::context::out_of_reach;
+    use super::super::plan::{Wait, WaitReason};
+    use super::*;
+    use crate::fleet::Fleet;
+
+    fn bare() -> Node {
+        serde_json::from_value(json!({"uuid": "u", "name": "h", "provision_state": "active"})).unwrap()
+    }
+
+    // OWN 29m: the list came while the host was decided on, and the host waited for half an hour.
+    #[tokio::test]
+    async fn a_host_whose_node_is_listed_while_it_is_decided_on_is_decided_on_again() {
+        for comes_late in [true, false] {
+            let (mut ctx, _registry) = out_of_reach(1);
+            let (fleet, mut woken) = Fleet::new(1);
+            ctx.fleet = fleet;
+            ctx.hosts_listed(None);
+            let key = ObjectKey::new("ns", "h");
+            let host = json!({"apiVersion": "metal3.io/v1alpha1", "kind": "BareMetalHost",
+                "metadata": {"name": "h", "namespace": "ns", "uid": "1", "resourceVersion": "1"}, "spec": {"online": true}});
+            ctx.hosts.put(serde_json::from_value(host).unwrap());
+            let hosts = Hosts(Arc::new(ctx));
+            let list = |is_listed: bool| hosts.0.fleet.was_listed(is_listed.then(bare).into_iter().collect());
+            list(!comes_late);
+            let mut pass = hosts.observe(&key).await.unwrap().unwrap();
+            let wait = Wait::for_change(WaitReason::NodeNotOurs, "another's");
+            pass.then = Some(Then::Wait(wait));
+            list(true);
+            hosts.ended(&key, Some(&pass), &Ok(Next::After(Duration::from_secs(1800))));
+            assert_eq!(woken.try_recv().ok(), comes_late.then_some(key));
+        }
     }
 }

@@ -458,7 +458,11 @@ pub fn world() -> impl Strategy<Value = World> {
                 world.memory.network_data = is_valid.then(|| "3".to_owned());
                 world.bmc_refuses = (!is_valid && !remembers).then(|| "401 Unauthorized".into());
                 if is_queued {
-                    world.slot = Slot::Queued(Place { number: 3, limit: 2 });
+                    world.slot = Slot::Queued(Place {
+                        number: 3,
+                        limit: 2,
+                        reserved: 0,
+                    });
                 }
                 (
                     world.data_image,

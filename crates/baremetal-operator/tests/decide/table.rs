@@ -231,7 +231,11 @@ fn locked_for_long(mut world: World) -> World {
 /// A host whose ramdisk comes over the provisioning network, behind others.
 fn queued(mut world: World) -> World {
     world = world.with_spec(&json!({"bmc": {"address": "redfish://192.0.2.1/redfish/v1/Systems/1"}}));
-    world.slot = Slot::Queued(Place { number: 3, limit: 2 });
+    world.slot = Slot::Queued(Place {
+        number: 3,
+        limit: 2,
+        reserved: 1,
+    });
     world
 }
 
@@ -1579,7 +1583,7 @@ table! {
     queued_edited_keeps_its_place_while_locked => locked_for_long(queued(wanting("available", "manageable")).then().edited());
     queued_virtual_media_needs_no_slot => {
         let mut world = wanting("available", "manageable");
-        world.slot = Slot::Queued(Place { number: 3, limit: 2 });
+        world.slot = Slot::Queued(Place { number: 3, limit: 2, reserved: 0 });
         world
     };
 }

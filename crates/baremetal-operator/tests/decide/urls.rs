@@ -58,6 +58,18 @@ fn built(change: &serde_json::Value) -> World {
     world
 }
 
+/// The address of a BMC.
+fn at_bmc(world: World, ip: &str) -> World {
+    let address = world.host.spec.bmc.address.replace("192.0.2.1", ip);
+    world.with_spec(&json!({"bmc": {"address": address}})).edited()
+}
+
+fn without_node() -> World {
+    let mut world = World::at("registering", "enroll");
+    world.node = None;
+    world
+}
+
 /// Whether anything is asked of Ironic.
 fn asks_ironic(outcome: &Outcome) -> bool {
     let is_ours = |effect: &Effect| matches!(effect, Effect::RecordDataImage(_));
@@ -140,6 +152,22 @@ fn shown(outcome: &Outcome) -> String {
     built(&json!({"status": {"format": "initrd", "kernelUrl": "file:///etc/ironic/canary"}})),
     ErrorType::Registration
 )]
+// Ironic was given a BMC at any address.
+#[case::bmc(
+    "spec.bmc.address: 169.254.169.254 is in a range",
+    at_bmc(without_node(), "169.254.169.254"),
+    ErrorType::Registration
+)]
+#[case::bmc_in_other_words(
+    "spec.bmc.address: 169.254.169.254 is in a range",
+    at_bmc(without_node(), "0xa9fea9fe"),
+    ErrorType::Registration
+)]
+#[case::bmc_of_a_node(
+    "spec.bmc.address: 169.254.169.254 is in a range",
+    at_bmc(World::at("available", "manageable"), "169.254.169.254"),
+    ErrorType::Registration
+)]
 fn what_is_refused_is_told_with_its_field_and_nothing_is_asked_of_ironic(
     #[case] words: &str,
     #[case] world: World,
@@ -166,10 +194,12 @@ fn a_disc_that_is_refused_is_told_and_not_attached() {
     assert!(!shown.contains("canary"), "{shown}");
 }
 
+// OWN 29o: Ironic was given a BMC at any address. A server that has it keeps it.
 /// What runs was accepted once. Refusing its URL now must cost nobody a server.
 #[rstest]
 #[case::image(provisioned(METADATA))]
 #[case::file(provisioned("file:///srv/a.img"))]
+#[case::bmc(at_bmc(provisioned(IMAGE), "169.254.0.9").with_node(&json!({"driver_info": {"redfish_address": "https://169.254.0.9"}})))]
 #[case::disc(with_disc(METADATA, &json!({"attachedImage": {"url": METADATA}}), true))]
 fn a_host_that_runs_keeps_what_is_refused_now(#[case] mut world: World) {
     for _ in 0..3 {

@@ -6,6 +6,7 @@ mod cluster;
 mod death;
 mod fairness;
 mod inspections;
+mod names;
 mod places;
 mod ports;
 mod secrets;

@@ -132,15 +132,25 @@ impl Site {
 
     /// The same with these settings.
     pub fn begin_with(&self, dies_after: Option<usize>, settings: HostSettings) -> Life {
-        self.live(dies_after, settings, SLOTS)
+        self.live(dies_after, settings, SLOTS, quick())
     }
 
     /// A new life with so many slots.
     pub fn begin_limited(&self, slots: usize) -> Life {
-        self.live(None, settings(ISO), slots)
+        self.live(None, settings(ISO), slots, quick())
     }
 
-    fn live(&self, dies_after: Option<usize>, settings: HostSettings, slots: usize) -> Life {
+    /// A new life that lists the fleet once, unless something asks for another list.
+    pub fn begin_listing_once(&self) -> Life {
+        let pace = fleet::Pace {
+            slow: 60 * LIMIT,
+            longest: 60 * LIMIT,
+            ..quick()
+        };
+        self.live(None, settings(ISO), SLOTS, pace)
+    }
+
+    fn live(&self, dies_after: Option<usize>, settings: HostSettings, slots: usize, pace: fleet::Pace) -> Life {
         let death = Arc::new(Death::after(dies_after));
         let kube = self.cluster.client(&death);
         let client = Client::new(ClientConfig {
@@ -156,7 +166,7 @@ impl Site {
         let (fleet, woken) = Fleet::new(slots);
         let mut poller = JoinSet::new();
         let never = CancellationToken::new();
-        poller.spawn(fleet::run(fleet.clone(), link.clone(), quick(), clock.clone(), never));
+        poller.spawn(fleet::run(fleet.clone(), link.clone(), pace, clock.clone(), never));
         let reporter = Reporter {
             component: "test",
             controller: "test",

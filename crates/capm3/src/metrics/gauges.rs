@@ -43,7 +43,7 @@ struct Figure {
     count: fn(&Gauges) -> Counts,
 }
 
-const FIGURES: [Figure; 6] = [
+const FIGURES: [Figure; 7] = [
     Figure {
         name: "metal3_machines",
         labels: &["phase"],
@@ -79,6 +79,12 @@ const FIGURES: [Figure; 6] = [
         labels: &["state"],
         help: "Workload clusters whose Nodes are followed (reachable), being listed (connecting), or not known for lack of a kubeconfig (no_kubeconfig), for a bad one (bad_kubeconfig), or because nobody answers (unreachable)",
         count: workloads,
+    },
+    Figure {
+        name: "metal3_workload_clusters_slowed",
+        labels: &["namespace"],
+        help: "Workload clusters whose changes of Nodes were read with pauses in the last minute, because they send more than may be read",
+        count: slowed,
     },
 ];
 
@@ -228,6 +234,14 @@ fn datas(gauges: &Gauges) -> Counts {
     };
     let datas = gauges.stores.datas.objects();
     tally(&["waiting", "ready", "deleting"], datas.iter().map(|data| state(data)))
+}
+
+fn slowed(gauges: &Gauges) -> Counts {
+    let mut counts = Counts::new();
+    for namespace in gauges.workloads.slowed() {
+        *counts.entry(vec![namespace]).or_default() += 1;
+    }
+    counts
 }
 
 fn workloads(gauges: &Gauges) -> Counts {

@@ -1,7 +1,5 @@
 //! What triggers remediations. They are few, and usually there are none.
 
-use std::sync::Arc;
-
 use k8s_openapi::api::core::v1::Node;
 use kube::ResourceExt;
 use metal3_api::capi::names::group;
@@ -11,12 +9,12 @@ use metal3_api::metal3::BareMetalHost;
 use metal3_runtime::store::{Change, ObjectKey};
 use metal3_runtime::work::Queue;
 
-use super::observed::cluster_of_machine;
 use crate::select::consumer::consumer_of;
+use crate::stores::MachineBy;
 use crate::stores::Stores;
 use crate::stores::machine::host_of;
 use crate::stores::owner;
-use crate::stores::remediation::{RemediationBy, machine_of_remediation};
+use crate::stores::remediation::RemediationBy;
 use crate::workload::{News, Workloads, nodes};
 
 pub fn listen(stores: &Stores, workloads: &Workloads, queue: &Queue<ObjectKey>) {
@@ -46,15 +44,14 @@ pub fn listen(stores: &Stores, workloads: &Workloads, queue: &Queue<ObjectKey>) 
     stores.clusters.listen(move |change| {
         let is_deleted = |cluster: &Cluster| cluster.metadata.deletion_timestamp.is_some();
         if change.affects(|cluster| (cluster.is_paused(), is_deleted(cluster))) {
-            enqueue_for_cluster(&seen, &keys, &change.key, |_| true);
+            enqueue_for(&seen, &keys, &MachineBy::Cluster(change.key.clone()));
         }
     });
     let (seen, keys) = (stores.clone(), queue.clone());
     workloads.listen(move |cluster, news| match news {
-        News::Link => enqueue_for_cluster(&seen, &keys, cluster, |_| true),
+        News::Link => enqueue_for(&seen, &keys, &MachineBy::Cluster(cluster.clone())),
         News::Node(change) if change.affects(asked_of_node) => {
-            let name = &change.key.name;
-            enqueue_for_cluster(&seen, &keys, cluster, |machine| machine.status.node_ref.name == *name);
+            enqueue_for(&seen, &keys, &MachineBy::Node(cluster.clone(), change.key.name.clone()));
         }
         News::Node(_) => {}
     });
@@ -121,21 +118,47 @@ fn enqueue_for_host(stores: &Stores, keys: &Queue<ObjectKey>, change: &Change<Ba
     }
 }
 
-fn enqueue_for_cluster(
-    stores: &Stores,
-    keys: &Queue<ObjectKey>,
-    cluster: &ObjectKey,
-    is_meant: impl Fn(&Machine) -> bool,
-) {
-    let machine_of_key = |key: &ObjectKey| -> Option<Arc<Machine>> {
-        let remediation = stores.remediations.get(key)?;
-        stores.machines.get(&machine_of_remediation(&remediation)?)
-    };
-    for key in stores.remediations.all() {
-        let machine = machine_of_key(&key);
-        let machine = machine.filter(|machine| cluster_of_machine(machine).as_ref() == Some(cluster));
-        if machine.is_some_and(|machine| is_meant(&machine)) {
-            keys.push(key);
+/// The remediations of these Machines. A workload cluster decides how often this is called, so remediations of others cost nothing.
+fn enqueue_for(stores: &Stores, keys: &Queue<ObjectKey>, machines: &MachineBy) {
+    if stores.remediations.is_empty() {
+        return;
+    }
+    for machine in stores.machines.names(machines) {
+        enqueue(stores, keys, &machine);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use metal3_runtime::store::Sink as _;
+    use serde_json::json;
+
+    use super::*;
+
+    // OWN 23n: each change of a Node of any cluster went through the remediations of all.
+    #[test]
+    fn a_node_wakes_the_remediations_of_its_own_machine_only() {
+        let stores = Stores::new("");
+        let meta = |name: &str| json!({"name": name, "namespace": "ns", "uid": name, "resourceVersion": "1"});
+        for (name, cluster, node) in [("a", "c", "n"), ("b", "c", "other"), ("d", "e", "n")] {
+            let machine = json!({"metadata": meta(name), "spec": {"clusterName": cluster}, "status": {"nodeRef": {"name": node}}});
+            stores.machines.put(serde_json::from_value(machine).unwrap());
+            let mut remediation = json!({"metadata": meta(&format!("of-{name}")), "spec": {}});
+            remediation["metadata"]["ownerReferences"] =
+                json!([{"apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "Machine", "name": name, "uid": name}]);
+            stores.remediations.put(serde_json::from_value(remediation).unwrap());
+        }
+        let cluster = ObjectKey::new("ns", "c");
+        let by_node = |node: &str| MachineBy::Node(cluster.clone(), node.to_owned());
+        for (by, woken) in [
+            (by_node("n"), 1),
+            (by_node("unknown"), 0),
+            (MachineBy::Node(ObjectKey::new("other", "c"), "n".to_owned()), 0),
+            (MachineBy::Cluster(cluster.clone()), 2),
+        ] {
+            let queue = Queue::new();
+            enqueue_for(&stores, &queue, &by);
+            assert_eq!(queue.len(), woken, "{by:?}");
         }
     }
 }

@@ -18,6 +18,7 @@ use crate::machine::observed::{Host, Related, host_seen};
 use crate::stores::Stores;
 use crate::stores::cluster::cluster_of;
 use crate::stores::host::HostBy;
+use crate::stores::machine::cluster_of_machine;
 use crate::stores::remediation::machine_of_remediation;
 use crate::workload::Unreachable;
 
@@ -142,18 +143,6 @@ fn is_owner(remediation: &Metal3Remediation, machine: &Machine) -> bool {
     let uid = machine.metadata.uid.as_deref().unwrap_or_default();
     let mut owners = remediation.owner_references().iter();
     owners.any(|owner| owner.kind == "Machine" && (owner.uid == uid || owner.uid.is_empty() || uid.is_empty()))
-}
-
-/// The Cluster of a Machine.
-pub fn cluster_of_machine(machine: &Machine) -> Option<ObjectKey> {
-    let name = &machine.spec.cluster_name;
-    if name.is_empty() {
-        return cluster_of(machine);
-    }
-    Some(ObjectKey::new(
-        machine.metadata.namespace.clone().unwrap_or_default(),
-        name,
-    ))
 }
 
 impl Observed {

@@ -12,8 +12,10 @@ use crate::stores::cluster::cluster_of;
 /// What a Machine is found by.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum MachineBy {
-    /// The Cluster that its label names.
+    /// The Cluster that it belongs to.
     Cluster(ObjectKey),
+    /// The Node of this name in the workload cluster of the Cluster.
+    Node(ObjectKey, String),
 }
 
 /// What a Metal3Machine is found by.
@@ -30,7 +32,21 @@ pub enum Metal3MachineBy {
 }
 
 pub(super) fn keys_of_machine(machine: &Machine) -> Vec<MachineBy> {
-    cluster_of(machine).map(MachineBy::Cluster).into_iter().collect()
+    let Some(cluster) = cluster_of_machine(machine) else {
+        return Vec::new();
+    };
+    let node = Some(&machine.status.node_ref.name).filter(|name| !name.is_empty());
+    let node = node.map(|name| MachineBy::Node(cluster.clone(), name.clone()));
+    node.into_iter().chain([MachineBy::Cluster(cluster)]).collect()
+}
+
+/// The Cluster of a Machine.
+pub fn cluster_of_machine(machine: &Machine) -> Option<ObjectKey> {
+    let name = &machine.spec.cluster_name;
+    if name.is_empty() {
+        return cluster_of(machine);
+    }
+    Some(ObjectKey::new(machine.namespace().unwrap_or_default(), name))
 }
 
 pub(super) fn keys_of_metal3_machine(machine: &Metal3Machine) -> Vec<Metal3MachineBy> {

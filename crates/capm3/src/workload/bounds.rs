@@ -1,5 +1,5 @@
 //! Limits on what a workload cluster may send. Its API server belongs to a tenant: without limits, one server that streams for
-//! ever would fill the memory shared by all clusters.
+//! ever would fill the memory shared by all clusters. How fast a watch is read is bounded as well, by its [`Pace`].
 //!
 //! Compressed responses need no limit of their own: kube's gzip feature is off, so nothing is decompressed. Redirects are not
 //! followed: hyper's client does not, and kube adds nothing that would.
@@ -17,6 +17,7 @@ use metal3_runtime::timing::provider::{WORKLOAD_BODY, WORKLOAD_WATCH};
 use tokio::time::Sleep;
 
 use super::account::{Account, Share};
+use super::pace::Pace;
 
 /// Page size for Nodes. The first list of a large cluster takes several requests, each with little memory.
 pub const PAGE: u32 = 50;
@@ -93,12 +94,12 @@ impl Exceeded {
     }
 }
 
-/// The same client with every body limited, and charged to this namespace's account.
-pub fn bounded(client: Client, account: &Account, tenant: &str) -> Client {
-    let (account, tenant) = (account.clone(), tenant.to_owned());
+/// The same client with every body limited, and charged to this namespace's account. Watches are read at this pace.
+pub fn bounded(client: Client, account: &Account, tenant: &str, pace: &Pace) -> Client {
+    let (account, tenant, pace) = (account.clone(), tenant.to_owned(), pace.clone());
     let namespace = client.default_namespace().to_owned();
     let service = tower::service_fn(move |request: Request<KubeBody>| {
-        let (client, share) = (client.clone(), account.share(&tenant));
+        let (client, share, pace) = (client.clone(), account.share(&tenant), pace.clone());
         async move {
             let is_watch = request.uri().query().is_some_and(|query| query.contains("watch=true"));
             let answer = client.send(request).await?;
@@ -108,7 +109,8 @@ pub fn bounded(client: Client, account: &Account, tenant: &str) -> Client {
                 _ if is_watch => MOST_LINE,
                 _ => MOST_ANSWER,
             };
-            Ok::<_, kube::Error>(answer.map(|body| Bounded::new(body, most, is_watch, share)))
+            let pace = is_watch.then_some(pace);
+            Ok::<_, kube::Error>(answer.map(|body| Bounded::new(body, most, pace, share)))
         }
     });
     ClientBuilder::new(service, namespace).build()
@@ -116,7 +118,9 @@ pub fn bounded(client: Client, account: &Account, tenant: &str) -> Client {
 
 struct Bounded {
     inner: KubeBody,
-    is_watch: bool,
+    /// Of a watch.
+    pace: Option<Pace>,
+    pause: Option<Pin<Box<Sleep>>>,
     most: usize,
     bytes: usize,
     /// The longest line so far: its buffer is reused for later lines.
@@ -128,11 +132,12 @@ struct Bounded {
 }
 
 impl Bounded {
-    fn new(inner: KubeBody, most: usize, is_watch: bool, share: Share) -> Self {
-        let time = if is_watch { WORKLOAD_WATCH } else { WORKLOAD_BODY };
+    fn new(inner: KubeBody, most: usize, pace: Option<Pace>, share: Share) -> Self {
+        let time = if pace.is_some() { WORKLOAD_WATCH } else { WORKLOAD_BODY };
         Self {
             inner,
-            is_watch,
+            pause: pace.as_ref().and_then(|pace| pause(pace.begin())),
+            pace,
             most,
             bytes: 0,
             longest: 0,
@@ -144,7 +149,8 @@ impl Bounded {
     }
 
     fn count(&mut self, data: &[u8]) -> Result<(), Exceeded> {
-        if !self.is_watch {
+        let mut lines = 0;
+        if self.pace.is_none() {
             self.bytes += PIECE;
         }
         for byte in data {
@@ -155,8 +161,9 @@ impl Bounded {
                 b'"' => QUOTE,
                 _ => 1,
             };
-            if *byte == b'\n' && self.is_watch {
+            if *byte == b'\n' && self.pace.is_some() {
                 (self.bytes, self.memory) = (0, 0);
+                lines += 1;
             }
             if self.bytes > self.most {
                 return Err(Exceeded::Bytes(self.most));
@@ -166,8 +173,13 @@ impl Bounded {
             }
             self.longest = self.longest.max(self.bytes);
         }
+        self.pause = self.pace.as_ref().and_then(|pace| pause(pace.read(lines, data.len())));
         self.share.set(self.longest.saturating_sub(FREE))
     }
+}
+
+fn pause(time: Duration) -> Option<Pin<Box<Sleep>>> {
+    (!time.is_zero()).then(|| Box::pin(tokio::time::sleep(time)))
 }
 
 impl Body for Bounded {
@@ -180,6 +192,10 @@ impl Body for Bounded {
     ) -> Poll<Option<Result<Frame<Bytes>, Self::Error>>> {
         if self.end.as_mut().poll(context).is_ready() {
             return Poll::Ready(Some(Err(Exceeded::Time(self.time).into())));
+        }
+        if let Some(pause) = &mut self.pause {
+            std::task::ready!(pause.as_mut().poll(context));
+            self.pause = None;
         }
         let frame = std::task::ready!(Pin::new(&mut self.inner).poll_frame(context));
         Poll::Ready(frame.map(|frame| {

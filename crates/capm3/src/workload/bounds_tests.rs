@@ -12,15 +12,24 @@ use tokio::task::JoinSet;
 
 use super::*;
 use crate::workload::account::Limits;
+use crate::workload::connect;
+use crate::workload::pace::Paces;
+use metal3_runtime::store::ObjectKey;
 
-fn limited(config: kube::Config, limits: Limits) -> Client {
-    bounded(Client::try_from(config).unwrap(), &Account::new(limits), "ns")
+fn pace() -> Pace {
+    Paces::default().of(ObjectKey::new("ns", "c"))
+}
+
+fn limited(config: &kube::Config, limits: Limits) -> Client {
+    rustls::crypto::ring::default_provider().install_default().ok();
+    let client = connect::client(config, &crate::sim::limits().into()).unwrap();
+    bounded(client, &Account::new(limits), "ns", &pace())
 }
 
 /// Answers every request with this head, then with this text for ever.
 async fn endless(head: &'static str, text: &'static str) -> (Client, JoinSet<()>) {
     let (config, server) = endless_at(head, text).await;
-    (limited(config, Limits::DEFAULT), server)
+    (limited(&config, Limits::DEFAULT), server)
 }
 
 async fn endless_at(head: &'static str, text: &'static str) -> (kube::Config, JoinSet<()>) {
@@ -104,7 +113,7 @@ async fn what_is_read_at_once_for_one_namespace_is_bounded_and_given_back() {
     };
     for watch in [false, true] {
         let (config, _server) = endless_at(OK, "x").await;
-        let nodes: Api<Node> = Api::all(limited(config, small));
+        let nodes: Api<Node> = Api::all(limited(&config, small));
         for _ in 0..2 {
             let error = within(async {
                 if !watch {
@@ -130,7 +139,7 @@ async fn a_small_answer_comes_through_when_the_namespace_has_its_part() {
         namespace: 0,
         ..Limits::DEFAULT
     };
-    let nodes: Api<Node> = Api::all(limited(config, none));
+    let nodes: Api<Node> = Api::all(limited(&config, none));
     assert_eq!(nodes.list(&ListParams::default()).await.unwrap().items.len(), 0);
 }
 
@@ -152,7 +161,7 @@ async fn trickling(interval: Duration) -> (Client, JoinSet<()>) {
             });
         }
     });
-    (limited(config, Limits::DEFAULT), server)
+    (limited(&config, Limits::DEFAULT), server)
 }
 
 #[tokio::test(start_paused = true)]
@@ -173,4 +182,34 @@ async fn an_answer_that_trickles_for_ever_is_cut_off() {
     assert!(error.contains("within 330 s"), "{error}");
     let watched = start.elapsed();
     assert!(watched >= WORKLOAD_WATCH && watched < WORKLOAD_WATCH * 2, "{watched:?}");
+}
+
+// OWN 23l: a watch was read as fast as its server sent it.
+#[tokio::test(start_paused = true)]
+async fn a_watch_is_read_no_faster_than_its_pace() {
+    let frame =
+        async |body: &mut Bounded| std::future::poll_fn(|context| Pin::new(&mut *body).poll_frame(context)).await;
+    let start = tokio::time::Instant::now();
+    for (pace, at_least) in [(None, 0), (Some(pace()), 20)] {
+        let share = Account::new(Limits::DEFAULT).share("ns");
+        let mut body = Bounded::new(
+            KubeBody::from([&[b'x'; 49][..], b"\n"].concat().repeat(7000)),
+            MOST_LINE,
+            pace,
+            share,
+        );
+        assert!(frame(&mut body).await.unwrap().is_ok());
+        assert!(frame(&mut body).await.is_none());
+        assert_eq!(start.elapsed().as_secs() / 10 * 10, at_least);
+    }
+}
+
+/// A server that ends each watch at once would be asked again as fast as it answers.
+#[tokio::test(start_paused = true)]
+async fn watches_that_end_at_once_are_begun_once_in_a_second() {
+    let (pace, start) = (pace(), tokio::time::Instant::now());
+    for _ in 0..80 {
+        tokio::time::sleep(pace.begin()).await;
+    }
+    assert!((29..=31).contains(&start.elapsed().as_secs()), "{:?}", start.elapsed());
 }

@@ -4,6 +4,7 @@
 use k8s_openapi::api::core::v1::Secret;
 use kube::Config;
 use kube::config::{AuthInfo, Cluster, KubeConfigOptions, Kubeconfig, KubeconfigError};
+use metal3_runtime::denied::{DeniedRanges, FLAG};
 
 /// The key of the Secret, by Cluster API's contract.
 const KEY: &str = "value";
@@ -31,25 +32,28 @@ pub enum Unusable {
     /// It uses a feature that is only safe on its author's machine.
     #[error("its {0} is not taken: certificates, keys and tokens must be in the kubeconfig itself")]
     Refused(&'static str),
+    /// It names a server at an address that tenants may not have the provider connect to.
+    #[error("its server has an address in a range that may not be connected to ({FLAG})")]
+    Denied,
     /// It is complete, but some of it is invalid.
     #[error("it cannot be used: {0}")]
     Wrong(&'static str),
 }
 
 /// The client configuration for the workload cluster. Sends no request.
-pub async fn read(secret: &Secret) -> Result<Config, Unusable> {
+pub async fn read(secret: &Secret, denied: &DeniedRanges) -> Result<Config, Unusable> {
     let data = secret.data.as_ref().and_then(|data| data.get(KEY));
     let data = data.filter(|data| !data.0.is_empty()).ok_or(Unusable::NoData)?;
     let text = std::str::from_utf8(&data.0).map_err(|_| Unusable::NotText)?;
     // YAML aliases would expand a small text to any size.
     let options = serde_saphyr::options! { budget: serde_saphyr::budget! { max_aliases: 0 } };
     let file: Kubeconfig = serde_saphyr::from_str_with_options(text, options).map_err(|_| Unusable::NotAKubeconfig)?;
-    check(&file)?;
+    check(&file, denied)?;
     let config = Config::from_custom_kubeconfig(file, &KubeConfigOptions::default()).await;
     config.map_err(|error| Unusable::Wrong(what_is_wrong(&error)))
 }
 
-fn check(file: &Kubeconfig) -> Result<(), Unusable> {
+fn check(file: &Kubeconfig, denied: &DeniedRanges) -> Result<(), Unusable> {
     let context = file
         .contexts
         .iter()
@@ -66,9 +70,23 @@ fn check(file: &Kubeconfig) -> Result<(), Unusable> {
     let (Some(cluster), Some(user)) = (cluster, user) else {
         return Err(Unusable::NoContext);
     };
-    match refused(cluster, user) {
-        Some(field) => Err(Unusable::Refused(field)),
-        None => Ok(()),
+    if let Some(field) = refused(cluster, user) {
+        return Err(Unusable::Refused(field));
+    }
+    if cluster.proxy_url.as_ref().is_some_and(|url| !url.is_empty()) {
+        return Err(Unusable::Wrong(
+            "its proxy-url is not taken, as workload clusters are connected to directly",
+        ));
+    }
+    let server = cluster
+        .server
+        .as_ref()
+        .and_then(|server| server.parse::<http::Uri>().ok());
+    let host = server.as_ref().and_then(http::Uri::host);
+    match host.map(|host| denied.judge(host)) {
+        Some(Ok(Some(_))) => Err(Unusable::Denied),
+        Some(Err(_)) => Err(Unusable::Wrong("its server is not a URL")),
+        Some(Ok(None)) | None => Ok(()),
     }
 }
 
@@ -90,7 +108,6 @@ fn refused(cluster: &Cluster, user: &AuthInfo) -> Option<&'static str> {
 fn what_is_wrong(error: &KubeconfigError) -> &'static str {
     match error {
         KubeconfigError::MissingClusterUrl | KubeconfigError::ParseClusterUrl(_) => "its server is not a URL",
-        KubeconfigError::ParseProxyUrl(_) => "its proxy-url is not a URL",
         KubeconfigError::LoadCertificateAuthority(_) | KubeconfigError::ParseCertificates(_) => {
             "its certificate-authority-data is not a certificate"
         }
@@ -106,6 +123,10 @@ mod tests {
     use k8s_openapi::ByteString;
     use rstest::rstest;
     use serde_json::{Value, json};
+
+    async fn read(secret: &Secret) -> Result<Config, Unusable> {
+        super::read(secret, &DeniedRanges::default()).await
+    }
 
     fn secret(kubeconfig: &Value) -> Secret {
         Secret {
@@ -136,6 +157,12 @@ mod tests {
     #[case(json!({}), json!({"auth-provider": {"name": "gcp", "config": {}}}), "auth-provider")]
     #[case(json!({"certificate-authority": "/etc/ca"}), json!({}), "certificate-authority file")]
     #[case(json!({"server": "not a url"}), json!({}), "server is not a URL")]
+    // OWN 23m: a kubeconfig led the provider to the metadata of its own cloud.
+    #[case(json!({"server": "http://169.254.169.254/latest"}), json!({}), "its server has an address in a range")]
+    #[case(json!({"server": "https://2852039166:6443"}), json!({}), "its server has an address in a range")]
+    #[case(json!({"server": "https://u@[fe80::1]:6443"}), json!({}), "its server has an address in a range")]
+    #[case(json!({"server": "https://metadata.google.internal"}), json!({}), "its server has an address in a range")]
+    #[case(json!({"proxy-url": "http://169.254.169.254"}), json!({}), "its proxy-url is not taken")]
     #[case(json!({"certificate-authority-data": "%%%"}), json!({}), "not a certificate")]
     #[tokio::test]
     async fn what_it_must_not_say_is_named(#[case] mut cluster: Value, #[case] user: Value, #[case] named: &str) {

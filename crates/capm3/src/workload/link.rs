@@ -10,19 +10,18 @@ use k8s_openapi::api::core::v1::{Node, Secret};
 use kube::Client;
 use kube::api::{Api, ListParams};
 use kube::runtime::{WatchStreamExt, watcher};
-use metal3_runtime::args::ClientArgs;
 use metal3_runtime::backoff::random_seed;
 use metal3_runtime::error::chain;
 use metal3_runtime::store::{Awaited, Follow, ObjectKey};
-use metal3_runtime::timing::provider::{
-    WORKLOAD_ANSWER, WORKLOAD_CONNECT, WORKLOAD_FREED, WORKLOAD_PROBE, WORKLOAD_QUIET,
-};
+use metal3_runtime::timing::provider::{WORKLOAD_ANSWER, WORKLOAD_FREED, WORKLOAD_PROBE, WORKLOAD_QUIET};
 use tokio::sync::Notify;
 use tokio::time::Instant;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::bounds::{Exceeded, PAGE, bounded};
 use super::budget::Budget;
+use super::connect::{self, Access};
+use super::pace::Pace;
 use super::retries::Retries;
 use super::turns::{NoAnswer, Turns};
 use super::{News, Nodes, Shared, Unreachable, Workload, kubeconfig, nodes, words};
@@ -53,21 +52,23 @@ pub(super) struct Link {
     cluster: ObjectKey,
     stop: CancellationToken,
     room: Arc<Notify>,
+    pace: Pace,
 }
 
 impl Link {
-    /// Runs for this cluster until `stop`; `room` signals that others use less memory now.
-    pub(super) fn new(shared: Weak<Shared>, cluster: ObjectKey, stop: CancellationToken, room: Arc<Notify>) -> Self {
+    /// Runs for the cluster with this pace until `stop`; `room` signals that others use less memory now.
+    pub(super) fn new(shared: Weak<Shared>, stop: CancellationToken, room: Arc<Notify>, pace: Pace) -> Self {
         Self {
             shared,
-            cluster,
+            cluster: pace.cluster().clone(),
             stop,
             room,
+            pace,
         }
     }
 
     /// Watches the Secret, and the cluster it leads to, until stopped.
-    pub(super) async fn run(self, client: Client, limits: ClientArgs) {
+    pub(super) async fn run(self, client: Client, access: Access) {
         let secret = ObjectKey::new(
             self.cluster.namespace.clone(),
             kubeconfig::secret_name(&self.cluster.name),
@@ -90,7 +91,7 @@ impl Link {
                         continue;
                     }
                     connection = None; // dropped before the next starts, so that only one reports
-                    if let Some(connected) = self.connect(&secret, &object, &limits).await {
+                    if let Some(connected) = self.connect(&secret, &object, &access).await {
                         connection = Some((data, connected));
                     }
                 }
@@ -108,20 +109,19 @@ impl Link {
     }
 
     /// Starts watching the Nodes with this kubeconfig, until the guard is dropped.
-    async fn connect(&self, secret: &ObjectKey, object: &Secret, limits: &ClientArgs) -> Option<DropGuard> {
+    async fn connect(&self, secret: &ObjectKey, object: &Secret, access: &Access) -> Option<DropGuard> {
         let bad = |problem: String| Unreachable::BadKubeconfig {
             secret: secret.clone(),
             problem,
         };
-        let mut config = match kubeconfig::read(object).await {
+        let config = match kubeconfig::read(object, &access.denied).await {
             Ok(config) => config,
             Err(problem) => {
                 self.lost(&self.stop, bad(problem.to_string()));
                 return None;
             }
         };
-        config.connect_timeout = Some(WORKLOAD_CONNECT);
-        let Ok(client) = limits.limited(config) else {
+        let Ok(client) = connect::client(&config, access) else {
             // The library's message may quote keys.
             let problem = "its certificates or keys cannot be used".to_owned();
             self.lost(&self.stop, bad(problem));
@@ -129,7 +129,7 @@ impl Link {
         };
         let stop = self.stop.child_token();
         let shared = self.shared.upgrade()?;
-        let client = bounded(client, &shared.account, &self.cluster.namespace);
+        let client = bounded(client, &shared.account, &self.cluster.namespace, &self.pace);
         shared.spawn(self.clone().follow(client, stop.clone()));
         Some(stop.drop_guard())
     }
@@ -346,11 +346,14 @@ mod tests {
             let client = Client::try_from(config).unwrap();
             let stop = CancellationToken::new();
             let workloads = Workloads::new(client.clone(), crate::sim::limits(), stop.clone());
-            let (shared, cluster) = (Arc::downgrade(&workloads.0), ObjectKey::new("ns", "c"));
+            let (shared, pace) = (
+                Arc::downgrade(&workloads.0),
+                workloads.0.paces.of(ObjectKey::new("ns", "c")),
+            );
             stop.cancel();
             // The order in which a select polls its branches is random.
             for _ in 0..50 {
-                let link = Link::new(shared.clone(), cluster.clone(), stop.clone(), Arc::default());
+                let link = Link::new(shared.clone(), stop.clone(), Arc::default(), pace.clone());
                 link.follow(client.clone(), stop.clone()).await;
             }
         };

@@ -13,9 +13,11 @@
 mod account;
 mod bounds;
 mod budget;
+mod connect;
 pub mod kubeconfig;
 mod link;
 pub mod nodes;
+mod pace;
 pub mod provider_id;
 mod retries;
 mod turns;
@@ -29,7 +31,6 @@ use std::sync::Arc;
 use k8s_openapi::api::core::v1::Node;
 use kube::Client;
 use kube::api::{Api, Patch, PatchParams};
-use metal3_runtime::args::ClientArgs;
 use metal3_runtime::error::chain;
 use metal3_runtime::store::{Change, ObjectKey};
 use serde_json::{Value, json};
@@ -39,8 +40,10 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 
 use self::account::{Account, Limits};
 use self::bounds::Exceeded;
+pub use self::connect::Access;
 use self::link::Link;
 pub use self::nodes::{NodeBy, Nodes};
+use self::pace::{Pace, Paces};
 use self::turns::Turns;
 
 /// A reachable workload cluster.
@@ -178,10 +181,11 @@ impl fmt::Debug for Workloads {
 struct Shared {
     /// Client of the management cluster, for the Secrets.
     client: Client,
-    limits: ClientArgs,
+    access: Access,
     stop: CancellationToken,
     clusters: Mutex<Clusters>,
     account: Account,
+    paces: Paces,
     listeners: RwLock<Vec<Listener>>,
     tasks: Mutex<JoinSet<()>>,
 }
@@ -251,19 +255,22 @@ struct Followed {
     answer: Result<Workload, Unreachable>,
     /// Signals its task that others use less memory now.
     room: Arc<Notify>,
+    /// How fast its watch is read.
+    pace: Pace,
     /// Stops its task on drop.
     _task: DropGuard,
 }
 
 impl Workloads {
-    /// No clusters yet. `limits` are the request rate limits for each workload cluster; `stop` ends everything.
-    pub fn new(client: Client, limits: ClientArgs, stop: CancellationToken) -> Self {
+    /// No clusters yet. `access` says how they may be accessed; `stop` ends everything.
+    pub fn new(client: Client, access: impl Into<Access>, stop: CancellationToken) -> Self {
         Self(Arc::new(Shared {
             client,
-            limits,
+            access: access.into(),
             stop,
             clusters: Mutex::default(),
             account: Account::new(Limits::DEFAULT),
+            paces: Paces::default(),
             listeners: RwLock::default(),
             tasks: Mutex::default(),
         }))
@@ -294,12 +301,14 @@ impl Workloads {
 
     fn follow(&self, cluster: &ObjectKey) -> Followed {
         let (stop, room) = (self.0.stop.child_token(), Arc::<Notify>::default());
-        let link = Link::new(Arc::downgrade(&self.0), cluster.clone(), stop.clone(), room.clone());
-        let (client, limits) = (self.0.client.clone(), self.0.limits.clone());
-        self.0.spawn(link.run(client, limits));
+        let pace = self.0.paces.of(cluster.clone());
+        let link = Link::new(Arc::downgrade(&self.0), stop.clone(), room.clone(), pace.clone());
+        let (client, access) = (self.0.client.clone(), self.0.access.clone());
+        self.0.spawn(link.run(client, access));
         Followed {
             answer: Err(Unreachable::Connecting(cluster.clone())),
             room,
+            pace,
             _task: stop.drop_guard(),
         }
     }
@@ -317,6 +326,7 @@ impl Workloads {
         let followed = Followed {
             answer: Ok(Workload { client, nodes, turns }),
             room: Arc::default(),
+            pace: self.0.paces.of(cluster.clone()),
             _task: CancellationToken::new().drop_guard(),
         };
         self.0.lock().followed.insert(cluster.clone(), followed);
@@ -352,6 +362,16 @@ impl Workloads {
         answers
             .map(|answer| answer.as_ref().map(|_| ()).map_err(Clone::clone))
             .collect()
+    }
+
+    /// The namespaces of the clusters whose watch was read with pauses lately, once for each cluster.
+    pub fn slowed(&self) -> Vec<String> {
+        let clusters = self.0.lock();
+        let slowed = clusters
+            .followed
+            .iter()
+            .filter(|(_, followed)| followed.pace.is_slowed());
+        slowed.map(|(cluster, _)| cluster.namespace.clone()).collect()
     }
 
     /// The number of connected clusters.

@@ -52,6 +52,7 @@ fn refused(workloads: &Workloads, cluster: &ObjectKey, why: Exceeded) -> Arc<Not
             why,
         }),
         room: room.clone(),
+        pace: workloads.0.paces.of(cluster.clone()),
         _task: CancellationToken::new().drop_guard(),
     };
     workloads.0.lock().followed.insert(cluster.clone(), followed);

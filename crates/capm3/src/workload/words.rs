@@ -10,6 +10,7 @@ use kube::runtime::watcher;
 use serde::de::Error as _;
 
 use super::bounds::Exceeded;
+use super::connect::Denied;
 use super::turns::NoAnswer;
 
 /// Error statuses of an API server. Code and reason follow in brackets.
@@ -102,6 +103,7 @@ fn known(error: &(dyn Error + 'static)) -> Option<String> {
     let ours = [
         error.downcast_ref::<Exceeded>().map(ToString::to_string),
         error.downcast_ref::<NoAnswer>().map(ToString::to_string),
+        error.downcast_ref::<Denied>().map(ToString::to_string),
         error.downcast_ref::<Ours>().map(ToString::to_string),
     ];
     if let Some(words) = ours.into_iter().flatten().next() {

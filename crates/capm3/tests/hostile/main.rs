@@ -138,6 +138,18 @@ fn many_texts(_: &str) -> Reply {
     )
 }
 
+/// One Node that changes without end.
+fn endless_changes(path: &str) -> Reply {
+    if path.contains("watch=true") {
+        Reply::Endless(
+            200,
+            "{\"type\":\"MODIFIED\",\"object\":{\"metadata\":{\"name\":\"n\",\"uid\":\"u\",\"resourceVersion\":\"2\"}}}\n",
+        )
+    } else {
+        one_node()
+    }
+}
+
 fn trickle(_: &str) -> Reply {
     Reply::Trickle
 }
@@ -170,6 +182,29 @@ async fn a_cluster_is_followed_beside_those_that_attack() {
     let trickling = site.workloads.of(&ObjectKey::new("ns", "trickling"));
     assert!(matches!(trickling, Err(Unreachable::Connecting(_))), "{trickling:?}");
     assert!(site.workloads.of(&good).is_ok(), "it goes on");
+}
+
+// OWN 23l: a workload cluster that streamed changes as fast as it could took the CPU of the provider.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_cluster_that_sends_changes_without_end_is_read_slowly() {
+    let site = Site::new(&[("changing", endless_changes), ("good", good)]).await;
+    let changing = ObjectKey::new("ns", "changing");
+    eventually(LIMIT, "its watch pauses", || async {
+        let slowed = site.workloads.slowed();
+        let followed = site.workloads.of(&changing).map(|workload| workload.nodes.len());
+        if slowed == ["ns"] && followed == Ok(1) {
+            Ok(())
+        } else {
+            Err(format!("{slowed:?} {followed:?}"))
+        }
+    })
+    .await;
+    let good = ObjectKey::new("ns", "good");
+    eventually(LIMIT, "the other cluster is followed", || async {
+        site.workloads.of(&good)
+    })
+    .await;
+    assert_eq!(site.workloads.slowed(), ["ns"]);
 }
 
 /// A line of `/proc/self/status` in bytes.

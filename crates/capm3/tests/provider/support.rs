@@ -140,7 +140,7 @@ impl Site {
             namespaces: Namespaces::Only(namespaces),
             watch_filter: args.provider.watch_filter,
             claims_by_host: args.enable_bmh_name_based_preallocation,
-            workload_limits: args.workloads.limits(),
+            workloads: args.workloads.access(),
             workers: args.workers,
             sync_period: Duration::from_secs(600),
             is_fast_track: args.fast_track == "true",

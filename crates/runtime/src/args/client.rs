@@ -2,16 +2,20 @@
 
 use std::{convert::Infallible, str::FromStr, time::Duration};
 
+use axum::body::{Bytes, HttpBody};
+use axum::http::{Request, Response};
 use clap::Args;
 use kube::{
     Api, Client, Config, Resource,
-    client::ClientBuilder,
+    client::{Body, ClientBuilder},
     config::{KubeConfigOptions, Kubeconfig},
     core::NamespaceResourceScope,
 };
+use tower::Service;
 use tower::limit::{ConcurrencyLimitLayer, RateLimitLayer};
 use tower::timeout::TimeoutLayer;
 
+use crate::BoxError;
 use crate::metrics::Requests;
 
 /// How to reach the API server.
@@ -97,14 +101,26 @@ impl ClientArgs {
     pub fn counted(&self, mut config: Config, requests: &Requests) -> Result<Client, ClientError> {
         config.default_retry = false;
         let builder = ClientBuilder::try_from(config).map_err(ClientError::Build)?;
+        Ok(self.layered(builder, requests))
+    }
+
+    /// The same, for a client that is connected in another way.
+    pub fn layered<S, B>(&self, builder: ClientBuilder<S>, requests: &Requests) -> Client
+    where
+        S: Service<Request<Body>, Response = Response<B>> + Send + 'static,
+        S::Future: Send + 'static,
+        S::Error: Into<BoxError>,
+        B: HttpBody<Data = Bytes> + Send + 'static,
+        B::Error: Into<BoxError>,
+    {
         let builder = builder
             .with_layer(requests)
             .with_layer(&TimeoutLayer::new(Self::ANSWER))
             .with_layer(&ConcurrencyLimitLayer::new(Self::AT_ONCE));
-        Ok(match self.window() {
+        match self.window() {
             Some((requests, per)) => builder.with_layer(&RateLimitLayer::new(requests, per)).build(),
             None => builder.build(),
-        })
+        }
     }
 
     /// A client without a limit, for leader election. No request is made.
@@ -198,7 +214,7 @@ mod tests {
     use super::*;
     use axum::http::StatusCode;
     use rstest::rstest;
-    use tower::{Service, ServiceExt};
+    use tower::ServiceExt;
 
     #[rstest]
     #[case("", Namespaces::All, None)]

@@ -172,7 +172,25 @@ fn what_was_begun_is_brought_to_an_end_first() {
 }
 
 fn queued(number: usize, limit: usize) -> Slot {
-    Slot::Queued(Place { number, limit })
+    Slot::Queued(Place {
+        number,
+        limit,
+        reserved: 0,
+    })
+}
+
+// OWN 29n: a host was told that all slots were taken while one was kept for other namespaces.
+#[test]
+fn a_host_is_told_how_many_slots_are_kept_for_others() {
+    let mut slots = Slots::new(2);
+    for namespace in ["a", "b"] {
+        slots.meet(namespace);
+    }
+    let busy = busy(["u0"], Some("a"));
+    let Slot::Queued(place) = slots.ask(&key_in("a", 1), "u1", at(1), Some(&busy)) else {
+        panic!("it is kept for the other namespace");
+    };
+    assert_eq!((place.limit, place.reserved), (2, 1));
 }
 
 #[test]

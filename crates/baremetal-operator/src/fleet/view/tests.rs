@@ -58,8 +58,8 @@ fn a_list_does_not_undo_what_was_read_since_it_was_asked_for() {
     let second = Duration::from_secs;
     let mut view = View::default();
     view.replace(vec![node(1, "enroll")], second(1));
-    view.learn(&node(1, "manageable"), second(3));
-    view.learn(&node(2, "enroll"), second(3));
+    view.learn(&node(1, "manageable"), &key(1), second(3));
+    view.learn(&node(2, "enroll"), &key(2), second(3));
     assert_eq!(view.replace(vec![node(1, "enroll")], second(2)), []);
     assert_eq!(
         (state(&view, 1), state(&view, 2)),
@@ -68,7 +68,7 @@ fn a_list_does_not_undo_what_was_read_since_it_was_asked_for() {
     // A list that knows of a later change does count.
     let mut later = node(1, "cleaning");
     later.provision_updated_at = Some("2026-01-01T00:00:09Z".into());
-    view.learn(&node(1, "manageable"), second(5));
+    view.learn(&node(1, "manageable"), &key(1), second(5));
     assert_eq!(view.replace(vec![later, node(2, "enroll")], second(4)), [key(1)]);
     // So does one that was asked for afterwards.
     assert_eq!(
@@ -112,7 +112,7 @@ fn a_list_of_some_nodes_wakes_their_hosts_and_says_nothing_of_the_others() {
     // It came and went in between, or was read since.
     view.agreed("u3", second(4));
     assert_eq!(view.update(list(), second(5)), [key(3)]);
-    view.learn(&node(1, "cleaning"), second(7));
+    view.learn(&node(1, "cleaning"), &key(1), second(7));
     assert_eq!(view.update(list(), second(6)), []);
     assert_eq!(view.busy().map(Busy::len), Some(1));
     // Enrolled by somebody else.
@@ -149,6 +149,44 @@ fn an_emptied_ironic_wakes_every_host_that_had_a_node() {
     view.replace(vec![bare, node(2, "manageable")], NOW);
     view.claim("u1", &legacy());
     assert_eq!(sorted(view.replace(Vec::new(), NOW)), [key(2), legacy()]);
+}
+
+// OWN 29p: a host that read another host's node hid its changes from that host.
+#[test]
+fn a_change_that_one_host_reads_wakes_the_others() {
+    let mut view = View::default();
+    let forger = ObjectKey::new("tenant", "forger");
+    view.replace(vec![node(1, "manageable")], NOW);
+    view.claim("u1", &forger);
+    assert_eq!(view.learn(&node(1, "active"), &forger, NOW), [key(1)]);
+    assert_eq!(view.learn(&node(1, "active"), &forger, NOW), []);
+    assert_eq!(view.learn(&node(1, "deleting"), &key(1), NOW), [forger]);
+}
+
+// OWN 29m: a host that had waited for another's node to get another name was not woken when it had.
+#[test]
+fn a_node_that_gets_another_name_wakes_the_hosts_of_both_names() {
+    let renamed = |uuid: u32, name: u32| Node {
+        name: Some(format!("ns~h{name}")),
+        ..node(uuid, "active")
+    };
+    let found = |view: &View, n: u32| match view.of("", [&format!("ns~h{n}"), ""]) {
+        NodeView::Listed(node) => node.uuid.clone(),
+        _ => String::new(),
+    };
+    let mut view = View::default();
+    view.replace(vec![node(1, "active"), node(2, "active")], NOW);
+    assert_eq!(sorted(view.update(vec![renamed(1, 3)], NOW)), [key(1), key(3)]);
+    assert_eq!((found(&view, 1), found(&view, 3)), (String::new(), "u1".to_owned()));
+    assert_eq!(
+        sorted(view.replace(vec![renamed(1, 4), node(2, "active")], NOW)),
+        [key(3), key(4)]
+    );
+    assert_eq!(sorted(view.learn(&renamed(1, 5), &key(9), NOW)), [key(4), key(5)]);
+    assert_eq!((found(&view, 4), found(&view, 5)), (String::new(), "u1".to_owned()));
+    // They exchange their names.
+    view.update(vec![renamed(1, 2), renamed(2, 5)], 2 * NOW);
+    assert_eq!((found(&view, 2), found(&view, 5)), ("u1".to_owned(), "u2".to_owned()));
 }
 
 // OWN 3e: who restored a status with another host's identity took that host's wake-ups.

@@ -128,7 +128,11 @@ fn unsorted() -> Wait {
 }
 
 fn queued(place: Place, outage: Option<&Outage>) -> Wait {
-    let Place { number, limit } = place;
+    let Place {
+        number,
+        limit,
+        reserved,
+    } = place;
     if let Some(outage) = outage {
         return Wait::for_node(
             WaitReason::Queued,
@@ -141,10 +145,22 @@ fn queued(place: Place, outage: Option<&Outage>) -> Wait {
     let what = match limit {
         0 => "nothing may be inspected, cleaned or provisioned: PROVISIONING_LIMIT is 0".to_owned(),
         1 => "the only slot for inspection, cleaning and provisioning is taken".to_owned(),
-        2.. => format!("all {limit} slots for inspection, cleaning and provisioning are taken"),
+        2.. => format!(
+            "all {limit} slots for inspection, cleaning and provisioning are taken{}",
+            kept(reserved)
+        ),
     };
     Wait::for_node(
         WaitReason::Queued,
         format!("{what}; this host has place {number} in the queue of its namespace and goes on by itself"),
     )
+}
+
+/// Slots may be free and yet not for this host.
+fn kept(reserved: usize) -> String {
+    match reserved {
+        0 => String::new(),
+        1 => " or, the last one, kept for namespaces that hold none".to_owned(),
+        2.. => format!(" or, the last {reserved}, kept for namespaces that hold none"),
+    }
 }

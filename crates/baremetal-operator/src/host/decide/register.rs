@@ -6,6 +6,7 @@
 
 mod changes;
 mod credentials;
+mod denied;
 mod media;
 mod settings;
 mod support;
@@ -16,6 +17,7 @@ use metal3_ironic::{CreateNode, Node, PatchOp, ProvisionRequest, ProvisionState,
 
 use self::changes::{changes, target};
 use self::credentials::{Secret, accepted, credentials, is_new, is_tried_only, try_credentials};
+use self::denied::denied;
 pub(super) use self::media::wait_for_name;
 use self::media::{is_unknown, media_url, unresolved};
 pub(super) use self::settings::follow as follow_settings;
@@ -152,6 +154,9 @@ fn with_node(plan: &mut PlanBuilder<'_>, address: &BmcAddress, secret: Secret<'_
 }
 
 fn without_node(plan: &mut PlanBuilder<'_>, address: &BmcAddress, secret: &Secret<'_>) -> Result<Step, Step> {
+    if let Some(step) = denied(plan, address, None) {
+        return Err(step);
+    }
     let Some(found) = secret.found else {
         return Err(Step::Fetch(Read::Credentials));
     };

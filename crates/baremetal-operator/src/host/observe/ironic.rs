@@ -29,7 +29,8 @@ pub(super) fn slot(ctx: &Context, seen: &mut Observed) {
     seen.slot = Lookup::Found(slot);
 }
 
-/// The node by UUID, else by name. The lookup by name is skipped if the last list already answers it.
+/// The node by UUID, else by name, with its namespace and without. What the last list says of a name is not enough: the node may
+/// have been renamed since, and another may have the name.
 pub(super) async fn live_node(ctx: &Context, seen: &mut Observed) -> Result<(), ObserveError> {
     let key = ObjectKey::of(&*seen.host);
     let id = identity::stored_uuid(seen.host.status.as_ref())
@@ -39,22 +40,28 @@ pub(super) async fn live_node(ctx: &Context, seen: &mut Observed) -> Result<(), 
         NodeView::Listed(node) | NodeView::Live(node) => node.uuid.clone(),
         NodeView::Unknown { .. } | NodeView::Unlisted | NodeView::Gone => String::new(),
     };
-    let name = identity::node_name(&seen.host);
+    let (name, may_adopt) = (identity::node_name(&seen.host), identity::may_adopt(&seen.host));
+    // A host may have a name that is the UUID of somebody else's node.
+    let bare = key.name.clone();
+    let bare = if may_adopt && !identity::is_uuid(&bare) {
+        bare
+    } else {
+        String::new()
+    };
     let mut asked: Vec<String> = Vec::new();
-    for ident in [listed, id, name] {
+    for ident in [listed, id.clone(), name, bare] {
         if ident.is_empty() || asked.contains(&ident) {
             continue;
         }
         let now = ctx.clock.elapsed();
         if let Some(node) = ctx.ironic.client()?.node(&ident).await? {
-            let status = seen.host.status.clone().unwrap_or_default();
-            if !identity::is_own(&node, &seen.host, &status) && !identity::may_adopt(&seen.host) {
-                asked.push(ident);
-                continue;
-            }
             ctx.fleet.learn(&node, &key, now);
-            seen.node = NodeView::Live(Arc::new(node));
-            return Ok(());
+            let status = seen.host.status.clone().unwrap_or_default();
+            let is_found = node.uuid == id || identity::is_named_after(&node, &seen.host);
+            if identity::is_own(&node, &seen.host, &status) || (may_adopt && is_found) {
+                seen.node = NodeView::Live(Arc::new(node));
+                return Ok(());
+            }
         }
         asked.push(ident);
     }

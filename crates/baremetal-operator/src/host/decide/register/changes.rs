@@ -6,6 +6,7 @@ use metal3_bmc::BmcAddress;
 use metal3_ironic::{Node, NodeDetail, PatchOp, ProvisionState};
 
 use super::credentials::{Secret, is_new};
+use super::denied::denied;
 use super::media::media_url;
 use crate::host::builder::{PlanBuilder, Step, locked};
 use crate::host::decide::{network_data, ramdisk};
@@ -44,6 +45,9 @@ pub(super) fn changes(
         } else {
             moved_bmc(plan, node, &difference)
         });
+    }
+    if let Some(step) = denied(plan, address, Some(detail)) {
+        return Err(step);
     }
     let target = target(plan, address, &ramdisk, media);
     let is_unproven = *plan.state() == ProvisioningState::Registering

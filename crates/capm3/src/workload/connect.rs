@@ -1,0 +1,125 @@
+//! The client of a workload cluster. A tenant writes its kubeconfig, so the addresses that its server's name resolves to are checked
+//! for each connection: an earlier lookup could have had another answer. Redirects are not followed, and no proxy is used.
+
+use std::net::SocketAddr;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use hyper_timeout::TimeoutConnector;
+use hyper_util::client::legacy;
+use hyper_util::client::legacy::connect::HttpConnector;
+use hyper_util::client::legacy::connect::dns::{GaiResolver, Name};
+use hyper_util::rt::TokioExecutor;
+use kube::client::{Body, ClientBuilder, ConfigExt};
+use kube::{Client, Config};
+use metal3_runtime::BoxError;
+use metal3_runtime::args::ClientArgs;
+use metal3_runtime::denied::{DeniedRanges, FLAG};
+use metal3_runtime::metrics::Requests;
+use metal3_runtime::timing::provider::WORKLOAD_CONNECT;
+use tower::{Service, ServiceBuilder};
+
+/// How workload clusters may be accessed.
+#[derive(Clone, Debug)]
+pub struct Access {
+    /// The request rate limits for each of them.
+    pub limits: ClientArgs,
+    /// Where none of them may be.
+    pub denied: DeniedRanges,
+}
+
+impl From<ClientArgs> for Access {
+    fn from(limits: ClientArgs) -> Self {
+        let denied = DeniedRanges::default();
+        Self { limits, denied }
+    }
+}
+
+/// The name of the server resolves only to denied addresses. The message omits them, because a tenant must not learn what names
+/// resolve to in the management cluster's network.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the name of its server leads to an address in a range that may not be connected to ({FLAG})")]
+pub struct Denied;
+
+/// The client. Sends no request.
+pub fn client(config: &Config, access: &Access) -> Result<Client, kube::Error> {
+    let mut http = HttpConnector::new_with_resolver(Checked {
+        resolver: GaiResolver::new(),
+        denied: access.denied.clone(),
+    });
+    http.enforce_http(false);
+    let mut connector = TimeoutConnector::new(config.rustls_https_connector_with_connector(http)?);
+    connector.set_connect_timeout(Some(WORKLOAD_CONNECT));
+    connector.set_read_timeout(config.read_timeout);
+    connector.set_write_timeout(config.write_timeout);
+    let client = legacy::Client::builder(TokioExecutor::new()).build::<_, Body>(connector);
+    let service = ServiceBuilder::new()
+        .layer(config.base_uri_layer())
+        .option_layer(config.auth_layer()?)
+        .layer(config.extra_headers_layer()?)
+        .map_err(BoxError::from)
+        .service(client);
+    let builder = ClientBuilder::new(service, config.default_namespace.clone());
+    Ok(access.limits.layered(builder, &Requests::default()))
+}
+
+/// Resolves names and omits denied addresses. An address in the kubeconfig itself is not resolved: reading the kubeconfig checks it.
+#[derive(Clone)]
+struct Checked {
+    resolver: GaiResolver,
+    denied: DeniedRanges,
+}
+
+impl Service<Name> for Checked {
+    type Response = std::vec::IntoIter<SocketAddr>;
+    type Error = BoxError;
+    type Future = Pin<Box<dyn Future<Output = Result<Self::Response, BoxError>> + Send>>;
+
+    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
+        self.resolver.poll_ready(context).map_err(Into::into)
+    }
+
+    fn call(&mut self, name: Name) -> Self::Future {
+        let (addresses, denied) = (self.resolver.call(name), self.denied.clone());
+        Box::pin(async move {
+            let allowed = addresses.await?.filter(|address| !denied.contain(address.ip()));
+            let allowed: Vec<_> = allowed.collect();
+            if allowed.is_empty() {
+                return Err(Denied.into());
+            }
+            Ok(allowed.into_iter())
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::net::TcpListener;
+
+    use super::super::words;
+    use super::*;
+
+    // OWN 23m: a name in a kubeconfig led to the metadata of the management cluster's cloud.
+    #[tokio::test]
+    async fn a_name_that_leads_to_a_denied_address_is_not_connected_to() {
+        rustls::crypto::ring::default_provider().install_default().ok();
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("http://localhost:{}", listener.local_addr().unwrap().port());
+        let config = Config::new(url.parse().unwrap());
+        let refused = Access {
+            denied: "127.0.0.0/8,::1/128".parse().unwrap(),
+            ..crate::sim::limits().into()
+        };
+        let error = client(&config, &refused)
+            .unwrap()
+            .apiserver_version()
+            .await
+            .unwrap_err();
+        assert_eq!(words::told(&error), Denied.to_string());
+        let allowed = client(&config, &crate::sim::limits().into()).unwrap();
+        tokio::select! {
+            answer = allowed.apiserver_version() => panic!("the server does not answer: {answer:?}"),
+            caller = listener.accept() => drop(caller.unwrap()),
+        }
+    }
+}
