@@ -2,6 +2,7 @@
 
 mod bench;
 mod demo;
+mod fuzz;
 mod generate;
 mod lab;
 mod mutants;
@@ -25,6 +26,8 @@ enum Command {
     /// Takes a Cluster from nothing to Machines, servers and Nodes and back in a lab of its own; the first time it builds for
     /// minutes
     Demo(demo::Args),
+    /// Searches for inputs that break what must hold for every input; needs cargo-fuzz and a nightly compiler, takes an hour
+    Fuzz(fuzz::Args),
     /// Writes the files generated from Rust code: CRDs, RBAC and reference pages
     Generate(generate::Args),
     /// Manages labs in the background: Kubernetes, Ironic with simulated servers, the operator
@@ -39,6 +42,7 @@ fn main() -> anyhow::Result<ExitCode> {
     match Cli::parse().command {
         Command::Bench(args) => bench::run(&args)?,
         Command::Demo(args) => return Ok(demo::run(&args)),
+        Command::Fuzz(args) => return fuzz::run(&args),
         Command::Generate(args) => generate::run(&args)?,
         Command::Lab(args) => return Ok(lab::run(&args)),
         Command::Mutants(args) => return mutants::run(&args),
