@@ -20,7 +20,7 @@ pub fn check(input: &[u8]) {
     // Otherwise it is a path that has this in it.
     let is_scheme = scheme.starts_with(|c: char| c.is_ascii_alphabetic())
         && scheme.chars().all(|c| c.is_ascii_alphanumeric() || "+-.".contains(c));
-    if !is_scheme || text.contains(CANARY) {
+    if !is_scheme || text.to_ascii_lowercase().contains(CANARY) {
         return;
     }
     let secret = BmcAddress::parse(&format!("{scheme}://u:{CANARY}@{rest}"));
