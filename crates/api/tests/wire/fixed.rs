@@ -115,7 +115,7 @@ async fn what_a_data_template_connects_stays() {
     for changed in [
         json!({"links": {"ethernets": ethernet(9000)}}),
         json!({"links": {"ethernets": null}}),
-        json!({"links": {"bonds": [{"id": "b", "bondMode": "802.3ad", "macAddress": mac}]}}),
+        json!({"links": {"bonds": [{"id": "b", "bondMode": "802.3ad", "macAddress": mac, "parameters": [{"name": "p"}]}]}}),
         json!({"links": {"vlans": [{"id": "v", "vlanID": 1, "vlanLink": "e", "mtu": 1500, "macAddress": mac}]}}),
         json!({"links": null}),
         json!({"services": {"dns": ["192.0.2.1"]}}),

@@ -167,7 +167,9 @@ fn check(field: UrlField, text: &str, denied: &DeniedRanges) -> Result<(), Strin
         let (scheme, known) = (url.scheme(), schemes.join(", "));
         return Err(format!("scheme {scheme:?} cannot be used; it must be one of {known}"));
     }
-    let Some((_, rest)) = text.split_once("://") else {
+    // Where else it stands, some parsers see a host before it.
+    let after_scheme = text.get(url.scheme().len()..);
+    let Some(rest) = after_scheme.and_then(|rest| rest.strip_prefix("://")) else {
         return Err(format!("it names no host; write {}://host/path", url.scheme()));
     };
     let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
@@ -279,6 +281,8 @@ mod tests {
     #[case("http:/canary@h/a")]
     #[case("http://u:canary@/a")]
     #[case("http:////u:canary@h/a")]
+    #[case("http::u:canary@h/a://b")]
+    #[case(" http://u:canary@h/a")]
     #[case("http:///u:canary@h\\@169.254.169.254/a")]
     #[case("oci:///canary")]
     #[case("http://u:canary/x@h/a")]
