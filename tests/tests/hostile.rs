@@ -36,10 +36,11 @@ use metal3_api::infra::v1beta2::{Metal3DataTemplate, Metal3Machine};
 use metal3_api::ipam::{IPClaim, IPPool};
 use metal3_api::metal3::{BareMetalHost, HardwareData, HostFirmwareSettings, PreprovisioningImage};
 use metal3_bmc::BmcAddress;
+use metal3_fuzz::mutate::{any, spoil, text};
 use metal3_ironic::{Auth, Client, ClientConfig, Url};
 use metal3_render::{Metadata, is_template, missing_keys};
 use serde::de::DeserializeOwned;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 use tokio::task::JoinSet;
 
 /// Part of every Secret here, and of no message.
@@ -84,86 +85,6 @@ fn peak() -> u64 {
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
     let kibibytes = line.and_then(|line| line.split_whitespace().next()?.parse::<u64>().ok());
     kibibytes.expect("a number of kB") << 10
-}
-
-fn text(rng: &mut Rng) -> String {
-    const ODD: [&str; 24] = [
-        "",
-        " ",
-        "\0",
-        "\n- a",
-        "\u{202e}txt",
-        "..",
-        "../../v1/nodes",
-        "%2e%2e%2f",
-        "victim~node-0",
-        "00000000-0000-0000-0000-000000000000",
-        "http://user:p4ss@169.254.169.254/latest",
-        "file:///etc/shadow",
-        "redfish+https://[::1%25eth0]:99999/x",
-        "ipmi://-oProxyCommand=x",
-        "{{ ds.meta_data.name }}",
-        "{% for i in range(10**9) %}",
-        "*a",
-        "&a [*a, *a]",
-        "0x7f000001",
-        "10.0.0.0/0",
-        "::ffff:10.0.0.1",
-        "9223372036854775808",
-        "$(reboot)",
-        "a=b c=d\r\nx",
-    ];
-    match rng.u8(0..8) {
-        0 => "x".repeat(rng.usize(0..3_000)),
-        1 => (0..rng.usize(0..64)).map(|_| rng.char(..)).collect(),
-        2 => "-(".repeat(rng.usize(0..1_000)),
-        3 => format!("{}{}", ODD[rng.usize(..ODD.len())], ODD[rng.usize(..ODD.len())]),
-        _ => ODD[rng.usize(..ODD.len())].to_owned(),
-    }
-}
-
-fn any(rng: &mut Rng, depth: u8) -> Value {
-    match rng.u8(0..if depth == 0 { 7 } else { 10 }) {
-        0 => Value::Null,
-        1 => json!(rng.bool()),
-        2 => json!(rng.i64(..)),
-        3 => json!(rng.f64() * 1e300),
-        4..7 => json!(text(rng)),
-        7 => (0..rng.usize(0..12)).map(|_| any(rng, depth - 1)).collect(),
-        8 => {
-            let pairs = (0..rng.usize(0..8)).map(|_| (text(rng), any(rng, depth - 1)));
-            Value::Object(pairs.collect::<Map<_, _>>())
-        }
-        _ => (0..rng.usize(0..100)).fold(json!(1), |inner, _| json!([inner])),
-    }
-}
-
-/// Replaces a part by something else.
-fn spoil(value: &mut Value, rng: &mut Rng) {
-    match value {
-        Value::Object(map) if !map.is_empty() && rng.u8(0..8) > 0 => {
-            let key = map.keys().nth(rng.usize(..map.len())).cloned().unwrap_or_default();
-            match rng.u8(0..12) {
-                0 => {
-                    map.remove(&key);
-                }
-                1 => {
-                    map.insert(text(rng), any(rng, 2));
-                }
-                _ => spoil(&mut map[&key], rng),
-            }
-        }
-        Value::Array(items) if !items.is_empty() && rng.u8(0..6) > 0 => {
-            let at = rng.usize(..items.len());
-            if rng.u8(0..12) == 0 {
-                let item = items[at].clone();
-                items.extend(std::iter::repeat_n(item, 20));
-            } else {
-                spoil(&mut items[at], rng);
-            }
-        }
-        other => *other = any(rng, 3),
-    }
 }
 
 fn is_fit(message: &str) {

@@ -30,7 +30,7 @@
 pub mod capi;
 pub mod condition;
 pub mod crd;
-mod immutable;
+pub mod immutable;
 pub mod infra;
 pub mod int_or_string;
 pub mod ipam;

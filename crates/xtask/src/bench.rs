@@ -14,6 +14,7 @@ mod requests;
 mod table;
 mod times;
 mod watch;
+mod webhooks;
 
 use std::path::Path;
 
@@ -48,6 +49,8 @@ enum What {
     Ipam(ipam::Args),
     /// Machines on the infrastructure provider that claim hosts, from nothing to provisioned
     Machines(machines::Args),
+    /// Reviews for the infrastructure provider's webhooks: latency, conversions per second, memory; takes a minute
+    Webhooks(webhooks::Args),
     /// Time to choose a host among 10,000
     Choice {
         /// The build profile
@@ -64,6 +67,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         Some(What::Fleet(args)) => fleet::run(args),
         Some(What::Ipam(args)) => ipam::run(args),
         Some(What::Machines(args)) => machines::run(args),
+        Some(What::Webhooks(args)) => webhooks::run(args),
         Some(What::Choice { profile }) => example("cluster-api-provider-metal3", "choose", profile),
         // In its own program, because all its allocations are counted.
         Some(What::Sizes) => example("metal3-runtime", "sizes", "dev"),

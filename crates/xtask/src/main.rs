@@ -2,6 +2,7 @@
 
 mod bench;
 mod demo;
+mod fuzz;
 mod generate;
 mod install;
 mod lab;
@@ -28,6 +29,8 @@ enum Command {
     Demo(demo::Args),
     /// Writes the files of a release into a folder: manifests, artefacts for clusterctl, the Helm chart, checksums
     Dist(install::dist::Args),
+    /// Searches for inputs that break what must hold for every input; needs cargo-fuzz and a nightly compiler, takes an hour
+    Fuzz(fuzz::Args),
     /// Writes the files generated from Rust code: CRDs, RBAC and reference pages
     Generate(generate::Args),
     /// Manages labs in the background: Kubernetes, Ironic with simulated servers, the operator
@@ -43,6 +46,7 @@ fn main() -> anyhow::Result<ExitCode> {
         Command::Bench(args) => bench::run(&args)?,
         Command::Demo(args) => return Ok(demo::run(&args)),
         Command::Dist(args) => install::dist::run(&args)?,
+        Command::Fuzz(args) => return fuzz::run(&args),
         Command::Generate(args) => generate::run(&args)?,
         Command::Lab(args) => return Ok(lab::run(&args)),
         Command::Mutants(args) => return mutants::run(&args),

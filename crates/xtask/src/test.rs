@@ -59,6 +59,7 @@ const TIERS: &[(&str, &str, Tier)] = &[
     ("metal3-api", "parity", Tier::Unit),
     ("metal3-api", "round_trip", Tier::Unit),
     ("metal3-bmc", "*", Tier::Unit),
+    ("metal3-fuzz", "corpus", Tier::Unit),
     ("metal3-ironic", "wire", Tier::Unit),
     ("metal3-ironic-sim", "client", Tier::Unit),
     ("metal3-ironic-sim", "conformance_sim", Tier::Unit),

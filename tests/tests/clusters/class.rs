@@ -27,6 +27,14 @@ fn a_cluster_of_a_class_is_made_scaled_rotated_and_deleted() {
     in_env(async |env| {
         let (before, deploys_before) = (env.names().await, deploys(env).await);
         env.apply_cluster(EXAMPLE, NAME, |object| {
+            // Half of the class names our kinds in the version of the older contract.
+            if object.metadata.name.as_deref() == Some(CLASS)
+                && let Some(workers) = object
+                    .data
+                    .pointer_mut("/spec/workers/machineDeployments/0/infrastructure/templateRef")
+            {
+                workers["apiVersion"] = json!("infrastructure.cluster.x-k8s.io/v1beta1");
+            }
             if object.metadata.name.as_deref() == Some(NAME) {
                 let topology = &mut object.data["spec"]["topology"];
                 topology["controlPlane"]["replicas"] = json!(1);

@@ -129,6 +129,24 @@ fn only_the_part_that_cannot_be_expressed_is_carried() {
     assert!(down(&new)["metadata"]["annotations"].get(CONVERSION_DATA).is_some());
 }
 
+// OWN 30w: it was null in v1beta1, which the API server drops, so that the next write in v1beta1 removed it.
+#[test]
+fn a_bond_parameter_without_a_value_survives_an_edit_in_v1beta1() {
+    let bond = json!({ "id": "b", "bondMode": "802.3ad", "macAddress": { "string": "m" },
+        "parameters": [{ "name": "bond_primary", "value": { "a": "b" } }, { "name": "bond_miimon" }] });
+    let mut template = json!({
+        "apiVersion": NEW, "kind": "Metal3DataTemplate", "metadata": { "name": "d" },
+        "spec": { "networkData": { "links": { "bonds": [bond] } } },
+    });
+    let mut old = down(&template);
+    let parameters = &old["spec"]["networkData"]["links"]["bonds"][0]["parameters"];
+    assert_eq!(parameters, &json!({ "bond_miimon": {}, "bond_primary": { "a": "b" } }));
+    assert_eq!(up(&old), template);
+    old["spec"]["networkData"]["services"] = json!({ "dns": ["192.0.2.1"] });
+    template["spec"]["networkData"]["services"] = json!({ "dns": ["192.0.2.1"] });
+    assert_eq!(up(&old), template);
+}
+
 /// Client-side and server-side apply keep a field that nobody owns: what the conversion alone has written must not
 /// outweigh what the user says later.
 #[test]

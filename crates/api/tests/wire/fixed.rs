@@ -104,6 +104,29 @@ async fn what_a_data_template_renders_stays() {
     template.takes(json!({"clusterName": "c"})).await;
 }
 
+#[tokio::test]
+async fn what_a_data_template_connects_stays() {
+    let namespace = namespace!().await;
+    let mac = json!({"string": "52:54:00:12:34:56"});
+    let ethernet = |mtu: u32| json!([{"type": "phy", "id": "e", "mtu": mtu, "macAddress": mac}]);
+    let spec = json!({"networkData": {"links": {"ethernets": ethernet(1500)}}});
+    let template = Stored::new(&namespace, TEMPLATE, spec).await;
+    template.can_be_written().await;
+    for changed in [
+        json!({"links": {"ethernets": ethernet(9000)}}),
+        json!({"links": {"ethernets": null}}),
+        json!({"links": {"bonds": [{"id": "b", "bondMode": "802.3ad", "macAddress": mac, "parameters": [{"name": "p"}]}]}}),
+        json!({"links": {"vlans": [{"id": "v", "vlanID": 1, "vlanLink": "e", "mtu": 1500, "macAddress": mac}]}}),
+        json!({"links": null}),
+        json!({"services": {"dns": ["192.0.2.1"]}}),
+        json!({"networks": {"ipv4DHCP": [{"id": "n", "link": "e"}]}}),
+    ] {
+        template
+            .refuses(json!({"networkData": changed}), "networkData cannot be changed")
+            .await;
+    }
+}
+
 /// What v1beta1 writes and v1beta2 has no place for is no change.
 #[tokio::test]
 async fn a_template_of_v1beta1_can_be_applied_again() {

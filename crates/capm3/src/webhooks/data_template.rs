@@ -1,14 +1,31 @@
 //! Metal3DataTemplate.
 
-use metal3_api::infra::v1beta2::{AddressFamily, Metal3DataTemplate, StaticNetwork};
+use std::collections::HashSet;
+
+use metal3_api::immutable::ANOTHER_TEMPLATE;
+use metal3_api::infra::v1beta2::{AddressFamily, Metal3DataTemplate, NetworkData, Route, StaticNetwork};
 use metal3_runtime::webhook::{FieldError, Rules};
 
 use super::errors::error_if;
 
 pub const RULES: Rules<Metal3DataTemplate> = Rules {
+    change,
     warnings,
     ..Rules::of(shape)
 };
+
+/// The definition has the same rules, without what rules of definitions cannot compare.
+fn change(old: &Metal3DataTemplate, new: &Metal3DataTemplate) -> Vec<FieldError> {
+    let message = format!("cannot be changed: {ANOTHER_TEMPLATE}");
+    let (old, new) = (&old.spec, &new.spec);
+    [
+        error_if(old.meta_data != new.meta_data, "spec.metaData", &message),
+        error_if(old.network_data != new.network_data, "spec.networkData", &message),
+    ]
+    .into_iter()
+    .flatten()
+    .collect()
+}
 
 fn shape(template: &Metal3DataTemplate) -> Vec<FieldError> {
     let mut errors = Vec::new();
@@ -51,6 +68,54 @@ fn networks<A: AddressFamily>(family: &str, networks: &[StaticNetwork<A>]) -> Ve
 
 fn warnings(template: &Metal3DataTemplate) -> Vec<FieldError> {
     let is_set = !template.spec.cluster_name.is_empty();
-    let warning = error_if(is_set, "spec.clusterName", "is deprecated and has no effect");
-    warning.into_iter().collect()
+    let deprecated = error_if(is_set, "spec.clusterName", "is deprecated and has no effect");
+    let repeated = template.spec.network_data.iter().flat_map(repeated);
+    deprecated.into_iter().chain(repeated).collect()
+}
+
+/// Entries of v1beta1 that v1beta2 cannot tell apart. Once anything has written the object in v1beta2, the API server rejects
+/// every server-side apply in v1beta1, without a word on what to do.
+fn repeated(data: &NetworkData) -> Vec<FieldError> {
+    let vlans = data.links.vlans.iter().map(|vlan| vlan.vlan_id.to_string());
+    let networks = &data.networks;
+    [
+        twice("spec.networkData.links.vlans", "vlanID", vlans),
+        routes("ipv4", networks.ipv4.iter().map(|network| &network.routes)),
+        routes("ipv4DHCP", networks.ipv4_dhcp.iter().map(|network| &network.routes)),
+        routes("ipv6", networks.ipv6.iter().map(|network| &network.routes)),
+        routes("ipv6DHCP", networks.ipv6_dhcp.iter().map(|network| &network.routes)),
+        routes("ipv6SLAAC", networks.ipv6_slaac.iter().map(|network| &network.routes)),
+    ]
+    .into_iter()
+    .flatten()
+    .collect()
+}
+
+fn routes<'a, A: AddressFamily + 'a>(
+    family: &str,
+    networks: impl Iterator<Item = &'a Vec<Route<A>>>,
+) -> Vec<FieldError> {
+    let of_network = |(index, routes): (usize, &'a Vec<Route<A>>)| {
+        let list = format!("spec.networkData.networks.{family}[{index}].routes");
+        twice(
+            &list,
+            "network",
+            routes.iter().map(|route| route.network.as_ref().to_owned()),
+        )
+    };
+    networks.enumerate().flat_map(of_network).collect()
+}
+
+fn twice(list: &str, key: &str, values: impl Iterator<Item = String>) -> Vec<FieldError> {
+    let mut seen = HashSet::new();
+    let repeated = values.enumerate().filter(|(_, value)| !seen.insert(value.clone()));
+    repeated
+        .map(|(index, value)| {
+            let message = format!(
+                "{value} is used twice, which v1beta2 cannot express: a repeated apply with --server-side will be rejected; \
+                 apply without it, or give each entry another {key}"
+            );
+            FieldError::new(format!("{list}[{index}].{key}"), message)
+        })
+        .collect()
 }

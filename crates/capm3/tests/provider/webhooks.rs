@@ -234,3 +234,93 @@ async fn without_cert_manager_the_leader_makes_certificates_that_every_replica_s
     let written = replicas.renew_during(writes).await;
     assert!(written > 50, "{written}");
 }
+
+/// Two VLANs with one number on different links; two routes to one network.
+const REPEATED: &str = "links: {vlans: [{vlanID: 3, id: a, vlanLink: x, macAddress: {string: '52:54:00:12:34:56'}}, \
+    {vlanID: 3, id: b, vlanLink: y, macAddress: {string: '52:54:00:12:34:57'}}]}, \
+    networks: {ipv4DHCP: [{id: n, link: a, routes: [{network: 10.0.0.0, prefix: 8, gateway: {string: 192.0.2.1}}, \
+    {network: 10.0.0.0, prefix: 9, gateway: {string: 192.0.2.2}}]}]}";
+
+/// Parameters of a bond that are no structures, which are the only useful ones.
+const PLAIN: &str = "links: {bonds: [{bondMode: 802.3ad, id: a, bondLinks: [x], macAddress: {string: '52:54:00:12:34:56'}, \
+    parameters: {bond_miimon: 100, bond_lacp_rate: fast}}]}";
+
+fn old_template(name: &str, network_data: &str) -> String {
+    let spec = format!("{{clusterName: c, networkData: {{{network_data}}}}}");
+    object("v1beta1", "Metal3DataTemplate", name, &spec)
+}
+
+// OWN 30t: a rule of the definition could not compare them, and refused every write, the provider's finalizer as well.
+#[tokio::test]
+async fn a_template_of_v1beta1_that_v1beta2_cannot_express_is_written_in_both() {
+    let namespace = served().await;
+    for (name, data) in [("repeated", REPEATED), ("plain", PLAIN)] {
+        namespace.apply(&old_template(name, data)).await;
+        let params = PatchParams::default();
+        let label = json!({"metadata": {"labels": {"a": "b"}}});
+        let old = namespace.api::<v1beta1::Metal3DataTemplate>();
+        let new = namespace.api::<v1beta2::Metal3DataTemplate>();
+        let before = old.get(name).await.unwrap().spec;
+        old.patch(name, &params, &Patch::Merge(&label)).await.unwrap();
+        let held = json!({"metadata": {"finalizers": ["metal3.io/test"]}});
+        new.patch(name, &params, &Patch::Merge(&held)).await.unwrap();
+        assert_eq!(old.get(name).await.unwrap().spec, before);
+    }
+    let other = json!({"spec": {"networkData": {"links": {"bonds": [{"bondMode": "802.3ad", "id": "a", "bondLinks": ["x"],
+        "macAddress": {"string": "52:54:00:12:34:56"}, "parameters": {"bond_miimon": 200}}]}}}});
+    let old = namespace.api::<v1beta1::Metal3DataTemplate>();
+    let changed = old.patch("plain", &PatchParams::default(), &Patch::Merge(&other)).await;
+    let refusal = changed.unwrap_err().to_string();
+    assert!(refusal.contains("spec.networkData: cannot be changed"), "{refusal}");
+}
+
+#[tokio::test]
+async fn plain_parameters_of_bonds_are_applied_again_after_a_write_in_v1beta2() {
+    let namespace = served().await;
+    let template = old_template("t", PLAIN);
+    namespace.apply(&template).await;
+    let held = json!({"metadata": {"finalizers": ["metal3.io/test"]}});
+    let new = namespace.api::<v1beta2::Metal3DataTemplate>();
+    let params = PatchParams::default();
+    new.patch("t", &params, &Patch::Merge(&held)).await.unwrap();
+    for _ in 0..2 {
+        let applied = namespace.apply(&template).await;
+        assert_eq!(
+            applied[0].metadata.finalizers.as_deref(),
+            Some(&["metal3.io/test".to_owned()][..])
+        );
+        let parameters = &applied[0].data["spec"]["networkData"]["links"]["bonds"][0]["parameters"];
+        assert_eq!(parameters, &json!({"bond_miimon": 100, "bond_lacp_rate": "fast"}));
+    }
+}
+
+/// The API server would reject the second apply without saying what to do.
+#[test]
+fn entries_that_v1beta2_cannot_tell_apart_are_warned_of_at_once() {
+    let template = metal3_testkit::parse(&old_template("t", REPEATED)).unwrap().remove(0);
+    let template = serde_json::to_value(template).unwrap();
+    let template = metal3_api::infra::convert(template, "infrastructure.cluster.x-k8s.io/v1beta2").unwrap();
+    let kind = json!({"group": "infrastructure.cluster.x-k8s.io", "version": "v1beta2", "kind": "Metal3DataTemplate"});
+    let review = json!({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": {"uid": "u", "kind": kind,
+        "resource": {"group": "", "version": "", "resource": ""}, "name": "t", "operation": "CREATE", "userInfo": {},
+        "object": template}});
+    let path = "/validate-infrastructure-cluster-x-k8s-io-v1beta2-metal3datatemplate";
+    let (_, answer) = webhooks::all().answer(path, review.to_string().into()).unwrap();
+    let answer: serde_json::Value = serde_json::from_slice(&answer).unwrap();
+    let warnings: Vec<_> = answer["response"]["warnings"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|text| text.as_str().unwrap())
+        .collect();
+    let starts = [
+        "spec.clusterName: is deprecated",
+        "spec.networkData.links.vlans[1].vlanID: 3 is used twice",
+        "spec.networkData.networks.ipv4DHCP[0].routes[1].network: 10.0.0.0 is used twice",
+    ];
+    assert_eq!(warnings.len(), starts.len(), "{answer}");
+    for (warning, start) in warnings.iter().zip(starts) {
+        assert!(warning.starts_with(start) && warning.len() <= 256, "{warning}");
+    }
+    assert_eq!(answer["response"]["allowed"], true);
+}

@@ -106,6 +106,17 @@ impl Webhooks {
         self
     }
 
+    /// The paths that are served.
+    pub fn paths(&self) -> impl Iterator<Item = &str> {
+        self.0.keys().map(String::as_str)
+    }
+
+    /// The answer to a review without a server, for tests: status and body. `None` if the path is not served.
+    pub fn answer(&self, path: &str, review: Bytes) -> Option<(StatusCode, Vec<u8>)> {
+        let answer = (self.0.get(path)?.answer)(review);
+        Some((answer.status, answer.body))
+    }
+
     /// The path on which controller-runtime serves a kind: `/validate-ipam-metal3-io-v1alpha1-ippool`.
     fn add<K: Resource<DynamicType = ()>>(
         &mut self,

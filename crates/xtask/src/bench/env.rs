@@ -102,6 +102,11 @@ impl Measured {
         self.program.process().pid()
     }
 
+    /// Where its webhooks are, in HTTPS.
+    pub fn webhooks_url(&self) -> String {
+        self.program.webhooks_url()
+    }
+
     /// The end of the program's log, for errors.
     pub fn log(&self) -> String {
         self.program.process().log_tail()

@@ -102,6 +102,11 @@ impl From<old::BondLink> for new::BondLink {
     }
 }
 
+/// Of a parameter without a value. The API server drops null from a map, and the parameter would go with the next write.
+fn value_of(value: Value) -> Value {
+    if value.is_null() { json!({}) } else { value }
+}
+
 impl From<new::BondLink> for old::BondLink {
     fn from(bond: new::BondLink) -> Self {
         let parameters = bond.parameters.into_iter();
@@ -113,7 +118,9 @@ impl From<new::BondLink> for old::BondLink {
             mtu: bond.mtu,
             mac_address: bond.mac_address,
             bond_links: bond.bond_links,
-            parameters: parameters.map(|parameter| (parameter.name, parameter.value)).collect(),
+            parameters: parameters
+                .map(|parameter| (parameter.name, value_of(parameter.value)))
+                .collect(),
         }
     }
 }

@@ -5,7 +5,7 @@ use super::{
     MetaDataLabel, MetaDataNamespace, MetaDataObjectName, MetaDataString, NetworkServices, Networks,
     TransmitHashPolicy, VlanLink,
 };
-use crate::immutable::fixed_data;
+use crate::immutable::{fixed_data, fixed_links, fixed_network};
 use crate::infra::shared::limits::{by_id, by_index, by_key, by_name, by_vlan_id, ethernets};
 use crate::wire::{clamped, is_default, optional_spec};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
@@ -118,6 +118,7 @@ pub struct MetaData {
 /// The network of a server.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
+#[schemars(transform = fixed_network)]
 pub struct NetworkData {
     /// Interfaces, bonds and VLANs.
     #[serde(skip_serializing_if = "is_default")]
@@ -135,6 +136,7 @@ pub struct NetworkData {
 /// What packets go through.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
+#[schemars(transform = fixed_links)]
 pub struct NetworkLinks {
     /// Network interfaces.
     #[serde(skip_serializing_if = "Vec::is_empty")]

@@ -1,0 +1,94 @@
+//! Reviews from anyone who can connect to a webhook's port.
+
+use crate::is_bounded;
+use axum::body::Bytes;
+use axum::http::StatusCode;
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use metal3_runtime::webhook::Webhooks;
+use serde_json::{Value, json};
+use std::sync::LazyLock;
+
+static PROGRAMS: LazyLock<[Webhooks; 2]> = LazyLock::new(|| {
+    [
+        cluster_api_provider_metal3::webhooks::all(),
+        ip_address_manager::webhooks::all(),
+    ]
+});
+
+/// A review gets an answer with its uid, or an HTTP error with a reason; a refusal says why, and defaults are set once.
+pub fn check(input: &[u8]) {
+    let review = serde_json::from_slice::<Value>(input).unwrap_or_default();
+    let kind = review.pointer("/request/kind/kind").and_then(Value::as_str);
+    let kind = kind.unwrap_or_default().to_ascii_lowercase();
+    let body = Bytes::copy_from_slice(input);
+    for webhooks in PROGRAMS.iter() {
+        for path in webhooks.paths() {
+            let is_for_all = path == "/convert" || path.ends_with("-v1beta2-metal3machine");
+            if !is_for_all && path.rsplit('-').next() != Some(&kind) {
+                continue;
+            }
+            let (status, answer) = webhooks.answer(path, body.clone()).expect("a path of the list");
+            is_bounded(input, answer.len());
+            if status != StatusCode::OK {
+                assert!(status.is_client_error(), "{path}: {status}");
+                assert!(!answer.is_empty(), "{path}: {status} without a reason");
+                continue;
+            }
+            let answer: Value = serde_json::from_slice(&answer).expect("an answer is JSON");
+            let (asked, answered) = (&review["request"], &answer["response"]);
+            assert_eq!(answered["uid"], asked["uid"], "{path}: the uid");
+            assert_eq!(answer["apiVersion"], review["apiVersion"], "{path}: the version");
+            assert_eq!(answer["kind"], review["kind"], "{path}: the kind");
+            if path == "/convert" {
+                is_conversion(asked, answered);
+            } else {
+                is_admission(asked, answered);
+                is_defaulted(webhooks, path, &review, answered);
+            }
+        }
+    }
+}
+
+fn is_conversion(asked: &Value, answered: &Value) {
+    let objects = answered["convertedObjects"].as_array().map_or(0, Vec::len);
+    if answered["result"]["status"] == "Success" {
+        assert_eq!(objects, asked["objects"].as_array().map_or(0, Vec::len));
+        return;
+    }
+    assert_eq!(answered["result"]["status"], "Failure");
+    let message = answered["result"]["message"].as_str().unwrap_or_default();
+    assert!(message.starts_with("objects["), "{message:?}");
+    assert_eq!(objects, 0);
+}
+
+fn is_admission(asked: &Value, answered: &Value) {
+    let is_judged = matches!(asked["operation"].as_str(), Some("CREATE" | "UPDATE"));
+    match answered["allowed"].as_bool() {
+        Some(true) => {}
+        Some(false) => {
+            assert!(is_judged, "{}: not to be judged", asked["operation"]);
+            let message = answered["status"]["message"].as_str().unwrap_or_default();
+            let code = answered["status"]["code"].as_u64().unwrap_or_default();
+            assert!(!message.is_empty() && (400..500).contains(&code), "{answered}");
+        }
+        None => panic!("neither allowed nor refused: {answered}"),
+    }
+}
+
+/// The patch can be applied, and the object with it needs no other.
+fn is_defaulted(webhooks: &Webhooks, path: &str, review: &Value, answered: &Value) {
+    let Some(patch) = answered["patch"].as_str() else {
+        return;
+    };
+    let patch = STANDARD.decode(patch).expect("a patch in base64");
+    let patch: json_patch::Patch = serde_json::from_slice(&patch).expect("a JSON patch");
+    let mut review = review.clone();
+    json_patch::patch(&mut review["request"]["object"], &patch).expect("a patch of this object");
+    let (status, answer) = webhooks
+        .answer(path, Bytes::from(review.to_string()))
+        .expect("the same path");
+    assert_eq!(status, StatusCode::OK);
+    let answer: Value = serde_json::from_slice(&answer).expect("an answer is JSON");
+    assert_eq!(answer["response"].get("patch"), None, "after {}", json!(patch));
+}

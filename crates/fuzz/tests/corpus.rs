@@ -1,0 +1,47 @@
+//! The inputs in `fuzz/corpus`, and a fixed number of random changes of them.
+
+use std::fs;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::path::Path;
+
+use fastrand::Rng;
+use metal3_fuzz::{TARGETS, Target, mutate};
+
+/// The inputs of a target, in an order that is the same everywhere.
+fn corpus(target: &Target) -> Vec<Vec<u8>> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("../../fuzz/corpus")
+        .join(target.name);
+    let mut files: Vec<_> = fs::read_dir(&folder)
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .collect();
+    files.sort();
+    assert!(files.len() > 5, "{} has no corpus", folder.display());
+    files.iter().map(|file| fs::read(file).unwrap()).collect()
+}
+
+/// Prints the input that fails, to become a file of the corpus.
+fn check(target: &Target, input: &[u8]) {
+    if let Err(failure) = catch_unwind(AssertUnwindSafe(|| (target.check)(input))) {
+        println!("{} fails for: {}", target.name, input.escape_ascii());
+        resume_unwind(failure);
+    }
+}
+
+#[test]
+fn what_holds_for_the_corpus_holds_for_changes_of_it() {
+    // The same cases in every run, unless exploring.
+    let exploring: Option<usize> = std::env::var("EXPLORE_TIMES")
+        .ok()
+        .map(|times| times.parse().unwrap_or(1));
+    for target in &TARGETS {
+        let corpus = corpus(target);
+        corpus.iter().for_each(|input| check(target, input));
+        let mut rng = exploring.map_or_else(|| Rng::with_seed(7), |_| Rng::new());
+        for _ in 0..target.cases * exploring.unwrap_or(1) {
+            let input = &corpus[rng.usize(..corpus.len())];
+            check(target, &mutate::change(input, &mut rng));
+        }
+    }
+}
