@@ -35,7 +35,7 @@ const LEAST: usize = 400;
 pub struct Replicas {
     /// The administrator's client.
     pub client: Client,
-    replicas: Vec<Replica>,
+    both: Vec<Replica>,
     balancer: Balancer,
     webhooks: fn() -> Webhooks,
     of: SelfManaged,
@@ -66,7 +66,7 @@ impl Replicas {
         let listeners = [listen()?, listen()?];
         let mut replicas = Self {
             client,
-            replicas: Vec::new(),
+            both: Vec::new(),
             balancer: Balancer::start().await?,
             webhooks,
             of: of.clone(),
@@ -95,21 +95,21 @@ impl Replicas {
                 .self_managed(of.clone(), client, leads, Clock::system())
                 .closing(replica.closing.clone());
             replicas.tasks.spawn(endpoint.serve(replica.stop.clone()));
-            replicas.replicas.push(replica);
+            replicas.both.push(replica);
         }
         Ok(replicas)
     }
 
     /// Makes the API server call another replica from now on. The CA bundle stays unchanged.
     pub async fn ask(&self, replica: usize) {
-        self.call(self.replicas[replica].address)
+        self.call(self.both[replica].address)
             .await
             .unwrap_or_else(|err| fail("cannot have a replica asked", &err));
     }
 
     /// Makes the API server call both replicas in turn, as through a Service.
     pub async fn ask_both(&self) {
-        for replica in &self.replicas {
+        for replica in &self.both {
             self.balancer.add(replica.address);
         }
         self.call(self.balancer.address())
@@ -168,14 +168,10 @@ impl Replicas {
     where
         F: Future<Output = Result<(), kube::Error>> + Send + 'static,
     {
-        let (first, balancer, tasks) = (&self.replicas[0], &self.balancer, &mut self.tasks);
+        let (first, balancer, tasks) = (&self.both[0], &self.balancer, &mut self.tasks);
         under_load(request, async {
             eventually(DEADLINE, "both replicas are called", async || {
-                let open: Vec<usize> = self
-                    .replicas
-                    .iter()
-                    .map(|replica| balancer.open(replica.address))
-                    .collect();
+                let open: Vec<usize> = self.both.iter().map(|replica| balancer.open(replica.address)).collect();
                 if open.contains(&0) {
                     Err(format!("{open:?}"))
                 } else {
@@ -209,7 +205,7 @@ impl Replicas {
                 "rules": [{"apiGroups": ["nothing.example.org"], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["*"]}]})
         };
         let service = json!({"service": {"name": "gone", "namespace": "default", "path": "/validate"}});
-        let url = format!("https://localhost:{}/validate-old", self.replicas[0].address.port());
+        let url = format!("https://localhost:{}/validate-old", self.both[0].address.port());
         let object = json!({"apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingWebhookConfiguration",
         "metadata": {"name": name}, "webhooks": [
             entry("gone.example.org", service), entry("old.example.org", json!({ "url": url })),
@@ -276,7 +272,7 @@ impl Replicas {
 
     /// Waits until each replica serves a certificate that is in the Secret, is trusted, and is not this one.
     async fn serve_another(&self, before: &std::collections::BTreeMap<String, k8s_openapi::ByteString>) {
-        for replica in &self.replicas {
+        for replica in &self.both {
             eventually(DEADLINE, "a replica serves the new certificate", async || {
                 let held = self.held().await;
                 if held["tls.crt"] == before["tls.crt"] {

@@ -117,7 +117,7 @@ pub fn rules(definitions: &[String]) -> Vec<PolicyRule> {
 impl Migration {
     /// Migrates while leading, until cancelled.
     pub async fn run(self, leads: watch::Receiver<bool>, stop: CancellationToken) -> Result<(), Infallible> {
-        stop.run_until_cancelled(self.lead(leads)).await;
+        stop.run_until_cancelled(Box::pin(self.lead(leads))).await;
         Ok(())
     }
 

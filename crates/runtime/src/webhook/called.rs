@@ -70,7 +70,7 @@ impl Called<'_> {
     }
 
     /// Why nobody answers; `None` if somebody may.
-    fn into_void(&self, ours: &Ours, missing: &BTreeSet<ServiceKey>) -> Option<String> {
+    fn unanswered(&self, ours: &Ours, missing: &BTreeSet<ServiceKey>) -> Option<String> {
         let why = match self.service() {
             Some(service) if missing.contains(&service) => {
                 format!("calls Service {}/{}, which does not exist", service.0, service.1)
@@ -94,10 +94,10 @@ pub fn services(object: &Value) -> BTreeSet<ServiceKey> {
 }
 
 /// The webhooks of an object that nobody answers, in words. `missing` are the Services that do not exist.
-pub fn into_void(object: &Value, ours: &Ours, missing: &BTreeSet<ServiceKey>) -> Vec<String> {
+pub fn unanswered(object: &Value, ours: &Ours, missing: &BTreeSet<ServiceKey>) -> Vec<String> {
     let mut found: Vec<String> = called(object)
         .iter()
-        .filter_map(|called| called.into_void(ours, missing))
+        .filter_map(|called| called.unanswered(ours, missing))
         .collect();
     let is_definition = object["spec"]["versions"].is_array();
     if is_definition && object.pointer("/spec/conversion/webhook").is_none() {
@@ -187,7 +187,7 @@ mod tests {
     #[case::another_server(json!({"url": "https://example.org/old"}), "")]
     fn a_conversion_that_nobody_answers_is_found(#[case] config: Value, #[case] words: &str) {
         let missing = BTreeSet::from([("n".to_owned(), "gone".to_owned())]);
-        let found = into_void(&conversion(&config), &ours(), &missing);
+        let found = unanswered(&conversion(&config), &ours(), &missing);
         assert_eq!(found.is_empty(), words.is_empty(), "{found:?}");
         assert!(found.iter().all(|found| found.starts_with(words)), "{found:?}");
     }
@@ -197,7 +197,7 @@ mod tests {
         let webhook = |name: &str, path: &str| json!({"name": name, "clientConfig": {"service": {"name": "s", "namespace": "n", "path": path}}});
         let object =
             json!({"webhooks": [webhook("a", "/validate-a"), webhook("b", "/validate-b"), webhook("c", "/x")]});
-        let found = into_void(&object, &ours(), &BTreeSet::new());
+        let found = unanswered(&object, &ours(), &BTreeSet::new());
         let start = |text: &str| found.iter().any(|found| found.starts_with(text));
         assert_eq!(found.len(), 2, "{found:?}");
         assert!(start("b calls /validate-b, ") && start("c calls /x, "), "{found:?}");
@@ -207,7 +207,7 @@ mod tests {
     #[test]
     fn a_definition_without_conversion_is_found() {
         let object = json!({"spec": {"versions": [{"name": "v1"}], "conversion": {"strategy": "None"}}});
-        let found = into_void(&object, &ours(), &BTreeSet::new());
+        let found = unanswered(&object, &ours(), &BTreeSet::new());
         assert!(found[0].starts_with("it has no conversion webhook"), "{found:?}");
     }
 }

@@ -21,7 +21,7 @@ use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 
 use super::SelfManaged;
-use super::called::{Ours, ServiceKey, into_void, services, trusting};
+use super::called::{Ours, ServiceKey, services, trusting, unanswered};
 use crate::backoff::random_seed;
 use crate::error::chain;
 use crate::events::{Event, Recorder};
@@ -93,7 +93,7 @@ type Seen = (usize, Result<Option<PartialObjectMeta<DynamicObject>>, watcher::Er
 impl Calls {
     /// Runs until cancelled.
     pub async fn run(self, stop: CancellationToken) {
-        stop.run_until_cancelled(self.follow()).await;
+        stop.run_until_cancelled(Box::pin(self.follow())).await;
     }
 
     async fn follow(mut self) {
@@ -210,7 +210,7 @@ impl Calls {
         let missing = self.missing(services(&object.data)).await?;
         target.seen = Some(version.clone());
         target.done = Some(Done { version, bundle });
-        Ok(into_void(&object.data, &ours, &missing))
+        Ok(unanswered(&object.data, &ours, &missing))
     }
 
     fn ours(&self) -> Ours {

@@ -70,7 +70,7 @@ impl std::fmt::Debug for Keeper {
 impl Keeper {
     /// Runs until cancelled.
     pub async fn run(self, served: Certificate, stop: CancellationToken) {
-        stop.run_until_cancelled(self.keep(served)).await;
+        stop.run_until_cancelled(Box::pin(self.keep(served))).await;
     }
 
     /// A pass follows each change of the Secret and of the leader, and the date of the next renewal.
@@ -250,5 +250,73 @@ impl SelfManaged {
             .iter()
             .map(move |name| (definition.clone(), name.clone()));
         configurations.into_iter().chain(definitions)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use clap::Parser;
+    use jiff::SignedDuration;
+    use metal3_testkit::played;
+
+    use super::*;
+    use crate::args::TlsArgs;
+    use crate::tls::Policy;
+
+    #[test]
+    fn the_time_of_day_is_looked_at_while_a_renewal_is_far_away() {
+        let now: Timestamp = "2026-01-01T00:00:00Z".parse().unwrap();
+        let at = |seconds| Some(now + SignedDuration::from_secs(seconds));
+        assert_eq!(until(at(10), now), Duration::from_secs(10));
+        assert_eq!(until(at(10_000_000), now), RENEWAL);
+        assert_eq!(until(at(-10), now), RENEWAL);
+        assert_eq!(until(None, now), RENEWAL);
+    }
+
+    #[derive(Parser)]
+    struct Flags {
+        #[command(flatten)]
+        tls: TlsArgs,
+    }
+
+    // OWN 34e: a keeper heeded the end of the process only between two rounds.
+    #[tokio::test]
+    async fn a_server_that_does_not_answer_does_not_delay_the_end() {
+        rustls::crypto::ring::default_provider().install_default().ok();
+        let (_leading, leads) = watch::channel(true);
+        let (bundle, _trusted) = watch::channel(None);
+        let (asked, is_asked) = watch::channel(false);
+        let client = played::client("default", move |_| {
+            asked.send_replace(true);
+            std::future::pending()
+        });
+        let label = ("a", "b");
+        let installed = Installed {
+            namespace: "n",
+            prefix: "p-",
+            label,
+        };
+        let keeper = Keeper {
+            client,
+            clock: Clock::system(),
+            leads,
+            of: SelfManaged {
+                installed,
+                namespace: "n".to_owned(),
+                definitions: Vec::new(),
+            },
+            bundle,
+        };
+        let policy = Policy::from_args(&Flags::parse_from(["test"]).tls).unwrap();
+        let served = Certificate::load(policy, "/does/not/exist".as_ref()).unwrap();
+        let stop = CancellationToken::new();
+        let mut is_asked = is_asked;
+        let ends = async {
+            is_asked.wait_for(|asked| *asked).await.unwrap();
+            stop.cancel();
+        };
+        tokio::join!(keeper.run(served, stop.clone()), ends);
     }
 }
