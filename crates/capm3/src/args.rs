@@ -1,15 +1,13 @@
 //! The command line. Flags and variables are upstream's, so that an existing Deployment works unchanged.
 
-mod compat;
-
 use clap::{Parser, ValueEnum};
 use metal3_runtime::args::{
     ClientArgs, LeaderArgs, LogArgs, MetricsArgs, NamespaceArgs, ProbeArgs, ProviderArgs, TlsArgs, go_bool,
 };
 use metal3_runtime::backoff::random_seed;
 use metal3_runtime::denied::DeniedRanges;
+use metal3_runtime::migration::Phase;
 
-pub use self::compat::CompatArgs;
 use crate::select::stable_seed;
 use crate::workload::Access;
 
@@ -62,9 +60,9 @@ pub struct Args {
     #[command(flatten)]
     pub workloads: WorkloadArgs,
 
-    /// What has no effect.
-    #[command(flatten)]
-    pub compat: CompatArgs,
+    /// Phases of the migration of stored versions to leave out, separated by commas
+    #[arg(long, env = "SKIP_CRD_MIGRATION_PHASES", value_enum, value_delimiter = ',')]
+    pub skip_crd_migration_phases: Vec<Phase>,
 }
 
 /// Which of several hosts a machine gets that suit it equally.
@@ -212,6 +210,7 @@ mod tests {
         assert_eq!(args.workers.metal3cluster_concurrency, 3);
         assert_eq!(args.workers.metal3remediation_concurrency, 6);
         assert_eq!(args.provider.watch_filter, "blue");
+        assert_eq!(args.skip_crd_migration_phases.len(), 2);
     }
 
     #[test]

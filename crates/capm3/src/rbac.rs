@@ -2,6 +2,7 @@
 //! with exactly these rights.
 
 use k8s_openapi::api::rbac::v1::PolicyRule;
+use metal3_runtime::migration;
 use metal3_runtime::rbac::{Installation, Objects, Secrets, rule};
 
 use crate::run::LEASE;
@@ -80,7 +81,12 @@ pub fn objects() -> Objects {
         lease: LEASE,
         metrics: "capm3-metrics-auth-role",
         binding: "binding",
-        rules: [manager_rules(), certificates.rules()].concat(),
+        rules: [
+            manager_rules(),
+            certificates.rules(),
+            migration::rules(&certificates.definitions),
+        ]
+        .concat(),
         secrets: Some(SECRETS),
     };
     let mut objects = installation.objects();

@@ -6,7 +6,8 @@ use kube::Client;
 use metal3_runtime::args::Namespaces;
 use metal3_runtime::controller::Controllers;
 use metal3_runtime::events::{Recorder, Reporter};
-use metal3_runtime::metrics::{Build, ControllerMetrics, Registry};
+use metal3_runtime::metrics::{Build, Catalogue, ControllerMetrics, Registry};
+use metal3_runtime::migration::{self, Migration};
 use metal3_runtime::process::{Process, Settings};
 use metal3_runtime::{BoxError, Clock, telemetry};
 use tokio::sync::watch;
@@ -55,6 +56,15 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
     })
     .await?;
     let certificates = webhooks::installed::certificates(&args.provider.pod_namespace);
+    let migration = Migration {
+        client: process.client.clone(),
+        definitions: certificates.definitions.clone(),
+        phases: migration::phases(&args.skip_crd_migration_phases),
+        recorder: Recorder::new(process.client.clone(), REPORTER, process.clock.clone()),
+        metrics: migration::Metrics::listed(&mut Catalogue::new(&process.registry)),
+    };
+    let migrated = migration.run(process.leads.clone(), process.tasks.stop());
+    process.tasks.spawn("migration of stored versions", migrated);
     process.serve_webhooks(&args.provider.webhooks, &args.tls, webhooks::all(), certificates)?;
     let setup = Setup {
         namespaces: args.namespaces.namespace.clone(),

@@ -25,6 +25,7 @@ pub mod index;
 pub mod leader;
 pub mod listen;
 pub mod metrics;
+pub mod migration;
 #[cfg(test)]
 mod mock;
 pub mod patch;

@@ -18,6 +18,7 @@ use axum::{
     routing::get,
 };
 use axum_server::Handle;
+use parking_lot::Mutex;
 use tokio_util::sync::CancellationToken;
 
 use crate::serve::bounded;
@@ -27,16 +28,38 @@ const LAST_ANSWER: Duration = Duration::from_secs(1);
 
 /// A health check. Cheap to clone; it starts as failing.
 #[derive(Clone, Debug, Default)]
-pub struct Check(Arc<AtomicBool>);
+pub struct Check(Arc<Standing>);
+
+#[derive(Debug, Default)]
+struct Standing {
+    passes: AtomicBool,
+    note: Mutex<String>,
+}
 
 impl Check {
     /// Sets whether the check passes.
     pub fn set(&self, in_order: bool) {
-        self.0.store(in_order, Ordering::Relaxed);
+        self.0.passes.store(in_order, Ordering::Relaxed);
+    }
+
+    /// Sets a message for people, shown beside the result; empty for none.
+    pub fn note(&self, note: impl Into<String>) {
+        *self.0.note.lock() = note.into();
     }
 
     fn passes(&self) -> bool {
-        self.0.load(Ordering::Relaxed)
+        self.0.passes.load(Ordering::Relaxed)
+    }
+
+    /// The result, and the message after a colon.
+    fn shown(&self) -> String {
+        let result = if self.passes() { "ok" } else { "failed" };
+        let note = self.0.note.lock();
+        if note.is_empty() {
+            result.to_owned()
+        } else {
+            format!("{result}: {note}")
+        }
     }
 }
 
@@ -120,14 +143,18 @@ impl Probe {
             .any(|option| *option == "verbose" || option.starts_with("verbose="));
         let mut lines = String::new();
         let mut failed = false;
-        for (name, passes) in self.results() {
+        line_of(
+            &mut lines,
+            "ping",
+            true,
+            if excluded("ping") { "excluded: ok" } else { "ok" },
+        );
+        for (name, check) in &self.checks {
             if excluded(name) {
-                line(&mut lines, format_args!("[+]{name} excluded: ok"));
-            } else if passes {
-                line(&mut lines, format_args!("[+]{name} ok"));
+                line_of(&mut lines, name, true, "excluded: ok");
             } else {
-                failed = true;
-                line(&mut lines, format_args!("[-]{name} failed"));
+                failed |= !check.passes();
+                line_of(&mut lines, name, check.passes(), &check.shown());
             }
         }
         match (failed, verbose) {
@@ -144,16 +171,20 @@ impl Probe {
     }
 
     fn one(&self, name: &str) -> Answer {
-        match self.results().find(|(known, _)| *known == name) {
-            Some((_, true)) => (StatusCode::OK, "ok".into()),
-            Some((_, false)) => (StatusCode::INTERNAL_SERVER_ERROR, format!("{name} failed\n")),
+        match self.checks.get(name) {
+            None if name == "ping" => (StatusCode::OK, "ok".into()),
             None => (StatusCode::NOT_FOUND, format!("no check named {name}\n")),
+            Some(check) if check.passes() => (StatusCode::OK, check.shown()),
+            Some(check) => (StatusCode::INTERNAL_SERVER_ERROR, format!("{name} {}\n", check.shown())),
         }
     }
+}
 
-    fn results(&self) -> impl Iterator<Item = (&'static str, bool)> {
-        std::iter::once(("ping", true)).chain(self.checks.iter().map(|(name, check)| (*name, check.passes())))
-    }
+fn line_of(lines: &mut String, name: &str, passes: bool, result: &str) {
+    line(
+        lines,
+        format_args!("[{}]{name} {result}", if passes { '+' } else { '-' }),
+    );
 }
 
 fn line(lines: &mut String, text: fmt::Arguments<'_>) {
@@ -198,6 +229,13 @@ mod tests {
         assert_eq!(fetch(addr, "/readyz").await, "200 ok");
         let verbose = fetch(addr, "/readyz?verbose").await;
         assert_eq!(verbose, "200 [+]ping ok\n[+]webhook ok\nreadyz check passed\n");
+        webhook.note("it could be better");
+        let verbose = fetch(addr, "/readyz?verbose").await;
+        assert_eq!(
+            verbose,
+            "200 [+]ping ok\n[+]webhook ok: it could be better\nreadyz check passed\n"
+        );
+        assert_eq!(fetch(addr, "/readyz").await, "200 ok");
         assert_eq!(fetch(addr, "/readyz/nothing").await, "404 no check named nothing\n");
         stop.cancel();
         tasks.join_next().await.unwrap().unwrap().unwrap();

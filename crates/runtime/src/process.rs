@@ -1,5 +1,7 @@
 //! The start of every manager's process: probes, metrics, the client and leader election.
 
+use std::convert::Infallible;
+
 use axum::http::{HeaderName, HeaderValue, header::USER_AGENT};
 use tokio::sync::watch;
 
@@ -11,6 +13,7 @@ use crate::listen::BindError;
 use crate::metrics::{Build, ControllerMetrics, Endpoint, EndpointError, KubeAccess, Registry, Requests};
 use crate::probes::{self, Check, Probes};
 use crate::shutdown::{Ended, Tasks};
+use crate::timing::webhooks::LAST_CALLS;
 use crate::webhook::{self, SelfManaged, WebhookError, Webhooks};
 use crate::{Clock, backoff, tls};
 
@@ -54,6 +57,8 @@ pub struct Process {
     pub kinds_ready: Check,
     /// Its tasks so far.
     pub tasks: Tasks,
+    component: &'static str,
+    webhook_ready: Check,
     // Without election this replica always leads, as long as the sender is alive.
     _leading: Option<watch::Sender<bool>>,
 }
@@ -98,6 +103,10 @@ impl Process {
         let mut tasks = Tasks::new();
         let mut probes = Probes::new();
         let kinds_ready = probes.ready("kinds");
+        // Never fails: while one program replaces another, a new replica becomes ready before it leads, and a follower may
+        // have no certificate before there is a leader that makes one.
+        let webhook_ready = probes.ready("webhook");
+        webhook_ready.set(true);
         if let Some(listener) = settings.probes.health_addr.bind()? {
             tasks.spawn_final("probes", probes::serve(listener, probes, tasks.drained()));
         }
@@ -132,6 +141,8 @@ impl Process {
             leads,
             kinds_ready,
             tasks,
+            component: settings.build.component,
+            webhook_ready,
             _leading: leading,
         })
     }
@@ -158,7 +169,16 @@ impl Process {
             self.leads.clone(),
             self.clock.clone(),
         );
+        let endpoint = endpoint
+            .reporting(self.component, self.clock.clone(), self.webhook_ready.clone())
+            .closing(self.tasks.stop());
         self.tasks.spawn_final("webhooks", endpoint.serve(self.tasks.drained()));
+        let stop = self.tasks.stop();
+        self.tasks.spawn("last calls of webhooks", async move {
+            stop.cancelled().await;
+            tokio::time::sleep(LAST_CALLS).await;
+            Ok::<_, Infallible>(())
+        });
         Ok(())
     }
 

@@ -42,6 +42,68 @@ pub mod process {
     pub const RECHECK_KINDS: Duration = Duration::from_secs(2);
 }
 
+/// The webhooks of all programs.
+pub mod webhooks {
+    use super::Duration;
+    use crate::backoff::Backoff;
+
+    /// No API server waits longer for a response. No flag.
+    pub const ANSWERED_WITHIN: Duration = Duration::from_secs(30);
+
+    /// How long reviews are still answered after the signal to end: until then the nodes of the API servers may not know
+    /// that another replica is to be called. Upstream's pods have ten seconds to end. No flag.
+    pub const LAST_CALLS: Duration = Duration::from_secs(2);
+
+    /// How long reviews in progress may take to finish at shutdown. Final tasks have two seconds. No flag.
+    pub const LAST_REVIEWS: Duration = Duration::from_millis(1500);
+
+    /// How long a connection may be idle. The API server closes its own after 90 seconds; a server that is first may
+    /// close one just as a review is sent, and that review fails. No flag.
+    pub const IDLE: Duration = Duration::from_secs(100);
+
+    /// How long a body may take besides the time that its bytes take at the slowest accepted rate. API servers send a
+    /// review in one go. No flag.
+    pub const BODY_PATIENCE: Duration = Duration::from_secs(5);
+
+    /// How often the date of the next renewal of our own certificate is compared with the time of day: a timer does not
+    /// count the time that a machine is suspended. It costs no request. No flag.
+    pub const RENEWAL: Duration = Duration::from_secs(3600);
+
+    /// Retry delays after a failed read or write of a Secret or a webhook configuration: usually a right is missing. No
+    /// flag.
+    pub const RETRY: Backoff = Backoff {
+        base: Duration::from_secs(2),
+        max: Duration::from_secs(60),
+    };
+
+    /// Interval of checks while a configuration calls something that does not exist: Services are not watched. No flag.
+    pub const RECHECK_CALLS: Duration = Duration::from_secs(60);
+
+    /// Interval of checks of certificate files. A mounted Secret changes by swapping symbolic links, of which file
+    /// notifications give no reliable sign; reading two small files costs no request. No flag.
+    pub const RELOAD: Duration = Duration::from_secs(10);
+}
+
+/// The migration of stored versions.
+pub mod migration {
+    use super::Duration;
+    use crate::backoff::Backoff;
+
+    /// The pause after each write. At ten writes a second the controllers keep most of their request rate. No flag.
+    pub const PACE: Duration = Duration::from_millis(100);
+
+    /// How long a definition must be unchanged before its objects are written: each API server learns of a new version to
+    /// store a moment after the other. No flag.
+    pub const SETTLE: Duration = Duration::from_secs(3);
+
+    /// Retry delays after an attempt that left objects in an old version: a policy refuses them, or the API server is
+    /// busy. No flag.
+    pub const RETRY: Backoff = Backoff {
+        base: Duration::from_secs(5),
+        max: Duration::from_secs(1800),
+    };
+}
+
 /// The baremetal-operator.
 pub mod operator {
     use super::Duration;

@@ -4,7 +4,6 @@ use std::{
     io,
     path::{Path, PathBuf},
     sync::Arc,
-    time::Duration,
 };
 
 use axum_server::tls_rustls::RustlsConfig;
@@ -20,6 +19,7 @@ use tracing::{info, warn};
 use crate::{
     args::{TlsArgs, TlsVersion},
     error::chain,
+    timing::webhooks::RELOAD,
 };
 
 mod names;
@@ -214,9 +214,6 @@ pub struct Certificate {
     current: Option<Pem>,
     config: RustlsConfig,
 }
-
-/// How often the files are compared with the served certificate. Secret volumes swap links, so the content counts.
-const RELOAD: Duration = Duration::from_secs(10);
 
 impl Certificate {
     /// Reads the files, or makes a self-signed certificate if neither exists.

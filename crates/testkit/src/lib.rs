@@ -30,6 +30,7 @@
     reason = "a library of assertions: to panic is how they fail a test, as said above"
 )]
 
+mod balancer;
 mod eventually;
 mod namespace;
 pub mod played;
@@ -41,7 +42,8 @@ pub use eventually::{DEADLINE, eventually};
 pub use metal3_lab::apply::parse;
 pub use namespace::{NamespacedKind, TestNamespace, test_name};
 pub use replicas::Replicas;
-pub use server::{another_server, init, server, with_controller_manager};
+pub use server::{another_server, bare_server, definitions, init, server, with_controller_manager};
+pub use webhooks::{endpoint, listen};
 
 /// The error with its causes, as a test failure.
 #[track_caller]

@@ -1,35 +1,52 @@
 //! Replicas of a program that manage their own certificate.
 
+use std::net::{SocketAddr, TcpStream};
 use std::path::Path;
-use std::time::{Duration, Instant};
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::Duration;
 
 use anyhow::{Context, Result};
-use k8s_openapi::api::core::v1::Secret;
+use k8s_openapi::api::core::v1::{Event, Secret};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::api::{Patch, PatchParams};
 use kube::{Api, Client};
 use metal3_runtime::Clock;
 use metal3_runtime::webhook::{SelfManaged, Webhooks};
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, ServerName};
 use serde_json::{Value, json};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
+use tokio::time::interval;
 use tokio_util::sync::CancellationToken;
 
+use crate::balancer::Balancer;
 use crate::webhooks::{endpoint, listen};
-use crate::{another_server, fail};
+use crate::{DEADLINE, another_server, eventually, fail};
 
-/// How long a replica may take to reread the Secret.
-const SERVED_WITHIN: Duration = Duration::from_secs(12);
+/// The load: 200 requests a second, forty at once. That is more than the API server keeps idle connections for.
+const AT_ONCE: usize = 40;
+const APART: Duration = Duration::from_millis(200);
+/// It lasts at least as long as this many requests take.
+const LEAST: usize = 400;
 
 /// Two replicas of a program, of which the first is the leader, on their own API server, with the rights that they ship.
 pub struct Replicas {
     /// The administrator's client.
     pub client: Client,
-    urls: Vec<String>,
+    both: Vec<Replica>,
+    balancer: Balancer,
     webhooks: fn() -> Webhooks,
     of: SelfManaged,
     tasks: JoinSet<std::io::Result<()>>,
-    leading: Vec<watch::Sender<bool>>,
+}
+
+struct Replica {
+    address: SocketAddr,
+    closing: CancellationToken,
+    stop: CancellationToken,
+    _leading: watch::Sender<bool>,
 }
 
 impl Replicas {
@@ -49,16 +66,12 @@ impl Replicas {
         let listeners = [listen()?, listen()?];
         let mut replicas = Self {
             client,
-            urls: Vec::new(),
+            both: Vec::new(),
+            balancer: Balancer::start().await?,
             webhooks,
             of: of.clone(),
             tasks: JoinSet::new(),
-            leading: Vec::new(),
         };
-        for listener in &listeners {
-            let port = listener.local_addr().context("no address")?.port();
-            replicas.urls.push(format!("https://localhost:{port}"));
-        }
         // The CA bundle in the CRDs so far is another server's.
         let definitions: Api<CustomResourceDefinition> = Api::all(replicas.client.clone());
         for name in &of.definitions {
@@ -66,31 +79,46 @@ impl Replicas {
             let params = PatchParams::default();
             definitions.patch(name, &params, &Patch::Merge(&none)).await?;
         }
-        replicas.try_ask(0).await?;
+        let first = listeners[0].local_addr().context("no address")?;
+        replicas.call(first).await?;
         for (listener, leads) in listeners.into_iter().zip([true, false]) {
             let (leading, leads) = watch::channel(leads);
+            let replica = Replica {
+                address: listener.local_addr().context("no address")?,
+                closing: CancellationToken::new(),
+                stop: CancellationToken::new(),
+                _leading: leading,
+            };
             let config = server.service_account(&of.namespace, account).await?;
-            let endpoint = endpoint(listener, webhooks(), Path::new("/does/not/exist"))?.self_managed(
-                of.clone(),
-                Client::try_from(config)?,
-                leads,
-                Clock::system(),
-            );
-            replicas.tasks.spawn(endpoint.serve(CancellationToken::new()));
-            replicas.leading.push(leading);
+            let client = Client::try_from(config)?;
+            let endpoint = endpoint(listener, webhooks(), Path::new("/does/not/exist"))?
+                .self_managed(of.clone(), client, leads, Clock::system())
+                .closing(replica.closing.clone());
+            replicas.tasks.spawn(endpoint.serve(replica.stop.clone()));
+            replicas.both.push(replica);
         }
         Ok(replicas)
     }
 
     /// Makes the API server call another replica from now on. The CA bundle stays unchanged.
     pub async fn ask(&self, replica: usize) {
-        self.try_ask(replica)
+        self.call(self.both[replica].address)
             .await
             .unwrap_or_else(|err| fail("cannot have a replica asked", &err));
     }
 
-    async fn try_ask(&self, replica: usize) -> Result<()> {
-        let url = self.urls.get(replica).context("no such replica")?;
+    /// Makes the API server call both replicas in turn, as through a Service.
+    pub async fn ask_both(&self) {
+        for replica in &self.both {
+            self.balancer.add(replica.address);
+        }
+        self.call(self.balancer.address())
+            .await
+            .unwrap_or_else(|err| fail("cannot have both replicas asked", &err));
+    }
+
+    async fn call(&self, address: SocketAddr) -> Result<()> {
+        let url = format!("https://localhost:{}", address.port());
         for mut object in self.of.installed.objects(&(self.webhooks)()) {
             for webhook in object["webhooks"].as_array_mut().into_iter().flatten() {
                 let path = webhook["clientConfig"]["service"]["path"].take();
@@ -111,34 +139,204 @@ impl Replicas {
         Ok(())
     }
 
-    /// Calls `write` continuously while the certificate is renewed and until both replicas serve the new one. Returns the number
-    /// of calls.
-    pub async fn renew_during(&self, write: impl AsyncFn()) -> usize {
-        let secrets: Api<Secret> = Api::namespaced(self.client.clone(), &self.of.namespace);
-        let name = self.of.installed.secret();
-        let held = async || {
-            let secret = secrets
-                .get(&name)
-                .await
-                .unwrap_or_else(|err| panic!("no {name}: {err}"));
-            secret.data.unwrap_or_default()
+    /// Repeats `request` under load while the certificate is renewed and until both replicas serve the new one. Any error
+    /// fails the test.
+    pub async fn renew_under_load<F>(&self, request: impl Fn() -> F)
+    where
+        F: Future<Output = Result<(), kube::Error>> + Send + 'static,
+    {
+        under_load(request, async {
+            let before = self.held().await;
+            self.change_secret(&json!({"tls.due": "2026-01-01T00:00:00Z"})).await;
+            self.serve_another(&before).await;
+            assert_eq!(self.held().await["ca.crt"], before["ca.crt"], "the same authority");
+        })
+        .await;
+    }
+
+    /// Breaks the Secret and waits until both replicas serve something usable again.
+    pub async fn mend_what_is_broken(&self) {
+        let before = self.held().await;
+        self.change_secret(&json!({"tls.key": "no key", "ca.key": "no key"}))
+            .await;
+        self.serve_another(&before).await;
+    }
+
+    /// Repeats `request` under load while the first replica, which leads, is shut down as Kubernetes does it: it is asked to end and
+    /// gets no new connections; it ends when it has no more old ones. Any error fails the test.
+    pub async fn end_one_under_load<F>(&mut self, request: impl Fn() -> F)
+    where
+        F: Future<Output = Result<(), kube::Error>> + Send + 'static,
+    {
+        let (first, balancer, tasks) = (&self.both[0], &self.balancer, &mut self.tasks);
+        under_load(request, async {
+            eventually(DEADLINE, "both replicas are called", async || {
+                let open: Vec<usize> = self.both.iter().map(|replica| balancer.open(replica.address)).collect();
+                if open.contains(&0) {
+                    Err(format!("{open:?}"))
+                } else {
+                    Ok(())
+                }
+            })
+            .await;
+            balancer.remove(first.address);
+            first.closing.cancel();
+            eventually(
+                DEADLINE,
+                "the replica that ends is not called",
+                async || match balancer.open(first.address) {
+                    0 => Ok(()),
+                    open => Err(open),
+                },
+            )
+            .await;
+            first.stop.cancel();
+            tasks.join_next().await;
+            assert!(TcpStream::connect(first.address).is_err(), "it has ended");
+        })
+        .await;
+    }
+
+    /// A webhook configuration with entries that another version has left behind is reported by an event.
+    pub async fn expect_report_of_what_nobody_answers(&self) {
+        let [_, name] = self.of.installed.configurations();
+        let entry = |name: &str, config: Value| {
+            json!({"name": name, "admissionReviewVersions": ["v1"], "sideEffects": "None", "clientConfig": config,
+                "rules": [{"apiGroups": ["nothing.example.org"], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["*"]}]})
         };
-        let before = held().await;
-        let due = json!({"stringData": {"tls.due": "2026-01-01T00:00:00Z"}});
-        let due = secrets.patch(&name, &PatchParams::default(), &Patch::Merge(&due)).await;
-        due.unwrap_or_else(|err| panic!("cannot make it due: {err}"));
-        let (start, mut written) = (Instant::now(), 0);
-        let mut renewed = None;
-        while renewed.is_none_or(|at: Instant| at.elapsed() < SERVED_WITHIN) {
-            assert!(start.elapsed() < 5 * SERVED_WITHIN, "no new certificate");
-            write().await;
-            written += 1;
-            if renewed.is_none() {
-                let now = held().await;
-                assert_eq!(now["ca.crt"], before["ca.crt"], "the same authority");
-                renewed = (now["tls.crt"] != before["tls.crt"]).then(Instant::now);
+        let service = json!({"service": {"name": "gone", "namespace": "default", "path": "/validate"}});
+        let url = format!("https://localhost:{}/validate-old", self.both[0].address.port());
+        let object = json!({"apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingWebhookConfiguration",
+        "metadata": {"name": name}, "webhooks": [
+            entry("gone.example.org", service), entry("old.example.org", json!({ "url": url })),
+        ]});
+        let apply = async |object: &Value| {
+            let [object] = metal3_lab::apply::parse(&object.to_string())
+                .unwrap_or_else(|err| fail("no object", &err))
+                .try_into()
+                .unwrap_or_else(|_| panic!("one object"));
+            let resource = kube::api::ApiResource::erase::<
+                k8s_openapi::api::admissionregistration::v1::ValidatingWebhookConfiguration,
+            >(&());
+            let api: Api<kube::api::DynamicObject> = Api::all_with(self.client.clone(), &resource);
+            let params = PatchParams::apply("another-version").force();
+            if let Err(err) = api.patch(&name, &params, &Patch::Apply(&object)).await {
+                panic!("cannot apply {name}: {err}");
             }
+        };
+        apply(&object).await;
+        let events: Api<Event> = Api::namespaced(self.client.clone(), "default");
+        eventually(DEADLINE, "an event tells what nobody answers", async || {
+            let events = events.list(&kube::api::ListParams::default()).await;
+            let events = events.map_err(|error| error.to_string())?.items;
+            let words = [
+                "gone.example.org calls Service default/gone, which does not exist",
+                "old.example.org calls /validate-old, which this version does not serve",
+            ];
+            let messages: Vec<String> = events.into_iter().filter_map(|event| event.message).collect();
+            let is_told = |message: &String| words.iter().all(|words| message.contains(words));
+            if messages.iter().any(is_told) {
+                Ok(())
+            } else {
+                Err(format!("{messages:?}"))
+            }
+        })
+        .await;
+        let mut none = object.clone();
+        none["webhooks"] = json!([]);
+        apply(&none).await;
+    }
+
+    async fn held(&self) -> std::collections::BTreeMap<String, k8s_openapi::ByteString> {
+        let (secrets, name) = (self.secrets(), self.of.installed.secret());
+        let secret = secrets
+            .get(&name)
+            .await
+            .unwrap_or_else(|err| panic!("no {name}: {err}"));
+        secret.data.unwrap_or_default()
+    }
+
+    async fn change_secret(&self, data: &Value) {
+        let change = json!({ "stringData": data });
+        let name = self.of.installed.secret();
+        let done = self
+            .secrets()
+            .patch(&name, &PatchParams::default(), &Patch::Merge(&change))
+            .await;
+        done.unwrap_or_else(|err| panic!("cannot change {name}: {err}"));
+    }
+
+    fn secrets(&self) -> Api<Secret> {
+        Api::namespaced(self.client.clone(), &self.of.namespace)
+    }
+
+    /// Waits until each replica serves a certificate that is in the Secret, is trusted, and is not this one.
+    async fn serve_another(&self, before: &std::collections::BTreeMap<String, k8s_openapi::ByteString>) {
+        for replica in &self.both {
+            eventually(DEADLINE, "a replica serves the new certificate", async || {
+                let held = self.held().await;
+                if held["tls.crt"] == before["tls.crt"] {
+                    return Err("the Secret is not renewed".to_owned());
+                }
+                let wanted = CertificateDer::from_pem_slice(&held["tls.crt"].0).map_err(|err| err.to_string())?;
+                let (address, authority) = (replica.address, held["ca.crt"].0.clone());
+                let served = tokio::task::spawn_blocking(move || served(address, &authority)).await;
+                let served = served
+                    .map_err(|err| err.to_string())?
+                    .map_err(|err| format!("{err:#}"))?;
+                if served == wanted {
+                    Ok(())
+                } else {
+                    Err("it serves another".to_owned())
+                }
+            })
+            .await;
         }
-        written
+    }
+}
+
+/// The certificate that is served, which must be trusted.
+fn served(address: SocketAddr, authority: &[u8]) -> Result<CertificateDer<'static>> {
+    let mut roots = rustls::RootCertStore::empty();
+    for certificate in CertificateDer::pem_slice_iter(authority) {
+        roots.add(certificate?)?;
+    }
+    let config = rustls::ClientConfig::builder()
+        .with_root_certificates(roots)
+        .with_no_client_auth();
+    let mut connection = rustls::ClientConnection::new(Arc::new(config), ServerName::try_from("localhost")?)?;
+    let mut stream = TcpStream::connect(address)?;
+    while connection.is_handshaking() {
+        connection.complete_io(&mut stream)?;
+    }
+    let served = connection.peer_certificates().and_then(|chain| chain.first());
+    Ok(served.context("no certificate")?.clone())
+}
+
+/// Repeats a request until `what` is done; every one must succeed.
+async fn under_load<F>(request: impl Fn() -> F, what: impl Future<Output = ()>)
+where
+    F: Future<Output = Result<(), kube::Error>> + Send + 'static,
+{
+    let (mut running, mut ticks, mut count) = (JoinSet::new(), interval(APART), 0);
+    let mut what = pin!(what);
+    let succeed = |done: Result<Result<(), kube::Error>, tokio::task::JoinError>| match done {
+        Ok(Ok(())) => {}
+        Ok(Err(error)) => panic!("a request failed: {error}"),
+        Err(error) => panic!("a request was cut off: {error}"),
+    };
+    let mut is_done = false;
+    while !is_done || count < LEAST {
+        tokio::select! {
+            () = &mut what, if !is_done => is_done = true,
+            _ = ticks.tick() => for _ in 0..AT_ONCE {
+                count += 1;
+                running.spawn(request());
+            },
+            Some(done) = running.join_next() => succeed(done),
+        }
+    }
+    while let Some(done) = running.join_next().await {
+        succeed(done);
     }
 }

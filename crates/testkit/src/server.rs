@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Once, OnceLock};
 
 use anyhow::{Context, Result};
+use kube::api::DynamicObject;
 use metal3_api::infra::convert;
 use metal3_lab::{ControlPlane, ControlPlaneConfig};
 use metal3_runtime::webhook::Webhooks;
@@ -45,6 +46,16 @@ pub async fn another_server() -> &'static ControlPlane {
     }
 }
 
+/// Another control plane without any definitions of ours. Like the others it ends with the binary.
+pub async fn bare_server() -> &'static ControlPlane {
+    init();
+    match tokio::task::spawn_blocking(|| runtime()?.block_on(bare())).await {
+        Ok(Ok(server)) => Box::leak(Box::new(server)),
+        Ok(Err(err)) => fail("no bare API server", &err),
+        Err(err) => panic!("the start of the bare API server was cut off: {err}"),
+    }
+}
+
 /// Whether the shared control plane gets a kube-controller-manager.
 static CONTROLLER_MANAGER: AtomicBool = AtomicBool::new(false);
 
@@ -65,22 +76,34 @@ fn audit_log() -> Option<PathBuf> {
     Some(Path::new(&folder).join(format!("{process}-{server}.log")))
 }
 
-/// Uses its own runtime: the runtime of the first test ends with that test.
-fn start() -> Result<ControlPlane> {
-    let runtime = tokio::runtime::Builder::new_current_thread()
+/// Servers use their own runtime: that of the first test ends with that test.
+fn runtime() -> Result<tokio::runtime::Runtime> {
+    tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
-        .context("no runtime")?;
-    runtime.block_on(async {
-        let server = ControlPlane::start(ControlPlaneConfig {
-            audit: true,
-            audit_log: audit_log(),
-            controller_manager: CONTROLLER_MANAGER.load(Ordering::Relaxed),
-            ..ControlPlaneConfig::default()
-        })
-        .await?;
-        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../config/crd");
-        let mut definitions = metal3_lab::apply::crds_in(&folder)?;
+        .context("no runtime")
+}
+
+async fn bare() -> Result<ControlPlane> {
+    ControlPlane::start(ControlPlaneConfig {
+        audit: true,
+        audit_log: audit_log(),
+        controller_manager: CONTROLLER_MANAGER.load(Ordering::Relaxed),
+        ..ControlPlaneConfig::default()
+    })
+    .await
+}
+
+/// The project's own definitions.
+pub fn definitions() -> Result<Vec<DynamicObject>> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../config/crd");
+    metal3_lab::apply::crds_in(&folder)
+}
+
+fn start() -> Result<ControlPlane> {
+    runtime()?.block_on(async {
+        let server = bare().await?;
+        let mut definitions = definitions()?;
         let webhooks = Served::start(Webhooks::new().convert(convert), server.authority())?;
         for definition in &mut definitions {
             webhooks.convert(definition);

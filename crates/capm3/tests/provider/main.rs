@@ -9,6 +9,7 @@ mod data;
 mod label_sync;
 mod machine_templates;
 mod machines;
+mod migration;
 mod preallocation;
 mod preview;
 mod remediation;

@@ -2,9 +2,10 @@
 //!
 //! Rotation never fails a call. A new authority is first trusted beside the old one, for [`SPREAD`], and only then
 //! signs; a new certificate of the same authority is trusted at once, and the old one stays valid until every replica
-//! serves the new one.
+//! serves the new one. What the API server would not trust anyway is replaced at once.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use jiff::tz::TimeZone;
 use jiff::{SignedDuration, Timestamp};
@@ -13,6 +14,13 @@ use rcgen::{
     BasicConstraints, CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair,
     KeyUsagePurpose, date_time_ymd,
 };
+use rustls::client::WebPkiServerVerifier;
+use rustls::client::danger::ServerCertVerifier;
+use rustls::crypto::ring::default_provider;
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
+use rustls::sign::CertifiedKey;
+use rustls::{CertificateError, RootCertStore};
 
 const DAY: SignedDuration = SignedDuration::from_hours(24);
 /// The validity of a certificate, and the age at which it is replaced.
@@ -49,66 +57,160 @@ impl std::fmt::Debug for Held {
     }
 }
 
-/// What has to be created.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// What has to be created, and why.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Due {
     /// Nothing.
     Nothing,
-    /// A certificate, signed by the newest authority.
-    Leaf,
+    /// A certificate, signed by the newest authority: its time has come, or the API server does not trust it.
+    Leaf(Option<Unusable>),
     /// An authority, which is trusted from now on and signs later.
     Authority,
-    /// Both: nothing exists yet, or nothing usable.
+    /// Both: nothing exists yet, or the authority has expired.
     Everything,
 }
 
-/// Compares with the time of day, so that time spent suspended counts.
-pub fn due(held: Option<&Held>, now: Timestamp) -> Due {
-    match held {
-        None => Due::Everything,
-        Some(held) if held.authority_due <= now => Due::Authority,
-        Some(held) if held.leaf_due <= now => Due::Leaf,
-        Some(_) => Due::Nothing,
+/// Why the API server cannot trust a certificate, or the server cannot serve it.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Unusable {
+    /// Not PEM, or no certificate.
+    #[error("its content cannot be read")]
+    Unreadable,
+    /// The key belongs to another certificate.
+    #[error("tls.key is not the key of tls.crt")]
+    AnotherKey,
+    /// Not signed by what the API server trusts, expired, or for other names.
+    #[error("the API server would not trust tls.crt for {name}: {reason}")]
+    NotTrusted {
+        /// The name by which the API server calls.
+        name: String,
+        /// The answer of the verification.
+        reason: String,
+    },
+}
+
+/// Compares with the time of day, so that time spent suspended counts. The certificate comes before its authority: a new
+/// authority signs only after a day, and the certificate must last until then.
+pub fn due(held: Option<&Held>, names: &[String], now: Timestamp) -> Due {
+    let Some(held) = held else {
+        return Due::Everything;
+    };
+    // Verification below does not look at the dates of an authority; the API server does.
+    if in_days(held.authority_due, AUTHORITY_DAYS.0 - AUTHORITY_DAYS.1) <= now {
+        return Due::Everything;
+    }
+    if let Err(unusable) = held.check(names, now) {
+        return Due::Leaf(Some(unusable));
+    }
+    if held.leaf_due <= now {
+        Due::Leaf(None)
+    } else if held.authority_due <= now {
+        Due::Authority
+    } else {
+        Due::Nothing
     }
 }
 
 /// Creates what is due; `None` if nothing is.
 pub fn renewed(held: Option<&Held>, names: &[String], now: Timestamp) -> Result<Option<Held>, rcgen::Error> {
-    let in_days = |days: i32| now + DAY * days;
-    match (due(held, now), held) {
-        (Due::Nothing, _) => Ok(None),
-        (Due::Leaf, Some(held)) => {
-            let authority_key = KeyPair::from_pem(&held.authority_key)?;
-            let (certificate, key) = leaf(&authority_key, names, now)?;
-            Ok(Some(Held {
-                certificate,
-                key,
-                leaf_due: in_days(LEAF_DAYS.1),
-                ..held.clone()
-            }))
+    let Some(held) = held else {
+        return Held::new(names, now).map(Some);
+    };
+    match due(Some(held), names, now) {
+        Due::Nothing => Ok(None),
+        Due::Authority => held.with_authority(now).map(Some),
+        Due::Everything => Held::new(names, now).map(Some),
+        // An authority that cannot sign what the API server trusts (without its key, for example) is replaced as well.
+        Due::Leaf(_) => match held.with_leaf(names, now) {
+            Ok(renewed) if renewed.check(names, now).is_ok() => Ok(Some(renewed)),
+            _ => Held::new(names, now).map(Some),
+        },
+    }
+}
+
+fn in_days(now: Timestamp, days: i32) -> Timestamp {
+    now + DAY * days
+}
+
+impl Held {
+    /// An authority and a certificate.
+    fn new(names: &[String], now: Timestamp) -> Result<Self, rcgen::Error> {
+        let (bundle, authority_key) = authority(now)?;
+        let (certificate, key) = leaf(&authority_key, names, now)?;
+        Ok(Self {
+            bundle,
+            authority_key: authority_key.serialize_pem(),
+            certificate,
+            key,
+            leaf_due: in_days(now, LEAF_DAYS.1),
+            authority_due: in_days(now, AUTHORITY_DAYS.1),
+        })
+    }
+
+    /// Another certificate of the same authority.
+    fn with_leaf(&self, names: &[String], now: Timestamp) -> Result<Self, rcgen::Error> {
+        let authority_key = KeyPair::from_pem(&self.authority_key)?;
+        let (certificate, key) = leaf(&authority_key, names, now)?;
+        Ok(Self {
+            certificate,
+            key,
+            leaf_due: in_days(now, LEAF_DAYS.1),
+            ..self.clone()
+        })
+    }
+
+    /// Another authority beside the newest; it signs after [`SPREAD`].
+    fn with_authority(&self, now: Timestamp) -> Result<Self, rcgen::Error> {
+        let (authority, key) = authority(now)?;
+        Ok(Self {
+            bundle: authority + newest(&self.bundle),
+            authority_key: key.serialize_pem(),
+            leaf_due: in_days(now, SPREAD),
+            authority_due: in_days(now, AUTHORITY_DAYS.1),
+            ..self.clone()
+        })
+    }
+
+    /// The date of the next renewal.
+    pub fn next(&self) -> Timestamp {
+        self.leaf_due.min(self.authority_due)
+    }
+
+    /// Whether the certificate can be served, and an API server that trusts the bundle accepts it for all of these names.
+    fn check(&self, names: &[String], now: Timestamp) -> Result<(), Unusable> {
+        let certificates = |pem: &str| -> Result<Vec<CertificateDer<'static>>, Unusable> {
+            CertificateDer::pem_slice_iter(pem.as_bytes())
+                .collect::<Result<_, _>>()
+                .map_err(|_| Unusable::Unreadable)
+        };
+        let chain = certificates(&self.certificate)?;
+        let leaf = chain.first().ok_or(Unusable::Unreadable)?.clone();
+        let provider = default_provider();
+        let key = PrivateKeyDer::from_pem_slice(self.key.as_bytes()).map_err(|_| Unusable::Unreadable)?;
+        let key = provider
+            .key_provider
+            .load_private_key(key)
+            .map_err(|_| Unusable::Unreadable)?;
+        CertifiedKey::new(chain, key)
+            .keys_match()
+            .map_err(|_| Unusable::AnotherKey)?;
+        let mut trusted = RootCertStore::empty();
+        trusted.add_parsable_certificates(certificates(&self.bundle)?);
+        let verifier = WebPkiServerVerifier::builder_with_provider(trusted.into(), Arc::new(provider));
+        let verifier = verifier.build().map_err(|_| Unusable::Unreadable)?;
+        let at = UnixTime::since_unix_epoch(now.duration_since(Timestamp::UNIX_EPOCH).unsigned_abs());
+        for name in names {
+            let not_trusted = |reason: rustls::Error| Unusable::NotTrusted {
+                name: name.clone(),
+                reason: reason.to_string(),
+            };
+            let server = ServerName::try_from(name.as_str());
+            let server = server.map_err(|_| not_trusted(CertificateError::NotValidForName.into()))?;
+            verifier
+                .verify_server_cert(&leaf, &[], &server, &[], at)
+                .map_err(not_trusted)?;
         }
-        (Due::Authority, Some(held)) => {
-            let (authority, key) = authority(now)?;
-            Ok(Some(Held {
-                bundle: authority + newest(&held.bundle),
-                authority_key: key.serialize_pem(),
-                leaf_due: in_days(SPREAD),
-                authority_due: in_days(AUTHORITY_DAYS.1),
-                ..held.clone()
-            }))
-        }
-        (Due::Everything, _) | (_, None) => {
-            let (bundle, authority_key) = authority(now)?;
-            let (certificate, key) = leaf(&authority_key, names, now)?;
-            Ok(Some(Held {
-                bundle,
-                authority_key: authority_key.serialize_pem(),
-                certificate,
-                key,
-                leaf_due: in_days(LEAF_DAYS.1),
-                authority_due: in_days(AUTHORITY_DAYS.1),
-            }))
-        }
+        Ok(())
     }
 }
 
@@ -207,27 +309,118 @@ mod tests {
         "2026-01-01T00:00:00Z".parse::<Timestamp>().unwrap() + DAY * days
     }
 
+    fn renewed_at(held: &Held, day: i32) -> Held {
+        renewed(Some(held), &names(), days(day)).unwrap().unwrap()
+    }
+
     #[test]
     fn a_new_authority_is_trusted_for_a_day_before_it_signs() {
         let first = renewed(None, &names(), days(0)).unwrap().unwrap();
         assert_eq!(renewed(Some(&first), &names(), days(239)).unwrap(), None);
 
-        let second = renewed(Some(&first), &names(), days(240)).unwrap().unwrap();
+        let second = renewed_at(&first, 240);
         assert_eq!(second.bundle, first.bundle);
         assert_ne!(second.certificate, first.certificate);
 
-        let trusted = renewed(Some(&second), &names(), days(3000)).unwrap().unwrap();
-        assert!(trusted.bundle.ends_with(&first.bundle) && trusted.bundle != first.bundle);
-        assert_eq!((&trusted.certificate, &trusted.key), (&second.certificate, &second.key));
-        assert_eq!(due(Some(&trusted), days(3000)), Due::Nothing);
+        // The certificate has expired long before: it is replaced first, because nothing else is of use.
+        let expired = due(Some(&second), &names(), days(3000));
+        assert!(
+            matches!(expired, Due::Leaf(Some(Unusable::NotTrusted { .. }))),
+            "{expired:?}"
+        );
+        let served = renewed_at(&second, 3000);
+        assert_eq!(served.bundle, first.bundle);
 
-        let signed = renewed(Some(&trusted), &names(), days(3001)).unwrap().unwrap();
+        let trusted = renewed_at(&served, 3000);
+        assert!(trusted.bundle.ends_with(&first.bundle) && trusted.bundle != first.bundle);
+        assert_eq!((&trusted.certificate, &trusted.key), (&served.certificate, &served.key));
+        assert_eq!(due(Some(&trusted), &names(), days(3000)), Due::Nothing);
+        assert_eq!(trusted.next(), days(3001));
+
+        let signed = renewed_at(&trusted, 3001);
         assert_eq!(signed.bundle, trusted.bundle);
         assert_ne!(signed.certificate, trusted.certificate);
 
-        let third = renewed(Some(&signed), &names(), days(6000)).unwrap().unwrap();
+        let third = renewed_at(&renewed_at(&signed, 6001), 6001);
         assert!(!third.bundle.contains(&first.bundle), "no more than two are trusted");
         assert!(third.bundle.ends_with(newest(&signed.bundle)));
+    }
+
+    // OWN 34c: a Secret whose content nobody could use was kept until its date.
+    #[test]
+    fn what_the_api_server_would_not_trust_is_replaced_at_once() {
+        let right = renewed(None, &names(), days(0)).unwrap().unwrap();
+        let other = renewed(None, &names(), days(0)).unwrap().unwrap();
+        let elsewhere = renewed(None, &["other.namespace.svc".to_owned()], days(0)).unwrap();
+        let broken = || "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n".to_owned();
+        let (bundle, authority_key) = (other.bundle.clone(), "no key".to_owned());
+        let cases = [
+            (
+                "the key of another",
+                Held {
+                    key: other.key.clone(),
+                    ..right.clone()
+                },
+                true,
+            ),
+            (
+                "another authority",
+                Held {
+                    bundle: other.bundle.clone(),
+                    ..right.clone()
+                },
+                false,
+            ),
+            (
+                "no certificate",
+                Held {
+                    certificate: String::new(),
+                    ..right.clone()
+                },
+                true,
+            ),
+            (
+                "no authority",
+                Held {
+                    bundle: String::new(),
+                    ..right.clone()
+                },
+                false,
+            ),
+            (
+                "a broken certificate",
+                Held {
+                    certificate: broken(),
+                    ..right.clone()
+                },
+                true,
+            ),
+            (
+                "a lost key of the authority",
+                Held {
+                    bundle,
+                    authority_key,
+                    ..right.clone()
+                },
+                false,
+            ),
+            ("other names", elsewhere.unwrap(), true),
+        ];
+        for (what, held, keeps_authority) in cases {
+            let reason = due(Some(&held), &names(), days(1));
+            assert!(matches!(reason, Due::Leaf(Some(_))), "{what}: {reason:?}");
+            let renewed = renewed_at(&held, 1);
+            assert_eq!(due(Some(&renewed), &names(), days(1)), Due::Nothing, "{what}");
+            assert_eq!(renewed.bundle == held.bundle, keeps_authority, "{what}");
+        }
+    }
+
+    #[test]
+    fn an_expired_authority_is_replaced_with_its_certificate() {
+        let first = renewed(None, &names(), days(0)).unwrap().unwrap();
+        let new = renewed_at(&first, 3651);
+        assert_ne!(new.bundle, first.bundle);
+        assert_eq!(due(Some(&new), &names(), days(3651)), Due::Nothing);
     }
 
     #[test]

@@ -1,37 +1,34 @@
-//! Certificates without cert-manager: the leader creates them in one Secret, and configures the API server to trust
-//! them; every replica serves the content of the Secret.
+//! Certificates without cert-manager: the leader creates them in one Secret; every replica serves the content of the
+//! Secret.
 
-use std::collections::HashMap;
+use std::pin::pin;
 use std::time::Duration;
 
-use k8s_openapi::ByteString;
+use futures::StreamExt;
+use jiff::Timestamp;
 use k8s_openapi::api::admissionregistration::v1::{MutatingWebhookConfiguration, ValidatingWebhookConfiguration};
 use k8s_openapi::api::core::v1::Secret;
 use k8s_openapi::api::rbac::v1::PolicyRule;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
-use kube::api::{DynamicObject, ObjectMeta, Patch, PatchParams, PostParams};
+use kube::api::{ObjectMeta, PostParams};
 use kube::core::ApiResource;
+use kube::runtime::WatchStreamExt;
+use kube::runtime::watcher::watch_object;
 use kube::{Api, Client};
-use serde_json::{Value, json};
+use serde_json::Value;
 use tokio::sync::watch;
+use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 
 use super::Installed;
-use super::authority::{Held, renewed};
+use super::authority::{Due, Held, due, renewed};
+use super::calls::FIELD_MANAGER;
 use crate::Clock;
+use crate::backoff::random_seed;
 use crate::error::{chain, is_conflict};
-use crate::rbac::{Installation, owned, rule};
+use crate::rbac::{Installation, rule};
+use crate::timing::webhooks::{RENEWAL, RETRY};
 use crate::tls::{Certificate, TlsError};
-
-/// Interval of checks of the Secret.
-const RECHECK: Duration = Duration::from_secs(10);
-/// Interval of the leader's checks of the API server's configuration: it may have been reinstalled.
-const RECHECK_TRUST: Duration = Duration::from_secs(60);
-/// The same until there is a certificate.
-const RETRY: Duration = Duration::from_secs(2);
-
-/// The field manager of our writes.
-const FIELD_MANAGER: &str = "metal3-webhook-certificates";
 
 /// The program whose certificates are managed.
 #[derive(Clone, Debug)]
@@ -44,28 +41,19 @@ pub struct SelfManaged {
     pub definitions: Vec<String>,
 }
 
-/// Maintains the certificate of one replica, and while leading the shared objects.
+/// Maintains the certificate of one replica, and while leading the Secret.
 pub(super) struct Keeper {
     pub client: Client,
     pub clock: Clock,
     pub leads: watch::Receiver<bool>,
     pub of: SelfManaged,
-}
-
-/// What the leader has written.
-#[derive(Default)]
-struct Trusted {
-    /// The authorities as written in objects.
-    bundle: Value,
-    /// When the objects are checked next.
-    next: Duration,
-    /// The resourceVersion of each object after our write, by kind and name.
-    versions: HashMap<(String, String), String>,
+    /// Gets the authorities to trust.
+    pub bundle: watch::Sender<Option<String>>,
 }
 
 #[derive(Debug, thiserror::Error)]
 enum KeepError {
-    #[error("the API server refuses it")]
+    #[error("the API server refuses to write the Secret")]
     Kube(#[from] kube::Error),
     #[error("cannot make a certificate")]
     Make(#[from] rcgen::Error),
@@ -81,180 +69,155 @@ impl std::fmt::Debug for Keeper {
 
 impl Keeper {
     /// Runs until cancelled.
-    pub async fn run(self, mut served: Certificate, stop: CancellationToken) {
-        let mut trusted = Trusted::default();
-        let mut has_failed = false;
+    pub async fn run(self, served: Certificate, stop: CancellationToken) {
+        stop.run_until_cancelled(Box::pin(self.keep(served))).await;
+    }
+
+    /// A pass follows each change of the Secret and of the leader, and the date of the next renewal.
+    async fn keep(mut self, mut served: Certificate) {
+        let secrets: Api<Secret> = Api::namespaced(self.client.clone(), &self.of.namespace);
+        let mut seen = pin!(watch_object(secrets.clone(), &self.of.installed.secret()).default_backoff());
+        // Unknown until the first answer: a leader that knows nothing makes nothing.
+        let mut stored: Option<Option<Secret>> = None;
+        let (mut failures, mut told) = (0, String::new());
+        let mut pause = RENEWAL;
         loop {
-            let done = self.once(&mut served, &mut trusted).await;
-            let pause = if matches!(done, Ok(false)) { RETRY } else { RECHECK };
-            if let Err(error) = &done
-                && !has_failed
-            {
-                tracing::warn!(error = %chain(error), "cannot keep the certificate of the webhooks");
+            tokio::select! {
+                Some(secret) = seen.next() => match secret {
+                    Ok(secret) => stored = Some(secret),
+                    Err(error) => {
+                        complain(&mut told, &error);
+                        continue;
+                    }
+                },
+                Ok(()) = self.leads.changed() => {}
+                () = sleep(pause) => {}
             }
-            has_failed = done.is_err();
-            if stop.run_until_cancelled(tokio::time::sleep(pause)).await.is_none() {
-                return;
+            let Some(stored) = &mut stored else {
+                continue;
+            };
+            match self.pass(&secrets, stored, &mut served).await {
+                Ok(next) => {
+                    (failures, told) = (0, String::new());
+                    pause = until(next, self.clock.now());
+                }
+                Err(error) => {
+                    complain(&mut told, &error);
+                    pause = RETRY.delay(failures, random_seed());
+                    failures += 1;
+                }
             }
         }
     }
 
-    /// Returns whether there is a certificate.
-    async fn once(&self, served: &mut Certificate, trusted: &mut Trusted) -> Result<bool, KeepError> {
-        let secrets: Api<Secret> = Api::namespaced(self.client.clone(), &self.of.namespace);
+    /// Serves what the Secret holds, after the leader has renewed it. Returns the date of the next renewal.
+    async fn pass(
+        &mut self,
+        secrets: &Api<Secret>,
+        stored: &mut Option<Secret>,
+        served: &mut Certificate,
+    ) -> Result<Option<Timestamp>, KeepError> {
         let name = self.of.installed.secret();
-        let stored = secrets.get_opt(&name).await?;
         let mut held = stored.as_ref().and_then(|secret| Held::read(secret.data.as_ref()?));
-        let leads = *self.leads.borrow();
-        if leads && let Some(new) = renewed(held.as_ref(), &self.of.dns_names(), self.clock.now())? {
-            match write(&secrets, &name, stored, &new).await {
-                Ok(()) => held = Some(new),
-                // Another leader was faster; its result shows next time.
-                Err(error) if is_conflict(&error) => return Ok(false),
+        let leads = *self.leads.borrow_and_update();
+        if leads && let Some(new) = self.renewed(held.as_ref(), stored.is_some())? {
+            match write(secrets, &name, stored.clone(), &new).await {
+                Ok(secret) => (*stored, held) = (Some(secret), Some(new)),
+                // Another leader was faster; the watch shows its result.
+                Err(error) if is_conflict(&error) => return Ok(None),
                 Err(error) => return Err(error.into()),
             }
         }
         let Some(held) = held else {
-            return Ok(false);
+            return Ok(None);
         };
+        let next = held.next();
         if served.replace((held.certificate.into_bytes(), held.key.into_bytes()))? {
             tracing::info!(secret = name, "serving a new certificate");
         }
-        if leads {
-            self.trust(&held.bundle, trusted).await?;
-        }
-        Ok(true)
+        self.bundle.send_if_modified(|bundle| {
+            let is_new = bundle.as_ref() != Some(&held.bundle);
+            *bundle = Some(held.bundle);
+            is_new
+        });
+        Ok(Some(next))
     }
 
-    /// Writes the authorities to the API server's configuration. An unchanged object is not read again.
-    async fn trust(&self, bundle: &str, trusted: &mut Trusted) -> Result<(), KeepError> {
-        let bundle = json!(ByteString(bundle.as_bytes().to_vec()));
-        let now = self.clock.elapsed();
-        if trusted.bundle == bundle && now < trusted.next {
-            return Ok(());
+    /// The content to write, if any is due, and a log of why.
+    fn renewed(&self, held: Option<&Held>, exists: bool) -> Result<Option<Held>, rcgen::Error> {
+        let (names, now) = (self.of.dns_names(), self.clock.now());
+        let secret = self.of.installed.secret();
+        match due(held, &names, now) {
+            Due::Leaf(Some(unusable)) => {
+                tracing::warn!(secret, %unusable, "replacing a certificate that is of no use");
+            }
+            Due::Everything if exists => {
+                tracing::warn!(secret, "replacing a Secret without a usable authority");
+            }
+            Due::Nothing | Due::Leaf(None) | Due::Authority | Due::Everything => {}
         }
-        if trusted.bundle != bundle {
-            trusted.versions.clear();
-        }
-        // One object that cannot be written must not keep the others without their authority: conversion depends on it.
-        let mut failed = None;
-        for (resource, name) in self.of.targets() {
-            let trusts = self.trust_in(&resource, name, &bundle, trusted).await;
-            failed = failed.or(trusts.err());
-        }
-        trusted.bundle = bundle;
-        trusted.next = now + RECHECK_TRUST;
-        failed.map_or(Ok(()), Err)
-    }
-
-    /// The same for one object.
-    async fn trust_in(
-        &self,
-        resource: &ApiResource,
-        name: String,
-        bundle: &Value,
-        trusted: &mut Trusted,
-    ) -> Result<(), KeepError> {
-        let api: Api<DynamicObject> = Api::all_with(self.client.clone(), resource);
-        let Some(metadata) = api.get_metadata_opt(&name).await? else {
-            return Ok(());
-        };
-        let version = metadata.metadata.resource_version.unwrap_or_default();
-        let key = (resource.kind.clone(), name);
-        if trusted.versions.get(&key) == Some(&version) {
-            return Ok(());
-        }
-        let name = &key.1;
-        let mut left = version;
-        if let Some(object) = api.get_opt(name).await?
-            && let Some(spec) = trusting(&object.data, bundle, &self.of.dns_names())
-        {
-            let mut apply = json!({
-                "apiVersion": resource.api_version, "kind": resource.kind, "metadata": {"name": name},
-            });
-            json_patch::merge(&mut apply, &spec);
-            let params = PatchParams::apply(FIELD_MANAGER).force();
-            let written = api.patch(name, &params, &Patch::Apply(&apply)).await?;
-            left = written.metadata.resource_version.unwrap_or_default();
-            tracing::info!(kind = resource.kind, name, "the API server trusts the webhooks now");
-        }
-        trusted.versions.insert(key, left);
-        Ok(())
+        renewed(held, &names, now)
     }
 }
 
-/// The patch that gives an object this bundle wherever it names a webhook of ours; `None` if it already has it. Other
-/// webhooks may be served by upstream's program or by others, with certificates of their own.
-fn trusting(object: &Value, bundle: &Value, names: &[String]) -> Option<Value> {
-    let is_ours = |webhook: &&Value| host(webhook).is_some_and(|host| names.contains(&host));
-    let lacks = |webhook: &&Value| &webhook["clientConfig"]["caBundle"] != bundle;
-    let config = json!({ "caBundle": bundle });
-    if let Some(webhooks) = object["webhooks"].as_array() {
-        let ours: Vec<&Value> = webhooks.iter().filter(is_ours).collect();
-        let trusting = ours
-            .iter()
-            .map(|webhook| json!({"name": webhook["name"], "clientConfig": config}));
-        return ours
-            .iter()
-            .any(lacks)
-            .then(|| json!({"webhooks": trusting.collect::<Vec<_>>()}));
+/// Logs an error unless it is the last one that was logged.
+fn complain(told: &mut String, error: &(dyn std::error::Error + 'static)) {
+    let error = chain(error).to_string();
+    if *told != error {
+        tracing::warn!(error, "cannot keep the certificate of the webhooks");
+        *told = error;
     }
-    let webhook = object.pointer("/spec/conversion/webhook").filter(is_ours)?;
-    lacks(&webhook).then(|| json!({"spec": {"conversion": {"webhook": {"clientConfig": config}}}}))
 }
 
-/// The name that the API server expects in the certificate.
-fn host(webhook: &Value) -> Option<String> {
-    let config = &webhook["clientConfig"];
-    if let Some(url) = config["url"].as_str() {
-        let rest = url.strip_prefix("https://")?;
-        return rest.split([':', '/']).next().map(str::to_owned);
-    }
-    let part = |field: &str| config["service"][field].as_str();
-    Some(format!("{}.{}.svc", part("name")?, part("namespace")?))
+/// The pause until the next renewal, with a look at the time of day now and then.
+fn until(next: Option<Timestamp>, now: Timestamp) -> Duration {
+    let left = next.and_then(|next| Duration::try_from(next.duration_since(now)).ok());
+    // A renewal that is overdue is the leader's to make, which the watch shows.
+    left.filter(|left| !left.is_zero()).unwrap_or(RENEWAL).min(RENEWAL)
 }
 
 /// Conditional on the version that was read.
-async fn write(secrets: &Api<Secret>, name: &str, stored: Option<Secret>, held: &Held) -> Result<(), kube::Error> {
+async fn write(secrets: &Api<Secret>, name: &str, stored: Option<Secret>, held: &Held) -> Result<Secret, kube::Error> {
     let params = PostParams {
         field_manager: Some(FIELD_MANAGER.to_owned()),
         ..PostParams::default()
     };
     if let Some(mut secret) = stored {
         secret.data = Some(held.write());
-        secrets.replace(name, &params, &secret).await?;
-    } else {
-        let secret = Secret {
-            metadata: ObjectMeta {
-                name: Some(name.to_owned()),
-                ..ObjectMeta::default()
-            },
-            data: Some(held.write()),
-            ..Secret::default()
-        };
-        secrets.create(&params, &secret).await?;
+        return secrets.replace(name, &params, &secret).await;
     }
-    Ok(())
+    let secret = Secret {
+        metadata: ObjectMeta {
+            name: Some(name.to_owned()),
+            ..ObjectMeta::default()
+        },
+        data: Some(held.write()),
+        ..Secret::default()
+    };
+    secrets.create(&params, &secret).await
 }
 
 impl SelfManaged {
     /// The names that the API server may call: those of the Service, and localhost for tests and development.
-    fn dns_names(&self) -> Vec<String> {
+    pub(super) fn dns_names(&self) -> Vec<String> {
         let service = format!("{}.{}.svc", self.installed.service_name(), self.namespace);
         vec![format!("{service}.cluster.local"), service, "localhost".to_owned()]
     }
 
-    /// The permissions to configure trust, in these objects and no others.
+    /// The permissions to follow and configure what the API server calls, in these objects and no others. A list or a
+    /// watch of one object by its name is allowed by a rule for that name.
     pub fn rules(&self) -> Vec<PolicyRule> {
         let of = |group: &str, resource: &str, names: Vec<String>| PolicyRule {
             resource_names: Some(names),
-            ..rule(group, &[resource], &["get", "patch"])
+            ..rule(group, &[resource], &["get", "list", "watch", "patch"])
         };
         let [mutating, validating] = self.installed.configurations();
         let group = "admissionregistration.k8s.io";
         let mut rules = vec![
             of(group, "mutatingwebhookconfigurations", vec![mutating]),
             of(group, "validatingwebhookconfigurations", vec![validating]),
+            // Whether a Service exists that a configuration names; another version may have named any.
+            rule("", &["services"], &["get"]),
         ];
         if !self.definitions.is_empty() {
             let group = "apiextensions.k8s.io";
@@ -266,11 +229,16 @@ impl SelfManaged {
     /// The permissions for the Secret, as a role in the program's namespace.
     pub fn role(&self, installation: &Installation<'_>) -> [Value; 2] {
         let name = format!("{}webhook-certificate-role", self.installed.prefix);
-        installation.at_home(&name, owned("", "secrets", &self.installed.secret()).into())
+        let followed = PolicyRule {
+            resource_names: Some(vec![self.installed.secret()]),
+            ..rule("", &["secrets"], &["list", "watch", "update"])
+        };
+        // A create request has no resource name yet when it is authorized.
+        installation.at_home(&name, vec![followed, rule("", &["secrets"], &["create"])])
     }
 
     /// Every object that may name one of the webhooks.
-    fn targets(&self) -> impl Iterator<Item = (ApiResource, String)> {
+    pub(super) fn targets(&self) -> impl Iterator<Item = (ApiResource, String)> {
         let [mutating, validating] = self.installed.configurations();
         let configurations = [
             (ApiResource::erase::<MutatingWebhookConfiguration>(&()), mutating),
@@ -287,39 +255,68 @@ impl SelfManaged {
 
 #[cfg(test)]
 mod tests {
-    use rstest::rstest;
+    use std::time::Duration;
+
+    use clap::Parser;
+    use jiff::SignedDuration;
+    use metal3_testkit::played;
 
     use super::*;
-
-    fn names() -> Vec<String> {
-        vec!["s.n.svc".to_owned(), "localhost".to_owned()]
-    }
-
-    fn conversion(config: &Value) -> Value {
-        json!({"spec": {"conversion": {"webhook": {"clientConfig": config}}}})
-    }
-
-    #[rstest]
-    #[case::ours(json!({"service": {"name": "s", "namespace": "n"}}), true)]
-    #[case::here(json!({"url": "https://localhost:9443/convert"}), true)]
-    #[case::old(json!({"service": {"name": "s", "namespace": "n"}, "caBundle": "old"}), true)]
-    #[case::done(json!({"service": {"name": "s", "namespace": "n"}, "caBundle": "new"}), false)]
-    #[case::another_namespace(json!({"service": {"name": "s", "namespace": "m"}}), false)]
-    #[case::another_server(json!({"url": "https://127.0.0.1:1/convert", "caBundle": "theirs"}), false)]
-    #[case::no_webhook(json!({}), false)]
-    fn only_what_names_this_program_gets_its_authority(#[case] config: Value, #[case] is_written: bool) {
-        let wanted = is_written.then(|| conversion(&json!({"caBundle": "new"})));
-        assert_eq!(trusting(&conversion(&config), &json!("new"), &names()), wanted);
-    }
+    use crate::args::TlsArgs;
+    use crate::tls::Policy;
 
     #[test]
-    fn webhooks_of_others_in_a_configuration_are_left_alone() {
-        let service = |namespace: &str| json!({"service": {"name": "s", "namespace": namespace}});
-        let object = json!({"webhooks": [
-            {"name": "a", "clientConfig": service("n")},
-            {"name": "b", "clientConfig": service("m")},
-        ]});
-        let wanted = json!({"webhooks": [{"name": "a", "clientConfig": {"caBundle": "new"}}]});
-        assert_eq!(trusting(&object, &json!("new"), &names()), Some(wanted));
+    fn the_time_of_day_is_looked_at_while_a_renewal_is_far_away() {
+        let now: Timestamp = "2026-01-01T00:00:00Z".parse().unwrap();
+        let at = |seconds| Some(now + SignedDuration::from_secs(seconds));
+        assert_eq!(until(at(10), now), Duration::from_secs(10));
+        assert_eq!(until(at(10_000_000), now), RENEWAL);
+        assert_eq!(until(at(-10), now), RENEWAL);
+        assert_eq!(until(None, now), RENEWAL);
+    }
+
+    #[derive(Parser)]
+    struct Flags {
+        #[command(flatten)]
+        tls: TlsArgs,
+    }
+
+    // OWN 34e: a keeper heeded the end of the process only between two rounds.
+    #[tokio::test]
+    async fn a_server_that_does_not_answer_does_not_delay_the_end() {
+        rustls::crypto::ring::default_provider().install_default().ok();
+        let (_leading, leads) = watch::channel(true);
+        let (bundle, _trusted) = watch::channel(None);
+        let (asked, is_asked) = watch::channel(false);
+        let client = played::client("default", move |_| {
+            asked.send_replace(true);
+            std::future::pending()
+        });
+        let label = ("a", "b");
+        let installed = Installed {
+            namespace: "n",
+            prefix: "p-",
+            label,
+        };
+        let keeper = Keeper {
+            client,
+            clock: Clock::system(),
+            leads,
+            of: SelfManaged {
+                installed,
+                namespace: "n".to_owned(),
+                definitions: Vec::new(),
+            },
+            bundle,
+        };
+        let policy = Policy::from_args(&Flags::parse_from(["test"]).tls).unwrap();
+        let served = Certificate::load(policy, "/does/not/exist".as_ref()).unwrap();
+        let stop = CancellationToken::new();
+        let mut is_asked = is_asked;
+        let ends = async {
+            is_asked.wait_for(|asked| *asked).await.unwrap();
+            stop.cancel();
+        };
+        tokio::join!(keeper.run(served, stop.clone()), ends);
     }
 }

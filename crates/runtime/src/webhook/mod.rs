@@ -8,12 +8,23 @@
 //!
 //! Reading a review and answering it is pure as well: the server adds the port, TLS, limits on size and time, and metrics.
 //! [`Webhooks`] is the list of what a program answers; the configurations to install are made from the same list.
+//!
+//! ```text
+//!  Secret ──watch──▶ keeper ──certificate──▶ server
+//!                      └──authorities──▶ calls ──caBundle──▶ configurations and definitions (the leader)
+//!                                          └─▶ report of calls into the void
+//! ```
 
 mod admission;
 mod authority;
+mod body;
+mod called;
+mod calls;
+mod connections;
 mod conversion;
 mod keeper;
 mod manifests;
+mod metrics;
 mod server;
 
 #[cfg(test)]
@@ -32,7 +43,8 @@ use serde_json::Value;
 pub use self::admission::{FieldError, Refusal, Rules};
 pub use self::keeper::SelfManaged;
 pub use self::manifests::Installed;
-pub use self::server::{Endpoint, WebhookError, rows};
+pub use self::metrics::rows;
+pub use self::server::{Endpoint, WebhookError};
 
 /// The webhooks of a program, by path.
 #[derive(Debug, Default)]

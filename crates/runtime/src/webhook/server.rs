@@ -3,30 +3,33 @@
 use std::io;
 use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use axum::Router;
-use axum::body::Bytes;
-use axum::extract::{DefaultBodyLimit, FromRequest, Request, State};
-use axum::http::{StatusCode, header};
+use axum::extract::{DefaultBodyLimit, Request, State};
+use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::post;
 use axum_server::Handle;
+use axum_server::tls_rustls::RustlsAcceptor;
 use kube::Client;
-use prometheus_client::encoding::EncodeLabelSet;
-use prometheus_client::metrics::counter::Counter;
-use prometheus_client::metrics::family::Family;
-use prometheus_client::metrics::histogram::Histogram;
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
+use super::body::Room;
+use super::calls::Calls;
+use super::connections::Bounded;
 use super::keeper::Keeper;
+use super::metrics::Metrics;
 use super::{Answer, SelfManaged, Webhook, Webhooks};
 use crate::Clock;
 use crate::args::WebhookArgs;
+use crate::events::{Recorder, Reporter};
 use crate::listen::{BindError, ListenAddr};
-use crate::metrics::{Build, Catalogue, Kind, Registry, Row};
-use crate::serve::bounded;
+use crate::metrics::{Catalogue, Registry};
+use crate::probes::Check;
+use crate::serve::{HEADERS_WITHIN, bounded};
+use crate::timing::webhooks::{ANSWERED_WITHIN, IDLE, LAST_REVIEWS};
 use crate::tls::{Certificate, Policy, TlsError};
 
 /// Why webhooks cannot be served.
@@ -40,17 +43,6 @@ pub enum WebhookError {
     Tls(#[from] TlsError),
 }
 
-/// No API server waits longer for a response.
-const ANSWERED_WITHIN: Duration = Duration::from_secs(30);
-
-/// How long reviews in progress may take to finish at shutdown. Final tasks have two seconds.
-const LAST_REVIEWS: Duration = Duration::from_millis(1500);
-
-/// Larger reviews are processed two at a time, so that memory is bounded. Admissions and the usual pages of 500 objects
-/// are smaller as a rule, and never wait.
-const LARGE: usize = 8 << 20;
-const LARGE_AT_ONCE: usize = 2;
-
 /// An open port on which webhooks will be served.
 #[derive(Debug)]
 pub struct Endpoint {
@@ -60,6 +52,10 @@ pub struct Endpoint {
     metrics: Metrics,
     /// The certificate manager if there are no files.
     keeper: Option<Keeper>,
+    /// Follows the objects that tell the API server to call.
+    calls: Option<Calls>,
+    /// Cancelled when the process is about to end.
+    closing: CancellationToken,
 }
 
 impl Endpoint {
@@ -80,26 +76,55 @@ impl Endpoint {
         Ok(Some(Self::on(listener, certificate, webhooks, registry)))
     }
 
-    /// Lets the program create its own certificate, unless there is one in files.
+    /// Lets the program create its own certificate, unless there is one in files; and reports configurations that call
+    /// what is not there.
     #[must_use]
     pub fn self_managed(mut self, of: SelfManaged, client: Client, leads: watch::Receiver<bool>, clock: Clock) -> Self {
-        if self.certificate.is_self_signed() {
-            let namespace = of.namespace.as_str();
-            if namespace.is_empty() {
-                tracing::warn!(
-                    "the API server does not trust the webhooks: there is no certificate in --webhook-cert-dir, and without \
-                     POD_NAMESPACE none is made"
-                );
-            } else {
-                tracing::info!(namespace, "no certificate in --webhook-cert-dir: the leader makes one");
-                self.keeper = Some(Keeper {
-                    client,
-                    clock,
-                    leads,
-                    of,
-                });
-            }
+        let is_self_signed = self.certificate.is_self_signed();
+        let namespace = of.namespace.as_str();
+        let (bundle, trusted) = watch::channel(None);
+        if is_self_signed && namespace.is_empty() {
+            tracing::warn!(
+                "the API server does not trust the webhooks: there is no certificate in --webhook-cert-dir, and without \
+                 POD_NAMESPACE none is made"
+            );
+        } else if is_self_signed {
+            tracing::info!(namespace, "no certificate in --webhook-cert-dir: the leader makes one");
+            self.keeper = Some(Keeper {
+                client: client.clone(),
+                clock: clock.clone(),
+                leads: leads.clone(),
+                of: of.clone(),
+                bundle,
+            });
         }
+        self.calls = Some(Calls {
+            recorder: recorder(of.installed.label.1, &client, clock),
+            client,
+            leads,
+            bundle: trusted,
+            paths: self.webhooks.0.keys().cloned().collect(),
+            of,
+            check: Check::default(),
+        });
+        self
+    }
+
+    /// The name under which the program reports events, and a readiness check that tells the same.
+    #[must_use]
+    pub fn reporting(mut self, component: &'static str, clock: Clock, check: Check) -> Self {
+        if let Some(calls) = &mut self.calls {
+            calls.recorder = recorder(component, &calls.client, clock);
+            calls.check = check;
+        }
+        self
+    }
+
+    /// Asks callers to open new connections once `closing` is cancelled, so that they find another replica. Reviews are
+    /// answered until [`Self::serve`] is stopped.
+    #[must_use]
+    pub fn closing(mut self, closing: CancellationToken) -> Self {
+        self.closing = closing;
         self
     }
 
@@ -111,6 +136,8 @@ impl Endpoint {
             webhooks,
             metrics: Metrics::listed(&mut Catalogue::new(registry)),
             keeper: None,
+            calls: None,
+            closing: CancellationToken::new(),
         }
     }
 
@@ -126,19 +153,33 @@ impl Endpoint {
             stop.cancelled().await;
             handle.graceful_shutdown(Some(LAST_REVIEWS));
         };
-        let router = router(self.webhooks, &self.metrics).into_make_service();
-        let config = self.certificate.server_config();
-        let server = bounded(axum_server::from_tcp_rustls(self.listener, config)?)
-            .handle(handle.clone())
-            .serve(router);
+        let router = router(self.webhooks, &self.metrics, &self.closing).into_make_service();
+        let acceptor = RustlsAcceptor::new(self.certificate.server_config()).acceptor(Bounded::new());
+        let server = bounded(axum_server::from_tcp(self.listener)?.acceptor(acceptor));
+        let mut server = server.first_request_timeout(HEADERS_WITHIN);
+        server.http_builder().http1().header_read_timeout(IDLE);
+        let server = server.handle(handle.clone()).serve(router);
         let certificate = async {
             match self.keeper {
                 Some(keeper) => keeper.run(self.certificate, stop.clone()).await,
                 None => self.certificate.follow(stop.clone()).await,
             }
         };
-        tokio::join!(server, closing, certificate).0
+        let calls = async {
+            if let Some(calls) = self.calls {
+                calls.run(stop.clone()).await;
+            }
+        };
+        tokio::join!(server, closing, certificate, calls).0
     }
+}
+
+fn recorder(component: &'static str, client: &Client, clock: Clock) -> Recorder {
+    let reporter = Reporter {
+        component,
+        controller: component,
+    };
+    Recorder::new(client.clone(), reporter, clock)
 }
 
 /// One path and what is needed to answer on it.
@@ -146,19 +187,21 @@ struct Served {
     path: String,
     webhook: Webhook,
     metrics: Metrics,
-    large: Arc<Semaphore>,
+    room: Room,
+    closing: CancellationToken,
 }
 
-fn router(webhooks: Webhooks, metrics: &Metrics) -> Router {
-    let large = Arc::new(Semaphore::new(LARGE_AT_ONCE));
+fn router(webhooks: Webhooks, metrics: &Metrics, closing: &CancellationToken) -> Router {
+    let room = Room::new();
     webhooks.0.into_iter().fold(Router::new(), |router, (path, webhook)| {
         let served = Arc::new(Served {
             path: path.clone(),
             webhook,
             metrics: metrics.clone(),
-            large: large.clone(),
+            room: room.clone(),
+            closing: closing.clone(),
         });
-        let limit = DefaultBodyLimit::max(served.webhook.limit);
+        let limit = DefaultBodyLimit::disable(); // `Room` has its own
         router.route(&path, post(review).layer(limit).with_state(served))
     })
 }
@@ -171,129 +214,43 @@ async fn review(State(served): State<Arc<Served>>, request: Request) -> Response
         Answer::failed(StatusCode::SERVICE_UNAVAILABLE, message)
     });
     served.metrics.observe(&served.path, &answer, start.elapsed());
-    let kind = if answer.status == StatusCode::OK {
+    let headers = headers(answer.status, served.closing.is_cancelled());
+    (answer.status, headers, answer.body).into_response()
+}
+
+fn headers(status: StatusCode, is_closing: bool) -> HeaderMap {
+    let kind = if status == StatusCode::OK {
         "application/json"
     } else {
         "text/plain; charset=utf-8"
     };
-    (answer.status, [(header::CONTENT_TYPE, kind)], answer.body).into_response()
+    let mut headers = HeaderMap::from_iter([(header::CONTENT_TYPE, HeaderValue::from_static(kind))]);
+    if status == StatusCode::TOO_MANY_REQUESTS {
+        // The API server then sends the review again by itself.
+        headers.insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
+    }
+    if is_closing {
+        headers.insert(header::CONNECTION, HeaderValue::from_static("close"));
+    }
+    headers
 }
 
 async fn answer(served: Arc<Served>, request: Request) -> Answer {
     let length = request.headers().get(header::CONTENT_LENGTH);
     let length: Option<usize> = length.and_then(|length| length.to_str().ok()?.parse().ok());
-    let turn = match length {
-        // The API server always says how much it sends. Without a length a few slow callers could take every turn.
-        None => return Answer::failed(StatusCode::LENGTH_REQUIRED, "Content-Length is missing"),
-        Some(length) if length <= LARGE => None,
-        Some(_) => served.large.clone().acquire_owned().await.ok(),
-    };
-    let body = match Bytes::from_request(request, &()).await {
-        Ok(body) => body,
-        // Too large (413), or cut off (400).
-        Err(rejection) => return Answer::failed(rejection.status(), rejection.body_text()),
+    let received = served
+        .room
+        .receive(request.into_body(), length, served.webhook.limit)
+        .await;
+    let received = match received {
+        Ok(received) => received,
+        Err(refused) => return refused.into(),
     };
     // On another thread: a large conversion must not block the rest of the process. A panic ends there.
     let path = served.path.clone();
-    let answered = tokio::task::spawn_blocking(move || {
-        let answer = (served.webhook.answer)(body);
-        drop(turn);
-        answer
-    });
+    let answered = tokio::task::spawn_blocking(move || received.answer(&served.webhook.answer));
     answered.await.unwrap_or_else(|_| {
         tracing::error!(path, "a review made the webhook panic");
         Answer::failed(StatusCode::INTERNAL_SERVER_ERROR, "internal error")
     })
-}
-
-/// Seconds, as controller-runtime has them.
-const BUCKETS: [f64; 10] = [0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0, 5.0, 30.0];
-
-#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct OfPath {
-    webhook: String,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct ByCode {
-    webhook: String,
-    code: u16,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct ByVerdict {
-    webhook: String,
-    verdict: &'static str,
-}
-
-/// Labels are served paths, codes and verdicts; nothing that a caller chooses.
-#[derive(Clone, Debug)]
-struct Metrics {
-    codes: Family<ByCode, Counter>,
-    verdicts: Family<ByVerdict, Counter>,
-    seconds: Family<OfPath, Histogram, fn() -> Histogram>,
-}
-
-impl Metrics {
-    fn listed(catalogue: &mut Catalogue<'_>) -> Self {
-        catalogue.upstream();
-        let seconds = Family::new_with_constructor((|| Histogram::new(BUCKETS)) as fn() -> Histogram);
-        let codes = catalogue.add(
-            Kind::Counter,
-            "controller_runtime_webhook_requests",
-            &["webhook", "code"],
-            "Reviews by path and HTTP status",
-            Family::default(),
-        );
-        let seconds = catalogue.add(
-            Kind::Histogram,
-            "controller_runtime_webhook_latency_seconds",
-            &["webhook"],
-            "Time until a review was answered",
-            seconds,
-        );
-        catalogue.ours();
-        let verdicts = catalogue.add(
-            Kind::Counter,
-            "metal3_webhook_reviews",
-            &["webhook", "verdict"],
-            "Reviews by path and verdict: done (admitted or converted), refused, or failed (not a review, or not an object of the kind)",
-            Family::default(),
-        );
-        Self {
-            codes,
-            verdicts,
-            seconds,
-        }
-    }
-
-    fn observe(&self, path: &str, answer: &Answer, took: Duration) {
-        let webhook = path.to_owned();
-        let code = answer.status.as_u16();
-        let verdict = answer.verdict.as_str();
-        let by_code = ByCode {
-            webhook: webhook.clone(),
-            code,
-        };
-        self.codes.get_or_create(&by_code).inc();
-        let by_verdict = ByVerdict {
-            webhook: webhook.clone(),
-            verdict,
-        };
-        self.verdicts.get_or_create(&by_verdict).inc();
-        self.seconds
-            .get_or_create(&OfPath { webhook })
-            .observe(took.as_secs_f64());
-    }
-}
-
-/// What is counted, for the reference.
-pub fn rows() -> Vec<Row> {
-    let registry = Registry::new(Build {
-        component: "reference",
-        version: "",
-    });
-    let mut catalogue = Catalogue::new(&registry);
-    Metrics::listed(&mut catalogue);
-    catalogue.into_rows()
 }

@@ -208,6 +208,10 @@ fn metrics() -> Result<String, std::fmt::Error> {
         ),
         ("ip-address-manager", ip_address_manager::metrics::rows()),
         (
+            "Of the migration of stored versions by cluster-api-provider-metal3",
+            metal3_runtime::migration::rows(),
+        ),
+        (
             "Of the webhooks of ip-address-manager and cluster-api-provider-metal3",
             metal3_runtime::webhook::rows(),
         ),

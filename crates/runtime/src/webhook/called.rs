@@ -1,0 +1,213 @@
+//! What an object tells the API server to call: whether that exists, and whose certificate it trusts. Pure.
+
+use std::collections::BTreeSet;
+
+use serde_json::{Value, json};
+
+/// A Service: its namespace and its name.
+pub type ServiceKey = (String, String);
+
+/// This program as the API server knows it.
+#[derive(Clone, Debug)]
+pub struct Ours {
+    /// The names in its certificate.
+    pub names: Vec<String>,
+    /// The paths that it answers on.
+    pub paths: BTreeSet<String>,
+}
+
+/// One webhook of an object.
+struct Called<'a> {
+    /// Its name; empty for a conversion.
+    name: &'a str,
+    config: &'a Value,
+}
+
+/// The webhooks of a configuration or of a definition.
+fn called(object: &Value) -> Vec<Called<'_>> {
+    let of = |webhook| Called {
+        name: "",
+        config: webhook,
+    };
+    let conversion = object.pointer("/spec/conversion/webhook/clientConfig").map(of);
+    let webhooks = object["webhooks"].as_array().into_iter().flatten();
+    let webhooks = webhooks.map(|webhook| Called {
+        name: webhook["name"].as_str().unwrap_or_default(),
+        config: &webhook["clientConfig"],
+    });
+    webhooks.chain(conversion).collect()
+}
+
+impl Called<'_> {
+    fn service(&self) -> Option<ServiceKey> {
+        let part = |field: &str| self.config["service"][field].as_str().map(str::to_owned);
+        part("namespace").zip(part("name"))
+    }
+
+    /// The host in the URL, if there is no Service, and its path.
+    fn url(&self) -> Option<(&str, &str)> {
+        let rest = self.config["url"].as_str()?.strip_prefix("https://")?;
+        let path = rest.find('/').map_or("/", |at| &rest[at..]);
+        Some((rest.split([':', '/']).next()?, path))
+    }
+
+    /// The name that the API server expects in the certificate.
+    fn host(&self) -> Option<String> {
+        match self.service() {
+            Some((namespace, name)) => Some(format!("{name}.{namespace}.svc")),
+            None => Some(self.url()?.0.to_owned()),
+        }
+    }
+
+    fn path(&self) -> &str {
+        let of_url = || self.url().map(|(_, path)| path);
+        let path = self.config["service"]["path"].as_str().or_else(of_url);
+        path.unwrap_or("/")
+    }
+
+    fn is_for(&self, ours: &Ours) -> bool {
+        self.host().is_some_and(|host| ours.names.contains(&host))
+    }
+
+    /// Why nobody answers; `None` if somebody may.
+    fn unanswered(&self, ours: &Ours, missing: &BTreeSet<ServiceKey>) -> Option<String> {
+        let why = match self.service() {
+            Some(service) if missing.contains(&service) => {
+                format!("calls Service {}/{}, which does not exist", service.0, service.1)
+            }
+            _ if self.is_for(ours) && !ours.paths.contains(self.path()) => {
+                format!("calls {}, which this version does not serve", self.path())
+            }
+            _ => return None,
+        };
+        Some(if self.name.is_empty() {
+            format!("its conversion {why}")
+        } else {
+            format!("{} {why}", self.name)
+        })
+    }
+}
+
+/// The Services that an object names.
+pub fn services(object: &Value) -> BTreeSet<ServiceKey> {
+    called(object).iter().filter_map(Called::service).collect()
+}
+
+/// The webhooks of an object that nobody answers, in words. `missing` are the Services that do not exist.
+pub fn unanswered(object: &Value, ours: &Ours, missing: &BTreeSet<ServiceKey>) -> Vec<String> {
+    let mut found: Vec<String> = called(object)
+        .iter()
+        .filter_map(|called| called.unanswered(ours, missing))
+        .collect();
+    let is_definition = object["spec"]["versions"].is_array();
+    if is_definition && object.pointer("/spec/conversion/webhook").is_none() {
+        found.push("it has no conversion webhook, so fields that differ between its versions are lost".to_owned());
+    }
+    found
+}
+
+/// The patch that gives an object this bundle wherever it calls what we serve; `None` if it already has it. Other webhooks
+/// may be served by upstream's program or by others, with certificates of their own. An entry for a path of another version
+/// is left alone as well: who applies the configuration without it could not remove a field of ours.
+pub fn trusting(object: &Value, bundle: &Value, ours: &Ours) -> Option<Value> {
+    let called = called(object);
+    let is_served = |called: &&Called<'_>| called.is_for(ours) && ours.paths.contains(called.path());
+    let of_ours: Vec<&Called<'_>> = called.iter().filter(is_served).collect();
+    if of_ours.iter().all(|called| &called.config["caBundle"] == bundle) {
+        return None;
+    }
+    let config = json!({ "caBundle": bundle });
+    if object["webhooks"].is_array() {
+        let webhooks = of_ours
+            .iter()
+            .map(|called| json!({"name": called.name, "clientConfig": config}));
+        return Some(json!({"webhooks": webhooks.collect::<Vec<_>>()}));
+    }
+    Some(json!({"spec": {"conversion": {"webhook": {"clientConfig": config}}}}))
+}
+
+#[cfg(test)]
+mod tests {
+    use rstest::rstest;
+
+    use super::*;
+
+    fn ours() -> Ours {
+        Ours {
+            names: vec!["s.n.svc".to_owned(), "localhost".to_owned()],
+            paths: BTreeSet::from(["/convert".to_owned(), "/validate-a".to_owned()]),
+        }
+    }
+
+    fn conversion(config: &Value) -> Value {
+        json!({"spec": {"versions": [], "conversion": {"webhook": {"clientConfig": config}}}})
+    }
+
+    #[rstest]
+    #[case::ours(json!({"service": {"name": "s", "namespace": "n", "path": "/convert"}}), true)]
+    #[case::here(json!({"url": "https://localhost:9443/convert"}), true)]
+    #[case::old(json!({"service": {"name": "s", "namespace": "n", "path": "/convert"}, "caBundle": "old"}), true)]
+    #[case::done(json!({"service": {"name": "s", "namespace": "n", "path": "/convert"}, "caBundle": "new"}), false)]
+    #[case::another_namespace(json!({"service": {"name": "s", "namespace": "m", "path": "/convert"}}), false)]
+    #[case::another_version(json!({"service": {"name": "s", "namespace": "n", "path": "/old"}}), false)]
+    #[case::another_server(json!({"url": "https://127.0.0.1:1/convert", "caBundle": "theirs"}), false)]
+    #[case::no_webhook(json!({}), false)]
+    fn only_what_names_this_program_gets_its_authority(#[case] config: Value, #[case] is_written: bool) {
+        let patch = json!({"spec": {"conversion": {"webhook": {"clientConfig": {"caBundle": "new"}}}}});
+        let wanted = is_written.then_some(patch);
+        assert_eq!(trusting(&conversion(&config), &json!("new"), &ours()), wanted);
+    }
+
+    #[test]
+    fn webhooks_of_others_in_a_configuration_are_left_alone() {
+        let service =
+            |namespace: &str| json!({"service": {"name": "s", "namespace": namespace, "path": "/validate-a"}});
+        let object = json!({"webhooks": [
+            {"name": "a", "clientConfig": service("n")},
+            {"name": "b", "clientConfig": service("m")},
+        ]});
+        let wanted = json!({"webhooks": [{"name": "a", "clientConfig": {"caBundle": "new"}}]});
+        assert_eq!(trusting(&object, &json!("new"), &ours()), Some(wanted));
+    }
+
+    #[rstest]
+    #[case::served(json!({"service": {"name": "s", "namespace": "n", "path": "/convert"}}), "")]
+    #[case::served_here(json!({"url": "https://localhost:9443/convert"}), "")]
+    #[case::old_path(
+        json!({"service": {"name": "s", "namespace": "n", "path": "/old"}}),
+        "its conversion calls /old, which this version does not serve"
+    )]
+    #[case::no_path(json!({"service": {"name": "s", "namespace": "n"}}), "its conversion calls /, ")]
+    #[case::old_path_here(json!({"url": "https://localhost:9443/old"}), "its conversion calls /old, ")]
+    #[case::gone(
+        json!({"service": {"name": "gone", "namespace": "n", "path": "/convert"}}),
+        "its conversion calls Service n/gone, which does not exist"
+    )]
+    #[case::another_program(json!({"service": {"name": "s", "namespace": "m", "path": "/old"}}), "")]
+    #[case::another_server(json!({"url": "https://example.org/old"}), "")]
+    fn a_conversion_that_nobody_answers_is_found(#[case] config: Value, #[case] words: &str) {
+        let missing = BTreeSet::from([("n".to_owned(), "gone".to_owned())]);
+        let found = unanswered(&conversion(&config), &ours(), &missing);
+        assert_eq!(found.is_empty(), words.is_empty(), "{found:?}");
+        assert!(found.iter().all(|found| found.starts_with(words)), "{found:?}");
+    }
+
+    #[test]
+    fn each_webhook_that_nobody_answers_is_named() {
+        let webhook = |name: &str, path: &str| json!({"name": name, "clientConfig": {"service": {"name": "s", "namespace": "n", "path": path}}});
+        let object =
+            json!({"webhooks": [webhook("a", "/validate-a"), webhook("b", "/validate-b"), webhook("c", "/x")]});
+        let found = unanswered(&object, &ours(), &BTreeSet::new());
+        let start = |text: &str| found.iter().any(|found| found.starts_with(text));
+        assert_eq!(found.len(), 2, "{found:?}");
+        assert!(start("b calls /validate-b, ") && start("c calls /x, "), "{found:?}");
+        assert_eq!(services(&object), BTreeSet::from([("n".to_owned(), "s".to_owned())]));
+    }
+
+    #[test]
+    fn a_definition_without_conversion_is_found() {
+        let object = json!({"spec": {"versions": [{"name": "v1"}], "conversion": {"strategy": "None"}}});
+        let found = unanswered(&object, &ours(), &BTreeSet::new());
+        assert!(found[0].starts_with("it has no conversion webhook"), "{found:?}");
+    }
+}

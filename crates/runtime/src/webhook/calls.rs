@@ -1,0 +1,274 @@
+//! Follows the objects that tell the API server to call this program: its webhook configurations, and the definitions
+//! whose objects it converts. The leader writes the authority that they must trust into them; each replica reports those
+//! that call what does not exist, such as what another version has left behind.
+//!
+//! Only metadata is watched, of each object by its name. An object is read when its content has changed.
+
+use std::collections::BTreeSet;
+use std::fmt;
+
+use futures::stream::{BoxStream, StreamExt, select_all};
+use k8s_openapi::ByteString;
+use k8s_openapi::api::core::v1::{ObjectReference, Service};
+use kube::api::{DynamicObject, Patch, PatchParams};
+use kube::core::{ApiResource, ObjectMeta, PartialObjectMeta};
+use kube::runtime::WatchStreamExt;
+use kube::runtime::watcher::{self, watch_object};
+use kube::{Api, Client};
+use serde_json::{Value, json};
+use tokio::sync::watch;
+use tokio::time::sleep;
+use tokio_util::sync::CancellationToken;
+
+use super::SelfManaged;
+use super::called::{Ours, ServiceKey, services, trusting, unanswered};
+use crate::backoff::random_seed;
+use crate::error::chain;
+use crate::events::{Event, Recorder};
+use crate::probes::Check;
+use crate::timing::webhooks::{RECHECK_CALLS, RETRY};
+
+/// The field manager of our writes.
+pub(super) const FIELD_MANAGER: &str = "metal3-webhook-certificates";
+
+/// The reason of events about objects that call what does not exist.
+const REASON: &str = "WebhookUnanswered";
+
+/// The objects, and what is done about them.
+pub(super) struct Calls {
+    pub client: Client,
+    pub of: SelfManaged,
+    pub leads: watch::Receiver<bool>,
+    /// The authorities to trust; `None` as long as there are none, and with certificates from files.
+    pub bundle: watch::Receiver<Option<String>>,
+    /// The paths that this program answers on.
+    pub paths: BTreeSet<String>,
+    pub recorder: Recorder,
+    pub check: Check,
+}
+
+impl fmt::Debug for Calls {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Calls").field("of", &self.of).finish_non_exhaustive()
+    }
+}
+
+/// One object, and what is known of it.
+struct Target {
+    resource: ApiResource,
+    name: String,
+    /// `None` if it does not exist, or has not been seen.
+    seen: Option<Version>,
+    /// What has been done.
+    done: Option<Done>,
+    /// Its webhooks that nobody answers.
+    void: Vec<String>,
+}
+
+/// Identifies a content: status and metadata do not count.
+#[derive(Clone, Debug, PartialEq)]
+struct Version {
+    uid: Option<String>,
+    generation: Option<i64>,
+}
+
+impl Version {
+    fn of(metadata: &ObjectMeta) -> Self {
+        Self {
+            uid: metadata.uid.clone(),
+            generation: metadata.generation,
+        }
+    }
+}
+
+/// A content, and the authorities that it was to trust.
+#[derive(Clone, Debug, PartialEq)]
+struct Done {
+    version: Version,
+    bundle: Option<Value>,
+}
+
+type Seen = (usize, Result<Option<PartialObjectMeta<DynamicObject>>, watcher::Error>);
+
+impl Calls {
+    /// Runs until cancelled.
+    pub async fn run(self, stop: CancellationToken) {
+        stop.run_until_cancelled(Box::pin(self.follow())).await;
+    }
+
+    async fn follow(mut self) {
+        let targets = self.of.targets().map(|(resource, name)| Target {
+            resource,
+            name,
+            seen: None,
+            done: None,
+            void: Vec::new(),
+        });
+        let mut targets: Vec<Target> = targets.collect();
+        let mut events = select_all(targets.iter().enumerate().map(|(at, target)| self.watch(at, target)));
+        let (mut failures, mut told) = (0, String::new());
+        loop {
+            let is_void = targets.iter().any(|target| !target.void.is_empty());
+            let pause = if failures > 0 {
+                RETRY.delay(failures - 1, random_seed())
+            } else {
+                RECHECK_CALLS
+            };
+            tokio::select! {
+                Some((at, seen)) = events.next() => match seen {
+                    Ok(object) => targets[at].seen = object.map(|object| Version::of(&object.metadata)),
+                    Err(error) => {
+                        Self::complain(&mut told, &targets[at], &error);
+                        continue;
+                    }
+                },
+                Ok(()) = self.bundle.changed() => {}
+                Ok(()) = self.leads.changed() => {}
+                () = sleep(pause), if failures > 0 || is_void => {
+                    targets.iter_mut().filter(|target| !target.void.is_empty()).for_each(|target| target.done = None);
+                }
+            }
+            match self.pass(&mut targets).await {
+                Ok(()) => (failures, told) = (0, String::new()),
+                Err((target, error)) => {
+                    failures += 1;
+                    Self::complain(&mut told, &targets[target], &error);
+                }
+            }
+        }
+    }
+
+    fn watch(&self, at: usize, target: &Target) -> BoxStream<'static, Seen> {
+        let api: Api<PartialObjectMeta<DynamicObject>> = Api::all_with(self.client.clone(), &target.resource);
+        let events = watch_object(api, &target.name).default_backoff();
+        events.map(move |seen| (at, seen)).boxed()
+    }
+
+    /// Logs an error unless it is the last one that was logged.
+    fn complain(told: &mut String, target: &Target, error: &(dyn std::error::Error + 'static)) {
+        let error = chain(error).to_string();
+        if *told != error {
+            let (kind, name) = (&target.resource.kind, &target.name);
+            tracing::warn!(%kind, %name, error, "cannot keep what the API server calls");
+            *told = error;
+        }
+    }
+
+    /// Goes through the objects that have changed. One that cannot be written must not keep the others without their
+    /// authority: conversion depends on it.
+    async fn pass(&mut self, targets: &mut [Target]) -> Result<(), (usize, kube::Error)> {
+        let bundle = if *self.leads.borrow_and_update() {
+            let bundle = self.bundle.borrow_and_update().clone();
+            bundle.map(|bundle| json!(ByteString(bundle.into_bytes())))
+        } else {
+            None
+        };
+        let (mut failed, mut is_changed) = (Ok(()), false);
+        for (at, target) in targets.iter_mut().enumerate() {
+            let wanted = target.seen.clone().map(|version| Done {
+                version,
+                bundle: bundle.clone(),
+            });
+            if target.done == wanted {
+                continue;
+            }
+            match self.handle(target, bundle.clone()).await {
+                Ok(void) if void != target.void => {
+                    target.void = void;
+                    is_changed = true;
+                    self.report(target).await;
+                }
+                Ok(_) => {}
+                Err(error) => failed = failed.and(Err((at, error))),
+            }
+        }
+        if is_changed {
+            self.check.note(note(targets));
+        }
+        failed
+    }
+
+    /// Reads an object, has it trust the authorities, and returns its webhooks that nobody answers.
+    async fn handle(&self, target: &mut Target, bundle: Option<Value>) -> Result<Vec<String>, kube::Error> {
+        let api: Api<DynamicObject> = Api::all_with(self.client.clone(), &target.resource);
+        let Some(object) = api.get_opt(&target.name).await? else {
+            (target.seen, target.done) = (None, None);
+            return Ok(Vec::new());
+        };
+        let ours = self.ours();
+        let mut version = Version::of(&object.metadata);
+        let spec = bundle.as_ref().and_then(|bundle| trusting(&object.data, bundle, &ours));
+        if let Some(spec) = spec {
+            let (kind, name) = (&target.resource.kind, &target.name);
+            let mut apply =
+                json!({"apiVersion": target.resource.api_version, "kind": kind, "metadata": {"name": name}});
+            json_patch::merge(&mut apply, &spec);
+            let params = PatchParams::apply(FIELD_MANAGER).force();
+            version = Version::of(&api.patch(name, &params, &Patch::Apply(&apply)).await?.metadata);
+            tracing::info!(kind, name, "the API server trusts the webhooks now");
+        }
+        let missing = self.missing(services(&object.data)).await?;
+        target.seen = Some(version.clone());
+        target.done = Some(Done { version, bundle });
+        Ok(unanswered(&object.data, &ours, &missing))
+    }
+
+    fn ours(&self) -> Ours {
+        Ours {
+            names: self.of.dns_names(),
+            paths: self.paths.clone(),
+        }
+    }
+
+    async fn missing(&self, services: BTreeSet<ServiceKey>) -> Result<BTreeSet<ServiceKey>, kube::Error> {
+        let mut missing = BTreeSet::new();
+        for (namespace, name) in services {
+            let api: Api<Service> = Api::namespaced(self.client.clone(), &namespace);
+            if api.get_metadata_opt(&name).await?.is_none() {
+                missing.insert((namespace, name));
+            }
+        }
+        Ok(missing)
+    }
+
+    /// On the log of each replica; as an event by the leader.
+    async fn report(&self, target: &Target) {
+        let (kind, name) = (&target.resource.kind, &target.name);
+        if target.void.is_empty() {
+            tracing::info!(kind, name, "everything that the API server is told to call here exists");
+            return;
+        }
+        let message = format!("{}: {}", target.void.join("; "), HELP);
+        tracing::warn!(
+            kind,
+            name,
+            message,
+            "the API server calls what does not exist, and rejects what depends on it"
+        );
+        if *self.leads.borrow() {
+            let regarding = ObjectReference {
+                api_version: Some(target.resource.api_version.clone()),
+                kind: Some(kind.clone()),
+                name: Some(name.clone()),
+                uid: target.seen.as_ref().and_then(|seen| seen.uid.clone()),
+                ..ObjectReference::default()
+            };
+            self.recorder
+                .publish(&regarding, None, &Event::warning(REASON, message))
+                .await;
+        }
+    }
+}
+
+const HELP: &str =
+    "apply the webhook configurations and definitions of this version, or delete what is left of another";
+
+/// The message of the readiness check. It never fails because of this: a replica that is not ready could not answer the
+/// calls that are right.
+fn note(targets: &[Target]) -> String {
+    let void = targets.iter().filter(|target| !target.void.is_empty());
+    let notes: Vec<String> = void
+        .map(|target| format!("{} {}: {}", target.resource.kind, target.name, target.void.join("; ")))
+        .collect();
+    notes.join("; ")
+}
