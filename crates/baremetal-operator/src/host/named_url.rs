@@ -67,6 +67,9 @@ impl DeniedRanges {
     /// Link-local addresses, those of cloud metadata among them.
     pub const DEFAULT: &str = "169.254.0.0/16,fe80::/10,fd00:ec2::254/128";
 
+    /// Denies nothing.
+    pub const NONE: Self = Self(Vec::new());
+
     fn contain(&self, address: IpAddr) -> bool {
         let embedded = match address {
             IpAddr::V4(_) => None,
@@ -137,6 +140,11 @@ impl NamedUrl {
             Ok(()) => Ok(Self(text.to_owned())),
             Err(problem) => Err(format!("{}: {problem}", field.name())),
         }
+    }
+
+    /// What is wrong with the URL of a field, without the field's name.
+    pub fn problem(field: UrlField, text: &str, denied: &DeniedRanges) -> Option<String> {
+        check(field, text, denied).err()
     }
 
     /// The URL as the user wrote it, with its secrets: for Ironic only.

@@ -207,10 +207,7 @@ fn metrics() -> Result<String, std::fmt::Error> {
             cluster_api_provider_metal3::metrics::rows(),
         ),
         ("ip-address-manager", ip_address_manager::metrics::rows()),
-        (
-            "Of the webhooks of ip-address-manager and cluster-api-provider-metal3",
-            metal3_runtime::webhook::rows(),
-        ),
+        ("Of the webhooks of every program", metal3_runtime::webhook::rows()),
         (
             "Of every process, by the names of controller-runtime and client-go",
             metal3_runtime::metrics::upstream_rows(),

@@ -9,8 +9,16 @@ pub const FOLDER: &str = "config/webhook";
 
 /// The manifests of each component's webhooks.
 pub fn files() -> anyhow::Result<Files> {
-    use {cluster_api_provider_metal3::webhooks as capm3, ip_address_manager::webhooks as ipam};
+    use {
+        baremetal_operator::webhooks as operator, cluster_api_provider_metal3::webhooks as capm3,
+        ip_address_manager::webhooks as ipam,
+    };
     let components = [
+        (
+            "baremetal-operator",
+            "baremetal-operator",
+            operator::INSTALLED.objects(&operator::all(|_| Ok(Vec::new()))),
+        ),
         ("ip-address-manager", "ipam", ipam::INSTALLED.objects(&ipam::all())),
         (
             "cluster-api-provider-metal3",
