@@ -1,6 +1,7 @@
 //! What cannot change. The definition's rules say the same (`crates/api`), where no webhook answers.
 
 use metal3_api::metal3::{BareMetalHost, OperationalStatus, ProvisioningState};
+use metal3_bmc::BmcAddress;
 use metal3_runtime::webhook::FieldError;
 
 use super::super::field::error_if;
@@ -16,7 +17,8 @@ pub fn errors(old: &BareMetalHost, new: &BareMetalHost) -> Vec<FieldError> {
         .iter()
         .filter_map(|host| host.status.as_ref())
         .any(|status| status.operational_status == OperationalStatus::Detached);
-    let address = !before.bmc.address.is_empty()
+    // An address that cannot be used, which no webhook has seen, can always be mended.
+    let address = BmcAddress::parse(&before.bmc.address).is_ok()
         && before.bmc.address != after.bmc.address
         && !is_detached
         && !is_in(&ProvisioningState::Registering);
