@@ -34,6 +34,7 @@ pub mod immutable;
 pub mod infra;
 pub mod int_or_string;
 pub mod ipam;
+pub mod labels;
 pub mod metal3;
 pub mod reference;
 pub mod wire;

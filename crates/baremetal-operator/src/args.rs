@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use clap::Parser;
 use metal3_runtime::args::{
-    ClientArgs, ConcurrencyArgs, LeaderArgs, LogArgs, MetricsArgs, NamespaceArgs, ProbeArgs, TlsArgs, go_bool,
+    ClientArgs, ConcurrencyArgs, LeaderArgs, LogArgs, MetricsArgs, NamespaceArgs, ProbeArgs, TlsArgs, WebhookArgs,
+    go_bool,
 };
 
 pub use self::compat::CompatArgs;
@@ -34,6 +35,9 @@ pub struct Args {
     /// Metrics.
     #[command(flatten)]
     pub metrics: MetricsArgs,
+    /// Webhooks.
+    #[command(flatten)]
+    pub webhooks: WebhookArgs,
     /// TLS of what is served.
     #[command(flatten)]
     pub tls: TlsArgs,
@@ -50,17 +54,13 @@ pub struct Args {
     #[command(flatten)]
     pub compat: CompatArgs,
 
-    /// The namespace of the pod: the lease lives there
+    /// The namespace of the pod: the lease lives there, and the certificate of the webhooks where the program makes it itself
     #[arg(long, env = "POD_NAMESPACE", default_value = "")]
     pub pod_namespace: String,
 
     /// How often the same image is tried on a host; 0 is without limit
     #[arg(long, env = "MAX_PROVISIONING_RETRIES", default_value = "5", value_parser = clap::value_parser!(i32).range(0..))]
     pub max_provisioning_retries: i32,
-
-    /// Accepted so that existing Deployments start; this version serves no webhooks
-    #[arg(long, env = "WEBHOOK_PORT", default_value = "0")]
-    pub webhook_port: u16,
 
     /// Have a ramdisk built for each host: PreprovisioningImages are created and waited for; another program builds them
     #[arg(long, num_args = 0..=1, require_equals = true, default_value = "false", default_missing_value = "true", value_parser = go_bool())]

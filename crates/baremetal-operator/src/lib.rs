@@ -24,3 +24,4 @@ pub mod rbac;
 pub mod reference;
 pub mod run;
 pub mod settings;
+pub mod webhooks;

@@ -5,6 +5,7 @@ use k8s_openapi::api::rbac::v1::PolicyRule;
 use metal3_runtime::rbac::{Installation, Objects, Secrets, rule};
 
 use crate::ironic_resource;
+use crate::webhooks::certificates;
 
 /// The lease of the leader.
 pub(crate) const LEASE: &str = "baremetal-operator";
@@ -61,6 +62,7 @@ pub const SECRETS: Secrets<'_> = Secrets {
 
 /// Everything to install.
 pub fn objects() -> Objects {
+    let certificates = certificates(NAMESPACE);
     let installation = Installation {
         namespace: NAMESPACE,
         service_account: SERVICE_ACCOUNT,
@@ -70,8 +72,10 @@ pub fn objects() -> Objects {
         lease: LEASE,
         metrics: "baremetal-operator-metrics-auth-role",
         binding: "binding",
-        rules: manager_rules(),
+        rules: [manager_rules(), certificates.rules()].concat(),
         secrets: Some(SECRETS),
     };
-    installation.objects()
+    let mut objects = installation.objects();
+    objects.base.extend(certificates.role(&installation));
+    objects
 }

@@ -9,7 +9,7 @@ use metal3_ironic::{ClientConfig, Link};
 use metal3_runtime::args::Namespaces;
 use metal3_runtime::events::{Recorder, Reporter};
 use metal3_runtime::metrics::Build;
-use metal3_runtime::process::{Process, Settings, warn_of_missing_webhooks};
+use metal3_runtime::process::{Process, Settings};
 use metal3_runtime::shutdown::Tasks;
 use metal3_runtime::{BoxError, served, telemetry};
 
@@ -23,6 +23,7 @@ use crate::ironic_resource::Follower;
 use crate::metrics::{Catalogue, HostMetrics, IronicMetrics};
 use crate::rbac::LEASE;
 use crate::settings::HostSettings;
+use crate::webhooks;
 
 const REPORTER: Reporter = Reporter {
     component: "metal3-baremetal-controller",
@@ -65,6 +66,9 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
     })
     .await?;
     let (client, clock) = (process.client.clone(), process.clock.clone());
+    let users = webhooks::users_of_attachment(client.clone(), args.namespaces.namespace.clone());
+    let certificates = webhooks::certificates(&args.pod_namespace);
+    process.serve_webhooks(&args.webhooks, &args.tls, webhooks::all(users), certificates)?;
     let mut catalogue = Catalogue::new(&process.registry);
     let host_metrics = HostMetrics::new(&mut catalogue, clock.clone(), args.per_host_metrics);
     let observer = Arc::new(IronicMetrics::new(&mut catalogue));
@@ -146,7 +150,6 @@ fn client_of(config: ClientConfig) -> anyhow::Result<metal3_ironic::Client> {
 
 /// Warns of upstream flags that request a feature this version does not have.
 fn tell_of_what_is_missing(args: &Args) -> anyhow::Result<()> {
-    warn_of_missing_webhooks(args.webhook_port);
     if let Some(refusal) = args.compat.refusal() {
         anyhow::bail!(refusal);
     }

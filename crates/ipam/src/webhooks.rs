@@ -34,6 +34,8 @@ pub const INSTALLED: Installed<'static> = Installed {
     namespace: NAMESPACE,
     prefix: "ipam-",
     label: LABEL,
+    validating: "validation.",
+    has_defaults: true,
 };
 
 /// Whose certificates are kept where there is no cert-manager. Nothing is converted: there is one version of each kind.

@@ -8,6 +8,7 @@ use anyhow::{Context, Result};
 
 use crate::ironic::{Credentials, IronicLab};
 use crate::manager::{Manager, ManagerConfig};
+use crate::pki::Authority;
 
 /// What to start.
 #[derive(Debug, Clone)]
@@ -84,12 +85,22 @@ pub async fn start(config: &OperatorConfig, ironic: &IronicAccess) -> Result<Man
         ("DEPLOY_ISO_URL".into(), ironic.ramdisk_iso_url.clone().into()),
         ("METAL3_AUTH_ROOT_DIR".into(), credentials(config, ironic)?.into()),
         ("POD_NAMESPACE".into(), "baremetal-operator-system".into()),
+        ("WEBHOOK_CERT_DIR".into(), webhook_certificate(config)?.into()),
     ];
     program
         .env
         .extend(ironic.ca_file.iter().map(|ca| ("IRONIC_CACERT_FILE".into(), ca.into())));
     program.env.extend(config.env.iter().cloned());
     Manager::start(&program).await
+}
+
+/// A certificate for the webhooks: without one the operator would keep its own in the cluster. Nothing trusts it.
+fn webhook_certificate(config: &OperatorConfig) -> Result<PathBuf> {
+    let folder = config.folder.join("webhooks");
+    fs::create_dir_all(&folder).with_context(|| format!("cannot make {}", folder.display()))?;
+    let authority = Authority::generate("webhooks of the operator")?;
+    authority.server("webhooks", &[])?.write(&folder, "tls")?;
+    Ok(folder)
 }
 
 /// The folder in which the operator looks for its credentials; without authentication, one that does not exist.

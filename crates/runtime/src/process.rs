@@ -196,16 +196,6 @@ fn user_agent(build: &Build) -> Option<(HeaderName, HeaderValue)> {
     HeaderValue::try_from(agent).ok().map(|agent| (USER_AGENT, agent))
 }
 
-/// Warns that a Deployment's flags ask for webhooks, which are not available.
-pub fn warn_of_missing_webhooks(port: u16) {
-    if port != 0 {
-        tracing::warn!(
-            port,
-            "no webhooks are served: remove their configuration from the cluster"
-        );
-    }
-}
-
 fn lease_namespace<'a>(settings: &'a Settings<'_>) -> Result<&'a str, StartError> {
     let candidates = [
         settings.leader.leader_election_namespace.as_str(),

@@ -49,6 +49,7 @@ const TIERS: &[(&str, &str, Tier)] = &[
     ("baremetal-operator", "decide", Tier::Unit),
     ("baremetal-operator", "flags", Tier::Unit),
     ("baremetal-operator", "passes", Tier::Unit),
+    ("baremetal-operator", "webhooks", Tier::ApiServer),
     ("metal3-api", "conversion", Tier::Unit),
     ("metal3-api", "capi", Tier::Unit),
     ("ip-address-manager", "claims", Tier::ApiServer),

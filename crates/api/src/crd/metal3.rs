@@ -2,6 +2,7 @@
 
 use super::{Crd, CrdError};
 use crate::capi::names::label;
+use crate::immutable::host_rules;
 use crate::metal3::{
     BMCEventSubscription, BareMetalHost, BareMetalSwitch, DataImage, FirmwareSchema, HardwareData, HostClaim,
     HostDeployPolicy, HostFirmwareComponents, HostFirmwareSettings, HostNetworkAttachment, HostUpdatePolicy,
@@ -14,7 +15,9 @@ use schemars::JsonSchema;
 pub fn all() -> Result<Vec<Crd>, CrdError> {
     Ok(vec![
         // `clusterctl move` has to be told to look at hosts, and to take along what they own, such as credentials.
-        moved::<BareMetalHost>()?.label(label::MOVE_HIERARCHY, ""),
+        moved::<BareMetalHost>()?
+            .label(label::MOVE_HIERARCHY, "")
+            .validations(&host_rules()),
         Crd::of::<BareMetalSwitch>()?,
         Crd::of::<BMCEventSubscription>()?,
         // What users ask of a host beside the host: without it the host would get other settings, or lose its disc, at the

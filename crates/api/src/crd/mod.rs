@@ -11,6 +11,7 @@ mod ipam;
 mod metal3;
 mod schema;
 
+use crate::immutable::KEYWORD;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::CustomResourceExt;
 use schemars::JsonSchema;
@@ -111,6 +112,15 @@ impl Crd {
     pub fn status_subresource(mut self, wanted: bool) -> Self {
         for version in self.0["spec"]["versions"].as_array_mut().into_iter().flatten() {
             version["subresources"] = if wanted { json!({ "status": {} }) } else { json!({}) };
+        }
+        self
+    }
+
+    /// Gives the whole object these rules, in every version.
+    #[must_use]
+    pub fn validations(mut self, rules: &Value) -> Self {
+        for version in self.0["spec"]["versions"].as_array_mut().into_iter().flatten() {
+            version["schema"]["openAPIV3Schema"][KEYWORD] = rules.clone();
         }
         self
     }

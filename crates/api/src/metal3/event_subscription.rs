@@ -1,12 +1,13 @@
 //! BMCEventSubscription: has a host's BMC send its events somewhere.
 
+use crate::immutable::fixed_subscription;
 use crate::reference::SecretReference;
 use crate::wire::optional_spec;
 use kube::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Which events go where. The webhook refuses every later change.
+/// Which events go where. It cannot be changed later.
 #[derive(CustomResource, Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[kube(
     group = "metal3.io",
@@ -24,7 +25,7 @@ use serde::{Deserialize, Serialize};
     printcolumn = r#"{"name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp", "description": "Time since the BMCEventSubscription was created"}"#
 )]
 #[serde(rename_all = "camelCase", default, remote = "Self")]
-#[schemars(!remote)]
+#[schemars(!remote, transform = fixed_subscription)]
 pub struct BMCEventSubscriptionSpec {
     /// Name of the BareMetalHost, in the same namespace. The schema lets it be missing, the webhook does not.
     #[serde(skip_serializing_if = "String::is_empty")]

@@ -1,5 +1,6 @@
 //! HostNetworkAttachment: how a switch port is to be set up.
 
+use crate::immutable::untagged_access;
 use crate::wire::{int, optional_spec, wire_enum};
 use kube::CustomResource;
 use schemars::JsonSchema;
@@ -35,7 +36,7 @@ wire_enum! {
     printcolumn = r#"{"name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp", "description": "Time since the HostNetworkAttachment was created"}"#
 )]
 #[serde(rename_all = "camelCase", default, remote = "Self")]
-#[schemars(!remote)]
+#[schemars(!remote, transform = untagged_access)]
 pub struct HostNetworkAttachmentSpec {
     /// Mode of the switch port: access, trunk or hybrid. Default access.
     #[schemars(extend("x-metal3-default" = "access"))]

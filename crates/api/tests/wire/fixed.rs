@@ -1,9 +1,10 @@
 //! What cannot be changed is refused without a webhook, and nothing else is.
 
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::api::{DynamicObject, Patch, PatchParams, PostParams};
 use kube::core::{ApiResource, GroupVersionKind};
 use kube::{Api, ResourceExt};
-use metal3_testkit::{TestNamespace, namespace};
+use metal3_testkit::{DEADLINE, TestNamespace, eventually, namespace};
 use serde_json::{Value, json};
 
 struct Kind(&'static str, &'static str, &'static str);
@@ -15,6 +16,8 @@ const POOL: Kind = Kind("ipam.metal3.io", "v1alpha1", "IPPool");
 const CLAIM: Kind = Kind("ipam.metal3.io", "v1alpha1", "IPClaim");
 const ADDRESS: Kind = Kind("ipam.metal3.io", "v1alpha1", "IPAddress");
 const HOST: Kind = Kind("metal3.io", "v1alpha1", "BareMetalHost");
+const SUBSCRIPTION: Kind = Kind("metal3.io", "v1alpha1", "BMCEventSubscription");
+const ATTACHMENT: Kind = Kind("metal3.io", "v1alpha1", "HostNetworkAttachment");
 
 /// An object that is there.
 struct Stored<'a> {
@@ -26,17 +29,32 @@ struct Stored<'a> {
 
 impl<'a> Stored<'a> {
     async fn new(namespace: &'a TestNamespace, kind: Kind, spec: Value) -> Self {
+        let stored = Self::unwritten(namespace, kind, spec);
+        stored.create("it", false).await.unwrap();
+        stored
+    }
+
+    fn unwritten(namespace: &'a TestNamespace, kind: Kind, spec: Value) -> Self {
         let resource = ApiResource::from_gvk(&GroupVersionKind::gvk(kind.0, kind.1, kind.2));
         let api = Api::namespaced_with(namespace.client.clone(), &namespace.name, &resource);
-        let stored = Self {
+        Self {
             api,
             namespace,
             kind,
             spec,
+        }
+    }
+
+    async fn create(&self, name: &str, dry_run: bool) -> Result<(), String> {
+        let mut object = self.object();
+        object["metadata"]["name"] = json!(name);
+        let object = serde_json::from_value(object).unwrap();
+        let params = PostParams {
+            dry_run,
+            ..PostParams::default()
         };
-        let object = serde_json::from_value(stored.object()).unwrap();
-        stored.api.create(&PostParams::default(), &object).await.unwrap();
-        stored
+        let created = self.api.create(&params, &object).await;
+        created.map(|_| ()).map_err(|error| error.to_string())
     }
 
     fn object(&self) -> Value {
@@ -63,6 +81,13 @@ impl<'a> Stored<'a> {
         self.change(spec.clone())
             .await
             .unwrap_or_else(|told| panic!("{} refuses {spec}: {told}", self.kind.2));
+    }
+
+    /// Gives it this status, as its controller would.
+    async fn has(&self, status: Value) {
+        let patch = Patch::Merge(json!({ "status": status }));
+        let params = PatchParams::default();
+        self.api.patch_status("it", &params, &patch).await.unwrap();
     }
 
     /// What leaves the specification as it is works: labels, the same again, and applying the same.
@@ -227,5 +252,119 @@ async fn fields_that_are_called_immutable_are() {
             "bootMACAddress cannot be changed once it is set",
         )
         .await;
+    }
+}
+
+#[tokio::test]
+async fn what_a_host_may_change_depends_on_its_status() {
+    let namespace = namespace!().await;
+    let status = |state: &str, operational: &str| {
+        json!({"operationalStatus": operational, "errorMessage": "", "errorCount": 0, "poweredOn": false,
+            "provisioning": {"state": state, "ID": ""}})
+    };
+    let at = |address: &str| json!({"bmc": {"address": address, "credentialsName": "c"}});
+    let (a, b) = (at("redfish://192.0.2.1/a"), at("redfish://192.0.2.2/b"));
+    let host = Stored::new(&namespace, HOST, json!({"online": true})).await;
+    host.takes(a.clone()).await;
+    // No webhook may have seen the first address.
+    host.takes(b.clone()).await;
+    for (state, operational) in [("registering", "error"), ("provisioned", "detached")] {
+        host.has(status(state, operational)).await;
+        host.takes(a.clone()).await;
+        host.takes(b.clone()).await;
+    }
+    host.has(status("provisioned", "OK")).await;
+    host.takes(json!({"online": false})).await;
+    host.refuses(a, "spec.bmc.address: Invalid value").await;
+    host.refuses(
+        json!({"bmc": null}),
+        "can be changed only while the host is registering or detached",
+    )
+    .await;
+    let external = json!({"externallyProvisioned": true});
+    host.refuses(external.clone(), "spec.externallyProvisioned: Invalid value")
+        .await;
+    host.has(status("available", "OK")).await;
+    host.takes(external.clone()).await;
+    host.has(status("externally provisioned", "OK")).await;
+    host.takes(external).await;
+    host.takes(json!({"externallyProvisioned": false})).await;
+}
+
+#[tokio::test]
+async fn a_subscription_cannot_change() {
+    let namespace = namespace!().await;
+    let spec = json!({"hostName": "h", "destination": "https://e/", "httpHeadersRef": {"name": "s", "namespace": "n"}});
+    let subscription = Stored::new(&namespace, SUBSCRIPTION, spec).await;
+    subscription.can_be_written().await;
+    subscription.takes(json!({"context": ""})).await;
+    for change in [
+        json!({"context": "c"}),
+        json!({"hostName": null}),
+        json!({"destination": "https://f/"}),
+        json!({"httpHeadersRef": {"name": "t"}}),
+        json!({"httpHeadersRef": {"namespace": null}}),
+        json!({"httpHeadersRef": null}),
+    ] {
+        subscription.refuses(change, "cannot be changed").await;
+    }
+}
+
+/// Where the rules of a specification are in a definition.
+const RULES: &str = "/spec/versions/0/schema/openAPIV3Schema/properties/spec/x-kubernetes-validations";
+
+/// Changes a definition's rules by an operation of a JSON patch, and returns those that it had.
+async fn change_rules(namespace: &TestNamespace, name: &str, operation: Value) -> Value {
+    let definitions: Api<CustomResourceDefinition> = Api::all(namespace.client.clone());
+    let before = serde_json::to_value(definitions.get(name).await.unwrap()).unwrap();
+    let patch: json_patch::Patch = serde_json::from_value(json!([operation])).unwrap();
+    let params = PatchParams::default();
+    definitions
+        .patch(name, &params, &Patch::Json::<()>(patch))
+        .await
+        .unwrap();
+    before.pointer(RULES).cloned().unwrap_or_default()
+}
+
+#[tokio::test]
+async fn what_was_wrong_before_its_rule_may_stay() {
+    let namespace = namespace!().await.elsewhere().await;
+    let cases = [
+        (
+            ATTACHMENT,
+            "hostnetworkattachments",
+            json!({"mode": "access", "nativeVLAN": 1, "allowedVLANs": ["5"]}),
+            json!({"mtu": 9000}),
+        ),
+        (
+            HOST,
+            "baremetalhosts",
+            json!({"online": false, "disablePowerOff": true, "networkInterfaces": [{}]}),
+            json!({"description": "a"}),
+        ),
+    ];
+    for (kind, plural, wrong, edit) in cases {
+        let definition = format!("{plural}.metal3.io");
+        let rules = change_rules(&namespace, &definition, json!({"op": "remove", "path": RULES})).await;
+        let stored = Stored::unwritten(&namespace, kind, wrong);
+        eventually(DEADLINE, "it is accepted without the rules", async || {
+            stored.create("it", false).await
+        })
+        .await;
+        change_rules(
+            &namespace,
+            &definition,
+            json!({"op": "add", "path": RULES, "value": rules}),
+        )
+        .await;
+        eventually(DEADLINE, "the rules apply again", async || {
+            match stored.create("other", true).await {
+                Ok(()) => Err("it is accepted".to_owned()),
+                Err(_) => Ok(()),
+            }
+        })
+        .await;
+        stored.can_be_written().await;
+        stored.takes(edit).await;
     }
 }

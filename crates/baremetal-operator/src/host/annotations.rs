@@ -70,6 +70,22 @@ pub fn status(text: &str) -> Result<Option<BareMetalHostStatus>, String> {
     }
 }
 
+/// Checks the status in an annotation as admission does: an unknown field is an error, too, because it would be lost.
+///
+/// # Errors
+///
+/// See [`status`].
+pub fn strict_status(text: &str) -> Result<(), String> {
+    let Some(status) = status(text)? else {
+        return Ok(());
+    };
+    let kept = serde_json::to_value(&status).map_err(|e| e.to_string())?;
+    match lost(&object(text)?, &kept) {
+        Some(path) => Err(format!("unknown field {path:?}")),
+        None => Ok(()),
+    }
+}
+
 /// Parses the hardware in an annotation.
 ///
 /// # Errors
@@ -238,6 +254,20 @@ mod tests {
     #[case::unknown_state(r#"{"provisioning":{"state":"levitating"}}"#, Err(()))]
     fn statuses_are_read_as_far_as_they_go(#[case] text: &str, #[case] expected: Result<bool, ()>) {
         assert_eq!(status(text).map(|s| s.is_some()).map_err(drop), expected);
+    }
+
+    #[rstest]
+    #[case::empty("", None)]
+    #[case::full(
+        r#"{"operationalStatus":"servicing","errorCount":0,"provisioning":{"state":"provisioned","ID":"a"}}"#,
+        None
+    )]
+    #[case::unknown_field(r#"{"provisioning":{"state":"provisioned"},"colour":"red"}"#, Some("\"colour\""))]
+    #[case::text("provisioned", Some("expected"))]
+    fn admission_reads_statuses_strictly(#[case] text: &str, #[case] problem: Option<&str>) {
+        let found = strict_status(text).err();
+        assert_eq!(found.is_some(), problem.is_some(), "{found:?}");
+        assert!(found.unwrap_or_default().contains(problem.unwrap_or_default()));
     }
 
     #[test]

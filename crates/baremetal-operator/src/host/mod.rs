@@ -1,6 +1,6 @@
 //! The BareMetalHost controller: [`Hosts`](pass::Hosts).
 
-mod annotations;
+pub(crate) mod annotations;
 mod apply;
 pub mod bmc_names;
 pub mod budget;
@@ -31,7 +31,7 @@ mod pass;
 pub mod plan;
 pub mod pull_secret;
 pub mod queue;
-mod raid;
+pub(crate) mod raid;
 mod ramdisk;
 mod report;
 pub mod rights;

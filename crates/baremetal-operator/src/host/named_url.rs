@@ -71,6 +71,11 @@ impl NamedUrl {
         }
     }
 
+    /// What is wrong with the URL of a field, without the field's name.
+    pub fn problem(field: UrlField, text: &str, denied: &DeniedRanges) -> Option<String> {
+        check(field, text, denied).err()
+    }
+
     /// The URL as the user wrote it, with its secrets: for Ironic only.
     pub fn as_str(&self) -> &str {
         &self.0

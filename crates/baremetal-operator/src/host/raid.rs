@@ -5,6 +5,7 @@ use metal3_api::metal3::{
     SoftwareRaidVolume,
 };
 use metal3_ironic::Step;
+use metal3_runtime::webhook::FieldError;
 use serde_json::{Map, Value, json};
 
 use super::hints;
@@ -44,7 +45,7 @@ pub fn work(
 ) -> Result<Work, String> {
     let hardware = target.hardware_raid_volumes.as_deref();
     let software = target.software_raid_volumes.as_deref();
-    check(hardware.unwrap_or_default(), software.unwrap_or_default(), hints)?;
+    check(target, hints)?;
     let driver_interface = driver_interface.unwrap_or("no-raid");
     let has_no_controller = matches!(driver_interface, "no-raid" | "agent");
     if hardware.is_some_and(|v| !v.is_empty()) && has_no_controller {
@@ -96,54 +97,76 @@ fn step(interface: &str, name: &str) -> Step {
     }
 }
 
-/// What admission refuses, for objects that no webhook has seen.
-fn check(
-    hardware: &[HardwareRaidVolume],
-    software: &[SoftwareRaidVolume],
-    hints: Option<&RootDeviceHints>,
-) -> Result<(), String> {
+/// What admission rejects or warns of, for objects that no webhook has seen.
+fn check(config: &RaidConfig, hints: Option<&RootDeviceHints>) -> Result<(), String> {
+    let problem = errors(config, hints).into_iter().chain(doubts(config)).next();
+    problem.map_or(Ok(()), |problem| Err(problem.to_string()))
+}
+
+/// What upstream's webhook rejects.
+pub fn errors(config: &RaidConfig, hints: Option<&RootDeviceHints>) -> Vec<FieldError> {
+    let hardware = config.hardware_raid_volumes.as_deref().unwrap_or_default();
+    let software = config.software_raid_volumes.as_deref().unwrap_or_default();
+    let mut errors = Vec::new();
     if !hardware.is_empty() && !software.is_empty() {
-        return Err("spec.raid: hardwareRAIDVolumes and softwareRAIDVolumes exclude each other".to_owned());
+        let message = "hardwareRAIDVolumes and softwareRAIDVolumes exclude each other";
+        errors.push(FieldError::new("spec.raid", message));
     }
     for (i, volume) in hardware.iter().enumerate() {
-        let field = format!("spec.raid.hardwareRAIDVolumes[{i}]");
+        let field = |name: &str| format!("spec.raid.hardwareRAIDVolumes[{i}].{name}");
         let disks = i64::try_from(volume.physical_disks.len()).unwrap_or(i64::MAX);
         if disks > 0 && volume.controller.is_empty() {
-            return Err(format!(
-                "{field}.controller is missing: physicalDisks are named as a controller knows them"
-            ));
+            let message = "is missing: physicalDisks are named as a controller knows them";
+            errors.push(FieldError::new(field("controller"), message));
         }
         if let Some(number) = volume.number_of_physical_disks.filter(|n| disks > 0 && *n != disks) {
-            return Err(format!(
-                "{field}.numberOfPhysicalDisks is {number}, but physicalDisks has {disks} entries"
-            ));
-        }
-        if !volume.name.is_empty() && hardware.iter().take(i).any(|other| other.name == volume.name) {
-            return Err(format!("{field}.name {:?} is taken by another volume", volume.name));
+            let message = format!("is {number}, but physicalDisks has {disks} entries");
+            errors.push(FieldError::new(field("numberOfPhysicalDisks"), message));
         }
     }
-    if let Some(first) = software.first()
-        && first.level != SoftwareRaidLevel::Raid1
-    {
-        return Err("spec.raid.softwareRAIDVolumes[0].level must be 1: the host boots from it".to_owned());
-    }
+    errors.extend(root_errors(software, hints));
+    errors
+}
+
+fn root_errors(software: &[SoftwareRaidVolume], hints: Option<&RootDeviceHints>) -> Vec<FieldError> {
+    let field = |i: usize, name: &str| format!("spec.raid.softwareRAIDVolumes[{i}].{name}");
     let roots: Vec<_> = software.iter().enumerate().filter(|(_, v)| v.root_volume).collect();
+    let mut errors = Vec::new();
     if roots.len() > 1 {
-        return Err("spec.raid.softwareRAIDVolumes: only one volume can have rootVolume".to_owned());
+        let message = "only one volume can have rootVolume";
+        errors.push(FieldError::new("spec.raid.softwareRAIDVolumes", message));
     }
-    for (i, root) in roots {
+    for (i, root) in &roots {
         if root.level != SoftwareRaidLevel::Raid1 {
-            return Err(format!(
-                "spec.raid.softwareRAIDVolumes[{i}].level must be 1 for the rootVolume"
-            ));
+            errors.push(FieldError::new(field(*i, "level"), "must be 1 for the rootVolume"));
         }
-        if hints.is_some() {
-            return Err(format!(
-                "spec.raid.softwareRAIDVolumes[{i}].rootVolume and spec.rootDeviceHints exclude each other"
+        if hints.is_some() && roots.len() == 1 {
+            let message = "and spec.rootDeviceHints exclude each other";
+            errors.push(FieldError::new(field(*i, "rootVolume"), message));
+        }
+    }
+    errors
+}
+
+/// What upstream's webhook admits, and what fails later.
+pub fn doubts(config: &RaidConfig) -> Vec<FieldError> {
+    let hardware = config.hardware_raid_volumes.as_deref().unwrap_or_default();
+    let mut doubts = Vec::new();
+    for (i, volume) in hardware.iter().enumerate() {
+        if !volume.name.is_empty() && hardware.iter().take(i).any(|other| other.name == volume.name) {
+            let field = format!("spec.raid.hardwareRAIDVolumes[{i}].name");
+            doubts.push(FieldError::new(
+                field,
+                format!("{:?} is taken by another volume", volume.name),
             ));
         }
     }
-    Ok(())
+    let first = config.software_raid_volumes.as_deref().unwrap_or_default().first();
+    if first.is_some_and(|first| first.level != SoftwareRaidLevel::Raid1) {
+        let message = "must be 1: the host boots from it";
+        doubts.push(FieldError::new("spec.raid.softwareRAIDVolumes[0].level", message));
+    }
+    doubts
 }
 
 fn logical_disks(
@@ -313,9 +336,9 @@ mod tests {
     #[case::both(json!({"hardwareRAIDVolumes": [{"level": "1"}], "softwareRAIDVolumes": [{"level": "1"}]}), "exclude each other")]
     #[case::no_controller(json!({"hardwareRAIDVolumes": [{"level": "1", "physicalDisks": ["a"]}]}), "hardwareRAIDVolumes[0].controller")]
     #[case::other_number(json!({"hardwareRAIDVolumes": [{"level": "1", "controller": "c", "physicalDisks": ["a"], "numberOfPhysicalDisks": 2}]}),
-        "hardwareRAIDVolumes[0].numberOfPhysicalDisks is 2")]
+        "hardwareRAIDVolumes[0].numberOfPhysicalDisks: is 2")]
     #[case::same_name(json!({"hardwareRAIDVolumes": [{"level": "1", "name": "a"}, {"level": "1", "name": "a"}]}), "hardwareRAIDVolumes[1].name")]
-    #[case::first_not_mirrored(json!({"softwareRAIDVolumes": [{"level": "0"}]}), "softwareRAIDVolumes[0].level must be 1")]
+    #[case::first_not_mirrored(json!({"softwareRAIDVolumes": [{"level": "0"}]}), "softwareRAIDVolumes[0].level: must be 1")]
     #[case::two_roots(json!({"softwareRAIDVolumes": [{"level": "1", "rootVolume": true}, {"level": "1", "rootVolume": true}]}), "only one")]
     #[case::root_not_mirrored(json!({"softwareRAIDVolumes": [{"level": "1"}, {"level": "0", "rootVolume": true}]}), "softwareRAIDVolumes[1].level")]
     #[case::root_and_hints(json!({"softwareRAIDVolumes": [{"level": "1", "rootVolume": true}]}), "spec.rootDeviceHints")]

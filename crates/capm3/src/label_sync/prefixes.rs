@@ -7,8 +7,8 @@ use metal3_api::infra::names::annotation::LABEL_SYNC_PREFIXES;
 use metal3_api::infra::v1beta2::Metal3Cluster;
 
 use crate::conditions::cut;
-use crate::select::is_subdomain;
 use crate::workload::nodes::{HOST_UID, HOSTNAME};
+use metal3_api::labels::is_subdomain;
 
 /// Limits of an error message: number of prefixes, and bytes of each. An annotation may be longer than a condition.
 const NAMED: usize = 3;

@@ -31,7 +31,7 @@ use metal3_runtime::store::ObjectKey;
 pub use self::consumer::{Claimed, claimed, consumer, consumer_of, keeper_of};
 pub use self::refusal::{Consumer, Refusal};
 pub use self::search::{search, search_own};
-pub use self::selector::{Requirement, Selector, SelectorError, is_subdomain};
+pub use self::selector::{Requirement, Selector, SelectorError};
 pub use self::summary::Survey;
 
 /// A machine's requirements on its host.

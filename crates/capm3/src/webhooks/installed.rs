@@ -9,6 +9,8 @@ pub const INSTALLED: Installed<'static> = Installed {
     namespace: NAMESPACE,
     prefix: "capm3-",
     label: LABEL,
+    validating: "validation.",
+    has_defaults: true,
 };
 
 /// Whose certificates are kept where there is no cert-manager.

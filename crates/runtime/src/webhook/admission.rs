@@ -60,6 +60,35 @@ pub struct Rules<K> {
     pub refusal: Refusal,
 }
 
+/// What keeps an object from being changed and deleted: the objects that use it.
+pub struct InUse<K> {
+    /// Whether a change from the old object to the new one affects its users.
+    pub affects: fn(&K, &K) -> bool,
+    /// The lookup of the users.
+    pub users: Lookup<K>,
+}
+
+/// Finds the users of an object. It may block. The error says why they are not known, and the request is rejected with it.
+pub type Lookup<K> = Box<dyn Fn(&K) -> Result<Vec<String>, String> + Send + Sync>;
+
+impl<K> std::fmt::Debug for InUse<K> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("InUse").finish_non_exhaustive()
+    }
+}
+
+impl<K> InUse<K> {
+    /// The error of a request that the users do not allow. `field` and `what` are what is requested.
+    fn forbids(&self, old: &K, field: &str, what: &str) -> Option<FieldError> {
+        let because = match (self.users)(old) {
+            Ok(users) if users.is_empty() => return None,
+            Ok(users) => format!("it is used by {}; remove these references first", users.join(", ")),
+            Err(error) => format!("its users are not known: {error}"),
+        };
+        Some(FieldError::new(field, format!("cannot be {what}: {because}")))
+    }
+}
+
 /// The status code of rejections, as in upstream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refusal {
@@ -104,7 +133,7 @@ impl<K> Rules<K> {
 }
 
 /// Answers on `/validate-…`.
-pub(super) fn validate<K>(rules: &Rules<K>, body: &[u8]) -> Answer
+pub(super) fn validate<K>(rules: &Rules<K>, in_use: Option<&InUse<K>>, body: &[u8]) -> Answer
 where
     K: Resource<DynamicType = ()> + DeserializeOwned,
 {
@@ -113,10 +142,10 @@ where
         Err(answer) => return answer,
     };
     let mut response = AdmissionResponse::from(&request);
-    if !is_judged(&request) {
+    if !is_judged(&request, in_use.is_some()) {
         return Answer::review(&response.into_review(), Verdict::Done);
     }
-    let (status, verdict) = match judge(rules, &request) {
+    let (status, verdict) = match judge(rules, in_use, &request) {
         Err(message) => (Status::failure(&message, "BadRequest").with_code(400), Verdict::Failed),
         Ok(findings) => {
             if !findings.warnings.is_empty() {
@@ -144,7 +173,7 @@ where
         Err(answer) => return answer,
     };
     let response = AdmissionResponse::from(&request);
-    let object = request.object.as_ref().filter(|_| is_judged(&request));
+    let object = request.object.as_ref().filter(|_| is_judged(&request, false));
     let patch = object.and_then(|object| {
         let mut typed = decode::<K>(&request, Some(object)).ok()?;
         let before = serde_json::to_value(&typed).ok()?;
@@ -195,10 +224,15 @@ fn read(body: &[u8]) -> Result<AdmissionRequest<DynamicObject>, Answer> {
         .map_err(|_| refused(format!("the {KIND} has no request")))
 }
 
-/// Whether there are rules for this request. Deletions and subresources have none.
-fn is_judged(request: &AdmissionRequest<DynamicObject>) -> bool {
+/// Whether there are rules for this request. Subresources have none, and deletions only where users can forbid them.
+fn is_judged(request: &AdmissionRequest<DynamicObject>, judges_deletions: bool) -> bool {
     let is_main = request.sub_resource.as_deref().unwrap_or_default().is_empty();
-    is_main && matches!(request.operation, Operation::Create | Operation::Update)
+    let is_judged = match request.operation {
+        Operation::Create | Operation::Update => true,
+        Operation::Delete => judges_deletions,
+        Operation::Connect => false,
+    };
+    is_main && is_judged
 }
 
 struct Findings {
@@ -207,14 +241,34 @@ struct Findings {
 }
 
 /// The result of the rules, or why they cannot be applied.
-fn judge<K>(rules: &Rules<K>, request: &AdmissionRequest<DynamicObject>) -> Result<Findings, String>
+fn judge<K>(
+    rules: &Rules<K>,
+    in_use: Option<&InUse<K>>,
+    request: &AdmissionRequest<DynamicObject>,
+) -> Result<Findings, String>
 where
     K: Resource<DynamicType = ()> + DeserializeOwned,
 {
+    if request.operation == Operation::Delete {
+        let old: K = decode(request, request.old_object.as_ref())?;
+        let forbidden = in_use.and_then(|in_use| in_use.forbids(&old, "metadata.name", "deleted"));
+        let errors: Vec<FieldError> = forbidden.into_iter().collect();
+        return Ok(Findings {
+            warnings: errors.clone(),
+            errors,
+        });
+    }
     let new: K = decode(request, request.object.as_ref())?;
     let errors = if request.operation == Operation::Update {
         let old: K = decode(request, request.old_object.as_ref())?;
-        rules.broken_by(&old, &new, is_topology_dry_run(request, &new))
+        let errors = rules.broken_by(&old, &new, is_topology_dry_run(request, &new));
+        // The lookup is expensive, so an invalid object does not reach it.
+        match in_use {
+            Some(in_use) if errors.is_empty() && (in_use.affects)(&old, &new) => {
+                in_use.forbids(&old, "spec", "changed").into_iter().collect()
+            }
+            _ => errors,
+        }
     } else {
         (rules.shape)(&new)
     };

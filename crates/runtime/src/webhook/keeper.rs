@@ -214,11 +214,13 @@ impl SelfManaged {
         let [mutating, validating] = self.installed.configurations();
         let group = "admissionregistration.k8s.io";
         let mut rules = vec![
-            of(group, "mutatingwebhookconfigurations", vec![mutating]),
             of(group, "validatingwebhookconfigurations", vec![validating]),
             // Whether a Service exists that a configuration names; another version may have named any.
             rule("", &["services"], &["get"]),
         ];
+        if self.installed.has_defaults {
+            rules.insert(0, of(group, "mutatingwebhookconfigurations", vec![mutating]));
+        }
         if !self.definitions.is_empty() {
             let group = "apiextensions.k8s.io";
             rules.push(of(group, "customresourcedefinitions", self.definitions.clone()));
@@ -240,16 +242,20 @@ impl SelfManaged {
     /// Every object that may name one of the webhooks.
     pub(super) fn targets(&self) -> impl Iterator<Item = (ApiResource, String)> {
         let [mutating, validating] = self.installed.configurations();
-        let configurations = [
-            (ApiResource::erase::<MutatingWebhookConfiguration>(&()), mutating),
-            (ApiResource::erase::<ValidatingWebhookConfiguration>(&()), validating),
-        ];
+        let mutating = (ApiResource::erase::<MutatingWebhookConfiguration>(&()), mutating);
+        let validating = (ApiResource::erase::<ValidatingWebhookConfiguration>(&()), validating);
+        let configurations = self
+            .installed
+            .has_defaults
+            .then_some(mutating)
+            .into_iter()
+            .chain([validating]);
         let definition = ApiResource::erase::<CustomResourceDefinition>(&());
         let definitions = self
             .definitions
             .iter()
             .map(move |name| (definition.clone(), name.clone()));
-        configurations.into_iter().chain(definitions)
+        configurations.chain(definitions)
     }
 }
 

@@ -18,6 +18,10 @@ pub struct Installed<'a> {
     pub prefix: &'a str,
     /// A label that its objects and its pods carry.
     pub label: (&'a str, &'a str),
+    /// The prefix of the names of validating webhooks, such as `validation.`.
+    pub validating: &'a str,
+    /// Whether there are mutating webhooks.
+    pub has_defaults: bool,
 }
 
 impl Installed<'_> {
@@ -89,14 +93,20 @@ impl Installed<'_> {
     fn entry(&self, path: &str, admits: &Admits) -> Value {
         let Admits {
             is_mutating,
+            of_deletions,
             group,
             version,
             plural,
             kind,
         } = admits;
-        let what = if *is_mutating { "default" } else { "validation" };
+        let what = if *is_mutating { "default." } else { self.validating };
+        let operations: &[&str] = if *of_deletions {
+            &["CREATE", "UPDATE", "DELETE"]
+        } else {
+            &["CREATE", "UPDATE"]
+        };
         json!({
-            "name": format!("{what}.{kind}.{group}"),
+            "name": format!("{what}{kind}.{group}"),
             "admissionReviewVersions": ["v1", "v1beta1"],
             "clientConfig": {"service": {
                 "namespace": self.namespace,
@@ -108,7 +118,7 @@ impl Installed<'_> {
             "rules": [{
                 "apiGroups": [group],
                 "apiVersions": [version],
-                "operations": ["CREATE", "UPDATE"],
+                "operations": operations,
                 "resources": [plural],
             }],
             "sideEffects": "None",

@@ -40,7 +40,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-pub use self::admission::{FieldError, Refusal, Rules};
+pub use self::admission::{FieldError, InUse, Lookup, Refusal, Rules};
 pub use self::keeper::SelfManaged;
 pub use self::manifests::Installed;
 pub use self::metrics::rows;
@@ -63,6 +63,8 @@ struct Webhook {
 #[derive(Debug)]
 struct Admits {
     is_mutating: bool,
+    /// Whether deletions are reviewed, too.
+    of_deletions: bool,
     group: String,
     version: String,
     plural: String,
@@ -112,9 +114,21 @@ impl Webhooks {
         K: Resource<DynamicType = ()> + DeserializeOwned + Serialize + Clone + 'static,
     {
         if let Some(defaults) = rules.defaults {
-            self.add::<K>(true, move |body| admission::default(defaults, &body));
+            self.add::<K>(true, false, move |body| admission::default(defaults, &body));
         }
-        self.add::<K>(false, move |body| admission::validate(&rules, &body));
+        self.add::<K>(false, false, move |body| admission::validate(&rules, None, &body));
+        self
+    }
+
+    /// The same for a kind whose objects can neither change nor be deleted while others use them.
+    #[must_use]
+    pub fn admit_unless_used<K>(mut self, rules: Rules<K>, in_use: InUse<K>) -> Self
+    where
+        K: Resource<DynamicType = ()> + DeserializeOwned + 'static,
+    {
+        self.add::<K>(false, true, move |body| {
+            admission::validate(&rules, Some(&in_use), &body)
+        });
         self
     }
 
@@ -133,10 +147,12 @@ impl Webhooks {
     fn add<K: Resource<DynamicType = ()>>(
         &mut self,
         is_mutating: bool,
+        of_deletions: bool,
         answer: impl Fn(Bytes) -> Answer + Send + Sync + 'static,
     ) {
         let admits = Admits {
             is_mutating,
+            of_deletions,
             group: K::group(&()).into_owned(),
             version: K::version(&()).into_owned(),
             plural: K::plural(&()).into_owned(),

@@ -211,10 +211,7 @@ fn metrics() -> Result<String, std::fmt::Error> {
             "Of the migration of stored versions by cluster-api-provider-metal3",
             metal3_runtime::migration::rows(),
         ),
-        (
-            "Of the webhooks of ip-address-manager and cluster-api-provider-metal3",
-            metal3_runtime::webhook::rows(),
-        ),
+        ("Of the webhooks of every program", metal3_runtime::webhook::rows()),
         (
             "Of every process, by the names of controller-runtime and client-go",
             metal3_runtime::metrics::upstream_rows(),

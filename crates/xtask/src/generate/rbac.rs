@@ -1,37 +1,27 @@
-//! `config/rbac`: the controllers' RBAC.
+//! `config/rbac`: the programs' permissions.
 
-use std::path::PathBuf;
+use std::path::Path;
 
 use super::files::{Files, documents};
+use crate::install::program;
 
 /// Where the files are.
 pub const FOLDER: &str = "config/rbac";
 
-/// The manifests of each component's rights.
+/// The manifests of each program's permissions.
 pub fn files() -> anyhow::Result<Files> {
-    let components = [
-        (
-            "baremetal-operator",
-            "baremetal-operator",
-            baremetal_operator::rbac::objects(),
-        ),
-        ("ip-address-manager", "ipam", ip_address_manager::rbac::objects()),
-        (
-            "cluster-api-provider-metal3",
-            "capm3",
-            cluster_api_provider_metal3::rbac::objects(),
-        ),
-    ];
     let mut files = Files::new();
-    for (name, folder, objects) in components {
+    for program in program::all() {
+        let rights = &program.rights;
         let sets = [
-            ("", objects.base),
-            ("secrets-in-one-namespace", objects.secrets_in_one_namespace),
-            ("secrets-in-all-namespaces", objects.secrets_in_all_namespaces),
+            ("", &rights.base),
+            ("secrets-in-one-namespace", &rights.secrets_in_one_namespace),
+            ("secrets-in-all-namespaces", &rights.secrets_in_all_namespaces),
         ];
         for (set, objects) in sets.into_iter().filter(|(_, objects)| !objects.is_empty()) {
-            let text = documents(&format!("crates/{folder}/src/rbac.rs"), &objects)?;
-            files.insert(PathBuf::from(FOLDER).join(set).join(format!("{name}.yaml")), text);
+            let source = format!("crates/{}/src/rbac.rs", program.folder);
+            let path = Path::new(FOLDER).join(set).join(format!("{}.yaml", program.name));
+            files.insert(path, documents(&source, objects)?);
         }
     }
     Ok(files)

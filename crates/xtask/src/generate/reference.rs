@@ -96,7 +96,8 @@ impl Kind<'_> {
         if self.version["storage"] != true {
             write!(out, " Objects are stored in another version.")?;
         }
-        writeln!(out, "\n\n| field | type | meaning |\n|---|---|---|")?;
+        writeln!(out, "{}", rules_of(schema))?;
+        writeln!(out, "\n| field | type | meaning |\n|---|---|---|")?;
         for part in ["spec", "status"] {
             if schema["properties"][part].is_object() {
                 fields(&schema["properties"][part], part, required(schema, part), out)?;
@@ -164,18 +165,24 @@ fn meaning(schema: &Value) -> String {
     if !path.is_empty() && !values["properties"].is_object() {
         parts.extend(limits(values).into_iter().map(|limit| format!("Each: {limit}")));
     }
-    let rules = schema["x-kubernetes-validations"].as_array().into_iter().flatten();
-    parts.extend(rules.map(|rule| {
-        let said = text(&rule["message"]);
-        if said.is_empty() {
-            format!("Rule: `{}`.", text(&rule["rule"]))
-        } else {
-            format!("Rule: {said}.")
-        }
-    }));
+    parts.push(rules_of(schema).trim_start().to_owned());
     parts.retain(|part| !part.is_empty());
     // A table's cell is one line, and a bar ends it.
     parts.join(" ").replace('\n', " ").replace('|', "\\|")
+}
+
+/// The rules that the API server applies, each after a space.
+fn rules_of(schema: &Value) -> String {
+    let rules = schema["x-kubernetes-validations"].as_array().into_iter().flatten();
+    let texts = rules.map(|rule| {
+        let (field, said) = (text(&rule["fieldPath"]).trim_start_matches('.'), text(&rule["message"]));
+        match (field, said) {
+            (_, "") => format!(" Rule: `{}`.", text(&rule["rule"])),
+            ("", said) => format!(" Rule: {said}."),
+            (field, said) => format!(" Rule: `{field}` {said}."),
+        }
+    });
+    texts.collect()
 }
 
 /// What values may be.

@@ -33,7 +33,7 @@ pub fn files() -> anyhow::Result<Files> {
     files.extend([
         named("config/manager", |_| true)?,
         named("config/rbac", |_| true)?,
-        named("config/webhook", |program| !program.webhooks.is_empty())?,
+        named("config/webhook", |_| true)?,
         named("config/rbac/secrets-in-all-namespaces", has_secrets)?,
         named("config/rbac/secrets-in-one-namespace", has_secrets)?,
         kustomization("config/default", &default(&programs))?,

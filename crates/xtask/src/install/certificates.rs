@@ -4,11 +4,8 @@ use serde_json::{Value, json};
 
 use super::program::Program;
 
-/// The issuer and the certificate. None for a program without webhooks.
+/// The issuer and the certificate.
 pub fn objects(program: &Program) -> Vec<Value> {
-    if program.webhooks.is_empty() {
-        return Vec::new();
-    }
     let service = program.object("webhook-service");
     let host = format!("{service}.{}.svc", program.namespace);
     let object = |kind: &str, name: &str, spec: Value| {

@@ -88,10 +88,7 @@ fn container(program: &Program, style: Style<'_>) -> Value {
         field("POD_NAME", "metadata.name"),
         field("POD_NAMESPACE", "metadata.namespace"),
     ];
-    let mut args = vec![json!("--enable-leader-election")];
-    if !program.webhooks.is_empty() {
-        args.push(json!("--webhook-port=9443"));
-    }
+    let mut args = vec![json!("--enable-leader-election"), json!("--webhook-port=9443")];
     for variable in program.variables.iter().filter(|_| style.has_variables) {
         let value = format!("${{{}:={}}}", variable.name, variable.default);
         match variable.target {
@@ -133,7 +130,7 @@ fn container(program: &Program, style: Style<'_>) -> Value {
 fn volumes(program: &Program, style: Style<'_>) -> Vec<Value> {
     let volume = |name: &str, secret: &str, is_optional: bool| json!({"name": name, "secret": {"defaultMode": 420, "optional": is_optional, "secretName": secret}});
     let mut volumes = Vec::new();
-    if has_certificate(program, style) {
+    if has_certificate(style) {
         volumes.push(volume("cert", program.certificate, false));
     }
     if program.drives_ironic() {
@@ -146,7 +143,7 @@ fn volumes(program: &Program, style: Style<'_>) -> Vec<Value> {
 fn mounts(program: &Program, style: Style<'_>) -> Vec<Value> {
     let mount = |name: &str, path: &str| json!({"mountPath": path, "name": name, "readOnly": true});
     let mut mounts = Vec::new();
-    if has_certificate(program, style) {
+    if has_certificate(style) {
         mounts.push(mount("cert", CERTIFICATES));
     }
     if program.drives_ironic() {
@@ -155,8 +152,8 @@ fn mounts(program: &Program, style: Style<'_>) -> Vec<Value> {
     mounts
 }
 
-fn has_certificate(program: &Program, style: Style<'_>) -> bool {
-    style.certificates == Certificates::CertManager && !program.webhooks.is_empty()
+fn has_certificate(style: Style<'_>) -> bool {
+    style.certificates == Certificates::CertManager
 }
 
 /// The Service that Prometheus scrapes.

@@ -9,7 +9,7 @@ mod chart;
 mod clusterctl;
 mod deployment;
 pub mod dist;
-mod program;
+pub mod program;
 mod values;
 
 use crate::generate::files::Files;

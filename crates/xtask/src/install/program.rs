@@ -7,6 +7,8 @@ use serde_json::{Value, json};
 pub struct Program {
     /// The name of its image and of its files.
     pub name: &'static str,
+    /// The folder of its sources in `crates`.
+    pub folder: &'static str,
     /// What it is called in the chart's values.
     pub key: &'static str,
     /// Its namespace, where nobody chooses another.
@@ -79,7 +81,8 @@ impl Program {
     pub fn labels(&self) -> Value {
         let mut labels = json!({"control-plane": "controller-manager", self.label.0: self.label.1});
         if self.drives_ironic() {
-            labels["webhook"] = json!("metal3-io-v1alpha1-baremetalhost");
+            let (name, value) = baremetal_operator::webhooks::INSTALLED.label;
+            labels[name] = json!(value);
         } else {
             labels["controller-tools.k8s.io"] = json!("1.0");
         }
@@ -93,19 +96,21 @@ pub fn all() -> [Program; 3] {
 }
 
 fn operator() -> Program {
-    use baremetal_operator::rbac;
+    use baremetal_operator::{rbac, webhooks};
     Program {
         name: OPERATOR,
+        folder: "baremetal-operator",
         key: "operator",
         namespace: rbac::NAMESPACE,
         label: rbac::LABEL,
-        prefix: "baremetal-operator-",
+        prefix: webhooks::INSTALLED.prefix,
         service_account: rbac::SERVICE_ACCOUNT,
         command: "/baremetal-operator",
         certificate: "bmo-webhook-server-cert",
         variables: &[],
         rights: rbac::objects(),
-        webhooks: Vec::new(),
+        // Whose interfaces use an attachment is asked in a cluster only.
+        webhooks: webhooks::INSTALLED.objects(&webhooks::all(|_| Ok(Vec::new()))),
         group: "metal3.io",
     }
 }
@@ -114,6 +119,7 @@ fn ipam() -> Program {
     use ip_address_manager::{rbac, webhooks};
     Program {
         name: "ip-address-manager",
+        folder: "ipam",
         key: "ipam",
         namespace: rbac::NAMESPACE,
         label: rbac::LABEL,
@@ -143,6 +149,7 @@ fn provider() -> Program {
     use cluster_api_provider_metal3::{rbac, webhooks};
     Program {
         name: "cluster-api-provider-metal3",
+        folder: "capm3",
         key: "provider",
         namespace: rbac::NAMESPACE,
         label: rbac::LABEL,

@@ -1,7 +1,7 @@
 //! What a user wants of a host.
 
 use super::BareMetalHostStatus;
-use crate::immutable::fixed_boot_mac;
+use crate::immutable::host_spec;
 use crate::metal3::{CustomDeploy, Image, RaidConfig, RootDeviceHints};
 use crate::reference::{ObjectReference, SecretReference};
 use crate::wire::{is_default, never, optional_spec, wire_enum};
@@ -70,7 +70,7 @@ wire_enum! {
     printcolumn = r#"{"name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp", "description": "Time since the BareMetalHost was created"}"#
 )]
 #[serde(rename_all = "camelCase", default, remote = "Self")]
-#[schemars(!remote, transform = fixed_boot_mac)]
+#[schemars(!remote, transform = host_spec)]
 pub struct BareMetalHostSpec {
     /// Deprecated and never acted upon.
     #[serde(skip_serializing_if = "Vec::is_empty")]

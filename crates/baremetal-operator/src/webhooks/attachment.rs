@@ -1,0 +1,71 @@
+//! HostNetworkAttachment.
+
+use metal3_api::metal3::{BareMetalHost, HostNetworkAttachment, NetworkInterface, SwitchPortMode};
+use metal3_runtime::webhook::{FieldError, Refusal, Rules};
+
+use super::field::error_if;
+
+pub const RULES: Rules<HostNetworkAttachment> = Rules {
+    refusal: Refusal::Forbidden,
+    ..Rules::of(shape)
+};
+
+/// VLAN ids that can be used.
+const VLANS: std::ops::RangeInclusive<u32> = 1..=4094;
+
+fn shape(attachment: &HostNetworkAttachment) -> Vec<FieldError> {
+    let (spec, field) = (&attachment.spec, "spec.allowedVLANs");
+    let is_tagged = spec.mode == SwitchPortMode::Access && !spec.allowed_vlans.is_empty();
+    let vlans = spec.allowed_vlans.iter().enumerate();
+    let wrong = vlans.filter(|(_, text)| !is_vlans(text)).map(|(index, text)| {
+        let message = format!("{text:?} must be a VLAN id from 1 to 4094, or a range such as 200-203");
+        FieldError::new(format!("{field}[{index}]"), message)
+    });
+    error_if(is_tagged, field, "must be empty in mode access")
+        .into_iter()
+        .chain(wrong)
+        .collect()
+}
+
+/// One id, or two in ascending order.
+fn is_vlans(text: &str) -> bool {
+    let id = |text: &str| {
+        let is_number = text.bytes().all(|byte| byte.is_ascii_digit());
+        text.parse().ok().filter(|id| is_number && VLANS.contains(id))
+    };
+    match text.split_once('-') {
+        None => id(text).is_some(),
+        Some((first, last)) => id(first).zip(id(last)).is_some_and(|(first, last)| first < last),
+    }
+}
+
+/// Whether a change affects the hosts that use the attachment.
+pub fn affects(old: &HostNetworkAttachment, new: &HostNetworkAttachment) -> bool {
+    old.spec != new.spec
+}
+
+/// The interfaces of a host that use an attachment, as `namespace/host[interface]`.
+pub fn users(host: &BareMetalHost, attachment: &HostNetworkAttachment) -> Vec<String> {
+    let text = |text: &Option<String>| text.clone().unwrap_or_default();
+    let (own, name) = (text(&host.metadata.namespace), text(&host.metadata.name));
+    let of = (text(&attachment.metadata.namespace), text(&attachment.metadata.name));
+    let interfaces = host.spec.network_interfaces.iter().filter(|interface| {
+        let reference = &interface.host_network_attachment;
+        let namespace = if reference.namespace.is_empty() {
+            &own
+        } else {
+            &reference.namespace
+        };
+        !reference.name.is_empty() && (namespace, &reference.name) == (&of.0, &of.1)
+    });
+    let selector = |interface: &NetworkInterface| {
+        let is_named = !interface.name.is_empty();
+        let selector = if is_named {
+            &interface.name
+        } else {
+            &interface.mac_address
+        };
+        format!("{own}/{name}[{selector}]")
+    };
+    interfaces.map(selector).collect()
+}

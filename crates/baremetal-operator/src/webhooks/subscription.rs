@@ -1,0 +1,47 @@
+//! BMCEventSubscription.
+
+use metal3_api::metal3::BMCEventSubscription;
+use metal3_runtime::webhook::{FieldError, Refusal, Rules};
+
+use super::field::error_if;
+use super::uri::RequestUri;
+
+pub const RULES: Rules<BMCEventSubscription> = Rules {
+    change,
+    warnings,
+    refusal: Refusal::Forbidden,
+    ..Rules::of(shape)
+};
+
+fn shape(subscription: &BMCEventSubscription) -> Vec<FieldError> {
+    let spec = &subscription.spec;
+    let own = subscription.metadata.namespace.as_deref().unwrap_or_default();
+    let destination = match RequestUri::parse(&spec.destination) {
+        Err(problem) => Some(problem),
+        Ok(uri) if uri.path.is_empty() => Some("needs a path: write at least a / after the host"),
+        Ok(_) => None,
+    };
+    // Unlike other references, an empty namespace does not mean the object's own.
+    let headers = spec.http_headers.as_ref().filter(|headers| headers.namespace != own);
+    [
+        error_if(spec.host_name.is_empty(), "spec.hostName", "is required"),
+        destination.map(|problem| FieldError::new("spec.destination", problem)),
+        headers.map(|headers| {
+            let message = format!("{:?} must be the object's own namespace ({own:?})", headers.namespace);
+            FieldError::new("spec.httpHeadersRef.namespace", message)
+        }),
+    ]
+    .into_iter()
+    .flatten()
+    .collect()
+}
+
+/// Upstream compares the reference by its address, and so rejects every update of an object with headers.
+fn change(old: &BMCEventSubscription, new: &BMCEventSubscription) -> Vec<FieldError> {
+    let message = "cannot be changed: create another BMCEventSubscription";
+    error_if(old.spec != new.spec, "spec", message).into_iter().collect()
+}
+
+fn warnings(_: &BMCEventSubscription) -> Vec<FieldError> {
+    vec![FieldError::new("kind", "this version subscribes to no events")]
+}
