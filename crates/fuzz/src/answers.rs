@@ -1,6 +1,6 @@
 //! Bodies of Ironic's answers, from Ironic or a gateway in front of it.
 
-use crate::is_bounded;
+use crate::bounded::is_bounded;
 use axum::Router;
 use axum::body::Body;
 use axum::extract::{Request, State};

@@ -1,6 +1,6 @@
 //! Reviews from anyone who can connect to a webhook's port.
 
-use crate::is_bounded;
+use crate::bounded::is_bounded;
 use axum::body::Bytes;
 use axum::http::StatusCode;
 use base64::Engine as _;
