@@ -1,6 +1,6 @@
 //! Addresses of BMCs.
 
-use crate::is_bounded;
+use crate::bounded::is_bounded;
 use metal3_bmc::{BmcAddress, Credentials};
 
 /// User-info, which no output may show.

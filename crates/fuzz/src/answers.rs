@@ -1,6 +1,6 @@
 //! Bodies of Ironic's answers, from Ironic or a gateway in front of it.
 
-use crate::is_bounded;
+use crate::bounded::is_bounded;
 use axum::Router;
 use axum::body::Body;
 use axum::extract::{Request, State};
@@ -50,11 +50,14 @@ fn is_node(input: &[u8], mut record: Value) {
     assert!(!said.contains(CANARY), "{said}");
 }
 
+/// The next answer: status and body.
+type Next = Arc<Mutex<(u16, Vec<u8>)>>;
+
 /// An Ironic that gives the answers of this target, and a client of it.
 struct Ironic {
     runtime: Runtime,
     client: Client,
-    next: Arc<Mutex<(u16, Vec<u8>)>>,
+    next: Next,
     _server: JoinSet<()>,
 }
 
@@ -66,7 +69,7 @@ impl Ironic {
             .enable_all()
             .build()
             .expect("a runtime");
-        let next = Arc::default();
+        let next = Next::default();
         let (client, server) = runtime.block_on(async {
             let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
             let url = format!("http://{}", listener.local_addr().expect("a port"));
@@ -102,7 +105,7 @@ impl Ironic {
     }
 }
 
-async fn respond(State(next): State<Arc<Mutex<(u16, Vec<u8>)>>>, request: Request) -> Response {
+async fn respond(State(next): State<Next>, request: Request) -> Response {
     let (status, body) = if matches!(request.uri().path(), "/" | "/v1" | "/v1/") {
         let version = json!({"id": "v1", "status": "CURRENT", "min_version": "1.1", "version": "1.109"});
         let root = json!({"default_version": version, "versions": [version], "version": version, "id": "v1"});

@@ -16,6 +16,7 @@
 
 mod addresses;
 mod answers;
+mod bounded;
 mod conversions;
 mod json;
 pub mod mutate;
@@ -72,10 +73,4 @@ pub const TARGETS: [Target; 6] = [
 pub fn check(name: &str, input: &[u8]) {
     let target = TARGETS.iter().find(|target| target.name == name);
     (target.expect("a target of this name").check)(input);
-}
-
-/// Output grows with the input, and no faster: a small object must not fill memory, a log or a condition.
-fn is_bounded(input: &[u8], output: usize) {
-    let most = (8 << 10) + 256 * input.len();
-    assert!(output <= most, "{output} bytes of {}", input.len());
 }

@@ -1,6 +1,6 @@
 //! Templates of metadata and network data, rendered for one machine.
 
-use crate::is_bounded;
+use crate::bounded::is_bounded;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use metal3_api::infra::convert;
 use metal3_api::infra::v1beta2::Metal3DataTemplate;

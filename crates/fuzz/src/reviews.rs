@@ -1,6 +1,6 @@
 //! Reviews from anyone who can connect to a webhook's port.
 
-use crate::is_bounded;
+use crate::bounded::is_bounded;
 use axum::body::Bytes;
 use axum::http::StatusCode;
 use base64::Engine as _;
@@ -78,17 +78,17 @@ fn is_admission(asked: &Value, answered: &Value) {
 
 /// The patch can be applied, and the object with it needs no other.
 fn is_defaulted(webhooks: &Webhooks, path: &str, review: &Value, answered: &Value) {
-    let Some(patch) = answered["patch"].as_str() else {
+    let Some(encoded) = answered["patch"].as_str() else {
         return;
     };
-    let patch = STANDARD.decode(patch).expect("a patch in base64");
-    let patch: json_patch::Patch = serde_json::from_slice(&patch).expect("a JSON patch");
+    let defaults = STANDARD.decode(encoded).expect("a patch in base64");
+    let defaults: json_patch::Patch = serde_json::from_slice(&defaults).expect("a JSON patch");
     let mut review = review.clone();
-    json_patch::patch(&mut review["request"]["object"], &patch).expect("a patch of this object");
+    json_patch::patch(&mut review["request"]["object"], &defaults).expect("a patch of this object");
     let (status, answer) = webhooks
         .answer(path, Bytes::from(review.to_string()))
         .expect("the same path");
     assert_eq!(status, StatusCode::OK);
     let answer: Value = serde_json::from_slice(&answer).expect("an answer is JSON");
-    assert_eq!(answer["response"].get("patch"), None, "after {}", json!(patch));
+    assert_eq!(answer["response"].get("patch"), None, "after {}", json!(defaults));
 }

@@ -1,6 +1,6 @@
 //! URLs in users' objects.
 
-use crate::is_bounded;
+use crate::bounded::is_bounded;
 use baremetal_operator::host::named_url::{DeniedRanges, NamedUrl, UrlField};
 use metal3_api::metal3::Image;
 use metal3_ironic::{Url, without_url_secrets};

@@ -1,5 +1,10 @@
 //! The inputs in `fuzz/corpus`, and a fixed number of random changes of them.
 
+#![expect(
+    clippy::unwrap_used,
+    reason = "clippy allows it in functions marked #[test] only, and this whole file is tests"
+)]
+
 use std::fs;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::path::Path;
@@ -37,7 +42,9 @@ fn what_holds_for_the_corpus_holds_for_changes_of_it() {
         .map(|times| times.parse().unwrap_or(1));
     for target in &TARGETS {
         let corpus = corpus(target);
-        corpus.iter().for_each(|input| check(target, input));
+        for input in &corpus {
+            check(target, input);
+        }
         let mut rng = exploring.map_or_else(|| Rng::with_seed(7), |_| Rng::new());
         for _ in 0..target.cases * exploring.unwrap_or(1) {
             let input = &corpus[rng.usize(..corpus.len())];
