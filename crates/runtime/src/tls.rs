@@ -255,18 +255,18 @@ impl Certificate {
 
     fn refresh(&mut self) -> Result<bool, TlsError> {
         match files(&self.directory)? {
-            Some(pem) => self.replace(pem),
+            Some(pem) => self.replace(pem, &self.directory.clone()),
             None => Ok(false),
         }
     }
 
-    /// Serves another certificate from now on. Returns whether it differs.
-    pub fn replace(&mut self, pem: Pem) -> Result<bool, TlsError> {
+    /// Serves another certificate from now on; errors name its source. Returns whether it differs.
+    pub fn replace(&mut self, pem: Pem, source: &Path) -> Result<bool, TlsError> {
         if self.current.as_ref() == Some(&pem) {
             return Ok(false);
         }
         self.config
-            .reload_from_config(self.policy.config(Pair::from_pem(&pem, &self.directory)?)?);
+            .reload_from_config(self.policy.config(Pair::from_pem(&pem, source)?)?);
         self.current = Some(pem);
         Ok(true)
     }

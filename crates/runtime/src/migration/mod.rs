@@ -133,6 +133,7 @@ impl Migration {
         let mut events = select_all(watches);
         let mut open: BTreeSet<usize> = BTreeSet::new();
         let mut failures = 0;
+        let mut unseen: BTreeSet<usize> = BTreeSet::new();
         loop {
             let pause = if failures > 0 {
                 RETRY.delay(failures - 1, random_seed())
@@ -140,14 +141,21 @@ impl Migration {
                 SETTLE
             };
             tokio::select! {
-                Some((at, seen)) = events.next() => match seen {
-                    Ok(Some(definition)) if !is_done(&definition.metadata) => {
-                        open.insert(at);
-                        failures = 0;
-                    }
-                    Ok(_) => { open.remove(&at); }
-                    Err(error) => {
-                        tracing::warn!(definition = self.definitions[at], error = %chain(&error), "cannot watch the definition");
+                Some((at, seen)) = events.next() => {
+                    let is_first = match &seen {
+                        Ok(_) => unseen.remove(&at),
+                        Err(_) => unseen.insert(at),
+                    };
+                    match seen {
+                        Ok(Some(definition)) if !is_done(&definition.metadata) => {
+                            open.insert(at);
+                            failures = 0;
+                        }
+                        Ok(_) => _ = open.remove(&at),
+                        Err(error) if is_first => {
+                            tracing::warn!(definition = self.definitions[at], error = %chain(&error), "cannot watch the definition");
+                        }
+                        Err(_) => {}
                     }
                 },
                 () = sleep(pause), if !open.is_empty() => {
@@ -183,6 +191,10 @@ impl Migration {
         let Some(definition) = definitions.get_opt(name).await? else {
             return Ok(());
         };
+        // Done by a write of this pass, whose events come later.
+        if is_done(&definition.metadata) {
+            return Ok(());
+        }
         let Some(work) = work(&definition, &self.phases).filter(|work| !work.is_empty()) else {
             return Ok(());
         };

@@ -63,6 +63,20 @@ struct Target {
     done: Option<Done>,
     /// Its webhooks that nobody answers.
     void: Vec<String>,
+    /// The last error that was logged.
+    told: String,
+}
+
+impl Target {
+    /// Logs an error unless it is the last one that was logged.
+    fn complain(&mut self, error: &(dyn std::error::Error + 'static)) {
+        let error = chain(error).to_string();
+        if self.told != error {
+            let (kind, name) = (&self.resource.kind, &self.name);
+            tracing::warn!(%kind, %name, error, "cannot keep what the API server calls");
+            self.told = error;
+        }
+    }
 }
 
 /// Identifies a content: status and metadata do not count.
@@ -103,10 +117,11 @@ impl Calls {
             seen: None,
             done: None,
             void: Vec::new(),
+            told: String::new(),
         });
         let mut targets: Vec<Target> = targets.collect();
         let mut events = select_all(targets.iter().enumerate().map(|(at, target)| self.watch(at, target)));
-        let (mut failures, mut told) = (0, String::new());
+        let mut failures = 0;
         loop {
             let is_void = targets.iter().any(|target| !target.void.is_empty());
             let pause = if failures > 0 {
@@ -118,7 +133,7 @@ impl Calls {
                 Some((at, seen)) = events.next() => match seen {
                     Ok(object) => targets[at].seen = object.map(|object| Version::of(&object.metadata)),
                     Err(error) => {
-                        Self::complain(&mut told, &targets[at], &error);
+                        targets[at].complain(&error);
                         continue;
                     }
                 },
@@ -128,13 +143,7 @@ impl Calls {
                     targets.iter_mut().filter(|target| !target.void.is_empty()).for_each(|target| target.done = None);
                 }
             }
-            match self.pass(&mut targets).await {
-                Ok(()) => (failures, told) = (0, String::new()),
-                Err((target, error)) => {
-                    failures += 1;
-                    Self::complain(&mut told, &targets[target], &error);
-                }
-            }
+            failures = if self.pass(&mut targets).await { 0 } else { failures + 1 };
         }
     }
 
@@ -144,27 +153,17 @@ impl Calls {
         events.map(move |seen| (at, seen)).boxed()
     }
 
-    /// Logs an error unless it is the last one that was logged.
-    fn complain(told: &mut String, target: &Target, error: &(dyn std::error::Error + 'static)) {
-        let error = chain(error).to_string();
-        if *told != error {
-            let (kind, name) = (&target.resource.kind, &target.name);
-            tracing::warn!(%kind, %name, error, "cannot keep what the API server calls");
-            *told = error;
-        }
-    }
-
     /// Goes through the objects that have changed. One that cannot be written must not keep the others without their
-    /// authority: conversion depends on it.
-    async fn pass(&mut self, targets: &mut [Target]) -> Result<(), (usize, kube::Error)> {
+    /// authority: conversion depends on it. Returns whether all are done.
+    async fn pass(&mut self, targets: &mut [Target]) -> bool {
         let bundle = if *self.leads.borrow_and_update() {
             let bundle = self.bundle.borrow_and_update().clone();
             bundle.map(|bundle| json!(ByteString(bundle.into_bytes())))
         } else {
             None
         };
-        let (mut failed, mut is_changed) = (Ok(()), false);
-        for (at, target) in targets.iter_mut().enumerate() {
+        let (mut is_done, mut is_changed) = (true, false);
+        for target in targets.iter_mut() {
             let wanted = target.seen.clone().map(|version| Done {
                 version,
                 bundle: bundle.clone(),
@@ -173,19 +172,24 @@ impl Calls {
                 continue;
             }
             match self.handle(target, bundle.clone()).await {
-                Ok(void) if void != target.void => {
-                    target.void = void;
-                    is_changed = true;
-                    self.report(target).await;
+                Ok(void) => {
+                    target.told.clear();
+                    if void != target.void {
+                        target.void = void;
+                        is_changed = true;
+                        self.report(target).await;
+                    }
                 }
-                Ok(_) => {}
-                Err(error) => failed = failed.and(Err((at, error))),
+                Err(error) => {
+                    target.complain(&error);
+                    is_done = false;
+                }
             }
         }
         if is_changed {
             self.check.note(note(targets));
         }
-        failed
+        is_done
     }
 
     /// Reads an object, has it trust the authorities, and returns its webhooks that nobody answers.

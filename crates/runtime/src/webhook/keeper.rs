@@ -1,6 +1,7 @@
 //! Certificates without cert-manager: the leader creates them in one Secret; every replica serves the content of the
 //! Secret.
 
+use std::path::Path;
 use std::pin::pin;
 use std::time::Duration;
 
@@ -57,7 +58,7 @@ enum KeepError {
     Kube(#[from] kube::Error),
     #[error("cannot make a certificate")]
     Make(#[from] rcgen::Error),
-    #[error("cannot serve what the Secret holds")]
+    #[error("cannot serve the content of the Secret")]
     Serve(#[from] TlsError),
 }
 
@@ -132,7 +133,8 @@ impl Keeper {
             return Ok(None);
         };
         let next = held.next();
-        if served.replace((held.certificate.into_bytes(), held.key.into_bytes()))? {
+        let pem = (held.certificate.into_bytes(), held.key.into_bytes());
+        if served.replace(pem, Path::new(&name))? {
             tracing::info!(secret = name, "serving a new certificate");
         }
         self.bundle.send_if_modified(|bundle| {
