@@ -1,6 +1,7 @@
 //! The lookup of the hosts that use a HostNetworkAttachment.
 //!
-//! It lists the hosts at each request: only the leader watches hosts, and a watch may be behind. Attachments rarely change.
+//! It lists the hosts at each request: only the leader watches hosts, and a watch may be behind. Attachments rarely change. Lists
+//! wait for each other, because any client that reaches the webhooks can cause one.
 
 use kube::Client;
 use kube::api::ListParams;
@@ -8,6 +9,7 @@ use metal3_api::metal3::{BareMetalHost, HostNetworkAttachment};
 use metal3_runtime::args::Namespaces;
 use metal3_runtime::error::chain;
 use tokio::runtime::Handle;
+use tokio::sync::Mutex;
 
 use super::attachment::users;
 
@@ -22,8 +24,12 @@ pub fn of_attachment(
     client: Client,
     namespaces: Namespaces,
 ) -> impl Fn(&HostNetworkAttachment) -> Result<Vec<String>, String> {
+    let turn = Mutex::new(());
     move |attachment| {
-        let found = Handle::current().block_on(find(&client, &namespaces, attachment));
+        let found = Handle::current().block_on(async {
+            let _turn = turn.lock().await;
+            find(&client, &namespaces, attachment).await
+        });
         found.map_err(|error| format!("the hosts cannot be listed: {}", chain(&error)))
     }
 }
