@@ -533,8 +533,8 @@ async fn drop_rules_of_hosts(client: &Client) {
     let operation =
         json!([{"op": "remove", "path": "/spec/versions/0/schema/openAPIV3Schema/x-kubernetes-validations"}]);
     let patch: json_patch::Patch = serde_json::from_value(operation).expect("a JSON patch");
-    let params = PatchParams::default();
-    let patched = definitions.patch("baremetalhosts.metal3.io", &params, &Patch::Json::<()>(patch));
+    let (params, patch) = (PatchParams::default(), Patch::Json::<()>(patch));
+    let patched = definitions.patch("baremetalhosts.metal3.io", &params, &patch);
     patched.await.expect("the definition is changed");
 }
 

@@ -44,8 +44,28 @@ pub fn affects(old: &HostNetworkAttachment, new: &HostNetworkAttachment) -> bool
     old.spec != new.spec
 }
 
-/// The interfaces of a host that use an attachment, as `namespace/host[interface]`.
-pub fn users(host: &BareMetalHost, attachment: &HostNetworkAttachment) -> Vec<String> {
+/// An interface of a host that uses an attachment. Shown as `namespace/host[interface]`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct User {
+    pub namespace: String,
+    pub host: String,
+    /// Its name, or else its MAC address.
+    pub interface: String,
+}
+
+impl std::fmt::Display for User {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self {
+            namespace,
+            host,
+            interface,
+        } = self;
+        write!(f, "{namespace}/{host}[{interface}]")
+    }
+}
+
+/// The interfaces of a host that use an attachment.
+pub fn users(host: &BareMetalHost, attachment: &HostNetworkAttachment) -> Vec<User> {
     let text = |text: &Option<String>| text.clone().unwrap_or_default();
     let (own, name) = (text(&host.metadata.namespace), text(&host.metadata.name));
     let of = (text(&attachment.metadata.namespace), text(&attachment.metadata.name));
@@ -65,7 +85,11 @@ pub fn users(host: &BareMetalHost, attachment: &HostNetworkAttachment) -> Vec<St
         } else {
             &interface.mac_address
         };
-        format!("{own}/{name}[{selector}]")
+        User {
+            namespace: own.clone(),
+            host: name.clone(),
+            interface: selector.clone(),
+        }
     };
     interfaces.map(selector).collect()
 }

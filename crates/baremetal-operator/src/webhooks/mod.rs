@@ -29,6 +29,7 @@ where
     F: Fn(&HostNetworkAttachment) -> Result<Vec<String>, String> + Send + Sync + 'static,
 {
     let in_use = InUse {
+        field: "spec",
         affects: attachment::affects,
         users: Box::new(users),
     };

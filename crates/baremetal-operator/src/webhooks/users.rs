@@ -1,6 +1,7 @@
 //! The lookup of the hosts that use a HostNetworkAttachment.
 //!
-//! It lists the hosts at each request: only the leader watches hosts, and a watch may be behind. Attachments rarely change.
+//! It lists the hosts at each request: only the leader watches hosts, and a watch may be behind. Attachments rarely change. Lists
+//! wait for each other, because any client that reaches the webhooks can cause one.
 
 use kube::Client;
 use kube::api::ListParams;
@@ -8,8 +9,9 @@ use metal3_api::metal3::{BareMetalHost, HostNetworkAttachment};
 use metal3_runtime::args::Namespaces;
 use metal3_runtime::error::chain;
 use tokio::runtime::Handle;
+use tokio::sync::Mutex;
 
-use super::attachment::users;
+use super::attachment::{User, users};
 
 /// Hosts of one page, so that memory is bounded.
 const PAGE: u32 = 500;
@@ -22,8 +24,12 @@ pub fn of_attachment(
     client: Client,
     namespaces: Namespaces,
 ) -> impl Fn(&HostNetworkAttachment) -> Result<Vec<String>, String> {
+    let turn = Mutex::new(());
     move |attachment| {
-        let found = Handle::current().block_on(find(&client, &namespaces, attachment));
+        let found = Handle::current().block_on(async {
+            let _turn = turn.lock().await;
+            find(&client, &namespaces, attachment).await
+        });
         found.map_err(|error| format!("the hosts cannot be listed: {}", chain(&error)))
     }
 }
@@ -45,10 +51,39 @@ async fn find(
             }
         }
     }
-    if found.len() > NAMED {
-        let others = found.len() - NAMED;
-        found.truncate(NAMED);
-        found.push(format!("{others} others"));
+    let own = attachment.metadata.namespace.as_deref().unwrap_or_default();
+    Ok(named(found, own))
+}
+
+/// The users as the owner of the attachment may know them: those of other namespaces are only counted.
+fn named(found: Vec<User>, namespace: &str) -> Vec<String> {
+    let (mut own, foreign): (Vec<User>, Vec<User>) = found.into_iter().partition(|user| user.namespace == namespace);
+    let more = own.split_off(own.len().min(NAMED)).len();
+    let mut names: Vec<String> = own.iter().map(ToString::to_string).collect();
+    if more > 0 {
+        names.push(format!("{more} others"));
     }
-    Ok(found)
+    if !foreign.is_empty() {
+        names.push(format!("{} interfaces of hosts in other namespaces", foreign.len()));
+    }
+    names
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // OWN 30y: upstream names the hosts of every namespace to whoever changes an attachment.
+    #[test]
+    fn hosts_of_other_namespaces_are_counted_and_not_named() {
+        let user = |namespace: &str, host: u32| User {
+            namespace: namespace.to_owned(),
+            host: format!("h{host}"),
+            interface: "eth0".to_owned(),
+        };
+        let one = named(vec![user("own", 1), user("secret", 2), user("secret", 3)], "own");
+        assert_eq!(one, ["own/h1[eth0]", "2 interfaces of hosts in other namespaces"]);
+        let many = named((0..15).map(|host| user("own", host)).collect(), "own");
+        assert_eq!((many.len(), many.last().map(String::as_str)), (11, Some("5 others")));
+    }
 }

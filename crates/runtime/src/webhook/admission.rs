@@ -62,7 +62,9 @@ pub struct Rules<K> {
 
 /// What keeps an object from being changed and deleted: the objects that use it.
 pub struct InUse<K> {
-    /// Whether a change from the old object to the new one affects its users.
+    /// The part of the object that its users depend on.
+    pub field: &'static str,
+    /// Whether that part differs between the old object and the new one.
     pub affects: fn(&K, &K) -> bool,
     /// The lookup of the users.
     pub users: Lookup<K>,
@@ -265,7 +267,7 @@ where
         // The lookup is expensive, so an invalid object does not reach it.
         match in_use {
             Some(in_use) if errors.is_empty() && (in_use.affects)(&old, &new) => {
-                in_use.forbids(&old, "spec", "changed").into_iter().collect()
+                in_use.forbids(&old, in_use.field, "changed").into_iter().collect()
             }
             _ => errors,
         }

@@ -228,6 +228,52 @@ fn operators_of_hosts_read_forbidden() {
     );
 }
 
+fn used(by: Result<&str, &str>) -> Webhooks {
+    let users = by
+        .map(|users| users.split_whitespace().map(str::to_owned).collect::<Vec<_>>())
+        .map_err(str::to_owned);
+    let in_use = InUse {
+        field: "data",
+        affects: |old: &ConfigMap, new: &ConfigMap| old.data != new.data,
+        users: Box::new(move |_| users.clone()),
+    };
+    Webhooks::new().admit_unless_used(RULES, in_use)
+}
+
+const USED: &str = "it is used by a, b; remove these references first";
+
+#[rstest]
+#[case::created("CREATE", json!(null), json!({}), Ok("a"), None)]
+#[case::unchanged("UPDATE", json!({"size": "x"}), json!({"size": "x"}), Ok("a"), None)]
+#[case::changed("UPDATE", json!({"size": "1"}), json!({"size": "2"}), Ok("a b"), Some(format!("data: cannot be changed: {USED}")))]
+#[case::wrong("UPDATE", json!({"size": "1"}), json!({"size": "x"}), Ok("a"), Some("data.size: \"x\" is no number".to_owned()))]
+#[case::free("UPDATE", json!({"size": "1"}), json!({"size": "2"}), Ok(""), None)]
+#[case::unknown("UPDATE", json!({"size": "1"}), json!({"size": "2"}), Err("no answer"),
+    Some("data: cannot be changed: its users are not known: no answer".to_owned()))]
+#[case::deleted("DELETE", json!({}), json!(null), Ok("a b"), Some(format!("metadata.name: cannot be deleted: {USED}")))]
+#[case::deleted_freely("DELETE", json!({}), json!(null), Ok(""), None)]
+#[case::deleted_in_doubt("DELETE", json!({}), json!(null), Err("no answer"),
+    Some("metadata.name: cannot be deleted: its users are not known: no answer".to_owned()))]
+fn an_object_in_use_can_neither_change_nor_be_deleted(
+    #[case] operation: &str,
+    #[case] old: Value,
+    #[case] new: Value,
+    #[case] users: Result<&str, &str>,
+    #[case] refusal: Option<String>,
+) {
+    let object = |data: Value| if data.is_null() { data } else { map(data) };
+    let response = response(&used(users), MAPS, &admission(operation, object(old), object(new)));
+    assert_eq!(response["allowed"], refusal.is_none(), "{response}");
+    let message = response["status"]["message"].as_str().unwrap_or_default();
+    let refusal = refusal.unwrap_or_default();
+    assert!(message.contains(&refusal), "{message}");
+    let is_deletion = operation == "DELETE" && !refusal.is_empty();
+    assert_eq!(
+        response["warnings"],
+        if is_deletion { json!([refusal]) } else { Value::Null }
+    );
+}
+
 #[rstest]
 #[case::new_is_right("CREATE", json!(null), json!({"size": "1"}), true)]
 #[case::change("UPDATE", json!({"name": "a"}), json!({"name": "b"}), false)]
