@@ -91,9 +91,10 @@ impl Tool {
             .map_err(|_| format!("{what}: no end after {LIMIT:?}"))?
             .unwrap();
         let err = String::from_utf8_lossy(&output.stderr);
-        match output.status.success() {
-            true => Ok(String::from_utf8_lossy(&output.stdout).into_owned()),
-            false => Err(format!("{what}: {err}")),
+        if output.status.success() {
+            Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+        } else {
+            Err(format!("{what}: {err}"))
         }
     }
 

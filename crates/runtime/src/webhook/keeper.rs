@@ -305,6 +305,8 @@ mod tests {
             namespace: "n",
             prefix: "p-",
             label,
+            validating: "validation.",
+            has_defaults: true,
         };
         let keeper = Keeper {
             client,
