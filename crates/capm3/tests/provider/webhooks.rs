@@ -229,6 +229,7 @@ async fn trusts(machines: &Api<v1beta1::Metal3Machine>) {
     .await;
 }
 
+// OWN 30d: rotation and the end of a replica cost calls.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn without_cert_manager_the_leader_makes_certificates_that_every_replica_serves() {
     let (mut replicas, machines) = replicas().await;

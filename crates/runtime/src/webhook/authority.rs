@@ -346,7 +346,7 @@ mod tests {
         assert!(third.bundle.ends_with(newest(&signed.bundle)));
     }
 
-    // OWN 34c: a Secret whose content nobody could use was kept until its date.
+    // OWN 30c: a Secret whose content nobody could use was kept until its date.
     #[test]
     fn what_the_api_server_would_not_trust_is_replaced_at_once() {
         let right = renewed(None, &names(), days(0)).unwrap().unwrap();

@@ -182,7 +182,7 @@ mod tests {
         }
     }
 
-    // OWN 34a: two callers that announced much and sent little held both turns for large bodies.
+    // OWN 30a: two callers that announced much and sent little held both turns for large bodies.
     #[tokio::test(start_paused = true)]
     async fn callers_that_announce_much_and_send_little_hold_nobody_up() {
         let room = Room::new();
@@ -216,7 +216,7 @@ mod tests {
         assert_eq!(tokio::join!(code(&room, body, 256 * MIB), sending).0, 200);
     }
 
-    // OWN 34b: memory for bodies had no bound.
+    // OWN 30b: memory for bodies had no bound.
     #[tokio::test]
     async fn bodies_beyond_the_memory_for_all_are_refused_until_others_are_done() {
         let room = Room::new();

@@ -66,7 +66,7 @@ impl<I, S> Accept<I, S> for Bounded {
 mod tests {
     use super::*;
 
-    // OWN 34b: the number of connections had no bound.
+    // OWN 30b: the number of connections had no bound.
     #[tokio::test]
     async fn a_connection_beyond_the_bound_is_closed_until_another_ends() {
         let bounded = Bounded::at(2);

@@ -289,7 +289,7 @@ mod tests {
         tls: TlsArgs,
     }
 
-    // OWN 34e: a keeper heeded the end of the process only between two rounds.
+    // OWN 30e: a keeper heeded the end of the process only between two rounds.
     #[tokio::test]
     async fn a_server_that_does_not_answer_does_not_delay_the_end() {
         rustls::crypto::ring::default_provider().install_default().ok();
