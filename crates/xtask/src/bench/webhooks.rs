@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use super::env::{Measured, TestEnv};
 use super::process::{machine, usage};
 use super::program::{PROVIDER, ProgramArgs};
-use super::table::{self, row};
+use super::table;
 
 /// Arguments of `cargo xtask bench webhooks`.
 #[derive(clap::Args)]
@@ -77,34 +77,26 @@ async fn measure(env: &Measured, args: &Args) -> anyhow::Result<()> {
     let [of_page, of_list] =
         [(&pages, PAGE * PAGES), (&long, args.objects)].map(|(times, objects)| rate(times, objects));
     println!("(machine: {})", machine());
-    table::print(
-        "",
-        [
-            row("admission, one caller, p50 / p99", percentiles(&alone), "", ""),
-            row("admission, several callers, p50 / p99", percentiles(&crowded), "", ""),
-            row("p99 / p50, one caller", ratio(&alone), "", ""),
-            row("conversions per second, pages of 500", format!("{of_page:.0}"), "", ""),
-            row("conversions per second, long list", format!("{of_list:.0}"), "", ""),
-            row(
-                "size of the long list",
-                format!("{} objects, {mib:.1} MiB", args.objects),
-                "",
-                "",
-            ),
-            row(
-                "RSS before / peak / after the long list",
-                format!("{:.0} / {:.0} / {:.0} MiB", before.rss, after.peak, after.rss),
-                "",
-                "",
-            ),
-            row(
-                "growth at the peak, in sizes of the list",
-                format!("{:.1}", (after.peak - before.rss) / mib),
-                "",
-                "",
-            ),
-        ],
-    );
+    let memory = format!("{:.0} / {:.0} / {:.0} MiB", before.rss, after.peak, after.rss);
+    let growth = (after.peak - before.rss) / mib;
+    let mut table = table::empty();
+    table.set_header(["figure", "measured"]);
+    for (figure, measured) in [
+        ("admission, one caller, p50 / p99", percentiles(&alone)),
+        ("admission, several callers, p50 / p99", percentiles(&crowded)),
+        ("p99 / p50, one caller", ratio(&alone)),
+        ("conversions per second, pages of 500", format!("{of_page:.0}")),
+        ("conversions per second, long list", format!("{of_list:.0}")),
+        (
+            "size of the long list",
+            format!("{} objects, {mib:.1} MiB", args.objects),
+        ),
+        ("RSS before / peak / after the long list", memory),
+        ("growth at the peak, in sizes of the list", format!("{growth:.1}")),
+    ] {
+        table.add_row([figure, &measured]);
+    }
+    println!("{table}");
     Ok(())
 }
 
