@@ -496,14 +496,15 @@ fn a_node_of_the_hosts_bmc_is_taken_over() {
 }
 
 /// Removes the rules that depend on a host's status from the definition.
-async fn drop_rules_of_hosts(client: &Client) {
+async fn drop_rules_of_hosts(client: &Client) -> Result<(), Box<dyn std::error::Error>> {
     let definitions: Api<CustomResourceDefinition> = Api::all(client.clone());
     let operation =
         json!([{"op": "remove", "path": "/spec/versions/0/schema/openAPIV3Schema/x-kubernetes-validations"}]);
-    let patch: json_patch::Patch = serde_json::from_value(operation).expect("a JSON patch");
+    let patch: json_patch::Patch = serde_json::from_value(operation)?;
     let params = PatchParams::default();
-    let patched = definitions.patch("baremetalhosts.metal3.io", &params, &Patch::Json::<()>(patch));
-    patched.await.expect("the definition is changed");
+    let patch = Patch::Json::<()>(patch);
+    definitions.patch("baremetalhosts.metal3.io", &params, &patch).await?;
+    Ok(())
 }
 
 // OWN 6b: on the real Ironic, where the next power action met another server.
@@ -512,7 +513,7 @@ fn a_running_server_keeps_the_way_to_its_bmc() {
     run(async {
         // Upstream's definition of hosts has no rule that rejects the change.
         let namespace = namespace!().await.elsewhere().await;
-        drop_rules_of_hosts(&namespace.client).await;
+        drop_rules_of_hosts(&namespace.client).await.unwrap();
         let env = TestEnv::shared(namespace, &IRONIC, 2).await;
         let name = env.apply_with_image(0).await;
         let host = env.expect_state(&name, ProvisioningState::Provisioned).await;
