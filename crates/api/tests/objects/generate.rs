@@ -145,10 +145,32 @@ fn whole<'a>(kind: &'a Kind, fullness: f64, required: &Value) -> impl Strategy<V
     let whole = objects(&schema, fullness, texts).prop_map(move |mut object| {
         object["apiVersion"] = json!(kind.api_version());
         object["kind"] = json!(kind.name());
+        object.get_mut("spec").into_iter().for_each(obey);
         object["metadata"] = json!({ "name": "h", "namespace": "n" });
         object
     });
     whole.prop_filter("breaks a rule that the schema does not express", |object| {
         kind.is_valid(object)
     })
+}
+
+/// Changes a specification so that it keeps the rules between fields, which the generator does not read.
+fn obey(spec: &mut Value) {
+    if spec["disablePowerOff"] == true {
+        spec["online"] = json!(true);
+    }
+    if spec["mode"] == "access"
+        && let Some(attachment) = spec.as_object_mut()
+    {
+        attachment.remove("allowedVLANs");
+    }
+    let interfaces = spec.get_mut("networkInterfaces").and_then(Value::as_array_mut);
+    let interfaces = interfaces.into_iter().flatten().filter_map(Value::as_object_mut);
+    for interface in interfaces {
+        if interface.contains_key("name") {
+            interface.remove("macAddress");
+        } else if !interface.contains_key("macAddress") {
+            interface.insert("name".to_owned(), json!("eth0"));
+        }
+    }
 }
