@@ -168,6 +168,12 @@ async fn serve(namespace: &TestNamespace) {
     namespace
         .serve(manager, ip_address_manager::webhooks::INSTALLED, wrong)
         .await;
+    let wrong = "{apiVersion: metal3.io/v1alpha1, kind: BareMetalHost, metadata: {name: wrong}, \
+        spec: {online: true, userData: {name: a, namespace: other}}}";
+    let operator = baremetal_operator::webhooks::all(|_| Ok(Vec::new()));
+    namespace
+        .serve(operator, baremetal_operator::webhooks::INSTALLED, wrong)
+        .await;
 }
 
 /// Dry and for good, by the API server and by the client, and again.
@@ -197,6 +203,7 @@ async fn manifests_of_users_apply_without_a_warning() {
     apply_in_every_way(&folder("tests/corpus"), namespace!().await).await;
 }
 
+// OWN 30x: an example was one that the webhooks refuse.
 #[tokio::test]
 async fn examples_apply_without_a_warning() {
     apply_in_every_way(&folder("examples"), namespace!().await).await;

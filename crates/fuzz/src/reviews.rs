@@ -9,8 +9,9 @@ use metal3_runtime::webhook::Webhooks;
 use serde_json::{Value, json};
 use std::sync::LazyLock;
 
-static PROGRAMS: LazyLock<[Webhooks; 2]> = LazyLock::new(|| {
+static PROGRAMS: LazyLock<[Webhooks; 3]> = LazyLock::new(|| {
     [
+        baremetal_operator::webhooks::all(|_| Ok(Vec::new())),
         cluster_api_provider_metal3::webhooks::all(),
         ip_address_manager::webhooks::all(),
     ]

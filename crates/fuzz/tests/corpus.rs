@@ -34,6 +34,7 @@ fn check(target: &Target, input: &[u8]) {
     }
 }
 
+// OWN 30v: a number with many digits changed with every conversion.
 #[test]
 fn what_holds_for_the_corpus_holds_for_changes_of_it() {
     // The same cases in every run, unless exploring.
