@@ -36,7 +36,7 @@ use crate::manager::Manager;
 use crate::operator::{self, OperatorConfig};
 
 /// The operator's namespace and service account, as `config/rbac` has them.
-const OPERATOR: (&str, &str) = ("baremetal-operator-system", "baremetal-operator");
+const OPERATOR: (&str, &str) = ("baremetal-operator-system", "baremetal-operator-controller-manager");
 /// What a lab makes in its folder, and removes before it starts.
 const CONTENTS: [&str; 9] = [
     access::FILE,
