@@ -151,7 +151,7 @@ fn host_and_port<'a>(source: Source<'_>, authority: &'a str) -> Result<(&'a str,
         ));
     }
     if !is_host(host) {
-        let problem = "is neither an IP address nor a host name (labels of letters, digits and inner hyphens, at most 63 long, joined by dots)";
+        let problem = "is neither an IP address nor a host name (labels of letters, digits and inner hyphens, at most 63 long, joined by dots, 253 in all)";
         return Err(source.error(Part::Host, host, problem));
     }
     Ok((host, port.map(|port| port_number(source, port)).transpose()?.flatten()))
@@ -168,6 +168,9 @@ fn port_number(source: Source<'_>, port: &str) -> Result<Option<u16>, AddressErr
     }
 }
 
+/// The longest name of DNS (RFC 1035).
+const LONGEST_NAME: usize = 253;
+
 fn is_host(host: &str) -> bool {
     let is_label = |label: &str| {
         let bytes = label.as_bytes();
@@ -176,7 +179,7 @@ fn is_host(host: &str) -> bool {
             && bytes.first() != Some(&b'-')
             && bytes.last() != Some(&b'-')
     };
-    host.parse::<Ipv4Addr>().is_ok() || host.split('.').all(is_label)
+    host.parse::<Ipv4Addr>().is_ok() || (host.len() <= LONGEST_NAME && host.split('.').all(is_label))
 }
 
 /// Resolves `%41` and the like. The error says what is wrong.

@@ -188,3 +188,10 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn a_name_longer_than_dns_allows_is_refused() {
+    let named = |labels: usize| BmcAddress::parse(&format!("ipmi://{}", vec!["a"; labels].join(".")));
+    assert!(named(127).is_ok());
+    assert!(named(128).unwrap_err().to_string().contains("253 in all"));
+}

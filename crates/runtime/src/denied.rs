@@ -14,8 +14,10 @@ pub const FLAG: &str = "--denied-url-ranges";
 pub struct DeniedRanges(Vec<IpNet>);
 
 impl DeniedRanges {
-    /// Link-local addresses, those of cloud metadata among them.
-    pub const DEFAULT: &str = "169.254.0.0/16,fe80::/10,fd00:ec2::254/128";
+    /// Link-local addresses, those of most clouds' metadata among them, and where else clouds serve it: Alibaba, Azure, AWS and
+    /// Google.
+    pub const DEFAULT: &str =
+        "169.254.0.0/16,fe80::/10,100.100.100.200/32,168.63.129.16/32,fd00:ec2::254/128,fd20:ce::254/128";
 
     /// Denies nothing.
     pub const NONE: Self = Self(Vec::new());
@@ -75,11 +77,13 @@ impl FromStr for DeniedRanges {
     }
 }
 
-/// The IPv4 address embedded in an IPv6 address: mapped, compatible, or behind the well-known prefix of NAT64.
+/// The IPv4 address embedded in an IPv6 address: mapped, compatible, of 6to4, or behind a prefix of NAT64 (RFC 6052, RFC 8215).
 fn embedded(address: Ipv6Addr) -> Option<Ipv4Addr> {
-    let [.., a, b, c, d] = address.octets();
+    let octets = address.octets();
+    let [.., a, b, c, d] = octets;
     match address.segments() {
-        [0x64, 0xff9b, 0, 0, 0, 0, ..] => Some(Ipv4Addr::new(a, b, c, d)),
+        [0x64, 0xff9b, 0, 0, 0, 0, ..] | [0x64, 0xff9b, 1, ..] => Some(Ipv4Addr::new(a, b, c, d)),
+        [0x2002, ..] => Some(Ipv4Addr::new(octets[2], octets[3], octets[4], octets[5])),
         _ => address.to_ipv4(),
     }
 }
@@ -106,12 +110,18 @@ mod tests {
 
     use super::*;
 
+    // OWN 29r: metadata of Alibaba, Azure and Google, and addresses in 6to4, were not denied.
     #[rstest]
     #[case("169.254.169.254", true)]
     #[case("0xa9fea9fe", true)]
     #[case("fe80::1", true)]
     #[case("[fe80::1]", true)]
     #[case("[64:ff9b::a9fe:a9fe]", true)]
+    #[case("[64:ff9b:1::a9fe:a9fe]", true)]
+    #[case("[2002:a9fe:a9fe::1]", true)]
+    #[case("100.100.100.200", true)]
+    #[case("168.63.129.16", true)]
+    #[case("[fd20:ce::254]", true)]
     #[case("Metadata.goog.", true)]
     #[case("127.0.0.1", false)]
     #[case("::1", false)]

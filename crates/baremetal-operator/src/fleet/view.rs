@@ -11,6 +11,9 @@ use super::node_view::{NodeView, Outage};
 use super::pace::{Pace, Recent};
 use super::slots::Busy;
 
+/// The most nodes that one host claims: that of its status, and one that was read live. A user may write any number one after another.
+const MOST_CLAIMS: usize = 2;
+
 /// All cached nodes, and which hosts wait for one.
 #[derive(Debug, Default)]
 pub struct View {
@@ -19,6 +22,8 @@ pub struct View {
     /// The hosts that claim a node, by the UUID in their status, because names can be legacy ones. A claim proves
     /// nothing, as a user can write it: all claiming hosts are woken, and so is the host that the node is named after.
     claimed: HashMap<String, Vec<ObjectKey>>,
+    /// What each host claims, the latest last.
+    claims: HashMap<ObjectKey, Vec<String>>,
     waiting: HashSet<ObjectKey>,
     /// Nodes that take a slot.
     busy: Busy,
@@ -55,6 +60,10 @@ impl View {
         let gone: Vec<_> = self.nodes.values().flat_map(|node| self.hosts_of(node)).collect();
         woken.extend(gone);
         self.claimed.retain(|uuid, _| nodes.contains_key(uuid));
+        self.claims.retain(|_, uuids| {
+            uuids.retain(|uuid| nodes.contains_key(uuid));
+            !uuids.is_empty()
+        });
         if recovered {
             woken.extend(self.waiting.iter().cloned());
         }
@@ -185,24 +194,33 @@ impl View {
 
     /// Records that a host claims this node.
     pub fn claim(&mut self, id: &str, host: &ObjectKey) {
-        if id.is_empty() {
+        let known = self.claimed.get(id);
+        if id.is_empty() || known.is_some_and(|hosts| hosts.contains(host)) {
             return;
         }
+        self.claimed.entry(id.to_owned()).or_default().push(host.clone());
+        let ids = self.claims.entry(host.clone()).or_default();
+        ids.push(id.to_owned());
+        if ids.len() > MOST_CLAIMS {
+            let former = ids.remove(0);
+            self.unclaim(&former, host);
+        }
+    }
+
+    fn unclaim(&mut self, id: &str, host: &ObjectKey) {
         if let Some(hosts) = self.claimed.get_mut(id) {
-            if !hosts.contains(host) {
-                hosts.push(host.clone());
+            hosts.retain(|other| other != host);
+            if hosts.is_empty() {
+                self.claimed.remove(id);
             }
-        } else {
-            self.claimed.insert(id.to_owned(), vec![host.clone()]);
         }
     }
 
     /// The host no longer exists here.
     pub fn forget(&mut self, host: &ObjectKey) {
-        self.claimed.retain(|_, hosts| {
-            hosts.retain(|other| other != host);
-            !hosts.is_empty()
-        });
+        for id in self.claims.remove(host).unwrap_or_default() {
+            self.unclaim(&id, host);
+        }
         self.waiting.remove(host);
     }
 

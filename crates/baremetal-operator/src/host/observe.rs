@@ -23,7 +23,7 @@ use crate::fleet::outage_of;
 /// The state that needs no call.
 pub fn at_hand(ctx: &Context, host: &BareMetalHost, begin: &Begin) -> Observed {
     let key = ObjectKey::of(host);
-    let id = host.status.as_ref().map_or("", |s| s.provisioning.id.as_str());
+    let id = super::identity::stored_uuid(host.status.as_ref()).unwrap_or_default();
     let memory = begin.memory.clone();
     let settings = ctx.settings.for_ironic(ctx.fleet.can(Feature::DisablePowerOff));
     Observed {

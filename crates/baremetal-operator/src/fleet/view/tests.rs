@@ -274,3 +274,18 @@ fn a_small_fleet_is_listed_in_part_and_a_busy_ironic_less_often() {
     assert_eq!(view.recent(&pace), recent(2000), "but hosts do not wait for ever");
     assert!(view.knows(&node(3, "deploying")) && !view.knows(&node(3, "active")));
 }
+
+// OWN 29q: each ID that a user wrote into the status was remembered, for as long as Ironic was away.
+#[test]
+fn a_host_claims_two_nodes_at_most() {
+    let mut view = View::default();
+    for n in 0..100 {
+        view.claim(&format!("u{n}"), &key(1));
+    }
+    view.claim("u99", &key(1));
+    view.claim("u99", &key(2));
+    assert_eq!(view.claimed.len(), 2);
+    assert_eq!(view.claims[&key(1)], ["u98", "u99"]);
+    view.forget(&key(1));
+    assert_eq!(view.claimed, HashMap::from([("u99".to_owned(), vec![key(2)])]));
+}
