@@ -22,6 +22,8 @@ pub mod cloud_init;
 pub mod cluster_api;
 pub mod clusterctl;
 pub mod control_plane;
+mod debian;
+pub mod image;
 pub mod instance;
 pub mod ironic;
 pub mod lab;

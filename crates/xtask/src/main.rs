@@ -3,6 +3,7 @@
 mod bench;
 mod demo;
 mod generate;
+mod image;
 mod lab;
 mod mutants;
 mod test;
@@ -27,6 +28,8 @@ enum Command {
     Demo(demo::Args),
     /// Writes the files generated from Rust code: CRDs, RBAC and reference pages
     Generate(generate::Args),
+    /// Makes the image of servers that really boot: Debian's packages, Kubernetes and its images; needs root
+    Image(image::Args),
     /// Manages labs in the background: Kubernetes, Ironic with simulated servers, the operator
     Lab(lab::Args),
     /// Runs mutation tests: makes small changes to pure decisions and checks that a test fails; takes an hour
@@ -40,6 +43,7 @@ fn main() -> anyhow::Result<ExitCode> {
         Command::Bench(args) => bench::run(&args)?,
         Command::Demo(args) => return Ok(demo::run(&args)),
         Command::Generate(args) => generate::run(&args)?,
+        Command::Image(args) => return Ok(image::run(&args)),
         Command::Lab(args) => return Ok(lab::run(&args)),
         Command::Mutants(args) => return mutants::run(&args),
         Command::Test(args) => return test::run(&args),

@@ -171,10 +171,10 @@ mod tests {
         ConfigDrive {
             meta_data: Some(json!({"uuid": "u-1", "local-hostname": "node-0", "name": "node-0"})),
             user_data: Some(user_data.to_owned()),
-            user_data_base64: None,
             network_data: Some(
                 json!({"networks": [{"id": "a", "ip_address": "192.0.2.7"}, {"id": "b", "type": "ipv4_dhcp"}]}),
             ),
+            ..ConfigDrive::default()
         }
     }
 
