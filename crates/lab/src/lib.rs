@@ -29,6 +29,7 @@ pub mod ironic;
 pub mod lab;
 mod lines;
 pub mod manager;
+pub mod nodes;
 pub mod operator;
 pub mod pki;
 pub mod ports;

@@ -44,7 +44,8 @@ for name in {iptables,ip6tables}{,-save,-restore}; do ln -s xtables-nft-multi "$
 pack -C "$work/layer" -cf "$work/layer.tar" .
 image "$work/kubernetes.tar" "$(grep -v -e /pause: -e coredns <<<"$names" | json)" '[]'
 pack -C "$kubernetes" -cf "$work/layer.tar" pause
-image "$work/pause.tar" "[\"$pause\"]" '["/pause"]'
+# The second name is for Pods that only have to run.
+image "$work/pause.tar" "[\"$pause\",\"registry.k8s.io/pause:lab\"]" '["/pause"]'
 
 # Mounts and processes are private to these namespaces, and end with them.
 unshare --mount --pid --fork --kill-child --propagation private bash -euc '

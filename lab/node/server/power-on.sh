@@ -8,6 +8,8 @@ for cgroup; do echo 0 >"$cgroup/cgroup.procs"; done
 
 exec unshare --net --mount --propagation private bash -euc '
   tree=$1 disk=$2 name=$3 mac=$4
+  # After a power cut the kernel may still be about to remove the old cable.
+  nsenter --target 1 --net ip link delete "$name" 2>/dev/null || true
   # systemd-nspawn wants udev for networks of its own. cloud-init finds the interface by its MAC.
   ip link add host0 address "$mac" type veth peer name "$name" netns 1
   nsenter --target 1 --net ip link set "$name" master br0 up

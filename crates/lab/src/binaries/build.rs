@@ -235,6 +235,16 @@ mod tests {
 
     use super::*;
 
+    #[test]
+    fn servers_run_the_kubernetes_of_the_control_plane() {
+        let versions = ["control-plane", "node"].map(|name| {
+            let text = fs::read_to_string(module(name).unwrap().join("go.mod")).unwrap();
+            let line = text.lines().find(|line| line.trim().starts_with("k8s.io/kubernetes v"));
+            line.unwrap().trim().to_owned()
+        });
+        assert_eq!(versions[0], versions[1]);
+    }
+
     // OWN 20b: kube-scheduler, kube-proxy and kubelet were compiled for every lab and started nowhere.
     #[test]
     fn what_is_compiled_into_the_control_plane_is_what_a_lab_starts() {

@@ -156,7 +156,8 @@ fn labels(text: &str) -> Result<BTreeMap<String, String>> {
         .collect()
 }
 
-fn addresses(network_data: Option<&Value>) -> Vec<String> {
+/// The fixed addresses in network data.
+pub fn addresses(network_data: Option<&Value>) -> Vec<String> {
     let networks = network_data.and_then(|data| data["networks"].as_array());
     let address = |network: &Value| network["ip_address"].as_str().map(str::to_owned);
     networks.into_iter().flatten().filter_map(address).collect()
