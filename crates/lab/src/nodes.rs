@@ -21,14 +21,14 @@ mod settings;
 mod steps;
 
 use std::ffi::OsString;
-use std::fs;
+use std::fs::{self, File};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
 use serde::{Deserialize, Serialize};
 use tokio::net::TcpListener;
+use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 pub use probe::probe;
@@ -112,11 +112,11 @@ impl Nodes {
             folder: folder.to_owned(),
             log: folder.join("servers.log"),
         };
-        let running = balancer::Servers::default();
+        let (running, addresses) = watch::channel(Vec::new());
         let listener = TcpListener::bind((ENDPOINT, API)).await;
         let listener = listener.with_context(|| format!("cannot serve {ENDPOINT}:{API}"))?;
         let mut tasks = JoinSet::new();
-        tasks.spawn(balancer::serve(listener, Arc::clone(&running), API));
+        tasks.spawn(balancer::serve(listener, addresses, API));
         let bodies = hosts.iter().map(|host| power::Body::new(host, folder, cgroups(host)));
         tasks.spawn(Power::new(image, process, access.log.clone(), bodies.collect(), servers, running).run());
         Ok(Self {
@@ -150,6 +150,16 @@ impl Nodes {
         let undone = tokio::task::spawn_blocking(move || undo(&claim)).await;
         undone.context("cleaning up was cut off")?
     }
+}
+
+/// Waits until no other program that takes turns has such servers: tests, which run beside one another. It is this caller's turn
+/// until the file is dropped. Blocks.
+pub fn turn() -> Result<File> {
+    let root = cache::root()?;
+    fs::create_dir_all(&root).with_context(|| format!("cannot make the folder {}", root.display()))?;
+    let file = File::create(root.join("servers.turn")).context("cannot open the file for turns with servers")?;
+    file.lock().context("cannot lock the file for turns with servers")?;
+    Ok(file)
 }
 
 /// Cleans up after a lab that was killed, if there was one. The next lab with such servers does the same.

@@ -85,6 +85,7 @@ const TIERS: &[(&str, &str, Tier)] = &[
 
 /// The slowest programs, slowest first. They start first in their tier, because a slow one that starts last would run alone.
 const LONGEST: &[&str] = &[
+    "nodes",
     "wire",
     "fleet",
     "two_providers",
@@ -98,7 +99,7 @@ const LONGEST: &[&str] = &[
 ];
 
 /// Programs that run one test at a time: they have only one, or two cores suffice for only one lab.
-const SINGLE: &[&str] = &["demo", "life", "moves"];
+const SINGLE: &[&str] = &["demo", "life", "moves", "nodes"];
 
 /// Runs the tests. Every tier runs even after a failure; the exit code is 0 only if all passed.
 pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
@@ -150,6 +151,10 @@ fn build_lab() -> anyhow::Result<Vec<String>> {
     metal3_lab::binaries::ensure_complete().context("cannot build the control plane")?;
     metal3_lab::binaries::ensure_cluster_api().context("cannot build Cluster API")?;
     metal3_lab::ironic::environment::ensure().context("cannot install Ironic")?;
+    match metal3_lab::nodes::probe() {
+        Ok(()) => drop(metal3_lab::image::ensure().context("cannot make the image of servers")?),
+        Err(reason) => println!("NOT RUN: tests on servers that really boot: {reason:#}"),
+    }
     Ok(Vec::new())
 }
 

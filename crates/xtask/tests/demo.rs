@@ -195,9 +195,10 @@ fn left_of_servers() -> Vec<String> {
 
 #[test]
 fn the_demo_ends_with_real_nodes_and_one_that_is_killed_is_cleaned_up_after() {
+    let lab = Lab::new("real");
+    let _turn = metal3_lab::nodes::turn().unwrap();
     let before =
         ["vm/overcommit_memory", "kernel/panic"].map(|name| fs::read(Path::new("/proc/sys").join(name)).unwrap());
-    let lab = Lab::new("real");
     let output = lab.run(&["demo", "--keep"]);
     let text = text(&output);
     assert_eq!(output.status.code(), Some(0), "{text}");

@@ -41,7 +41,7 @@ impl Programs {
             binaries::ensure_cluster_api()?;
         }
         if clusters == Some(Boots::Really) {
-            image::ensure()?;
+            image::ensure().context("the image of the servers cannot be made (--played needs none)")?;
         }
         Self::with_ours(folder)
     }

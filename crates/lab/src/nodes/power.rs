@@ -7,9 +7,10 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context, Result};
+use tokio::sync::watch;
 
 use super::steps::{Known, Step, next};
-use super::{balancer, cgroup, disk, script};
+use super::{cgroup, disk, script};
 use crate::image::Image;
 use crate::ironic::{ConfigDrive, Host, Machine, Servers};
 use crate::process::{Child, Program};
@@ -59,7 +60,8 @@ pub struct Power {
     log: PathBuf,
     bodies: Vec<Body>,
     servers: Servers,
-    running: balancer::Servers,
+    /// The addresses of those that run.
+    running: watch::Sender<Vec<IpAddr>>,
 }
 
 impl Power {
@@ -69,7 +71,7 @@ impl Power {
         log: PathBuf,
         bodies: Vec<Body>,
         servers: Servers,
-        running: balancer::Servers,
+        running: watch::Sender<Vec<IpAddr>>,
     ) -> Self {
         Self {
             tree: image.tree.clone(),
@@ -101,7 +103,8 @@ impl Power {
                 body.said = said;
             }
             let up = bodies.iter().filter(|body| body.process.is_some());
-            *self.running.lock() = up.flat_map(|body| body.addresses.iter().copied()).collect();
+            let up = up.flat_map(|body| body.addresses.iter().copied()).collect();
+            self.running.send_replace(up);
             tokio::time::sleep(LOOK).await;
         }
     }
