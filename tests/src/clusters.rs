@@ -4,16 +4,18 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use k8s_openapi::api::core::v1::Node;
-use kube::Api;
+use k8s_openapi::api::core::v1::{Node, Secret};
 use kube::api::{ApiResource, DeleteParams, DynamicObject, ListParams, ObjectMeta, Patch, PatchParams, PostParams};
+use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::core::GroupVersionKind;
+use kube::{Api, Client, Config, ResourceExt};
 use metal3_api::metal3::BareMetalHost;
 use metal3_lab::ControlPlane;
 use metal3_lab::cluster_api::ClusterApi;
 use metal3_lab::ironic::IronicConfig;
 use metal3_lab::manager::{Manager, ManagerConfig};
-use metal3_lab::workload::{WorkloadCluster, fit};
+use metal3_lab::nodes::Nodes;
+use metal3_lab::workload::{WorkloadCluster, fit, fit_to_nodes};
 use metal3_testkit::{TestNamespace, with_controller_manager};
 use serde_json::{Value, json};
 use tokio::sync::Mutex;
@@ -49,18 +51,43 @@ impl Kind {
     pub const DATA_TEMPLATE: Self = Self("infrastructure.cluster.x-k8s.io", "v1beta2", "Metal3DataTemplate");
 }
 
+/// What becomes of servers that boot.
+#[derive(Clone)]
+enum Boots {
+    /// Their kubelets are played, and join this cluster.
+    Played(Arc<WorkloadCluster>),
+    /// They really boot, and make the cluster.
+    Really(Arc<Nodes>),
+}
+
 /// A [`TestEnv`] for clusters, with the servers of its own Ironic.
 pub struct ClusterEnv {
     /// Its hosts.
     pub base: TestEnv,
-    /// The workload cluster that booted servers join.
-    pub workload: Arc<WorkloadCluster>,
+    boots: Boots,
     managers: Vec<(Manager, PathBuf)>,
 }
 
 impl ClusterEnv {
     /// Starts everything except the operator.
     pub async fn start(test: &str, servers: u16) -> Self {
+        let env = Self::hosts_of(test, servers).await;
+        let workload = empty_workload(&env).await;
+        Self::with(env, Boots::Played(workload)).await
+    }
+
+    /// The same with servers that really boot.
+    pub async fn start_real(test: &str, servers: u16) -> Self {
+        let env = Self::hosts_of(test, servers).await;
+        let image = tokio::task::spawn_blocking(metal3_lab::image::ensure).await;
+        let image = image.expect("not cut off").expect("the image is made");
+        let folder = env.ironic.folder().join("servers");
+        let nodes = Nodes::start(&folder, &image, env.ironic.hosts(), env.ironic.servers()).await;
+        let nodes = nodes.expect("the servers can boot");
+        Self::with(env, Boots::Really(Arc::new(nodes))).await
+    }
+
+    async fn hosts_of(test: &str, servers: u16) -> TestEnv {
         with_controller_manager();
         let namespace = TestNamespace::new(test).await;
         start_cluster_api(namespace.server()).await;
@@ -68,19 +95,22 @@ impl ClusterEnv {
             hosts: servers,
             ..IronicConfig::default()
         };
-        let env = TestEnv::start(namespace, config).await;
-        let workload = empty_workload(&env).await;
-        Self::with(env, workload).await
+        TestEnv::start(namespace, config).await
+    }
+
+    /// The workload cluster that booted servers join. Only where kubelets are played.
+    pub fn workload(&self) -> &WorkloadCluster {
+        match &self.boots {
+            Boots::Played(workload) => workload,
+            Boots::Really(_) => panic!("these servers really boot"),
+        }
     }
 
     /// Replaces the workload cluster with an empty one: leftovers of a deleted cluster, mainly its Nodes, would disturb the next
     /// one.
     pub async fn renew_workload(&mut self) {
-        let workload = empty_workload(&self.base).await;
-        let old = std::mem::replace(&mut self.workload, workload);
-        if let Some(old) = Arc::into_inner(old) {
-            old.stop().await;
-        }
+        let new = Boots::Played(empty_workload(&self.base).await);
+        std::mem::replace(&mut self.boots, new).stop().await;
     }
 
     /// Another management cluster for the same servers, with the same setup and a namespace of the same name: the target of
@@ -91,17 +121,17 @@ impl ClusterEnv {
         let mut env = TestEnv::at(namespace, Arc::clone(&self.base.ironic), 0).await;
         env.config.folder.push("beside");
         env.start_operator().await;
-        Self::with(env, Arc::clone(&self.workload)).await
+        Self::with(env, self.boots.clone()).await
     }
 
-    async fn with(env: TestEnv, workload: Arc<WorkloadCluster>) -> Self {
+    async fn with(env: TestEnv, boots: Boots) -> Self {
         let mut managers = Vec::new();
         for (name, role) in PROGRAMS {
             managers.push(start(&env.namespace, name, role).await);
         }
         Self {
             base: env,
-            workload,
+            boots,
             managers,
         }
     }
@@ -125,8 +155,10 @@ impl ClusterEnv {
     /// Applies a file of `examples` with the lab's addresses, after the Secrets that its cluster needs here. `change` may modify
     /// each object first.
     pub async fn apply_cluster(&self, file: &str, cluster: &str, change: impl Fn(&mut DynamicObject)) {
-        for secret in self.workload.access().secrets(cluster) {
-            self.base.namespace.apply(&secret.to_string()).await;
+        if let Boots::Played(workload) = &self.boots {
+            for secret in workload.access().secrets(cluster) {
+                self.base.namespace.apply(&secret.to_string()).await;
+            }
         }
         self.apply_example(file, change).await;
     }
@@ -137,7 +169,10 @@ impl ClusterEnv {
         let text = std::fs::read_to_string(path).expect("the example");
         let mut objects = metal3_testkit::parse(&text).expect("objects");
         let image = self.base.ironic.image().expect("the lab has an image");
-        fit(&mut objects, self.workload.access(), &image.url, &image.sha256);
+        match &self.boots {
+            Boots::Played(workload) => fit(&mut objects, workload.access(), &image.url, &image.sha256),
+            Boots::Really(nodes) => fit_to_nodes(&mut objects, &nodes.access().version, &image.url, &image.sha256),
+        }
         objects.iter_mut().for_each(change);
         let applied = metal3_lab::apply::apply(&self.base.namespace.client, &objects, Some(&self.base.namespace.name));
         applied.await.expect("the example applies");
@@ -180,11 +215,43 @@ impl ClusterEnv {
         deleted.expect("the deletion is accepted");
     }
 
-    /// The Nodes of the workload cluster.
+    /// The Nodes of the workload cluster; none while servers that really boot have not made it.
     pub async fn nodes(&self) -> Vec<Node> {
-        let client = self.workload.control_plane().client().await.expect("a client");
-        let listed = Api::<Node>::all(client).list(&ListParams::default()).await;
-        listed.expect("Nodes can be listed").items
+        let list = async |client| Api::<Node>::all(client).list(&ListParams::default()).await;
+        match &self.boots {
+            Boots::Played(workload) => {
+                let client = workload.control_plane().client().await.expect("a client");
+                list(client).await.expect("Nodes can be listed").items
+            }
+            // Between two control planes nobody may answer.
+            Boots::Really(_) => match self.cluster_client().await {
+                Some(client) => list(client).await.map(|nodes| nodes.items).unwrap_or_default(),
+                None => Vec::new(),
+            },
+        }
+    }
+
+    /// A client of the first cluster that Cluster API has made a kubeconfig for.
+    pub async fn cluster_client(&self) -> Option<Client> {
+        let secrets: Api<Secret> = Api::namespaced(self.base.namespace.client.clone(), &self.base.namespace.name);
+        let secrets = secrets
+            .list(&ListParams::default())
+            .await
+            .expect("Secrets can be listed")
+            .items;
+        let is_kubeconfig = |secret: &&Secret| secret.name_any().ends_with("-kubeconfig");
+        let data = secrets.iter().find(is_kubeconfig)?.data.as_ref()?.get("value")?;
+        let kubeconfig = Kubeconfig::from_yaml(&String::from_utf8_lossy(&data.0)).expect("a kubeconfig");
+        let config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await;
+        Some(Client::try_from(config.expect("a configuration")).expect("a client"))
+    }
+
+    /// What servers that really boot went through.
+    pub fn servers_log(&self) -> String {
+        match &self.boots {
+            Boots::Played(_) => String::new(),
+            Boots::Really(nodes) => std::fs::read_to_string(&nodes.access().log).unwrap_or_default(),
+        }
     }
 
     /// The hosts.
@@ -253,8 +320,24 @@ impl ClusterEnv {
         for (manager, _) in self.managers {
             assert!(manager.stop().await, "a program did not end in time");
         }
-        if let Some(workload) = Arc::into_inner(self.workload) {
-            workload.stop().await;
+        self.boots.stop().await;
+    }
+}
+
+impl Boots {
+    /// Stops it if nobody else has it.
+    async fn stop(self) {
+        match self {
+            Self::Played(workload) => {
+                if let Some(workload) = Arc::into_inner(workload) {
+                    workload.stop().await;
+                }
+            }
+            Self::Really(nodes) => {
+                if let Some(nodes) = Arc::into_inner(nodes) {
+                    nodes.stop().await.expect("nothing is left of the servers");
+                }
+            }
         }
     }
 }

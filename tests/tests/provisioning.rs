@@ -199,7 +199,7 @@ fn user_data_in_a_gzip_archive_reach_the_server_byte_by_byte() {
             .remove(0)
             .config_drive
             .expect("a config drive");
-        assert_eq!(drive.user_data_base64.as_deref(), Some(archive));
+        assert_eq!(drive.files["openstack/latest/user_data"], archive);
         assert_eq!(drive.meta_data.unwrap()["metal3-name"], json!(name));
     });
 }

@@ -42,6 +42,24 @@ pub(crate) fn checksum<P: AsRef<[u8]>>(parts: impl IntoIterator<Item = P>) -> St
     hex.fold(String::new(), |text, digits| text + &digits)
 }
 
+/// The files below a folder that are `wanted`, for a [`checksum`]: names and contents, in a fixed order.
+pub(crate) fn contents(folder: &Path, wanted: &dyn Fn(&Path) -> bool) -> Result<Vec<Vec<u8>>> {
+    let listing = fs::read_dir(folder).with_context(|| format!("cannot list {}", folder.display()))?;
+    let mut paths: Vec<PathBuf> = listing.flatten().map(|entry| entry.path()).collect();
+    paths.sort();
+    let mut parts = Vec::new();
+    for path in paths {
+        if path.is_dir() {
+            parts.extend(contents(&path, wanted)?);
+        } else if wanted(&path) {
+            let bytes = fs::read(&path).with_context(|| format!("cannot read {}", path.display()))?;
+            let name = path.file_name().unwrap_or_default().as_encoded_bytes();
+            parts.extend([name.to_vec(), vec![0], bytes.len().to_le_bytes().to_vec(), bytes]);
+        }
+    }
+    Ok(parts)
+}
+
 /// The folder of this name, made by `make` if it is not there yet. Several processes may ask at once. One that knows its own
 /// path (`can_move` is false) is made where it stays.
 pub(crate) fn once(

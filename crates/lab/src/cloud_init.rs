@@ -3,8 +3,6 @@
 //! Nothing is installed: Debian's packages of two releases are unpacked into a Python environment, and our script
 //! `lab/cloud-init/read.py` calls their parsers. Two releases, because images in use contain old and new ones.
 
-use std::ffi::OsString;
-use std::fs;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -12,15 +10,12 @@ use std::process::{Command, Stdio};
 use anyhow::{Context, Result, bail};
 use serde_json::Value;
 
-use crate::cache::Making;
-use crate::process::in_path;
+use crate::debian;
 use crate::python::{self, Recipe};
 
 /// A release of Debian and the version of cloud-init in it. Debian's own revisions of a version (fixes, mostly) may
 /// change; apt checks that they are Debian's.
 const RELEASES: [(&str, &str); 2] = [("bookworm", "22.4.2"), ("trixie", "25.1.4")];
-/// Whom these releases are signed by.
-const KEYRING: &str = "/usr/share/keyrings/debian-archive-keyring.gpg";
 /// To be changed with what is done with the packages.
 const STEPS: &str = "1";
 
@@ -42,9 +37,10 @@ pub fn ensure() -> Result<Vec<CloudInit>> {
         lock_file: &sources()?.join("requirements.lock"),
         also: &also,
         finish: &|making| {
-            RELEASES
-                .iter()
-                .try_for_each(|(suite, version)| fetch(making, suite, version))
+            RELEASES.iter().try_for_each(|(suite, version)| {
+                let package = format!("cloud-init={version}-*");
+                debian::unpack(making, suite, &package, &making.folder.join(version))
+            })
         },
     })?;
     let installed = |(_, version): &(&str, &'static str)| CloudInit {
@@ -90,75 +86,4 @@ fn sources() -> Result<PathBuf> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../lab/cloud-init");
     path.canonicalize()
         .with_context(|| format!("the lab's files for cloud-init are not at {}", path.display()))
-}
-
-/// Unpacks a release's package. apt works in a folder of its own: it needs no root, the machine may run another release,
-/// and its lists stay as they are.
-fn fetch(making: &Making, suite: &str, version: &str) -> Result<()> {
-    let tool = |name: &str| {
-        in_path(name).with_context(|| {
-            format!(
-                "there is no {name} on PATH: cloud-init comes as a package of Debian, so Debian or Ubuntu is needed"
-            )
-        })
-    };
-    let (apt, dpkg) = (tool("apt-get")?, tool("dpkg-deb")?);
-    if !Path::new(KEYRING).exists() {
-        bail!(
-            "{KEYRING} does not exist, so Debian's packages cannot be checked: apt-get install debian-archive-keyring"
-        );
-    }
-    let folder = making.folder.join(format!("apt-{suite}"));
-    for below in ["lists/partial", "cache/archives/partial", "state"] {
-        fs::create_dir_all(folder.join(below)).context("cannot make a folder for apt")?;
-    }
-    fs::write(folder.join("status"), "").context("cannot write a file for apt")?;
-    let source = format!("deb [signed-by={KEYRING}] http://deb.debian.org/debian {suite} main\n");
-    fs::write(folder.join("sources.list"), source).context("cannot write a file for apt")?;
-
-    let lists = format!("reading Debian's list of packages ({suite})");
-    making.run(&lists, &apt, apt_args(&folder, &["update"]))?;
-    let package = format!("cloud-init={version}-*");
-    let package_file = format!("fetching cloud-init {version}");
-    // apt writes into the folder that it is started in, so it is started by a shell that has gone there.
-    let mut download = vec![
-        "-c".into(),
-        r#"cd "$0" && exec "$@""#.into(),
-        folder.clone().into_os_string(),
-        apt.into_os_string(),
-    ];
-    download.extend(apt_args(&folder, &["download", &package]));
-    making.run(&package_file, Path::new("/bin/sh"), download)?;
-
-    let found = fs::read_dir(&folder)
-        .context("cannot look for the package")?
-        .filter_map(|entry| entry.ok().map(|entry| entry.path()))
-        .find(|path| path.extension().is_some_and(|extension| extension == "deb"));
-    let package = found.with_context(|| format!("apt-get has not left a package in {}", folder.display()))?;
-    let unpacked = making.folder.join(version);
-    let args = vec!["--extract".into(), package.into(), unpacked.into()];
-    making.run(&format!("unpacking cloud-init {version}"), &dpkg, args)?;
-    fs::remove_dir_all(&folder).context("cannot remove apt's folder")
-}
-
-fn apt_args(folder: &Path, command: &[&str]) -> Vec<OsString> {
-    let at = |option: &str, below: &str| format!("Dir::{option}={}", folder.join(below).display());
-    let options = [
-        at("State", "state"),
-        at("State::Lists", "lists"),
-        at("State::status", "status"),
-        at("Cache", "cache"),
-        at("Etc::SourceList", "sources.list"),
-        "Dir::Etc::SourceParts=/dev/null".to_owned(),
-        "Acquire::Languages=none".to_owned(),
-        "Acquire::IndexTargets::deb::DEP-11::DefaultEnabled=false".to_owned(),
-        "Acquire::Retries=3".to_owned(),
-        "APT::Update::Error-Mode=any".to_owned(),
-        "APT::Sandbox::User=root".to_owned(),
-    ];
-    let options = options.into_iter().flat_map(|option| ["-o".to_owned(), option]);
-    options
-        .chain(command.iter().map(|word| (*word).to_owned()))
-        .map(OsString::from)
-        .collect()
 }

@@ -8,6 +8,7 @@
 //!     ironic.curl         for `curl -K`: credentials and trust for Ironic's API
 //!     control-plane/ ironic/ operator/   each with its logs
 //!     workload/ managers/                the same of what makes clusters
+//!     servers/            a folder for each server that really boots, with its console's log
 //! ```
 //!
 //! Every start begins from scratch: Ironic's database and the servers' disks end with their programs, so an older cluster would
@@ -25,7 +26,7 @@ use anyhow::{Context, Result};
 use kube::Client;
 
 pub use access::Access;
-pub use clusters::Clusters;
+pub use clusters::{Boots, Clusters};
 pub use programs::Programs;
 
 use crate::apply;
@@ -38,7 +39,7 @@ use crate::operator::{self, OperatorConfig};
 /// The operator's namespace and service account, as `config/rbac` has them.
 const OPERATOR: (&str, &str) = ("baremetal-operator-system", "baremetal-operator-controller-manager");
 /// What a lab makes in its folder, and removes before it starts.
-const CONTENTS: [&str; 9] = [
+const CONTENTS: [&str; 10] = [
     access::FILE,
     access::KUBECONFIG,
     access::CURL,
@@ -48,6 +49,7 @@ const CONTENTS: [&str; 9] = [
     "operator",
     "workload",
     "managers",
+    "servers",
 ];
 
 /// What to start.
@@ -57,8 +59,8 @@ pub struct LabConfig {
     pub folder: PathBuf,
     /// How many simulated servers there are.
     pub servers: u16,
-    /// Whether clusters are to be made of them.
-    pub clusters: bool,
+    /// Whether clusters are to be made of them, and what boots then.
+    pub clusters: Option<Boots>,
     /// The programs, see [`Programs::ensure`].
     pub programs: Programs,
 }
@@ -143,10 +145,9 @@ impl Lab {
             OPERATOR.1,
             took(start)
         ));
-        let clusters = if clusters {
-            Some(Clusters::start(&control_plane, &ironic, &programs.folder, &folder, say).await?)
-        } else {
-            None
+        let clusters = match clusters {
+            Some(boots) => Some(Clusters::start(&control_plane, &ironic, boots, &programs.folder, &folder, say).await?),
+            None => None,
         };
         let lab = Self {
             clusters,
@@ -209,15 +210,17 @@ impl Lab {
         Access::of(self)?.write(self.folder(), kubectl)
     }
 
-    /// Stops all of it in good order.
-    pub async fn stop(self) {
+    /// Stops all of it in good order. Fails if something of it is left on the machine.
+    pub async fn stop(self) -> Result<()> {
         // From now on the lab cannot be found.
         fs::remove_file(self.folder().join(access::FILE)).ok();
-        if let Some(clusters) = self.clusters {
-            clusters.stop().await;
-        }
+        let clean = match self.clusters {
+            Some(clusters) => clusters.stop().await,
+            None => Ok(()),
+        };
         self.operator.stop().await;
         tokio::join!(self.ironic.stop(), self.control_plane.stop());
+        clean
     }
 }
 

@@ -22,8 +22,9 @@ use anyhow::{Context, Result};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
+pub(crate) use boot::addresses;
 pub use boot::{Boot, Role};
-pub use fit::fit;
+pub use fit::{fit, fit_to_nodes};
 pub use kubelets::{join, leave};
 pub use steps::Silence;
 

@@ -16,12 +16,14 @@ mod rack;
 pub mod screen;
 mod story;
 mod summary;
+mod workload;
 
 use std::process::ExitCode;
 use std::time::Instant;
 
 use anyhow::Result;
-use metal3_lab::lab::Access;
+use metal3_lab::lab::{Access, Boots};
+use metal3_lab::nodes;
 
 use self::screen::Screen;
 use crate::lab::{self, Interrupt};
@@ -36,6 +38,9 @@ pub struct Args {
     /// With --hosts-only, how many: the example's three, fewer of them, or more of the same form
     #[arg(long, default_value_t = 3, requires = "hosts_only", value_parser = clap::value_parser!(u16).range(1..=200))]
     hosts: u16,
+    /// Play the servers' kubelets instead of booting system containers, as on a machine where those cannot be had
+    #[arg(long, conflicts_with = "hosts_only")]
+    played: bool,
     /// Leave the lab running in the background; `cargo xtask lab down` ends it
     #[arg(long)]
     keep: bool,
@@ -56,7 +61,8 @@ pub fn run(args: &Args) -> ExitCode {
         screen.heading("1  The lab");
         let mut interrupt = Interrupt::new()?;
         let folder = lab::folder(&args.name)?;
-        let programs = lab::programs(&folder, !args.hosts_only);
+        let clusters = clusters(args, &screen);
+        let programs = lab::programs(&folder, clusters);
         let Some(programs) = interrupt.or(programs).await.transpose()? else {
             return Ok(interrupted(&screen));
         };
@@ -64,7 +70,7 @@ pub fn run(args: &Args) -> ExitCode {
         screen.say(&format!("the programs are there ({took:.1} s)"));
         let size = lab::Size {
             servers: if args.hosts_only { args.hosts } else { clusters::SERVERS },
-            clusters: !args.hosts_only,
+            clusters,
             outlives_us: args.keep,
         };
         let Some(access) = lab::start(&args.name, size, &programs, &screen, &mut interrupt).await? else {
@@ -76,6 +82,26 @@ pub fn run(args: &Args) -> ExitCode {
     }))
 }
 
+/// What is to boot for clusters, and loudly why it is not the real thing.
+fn clusters(args: &Args, screen: &Screen) -> Option<Boots> {
+    if args.hosts_only {
+        return None;
+    }
+    if args.played {
+        return Some(Boots::Played);
+    }
+    match nodes::probe() {
+        Ok(()) => Some(Boots::Really),
+        Err(reason) => {
+            screen.print(&format!(
+                "\n  NOT REAL: servers cannot really boot on this machine: {reason:#}.\n  Their kubelets are played \
+                 (--played); everything else is real.\n"
+            ));
+            Some(Boots::Played)
+        }
+    }
+}
+
 /// Stops the lab unless it is to be kept. After a failure its logs stay.
 fn end(args: &Args, screen: &Screen, access: &Access, outcome: Result<Option<()>>) -> Result<ExitCode> {
     match outcome {
@@ -83,6 +109,12 @@ fn end(args: &Args, screen: &Screen, access: &Access, outcome: Result<Option<()>
             screen.heading("The lab runs on");
             let host = if args.hosts_only { "rack2-node1" } else { "worker-0" };
             screen.print(&lab::hints(access, &args.name, lab::Next::Look(host)));
+            if let Some(kubeconfig) = access.nodes.as_ref().map(workload::kubeconfig) {
+                screen.print(&format!(
+                    "\nThe cluster of the servers\n  KUBECONFIG={}",
+                    kubeconfig.display()
+                ));
+            }
         }
         Ok(Some(())) => {
             lab::stop(&args.name)?;

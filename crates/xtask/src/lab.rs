@@ -20,7 +20,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail};
 use clap::Subcommand;
 use metal3_lab::instance;
-use metal3_lab::lab::Programs;
+use metal3_lab::lab::{Boots, Programs};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 pub use background::{Next, Size, end, hints, start, stop};
@@ -59,8 +59,8 @@ enum Command {
     Supervise {
         #[arg(long)]
         hosts: u16,
-        #[arg(long)]
-        clusters: bool,
+        #[arg(long, value_parser = background::boots)]
+        clusters: Option<Boots>,
         #[arg(long)]
         programs: PathBuf,
         /// The process whose end stops the lab
@@ -146,7 +146,7 @@ pub fn ensure_down(name: &str) -> Result<()> {
 }
 
 /// The programs of a lab, built if they are missing.
-pub async fn programs(folder: &Path, clusters: bool) -> Result<Programs> {
+pub async fn programs(folder: &Path, clusters: Option<Boots>) -> Result<Programs> {
     std::fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
     let log = folder.join("build.log");
     tokio::task::spawn_blocking(move || Programs::ensure(&log, clusters))

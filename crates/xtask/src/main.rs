@@ -4,6 +4,7 @@ mod bench;
 mod demo;
 mod fuzz;
 mod generate;
+mod image;
 mod install;
 mod lab;
 mod mutants;
@@ -33,6 +34,8 @@ enum Command {
     Fuzz(fuzz::Args),
     /// Writes the files generated from Rust code: CRDs, RBAC and reference pages
     Generate(generate::Args),
+    /// Makes the image of servers that really boot: Debian's packages, Kubernetes and its images; needs root
+    Image(image::Args),
     /// Manages labs in the background: Kubernetes, Ironic with simulated servers, the operator
     Lab(lab::Args),
     /// Runs mutation tests: makes small changes to pure decisions and checks that a test fails; takes an hour
@@ -48,6 +51,7 @@ fn main() -> anyhow::Result<ExitCode> {
         Command::Dist(args) => install::dist::run(&args)?,
         Command::Fuzz(args) => return fuzz::run(&args),
         Command::Generate(args) => generate::run(&args)?,
+        Command::Image(args) => return Ok(image::run(&args)),
         Command::Lab(args) => return Ok(lab::run(&args)),
         Command::Mutants(args) => return mutants::run(&args),
         Command::Test(args) => return test::run(&args),

@@ -88,6 +88,7 @@ const TIERS: &[(&str, &str, Tier)] = &[
 
 /// The slowest programs, slowest first. They start first in their tier, because a slow one that starts last would run alone.
 const LONGEST: &[&str] = &[
+    "nodes",
     "wire",
     "fleet",
     "two_providers",
@@ -101,7 +102,7 @@ const LONGEST: &[&str] = &[
 ];
 
 /// Programs that run one test at a time: they have only one, or two cores suffice for only one lab.
-const SINGLE: &[&str] = &["demo", "life", "moves"];
+const SINGLE: &[&str] = &["demo", "life", "moves", "nodes"];
 
 /// Runs the tests. Every tier runs even after a failure; the exit code is 0 only if all passed.
 pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
@@ -154,6 +155,10 @@ fn build_lab() -> anyhow::Result<Vec<String>> {
     metal3_lab::binaries::ensure_cluster_api().context("cannot build Cluster API")?;
     metal3_lab::binaries::ensure_helm().context("cannot build Helm")?;
     metal3_lab::ironic::environment::ensure().context("cannot install Ironic")?;
+    match metal3_lab::nodes::probe() {
+        Ok(()) => drop(metal3_lab::image::ensure().context("cannot make the image of servers")?),
+        Err(reason) => println!("NOT RUN: tests on servers that really boot: {reason:#}"),
+    }
     Ok(Vec::new())
 }
 

@@ -144,7 +144,7 @@ fn the_demo_provisions_three_hosts_deletes_one_and_leaves_nothing() {
 #[test]
 fn the_demo_makes_a_cluster_of_hosts_adds_a_worker_and_deletes_it() {
     let lab = Lab::new("cluster");
-    let output = lab.run(&["demo"]);
+    let output = lab.run(&["demo", "--played"]);
     let text = text(&output);
     assert_eq!(output.status.code(), Some(0), "{text}");
     for host in ["master-0", "worker-0", "worker-1", "worker-2"] {
@@ -161,6 +161,69 @@ fn the_demo_makes_a_cluster_of_hosts_adds_a_worker_and_deletes_it() {
         assert!(text.contains(line), "no {line}: {text}");
     }
     lab.expect_no_process();
+    assert!(!lab.folder().exists());
+}
+
+/// The leftovers of servers on the machine, apart from their folders.
+fn left_of_servers() -> Vec<String> {
+    let cgroups = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
+    let cgroups = cgroups
+        .lines()
+        .filter_map(|line| line.rsplit_once(':'))
+        .flat_map(|(rest, path)| {
+            let hierarchy = rest
+                .rsplit_once(':')
+                .map_or("", |(_, name)| name.trim_start_matches("name="));
+            let hierarchy = if hierarchy.is_empty() { "unified" } else { hierarchy };
+            let folder = Path::new("/sys/fs/cgroup")
+                .join(hierarchy)
+                .join(path.trim_start_matches('/'));
+            let below = fs::read_dir(folder).into_iter().flatten().flatten();
+            below
+                .map(|entry| entry.path().display().to_string())
+                .collect::<Vec<_>>()
+        });
+    let mounts = fs::read_to_string("/proc/self/mounts").unwrap();
+    let cable = Path::new("/sys/class/net/metal3-lab");
+    let cable = cable.exists().then(|| cable.display().to_string());
+    cgroups
+        .chain(mounts.lines().map(str::to_owned))
+        .filter(|name| name.contains("metal3-lab"))
+        .chain(cable)
+        .collect()
+}
+
+#[test]
+fn the_demo_ends_with_real_nodes_and_one_that_is_killed_is_cleaned_up_after() {
+    let lab = Lab::new("real");
+    let _turn = metal3_lab::nodes::turn().unwrap();
+    let before =
+        ["vm/overcommit_memory", "kernel/panic"].map(|name| fs::read(Path::new("/proc/sys").join(name)).unwrap());
+    let output = lab.run(&["demo", "--keep"]);
+    let text = text(&output);
+    assert_eq!(output.status.code(), Some(0), "{text}");
+    if let Some(line) = text.lines().find(|line| line.contains("NOT REAL")) {
+        println!("NOT RUN on real nodes: {line}");
+        return;
+    }
+    let nodes = text
+        .lines()
+        .filter(|line| line.contains("Debian GNU/Linux") && line.contains(" Ready "));
+    assert_eq!(nodes.count(), 3, "{text}");
+    assert!(text.contains("deployment \"hello\" successfully rolled out"), "{text}");
+    assert!(text.contains("all 4 Machines run"), "{text}");
+    let kubeconfig = lab.folder().join("servers/kubeconfig");
+    assert!(text.contains(&format!("KUBECONFIG={}", kubeconfig.display())), "{text}");
+    assert!(!left_of_servers().is_empty(), "or this test looks in the wrong places");
+
+    kill_process(lab.owner(), Signal::KILL).unwrap();
+    lab.expect_no_process();
+    let down = lab.run(&["lab", "down"]);
+    assert!(down.status.success(), "{}", self::text(&down));
+    assert_eq!(left_of_servers(), Vec::<String>::new());
+    let after =
+        ["vm/overcommit_memory", "kernel/panic"].map(|name| fs::read(Path::new("/proc/sys").join(name)).unwrap());
+    assert_eq!(before, after, "settings of the kernel");
     assert!(!lab.folder().exists());
 }
 

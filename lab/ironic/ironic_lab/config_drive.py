@@ -14,10 +14,10 @@ FOLDER = "/openstack/latest/"
 
 
 def decode(config_drive: str | None) -> dict[str, Any] | None:
-    """Metadata, user data and network data of a config drive as Ironic hands it to the agent: gzip in base64.
+    """The files of a config drive as Ironic hands it to the agent: gzip in base64.
 
-    None without a config drive. A file that is not in it is None; user data is text and, for
-    what is not text, base64; the others are JSON.
+    None without a config drive. `files` has all of them in base64, by their paths. Metadata, user data and network
+    data are read besides: None where there is no such file; user data is text, the others are JSON.
     """
     if not config_drive:
         return None
@@ -25,23 +25,26 @@ def decode(config_drive: str | None) -> dict[str, Any] | None:
     iso = pycdlib.PyCdlib()
     iso.open_fp(io.BytesIO(image))
     try:
-        meta_data = _read(iso, "meta_data.json")
-        network_data = _read(iso, "network_data.json")
-        user_data = _read(iso, "user_data")
+        files = {path: _read(iso, path) for path in _paths(iso)}
     finally:
         iso.close()
+    meta_data = files.get(FOLDER + "meta_data.json")
+    network_data = files.get(FOLDER + "network_data.json")
+    user_data = files.get(FOLDER + "user_data")
     return {
         "meta_data": json.loads(meta_data) if meta_data else None,
         "network_data": json.loads(network_data) if network_data else None,
         "user_data": user_data.decode("utf-8", "replace") if user_data is not None else None,
-        "user_data_base64": base64.b64encode(user_data).decode() if user_data is not None else None,
+        "files": {path.lstrip("/"): base64.b64encode(content).decode() for path, content in files.items()},
     }
 
 
-def _read(iso: pycdlib.PyCdlib, name: str) -> bytes | None:
+def _paths(iso: pycdlib.PyCdlib) -> list[str]:
+    folders = iso.walk(joliet_path="/")
+    return [f"{folder.rstrip('/')}/{name}" for folder, _, names in folders for name in names]
+
+
+def _read(iso: pycdlib.PyCdlib, path: str) -> bytes:
     buffer = io.BytesIO()
-    try:
-        iso.get_file_from_iso_fp(buffer, joliet_path=FOLDER + name)
-    except pycdlib.pycdlibexception.PyCdlibInvalidInput:
-        return None
+    iso.get_file_from_iso_fp(buffer, joliet_path=path)
     return buffer.getvalue()

@@ -160,8 +160,11 @@ class Files(unittest.TestCase):
         expected = {
             "meta_data": {"a": 1},
             "user_data": "#cloud-config\n",
-            "user_data_base64": "I2Nsb3VkLWNvbmZpZwo=",
             "network_data": None,
+            "files": {
+                "openstack/latest/meta_data.json": "eyJhIjogMX0=",
+                "openstack/latest/user_data": "I2Nsb3VkLWNvbmZpZwo=",
+            },
         }
         self.assertEqual(drive, expected)
         self.assertIsNone(config_drive.decode(None))

@@ -87,7 +87,7 @@ async fn helped(worker: &Worker<'_>) {
     let moments = env.ironic.moments(Mark::default()).unwrap().1;
     worker
         .env
-        .workload
+        .workload()
         .silence(&worker.host, Silence::UntilRestart)
         .unwrap();
 
@@ -139,7 +139,7 @@ async fn helped(worker: &Worker<'_>) {
 async fn not_helped(worker: &Worker<'_>) {
     let env = worker.env;
     let before = worker.server().await;
-    env.workload.silence(&worker.host, Silence::ForGood).unwrap();
+    env.workload().silence(&worker.host, Silence::ForGood).unwrap();
     for (retries, attempts) in [(0, 1), (1, 2)] {
         env.until(&format!("power cycle {attempts}"), async || {
             let remediation = worker.remediation().await.ok_or("no remediation")?;
@@ -184,7 +184,7 @@ impl<'a> Worker<'a> {
         let (machine, host) = workers.next().unwrap();
         Self {
             env,
-            client: env.workload.control_plane().client().await.unwrap(),
+            client: env.workload().control_plane().client().await.unwrap(),
             machine: machine.clone(),
             host: host.clone(),
         }

@@ -37,6 +37,18 @@ pub fn control_plane() -> Result<PathBuf> {
     })
 }
 
+/// The folder with the programs of a node: `node`, which is everything of Kubernetes, by the name that it is called by;
+/// `pause`, which holds a pod together; and the file `version`.
+pub fn node() -> Result<PathBuf> {
+    cached("node", |go, into| {
+        let version = go.version_of("k8s.io/kubernetes")?;
+        let settings = ["k8s.io/component-base/version", "k8s.io/client-go/pkg/version"];
+        go.build(".", &into.join("node"), &version, &settings)?;
+        go.build("./pause", &into.join("pause"), &version, &[])?;
+        fs::write(into.join("version"), version).context("cannot write a version")
+    })
+}
+
 const CLUSTER_API_MODULE: &str = "sigs.k8s.io/cluster-api";
 
 /// The folders with the definitions of Cluster API's kinds. Fetches its module if there is no finished build, but
@@ -140,10 +152,9 @@ impl Go {
         args.push(format!("-s -w {}", settings.join(" ")).into());
         args.extend(["-o".into(), output.into(), package.into()]);
         File::create(&self.log).context("cannot open the log of a build")?;
-        let what = if package == "." {
-            format!("lab/{}", self.name)
-        } else {
-            package.to_owned()
+        let what = match package.strip_prefix('.') {
+            Some(below) => format!("lab/{}{below}", self.name),
+            None => package.to_owned(),
         };
         cache::say(&format!(
             "building {what} {version} (minutes when the compiler's cache is cold)"
@@ -202,19 +213,11 @@ fn progress(log: &Path) -> String {
 
 /// Of everything that goes into a build but the compiler: `go.mod`, `go.sum`, the Go files, and the recipe.
 fn checksum(sources: &Path) -> Result<String> {
-    let listing = fs::read_dir(sources).with_context(|| format!("cannot list {}", sources.display()))?;
-    let mut files: Vec<PathBuf> = listing.flatten().map(|entry| entry.path()).collect();
-    files.retain(|path| {
+    let mut parts = vec![RECIPE.as_bytes().to_vec()];
+    parts.extend(cache::contents(sources, &|path| {
         path.extension()
             .is_some_and(|extension| ["go", "mod", "sum"].iter().any(|e| extension == *e))
-    });
-    files.sort();
-    let mut parts = vec![RECIPE.as_bytes().to_vec()];
-    for path in files {
-        let bytes = fs::read(&path).with_context(|| format!("cannot read {}", path.display()))?;
-        let name = path.file_name().unwrap_or_default().as_encoded_bytes();
-        parts.extend([name.to_vec(), vec![0], bytes.len().to_le_bytes().to_vec(), bytes]);
-    }
+    })?);
     Ok(cache::checksum(parts))
 }
 
@@ -240,6 +243,16 @@ mod tests {
     use std::collections::BTreeSet;
 
     use super::*;
+
+    #[test]
+    fn servers_run_the_kubernetes_of_the_control_plane() {
+        let versions = ["control-plane", "node"].map(|name| {
+            let text = fs::read_to_string(module(name).unwrap().join("go.mod")).unwrap();
+            let line = text.lines().find(|line| line.trim().starts_with("k8s.io/kubernetes v"));
+            line.unwrap().trim().to_owned()
+        });
+        assert_eq!(versions[0], versions[1]);
+    }
 
     // OWN 20b: kube-scheduler, kube-proxy and kubelet were compiled for every lab and started nowhere.
     #[test]

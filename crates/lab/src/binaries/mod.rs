@@ -86,6 +86,11 @@ pub fn cluster_api_definitions() -> Result<Vec<PathBuf>> {
     build::cluster_api_definitions()
 }
 
+/// The folder with the programs of a node, see [`build::node`].
+pub(crate) fn ensure_node() -> Result<PathBuf> {
+    build::node()
+}
+
 fn built() -> Result<Binaries> {
     Ok(built_at(&build::control_plane()?))
 }

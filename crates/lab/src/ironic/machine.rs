@@ -121,14 +121,15 @@ pub struct Deployment {
 }
 
 /// What a config drive holds; what is not on it is `None`.
-#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
 pub struct ConfigDrive {
     /// `meta_data.json`.
     pub meta_data: Option<Value>,
     /// `user_data` as text.
     pub user_data: Option<String>,
-    /// `user_data` to the byte, in base64.
-    pub user_data_base64: Option<String>,
     /// `network_data.json`.
     pub network_data: Option<Value>,
+    /// All of its files to the byte, in base64, by their paths.
+    #[serde(default)]
+    pub files: BTreeMap<String, String>,
 }

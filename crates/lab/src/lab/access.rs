@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{Clusters, Lab};
 use crate::ironic::{Host, Machine, Mark, Moment, Request, Servers};
-use crate::{lines, private_file, workload};
+use crate::{lines, nodes, private_file, workload};
 
 pub(super) const FILE: &str = "lab.json";
 pub(super) const KUBECONFIG: &str = "admin.kubeconfig";
@@ -49,9 +49,11 @@ pub struct Access {
     pub servers: Vec<Host>,
     /// The folder of Ironic's logs.
     pub ironic_logs: PathBuf,
-    /// How to reach the workload cluster, where clusters are made.
+    /// How to reach the workload cluster, where clusters are made and kubelets are played.
     pub workload: Option<workload::Access>,
-    /// What our programs besides the operator, and the kubelets, write, where clusters are made.
+    /// The servers, where clusters are made and servers really boot.
+    pub nodes: Option<nodes::Access>,
+    /// What our programs besides the operator, and the servers, write, where clusters are made.
     pub manager_logs: Vec<PathBuf>,
     /// Where the simulated servers tell what they went through.
     control_url: String,
@@ -78,7 +80,14 @@ impl Access {
             image_sha256: image.sha256,
             servers: ironic.hosts().to_vec(),
             ironic_logs: ironic.folder().join("log"),
-            workload: lab.clusters().map(|clusters| clusters.workload().access().clone()),
+            workload: lab
+                .clusters()
+                .and_then(Clusters::workload)
+                .map(|workload| workload.access().clone()),
+            nodes: lab
+                .clusters()
+                .and_then(Clusters::nodes)
+                .map(|nodes| nodes.access().clone()),
             manager_logs: lab.clusters().map(Clusters::logs).unwrap_or_default(),
             control_url: ironic.control_url(),
         })

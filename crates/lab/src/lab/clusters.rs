@@ -8,8 +8,10 @@ use anyhow::{Context, Result};
 use super::{grant, took};
 use crate::cluster_api::ClusterApi;
 use crate::control_plane::ControlPlane;
+use crate::image;
 use crate::ironic::IronicLab;
 use crate::manager::{Manager, ManagerConfig};
+use crate::nodes::Nodes;
 use crate::workload::WorkloadCluster;
 
 /// Our programs beside the operator: their name, namespace and service account, as `config/rbac` has them.
@@ -18,12 +20,28 @@ const PROGRAMS: [(&str, &str, &str); 2] = [
     ("cluster-api-provider-metal3", "capm3-system", "capm3-manager"),
 ];
 
-/// Our other programs, Cluster API's managers, and a workload cluster for one cluster. Dropping it kills them.
+/// What happens when a server boots the image that was written to its disk.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Boots {
+    /// Its kubelet is played, and joins a workload cluster that is there beforehand.
+    Played,
+    /// A system container starts, and does what the user data say ([`crate::nodes`]).
+    Really,
+}
+
+/// What there is of a workload cluster.
+#[derive(Debug)]
+enum Workload {
+    Played(Box<WorkloadCluster>),
+    Real(Box<Nodes>),
+}
+
+/// Our other programs, Cluster API's managers, and what servers become Nodes of. Dropping it kills them.
 #[derive(Debug)]
 pub struct Clusters {
     managers: Vec<(Manager, PathBuf)>,
     capi: ClusterApi,
-    workload: WorkloadCluster,
+    workload: Workload,
 }
 
 impl Clusters {
@@ -32,22 +50,12 @@ impl Clusters {
     pub(super) async fn start(
         control_plane: &ControlPlane,
         ironic: &IronicLab,
+        boots: Boots,
         binaries: &Path,
         folder: &Path,
         say: &(dyn Fn(&str) + Sync),
     ) -> Result<Self> {
-        let start = Instant::now();
-        let workload = WorkloadCluster::start(
-            Some(folder.join("workload")),
-            Some(control_plane.binaries().clone()),
-            Some(ironic.servers()),
-        )
-        .await?;
-        say(&format!(
-            "the workload cluster's API server, which the servers will join, serves at {} {}",
-            workload.control_plane().url(),
-            took(start)
-        ));
+        let workload = Workload::start(control_plane, ironic, boots, folder, say).await?;
         let start = Instant::now();
         let capi = ClusterApi::start(control_plane).await?;
         say(&format!(
@@ -71,21 +79,38 @@ impl Clusters {
         })
     }
 
-    /// The workload cluster.
-    pub fn workload(&self) -> &WorkloadCluster {
-        &self.workload
+    /// The workload cluster, where kubelets are played.
+    pub fn workload(&self) -> Option<&WorkloadCluster> {
+        match &self.workload {
+            Workload::Played(workload) => Some(workload),
+            Workload::Real(_) => None,
+        }
     }
 
-    /// What our programs and the kubelets write.
+    /// The servers, where they really boot.
+    pub fn nodes(&self) -> Option<&Nodes> {
+        match &self.workload {
+            Workload::Played(_) => None,
+            Workload::Real(nodes) => Some(nodes),
+        }
+    }
+
+    /// What our programs and the servers write.
     pub fn logs(&self) -> Vec<PathBuf> {
-        let kubelets = self.workload.control_plane().folder().join("logs/kubelets.log");
+        let servers = match &self.workload {
+            Workload::Played(workload) => workload.control_plane().folder().join("logs/kubelets.log"),
+            Workload::Real(nodes) => nodes.access().log.clone(),
+        };
         let managers = self.managers.iter().map(|(_, log)| log.clone());
-        managers.chain([kubelets]).collect()
+        managers.chain([servers]).collect()
     }
 
     /// An error with the end of its log if one of them has ended.
     pub fn ensure_alive(&self) -> Result<()> {
-        self.workload.control_plane().ensure_alive()?;
+        match &self.workload {
+            Workload::Played(workload) => workload.control_plane().ensure_alive()?,
+            Workload::Real(nodes) => nodes.ensure_alive()?,
+        }
         self.capi.ensure_alive()?;
         self.managers
             .iter()
@@ -93,12 +118,51 @@ impl Clusters {
     }
 
     /// Stops them in good order.
-    pub(super) async fn stop(self) {
+    pub(super) async fn stop(self) -> Result<()> {
         for (manager, _) in self.managers {
             manager.stop().await;
         }
         self.capi.stop().await;
-        self.workload.stop().await;
+        match self.workload {
+            Workload::Played(workload) => workload.stop().await,
+            Workload::Real(nodes) => nodes.stop().await?,
+        }
+        Ok(())
+    }
+}
+
+impl Workload {
+    async fn start(
+        control_plane: &ControlPlane,
+        ironic: &IronicLab,
+        boots: Boots,
+        folder: &Path,
+        say: &(dyn Fn(&str) + Sync),
+    ) -> Result<Self> {
+        let start = Instant::now();
+        if boots == Boots::Really {
+            let image = tokio::task::spawn_blocking(image::ensure).await;
+            let image = image.context("making the image was cut off")??;
+            let nodes = Nodes::start(&folder.join("servers"), &image, ironic.hosts(), ironic.servers()).await?;
+            say(&format!(
+                "the servers will really boot, into Kubernetes {} {}",
+                image.version,
+                took(start)
+            ));
+            return Ok(Self::Real(Box::new(nodes)));
+        }
+        let workload = WorkloadCluster::start(
+            Some(folder.join("workload")),
+            Some(control_plane.binaries().clone()),
+            Some(ironic.servers()),
+        )
+        .await?;
+        say(&format!(
+            "the workload cluster's API server, which the servers will join, serves at {} {}",
+            workload.control_plane().url(),
+            took(start)
+        ));
+        Ok(Self::Played(Box::new(workload)))
     }
 }
 

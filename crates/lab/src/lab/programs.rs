@@ -6,8 +6,10 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 
+use super::Boots;
 use crate::binaries::{self, Binaries};
 use crate::cache;
+use crate::image;
 use crate::ironic::environment;
 use crate::process::Program;
 
@@ -31,12 +33,15 @@ pub struct Programs {
 impl Programs {
     /// Builds what is missing: our programs from these sources (always brought up to date), the control plane (minutes
     /// when nothing is cached), the Python environment (a minute), and, where clusters are made, Cluster API's managers
-    /// (three minutes). Blocks meanwhile, and says to standard error how it goes, every ten seconds at least. `log` gets
+    /// (three minutes) and, where servers really boot, their image (two minutes, and minutes more for what is compiled). Blocks meanwhile, and says to standard error how it goes, every ten seconds at least. `log` gets
     /// what cargo writes.
-    pub fn ensure(log: &Path, clusters: bool) -> Result<Self> {
+    pub fn ensure(log: &Path, clusters: Option<Boots>) -> Result<Self> {
         let folder = ours(log)?;
-        if clusters {
+        if clusters.is_some() {
             binaries::ensure_cluster_api()?;
+        }
+        if clusters == Some(Boots::Really) {
+            image::ensure().context("the image of the servers cannot be made (--played needs none)")?;
         }
         Self::with_ours(folder)
     }

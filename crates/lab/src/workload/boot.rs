@@ -156,7 +156,8 @@ fn labels(text: &str) -> Result<BTreeMap<String, String>> {
         .collect()
 }
 
-fn addresses(network_data: Option<&Value>) -> Vec<String> {
+/// The fixed addresses in network data.
+pub fn addresses(network_data: Option<&Value>) -> Vec<String> {
     let networks = network_data.and_then(|data| data["networks"].as_array());
     let address = |network: &Value| network["ip_address"].as_str().map(str::to_owned);
     networks.into_iter().flatten().filter_map(address).collect()
@@ -171,10 +172,10 @@ mod tests {
         ConfigDrive {
             meta_data: Some(json!({"uuid": "u-1", "local-hostname": "node-0", "name": "node-0"})),
             user_data: Some(user_data.to_owned()),
-            user_data_base64: None,
             network_data: Some(
                 json!({"networks": [{"id": "a", "ip_address": "192.0.2.7"}, {"id": "b", "type": "ipv4_dhcp"}]}),
             ),
+            ..ConfigDrive::default()
         }
     }
 

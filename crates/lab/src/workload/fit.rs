@@ -10,27 +10,54 @@ use super::Access;
 /// etcd becomes an external one: Cluster API looks at the members of its own by a port that the kubelet forwards, and
 /// there is no kubelet.
 pub fn fit(objects: &mut [DynamicObject], workload: &Access, image_url: &str, image_sha256: &str) {
-    let image = json!({"url": image_url, "checksum": image_sha256, "checksumType": "sha256", "diskFormat": "raw"});
+    let here = json!({"host": "127.0.0.1", "port": workload.port});
+    fit_version(objects, &workload.version, image_url, image_sha256);
     for object in objects {
         let kind = object.types.as_ref().map_or("", |types| &types.kind);
         let spec = &mut object.data["spec"];
-        let here = json!({"host": "127.0.0.1", "port": workload.port});
-        let version = json!(workload.version);
         match kind {
             "Cluster" if spec["topology"].is_object() => {
-                put(spec, &["topology", "version"], version);
                 for variable in spec["topology"]["variables"].as_array_mut().into_iter().flatten() {
                     if variable["name"] == "controlPlaneEndpoint" {
                         put(variable, &["value"], here.clone());
                     }
                 }
             }
-            "Metal3Cluster" => put(spec, &["controlPlaneEndpoint"], here),
-            "KubeadmControlPlane" => {
-                put(spec, &["version"], version);
-                put(spec, &ETCD, etcd(workload));
-            }
+            "Metal3Cluster" => put(spec, &["controlPlaneEndpoint"], here.clone()),
+            "KubeadmControlPlane" => put(spec, &ETCD, etcd(workload)),
             "KubeadmControlPlaneTemplate" => put(&mut spec["template"]["spec"], &ETCD, etcd(workload)),
+            _ => {}
+        }
+    }
+}
+
+/// Puts the version and an image into the objects that name such, for servers that really boot ([`crate::nodes`]); everything
+/// else stays as it is, addresses too.
+///
+/// There is no CoreDNS among the images that the servers have.
+pub fn fit_to_nodes(objects: &mut [DynamicObject], version: &str, image_url: &str, image_sha256: &str) {
+    const SKIP: [&str; 3] = ["kubeadmConfigSpec", "initConfiguration", "skipPhases"];
+    fit_version(objects, version, image_url, image_sha256);
+    for object in objects {
+        let kind = object.types.as_ref().map_or("", |types| &types.kind);
+        let spec = &mut object.data["spec"];
+        match kind {
+            "KubeadmControlPlane" => put(spec, &SKIP, json!(["addon/coredns"])),
+            "KubeadmControlPlaneTemplate" => put(&mut spec["template"]["spec"], &SKIP, json!(["addon/coredns"])),
+            _ => {}
+        }
+    }
+}
+
+fn fit_version(objects: &mut [DynamicObject], version: &str, image_url: &str, image_sha256: &str) {
+    let image = json!({"url": image_url, "checksum": image_sha256, "checksumType": "sha256", "diskFormat": "raw"});
+    for object in objects {
+        let kind = object.types.as_ref().map_or("", |types| &types.kind);
+        let spec = &mut object.data["spec"];
+        let version = json!(version);
+        match kind {
+            "Cluster" if spec["topology"].is_object() => put(spec, &["topology", "version"], version),
+            "KubeadmControlPlane" => put(spec, &["version"], version),
             "MachineDeployment" => put(spec, &["template", "spec", "version"], version),
             "Metal3MachineTemplate" => put(spec, &["template", "spec", "image"], image.clone()),
             _ => {}
@@ -63,9 +90,13 @@ fn put(mut value: &mut Value, path: &[&str], new: Value) {
 mod tests {
     use super::*;
 
-    fn fitted(example: &str) -> (Vec<DynamicObject>, Vec<DynamicObject>) {
+    fn read(example: &str) -> Vec<DynamicObject> {
         let path = format!("{}/../../examples/cluster/{example}.yaml", env!("CARGO_MANIFEST_DIR"));
-        let before = crate::apply::parse(&std::fs::read_to_string(path).unwrap()).unwrap();
+        crate::apply::parse(&std::fs::read_to_string(path).unwrap()).unwrap()
+    }
+
+    fn fitted(example: &str) -> (Vec<DynamicObject>, Vec<DynamicObject>) {
+        let before = read(example);
         let pair = crate::pki::Authority::generate("test").unwrap().pair();
         let workload = Access {
             port: 4711,
@@ -93,6 +124,23 @@ mod tests {
             }
             let same = before.iter().zip(&after).filter(|(before, after)| before == after);
             assert!(same.count() >= 3, "{example}: what leads nowhere stays");
+            assert!(!text.contains("null"), "{example}: a field without a value in {text}");
+        }
+    }
+
+    #[test]
+    fn servers_that_really_boot_get_an_image_and_a_version_and_keep_their_addresses() {
+        for example in ["small", "cluster-class"] {
+            let mut objects = read(example);
+            fit_to_nodes(&mut objects, "v1.36.3", "http://127.0.0.1/image", "0123");
+            let text = serde_json::to_string(&objects).unwrap();
+            for old in ["images.example.org", "v1.35.0"] {
+                assert!(!text.contains(old), "{example}: {old} in {text}");
+            }
+            assert!(!text.contains("null"), "{example}: a field without a value in {text}");
+            for new in ["192.0.2.100", "v1.36.3", "http://127.0.0.1/image", "addon/coredns"] {
+                assert!(text.contains(new), "{example}: no {new} in {text}");
+            }
         }
     }
 }

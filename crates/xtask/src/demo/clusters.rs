@@ -24,6 +24,8 @@ use super::{Args, columns, machines, rack, timing};
 /// The cluster, from the root of the repository, and its name.
 const FILE: &str = "examples/cluster/small.yaml";
 const NAME: &str = "small";
+/// The last heading.
+const TIMES: &str = "How long the hosts took: Ironic's time and ours (medians over hosts)";
 /// How many servers [`rack::FOR_CLUSTERS`] has.
 pub const SERVERS: u16 = 4;
 
@@ -31,7 +33,6 @@ pub const SERVERS: u16 = 4;
 pub async fn tell(args: &Args, screen: &Screen, access: &Access) -> Result<()> {
     let limit = Duration::from_secs(args.deadline);
     let client = client(&access.kubeconfig).await?;
-    let workload = access.workload.as_ref().context("the lab makes no clusters")?;
     let entries = entries(rack::FOR_CLUSTERS, usize::from(SERVERS), access)?;
 
     screen.heading(&format!(
@@ -47,7 +48,7 @@ pub async fn tell(args: &Args, screen: &Screen, access: &Access) -> Result<()> {
         journey.expect(&entry.name);
         metal3_lab::apply::apply(&client, &entry.objects, Some(NAMESPACE)).await?;
     }
-    let objects = cluster(access, workload)?;
+    let objects = cluster(access)?;
     metal3_lab::apply::apply(&client, &objects, Some(NAMESPACE)).await?;
     screen.say(&format!(
         "applied {} hosts and {} objects of the cluster",
@@ -62,8 +63,14 @@ pub async fn tell(args: &Args, screen: &Screen, access: &Access) -> Result<()> {
 
     screen.heading("3  What became of what: Machine, host, Node");
     screen.print(&results(&client, &journey).await?);
+    let mut number = 4..;
+    let mut heading = |text: &str| screen.heading(&format!("{}  {text}", number.next().unwrap_or_default()));
+    if let Some(nodes) = &access.nodes {
+        heading("The cluster of the servers: real kubelets, and Pods on them");
+        super::workload::show(screen, nodes, &kubeconfig(&client).await?, args.deadline).await?;
+    }
 
-    screen.heading("4  One worker more");
+    heading("One worker more");
     let deployments = api(&client, "MachineDeployment");
     let change = Patch::Merge(json!({"spec": {"replicas": 3}}));
     deployments
@@ -74,9 +81,10 @@ pub async fn tell(args: &Args, screen: &Screen, access: &Access) -> Result<()> {
     screen.say("all 4 Machines run");
 
     if args.keep {
-        return timing_of(screen, access, &journey, "5");
+        heading(TIMES);
+        return timing(screen, access, &journey);
     }
-    screen.heading("5  The cluster is deleted");
+    heading("The cluster is deleted");
     api(&client, "Cluster")
         .delete(NAME, &DeleteParams::default())
         .await
@@ -91,22 +99,22 @@ pub async fn tell(args: &Args, screen: &Screen, access: &Access) -> Result<()> {
     };
     journey.until("deleting the cluster", limit, is_over).await?;
     screen.say(&format!("no Machine is left, and all {SERVERS} hosts are available"));
-    timing_of(screen, access, &journey, "6")
+    heading(TIMES);
+    timing(screen, access, &journey)
 }
 
-fn timing_of(screen: &Screen, access: &Access, journey: &Journey<'_>, number: &str) -> Result<()> {
-    screen.heading(&format!(
-        "{number}  How long the hosts took: Ironic's time and ours (medians over hosts)"
-    ));
-    timing(screen, access, journey)
-}
-
-/// The example with the lab's addresses, after the Secrets that it needs here.
-fn cluster(access: &Access, workload: &workload::Access) -> Result<Vec<DynamicObject>> {
+/// The example as it is needed here: with the lab's image and, where kubelets are played, with its addresses and after Secrets.
+fn cluster(access: &Access) -> Result<Vec<DynamicObject>> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(FILE);
     let text = fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))?;
     let mut objects = metal3_lab::apply::parse(&text)?;
-    workload::fit(&mut objects, workload, &access.image_url, &access.image_sha256);
+    let (url, sha256) = (&access.image_url, &access.image_sha256);
+    if let Some(nodes) = &access.nodes {
+        workload::fit_to_nodes(&mut objects, &nodes.version, url, sha256);
+        return Ok(objects);
+    }
+    let workload = access.workload.as_ref().context("the lab makes no clusters")?;
+    workload::fit(&mut objects, workload, url, sha256);
     let secrets = workload.secrets(NAME).map(serde_json::from_value::<DynamicObject>);
     let mut all = secrets.into_iter().collect::<Result<Vec<_>, _>>()?;
     all.extend(objects);
@@ -150,8 +158,8 @@ async fn results(client: &Client, journey: &Journey<'_>) -> Result<String> {
     Ok(table.trim_fmt())
 }
 
-/// A client by the kubeconfig that Cluster API has made.
-async fn workload_client(client: &Client) -> Result<Client> {
+/// The kubeconfig that Cluster API has made.
+async fn kubeconfig(client: &Client) -> Result<String> {
     let secrets: Api<Secret> = Api::namespaced(client.clone(), NAMESPACE);
     let secret = secrets
         .get(&format!("{NAME}-kubeconfig"))
@@ -159,7 +167,12 @@ async fn workload_client(client: &Client) -> Result<Client> {
         .context("no kubeconfig")?;
     let data = secret.data.unwrap_or_default();
     let text = data.get("value").context("a Secret without a kubeconfig")?;
-    let kubeconfig = Kubeconfig::from_yaml(&String::from_utf8_lossy(&text.0)).context("not a kubeconfig")?;
+    Ok(String::from_utf8_lossy(&text.0).into_owned())
+}
+
+/// A client by it.
+async fn workload_client(client: &Client) -> Result<Client> {
+    let kubeconfig = Kubeconfig::from_yaml(&kubeconfig(client).await?).context("not a kubeconfig")?;
     let config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await?;
     Client::try_from(config).context("cannot make a client")
 }

@@ -7,7 +7,8 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 use metal3_lab::instance::{self, Claim};
-use metal3_lab::lab::{Access, Programs};
+use metal3_lab::lab::{Access, Boots, Programs};
+use metal3_lab::nodes;
 
 use super::{DEFAULT_NAME, Interrupt, ensure_down, folder, programs, with_progress};
 use crate::demo::objects::{self, NAMESPACE};
@@ -24,12 +25,12 @@ pub async fn up(name: &str, count: u16) -> Result<ExitCode> {
     ensure_down(name)?;
     let screen = Screen::new();
     let mut interrupt = Interrupt::new()?;
-    let Some(programs) = interrupt.or(programs(&folder(name)?, false)).await.transpose()? else {
+    let Some(programs) = interrupt.or(programs(&folder(name)?, None)).await.transpose()? else {
         return Ok(ExitCode::from(130));
     };
     let size = Size {
         servers: count,
-        clusters: false,
+        clusters: None,
         outlives_us: true,
     };
     let Some(access) = start(name, size, &programs, &screen, &mut interrupt).await? else {
@@ -48,8 +49,8 @@ pub async fn up(name: &str, count: u16) -> Result<ExitCode> {
 pub struct Size {
     /// Simulated servers.
     pub servers: u16,
-    /// Whether clusters can be made of them.
-    pub clusters: bool,
+    /// Whether clusters can be made of them, and what boots then.
+    pub clusters: Option<Boots>,
     /// Whether the lab stays when this process ends, however it ends.
     pub outlives_us: bool,
 }
@@ -78,6 +79,21 @@ pub async fn start(
     Ok(access)
 }
 
+fn name_of(boots: Boots) -> &'static str {
+    match boots {
+        Boots::Played => "played",
+        Boots::Really => "really",
+    }
+}
+
+/// What boots, by its name on a command line.
+pub fn boots(name: &str) -> Result<Boots, String> {
+    let found = [Boots::Played, Boots::Really]
+        .into_iter()
+        .find(|boots| name_of(*boots) == name);
+    found.ok_or_else(|| format!("neither played nor really: {name}"))
+}
+
 fn spawn(name: &str, size: Size, programs: &Programs, log: &Path) -> Result<Child> {
     let output = File::create(log).with_context(|| format!("cannot open {}", log.display()))?;
     let mut command = Command::new(std::env::current_exe().context("this program has no path")?);
@@ -86,7 +102,7 @@ fn spawn(name: &str, size: Size, programs: &Programs, log: &Path) -> Result<Chil
         .arg(size.servers.to_string())
         .arg("--programs")
         .arg(&programs.folder)
-        .args(size.clusters.then_some("--clusters"))
+        .args(size.clusters.map(|boots| format!("--clusters={}", name_of(boots))))
         .args((!size.outlives_us).then(|| format!("--owner={}", std::process::id())))
         .stdin(Stdio::null())
         .stdout(output.try_clone().context("cannot share the log between two streams")?)
@@ -148,7 +164,10 @@ pub fn stop(name: &str) -> Result<bool> {
 
 /// Ends a lab if it runs; its folder stays. Returns whether it ran.
 pub fn end(name: &str) -> Result<bool> {
-    instance::stop_owner(&folder(name)?, DOWN)
+    let did_run = instance::stop_owner(&folder(name)?, DOWN)?;
+    // One that was killed could not.
+    nodes::clean_up()?;
+    Ok(did_run)
 }
 
 /// What a person may do next.

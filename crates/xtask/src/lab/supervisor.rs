@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use metal3_lab::lab::{Lab, LabConfig, Programs};
+use metal3_lab::lab::{Boots, Lab, LabConfig, Programs};
 use rustix::process::{Pid, test_kill_process};
 
 use super::{Interrupt, folder};
@@ -19,7 +19,13 @@ const AGAIN: Duration = Duration::from_secs(5);
 /// without its cluster or its Ironic the lab makes no sense and ends.
 ///
 /// It also ends when `owner` does, if there is one.
-pub async fn run(name: &str, servers: u16, clusters: bool, programs: PathBuf, owner: Option<Pid>) -> Result<()> {
+pub async fn run(
+    name: &str,
+    servers: u16,
+    clusters: Option<Boots>,
+    programs: PathBuf,
+    owner: Option<Pid>,
+) -> Result<()> {
     // Out of the terminal's session: closing the terminal, or an interrupt typed at it, is no wish to end the lab.
     rustix::process::setsid().ok(); // fails for the leader of a group, as which somebody may start this by hand
     let mut interrupt = Interrupt::new()?;
@@ -39,7 +45,10 @@ pub async fn run(name: &str, servers: u16, clusters: bool, programs: PathBuf, ow
     let mut lab = lab;
     let outcome = interrupt.or(Box::pin(watch(&mut lab, &screen, owner))).await;
     screen.say("the lab ends");
-    interrupt.or(Box::pin(lab.stop())).await; // a second wish: at once
+    // A second wish: at once. Then the next lab cleans up.
+    if let Some(Err(error)) = interrupt.or(Box::pin(lab.stop())).await {
+        screen.say(&format!("something is left: {error:#}"));
+    }
     match outcome {
         None => Ok(()),
         Some(error) => {

@@ -1,0 +1,185 @@
+//! Servers that really boot: what Cluster API, our programs and Ironic make of them is read by real cloud-init, networkd, kubeadm and
+//! kubelets. One at a time on a machine; where they cannot boot, the reason is printed.
+
+#![expect(
+    clippy::unwrap_used,
+    reason = "a test fails by panicking, in its helper functions too"
+)]
+
+use std::collections::BTreeSet;
+
+use k8s_openapi::api::coordination::v1::Lease;
+use k8s_openapi::api::core::v1::Node;
+use kube::{Api, ResourceExt};
+use metal3_api::metal3::names::annotation::REBOOT;
+use metal3_lab::nodes;
+use metal3_scenarios::{ClusterEnv, Kind, run};
+use serde_json::{Value, json};
+
+/// A cluster, and its file in `examples`.
+const NAME: &str = "small";
+const SMALL: &str = "cluster/small.yaml";
+
+#[test]
+fn three_control_planes_with_their_own_etcd_are_made_replaced_and_deleted() {
+    let _turn = nodes::turn().unwrap();
+    if let Err(reason) = nodes::probe() {
+        println!("NOT RUN: servers cannot really boot here: {reason:#}");
+        return;
+    }
+    run(async {
+        let env = ClusterEnv::start_real("nodes", 4).await;
+        env.apply_hosts(3).await;
+        env.expect_available(4).await;
+        let before = env.names().await;
+        env.apply_cluster(SMALL, NAME, |object| {
+            let kind = object.types.as_ref().map_or("", |types| &types.kind);
+            let spec = &mut object.data["spec"];
+            if kind == "KubeadmControlPlane" {
+                spec["replicas"] = json!(3);
+                // The old machine is deleted first, so that its server is free for the new one.
+                spec["rollout"] = json!({"strategy": {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 0}}});
+            } else if kind == "MachineDeployment" {
+                spec["replicas"] = json!(1);
+            }
+        })
+        .await;
+        let old = machines_after(&env, &BTreeSet::new()).await;
+        expect_ready_as_deployed(&env).await;
+
+        reboot(&env, "host-4").await;
+
+        // Each member leaves etcd, and its successor joins it, while the others have the quorum.
+        env.copy(
+            Kind::MACHINE_TEMPLATE,
+            "small-control-plane",
+            "small-control-plane-2",
+            |_| {},
+        )
+        .await;
+        let reference = json!({"infrastructureRef": {"name": "small-control-plane-2"}});
+        let change = json!({"spec": {"machineTemplate": {"spec": reference}}});
+        env.patch(Kind::CONTROL_PLANE, NAME, change).await;
+        machines_after(&env, &old).await;
+        expect_ready_as_deployed(&env).await;
+
+        env.delete(Kind::CLUSTER, NAME).await;
+        env.delete(Kind::DATA_TEMPLATE, NAME).await;
+        env.expect_nothing_new(&before).await;
+        env.stop().await;
+    });
+}
+
+/// Waits until the control plane has three machines that were not there before, step by step, and is healthy with its etcd, and
+/// until a worker is there. Returns the names of the control plane's machines.
+async fn machines_after(env: &ClusterEnv, old: &BTreeSet<String>) -> BTreeSet<String> {
+    for count in 1..=3 {
+        env.until(
+            &format!("{count} of the control plane's machines are new"),
+            async || {
+                let new: Vec<_> = running(env).await.difference(old).cloned().collect();
+                if new.len() >= count {
+                    Ok(())
+                } else {
+                    Err(format!("{new:?}\n{}", env.servers_log()))
+                }
+            },
+        )
+        .await;
+    }
+    let new = env
+        .until("the control plane and its etcd are healthy", async || {
+            let control_plane = env.api(Kind::CONTROL_PLANE).get(NAME).await.unwrap();
+            let conditions = control_plane.data["status"]["conditions"].as_array().cloned();
+            let is_true = |wanted: &str| {
+                let mut found = conditions.iter().flatten().filter(|one| one["type"] == wanted);
+                found.any(|one: &Value| one["status"] == "True")
+            };
+            let new = running(env).await;
+            let healthy = [
+                "Available",
+                "EtcdClusterHealthy",
+                "ControlPlaneComponentsHealthy",
+                "MachinesUpToDate",
+            ];
+            if new.len() == 3 && new.is_disjoint(old) && healthy.into_iter().all(is_true) {
+                Ok(new)
+            } else {
+                Err(format!("{new:?} {conditions:#?}"))
+            }
+        })
+        .await;
+    env.expect_running(4).await;
+    new
+}
+
+/// The machines of the control plane that run.
+async fn running(env: &ClusterEnv) -> BTreeSet<String> {
+    let machines = env.list(Kind::MACHINE).await.into_iter();
+    let of_control_plane = machines.filter(|machine| {
+        let is_control_plane = machine.labels().contains_key("cluster.x-k8s.io/control-plane");
+        is_control_plane && machine.data["status"]["phase"] == "Running"
+    });
+    of_control_plane.map(|machine| machine.name_any()).collect()
+}
+
+/// Waits until every Node is ready, and checks that its address is that of the network data that its server was deployed with.
+async fn expect_ready_as_deployed(env: &ClusterEnv) {
+    let nodes = env
+        .until("all Nodes are ready", async || {
+            let nodes = env.nodes().await;
+            let ready = nodes.iter().filter(|node| is_ready(node)).count();
+            if (nodes.len(), ready) == (4, 4) {
+                Ok(nodes)
+            } else {
+                Err(format!("{ready} of {}", nodes.len()))
+            }
+        })
+        .await;
+    for node in nodes {
+        let name = node.name_any();
+        let servers = env.base.ironic.hosts();
+        let server = servers.iter().find(|server| server.name == name).unwrap();
+        let mut machine = env.base.ironic.machine(server).await.unwrap();
+        let drive = machine.deployments.pop().unwrap().config_drive.unwrap();
+        let addresses = node.status.unwrap().addresses.unwrap();
+        let address = addresses.iter().find(|one| one.type_ == "InternalIP").unwrap();
+        let deployed = &drive.network_data.unwrap()["networks"][0]["ip_address"];
+        assert_eq!(json!(address.address), *deployed, "{name}");
+    }
+}
+
+fn is_ready(node: &Node) -> bool {
+    let conditions = node.status.iter().flat_map(|status| status.conditions.iter().flatten());
+    conditions
+        .into_iter()
+        .any(|one| one.type_ == "Ready" && one.status == "True")
+}
+
+/// Power-cycles a host hard, and waits until its kubelet reports again.
+async fn reboot(env: &ClusterEnv, host: &str) {
+    let boots = || env.servers_log().matches(&format!("{host}: boots")).count();
+    let leases: Api<Lease> = Api::namespaced(env.cluster_client().await.unwrap(), "kube-node-lease");
+    let renewed = async || leases.get(host).await.unwrap().spec.unwrap().renew_time.unwrap();
+    let before = boots();
+    let change = json!({"metadata": {"annotations": {REBOOT: r#"{"mode":"hard"}"#}}});
+    env.base.patch(host, change).await;
+    env.until("the server boots again", async || {
+        if boots() > before {
+            Ok(())
+        } else {
+            Err(env.servers_log())
+        }
+    })
+    .await;
+    let last = renewed().await;
+    env.until("its kubelet reports again", async || {
+        let now = renewed().await;
+        if now.0 > last.0 {
+            Ok(())
+        } else {
+            Err(format!("{now:?}"))
+        }
+    })
+    .await;
+}
