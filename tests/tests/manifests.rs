@@ -68,9 +68,9 @@ fn is_about_a_deprecated_version(warning: &str) -> bool {
         .is_some_and(|(kind, rest)| rest == format!("is deprecated; use {STORED} {kind}"))
 }
 
-/// Whether a warning is one of our webhooks', which name a field of the specification: some manifests are valid and pointless.
+/// Whether a warning is one of our webhooks: some manifests are valid and pointless, and some kinds have no controller yet.
 fn is_of_a_webhook(warning: &str) -> bool {
-    warning.starts_with("Warning: spec.")
+    ["Warning: spec.", "Warning: kind: "].iter().any(|start| warning.starts_with(start))
 }
 
 /// kubectl in a namespace that is its own, as a user's context has it: manifests may name another one.
