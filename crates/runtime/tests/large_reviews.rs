@@ -1,4 +1,4 @@
-//! What a conversion of ten thousand objects costs in memory.
+//! What reviews cost in memory.
 
 use std::alloc::System;
 use std::convert::Infallible;
@@ -14,11 +14,18 @@ use metal3_runtime::metrics::{Build, Registry};
 use metal3_runtime::tls::{Certificate, Policy};
 use metal3_runtime::webhook::{Endpoint, Webhooks};
 use serde_json::{Value, json};
+use tokio::sync::Mutex;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
+#[path = "../src/webhook/weight.rs"]
+mod weight;
+
 #[global_allocator]
 static ALLOCATOR: Cap<System> = Cap::new(System, usize::MAX);
+
+/// Whose turn it is to count what is allocated.
+static COUNTING: Mutex<()> = Mutex::const_new(());
 
 const OBJECTS: usize = 10_000;
 
@@ -47,6 +54,7 @@ fn turned(mut object: Value, wanted: &str) -> Result<Value, Infallible> {
 
 #[tokio::test]
 async fn ten_thousand_objects_take_a_few_times_their_text() {
+    let _turn = COUNTING.lock().await;
     rustls::crypto::ring::default_provider().install_default().ok();
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     listener.set_nonblocking(true).unwrap();
@@ -86,4 +94,41 @@ async fn ten_thousand_objects_take_a_few_times_their_text() {
     // where a buffer grows. All objects parsed at once would take more than that by themselves.
     eprintln!("{text} bytes of text, at most {most} bytes allocated");
     assert!(most < 6 * text, "{text} bytes of text took {most} bytes");
+}
+
+// OWN 30q: reviews counted by their text, which took a hundredth of what their objects took.
+#[test]
+fn a_parsed_review_takes_no_more_than_its_estimate() {
+    let _turn = COUNTING.blocking_lock();
+    let many = |one: &str| format!("[{}]", vec![one; 20_000].join(","));
+    let keys: Vec<String> = (0..20_000).map(|n| format!("\"{n:05}\":0")).collect();
+    for text in [
+        many("{}"),
+        many(r#"{"":0}"#),
+        many(r#"{"a":{"":0}}"#),
+        many("[0]"),
+        many("[[[[0]]]]"),
+        many("[]"),
+        many("0"),
+        many(r#""""#),
+        many(r#""abcdefghijklmnopqrstuvwxyz""#),
+        format!("{{{}}}", keys.join(",")),
+        format!("[\"{}\"]", "a".repeat(1 << 20)),
+    ] {
+        let mut estimated = weight::Weight::new(0);
+        estimated.count(text.as_bytes());
+        let before = ALLOCATOR.allocated();
+        let parsed: Value = serde_json::from_str(&text).unwrap();
+        let taken = ALLOCATOR.allocated().saturating_sub(before);
+        drop(parsed);
+        let (estimated, start) = (estimated.bytes(), &text[..20]);
+        eprintln!(
+            "{start}: {} bytes of text, {taken} parsed, {estimated} estimated",
+            text.len()
+        );
+        assert!(
+            taken <= estimated,
+            "{start}: {taken} bytes are taken, {estimated} estimated"
+        );
+    }
 }

@@ -1,6 +1,7 @@
 //! HostNetworkAttachment.
 
 use metal3_api::metal3::{BareMetalHost, HostNetworkAttachment, NetworkInterface, SwitchPortMode};
+use metal3_api::reference::LocalRef;
 use metal3_runtime::webhook::{FieldError, Refusal, Rules};
 
 use super::field::error_if;
@@ -64,19 +65,17 @@ impl std::fmt::Display for User {
     }
 }
 
-/// The interfaces of a host that use an attachment.
+/// The interfaces of a host that use an attachment. A reference to another namespace counts for nothing: otherwise a tenant could
+/// keep another one from changing an attachment.
 pub fn users(host: &BareMetalHost, attachment: &HostNetworkAttachment) -> Vec<User> {
     let text = |text: &Option<String>| text.clone().unwrap_or_default();
     let (own, name) = (text(&host.metadata.namespace), text(&host.metadata.name));
     let of = (text(&attachment.metadata.namespace), text(&attachment.metadata.name));
     let interfaces = host.spec.network_interfaces.iter().filter(|interface| {
         let reference = &interface.host_network_attachment;
-        let namespace = if reference.namespace.is_empty() {
-            &own
-        } else {
-            &reference.namespace
-        };
-        !reference.name.is_empty() && (namespace, &reference.name) == (&of.0, &of.1)
+        let local = LocalRef::read(&own, &reference.namespace, &reference.name);
+        let is_it = |local: LocalRef<'_>| (local.namespace(), local.name()) == (of.0.as_str(), of.1.as_str());
+        !reference.name.is_empty() && local.is_ok_and(is_it)
     });
     let selector = |interface: &NetworkInterface| {
         let is_named = !interface.name.is_empty();

@@ -1,15 +1,17 @@
 //! The lookup of the hosts that use a HostNetworkAttachment.
 //!
-//! It lists the hosts at each request: only the leader watches hosts, and a watch may be behind. Attachments rarely change. Lists
-//! wait for each other, because any client that reaches the webhooks can cause one.
+//! It lists the hosts at each request: only the leader watches hosts, and a watch may be behind. Attachments rarely change. The
+//! server of the webhooks bounds how many reviews look up at once, because any client that reaches it can cause a list.
 
-use kube::Client;
+use std::time::Duration;
+
 use kube::api::ListParams;
+use kube::{Api, Client};
 use metal3_api::metal3::{BareMetalHost, HostNetworkAttachment};
 use metal3_runtime::args::Namespaces;
 use metal3_runtime::error::chain;
+use metal3_runtime::timing::webhooks::ANSWERED_WITHIN;
 use tokio::runtime::Handle;
-use tokio::sync::Mutex;
 
 use super::attachment::{User, users};
 
@@ -17,73 +19,149 @@ use super::attachment::{User, users};
 const PAGE: u32 = 500;
 /// The most users to name.
 const NAMED: usize = 10;
+/// Six seconds: by default an API server gives up a review after ten, and then the user does not see why.
+const WITHIN: Duration = Duration::from_secs(ANSWERED_WITHIN.as_secs() / 5);
 
-/// A function that finds the users of an attachment among the hosts of these namespaces. It blocks, and so must not run on a
-/// thread of the runtime.
+/// A function that finds the users of an attachment among the hosts of its namespace, if that is one of these. It blocks, and so
+/// must not run on a thread of the runtime.
 pub fn of_attachment(
     client: Client,
     namespaces: Namespaces,
 ) -> impl Fn(&HostNetworkAttachment) -> Result<Vec<String>, String> {
-    let turn = Mutex::new(());
-    move |attachment| {
-        let found = Handle::current().block_on(async {
-            let _turn = turn.lock().await;
-            find(&client, &namespaces, attachment).await
-        });
-        found.map_err(|error| format!("the hosts cannot be listed: {}", chain(&error)))
-    }
+    move |attachment| Handle::current().block_on(look_up(&client, &namespaces, attachment))
 }
 
-async fn find(
+async fn look_up(
     client: &Client,
     namespaces: &Namespaces,
     attachment: &HostNetworkAttachment,
-) -> Result<Vec<String>, kube::Error> {
-    let mut found = Vec::new();
-    for api in namespaces.apis::<BareMetalHost>(client) {
-        let mut params = ListParams::default().limit(PAGE);
-        loop {
-            let page = api.list(&params).await?;
-            found.extend(page.items.iter().flat_map(|host| users(host, attachment)));
-            match page.metadata.continue_ {
-                Some(token) if !token.is_empty() => params = params.continue_token(&token),
-                _ => break,
-            }
-        }
-    }
-    let own = attachment.metadata.namespace.as_deref().unwrap_or_default();
-    Ok(named(found, own))
+) -> Result<Vec<String>, String> {
+    let Some(namespace) = watched(namespaces, attachment) else {
+        return Ok(Vec::new());
+    };
+    let hosts = Api::namespaced(client.clone(), namespace);
+    let error = match tokio::time::timeout(WITHIN, find(hosts, attachment)).await {
+        Ok(Ok(found)) => return Ok(named(found)),
+        Ok(Err(error)) => chain(&error).to_string(),
+        Err(_) => format!("no answer within {} seconds", WITHIN.as_secs()),
+    };
+    Err(format!("the hosts cannot be listed: {error}"))
 }
 
-/// The users as the owner of the attachment may know them: those of other namespaces are only counted.
-fn named(found: Vec<User>, namespace: &str) -> Vec<String> {
-    let (mut own, foreign): (Vec<User>, Vec<User>) = found.into_iter().partition(|user| user.namespace == namespace);
-    let more = own.split_off(own.len().min(NAMED)).len();
-    let mut names: Vec<String> = own.iter().map(ToString::to_string).collect();
+/// The namespace of the attachment, unless no host can be there that this operator manages. What is no name of a namespace must
+/// not become part of a URL: any client can send it.
+fn watched<'a>(namespaces: &Namespaces, attachment: &'a HostNetworkAttachment) -> Option<&'a str> {
+    let namespace = attachment.metadata.namespace.as_deref()?;
+    let is_in_name = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
+    let is_watched = match namespaces {
+        Namespaces::All => true,
+        Namespaces::Only(names) => names.iter().any(|name| name == namespace),
+    };
+    (is_watched && !namespace.is_empty() && namespace.bytes().all(is_in_name)).then_some(namespace)
+}
+
+async fn find(hosts: Api<BareMetalHost>, attachment: &HostNetworkAttachment) -> Result<Vec<User>, kube::Error> {
+    let mut found = Vec::new();
+    let mut params = ListParams::default().limit(PAGE);
+    loop {
+        let page = hosts.list(&params).await?;
+        found.extend(page.items.iter().flat_map(|host| users(host, attachment)));
+        match page.metadata.continue_ {
+            Some(token) if !token.is_empty() => params = params.continue_token(&token),
+            _ => return Ok(found),
+        }
+    }
+}
+
+fn named(mut found: Vec<User>) -> Vec<String> {
+    let more = found.split_off(found.len().min(NAMED)).len();
+    let mut names: Vec<String> = found.iter().map(ToString::to_string).collect();
     if more > 0 {
         names.push(format!("{more} others"));
-    }
-    if !foreign.is_empty() {
-        names.push(format!("{} interfaces of hosts in other namespaces", foreign.len()));
     }
     names
 }
 
 #[cfg(test)]
 mod tests {
+    use std::future::{pending, ready};
+    use std::sync::Arc;
+
+    use metal3_testkit::played::{self, Request};
+    use parking_lot::Mutex;
+    use serde_json::{Value, json};
+
     use super::*;
 
-    // OWN 30y: upstream names the hosts of every namespace to whoever changes an attachment.
-    #[test]
-    fn hosts_of_other_namespaces_are_counted_and_not_named() {
-        let user = |namespace: &str, host: u32| User {
-            namespace: namespace.to_owned(),
-            host: format!("h{host}"),
-            interface: "eth0".to_owned(),
-        };
-        let one = named(vec![user("own", 1), user("secret", 2), user("secret", 3)], "own");
-        assert_eq!(one, ["own/h1[eth0]", "2 interfaces of hosts in other namespaces"]);
-        let many = named((0..15).map(|host| user("own", host)).collect(), "own");
-        assert_eq!((many.len(), many.last().map(String::as_str)), (11, Some("5 others")));
+    fn attachment(namespace: &str) -> HostNetworkAttachment {
+        serde_json::from_value(json!({
+            "apiVersion": "metal3.io/v1alpha1", "kind": "HostNetworkAttachment",
+            "metadata": {"name": "a", "namespace": namespace}, "spec": {"mode": "access", "nativeVLAN": 1},
+        }))
+        .unwrap()
+    }
+
+    fn host(namespace: &str, number: u32) -> Value {
+        let reference = json!({"name": "a", "namespace": "own"});
+        json!({
+            "apiVersion": "metal3.io/v1alpha1", "kind": "BareMetalHost",
+            "metadata": {"name": format!("h{number}"), "namespace": namespace},
+            "spec": {"online": true, "networkInterfaces": [{"name": "eth0", "hostNetworkAttachment": reference}]},
+        })
+    }
+
+    /// The users of an attachment, and the paths that were asked. The server answers every list with these hosts.
+    async fn asked(namespaces: &Namespaces, of: &str, hosts: Vec<Value>) -> (Vec<String>, Vec<String>) {
+        let paths = Arc::new(Mutex::new(Vec::new()));
+        let log = paths.clone();
+        let list = json!({"apiVersion": "v1", "kind": "List", "metadata": {}, "items": hosts});
+        let client = played::client("default", move |request: Request| {
+            log.lock().push(request.path);
+            ready((200, list.clone()))
+        });
+        let users = look_up(&client, namespaces, &attachment(of)).await.unwrap();
+        let paths = paths.lock().clone();
+        (users, paths)
+    }
+
+    // OWN 30y: in upstream a host of any namespace blocks an attachment of another, for ever.
+    #[tokio::test]
+    async fn hosts_of_other_namespaces_do_not_block_an_attachment() {
+        let hosts = vec![host("other", 1), host("own", 2)];
+        let (users, paths) = asked(&Namespaces::All, "own", hosts).await;
+        assert_eq!(users, ["own/h2[eth0]"]);
+        let path = "/apis/metal3.io/v1alpha1/namespaces/own/baremetalhosts";
+        assert_eq!(paths, [path], "no other namespace is listed");
+    }
+
+    #[tokio::test]
+    async fn the_first_users_are_named_and_the_rest_is_counted() {
+        let hosts = (0..15).map(|number| host("own", number)).collect();
+        let (users, _) = asked(&Namespaces::All, "own", hosts).await;
+        assert_eq!((users.len(), users.last().map(String::as_str)), (11, Some("5 others")));
+    }
+
+    #[tokio::test]
+    async fn where_no_host_of_this_operator_can_be_nothing_is_listed() {
+        let only = Namespaces::Only(vec!["watched".to_owned()]);
+        for (namespaces, of) in [
+            (&only, "own"),
+            (&Namespaces::All, ""),
+            (&Namespaces::All, "own/../../secrets"),
+            (&Namespaces::All, "own?watch=true"),
+        ] {
+            let (users, paths) = asked(namespaces, of, vec![host("own", 1)]).await;
+            assert!(users.is_empty() && paths.is_empty(), "{of}: {paths:?}");
+        }
+    }
+
+    // OWN 30p: a lookup had no time limit.
+    #[tokio::test(start_paused = true)]
+    async fn a_lookup_that_gets_no_answer_ends() {
+        let client = played::client("default", |_| pending());
+        let of = attachment("own");
+        let found = tokio::time::timeout(WITHIN * 2, look_up(&client, &Namespaces::All, &of)).await;
+        let error = found.expect("the lookup ends by itself").unwrap_err();
+        assert_eq!(error, "the hosts cannot be listed: no answer within 6 seconds");
     }
 }

@@ -3,12 +3,13 @@
 use axum::http::StatusCode;
 use json_patch::{AddOperation, Patch, PatchOperation};
 use kube::Resource;
-use kube::core::admission::{AdmissionRequest, AdmissionResponse, AdmissionReview, Operation};
+use kube::core::admission::{AdmissionResponse, Operation};
 use kube::core::response::{StatusCause, StatusDetails, StatusSummary};
-use kube::core::{DynamicObject, Status};
-use serde::Serialize;
+use kube::core::{GroupVersionKind, Status, TypeMeta};
 use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use serde_json::value::RawValue;
 
 use super::{Answer, Verdict};
 
@@ -19,6 +20,49 @@ const KIND: &str = "AdmissionReview";
 /// The annotation that Cluster API's topology controller sets on an object that it applies as a dry run to see what
 /// would change.
 const TOPOLOGY_DRY_RUN: &str = "topology.cluster.x-k8s.io/dry-run";
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Review<'a> {
+    api_version: String,
+    kind: String,
+    #[serde(borrow)]
+    request: Option<Request<'a>>,
+}
+
+/// What the rules need of a request. Objects stay text until they are read as their type: as values of any shape they take
+/// several times as much memory. Everything else is skipped.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Request<'a> {
+    /// Those of the review, for the response.
+    #[serde(skip)]
+    types: TypeMeta,
+    uid: String,
+    kind: GroupVersionKind,
+    #[serde(default)]
+    sub_resource: Option<String>,
+    #[serde(default)]
+    name: String,
+    operation: Operation,
+    #[serde(borrow)]
+    object: Option<&'a RawValue>,
+    #[serde(borrow)]
+    old_object: Option<&'a RawValue>,
+    #[serde(default)]
+    dry_run: bool,
+}
+
+impl Request<'_> {
+    fn allowed(&self) -> AdmissionResponse {
+        let mut response = AdmissionResponse::invalid("");
+        response.types = self.types.clone();
+        response.uid.clone_from(&self.uid);
+        response.allowed = true;
+        response.result = Status::default();
+        response
+    }
+}
 
 /// A validation error of a field.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -143,7 +187,7 @@ where
         Ok(request) => request,
         Err(answer) => return answer,
     };
-    let mut response = AdmissionResponse::from(&request);
+    let mut response = request.allowed();
     if !is_judged(&request, in_use.is_some()) {
         return Answer::review(&response.into_review(), Verdict::Done);
     }
@@ -174,8 +218,8 @@ where
         Ok(request) => request,
         Err(answer) => return answer,
     };
-    let response = AdmissionResponse::from(&request);
-    let object = request.object.as_ref().filter(|_| is_judged(&request, false));
+    let response = request.allowed();
+    let object = request.object.filter(|_| is_judged(&request, false));
     let patch = object.and_then(|object| {
         let mut typed = decode::<K>(&request, Some(object)).ok()?;
         let before = serde_json::to_value(&typed).ok()?;
@@ -210,24 +254,26 @@ fn additions(before: &Value, after: &Value) -> Patch {
     )
 }
 
-fn read(body: &[u8]) -> Result<AdmissionRequest<DynamicObject>, Answer> {
+fn read(body: &[u8]) -> Result<Request<'_>, Answer> {
     let refused = |message: String| Answer::failed(StatusCode::BAD_REQUEST, message);
-    let review: AdmissionReview<DynamicObject> =
-        serde_json::from_slice(body).map_err(|error| refused(format!("not an {KIND}: {error}")))?;
-    if review.types.kind != KIND || !VERSIONS.contains(&review.types.api_version.as_str()) {
-        let (version, kind) = (&review.types.api_version, &review.types.kind);
+    let Review {
+        api_version,
+        kind,
+        request,
+    } = serde_json::from_slice(body).map_err(|error| refused(format!("not an {KIND}: {error}")))?;
+    if kind != KIND || !VERSIONS.contains(&api_version.as_str()) {
+        let expected = VERSIONS[0];
         return Err(refused(format!(
-            "expected an {KIND} of {}, got {version} {kind}",
-            VERSIONS[0]
+            "expected an {KIND} of {expected}, got {api_version} {kind}"
         )));
     }
-    review
-        .try_into()
-        .map_err(|_| refused(format!("the {KIND} has no request")))
+    let mut request = request.ok_or_else(|| refused(format!("the {KIND} has no request")))?;
+    request.types = TypeMeta { api_version, kind };
+    Ok(request)
 }
 
 /// Whether there are rules for this request. Subresources have none, and deletions only where users can forbid them.
-fn is_judged(request: &AdmissionRequest<DynamicObject>, judges_deletions: bool) -> bool {
+fn is_judged(request: &Request<'_>, judges_deletions: bool) -> bool {
     let is_main = request.sub_resource.as_deref().unwrap_or_default().is_empty();
     let is_judged = match request.operation {
         Operation::Create | Operation::Update => true,
@@ -243,16 +289,12 @@ struct Findings {
 }
 
 /// The result of the rules, or why they cannot be applied.
-fn judge<K>(
-    rules: &Rules<K>,
-    in_use: Option<&InUse<K>>,
-    request: &AdmissionRequest<DynamicObject>,
-) -> Result<Findings, String>
+fn judge<K>(rules: &Rules<K>, in_use: Option<&InUse<K>>, request: &Request<'_>) -> Result<Findings, String>
 where
     K: Resource<DynamicType = ()> + DeserializeOwned,
 {
     if request.operation == Operation::Delete {
-        let old: K = decode(request, request.old_object.as_ref())?;
+        let old: K = decode(request, request.old_object)?;
         let forbidden = in_use.and_then(|in_use| in_use.forbids(&old, "metadata.name", "deleted"));
         let errors: Vec<FieldError> = forbidden.into_iter().collect();
         return Ok(Findings {
@@ -260,9 +302,9 @@ where
             errors,
         });
     }
-    let new: K = decode(request, request.object.as_ref())?;
+    let new: K = decode(request, request.object)?;
     let errors = if request.operation == Operation::Update {
-        let old: K = decode(request, request.old_object.as_ref())?;
+        let old: K = decode(request, request.old_object)?;
         let errors = rules.broken_by(&old, &new, is_topology_dry_run(request, &new));
         // The lookup is expensive, so an invalid object does not reach it.
         match in_use {
@@ -282,12 +324,12 @@ where
 
 /// In such a dry run immutable fields may change, because nothing is written: the topology controller checks in this
 /// way whether a template must be replaced. The annotation alone does not suffice.
-fn is_topology_dry_run<K: Resource>(request: &AdmissionRequest<DynamicObject>, new: &K) -> bool {
+fn is_topology_dry_run<K: Resource>(request: &Request<'_>, new: &K) -> bool {
     let annotations = new.meta().annotations.as_ref();
     request.dry_run && annotations.is_some_and(|annotations| annotations.contains_key(TOPOLOGY_DRY_RUN))
 }
 
-fn decode<K>(request: &AdmissionRequest<DynamicObject>, object: Option<&DynamicObject>) -> Result<K, String>
+fn decode<K>(request: &Request<'_>, object: Option<&RawValue>) -> Result<K, String>
 where
     K: Resource<DynamicType = ()> + DeserializeOwned,
 {
@@ -299,11 +341,11 @@ where
         ));
     }
     let object = object.ok_or("the request lacks an object")?;
-    object.clone().try_parse().map_err(|error| error.to_string())
+    serde_json::from_str(object.get()).map_err(|error| error.to_string())
 }
 
 /// All errors at once, for people and for programs.
-fn refusal(refusal: Refusal, request: &AdmissionRequest<DynamicObject>, errors: &[FieldError]) -> Status {
+fn refusal(refusal: Refusal, request: &Request<'_>, errors: &[FieldError]) -> Status {
     let (kind, name) = (&request.kind, &request.name);
     let words: Vec<String> = errors.iter().map(ToString::to_string).collect();
     let words = match words.as_slice() {

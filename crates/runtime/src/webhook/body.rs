@@ -1,7 +1,8 @@
 //! The bodies of reviews: bounded in size, in memory and in time.
 //!
 //! Memory is counted by what has arrived, not by what a caller announces, and a body must keep arriving at a least rate. So
-//! slow callers hold neither memory nor a turn that others need: what they keep, they have paid for in bytes.
+//! slow callers hold neither memory nor a turn that others need: what they keep, they have paid for in bytes. What a body takes
+//! once it is parsed is estimated as it arrives, but counts only when it is complete: a few bytes may stand for much memory.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,6 +14,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, timeout_at};
 
 use super::Answer;
+use super::weight::Weight;
 use crate::timing::webhooks::BODY_PATIENCE;
 
 /// Larger reviews are processed two at a time, so that memory is bounded. Admissions and the usual pages of 500 objects
@@ -20,12 +22,27 @@ use crate::timing::webhooks::BODY_PATIENCE;
 const LARGE: usize = 8 << 20;
 const LARGE_AT_ONCE: usize = 2;
 
-/// Bytes that may be in memory at once, of small and of large bodies. Apart, so that neither takes the other's place.
+/// Reviews that may wait for the API server at once. Each keeps a thread, and the threads are for the reviews on all paths.
+pub(super) const LOOKUPS_AT_ONCE: usize = 4;
+
+/// Bytes that may be in memory at once for small and for large bodies, as text and parsed. Apart, so that neither takes the
+/// other's place.
 const SMALL_BYTES: usize = 128 << 20;
 const LARGE_BYTES: usize = 512 << 20;
 
 /// Bytes per second below which a body is given up; a network of one gigabit carries seven times as much.
 const SLOWEST: usize = 16 << 20;
+
+/// What a path reads, and what an answer on it takes.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Reads {
+    /// The largest review, in bytes.
+    pub limit: usize,
+    /// The depth below which values are parsed one at a time.
+    pub apart_below: usize,
+    /// Whether an answer may wait for the API server.
+    pub looks_up: bool,
+}
 
 /// The memory and the turns that all bodies share. Cheap to clone.
 #[derive(Clone, Debug)]
@@ -33,20 +50,27 @@ pub(super) struct Room {
     small: Arc<Semaphore>,
     large: Arc<Semaphore>,
     turns: Arc<Semaphore>,
+    lookups: Arc<Semaphore>,
 }
 
-/// A complete body. Its memory counts until it is answered.
+/// A complete body. What it takes counts until the answer is there, even if nobody waits for it any more.
 pub(super) struct Received {
     bytes: Bytes,
     memory: Option<OwnedSemaphorePermit>,
     turn: Option<OwnedSemaphorePermit>,
+    lookup: Option<OwnedSemaphorePermit>,
 }
 
 impl Received {
     pub fn answer(self, answer: impl FnOnce(Bytes) -> Answer) -> Answer {
-        let Self { bytes, memory, turn } = self;
+        let Self {
+            bytes,
+            memory,
+            turn,
+            lookup,
+        } = self;
         let answer = answer(bytes);
-        drop((memory, turn));
+        drop((memory, turn, lookup));
         answer
     }
 }
@@ -59,8 +83,12 @@ pub(super) enum Refused {
     NoLength,
     #[error("{length} bytes are more than the limit of {limit}")]
     TooLarge { length: usize, limit: usize },
+    #[error("its objects, lists and texts would take more than {0} bytes of memory")]
+    TooHeavy(usize),
     #[error("too many reviews at once: try again")]
     Busy,
+    #[error("{LOOKUPS_AT_ONCE} reviews of this kind wait for the API server: try again")]
+    LookupsBusy,
     #[error("the body arrived too slowly")]
     Slow,
     #[error("the body was cut off: {0}")]
@@ -71,8 +99,8 @@ impl From<Refused> for Answer {
     fn from(refused: Refused) -> Self {
         let status = match &refused {
             Refused::NoLength => StatusCode::LENGTH_REQUIRED,
-            Refused::TooLarge { .. } => StatusCode::PAYLOAD_TOO_LARGE,
-            Refused::Busy => StatusCode::TOO_MANY_REQUESTS,
+            Refused::TooLarge { .. } | Refused::TooHeavy(_) => StatusCode::PAYLOAD_TOO_LARGE,
+            Refused::Busy | Refused::LookupsBusy => StatusCode::TOO_MANY_REQUESTS,
             Refused::Slow => StatusCode::REQUEST_TIMEOUT,
             Refused::Cut(_) => StatusCode::BAD_REQUEST,
         };
@@ -86,19 +114,37 @@ impl Room {
             small: Arc::new(Semaphore::new(SMALL_BYTES)),
             large: Arc::new(Semaphore::new(LARGE_BYTES)),
             turns: Arc::new(Semaphore::new(LARGE_AT_ONCE)),
+            lookups: Arc::new(Semaphore::new(LOOKUPS_AT_ONCE)),
         }
     }
 
     /// Receives a body of this announced length, and waits for the turn of a large one.
-    pub async fn receive(&self, body: Body, length: Option<usize>, limit: usize) -> Result<Received, Refused> {
-        let length = length.ok_or(Refused::NoLength)?;
+    pub async fn receive(&self, body: Body, length: Option<usize>, reads: Reads) -> Result<Received, Refused> {
+        let (length, limit) = (length.ok_or(Refused::NoLength)?, reads.limit);
         if length > limit {
             return Err(Refused::TooLarge { length, limit });
         }
         let is_large = length > LARGE;
-        let (bytes, memory) = self.collect(body, length, is_large).await?;
+        let (room, most) = if is_large {
+            (&self.large, LARGE_BYTES)
+        } else {
+            (&self.small, SMALL_BYTES)
+        };
+        let mut memory = None;
+        let (bytes, parsed) = collect(body, length, reads.apart_below, most, |more| {
+            charge(room, &mut memory, more)
+        })
+        .await?;
         let turn = if is_large {
             self.turns.clone().acquire_owned().await.ok()
+        } else {
+            None
+        };
+        charge(room, &mut memory, parsed)?;
+        // A review that waited here would hold memory.
+        let lookup = if reads.looks_up {
+            let lookup = self.lookups.clone().try_acquire_owned();
+            Some(lookup.map_err(|_| Refused::LookupsBusy)?)
         } else {
             None
         };
@@ -106,33 +152,44 @@ impl Room {
             bytes: bytes.into(),
             memory,
             turn,
+            lookup,
         })
     }
+}
 
-    async fn collect(
-        &self,
-        body: Body,
-        length: usize,
-        is_large: bool,
-    ) -> Result<(Vec<u8>, Option<OwnedSemaphorePermit>), Refused> {
-        let room = if is_large { &self.large } else { &self.small };
-        let (mut bytes, mut memory) = (Vec::new(), None::<OwnedSemaphorePermit>);
-        let (start, mut frames) = (Instant::now(), body.into_data_stream());
-        loop {
-            let frame = timeout_at(start + allowed(bytes.len()), frames.next()).await;
-            let Some(frame) = frame.map_err(|_| Refused::Slow)?.transpose()? else {
-                return Ok((bytes, memory));
-            };
-            let more = u32::try_from(frame.len()).map_err(|_| Refused::Busy)?;
-            let more = room.clone().try_acquire_many_owned(more).map_err(|_| Refused::Busy)?;
-            match &mut memory {
-                Some(memory) => memory.merge(more),
-                None => memory = Some(more),
-            }
-            grow(&mut bytes, frame.len(), length);
-            bytes.extend_from_slice(&frame);
+/// A complete body, and the memory that it takes once it is parsed. `keep` is called for all that stays in memory.
+async fn collect(
+    body: Body,
+    length: usize,
+    apart_below: usize,
+    most: usize,
+    mut keep: impl FnMut(usize) -> Result<(), Refused>,
+) -> Result<(Vec<u8>, usize), Refused> {
+    let (mut bytes, mut weight) = (Vec::new(), Weight::new(apart_below));
+    let (start, mut frames) = (Instant::now(), body.into_data_stream());
+    loop {
+        let frame = timeout_at(start + allowed(bytes.len()), frames.next()).await;
+        let Some(frame) = frame.map_err(|_| Refused::Slow)?.transpose()? else {
+            return Ok((bytes, weight.bytes()));
+        };
+        keep(frame.len())?;
+        grow(&mut bytes, frame.len(), length);
+        bytes.extend_from_slice(&frame);
+        weight.count(&frame);
+        if bytes.len() + weight.bytes() > most {
+            return Err(Refused::TooHeavy(most));
         }
     }
+}
+
+fn charge(room: &Arc<Semaphore>, memory: &mut Option<OwnedSemaphorePermit>, bytes: usize) -> Result<(), Refused> {
+    let more = u32::try_from(bytes).map_err(|_| Refused::Busy)?;
+    let more = room.clone().try_acquire_many_owned(more).map_err(|_| Refused::Busy)?;
+    match memory {
+        Some(memory) => memory.merge(more),
+        None => *memory = Some(more),
+    }
+    Ok(())
 }
 
 /// The time within which more than this must have arrived.
@@ -171,12 +228,20 @@ mod tests {
         (sender, Body::from_stream(frames))
     }
 
+    const fn reads(limit: usize) -> Reads {
+        Reads {
+            limit,
+            apart_below: 0,
+            looks_up: false,
+        }
+    }
+
     fn zeros(length: usize) -> Bytes {
         vec![0; length].into()
     }
 
     async fn code(room: &Room, body: Body, length: usize) -> u16 {
-        match room.receive(body, Some(length), 256 * MIB).await {
+        match room.receive(body, Some(length), reads(256 * MIB)).await {
             Ok(_) => 200,
             Err(refused) => Answer::from(refused).status.as_u16(),
         }
@@ -222,7 +287,9 @@ mod tests {
         let room = Room::new();
         let mut held = Vec::new();
         for _ in 0..SMALL_BYTES / (8 * MIB) {
-            let received = room.receive(Body::from(zeros(8 * MIB)), Some(8 * MIB), 8 * MIB).await;
+            let received = room
+                .receive(Body::from(zeros(8 * MIB)), Some(8 * MIB), reads(8 * MIB))
+                .await;
             held.push(received.unwrap());
         }
         assert_eq!(code(&room, Body::from(zeros(1)), 1).await, 429);
@@ -235,10 +302,68 @@ mod tests {
         assert_eq!(code(&room, Body::from(zeros(1)), 1).await, 200);
     }
 
+    /// Seven bytes of text for each object.
+    fn text(bytes: usize) -> String {
+        format!("[{}0]", r#"{"":0},"#.repeat(bytes / 7))
+    }
+
+    fn objects(bytes: usize) -> Body {
+        Body::from(text(bytes))
+    }
+
+    // OWN 30q: reviews counted by their text, which took a hundredth of what their objects took.
+    #[tokio::test]
+    async fn a_review_counts_by_what_it_takes_when_it_is_parsed() {
+        let room = Room::new();
+        let length = MIB / 2;
+        assert_eq!(
+            code(&room, objects(2 * MIB), 2 * MIB).await,
+            413,
+            "it alone is too much"
+        );
+        let held = room.receive(objects(length), Some(length), reads(8 * MIB)).await;
+        assert!(held.is_ok());
+        assert_eq!(code(&room, objects(length), length).await, 429, "the first is there");
+        drop(held);
+        assert_eq!(code(&room, objects(length), length).await, 200);
+        assert_eq!(room.small.available_permits(), SMALL_BYTES, "nothing is kept");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn slow_callers_hold_no_more_memory_than_they_have_sent() {
+        let room = Room::new();
+        let (sender, body) = sent();
+        let mut waiting = std::pin::pin!(code(&room, body, MIB));
+        sender.send(text(MIB / 2).into()).unwrap();
+        assert!(futures::poll!(&mut waiting).is_pending());
+        assert_eq!(code(&room, objects(MIB / 2), MIB / 2).await, 200);
+        assert_eq!(waiting.await, 408);
+    }
+
+    // OWN 30p: reviews that waited for the API server took all threads.
+    #[tokio::test]
+    async fn only_a_few_reviews_may_wait_for_the_api_server() {
+        let room = Room::new();
+        let looking_up = Reads {
+            looks_up: true,
+            ..reads(MIB)
+        };
+        let receive = || room.receive(Body::from(zeros(1)), Some(1), looking_up);
+        let mut held = Vec::new();
+        for _ in 0..LOOKUPS_AT_ONCE {
+            held.push(receive().await.unwrap());
+        }
+        let refused = Answer::from(receive().await.err().unwrap());
+        assert_eq!(refused.status.as_u16(), 429);
+        assert_eq!(code(&room, Body::from(zeros(1)), 1).await, 200, "other paths go on");
+        held.pop();
+        assert!(receive().await.is_ok());
+    }
+
     #[tokio::test]
     async fn at_most_two_large_bodies_are_processed_at_once() {
         let room = Room::new();
-        let receive = || room.receive(Body::from(zeros(9 * MIB)), Some(9 * MIB), 256 * MIB);
+        let receive = || room.receive(Body::from(zeros(9 * MIB)), Some(9 * MIB), reads(256 * MIB));
         let held = (receive().await.unwrap(), receive().await.unwrap());
         let mut third = std::pin::pin!(receive());
         assert!(futures::poll!(&mut third).is_pending());
@@ -249,7 +374,7 @@ mod tests {
     #[tokio::test]
     async fn the_length_must_be_announced_and_within_the_limit() {
         let room = Room::new();
-        let refused = room.receive(Body::empty(), None, 1).await.err().unwrap();
+        let refused = room.receive(Body::empty(), None, reads(1)).await.err().unwrap();
         assert_eq!(Answer::from(refused).status.as_u16(), 411);
         assert_eq!(code(&room, Body::empty(), 257 * MIB).await, 413);
     }

@@ -13,6 +13,12 @@ use crate::error::chain;
 const VERSIONS: [&str; 2] = ["apiextensions.k8s.io/v1", "apiextensions.k8s.io/v1beta1"];
 const KIND: &str = "ConversionReview";
 
+/// Objects are nested deeper than this: in a review, in its request, in a list.
+pub(super) const OBJECTS_BELOW: usize = 3;
+
+/// The longest object, in bytes of text: etcd accepts none above 1.5 MiB, and as JSON it may be longer.
+const LONGEST: usize = 3 << 20;
+
 /// Each object stays text until it is converted: parsed objects take several times as much memory, and there may be ten
 /// thousand.
 #[derive(Deserialize)]
@@ -111,6 +117,10 @@ fn one<E>(
 where
     E: std::error::Error + 'static,
 {
+    let length = object.get().len();
+    if length > LONGEST {
+        return Err(format!("its {length} bytes are more than the limit of {LONGEST}"));
+    }
     let object = serde_json::from_str(object.get()).map_err(|error| error.to_string())?;
     let converted = convert(object, wanted).map_err(|error| chain(&error).to_string())?;
     serde_json::value::to_raw_value(&converted).map_err(|error| error.to_string())

@@ -26,6 +26,7 @@ mod keeper;
 mod manifests;
 mod metrics;
 mod server;
+mod weight;
 
 #[cfg(test)]
 mod tests;
@@ -41,6 +42,7 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 pub use self::admission::{FieldError, InUse, Lookup, Refusal, Rules};
+use self::body::Reads;
 pub use self::keeper::SelfManaged;
 pub use self::manifests::Installed;
 pub use self::metrics::rows;
@@ -52,8 +54,7 @@ pub struct Webhooks(BTreeMap<String, Webhook>);
 
 /// One path.
 struct Webhook {
-    /// The largest review that it reads, in bytes.
-    limit: usize,
+    reads: Reads,
     /// The kind that it admits; `None` for conversion.
     admits: Option<Admits>,
     answer: Box<dyn Fn(Bytes) -> Answer + Send + Sync>,
@@ -81,7 +82,7 @@ const CONVERSION_LIMIT: usize = 256 << 20;
 impl Debug for Webhook {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Webhook")
-            .field("limit", &self.limit)
+            .field("reads", &self.reads)
             .finish_non_exhaustive()
     }
 }
@@ -99,7 +100,11 @@ impl Webhooks {
         E: std::error::Error + 'static,
     {
         let webhook = Webhook {
-            limit: CONVERSION_LIMIT,
+            reads: Reads {
+                limit: CONVERSION_LIMIT,
+                apart_below: conversion::OBJECTS_BELOW,
+                looks_up: false,
+            },
             admits: None,
             answer: Box::new(move |body| conversion::answer(convert, body)),
         };
@@ -162,7 +167,11 @@ impl Webhooks {
         let group = admits.group.replace('.', "-");
         let path = format!("/{verb}-{group}-{}-{}", admits.version, admits.kind);
         let webhook = Webhook {
-            limit: ADMISSION_LIMIT,
+            reads: Reads {
+                limit: ADMISSION_LIMIT,
+                apart_below: 0,
+                looks_up: of_deletions,
+            },
             admits: Some(admits),
             answer: Box::new(answer),
         };

@@ -153,7 +153,8 @@ impl Endpoint {
             stop.cancelled().await;
             handle.graceful_shutdown(Some(LAST_REVIEWS));
         };
-        let router = router(self.webhooks, &self.metrics, &self.closing).into_make_service();
+        let paths = served(self.webhooks, &self.metrics, &self.closing);
+        let router = router(paths).into_make_service();
         let acceptor = RustlsAcceptor::new(self.certificate.server_config()).acceptor(Bounded::new());
         let server = bounded(axum_server::from_tcp(self.listener)?.acceptor(acceptor));
         let mut server = server.first_request_timeout(HEADERS_WITHIN);
@@ -191,17 +192,24 @@ struct Served {
     closing: CancellationToken,
 }
 
-fn router(webhooks: Webhooks, metrics: &Metrics, closing: &CancellationToken) -> Router {
+/// The paths, with one room for all of them.
+fn served(webhooks: Webhooks, metrics: &Metrics, closing: &CancellationToken) -> impl Iterator<Item = Arc<Served>> {
     let room = Room::new();
-    webhooks.0.into_iter().fold(Router::new(), |router, (path, webhook)| {
-        let served = Arc::new(Served {
-            path: path.clone(),
+    webhooks.0.into_iter().map(move |(path, webhook)| {
+        Arc::new(Served {
+            path,
             webhook,
             metrics: metrics.clone(),
             room: room.clone(),
             closing: closing.clone(),
-        });
+        })
+    })
+}
+
+fn router(served: impl Iterator<Item = Arc<Served>>) -> Router {
+    served.fold(Router::new(), |router, served| {
         let limit = DefaultBodyLimit::disable(); // `Room` has its own
+        let path = served.path.clone();
         router.route(&path, post(review).layer(limit).with_state(served))
     })
 }
@@ -240,7 +248,7 @@ async fn answer(served: Arc<Served>, request: Request) -> Answer {
     let length: Option<usize> = length.and_then(|length| length.to_str().ok()?.parse().ok());
     let received = served
         .room
-        .receive(request.into_body(), length, served.webhook.limit)
+        .receive(request.into_body(), length, served.webhook.reads)
         .await;
     let received = match received {
         Ok(received) => received,
@@ -253,4 +261,76 @@ async fn answer(served: Arc<Served>, request: Request) -> Answer {
         tracing::error!(path, "a review made the webhook panic");
         Answer::failed(StatusCode::INTERNAL_SERVER_ERROR, "internal error")
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc;
+
+    use axum::body::Body;
+    use futures::future::{join_all, select};
+    use k8s_openapi::api::core::v1::ConfigMap;
+    use parking_lot::Mutex;
+    use serde_json::json;
+
+    use super::*;
+    use crate::metrics::Build;
+    use crate::webhook::body::LOOKUPS_AT_ONCE;
+    use crate::webhook::{InUse, Rules};
+
+    /// More than the threads that tokio has for what blocks.
+    const CALLERS: usize = 600;
+
+    fn deletion() -> Request {
+        let review = json!({
+            "apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview",
+            "request": {
+                "uid": "u", "operation": "DELETE", "name": "m",
+                "kind": {"group": "", "version": "v1", "kind": "ConfigMap"},
+                "oldObject": {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "m"}},
+            },
+        })
+        .to_string();
+        let request = Request::post("/").header(header::CONTENT_LENGTH, review.len());
+        request.body(Body::from(review)).unwrap()
+    }
+
+    // OWN 30p: reviews that waited for the API server took all threads, and those on other paths got no answer.
+    #[tokio::test]
+    async fn reviews_that_wait_for_the_api_server_do_not_hold_up_other_paths() {
+        let (release, released) = mpsc::channel::<()>();
+        let (released, rules) = (Mutex::new(released), Rules::<ConfigMap>::of(|_| Vec::new()));
+        let in_use = InUse {
+            field: "data",
+            affects: |_, _| true,
+            users: Box::new(move |_| {
+                released.lock().recv().ok();
+                Ok(Vec::new())
+            }),
+        };
+        let webhooks = Webhooks::new()
+            .admit_unless_used(rules, in_use)
+            .convert(|object, _| Ok::<_, std::fmt::Error>(object));
+        let registry = Registry::new(Build {
+            component: "test",
+            version: "0",
+        });
+        let metrics = Metrics::listed(&mut Catalogue::new(&registry));
+        let served: Vec<_> = served(webhooks, &metrics, &CancellationToken::new()).collect();
+        let [convert, validate] = served.as_slice() else {
+            panic!("two paths")
+        };
+        let reviews = (0..CALLERS).map(|_| answer(validate.clone(), deletion()));
+        let waiting = Box::pin(join_all(reviews));
+        let other = Box::pin(answer(convert.clone(), deletion()));
+        let limit = tokio::time::timeout(ANSWERED_WITHIN, select(waiting, other));
+        let Ok(futures::future::Either::Right((other, waiting))) = limit.await else {
+            panic!("no answer on another path")
+        };
+        assert_eq!(other.status, StatusCode::BAD_REQUEST, "it is no conversion");
+        drop(release);
+        let codes = waiting.await.into_iter().map(|answer| answer.status);
+        let refused = codes.filter(|code| *code == StatusCode::TOO_MANY_REQUESTS).count();
+        assert_eq!(refused, CALLERS - LOOKUPS_AT_ONCE);
+    }
 }

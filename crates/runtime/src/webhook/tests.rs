@@ -126,6 +126,16 @@ fn an_object_that_is_nested_too_deeply_is_named() {
 }
 
 #[test]
+fn an_object_longer_than_etcd_accepts_is_named() {
+    let webhooks = Webhooks::new().convert(turned);
+    let (status, review) = ask(&webhooks, "/convert", conversion(&["a", &"b".repeat(3 << 20)]));
+    assert_eq!(status, 200);
+    let message = review["response"]["result"]["message"].as_str().unwrap();
+    assert!(message.starts_with("objects[1]: its 31"), "{message}");
+    assert!(message.ends_with("more than the limit of 3145728"), "{message}");
+}
+
+#[test]
 fn ten_thousand_objects_keep_their_order() {
     let names: Vec<String> = (0..10_000).map(|n| format!("{n}-{}", "x".repeat(2000))).collect();
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
