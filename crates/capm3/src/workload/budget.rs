@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::Node;
+use kube::ResourceExt;
 use metal3_runtime::store::{ObjectKey, Sink};
 use tokio::sync::watch;
 
@@ -130,13 +131,22 @@ impl Budget {
         if self.is_exceeded() {
             return;
         }
+        let (key, uid, version) = (ObjectKey::of(&node), node.uid(), node.resource_version());
+        let is_stored = || {
+            let stored = self.nodes.get(&key);
+            stored.is_some_and(|stored| stored.uid() == uid && stored.resource_version() == version)
+        };
+        if is_stored() {
+            return; // the store keeps the one it has
+        }
         nodes::reduce(&mut node);
-        let key = ObjectKey::of(&node);
         if let Err(why) = kept.put(key.clone(), weight(&node)) {
             return self.exceed(why);
         }
         self.nodes.put(node);
-        self.settle(kept, key);
+        if !is_stored() {
+            self.settle(kept, key);
+        }
     }
 
     /// Charges what the store has of this name. It ignores an older version and the removal of another UID: charged by what the
@@ -238,9 +248,9 @@ mod tests {
     }
 
     fn version(name: usize, version: &str, note: &str) -> Node {
-        let mut node = node(name, note);
-        node.metadata.resource_version = Some(version.to_owned());
-        node
+        let mut versioned = node(name, note);
+        versioned.metadata.resource_version = Some(version.to_owned());
+        versioned
     }
 
     // OWN 23p: responses to requests for single Nodes were stored without a limit.

@@ -231,13 +231,13 @@ impl Link {
                 listed.get_or_init(Instant::now);
                 self.found(stop, &workload);
             }
-            Err(error) => match self.lost_by(stop, error) {
-                Some(why) => budget.exceed(why),
-                None => {
-                    budget.list_begins_anew();
-                    interrupted.notify_one();
+            Err(error) => {
+                budget.list_begins_anew();
+                match self.lost_by(stop, error) {
+                    Some(why) => budget.exceed(why),
+                    None => interrupted.notify_one(),
                 }
-            },
+            }
         };
         // A resumed watch does not report that it recovered.
         let resumption = async {

@@ -153,10 +153,10 @@ fn endless_changes(path: &str) -> Reply {
 
 /// Pages of one Node that changes, without end.
 fn endless_pages(path: &str) -> Reply {
+    static VERSION: AtomicUsize = AtomicUsize::new(1);
     if path.contains("watch=true") {
         return Reply::Nothing;
     }
-    static VERSION: AtomicUsize = AtomicUsize::new(1);
     let version = VERSION.fetch_add(1, Ordering::Relaxed).to_string();
     Reply::of(&json!({"metadata": {"resourceVersion": version, "continue": "x"},
         "items": [{"metadata": {"name": "n", "uid": "u", "resourceVersion": version}}]}))
